@@ -1,0 +1,6 @@
+//! The workflow language of Raymond. Pure: it touches no files, processes, clock, environment or
+//! randomness.
+
+pub mod id;
+pub mod money;
+pub mod text;

@@ -1,0 +1,132 @@
+//! Money as whole billionths of a dollar, so that a total is exactly the sum of its parts.
+
+use std::{
+    fmt,
+    iter::Sum,
+    ops::{Add, AddAssign},
+};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// An amount of US dollars, never negative. In JSON it is a plain number of dollars.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Usd {
+    billionths: u64,
+}
+
+const BILLION: f64 = 1e9;
+
+impl Usd {
+    /// Nothing.
+    pub const ZERO: Self = Self { billionths: 0 };
+
+    /// So many billionths of a dollar.
+    pub const fn from_billionths(billionths: u64) -> Self {
+        Self { billionths }
+    }
+
+    /// The amount nearest to `dollars`; `None` if that is negative, not a number or absurd.
+    pub fn from_dollars(dollars: f64) -> Option<Self> {
+        // Far above any run, and low enough that every billionth survives a JSON number.
+        const DOLLARS_MAX: f64 = 1_000_000.0;
+        if !(0.0..=DOLLARS_MAX).contains(&dollars) {
+            return None;
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the range was checked above"
+        )]
+        let billionths = (dollars * BILLION).round() as u64;
+        Some(Self { billionths })
+    }
+
+    /// The amount as a number of dollars.
+    pub fn dollars(self) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "exact far beyond any amount that we take")]
+        let billionths = self.billionths as f64;
+        billionths / BILLION
+    }
+
+    /// What is left of `self` after `spent`; nothing if it was more.
+    #[must_use]
+    pub fn less(self, spent: Self) -> Self {
+        Self { billionths: self.billionths.saturating_sub(spent.billionths) }
+    }
+}
+
+impl Add for Usd {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { billionths: self.billionths.saturating_add(other.billionths) }
+    }
+}
+
+impl AddAssign for Usd {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl Sum for Usd {
+    fn sum<I: Iterator<Item = Self>>(amounts: I) -> Self {
+        amounts.fold(Self::ZERO, Add::add)
+    }
+}
+
+impl fmt::Display for Usd {
+    /// Cents, or finer where cents would hide that something was spent.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let decimals = if self.billionths > 0 && self.billionths < 10_000_000 { 4 } else { 2 };
+        write!(f, "${:.decimals$}", self.dollars())
+    }
+}
+
+impl Serialize for Usd {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(self.dollars())
+    }
+}
+
+impl<'de> Deserialize<'de> for Usd {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let dollars = f64::deserialize(deserializer)?;
+        Self::from_dollars(dollars)
+            .ok_or_else(|| de::Error::custom(format!("{dollars} is not an amount of dollars")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_add_up_exactly() {
+        let tenth = Usd::from_dollars(0.1).unwrap();
+        assert_eq!(std::iter::repeat_n(tenth, 3).sum::<Usd>(), Usd::from_dollars(0.3).unwrap());
+    }
+
+    #[test]
+    fn amounts_survive_json() {
+        for billionths in [0, 1, 3_750_000, 123_456_789_012_345, 999_999_999_999_999] {
+            let amount = Usd::from_billionths(billionths);
+            let json = serde_json::to_string(&amount).unwrap();
+            assert_eq!(serde_json::from_str::<Usd>(&json).unwrap(), amount, "{json}");
+        }
+    }
+
+    #[test]
+    fn nonsense_is_no_amount() {
+        for dollars in [-0.01, f64::NAN, f64::INFINITY, 1e12] {
+            assert_eq!(Usd::from_dollars(dollars), None);
+        }
+    }
+
+    #[test]
+    fn small_amounts_are_not_shown_as_nothing() {
+        assert_eq!(Usd::from_dollars(0.00375).unwrap().to_string(), "$0.0037");
+        assert_eq!(Usd::from_dollars(10.0).unwrap().to_string(), "$10.00");
+        assert_eq!(Usd::ZERO.to_string(), "$0.00");
+    }
+}
