@@ -3,4 +3,5 @@
 
 pub mod id;
 pub mod money;
+pub mod tag;
 pub mod text;

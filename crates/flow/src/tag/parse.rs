@@ -1,0 +1,334 @@
+//! Exactly one tag, and everything that tag must say; or which of that is missing.
+
+use std::convert::Infallible;
+
+use thiserror::Error;
+
+use crate::text::{Span, Spanned, excerpt};
+
+use super::{
+    Tag, TagKind, Target,
+    scan::{Element, Fragment, Scan},
+    token::Attribute,
+};
+
+/// The longest name of a state: what file systems allow.
+pub const TARGET_BYTES_MAX: u64 = 255;
+
+/// The largest payload of a `<result>`. It is written to the journal and put into a prompt; no
+/// model reads more than this at once.
+pub const PAYLOAD_BYTES_MAX: u64 = 8 * 1024 * 1024;
+
+/// What keeps a text from being one good tag. Every variant names the text in question.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum TagError {
+    /// No tag of the protocol at all.
+    #[error("no transition tag was found")]
+    None,
+    /// More than one.
+    #[error("{count} transition tags were found where exactly one is allowed: {}", list(tags, *count))]
+    Several {
+        /// The first few of them.
+        tags: Vec<Spanned<String>>,
+        /// How many in all.
+        count: u64,
+    },
+    /// Markup that was meant to be a tag but is none.
+    #[error("`{}` is not a complete <{kind}> tag: {why}", text.value)]
+    Malformed {
+        /// Which tag it seems to be.
+        kind: TagKind,
+        /// The text.
+        text: Spanned<String>,
+        /// What is wrong.
+        why: MalformedWhy,
+    },
+    /// Nothing where the name of a state is needed.
+    #[error("`{}` names no state in {place}", text.value)]
+    EmptyTarget {
+        /// Which tag.
+        kind: TagKind,
+        /// Between the tags, or in an attribute.
+        place: TargetPlace,
+        /// The whole tag.
+        text: Spanned<String>,
+    },
+    /// A state named by a path.
+    #[error("`{}` in {place} of <{kind}> is a path: a state is named by its file name alone", target.value)]
+    PathInTarget {
+        /// Which tag.
+        kind: TagKind,
+        /// Between the tags, or in an attribute.
+        place: TargetPlace,
+        /// The name in question.
+        target: Target,
+    },
+    /// A name that no file can have.
+    #[error("`{}` in {place} of <{kind}> is not the name of a file", excerpt(&target.value))]
+    NotAFileName {
+        /// Which tag.
+        kind: TagKind,
+        /// Between the tags, or in an attribute.
+        place: TargetPlace,
+        /// The text in question.
+        target: Target,
+    },
+    /// `return` or `next` is not there.
+    #[error("`{}` lacks the attribute `{name}`", text.value)]
+    MissingAttribute {
+        /// Which tag.
+        kind: TagKind,
+        /// The attribute that it needs.
+        name: &'static str,
+        /// The whole tag.
+        text: Spanned<String>,
+    },
+    /// An attribute that the tag does not have.
+    #[error("<{kind}> has no attribute `{}`", name.value)]
+    UnknownAttribute {
+        /// Which tag.
+        kind: TagKind,
+        /// The attribute's name.
+        name: Spanned<String>,
+    },
+    /// The same attribute twice.
+    #[error("<{kind}> has the attribute `{}` twice", name.value)]
+    DuplicateAttribute {
+        /// Which tag.
+        kind: TagKind,
+        /// The second one's name.
+        name: Spanned<String>,
+    },
+    /// A `<result>` too large to hand on.
+    #[error(
+        "the payload of <result> has {bytes} bytes, more than the {PAYLOAD_BYTES_MAX} that can be handed on"
+    )]
+    PayloadTooLong {
+        /// Its size.
+        bytes: u64,
+        /// Where it is.
+        span: Span,
+    },
+}
+
+/// What is wrong with markup that is no tag.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum MalformedWhy {
+    /// Opened, never closed.
+    #[error("its closing tag is missing")]
+    Unclosed,
+    /// Closed, never opened.
+    #[error("its opening tag is missing")]
+    Unopened,
+    /// `</name something>`
+    #[error("a closing tag holds nothing but its name")]
+    Closing,
+    /// `<name/>`
+    #[error("it is closed before it says anything")]
+    SelfClosing,
+    /// An attribute that is not `name="value"`.
+    #[error("attributes are written name=\"value\"")]
+    Attribute,
+    /// Attributes without end, usually a missing quote.
+    #[error("the opening tag does not end")]
+    OpeningTooLong,
+}
+
+/// Which part of a tag names a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TargetPlace {
+    /// Between the opening and the closing tag.
+    Content,
+    /// In `return` or `next`.
+    Attribute(&'static str),
+}
+
+impl std::fmt::Display for TargetPlace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Content => f.write_str("the content"),
+            Self::Attribute(name) => write!(f, "`{name}`"),
+        }
+    }
+}
+
+fn list(tags: &[Spanned<String>], count: u64) -> String {
+    let mut text = tags.iter().map(|tag| format!("`{}`", tag.value)).collect::<Vec<_>>().join(", ");
+    if count > tags.len() as u64 {
+        text.push_str(", …");
+    }
+    text
+}
+
+/// The one tag in `text`, an agent's final message.
+pub fn parse(text: &str) -> Result<Spanned<Tag>, TagError> {
+    let read = |span: Span| {
+        let bytes = span.range().and_then(|range| text.as_bytes().get(range)).unwrap_or_default();
+        Ok::<_, Infallible>(String::from_utf8_lossy(bytes).into_owned())
+    };
+    match Scan::of(text).tag(read) {
+        Ok(tag) => tag,
+        Err(never) => match never {},
+    }
+}
+
+impl Scan {
+    /// The one tag of the text that was scanned. `read` fetches the few bytes that matter, never
+    /// more than [`PAYLOAD_BYTES_MAX`]; if it fails, so does this.
+    pub fn tag<E>(
+        self,
+        mut read: impl FnMut(Span) -> Result<String, E>,
+    ) -> Result<Result<Spanned<Tag>, TagError>, E> {
+        let mut elements = self.elements;
+        if self.count > 1 {
+            let mut tags = Vec::new();
+            for element in &elements {
+                tags.push(quoted(element.span, &mut read)?);
+            }
+            return Ok(Err(TagError::Several { tags, count: self.count }));
+        }
+        let Some(element) = elements.pop() else {
+            return Ok(Err(match self.fragment {
+                Some(Fragment { kind, text, why }) => TagError::Malformed { kind, text, why },
+                None => TagError::None,
+            }));
+        };
+        let whole = quoted(element.span, &mut read)?;
+        let is_payload = element.kind == TagKind::Result;
+        if is_payload && element.content.len() > PAYLOAD_BYTES_MAX {
+            let bytes = element.content.len();
+            return Ok(Err(TagError::PayloadTooLong { bytes, span: element.content }));
+        }
+        let mut content = element.content;
+        if !is_payload {
+            // Longer than any name could be, spaces around it included: enough to see that.
+            content.end = content.end.min(content.start + 16 * TARGET_BYTES_MAX);
+        }
+        let content = Spanned::new(read(content)?, content);
+        Ok(complete(element, &whole, content))
+    }
+}
+
+/// The beginning of a span, for a message.
+fn quoted<E>(
+    span: Span,
+    read: &mut impl FnMut(Span) -> Result<String, E>,
+) -> Result<Spanned<String>, E> {
+    // More than an excerpt shows, whatever the characters take. A cut within a character is the
+    // reader's to make good.
+    const QUOTED_BYTES_MAX: u64 = 400;
+    let end = span.end.min(span.start + QUOTED_BYTES_MAX);
+    Ok(Spanned::new(excerpt(&read(Span::new(span.start, end))?), span))
+}
+
+fn complete(
+    element: Element,
+    whole: &Spanned<String>,
+    content: Spanned<String>,
+) -> Result<Spanned<Tag>, TagError> {
+    let kind = element.kind;
+    let span = element.span;
+    let attributes =
+        element.attributes.map_err(|why| TagError::Malformed { kind, text: whole.clone(), why })?;
+    let mut attributes = Attributes::new(kind, attributes)?;
+    let tag = match kind {
+        TagKind::Result => Tag::Result { payload: content },
+        TagKind::Goto => Tag::Goto { target: target(kind, &content, whole)? },
+        TagKind::Reset => {
+            Tag::Reset { target: target(kind, &content, whole)?, cd: attributes.take("cd") }
+        }
+        TagKind::Call => Tag::Call {
+            return_to: attributes.take_target("return", whole)?,
+            target: target(kind, &content, whole)?,
+        },
+        TagKind::Function => Tag::Function {
+            return_to: attributes.take_target("return", whole)?,
+            target: target(kind, &content, whole)?,
+            model: attributes.take("model"),
+        },
+        TagKind::Fork => Tag::Fork {
+            next: attributes.take_target("next", whole)?,
+            target: target(kind, &content, whole)?,
+            cd: attributes.take("cd"),
+            attributes: attributes.rest,
+        },
+    };
+    Ok(Spanned::new(tag, span))
+}
+
+/// The attributes of one tag that nothing has asked for yet.
+struct Attributes {
+    kind: TagKind,
+    rest: Vec<Attribute>,
+}
+
+impl Attributes {
+    fn new(kind: TagKind, attributes: Vec<Attribute>) -> Result<Self, TagError> {
+        let mut seen = std::collections::BTreeSet::new();
+        for Attribute { name, .. } in &attributes {
+            if !kind.takes_attribute(&name.value) {
+                return Err(TagError::UnknownAttribute { kind, name: name.clone() });
+            }
+            if !seen.insert(&*name.value) {
+                return Err(TagError::DuplicateAttribute { kind, name: name.clone() });
+            }
+        }
+        Ok(Self { kind, rest: attributes })
+    }
+
+    fn take(&mut self, name: &str) -> Option<Spanned<String>> {
+        let index = self.rest.iter().position(|attribute| attribute.name.value == name)?;
+        Some(self.rest.remove(index).value)
+    }
+
+    fn take_target(
+        &mut self,
+        name: &'static str,
+        whole: &Spanned<String>,
+    ) -> Result<Target, TagError> {
+        let kind = self.kind;
+        let Some(value) = self.take(name) else {
+            return Err(TagError::MissingAttribute { kind, name, text: whole.clone() });
+        };
+        check_target(kind, TargetPlace::Attribute(name), &value, whole)
+    }
+}
+
+fn target(
+    kind: TagKind,
+    content: &Spanned<String>,
+    whole: &Spanned<String>,
+) -> Result<Target, TagError> {
+    check_target(kind, TargetPlace::Content, content, whole)
+}
+
+fn check_target(
+    kind: TagKind,
+    place: TargetPlace,
+    text: &Spanned<String>,
+    whole: &Spanned<String>,
+) -> Result<Target, TagError> {
+    let target = trimmed(text);
+    if target.value.is_empty() {
+        return Err(TagError::EmptyTarget { kind, place, text: whole.clone() });
+    }
+    if target.value.contains(['<', '>']) || target.value.chars().any(char::is_control) {
+        return Err(TagError::NotAFileName { kind, place, target });
+    }
+    if target.value.contains(['/', '\\']) {
+        return Err(TagError::PathInTarget { kind, place, target });
+    }
+    if target.value.len() as u64 > TARGET_BYTES_MAX {
+        return Err(TagError::NotAFileName { kind, place, target });
+    }
+    Ok(target)
+}
+
+fn trimmed(text: &Spanned<String>) -> Target {
+    let without_front = text.value.trim_start();
+    let front = (text.value.len() - without_front.len()) as u64;
+    let value = without_front.trim_end().to_owned();
+    let start = text.span.start + front;
+    let end = start + value.len() as u64;
+    Spanned::new(value, Span::new(start, end))
+}

@@ -1,0 +1,220 @@
+//! Opening and closing tags paired into elements, in one pass and in bounded memory.
+//!
+//! The rules, which also decide what is a mention in prose and what is meant:
+//!
+//! * A closing tag ends the nearest opening tag of its name that is still open. What stands
+//!   between the two is opaque: tags inside a `<result>` payload are payload.
+//! * An opening tag that nothing closes is a mention. It hides nothing that follows.
+//!
+//! The scanner keeps positions, not text, so gigabytes may pass through it. Whoever fed it reads
+//! the few bytes that turn out to matter back from where they lie.
+
+use std::collections::VecDeque;
+
+use memchr::memchr;
+
+use crate::text::{Span, Spanned, excerpt};
+
+use super::{
+    MalformedWhy, TagKind,
+    token::{Attribute, Token, token},
+};
+
+/// How many opening tags may wait for their closing tags. Deeper nesting has no meaning in the
+/// protocol; at the limit the outermost one is given up as a mention.
+const OPEN_MAX: usize = 128;
+
+/// How many complete elements are kept for the message that there were several.
+const ELEMENTS_KEPT_MAX: usize = 4;
+
+/// One complete element: `<name …>content</name>`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Element {
+    /// Which tag.
+    pub kind: TagKind,
+    /// From the first bracket to the last.
+    pub span: Span,
+    /// The text between the tags.
+    pub content: Span,
+    /// The attributes in the order written, or why they cannot be read.
+    pub attributes: Result<Vec<Attribute>, MalformedWhy>,
+}
+
+/// A piece of markup that looks like the protocol's but is no element.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Fragment {
+    pub(super) kind: TagKind,
+    pub(super) text: Spanned<String>,
+    pub(super) why: MalformedWhy,
+}
+
+/// Everything that was found in a text.
+#[derive(Clone, Debug, Default)]
+pub struct Scan {
+    /// The first few elements.
+    pub(super) elements: Vec<Element>,
+    /// How many elements there were in all.
+    pub(super) count: u64,
+    /// The last thing that looked like a tag but was none.
+    pub(super) fragment: Option<Fragment>,
+}
+
+/// Finds elements in a text that arrives in chunks of any size.
+#[derive(Debug, Default)]
+pub struct Scanner {
+    found: Scan,
+    open: VecDeque<Open>,
+    /// How many of `open` there are of each kind, so that a stray closing tag costs nothing.
+    open_count: [usize; TagKind::ALL.len()],
+    /// The end of what was pushed, from a `<` that may still become a tag.
+    pending: Vec<u8>,
+    /// How many bytes came before `pending`.
+    offset: u64,
+}
+
+#[derive(Debug)]
+struct Open {
+    kind: TagKind,
+    text: Spanned<String>,
+    attributes: Result<Vec<Attribute>, MalformedWhy>,
+    /// How many elements were complete when this one opened: what came later lies inside it.
+    elements_before: u64,
+}
+
+impl Scanner {
+    /// A scanner that has seen nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the next bytes of the text.
+    pub fn push(&mut self, chunk: &[u8]) {
+        if self.pending.is_empty() {
+            let used = self.advance(chunk, false);
+            self.pending.extend_from_slice(&chunk[used..]);
+        } else {
+            let mut bytes = std::mem::take(&mut self.pending);
+            bytes.extend_from_slice(chunk);
+            let used = self.advance(&bytes, false);
+            bytes.drain(..used);
+            self.pending = bytes;
+        }
+    }
+
+    /// Says that the text is complete.
+    pub fn finish(mut self) -> Scan {
+        let bytes = std::mem::take(&mut self.pending);
+        let used = self.advance(&bytes, true);
+        debug_assert_eq!(used, bytes.len(), "nothing stays pending at the end");
+        if let Some(open) = self.open.pop_back() {
+            self.found.fragment =
+                Some(Fragment { kind: open.kind, text: open.text, why: MalformedWhy::Unclosed });
+        }
+        self.found
+    }
+
+    /// Consumes tokens from `bytes` and returns how many bytes are done with.
+    fn advance(&mut self, bytes: &[u8], is_last: bool) -> usize {
+        let mut at = 0;
+        while let Some(found) = memchr(b'<', &bytes[at..]) {
+            let start = at + found;
+            let rest = &bytes[start..];
+            let position = self.offset + start as u64;
+            match token(rest, is_last) {
+                Token::Foreign => at = start + 1,
+                Token::Opening { kind, length, attributes } => {
+                    self.opened(kind, locate(&rest[..length], position), attributes);
+                    at = start + length;
+                }
+                Token::Closing { kind, length } => {
+                    self.closed(kind, locate(&rest[..length], position));
+                    at = start + length;
+                }
+                Token::Broken { kind, length, why } => {
+                    let text = locate(&rest[..length], position);
+                    self.found.fragment = Some(Fragment { kind, text, why });
+                    at = start + length;
+                }
+                Token::Unfinished => {
+                    self.offset += start as u64;
+                    return start;
+                }
+            }
+        }
+        self.offset += bytes.len() as u64;
+        bytes.len()
+    }
+
+    fn opened(
+        &mut self,
+        kind: TagKind,
+        text: Spanned<String>,
+        attributes: Result<Vec<Attribute>, MalformedWhy>,
+    ) {
+        if self.open.len() == OPEN_MAX
+            && let Some(outermost) = self.open.pop_front()
+        {
+            self.open_count[outermost.kind as usize] -= 1;
+        }
+        let attributes = attributes.map(|attributes| shifted(attributes, text.span.start));
+        self.open_count[kind as usize] += 1;
+        self.open.push_back(Open { kind, text, attributes, elements_before: self.found.count });
+    }
+
+    fn closed(&mut self, kind: TagKind, text: Spanned<String>) {
+        if self.open_count[kind as usize] == 0 {
+            let why = MalformedWhy::Unopened;
+            self.found.fragment = Some(Fragment { kind, text, why });
+            return;
+        }
+        while let Some(open) = self.open.pop_back() {
+            self.open_count[open.kind as usize] -= 1;
+            if open.kind == kind {
+                self.complete(open, text.span);
+                return;
+            }
+        }
+    }
+
+    /// Counts an element, and forgets those that lie inside it.
+    fn complete(&mut self, open: Open, closing: Span) {
+        let before = usize::try_from(open.elements_before).unwrap_or(usize::MAX);
+        self.found.elements.truncate(before);
+        self.found.count = open.elements_before + 1;
+        if self.found.elements.len() < ELEMENTS_KEPT_MAX
+            && self.found.elements.len() as u64 == open.elements_before
+        {
+            self.found.elements.push(Element {
+                kind: open.kind,
+                span: Span::new(open.text.span.start, closing.end),
+                content: Span::new(open.text.span.end, closing.start),
+                attributes: open.attributes,
+            });
+        }
+    }
+}
+
+impl Scan {
+    /// Finds the elements of a text that is all there.
+    pub fn of(text: &str) -> Self {
+        let mut scanner = Scanner::new();
+        let used = scanner.advance(text.as_bytes(), true);
+        debug_assert_eq!(used, text.len(), "nothing stays pending at the end");
+        scanner.finish()
+    }
+}
+
+fn locate(bytes: &[u8], position: u64) -> Spanned<String> {
+    // Only an excerpt of it is ever shown: do not convert 64 KiB for that.
+    const SHOWN_BYTES_MAX: usize = 512;
+    let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN_BYTES_MAX)]);
+    Spanned::new(excerpt(&shown), Span::new(position, position + bytes.len() as u64))
+}
+
+fn shifted(mut attributes: Vec<Attribute>, offset: u64) -> Vec<Attribute> {
+    for attribute in &mut attributes {
+        attribute.name.span = attribute.name.span.shifted(offset);
+        attribute.value.span = attribute.value.span.shifted(offset);
+    }
+    attributes
+}

@@ -1,0 +1,71 @@
+//! One transition tag as the agent wrote it, with the place of every piece.
+
+use crate::text::Spanned;
+
+use super::{Attribute, TagKind};
+
+/// A state as a tag names it: trimmed, without path separators, not yet resolved to a file.
+pub type Target = Spanned<String>;
+
+/// One of the six tags, complete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tag {
+    /// `<goto>TARGET</goto>`
+    Goto {
+        /// The state to go on at.
+        target: Target,
+    },
+    /// `<reset cd="DIR">TARGET</reset>`
+    Reset {
+        /// The state to go on at, in a fresh session.
+        target: Target,
+        /// The agent's working directory from now on.
+        cd: Option<Spanned<String>>,
+    },
+    /// `<call return="NEXT">TARGET</call>`
+    Call {
+        /// The state that does the subtask.
+        target: Target,
+        /// The state to go on at with its result.
+        return_to: Target,
+    },
+    /// `<function return="NEXT" model="MODEL">TARGET</function>`
+    Function {
+        /// The state that does the subtask.
+        target: Target,
+        /// The state to go on at with its result.
+        return_to: Target,
+        /// The model for the function's states that do not name one themselves.
+        model: Option<Spanned<String>>,
+    },
+    /// `<fork next="NEXT" cd="DIR" item="…">TARGET</fork>`
+    Fork {
+        /// The worker's first state.
+        target: Target,
+        /// The state at which the parent goes on.
+        next: Target,
+        /// The worker's working directory.
+        cd: Option<Spanned<String>>,
+        /// Everything else: the worker's variables.
+        attributes: Vec<Attribute>,
+    },
+    /// `<result>PAYLOAD</result>`
+    Result {
+        /// The text between the tags, as it is.
+        payload: Spanned<String>,
+    },
+}
+
+impl Tag {
+    /// Which of the six it is.
+    pub fn kind(&self) -> TagKind {
+        match self {
+            Self::Goto { .. } => TagKind::Goto,
+            Self::Reset { .. } => TagKind::Reset,
+            Self::Call { .. } => TagKind::Call,
+            Self::Function { .. } => TagKind::Function,
+            Self::Fork { .. } => TagKind::Fork,
+            Self::Result { .. } => TagKind::Result,
+        }
+    }
+}
