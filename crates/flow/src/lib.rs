@@ -3,5 +3,9 @@
 
 pub mod id;
 pub mod money;
+pub mod policy;
+pub mod scope;
+pub mod source;
 pub mod tag;
 pub mod text;
+pub mod world;

@@ -1,0 +1,309 @@
+//! Tag, policy and scope in; verdict out.
+
+use std::{collections::BTreeMap, path::Path};
+
+use thiserror::Error;
+
+use crate::{
+    id::StateName,
+    scope::{Listing, ResolveError, resolve},
+    tag::{Tag, TagError, TagKind, Target},
+    text::Spanned,
+    world::{World, WorldError},
+};
+
+use super::{AllowedTransition, Policy, Transition, UnsafeName, check_variable_name};
+
+/// What becomes of an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It may be followed.
+    Accept(Accepted),
+    /// The agent should be told what was expected of it, and asked again.
+    Remind(Problem),
+    /// Asking again would not help, or nobody can say what to ask for.
+    Fail(Problem),
+}
+
+/// A transition that the state allows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// What to follow.
+    pub transition: Transition,
+    /// Where it comes from.
+    pub source: Source,
+}
+
+/// Where a transition comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// The agent wrote the tag.
+    Tag,
+    /// The policy leaves only one way, and the agent wrote no tag.
+    Implicit,
+}
+
+/// What is wrong with an answer.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum Problem {
+    /// Not one good tag.
+    #[error(transparent)]
+    Tag(#[from] TagError),
+    /// A good tag that this state may not emit.
+    #[error("`{tag}` is not among the transitions that this state allows")]
+    NotAllowed {
+        /// The tag.
+        tag: String,
+    },
+    /// A state that does not exist.
+    #[error(transparent)]
+    Unresolved(#[from] ResolveError),
+    /// A variable that may not be set.
+    #[error("the attribute {0}")]
+    UnsafeAttribute(#[from] UnsafeName),
+    /// A `cd` to nowhere.
+    #[error("`cd` names `{path}`, which is not a directory")]
+    NoSuchDirectory {
+        /// The path, made absolute.
+        path: String,
+    },
+    /// The scope could not be looked at.
+    #[error(transparent)]
+    World(#[from] WorldError),
+}
+
+/// Where an answer is judged.
+pub struct Surroundings<'a> {
+    /// The outside.
+    pub world: &'a dyn World,
+    /// The working directory of the agent.
+    pub cwd: &'a str,
+}
+
+impl std::fmt::Debug for Surroundings<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Surroundings").field("cwd", &self.cwd).finish_non_exhaustive()
+    }
+}
+
+/// Judges the tag of an answer by the state's policy.
+pub fn judge(
+    answer: Result<Spanned<Tag>, TagError>,
+    policy: &Policy,
+    surroundings: &Surroundings<'_>,
+) -> Verdict {
+    let listing = match surroundings.world.listing() {
+        Ok(listing) => listing,
+        Err(error) => return Verdict::Fail(error.into()),
+    };
+    let judge = Judge { policy, surroundings, listing: &listing };
+    match answer {
+        Ok(tag) => judge.tag(&tag.value),
+        Err(TagError::None) if let Some(entry) = policy.implicit() => judge.implicit(entry),
+        Err(error) => judge.remind(error.into()),
+    }
+}
+
+/// Makes a transition out of an entry that the author wrote out in full, such as an evaluator's
+/// `then`. It needs no policy to allow it.
+pub fn judge_transition(
+    entry: &AllowedTransition,
+    surroundings: &Surroundings<'_>,
+) -> Result<Transition, Problem> {
+    let listing = surroundings.world.listing()?;
+    let judge = Judge { policy: &Policy::default(), surroundings, listing: &listing };
+    judge.transition(&authored(entry))
+}
+
+struct Judge<'a> {
+    policy: &'a Policy,
+    surroundings: &'a Surroundings<'a>,
+    listing: &'a Listing,
+}
+
+impl Judge<'_> {
+    fn tag(&self, tag: &Tag) -> Verdict {
+        let allowed = &self.policy.allowed;
+        let entry = allowed.iter().find(|entry| self.matches(entry, tag));
+        if entry.is_none() && !allowed.is_empty() {
+            return self.remind(Problem::NotAllowed { tag: written(tag) });
+        }
+        match self.transition(tag) {
+            Ok(transition) => Verdict::Accept(Accepted { transition, source: Source::Tag }),
+            // What the author wrote out, the agent cannot do better: asking again costs money
+            // and changes nothing.
+            Err(problem) if entry.is_some_and(AllowedTransition::is_complete) => {
+                Verdict::Fail(problem)
+            }
+            Err(problem) => self.remind(problem),
+        }
+    }
+
+    fn implicit(&self, entry: &AllowedTransition) -> Verdict {
+        match self.transition(&authored(entry)) {
+            Ok(transition) => Verdict::Accept(Accepted { transition, source: Source::Implicit }),
+            Err(problem) => Verdict::Fail(problem),
+        }
+    }
+
+    fn remind(&self, problem: Problem) -> Verdict {
+        if self.policy.can_remind() { Verdict::Remind(problem) } else { Verdict::Fail(problem) }
+    }
+
+    /// Tag, target and every attribute that the entry names must match; the rest is free.
+    fn matches(&self, entry: &AllowedTransition, tag: &Tag) -> bool {
+        if entry.tag != tag.kind() {
+            return false;
+        }
+        let target_matches = match (&entry.target, target_of(tag)) {
+            (None, _) => true,
+            (Some(allowed), Some(target)) => self.same_state(allowed, &target.value),
+            (Some(_), None) => false,
+        };
+        target_matches
+            && entry.attributes.iter().all(|(name, allowed)| match attribute_of(tag, name) {
+                None => false,
+                Some(value) if Some(name.as_str()) == entry.tag.continuation_attribute() => {
+                    self.same_state(allowed, value)
+                }
+                Some(value) => value == allowed,
+            })
+    }
+
+    /// Whether two names mean the same file; a name that means none is only equal to itself.
+    fn same_state(&self, one: &str, other: &str) -> bool {
+        one == other
+            || match (self.resolve(one), self.resolve(other)) {
+                (Ok(one), Ok(other)) => one == other,
+                _ => false,
+            }
+    }
+
+    fn resolve(&self, name: &str) -> Result<StateName, ResolveError> {
+        resolve(self.listing, name, self.surroundings.world.platform())
+    }
+
+    fn transition(&self, tag: &Tag) -> Result<Transition, Problem> {
+        let state = |target: &Target| self.resolve(&target.value);
+        Ok(match tag {
+            Tag::Goto { target } => Transition::Goto { target: state(target)? },
+            Tag::Reset { target, cd } => {
+                Transition::Reset { target: state(target)?, cd: self.directory(cd.as_ref())? }
+            }
+            Tag::Call { target, return_to } => {
+                Transition::Call { target: state(target)?, return_to: state(return_to)? }
+            }
+            Tag::Function { target, return_to, model } => Transition::Function {
+                target: state(target)?,
+                return_to: state(return_to)?,
+                model: model.as_ref().map(|model| model.value.clone()),
+            },
+            Tag::Fork { target, next, cd, attributes } => Transition::Fork {
+                target: state(target)?,
+                next: state(next)?,
+                cd: self.directory(cd.as_ref())?,
+                attributes: attributes
+                    .iter()
+                    .map(|attribute| self.variable(&attribute.name.value, &attribute.value.value))
+                    .collect::<Result<_, _>>()?,
+            },
+            Tag::Result { payload } => Transition::Result { payload: payload.value.clone() },
+        })
+    }
+
+    fn directory(&self, cd: Option<&Spanned<String>>) -> Result<Option<String>, Problem> {
+        let Some(cd) = cd else {
+            return Ok(None);
+        };
+        let Surroundings { world, cwd } = self.surroundings;
+        let joined = Path::new(cwd).join(&cd.value);
+        let path = joined.to_string_lossy().into_owned();
+        if cd.value.is_empty() || !world.is_directory(&path) {
+            return Err(Problem::NoSuchDirectory { path });
+        }
+        Ok(Some(path))
+    }
+
+    fn variable(&self, name: &str, value: &str) -> Result<(String, String), Problem> {
+        let world = self.surroundings.world;
+        check_variable_name(name, world.platform(), |name| world.has_variable(name))?;
+        Ok((name.to_owned(), value.to_owned()))
+    }
+}
+
+fn target_of(tag: &Tag) -> Option<&Target> {
+    match tag {
+        Tag::Goto { target }
+        | Tag::Reset { target, .. }
+        | Tag::Call { target, .. }
+        | Tag::Function { target, .. }
+        | Tag::Fork { target, .. } => Some(target),
+        Tag::Result { .. } => None,
+    }
+}
+
+fn attribute_of<'t>(tag: &'t Tag, name: &str) -> Option<&'t str> {
+    let value = match (tag, name) {
+        (Tag::Call { return_to, .. } | Tag::Function { return_to, .. }, "return") => {
+            Some(return_to)
+        }
+        (Tag::Fork { next, .. }, "next") => Some(next),
+        (Tag::Reset { cd, .. } | Tag::Fork { cd, .. }, "cd") => cd.as_ref(),
+        (Tag::Function { model, .. }, "model") => model.as_ref(),
+        (Tag::Fork { attributes, .. }, name) => attributes
+            .iter()
+            .find(|attribute| attribute.name.value == name)
+            .map(|attribute| &attribute.value),
+        _ => None,
+    };
+    value.map(|value| value.value.as_str())
+}
+
+/// The tag that an entry with nothing left open stands for.
+fn authored(entry: &AllowedTransition) -> Tag {
+    let nowhere = |value: &str| Spanned::new(value.to_owned(), crate::text::Span::default());
+    let attribute = |name: &str| entry.attributes.get(name).map(|value| nowhere(value));
+    let target = nowhere(entry.target.as_deref().unwrap_or_default());
+    match entry.tag {
+        TagKind::Goto => Tag::Goto { target },
+        TagKind::Reset => Tag::Reset { target, cd: attribute("cd") },
+        TagKind::Call => {
+            Tag::Call { target, return_to: attribute("return").unwrap_or_else(|| nowhere("")) }
+        }
+        TagKind::Function => Tag::Function {
+            target,
+            return_to: attribute("return").unwrap_or_else(|| nowhere("")),
+            model: attribute("model"),
+        },
+        TagKind::Fork => Tag::Fork {
+            target,
+            next: attribute("next").unwrap_or_else(|| nowhere("")),
+            cd: attribute("cd"),
+            attributes: entry
+                .attributes
+                .iter()
+                .filter(|(name, _)| !matches!(name.as_str(), "next" | "cd"))
+                .map(|(name, value)| crate::tag::Attribute {
+                    name: nowhere(name),
+                    value: nowhere(value),
+                })
+                .collect(),
+        },
+        TagKind::Result => Tag::Result { payload: nowhere("") },
+    }
+}
+
+/// The tag in the protocol's own form, for a message.
+fn written(tag: &Tag) -> String {
+    let mut attributes = BTreeMap::new();
+    for name in ["return", "next", "cd", "model"] {
+        attributes.extend(attribute_of(tag, name).map(|v| (name.to_owned(), v.to_owned())));
+    }
+    if let Tag::Fork { attributes: others, .. } = tag {
+        let pairs = others.iter().map(|a| (a.name.value.clone(), a.value.value.clone()));
+        attributes.extend(pairs);
+    }
+    let target = target_of(tag).map(|target| target.value.clone());
+    AllowedTransition { tag: tag.kind(), target, attributes }.example()
+}

@@ -1,0 +1,19 @@
+//! What a state allows, and what follows from an answer: accept it, remind, or fail.
+//!
+//! * [`AllowedTransition`] and [`Policy`]: what the frontmatter declares.
+//! * [`Transition`]: a tag whose states have been found.
+//! * [`judge`]: tag, policy and scope in, [`Verdict`] out.
+//! * [`Evaluator`]: second opinions on a transition that is already valid.
+
+mod allowed;
+mod evaluator;
+mod judge;
+mod transition;
+mod variable_name;
+
+pub(crate) use allowed::LEFT_OPEN;
+pub use allowed::{AllowedTransition, Policy};
+pub use evaluator::{Evaluator, Opinion, next_opinion};
+pub use judge::{Accepted, Problem, Source, Surroundings, Verdict, judge, judge_transition};
+pub use transition::Transition;
+pub use variable_name::{UnsafeName, check_variable_name};

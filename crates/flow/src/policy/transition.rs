@@ -1,0 +1,116 @@
+//! A transition that can be followed: its states exist, its directory is known.
+
+use std::{collections::BTreeMap, fmt};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{id::StateName, tag::TagKind};
+
+/// What an agent does next.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Transition {
+    /// Go on in the same session.
+    Goto {
+        /// Where to.
+        target: StateName,
+    },
+    /// Go on in a fresh session, with no pending returns.
+    Reset {
+        /// Where to.
+        target: StateName,
+        /// The new working directory; absolute.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cd: Option<String>,
+    },
+    /// Do a subtask in a branch of the session.
+    Call {
+        /// The subtask.
+        target: StateName,
+        /// Where to go on with its result.
+        #[serde(rename = "return")]
+        return_to: StateName,
+    },
+    /// Do a subtask in a fresh session.
+    Function {
+        /// The subtask.
+        target: StateName,
+        /// Where to go on with its result.
+        #[serde(rename = "return")]
+        return_to: StateName,
+        /// The model for its states that name none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
+    },
+    /// Start a worker and go on.
+    Fork {
+        /// The worker's first state.
+        target: StateName,
+        /// Where the parent goes on.
+        next: StateName,
+        /// The worker's working directory; absolute.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cd: Option<String>,
+        /// The worker's variables.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        attributes: BTreeMap<String, String>,
+    },
+    /// Return to the caller, or end.
+    Result {
+        /// What is handed back.
+        payload: String,
+    },
+}
+
+impl Transition {
+    /// The tag that asks for it.
+    pub fn kind(&self) -> TagKind {
+        match self {
+            Self::Goto { .. } => TagKind::Goto,
+            Self::Reset { .. } => TagKind::Reset,
+            Self::Call { .. } => TagKind::Call,
+            Self::Function { .. } => TagKind::Function,
+            Self::Fork { .. } => TagKind::Fork,
+            Self::Result { .. } => TagKind::Result,
+        }
+    }
+}
+
+impl fmt::Display for Transition {
+    /// The tag that an agent would write for it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Goto { target } => write!(f, "<goto>{target}</goto>"),
+            Self::Reset { target, cd } => {
+                f.write_str("<reset")?;
+                attribute(f, "cd", cd.as_deref())?;
+                write!(f, ">{target}</reset>")
+            }
+            Self::Call { target, return_to } => {
+                write!(f, "<call return=\"{return_to}\">{target}</call>")
+            }
+            Self::Function { target, return_to, model } => {
+                write!(f, "<function return=\"{return_to}\"")?;
+                attribute(f, "model", model.as_deref())?;
+                write!(f, ">{target}</function>")
+            }
+            Self::Fork { target, next, cd, attributes } => {
+                write!(f, "<fork next=\"{next}\"")?;
+                attribute(f, "cd", cd.as_deref())?;
+                for (name, value) in attributes {
+                    attribute(f, name, Some(value))?;
+                }
+                write!(f, ">{target}</fork>")
+            }
+            Self::Result { payload } => write!(f, "<result>{payload}</result>"),
+        }
+    }
+}
+
+fn attribute(f: &mut fmt::Formatter<'_>, name: &str, value: Option<&str>) -> fmt::Result {
+    match value {
+        None => Ok(()),
+        Some(value) if value.contains('"') => write!(f, " {name}='{value}'"),
+        Some(value) => write!(f, " {name}=\"{value}\""),
+    }
+}

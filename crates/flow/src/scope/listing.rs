@@ -1,0 +1,40 @@
+//! The names of the files in a scope.
+
+use std::collections::BTreeSet;
+
+use crate::source::did_you_mean;
+
+/// The file names of a scope at one moment, sorted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    names: BTreeSet<String>,
+}
+
+impl Listing {
+    /// A scope with these files.
+    pub fn new(names: impl IntoIterator<Item = String>) -> Self {
+        Self { names: names.into_iter().collect() }
+    }
+
+    /// Whether there is a file of exactly this name.
+    pub fn contains(&self, name: &str) -> bool {
+        self.names.contains(name)
+    }
+
+    /// All names in alphabetical order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+
+    /// The file that `name` was probably meant to be.
+    pub fn suggest(&self, name: &str) -> Option<&str> {
+        did_you_mean(name, self.names()).or_else(|| {
+            // A name without extension is compared with names without theirs.
+            let stem =
+                |name: &str| name.rsplit_once('.').map_or(name.len(), |(stem, _)| stem.len());
+            let stems = self.names().filter_map(|name| name.get(..stem(name)));
+            let meant = did_you_mean(name, stems)?;
+            self.names().find(|name| name.get(..stem(name)) == Some(meant))
+        })
+    }
+}

@@ -1,0 +1,293 @@
+//! The YAML between the `---` fences of a prompt: every key, checked, with its place.
+//!
+//! One function per key. Each takes what it understands and reports the rest, so that an author
+//! sees all problems of a file at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    policy::{AllowedTransition, Evaluator, Policy},
+    tag::TagKind,
+    text::{Span, Spanned, excerpt},
+};
+
+use super::{
+    Timeout,
+    diagnostic::{Findings, did_you_mean},
+    yaml::{self, Node, Value},
+};
+
+/// The keys that frontmatter knows.
+pub const KEYS: [&str; 6] =
+    ["allowed_transitions", "model", "effort", "timeout", "agent", "evaluators"];
+
+/// What a prompt declares about itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Frontmatter {
+    /// The ways out of the state.
+    pub allowed_transitions: Vec<Spanned<AllowedTransition>>,
+    /// The model, passed on as written.
+    pub model: Option<Spanned<String>>,
+    /// The effort, passed on as written.
+    pub effort: Option<Spanned<String>>,
+    /// How long a turn may stay silent.
+    pub timeout: Option<Spanned<Timeout>>,
+    /// Which coding agent carries the prompt out.
+    pub agent: Option<Spanned<String>>,
+    /// Second opinions on the transition.
+    pub evaluators: Vec<Spanned<Evaluator>>,
+}
+
+impl Frontmatter {
+    /// The part that judges answers.
+    pub fn policy(&self) -> Policy {
+        Policy {
+            allowed: self.allowed_transitions.iter().map(|entry| entry.value.clone()).collect(),
+            evaluators: self.evaluators.iter().map(|entry| entry.value.clone()).collect(),
+        }
+    }
+
+    /// Reads `yaml`, which starts at byte `offset` of the file that `findings` is about.
+    pub(super) fn read(yaml: &str, offset: u64, findings: &mut Findings<'_>) -> Self {
+        let mut reader = Reader { offset, findings };
+        let root = match yaml::read(yaml) {
+            Ok(None) => return Self::default(),
+            Ok(Some(root)) => root,
+            Err(error) => {
+                reader.error(error.span, format!("frontmatter is not YAML: {}", error.message));
+                return Self::default();
+            }
+        };
+        let Some(pairs) = reader.mapping(&root, "frontmatter", "`key: value` lines") else {
+            return Self::default();
+        };
+        let mut frontmatter = Self::default();
+        for (key, value) in &pairs {
+            frontmatter.read_key(key, value, &mut reader);
+        }
+        frontmatter
+    }
+
+    fn read_key(&mut self, key: &Spanned<String>, value: &Node, reader: &mut Reader<'_, '_>) {
+        match key.value.as_str() {
+            "allowed_transitions" => {
+                self.allowed_transitions =
+                    reader.list(value, &key.value, Reader::allowed_transition);
+            }
+            "evaluators" => {
+                self.evaluators = reader.list(value, &key.value, Reader::evaluator);
+            }
+            "model" => self.model = reader.word(value, "model", "the name of a model"),
+            "effort" => self.effort = reader.word(value, "effort", "an effort such as `high`"),
+            "agent" => self.agent = reader.word(value, "agent", "the name of a coding agent"),
+            "timeout" => self.timeout = reader.timeout(value),
+            unknown => {
+                let suggestion = did_you_mean(unknown, KEYS);
+                let message = format!("unknown key `{}` is ignored", excerpt(unknown));
+                let span = key.span;
+                reader.findings.warning_suggesting(span, message, suggestion);
+            }
+        }
+    }
+}
+
+struct Reader<'a, 'f> {
+    /// Where the YAML starts in its file.
+    offset: u64,
+    findings: &'a mut Findings<'f>,
+}
+
+type Pairs<'n> = Vec<(Spanned<String>, &'n Node)>;
+
+impl Reader<'_, '_> {
+    fn error(&mut self, span: Span, message: impl Into<String>) {
+        self.findings.error(span.shifted(self.offset), message);
+    }
+
+    /// `key: value` pairs with scalar keys, each once.
+    fn mapping<'n>(&mut self, node: &'n Node, what: &str, expected: &str) -> Option<Pairs<'n>> {
+        let Value::Mapping(pairs) = &node.value else {
+            self.error(node.span, format!("{what} should be {expected}"));
+            return None;
+        };
+        let mut read = Vec::new();
+        let mut seen = BTreeSet::new();
+        for (key, value) in pairs {
+            let Value::Scalar(name) = &key.value else {
+                self.error(key.span, format!("a key of {what} should be a word"));
+                continue;
+            };
+            if seen.insert(name.as_str()) {
+                read.push((Spanned::new(name.clone(), key.span.shifted(self.offset)), value));
+            } else {
+                self.error(key.span, format!("key `{}` is given twice", excerpt(name)));
+            }
+        }
+        Some(read)
+    }
+
+    /// The items of a list; an absent one is empty.
+    fn list<T>(
+        &mut self,
+        node: &Node,
+        key: &str,
+        mut item: impl FnMut(&mut Self, &Node) -> Option<T>,
+    ) -> Vec<Spanned<T>> {
+        let items = match &node.value {
+            Value::Null => return Vec::new(),
+            Value::Sequence(items) => items,
+            Value::Scalar(_) | Value::Mapping(_) => {
+                self.error(
+                    node.span,
+                    format!("`{key}` should be a list: lines that start with `- `"),
+                );
+                return Vec::new();
+            }
+        };
+        let mut read = Vec::new();
+        for node in items {
+            if let Some(value) = item(self, node) {
+                read.push(Spanned::new(value, node.span.shifted(self.offset)));
+            }
+        }
+        read
+    }
+
+    /// A scalar that is not empty.
+    fn word(&mut self, node: &Node, key: &str, expected: &str) -> Option<Spanned<String>> {
+        match &node.value {
+            Value::Scalar(text) if !text.trim().is_empty() => {
+                Some(Spanned::new(text.trim().to_owned(), node.span.shifted(self.offset)))
+            }
+            _ => {
+                self.error(node.span, format!("`{key}` should be {expected}"));
+                None
+            }
+        }
+    }
+
+    fn timeout(&mut self, node: &Node) -> Option<Spanned<Timeout>> {
+        let text = self.word(node, "timeout", "seconds, or `10m`, `2h`, or 0 for no limit")?;
+        match text.value.parse() {
+            Ok(timeout) => Some(Spanned::new(timeout, text.span)),
+            Err(error) => {
+                self.error(node.span, format!("`timeout`: {error}"));
+                None
+            }
+        }
+    }
+
+    /// The name of a state: no path.
+    fn state(&mut self, node: &Node, key: &str) -> Option<String> {
+        let word = self.word(node, key, "the name of a state")?;
+        if word.value.contains(['/', '\\']) {
+            let name = excerpt(&word.value);
+            self.error(
+                node.span,
+                format!("`{name}` is a path: a state is named by its file name alone"),
+            );
+            return None;
+        }
+        Some(word.value)
+    }
+
+    fn allowed_transition(&mut self, node: &Node) -> Option<AllowedTransition> {
+        let pairs = self.mapping(node, "a transition", "`{ tag: goto, target: NEXT.md }`")?;
+        let tag = self.tag(node, &pairs)?;
+        let mut entry = AllowedTransition { tag, target: None, attributes: BTreeMap::new() };
+        for (key, value) in &pairs {
+            match key.value.as_str() {
+                "tag" => {}
+                "target" if tag == TagKind::Result => {
+                    self.findings.error(key.span, "<result> has no target");
+                }
+                "target" => entry.target = self.state(value, "target"),
+                name if !tag.takes_attribute(name) => {
+                    let suggestion = ["target", "return", "next", "cd", "model"]
+                        .into_iter()
+                        .filter(|known| *known == "target" || tag.takes_attribute(known));
+                    let suggestion = did_you_mean(name, suggestion);
+                    let message = format!("<{tag}> has no attribute `{}`", excerpt(name));
+                    self.findings.error_suggesting(key.span, message, suggestion);
+                }
+                name => {
+                    let value = if Some(name) == tag.continuation_attribute() {
+                        self.state(value, name)
+                    } else {
+                        self.word(value, name, "a text").map(|text| text.value)
+                    };
+                    entry.attributes.extend(value.map(|value| (name.to_owned(), value)));
+                }
+            }
+        }
+        Some(entry)
+    }
+
+    fn tag(&mut self, node: &Node, pairs: &Pairs<'_>) -> Option<TagKind> {
+        const EXPECTED: &str = "one of goto, reset, call, function, fork, result";
+        let Some((_, value)) = pairs.iter().find(|(key, _)| key.value == "tag") else {
+            self.error(node.span, format!("a transition needs a `tag`: {EXPECTED}"));
+            return None;
+        };
+        let name = self.word(value, "tag", EXPECTED)?;
+        let kind = TagKind::of_name(&name.value);
+        if kind.is_none() {
+            let suggestion = did_you_mean(&name.value, TagKind::ALL.map(TagKind::name));
+            let message = format!("`{}` is not a tag: expected {EXPECTED}", excerpt(&name.value));
+            self.findings.error_suggesting(name.span, message, suggestion);
+        }
+        kind
+    }
+
+    fn evaluator(&mut self, node: &Node) -> Option<Evaluator> {
+        const EXPECTED: &str = "`match` with `then`, or `prompt`";
+        let pairs = self.mapping(node, "an evaluator", EXPECTED)?;
+        let find = |name: &str| pairs.iter().find(|(key, _)| key.value == name).map(|(_, v)| *v);
+        for (key, _) in &pairs {
+            let known = ["match", "then", "prompt", "model"];
+            if !known.contains(&key.value.as_str()) {
+                let suggestion = did_you_mean(&key.value, known);
+                let message = format!("unknown key `{}` is ignored", excerpt(&key.value));
+                self.findings.warning_suggesting(key.span, message, suggestion);
+            }
+        }
+        match (find("match"), find("prompt")) {
+            (Some(pattern), None) => self.match_evaluator(node, pattern, find("then")),
+            (None, Some(prompt)) => {
+                let model = match find("model") {
+                    Some(model) => Some(self.word(model, "model", "the name of a model")?.value),
+                    None => None,
+                };
+                Some(Evaluator::Prompt { prompt: self.state(prompt, "prompt")?, model })
+            }
+            _ => {
+                self.error(node.span, format!("an evaluator should be {EXPECTED}"));
+                None
+            }
+        }
+    }
+
+    fn match_evaluator(
+        &mut self,
+        node: &Node,
+        pattern: &Node,
+        then: Option<&Node>,
+    ) -> Option<Evaluator> {
+        let Some(then) = then else {
+            self.error(node.span, "`match` needs `then`: the transition to follow instead");
+            return None;
+        };
+        let text = self.word(pattern, "match", "a regular expression")?.value;
+        if let Err(error) = regex::Regex::new(&text) {
+            self.error(pattern.span, format!("`match` is not a regular expression: {error}"));
+            return None;
+        }
+        let then_entry = self.allowed_transition(then)?;
+        if !then_entry.is_complete() {
+            let message = format!("`then` leaves something open: {}", then_entry.example());
+            self.error(then.span, message);
+            return None;
+        }
+        Some(Evaluator::Match { pattern: text, then: then_entry })
+    }
+}

@@ -1,0 +1,195 @@
+//! One state file in memory: a prompt with its frontmatter, or a script.
+
+use sha2::{Digest as _, Sha256};
+use thiserror::Error;
+
+use crate::{
+    id::StateName,
+    text::{Position, Span},
+};
+
+use super::{
+    Diagnostic, Frontmatter, Platform, Severity, StateKind, StateKindError, diagnostic::Findings,
+};
+
+/// A state file that can be carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateFile {
+    /// Its file name.
+    pub name: StateName,
+    /// A fingerprint of its bytes, for the journal: what exactly was used.
+    pub digest: String,
+    /// What it holds.
+    pub source: StateSource,
+}
+
+/// What a state file holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StateSource {
+    /// A prompt.
+    Prompt(Box<Prompt>),
+    /// A script. Its text is the shell's business.
+    Script,
+}
+
+/// A prompt and what it says about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prompt {
+    /// What it declares.
+    pub frontmatter: Frontmatter,
+    /// The text after the frontmatter: the prompt before substitution.
+    pub body: String,
+    /// Where the body stands in the file.
+    pub body_span: Span,
+    /// What is odd but not wrong.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// Why a file cannot be carried out.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum StateFileError {
+    /// Not of a kind that runs here.
+    #[error(transparent)]
+    Kind(#[from] StateKindError),
+    /// A prompt that is not text.
+    #[error("`{name}` is not UTF-8 text: byte {offset} (line {}) cannot be part of a character", position.line)]
+    NotUtf8 {
+        /// The file.
+        name: String,
+        /// The first bad byte.
+        offset: u64,
+        /// Where that is.
+        position: Position,
+    },
+    /// Frontmatter with errors; warnings are among the diagnostics too.
+    #[error("{}", first(diagnostics))]
+    Frontmatter {
+        /// At least one of them is an error.
+        diagnostics: Vec<Diagnostic>,
+    },
+}
+
+fn first(diagnostics: &[Diagnostic]) -> String {
+    let errors: Vec<_> =
+        diagnostics.iter().filter(|found| found.severity == Severity::Error).collect();
+    match errors.as_slice() {
+        [] => "the frontmatter cannot be used".to_owned(),
+        [only] => only.to_string(),
+        [first, others @ ..] => format!("{first} (and {} more)", others.len()),
+    }
+}
+
+impl StateFile {
+    /// Makes sense of the file called `name`, as it would be run on `platform`.
+    pub fn read(name: &str, bytes: &[u8], platform: Platform) -> Result<Self, StateFileError> {
+        let source = match StateKind::of(name, platform)? {
+            StateKind::Script => StateSource::Script,
+            StateKind::Prompt => StateSource::Prompt(Box::new(prompt(name, utf8(name, bytes)?)?)),
+        };
+        Ok(Self { name: StateName::new(name), digest: fingerprint(bytes), source })
+    }
+
+    /// How it is carried out.
+    pub fn kind(&self) -> StateKind {
+        match self.source {
+            StateSource::Prompt(_) => StateKind::Prompt,
+            StateSource::Script => StateKind::Script,
+        }
+    }
+}
+
+/// The first half of a SHA-256 in hexadecimal: no two texts of a workflow will ever share it.
+pub(crate) fn fingerprint(bytes: &[u8]) -> String {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let digest = Sha256::digest(bytes);
+    let nibbles = digest.iter().take(16).flat_map(|byte| [byte >> 4, byte & 15]);
+    nibbles.map(|nibble| char::from(HEX[usize::from(nibble)])).collect()
+}
+
+fn utf8<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, StateFileError> {
+    std::str::from_utf8(bytes).map_err(|error| {
+        let valid = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
+        let offset = error.valid_up_to() as u64;
+        let position = Position::of(&valid, offset);
+        StateFileError::NotUtf8 { name: name.to_owned(), offset, position }
+    })
+}
+
+fn prompt(name: &str, text: &str) -> Result<Prompt, StateFileError> {
+    let mut findings = Findings::new(name, text);
+    let mut frontmatter = Frontmatter::default();
+    let body_start = match Fences::find(text) {
+        Fences::None { body_start } => body_start,
+        Fences::Unclosed { fence } => {
+            findings.error(fence, "frontmatter starts here but no line `---` ends it");
+            text.len()
+        }
+        Fences::Both { yaml, body_start } => {
+            let content = yaml.slice(text).unwrap_or_default();
+            frontmatter = Frontmatter::read(content, yaml.start, &mut findings);
+            body_start
+        }
+    };
+    let diagnostics = findings.found;
+    if diagnostics.iter().any(|found| found.severity == Severity::Error) {
+        return Err(StateFileError::Frontmatter { diagnostics });
+    }
+    let body_span = Span::new(body_start as u64, text.len() as u64);
+    let body = body_span.slice(text).unwrap_or_default().to_owned();
+    Ok(Prompt { frontmatter, body, body_span, warnings: diagnostics })
+}
+
+/// Where the frontmatter of a text lies. Only a fence on the very first line opens it, so a
+/// `---` rule further down is part of the prompt.
+enum Fences {
+    None { body_start: usize },
+    Unclosed { fence: Span },
+    Both { yaml: Span, body_start: usize },
+}
+
+impl Fences {
+    fn find(text: &str) -> Self {
+        const BYTE_ORDER_MARK: char = '\u{feff}';
+        let start = if text.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len_utf8() } else { 0 };
+        let mut lines = Lines { text, at: start };
+        let yaml_start = match lines.next() {
+            Some(line) if is_fence(line) => lines.at,
+            _ => return Self::None { body_start: start },
+        };
+        loop {
+            let line_start = lines.at;
+            match lines.next() {
+                None => {
+                    let fence = Span::new(start as u64, start as u64 + 3);
+                    return Self::Unclosed { fence };
+                }
+                Some(line) if is_fence(line) => {
+                    let yaml = Span::new(yaml_start as u64, line_start as u64);
+                    return Self::Both { yaml, body_start: lines.at };
+                }
+                Some(_) => {}
+            }
+        }
+    }
+}
+
+fn is_fence(line: &str) -> bool {
+    line.trim_end() == "---"
+}
+
+/// Lines and, between them, the byte at which the next one starts.
+struct Lines<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Iterator for Lines<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        let rest = self.text.get(self.at..).filter(|rest| !rest.is_empty())?;
+        let line = rest.split_inclusive('\n').next()?;
+        self.at += line.len();
+        Some(line)
+    }
+}

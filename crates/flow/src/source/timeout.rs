@@ -1,0 +1,94 @@
+//! How long a step may stay silent, as frontmatter and the command line write it.
+
+use std::{str::FromStr, time::Duration};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// How long a child may print nothing before it counts as hung.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "u64", into = "u64")]
+pub struct Timeout {
+    seconds: u64,
+}
+
+impl Timeout {
+    /// What applies where nobody says otherwise: builds and polls run long.
+    pub const DEFAULT: Self = Self { seconds: 600 };
+
+    /// So many seconds of silence; 0 is no limit.
+    pub fn from_seconds(seconds: u64) -> Self {
+        Self { seconds }
+    }
+
+    /// The limit, or `None` for none.
+    pub fn limit(self) -> Option<Duration> {
+        (self.seconds > 0).then(|| Duration::from_secs(self.seconds))
+    }
+}
+
+impl From<u64> for Timeout {
+    fn from(seconds: u64) -> Self {
+        Self { seconds }
+    }
+}
+
+impl From<Timeout> for u64 {
+    fn from(timeout: Timeout) -> Self {
+        timeout.seconds
+    }
+}
+
+/// A text that is no duration.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("expected seconds, or a number with `s`, `m` or `h` (`90`, `10m`, `2h`), not `{text}`")]
+pub struct TimeoutError {
+    text: String,
+}
+
+impl FromStr for Timeout {
+    type Err = TimeoutError;
+
+    fn from_str(text: &str) -> Result<Self, TimeoutError> {
+        let digits = text.trim_end_matches(|c: char| c.is_ascii_lowercase());
+        let unit = match text.strip_prefix(digits) {
+            Some("" | "s") => 1,
+            Some("m") => 60,
+            Some("h") => 3600,
+            _ => {
+                return Err(TimeoutError { text: text.to_owned() });
+            }
+        };
+        digits
+            .parse::<u64>()
+            .ok()
+            .and_then(|number| number.checked_mul(unit))
+            .map(Self::from_seconds)
+            .ok_or_else(|| TimeoutError { text: text.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeout_reads_seconds_minutes_and_hours() {
+        let seconds = |text: &str| text.parse::<Timeout>().map(u64::from);
+        assert_eq!(seconds("90"), Ok(90));
+        assert_eq!(seconds("90s"), Ok(90));
+        assert_eq!(seconds("10m"), Ok(600));
+        assert_eq!(seconds("2h"), Ok(7200));
+        for bad in
+            ["", "m", "-1", "1.5", "10 m", "10d", "99999999999999999999", "9999999999999999999h"]
+        {
+            assert!(seconds(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn timeout_zero_is_no_limit() {
+        assert_eq!(Timeout::from_seconds(0).limit(), None);
+        assert_eq!(Timeout::DEFAULT.limit(), Some(Duration::from_mins(10)));
+    }
+}

@@ -1,0 +1,142 @@
+//! YAML as a tree of spanned nodes: the only file that knows the YAML parser.
+//!
+//! A tree, not serde: serde stops at the first problem and loses places in nested values, while
+//! an author wants every problem at once, each with its line and column. Scalars stay text; the
+//! reader of a key knows what it wants.
+
+use std::borrow::Cow;
+
+use granit_parser::{Event, Parser, ScalarStyle, ScanError};
+
+use crate::text::Span;
+
+/// Deeper than any frontmatter; bounds recursion on hostile input.
+const DEPTH_MAX: usize = 16;
+
+/// One value of a YAML document.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Node {
+    pub(super) value: Value,
+    pub(super) span: Span,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Value {
+    /// `~`, `null` or nothing at all.
+    Null,
+    /// Any other scalar, with quotes and escapes resolved.
+    Scalar(String),
+    Sequence(Vec<Node>),
+    /// Pairs in the order written; keys may repeat.
+    Mapping(Vec<(Node, Node)>),
+}
+
+/// Why a text is not YAML that we take.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct YamlError {
+    pub(super) span: Span,
+    pub(super) message: String,
+}
+
+/// Reads the one document in `text`; `None` if it holds nothing but comments.
+pub(super) fn read(text: &str) -> Result<Option<Node>, YamlError> {
+    let mut reader = Reader { parser: Parser::new_from_str(text), text };
+    let mut root = None;
+    while let Some((event, span)) = reader.next()? {
+        match event {
+            Event::StreamStart | Event::DocumentStart(..) | Event::DocumentEnd => {}
+            Event::StreamEnd => break,
+            event => {
+                if root.is_some() {
+                    return Err(YamlError { span, message: "expected one document".to_owned() });
+                }
+                root = Some(reader.node(event, span, DEPTH_MAX)?);
+            }
+        }
+    }
+    Ok(root.filter(|node| !(node.value == Value::Null && node.span.is_empty())))
+}
+
+struct Reader<'a> {
+    parser: Parser<'a, granit_parser::StrInput<'a>>,
+    text: &'a str,
+}
+
+impl<'a> Reader<'a> {
+    fn next(&mut self) -> Result<Option<(Event<'a>, Span)>, YamlError> {
+        match self.parser.next_event() {
+            None => Ok(None),
+            Some(Err(error)) => Err(self.scan_error(&error)),
+            Some(Ok((event, span))) => Ok(Some((event, self.span(span)))),
+        }
+    }
+
+    fn span(&self, span: granit_parser::Span) -> Span {
+        let range = span.byte_range().unwrap_or_default();
+        // Block collections end where the next token starts; the end of the text bounds them.
+        let end = range.end.min(self.text.len());
+        Span::new(range.start.min(end) as u64, end as u64)
+    }
+
+    fn scan_error(&self, error: &ScanError) -> YamlError {
+        let at = error.marker().byte_offset().unwrap_or_default().min(self.text.len()) as u64;
+        YamlError { span: Span::new(at, at), message: error.info() }
+    }
+
+    fn node(&mut self, event: Event<'a>, span: Span, depth: usize) -> Result<Node, YamlError> {
+        let refuse = |message: &str| Err(YamlError { span, message: message.to_owned() });
+        if depth == 0 {
+            return refuse("too deeply nested");
+        }
+        match event {
+            Event::Scalar(text, style, ..) => Ok(Node { value: scalar(text, style), span }),
+            Event::SequenceStart(..) => self.sequence(span, depth),
+            Event::MappingStart(..) => self.mapping(span, depth),
+            Event::Alias(..) => refuse("aliases (`*name`) are not supported here"),
+            _ => refuse("expected a value"),
+        }
+    }
+
+    fn sequence(&mut self, start: Span, depth: usize) -> Result<Node, YamlError> {
+        let mut items = Vec::new();
+        loop {
+            let (event, span) = self.required(start)?;
+            if event == Event::SequenceEnd {
+                let span = joined(start, items.last().map(|item: &Node| item.span), span);
+                return Ok(Node { value: Value::Sequence(items), span });
+            }
+            items.push(self.node(event, span, depth - 1)?);
+        }
+    }
+
+    fn mapping(&mut self, start: Span, depth: usize) -> Result<Node, YamlError> {
+        let mut pairs = Vec::new();
+        loop {
+            let (event, span) = self.required(start)?;
+            if event == Event::MappingEnd {
+                let last = pairs.last().map(|(_, value): &(Node, Node)| value.span);
+                return Ok(Node { value: Value::Mapping(pairs), span: joined(start, last, span) });
+            }
+            let key = self.node(event, span, depth - 1)?;
+            let (event, span) = self.required(start)?;
+            pairs.push((key, self.node(event, span, depth - 1)?));
+        }
+    }
+
+    fn required(&mut self, start: Span) -> Result<(Event<'a>, Span), YamlError> {
+        self.next()?.ok_or_else(|| YamlError { span: start, message: "not complete".to_owned() })
+    }
+}
+
+/// A collection from its start to its own closing bracket or, in block form, to its last item.
+fn joined(start: Span, last_item: Option<Span>, end: Span) -> Span {
+    let own_end =
+        if end.is_empty() { last_item.map_or(start.end, |item| item.end) } else { end.end };
+    Span::new(start.start, own_end.max(start.start))
+}
+
+fn scalar(text: Cow<'_, str>, style: ScalarStyle) -> Value {
+    let is_null =
+        style == ScalarStyle::Plain && matches!(&*text, "" | "~" | "null" | "Null" | "NULL");
+    if is_null { Value::Null } else { Value::Scalar(text.into_owned()) }
+}

@@ -1,0 +1,89 @@
+//! What the language asks of the outside: read-only questions, answered by whoever runs it.
+//!
+//! The engine answers from disk and environment, tests and dry runs from memory. Nothing in this
+//! crate has another way to learn anything.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use thiserror::Error;
+
+use crate::{scope::Listing, source::Platform};
+
+/// The outside as a workflow sees it, at this moment.
+pub trait World {
+    /// Whose rules apply.
+    fn platform(&self) -> Platform;
+
+    /// The names of the files in the workflow's scope.
+    fn listing(&self) -> Result<Listing, WorldError>;
+
+    /// The bytes of one of them.
+    fn read(&self, name: &str) -> Result<Vec<u8>, WorldError>;
+
+    /// Whether `path`, which is absolute or relative to nothing else, is a directory.
+    fn is_directory(&self, path: &str) -> bool;
+
+    /// Whether the environment that children inherit has a variable of this name.
+    fn has_variable(&self, name: &str) -> bool;
+}
+
+/// The outside did not answer.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{what}: {why}")]
+pub struct WorldError {
+    /// What was asked for.
+    pub what: String,
+    /// What went wrong.
+    pub why: String,
+}
+
+/// A world in memory.
+#[derive(Clone, Debug)]
+pub struct MemoryWorld {
+    /// Whose rules apply.
+    pub platform: Platform,
+    /// The scope: names and contents.
+    pub files: BTreeMap<String, Vec<u8>>,
+    /// The directories that exist.
+    pub directories: BTreeSet<String>,
+    /// The names of the variables that exist.
+    pub variables: BTreeSet<String>,
+}
+
+impl MemoryWorld {
+    /// A Unix world with these files in its scope and nothing else.
+    pub fn new<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let files = files.into_iter().map(|(name, text)| (name.to_owned(), text.into())).collect();
+        Self {
+            platform: Platform::Unix,
+            files,
+            directories: BTreeSet::new(),
+            variables: BTreeSet::new(),
+        }
+    }
+}
+
+impl World for MemoryWorld {
+    fn platform(&self) -> Platform {
+        self.platform
+    }
+
+    fn listing(&self) -> Result<Listing, WorldError> {
+        Ok(Listing::new(self.files.keys().cloned()))
+    }
+
+    fn read(&self, name: &str) -> Result<Vec<u8>, WorldError> {
+        self.files.get(name).cloned().ok_or_else(|| WorldError {
+            what: format!("cannot read `{name}`"),
+            why: "no such file".to_owned(),
+        })
+    }
+
+    fn is_directory(&self, path: &str) -> bool {
+        self.directories.contains(path)
+    }
+
+    fn has_variable(&self, name: &str) -> bool {
+        self.variables.contains(name)
+    }
+}
