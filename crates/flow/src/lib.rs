@@ -4,6 +4,7 @@
 pub mod id;
 pub mod money;
 pub mod policy;
+pub mod prompt;
 pub mod scope;
 pub mod source;
 pub mod tag;

@@ -1,0 +1,58 @@
+//! What Raymond says to an agent in its own words.
+
+use std::fmt::Write as _;
+
+use crate::policy::{LEFT_OPEN, Policy, Problem};
+
+/// Asks again after an answer that broke the protocol, listing what is allowed.
+pub fn reminder(problem: &Problem, policy: &Policy) -> String {
+    let mut text = format!(
+        "Your last message did not end this step: {problem}.\n\n\
+         Reply with exactly one of these transition tags:\n\n"
+    );
+    list_allowed(&mut text, policy);
+    text.push_str(CLOSING);
+    text
+}
+
+/// Asks an evaluator again.
+pub fn evaluator_reminder(problem: &Problem, policy: &Policy) -> String {
+    let mut text = format!(
+        "Your last message was not a judgement: {problem}.\n\n\
+         Reply with exactly one of these tags:\n\n\
+         - <result>accept</result> (follow the transition as it is)\n"
+    );
+    if policy.can_remind() {
+        list_allowed(&mut text, policy);
+    } else {
+        text.push_str("- any one transition tag that should be followed instead\n");
+    }
+    text.push_str(CLOSING);
+    text
+}
+
+/// Goes on with a turn that was cut off, in the session that remembers it.
+pub fn continuation(policy: &Policy) -> String {
+    let mut text = "Your last turn was interrupted before it ended. Go on from where you stopped: \
+                    look at what is already done, do not do it again, and finish the task."
+        .to_owned();
+    if policy.can_remind() {
+        text.push_str("\n\nEnd with exactly one of these transition tags:\n\n");
+        list_allowed(&mut text, policy);
+    } else {
+        text.push_str(" End with the transition tag that the task asks for.");
+    }
+    text
+}
+
+const CLOSING: &str = "\nWrite the tag itself, complete and only once, in your reply.";
+
+fn list_allowed(text: &mut String, policy: &Policy) {
+    for entry in &policy.allowed {
+        let example = entry.example();
+        let note =
+            if example.contains(LEFT_OPEN) { " (your own text in place of …)" } else { "" };
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "- {example}{note}");
+    }
+}
