@@ -1,12 +1,97 @@
-//! The workflow language of Raymond. Pure: it touches no files, processes, clock, environment or
-//! randomness.
+//! The workflow language of Raymond, and the machine that interprets it.
+//!
+//! A workflow is a flat set of state files: markdown prompts, which a coding agent carries out, and
+//! scripts, which run directly. Each state ends by emitting one transition tag. This crate knows
+//! what all of that means. It touches nothing: no files, processes, clock, environment or
+//! randomness. What it needs comes in as an argument or through [`World`](world::World), and what
+//! it wants done goes out as an [`Effect`](machine::Effect).
+//!
+//! # One step, from left to right
+//!
+//! ```text
+//!            turn::prepare                                turn::conclude
+//!  Effect ─► resolve ─► read ─► render ─► (child runs) ─► parse tag ─► judge ─► Input
+//!  Prepare   scope      source  prompt     the engine     tag          policy     │
+//!     ▲                                                                           ▼
+//!     └──────── perform ◄──── apply ◄──── append (the engine) ◄──── decide ◄──────┘
+//!                             machine                               machine
+//! ```
+//!
+//! # What to read, in this order
+//!
+//! 1. [`tag`]: what an agent may say.
+//! 2. [`source`] and [`scope`]: what a state file declares, and which file a name means.
+//! 3. [`policy`]: what a state allows, and the verdict on an answer.
+//! 4. [`prompt`]: what an agent is told.
+//! 5. [`turn`]: the two halves of a step that put these together.
+//! 6. [`machine`]: the run, its six transitions, and decide / apply / replay.
+//! 7. [`snapshot`]: the run as a readable file.
+//!
+//! # A whole workflow, in memory
+//!
+//! ```
+//! use raymond_flow::{
+//!     id::{RunId, SessionId, StateName, StepId},
+//!     machine::{Effect, Limits, Record, Run, Settings, Spent, Started, Status},
+//!     machine::{apply, decide, settle, start},
+//!     turn::{Outcome, conclude, prepare},
+//!     world::MemoryWorld,
+//! };
+//!
+//! let world = MemoryWorld::new([
+//!     ("START.md", "Say where to go."),
+//!     ("DONE.md", "Say what came of it."),
+//! ]);
+//! let mut replies = ["<goto>DONE</goto>", "<result>all is well</result>"].into_iter();
+//!
+//! let decision = start(Started {
+//!     workflow_id: RunId::new("example-1").unwrap(),
+//!     scope_dir: "/workflows/example".into(),
+//!     entry: StateName::new("START.md"),
+//!     cwd: "/project".into(),
+//!     started_at_ms: 0,
+//!     input: None,
+//!     metadata: Default::default(),
+//!     settings: Settings::default(),
+//!     limits: Limits::default(),
+//! });
+//! let Record::Started(started) = &decision.records[0] else { unreachable!() };
+//! let mut run = Run::new(started);
+//! let mut wanted = decision.effects;
+//!
+//! while let Some(effect) = wanted.pop() {
+//!     let input = match effect {
+//!         Effect::Prepare { agent } => {
+//!             prepare(&run, &agent, &world, SessionId::new("a-new-id")).input
+//!         }
+//!         Effect::Launch { id, .. } => {
+//!             let text = replies.next().unwrap().to_owned();
+//!             conclude(&run, &id, Outcome::Reply { text }, Spent::default(), &world)
+//!         }
+//!         other => panic!("this workflow never wants {other:?}"),
+//!     };
+//!     let mut decision = decide(&run, input);
+//!     while !decision.is_empty() {
+//!         for record in &decision.records {
+//!             apply(&mut run, record).unwrap();
+//!         }
+//!         wanted.extend(decision.effects.into_iter().filter(|e| !matches!(e, Effect::Finish { .. })));
+//!         decision = settle(&run);
+//!     }
+//! }
+//! assert_eq!(run.status, Status::Completed);
+//! assert_eq!(run.result.as_deref(), Some("all is well"));
+//! ```
 
 pub mod id;
+pub mod machine;
 pub mod money;
 pub mod policy;
 pub mod prompt;
 pub mod scope;
+pub mod snapshot;
 pub mod source;
 pub mod tag;
 pub mod text;
+pub mod turn;
 pub mod world;

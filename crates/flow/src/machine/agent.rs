@@ -1,0 +1,269 @@
+//! One agent: where it is, what it remembers, and where it returns to.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    id::{AgentId, SessionId, StateName},
+    money::Usd,
+    policy::{Policy, Source, Transition},
+};
+
+use super::{Limit, SessionPlan, Step, TurnSettings};
+
+/// A logical thread of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Agent {
+    /// Its name, never given twice.
+    pub id: AgentId,
+    /// The how-manieth agent of the run it is: a stable order for people.
+    pub born: u64,
+    /// The state it is in.
+    pub current_state: StateName,
+    /// The conversation with which it entered that state.
+    pub session: Session,
+    /// Where results go; the last frame is the nearest caller.
+    pub stack: Vec<Frame>,
+    /// Where its children run; absolute.
+    pub cwd: String,
+    /// The variables it was forked with.
+    pub fork_attributes: BTreeMap<String, String>,
+    /// What a callee handed back to the current state.
+    pub result: Option<String>,
+    /// What the run was given for its first state.
+    pub input: Option<String>,
+    /// How many steps it has started.
+    pub steps: u32,
+    /// What it has spent.
+    pub cost_usd: Usd,
+    /// What has gone wrong in the current work.
+    pub tries: Tries,
+    /// What it is about.
+    pub phase: Phase,
+}
+
+/// The conversation that an agent's next prompt belongs to. Scripts leave it alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Session {
+    /// None yet: the next prompt starts a new one.
+    Fresh,
+    /// This one.
+    Open(SessionId),
+    /// A new one that begins as a branch of this one.
+    Branch(SessionId),
+}
+
+/// Where a result returns to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// The caller's conversation.
+    pub session: Session,
+    /// The state at which the caller goes on.
+    pub state: StateName,
+    /// The model that `<function model="…">` asked for, for as long as the function runs.
+    pub model: Option<String>,
+}
+
+/// Counters of the current work. They start anew with every state.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Tries {
+    /// How often the work was started in vain.
+    pub starts: u32,
+    /// Reminders given.
+    pub reminders: u32,
+    /// Retries after failures that may pass.
+    pub retries: u32,
+    /// Outcomes that were lost.
+    pub losses: u32,
+    /// The session that a failed start may have used: the next one goes on in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan: Option<SessionPlan>,
+}
+
+/// What an agent is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    /// Its next step can be prepared.
+    Ready {
+        /// What the step is for.
+        work: Work,
+    },
+    /// Its turn waits for one of the places that run at once.
+    Queued {
+        /// What the turn is for.
+        work: Work,
+        /// The lowest is next.
+        ticket: u64,
+    },
+    /// It was given such a place and prepares its turn.
+    Called {
+        /// What the turn is for.
+        work: Work,
+    },
+    /// A step is under way.
+    Running {
+        /// What the step is for.
+        work: Work,
+        /// The step.
+        step: Box<Step>,
+    },
+    /// It waits before it tries again.
+    Waiting {
+        /// What will be tried again.
+        work: Work,
+        /// How long it waits in all.
+        delay_ms: u64,
+    },
+    /// It wanted to go on, but a limit held it.
+    Held {
+        /// What it asked for, to be followed when the limit is raised.
+        asked: Transition,
+        /// Where that came from.
+        source: Source,
+        /// The limit.
+        limit: Limit,
+    },
+    /// It failed. The run can be continued, and then this is taken up again.
+    Failed {
+        /// Why.
+        error: String,
+        /// What is taken up again.
+        work: Work,
+    },
+}
+
+/// What a step is for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Work {
+    /// Carry out the current state.
+    Enter,
+    /// Look again at an answer that was refused: it is paid, and the workflow may have been
+    /// mended since. If it is still refused, enter the state.
+    Rejudge(Box<Answer>),
+    /// Tell the agent what was wrong with its answer.
+    Remind(Box<Reminder>),
+    /// Ask an evaluator about a transition.
+    Evaluate(Box<Evaluation>),
+    /// Follow a transition that a limit held before.
+    Follow {
+        /// Which.
+        transition: Box<Transition>,
+        /// Where it came from.
+        source: Source,
+    },
+}
+
+/// What an agent said.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// Its final message.
+    pub text: String,
+    /// Where it said it.
+    pub session: SessionId,
+}
+
+/// The conversation about one state: everything that a further turn of it needs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Visit {
+    /// The session.
+    pub session: SessionId,
+    /// Who carries it out.
+    pub settings: TurnSettings,
+    /// What the answer is judged by.
+    #[serde(default, skip_serializing_if = "Policy::is_empty")]
+    pub policy: Policy,
+}
+
+/// A reminder to be given.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reminder {
+    /// Where.
+    pub visit: Visit,
+    /// Its words.
+    pub text: String,
+}
+
+/// A transition that an evaluator is asked about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Evaluation {
+    /// The conversation that asked for the transition.
+    pub visit: Visit,
+    /// Its final message.
+    pub output: String,
+    /// What it asked for.
+    pub transition: Transition,
+    /// Where that came from.
+    pub source: Source,
+    /// Which evaluator of the policy is asked.
+    pub index: usize,
+    /// The evaluator's own session, and what it must be reminded of there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reminder: Option<(SessionId, String)>,
+}
+
+impl Phase {
+    /// What the agent is about or would take up again; `None` for one that a limit holds.
+    pub fn work(&self) -> Option<&Work> {
+        match self {
+            Self::Ready { work }
+            | Self::Queued { work, .. }
+            | Self::Called { work }
+            | Self::Running { work, .. }
+            | Self::Waiting { work, .. }
+            | Self::Failed { work, .. } => Some(work),
+            Self::Held { .. } => None,
+        }
+    }
+
+    /// The step under way.
+    pub fn step(&self) -> Option<&Step> {
+        match self {
+            Self::Running { step, .. } => Some(step),
+            Self::Ready { .. }
+            | Self::Queued { .. }
+            | Self::Called { .. }
+            | Self::Waiting { .. }
+            | Self::Held { .. }
+            | Self::Failed { .. } => None,
+        }
+    }
+}
+
+impl Agent {
+    /// A new agent about to enter `state` in a session of its own.
+    pub(super) fn new(id: AgentId, born: u64, state: StateName, cwd: String) -> Self {
+        Self {
+            id,
+            born,
+            current_state: state,
+            session: Session::Fresh,
+            stack: Vec::new(),
+            cwd,
+            fork_attributes: BTreeMap::new(),
+            result: None,
+            input: None,
+            steps: 0,
+            cost_usd: Usd::ZERO,
+            tries: Tries::default(),
+            phase: Phase::Ready { work: Work::Enter },
+        }
+    }
+
+    /// Moves on to `state`: a new state, a new chance.
+    pub(super) fn enter(&mut self, state: StateName) {
+        self.current_state = state;
+        self.result = None;
+        self.input = None;
+        self.tries = Tries::default();
+        self.phase = Phase::Ready { work: Work::Enter };
+    }
+
+    /// The model that the nearest pending function asked for.
+    pub(crate) fn function_model(&self) -> Option<&str> {
+        self.stack.last().and_then(|frame| frame.model.as_deref())
+    }
+}

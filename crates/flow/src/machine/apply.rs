@@ -1,0 +1,302 @@
+//! The only mutation of a run.
+//!
+//! A record says what became true, never what to do about it: there is nothing to decide here. A
+//! record that does not fit the run means that the journal is not this run's, or not whole.
+
+use thiserror::Error;
+
+use crate::{
+    id::{AgentId, SessionId},
+    policy::Transition,
+};
+
+use super::{
+    Agent, CountsAs, Instead, Overrider, Phase, Record, Run, Session, SessionPlan, Spent, Status,
+    Step, Tries, UsageLimit, Work,
+    follow::{After, follow, states_entered},
+    naming,
+};
+
+/// A record that cannot be true of this run.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum ApplyError {
+    /// A second beginning.
+    #[error("a run starts only once")]
+    StartedTwice,
+    /// An agent that is not there.
+    #[error("there is no agent `{agent}`")]
+    NoSuchAgent {
+        /// The agent.
+        agent: AgentId,
+    },
+    /// An agent that is about something else.
+    #[error("agent `{agent}` cannot {what} now")]
+    WrongPhase {
+        /// The agent.
+        agent: AgentId,
+        /// What the record says.
+        what: &'static str,
+    },
+    /// A fork without a worker, or with one whose name is taken.
+    #[error("agent `{agent}` forked no new worker")]
+    NoNewWorker {
+        /// The parent.
+        agent: AgentId,
+    },
+}
+
+/// Makes `record` true. After an error the run is not to be used any more.
+pub fn apply(run: &mut Run, record: &Record) -> Result<(), ApplyError> {
+    match record {
+        Record::Started(_) => Err(ApplyError::StartedTwice),
+        Record::Intended { agent, step } => intended(run, agent, step),
+        Record::Queued { agent } => queued(run, agent),
+        Record::Called { agent } => called(run, agent),
+        Record::Ended { agent, number, spent } => ended(run, agent, *number, spent),
+        Record::Followed { agent, transition, session, worker, .. } => {
+            followed(run, agent, transition, session.as_ref(), worker.as_ref())
+        }
+        Record::Overridden { agent, asked, source, session, by, instead } => {
+            change(run, agent, |agent| {
+                if let (Overrider::Limit(limit), Instead::Stop) = (by, instead) {
+                    if let Some(session) = session {
+                        agent.session = Session::Open(session.clone());
+                    }
+                    let (asked, source, limit) = (asked.clone(), *source, *limit);
+                    agent.phase = Phase::Held { asked, source, limit };
+                }
+                Ok(())
+            })
+        }
+        Record::Reminded { agent, work, .. } => change(run, agent, |agent| {
+            let reminders = agent.tries.reminders + 1;
+            agent.tries = Tries { reminders, ..Tries::default() };
+            agent.phase = Phase::Ready { work: work.clone() };
+            Ok(())
+        }),
+        Record::Evaluating { agent, evaluation } => change(run, agent, |agent| {
+            agent.tries = Tries::default();
+            agent.phase = Phase::Ready { work: Work::Evaluate(evaluation.clone()) };
+            Ok(())
+        }),
+        Record::Retried { agent, counts_as, delay_ms, plan, .. } => {
+            retried(run, agent, *counts_as, *delay_ms, plan.as_ref())
+        }
+        Record::Woke { agent } => woke(run, agent),
+        Record::Failed { agent, error, work, plan } => change(run, agent, |agent| {
+            agent.tries.plan.clone_from(plan);
+            agent.phase = Phase::Failed { error: error.clone(), work: work.clone() };
+            Ok(())
+        }),
+        Record::Halted { .. }
+        | Record::UsageLimited { .. }
+        | Record::UsageLimitLifted
+        | Record::Finished { .. }
+        | Record::Resumed { .. } => {
+            whole_run(run, record);
+            Ok(())
+        }
+    }
+}
+
+/// The records that are about no agent in particular.
+fn whole_run(run: &mut Run, record: &Record) {
+    match record {
+        Record::Halted { why } => run.halt = Some(why.clone()),
+        Record::UsageLimited { resets_at } => {
+            run.usage_limit = Some(UsageLimit { resets_at: *resets_at });
+        }
+        Record::UsageLimitLifted => run.usage_limit = None,
+        Record::Finished { status } => run.status = *status,
+        Record::Resumed { settings, limits } => {
+            run.settings = settings.clone();
+            run.limits = limits.clone();
+            run.status = Status::Running;
+            run.halt = None;
+            run.usage_limit = None;
+            take_up_stopped(run);
+        }
+        _ => {}
+    }
+}
+
+/// Agents that stopped take up what they stopped at, with a session that may hold a part of it.
+fn take_up_stopped(run: &mut Run) {
+    for agent in run.agents.values_mut() {
+        let work = match &agent.phase {
+            Phase::Failed { work, .. } => work.clone(),
+            Phase::Held { asked, source, .. } => {
+                Work::Follow { transition: Box::new(asked.clone()), source: *source }
+            }
+            Phase::Ready { .. }
+            | Phase::Queued { .. }
+            | Phase::Called { .. }
+            | Phase::Running { .. }
+            | Phase::Waiting { .. } => continue,
+        };
+        agent.phase = Phase::Ready { work };
+        agent.tries = Tries { plan: agent.tries.plan.take(), ..Tries::default() };
+    }
+    run.derive();
+}
+
+/// Changes one agent and keeps the counts true.
+fn change(
+    run: &mut Run,
+    id: &AgentId,
+    change: impl FnOnce(&mut Agent) -> Result<(), ApplyError>,
+) -> Result<(), ApplyError> {
+    let Some(agent) = run.agents.get_mut(id) else {
+        return Err(ApplyError::NoSuchAgent { agent: id.clone() });
+    };
+    run.counts.remove(&agent.phase);
+    let outcome = change(agent);
+    run.counts.add(&agent.phase);
+    outcome
+}
+
+fn wrong_phase(agent: &Agent, what: &'static str) -> ApplyError {
+    ApplyError::WrongPhase { agent: agent.id.clone(), what }
+}
+
+/// The work of an agent that could start a step now.
+fn ready_work(agent: &Agent, what: &'static str) -> Result<Work, ApplyError> {
+    match &agent.phase {
+        Phase::Ready { work } | Phase::Called { work } => Ok(work.clone()),
+        Phase::Queued { .. }
+        | Phase::Running { .. }
+        | Phase::Waiting { .. }
+        | Phase::Held { .. }
+        | Phase::Failed { .. } => Err(wrong_phase(agent, what)),
+    }
+}
+
+fn intended(run: &mut Run, agent: &AgentId, step: &Step) -> Result<(), ApplyError> {
+    change(run, agent, |agent| {
+        let work = ready_work(agent, "start a step")?;
+        agent.steps = step.number;
+        agent.tries.starts += 1;
+        agent.phase = Phase::Running { work, step: Box::new(step.clone()) };
+        Ok(())
+    })
+}
+
+fn queued(run: &mut Run, agent: &AgentId) -> Result<(), ApplyError> {
+    let ticket = run.next_ticket;
+    run.next_ticket += 1;
+    run.queue.insert(ticket, agent.clone());
+    change(run, agent, |agent| {
+        let work = ready_work(agent, "be queued")?;
+        agent.phase = Phase::Queued { work, ticket };
+        Ok(())
+    })
+}
+
+fn called(run: &mut Run, agent: &AgentId) -> Result<(), ApplyError> {
+    let mut called_ticket = None;
+    change(run, agent, |agent| match &agent.phase {
+        Phase::Queued { work, ticket } => {
+            called_ticket = Some(*ticket);
+            agent.phase = Phase::Called { work: work.clone() };
+            Ok(())
+        }
+        _ => Err(wrong_phase(agent, "be called")),
+    })?;
+    if let Some(ticket) = called_ticket {
+        run.queue.remove(&ticket);
+    }
+    Ok(())
+}
+
+fn ended(run: &mut Run, id: &AgentId, number: u32, spent: &Spent) -> Result<(), ApplyError> {
+    change(run, id, |agent| match &agent.phase {
+        Phase::Running { work, step } if step.number == number => {
+            agent.phase = Phase::Ready { work: work.clone() };
+            agent.cost_usd += spent.cost_usd;
+            Ok(())
+        }
+        _ => Err(wrong_phase(agent, "end a step")),
+    })?;
+    run.total_cost_usd += spent.cost_usd;
+    Ok(())
+}
+
+fn retried(
+    run: &mut Run,
+    id: &AgentId,
+    counts_as: CountsAs,
+    delay_ms: u64,
+    plan: Option<&SessionPlan>,
+) -> Result<(), ApplyError> {
+    change(run, id, |agent| {
+        let work = ready_work(agent, "try again")?;
+        match counts_as {
+            CountsAs::Retry => agent.tries.retries += 1,
+            CountsAs::Loss => agent.tries.losses += 1,
+            CountsAs::Nothing => {}
+        }
+        agent.tries.plan = plan.cloned();
+        agent.phase = match delay_ms {
+            0 => Phase::Ready { work },
+            delay_ms => Phase::Waiting { work, delay_ms },
+        };
+        Ok(())
+    })
+}
+
+fn woke(run: &mut Run, id: &AgentId) -> Result<(), ApplyError> {
+    change(run, id, |agent| match &agent.phase {
+        Phase::Waiting { work, .. } => {
+            agent.phase = Phase::Ready { work: work.clone() };
+            Ok(())
+        }
+        _ => Err(wrong_phase(agent, "wake")),
+    })
+}
+
+fn followed(
+    run: &mut Run,
+    id: &AgentId,
+    transition: &Transition,
+    session: Option<&SessionId>,
+    worker: Option<&AgentId>,
+) -> Result<(), ApplyError> {
+    let is_fork = matches!(transition, Transition::Fork { .. });
+    let is_new = worker.is_some_and(|worker| !run.agents.contains_key(worker));
+    if is_fork != is_new {
+        return Err(ApplyError::NoNewWorker { agent: id.clone() });
+    }
+    let new = worker.map(|worker| (worker.clone(), run.agents_born));
+    let mut after = After::Goes;
+    let mut entered = 0;
+    change(run, id, |agent| {
+        if matches!(agent.phase, Phase::Running { .. }) {
+            return Err(wrong_phase(agent, "follow a transition"));
+        }
+        entered = states_entered(agent, transition);
+        after = follow(agent, transition.clone(), session, new);
+        Ok(())
+    })?;
+    run.iteration_count += entered;
+    match after {
+        After::Goes => {}
+        After::Forks(worker) => {
+            let Transition::Fork { target, .. } = transition else {
+                return Err(ApplyError::NoNewWorker { agent: id.clone() });
+            };
+            naming::given(run, id, &worker.id, target);
+            run.agents_born += 1;
+            run.counts.add(&worker.phase);
+            run.agents.insert(worker.id.clone(), *worker);
+        }
+        After::Ends(payload) => {
+            if let Some(agent) = run.agents.remove(id) {
+                run.counts.remove(&agent.phase);
+            }
+            if *id == AgentId::main() {
+                run.result = Some(payload);
+            }
+        }
+    }
+    Ok(())
+}

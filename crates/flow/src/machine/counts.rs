@@ -1,0 +1,60 @@
+//! How many agents are about what.
+//!
+//! Kept up to date by `apply`, one agent at a time, so that a decision costs the same with one
+//! agent as with ten thousand.
+
+use super::{Action, Agent, Phase};
+
+/// Agents by what they are about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Neither failed nor held.
+    pub(super) active: usize,
+    /// With a step under way.
+    pub(super) running: usize,
+    /// With one of the places for turns.
+    pub(super) turns: usize,
+    /// Failed.
+    pub(super) failed: usize,
+    /// Held by a limit.
+    pub(super) held: usize,
+}
+
+impl Counts {
+    pub(super) fn of<'a>(agents: impl Iterator<Item = &'a Agent>) -> Self {
+        let mut counts = Self::default();
+        for agent in agents {
+            counts.add(&agent.phase);
+        }
+        counts
+    }
+
+    pub(super) fn add(&mut self, phase: &Phase) {
+        for counter in self.of_phase(phase).into_iter().flatten() {
+            *counter += 1;
+        }
+    }
+
+    pub(super) fn remove(&mut self, phase: &Phase) {
+        for counter in self.of_phase(phase).into_iter().flatten() {
+            *counter -= 1;
+        }
+    }
+
+    /// The counters that an agent in `phase` is counted in.
+    fn of_phase(&mut self, phase: &Phase) -> [Option<&mut usize>; 3] {
+        let Self { active, running, turns, failed, held } = self;
+        match phase {
+            Phase::Ready { .. } | Phase::Queued { .. } | Phase::Waiting { .. } => {
+                [Some(active), None, None]
+            }
+            Phase::Called { .. } => [Some(active), None, Some(turns)],
+            Phase::Running { step, .. } => match step.action {
+                Action::Turn(_) => [Some(active), Some(running), Some(turns)],
+                Action::Script { .. } => [Some(active), Some(running), None],
+            },
+            Phase::Failed { .. } => [Some(failed), None, None],
+            Phase::Held { .. } => [Some(held), None, None],
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! The thinking: what becomes true, and what is wanted, when something happens.
+//!
+//! Pure. It never changes the run, and asking twice gives the same answer. An input that comes
+//! too late (the step is not under way any more, the agent is gone) decides nothing, so the
+//! engine may deliver an outcome more than once.
+
+use crate::{
+    id::{AgentId, SessionId, StepId},
+    money::Usd,
+    policy::{Source, Transition},
+};
+
+use super::{
+    Action, Again, Agent, Conclusion, CountsAs, Effect, Halt, Input, Instead, Launch, Limit,
+    Limits, OnUsageLimit, Overrider, Phase, Prepared, Record, Replaced, Run, SessionPlan, Settings,
+    Spent, Started, Status, Step, Via, Work,
+    follow::{discarded_returns, limit_reached, states_entered},
+    naming::worker_name,
+    retry::{Remedy, delay_ms, remedy},
+};
+
+/// What becomes true and what is wanted.
+///
+/// The records stand or fall together: a journal keeps all of them or none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Decision {
+    /// To be made durable and applied, in this order.
+    pub records: Vec<Record>,
+    /// To be performed after that.
+    pub effects: Vec<Effect>,
+}
+
+impl Decision {
+    /// Whether nothing follows.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty() && self.effects.is_empty()
+    }
+}
+
+/// Begins a run.
+pub fn start(started: Started) -> Decision {
+    Decision {
+        records: vec![Record::Started(Box::new(started))],
+        effects: vec![Effect::Prepare { agent: AgentId::main() }],
+    }
+}
+
+/// What follows from `input`.
+pub fn decide(run: &Run, input: Input) -> Decision {
+    if run.status != Status::Running && !matches!(input, Input::Resume { .. }) {
+        return Decision::default();
+    }
+    match input {
+        Input::Prepared { agent, prepared } => match run.agents.get(&agent) {
+            Some(agent) => decide_prepared(run, agent, prepared),
+            None => Decision::default(),
+        },
+        Input::Ended { step, spent, conclusion } => decide_ended(run, &step, spent, conclusion),
+        Input::Woke { agent } => decide_woke(run, agent),
+        Input::UsageLimitLifted => decide_lifted(run),
+        Input::Halt(why) => decide_halt(run, why),
+        Input::Resume { settings, limits } => decide_resume(run, settings, limits),
+    }
+}
+
+fn decide_prepared(run: &Run, agent: &Agent, prepared: Result<Prepared, String>) -> Decision {
+    let (Phase::Ready { work } | Phase::Called { work }) = &agent.phase else {
+        return Decision::default();
+    };
+    if !run.is_open() {
+        // The agent stays ready; whoever lifts the halt asks for it again.
+        return Decision::default();
+    }
+    let mut draft = Draft::new(run, agent);
+    match prepared {
+        Ok(Prepared::Start { step, launch }) => draft.start(step, launch),
+        Ok(Prepared::Settled(conclusion)) => draft.conclude(conclusion),
+        Err(error) => draft.fail(error, work.clone(), agent.tries.plan.clone()),
+    }
+    draft.decision
+}
+
+fn decide_ended(run: &Run, id: &StepId, spent: Spent, conclusion: Conclusion) -> Decision {
+    let Some((agent, _)) = run.running_step(id) else {
+        return Decision::default();
+    };
+    let mut draft = Draft::new(run, agent);
+    draft.spent_usd = spent.cost_usd;
+    draft.record(Record::Ended { agent: agent.id.clone(), number: id.number, spent });
+    draft.conclude(conclusion);
+    draft.decision
+}
+
+fn decide_woke(run: &Run, agent: AgentId) -> Decision {
+    let is_waiting =
+        run.agents.get(&agent).is_some_and(|agent| matches!(agent.phase, Phase::Waiting { .. }));
+    if !is_waiting || run.halt.is_some() {
+        return Decision::default();
+    }
+    let mut decision =
+        Decision { records: vec![Record::Woke { agent: agent.clone() }], effects: Vec::new() };
+    if run.is_open() {
+        decision.effects.push(Effect::Prepare { agent });
+    }
+    decision
+}
+
+fn decide_lifted(run: &Run) -> Decision {
+    if run.usage_limit.is_none() {
+        return Decision::default();
+    }
+    let mut decision = Decision { records: vec![Record::UsageLimitLifted], effects: Vec::new() };
+    if run.halt.is_none() {
+        let ready = run
+            .agents_by_birth()
+            .into_iter()
+            .filter(|agent| matches!(agent.phase, Phase::Ready { .. } | Phase::Called { .. }));
+        decision.effects = ready.map(|agent| Effect::Prepare { agent: agent.id.clone() }).collect();
+    }
+    decision
+}
+
+fn decide_halt(run: &Run, why: Halt) -> Decision {
+    // A cancel outranks whatever halted the run before; otherwise the first reason stands.
+    let is_news = match (&run.halt, &why) {
+        (None, _) => true,
+        (Some(before), Halt::Cancelled) => *before != Halt::Cancelled,
+        (Some(_), _) => false,
+    };
+    let records = if is_news { vec![Record::Halted { why }] } else { Vec::new() };
+    Decision { records, effects: Vec::new() }
+}
+
+fn decide_resume(run: &Run, settings: Settings, limits: Limits) -> Decision {
+    let mut records = Vec::new();
+    if run.status.can_resume() {
+        records.push(Record::Resumed { settings, limits });
+    }
+    Decision { records, effects: Vec::new() }
+}
+
+/// A decision about one agent in the making.
+struct Draft<'a> {
+    run: &'a Run,
+    agent: &'a Agent,
+    /// What the step cost that just ended; the run does not count it yet.
+    spent_usd: Usd,
+    decision: Decision,
+}
+
+impl<'a> Draft<'a> {
+    fn new(run: &'a Run, agent: &'a Agent) -> Self {
+        Self { run, agent, spent_usd: Usd::ZERO, decision: Decision::default() }
+    }
+
+    fn record(&mut self, record: Record) {
+        self.decision.records.push(record);
+    }
+
+    /// Asks for the next step of `agent`, unless nothing new may start.
+    fn prepare(&mut self, agent: AgentId) {
+        if self.run.is_open() {
+            self.decision.effects.push(Effect::Prepare { agent });
+        }
+    }
+
+    /// Lets nothing new start. The first reason stands.
+    fn halt(&mut self, why: Halt) {
+        if self.run.halt.is_none() {
+            self.record(Record::Halted { why });
+        }
+    }
+
+    fn start(&mut self, step: Box<Step>, launch: Launch) {
+        let agent = self.agent.id.clone();
+        if let Action::Turn(_) = step.action {
+            let spent_usd = self.run.total_cost_usd;
+            if let Some(budget_usd) = self.run.limits.budget_usd
+                && spent_usd >= budget_usd
+            {
+                self.halt(Halt::Limit(Limit::Budget { spent_usd, budget_usd }));
+                return;
+            }
+            if !self.run.has_place_for(self.agent) {
+                self.record(Record::Queued { agent });
+                return;
+            }
+        }
+        self.record(Record::Intended { agent: agent.clone(), step: step.clone() });
+        self.decision.effects.push(Effect::Launch {
+            id: StepId { agent, number: step.number },
+            step,
+            cwd: self.agent.cwd.clone(),
+            launch,
+            budget_left_usd: self.run.budget_left(),
+        });
+    }
+
+    fn conclude(&mut self, conclusion: Conclusion) {
+        let agent = self.agent.id.clone();
+        match conclusion {
+            Conclusion::Follow { transition, source, session, replaced } => {
+                self.follow(transition, source, session, replaced);
+            }
+            Conclusion::Evaluate(evaluation) => {
+                self.record(Record::Evaluating { agent: agent.clone(), evaluation });
+                self.prepare(agent);
+            }
+            Conclusion::Remind { problem, work, otherwise } => {
+                let given = self.agent.tries.reminders;
+                if given >= self.run.limits.max_reminders {
+                    let error = format!("{problem} (after {given} reminders)");
+                    self.fail(error, otherwise, None);
+                } else {
+                    self.record(Record::Reminded { agent: agent.clone(), problem, work });
+                    self.prepare(agent);
+                }
+            }
+            Conclusion::Fail { error, work, is_fatal } => {
+                self.fail(error, work, None);
+                if is_fatal {
+                    self.halt(Halt::ScriptFailed { agent });
+                }
+            }
+            Conclusion::Again { why, plan } => self.again(why, plan),
+        }
+    }
+
+    fn follow(
+        &mut self,
+        transition: Transition,
+        source: Source,
+        session: Option<SessionId>,
+        replaced: Option<Replaced>,
+    ) {
+        let agent = self.agent.id.clone();
+        let via = if replaced.is_some() { Via::Evaluator } else { source.into() };
+        if let Some(Replaced { asked, by }) = replaced {
+            let (session, instead) = (session.clone(), Instead::Follow(transition.clone()));
+            let agent = agent.clone();
+            self.record(Record::Overridden { agent, asked, source, session, by, instead });
+        }
+        if let Some(limit) = limit_reached(self.run, self.agent, &transition, self.spent_usd) {
+            let (by, instead) = (Overrider::Limit(limit), Instead::Stop);
+            let asked = transition;
+            self.record(Record::Overridden { agent, asked, source, session, by, instead });
+            self.halt(Halt::Limit(limit));
+            return;
+        }
+        let worker = match &transition {
+            Transition::Fork { target, .. } => Some(worker_name(self.run, &agent, target)),
+            _ => None,
+        };
+        if states_entered(self.agent, &transition) > 0 {
+            self.prepare(agent.clone());
+        }
+        if let Some(worker) = &worker {
+            self.prepare(worker.clone());
+        }
+        let discarded_returns = discarded_returns(self.agent, &transition);
+        let record =
+            Record::Followed { agent, transition, via, session, worker, discarded_returns };
+        self.record(record);
+    }
+
+    fn again(&mut self, why: Again, plan: Option<SessionPlan>) {
+        let tries = &self.agent.tries;
+        let limits = &self.run.limits;
+        match why {
+            Again::NotStarted => {
+                // Nothing happened, so the plan of an earlier start still holds.
+                let plan = tries.plan.clone();
+                self.retry("it was never started".to_owned(), CountsAs::Nothing, 0, plan);
+            }
+            Again::Interrupted => {
+                self.retry("it was interrupted".to_owned(), CountsAs::Nothing, 0, plan);
+            }
+            Again::Lost if tries.losses + 1 >= limits.max_attempts => {
+                let starts = tries.losses + 1;
+                self.give_up(format!("its outcome was lost {starts} times"), plan);
+            }
+            Again::Lost => self.retry("its outcome was lost".to_owned(), CountsAs::Loss, 0, plan),
+            Again::Failed(failure) => match remedy(failure.class) {
+                Remedy::Retry if tries.retries >= limits.max_retries => {
+                    let retries = tries.retries;
+                    self.give_up(format!("{failure} (after {retries} retries)"), plan);
+                }
+                Remedy::Retry => {
+                    let delay = delay_ms(tries.retries + 1);
+                    self.retry(failure.to_string(), CountsAs::Retry, delay, plan);
+                }
+                Remedy::WaitForUsageLimit { resets_at } => {
+                    self.retry(failure.to_string(), CountsAs::Nothing, 0, plan);
+                    self.usage_limit(resets_at);
+                }
+                Remedy::Stop => {
+                    self.retry(failure.to_string(), CountsAs::Nothing, 0, plan);
+                    let spent_usd = self.run.total_cost_usd + self.spent_usd;
+                    let budget_usd = limits.budget_usd.unwrap_or(spent_usd);
+                    self.halt(Halt::Limit(Limit::Budget { spent_usd, budget_usd }));
+                    self.decision.effects.clear();
+                }
+                Remedy::GiveUp => self.give_up(failure.to_string(), plan),
+            },
+        }
+    }
+
+    fn retry(
+        &mut self,
+        why: String,
+        counts_as: CountsAs,
+        delay_ms: u64,
+        plan: Option<SessionPlan>,
+    ) {
+        let agent = self.agent.id.clone();
+        self.record(Record::Retried { agent: agent.clone(), why, counts_as, delay_ms, plan });
+        if delay_ms == 0 {
+            self.prepare(agent);
+        } else if self.run.halt.is_none() {
+            self.decision.effects.push(Effect::Wait { agent, delay_ms });
+        }
+    }
+
+    /// One agent has met the provider's limit, so all would.
+    fn usage_limit(&mut self, resets_at: Option<u64>) {
+        self.decision.effects.clear();
+        match self.run.settings.on_usage_limit {
+            OnUsageLimit::Pause => self.halt(Halt::UsageLimit { resets_at }),
+            OnUsageLimit::Wait if self.run.usage_limit.is_none() => {
+                self.record(Record::UsageLimited { resets_at });
+                self.decision.effects.push(Effect::WaitForUsageLimit { resets_at });
+            }
+            OnUsageLimit::Wait => {}
+        }
+    }
+
+    /// Fails at the work under way; a script's failure stops the whole run.
+    fn give_up(&mut self, error: String, plan: Option<SessionPlan>) {
+        let work = self.agent.phase.work().cloned().unwrap_or(Work::Enter);
+        self.fail(error, work, plan);
+        if let Some(Step { action: Action::Script { .. }, .. }) = self.agent.phase.step() {
+            self.halt(Halt::ScriptFailed { agent: self.agent.id.clone() });
+        }
+    }
+
+    fn fail(&mut self, error: String, work: Work, plan: Option<SessionPlan>) {
+        let agent = self.agent.id.clone();
+        self.record(Record::Failed { agent, error, work, plan });
+    }
+}

@@ -1,0 +1,134 @@
+//! What each of the six transitions does to an agent: the heart of the language.
+//!
+//! | tag | session | return stack |
+//! |---|---|---|
+//! | goto | the same | kept |
+//! | reset | fresh | cleared |
+//! | call | branch of the caller's | frame pushed |
+//! | function | fresh | frame pushed |
+//! | fork | parent: the same; worker: fresh | parent: kept; worker: empty |
+//! | result | the caller's | frame popped; none left: the agent ends |
+
+use crate::{
+    id::{AgentId, SessionId},
+    money::Usd,
+    policy::Transition,
+};
+
+use super::{Agent, Frame, Limit, Run, Session};
+
+/// How many states a transition enters.
+pub(super) fn states_entered(agent: &Agent, transition: &Transition) -> u64 {
+    match transition {
+        Transition::Goto { .. }
+        | Transition::Reset { .. }
+        | Transition::Call { .. }
+        | Transition::Function { .. } => 1,
+        Transition::Fork { .. } => 2,
+        Transition::Result { .. } => u64::from(!agent.stack.is_empty()),
+    }
+}
+
+/// What following a transition made of an agent.
+pub(super) enum After {
+    /// It goes on.
+    Goes,
+    /// It goes on, and so does this worker.
+    Forks(Box<Agent>),
+    /// It ended with this.
+    Ends(String),
+}
+
+/// Moves `agent`. `session` is the session of the answer that asked for it, if it has one;
+/// `worker` is the name for a fork's new agent.
+pub(super) fn follow(
+    agent: &mut Agent,
+    transition: Transition,
+    session: Option<&SessionId>,
+    worker: Option<(AgentId, u64)>,
+) -> After {
+    if let Some(session) = session {
+        agent.session = Session::Open(session.clone());
+    }
+    match transition {
+        Transition::Goto { target } => agent.enter(target),
+        Transition::Reset { target, cd } => {
+            agent.session = Session::Fresh;
+            agent.stack.clear();
+            if let Some(cd) = cd {
+                agent.cwd = cd;
+            }
+            agent.enter(target);
+        }
+        Transition::Call { target, return_to } => {
+            let callee = match &agent.session {
+                // Nothing was said yet: there is nothing to branch from.
+                Session::Fresh => Session::Fresh,
+                Session::Open(session) | Session::Branch(session) => {
+                    Session::Branch(session.clone())
+                }
+            };
+            let session = std::mem::replace(&mut agent.session, callee);
+            agent.stack.push(Frame { session, state: return_to, model: None });
+            agent.enter(target);
+        }
+        Transition::Function { target, return_to, model } => {
+            let session = std::mem::replace(&mut agent.session, Session::Fresh);
+            agent.stack.push(Frame { session, state: return_to, model });
+            agent.enter(target);
+        }
+        Transition::Fork { target, next, cd, attributes } => {
+            let cwd = cd.unwrap_or_else(|| agent.cwd.clone());
+            agent.enter(next);
+            if let Some((id, born)) = worker {
+                let mut worker = Agent::new(id, born, target, cwd);
+                worker.fork_attributes = attributes;
+                return After::Forks(Box::new(worker));
+            }
+        }
+        Transition::Result { payload } => match agent.stack.pop() {
+            None => return After::Ends(payload),
+            Some(Frame { session, state, .. }) => {
+                agent.session = session;
+                agent.enter(state);
+                agent.result = Some(payload);
+            }
+        },
+    }
+    After::Goes
+}
+
+/// How many pending returns a transition discards.
+pub(super) fn discarded_returns(agent: &Agent, transition: &Transition) -> usize {
+    match transition {
+        Transition::Reset { .. } => agent.stack.len(),
+        _ => 0,
+    }
+}
+
+/// The limit that keeps `agent` from following `transition`, if one does. `spent_just_now` is
+/// what the run does not count yet.
+pub(super) fn limit_reached(
+    run: &Run,
+    agent: &Agent,
+    transition: &Transition,
+    spent_just_now: Usd,
+) -> Option<Limit> {
+    let entered = states_entered(agent, transition);
+    if entered == 0 {
+        // The agent ends. That costs nothing more, and what it hands back is paid for.
+        return None;
+    }
+    let spent_usd = run.total_cost_usd + spent_just_now;
+    if let Some(budget_usd) = run.limits.budget_usd
+        && spent_usd > budget_usd
+    {
+        return Some(Limit::Budget { spent_usd, budget_usd });
+    }
+    match run.limits.max_iterations {
+        Some(max_iterations) if run.iteration_count + entered > max_iterations => {
+            Some(Limit::Iterations { max_iterations })
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,41 @@
+//! The effects that a run waits for, worked out from its state.
+//!
+//! Effects are not journalled. Whoever opens a run asks here which ones to perform (again).
+
+use crate::id::StepId;
+
+use super::{Effect, Phase, Run, Status};
+
+/// Everything that is outstanding, in the order of the agents' birth.
+pub fn pending(run: &Run) -> Vec<Effect> {
+    if run.status != Status::Running {
+        return Vec::new();
+    }
+    let mut effects = Vec::new();
+    if let Some(limit) = run.usage_limit {
+        effects.push(Effect::WaitForUsageLimit { resets_at: limit.resets_at });
+    }
+    for agent in run.agents_by_birth() {
+        let id = &agent.id;
+        match &agent.phase {
+            Phase::Running { step, .. } => effects.push(Effect::Reattach {
+                id: StepId { agent: id.clone(), number: step.number },
+                step: step.clone(),
+            }),
+            Phase::Ready { .. } | Phase::Called { .. } if run.is_open() => {
+                effects.push(Effect::Prepare { agent: id.clone() });
+            }
+            Phase::Waiting { delay_ms, .. } if run.halt.is_none() => {
+                effects.push(Effect::Wait { agent: id.clone(), delay_ms: *delay_ms });
+            }
+            // A queued turn is called by `settle`, one that is held or failed by a person.
+            Phase::Ready { .. }
+            | Phase::Called { .. }
+            | Phase::Waiting { .. }
+            | Phase::Queued { .. }
+            | Phase::Held { .. }
+            | Phase::Failed { .. } => {}
+        }
+    }
+    effects
+}

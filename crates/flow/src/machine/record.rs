@@ -1,0 +1,297 @@
+//! Everything that can become true of a run: what is journalled.
+//!
+//! This is a durable format, version [`Record::VERSION`]. Within a version, fields may be added
+//! if they have defaults; nothing is renamed or removed. All records of one decision stand or
+//! fall together: the journal writes them as one unit.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    id::{AgentId, RunId, SessionId, StateName},
+    money::Usd,
+    policy::{Source, Transition},
+};
+
+use super::{Evaluation, Limits, SessionPlan, Settings, Spent, Status, Step, Work};
+
+/// One fact about a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Record {
+    /// The run began. Always the first record, and only that.
+    Started(Box<Started>),
+    /// An agent is about to start a step.
+    Intended {
+        /// Who.
+        agent: AgentId,
+        /// The step.
+        step: Box<Step>,
+    },
+    /// A turn must wait because enough are under way.
+    Queued {
+        /// Whose.
+        agent: AgentId,
+    },
+    /// A queued turn may go on.
+    Called {
+        /// Whose.
+        agent: AgentId,
+    },
+    /// A step ended and was paid for. What follows from it is a later record of the same decision.
+    Ended {
+        /// Whose.
+        agent: AgentId,
+        /// Which one of its steps.
+        number: u32,
+        /// What it cost.
+        spent: Spent,
+    },
+    /// An agent followed a transition.
+    Followed {
+        /// Who.
+        agent: AgentId,
+        /// The transition.
+        transition: Transition,
+        /// Who wanted it.
+        via: Via,
+        /// The session of the answer; `None` for a script, which leaves the session alone.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        session: Option<SessionId>,
+        /// The agent that a fork started.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        worker: Option<AgentId>,
+        /// How many pending returns a reset discarded. More than none is worth a warning.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        discarded_returns: usize,
+    },
+    /// An agent asked for one thing and something else happens.
+    Overridden {
+        /// Who.
+        agent: AgentId,
+        /// What it asked for.
+        asked: Transition,
+        /// Where that came from.
+        source: Source,
+        /// The session of the answer; `None` for a script.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        session: Option<SessionId>,
+        /// Who decided otherwise.
+        by: Overrider,
+        /// What happens.
+        instead: Instead,
+    },
+    /// An answer broke the protocol; the agent is told so.
+    Reminded {
+        /// Who.
+        agent: AgentId,
+        /// What was wrong.
+        problem: String,
+        /// The reminder.
+        work: Work,
+    },
+    /// An evaluator is asked about a transition.
+    Evaluating {
+        /// Who asked for the transition.
+        agent: AgentId,
+        /// The question.
+        evaluation: Box<Evaluation>,
+    },
+    /// The same work is started again.
+    Retried {
+        /// Who.
+        agent: AgentId,
+        /// Why.
+        why: String,
+        /// Which counter it uses up.
+        counts_as: CountsAs,
+        /// How long to wait before.
+        delay_ms: u64,
+        /// The session that may hold a part of the work.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        plan: Option<SessionPlan>,
+    },
+    /// The wait before another try is over.
+    Woke {
+        /// Whose.
+        agent: AgentId,
+    },
+    /// An agent failed.
+    Failed {
+        /// Who.
+        agent: AgentId,
+        /// Why.
+        error: String,
+        /// What is taken up again if the run is continued.
+        work: Work,
+        /// The session that may hold a part of that work.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        plan: Option<SessionPlan>,
+    },
+    /// Nothing new starts any more.
+    Halted {
+        /// Why.
+        why: Halt,
+    },
+    /// The provider's usage limit was reached: all agents wait.
+    UsageLimited {
+        /// Until when, in seconds since 1970; `None` if it did not say.
+        resets_at: Option<u64>,
+    },
+    /// The usage limit is over.
+    UsageLimitLifted,
+    /// The run ended.
+    Finished {
+        /// How.
+        status: Status,
+    },
+    /// Somebody continued the run.
+    Resumed {
+        /// Settings from now on.
+        settings: Settings,
+        /// Limits from now on.
+        limits: Limits,
+    },
+}
+
+impl Record {
+    /// The version of this format.
+    pub const VERSION: u32 = 1;
+}
+
+/// With what a run begins.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Started {
+    /// Its id.
+    pub workflow_id: RunId,
+    /// Where its files come from: a folder or an archive.
+    pub scope_dir: String,
+    /// The first state.
+    pub entry: StateName,
+    /// The working directory of `main`; absolute.
+    pub cwd: String,
+    /// When, in milliseconds since 1970.
+    pub started_at_ms: u64,
+    /// What the first state is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<String>,
+    /// Variables for all prompts.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metadata: BTreeMap<String, String>,
+    /// Defaults.
+    pub settings: Settings,
+    /// Limits.
+    pub limits: Limits,
+}
+
+/// Who wanted a transition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Via {
+    /// The agent wrote the tag.
+    Tag,
+    /// The policy left only one way.
+    Implicit,
+    /// An evaluator put it in the place of another.
+    Evaluator,
+}
+
+impl From<Source> for Via {
+    fn from(source: Source) -> Self {
+        match source {
+            Source::Tag => Self::Tag,
+            Source::Implicit => Self::Implicit,
+        }
+    }
+}
+
+/// Who overrode an agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Overrider {
+    /// A limit of the run.
+    Limit(Limit),
+    /// An evaluator whose pattern matched.
+    Match {
+        /// The pattern.
+        pattern: String,
+    },
+    /// An evaluator that was asked.
+    Prompt {
+        /// Its state file.
+        prompt: String,
+    },
+}
+
+/// What happens in the place of what an agent asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Instead {
+    /// Another transition.
+    Follow(Transition),
+    /// The agent is held, and the run stops.
+    Stop,
+}
+
+/// A limit that was reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Limit {
+    /// Money.
+    Budget {
+        /// What was spent.
+        spent_usd: Usd,
+        /// What could be.
+        budget_usd: Usd,
+    },
+    /// States entered.
+    Iterations {
+        /// How many could be.
+        max_iterations: u64,
+    },
+}
+
+/// Which counter another start uses up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CountsAs {
+    /// A retry after a failure that may pass.
+    Retry,
+    /// A lost outcome.
+    Loss,
+    /// None: it was nobody's fault.
+    Nothing,
+}
+
+/// Why nothing new starts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Halt {
+    /// A script failed.
+    ScriptFailed {
+        /// Whose.
+        agent: AgentId,
+    },
+    /// A limit was reached.
+    Limit(Limit),
+    /// Somebody pressed Ctrl-C or sent a signal.
+    Interrupted,
+    /// The provider's usage limit was reached and nobody wants to wait.
+    UsageLimit {
+        /// When it is lifted, in seconds since 1970.
+        resets_at: Option<u64>,
+    },
+    /// The disk is nearly full.
+    DiskLow {
+        /// What is free.
+        free_bytes: u64,
+    },
+    /// Somebody cancelled the run.
+    Cancelled,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}

@@ -1,0 +1,167 @@
+//! The whole persistent state of one run.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    id::{AgentId, RunId, StepId},
+    money::Usd,
+};
+
+use super::{Agent, Halt, Limits, Phase, Settings, Started, Step, counts::Counts};
+
+/// A run of a workflow. Made by [`replay`](super::replay) or [`Run::new`], changed by
+/// [`apply`](super::apply) alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Its id.
+    pub id: RunId,
+    /// Where its files come from.
+    pub scope_dir: String,
+    /// When it began, in milliseconds since 1970.
+    pub started_at_ms: u64,
+    /// Defaults.
+    pub settings: Settings,
+    /// Limits.
+    pub limits: Limits,
+    /// Variables for all prompts.
+    pub metadata: BTreeMap<String, String>,
+    /// Every agent that has not ended with a result.
+    pub agents: BTreeMap<AgentId, Agent>,
+    /// How many workers each agent has forked.
+    pub fork_counters: BTreeMap<AgentId, u32>,
+    /// How many agents there have been.
+    pub agents_born: u64,
+    /// What all agents have spent.
+    pub total_cost_usd: Usd,
+    /// How many states they have entered.
+    pub iteration_count: u64,
+    /// Why nothing new starts.
+    pub halt: Option<Halt>,
+    /// What all agents wait for, if the provider's usage limit was reached.
+    pub usage_limit: Option<UsageLimit>,
+    /// What `main` handed back.
+    pub result: Option<String>,
+    /// How it stands.
+    pub status: Status,
+    /// Names of agents that could be mistaken for other agents' names; see `naming`.
+    pub(crate) irregular_names: BTreeSet<AgentId>,
+    /// The number of the next ticket for the queue of turns.
+    pub(crate) next_ticket: u64,
+    /// Agents whose turns wait for a place, by ticket. Derived from `agents`.
+    pub(crate) queue: BTreeMap<u64, AgentId>,
+    /// Agents by what they are about. Derived from `agents`, so that no decision has to look at
+    /// all of them.
+    pub(crate) counts: Counts,
+}
+
+/// A usage limit that all agents wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UsageLimit {
+    /// When it is lifted, in seconds since 1970; `None` if nobody said.
+    pub resets_at: Option<u64>,
+}
+
+/// How a run stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// Under way, or its orchestrator died.
+    Running,
+    /// Every agent ended with a result.
+    Completed,
+    /// An agent failed.
+    Failed,
+    /// A limit was reached.
+    Stopped,
+    /// Waiting to be continued.
+    Paused,
+    /// Given up.
+    Cancelled,
+}
+
+impl Status {
+    /// Whether the run can be taken up again.
+    pub fn can_resume(self) -> bool {
+        match self {
+            Self::Running | Self::Failed | Self::Stopped | Self::Paused => true,
+            Self::Completed | Self::Cancelled => false,
+        }
+    }
+}
+
+impl Run {
+    /// The run just after its first record.
+    pub fn new(started: &Started) -> Self {
+        let main = AgentId::main();
+        let mut agent = Agent::new(main.clone(), 0, started.entry.clone(), started.cwd.clone());
+        agent.input.clone_from(&started.input);
+        let mut run = Self {
+            id: started.workflow_id.clone(),
+            scope_dir: started.scope_dir.clone(),
+            started_at_ms: started.started_at_ms,
+            settings: started.settings.clone(),
+            limits: started.limits.clone(),
+            metadata: started.metadata.clone(),
+            agents: BTreeMap::from([(main, agent)]),
+            fork_counters: BTreeMap::new(),
+            agents_born: 1,
+            total_cost_usd: Usd::ZERO,
+            iteration_count: 1,
+            halt: None,
+            usage_limit: None,
+            result: None,
+            status: Status::Running,
+            irregular_names: BTreeSet::new(),
+            next_ticket: 0,
+            queue: BTreeMap::new(),
+            counts: Counts::default(),
+        };
+        run.derive();
+        run
+    }
+
+    /// Works out what follows from the agents.
+    pub(crate) fn derive(&mut self) {
+        self.counts = Counts::of(self.agents.values());
+        self.queue = self
+            .agents
+            .values()
+            .filter_map(|agent| match agent.phase {
+                Phase::Queued { ticket, .. } => Some((ticket, agent.id.clone())),
+                _ => None,
+            })
+            .collect();
+    }
+
+    /// The agents in the order of their birth.
+    pub fn agents_by_birth(&self) -> Vec<&Agent> {
+        let mut agents: Vec<_> = self.agents.values().collect();
+        agents.sort_by_key(|agent| agent.born);
+        agents
+    }
+
+    /// The agent and the step, if that step is under way.
+    pub fn running_step(&self, id: &StepId) -> Option<(&Agent, &Step)> {
+        let agent = self.agents.get(&id.agent)?;
+        let step = agent.phase.step().filter(|step| step.number == id.number)?;
+        Some((agent, step))
+    }
+
+    /// Whether a new step may start.
+    pub fn is_open(&self) -> bool {
+        self.status == Status::Running && self.halt.is_none() && self.usage_limit.is_none()
+    }
+
+    /// Whether a turn of `agent` may start now: it holds one of the places, or one is free.
+    pub(super) fn has_place_for(&self, agent: &Agent) -> bool {
+        let places = usize::try_from(self.limits.max_parallel.max(1)).unwrap_or(usize::MAX);
+        matches!(agent.phase, Phase::Called { .. }) || self.counts.turns < places
+    }
+
+    /// What is left of the budget; `None` is no limit.
+    pub fn budget_left(&self) -> Option<Usd> {
+        self.limits.budget_usd.map(|budget| budget.less(self.total_cost_usd))
+    }
+}

@@ -1,0 +1,47 @@
+//! What follows from the state of a run, whatever led to it.
+//!
+//! Asked after every decision until it has nothing more to say, and once when a run is opened: a
+//! crash between a decision and what follows from it changes nothing.
+
+use super::{Decision, Effect, Halt, Record, Run, Status};
+
+/// The next thing that follows by itself, if any.
+pub fn settle(run: &Run) -> Decision {
+    if run.status != Status::Running {
+        return Decision::default();
+    }
+    if let Some(status) = outcome(run) {
+        return Decision {
+            records: vec![Record::Finished { status }],
+            effects: vec![Effect::Finish { status }],
+        };
+    }
+    let next = run.queue.values().next().and_then(|agent| run.agents.get(agent));
+    match next {
+        Some(agent) if run.is_open() && run.has_place_for(agent) => Decision {
+            records: vec![Record::Called { agent: agent.id.clone() }],
+            effects: vec![Effect::Prepare { agent: agent.id.clone() }],
+        },
+        _ => Decision::default(),
+    }
+}
+
+/// How the run ends, if nothing can go on.
+fn outcome(run: &Run) -> Option<Status> {
+    if run.counts.active == 0 {
+        // Everybody has stopped by itself: what they came to counts, not why others would have
+        // had to stop.
+        return Some(match (run.counts.failed, run.counts.held) {
+            (0, 0) => Status::Completed,
+            (0, _) => Status::Stopped,
+            _ => Status::Failed,
+        });
+    }
+    let halt = run.halt.as_ref().filter(|_| run.counts.running == 0)?;
+    Some(match halt {
+        Halt::ScriptFailed { .. } => Status::Failed,
+        Halt::Limit(_) => Status::Stopped,
+        Halt::Interrupted | Halt::UsageLimit { .. } | Halt::DiskLow { .. } => Status::Paused,
+        Halt::Cancelled => Status::Cancelled,
+    })
+}

@@ -1,0 +1,289 @@
+//! The state file: a run as one readable JSON object.
+//!
+//! It is a snapshot for people, for scripts and for quick loading; the journal is the truth. The
+//! names follow the workflow documents (`workflow_id`, `agents`, `stack`, …), so its shape is
+//! spelled out here instead of following the types of the machine. Like the records, it is a
+//! durable format: fields may be added with defaults, nothing else changes within a version.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::{
+    id::{AgentId, RunId, SessionId, StateName},
+    machine::{
+        Agent, Frame, Halt, Limits, Phase, Run, Session, Settings, Status, Tries, UsageLimit,
+    },
+    money::Usd,
+};
+
+/// The version of this format.
+pub const VERSION: u32 = 1;
+
+/// A run, and how much of its journal went into it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The run.
+    pub run: Run,
+    /// How many bytes of the journal it stands for.
+    pub journal_offset: u64,
+}
+
+/// Why a text is not a state file.
+#[derive(Debug, Error)]
+pub enum SnapshotError {
+    /// Written by a newer program.
+    #[error("it has format version {found}, and this program knows versions up to {VERSION}")]
+    Newer {
+        /// Its version.
+        found: u32,
+    },
+    /// Not of this shape.
+    #[error("it is not a state file")]
+    Malformed(#[from] serde_json::Error),
+    /// Of this shape, but two agents have one name.
+    #[error("agent `{agent}` is there twice")]
+    DuplicateAgent {
+        /// The name.
+        agent: AgentId,
+    },
+}
+
+impl Snapshot {
+    /// The state file's text, ending in a newline.
+    pub fn to_json(run: &Run, journal_offset: u64) -> serde_json::Result<String> {
+        let mut text = serde_json::to_string_pretty(&WireRun::of(run, journal_offset))?;
+        text.push('\n');
+        Ok(text)
+    }
+
+    /// Reads it back.
+    pub fn from_json(text: &str) -> Result<Self, SnapshotError> {
+        /// Read on its own first: a newer file may have another shape altogether.
+        #[derive(Deserialize)]
+        struct Version {
+            version: u32,
+        }
+        let Version { version } = serde_json::from_str(text)?;
+        if version > VERSION {
+            return Err(SnapshotError::Newer { found: version });
+        }
+        serde_json::from_str::<WireRun>(text)?.into_snapshot()
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct WireRun {
+    version: u32,
+    workflow_id: RunId,
+    scope_dir: String,
+    status: Status,
+    started_at_ms: u64,
+    agents: Vec<WireAgent>,
+    #[serde(default)]
+    fork_counters: BTreeMap<AgentId, u32>,
+    total_cost_usd: Usd,
+    budget_usd: Option<Usd>,
+    iteration_count: u64,
+    max_iterations: Option<u64>,
+    #[serde(default)]
+    metadata: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    result: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    halt: Option<Halt>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    usage_limit: Option<UsageLimit>,
+    settings: Settings,
+    max_parallel: u32,
+    max_reminders: u32,
+    max_retries: u32,
+    max_attempts: u32,
+    agents_born: u64,
+    next_ticket: u64,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    irregular_names: BTreeSet<AgentId>,
+    journal_offset: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WireAgent {
+    id: AgentId,
+    current_state: StateName,
+    /// The conversation with which the state was entered.
+    session_id: Option<SessionId>,
+    /// Whether the state's prompt starts a branch of that conversation.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    branches: bool,
+    stack: Vec<WireFrame>,
+    cwd: String,
+    fork_attributes: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    result: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    input: Option<String>,
+    born: u64,
+    steps: u32,
+    cost_usd: Usd,
+    tries: Tries,
+    phase: Phase,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WireFrame {
+    session: Option<SessionId>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    branches: bool,
+    state: StateName,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
+}
+
+impl WireRun {
+    fn of(run: &Run, journal_offset: u64) -> Self {
+        let Limits {
+            budget_usd,
+            max_iterations,
+            max_parallel,
+            max_reminders,
+            max_retries,
+            max_attempts,
+        } = run.limits.clone();
+        Self {
+            version: VERSION,
+            workflow_id: run.id.clone(),
+            scope_dir: run.scope_dir.clone(),
+            status: run.status,
+            started_at_ms: run.started_at_ms,
+            agents: run.agents_by_birth().into_iter().map(WireAgent::of).collect(),
+            fork_counters: run.fork_counters.clone(),
+            total_cost_usd: run.total_cost_usd,
+            budget_usd,
+            iteration_count: run.iteration_count,
+            max_iterations,
+            metadata: run.metadata.clone(),
+            result: run.result.clone(),
+            halt: run.halt.clone(),
+            usage_limit: run.usage_limit,
+            settings: run.settings.clone(),
+            max_parallel,
+            max_reminders,
+            max_retries,
+            max_attempts,
+            agents_born: run.agents_born,
+            next_ticket: run.next_ticket,
+            irregular_names: run.irregular_names.clone(),
+            journal_offset,
+        }
+    }
+
+    fn into_snapshot(self) -> Result<Snapshot, SnapshotError> {
+        let mut agents = BTreeMap::new();
+        for agent in self.agents {
+            let agent = agent.into_agent();
+            if let Some(twin) = agents.insert(agent.id.clone(), agent) {
+                return Err(SnapshotError::DuplicateAgent { agent: twin.id });
+            }
+        }
+        let limits = Limits {
+            budget_usd: self.budget_usd,
+            max_iterations: self.max_iterations,
+            max_parallel: self.max_parallel,
+            max_reminders: self.max_reminders,
+            max_retries: self.max_retries,
+            max_attempts: self.max_attempts,
+        };
+        let mut run = Run {
+            id: self.workflow_id,
+            scope_dir: self.scope_dir,
+            started_at_ms: self.started_at_ms,
+            settings: self.settings,
+            limits,
+            metadata: self.metadata,
+            agents,
+            fork_counters: self.fork_counters,
+            agents_born: self.agents_born,
+            total_cost_usd: self.total_cost_usd,
+            iteration_count: self.iteration_count,
+            halt: self.halt,
+            usage_limit: self.usage_limit,
+            result: self.result,
+            status: self.status,
+            irregular_names: self.irregular_names,
+            next_ticket: self.next_ticket,
+            queue: BTreeMap::new(),
+            counts: crate::machine::Counts::default(),
+        };
+        run.derive();
+        Ok(Snapshot { run, journal_offset: self.journal_offset })
+    }
+}
+
+impl WireAgent {
+    fn of(agent: &Agent) -> Self {
+        let (session_id, branches) = session_to_wire(&agent.session);
+        Self {
+            id: agent.id.clone(),
+            current_state: agent.current_state.clone(),
+            session_id,
+            branches,
+            stack: agent.stack.iter().map(WireFrame::of).collect(),
+            cwd: agent.cwd.clone(),
+            fork_attributes: agent.fork_attributes.clone(),
+            result: agent.result.clone(),
+            input: agent.input.clone(),
+            born: agent.born,
+            steps: agent.steps,
+            cost_usd: agent.cost_usd,
+            tries: agent.tries.clone(),
+            phase: agent.phase.clone(),
+        }
+    }
+
+    fn into_agent(self) -> Agent {
+        Agent {
+            id: self.id,
+            born: self.born,
+            current_state: self.current_state,
+            session: session_from_wire(self.session_id, self.branches),
+            stack: self.stack.into_iter().map(WireFrame::into_frame).collect(),
+            cwd: self.cwd,
+            fork_attributes: self.fork_attributes,
+            result: self.result,
+            input: self.input,
+            steps: self.steps,
+            cost_usd: self.cost_usd,
+            tries: self.tries,
+            phase: self.phase,
+        }
+    }
+}
+
+impl WireFrame {
+    fn of(frame: &Frame) -> Self {
+        let (session, branches) = session_to_wire(&frame.session);
+        Self { session, branches, state: frame.state.clone(), model: frame.model.clone() }
+    }
+
+    fn into_frame(self) -> Frame {
+        let session = session_from_wire(self.session, self.branches);
+        Frame { session, state: self.state, model: self.model }
+    }
+}
+
+fn session_to_wire(session: &Session) -> (Option<SessionId>, bool) {
+    match session {
+        Session::Fresh => (None, false),
+        Session::Open(id) => (Some(id.clone()), false),
+        Session::Branch(from) => (Some(from.clone()), true),
+    }
+}
+
+fn session_from_wire(id: Option<SessionId>, branches: bool) -> Session {
+    match (id, branches) {
+        (None, _) => Session::Fresh,
+        (Some(id), false) => Session::Open(id),
+        (Some(from), true) => Session::Branch(from),
+    }
+}

@@ -1,0 +1,271 @@
+//! From what came out of a step to what it means.
+
+use thiserror::Error;
+
+use crate::{
+    id::{SessionId, StepId},
+    machine::{
+        Action, Again, Agent, Answer, Conclusion, Evaluation, Failure, Input, Overrider, Reminder,
+        Replaced, Run, Spent, Turn, Visit, Work,
+    },
+    policy::{
+        Accepted, Evaluator, Opinion, Policy, Problem, Surroundings, Verdict, judge,
+        judge_transition, next_opinion,
+    },
+    prompt::{evaluator_reminder, reminder},
+    tag::{self, Tag, TagError},
+    text::Spanned,
+    world::World,
+};
+
+/// What the engine saw of a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// A script ran to its end, or was ended.
+    Script {
+        /// How.
+        exit: Exit,
+        /// The one tag of its standard output.
+        tag: Result<Spanned<Tag>, TagError>,
+    },
+    /// A coding agent answered.
+    Reply {
+        /// Its final message.
+        text: String,
+    },
+    /// A coding agent did not answer.
+    Failed(Failure),
+    /// Nobody knows how it ended.
+    Lost,
+    /// It was never started.
+    NotStarted,
+    /// It was ended on purpose, with the run.
+    Interrupted,
+}
+
+/// How a script ended.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum Exit {
+    /// By itself.
+    #[error("exited with code {0}")]
+    Code(i32),
+    /// By a signal.
+    #[error("was ended by signal {0}")]
+    Signal(i32),
+    /// It printed nothing for too long.
+    #[error("printed nothing for {seconds} seconds and was ended")]
+    TimedOut {
+        /// How long.
+        seconds: u64,
+    },
+    /// It could not be started.
+    #[error("could not be started")]
+    NotRun,
+}
+
+/// Says what the outcome of a step means, by the rules under which the step was started. A step
+/// that is not under way any more concludes to nothing that the machine would act on.
+pub fn conclude(
+    run: &Run,
+    step: &StepId,
+    outcome: Outcome,
+    spent: Spent,
+    world: &dyn World,
+) -> Input {
+    let conclusion = match run.running_step(step) {
+        None => again(Again::NotStarted),
+        Some((agent, running)) => match &running.action {
+            Action::Script { .. } => script(agent, outcome, world),
+            Action::Turn(turn) => turn_outcome(agent, turn, outcome, world),
+        },
+    };
+    Input::Ended { step: step.clone(), spent, conclusion }
+}
+
+fn again(why: Again) -> Conclusion {
+    Conclusion::Again { why, plan: None }
+}
+
+/// Where the answers of `agent` are judged.
+pub(super) fn surroundings<'a>(world: &'a dyn World, agent: &'a Agent) -> Surroundings<'a> {
+    Surroundings { world, cwd: &agent.cwd }
+}
+
+/// Nobody can remind a script, so whatever is wrong with it stops the run.
+fn script(agent: &Agent, outcome: Outcome, world: &dyn World) -> Conclusion {
+    let state = &agent.current_state;
+    let fatal = |error: String| Conclusion::Fail { error, work: Work::Enter, is_fatal: true };
+    match outcome {
+        Outcome::Script { exit: Exit::Code(0), tag } => {
+            match judge(tag, &Policy::default(), &surroundings(world, agent)) {
+                Verdict::Accept(Accepted { transition, source }) => {
+                    Conclusion::Follow { transition, source, session: None, replaced: None }
+                }
+                Verdict::Remind(problem) | Verdict::Fail(problem) => {
+                    fatal(format!("script `{state}`: {problem}"))
+                }
+            }
+        }
+        Outcome::Script { exit, .. } => fatal(format!("script `{state}` {exit}")),
+        Outcome::Lost => again(Again::Lost),
+        Outcome::NotStarted => again(Again::NotStarted),
+        Outcome::Interrupted => again(Again::Interrupted),
+        Outcome::Failed(failure) => fatal(format!("script `{state}`: {failure}")),
+        Outcome::Reply { .. } => fatal(format!("script `{state}` gave an agent's answer")),
+    }
+}
+
+fn turn_outcome(agent: &Agent, turn: &Turn, outcome: Outcome, world: &dyn World) -> Conclusion {
+    let again = |why| Conclusion::Again { why, plan: Some(turn.session.clone()) };
+    match outcome {
+        Outcome::Reply { text } => match agent.phase.work() {
+            Some(Work::Evaluate(evaluation)) => {
+                evaluator_reply(agent, turn, evaluation, &text, world)
+            }
+            _ => reply(agent, turn, text, world),
+        },
+        Outcome::Failed(failure) => again(Again::Failed(failure)),
+        Outcome::Lost => again(Again::Lost),
+        Outcome::Interrupted => again(Again::Interrupted),
+        Outcome::NotStarted => Conclusion::Again { why: Again::NotStarted, plan: None },
+        Outcome::Script { .. } => Conclusion::Fail {
+            error: "a coding agent ended like a script".to_owned(),
+            work: Work::Enter,
+            is_fatal: false,
+        },
+    }
+}
+
+fn reply(agent: &Agent, turn: &Turn, text: String, world: &dyn World) -> Conclusion {
+    let session = turn.session.id().clone();
+    let surroundings = surroundings(world, agent);
+    let verdict = judge(tag::parse(&text), &turn.policy, &surroundings);
+    let rejudge =
+        |text: String, session: SessionId| Work::Rejudge(Box::new(Answer { text, session }));
+    let visit = || Visit {
+        session: session.clone(),
+        settings: turn.settings.clone(),
+        policy: turn.policy.clone(),
+    };
+    match verdict {
+        Verdict::Accept(found) => accepted(visit(), &text, found, 0, &surroundings),
+        Verdict::Remind(problem) => Conclusion::Remind {
+            problem: problem.to_string(),
+            work: Work::Remind(Box::new(Reminder {
+                visit: visit(),
+                text: reminder(&problem, &turn.policy),
+            })),
+            otherwise: rejudge(text, session),
+        },
+        Verdict::Fail(problem) => Conclusion::Fail {
+            error: problem.to_string(),
+            work: rejudge(text, session),
+            is_fatal: false,
+        },
+    }
+}
+
+/// A transition that the state allows, put before the evaluators from number `from` on.
+pub(super) fn accepted(
+    visit: Visit,
+    output: &str,
+    found: Accepted,
+    from: usize,
+    surroundings: &Surroundings<'_>,
+) -> Conclusion {
+    let Accepted { transition, source } = found;
+    let session = Some(visit.session.clone());
+    let fail = |error: String| Conclusion::Fail {
+        error,
+        work: Work::Rejudge(Box::new(Answer {
+            text: output.to_owned(),
+            session: visit.session.clone(),
+        })),
+        is_fatal: false,
+    };
+    match next_opinion(&visit.policy.evaluators, from, output) {
+        Err(error) => fail(format!("an evaluator's pattern is not valid: {error}")),
+        Ok(None) => Conclusion::Follow { transition, source, session, replaced: None },
+        Ok(Some(Opinion::Replace { pattern, then })) => {
+            match judge_transition(then, surroundings) {
+                Err(problem) => fail(format!("evaluator `{pattern}`: {problem}")),
+                Ok(replacement) => Conclusion::Follow {
+                    transition: replacement,
+                    source,
+                    session,
+                    replaced: Some(Replaced {
+                        asked: transition,
+                        by: Overrider::Match { pattern: pattern.to_owned() },
+                    }),
+                },
+            }
+        }
+        Ok(Some(Opinion::Ask { index })) => Conclusion::Evaluate(Box::new(Evaluation {
+            visit,
+            output: output.to_owned(),
+            transition,
+            source,
+            index,
+            reminder: None,
+        })),
+    }
+}
+
+/// An evaluator answers `<result>accept</result>` or one transition that the state allows.
+fn evaluator_reply(
+    agent: &Agent,
+    turn: &Turn,
+    evaluation: &Evaluation,
+    text: &str,
+    world: &dyn World,
+) -> Conclusion {
+    let surroundings = surroundings(world, agent);
+    let Evaluation { visit, output, transition, source, index, .. } = evaluation;
+    let verdict = match tag::parse(text) {
+        // An evaluator has no implicit answer: its silence is not a transition.
+        Err(error) => Verdict::Remind(error.into()),
+        Ok(tag) if is_accept(&tag.value) => {
+            let found = Accepted { transition: transition.clone(), source: *source };
+            return accepted(visit.clone(), output, found, index + 1, &surroundings);
+        }
+        Ok(tag) => judge(Ok(tag), &visit.policy, &surroundings),
+    };
+    match verdict {
+        Verdict::Accept(Accepted { transition: replacement, .. }) => Conclusion::Follow {
+            transition: replacement,
+            source: *source,
+            session: Some(visit.session.clone()),
+            replaced: Some(Replaced {
+                asked: transition.clone(),
+                by: Overrider::Prompt { prompt: evaluator_name(evaluation) },
+            }),
+        },
+        Verdict::Remind(problem) | Verdict::Fail(problem) => {
+            remind_evaluator(turn.session.id(), evaluation, &problem)
+        }
+    }
+}
+
+fn is_accept(tag: &Tag) -> bool {
+    matches!(tag, Tag::Result { payload } if payload.value.trim() == "accept")
+}
+
+fn evaluator_name(evaluation: &Evaluation) -> String {
+    match evaluation.visit.policy.evaluators.get(evaluation.index) {
+        Some(Evaluator::Prompt { prompt, .. }) => prompt.clone(),
+        Some(Evaluator::Match { pattern, .. }) => pattern.clone(),
+        None => String::new(),
+    }
+}
+
+fn remind_evaluator(session: &SessionId, evaluation: &Evaluation, problem: &Problem) -> Conclusion {
+    let text = evaluator_reminder(problem, &evaluation.visit.policy);
+    let reminded = Evaluation { reminder: Some((session.clone(), text)), ..evaluation.clone() };
+    // When reminders do not help, the question is asked anew; the transition stays as it is.
+    let anew = Evaluation { reminder: None, ..evaluation.clone() };
+    Conclusion::Remind {
+        problem: format!("evaluator `{}`: {problem}", evaluator_name(evaluation)),
+        work: Work::Evaluate(Box::new(reminded)),
+        otherwise: Work::Evaluate(Box::new(anew)),
+    }
+}

@@ -1,0 +1,286 @@
+//! From an agent's work to the step that does it.
+
+use std::collections::BTreeMap;
+
+use thiserror::Error;
+
+use crate::{
+    id::{AgentId, SessionId, StateName},
+    machine::{
+        Action, Agent, Answer, Conclusion, Evaluation, Input, Launch, Prepared, Reminder, Run,
+        Session, SessionPlan, Settings, Step, Turn, TurnSettings, Visit, Work,
+    },
+    policy::{Evaluator, Policy, Verdict},
+    prompt::{Variables, continuation, render},
+    scope::{ResolveError, resolve},
+    source::{
+        Diagnostic, Frontmatter, Prompt, StateFile, StateFileError, StateSource, Timeout,
+        fingerprint,
+    },
+    world::{World, WorldError},
+};
+
+use super::conclude::accepted;
+
+/// What came of preparing, and what is worth telling a person about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Preparation {
+    /// For the machine.
+    pub input: Input,
+    /// Names in the prompt that no variable has.
+    pub unknown_variables: Vec<String>,
+    /// What is odd about the state file.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// Prepares the next step of `agent`. `fresh` is the id of a session that nobody has used yet.
+pub fn prepare(run: &Run, agent: &AgentId, world: &dyn World, fresh: SessionId) -> Preparation {
+    let mut notes = Notes::default();
+    let prepared = match run.agents.get(agent) {
+        None => Err(PrepareError::Gone),
+        Some(agent) => Preparer { run, agent, world, fresh, notes: &mut notes }.work(),
+    };
+    let prepared = prepared.map_err(|error| error.to_string());
+    Preparation {
+        input: Input::Prepared { agent: agent.clone(), prepared },
+        unknown_variables: notes.unknown_variables,
+        warnings: notes.warnings,
+    }
+}
+
+/// Why a step cannot be prepared.
+#[derive(Debug, Error)]
+enum PrepareError {
+    #[error("the agent has ended")]
+    Gone,
+    #[error(transparent)]
+    World(#[from] WorldError),
+    #[error(transparent)]
+    Resolve(#[from] ResolveError),
+    #[error(transparent)]
+    StateFile(#[from] StateFileError),
+    #[error("evaluator `{0}` is not a prompt")]
+    EvaluatorIsScript(StateName),
+    #[error("evaluator number {0} is not in the policy")]
+    NoSuchEvaluator(usize),
+}
+
+#[derive(Default)]
+struct Notes {
+    unknown_variables: Vec<String>,
+    warnings: Vec<Diagnostic>,
+}
+
+struct Preparer<'a> {
+    run: &'a Run,
+    agent: &'a Agent,
+    world: &'a dyn World,
+    fresh: SessionId,
+    notes: &'a mut Notes,
+}
+
+impl Preparer<'_> {
+    fn work(self) -> Result<Prepared, PrepareError> {
+        match self.agent.phase.work() {
+            None => Err(PrepareError::Gone),
+            Some(Work::Enter) => self.enter(),
+            Some(Work::Rejudge(answer)) => self.rejudge(answer),
+            Some(Work::Remind(reminder)) => Ok(self.remind(reminder)),
+            Some(Work::Evaluate(evaluation)) => self.evaluate(evaluation),
+            Some(Work::Follow { transition, source }) => {
+                Ok(Prepared::Settled(Conclusion::Follow {
+                    transition: (**transition).clone(),
+                    source: *source,
+                    session: None,
+                    replaced: None,
+                }))
+            }
+        }
+    }
+
+    fn enter(self) -> Result<Prepared, PrepareError> {
+        let file = self.file(self.agent.current_state.as_str())?;
+        Ok(self.enter_file(file))
+    }
+
+    fn enter_file(self, file: StateFile) -> Prepared {
+        match file.source {
+            StateSource::Script => {
+                let timeout = self.run.settings.timeout.unwrap_or(Timeout::DEFAULT);
+                let launch = Launch::Script { environment: self.environment() };
+                self.start(file.name, Some(file.digest), Action::Script { timeout }, launch)
+            }
+            StateSource::Prompt(prompt) => {
+                let Prompt { frontmatter, body, warnings, .. } = *prompt;
+                self.notes.warnings = warnings;
+                let rendered = render(&body, &self.variables());
+                self.notes.unknown_variables = rendered.unknown;
+                let policy = frontmatter.policy();
+                let settings =
+                    settings(&frontmatter, self.agent.function_model(), &self.run.settings);
+                let plan = self.plan();
+                self.turn((file.name, Some(file.digest)), plan, settings, policy, rendered.text)
+            }
+        }
+    }
+
+    /// A refused answer is paid for: if the workflow was mended so that it is good, use it.
+    fn rejudge(self, answer: &Answer) -> Result<Prepared, PrepareError> {
+        let file = self.file(self.agent.current_state.as_str())?;
+        if let StateSource::Prompt(prompt) = &file.source {
+            let frontmatter = &prompt.frontmatter;
+            let function_model = self.agent.function_model();
+            let visit = Visit {
+                session: answer.session.clone(),
+                settings: settings(frontmatter, function_model, &self.run.settings),
+                policy: frontmatter.policy(),
+            };
+            let surroundings = super::conclude::surroundings(self.world, self.agent);
+            let tag = crate::tag::parse(&answer.text);
+            if let Verdict::Accept(found) = crate::policy::judge(tag, &visit.policy, &surroundings)
+            {
+                let conclusion = accepted(visit, &answer.text, found, 0, &surroundings);
+                return Ok(Prepared::Settled(conclusion));
+            }
+        }
+        Ok(self.enter_file(file))
+    }
+
+    fn remind(self, reminder: &Reminder) -> Prepared {
+        let Visit { session, settings, policy } = reminder.visit.clone();
+        let plan = SessionPlan::Resume { id: session };
+        let state = (self.agent.current_state.clone(), None);
+        let plan = self.agent.tries.plan.clone().unwrap_or(plan);
+        self.turn(state, plan, settings, policy, reminder.text.clone())
+    }
+
+    fn evaluate(self, evaluation: &Evaluation) -> Result<Prepared, PrepareError> {
+        let Evaluation { visit, index, .. } = evaluation;
+        let Some(Evaluator::Prompt { prompt, model }) = visit.policy.evaluators.get(*index) else {
+            return Err(PrepareError::NoSuchEvaluator(*index));
+        };
+        let file = self.file(prompt)?;
+        let StateSource::Prompt(prompt) = file.source else {
+            return Err(PrepareError::EvaluatorIsScript(file.name));
+        };
+        let Prompt { frontmatter, body, warnings, .. } = *prompt;
+        self.notes.warnings = warnings;
+        let (plan, text) = if let Some((session, reminder)) = &evaluation.reminder {
+            (SessionPlan::Resume { id: session.clone() }, reminder.clone())
+        } else {
+            let mut variables = self.variables();
+            variables.set("output", &evaluation.output);
+            variables.set("transition", evaluation.transition.to_string());
+            let rendered = render(&body, &variables);
+            self.notes.unknown_variables = rendered.unknown;
+            (SessionPlan::Fresh { id: self.fresh.clone() }, rendered.text)
+        };
+        let plan = self.agent.tries.plan.clone().unwrap_or(plan);
+        let settings = settings(&frontmatter, model.as_deref(), &self.run.settings);
+        Ok(self.turn((file.name, Some(file.digest)), plan, settings, visit.policy.clone(), text))
+    }
+
+    fn file(&self, name: &str) -> Result<StateFile, PrepareError> {
+        let platform = self.world.platform();
+        let name = resolve(&self.world.listing()?, name, platform)?;
+        let bytes = self.world.read(name.as_str())?;
+        Ok(StateFile::read(name.as_str(), &bytes, platform)?)
+    }
+
+    /// The session for the state's own prompt.
+    fn plan(&self) -> SessionPlan {
+        if let Some(plan) = &self.agent.tries.plan {
+            return plan.clone();
+        }
+        let id = self.fresh.clone();
+        match &self.agent.session {
+            Session::Fresh => SessionPlan::Fresh { id },
+            Session::Open(session) => SessionPlan::Resume { id: session.clone() },
+            Session::Branch(from) => SessionPlan::Branch { from: from.clone(), id },
+        }
+    }
+
+    fn turn(
+        self,
+        (state, digest): (StateName, Option<String>),
+        session: SessionPlan,
+        settings: TurnSettings,
+        policy: Policy,
+        prompt: String,
+    ) -> Prepared {
+        let continuation = continuation(&policy);
+        let recovers = self.agent.tries.plan.is_some();
+        let prompt_digest = fingerprint(prompt.as_bytes());
+        let turn = Turn { session, settings, policy, prompt_digest, recovers };
+        self.start(state, digest, Action::Turn(turn), Launch::Turn { prompt, continuation })
+    }
+
+    fn start(
+        self,
+        state: StateName,
+        digest: Option<String>,
+        action: Action,
+        launch: Launch,
+    ) -> Prepared {
+        let number = self.agent.steps + 1;
+        let attempt = self.agent.tries.starts + 1;
+        Prepared::Start { step: Box::new(Step { number, state, digest, attempt, action }), launch }
+    }
+
+    /// Later layers win: a name that Raymond gives cannot be taken by a model's attribute.
+    fn variables(&self) -> Variables {
+        let mut variables = Variables::new();
+        variables.layer(&self.run.metadata);
+        variables.layer(&self.agent.fork_attributes);
+        variables.set("workflow_id", self.run.id.as_str());
+        variables.set("agent_id", self.agent.id.as_str());
+        if let Some(input) = &self.agent.input {
+            variables.set("input", input);
+        }
+        if let Some(result) = &self.agent.result {
+            variables.set("result", result);
+        }
+        variables
+    }
+
+    /// What a script learns from the language itself; the engine adds the paths.
+    fn environment(&self) -> BTreeMap<String, String> {
+        let mut environment = self.agent.fork_attributes.clone();
+        let mut set =
+            |name: &str, value: &str| environment.insert(name.to_owned(), value.to_owned());
+        set("RAYMOND_WORKFLOW_ID", self.run.id.as_str());
+        set("RAYMOND_AGENT_ID", self.agent.id.as_str());
+        if let Some(result) = &self.agent.result {
+            set("RAYMOND_RESULT", result);
+        }
+        if let Some(input) = &self.agent.input {
+            set("RAYMOND_INPUT", input);
+        }
+        environment
+    }
+}
+
+/// Who carries a prompt out: the state's own word first, then the tag or evaluator that asked for
+/// it, then the run's.
+fn settings(
+    frontmatter: &Frontmatter,
+    asked_model: Option<&str>,
+    defaults: &Settings,
+) -> TurnSettings {
+    let own = |value: &Option<crate::text::Spanned<String>>| {
+        value.as_ref().map(|value| value.value.clone())
+    };
+    TurnSettings {
+        agent: own(&frontmatter.agent).or_else(|| defaults.agent.clone()),
+        model: own(&frontmatter.model)
+            .or_else(|| asked_model.map(str::to_owned))
+            .or_else(|| defaults.model.clone()),
+        effort: own(&frontmatter.effort).or_else(|| defaults.effort.clone()),
+        timeout: frontmatter
+            .timeout
+            .as_ref()
+            .map(|timeout| timeout.value)
+            .or(defaults.timeout)
+            .unwrap_or(Timeout::DEFAULT),
+    }
+}
