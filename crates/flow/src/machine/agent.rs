@@ -77,9 +77,18 @@ pub struct Tries {
     pub retries: u32,
     /// Outcomes that were lost.
     pub losses: u32,
-    /// The session that a failed start may have used: the next one goes on in it.
+    /// What a failed start may have left: the next one goes on there.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub plan: Option<SessionPlan>,
+    pub left: Option<Left>,
+}
+
+/// What a failed start of a turn may have left: a session that knows the prompt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Left {
+    /// The session.
+    pub plan: SessionPlan,
+    /// A fingerprint of the prompt. If the prompt was mended since, the new one must be given.
+    pub prompt_digest: String,
 }
 
 /// What an agent is about.
@@ -262,8 +271,8 @@ impl Agent {
         self.phase = Phase::Ready { work: Work::Enter };
     }
 
-    /// The model that the nearest pending function asked for.
+    /// The model that the nearest pending function asked for; calls inside it are part of it.
     pub(crate) fn function_model(&self) -> Option<&str> {
-        self.stack.last().and_then(|frame| frame.model.as_deref())
+        self.stack.iter().rev().find_map(|frame| frame.model.as_deref())
     }
 }

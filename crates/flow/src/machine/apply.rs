@@ -11,7 +11,7 @@ use crate::{
 };
 
 use super::{
-    Agent, CountsAs, Instead, Overrider, Phase, Record, Run, Session, SessionPlan, Spent, Status,
+    Agent, Answer, CountsAs, Instead, Left, Overrider, Phase, Record, Run, Session, Spent, Status,
     Step, Tries, UsageLimit, Work,
     follow::{After, follow, states_entered},
     naming,
@@ -79,12 +79,15 @@ pub fn apply(run: &mut Run, record: &Record) -> Result<(), ApplyError> {
             agent.phase = Phase::Ready { work: Work::Evaluate(evaluation.clone()) };
             Ok(())
         }),
-        Record::Retried { agent, counts_as, delay_ms, plan, .. } => {
-            retried(run, agent, *counts_as, *delay_ms, plan.as_ref())
+        Record::Retried { agent, counts_as, delay_ms, left, .. } => {
+            retried(run, agent, *counts_as, *delay_ms, left.as_ref())
         }
         Record::Woke { agent } => woke(run, agent),
-        Record::Failed { agent, error, work, plan } => change(run, agent, |agent| {
-            agent.tries.plan.clone_from(plan);
+        Record::Failed { agent, error, work, left, loses_session } => change(run, agent, |agent| {
+            agent.tries.left.clone_from(left);
+            if *loses_session {
+                agent.session = Session::Fresh;
+            }
             agent.phase = Phase::Failed { error: error.clone(), work: work.clone() };
             Ok(())
         }),
@@ -120,10 +123,16 @@ fn whole_run(run: &mut Run, record: &Record) {
     }
 }
 
-/// Agents that stopped take up what they stopped at, with a session that may hold a part of it.
+/// Agents that stopped take up what they stopped at, with what a start of it may have left.
 fn take_up_stopped(run: &mut Run) {
     for agent in run.agents.values_mut() {
         let work = match &agent.phase {
+            // The answer is paid for, the question was not answered: both begin anew with the
+            // workflow as it is now.
+            Phase::Failed { work: Work::Evaluate(evaluation), .. } => {
+                let (text, session) = (evaluation.output.clone(), evaluation.visit.session.clone());
+                Work::Rejudge(Box::new(Answer { text, session }))
+            }
             Phase::Failed { work, .. } => work.clone(),
             Phase::Held { asked, source, .. } => {
                 Work::Follow { transition: Box::new(asked.clone()), source: *source }
@@ -135,7 +144,7 @@ fn take_up_stopped(run: &mut Run) {
             | Phase::Waiting { .. } => continue,
         };
         agent.phase = Phase::Ready { work };
-        agent.tries = Tries { plan: agent.tries.plan.take(), ..Tries::default() };
+        agent.tries = Tries { left: agent.tries.left.take(), ..Tries::default() };
     }
     run.derive();
 }
@@ -226,7 +235,7 @@ fn retried(
     id: &AgentId,
     counts_as: CountsAs,
     delay_ms: u64,
-    plan: Option<&SessionPlan>,
+    left: Option<&Left>,
 ) -> Result<(), ApplyError> {
     change(run, id, |agent| {
         let work = ready_work(agent, "try again")?;
@@ -235,7 +244,7 @@ fn retried(
             CountsAs::Loss => agent.tries.losses += 1,
             CountsAs::Nothing => {}
         }
-        agent.tries.plan = plan.cloned();
+        agent.tries.left = left.cloned();
         agent.phase = match delay_ms {
             0 => Phase::Ready { work },
             delay_ms => Phase::Waiting { work, delay_ms },

@@ -11,9 +11,9 @@ use crate::{
 };
 
 use super::{
-    Action, Again, Agent, Conclusion, CountsAs, Effect, Halt, Input, Instead, Launch, Limit,
-    Limits, OnUsageLimit, Overrider, Phase, Prepared, Record, Replaced, Run, SessionPlan, Settings,
-    Spent, Started, Status, Step, Via, Work,
+    Action, Again, Agent, Conclusion, CountsAs, Effect, Halt, Input, Instead, Launch, Left, Limit,
+    Limits, OnUsageLimit, Overrider, Phase, Prepared, Record, Replaced, Run, Settings, Spent,
+    Started, Status, Step, Via, Work,
     follow::{discarded_returns, limit_reached, states_entered},
     naming::worker_name,
     retry::{Remedy, delay_ms, remedy},
@@ -75,7 +75,7 @@ fn decide_prepared(run: &Run, agent: &Agent, prepared: Result<Prepared, String>)
     match prepared {
         Ok(Prepared::Start { step, launch }) => draft.start(step, launch),
         Ok(Prepared::Settled(conclusion)) => draft.conclude(conclusion),
-        Err(error) => draft.fail(error, work.clone(), agent.tries.plan.clone()),
+        Err(error) => draft.fail(error, work.clone(), agent.tries.left.clone()),
     }
     draft.decision
 }
@@ -222,7 +222,7 @@ impl<'a> Draft<'a> {
                     self.halt(Halt::ScriptFailed { agent });
                 }
             }
-            Conclusion::Again { why, plan } => self.again(why, plan),
+            Conclusion::Again { why, left } => self.again(why, left),
         }
     }
 
@@ -263,57 +263,54 @@ impl<'a> Draft<'a> {
         self.record(record);
     }
 
-    fn again(&mut self, why: Again, plan: Option<SessionPlan>) {
+    fn again(&mut self, why: Again, left: Option<Left>) {
         let tries = &self.agent.tries;
         let limits = &self.run.limits;
         match why {
             Again::NotStarted => {
-                // Nothing happened, so the plan of an earlier start still holds.
-                let plan = tries.plan.clone();
-                self.retry("it was never started".to_owned(), CountsAs::Nothing, 0, plan);
+                // Nothing happened, so what an earlier start left is still there.
+                let left = tries.left.clone();
+                self.retry("it was never started".to_owned(), CountsAs::Nothing, 0, left);
             }
             Again::Interrupted => {
-                self.retry("it was interrupted".to_owned(), CountsAs::Nothing, 0, plan);
+                self.retry("it was interrupted".to_owned(), CountsAs::Nothing, 0, left);
             }
             Again::Lost if tries.losses + 1 >= limits.max_attempts => {
                 let starts = tries.losses + 1;
-                self.give_up(format!("its outcome was lost {starts} times"), plan);
+                self.give_up(format!("its outcome was lost {starts} times"), left);
             }
-            Again::Lost => self.retry("its outcome was lost".to_owned(), CountsAs::Loss, 0, plan),
+            Again::Lost => self.retry("its outcome was lost".to_owned(), CountsAs::Loss, 0, left),
             Again::Failed(failure) => match remedy(failure.class) {
                 Remedy::Retry if tries.retries >= limits.max_retries => {
                     let retries = tries.retries;
-                    self.give_up(format!("{failure} (after {retries} retries)"), plan);
+                    self.give_up(format!("{failure} (after {retries} retries)"), left);
                 }
                 Remedy::Retry => {
                     let delay = delay_ms(tries.retries + 1);
-                    self.retry(failure.to_string(), CountsAs::Retry, delay, plan);
+                    self.retry(failure.to_string(), CountsAs::Retry, delay, left);
                 }
                 Remedy::WaitForUsageLimit { resets_at } => {
-                    self.retry(failure.to_string(), CountsAs::Nothing, 0, plan);
+                    self.retry(failure.to_string(), CountsAs::Nothing, 0, left);
                     self.usage_limit(resets_at);
                 }
                 Remedy::Stop => {
-                    self.retry(failure.to_string(), CountsAs::Nothing, 0, plan);
+                    self.retry(failure.to_string(), CountsAs::Nothing, 0, left);
                     let spent_usd = self.run.total_cost_usd + self.spent_usd;
                     let budget_usd = limits.budget_usd.unwrap_or(spent_usd);
                     self.halt(Halt::Limit(Limit::Budget { spent_usd, budget_usd }));
                     self.decision.effects.clear();
                 }
-                Remedy::GiveUp => self.give_up(failure.to_string(), plan),
+                // The session has nothing to go on from: a mended prompt must be given to it.
+                Remedy::GiveUpPrompt => self.give_up(failure.to_string(), None),
+                Remedy::GiveUpSession => self.lose_session(failure.to_string()),
+                Remedy::GiveUp => self.give_up(failure.to_string(), left),
             },
         }
     }
 
-    fn retry(
-        &mut self,
-        why: String,
-        counts_as: CountsAs,
-        delay_ms: u64,
-        plan: Option<SessionPlan>,
-    ) {
+    fn retry(&mut self, why: String, counts_as: CountsAs, delay_ms: u64, left: Option<Left>) {
         let agent = self.agent.id.clone();
-        self.record(Record::Retried { agent: agent.clone(), why, counts_as, delay_ms, plan });
+        self.record(Record::Retried { agent: agent.clone(), why, counts_as, delay_ms, left });
         if delay_ms == 0 {
             self.prepare(agent);
         } else if self.run.halt.is_none() {
@@ -335,16 +332,27 @@ impl<'a> Draft<'a> {
     }
 
     /// Fails at the work under way; a script's failure stops the whole run.
-    fn give_up(&mut self, error: String, plan: Option<SessionPlan>) {
+    fn give_up(&mut self, error: String, left: Option<Left>) {
         let work = self.agent.phase.work().cloned().unwrap_or(Work::Enter);
-        self.fail(error, work, plan);
+        self.fail(error, work, left);
         if let Some(Step { action: Action::Script { .. }, .. }) = self.agent.phase.step() {
             self.halt(Halt::ScriptFailed { agent: self.agent.id.clone() });
         }
     }
 
-    fn fail(&mut self, error: String, work: Work, plan: Option<SessionPlan>) {
+    /// Fails because the session is gone. Whoever continues the run knows, and starts afresh.
+    fn lose_session(&mut self, error: String) {
+        let work = match self.agent.phase.work() {
+            Some(Work::Evaluate(evaluation)) => Work::Evaluate(evaluation.clone()),
+            _ => Work::Enter,
+        };
+        let loses_session = work == Work::Enter;
         let agent = self.agent.id.clone();
-        self.record(Record::Failed { agent, error, work, plan });
+        self.record(Record::Failed { agent, error, work, left: None, loses_session });
+    }
+
+    fn fail(&mut self, error: String, work: Work, left: Option<Left>) {
+        let agent = self.agent.id.clone();
+        self.record(Record::Failed { agent, error, work, left, loses_session: false });
     }
 }

@@ -10,9 +10,7 @@ use crate::{
     policy::{Source, Transition},
 };
 
-use super::{
-    Evaluation, Halt, Launch, Limits, Overrider, SessionPlan, Settings, Spent, Step, Work,
-};
+use super::{Evaluation, Halt, Launch, Left, Limits, Overrider, Settings, Spent, Step, Work};
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,8 +104,8 @@ pub enum Conclusion {
     Again {
         /// Why.
         why: Again,
-        /// The session that may hold a part of it.
-        plan: Option<SessionPlan>,
+        /// What the start may have left.
+        left: Option<Left>,
     },
 }
 

@@ -24,7 +24,9 @@ mod settings;
 mod settle;
 mod step;
 
-pub use agent::{Agent, Answer, Evaluation, Frame, Phase, Reminder, Session, Tries, Visit, Work};
+pub use agent::{
+    Agent, Answer, Evaluation, Frame, Left, Phase, Reminder, Session, Tries, Visit, Work,
+};
 pub use apply::{ApplyError, apply};
 pub(crate) use counts::Counts;
 pub use decide::{Decision, decide, start};

@@ -14,7 +14,7 @@ use crate::{
     policy::{Source, Transition},
 };
 
-use super::{Evaluation, Limits, SessionPlan, Settings, Spent, Status, Step, Work};
+use super::{Evaluation, Left, Limits, Settings, Spent, Status, Step, Work};
 
 /// One fact about a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,9 +108,9 @@ pub enum Record {
         counts_as: CountsAs,
         /// How long to wait before.
         delay_ms: u64,
-        /// The session that may hold a part of the work.
+        /// What the start may have left.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        plan: Option<SessionPlan>,
+        left: Option<Left>,
     },
     /// The wait before another try is over.
     Woke {
@@ -125,9 +125,12 @@ pub enum Record {
         error: String,
         /// What is taken up again if the run is continued.
         work: Work,
-        /// The session that may hold a part of that work.
+        /// What a start of it may have left.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        plan: Option<SessionPlan>,
+        left: Option<Left>,
+        /// Whether the agent's session is gone, so that it can only go on in a fresh one.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        loses_session: bool,
     },
     /// Nothing new starts any more.
     Halted {

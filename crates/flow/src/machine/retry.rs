@@ -13,6 +13,10 @@ pub(super) enum Remedy {
     Stop,
     /// Trying again would only fail again.
     GiveUp,
+    /// Likewise, and the prompt itself is the reason.
+    GiveUpPrompt,
+    /// Likewise, and the session is gone.
+    GiveUpSession,
 }
 
 pub(super) fn remedy(class: FailureClass) -> Remedy {
@@ -26,10 +30,9 @@ pub(super) fn remedy(class: FailureClass) -> Remedy {
         FailureClass::Authentication
         | FailureClass::Billing
         | FailureClass::UnknownModel
-        | FailureClass::SessionMissing
-        | FailureClass::NotInstalled
-        | FailureClass::PromptTooLong
-        | FailureClass::Refused => Remedy::GiveUp,
+        | FailureClass::NotInstalled => Remedy::GiveUp,
+        FailureClass::PromptTooLong | FailureClass::Refused => Remedy::GiveUpPrompt,
+        FailureClass::SessionMissing => Remedy::GiveUpSession,
     }
 }
 

@@ -40,6 +40,8 @@ fn outcome(run: &Run) -> Option<Status> {
     let halt = run.halt.as_ref().filter(|_| run.counts.running == 0)?;
     Some(match halt {
         Halt::ScriptFailed { .. } => Status::Failed,
+        // Like a run that ends by itself: a failure is not hidden by a limit.
+        Halt::Limit(_) if run.counts.failed > 0 => Status::Failed,
         Halt::Limit(_) => Status::Stopped,
         Halt::Interrupted | Halt::UsageLimit { .. } | Halt::DiskLow { .. } => Status::Paused,
         Halt::Cancelled => Status::Cancelled,

@@ -133,7 +133,7 @@ impl Judge<'_> {
             Ok(transition) => Verdict::Accept(Accepted { transition, source: Source::Tag }),
             // What the author wrote out, the agent cannot do better: asking again costs money
             // and changes nothing.
-            Err(problem) if entry.is_some_and(AllowedTransition::is_complete) => {
+            Err(problem) if entry.is_some_and(|entry| is_authors(&problem, entry)) => {
                 Verdict::Fail(problem)
             }
             Err(problem) => self.remind(problem),
@@ -229,6 +229,17 @@ impl Judge<'_> {
         let world = self.surroundings.world;
         check_variable_name(name, world.platform(), |name| world.has_variable(name))?;
         Ok((name.to_owned(), value.to_owned()))
+    }
+}
+
+/// Whether `problem` lies in what `entry` prescribes, not in what it leaves to the agent.
+fn is_authors(problem: &Problem, entry: &AllowedTransition) -> bool {
+    match problem {
+        Problem::Unresolved(_) => entry.is_complete(),
+        Problem::UnsafeAttribute(unsafe_name) => entry.attributes.contains_key(unsafe_name.name()),
+        Problem::NoSuchDirectory { .. } => entry.attributes.contains_key("cd"),
+        Problem::World(_) => true,
+        Problem::Tag(_) | Problem::NotAllowed { .. } => false,
     }
 }
 

@@ -113,6 +113,15 @@ pub enum UnsafeName {
     },
 }
 
+impl UnsafeName {
+    /// The attribute.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::NotAnIdentifier { name } | Self::Reserved { name } | Self::Taken { name } => name,
+        }
+    }
+}
+
 /// Whether a fork's attribute called `name` may become a variable. `is_taken` tells whether the
 /// environment has it already.
 pub fn check_variable_name(

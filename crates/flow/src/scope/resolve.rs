@@ -43,7 +43,7 @@ pub enum ResolveError {
         candidates: Vec<String>,
     },
     /// Only a script of the other platform fits.
-    #[error("state `{name}` cannot run on {platform}: only {} there", candidates.join(", "))]
+    #[error("state `{name}` cannot run on {platform}: {} is for {}", candidates.join(", "), platform.other())]
     WrongPlatform {
         /// The name as written.
         name: String,

@@ -62,6 +62,7 @@ impl Frontmatter {
             return Self::default();
         };
         let mut frontmatter = Self::default();
+        reader.ignore_others(&pairs, &KEYS);
         for (key, value) in &pairs {
             frontmatter.read_key(key, value, &mut reader);
         }
@@ -81,12 +82,7 @@ impl Frontmatter {
             "effort" => self.effort = reader.word(value, "effort", "an effort such as `high`"),
             "agent" => self.agent = reader.word(value, "agent", "the name of a coding agent"),
             "timeout" => self.timeout = reader.timeout(value),
-            unknown => {
-                let suggestion = did_you_mean(unknown, KEYS);
-                let message = format!("unknown key `{}` is ignored", excerpt(unknown));
-                let span = key.span;
-                reader.findings.warning_suggesting(span, message, suggestion);
-            }
+            _ => {}
         }
     }
 }
@@ -156,9 +152,20 @@ impl Reader<'_, '_> {
     /// A scalar that is not empty.
     fn word(&mut self, node: &Node, key: &str, expected: &str) -> Option<Spanned<String>> {
         match &node.value {
-            Value::Scalar(text) if !text.trim().is_empty() => {
+            Value::Scalar(text) if is_word(text) => {
                 Some(Spanned::new(text.trim().to_owned(), node.span.shifted(self.offset)))
             }
+            _ => {
+                self.error(node.span, format!("`{key}` should be {expected}"));
+                None
+            }
+        }
+    }
+
+    /// A scalar as it is, white space included.
+    fn text(&mut self, node: &Node, key: &str, expected: &str) -> Option<String> {
+        match &node.value {
+            Value::Scalar(text) if !text.is_empty() => Some(text.clone()),
             _ => {
                 self.error(node.span, format!("`{key}` should be {expected}"));
                 None
@@ -194,6 +201,7 @@ impl Reader<'_, '_> {
     fn allowed_transition(&mut self, node: &Node) -> Option<AllowedTransition> {
         let pairs = self.mapping(node, "a transition", "`{ tag: goto, target: NEXT.md }`")?;
         let tag = self.tag(node, &pairs)?;
+        let found_before = self.findings.found.len();
         let mut entry = AllowedTransition { tag, target: None, attributes: BTreeMap::new() };
         for (key, value) in &pairs {
             match key.value.as_str() {
@@ -214,13 +222,14 @@ impl Reader<'_, '_> {
                     let value = if Some(name) == tag.continuation_attribute() {
                         self.state(value, name)
                     } else {
-                        self.word(value, name, "a text").map(|text| text.value)
+                        self.text(value, name, "a text")
                     };
                     entry.attributes.extend(value.map(|value| (name.to_owned(), value)));
                 }
             }
         }
-        Some(entry)
+        // What could not be read is not left open: half an entry would allow too much.
+        (self.findings.found.len() == found_before).then_some(entry)
     }
 
     fn tag(&mut self, node: &Node, pairs: &Pairs<'_>) -> Option<TagKind> {
@@ -243,17 +252,13 @@ impl Reader<'_, '_> {
         const EXPECTED: &str = "`match` with `then`, or `prompt`";
         let pairs = self.mapping(node, "an evaluator", EXPECTED)?;
         let find = |name: &str| pairs.iter().find(|(key, _)| key.value == name).map(|(_, v)| *v);
-        for (key, _) in &pairs {
-            let known = ["match", "then", "prompt", "model"];
-            if !known.contains(&key.value.as_str()) {
-                let suggestion = did_you_mean(&key.value, known);
-                let message = format!("unknown key `{}` is ignored", excerpt(&key.value));
-                self.findings.warning_suggesting(key.span, message, suggestion);
-            }
-        }
         match (find("match"), find("prompt")) {
-            (Some(pattern), None) => self.match_evaluator(node, pattern, find("then")),
+            (Some(pattern), None) => {
+                self.ignore_others(&pairs, &["match", "then"]);
+                self.match_evaluator(node, pattern, find("then"))
+            }
             (None, Some(prompt)) => {
+                self.ignore_others(&pairs, &["prompt", "model"]);
                 let model = match find("model") {
                     Some(model) => Some(self.word(model, "model", "the name of a model")?.value),
                     None => None,
@@ -261,8 +266,21 @@ impl Reader<'_, '_> {
                 Some(Evaluator::Prompt { prompt: self.state(prompt, "prompt")?, model })
             }
             _ => {
+                self.ignore_others(&pairs, &["match", "then", "prompt", "model"]);
                 self.error(node.span, format!("an evaluator should be {EXPECTED}"));
                 None
+            }
+        }
+    }
+
+    /// Warns of keys that mean nothing here.
+    fn ignore_others(&mut self, pairs: &Pairs<'_>, known: &[&str]) {
+        for (key, _) in pairs {
+            let name = key.value.as_str();
+            if !known.contains(&name) {
+                let suggestion = did_you_mean(name, known.iter().copied());
+                let message = format!("unknown key `{}` is ignored", excerpt(name));
+                self.findings.warning_suggesting(key.span, message, suggestion);
             }
         }
     }
@@ -277,7 +295,7 @@ impl Reader<'_, '_> {
             self.error(node.span, "`match` needs `then`: the transition to follow instead");
             return None;
         };
-        let text = self.word(pattern, "match", "a regular expression")?.value;
+        let text = self.text(pattern, "match", "a regular expression")?;
         if let Err(error) = regex::Regex::new(&text) {
             self.error(pattern.span, format!("`match` is not a regular expression: {error}"));
             return None;
@@ -290,4 +308,10 @@ impl Reader<'_, '_> {
         }
         Some(Evaluator::Match { pattern: text, then: then_entry })
     }
+}
+
+/// One line with something on it.
+fn is_word(text: &str) -> bool {
+    let text = text.trim();
+    !text.is_empty() && !text.contains(char::is_control)
 }

@@ -62,6 +62,7 @@ impl FromStr for Timeout {
         digits
             .parse::<u64>()
             .ok()
+            .filter(|_| !digits.starts_with('+'))
             .and_then(|number| number.checked_mul(unit))
             .map(Self::from_seconds)
             .ok_or_else(|| TimeoutError { text: text.to_owned() })
@@ -79,9 +80,17 @@ mod tests {
         assert_eq!(seconds("90s"), Ok(90));
         assert_eq!(seconds("10m"), Ok(600));
         assert_eq!(seconds("2h"), Ok(7200));
-        for bad in
-            ["", "m", "-1", "1.5", "10 m", "10d", "99999999999999999999", "9999999999999999999h"]
-        {
+        for bad in [
+            "",
+            "m",
+            "+5",
+            "-1",
+            "1.5",
+            "10 m",
+            "10d",
+            "99999999999999999999",
+            "9999999999999999999h",
+        ] {
             assert!(seconds(bad).is_err(), "{bad}");
         }
     }

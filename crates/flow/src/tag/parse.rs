@@ -15,6 +15,9 @@ use super::{
 /// The longest name of a state: what file systems allow.
 pub const TARGET_BYTES_MAX: u64 = 255;
 
+/// The longest text between the tags that can be a name with white space around it.
+const CONTENT_BYTES_MAX: u64 = 4096;
+
 /// The largest payload of a `<result>`. It is written to the journal and put into a prompt; no
 /// model reads more than this at once.
 pub const PAYLOAD_BYTES_MAX: u64 = 8 * 1024 * 1024;
@@ -189,7 +192,9 @@ impl Scan {
         }
         let Some(element) = elements.pop() else {
             return Ok(Err(match self.fragment {
-                Some(Fragment { kind, text, why }) => TagError::Malformed { kind, text, why },
+                Some(Fragment { kind, span, why }) => {
+                    TagError::Malformed { kind, text: quoted(span, &mut read)?, why }
+                }
                 None => TagError::None,
             }));
         };
@@ -199,12 +204,13 @@ impl Scan {
             let bytes = element.content.len();
             return Ok(Err(TagError::PayloadTooLong { bytes, span: element.content }));
         }
-        let mut content = element.content;
-        if !is_payload {
-            // Longer than any name could be, spaces around it included: enough to see that.
-            content.end = content.end.min(content.start + 16 * TARGET_BYTES_MAX);
+        if !is_payload && element.content.len() > CONTENT_BYTES_MAX {
+            let kind = element.kind;
+            let target = quoted(element.content, &mut read)?;
+            let place = TargetPlace::Content;
+            return Ok(Err(TagError::NotAFileName { kind, place, target }));
         }
-        let content = Spanned::new(read(content)?, content);
+        let content = Spanned::new(read(element.content)?, element.content);
         Ok(complete(element, &whole, content))
     }
 }
@@ -324,11 +330,12 @@ fn check_target(
     Ok(target)
 }
 
+/// Counted from both ends, because text that was not UTF-8 has another length than its bytes.
 fn trimmed(text: &Spanned<String>) -> Target {
-    let without_front = text.value.trim_start();
-    let front = (text.value.len() - without_front.len()) as u64;
-    let value = without_front.trim_end().to_owned();
-    let start = text.span.start + front;
-    let end = start + value.len() as u64;
-    Spanned::new(value, Span::new(start, end))
+    let Spanned { value, span } = text;
+    let front = (value.len() - value.trim_start().len()) as u64;
+    let back = (value.len() - value.trim_end().len()) as u64;
+    let start = (span.start + front).min(span.end);
+    let end = span.end.saturating_sub(back).max(start);
+    Spanned::new(value.trim().to_owned(), Span::new(start, end))
 }

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 
 use memchr::memchr;
 
-use crate::text::{Span, Spanned, excerpt};
+use crate::text::Span;
 
 use super::{
     MalformedWhy, TagKind,
@@ -21,7 +21,7 @@ use super::{
 };
 
 /// How many opening tags may wait for their closing tags. Deeper nesting has no meaning in the
-/// protocol; at the limit the outermost one is given up as a mention.
+/// protocol; at the limit one is given up as a mention.
 const OPEN_MAX: usize = 128;
 
 /// How many complete elements are kept for the message that there were several.
@@ -44,7 +44,7 @@ pub struct Element {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fragment {
     pub(super) kind: TagKind,
-    pub(super) text: Spanned<String>,
+    pub(super) span: Span,
     pub(super) why: MalformedWhy,
 }
 
@@ -75,7 +75,7 @@ pub struct Scanner {
 #[derive(Debug)]
 struct Open {
     kind: TagKind,
-    text: Spanned<String>,
+    span: Span,
     attributes: Result<Vec<Attribute>, MalformedWhy>,
     /// How many elements were complete when this one opened: what came later lies inside it.
     elements_before: u64,
@@ -106,9 +106,9 @@ impl Scanner {
         let bytes = std::mem::take(&mut self.pending);
         let used = self.advance(&bytes, true);
         debug_assert_eq!(used, bytes.len(), "nothing stays pending at the end");
-        if let Some(open) = self.open.pop_back() {
-            self.found.fragment =
-                Some(Fragment { kind: open.kind, text: open.text, why: MalformedWhy::Unclosed });
+        if let Some(Open { kind, span, .. }) = self.open.pop_back() {
+            let why = MalformedWhy::Unclosed;
+            self.found.fragment = Some(Fragment { kind, span, why });
         }
         self.found
     }
@@ -120,19 +120,19 @@ impl Scanner {
             let start = at + found;
             let rest = &bytes[start..];
             let position = self.offset + start as u64;
+            let span = |length: usize| Span::new(position, position + length as u64);
             match token(rest, is_last) {
                 Token::Foreign => at = start + 1,
                 Token::Opening { kind, length, attributes } => {
-                    self.opened(kind, locate(&rest[..length], position), attributes);
+                    self.opened(kind, span(length), attributes);
                     at = start + length;
                 }
                 Token::Closing { kind, length } => {
-                    self.closed(kind, locate(&rest[..length], position));
+                    self.closed(kind, span(length));
                     at = start + length;
                 }
                 Token::Broken { kind, length, why } => {
-                    let text = locate(&rest[..length], position);
-                    self.found.fragment = Some(Fragment { kind, text, why });
+                    self.found.fragment = Some(Fragment { kind, span: span(length), why });
                     at = start + length;
                 }
                 Token::Unfinished => {
@@ -148,29 +148,36 @@ impl Scanner {
     fn opened(
         &mut self,
         kind: TagKind,
-        text: Spanned<String>,
+        span: Span,
         attributes: Result<Vec<Attribute>, MalformedWhy>,
     ) {
-        if self.open.len() == OPEN_MAX
-            && let Some(outermost) = self.open.pop_front()
-        {
-            self.open_count[outermost.kind as usize] -= 1;
+        if self.open.len() == OPEN_MAX {
+            self.give_up_one(kind);
         }
-        let attributes = attributes.map(|attributes| shifted(attributes, text.span.start));
+        let attributes = attributes.map(|attributes| shifted(attributes, span.start));
         self.open_count[kind as usize] += 1;
-        self.open.push_back(Open { kind, text, attributes, elements_before: self.found.count });
+        self.open.push_back(Open { kind, span, attributes, elements_before: self.found.count });
     }
 
-    fn closed(&mut self, kind: TagKind, text: Spanned<String>) {
+    /// Makes room: the outermost tag of the same kind is a mention by now, because its inner
+    /// namesakes would be closed first. Tags of other kinds may still be waiting for their end.
+    fn give_up_one(&mut self, kind: TagKind) {
+        let outermost = self.open.iter().position(|open| open.kind == kind).unwrap_or(0);
+        if let Some(open) = self.open.remove(outermost) {
+            self.open_count[open.kind as usize] -= 1;
+        }
+    }
+
+    fn closed(&mut self, kind: TagKind, span: Span) {
         if self.open_count[kind as usize] == 0 {
             let why = MalformedWhy::Unopened;
-            self.found.fragment = Some(Fragment { kind, text, why });
+            self.found.fragment = Some(Fragment { kind, span, why });
             return;
         }
         while let Some(open) = self.open.pop_back() {
             self.open_count[open.kind as usize] -= 1;
             if open.kind == kind {
-                self.complete(open, text.span);
+                self.complete(open, span);
                 return;
             }
         }
@@ -186,8 +193,8 @@ impl Scanner {
         {
             self.found.elements.push(Element {
                 kind: open.kind,
-                span: Span::new(open.text.span.start, closing.end),
-                content: Span::new(open.text.span.end, closing.start),
+                span: Span::new(open.span.start, closing.end),
+                content: Span::new(open.span.end, closing.start),
                 attributes: open.attributes,
             });
         }
@@ -202,13 +209,6 @@ impl Scan {
         debug_assert_eq!(used, text.len(), "nothing stays pending at the end");
         scanner.finish()
     }
-}
-
-fn locate(bytes: &[u8], position: u64) -> Spanned<String> {
-    // Only an excerpt of it is ever shown: do not convert 64 KiB for that.
-    const SHOWN_BYTES_MAX: usize = 512;
-    let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN_BYTES_MAX)]);
-    Spanned::new(excerpt(&shown), Span::new(position, position + bytes.len() as u64))
 }
 
 fn shifted(mut attributes: Vec<Attribute>, offset: u64) -> Vec<Attribute> {

@@ -116,7 +116,7 @@ fn opening(bytes: &[u8], after_name: usize) -> Read {
             Some(b'/') if bytes.get(start + 1) == Some(&b'>') => {
                 return Read::Broken { length: start + 2, why: MalformedWhy::SelfClosing };
             }
-            Some(_) if start == at => return bad_attributes(bytes, after_name, start),
+            Some(_) if start == at => return bad_attributes(bytes, after_name),
             Some(_) => {}
         }
         match attribute(bytes, start) {
@@ -124,20 +124,21 @@ fn opening(bytes: &[u8], after_name: usize) -> Read {
                 attributes.push(attribute);
                 at = end;
             }
-            AttributeRead::Bad(bad_at) => return bad_attributes(bytes, after_name, bad_at),
+            AttributeRead::Bad => return bad_attributes(bytes, after_name),
             AttributeRead::Unfinished => return Read::Unfinished,
         }
     }
 }
 
 /// An opening tag whose attributes cannot be read still opens an element if its `>` comes before
-/// any other bracket: so it counts as a tag that was meant, not as nothing.
-fn bad_attributes(bytes: &[u8], after_name: usize, bad_at: usize) -> Read {
+/// any other bracket: so it counts as a tag that was meant, not as nothing. Quotes mean nothing
+/// here, because a stray one would swallow whatever follows.
+fn bad_attributes(bytes: &[u8], after_name: usize) -> Read {
     let why = MalformedWhy::Attribute;
-    match memchr2(b'<', b'>', &bytes[bad_at..]) {
+    match memchr2(b'<', b'>', &bytes[after_name..]) {
         None => Read::Unfinished,
-        Some(found) if bytes[bad_at + found] == b'>' => {
-            Read::Opened { length: bad_at + found + 1, attributes: Err(why) }
+        Some(found) if bytes[after_name + found] == b'>' => {
+            Read::Opened { length: after_name + found + 1, attributes: Err(why) }
         }
         Some(_) => Read::Broken { length: after_name, why },
     }
@@ -145,7 +146,7 @@ fn bad_attributes(bytes: &[u8], after_name: usize, bad_at: usize) -> Read {
 
 enum AttributeRead {
     Complete(Attribute, usize),
-    Bad(usize),
+    Bad,
     Unfinished,
 }
 
@@ -155,19 +156,19 @@ fn attribute(bytes: &[u8], start: usize) -> AttributeRead {
         |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':');
     let name_end = start + bytes[start..].iter().take_while(|byte| is_name_byte(byte)).count();
     if name_end == start {
-        return AttributeRead::Bad(start);
+        return AttributeRead::Bad;
     }
     let equals = skip_whitespace(bytes, name_end);
     match bytes.get(equals) {
         None => return AttributeRead::Unfinished,
         Some(b'=') => {}
-        Some(_) => return AttributeRead::Bad(equals),
+        Some(_) => return AttributeRead::Bad,
     }
     let quote_at = skip_whitespace(bytes, equals + 1);
     let quote = match bytes.get(quote_at) {
         None => return AttributeRead::Unfinished,
         Some(&quote @ (b'"' | b'\'')) => quote,
-        Some(_) => return AttributeRead::Bad(quote_at),
+        Some(_) => return AttributeRead::Bad,
     };
     let value_start = quote_at + 1;
     let Some(length) = memchr(quote, &bytes[value_start..]) else {

@@ -5,8 +5,8 @@ use thiserror::Error;
 use crate::{
     id::{SessionId, StepId},
     machine::{
-        Action, Again, Agent, Answer, Conclusion, Evaluation, Failure, Input, Overrider, Reminder,
-        Replaced, Run, Spent, Turn, Visit, Work,
+        Action, Again, Agent, Answer, Conclusion, Evaluation, Failure, Input, Left, Overrider,
+        Reminder, Replaced, Run, Spent, Turn, Visit, Work,
     },
     policy::{
         Accepted, Evaluator, Opinion, Policy, Problem, Surroundings, Verdict, judge,
@@ -83,7 +83,7 @@ pub fn conclude(
 }
 
 fn again(why: Again) -> Conclusion {
-    Conclusion::Again { why, plan: None }
+    Conclusion::Again { why, left: None }
 }
 
 /// Where the answers of `agent` are judged.
@@ -116,7 +116,8 @@ fn script(agent: &Agent, outcome: Outcome, world: &dyn World) -> Conclusion {
 }
 
 fn turn_outcome(agent: &Agent, turn: &Turn, outcome: Outcome, world: &dyn World) -> Conclusion {
-    let again = |why| Conclusion::Again { why, plan: Some(turn.session.clone()) };
+    let left = Left { plan: turn.session.clone(), prompt_digest: turn.prompt_digest.clone() };
+    let again = |why| Conclusion::Again { why, left: Some(left) };
     match outcome {
         Outcome::Reply { text } => match agent.phase.work() {
             Some(Work::Evaluate(evaluation)) => {
@@ -127,7 +128,7 @@ fn turn_outcome(agent: &Agent, turn: &Turn, outcome: Outcome, world: &dyn World)
         Outcome::Failed(failure) => again(Again::Failed(failure)),
         Outcome::Lost => again(Again::Lost),
         Outcome::Interrupted => again(Again::Interrupted),
-        Outcome::NotStarted => Conclusion::Again { why: Again::NotStarted, plan: None },
+        Outcome::NotStarted => Conclusion::Again { why: Again::NotStarted, left: None },
         Outcome::Script { .. } => Conclusion::Fail {
             error: "a coding agent ended like a script".to_owned(),
             work: Work::Enter,

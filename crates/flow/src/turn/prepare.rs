@@ -150,7 +150,6 @@ impl Preparer<'_> {
         let Visit { session, settings, policy } = reminder.visit.clone();
         let plan = SessionPlan::Resume { id: session };
         let state = (self.agent.current_state.clone(), None);
-        let plan = self.agent.tries.plan.clone().unwrap_or(plan);
         self.turn(state, plan, settings, policy, reminder.text.clone())
     }
 
@@ -175,7 +174,6 @@ impl Preparer<'_> {
             self.notes.unknown_variables = rendered.unknown;
             (SessionPlan::Fresh { id: self.fresh.clone() }, rendered.text)
         };
-        let plan = self.agent.tries.plan.clone().unwrap_or(plan);
         let settings = settings(&frontmatter, model.as_deref(), &self.run.settings);
         Ok(self.turn((file.name, Some(file.digest)), plan, settings, visit.policy.clone(), text))
     }
@@ -189,9 +187,6 @@ impl Preparer<'_> {
 
     /// The session for the state's own prompt.
     fn plan(&self) -> SessionPlan {
-        if let Some(plan) = &self.agent.tries.plan {
-            return plan.clone();
-        }
         let id = self.fresh.clone();
         match &self.agent.session {
             Session::Fresh => SessionPlan::Fresh { id },
@@ -209,8 +204,12 @@ impl Preparer<'_> {
         prompt: String,
     ) -> Prepared {
         let continuation = continuation(&policy);
-        let recovers = self.agent.tries.plan.is_some();
         let prompt_digest = fingerprint(prompt.as_bytes());
+        let left = self.agent.tries.left.as_ref();
+        // Only the session that knows this very prompt can go on with it.
+        let left = left.filter(|left| left.prompt_digest == prompt_digest);
+        let recovers = left.is_some();
+        let session = left.map_or(session, |left| left.plan.clone());
         let turn = Turn { session, settings, policy, prompt_digest, recovers };
         self.start(state, digest, Action::Turn(turn), Launch::Turn { prompt, continuation })
     }
@@ -227,7 +226,7 @@ impl Preparer<'_> {
         Prepared::Start { step: Box::new(Step { number, state, digest, attempt, action }), launch }
     }
 
-    /// Later layers win: a name that Raymond gives cannot be taken by a model's attribute.
+    /// Later layers win: what Raymond itself says about this step cannot be said by a model.
     fn variables(&self) -> Variables {
         let mut variables = Variables::new();
         variables.layer(&self.run.metadata);

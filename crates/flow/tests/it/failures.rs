@@ -1,0 +1,306 @@
+//! What goes wrong with children: scripts, coding agents, lost outcomes, usage limits, halts.
+
+use raymond_flow::{
+    machine::{Failure, FailureClass, Halt, Input, OnUsageLimit, Phase, SessionPlan, Status},
+    turn::{Exit, Outcome},
+    world::MemoryWorld,
+};
+
+use crate::sim::{Sim, agent, session, started};
+
+fn sim() -> Sim {
+    Sim::new([("START.md", "start"), ("A.md", "a"), ("W.md", "w"), ("S.sh", "s")])
+}
+
+fn fails(sim: &mut Sim, name: &str, class: FailureClass) {
+    let failure = Failure { class, message: "it broke".to_owned() };
+    sim.end(name, Outcome::Failed(failure), 0.0);
+}
+
+#[test]
+fn script_with_exit_code_zero_and_a_tag_goes_on() {
+    let mut sim = sim();
+    sim.reply("main", "<goto>S</goto>");
+    sim.prints("main", "lots of\noutput <goto>A</goto> and more");
+    assert_eq!(sim.state("main"), "A.md");
+}
+
+#[test]
+fn script_failures_are_fatal_without_reminder_or_retry() {
+    let cases = [
+        ("no tag", Exit::Code(0), "script `S.sh`: no transition tag was found"),
+        ("<goto>A</goto>", Exit::Code(3), "script `S.sh` exited with code 3"),
+        ("<goto>A</goto>", Exit::Signal(9), "script `S.sh` was ended by signal 9"),
+        (
+            "",
+            Exit::TimedOut { seconds: 600 },
+            "script `S.sh` printed nothing for 600 seconds and was ended",
+        ),
+        (
+            "<goto>A</goto><goto>A</goto>",
+            Exit::Code(0),
+            "script `S.sh`: 2 transition tags were found where exactly one is allowed: \
+             `<goto>A</goto>`, `<goto>A</goto>`",
+        ),
+    ];
+    for (text, exit, error) in cases {
+        let mut sim = sim();
+        sim.reply("main", "<goto>S</goto>");
+        sim.exits("main", text, exit);
+        assert_eq!(sim.error("main"), error);
+        assert_eq!(sim.run.status, Status::Failed);
+    }
+}
+
+#[test]
+fn script_failure_lets_nothing_new_start_but_turns_in_flight_finish() {
+    let mut sim = sim();
+    sim.reply("main", "<fork next=\"S\">W</fork>");
+    sim.exits("main", "", Exit::Code(1));
+    assert_eq!(sim.run.halt, Some(Halt::ScriptFailed { agent: agent("main") }));
+    assert_eq!(sim.run.status, Status::Running);
+    sim.reply("main_w1", "<goto>A</goto>");
+    assert_eq!(sim.run.status, Status::Failed);
+    assert_eq!(sim.agent("main_w1").current_state.as_str(), "A.md", "its answer is not lost");
+    assert!(sim.children.is_empty());
+}
+
+#[test]
+fn script_costs_nothing() {
+    let mut sim = sim();
+    sim.reply_costing("main", "<goto>S</goto>", 0.25);
+    sim.prints("main", "<goto>A</goto>");
+    assert_eq!(sim.run.total_cost_usd, crate::sim::usd(0.25));
+}
+
+#[test]
+fn transient_failure_waits_and_goes_on_in_the_session_it_had() {
+    for class in [FailureClass::Transient, FailureClass::Killed, FailureClass::TimedOut] {
+        let mut sim = sim();
+        fails(&mut sim, "main", class);
+        assert_eq!(sim.waits[&agent("main")], 2_000);
+        sim.wake("main");
+        let child = sim.child("main");
+        assert_eq!(child.session(), &SessionPlan::Fresh { id: session("s1") });
+        assert!(child.turn().recovers);
+        assert_eq!(child.step.attempt, 2);
+    }
+}
+
+#[test]
+fn transient_failures_wait_longer_each_time_and_end_after_three() {
+    let mut sim = sim();
+    let mut delays = Vec::new();
+    for _ in 0..3 {
+        fails(&mut sim, "main", FailureClass::Transient);
+        delays.push(sim.waits[&agent("main")]);
+        sim.wake("main");
+    }
+    assert_eq!(delays, [2_000, 4_000, 8_000]);
+    fails(&mut sim, "main", FailureClass::Transient);
+    assert_eq!(sim.error("main"), "it broke (after 3 retries)");
+    assert_eq!(sim.run.status, Status::Failed);
+}
+
+#[test]
+fn retries_start_anew_with_every_state() {
+    let mut sim = sim();
+    fails(&mut sim, "main", FailureClass::Transient);
+    sim.wake("main");
+    sim.reply("main", "<goto>A</goto>");
+    assert_eq!(sim.main().tries.retries, 0);
+    assert!(!sim.child("main").turn().recovers);
+}
+
+#[test]
+fn failures_that_would_only_fail_again_fail_the_agent_at_once() {
+    let classes = [
+        FailureClass::Authentication,
+        FailureClass::Billing,
+        FailureClass::UnknownModel,
+        FailureClass::SessionMissing,
+        FailureClass::NotInstalled,
+        FailureClass::PromptTooLong,
+        FailureClass::Refused,
+    ];
+    for class in classes {
+        let mut sim = sim();
+        fails(&mut sim, "main", class);
+        assert_eq!(sim.error("main"), "it broke", "{class:?}");
+    }
+}
+
+#[test]
+fn prompt_that_was_mended_after_a_failure_is_given_anew() {
+    for class in [FailureClass::Authentication, FailureClass::PromptTooLong, FailureClass::Refused]
+    {
+        let mut sim = sim();
+        fails(&mut sim, "main", class);
+        sim.world.files.insert("START.md".to_owned(), b"mended".to_vec());
+        sim.resume();
+        let child = sim.child("main");
+        assert_eq!(child.prompt(), "mended");
+        assert!(!child.turn().recovers, "the session does not know this prompt");
+        assert_eq!(child.session(), &SessionPlan::Fresh { id: session("s2") });
+    }
+}
+
+#[test]
+fn prompt_that_was_not_mended_goes_on_in_the_session_that_knows_it() {
+    let mut sim = sim();
+    fails(&mut sim, "main", FailureClass::Authentication);
+    sim.resume();
+    assert!(sim.child("main").turn().recovers);
+    assert_eq!(sim.child("main").session(), &SessionPlan::Fresh { id: session("s1") });
+}
+
+#[test]
+fn session_that_is_gone_is_replaced_by_a_fresh_one_when_somebody_continues() {
+    let mut sim = sim();
+    sim.reply("main", "<goto>A</goto>");
+    fails(&mut sim, "main", FailureClass::SessionMissing);
+    assert_eq!(sim.error("main"), "it broke");
+    sim.resume();
+    assert_eq!(sim.state("main"), "A.md");
+    assert_eq!(sim.child("main").session(), &SessionPlan::Fresh { id: session("s3") });
+}
+
+#[test]
+fn turn_that_reaches_what_is_left_of_the_budget_stops_the_run() {
+    let mut sim = sim();
+    let failure = Failure { class: FailureClass::Budget, message: "budget".to_owned() };
+    sim.end("main", Outcome::Failed(failure), 10.5);
+    assert_eq!(sim.run.status, Status::Stopped);
+    let limits = raymond_flow::machine::Limits { budget_usd: None, ..sim.run.limits.clone() };
+    sim.resume_with(limits);
+    assert!(sim.child("main").turn().recovers, "what was done is not done again");
+}
+
+#[test]
+fn lost_turn_is_started_three_times_at_most() {
+    let mut sim = sim();
+    sim.end("main", Outcome::Lost, 0.0);
+    assert!(sim.child("main").turn().recovers);
+    sim.end("main", Outcome::Lost, 0.0);
+    assert_eq!(sim.child("main").step.attempt, 3);
+    sim.end("main", Outcome::Lost, 0.0);
+    assert_eq!(sim.error("main"), "its outcome was lost 3 times");
+}
+
+#[test]
+fn lost_script_is_started_again_and_in_the_end_stops_the_run() {
+    let mut sim = sim();
+    sim.reply("main", "<fork next=\"S\">W</fork>");
+    sim.end("main", Outcome::Lost, 0.0);
+    sim.end("main", Outcome::Lost, 0.0);
+    assert_eq!(sim.state("main"), "S.sh");
+    sim.end("main", Outcome::Lost, 0.0);
+    assert_eq!(sim.run.halt, Some(Halt::ScriptFailed { agent: agent("main") }));
+}
+
+#[test]
+fn step_that_never_started_uses_up_no_attempt() {
+    let mut sim = sim();
+    for _ in 0..10 {
+        sim.end("main", Outcome::NotStarted, 0.0);
+    }
+    assert!(!sim.child("main").turn().recovers);
+    assert_eq!(sim.run.status, Status::Running);
+}
+
+#[test]
+fn usage_limit_makes_all_agents_wait_and_then_go_on() {
+    let mut sim = sim();
+    sim.reply("main", "<fork next=\"A\">W</fork>");
+    fails(&mut sim, "main", FailureClass::UsageLimit { resets_at: Some(1_794_770_000) });
+    assert!(sim.waits_for_usage_limit);
+    assert_eq!(sim.run.status, Status::Running);
+    sim.reply("main_w1", "<goto>A</goto>");
+    assert!(sim.children.is_empty(), "nobody starts");
+    sim.input(Input::UsageLimitLifted);
+    assert_eq!((sim.state("main"), sim.state("main_w1")), ("A.md", "A.md"));
+    assert_eq!(sim.main().tries.retries, 0, "it was not the turn's fault");
+}
+
+#[test]
+fn usage_limit_survives_a_crash() {
+    let mut sim = sim();
+    fails(&mut sim, "main", FailureClass::UsageLimit { resets_at: Some(1) });
+    sim.crash();
+    assert!(sim.waits_for_usage_limit);
+    assert!(sim.children.is_empty());
+}
+
+#[test]
+fn usage_limit_pauses_the_run_if_nobody_wants_to_wait() {
+    let mut begin = started("START.md");
+    begin.settings.on_usage_limit = OnUsageLimit::Pause;
+    let mut sim = Sim::with(begin, MemoryWorld::new([("START.md", "")]));
+    fails(&mut sim, "main", FailureClass::UsageLimit { resets_at: None });
+    assert_eq!(sim.run.status, Status::Paused);
+    sim.resume();
+    assert!(sim.child("main").turn().recovers);
+}
+
+#[test]
+fn interrupt_lets_turns_in_flight_finish_and_pauses_the_run() {
+    let mut sim = sim();
+    sim.reply("main", "<fork next=\"A\">W</fork>");
+    sim.input(Input::Halt(Halt::Interrupted));
+    assert_eq!(sim.run.status, Status::Running);
+    sim.reply("main", "<goto>START</goto>");
+    sim.end("main_w1", Outcome::Interrupted, 0.0);
+    assert_eq!(sim.run.status, Status::Paused);
+    sim.resume();
+    assert_eq!((sim.state("main"), sim.state("main_w1")), ("START.md", "W.md"));
+    assert!(sim.child("main_w1").turn().recovers);
+}
+
+#[test]
+fn interrupt_of_a_waiting_run_pauses_it_at_once() {
+    let mut sim = sim();
+    fails(&mut sim, "main", FailureClass::Transient);
+    sim.input(Input::Halt(Halt::Interrupted));
+    assert_eq!(sim.run.status, Status::Paused);
+    sim.resume();
+    assert_eq!(sim.waits[&agent("main")], 2_000);
+}
+
+#[test]
+fn low_disk_pauses_the_run_before_the_next_step() {
+    let mut sim = sim();
+    sim.input(Input::Halt(Halt::DiskLow { free_bytes: 1000 }));
+    sim.reply("main", "<goto>A</goto>");
+    assert_eq!(sim.run.status, Status::Paused);
+}
+
+#[test]
+fn cancelled_run_is_over_for_good() {
+    let mut sim = sim();
+    sim.input(Input::Halt(Halt::Interrupted));
+    sim.input(Input::Halt(Halt::Cancelled));
+    sim.end("main", Outcome::Interrupted, 0.0);
+    assert_eq!(sim.run.status, Status::Cancelled);
+    let length = sim.journal.len();
+    sim.resume();
+    assert_eq!(sim.journal.len(), length);
+}
+
+#[test]
+fn missing_state_file_fails_the_agent_and_says_what_was_expected() {
+    let mut sim = sim();
+    sim.holds_prepare = true;
+    sim.reply("main", "<goto>A</goto>");
+    sim.world.files.remove("A.md");
+    sim.prepare_all();
+    assert_eq!(sim.error("main"), "state `A.md` not found");
+}
+
+#[test]
+fn frontmatter_error_fails_the_agent_with_file_line_and_column() {
+    let mut sim = sim();
+    sim.world.files.insert("A.md".to_owned(), b"---\nmodel: [x]\n---\n".to_vec());
+    sim.reply("main", "<goto>A</goto>");
+    assert_eq!(sim.error("main"), "A.md:2:8: `model` should be the name of a model");
+    assert!(matches!(sim.main().phase, Phase::Failed { .. }));
+}

@@ -1,0 +1,208 @@
+//! Many agents: names, counters, variables, and the places that turns share.
+
+use raymond_flow::{
+    machine::{Phase, Status},
+    turn::Outcome,
+    world::MemoryWorld,
+};
+
+use crate::sim::{Sim, agent, started};
+
+fn sim() -> Sim {
+    Sim::new([
+        ("START.md", "start"),
+        ("WORKER.md", "work on {{item}}"),
+        ("ANALYZE.md", "{{item}}"),
+        ("PROCESS.sh", ""),
+        ("FIX-IT.md", ""),
+        ("STEP.md", ""),
+        ("STEP1.md", ""),
+        ("W.md", ""),
+        ("W1_X.md", ""),
+        ("X.md", ""),
+    ])
+}
+
+#[test]
+fn forked_agents_are_named_after_parent_state_and_counter() {
+    let mut sim = sim();
+    sim.reply("main", "<fork next=\"START\" item=\"1\">WORKER.md</fork>");
+    sim.reply("main", "<fork next=\"START\" item=\"2\">WORKER</fork>");
+    sim.reply("main", "<fork next=\"START\">ANALYZE.md</fork>");
+    sim.reply("main_worker1", "<fork next=\"WORKER\">ANALYZE</fork>");
+    sim.reply("main_worker1_analyz1", "<fork next=\"WORKER\">PROCESS</fork>");
+    let expected = [
+        "main",
+        "main_worker1",
+        "main_worker2",
+        "main_analyz3",
+        "main_worker1_analyz1",
+        "main_worker1_analyz1_proces1",
+    ];
+    assert_eq!(sim.names(), expected);
+    assert_eq!(sim.run.fork_counters[&agent("main")], 3);
+}
+
+#[test]
+fn forked_names_are_not_reused_after_a_worker_ends() {
+    let mut sim = sim();
+    sim.reply("main", "<fork next=\"START\">WORKER</fork>");
+    sim.reply("main_worker1", "<result>x</result>");
+    sim.reply("main", "<fork next=\"START\">WORKER</fork>");
+    assert_eq!(sim.names(), ["main", "main_worker2"]);
+}
+
+#[test]
+fn forked_names_are_identifiers_whatever_the_state_is_called() {
+    let mut sim = sim();
+    sim.reply("main", "<fork next=\"START\">FIX-IT</fork>");
+    assert_eq!(sim.names(), ["main", "main_fix_it1"]);
+}
+
+#[test]
+fn forked_names_that_could_be_read_in_two_ways_are_passed_over() {
+    let mut sim = sim();
+    sim.reply("main", "<fork next=\"START\">STEP1</fork>");
+    for _ in 0..10 {
+        sim.reply("main", "<fork next=\"START\">STEP</fork>");
+    }
+    let names = sim.names();
+    assert_eq!(names[1], "main_step11", "fork 1 to STEP1");
+    assert_eq!(names[11], "main_step12", "fork 11 to STEP would be main_step11 again");
+}
+
+#[test]
+fn forked_names_of_different_parents_do_not_meet() {
+    let mut sim = sim();
+    sim.reply("main", "<fork next=\"START\">W</fork>");
+    sim.reply("main", "<fork next=\"START\">W1_X</fork>");
+    sim.reply("main_w1", "<fork next=\"W\">X</fork>");
+    sim.reply("main_w1", "<fork next=\"W\">X</fork>");
+    assert_eq!(sim.names(), ["main", "main_w1", "main_w1_x2", "main_w1_x1", "main_w1_x3"]);
+}
+
+#[test]
+fn fork_attributes_are_variables_of_the_worker_for_its_whole_life() {
+    let mut sim = sim();
+    sim.reply("main", "<fork next=\"START\" item=\"a 'quoted' one\">WORKER</fork>");
+    assert_eq!(sim.child("main_worker1").prompt(), "work on a 'quoted' one");
+    sim.reply("main_worker1", "<reset>ANALYZE</reset>");
+    assert_eq!(sim.child("main_worker1").prompt(), "a 'quoted' one");
+    sim.reply("main_worker1", "<goto>PROCESS</goto>");
+    assert_eq!(sim.child("main_worker1").environment()["item"], "a 'quoted' one");
+}
+
+#[test]
+fn fork_attributes_are_not_inherited_by_a_workers_workers() {
+    let mut sim = sim();
+    sim.reply("main", "<fork next=\"START\" item=\"x\">WORKER</fork>");
+    sim.reply("main_worker1", "<fork next=\"WORKER\">PROCESS</fork>");
+    assert_eq!(sim.child("main_worker1_proces1").environment().get("item"), None);
+}
+
+#[test]
+fn fork_cd_moves_the_worker_only_and_is_no_variable() {
+    let mut sim = sim();
+    sim.world.directories.insert("/trees/a".to_owned());
+    sim.reply("main", "<fork next=\"START\" cd=\"/trees/a\" item=\"x\">WORKER</fork>");
+    assert_eq!(sim.child("main_worker1").cwd, "/trees/a");
+    assert_eq!(sim.child("main").cwd, "/project");
+    assert_eq!(sim.agent("main_worker1").fork_attributes.len(), 1);
+    sim.reply("main_worker1", "<fork next=\"WORKER\">X</fork>");
+    assert_eq!(sim.child("main_worker1_x1").cwd, "/trees/a");
+}
+
+#[test]
+fn run_goes_on_until_the_last_agent_has_ended() {
+    let mut sim = sim();
+    sim.reply("main", "<fork next=\"START\">WORKER</fork>");
+    sim.reply("main", "<result>parent</result>");
+    assert_eq!(sim.run.status, Status::Running);
+    sim.reply("main_worker1", "<result>worker</result>");
+    assert_eq!(sim.run.status, Status::Completed);
+    assert_eq!(sim.run.result.as_deref(), Some("parent"), "the run's result is main's");
+}
+
+#[test]
+fn failed_agent_is_kept_with_its_error_while_the_others_go_on() {
+    let mut sim = sim();
+    sim.reply("main", "<fork next=\"START\">WORKER</fork>");
+    sim.reply("main_worker1", "no tag");
+    assert_eq!(sim.error("main_worker1"), "no transition tag was found");
+    assert_eq!(sim.run.status, Status::Running);
+    sim.reply("main", "<goto>W</goto>");
+    sim.reply("main", "<result>fine</result>");
+    assert_eq!(sim.run.status, Status::Failed);
+    assert_eq!(sim.names(), ["main_worker1"]);
+}
+
+fn parallel(places: u32) -> Sim {
+    let mut begin = started("START.md");
+    begin.limits.max_parallel = places;
+    Sim::with(begin, MemoryWorld::new([("START.md", ""), ("W.md", ""), ("S.sh", "")]))
+}
+
+#[test]
+fn turns_beyond_the_limit_wait_in_order_and_scripts_do_not() {
+    let mut sim = parallel(2);
+    sim.reply("main", "<fork next=\"START\">W</fork>");
+    for _ in 0..2 {
+        sim.reply("main", "<fork next=\"START\">W</fork>");
+    }
+    // main runs, one worker runs, the others wait.
+    let running: Vec<_> = sim.children.keys().map(|id| id.agent.as_str().to_owned()).collect();
+    assert_eq!(running.len(), 2);
+    assert_eq!(
+        sim.run.agents.values().filter(|a| matches!(a.phase, Phase::Queued { .. })).count(),
+        2
+    );
+    let first = sim.run.agents.values().find_map(|a| match a.phase {
+        Phase::Queued { ticket: 0, .. } => Some(a.id.clone()),
+        _ => None,
+    });
+    sim.reply("main_w1", "<goto>S</goto>");
+    assert_eq!(sim.state("main_w1"), "S.sh", "a script needs no place");
+    if let Some(first) = first {
+        assert!(sim.children.keys().any(|id| id.agent == first), "the first in line goes first");
+    }
+    assert_eq!(sim.children.len(), 3);
+}
+
+#[test]
+fn place_of_a_called_turn_that_cannot_start_goes_to_the_next() {
+    let mut sim = parallel(1);
+    sim.reply("main", "<fork next=\"S\">W</fork>");
+    sim.prints("main", "<fork next=\"S\">W</fork>");
+    assert_eq!(sim.children.len(), 2, "the script and one worker");
+    sim.prints("main", "<fork next=\"S\">W</fork>");
+    // The workers that wait find their state gone.
+    sim.world.files.remove("W.md");
+    sim.reply("main_w1", "<result>x</result>");
+    assert_eq!(sim.error("main_w2"), "state `W.md` not found");
+    assert_eq!(sim.error("main_w3"), "state `W.md` not found");
+}
+
+#[test]
+fn queue_survives_a_crash() {
+    let mut sim = parallel(1);
+    for _ in 0..3 {
+        sim.reply("main", "<fork next=\"S\">W</fork>");
+        if sim.children.keys().any(|id| id.agent.as_str() == "main") {
+            sim.prints("main", "<goto>START</goto>");
+        }
+        if !sim.children.keys().any(|id| id.agent.as_str() == "main") {
+            break;
+        }
+    }
+    sim.crash();
+    while let Some(id) = sim.children.keys().next().cloned() {
+        let text = "<result>x</result>";
+        if sim.children[&id].step.state.as_str() == "S.sh" {
+            sim.prints(id.agent.as_str(), text);
+        } else {
+            sim.end(id.agent.as_str(), Outcome::Reply { text: text.to_owned() }, 0.0);
+        }
+        sim.crash();
+    }
+    assert_eq!(sim.run.status, Status::Completed);
+}

@@ -1,0 +1,106 @@
+//! The durable formats: what a journal and a state file look like, and that old ones stay readable.
+
+use raymond_flow::{
+    machine::{Record, replay},
+    snapshot::{Snapshot, SnapshotError},
+};
+
+use crate::sim::{Sim, usd};
+
+const POLICY: &str = "---\nallowed_transitions: [{ tag: goto, target: A.md }, { tag: result }]\nevaluators: [{ prompt: JUDGE.md }]\n---\nx";
+
+/// A run that uses every part of the format that a healthy run has.
+fn sim() -> Sim {
+    let mut sim = Sim::new([
+        ("START.md", POLICY),
+        ("A.md", "a"),
+        ("W.md", "w"),
+        ("S.sh", "s"),
+        ("JUDGE.md", "j"),
+    ]);
+    sim.reply_costing("main", "hm", 0.01);
+    sim.reply_costing("main", "<goto>A</goto>", 0.02);
+    sim.reply_costing("main", "<result>accept</result>", 0.001);
+    sim.reply("main", "<fork next=\"S\" item=\"one\">W</fork>");
+    sim.prints("main", "<call return=\"A\">W</call>");
+    sim.reply("main_w1", "no tag");
+    sim
+}
+
+/// One JSON object a line, as an earlier version of this program wrote it. Never changed: a
+/// journal that was written once must be readable for ever.
+const V1: &str = include_str!("../fixtures/v1/journal.jsonl");
+const V1_STATE: &str = include_str!("../fixtures/v1/state.json");
+
+fn lines(records: &[Record]) -> String {
+    records.iter().map(|record| serde_json::to_string(record).unwrap() + "\n").collect()
+}
+
+#[test]
+fn journal_of_version_1_is_readable_for_ever() {
+    let records: Vec<Record> = V1.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let run = replay(records).unwrap();
+    assert_eq!(run.total_cost_usd, usd(0.031));
+    let state = Snapshot::from_json(V1_STATE).unwrap();
+    assert_eq!(state.run, run);
+    assert_eq!(state.journal_offset, 4096);
+}
+
+#[test]
+fn journal_is_still_written_as_version_1_says() {
+    // Whoever changes this on purpose adds a field with a default, writes a new sample beside the
+    // old one, and leaves the old one alone.
+    let sim = sim();
+    assert_eq!(lines(&sim.journal), V1);
+    assert_eq!(Snapshot::to_json(&sim.run, 4096).unwrap(), V1_STATE);
+}
+
+#[test]
+fn state_file_has_the_documented_shape() {
+    let json: serde_json::Value = serde_json::from_str(V1_STATE).unwrap();
+    let keys = [
+        "workflow_id",
+        "scope_dir",
+        "agents",
+        "fork_counters",
+        "total_cost_usd",
+        "budget_usd",
+        "iteration_count",
+        "max_iterations",
+        "metadata",
+        "status",
+    ];
+    for key in keys {
+        assert!(json.get(key).is_some(), "{key}");
+    }
+    let main = &json["agents"][0];
+    assert_eq!(main["id"], "main");
+    assert_eq!(main["current_state"], "W.md");
+    assert_eq!(main["session_id"], "s1");
+    assert_eq!(main["stack"], serde_json::json!([{ "session": "s1", "state": "A.md" }]));
+    assert_eq!(main["cwd"], "/project");
+    let worker = &json["agents"][1];
+    assert_eq!(worker["fork_attributes"], serde_json::json!({ "item": "one" }));
+    assert_eq!(json["fork_counters"], serde_json::json!({ "main": 1 }));
+    assert_eq!(json["budget_usd"], 10.0);
+    assert_eq!(json["status"], "running");
+}
+
+#[test]
+fn state_file_of_a_newer_version_is_refused_with_its_number() {
+    let newer = V1_STATE.replacen("\"version\": 1", "\"version\": 2", 1);
+    let error = Snapshot::from_json(&newer).unwrap_err();
+    assert!(matches!(error, SnapshotError::Newer { found: 2 }));
+    assert_eq!(
+        error.to_string(),
+        "it has format version 2, and this program knows versions up to 1"
+    );
+}
+
+#[test]
+fn state_file_that_is_torn_is_refused() {
+    for length in [0, 1, V1_STATE.len() / 2, V1_STATE.len() - 3] {
+        let torn = V1_STATE.get(..length).unwrap();
+        assert!(matches!(Snapshot::from_json(torn), Err(SnapshotError::Malformed(_))), "{length}");
+    }
+}

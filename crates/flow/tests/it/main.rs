@@ -1,0 +1,23 @@
+//! The language as its documents describe it, one module per chapter.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::needless_pass_by_value,
+    clippy::case_sensitive_file_extension_comparisons,
+    reason = "in tests a panic is the message, and names are what they are"
+)]
+
+mod continuing;
+mod evaluators;
+mod failures;
+mod forks;
+mod journal;
+mod limits;
+mod policy;
+mod properties;
+mod resolution;
+mod sim;
+mod state_files;
+mod tags;
+mod templates;
+mod transitions;

@@ -1,0 +1,336 @@
+//! What holds for every workflow, whatever agents say and whenever things break.
+//!
+//! The simulator itself checks after each decision that the journal replays to the live run and
+//! that the state file reads back as it; here it is driven by chance.
+
+use std::collections::BTreeSet;
+
+use proptest::{collection::vec, prelude::*, sample::select};
+use raymond_flow::{
+    id::AgentId,
+    machine::{
+        Failure, FailureClass, Frame, Halt, Input, Limits, OnUsageLimit, Record, Session, Status,
+        apply, replay,
+    },
+    money::Usd,
+    prompt::{Variables, render},
+    source::{Platform, StateFile},
+    tag::{Scan, Scanner, TagError, parse},
+    turn::{Exit, Outcome},
+    world::MemoryWorld,
+};
+
+use crate::sim::{Sim, session, started, usd};
+
+const STATES: [&str; 8] =
+    ["START.md", "PLAN.md", "STEP1.md", "W1_X.md", "X.md", "POLL.sh", "BUILD.sh", "JUDGE.md"];
+
+/// A prompt with some policy, or none.
+fn prompt() -> impl Strategy<Value = String> {
+    let policies = [
+        "",
+        "---\nallowed_transitions: [{ tag: goto, target: PLAN }]\n---\n",
+        "---\nallowed_transitions: [{ tag: goto }, { tag: fork }, { tag: result }]\n---\n",
+        "---\nallowed_transitions:\n  - { tag: call, target: X, return: PLAN }\n  - { tag: result }\n---\n",
+        "---\nallowed_transitions: [{ tag: goto }, { tag: result }]\nevaluators:\n  - prompt: JUDGE\n---\n",
+        "---\nevaluators: [{ match: stuck, then: { tag: reset, target: PLAN } }]\nmodel: haiku\n---\n",
+        "---\nmodel: [broken\n---\n",
+    ];
+    (select(policies.to_vec()), "[a-z {}]{0,20}")
+        .prop_map(|(policy, body)| format!("{policy}{body}"))
+}
+
+/// An answer: often a good tag, sometimes not.
+fn answer() -> impl Strategy<Value = String> {
+    let state =
+        || select(vec!["START", "PLAN", "STEP1", "W1_X", "X.md", "POLL", "BUILD", "NOWHERE"]);
+    prop_oneof![
+        4 => state().prop_map(|s| format!("<goto>{s}</goto>")),
+        1 => state().prop_map(|s| format!("stuck <goto>{s}</goto>")),
+        1 => state().prop_map(|s| format!("<reset>{s}</reset>")),
+        3 => (state(), state()).prop_map(|(s, r)| format!("<call return=\"{r}\">{s}</call>")),
+        2 => (state(), state()).prop_map(|(s, r)| format!("<function return='{r}'>{s}</function>")),
+        3 => (state(), state(), "[a-z]{0,3}")
+            .prop_map(|(s, n, i)| format!("<fork next=\"{n}\" item=\"{i}\">{s}</fork>")),
+        4 => "[a-z]{0,5}".prop_map(|p| format!("<result>{p}</result>")),
+        1 => Just("<result>accept</result>".to_owned()),
+        1 => Just("no tag at all".to_owned()),
+        1 => "\\PC{0,30}",
+    ]
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Answer(prop::sample::Index, String, u32),
+    Exit(prop::sample::Index, i32),
+    Fail(prop::sample::Index, FailureClass, u32),
+    Lose(prop::sample::Index),
+    Interrupt(prop::sample::Index),
+    Wake(prop::sample::Index),
+    Lift,
+    Crash,
+    Halt(Halt),
+    Resume(Option<u32>),
+    Rewrite(prop::sample::Index, String),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let which = any::<prop::sample::Index>;
+    let classes = vec![
+        FailureClass::Transient,
+        FailureClass::UsageLimit { resets_at: Some(7) },
+        FailureClass::Budget,
+        FailureClass::Authentication,
+        FailureClass::TimedOut,
+    ];
+    prop_oneof![
+        20 => (which(), answer(), 0..900_000u32).prop_map(|(i, a, c)| Step::Answer(i, a, c)),
+        1 => (which(), -1..3i32).prop_map(|(i, code)| Step::Exit(i, code)),
+        2 => (which(), select(classes), 0..900_000u32).prop_map(|(i, f, c)| Step::Fail(i, f, c)),
+        1 => which().prop_map(Step::Lose),
+        1 => which().prop_map(Step::Interrupt),
+        3 => which().prop_map(Step::Wake),
+        1 => Just(Step::Lift),
+        2 => Just(Step::Crash),
+        1 => select(vec![Halt::Interrupted, Halt::DiskLow { free_bytes: 1 }]).prop_map(Step::Halt),
+        3 => proptest::option::of(1..100u32).prop_map(Step::Resume),
+        1 => (which(), prompt()).prop_map(|(i, p)| Step::Rewrite(i, p)),
+    ]
+}
+
+/// Does `step` to the run, if it means anything there.
+fn take(sim: &mut Sim, step: Step) {
+    let child = |sim: &Sim, index: &prop::sample::Index| {
+        let ids: Vec<_> = sim.children.keys().cloned().collect();
+        (!ids.is_empty()).then(|| index.get(&ids).agent.as_str().to_owned())
+    };
+    let cost = |billionths: u32| Usd::from_billionths(u64::from(billionths) * 1_000).dollars();
+    match step {
+        Step::Answer(index, text, billionths) => {
+            let Some(name) = child(sim, &index) else { return };
+            if sim.state(&name).ends_with(".sh") {
+                sim.prints(&name, &text);
+            } else {
+                sim.reply_costing(&name, &text, cost(billionths));
+            }
+        }
+        Step::Exit(index, code) => {
+            let Some(name) = child(sim, &index) else { return };
+            sim.exits(&name, "<goto>PLAN</goto>", Exit::Code(code));
+        }
+        Step::Fail(index, class, billionths) => {
+            let Some(name) = child(sim, &index) else { return };
+            let failure = Failure { class, message: "failed".to_owned() };
+            sim.end(&name, Outcome::Failed(failure), cost(billionths));
+        }
+        Step::Lose(index) => {
+            let Some(name) = child(sim, &index) else { return };
+            sim.end(&name, Outcome::Lost, 0.0);
+        }
+        Step::Interrupt(index) => {
+            let Some(name) = child(sim, &index) else { return };
+            sim.end(&name, Outcome::Interrupted, 0.0);
+        }
+        Step::Wake(index) => {
+            let waiting: Vec<_> = sim.waits.keys().cloned().collect();
+            if !waiting.is_empty() && sim.run.halt.is_none() {
+                sim.wake(index.get(&waiting).as_str());
+            }
+        }
+        Step::Lift => {
+            sim.waits_for_usage_limit = false;
+            sim.input(Input::UsageLimitLifted);
+        }
+        Step::Crash => sim.crash(),
+        Step::Halt(halt) => sim.input(Input::Halt(halt)),
+        Step::Resume(dollars) if sim.run.status != Status::Running => {
+            let budget_usd = dollars.map(|dollars| usd(f64::from(dollars)));
+            sim.resume_with(Limits { budget_usd, ..sim.run.limits.clone() });
+        }
+        Step::Resume(_) => {}
+        Step::Rewrite(index, text) => {
+            let name = (*index.get(&STATES)).to_owned();
+            sim.world.files.insert(name, text.into_bytes());
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_run_replays_names_agents_once_and_adds_up(
+        prompts in vec(prompt(), STATES.len()),
+        steps in vec(step(), 1..60),
+        max_parallel in 1..4u32,
+        max_iterations in proptest::option::of(1..40u64),
+        waits in any::<bool>(),
+    ) {
+        let mut begin = started("START.md");
+        begin.limits.max_parallel = max_parallel;
+        begin.limits.max_iterations = max_iterations;
+        begin.limits.budget_usd = Some(usd(5.0));
+        begin.settings.on_usage_limit =
+            if waits { OnUsageLimit::Wait } else { OnUsageLimit::Pause };
+        let files = STATES.iter().zip(&prompts).map(|(name, text)| (*name, text.as_str()));
+        let mut sim = Sim::with(begin, MemoryWorld::new(files));
+        for step in steps {
+            take(&mut sim, step);
+            sim.check_pending();
+            let turns = sim.children.values().filter(|c| c.step.state.as_str().ends_with(".md"));
+            prop_assert!(turns.count() <= max_parallel as usize);
+        }
+        let mut names = BTreeSet::from([AgentId::main()]);
+        let mut total = Usd::ZERO;
+        let mut ids = BTreeSet::new();
+        for record in &sim.journal {
+            match record {
+                Record::Followed { worker: Some(worker), .. } => {
+                    prop_assert!(names.insert(worker.clone()), "{} was given twice", worker);
+                }
+                Record::Ended { spent, .. } => total += spent.cost_usd,
+                Record::Intended { agent, step } => {
+                    prop_assert!(ids.insert((agent.clone(), step.number)), "a step id was reused");
+                }
+                _ => {}
+            }
+        }
+        prop_assert_eq!(sim.run.total_cost_usd, total);
+        prop_assert_eq!(sim.run.agents_born, names.len() as u64);
+        if sim.run.status == Status::Completed {
+            prop_assert!(sim.run.agents.is_empty(), "completed only if everybody ended");
+        }
+    }
+
+    #[test]
+    fn replay_of_any_prefix_is_the_run_at_that_moment(
+        steps in vec(step(), 1..40),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let mut sim = Sim::new(STATES.map(|name| (name, "")));
+        for step in steps {
+            take(&mut sim, step);
+        }
+        let prefix = &sim.journal[..=cut.index(sim.journal.len())];
+        let mut run = replay(prefix.to_vec()).unwrap();
+        for record in &sim.journal[prefix.len()..] {
+            apply(&mut run, record).unwrap();
+        }
+        prop_assert_eq!(run, sim.run);
+    }
+
+    #[test]
+    fn records_in_a_wrong_order_are_refused_or_applied_but_never_panic(
+        steps in vec(step(), 1..40),
+        order in vec(any::<prop::sample::Index>(), 1..40),
+    ) {
+        let mut sim = Sim::new(STATES.map(|name| (name, "")));
+        for step in steps {
+            take(&mut sim, step);
+        }
+        let mut run = replay(sim.journal[..1].to_vec()).unwrap();
+        for index in order {
+            if apply(&mut run, index.get(&sim.journal)).is_err() {
+                break;
+            }
+        }
+    }
+
+    /// A call followed by any gotos and one result returns to the caller's session and state.
+    #[test]
+    fn stack_discipline_holds(moves in vec((0..4u8, 0..5usize), 1..60)) {
+        let states = ["A.md", "B.md", "C.md", "D.md", "E.md"];
+        let mut sim = Sim::new(states.map(|name| (name, "")));
+        let mut expected: Vec<Frame> = Vec::new();
+        for (kind, index) in moves {
+            let open = sim.child("main").session().id().clone();
+            let state = states[index];
+            match kind {
+                0 => sim.reply("main", &format!("<goto>{state}</goto>")),
+                1 | 2 => {
+                    let tag = if kind == 1 { "call" } else { "function" };
+                    sim.reply("main", &format!("<{tag} return=\"{state}\">A.md</{tag}>"));
+                    let name = raymond_flow::id::StateName::new(state);
+                    let frame = Frame { session: Session::Open(open.clone()), state: name, model: None };
+                    expected.push(frame);
+                    prop_assert_ne!(sim.child("main").session().id(), &open);
+                }
+                _ => {
+                    let Some(frame) = expected.pop() else { continue };
+                    sim.reply("main", "<result>x</result>");
+                    prop_assert_eq!(sim.state("main"), frame.state.as_str());
+                    let id = sim.child("main").session().id().clone();
+                    prop_assert_eq!(Session::Open(id), frame.session);
+                }
+            }
+            prop_assert_eq!(&sim.main().stack, &expected);
+        }
+    }
+
+    #[test]
+    fn no_text_makes_the_tag_scanner_panic(text in "\\PC{0,200}") {
+        let _ = parse(&text);
+    }
+
+    #[test]
+    fn chunks_of_any_size_are_scanned_like_the_whole(
+        pieces in vec(select(vec![
+            "<goto>", "</goto>", "<result>", "</result>", "<call return=\"", "\">", "X.md", "<", ">",
+            "</call>", "<fork next='N' a=\"<\">", "</fork>", " ", "é", "'", "\"", "<goto/>", "</", "=",
+        ]), 0..30),
+        sizes in vec(1..9usize, 1..9),
+    ) {
+        let text = pieces.concat();
+        let mut scanner = Scanner::new();
+        let mut rest = text.as_bytes();
+        for size in sizes.iter().cycle() {
+            let (chunk, after) = rest.split_at((*size).min(rest.len()));
+            scanner.push(chunk);
+            rest = after;
+            if rest.is_empty() { break; }
+        }
+        let tag = |scan: Scan| scan.tag(|span| {
+            let range = span.range().unwrap();
+            Ok::<_, ()>(String::from_utf8_lossy(&text.as_bytes()[range]).into_owned())
+        }).unwrap();
+        prop_assert_eq!(tag(scanner.finish()), tag(Scan::of(&text)));
+    }
+
+    #[test]
+    fn tag_that_is_written_is_the_tag_that_is_read(text in answer()) {
+        if let Ok(tag) = parse(&text) {
+            // Surrounding prose without brackets changes nothing but places.
+            let padded = parse(&format!("before {text} after")).map(|tag| tag.value.kind());
+            prop_assert_eq!(padded, Ok(tag.value.kind()));
+            let is_several = matches!(parse(&format!("{text}{text}")), Err(TagError::Several { count: 2, .. }));
+            prop_assert!(is_several);
+        }
+    }
+
+    #[test]
+    fn no_file_makes_the_reader_panic(
+        bytes in vec(any::<u8>(), 0..200),
+        text in "(---\n)?([a-z_]{0,20}:? ?[\\[\\]{}'\"&*!|>%@-]{0,4}\n?){0,8}(---\n)?",
+    ) {
+        let _ = StateFile::read("X.md", &bytes, Platform::Unix);
+        let _ = StateFile::read("X.md", text.as_bytes(), Platform::Windows);
+    }
+
+    #[test]
+    fn rendering_never_expands_a_value(template in "[ab{}]{0,30}", value in "[ab{}]{0,10}") {
+        let mut variables = Variables::new();
+        variables.set("a", &value);
+        let once = render(&template, &variables);
+        let count = |text: &str| text.matches("{{a}}").count();
+        if !value.contains(['{', '}']) {
+            prop_assert_eq!(count(&once.text), 0);
+        }
+        variables.set("a", "{{a}}");
+        // Each placeholder becomes itself: a second pass would never end.
+        prop_assert_eq!(render(&template, &variables).text, template.replace("{{ a }}", "{{a}}"));
+    }
+
+    #[test]
+    fn session_ids_are_opaque(id in "\\PC{1,40}") {
+        let json = serde_json::to_string(&session(&id)).unwrap();
+        prop_assert_eq!(serde_json::from_str::<raymond_flow::id::SessionId>(&json).unwrap(), session(&id));
+    }
+}

@@ -1,0 +1,304 @@
+//! A run driven in memory: the real machine, with scripted children in the place of processes.
+//!
+//! After every decision it checks what must always hold: the journal replays to the same run, the
+//! state file reads back as the same run, and `pending` names exactly what is outstanding.
+
+use std::collections::BTreeMap;
+
+use raymond_flow::{
+    id::{AgentId, RunId, SessionId, StateName, StepId},
+    machine::{
+        Action, Agent, Decision, Effect, Input, Launch, Limits, Phase, Record, Run, SessionPlan,
+        Settings, Spent, Started, Status, Step, Turn, apply, decide, pending, replay, settle,
+        start,
+    },
+    money::Usd,
+    snapshot::Snapshot,
+    tag::parse,
+    turn::{Exit, Outcome, conclude, prepare},
+    world::MemoryWorld,
+};
+
+/// One child that was started and has not ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Child {
+    pub(crate) step: Step,
+    pub(crate) cwd: String,
+    pub(crate) launch: Launch,
+    pub(crate) budget_left_usd: Option<Usd>,
+}
+
+impl Child {
+    pub(crate) fn turn(&self) -> &Turn {
+        match &self.step.action {
+            Action::Turn(turn) => turn,
+            Action::Script { .. } => panic!("{} is a script", self.step.state),
+        }
+    }
+
+    pub(crate) fn session(&self) -> &SessionPlan {
+        &self.turn().session
+    }
+
+    pub(crate) fn prompt(&self) -> &str {
+        match &self.launch {
+            Launch::Turn { prompt, .. } => prompt,
+            Launch::Script { .. } => panic!("{} is a script", self.step.state),
+        }
+    }
+
+    pub(crate) fn environment(&self) -> &BTreeMap<String, String> {
+        match &self.launch {
+            Launch::Script { environment } => environment,
+            Launch::Turn { .. } => panic!("{} is a prompt", self.step.state),
+        }
+    }
+}
+
+pub(crate) struct Sim {
+    pub(crate) world: MemoryWorld,
+    pub(crate) run: Run,
+    pub(crate) journal: Vec<Record>,
+    pub(crate) children: BTreeMap<StepId, Child>,
+    /// Agents that wait before another try.
+    pub(crate) waits: BTreeMap<AgentId, u64>,
+    pub(crate) waits_for_usage_limit: bool,
+    /// Names in prompts that no variable had.
+    pub(crate) unknown_variables: Vec<String>,
+    sessions: u32,
+    /// Performing a `Prepare` is put off while this is set.
+    pub(crate) holds_prepare: bool,
+    pub(crate) unprepared: Vec<AgentId>,
+}
+
+pub(crate) fn started(entry: &str) -> Started {
+    Started {
+        workflow_id: RunId::new("test-00000001").unwrap(),
+        scope_dir: "/flows/test".to_owned(),
+        entry: StateName::new(entry),
+        cwd: "/project".to_owned(),
+        started_at_ms: 1_700_000_000_000,
+        input: None,
+        metadata: BTreeMap::new(),
+        settings: Settings::default(),
+        limits: Limits::default(),
+    }
+}
+
+pub(crate) fn usd(dollars: f64) -> Usd {
+    Usd::from_dollars(dollars).unwrap()
+}
+
+pub(crate) fn agent(name: &str) -> AgentId {
+    AgentId::new(name)
+}
+
+pub(crate) fn session(name: &str) -> SessionId {
+    SessionId::new(name)
+}
+
+impl Sim {
+    /// A run that starts at the first of `files`.
+    pub(crate) fn new<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let files: Vec<_> = files.into_iter().collect();
+        Self::with(started(files[0].0), MemoryWorld::new(files))
+    }
+
+    pub(crate) fn with(started: Started, world: MemoryWorld) -> Self {
+        let decision = start(started.clone());
+        let mut sim = Self {
+            world,
+            run: Run::new(&started),
+            journal: decision.records,
+            children: BTreeMap::new(),
+            waits: BTreeMap::new(),
+            waits_for_usage_limit: false,
+            unknown_variables: Vec::new(),
+            sessions: 0,
+            holds_prepare: false,
+            unprepared: Vec::new(),
+        };
+        sim.perform(decision.effects);
+        sim
+    }
+
+    pub(crate) fn main(&self) -> &Agent {
+        &self.run.agents[&AgentId::main()]
+    }
+
+    pub(crate) fn agent(&self, name: &str) -> &Agent {
+        &self.run.agents[&agent(name)]
+    }
+
+    pub(crate) fn names(&self) -> Vec<&str> {
+        self.run.agents_by_birth().iter().map(|agent| agent.id.as_str()).collect()
+    }
+
+    /// The step of `name` that is under way.
+    pub(crate) fn step(&self, name: &str) -> StepId {
+        self.children
+            .keys()
+            .find(|id| id.agent.as_str() == name)
+            .unwrap_or_else(|| panic!("{name} has no child; there are {:?}", self.children))
+            .clone()
+    }
+
+    pub(crate) fn child(&self, name: &str) -> &Child {
+        &self.children[&self.step(name)]
+    }
+
+    pub(crate) fn state(&self, name: &str) -> &str {
+        self.child(name).step.state.as_str()
+    }
+
+    pub(crate) fn error(&self, name: &str) -> &str {
+        match &self.agent(name).phase {
+            Phase::Failed { error, .. } => error,
+            other => panic!("{name} did not fail: {other:?}"),
+        }
+    }
+
+    pub(crate) fn reply(&mut self, name: &str, text: &str) {
+        self.reply_costing(name, text, 0.0);
+    }
+
+    pub(crate) fn reply_costing(&mut self, name: &str, text: &str, dollars: f64) {
+        self.end(name, Outcome::Reply { text: text.to_owned() }, dollars);
+    }
+
+    pub(crate) fn prints(&mut self, name: &str, text: &str) {
+        self.exits(name, text, Exit::Code(0));
+    }
+
+    pub(crate) fn exits(&mut self, name: &str, text: &str, exit: Exit) {
+        self.end(name, Outcome::Script { exit, tag: parse(text) }, 0.0);
+    }
+
+    pub(crate) fn end(&mut self, name: &str, outcome: Outcome, dollars: f64) {
+        let id = self.step(name);
+        self.children.remove(&id);
+        let spent = Spent { cost_usd: usd(dollars), ..Spent::default() };
+        let input = conclude(&self.run, &id, outcome, spent, &self.world);
+        self.input(input);
+    }
+
+    pub(crate) fn input(&mut self, input: Input) {
+        let decision = decide(&self.run, input);
+        self.commit(decision);
+    }
+
+    pub(crate) fn wake(&mut self, name: &str) {
+        self.waits.remove(&agent(name)).expect("it waits");
+        self.input(Input::Woke { agent: agent(name) });
+    }
+
+    /// What `raymond run ID` does, with the limits as they are.
+    pub(crate) fn resume(&mut self) {
+        self.resume_with(self.run.limits.clone());
+    }
+
+    pub(crate) fn resume_with(&mut self, limits: Limits) {
+        let settings = self.run.settings.clone();
+        self.input(Input::Resume { settings, limits });
+        self.open();
+    }
+
+    /// The orchestrator died and another takes over: nothing is known but the journal, and
+    /// children go on in their keeper.
+    pub(crate) fn crash(&mut self) {
+        self.run = replay(self.journal.clone()).unwrap();
+        self.open();
+    }
+
+    fn open(&mut self) {
+        self.waits.clear();
+        self.waits_for_usage_limit = false;
+        self.unprepared.clear();
+        let decision = settle(&self.run);
+        self.commit(decision);
+        let effects = pending(&self.run);
+        self.perform(effects);
+    }
+
+    pub(crate) fn prepare_all(&mut self) {
+        self.holds_prepare = false;
+        for agent in std::mem::take(&mut self.unprepared) {
+            self.perform(vec![Effect::Prepare { agent }]);
+        }
+    }
+
+    /// What `pending` names is what was asked for and not answered yet.
+    pub(crate) fn check_pending(&self) {
+        let mut children = Vec::new();
+        let mut waits = BTreeMap::new();
+        let mut prepares = Vec::new();
+        let mut waits_for_usage_limit = false;
+        for effect in pending(&self.run) {
+            match effect {
+                Effect::Prepare { agent } => prepares.push(agent),
+                Effect::Reattach { id, .. } => children.push(id),
+                Effect::Wait { agent, delay_ms } => drop(waits.insert(agent, delay_ms)),
+                Effect::WaitForUsageLimit { .. } => waits_for_usage_limit = true,
+                other @ (Effect::Launch { .. } | Effect::Finish { .. }) => panic!("{other:?}"),
+            }
+        }
+        if self.run.is_open() {
+            children.sort();
+            assert_eq!(children, self.children.keys().cloned().collect::<Vec<_>>());
+            assert_eq!(waits, self.waits);
+            assert_eq!(waits_for_usage_limit, self.waits_for_usage_limit);
+            assert_eq!(prepares.is_empty(), self.unprepared.is_empty());
+        }
+    }
+
+    fn commit(&mut self, mut decision: Decision) {
+        let mut effects = Vec::new();
+        while !decision.is_empty() {
+            for record in &decision.records {
+                let json = serde_json::to_string(record).unwrap();
+                assert_eq!(&serde_json::from_str::<Record>(&json).unwrap(), record, "{json}");
+                apply(&mut self.run, record).unwrap();
+            }
+            self.journal.append(&mut decision.records);
+            effects.append(&mut decision.effects);
+            decision = settle(&self.run);
+        }
+        self.perform(effects);
+        self.check();
+    }
+
+    fn perform(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Prepare { agent } if self.holds_prepare => self.unprepared.push(agent),
+                Effect::Prepare { agent } => {
+                    self.sessions += 1;
+                    let fresh = session(&format!("s{}", self.sessions));
+                    let preparation = prepare(&self.run, &agent, &self.world, fresh);
+                    self.unknown_variables.extend(preparation.unknown_variables);
+                    self.input(preparation.input);
+                }
+                Effect::Launch { id, step, cwd, launch, budget_left_usd } => {
+                    let child = Child { step: *step, cwd, launch, budget_left_usd };
+                    assert!(self.children.insert(id, child).is_none(), "started twice");
+                }
+                Effect::Reattach { id, step } => {
+                    assert_eq!(self.children[&id].step, *step, "the intent is what was started");
+                }
+                Effect::Wait { agent, delay_ms } => {
+                    self.waits.insert(agent, delay_ms);
+                }
+                Effect::WaitForUsageLimit { .. } => self.waits_for_usage_limit = true,
+                Effect::Finish { status } => assert_eq!(status, self.run.status),
+            }
+        }
+    }
+
+    fn check(&self) {
+        assert_eq!(replay(self.journal.clone()).unwrap(), self.run, "replay differs");
+        let json = Snapshot::to_json(&self.run, 42).unwrap();
+        let read = Snapshot::from_json(&json).unwrap();
+        assert_eq!(read, Snapshot { run: self.run.clone(), journal_offset: 42 }, "{json}");
+        assert!(self.run.status == Status::Running || self.children.is_empty(), "ended too early");
+    }
+}
