@@ -1,0 +1,197 @@
+//! Debug mode: a folder that tells everything that happened in a run.
+//!
+//! ```text
+//! .raymond/debug/<id>_<YYYYMMDD_HHMMSS>/
+//!     transitions.log
+//!     <agent>_<state>_<number>.json          raw output of a coding agent
+//!     <agent>_<state>_<number>.stdout.txt    of a script
+//!     <agent>_<state>_<number>.stderr.txt
+//! ```
+//!
+//! It watches and never changes anything: a write that fails is told once and then forgotten.
+//! Of the environment only the variables that Raymond itself sets are written, because the rest
+//! holds people's secrets.
+
+use std::{
+    collections::HashMap,
+    fs::{self, File},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use jiff::{Timestamp, tz::TimeZone};
+use raymond_flow::{
+    id::{RunId, StepId},
+    machine::{Action, Instead, Record, Run, Session, Step},
+    policy::Transition,
+    text::excerpt,
+};
+
+use crate::{
+    clock,
+    events::{Event, Observer},
+};
+
+/// Writes the debug folder of one run.
+#[derive(Debug)]
+pub struct DebugFiles {
+    folder: PathBuf,
+    log: Option<File>,
+    /// What is known of a step until its transition is logged.
+    ended: HashMap<StepId, Ended>,
+    environments: HashMap<StepId, Vec<(String, String)>>,
+}
+
+#[derive(Debug)]
+struct Ended {
+    exit_code: Option<i32>,
+    duration_ms: u64,
+    is_script: bool,
+}
+
+impl DebugFiles {
+    /// The debug folder of run `id` below `root`, named after this moment.
+    pub fn new(root: &Path, id: &RunId) -> Self {
+        let folder = root.join(format!("{id}_{}", time("%Y%m%d_%H%M%S")));
+        let created = fs::create_dir_all(&folder).and_then(|()| {
+            File::options().create(true).append(true).open(folder.join("transitions.log"))
+        });
+        Self { folder, log: created.ok(), ended: HashMap::new(), environments: HashMap::new() }
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn keep_output(&self, id: &StepId, step: &Step, folder: &Path) -> io::Result<()> {
+        let name = format!("{}_{}_{:03}", id.agent, step.state.stem(), id.number);
+        let keep = |from: &str, ending: &str| {
+            fs::copy(folder.join(from), self.folder.join(format!("{name}.{ending}"))).map(drop)
+        };
+        match step.action {
+            Action::Turn(_) => keep("stdout", "json"),
+            Action::Script { .. } => {
+                keep("stdout", "stdout.txt")?;
+                keep("stderr", "stderr.txt")
+            }
+        }
+    }
+
+    fn log(&mut self, text: &str) {
+        if let Some(log) = &mut self.log {
+            // A full disk must not stop the run for the sake of a log.
+            let _ = log.write_all(text.as_bytes());
+        }
+    }
+
+    fn record(&mut self, record: &Record, run: &Run) {
+        let (agent, asked, instead) = match record {
+            Record::Followed { agent, transition, .. } => (agent, transition, None),
+            Record::Overridden { agent, asked, instead, .. } => (agent, asked, Some(instead)),
+            _ => return,
+        };
+        let Some(agent) = run.agents.get(agent) else {
+            return;
+        };
+        let depth = agent.stack.len();
+        let arrow = match asked {
+            Transition::Goto { target }
+            | Transition::Reset { target, .. }
+            | Transition::Call { target, .. }
+            | Transition::Function { target, .. } => format!("{target} ({})", asked.kind()),
+            Transition::Fork { target, next, .. } => format!("{next} (fork, worker at {target})"),
+            Transition::Result { .. } => match agent.stack.last() {
+                Some(frame) => format!("{} (result)", frame.state),
+                None => "(result, terminated)".to_owned(),
+            },
+        };
+        let mut text = format!(
+            "{} [{}] {} -> {arrow}\n",
+            time("%Y-%m-%d %H:%M:%S"),
+            agent.id,
+            agent.current_state
+        );
+        let mut line = |name: &str, value: String| text.extend(["  ", name, ": ", &value, "\n"]);
+        let session = match record {
+            Record::Followed { session, .. } | Record::Overridden { session, .. } => {
+                session.as_ref()
+            }
+            _ => None,
+        };
+        match (session, &agent.session) {
+            (Some(session), Session::Open(before)) if session == before => {
+                line("session_id", format!("{session} (resumed)"));
+            }
+            (Some(session), _) => line("session_id", session.to_string()),
+            (None, Session::Open(session) | Session::Branch(session)) => {
+                line("session_id", session.to_string());
+            }
+            (None, Session::Fresh) => {}
+        }
+        let step = StepId { agent: agent.id.clone(), number: agent.steps };
+        if let Some(ended) = self.ended.remove(&step) {
+            if ended.is_script {
+                line(
+                    "exit_code",
+                    ended.exit_code.map_or("none".to_owned(), |code| code.to_string()),
+                );
+            }
+            line("duration", format!("{} s", Seconds(ended.duration_ms)));
+        }
+        for (name, value) in self.environments.remove(&step).unwrap_or_default() {
+            line("env", format!("{name}={}", excerpt(&value)));
+        }
+        line("total_cost", run.total_cost_usd.to_string());
+        line("stack_depth", depth.to_string());
+        if let Transition::Result { payload } = asked {
+            line("result", format!("\"{}\"", excerpt(payload)));
+        }
+        match instead {
+            Some(Instead::Stop) => line("override", "the run stops".to_owned()),
+            Some(Instead::Follow(transition)) => line("override", transition.to_string()),
+            None => {}
+        }
+        text.push('\n');
+        self.log(&text);
+    }
+}
+
+/// Milliseconds shown as seconds.
+struct Seconds(u64);
+
+impl std::fmt::Display for Seconds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{:03}", self.0 / 1000, self.0 % 1000)
+    }
+}
+
+impl Observer for DebugFiles {
+    fn see(&mut self, event: &Event<'_>) {
+        match event {
+            Event::StepStarted { id, environment, .. } => {
+                if !environment.is_empty() {
+                    self.environments.insert((*id).clone(), environment.to_vec());
+                }
+            }
+            Event::StepEnded { id, step, folder, exit_code, duration_ms } => {
+                let _ = self.keep_output(id, step, folder);
+                let is_script = matches!(step.action, Action::Script { .. });
+                let (exit_code, duration_ms) = (*exit_code, *duration_ms);
+                self.ended.insert((*id).clone(), Ended { exit_code, duration_ms, is_script });
+            }
+            Event::Recorded { record, run, .. } => self.record(record, run),
+            Event::Opened { .. }
+            | Event::JournalTrimmed(_)
+            | Event::UnknownVariables { .. }
+            | Event::StateFileWarning(_)
+            | Event::Trouble(_) => {}
+        }
+    }
+}
+
+fn time(format: &str) -> String {
+    let milliseconds = i64::try_from(clock::now_ms()).unwrap_or_default();
+    let now = Timestamp::from_millisecond(milliseconds).unwrap_or_default();
+    now.to_zoned(TimeZone::system()).strftime(format).to_string()
+}

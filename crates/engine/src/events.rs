@@ -1,0 +1,92 @@
+//! What observers may see of a run: console, debug files, later a TUI and a server.
+//!
+//! One typed stream. It is for eyes only: nothing is ever rebuilt from it.
+
+use std::path::PathBuf;
+
+use raymond_flow::{
+    id::{AgentId, RunId, StateName, StepId},
+    machine::{Record, Run, Step},
+    source::Diagnostic,
+};
+
+use crate::journal::Trimmed;
+
+/// Something worth seeing.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// The run is open: it begins, or somebody takes it up again.
+    Opened {
+        /// Which run.
+        id: &'a RunId,
+        /// How it stands.
+        run: &'a Run,
+        /// Whether it begins.
+        is_new: bool,
+    },
+    /// An unfinished end of the journal was cut off.
+    JournalTrimmed(&'a Trimmed),
+    /// A step was started, or found running.
+    StepStarted {
+        /// Which.
+        id: &'a StepId,
+        /// Its intent.
+        step: &'a Step,
+        /// Where its output goes.
+        folder: PathBuf,
+        /// Whether an earlier orchestrator had started it.
+        is_found: bool,
+        /// The variables that Raymond set for it.
+        environment: &'a [(String, String)],
+    },
+    /// A step ended.
+    StepEnded {
+        /// Which.
+        id: &'a StepId,
+        /// Its intent.
+        step: &'a Step,
+        /// Its folder, with its output.
+        folder: PathBuf,
+        /// Its exit code, if it had one.
+        exit_code: Option<i32>,
+        /// How long it ran.
+        duration_ms: u64,
+    },
+    /// Something became true. `run` is the run before that.
+    Recorded {
+        /// What.
+        record: &'a Record,
+        /// When, in milliseconds since 1970.
+        at_ms: u64,
+        /// The run as it was.
+        run: &'a Run,
+    },
+    /// Names in a prompt that no variable has.
+    UnknownVariables {
+        /// Whose prompt.
+        agent: &'a AgentId,
+        /// Which prompt.
+        state: &'a StateName,
+        /// The names.
+        names: &'a [String],
+    },
+    /// Something is odd about a state file.
+    StateFileWarning(&'a Diagnostic),
+    /// Something of no consequence for the run went wrong.
+    Trouble(&'a str),
+}
+
+/// Somebody who watches.
+pub trait Observer {
+    /// Sees `event`. Must not block, and cannot fail: watching never changes what is watched.
+    fn see(&mut self, event: &Event<'_>);
+}
+
+/// Several who watch.
+impl Observer for Vec<Box<dyn Observer>> {
+    fn see(&mut self, event: &Event<'_>) {
+        for observer in self {
+            observer.see(event);
+        }
+    }
+}

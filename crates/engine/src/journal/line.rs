@@ -1,0 +1,79 @@
+//! One line of the journal.
+//!
+//! ```text
+//! {"v":1,"at":1700000000000,"records":[…],"crc":"0a1b2c3d"}
+//! ```
+//!
+//! The checksum covers every byte before `,"crc"`, so a line is valid JSON for anybody's tools and
+//! still cannot be damaged unnoticed.
+
+use raymond_flow::machine::Record;
+use serde::{Deserialize, Serialize};
+
+/// One decision, and when it was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// In milliseconds since 1970.
+    pub at_ms: u64,
+    /// What became true.
+    pub records: Vec<Record>,
+}
+
+/// Why a line cannot be read.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum LineError {
+    /// Not what was written.
+    Damaged,
+    /// Written by a newer program.
+    Newer { version: u32 },
+}
+
+#[derive(Serialize)]
+struct Written<'a> {
+    v: u32,
+    at: u64,
+    records: &'a [Record],
+}
+
+#[derive(Deserialize)]
+struct Read {
+    at: u64,
+    records: Vec<Record>,
+}
+
+#[derive(Deserialize)]
+struct Version {
+    v: u32,
+}
+
+/// `,"crc":"0a1b2c3d"}` in the place of the object's last brace.
+const CHECKSUM_BYTES: usize = 18;
+
+/// The line for `records`, with its newline.
+pub(super) fn encode(at: u64, records: &[Record]) -> serde_json::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(&Written { v: Record::VERSION, at, records })?;
+    line.pop();
+    let checksum = crc32fast::hash(&line);
+    line.extend_from_slice(format!(",\"crc\":\"{checksum:08x}\"}}\n").as_bytes());
+    Ok(line)
+}
+
+/// Reads a line without its newline.
+pub(super) fn decode(line: &[u8]) -> Result<Entry, LineError> {
+    let split = line.len().checked_sub(CHECKSUM_BYTES).ok_or(LineError::Damaged)?;
+    let (covered, rest) = line.split_at(split);
+    let expected = format!(",\"crc\":\"{:08x}\"}}", crc32fast::hash(covered));
+    if rest != expected.as_bytes() {
+        return Err(LineError::Damaged);
+    }
+    // The bytes are as they were written: if they make no sense, a newer program wrote them.
+    match serde_json::from_slice::<Read>(line) {
+        Ok(Read { at, records }) => Ok(Entry { at_ms: at, records }),
+        Err(_) => match serde_json::from_slice::<Version>(line) {
+            Ok(Version { v: version }) if version > Record::VERSION => {
+                Err(LineError::Newer { version })
+            }
+            _ => Err(LineError::Damaged),
+        },
+    }
+}

@@ -1,0 +1,11 @@
+//! The journal: the truth about a run, append-only, one checksummed JSON object a line.
+//!
+//! A line is one decision: its records stand or fall together. Appending and making durable are
+//! two acts, because several decisions may share one `fdatasync`; whoever touches the world calls
+//! [`Journal::sync`] first.
+
+mod file;
+mod line;
+
+pub use file::{Journal, JournalError, Opened, Trimmed};
+pub use line::Entry;

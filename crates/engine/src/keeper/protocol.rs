@@ -1,0 +1,56 @@
+//! What orchestrator and keeper say to each other: one JSON object a line, in one direction.
+//!
+//! The answers come as datagrams from the reapers: the bare name of a step's folder, meaning "look
+//! at it".
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// The keeper's socket in the run's folder.
+pub(super) const KEEPER_SOCKET: &str = "keeper.sock";
+/// Held for life by the one keeper of a run.
+pub(super) const KEEPER_LOCK: &str = "keeper.lock";
+/// The orchestrator's socket, where reapers leave word.
+pub(super) const ORCHESTRATOR_SOCKET: &str = "orchestrator.sock";
+
+/// A wish of the orchestrator.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Request {
+    /// Always the first: the environment that children inherit, as `NAME=value` bytes.
+    Hello { environment: Vec<Vec<u8>> },
+    /// Start a step.
+    Launch(Box<Launch>),
+    /// End everything and go.
+    Shutdown,
+}
+
+/// A step to be started.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Launch {
+    /// The step's folder; it exists.
+    pub(crate) folder: PathBuf,
+    /// The program, absolute, and its arguments.
+    pub(crate) program: Vec<String>,
+    /// Variables on top of what children inherit; an empty value does not unset anything.
+    pub(crate) environment: Vec<(String, String)>,
+    /// Variables that children must not inherit.
+    #[serde(default)]
+    pub(crate) without: Vec<String>,
+    /// Where it runs.
+    pub(crate) cwd: PathBuf,
+    /// What it reads; `None` is nothing.
+    pub(crate) stdin: Option<PathBuf>,
+    /// How long it may print nothing; 0 is no limit.
+    pub(crate) idle_seconds: u64,
+    /// Whether output and exit record must survive a loss of power: somebody paid for them.
+    pub(crate) is_durable: bool,
+}
+
+impl Launch {
+    /// The name of the step's folder, which is also what reapers call it.
+    pub(super) fn name(&self) -> String {
+        self.folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+}

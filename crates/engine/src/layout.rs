@@ -1,0 +1,91 @@
+//! Where the files of runs lie.
+
+use std::path::{Path, PathBuf};
+
+use raymond_flow::id::RunId;
+
+/// The folder of all state: `.raymond`, or what `--state-dir` names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateDir {
+    root: PathBuf,
+}
+
+impl StateDir {
+    /// The state folder at `root`.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// The state folder of the project that `start` lies in: the nearest parent with `.raymond` or
+    /// `.git`, else `start` itself.
+    pub fn of_project(start: &Path) -> Self {
+        let is_root =
+            |folder: &&Path| [".raymond", ".git"].iter().any(|name| folder.join(name).exists());
+        let project = start.ancestors().find(is_root).unwrap_or(start);
+        Self::new(project.join(".raymond"))
+    }
+
+    /// The folder itself.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Where runs lie.
+    pub fn workflows(&self) -> PathBuf {
+        self.root.join("workflows")
+    }
+
+    /// Where `--debug` writes.
+    pub fn debug(&self) -> PathBuf {
+        self.root.join("debug")
+    }
+
+    /// The files of one run.
+    pub fn run(&self, id: &RunId) -> RunFiles {
+        let workflows = self.workflows();
+        let file = |extension: &str| workflows.join(format!("{id}.{extension}"));
+        let folder = workflows.join(id.as_str());
+        RunFiles {
+            journal: file("journal"),
+            state: file("json"),
+            lock: file("lock"),
+            steps: folder.join("steps"),
+            scope: folder.join("scope"),
+            folder,
+        }
+    }
+
+    /// The ids of all runs that have a journal, sorted.
+    pub fn run_ids(&self) -> std::io::Result<Vec<RunId>> {
+        let entries = match std::fs::read_dir(self.workflows()) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let mut ids = Vec::new();
+        for entry in entries {
+            let name = entry?.file_name();
+            let id = name.to_str().and_then(|name| name.strip_suffix(".journal"));
+            ids.extend(id.and_then(|id| RunId::new(id).ok()));
+        }
+        ids.sort();
+        Ok(ids)
+    }
+}
+
+/// The files of one run.
+#[derive(Clone, Debug)]
+pub struct RunFiles {
+    /// The truth.
+    pub journal: PathBuf,
+    /// Its snapshot for people and scripts.
+    pub state: PathBuf,
+    /// Held while an orchestrator owns the run.
+    pub lock: PathBuf,
+    /// What steps need to survive a crash.
+    pub folder: PathBuf,
+    /// One folder per step.
+    pub steps: PathBuf,
+    /// The private copy of an archive's files.
+    pub scope: PathBuf,
+}

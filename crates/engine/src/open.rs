@@ -1,0 +1,299 @@
+//! Opening a run: a new one, or one that ended, was interrupted or died.
+
+use std::{
+    collections::HashSet,
+    ffi::OsString,
+    fs, io,
+    path::{Path, PathBuf},
+    sync::mpsc,
+};
+
+use raymond_flow::{
+    id::RunId,
+    machine::{
+        ApplyError, Effect, Halt, Input, Limits, Record, ReplayError, Run, Settings, Started,
+        Status, apply, decide, pending, replay, start,
+    },
+};
+use thiserror::Error;
+
+use crate::{
+    agent::CodingAgent,
+    events::{Event, Observer},
+    interrupts::Interrupts,
+    journal::{Entry, Journal, JournalError, Trimmed},
+    keeper::Notices,
+    layout::{RunFiles, StateDir},
+    lock::{LockError, RunLock},
+    perform::Performer,
+    run_loop::{Message, RunLoop},
+    scope::{DiskWorld, ScopeError},
+    state_file,
+    timers::Timers,
+};
+
+/// Why a run cannot be opened or cannot go on. Whatever it was, nothing that finished is lost.
+#[derive(Debug, Error)]
+pub enum EngineError {
+    /// There is no such run.
+    #[error("there is no run `{id}`")]
+    NoSuchRun {
+        /// The id.
+        id: RunId,
+    },
+    /// There is such a run already.
+    #[error("there is a run `{id}` already")]
+    Exists {
+        /// The id.
+        id: RunId,
+    },
+    /// The run is over for good.
+    #[error("run `{id}` is {}", over(*status))]
+    Over {
+        /// The id.
+        id: RunId,
+        /// How it ended.
+        status: Status,
+    },
+    /// Somebody else runs it.
+    #[error("run `{id}` cannot be taken over: {source}")]
+    Lock {
+        /// The id.
+        id: RunId,
+        /// Who, or why.
+        source: LockError,
+    },
+    /// The journal cannot be used.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The journal does not make sense.
+    #[error("the journal of `{id}` does not describe a run")]
+    Replay {
+        /// The id.
+        id: RunId,
+        /// Why not.
+        source: ReplayError,
+    },
+    /// The workflow's files cannot be used.
+    #[error(transparent)]
+    Scope(#[from] ScopeError),
+    /// A file or folder of the run cannot be made.
+    #[error("cannot {what} {}", path.display())]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Something on this machine failed in the middle of a run.
+    #[error("cannot {what}")]
+    AtWork {
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A decision does not fit its run: a bug of ours.
+    #[error("a decision does not fit the run; this is a bug")]
+    Inconsistent(#[source] ApplyError),
+    /// No shell.
+    #[error("`bash` is not installed")]
+    NoShell,
+}
+
+fn over(status: Status) -> &'static str {
+    if status == Status::Cancelled { "cancelled" } else { "completed" }
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunEnd {
+    /// How it stands.
+    pub run: Run,
+    /// Whether somebody interrupted it.
+    pub is_interrupted: bool,
+}
+
+/// Opens runs.
+pub struct Engine<'a> {
+    /// Where their files lie.
+    pub state_dir: StateDir,
+    /// What to run as a keeper: this program and its hidden subcommand.
+    pub keeper_program: Vec<OsString>,
+    /// Who carries out prompts.
+    pub agent: &'a dyn CodingAgent,
+    /// What must be free on the disk before a step is started.
+    pub disk_reserve_bytes: u64,
+    /// Ctrl-C, if anybody listens to it.
+    pub interrupts: Option<Interrupts>,
+}
+
+impl std::fmt::Debug for Engine<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("state_dir", &self.state_dir).finish_non_exhaustive()
+    }
+}
+
+/// What a run loop needs to know of how it was set up.
+pub(crate) struct Setup {
+    pub(crate) files: RunFiles,
+    pub(crate) interrupts: Option<Interrupts>,
+}
+
+/// A run as its files tell it.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The run.
+    pub run: Run,
+    /// Every decision, in order, if the whole journal was read.
+    pub entries: Vec<Entry>,
+}
+
+/// Reads a run without owning or changing it.
+pub fn load(state_dir: &StateDir, id: &RunId) -> Result<Loaded, EngineError> {
+    let files = state_dir.run(id);
+    if !files.journal.exists() {
+        return Err(EngineError::NoSuchRun { id: id.clone() });
+    }
+    let entries = Journal::read(&files.journal)?;
+    let records = entries.iter().flat_map(|entry| entry.records.iter().cloned());
+    let run = replay(records).map_err(|source| EngineError::Replay { id: id.clone(), source })?;
+    Ok(Loaded { run, entries })
+}
+
+impl Engine<'_> {
+    /// Starts a run and sees it through.
+    pub fn start(
+        &self,
+        started: Started,
+        observer: &mut dyn Observer,
+    ) -> Result<RunEnd, EngineError> {
+        let id = started.workflow_id.clone();
+        let files = self.state_dir.run(&id);
+        create_folders(&files)?;
+        let _lock = lock(&id, &files)?;
+        if files.journal.exists() {
+            return Err(EngineError::Exists { id });
+        }
+        let world = DiskWorld::open(Path::new(&started.scope_dir), &files.scope)?;
+        let mut journal = Journal::create(&files.journal)?;
+        let run = Run::new(&started);
+        let decision = start(started);
+        let append = journal.append(&decision.records);
+        append.map_err(|source| io_error("write to", &files.journal, source))?;
+        observer.see(&Event::Opened { id: &id, run: &run, is_new: true });
+        self.go((run, journal, world), files, decision.effects, observer)
+    }
+
+    /// Takes a run up again and sees it through. `change` gives settings and limits for what
+    /// follows, starting from those that it had.
+    pub fn resume(
+        &self,
+        id: &RunId,
+        change: impl FnOnce(&mut Settings, &mut Limits),
+        observer: &mut dyn Observer,
+    ) -> Result<RunEnd, EngineError> {
+        let files = self.state_dir.run(id);
+        if !files.journal.exists() {
+            return Err(EngineError::NoSuchRun { id: id.clone() });
+        }
+        create_folders(&files)?;
+        let _lock = lock(id, &files)?;
+        let (mut run, mut journal, trimmed) = reopen(id, &files)?;
+        if !run.status.can_resume() {
+            return Err(EngineError::Over { id: id.clone(), status: run.status });
+        }
+        let world = DiskWorld::open(Path::new(&run.scope_dir), &files.scope)?;
+        if let Some(trimmed) = &trimmed {
+            observer.see(&Event::JournalTrimmed(trimmed));
+        }
+        let (mut settings, mut limits) = (run.settings.clone(), run.limits.clone());
+        change(&mut settings, &mut limits);
+        let decision = decide(&run, Input::Resume { settings, limits });
+        let append = journal.append(&decision.records);
+        append.map_err(|source| io_error("write to", &files.journal, source))?;
+        for record in &decision.records {
+            apply(&mut run, record).map_err(EngineError::Inconsistent)?;
+        }
+        observer.see(&Event::Opened { id, run: &run, is_new: false });
+        let effects = pending(&run);
+        self.go((run, journal, world), files, effects, observer)
+    }
+
+    fn go(
+        &self,
+        (run, journal, world): (Run, Journal, DiskWorld),
+        files: RunFiles,
+        effects: Vec<Effect>,
+        observer: &mut dyn Observer,
+    ) -> Result<RunEnd, EngineError> {
+        let (outbox, inbox) = mpsc::channel();
+        let notices = Notices::listen(&files.folder);
+        let notices = notices.map_err(|source| io_error("listen in", &files.folder, source))?;
+        let heard = outbox.clone();
+        std::thread::spawn(move || {
+            while let Ok(name) = notices.next() {
+                if heard.send(Message::Step(name)).is_err() {
+                    return;
+                }
+            }
+        });
+        let performer = Performer {
+            files: files.clone(),
+            world,
+            agent: self.agent,
+            keeper_program: self.keeper_program.clone(),
+            keeper: None,
+            outbox: outbox.clone(),
+            timers: Timers::default(),
+            disk_reserve_bytes: self.disk_reserve_bytes,
+            shell: find_program("bash").ok_or(EngineError::NoShell)?,
+            warned: HashSet::new(),
+        };
+        let setup = Setup { files, interrupts: self.interrupts };
+        let run_loop = RunLoop::new(run, journal, &setup, performer, observer, (outbox, inbox));
+        let run = run_loop.run(effects)?;
+        let is_interrupted = run.halt == Some(Halt::Interrupted);
+        Ok(RunEnd { run, is_interrupted })
+    }
+}
+
+fn lock(id: &RunId, files: &RunFiles) -> Result<RunLock, EngineError> {
+    RunLock::take(&files.lock).map_err(|source| EngineError::Lock { id: id.clone(), source })
+}
+
+/// The run as snapshot and journal tell it. A snapshot that does not fit costs a longer replay.
+fn reopen(id: &RunId, files: &RunFiles) -> Result<(Run, Journal, Option<Trimmed>), EngineError> {
+    let replay_error = |source| EngineError::Replay { id: id.clone(), source };
+    if let Some(snapshot) = state_file::read(&files.state)
+        && snapshot.run.id == *id
+        && let Some(opened) = Journal::open(&files.journal, snapshot.journal_offset)?
+    {
+        let mut run = snapshot.run;
+        let records = opened.entries.iter().flat_map(|entry| &entry.records);
+        if records.into_iter().try_for_each(|record| apply(&mut run, record)).is_ok() {
+            return Ok((run, opened.journal, opened.trimmed));
+        }
+    }
+    let opened = Journal::open(&files.journal, 0)?;
+    let opened = opened.ok_or_else(|| replay_error(ReplayError::Empty))?;
+    let records = opened.entries.into_iter().flat_map(|entry| entry.records);
+    let run = replay(records.collect::<Vec<Record>>()).map_err(replay_error)?;
+    Ok((run, opened.journal, opened.trimmed))
+}
+
+fn create_folders(files: &RunFiles) -> Result<(), EngineError> {
+    fs::create_dir_all(&files.steps).map_err(|source| io_error("create", &files.steps, source))
+}
+
+fn io_error(what: &'static str, path: &Path, source: io::Error) -> EngineError {
+    EngineError::Io { what, path: path.to_owned(), source }
+}
+
+/// Where a program lies, by the search path.
+fn find_program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
+}

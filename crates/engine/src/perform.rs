@@ -1,0 +1,399 @@
+//! Effects made real: files read, steps prepared, started, found again and ended.
+
+use std::{
+    collections::HashSet,
+    ffi::OsString,
+    io,
+    path::{Path, PathBuf},
+    sync::mpsc::Sender,
+    time::Duration,
+};
+
+use raymond_flow::{
+    id::{AgentId, SessionId, StepId},
+    machine::{Action, Failure, FailureClass, Input, Launch, Prepared, Run, Spent, Step},
+    money::Usd,
+    turn::{Exit, Outcome, Preparation, conclude, prepare},
+};
+
+use crate::{
+    agent::{CodingAgent, TurnCommand, TurnOutput, TurnRequest},
+    clock,
+    events::{Event, Observer},
+    journal::JournalError,
+    keeper::{self, Keeper},
+    layout::RunFiles,
+    open::EngineError,
+    run_loop::{Message, at_work},
+    scope::DiskWorld,
+    step::{ExitRecord, HowEnded, StepFolder, StepState, scan_output},
+    sys,
+    timers::{Timer, Timers},
+};
+
+/// What a value may have in an environment; the kernel takes little more.
+const VARIABLE_BYTES_MAX: usize = 100 * 1024;
+/// How long to wait for a usage limit of which nobody says when it is lifted.
+const UNKNOWN_RESET: Duration = Duration::from_mins(15);
+/// Clocks differ: asking a little late costs less than asking too early.
+const RESET_MARGIN: Duration = Duration::from_secs(30);
+
+/// A launch as the machine asks for it.
+type LaunchEffect<'e> = (&'e StepId, &'e Step, String, Launch, Option<Usd>);
+
+/// What became of a launch.
+pub(crate) enum Launched {
+    /// It is on its way; the name of its folder.
+    Started(String),
+    /// Somebody started it before; the name of its folder.
+    Found(String),
+    /// There is nothing to start.
+    Failed(Failure),
+}
+
+/// Why a step is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Occasion {
+    /// It was asked for just now: it may not have been claimed yet.
+    Launched,
+    /// An orchestrator that is gone asked for it. It must not start any more.
+    Reopened,
+    /// Its reaper or the keeper is done with it.
+    Told,
+}
+
+/// The hands of a run loop.
+pub(crate) struct Performer<'a> {
+    pub(crate) files: RunFiles,
+    pub(crate) world: DiskWorld,
+    pub(crate) agent: &'a dyn CodingAgent,
+    pub(crate) keeper_program: Vec<OsString>,
+    pub(crate) keeper: Option<Keeper>,
+    pub(crate) outbox: Sender<Message>,
+    pub(crate) timers: Timers,
+    pub(crate) disk_reserve_bytes: u64,
+    /// The program for scripts.
+    pub(crate) shell: PathBuf,
+    /// Unknown variables are worth one warning per state.
+    pub(crate) warned: HashSet<String>,
+}
+
+impl Performer<'_> {
+    /// What is free on the disk, if that is too little to start anything.
+    pub(crate) fn low_disk(&self) -> Option<u64> {
+        let free = sys::free_bytes(&self.files.folder).ok()?;
+        (free < self.disk_reserve_bytes).then_some(free)
+    }
+
+    /// Prepares the next step of `agent`.
+    pub(crate) fn prepare(
+        &mut self,
+        run: &Run,
+        agent: &AgentId,
+        observer: &mut dyn Observer,
+    ) -> Result<Input, EngineError> {
+        let fresh = SessionId::new(uuid::Uuid::new_v4().to_string());
+        let Preparation { mut input, unknown_variables, warnings } =
+            prepare(run, agent, &self.world, fresh);
+        for warning in &warnings {
+            if self.warned.insert(warning.to_string()) {
+                observer.see(&Event::StateFileWarning(warning));
+            }
+        }
+        if let Input::Prepared { prepared: Ok(Prepared::Start { step, .. }), .. } = &mut input {
+            if !unknown_variables.is_empty() && self.warned.insert(step.state.to_string()) {
+                let (state, names) = (&step.state, unknown_variables.as_slice());
+                observer.see(&Event::UnknownVariables { agent, state, names });
+            }
+            self.take_over(agent, step)?;
+        }
+        Ok(input)
+    }
+
+    /// A step that was started under this very id, although nobody remembers: the journal lost its
+    /// tail. What was really started counts, above all its session.
+    fn take_over(&self, agent: &AgentId, step: &mut Box<Step>) -> Result<(), EngineError> {
+        let id = StepId { agent: agent.clone(), number: step.number };
+        let folder = self.folder(&id);
+        let state = folder.state().map_err(|error| at_work("look at a step", error))?;
+        if state != StepState::Unclaimed
+            && let Some(intent) =
+                folder.intent().map_err(|error| at_work("look at a step", error))?
+        {
+            **step = intent;
+        }
+        Ok(())
+    }
+
+    fn folder(&self, id: &StepId) -> StepFolder {
+        StepFolder::new(&self.files.steps, id)
+    }
+
+    /// Starts a step, unless it was started before.
+    pub(crate) fn launch(
+        &mut self,
+        (id, step, cwd, launch, budget_left_usd): LaunchEffect<'_>,
+        observer: &mut dyn Observer,
+    ) -> Result<Launched, EngineError> {
+        let folder = self.folder(id);
+        let state = folder.state().map_err(|error| at_work("look at a step", error))?;
+        if state != StepState::Unclaimed {
+            return Ok(Launched::Found(self.reattach(id, step, observer)));
+        }
+        let cwd = PathBuf::from(cwd);
+        let request = match (&step.action, launch) {
+            (Action::Turn(turn), Launch::Turn { prompt, continuation }) => {
+                let (prompt, continuation) = (&*prompt, &*continuation);
+                let request = TurnRequest { step, turn, prompt, continuation, budget_left_usd };
+                match self.agent.command(&request) {
+                    Ok(command) => turn_launch(&folder, &request, command, cwd)?,
+                    Err(failure) => return Ok(Launched::Failed(failure)),
+                }
+            }
+            (Action::Script { timeout }, Launch::Script { environment }) => {
+                folder.create().map_err(|error| at_work("prepare a step", error))?;
+                keeper::Launch {
+                    program: self.script_program(step),
+                    environment: self.script_environment(&folder, environment)?,
+                    without: Vec::new(),
+                    cwd,
+                    stdin: None,
+                    idle_seconds: u64::from(*timeout),
+                    is_durable: false,
+                    folder: folder.path().to_owned(),
+                }
+            }
+            _ => unreachable!("the machine gives a turn a prompt and a script an environment"),
+        };
+        observer.see(&Event::StepStarted {
+            id,
+            step,
+            folder: folder.path().to_owned(),
+            is_found: false,
+            environment: &request.environment,
+        });
+        self.send(request)?;
+        Ok(Launched::Started(name_of(&folder)))
+    }
+
+    fn script_program(&self, step: &Step) -> Vec<String> {
+        let script = self.world.folder().join(step.state.as_str());
+        [&self.shell, &script].map(|path| path.to_string_lossy().into_owned()).to_vec()
+    }
+
+    /// The variables of a script: what the language says, and where things are.
+    fn script_environment(
+        &self,
+        folder: &StepFolder,
+        variables: std::collections::BTreeMap<String, String>,
+    ) -> Result<Vec<(String, String)>, EngineError> {
+        let mut environment = Vec::new();
+        for (name, value) in variables {
+            if value.len() <= VARIABLE_BYTES_MAX {
+                environment.push((name, value));
+                continue;
+            }
+            // Too large for an environment: the script finds it in a file.
+            let path = folder.path().join(&name);
+            std::fs::write(&path, value).map_err(|error| at_work("prepare a step", error))?;
+            environment.push((format!("{name}_FILE"), path.to_string_lossy().into_owned()));
+        }
+        let path = |path: &Path| path.to_string_lossy().into_owned();
+        environment.push(("RAYMOND_STATE_DIR".to_owned(), path(self.world.folder())));
+        environment.push(("RAYMOND_STATE_FILE".to_owned(), path(&self.files.state)));
+        Ok(environment)
+    }
+
+    /// Hands a step to the keeper, and starts a keeper if there is none.
+    fn send(&mut self, launch: keeper::Launch) -> Result<(), EngineError> {
+        if let Some(keeper) = &mut self.keeper {
+            match keeper.launch(launch.clone()) {
+                Ok(()) => return Ok(()),
+                // It has just gone; what it had not read has not been started.
+                Err(_) => self.keeper = None,
+            }
+        }
+        let connect = || -> io::Result<Keeper> {
+            let mut keeper = Keeper::connect(&self.files.folder, &self.keeper_program)?;
+            keeper.launch(launch)?;
+            let wait = keeper.wait_until_gone()?;
+            let outbox = self.outbox.clone();
+            std::thread::spawn(move || {
+                wait();
+                let _ = outbox.send(Message::KeeperGone);
+            });
+            Ok(keeper)
+        };
+        self.keeper = Some(connect().map_err(|error| at_work("reach the keeper", error))?);
+        Ok(())
+    }
+
+    /// Notes a step that somebody started before. Returns the name of its folder.
+    pub(crate) fn reattach(&self, id: &StepId, step: &Step, observer: &mut dyn Observer) -> String {
+        let folder = self.folder(id);
+        let path = folder.path().to_owned();
+        observer.see(&Event::StepStarted {
+            id,
+            step,
+            folder: path,
+            is_found: true,
+            environment: &[],
+        });
+        name_of(&folder)
+    }
+
+    /// What the outcome of a step means; `None` while it has none.
+    pub(crate) fn outcome(
+        &self,
+        run: &Run,
+        id: &StepId,
+        occasion: Occasion,
+        observer: &mut dyn Observer,
+    ) -> Result<Option<Input>, EngineError> {
+        let Some((_, step)) = run.running_step(id) else {
+            return Ok(None);
+        };
+        let look = |error| at_work("look at a step", error);
+        let folder = self.folder(id);
+        let mut state = folder.state().map_err(look)?;
+        if state == StepState::Unclaimed
+            && occasion != Occasion::Launched
+            && !folder.forbid().map_err(look)?
+        {
+            // Claimed between the two looks.
+            state = folder.state().map_err(look)?;
+        }
+        let (outcome, spent) = match (state, occasion) {
+            (StepState::Running(_), _) | (StepState::Unclaimed, Occasion::Launched) => {
+                return Ok(None);
+            }
+            (StepState::Unclaimed, Occasion::Reopened) => (Outcome::NotStarted, Spent::default()),
+            // Asked for and not started: trying for ever would not help.
+            (StepState::Lost, _) | (StepState::Unclaimed, Occasion::Told) => {
+                (Outcome::Lost, Spent::default())
+            }
+            (StepState::Ended(record), _) => {
+                let exit_code = match record.how {
+                    HowEnded::Code(code) => Some(code),
+                    _ => None,
+                };
+                let (path, duration_ms) = (folder.path().to_owned(), record.duration_ms);
+                observer.see(&Event::StepEnded { id, step, folder: path, exit_code, duration_ms });
+                let read = match &step.action {
+                    Action::Script { .. } => script_outcome(&folder, &record),
+                    Action::Turn(_) => self.turn_outcome(&folder, &record),
+                };
+                let (outcome, mut spent) = read.map_err(|e| at_work("read an outcome", e))?;
+                spent.duration_ms = duration_ms;
+                (outcome, spent)
+            }
+        };
+        Ok(Some(conclude(run, id, outcome, spent, &self.world)))
+    }
+
+    fn turn_outcome(
+        &self,
+        folder: &StepFolder,
+        record: &ExitRecord,
+    ) -> io::Result<(Outcome, Spent)> {
+        let failed =
+            |class, message| (Outcome::Failed(Failure { class, message }), Spent::default());
+        let exit_code = match &record.how {
+            HowEnded::Code(code) => Some(*code),
+            HowEnded::Signal(_) => None,
+            HowEnded::Interrupted => return Ok((Outcome::Interrupted, Spent::default())),
+            HowEnded::TimedOut(seconds) => {
+                let message = format!("it printed nothing for {seconds} seconds");
+                return Ok(failed(FailureClass::TimedOut, message));
+            }
+            HowEnded::NotRun(why) => return Ok(failed(FailureClass::NotInstalled, why.clone())),
+            HowEnded::Forbidden => return Ok((Outcome::NotStarted, Spent::default())),
+        };
+        let (stdout, stderr) = (folder.stdout(), folder.stderr());
+        let output = TurnOutput { stdout: &stdout, stderr: &stderr, exit_code };
+        let end = self.agent.outcome(&output)?;
+        Ok((end.outcome, end.spent))
+    }
+
+    /// What it means that there was nothing to start.
+    pub(crate) fn failed(&self, run: &Run, id: &StepId, failure: Failure) -> Input {
+        conclude(run, id, Outcome::Failed(failure), Spent::default(), &self.world)
+    }
+
+    /// Asks the reaper of a step to end it, with everybody whom it started.
+    pub(crate) fn end(&self, id: &StepId) {
+        if let Ok(StepState::Running(Some(reaper))) = self.folder(id).state() {
+            sys::kill(reaper, libc::SIGTERM);
+        }
+    }
+
+    pub(crate) fn keeper_is_gone(&mut self) {
+        self.keeper = None;
+    }
+
+    /// Sends the keeper away; tells whether there was one.
+    pub(crate) fn dismiss_keeper(&mut self) -> bool {
+        self.keeper.take().is_some_and(|mut keeper| keeper.shut_down().is_ok())
+    }
+
+    pub(crate) fn wait(&mut self, agent: AgentId, delay_ms: u64) {
+        // Agents that failed together should not come back together.
+        let jitter_percent = 75 + u64::from(uuid::Uuid::new_v4().as_bytes()[0]) * 50 / 255;
+        let delay = Duration::from_millis(delay_ms * jitter_percent / 100);
+        self.timers.set(delay, Timer::Wake(agent));
+    }
+
+    pub(crate) fn wait_for_usage_limit(&mut self, resets_at: Option<u64>) {
+        let delay = resets_at.map_or(UNKNOWN_RESET, |at| {
+            let left_ms = at.saturating_mul(1000).saturating_sub(clock::now_ms());
+            Duration::from_millis(left_ms) + RESET_MARGIN
+        });
+        self.timers.set(delay, Timer::UsageLimit);
+    }
+
+    pub(crate) fn journal_error(&self, what: &'static str, source: io::Error) -> EngineError {
+        let path = self.files.journal.clone();
+        EngineError::Journal(JournalError::Io { what, path, source })
+    }
+}
+
+fn turn_launch(
+    folder: &StepFolder,
+    request: &TurnRequest<'_>,
+    command: TurnCommand,
+    cwd: PathBuf,
+) -> Result<keeper::Launch, EngineError> {
+    let TurnCommand { program, environment, without, stdin } = command;
+    let created = folder.create_turn(request.step, &stdin);
+    created.map_err(|error| at_work("prepare a step", error))?;
+    Ok(keeper::Launch {
+        folder: folder.path().to_owned(),
+        program,
+        environment,
+        without,
+        cwd,
+        stdin: Some(folder.prompt()),
+        idle_seconds: u64::from(request.turn.settings.timeout),
+        is_durable: true,
+    })
+}
+
+fn name_of(folder: &StepFolder) -> String {
+    folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn script_outcome(folder: &StepFolder, record: &ExitRecord) -> io::Result<(Outcome, Spent)> {
+    let exit = match &record.how {
+        HowEnded::Code(code) => Exit::Code(*code),
+        HowEnded::Signal(signal) => Exit::Signal(*signal),
+        HowEnded::TimedOut(seconds) => Exit::TimedOut { seconds: *seconds },
+        HowEnded::Interrupted => return Ok((Outcome::Interrupted, Spent::default())),
+        HowEnded::Forbidden => return Ok((Outcome::NotStarted, Spent::default())),
+        HowEnded::NotRun(message) => {
+            let failure = Failure { class: FailureClass::NotInstalled, message: message.clone() };
+            return Ok((Outcome::Failed(failure), Spent::default()));
+        }
+    };
+    let tag = scan_output(&folder.stdout())?;
+    Ok((Outcome::Script { exit, tag }, Spent::default()))
+}

@@ -1,0 +1,305 @@
+//! The loop that owns a run: takes messages one at a time, decides, makes durable, performs.
+//!
+//! The only place that puts events in order. Everything here is plain sequential code; the waiting
+//! is one channel with a timeout.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    io,
+    sync::mpsc::{Receiver, RecvTimeoutError, Sender},
+    time::Duration,
+};
+
+use raymond_flow::{
+    id::{AgentId, StepId},
+    machine::{Decision, Effect, Halt, Input, Run, Status, apply, decide, settle},
+};
+
+use crate::{
+    clock,
+    events::{Event, Observer},
+    journal::Journal,
+    open::{EngineError, Setup},
+    perform::{Launched, Occasion, Performer},
+    state_file::StateFileWriter,
+    timers::Timer,
+};
+
+/// Something that came from outside the loop.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// A reaper says that there is something to see in the folder of this name.
+    Step(String),
+    /// The keeper is gone.
+    KeeperGone,
+    /// Ctrl-C or a polite signal.
+    Interrupt,
+}
+
+/// How long the state file may be stale when nothing happens.
+const IDLE: Duration = Duration::from_millis(50);
+/// How many messages share one `fdatasync` at most: what waits is worked off, but not for ever.
+const BATCH_MAX: usize = 256;
+/// How long the keeper may take to go: grace and sweep of its last steps.
+const KEEPER_PATIENCE: Duration = Duration::from_secs(15);
+
+/// The owner of a run.
+pub(crate) struct RunLoop<'a> {
+    run: Run,
+    journal: Journal,
+    state_file: StateFileWriter,
+    performer: Performer<'a>,
+    observer: &'a mut dyn Observer,
+    inbox: Receiver<Message>,
+    /// Steps under way, by the names of their folders.
+    running: HashMap<String, StepId>,
+    /// Agents whose next step can be prepared: reading needs nothing to be durable.
+    prepares: VecDeque<AgentId>,
+    /// Effects that touch the world.
+    effects: VecDeque<Effect>,
+    interrupts: u32,
+}
+
+impl<'a> RunLoop<'a> {
+    pub(crate) fn new(
+        run: Run,
+        journal: Journal,
+        setup: &Setup,
+        performer: Performer<'a>,
+        observer: &'a mut dyn Observer,
+        (outbox, inbox): (Sender<Message>, Receiver<Message>),
+    ) -> Self {
+        if let Some(interrupts) = setup.interrupts {
+            interrupts.deliver_to(outbox);
+        }
+        Self {
+            run,
+            journal,
+            state_file: StateFileWriter::new(setup.files.state.clone()),
+            performer,
+            observer,
+            inbox,
+            running: HashMap::new(),
+            prepares: VecDeque::new(),
+            effects: VecDeque::new(),
+            interrupts: 0,
+        }
+    }
+
+    /// Runs until the run is over. `effects` are those that it waits for at the beginning.
+    pub(crate) fn run(mut self, effects: Vec<Effect>) -> Result<Run, EngineError> {
+        let outcome = self.begin(effects).and_then(|()| self.turn_until_finished());
+        let refreshed = self.state_file.write(&self.run, self.journal.offset());
+        if let Err(error) = refreshed {
+            self.trouble(&format!("the state file could not be written: {error}"));
+        }
+        if outcome.is_ok() {
+            self.dismiss_keeper();
+        }
+        outcome.map(|()| self.run)
+    }
+
+    fn begin(&mut self, effects: Vec<Effect>) -> Result<(), EngineError> {
+        let decision = settle(&self.run);
+        self.commit(decision)?;
+        self.sort(effects);
+        Ok(())
+    }
+
+    fn turn_until_finished(&mut self) -> Result<(), EngineError> {
+        loop {
+            self.work_off()?;
+            // Whatever was decided is durable before we sleep, even if nothing follows from it.
+            self.sync()?;
+            if self.run.status != Status::Running {
+                return Ok(());
+            }
+            if let Some(message) = self.wait() {
+                self.handle(message)?;
+            }
+            for _ in 1..BATCH_MAX {
+                match self.inbox.try_recv() {
+                    Ok(message) => self.handle(message)?,
+                    Err(_) => break,
+                }
+            }
+            while let Some(timer) = self.performer.timers.pop_due() {
+                self.input(match timer {
+                    Timer::Wake(agent) => Input::Woke { agent },
+                    Timer::UsageLimit => Input::UsageLimitLifted,
+                })?;
+            }
+        }
+    }
+
+    /// Prepares whatever can be, then performs whatever touches the world, until nothing is left.
+    fn work_off(&mut self) -> Result<(), EngineError> {
+        loop {
+            if !self.prepares.is_empty()
+                && let Some(free_bytes) = self.performer.low_disk()
+            {
+                // Before the next intent, so that no outcome finds the disk full.
+                self.prepares.clear();
+                self.input(Input::Halt(Halt::DiskLow { free_bytes }))?;
+            }
+            while let Some(agent) = self.prepares.pop_front() {
+                let input = self.performer.prepare(&self.run, &agent, self.observer)?;
+                self.input(input)?;
+            }
+            if self.effects.is_empty() {
+                return Ok(());
+            }
+            self.sync()?;
+            for effect in std::mem::take(&mut self.effects) {
+                self.perform(effect)?;
+            }
+        }
+    }
+
+    fn perform(&mut self, effect: Effect) -> Result<(), EngineError> {
+        match effect {
+            Effect::Prepare { agent } => self.prepares.push_back(agent),
+            Effect::Launch { id, step, cwd, launch, budget_left_usd } => {
+                let request = (&id, &*step, cwd, launch, budget_left_usd);
+                match self.performer.launch(request, self.observer)? {
+                    Launched::Started(name) => drop(self.running.insert(name, id)),
+                    Launched::Found(name) => {
+                        // It may be over by now, and then nobody will tell us.
+                        self.running.insert(name.clone(), id);
+                        self.look_at(&name, Occasion::Launched)?;
+                    }
+                    Launched::Failed(failure) => {
+                        let input = self.performer.failed(&self.run, &id, failure);
+                        self.input(input)?;
+                    }
+                }
+            }
+            Effect::Reattach { id, step } => {
+                let name = self.performer.reattach(&id, &step, self.observer);
+                self.running.insert(name.clone(), id);
+                self.look_at(&name, Occasion::Reopened)?;
+            }
+            Effect::Wait { agent, delay_ms } => self.performer.wait(agent, delay_ms),
+            Effect::WaitForUsageLimit { resets_at } => {
+                self.performer.wait_for_usage_limit(resets_at);
+            }
+            Effect::Finish { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Takes the outcome of a step if it has one.
+    fn look_at(&mut self, name: &str, occasion: Occasion) -> Result<(), EngineError> {
+        let Some(id) = self.running.get(name) else {
+            return Ok(());
+        };
+        let outcome = self.performer.outcome(&self.run, id, occasion, self.observer)?;
+        let Some(input) = outcome else {
+            return Ok(());
+        };
+        self.running.remove(name);
+        self.input(input)
+    }
+
+    fn handle(&mut self, message: Message) -> Result<(), EngineError> {
+        match message {
+            Message::Step(name) => self.look_at(&name, Occasion::Told),
+            Message::KeeperGone => {
+                // Reapers go on without it, but a request may have died with it.
+                self.performer.keeper_is_gone();
+                let names: Vec<_> = self.running.keys().cloned().collect();
+                names.iter().try_for_each(|name| self.look_at(name, Occasion::Told))
+            }
+            Message::Interrupt => {
+                self.interrupts += 1;
+                self.input(Input::Halt(Halt::Interrupted))?;
+                if self.interrupts > 1 {
+                    for id in self.running.values() {
+                        self.performer.end(id);
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn input(&mut self, input: Input) -> Result<(), EngineError> {
+        let decision = decide(&self.run, input);
+        self.commit(decision)
+    }
+
+    /// Appends and applies a decision and what follows from it.
+    fn commit(&mut self, mut decision: Decision) -> Result<(), EngineError> {
+        while !decision.is_empty() {
+            if !decision.records.is_empty() {
+                let appended = self.journal.append(&decision.records);
+                appended.map_err(|source| self.performer.journal_error("write to", source))?;
+                self.state_file.changed();
+            }
+            let at_ms = clock::now_ms();
+            for record in &decision.records {
+                self.observer.see(&Event::Recorded { record, at_ms, run: &self.run });
+                apply(&mut self.run, record).map_err(EngineError::Inconsistent)?;
+            }
+            self.sort(decision.effects);
+            decision = settle(&self.run);
+        }
+        Ok(())
+    }
+
+    fn sort(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Prepare { agent } => self.prepares.push_back(agent),
+                other => self.effects.push_back(other),
+            }
+        }
+    }
+
+    fn sync(&mut self) -> Result<(), EngineError> {
+        self.journal.sync().map_err(|source| self.performer.journal_error("make durable", source))
+    }
+
+    /// Waits for a message or a timer, and keeps the state file fresh meanwhile.
+    fn wait(&mut self) -> Option<Message> {
+        self.refresh_state_file();
+        let mut patience = self.performer.timers.patience();
+        if self.state_file.is_stale() {
+            patience = Some(patience.map_or(IDLE, |patience| patience.min(IDLE)));
+        }
+        let received = match patience {
+            None => self.inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(patience) => self.inbox.recv_timeout(patience),
+        };
+        received.ok()
+    }
+
+    fn refresh_state_file(&mut self) {
+        if let Err(error) = self.state_file.refresh(&self.run, self.journal.offset()) {
+            self.trouble(&format!("the state file could not be written: {error}"));
+        }
+    }
+
+    fn dismiss_keeper(&mut self) {
+        if !self.performer.dismiss_keeper() {
+            return;
+        }
+        let deadline = std::time::Instant::now() + KEEPER_PATIENCE;
+        loop {
+            let left = deadline.saturating_duration_since(std::time::Instant::now());
+            match self.inbox.recv_timeout(left) {
+                Ok(Message::KeeperGone) | Err(_) => return,
+                Ok(Message::Step(_) | Message::Interrupt) => {}
+            }
+        }
+    }
+
+    fn trouble(&mut self, what: &str) {
+        self.observer.see(&Event::Trouble(what));
+    }
+}
+
+/// An error of the file system in the middle of a run.
+pub(crate) fn at_work(what: &'static str, source: io::Error) -> EngineError {
+    EngineError::AtWork { what, source }
+}

@@ -1,0 +1,150 @@
+//! Archives: read whole, bounded, and refused unless they are just what a workflow may be.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::{self, Read},
+    path::Path,
+};
+
+use thiserror::Error;
+use zip::{ZipArchive, result::ZipError};
+
+/// More state files than anybody writes.
+const FILES_MAX: usize = 1_000;
+/// Larger than any prompt a model can read.
+const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// All of it stays in memory for a moment.
+const TOTAL_BYTES_MAX: u64 = 32 * 1024 * 1024;
+
+/// Why an archive is refused.
+#[derive(Debug, Error)]
+pub enum ArchiveError {
+    /// Not an archive, or damaged.
+    #[error("it cannot be read as a zip archive")]
+    Zip(#[from] ZipError),
+    /// The file system says no.
+    #[error("it cannot be read")]
+    Io(#[from] io::Error),
+    /// A name that leads out of the archive, or that is no file name.
+    #[error("`{name}` is not a safe file name")]
+    UnsafeName {
+        /// The name.
+        name: String,
+    },
+    /// A link.
+    #[error("`{name}` is a symbolic link")]
+    Symlink {
+        /// Its name.
+        name: String,
+    },
+    /// A file that needs a password.
+    #[error("`{name}` is encrypted")]
+    Encrypted {
+        /// Its name.
+        name: String,
+    },
+    /// Two files that some file systems cannot tell apart.
+    #[error("`{first}` and `{second}` have the same name where case does not matter")]
+    Duplicate {
+        /// The one.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// Neither flat nor one folder.
+    #[error("`{name}` lies in a folder: state files lie at the top, or all in one folder")]
+    Nested {
+        /// The file.
+        name: String,
+    },
+    /// Too many files.
+    #[error("it has more than {FILES_MAX} files")]
+    TooMany,
+    /// Too large a file, or too much in all.
+    #[error("`{name}` makes it larger than the {limit} bytes that are allowed")]
+    TooLarge {
+        /// The file.
+        name: String,
+        /// The limit that it passes.
+        limit: u64,
+    },
+}
+
+/// The files of the archive at `path`, by their names in the scope.
+pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Vec<u8>>, ArchiveError> {
+    let mut archive = ZipArchive::new(File::open(path)?)?;
+    if archive.len() > FILES_MAX {
+        return Err(ArchiveError::TooMany);
+    }
+    // Asked before anything is opened: an encrypted file cannot be opened to be looked at.
+    let mut files = BTreeMap::new();
+    let mut total = 0;
+    for index in 0..archive.len() {
+        let raw = archive.by_index_raw(index)?;
+        let name = raw.name()?.into_owned();
+        if raw.encrypted() {
+            return Err(ArchiveError::Encrypted { name });
+        }
+        if raw.is_symlink() {
+            return Err(ArchiveError::Symlink { name });
+        }
+        if raw.enclosed_name().is_none() || name.contains(['\\', '\0', ':']) {
+            return Err(ArchiveError::UnsafeName { name });
+        }
+        if raw.is_dir() {
+            continue;
+        }
+        drop(raw);
+        // What the archive says about sizes is not believed: reading stops at the limit.
+        let limit = FILE_BYTES_MAX.min(TOTAL_BYTES_MAX - total);
+        let mut bytes = Vec::new();
+        archive.by_index(index)?.take(limit + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > limit {
+            return Err(ArchiveError::TooLarge { name, limit });
+        }
+        total += bytes.len() as u64;
+        if files.insert(name.clone(), bytes).is_some() {
+            return Err(ArchiveError::Duplicate { first: name.clone(), second: name });
+        }
+    }
+    flatten(files)
+}
+
+/// Takes the one top-level folder away, if everything lies in one.
+fn flatten(files: BTreeMap<String, Vec<u8>>) -> Result<BTreeMap<String, Vec<u8>>, ArchiveError> {
+    let folder = files.keys().next().and_then(|name| name.split_once('/'));
+    let prefix = folder.map(|(folder, _)| format!("{folder}/")).unwrap_or_default();
+    let is_one_folder = files.keys().all(|name| name.starts_with(&prefix));
+    let mut flat = BTreeMap::new();
+    let mut seen: BTreeMap<String, String> = BTreeMap::new();
+    for (name, bytes) in files {
+        let own = if is_one_folder { name.strip_prefix(&prefix) } else { None };
+        let own = own.unwrap_or(&name).to_owned();
+        if own.contains('/') {
+            return Err(ArchiveError::Nested { name });
+        }
+        if own.is_empty() || own == "." || own == ".." {
+            return Err(ArchiveError::UnsafeName { name });
+        }
+        if let Some(first) = seen.insert(own.to_lowercase(), own.clone()) {
+            return Err(ArchiveError::Duplicate { first, second: own });
+        }
+        flat.insert(own, bytes);
+    }
+    Ok(flat)
+}
+
+/// Writes the files of an archive to a private folder, in the place of what was there.
+pub(super) fn extract(path: &Path, folder: &Path) -> Result<(), ArchiveError> {
+    let files = read(path)?;
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+        _ => {}
+    }
+    fs::create_dir_all(folder)?;
+    for (name, bytes) in files {
+        fs::write(folder.join(name), bytes)?;
+    }
+    Ok(())
+}

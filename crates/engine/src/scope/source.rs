@@ -1,0 +1,117 @@
+//! What somebody typed as a workflow, and what it means.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use raymond_flow::{
+    id::StateName,
+    scope::{EntryError, Listing, entry},
+    source::{Platform, StateKind, StateKindError},
+};
+use thiserror::Error;
+
+use super::{ArchiveError, archive};
+
+/// A workflow that can be started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScopeSource {
+    /// The folder or the archive, absolute.
+    pub path: PathBuf,
+    /// The first state.
+    pub entry: StateName,
+    /// What a run of it is called if nobody says otherwise.
+    pub name: String,
+}
+
+/// Why something is not a workflow.
+#[derive(Debug, Error)]
+pub enum ScopeError {
+    /// It is not there, or cannot be read.
+    #[error("cannot open {}", path.display())]
+    Io {
+        /// What was opened.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A path that is not text cannot be written to the journal.
+    #[error("the path {} is not valid text", path.display())]
+    NotText {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A file, but no state and no archive.
+    #[error(transparent)]
+    Kind(#[from] StateKindError),
+    /// A folder or archive without a state to start with.
+    #[error("{} cannot be started", path.display())]
+    Entry {
+        /// The folder or archive.
+        path: PathBuf,
+        /// Why not.
+        source: EntryError,
+    },
+    /// An archive that is refused.
+    #[error("{} is not a workflow", path.display())]
+    Archive {
+        /// The archive.
+        path: PathBuf,
+        /// Why not.
+        source: ArchiveError,
+    },
+}
+
+impl ScopeSource {
+    /// Looks at what `path` is.
+    pub fn open(path: &Path) -> Result<Self, ScopeError> {
+        let io = |source| ScopeError::Io { path: path.to_owned(), source };
+        let absolute = fs::canonicalize(path).map_err(io)?;
+        if absolute.to_str().is_none() {
+            return Err(ScopeError::NotText { path: absolute });
+        }
+        if absolute.is_dir() {
+            let listing = list_folder(&absolute).map_err(io)?;
+            return Self::with_entry(absolute, &listing);
+        }
+        if is_archive(&absolute) {
+            let files = archive::read(&absolute)
+                .map_err(|source| ScopeError::Archive { path: absolute.clone(), source })?;
+            return Self::with_entry(absolute, &Listing::new(files.into_keys()));
+        }
+        let file_name =
+            |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let state = file_name(&absolute);
+        StateKind::of(&state, Platform::HERE)?;
+        let folder = absolute.parent().unwrap_or(Path::new("/")).to_owned();
+        let name = file_name(&folder);
+        Ok(Self { path: folder, entry: StateName::new(state), name })
+    }
+
+    fn with_entry(path: PathBuf, listing: &Listing) -> Result<Self, ScopeError> {
+        let first = entry(listing, Platform::HERE);
+        let entry = first.map_err(|source| ScopeError::Entry { path: path.clone(), source })?;
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(Self { path, entry, name })
+    }
+}
+
+/// Whether a path is an archive, by its name: a folder may be called anything.
+pub(super) fn is_archive(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("zip"))
+        && !path.is_dir()
+}
+
+/// The files directly in `folder`.
+pub(super) fn list_folder(folder: &Path) -> io::Result<Listing> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if let (Ok(name), false) = (entry.file_name().into_string(), is_folder) {
+            names.push(name);
+        }
+    }
+    Ok(Listing::new(names))
+}

@@ -1,0 +1,76 @@
+//! The outside as a run on this machine sees it.
+
+use std::{
+    collections::HashSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use raymond_flow::{
+    scope::Listing,
+    source::Platform,
+    world::{World, WorldError},
+};
+
+use super::{
+    ScopeError, archive,
+    source::{is_archive, list_folder},
+};
+
+/// A folder of state files, and the environment of this process.
+#[derive(Debug)]
+pub(crate) struct DiskWorld {
+    folder: PathBuf,
+    /// Looked up once: the environment does not change while a run is open.
+    variables: HashSet<String>,
+}
+
+impl DiskWorld {
+    /// The world of a run whose files are at `scope`. An archive is unpacked into `private`, so that
+    /// its scripts have a place to run from.
+    pub(crate) fn open(scope: &Path, private: &Path) -> Result<Self, ScopeError> {
+        let folder = if is_archive(scope) {
+            archive::extract(scope, private)
+                .map_err(|source| ScopeError::Archive { path: scope.to_owned(), source })?;
+            private.to_owned()
+        } else {
+            scope.to_owned()
+        };
+        let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        Ok(Self { folder, variables: names.collect() })
+    }
+
+    /// Where the state files lie.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+impl World for DiskWorld {
+    fn platform(&self) -> Platform {
+        Platform::HERE
+    }
+
+    fn listing(&self) -> Result<Listing, WorldError> {
+        list_folder(&self.folder).map_err(|error| WorldError {
+            what: format!("cannot list {}", self.folder.display()),
+            why: error.to_string(),
+        })
+    }
+
+    fn read(&self, name: &str) -> Result<Vec<u8>, WorldError> {
+        let path = self.folder.join(name);
+        fs::read(&path).map_err(|error| WorldError {
+            what: format!("cannot read {}", path.display()),
+            why: error.to_string(),
+        })
+    }
+
+    fn is_directory(&self, path: &str) -> bool {
+        Path::new(path).is_dir()
+    }
+
+    fn has_variable(&self, name: &str) -> bool {
+        self.variables.contains(name)
+    }
+}

@@ -1,0 +1,145 @@
+//! How a step ended, as its reaper writes it down.
+
+use std::{
+    fs::{File, OpenOptions, TryLockError},
+    io,
+    os::unix::fs::FileExt,
+    path::Path,
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::sys;
+
+/// The room that is reserved before the child starts: a full disk must not lose the outcome.
+pub(crate) const EXIT_RECORD_BYTES: u32 = 4096;
+
+/// The first line: who looks after the step.
+#[derive(Debug, Serialize, Deserialize)]
+struct ClaimLine {
+    reaper: i32,
+}
+
+/// The second line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ExitRecord {
+    /// How.
+    pub(crate) how: HowEnded,
+    /// How long it ran.
+    pub(crate) duration_ms: u64,
+}
+
+/// How a child ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum HowEnded {
+    /// By itself, with this code.
+    Code(i32),
+    /// By a signal that was not ours.
+    Signal(i32),
+    /// It printed nothing for so many seconds and was ended.
+    TimedOut(u64),
+    /// It was ended because somebody asked for it.
+    Interrupted,
+    /// It could not be started.
+    NotRun(String),
+    /// Nobody started it, and nobody may any more.
+    Forbidden,
+}
+
+/// The exclusive right to start a step, held by its reaper.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    file: File,
+    line_length: u64,
+}
+
+impl Claim {
+    /// Claims the step whose `exit` file is `path`. Fails if anybody ever did before.
+    pub(crate) fn take(path: &Path, reaper: sys::Pid, is_durable: bool) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create_new(true).open(path)?;
+        file.lock()?;
+        sys::reserve(&file, EXIT_RECORD_BYTES)?;
+        let line = line(&ClaimLine { reaper })?;
+        file.write_all_at(&line, 0)?;
+        if is_durable {
+            file.sync_all()?;
+            if let Some(folder) = path.parent() {
+                File::open(folder)?.sync_all()?;
+            }
+        }
+        Ok(Self { file, line_length: line.len() as u64 })
+    }
+
+    /// Writes down how the step ended. The room for it is there since the claim.
+    pub(crate) fn end(&self, record: &ExitRecord, is_durable: bool) -> io::Result<()> {
+        self.file.write_all_at(&line(record)?, self.line_length)?;
+        if is_durable { self.file.sync_data() } else { Ok(()) }
+    }
+}
+
+/// A value on one line, short enough for the room that is reserved for both lines.
+fn line<T: Serialize>(value: &T) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    if line.len() > EXIT_RECORD_BYTES as usize / 2 {
+        return Err(io::Error::from(io::ErrorKind::FileTooLarge));
+    }
+    Ok(line)
+}
+
+/// What an `exit` file says.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Read {
+    /// The step ended so.
+    Ended(ExitRecord),
+    /// Its reaper holds the lock.
+    Running {
+        /// The reaper, if it has already said who it is.
+        reaper: Option<sys::Pid>,
+    },
+    /// Nobody holds it, and nothing was written down.
+    Lost,
+}
+
+/// Reads the `exit` file at `path`; `None` if there is none.
+pub(crate) fn read(path: &Path) -> io::Result<Option<Read>> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    if let Some(record) = parse(&file)?.1 {
+        return Ok(Some(Read::Ended(record)));
+    }
+    let is_held = match file.try_lock_shared() {
+        Ok(()) => false,
+        Err(TryLockError::WouldBlock) => true,
+        Err(TryLockError::Error(error)) => return Err(error),
+    };
+    // The reaper may have ended between the two looks: what it wrote counts.
+    let (reaper, record) = parse(&file)?;
+    Ok(Some(match record {
+        Some(record) => Read::Ended(record),
+        None if is_held => Read::Running { reaper },
+        None => Read::Lost,
+    }))
+}
+
+fn parse(file: &File) -> io::Result<(Option<sys::Pid>, Option<ExitRecord>)> {
+    let mut bytes = vec![0; EXIT_RECORD_BYTES as usize];
+    let mut length = 0;
+    while length < bytes.len() {
+        match file.read_at(&mut bytes[length..], length as u64)? {
+            0 => break,
+            read => length += read,
+        }
+    }
+    let mut lines = bytes[..length].split_inclusive(|byte| *byte == b'\n');
+    // A line that is not complete was never written: the rest of the room is zeros.
+    let mut next = || lines.next().filter(|line| line.ends_with(b"\n"));
+    let reaper = next().and_then(|line| serde_json::from_slice::<ClaimLine>(line).ok());
+    let record = next().and_then(|line| serde_json::from_slice(line).ok());
+    Ok((reaper.map(|line| line.reaper), record))
+}

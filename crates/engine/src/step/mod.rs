@@ -1,0 +1,22 @@
+//! The folder of one step: what must survive a crash, and who owns it.
+//!
+//! ```text
+//! steps/<agent>.<number>/
+//!     intent    the step as it was meant (turns only)
+//!     prompt    what the child reads on its standard input (turns only)
+//!     exit      created exclusively: the claim. Line 1 names its reaper, line 2 tells how it ended
+//!     stdout    straight from the child
+//!     stderr    straight from the child
+//! ```
+//!
+//! The reaper holds a lock on `exit` for its life. So anybody can tell the four states of a step
+//! apart without asking any process: no `exit` file, nothing was started; locked, it runs; a second
+//! line, it ended so; neither, its outcome is lost.
+
+mod exit_record;
+mod folder;
+mod output;
+
+pub(crate) use exit_record::{Claim, ExitRecord, HowEnded};
+pub(crate) use folder::{StepFolder, StepState};
+pub(crate) use output::scan_output;

@@ -1,0 +1,39 @@
+//! A child's output read back from its file, in bounded memory whatever it printed.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    os::unix::fs::FileExt,
+    path::Path,
+};
+
+use raymond_flow::{
+    tag::{Scanner, Tag, TagError},
+    text::{Span, Spanned},
+};
+
+/// What is read at once.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+/// Finds the tag in the file at `path`, up to its end as it is now.
+pub(crate) fn scan_output(path: &Path) -> io::Result<Result<Spanned<Tag>, TagError>> {
+    let mut file = File::open(path)?;
+    let mut scanner = Scanner::new();
+    let mut chunk = vec![0; CHUNK_BYTES];
+    loop {
+        match file.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(length) => scanner.push(&chunk[..length]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    scanner.finish().tag(|span| read_span(&file, span))
+}
+
+fn read_span(file: &File, span: Span) -> io::Result<String> {
+    let length = usize::try_from(span.len()).map_err(io::Error::other)?;
+    let mut bytes = vec![0; length];
+    file.read_exact_at(&mut bytes, span.start)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}

@@ -1,0 +1,44 @@
+//! What happens later.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use raymond_flow::id::AgentId;
+
+/// Something to be done at a time.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Timer {
+    /// An agent tries again.
+    Wake(AgentId),
+    /// The usage limit should be lifted.
+    UsageLimit,
+}
+
+/// Timers by when they are due.
+#[derive(Debug, Default)]
+pub(crate) struct Timers {
+    due: BTreeMap<(Instant, u64), Timer>,
+    count: u64,
+}
+
+impl Timers {
+    pub(crate) fn set(&mut self, delay: Duration, timer: Timer) {
+        // The count keeps two that are due at the same moment apart.
+        self.count += 1;
+        self.due.insert((Instant::now() + delay, self.count), timer);
+    }
+
+    /// How long until the next one.
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        let ((when, _), _) = self.due.first_key_value()?;
+        Some(when.saturating_duration_since(Instant::now()))
+    }
+
+    /// The next one, if it is due.
+    pub(crate) fn pop_due(&mut self) -> Option<Timer> {
+        let entry = self.due.first_entry()?;
+        (entry.key().0 <= Instant::now()).then(|| entry.remove())
+    }
+}

@@ -1,0 +1,139 @@
+//! What can be typed.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Runs multi-step work through AI coding agents.
+#[derive(Debug, Parser)]
+#[command(name = "raymond", version, args_conflicts_with_subcommands = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+
+    #[command(flatten)]
+    pub(crate) start: Start,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start a workflow: a state file, a folder or a zip archive.
+    Start(Start),
+    /// Continue a run that ended, was interrupted or died.
+    Run {
+        /// The run's id.
+        id: String,
+        #[command(flatten)]
+        options: Options,
+    },
+    /// List the runs of this project.
+    List {
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Tell how a run stands.
+    Status {
+        /// The run's id.
+        id: String,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Continue every run whose orchestrator died.
+    Recover {
+        #[command(flatten)]
+        options: Options,
+    },
+    /// Start and guard the children of a run. Raymond calls this itself.
+    #[command(name = "__keeper", hide = true)]
+    Keeper {
+        /// The run's folder.
+        folder: PathBuf,
+    },
+}
+
+/// A workflow to be started.
+#[derive(Debug, Args)]
+pub(crate) struct Start {
+    /// A state file, a folder or a zip archive.
+    #[arg(required = false)]
+    pub(crate) workflow: Option<PathBuf>,
+
+    /// What to call the run.
+    #[arg(long, value_name = "ID")]
+    pub(crate) id: Option<String>,
+
+    /// Text for the first state: `{{input}}` and `RAYMOND_INPUT`.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) input: Option<String>,
+
+    /// A variable for all prompts: `{{KEY}}`.
+    #[arg(long = "var", value_name = "KEY=VALUE", value_parser = key_value)]
+    pub(crate) variables: Vec<(String, String)>,
+
+    #[command(flatten)]
+    pub(crate) options: Options,
+}
+
+/// How a run goes.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Options {
+    /// The model for states that name none.
+    #[arg(long)]
+    pub(crate) model: Option<String>,
+
+    /// The effort for states that name none.
+    #[arg(long)]
+    pub(crate) effort: Option<String>,
+
+    /// What all agents together may spend, in US dollars; 0 is no limit [default: 10].
+    #[arg(long, value_name = "USD")]
+    pub(crate) budget: Option<f64>,
+
+    /// How many states all agents together may enter; 0 is no limit [default: 0].
+    #[arg(long, value_name = "N")]
+    pub(crate) max_iterations: Option<u64>,
+
+    /// How many turns of coding agents may run at once [default: 16].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_parallel: Option<u32>,
+
+    /// How long a step may print nothing: seconds, or 10m, 2h; 0 is no limit [default: 10m].
+    #[arg(long, value_name = "TIME")]
+    pub(crate) timeout: Option<raymond_flow::source::Timeout>,
+
+    /// How often a turn is tried again after a failure that may pass [default: 3].
+    #[arg(long, value_name = "N")]
+    pub(crate) retries: Option<u32>,
+
+    /// Pause the run and exit when a usage limit is reached.
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+
+    /// Keep everything that happens under .raymond/debug.
+    #[arg(long)]
+    pub(crate) debug: bool,
+
+    /// Say nothing but what goes wrong.
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+/// Where runs lie.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Place {
+    /// The folder for state in the place of .raymond.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state_dir: Option<PathBuf>,
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
+    let is_name_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if key.is_empty() || !key.chars().all(is_name_char) {
+        return Err(format!("`{key}` is not a name: letters, digits, `_`, `-` and `.`"));
+    }
+    Ok((key.to_owned(), value.to_owned()))
+}

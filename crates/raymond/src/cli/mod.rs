@@ -1,0 +1,25 @@
+//! From the words on the command line to what they ask for.
+
+mod args;
+mod commands;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::failure::Failure;
+use args::{Arguments, Command};
+
+/// Does what the command line says.
+pub(crate) fn run() -> Result<ExitCode, Failure> {
+    let Arguments { command, start } = Arguments::parse();
+    match command {
+        None => commands::start(start),
+        Some(Command::Start(start)) => commands::start(start),
+        Some(Command::Run { id, options }) => commands::resume(&id, &options),
+        Some(Command::List { place }) => commands::list(&place),
+        Some(Command::Status { id, place }) => commands::status(&id, &place),
+        Some(Command::Recover { options }) => commands::recover(&options),
+        Some(Command::Keeper { folder }) => commands::keep(&folder),
+    }
+}

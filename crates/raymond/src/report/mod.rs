@@ -1,0 +1,5 @@
+//! What people see of a run.
+
+mod console;
+
+pub(crate) use console::Console;
