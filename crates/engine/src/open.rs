@@ -47,13 +47,11 @@ pub enum EngineError {
         /// The id.
         id: RunId,
     },
-    /// The run is over for good.
-    #[error("run `{id}` is {}", over(*status))]
-    Over {
+    /// Somebody gave the run up for good.
+    #[error("run `{id}` is cancelled")]
+    Cancelled {
         /// The id.
         id: RunId,
-        /// How it ended.
-        status: Status,
     },
     /// Somebody else runs it.
     #[error("run `{id}` cannot be taken over: {source}")]
@@ -101,10 +99,6 @@ pub enum EngineError {
     /// No shell.
     #[error("`bash` is not installed")]
     NoShell,
-}
-
-fn over(status: Status) -> &'static str {
-    if status == Status::Cancelled { "cancelled" } else { "completed" }
 }
 
 /// How a run ended.
@@ -175,7 +169,12 @@ impl Engine<'_> {
         create_folders(&files)?;
         let _lock = lock(&id, &files)?;
         if files.journal.exists() {
-            return Err(EngineError::Exists { id });
+            // Without one whole line nothing ever happened: whoever began it died at once.
+            if Journal::read(&files.journal).map_or(true, |entries| !entries.is_empty()) {
+                return Err(EngineError::Exists { id });
+            }
+            let removed = fs::remove_file(&files.journal);
+            removed.map_err(|source| io_error("replace", &files.journal, source))?;
         }
         let world = DiskWorld::open(Path::new(&started.scope_dir), &files.scope)?;
         let mut journal = Journal::create(&files.journal)?;
@@ -187,8 +186,8 @@ impl Engine<'_> {
         self.go((run, journal, world), files, decision.effects, observer)
     }
 
-    /// Takes a run up again and sees it through. `change` gives settings and limits for what
-    /// follows, starting from those that it had.
+    /// Takes a run up again and sees it through; one that is completed is just told again.
+    /// `change` gives settings and limits for what follows, starting from those that it had.
     pub fn resume(
         &self,
         id: &RunId,
@@ -202,8 +201,11 @@ impl Engine<'_> {
         create_folders(&files)?;
         let _lock = lock(id, &files)?;
         let (mut run, mut journal, trimmed) = reopen(id, &files)?;
-        if !run.status.can_resume() {
-            return Err(EngineError::Over { id: id.clone(), status: run.status });
+        match run.status {
+            Status::Cancelled => return Err(EngineError::Cancelled { id: id.clone() }),
+            // Somebody may have died before telling: the result is still there.
+            Status::Completed => return Ok(RunEnd { run, is_interrupted: false }),
+            Status::Running | Status::Failed | Status::Stopped | Status::Paused => {}
         }
         let world = DiskWorld::open(Path::new(&run.scope_dir), &files.scope)?;
         if let Some(trimmed) = &trimmed {

@@ -1,0 +1,145 @@
+//! A project of its own for one test: real program, real processes, real files.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+use tempfile::TempDir;
+
+/// A fresh project folder with a workflow.
+pub(crate) struct Project {
+    folder: TempDir,
+}
+
+impl Project {
+    /// A project whose workflow `flow` has these state files.
+    pub(crate) fn new<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let folder = tempfile::Builder::new().prefix("raymond-test-").tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("flow")).unwrap();
+        fs::create_dir(folder.path().join(".raymond")).unwrap();
+        let project = Self { folder };
+        for (name, text) in files {
+            project.write(&format!("flow/{name}"), text);
+        }
+        project
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        fs::write(self.file(name), text).unwrap();
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.file(name)).unwrap_or_default()
+    }
+
+    /// The lines of a file that steps append to.
+    pub(crate) fn lines(&self, name: &str) -> Vec<String> {
+        self.read(name).lines().map(str::to_owned).collect()
+    }
+
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_raymond"));
+        command.args(arguments).current_dir(self.path());
+        command.env_remove("RAYMOND_AGENT_PROGRAM").stdin(Stdio::null());
+        command
+    }
+
+    /// Runs `raymond` to its end.
+    pub(crate) fn raymond(&self, arguments: &[&str]) -> Ran {
+        Ran::of(&self.command(arguments).output().unwrap())
+    }
+
+    /// Starts `raymond` and does not wait for it.
+    pub(crate) fn spawn(&self, arguments: &[&str]) -> Child {
+        let mut command = self.command(arguments);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// The processes that have anything to do with this project.
+    pub(crate) fn processes(&self) -> Vec<String> {
+        let own = self.path().to_string_lossy().into_owned();
+        let mut found = Vec::new();
+        for entry in fs::read_dir("/proc").unwrap().flatten() {
+            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok())
+            else {
+                continue;
+            };
+            let read = |name: &str| {
+                let bytes = fs::read(entry.path().join(name)).unwrap_or_default();
+                String::from_utf8_lossy(&bytes).replace('\0', " ")
+            };
+            let cwd = fs::read_link(entry.path().join("cwd")).unwrap_or_default();
+            let command = read("cmdline");
+            let is_ours = command.contains(&own) || cwd.starts_with(self.path());
+            if pid != std::process::id() && is_ours {
+                found.push(format!("{pid} {command}"));
+            }
+        }
+        found
+    }
+
+    /// Waits until no process of this project is left.
+    pub(crate) fn wait_until_quiet(&self) {
+        wait_until("no process is left", Duration::from_secs(15), || self.processes().is_empty());
+    }
+}
+
+/// Waits for something that has no signal of its own: another process's file or death.
+pub(crate) fn wait_until(what: &str, patience: Duration, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + patience;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// What became of a call of `raymond`.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ran {
+    pub(crate) fn of(output: &Output) -> Self {
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn completed(self, result: &str) -> Self {
+        assert_eq!((self.code, self.stdout.trim_end()), (0, result), "{}", self.stderr);
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn failed(self, code: i32, message: &str) -> Self {
+        assert_eq!(self.code, code, "{self:?}");
+        assert!(self.stderr.contains(message), "expected {message:?} in:\n{}", self.stderr);
+        self
+    }
+}
+
+/// Kills a process without asking.
+#[expect(unsafe_code, reason = "a system call without memory")]
+pub(crate) fn kill(pid: u32, signal: i32) {
+    // SAFETY: no memory is involved.
+    unsafe {
+        libc::kill(pid.cast_signed(), signal);
+    }
+}

@@ -1,0 +1,7 @@
+//! The program as its users meet it: real processes, real signals, real files.
+
+#![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
+
+mod env;
+mod recovery;
+mod scripts;

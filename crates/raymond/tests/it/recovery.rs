@@ -1,0 +1,334 @@
+//! Whatever dies, nothing that finished is done again, and nobody is left behind.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    process::Child,
+    time::{Duration, Instant},
+};
+
+use crate::env::{Project, Ran, kill, wait_until};
+
+/// A generator of chance that repeats itself: a failure can be run again.
+struct Chance(u64);
+
+impl Chance {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+}
+
+const STEP: &str = "echo \"$RAYMOND_AGENT_ID START\" >> log; sleep 0.005; ";
+
+/// A chain of `length` scripts with two workers; every script writes down that it ran.
+fn chain(length: usize) -> Project {
+    let project = Project::new([]);
+    for number in 1..=length {
+        let next = number + 1;
+        let body = if number == length {
+            "echo '<result>all done</result>'".to_owned()
+        } else if number == 2 || number == 4 {
+            format!("echo '<fork next=\"S{next}\">W1</fork>'")
+        } else {
+            format!("echo '<goto>S{next}</goto>'")
+        };
+        let name = if number == 1 { "START".to_owned() } else { format!("S{number}") };
+        let step = STEP.replace("START", &name);
+        project.write(&format!("flow/{name}.sh"), &format!("{step}{body}"));
+    }
+    for number in 1..=6 {
+        let body = match number {
+            6 => "echo '<result>w</result>'".to_owned(),
+            _ => format!("echo '<goto>W{}</goto>'", number + 1),
+        };
+        let step = STEP.replace("START", &format!("W{number}"));
+        project.write(&format!("flow/W{number}.sh"), &format!("{step}{body}"));
+    }
+    project
+}
+
+/// How often each step ran.
+fn counts(project: &Project) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for line in project.lines("log") {
+        *counts.entry(line).or_default() += 1;
+    }
+    counts
+}
+
+fn wait_for(child: Child) -> Ran {
+    Ran::of(&child.wait_with_output().unwrap())
+}
+
+/// Kills the orchestrator at random moments until `kills` are used up, then lets it finish.
+fn storm(seed: u64, kills: u32) -> u32 {
+    let mut chance = Chance(seed);
+    let mut done = 0;
+    while done < kills {
+        let project = chain(20);
+        let mut arguments = vec!["start", "flow", "--id", "r"];
+        loop {
+            let mut child = project.spawn(&arguments);
+            let moment = Instant::now() + Duration::from_micros(chance.below(40_000));
+            let ended = loop {
+                match child.try_wait().unwrap() {
+                    Some(status) => break Some(status),
+                    None if Instant::now() >= moment => break None,
+                    None => std::thread::yield_now(),
+                }
+            };
+            if ended.is_none() && done < kills {
+                kill(child.id(), libc::SIGKILL);
+                let _ = child.wait();
+                done += 1;
+            } else {
+                wait_for(child).completed("all done");
+                break;
+            }
+            // A run that was killed before anything was written down never began.
+            let began = project.read(".raymond/workflows/r.journal").contains('\n');
+            arguments = if began { vec!["run", "r"] } else { vec!["start", "flow", "--id", "r"] };
+        }
+        let counts = counts(&project);
+        let twice: Vec<_> = counts.iter().filter(|(_, count)| **count != 1).collect();
+        assert!(twice.is_empty(), "ran more than once with seed {seed}: {twice:?}");
+        assert_eq!(counts.len(), 20 + 2 * 6);
+        project.wait_until_quiet();
+    }
+    done
+}
+
+#[test]
+fn killed_at_random_moments_nothing_runs_twice_and_nobody_is_left() {
+    let kills =
+        std::env::var("RAYMOND_STORM").ok().and_then(|text| text.parse().ok()).unwrap_or(300);
+    assert_eq!(storm(20_261_115, kills), kills);
+}
+
+#[test]
+fn outcome_of_a_step_that_ended_without_an_orchestrator_is_harvested() {
+    let project = Project::new([
+        (
+            "START.sh",
+            "echo x >> log; touch began; while [ ! -e go ]; do sleep 0.01; done; echo '<goto>NEXT</goto>'; touch ended",
+        ),
+        ("NEXT.sh", "echo '<result>harvested</result>'"),
+    ]);
+    let mut child = project.spawn(&["start", "flow", "--id", "r"]);
+    wait_until("the step began", Duration::from_secs(10), || project.file("began").exists());
+    kill(child.id(), libc::SIGKILL);
+    let _ = child.wait();
+    project.write("go", "");
+    wait_until("the step ended", Duration::from_secs(10), || project.file("ended").exists());
+    // The keeper lingers for a moment, then goes: nothing of the run is left but its files.
+    project.wait_until_quiet();
+    project.raymond(&["run", "r"]).completed("harvested");
+    assert_eq!(project.lines("log"), ["x"]);
+}
+
+#[test]
+fn step_that_still_runs_is_waited_for_not_started_again() {
+    let project = Project::new([(
+        "START.sh",
+        "echo x >> log; touch began; while [ ! -e go ]; do sleep 0.01; done; echo '<result>once</result>'",
+    )]);
+    let mut child = project.spawn(&["start", "flow", "--id", "r"]);
+    wait_until("the step began", Duration::from_secs(10), || project.file("began").exists());
+    kill(child.id(), libc::SIGKILL);
+    let _ = child.wait();
+    let second = project.spawn(&["run", "r"]);
+    project.write("go", "");
+    wait_for(second).completed("once");
+    assert_eq!(project.lines("log"), ["x"]);
+    project.wait_until_quiet();
+}
+
+/// The keeper of a project's only run.
+fn keeper(project: &Project) -> Option<u32> {
+    let found = project.processes().into_iter().find(|line| line.contains("__keeper"))?;
+    // Reapers are forks of the keeper and look like it; the keeper is the first.
+    found.split(' ').next()?.parse().ok()
+}
+
+#[test]
+fn killed_keeper_loses_no_step_and_is_replaced() {
+    let project = Project::new([
+        (
+            "START.sh",
+            "echo a >> log; touch began; while [ ! -e go ]; do sleep 0.01; done; echo '<goto>NEXT</goto>'",
+        ),
+        ("NEXT.sh", "echo b >> log; echo '<result>fine</result>'"),
+    ]);
+    let child = project.spawn(&["start", "flow", "--id", "r"]);
+    wait_until("the step began", Duration::from_secs(10), || project.file("began").exists());
+    kill(keeper(&project).unwrap(), libc::SIGKILL);
+    project.write("go", "");
+    wait_for(child).completed("fine");
+    assert_eq!(project.lines("log"), ["a", "b"]);
+    project.wait_until_quiet();
+}
+
+#[test]
+fn second_orchestrator_is_told_at_once_who_owns_the_run() {
+    let project = Project::new([(
+        "START.sh",
+        "touch began; while [ ! -e go ]; do sleep 0.01; done; echo '<result>x</result>'",
+    )]);
+    let first = project.spawn(&["start", "flow", "--id", "r"]);
+    wait_until("the step began", Duration::from_secs(10), || project.file("began").exists());
+    let owner = format!("process {} is running it", first.id());
+    project.raymond(&["run", "r"]).failed(1, &owner);
+    project.write("go", "");
+    wait_for(first).completed("x");
+}
+
+#[test]
+fn of_fifty_orchestrators_exactly_one_wins() {
+    let project = Project::new([(
+        "START.sh",
+        "echo x >> log; touch began; while [ ! -e go ]; do sleep 0.01; done; echo '<result>x</result>'",
+    )]);
+    let mut first = project.spawn(&["start", "flow", "--id", "r"]);
+    wait_until("the step began", Duration::from_secs(10), || project.file("began").exists());
+    kill(first.id(), libc::SIGKILL);
+    let _ = first.wait();
+    let crowd: Vec<_> = (0..50).map(|_| project.spawn(&["run", "r"])).collect();
+    wait_until("the others gave up", Duration::from_secs(30), || {
+        let is_owner = |line: &&String| line.contains(" run r");
+        project.processes().iter().filter(is_owner).count() <= 1
+    });
+    project.write("go", "");
+    let ran: Vec<_> = crowd.into_iter().map(wait_for).collect();
+    assert_eq!(ran.iter().filter(|ran| ran.code == 0).count(), 1);
+    for ran in ran.into_iter().filter(|ran| ran.code != 0) {
+        ran.failed(1, "is running it");
+    }
+    assert_eq!(project.lines("log"), ["x"]);
+    project.wait_until_quiet();
+}
+
+#[test]
+fn interrupt_waits_for_what_runs_and_the_run_can_be_continued() {
+    let project = Project::new([
+        (
+            "START.sh",
+            "touch began; while [ ! -e go ]; do sleep 0.01; done; echo '<goto>NEXT</goto>'",
+        ),
+        ("NEXT.sh", "echo next >> log; echo '<result>x</result>'"),
+    ]);
+    let child = project.spawn(&["start", "flow", "--id", "r"]);
+    wait_until("the step began", Duration::from_secs(10), || project.file("began").exists());
+    kill(child.id(), libc::SIGINT);
+    project.write("go", "");
+    wait_for(child).failed(130, "paused");
+    assert_eq!(project.lines("log"), Vec::<String>::new(), "nothing new was started");
+    project.wait_until_quiet();
+    project.raymond(&["run", "r"]).completed("x");
+}
+
+#[test]
+fn second_interrupt_ends_what_runs_with_everybody_it_started() {
+    let project = Project::new([(
+        "START.sh",
+        "echo x >> log; if [ -e began ]; then echo '<result>second</result>'; exit; fi; \
+         trap '' INT; (setsid sleep 1000) & touch began; sleep 1000",
+    )]);
+    let child = project.spawn(&["start", "flow", "--id", "r"]);
+    wait_until("the step began", Duration::from_secs(10), || project.file("began").exists());
+    kill(child.id(), libc::SIGINT);
+    kill(child.id(), libc::SIGTERM);
+    // Signals of one kind may be merged, of two kinds not.
+    wait_for(child).failed(130, "paused");
+    project.wait_until_quiet();
+    project.raymond(&["run", "r"]).completed("second");
+    assert_eq!(project.lines("log"), ["x", "x"]);
+}
+
+#[test]
+fn recover_continues_every_run_whose_orchestrator_died() {
+    let project = Project::new([(
+        "START.sh",
+        "touch began-$RAYMOND_WORKFLOW_ID; while [ ! -e go ]; do sleep 0.01; done; echo '<result>x</result>'",
+    )]);
+    for id in ["a", "b"] {
+        let mut child = project.spawn(&["start", "flow", "--id", id]);
+        let began = format!("began-{id}");
+        wait_until("the step began", Duration::from_secs(10), || project.file(&began).exists());
+        kill(child.id(), libc::SIGKILL);
+        let _ = child.wait();
+    }
+    let listed = project.raymond(&["list"]);
+    assert!(listed.stdout.contains("a  died") && listed.stdout.contains("b  died"), "{listed:?}");
+    project.write("go", "");
+    assert_eq!(project.raymond(&["recover"]).code, 0);
+    let listed = project.raymond(&["list"]).stdout;
+    assert!(listed.contains("a  completed") && listed.contains("b  completed"), "{listed}");
+    project.wait_until_quiet();
+}
+
+#[test]
+fn journal_cut_at_every_byte_starts_again_and_repeats_no_step() {
+    let project = chain(5);
+    project.raymond(&["start", "flow", "--id", "r"]).completed("all done");
+    let journal = fs::read(project.file(".raymond/workflows/r.journal")).unwrap();
+    let expected = counts(&project);
+    for length in (1..journal.len()).step_by(37) {
+        fs::write(project.file(".raymond/workflows/r.journal"), &journal[..length]).unwrap();
+        let _ = fs::remove_file(project.file(".raymond/workflows/r.json"));
+        let ran = project.raymond(&["run", "r", "--quiet"]);
+        if journal[..length].contains(&b'\n') {
+            ran.completed("all done");
+        } else {
+            ran.failed(1, "the journal is empty");
+        }
+        assert_eq!(counts(&project), expected, "cut at byte {length}");
+    }
+}
+
+#[test]
+fn journal_garbled_in_the_middle_is_refused_with_the_offset() {
+    let project = chain(5);
+    project.raymond(&["start", "flow", "--id", "r"]).completed("all done");
+    let journal = fs::read(project.file(".raymond/workflows/r.journal")).unwrap();
+    let expected = counts(&project);
+    for offset in (0..journal.len()).step_by(41) {
+        let mut garbled = journal.clone();
+        garbled[offset] ^= 0x15;
+        fs::write(project.file(".raymond/workflows/r.journal"), &garbled).unwrap();
+        let _ = fs::remove_file(project.file(".raymond/workflows/r.json"));
+        let ran = project.raymond(&["run", "r", "--quiet"]);
+        let line_start =
+            journal[..offset].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let is_last_line = !journal[offset..journal.len() - 1].contains(&b'\n');
+        if is_last_line {
+            // Like a line that was never finished: what it said is found out again.
+            ran.completed("all done");
+        } else {
+            ran.failed(1, &format!("is damaged at byte {line_start}"));
+        }
+        assert_eq!(counts(&project), expected, "garbled at byte {offset}");
+    }
+}
+
+#[test]
+fn completed_run_tells_its_result_again() {
+    let project = Project::new([("START.sh", "echo x >> log; echo '<result>told</result>'")]);
+    project.raymond(&["start", "flow", "--id", "r"]).completed("told");
+    project.raymond(&["run", "r"]).completed("told");
+    assert_eq!(project.lines("log"), ["x"]);
+}
+
+#[test]
+fn id_of_a_run_is_not_given_twice() {
+    let project = Project::new([("START.sh", "echo '<result>x</result>'")]);
+    project.raymond(&["start", "flow", "--id", "r"]).completed("x");
+    project.raymond(&["start", "flow", "--id", "r"]).failed(2, "there is a run `r` already");
+    project.raymond(&["run", "other"]).failed(2, "there is no run `other`");
+}

@@ -1,0 +1,206 @@
+//! Script states on the real program.
+
+use std::fs;
+
+use crate::env::Project;
+
+#[test]
+fn script_chain_ends_with_the_result_of_main_on_standard_output() {
+    let project = Project::new([
+        ("START.sh", "echo some words; echo '<goto>NEXT</goto>'; echo more"),
+        ("NEXT.sh", "echo \"<result>done by $RAYMOND_AGENT_ID</result>\""),
+    ]);
+    project.raymond(&["flow"]).completed("done by main");
+    project.wait_until_quiet();
+}
+
+#[test]
+fn script_runs_in_the_directory_of_the_agent_not_of_the_scope() {
+    let project = Project::new([("START.sh", "pwd > where; echo '<result>x</result>'")]);
+    project.raymond(&["flow/START.sh"]).completed("x");
+    assert_eq!(
+        fs::canonicalize(project.read("where").trim()).unwrap(),
+        fs::canonicalize(project.path()).unwrap()
+    );
+}
+
+#[test]
+fn script_sees_the_variables_that_tell_it_about_the_run() {
+    let script = "env | grep '^RAYMOND_' | sort > variables; test -f \"$RAYMOND_STATE_FILE\" && echo '<result>x</result>'";
+    let project = Project::new([("START.sh", script)]);
+    project.raymond(&["start", "flow", "--id", "my-run", "--input", "the task"]).completed("x");
+    let root = fs::canonicalize(project.path()).unwrap();
+    let root = root.display();
+    let expected = format!(
+        "RAYMOND_AGENT_ID=main\nRAYMOND_INPUT=the task\nRAYMOND_STATE_DIR={root}/flow\n\
+         RAYMOND_STATE_FILE={root}/.raymond/workflows/my-run.json\nRAYMOND_WORKFLOW_ID=my-run\n"
+    );
+    assert_eq!(project.read("variables"), expected);
+}
+
+#[test]
+fn script_sees_what_a_callee_handed_back() {
+    let project = Project::new([
+        ("START.sh", "echo '<call return=\"BACK\">CHILD</call>'"),
+        ("CHILD.sh", "echo '<result> two words\nand a line </result>'"),
+        ("BACK.sh", "printf '%s' \"$RAYMOND_RESULT\" > got; echo '<result>x</result>'"),
+    ]);
+    project.raymond(&["flow"]).completed("x");
+    assert_eq!(project.read("got"), " two words\nand a line ");
+}
+
+#[test]
+fn script_finds_a_result_too_large_for_an_environment_in_a_file() {
+    let project = Project::new([
+        ("START.sh", "echo '<call return=\"BACK\">CHILD</call>'"),
+        (
+            "CHILD.sh",
+            "printf '<result>'; head -c 1000000 /dev/zero | tr '\\0' x; printf '</result>'",
+        ),
+        (
+            "BACK.sh",
+            "echo \"<result>$(wc -c < $RAYMOND_RESULT_FILE) ${RAYMOND_RESULT:-unset}</result>\"",
+        ),
+    ]);
+    project.raymond(&["flow"]).completed("1000000 unset");
+}
+
+#[test]
+fn forked_script_sees_its_attributes_and_every_agent_is_waited_for() {
+    let project = Project::new([
+        ("START.sh", "echo '<fork next=\"SECOND\" item=\"one\" other=\"x y\">WORKER</fork>'"),
+        ("SECOND.sh", "echo '<fork next=\"LAST\" item=\"two\">WORKER</fork>'"),
+        ("WORKER.sh", "echo \"$RAYMOND_AGENT_ID $item $other\" >> log; echo '<result>w</result>'"),
+        ("LAST.sh", "echo '<result>parent</result>'"),
+    ]);
+    project.raymond(&["flow"]).completed("parent");
+    let mut lines = project.lines("log");
+    lines.sort();
+    assert_eq!(lines, ["main_worker1 one x y", "main_worker2 two "]);
+}
+
+#[test]
+fn fork_and_reset_change_the_working_directory() {
+    let project = Project::new([
+        ("START.sh", "mkdir -p tree; echo '<fork next=\"HERE\" cd=\"tree\">WORKER</fork>'"),
+        ("WORKER.sh", "touch made-by-worker; echo '<result>w</result>'"),
+        ("HERE.sh", "touch made-by-main; echo '<reset cd=\"tree\">THERE</reset>'"),
+        ("THERE.sh", "touch made-after-reset; echo '<result>x</result>'"),
+    ]);
+    project.raymond(&["flow"]).completed("x");
+    for file in ["tree/made-by-worker", "made-by-main", "tree/made-after-reset"] {
+        assert!(project.file(file).exists(), "{file}");
+    }
+}
+
+#[test]
+fn script_that_fails_ends_the_run_and_says_how_to_go_on() {
+    let cases = [
+        ("exit 3", "script `START.sh` exited with code 3"),
+        ("echo no tag", "script `START.sh`: no transition tag was found"),
+        ("kill -9 $$", "script `START.sh` was ended by signal 9"),
+        ("echo '<goto>A</goto><goto>B</goto>'", "2 transition tags were found"),
+        ("echo '<goto>NOWHERE</goto>'", "state `NOWHERE` not found"),
+    ];
+    for (script, message) in cases {
+        let project = Project::new([("START.sh", script)]);
+        project.raymond(&["flow"]).failed(1, message).failed(1, "raymond run");
+        project.wait_until_quiet();
+    }
+}
+
+#[test]
+fn failed_script_is_taken_up_again_after_a_fix_and_nothing_else_is_repeated() {
+    let project = Project::new([
+        ("START.sh", "echo start >> log; echo '<goto>BAD</goto>'"),
+        ("BAD.sh", "echo bad >> log; exit 1"),
+    ]);
+    project.raymond(&["flow", "--id", "r"]).failed(1, "exited with code 1");
+    project.write("flow/BAD.sh", "echo mended >> log; echo '<result>ok</result>'");
+    project.raymond(&["run", "r"]).completed("ok");
+    assert_eq!(project.lines("log"), ["start", "bad", "mended"]);
+}
+
+#[test]
+fn standard_error_is_kept_apart() {
+    let project =
+        Project::new([("START.sh", "echo '<goto>NOWHERE</goto>' >&2; echo '<result>x</result>'")]);
+    project.raymond(&["flow", "--id", "r"]).completed("x");
+    let kept = project.read(".raymond/workflows/r/steps/main.1/stderr");
+    assert_eq!(kept, "<goto>NOWHERE</goto>\n");
+}
+
+#[test]
+fn script_that_prints_nothing_for_too_long_is_ended_with_everybody_it_started() {
+    let project =
+        Project::new([("START.sh", "trap '' TERM; (trap '' TERM; sleep 1000) & sleep 1000")]);
+    let ran = project.raymond(&["flow", "--timeout", "1"]);
+    ran.failed(1, "printed nothing for 1 seconds and was ended");
+    project.wait_until_quiet();
+}
+
+#[test]
+fn script_that_prints_now_and_then_is_not_ended() {
+    let project = Project::new([(
+        "START.sh",
+        "for i in 1 2 3 4 5; do sleep 0.5; echo working; done; echo '<result>x</result>'",
+    )]);
+    project.raymond(&["flow", "--timeout", "2"]).completed("x");
+}
+
+#[test]
+fn daemon_that_forks_twice_is_swept_when_its_step_ends() {
+    let daemon = "setsid bash -c '(trap \"\" TERM HUP; echo $BASHPID > daemon; exec sleep 1000) &' ; \
+                  while [ ! -s daemon ]; do sleep 0.01; done; echo '<result>x</result>'";
+    let project = Project::new([("START.sh", daemon)]);
+    project.raymond(&["flow"]).completed("x");
+    project.wait_until_quiet();
+    let pid = project.read("daemon");
+    assert!(!fs::exists(format!("/proc/{}", pid.trim())).unwrap(), "the daemon lives");
+}
+
+#[test]
+fn fork_bomb_of_two_hundred_is_gone_after_its_step() {
+    let bomb = "for i in $(seq 200); do (setsid sleep 1000 &) ; done; echo '<result>x</result>'";
+    let project = Project::new([("START.sh", bomb)]);
+    project.raymond(&["flow"]).completed("x");
+    project.wait_until_quiet();
+}
+
+#[test]
+fn output_that_is_not_text_is_searched_for_its_tag() {
+    let project = Project::new([(
+        "START.sh",
+        "head -c 300000 /dev/urandom | tr -d '<' ; printf '\\0\\377<result>ok</result>\\0'",
+    )]);
+    project.raymond(&["flow"]).completed("ok");
+}
+
+#[test]
+fn debug_mode_keeps_everything_under_the_documented_names() {
+    let project = Project::new([
+        ("START.sh", "echo out; echo err >&2; echo '<goto>LAST</goto>'"),
+        ("LAST.sh", "echo '<result>fin</result>'"),
+    ]);
+    project.raymond(&["flow", "--id", "r", "--debug"]).completed("fin");
+    let folder = fs::read_dir(project.file(".raymond/debug")).unwrap().next().unwrap().unwrap();
+    let name = folder.file_name().into_string().unwrap();
+    let stamp = name.strip_prefix("r_").unwrap();
+    assert!(stamp.len() == 15 && stamp.as_bytes()[8] == b'_', "{name}");
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+    assert_eq!(read("main_START_001.stdout.txt"), "out\n<goto>LAST</goto>\n");
+    assert_eq!(read("main_START_001.stderr.txt"), "err\n");
+    let log = read("transitions.log");
+    assert!(log.contains("[main] START.sh -> LAST.sh (goto)\n"), "{log}");
+    assert!(log.contains("[main] LAST.sh -> (result, terminated)\n"), "{log}");
+    assert!(log.contains("  exit_code: 0\n") && log.contains("  duration: "), "{log}");
+    assert!(log.contains("  env: RAYMOND_AGENT_ID=main\n") && !log.contains("PATH="), "{log}");
+    assert!(log.contains("  result: \"fin\"\n"), "{log}");
+}
+
+#[test]
+fn debug_folder_that_cannot_be_made_does_not_fail_the_run() {
+    let project = Project::new([("START.sh", "echo '<result>x</result>'")]);
+    project.write(".raymond/debug", "a file in its place");
+    project.raymond(&["flow", "--debug"]).completed("x");
+}
