@@ -151,16 +151,17 @@ impl Performer<'_> {
                 }
             }
             (Action::Script { timeout }, Launch::Script { environment }) => {
-                folder.create().map_err(|error| at_work("prepare a step", error))?;
+                let (environment, has_folder) = self.script_environment(&folder, environment)?;
                 keeper::Launch {
                     program: self.script_program(step),
-                    environment: self.script_environment(&folder, environment)?,
+                    environment,
                     without: Vec::new(),
                     cwd,
                     stdin: None,
                     idle_seconds: u64::from(*timeout),
                     is_durable: false,
                     folder: folder.path().to_owned(),
+                    has_folder,
                 }
             }
             _ => unreachable!("the machine gives a turn a prompt and a script an environment"),
@@ -181,13 +182,15 @@ impl Performer<'_> {
         [&self.shell, &script].map(|path| path.to_string_lossy().into_owned()).to_vec()
     }
 
-    /// The variables of a script: what the language says, and where things are.
+    /// The variables of a script: what the language says, and where things are. Tells also
+    /// whether something had to be put into its folder.
     fn script_environment(
         &self,
         folder: &StepFolder,
         variables: std::collections::BTreeMap<String, String>,
-    ) -> Result<Vec<(String, String)>, EngineError> {
+    ) -> Result<(Vec<(String, String)>, bool), EngineError> {
         let mut environment = Vec::new();
+        let mut has_folder = false;
         for (name, value) in variables {
             if value.len() <= VARIABLE_BYTES_MAX {
                 environment.push((name, value));
@@ -195,13 +198,15 @@ impl Performer<'_> {
             }
             // Too large for an environment: the script finds it in a file.
             let path = folder.path().join(&name);
-            std::fs::write(&path, value).map_err(|error| at_work("prepare a step", error))?;
+            let written = folder.create().and_then(|()| std::fs::write(&path, value));
+            written.map_err(|error| at_work("prepare a step", error))?;
             environment.push((format!("{name}_FILE"), path.to_string_lossy().into_owned()));
+            has_folder = true;
         }
         let path = |path: &Path| path.to_string_lossy().into_owned();
         environment.push(("RAYMOND_STATE_DIR".to_owned(), path(self.world.folder())));
         environment.push(("RAYMOND_STATE_FILE".to_owned(), path(&self.files.state)));
-        Ok(environment)
+        Ok((environment, has_folder))
     }
 
     /// Hands a step to the keeper, and starts a keeper if there is none.
@@ -368,6 +373,7 @@ fn turn_launch(
     created.map_err(|error| at_work("prepare a step", error))?;
     Ok(keeper::Launch {
         folder: folder.path().to_owned(),
+        has_folder: true,
         program,
         environment,
         without,

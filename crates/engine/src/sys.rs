@@ -60,23 +60,6 @@ pub(crate) fn become_subreaper() -> io::Result<()> {
     Ok(())
 }
 
-/// Lets the kernel kill this process when its parent dies.
-#[cfg(target_os = "linux")]
-pub(crate) fn die_with_parent(parent: Pid) {
-    // SAFETY: a plain attribute of this process, and a plain question.
-    unsafe {
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
-        if libc::getppid() != parent {
-            // The parent died before the attribute was set.
-            libc::_exit(127);
-        }
-    }
-}
-
-/// Elsewhere there is no such attribute.
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn die_with_parent(_parent: Pid) {}
-
 /// Starts a session of its own, away from the terminal and its signals.
 pub(crate) fn new_session() -> io::Result<()> {
     // SAFETY: no memory is involved.
@@ -151,19 +134,6 @@ impl Signals {
             }
             libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
             Self { set }
-        }
-    }
-
-    /// Lets all signals through again and forgets handlers: for a child that will be another
-    /// program.
-    pub(crate) fn unblock_all() {
-        // SAFETY: as in `block`; only this thread's mask changes.
-        unsafe {
-            let mut set = std::mem::zeroed();
-            libc::sigemptyset(&raw mut set);
-            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut());
-            // Rust ignores SIGPIPE, and what is ignored stays ignored in the next program.
-            libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         }
     }
 
@@ -250,36 +220,120 @@ pub(crate) fn free_bytes(path: &Path) -> io::Result<u64> {
     }
 }
 
-/// What becomes of a forked child: directory, descriptors, program. Returns only on failure.
-pub(crate) fn become_program(
-    program: &[CString],
-    environment: &[CString],
-    cwd: &Path,
-    [stdin, stdout, stderr]: [&File; 3],
-) -> io::Error {
-    let run = || -> io::Result<()> {
-        std::env::set_current_dir(cwd)?;
-        for (number, file) in [stdin, stdout, stderr].into_iter().enumerate() {
-            let number = RawFd::try_from(number).unwrap_or_default();
-            // SAFETY: both descriptors are open; the copies stay open across exec, the originals
-            // do not.
-            check(unsafe { libc::dup2(file.as_raw_fd(), number) })?;
-        }
-        Signals::unblock_all();
-        let pointers = |strings: &[CString]| {
-            let mut pointers: Vec<_> = strings.iter().map(|string| string.as_ptr()).collect();
-            pointers.push(std::ptr::null());
-            pointers
-        };
-        let (arguments, variables) = (pointers(program), pointers(environment));
-        let Some(name) = program.first() else {
+/// A program to be started, with everything that the new process must not allocate any more.
+pub(crate) struct Program {
+    arguments: Vec<*const libc::c_char>,
+    variables: Vec<*const libc::c_char>,
+    cwd: CString,
+    descriptors: [RawFd; 3],
+    starter: Pid,
+    /// What went wrong in the new process; it shares our memory until it is another program.
+    error: libc::c_int,
+    /// What the pointers point to.
+    _texts: [Vec<CString>; 2],
+}
+
+impl Program {
+    /// `arguments` begins with the absolute path of the program.
+    pub(crate) fn new(
+        arguments: Vec<CString>,
+        variables: Vec<CString>,
+        cwd: &Path,
+        files: [&File; 3],
+    ) -> io::Result<Self> {
+        if arguments.is_empty() {
             return Err(io::Error::from_raw_os_error(libc::ENOENT));
+        }
+        let pointers = |texts: &[CString]| {
+            let ends = [std::ptr::null()];
+            texts.iter().map(|text| text.as_ptr()).chain(ends).collect()
         };
-        // SAFETY: both arrays end in a null pointer and outlive the call.
-        check(unsafe { libc::execve(name.as_ptr(), arguments.as_ptr(), variables.as_ptr()) })?;
-        Ok(())
+        Ok(Self {
+            arguments: pointers(&arguments),
+            variables: pointers(&variables),
+            cwd: c_string(cwd.as_os_str())?,
+            descriptors: files.map(AsRawFd::as_raw_fd),
+            starter: Pid::try_from(std::process::id()).map_err(io::Error::other)?,
+            error: 0,
+            _texts: [arguments, variables],
+        })
+    }
+
+    /// Starts it in a session of its own; it dies with this process.
+    ///
+    /// The new process borrows our memory and we stand still until it has become the program:
+    /// copying our page tables only to throw them away would cost more than all the rest.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn start(mut self) -> io::Result<Pid> {
+        const STACK_BYTES: usize = 64 * 1024;
+        let mut stack = vec![0_u8; STACK_BYTES];
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        // SAFETY: the stack grows down from an aligned end and outlives the borrowed time, as does
+        // `self`. `become_program` allocates nothing and takes no locks.
+        let pid = unsafe {
+            let top = stack.as_mut_ptr().add(STACK_BYTES);
+            let top = top.sub(top as usize % 16);
+            let argument: *mut Self = &raw mut self;
+            check(libc::clone(become_program, top.cast(), flags, argument.cast()))?
+        };
+        match self.error {
+            0 => Ok(pid),
+            code => {
+                // It is gone already; nobody else waits for it.
+                // SAFETY: no status is wanted.
+                unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
+                Err(io::Error::from_raw_os_error(code))
+            }
+        }
+    }
+}
+
+/// The new process, until it is another program: only system calls, no memory of its own.
+#[cfg(target_os = "linux")]
+extern "C" fn become_program(argument: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: `start` passes a `Program` that nobody else touches meanwhile.
+    let program = unsafe { &mut *argument.cast::<Program>() };
+    // SAFETY: all pointers were made by `Program::new` from texts that live as long as it does.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
+        if libc::getppid() != program.starter || libc::setsid() == -1 {
+            libc::_exit(127);
+        }
+        let mut is_ready = libc::chdir(program.cwd.as_ptr()) == 0;
+        for (number, descriptor) in (0..).zip(program.descriptors) {
+            is_ready &= libc::dup2(descriptor, number) != -1;
+        }
+        if is_ready {
+            let mut none = std::mem::zeroed();
+            libc::sigemptyset(&raw mut none);
+            libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+            // Rust ignores SIGPIPE, and what is ignored stays ignored in the next program.
+            libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+            let name = *program.arguments.as_ptr();
+            libc::execve(name, program.arguments.as_ptr(), program.variables.as_ptr());
+        }
+        program.error = *libc::__errno_location();
+        libc::_exit(127)
+    }
+}
+
+/// Gives a folder another name, unless that is taken.
+#[cfg(target_os = "linux")]
+pub(crate) fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    let (from, to) = (c_string(from.as_os_str())?, c_string(to.as_os_str())?);
+    let here = libc::AT_FDCWD;
+    // SAFETY: both paths are C strings that outlive the call.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_renameat2,
+            here,
+            from.as_ptr(),
+            here,
+            to.as_ptr(),
+            libc::RENAME_NOREPLACE,
+        )
     };
-    run().err().unwrap_or_else(io::Error::last_os_error)
+    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// A text for the kernel.

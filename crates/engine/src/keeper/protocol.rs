@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 
 /// The keeper's socket in the run's folder.
 pub(super) const KEEPER_SOCKET: &str = "keeper.sock";
+/// Where folders are prepared for steps to come.
+pub(super) const SPARE_FOLDERS: &str = "spare";
 /// Held for life by the one keeper of a run.
 pub(super) const KEEPER_LOCK: &str = "keeper.lock";
 /// The orchestrator's socket, where reapers leave word.
@@ -29,8 +31,11 @@ pub(super) enum Request {
 /// A step to be started.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Launch {
-    /// The step's folder; it exists.
+    /// The step's folder.
     pub(crate) folder: PathBuf,
+    /// Whether the folder is there already, with something for the child in it. If it is not,
+    /// making it is the claim.
+    pub(crate) has_folder: bool,
     /// The program, absolute, and its arguments.
     pub(crate) program: Vec<String>,
     /// Variables on top of what children inherit; an empty value does not unset anything.

@@ -3,18 +3,19 @@
 use std::{
     ffi::CString,
     fs::{self, File, OpenOptions},
-    io::{self, Write},
+    io,
     os::unix::{ffi::OsStrExt, fs::OpenOptionsExt, net::UnixDatagram},
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
 use super::{
     processes,
-    protocol::{Launch, ORCHESTRATOR_SOCKET},
+    protocol::{Launch, ORCHESTRATOR_SOCKET, SPARE_FOLDERS},
 };
 use crate::{
     step::{Claim, ExitRecord, HowEnded},
-    sys::{self, Ended, Forked, Pid, Signals, Waited},
+    sys::{self, Ended, Pid, Program, Signals, Waited},
 };
 
 /// What a child gets between the polite and the impolite signal.
@@ -24,15 +25,117 @@ const SWEEP_GRACE: Duration = Duration::from_secs(2);
 /// How often somebody is looked for who is born while the others are killed.
 const KILL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Runs a step to its end. Never returns to the keeper's code.
-pub(super) fn run(launch: &Launch, inherited: &[CString]) -> ! {
-    let code = match Reaper::start(launch, inherited) {
-        Ok(Some(reaper)) => reaper.guard(),
-        // Somebody claimed the step before: it is theirs.
-        Ok(None) => 0,
-        Err(_) => 1,
+/// A reaper that knows no step yet, with everything ready that does not depend on one.
+///
+/// Making a folder and four files costs more than starting a shell. A reaper that is forked ahead
+/// of time does it while the step before is still running; claiming a step is then one rename.
+pub(super) struct SpareReaper {
+    signals: Signals,
+    spare: Option<SpareFolder>,
+}
+
+/// A folder for a step to come.
+struct SpareFolder {
+    path: PathBuf,
+    claim: Claim,
+    outputs: [File; 2],
+}
+
+impl SpareFolder {
+    fn prepare() -> io::Result<Self> {
+        let path = Path::new(SPARE_FOLDERS).join(std::process::id().to_string());
+        fs::create_dir(&path)?;
+        let claim = Claim::take(&path.join("exit"), false)?;
+        let outputs = outputs(&path)?;
+        Ok(Self { path, claim, outputs })
+    }
+}
+
+fn outputs(folder: &Path) -> io::Result<[File; 2]> {
+    let output = |name: &str| {
+        OpenOptions::new().append(true).create(true).mode(0o600).open(folder.join(name))
     };
-    sys::exit_now(code)
+    Ok([output("stdout")?, output("stderr")?])
+}
+
+impl SpareReaper {
+    pub(super) fn prepare() -> io::Result<Self> {
+        sys::become_subreaper()?;
+        let signals = Signals::block(&[libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP]);
+        // Without one, the step's own folder is made when it is known.
+        Ok(Self { signals, spare: SpareFolder::prepare().ok() })
+    }
+
+    /// Says that no step is coming any more.
+    pub(super) fn dismiss(self) {
+        if let Some(spare) = self.spare {
+            let _ = fs::remove_dir_all(spare.path);
+        }
+    }
+
+    /// Runs a step to its end and returns this process's exit code.
+    pub(super) fn run(mut self, launch: &Launch, inherited: &[CString]) -> i32 {
+        let (claim, outputs) = match self.claim(launch) {
+            Ok(claimed) => claimed,
+            // Somebody claimed the step before: it is theirs.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return 0,
+            Err(_) => return 1,
+        };
+        let started = Instant::now();
+        let child = match spawn(launch, inherited, &outputs) {
+            Ok(child) => child,
+            Err(error) => {
+                let name = launch.program.first().map_or("", String::as_str);
+                let mut why = format!("{name} in {}: {error}", launch.cwd.display());
+                why.truncate(why.floor_char_boundary(1000));
+                let record = ExitRecord { how: HowEnded::NotRun(why), duration_ms: 0 };
+                let written = claim.end(&record, launch.is_durable);
+                notify(&launch.name());
+                return i32::from(written.is_err());
+            }
+        };
+        let signals = self.signals;
+        Reaper { launch, claim, signals, child, outputs, started, ending: None }.guard()
+    }
+
+    fn claim(&mut self, launch: &Launch) -> io::Result<(Claim, [File; 2])> {
+        if !launch.has_folder
+            && let Some(SpareFolder { path, claim, outputs }) = self.spare.take()
+        {
+            return match sys::rename_new(&path, &launch.folder) {
+                Ok(()) => Ok((claim, outputs)),
+                Err(error) => {
+                    let _ = fs::remove_dir_all(path);
+                    Err(error)
+                }
+            };
+        }
+        if let Some(spare) = self.spare.take() {
+            let _ = fs::remove_dir_all(spare.path);
+        }
+        if !launch.has_folder {
+            fs::create_dir(&launch.folder)?;
+        }
+        let exit_path = launch.folder.join("exit");
+        let claim = Claim::take(&exit_path, launch.is_durable).inspect_err(|error| {
+            if error.kind() != io::ErrorKind::AlreadyExists {
+                // No room for the outcome: give the claim back, nothing was started.
+                let _ = fs::remove_file(&exit_path);
+            }
+        })?;
+        Ok((claim, outputs(&launch.folder)?))
+    }
+}
+
+fn spawn(launch: &Launch, inherited: &[CString], outputs: &[File; 2]) -> io::Result<Pid> {
+    let stdin = match &launch.stdin {
+        Some(path) => File::open(path)?,
+        None => File::open("/dev/null")?,
+    };
+    let arguments = launch.program.iter().map(|part| c_string(part)).collect::<io::Result<_>>()?;
+    let variables = environment(launch, inherited)?;
+    let [stdout, stderr] = outputs;
+    Program::new(arguments, variables, &launch.cwd, [&stdin, stdout, stderr])?.start()
 }
 
 struct Reaper<'a> {
@@ -46,69 +149,7 @@ struct Reaper<'a> {
     ending: Option<(HowEnded, Instant)>,
 }
 
-impl<'a> Reaper<'a> {
-    fn start(launch: &'a Launch, inherited: &[CString]) -> io::Result<Option<Self>> {
-        sys::become_subreaper()?;
-        let signals = Signals::block(&[libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP]);
-        let own = Pid::try_from(std::process::id()).map_err(io::Error::other)?;
-        let exit_path = launch.folder.join("exit");
-        let claim = match Claim::take(&exit_path, own, launch.is_durable) {
-            Ok(claim) => claim,
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
-            Err(error) => {
-                // No room for the outcome: give the claim back, nothing was started.
-                let _ = fs::remove_file(&exit_path);
-                return Err(error);
-            }
-        };
-        let started = Instant::now();
-        let spawned = Self::spawn(launch, inherited, own);
-        let (child, outputs) = match spawned {
-            Ok(spawned) => spawned,
-            Err(error) => {
-                let how = HowEnded::NotRun(error.to_string());
-                claim.end(&ExitRecord { how, duration_ms: 0 }, launch.is_durable)?;
-                notify(&launch.name());
-                return Ok(None);
-            }
-        };
-        Ok(Some(Self { launch, claim, signals, child, outputs, started, ending: None }))
-    }
-
-    fn spawn(launch: &Launch, inherited: &[CString], own: Pid) -> io::Result<(Pid, [File; 2])> {
-        let stdin = match &launch.stdin {
-            Some(path) => File::open(path)?,
-            None => File::open("/dev/null")?,
-        };
-        let output = |name: &str| {
-            let mut options = OpenOptions::new();
-            options.append(true).create(true).mode(0o600).open(launch.folder.join(name))
-        };
-        let outputs = [output("stdout")?, output("stderr")?];
-        let program =
-            launch.program.iter().map(|part| c_string(part)).collect::<Result<Vec<_>, _>>()?;
-        let environment = environment(launch, inherited)?;
-        match sys::fork()? {
-            Forked::Parent(child) => Ok((child, outputs)),
-            Forked::Child => {
-                sys::die_with_parent(own);
-                let error = match sys::new_session() {
-                    Ok(()) => {
-                        let files = [&stdin, &outputs[0], &outputs[1]];
-                        sys::become_program(&program, &environment, &launch.cwd, files)
-                    }
-                    Err(error) => error,
-                };
-                // Only here does anybody know why: the reaper looks for this file.
-                if let Ok(mut file) = File::create(launch.folder.join("exec_error")) {
-                    let name = launch.program.first().map_or("", String::as_str);
-                    let _ = write!(file, "{name} in {}: {error}", launch.cwd.display());
-                }
-                sys::exit_now(127)
-            }
-        }
-    }
-
+impl Reaper<'_> {
     /// Waits for the child, whatever it takes, and returns the reaper's own exit code.
     fn guard(mut self) -> i32 {
         let how = self.wait();
@@ -166,17 +207,10 @@ impl<'a> Reaper<'a> {
 
     /// How the child ended counts as what we did to it, if we did.
     fn verdict(&mut self, ended: Ended) -> HowEnded {
-        if let Some((why, _)) = self.ending.take() {
-            return why;
-        }
-        match ended {
-            Ended::Code(127)
-                if let Ok(error) = fs::read_to_string(self.launch.folder.join("exec_error")) =>
-            {
-                HowEnded::NotRun(error)
-            }
-            Ended::Code(code) => HowEnded::Code(code),
-            Ended::Signal(signal) => HowEnded::Signal(signal),
+        match (self.ending.take(), ended) {
+            (Some((why, _)), _) => why,
+            (None, Ended::Code(code)) => HowEnded::Code(code),
+            (None, Ended::Signal(signal)) => HowEnded::Signal(signal),
         }
     }
 

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     ffi::CString,
     fs::{self, File},
-    io::{self, Read, Write},
+    io::{self, BufRead as _, BufReader, Read, Write},
     os::{
         fd::AsRawFd,
         unix::net::{UnixListener, UnixStream},
@@ -15,8 +15,8 @@ use std::{
 
 use super::{
     processes,
-    protocol::{KEEPER_LOCK, KEEPER_SOCKET, Request},
-    reaper,
+    protocol::{KEEPER_LOCK, KEEPER_SOCKET, Launch, Request, SPARE_FOLDERS},
+    reaper::{self, SpareReaper},
 };
 use crate::sys::{self, Forked, Pid, Signals, Waited};
 
@@ -36,6 +36,9 @@ pub fn serve(folder: &Path) -> io::Result<()> {
     sys::become_subreaper()?;
     let signals = Signals::block(&[libc::SIGCHLD, libc::SIGINT, libc::SIGHUP]);
     let _ = fs::remove_file(KEEPER_SOCKET);
+    // What an earlier keeper had prepared in vain.
+    let _ = fs::remove_dir_all(SPARE_FOLDERS);
+    fs::create_dir(SPARE_FOLDERS)?;
     let listener = UnixListener::bind(KEEPER_SOCKET)?;
     say_ready()?;
     let mut server = Server {
@@ -44,6 +47,7 @@ pub fn serve(folder: &Path) -> io::Result<()> {
         orchestrator: None,
         inherited: Vec::new(),
         reapers: HashMap::new(),
+        spare: None,
         is_leaving: false,
     };
     let outcome = server.run();
@@ -64,9 +68,32 @@ struct Server {
     listener: UnixListener,
     orchestrator: Option<Connection>,
     inherited: Vec<CString>,
-    /// Which step each reaper guards.
-    reapers: HashMap<Pid, String>,
+    /// Which step each reaper guards; nothing for the spare one.
+    reapers: HashMap<Pid, Option<String>>,
+    spare: Option<Spare>,
     is_leaving: bool,
+}
+
+/// A reaper that waits for a step. It ends when this end of the pipe is dropped.
+struct Spare {
+    pid: Pid,
+    pipe: UnixStream,
+}
+
+/// The life of a reaper: get ready, wait for a step, see it through. Returns its exit code.
+fn wait_for_step(pipe: UnixStream, inherited: &[CString]) -> i32 {
+    let Ok(reaper) = SpareReaper::prepare() else {
+        return 1;
+    };
+    let mut line = Vec::new();
+    let read = BufReader::new(pipe).read_until(b'\n', &mut line);
+    match (read, serde_json::from_slice::<Launch>(&line)) {
+        (Ok(length), Ok(launch)) if length > 0 => reaper.run(&launch, inherited),
+        _ => {
+            reaper.dismiss();
+            0
+        }
+    }
 }
 
 struct Connection {
@@ -79,8 +106,9 @@ impl Server {
     fn run(&mut self) -> io::Result<()> {
         let signal_fd = self.signals.descriptor()?;
         loop {
-            let is_needed = self.orchestrator.is_some() || !self.reapers.is_empty();
-            if self.is_leaving && self.reapers.is_empty() {
+            let has_steps = self.reapers.values().any(Option::is_some);
+            let is_needed = self.orchestrator.is_some() || has_steps;
+            if self.is_leaving && !has_steps {
                 return Ok(());
             }
             let mut fds = vec![signal_fd.as_raw_fd(), self.listener.as_raw_fd()];
@@ -136,21 +164,54 @@ impl Server {
                 let variables =
                     environment.into_iter().filter_map(|bytes| CString::new(bytes).ok());
                 self.inherited = variables.collect();
+                // A spare one would hand on the environment of somebody who is gone.
+                self.spare = None;
+                self.spare = Some(self.fork_spare()?);
             }
-            Request::Launch(launch) => match sys::fork()? {
-                Forked::Child => reaper::run(&launch, &self.inherited),
-                Forked::Parent(pid) => {
-                    self.reapers.insert(pid, launch.name());
-                }
-            },
+            Request::Launch(launch) => {
+                self.launch(&launch)?;
+                // Ready before the next step is: it is made while this one runs.
+                self.spare = Some(self.fork_spare()?);
+            }
             Request::Shutdown => {
                 self.is_leaving = true;
-                for pid in self.reapers.keys() {
-                    sys::kill(*pid, libc::SIGTERM);
+                self.spare = None;
+                for (pid, name) in &self.reapers {
+                    if name.is_some() {
+                        sys::kill(*pid, libc::SIGTERM);
+                    }
                 }
             }
         }
         Ok(())
+    }
+
+    fn launch(&mut self, launch: &Launch) -> io::Result<()> {
+        let spare = match self.spare.take() {
+            Some(spare) => spare,
+            None => self.fork_spare()?,
+        };
+        self.reapers.insert(spare.pid, Some(launch.name()));
+        let mut line = serde_json::to_vec(launch)?;
+        line.push(b'\n');
+        // If it died just now, it is collected like any other that died before its time.
+        let mut pipe = spare.pipe;
+        let _ = pipe.write_all(&line);
+        Ok(())
+    }
+
+    fn fork_spare(&mut self) -> io::Result<Spare> {
+        let (pipe, theirs) = UnixStream::pair()?;
+        match sys::fork()? {
+            Forked::Parent(pid) => {
+                self.reapers.insert(pid, None);
+                Ok(Spare { pid, pipe })
+            }
+            Forked::Child => {
+                drop(pipe);
+                sys::exit_now(wait_for_step(theirs, &self.inherited))
+            }
+        }
     }
 
     /// Collects children that ended. A reaper that did not end by itself could not sweep: its
@@ -161,7 +222,9 @@ impl Server {
             match self.reapers.remove(&pid) {
                 Some(_) if ended == sys::Ended::Code(0) => {}
                 Some(name) => {
-                    reaper::notify(&name);
+                    if let Some(name) = name {
+                        reaper::notify(&name);
+                    }
                     has_orphans = true;
                 }
                 None => has_orphans = true,

@@ -17,7 +17,7 @@ pub(crate) const EXIT_RECORD_BYTES: u32 = 4096;
 /// The first line: who looks after the step.
 #[derive(Debug, Serialize, Deserialize)]
 struct ClaimLine {
-    reaper: i32,
+    reaper: u32,
 }
 
 /// The second line.
@@ -56,12 +56,12 @@ pub(crate) struct Claim {
 
 impl Claim {
     /// Claims the step whose `exit` file is `path`. Fails if anybody ever did before.
-    pub(crate) fn take(path: &Path, reaper: sys::Pid, is_durable: bool) -> io::Result<Self> {
+    pub(crate) fn take(path: &Path, is_durable: bool) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create_new(true).open(path)?;
         file.lock()?;
         sys::reserve(&file, EXIT_RECORD_BYTES)?;
-        let line = line(&ClaimLine { reaper })?;
+        let line = line(&ClaimLine { reaper: std::process::id() })?;
         file.write_all_at(&line, 0)?;
         if is_durable {
             file.sync_all()?;
@@ -141,5 +141,6 @@ fn parse(file: &File) -> io::Result<(Option<sys::Pid>, Option<ExitRecord>)> {
     let mut next = || lines.next().filter(|line| line.ends_with(b"\n"));
     let reaper = next().and_then(|line| serde_json::from_slice::<ClaimLine>(line).ok());
     let record = next().and_then(|line| serde_json::from_slice(line).ok());
-    Ok((reaper.map(|line| line.reaper), record))
+    let reaper = reaper.and_then(|line| sys::Pid::try_from(line.reaper).ok());
+    Ok((reaper, record))
 }

@@ -86,8 +86,7 @@ impl StepFolder {
     /// be on its way. Tells whether that was in time.
     pub(crate) fn forbid(&self) -> io::Result<bool> {
         self.create()?;
-        let own = sys::Pid::try_from(std::process::id()).map_err(io::Error::other)?;
-        match Claim::take(&self.path.join("exit"), own, true) {
+        match Claim::take(&self.path.join("exit"), true) {
             Ok(claim) => {
                 let record = ExitRecord { how: HowEnded::Forbidden, duration_ms: 0 };
                 claim.end(&record, true)?;
