@@ -1,8 +1,9 @@
 //! Ctrl-C and its relatives.
 
-use std::sync::mpsc::Sender;
-
-use crate::{run_loop::Message, sys::Signals};
+use crate::{
+    inbox::{Message, Outbox},
+    sys::Signals,
+};
 
 /// The signals that ask a run to stop, held back until the run loop takes them.
 #[derive(Clone, Copy)]
@@ -24,13 +25,11 @@ impl Interrupts {
     }
 
     /// Hands interrupts to a run loop, for as long as the process lives.
-    pub(crate) fn deliver_to(self, inbox: Sender<Message>) {
+    pub(crate) fn deliver_to(self, outbox: Outbox) {
         std::thread::spawn(move || {
             loop {
                 self.signals.wait_forever();
-                if inbox.send(Message::Interrupt).is_err() {
-                    return;
-                }
+                outbox.send(&Message::Interrupt);
             }
         });
     }

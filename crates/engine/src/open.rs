@@ -5,7 +5,6 @@ use std::{
     ffi::OsString,
     fs, io,
     path::{Path, PathBuf},
-    sync::mpsc,
 };
 
 use raymond_flow::{
@@ -20,13 +19,13 @@ use thiserror::Error;
 use crate::{
     agent::CodingAgent,
     events::{Event, Observer},
+    inbox::Inbox,
     interrupts::Interrupts,
     journal::{Entry, Journal, JournalError, Trimmed},
-    keeper::Notices,
     layout::{RunFiles, StateDir},
     lock::{LockError, RunLock},
     perform::Performer,
-    run_loop::{Message, RunLoop},
+    run_loop::RunLoop,
     scope::{DiskWorld, ScopeError},
     state_file,
     timers::Timers,
@@ -231,31 +230,22 @@ impl Engine<'_> {
         effects: Vec<Effect>,
         observer: &mut dyn Observer,
     ) -> Result<RunEnd, EngineError> {
-        let (outbox, inbox) = mpsc::channel();
-        let notices = Notices::listen(&files.folder);
-        let notices = notices.map_err(|source| io_error("listen in", &files.folder, source))?;
-        let heard = outbox.clone();
-        std::thread::spawn(move || {
-            while let Ok(name) = notices.next() {
-                if heard.send(Message::Step(name)).is_err() {
-                    return;
-                }
-            }
-        });
+        let inbox = Inbox::open(&files.folder);
+        let inbox = inbox.map_err(|source| io_error("listen in", &files.folder, source))?;
         let performer = Performer {
             files: files.clone(),
             world,
             agent: self.agent,
             keeper_program: self.keeper_program.clone(),
             keeper: None,
-            outbox: outbox.clone(),
+            outbox: inbox.outbox(),
             timers: Timers::default(),
             disk_reserve_bytes: self.disk_reserve_bytes,
             shell: find_program("bash").ok_or(EngineError::NoShell)?,
             warned: HashSet::new(),
         };
         let setup = Setup { files, interrupts: self.interrupts };
-        let run_loop = RunLoop::new(run, journal, &setup, performer, observer, (outbox, inbox));
+        let run_loop = RunLoop::new(run, journal, &setup, performer, observer, inbox);
         let run = run_loop.run(effects)?;
         let is_interrupted = run.halt == Some(Halt::Interrupted);
         Ok(RunEnd { run, is_interrupted })

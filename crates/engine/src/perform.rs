@@ -5,7 +5,6 @@ use std::{
     ffi::OsString,
     io,
     path::{Path, PathBuf},
-    sync::mpsc::Sender,
     time::Duration,
 };
 
@@ -20,11 +19,12 @@ use crate::{
     agent::{CodingAgent, TurnCommand, TurnOutput, TurnRequest},
     clock,
     events::{Event, Observer},
+    inbox::{Message, Outbox},
     journal::JournalError,
     keeper::{self, Keeper},
     layout::RunFiles,
     open::EngineError,
-    run_loop::{Message, at_work},
+    run_loop::at_work,
     scope::DiskWorld,
     step::{ExitRecord, HowEnded, StepFolder, StepState, scan_output},
     sys,
@@ -69,7 +69,7 @@ pub(crate) struct Performer<'a> {
     pub(crate) agent: &'a dyn CodingAgent,
     pub(crate) keeper_program: Vec<OsString>,
     pub(crate) keeper: Option<Keeper>,
-    pub(crate) outbox: Sender<Message>,
+    pub(crate) outbox: Outbox,
     pub(crate) timers: Timers,
     pub(crate) disk_reserve_bytes: u64,
     /// The program for scripts.
@@ -225,7 +225,7 @@ impl Performer<'_> {
             let outbox = self.outbox.clone();
             std::thread::spawn(move || {
                 wait();
-                let _ = outbox.send(Message::KeeperGone);
+                outbox.send(&Message::KeeperGone);
             });
             Ok(keeper)
         };

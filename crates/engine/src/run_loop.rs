@@ -1,12 +1,11 @@
 //! The loop that owns a run: takes messages one at a time, decides, makes durable, performs.
 //!
 //! The only place that puts events in order. Everything here is plain sequential code; the waiting
-//! is one channel with a timeout.
+//! is one socket with a timeout.
 
 use std::{
     collections::{HashMap, VecDeque},
     io,
-    sync::mpsc::{Receiver, RecvTimeoutError, Sender},
     time::Duration,
 };
 
@@ -18,23 +17,13 @@ use raymond_flow::{
 use crate::{
     clock,
     events::{Event, Observer},
+    inbox::{Inbox, Message},
     journal::Journal,
     open::{EngineError, Setup},
     perform::{Launched, Occasion, Performer},
     state_file::StateFileWriter,
     timers::Timer,
 };
-
-/// Something that came from outside the loop.
-#[derive(Debug)]
-pub(crate) enum Message {
-    /// A reaper says that there is something to see in the folder of this name.
-    Step(String),
-    /// The keeper is gone.
-    KeeperGone,
-    /// Ctrl-C or a polite signal.
-    Interrupt,
-}
 
 /// How long the state file may be stale when nothing happens.
 const IDLE: Duration = Duration::from_millis(50);
@@ -50,7 +39,7 @@ pub(crate) struct RunLoop<'a> {
     state_file: StateFileWriter,
     performer: Performer<'a>,
     observer: &'a mut dyn Observer,
-    inbox: Receiver<Message>,
+    inbox: Inbox,
     /// Steps under way, by the names of their folders.
     running: HashMap<String, StepId>,
     /// Agents whose next step can be prepared: reading needs nothing to be durable.
@@ -67,10 +56,10 @@ impl<'a> RunLoop<'a> {
         setup: &Setup,
         performer: Performer<'a>,
         observer: &'a mut dyn Observer,
-        (outbox, inbox): (Sender<Message>, Receiver<Message>),
+        inbox: Inbox,
     ) -> Self {
         if let Some(interrupts) = setup.interrupts {
-            interrupts.deliver_to(outbox);
+            interrupts.deliver_to(inbox.outbox());
         }
         Self {
             run,
@@ -118,9 +107,9 @@ impl<'a> RunLoop<'a> {
                 self.handle(message)?;
             }
             for _ in 1..BATCH_MAX {
-                match self.inbox.try_recv() {
-                    Ok(message) => self.handle(message)?,
-                    Err(_) => break,
+                match self.inbox.next_waiting() {
+                    Some(message) => self.handle(message)?,
+                    None => break,
                 }
             }
             while let Some(timer) = self.performer.timers.pop_due() {
@@ -267,11 +256,7 @@ impl<'a> RunLoop<'a> {
         if self.state_file.is_stale() {
             patience = Some(patience.map_or(IDLE, |patience| patience.min(IDLE)));
         }
-        let received = match patience {
-            None => self.inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            Some(patience) => self.inbox.recv_timeout(patience),
-        };
-        received.ok()
+        self.inbox.next(patience)
     }
 
     fn refresh_state_file(&mut self) {
@@ -287,9 +272,9 @@ impl<'a> RunLoop<'a> {
         let deadline = std::time::Instant::now() + KEEPER_PATIENCE;
         loop {
             let left = deadline.saturating_duration_since(std::time::Instant::now());
-            match self.inbox.recv_timeout(left) {
-                Ok(Message::KeeperGone) | Err(_) => return,
-                Ok(Message::Step(_) | Message::Interrupt) => {}
+            match self.inbox.next(Some(left)) {
+                Some(Message::KeeperGone) | None => return,
+                Some(Message::Step(_) | Message::Interrupt) => {}
             }
         }
     }

@@ -6,6 +6,8 @@
 
 mod file;
 mod line;
+#[cfg(test)]
+mod tests;
 
 pub use file::{Journal, JournalError, Opened, Trimmed};
 pub use line::Entry;

@@ -1,24 +1,16 @@
-//! The orchestrator's end: finds or starts the keeper, and hears from the reapers.
+//! The orchestrator's end: finds or starts the keeper.
 
 use std::{
     ffi::OsString,
     fs::{self, File},
     io::{self, BufRead, BufReader, Write},
-    os::{
-        fd::AsRawFd,
-        unix::{
-            ffi::OsStrExt,
-            net::{UnixDatagram, UnixStream},
-        },
-    },
-    path::{Path, PathBuf},
+    os::unix::{ffi::OsStrExt, net::UnixStream},
+    path::Path,
     process::{Command, Stdio},
 };
 
-use super::protocol::{KEEPER_SOCKET, Launch, ORCHESTRATOR_SOCKET, Request};
-
-/// The longest name of a step's folder.
-const NAME_BYTES_MAX: usize = 255;
+use super::protocol::{KEEPER_SOCKET, Launch, Request};
+use crate::inbox::socket_path;
 
 /// A connection to the keeper of a run.
 #[derive(Debug)]
@@ -93,40 +85,4 @@ fn start(folder: &Path, program: &[OsString]) -> io::Result<()> {
     // Nobody waits for it here: it outlives us, or it is collected when we end.
     std::thread::spawn(move || child.wait());
     Ok(())
-}
-
-/// Where reapers leave word.
-#[derive(Debug)]
-pub(crate) struct Notices {
-    socket: UnixDatagram,
-}
-
-impl Notices {
-    /// Listens in the run's folder. Only the owner of the run may.
-    pub(crate) fn listen(folder: &Path) -> io::Result<Self> {
-        match fs::remove_file(folder.join(ORCHESTRATOR_SOCKET)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let directory = File::open(folder)?;
-        let address = socket_path(&directory, folder, ORCHESTRATOR_SOCKET);
-        Ok(Self { socket: UnixDatagram::bind(address)? })
-    }
-
-    /// Waits for the name of the next step that has something to show.
-    pub(crate) fn next(&self) -> io::Result<String> {
-        let mut name = [0; NAME_BYTES_MAX + 1];
-        let length = self.socket.recv(&mut name)?;
-        Ok(String::from_utf8_lossy(&name[..length]).into_owned())
-    }
-}
-
-/// A short path to a socket in a folder: its address has hardly a hundred bytes, paths of projects
-/// have more.
-fn socket_path(directory: &File, folder: &Path, name: &str) -> PathBuf {
-    if cfg!(target_os = "linux") {
-        PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd())).join(name)
-    } else {
-        folder.join(name)
-    }
 }

@@ -21,6 +21,6 @@ mod protocol;
 mod reaper;
 mod server;
 
-pub(crate) use client::{Keeper, Notices};
+pub(crate) use client::Keeper;
 pub(crate) use protocol::Launch;
 pub use server::serve;

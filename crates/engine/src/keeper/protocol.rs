@@ -13,8 +13,6 @@ pub(super) const KEEPER_SOCKET: &str = "keeper.sock";
 pub(super) const SPARE_FOLDERS: &str = "spare";
 /// Held for life by the one keeper of a run.
 pub(super) const KEEPER_LOCK: &str = "keeper.lock";
-/// The orchestrator's socket, where reapers leave word.
-pub(super) const ORCHESTRATOR_SOCKET: &str = "orchestrator.sock";
 
 /// A wish of the orchestrator.
 #[derive(Debug, Serialize, Deserialize)]

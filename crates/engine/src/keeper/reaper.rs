@@ -11,9 +11,10 @@ use std::{
 
 use super::{
     processes,
-    protocol::{Launch, ORCHESTRATOR_SOCKET, SPARE_FOLDERS},
+    protocol::{Launch, SPARE_FOLDERS},
 };
 use crate::{
+    inbox::INBOX_SOCKET,
     step::{Claim, ExitRecord, HowEnded},
     sys::{self, Ended, Pid, Program, Signals, Waited},
 };
@@ -262,7 +263,7 @@ impl Reaper<'_> {
 pub(super) fn notify(name: &str) {
     if let Ok(socket) = UnixDatagram::unbound() {
         let _ = socket.set_write_timeout(Some(Duration::from_secs(5)));
-        let _ = socket.send_to(name.as_bytes(), ORCHESTRATOR_SOCKET);
+        let _ = socket.send_to(name.as_bytes(), INBOX_SOCKET);
     }
 }
 

@@ -2,6 +2,8 @@
 
 mod archive;
 mod source;
+#[cfg(test)]
+mod tests;
 mod world;
 
 pub use archive::ArchiveError;

@@ -1,9 +1,11 @@
 //! The outside as a run on this machine sees it.
 
 use std::{
+    cell::RefCell,
     collections::HashSet,
     fs,
     path::{Path, PathBuf},
+    time::{Duration, SystemTime},
 };
 
 use raymond_flow::{
@@ -23,7 +25,13 @@ pub(crate) struct DiskWorld {
     folder: PathBuf,
     /// Looked up once: the environment does not change while a run is open.
     variables: HashSet<String>,
+    /// The last listing, and when the folder had changed before it was made.
+    listed: RefCell<Option<(SystemTime, Listing)>>,
 }
+
+/// File systems tell times in ticks. A folder that changed so shortly before it was listed may
+/// have changed again in the same tick, and its listing is not believed a second time.
+const TICK: Duration = Duration::from_millis(100);
 
 impl DiskWorld {
     /// The world of a run whose files are at `scope`. An archive is unpacked into `private`, so that
@@ -37,7 +45,23 @@ impl DiskWorld {
             scope.to_owned()
         };
         let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-        Ok(Self { folder, variables: names.collect() })
+        Ok(Self { folder, variables: names.collect(), listed: RefCell::new(None) })
+    }
+
+    /// The files of the folder. Read afresh whenever the folder has changed.
+    fn list(&self) -> std::io::Result<Listing> {
+        let changed = fs::metadata(&self.folder)?.modified()?;
+        let mut listed = self.listed.borrow_mut();
+        if let Some((when, listing)) = &*listed
+            && *when == changed
+        {
+            return Ok(listing.clone());
+        }
+        let now = SystemTime::now();
+        let listing = list_folder(&self.folder)?;
+        let is_settled = now.duration_since(changed).is_ok_and(|age| age > TICK);
+        *listed = is_settled.then(|| (changed, listing.clone()));
+        Ok(listing)
     }
 
     /// Where the state files lie.
@@ -52,7 +76,7 @@ impl World for DiskWorld {
     }
 
     fn listing(&self) -> Result<Listing, WorldError> {
-        list_folder(&self.folder).map_err(|error| WorldError {
+        self.list().map_err(|error| WorldError {
             what: format!("cannot list {}", self.folder.display()),
             why: error.to_string(),
         })

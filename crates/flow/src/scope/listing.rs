@@ -1,19 +1,19 @@
 //! The names of the files in a scope.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use crate::source::did_you_mean;
 
-/// The file names of a scope at one moment, sorted.
+/// The file names of a scope at one moment, sorted. Cheap to clone: it is asked for at every step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
-    names: BTreeSet<String>,
+    names: Arc<BTreeSet<String>>,
 }
 
 impl Listing {
     /// A scope with these files.
     pub fn new(names: impl IntoIterator<Item = String>) -> Self {
-        Self { names: names.into_iter().collect() }
+        Self { names: Arc::new(names.into_iter().collect()) }
     }
 
     /// Whether there is a file of exactly this name.

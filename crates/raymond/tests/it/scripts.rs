@@ -204,3 +204,35 @@ fn debug_folder_that_cannot_be_made_does_not_fail_the_run() {
     project.write(".raymond/debug", "a file in its place");
     project.raymond(&["flow", "--debug"]).completed("x");
 }
+
+/// The most memory that any child of this test has had, in KiB.
+#[expect(unsafe_code, reason = "a system call")]
+fn peak_memory_kib() -> i64 {
+    // SAFETY: `usage` is filled in before it is read.
+    unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage);
+        usage.ru_maxrss
+    }
+}
+
+#[test]
+fn gigabyte_of_output_without_a_newline_takes_no_memory_and_its_tag_is_found() {
+    let project = Project::new([(
+        "START.sh",
+        "head -c 1073741824 /dev/zero | tr '\\0' '<'; printf '\\0\\377<result>found</result>'",
+    )]);
+    project.raymond(&["flow"]).completed("found");
+    let peak = peak_memory_kib();
+    assert!(peak < 64 * 1024, "{peak} KiB");
+}
+
+#[test]
+fn result_that_is_too_large_to_hand_on_is_refused_by_its_size() {
+    let project = Project::new([(
+        "START.sh",
+        "printf '<result>'; head -c 9000000 /dev/zero | tr '\\0' x; printf '</result>'",
+    )]);
+    let message = "the payload of <result> has 9000000 bytes, more than the 8388608";
+    project.raymond(&["flow"]).failed(1, message);
+}

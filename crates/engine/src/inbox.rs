@@ -1,0 +1,118 @@
+//! Where everything arrives that a run loop waits for: one socket, one message at a time.
+//!
+//! Reapers leave the names of their steps; threads of this process leave word of signals and of
+//! the keeper's end by the same way. So the loop waits in one place, and what a reaper says wakes
+//! it directly.
+
+use std::{
+    fs::{self, File},
+    io,
+    os::{fd::AsRawFd, unix::net::UnixDatagram},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+/// The socket's name in the run's folder.
+pub(crate) const INBOX_SOCKET: &str = "orchestrator.sock";
+
+/// The longest message: the name of a step's folder.
+const MESSAGE_BYTES_MAX: usize = 255;
+
+/// Something that came from outside the loop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Message {
+    /// A reaper says that there is something to see in the folder of this name.
+    Step(String),
+    /// The keeper is gone.
+    KeeperGone,
+    /// Ctrl-C or a polite signal.
+    Interrupt,
+}
+
+/// No step is called like that: their names begin with a letter.
+const KEEPER_GONE: &[u8] = b"!keeper-gone";
+const INTERRUPT: &[u8] = b"!interrupt";
+
+/// The receiving end. Only the owner of the run has it.
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    socket: UnixDatagram,
+    outbox: Outbox,
+}
+
+/// The sending end for this process.
+#[derive(Clone, Debug)]
+pub(crate) struct Outbox {
+    address: PathBuf,
+    /// Keeps the address valid.
+    _folder: Arc<File>,
+}
+
+impl Inbox {
+    /// Listens in the run's folder, in the place of whoever listened there before.
+    pub(crate) fn open(folder: &Path) -> io::Result<Self> {
+        match fs::remove_file(folder.join(INBOX_SOCKET)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let directory = Arc::new(File::open(folder)?);
+        let address = socket_path(&directory, folder, INBOX_SOCKET);
+        let socket = UnixDatagram::bind(&address)?;
+        Ok(Self { socket, outbox: Outbox { address, _folder: directory } })
+    }
+
+    pub(crate) fn outbox(&self) -> Outbox {
+        self.outbox.clone()
+    }
+
+    /// Waits for the next message, for at most `patience`.
+    pub(crate) fn next(&self, patience: Option<Duration>) -> Option<Message> {
+        // A timeout of zero would mean for ever.
+        let patience = patience.map(|patience| patience.max(Duration::from_micros(1)));
+        self.socket.set_read_timeout(patience).ok()?;
+        self.receive()
+    }
+
+    /// The next message, if it is there already.
+    pub(crate) fn next_waiting(&self) -> Option<Message> {
+        self.socket.set_nonblocking(true).ok()?;
+        let message = self.receive();
+        self.socket.set_nonblocking(false).ok()?;
+        message
+    }
+
+    fn receive(&self) -> Option<Message> {
+        let mut bytes = [0; MESSAGE_BYTES_MAX + 1];
+        let length = self.socket.recv(&mut bytes).ok()?;
+        Some(match &bytes[..length] {
+            KEEPER_GONE => Message::KeeperGone,
+            INTERRUPT => Message::Interrupt,
+            name => Message::Step(String::from_utf8_lossy(name).into_owned()),
+        })
+    }
+}
+
+impl Outbox {
+    /// Leaves word for the loop; if there is none any more, nobody needs it.
+    pub(crate) fn send(&self, message: &Message) {
+        let bytes = match message {
+            Message::Step(name) => name.as_bytes(),
+            Message::KeeperGone => KEEPER_GONE,
+            Message::Interrupt => INTERRUPT,
+        };
+        if let Ok(socket) = UnixDatagram::unbound() {
+            let _ = socket.send_to(bytes, &self.address);
+        }
+    }
+}
+
+/// A short path to a socket in a folder: its address has hardly a hundred bytes, paths of projects
+/// have more.
+pub(crate) fn socket_path(directory: &File, folder: &Path, name: &str) -> PathBuf {
+    if cfg!(target_os = "linux") {
+        PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd())).join(name)
+    } else {
+        folder.join(name)
+    }
+}

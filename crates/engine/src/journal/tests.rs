@@ -1,0 +1,511 @@
+//! The journal after anything that a disk, a crash or a newer program may do to it.
+
+use std::{
+    fs,
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use raymond_flow::{
+    id::{AgentId, RunId, StateName},
+    machine::{Halt, Limits, Record, Settings, Spent, Started, Status},
+    money::Usd,
+};
+use tempfile::TempDir;
+
+use super::{Entry, Journal, JournalError, Opened, Trimmed};
+
+/// A folder of its own for one test.
+struct Place {
+    _folder: TempDir,
+    path: PathBuf,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.journal");
+        Self { _folder: folder, path }
+    }
+
+    /// A place with a journal of these decisions.
+    fn with(decisions: &[Vec<Record>]) -> Self {
+        let place = Self::new();
+        let mut journal = Journal::create(&place.path).unwrap();
+        for records in decisions {
+            journal.append(records).unwrap();
+        }
+        place
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        fs::read(&self.path).unwrap()
+    }
+
+    fn write(&self, bytes: &[u8]) {
+        fs::write(&self.path, bytes).unwrap();
+    }
+
+    fn read(&self) -> Vec<Entry> {
+        Journal::read(&self.path).unwrap()
+    }
+}
+
+/// Six decisions of different shapes: of one record and of several, with text that needs escapes.
+fn decisions() -> Vec<Vec<Record>> {
+    let agent = AgentId::main();
+    let started = Started {
+        workflow_id: RunId::new("r").unwrap(),
+        scope_dir: "/flow".to_owned(),
+        entry: StateName::new("START.md"),
+        cwd: "/".to_owned(),
+        started_at_ms: 1,
+        input: Some("two\nlines, \"quotes\" and ünïcode".to_owned()),
+        metadata: std::collections::BTreeMap::new(),
+        settings: Settings::default(),
+        limits: Limits::default(),
+    };
+    let spent = Spent { cost_usd: Usd::from_dollars(0.25).unwrap(), ..Spent::default() };
+    vec![
+        vec![Record::Started(Box::new(started))],
+        vec![Record::Queued { agent: agent.clone() }],
+        vec![
+            Record::Ended { agent: agent.clone(), number: 1, spent },
+            Record::Halted { why: Halt::DiskLow { free_bytes: 7 } },
+        ],
+        vec![Record::Woke { agent: agent.clone() }],
+        vec![Record::Called { agent }],
+        vec![Record::Finished { status: Status::Paused }],
+    ]
+}
+
+fn more() -> Vec<Record> {
+    vec![Record::UsageLimitLifted]
+}
+
+/// Where each line starts, and where the last one ends.
+fn starts(bytes: &[u8]) -> Vec<usize> {
+    let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
+    std::iter::once(0).chain(ends).collect()
+}
+
+fn offset(at: usize) -> u64 {
+    u64::try_from(at).unwrap()
+}
+
+#[track_caller]
+fn open(path: &Path, from: u64) -> Opened {
+    Journal::open(path, from).unwrap().unwrap()
+}
+
+fn records(entries: &[Entry]) -> Vec<Vec<Record>> {
+    entries.iter().map(|entry| entry.records.clone()).collect()
+}
+
+/// A line with a right checksum, whatever it says; `open_object` lacks its last brace.
+fn line(open_object: &str) -> Vec<u8> {
+    let checksum = crc32fast::hash(open_object.as_bytes());
+    format!("{open_object},\"crc\":\"{checksum:08x}\"}}\n").into_bytes()
+}
+
+/// Opens what is left of `whole` and expects just its first `count` entries, a file that was cut
+/// to them, and room for more.
+#[track_caller]
+fn expect_shorter(place: &Place, whole: &[Entry], bounds: &[usize], count: usize, about: &str) {
+    let length = place.bytes().len();
+    let end = bounds[count];
+    let trimmed =
+        (end < length).then(|| Trimmed { offset: offset(end), bytes: offset(length - end) });
+    assert_eq!(place.read(), whole[..count], "{about}: read");
+    assert_eq!(place.bytes().len(), length, "{about}: reading changes nothing");
+    let mut opened = open(&place.path, 0);
+    assert_eq!(opened.entries, whole[..count], "{about}");
+    assert_eq!(opened.trimmed, trimmed, "{about}");
+    assert_eq!(opened.journal.offset(), offset(end), "{about}");
+    assert_eq!(place.bytes().len(), end, "{about}: the file is cut");
+    opened.journal.append(&more()).unwrap();
+    assert_eq!(opened.journal.offset(), offset(place.bytes().len()), "{about}");
+    let mut expected = records(&whole[..count]);
+    expected.push(more());
+    assert_eq!(records(&place.read()), expected, "{about}: what is appended reads back");
+}
+
+#[track_caller]
+fn expect_damaged(place: &Place, at: usize, about: &str) {
+    let before = place.bytes();
+    let expected = format!("the journal {} is damaged at byte {at}", place.path.display());
+    let errors =
+        [Journal::open(&place.path, 0).map(|_| ()), Journal::read(&place.path).map(|_| ())];
+    for error in errors.map(Result::unwrap_err) {
+        assert!(
+            matches!(&error, JournalError::Damaged { offset, .. } if *offset == self::offset(at)),
+            "{about}: {error:?}"
+        );
+        assert_eq!(error.to_string(), expected, "{about}");
+    }
+    assert_eq!(place.bytes(), before, "{about}: what is damaged is left as it is");
+}
+
+#[test]
+fn what_is_appended_is_read_back_in_order() {
+    let earliest = crate::clock::now_ms();
+    let place = Place::with(&decisions());
+    let latest = crate::clock::now_ms();
+    let entries = place.read();
+    assert_eq!(records(&entries), decisions());
+    assert!(entries.iter().all(|entry| (earliest..=latest).contains(&entry.at_ms)), "{entries:?}");
+    let opened = open(&place.path, 0);
+    assert_eq!(opened.entries, entries);
+    assert_eq!(opened.trimmed, None);
+    assert_eq!(opened.journal.offset(), offset(place.bytes().len()));
+}
+
+#[test]
+fn every_line_is_json_of_its_own_with_version_and_checksum() {
+    let place = Place::with(&decisions());
+    let text = String::from_utf8(place.bytes()).unwrap();
+    assert_eq!(text.lines().count(), 6);
+    for (line, records) in text.lines().zip(decisions()) {
+        let value: serde_json::Value = serde_json::from_str(line).unwrap();
+        let (covered, _) = line.rsplit_once(",\"crc\"").unwrap();
+        assert_eq!(value["v"], 1);
+        assert_eq!(value["crc"], format!("{:08x}", crc32fast::hash(covered.as_bytes())));
+        assert_eq!(
+            serde_json::from_value::<Vec<Record>>(value["records"].clone()).unwrap(),
+            records
+        );
+    }
+}
+
+#[test]
+fn new_journal_is_empty_and_can_be_opened() {
+    let place = Place::with(&[]);
+    assert_eq!(place.bytes(), b"");
+    let opened = open(&place.path, 0);
+    assert_eq!((opened.entries, opened.trimmed), (vec![], None));
+    assert_eq!(opened.journal.offset(), 0);
+}
+
+#[test]
+fn sync_changes_nothing_that_can_be_read_and_may_be_asked_for_twice() {
+    let place = Place::new();
+    let mut journal = Journal::create(&place.path).unwrap();
+    journal.sync().unwrap();
+    for records in decisions() {
+        journal.append(&records).unwrap();
+        let before = place.bytes();
+        journal.sync().unwrap();
+        journal.sync().unwrap();
+        assert_eq!(place.bytes(), before);
+    }
+    assert_eq!(records(&place.read()), decisions());
+    let mut opened = open(&place.path, 0);
+    opened.journal.sync().unwrap();
+    assert_eq!(records(&place.read()), decisions());
+}
+
+#[test]
+fn create_does_not_touch_a_journal_that_exists() {
+    let place = Place::with(&decisions());
+    let before = place.bytes();
+    let error = Journal::create(&place.path).unwrap_err();
+    assert_eq!(error.to_string(), format!("cannot create the journal {}", place.path.display()));
+    let JournalError::Io { what: "create", path, source } = error else {
+        panic!("{error:?}");
+    };
+    assert_eq!((path, source.kind()), (place.path.clone(), io::ErrorKind::AlreadyExists));
+    assert_eq!(place.bytes(), before);
+}
+
+#[test]
+fn journal_that_is_not_there_is_an_error_and_is_not_created() {
+    let place = Place::new();
+    let errors =
+        [Journal::open(&place.path, 0).map(|_| ()), Journal::read(&place.path).map(|_| ())];
+    for error in errors.map(Result::unwrap_err) {
+        assert_eq!(error.to_string(), format!("cannot open the journal {}", place.path.display()));
+        assert!(
+            matches!(&error, JournalError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound),
+            "{error:?}"
+        );
+    }
+    assert!(!place.path.exists());
+}
+
+#[test]
+fn reader_sees_at_once_what_the_owner_appends() {
+    let place = Place::new();
+    let mut journal = Journal::create(&place.path).unwrap();
+    for (index, decision) in decisions().iter().enumerate() {
+        journal.append(decision).unwrap();
+        assert_eq!(records(&place.read()), decisions()[..=index]);
+    }
+    let mut reopened = open(&place.path, 0).journal;
+    reopened.append(&more()).unwrap();
+    assert_eq!(place.read().last().unwrap().records, more());
+}
+
+#[test]
+fn cut_at_every_byte_leaves_just_the_whole_lines_before_the_cut() {
+    let place = Place::with(&decisions());
+    let (whole, bytes) = (place.read(), place.bytes());
+    let bounds = starts(&bytes);
+    for length in 0..=bytes.len() {
+        place.write(&bytes[..length]);
+        let count = bounds.iter().filter(|end| **end <= length).count() - 1;
+        expect_shorter(&place, &whole, &bounds, count, &format!("cut at byte {length}"));
+    }
+}
+
+/// Damages every byte by `damage` and expects that the damage is found, or that nothing but the
+/// end of the journal is missing.
+fn damage_every_byte(damage: impl Fn(u8) -> u8) {
+    let place = Place::with(&decisions());
+    let (whole, bytes) = (place.read(), place.bytes());
+    let bounds = starts(&bytes);
+    for at in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[at] = damage(bytes[at]);
+        if damaged == bytes {
+            continue;
+        }
+        place.write(&damaged);
+        let hit = bounds.iter().filter(|start| **start <= at).count() - 1;
+        // Without its newline a line takes the next one with it.
+        let next_good = if bytes[at] == b'\n' { hit + 2 } else { hit + 1 };
+        let about = format!("byte {at} is {:#04x}", damaged[at]);
+        if next_good < whole.len() {
+            expect_damaged(&place, bounds[hit], &about);
+        } else {
+            expect_shorter(&place, &whole, &bounds, hit, &about);
+        }
+    }
+}
+
+#[test]
+fn lowest_bit_flipped_at_every_byte_is_noticed() {
+    damage_every_byte(|byte| byte ^ 0x01);
+}
+
+#[test]
+fn highest_bit_flipped_at_every_byte_is_noticed() {
+    damage_every_byte(|byte| byte ^ 0x80);
+}
+
+#[test]
+fn newline_in_the_place_of_every_byte_is_noticed() {
+    damage_every_byte(|_| b'\n');
+}
+
+#[test]
+fn zero_in_the_place_of_every_byte_is_noticed() {
+    damage_every_byte(|_| 0);
+}
+
+#[test]
+fn line_that_is_missing_a_byte_anywhere_is_noticed() {
+    let place = Place::with(&decisions());
+    let (whole, bytes) = (place.read(), place.bytes());
+    let bounds = starts(&bytes);
+    for at in bounds[2]..bounds[3] {
+        let mut damaged = bytes.clone();
+        damaged.remove(at);
+        place.write(&damaged);
+        // Even without its newline there is a good line left after the next.
+        assert!(whole.len() > 4);
+        expect_damaged(&place, bounds[2], &format!("without byte {at}"));
+    }
+}
+
+#[test]
+fn zeros_after_the_last_line_are_cut_off() {
+    let place = Place::with(&decisions());
+    let (whole, bytes) = (place.read(), place.bytes());
+    let bounds = starts(&bytes);
+    // One byte, a block, and more than what is read at once.
+    for count in [1, 4096, (1 << 20) + 17] {
+        let mut file = bytes.clone();
+        file.resize(bytes.len() + count, 0);
+        place.write(&file);
+        expect_shorter(&place, &whole, &bounds, 6, &format!("{count} zeros"));
+    }
+}
+
+#[test]
+fn last_lines_that_became_zeros_are_cut_off() {
+    let place = Place::with(&decisions());
+    let (whole, bytes) = (place.read(), place.bytes());
+    let bounds = starts(&bytes);
+    for from in bounds[4]..bytes.len() {
+        let mut file = bytes.clone();
+        file[from..].fill(0);
+        place.write(&file);
+        let count = if from < bounds[5] { 4 } else { 5 };
+        expect_shorter(&place, &whole, &bounds, count, &format!("zeros from byte {from}"));
+    }
+}
+
+#[test]
+fn zeros_before_a_good_line_are_damage() {
+    let place = Place::with(&decisions());
+    let bytes = place.bytes();
+    let bounds = starts(&bytes);
+    let mut file = bytes.clone();
+    file[bounds[1]..bounds[2] - 1].fill(0);
+    place.write(&file);
+    expect_damaged(&place, bounds[1], "a line of zeros");
+}
+
+#[test]
+fn several_bad_lines_at_the_end_are_cut_off_together() {
+    let place = Place::with(&decisions());
+    let (whole, mut bytes) = (place.read(), place.bytes());
+    let bounds = starts(&bytes);
+    bytes.extend_from_slice(b"\n\ngarbage\n{\"v\":1}\nmore");
+    place.write(&bytes);
+    expect_shorter(&place, &whole, &bounds, 6, "garbage");
+}
+
+#[test]
+fn line_of_a_newer_program_is_told_and_kept() {
+    for (version, records) in [(2, "[{\"teleported\":{\"agent\":\"main\"}}]"), (77, "7")] {
+        for is_last in [true, false] {
+            let place = Place::with(&decisions());
+            let mut bytes = place.bytes();
+            bytes.extend(line(&format!("{{\"v\":{version},\"at\":1,\"records\":{records}")));
+            if !is_last {
+                bytes.extend(line("{\"v\":1,\"at\":1,\"records\":[]"));
+            }
+            place.write(&bytes);
+            let errors =
+                [Journal::open(&place.path, 0).map(|_| ()), Journal::read(&place.path).map(|_| ())];
+            for error in errors.map(Result::unwrap_err) {
+                let expected = format!(
+                    "the journal {} has format version {version}, newer than this program",
+                    place.path.display()
+                );
+                assert_eq!(error.to_string(), expected);
+                assert!(matches!(error, JournalError::Newer { version: v, .. } if v == version));
+            }
+            assert_eq!(place.bytes(), bytes, "nothing is cut off");
+        }
+    }
+}
+
+#[test]
+fn line_of_this_version_that_makes_no_sense_is_damage() {
+    let place = Place::with(&decisions());
+    let (whole, bytes) = (place.read(), place.bytes());
+    let bounds = starts(&bytes);
+    let nonsense = line("{\"v\":1,\"at\":1,\"records\":[{\"teleported\":{}}]");
+    let mut file = bytes.clone();
+    file.extend(&nonsense);
+    place.write(&file);
+    expect_shorter(&place, &whole, &bounds, 6, "nonsense at the end");
+    file.extend(line("{\"v\":1,\"at\":1,\"records\":[]"));
+    place.write(&file);
+    expect_damaged(&place, bytes.len(), "nonsense before a good line");
+}
+
+#[test]
+fn line_that_is_shorter_than_a_checksum_is_damage() {
+    let place = Place::new();
+    for text in ["\n", "{}\n", ",\"crc\":\"00000000\"}\n"] {
+        let mut bytes = text.as_bytes().to_vec();
+        bytes.extend(line("{\"v\":1,\"at\":1,\"records\":[]"));
+        place.write(&bytes);
+        expect_damaged(&place, 0, text);
+    }
+}
+
+#[test]
+fn opened_at_the_start_of_a_line_gives_what_follows_it() {
+    let place = Place::with(&decisions());
+    let (whole, bytes) = (place.read(), place.bytes());
+    for (index, start) in starts(&bytes).into_iter().enumerate() {
+        let opened = open(&place.path, offset(start));
+        assert_eq!(opened.entries, whole[index..], "from byte {start}");
+        assert_eq!(opened.trimmed, None);
+        assert_eq!(opened.journal.offset(), offset(bytes.len()));
+    }
+}
+
+#[test]
+fn opened_in_the_middle_of_a_line_or_after_the_end_gives_nothing_and_changes_nothing() {
+    let place = Place::with(&decisions());
+    let mut bytes = place.bytes();
+    bytes.extend_from_slice(b"half a li");
+    place.write(&bytes);
+    let bounds = starts(&bytes);
+    for from in (0..bytes.len() + 5).filter(|from| !bounds.contains(from)) {
+        assert!(Journal::open(&place.path, offset(from)).unwrap().is_none(), "from byte {from}");
+    }
+    assert!(Journal::open(&place.path, u64::MAX).unwrap().is_none());
+    assert_eq!(place.bytes(), bytes);
+}
+
+#[test]
+fn opened_at_an_offset_cuts_the_unfinished_end_and_appends_after_it() {
+    let place = Place::with(&decisions());
+    let (whole, bytes) = (place.read(), place.bytes());
+    let bounds = starts(&bytes);
+    for index in 0..=6 {
+        let mut file = bytes.clone();
+        file.extend_from_slice(b"{\"v\":1,\"at\":");
+        place.write(&file);
+        let mut opened = open(&place.path, offset(bounds[index]));
+        assert_eq!(opened.entries, whole[index..]);
+        assert_eq!(opened.trimmed, Some(Trimmed { offset: offset(bytes.len()), bytes: 12 }));
+        opened.journal.append(&more()).unwrap();
+        let mut expected = decisions();
+        expected.push(more());
+        assert_eq!(records(&place.read()), expected);
+    }
+}
+
+#[test]
+fn opened_at_an_offset_still_finds_damage_after_it() {
+    let place = Place::with(&decisions());
+    let mut bytes = place.bytes();
+    let bounds = starts(&bytes);
+    bytes[bounds[3] + 4] ^= 0x20;
+    place.write(&bytes);
+    let error = Journal::open(&place.path, offset(bounds[2])).unwrap_err();
+    assert!(
+        matches!(error, JournalError::Damaged { offset: at, .. } if at == offset(bounds[3])),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn very_long_line_survives() {
+    let place = Place::new();
+    let agent = AgentId::main();
+    let why = "x\n\"".repeat(1 << 20);
+    let long = vec![Record::Retried {
+        agent,
+        why,
+        counts_as: raymond_flow::machine::CountsAs::Nothing,
+        delay_ms: 0,
+        left: None,
+    }];
+    let mut journal = Journal::create(&place.path).unwrap();
+    journal.append(&long).unwrap();
+    journal.append(&more()).unwrap();
+    drop(journal);
+    assert_eq!(records(&open(&place.path, 0).entries), [long, more()]);
+}
+
+#[test]
+fn reader_that_meets_half_a_line_sees_what_is_whole_and_leaves_the_rest_to_its_owner() {
+    let place = Place::with(&decisions());
+    let whole = place.read();
+    let mut file = fs::OpenOptions::new().append(true).open(&place.path).unwrap();
+    let next = line("{\"v\":1,\"at\":9,\"records\":[\"usage_limit_lifted\"]");
+    let (front, back) = next.split_at(next.len() / 2);
+    file.write_all(front).unwrap();
+    assert_eq!(place.read(), whole);
+    file.write_all(back).unwrap();
+    let expected: Vec<_> = whole.into_iter().chain([Entry { at_ms: 9, records: more() }]).collect();
+    assert_eq!(place.read(), expected);
+}
