@@ -21,8 +21,9 @@ use std::{
 
 use jiff::{Timestamp, tz::TimeZone};
 use raymond_flow::{
-    id::{RunId, StepId},
-    machine::{Action, Instead, Record, Run, Session, Step},
+    id::{RunId, SessionId, StepId},
+    machine::{Action, Agent, Instead, Record, Run, Session, Step},
+    money::Usd,
     policy::Transition,
     text::excerpt,
 };
@@ -39,6 +40,7 @@ pub struct DebugFiles {
     log: Option<File>,
     /// What is known of a step until its transition is logged.
     ended: HashMap<StepId, Ended>,
+    costs: HashMap<StepId, Usd>,
     environments: HashMap<StepId, Vec<(String, String)>>,
 }
 
@@ -56,7 +58,13 @@ impl DebugFiles {
         let created = fs::create_dir_all(&folder).and_then(|()| {
             File::options().create(true).append(true).open(folder.join("transitions.log"))
         });
-        Self { folder, log: created.ok(), ended: HashMap::new(), environments: HashMap::new() }
+        Self {
+            folder,
+            log: created.ok(),
+            ended: HashMap::new(),
+            costs: HashMap::new(),
+            environments: HashMap::new(),
+        }
     }
 
     /// The folder.
@@ -86,64 +94,46 @@ impl DebugFiles {
     }
 
     fn record(&mut self, record: &Record, run: &Run) {
-        let (agent, asked, instead) = match record {
-            Record::Followed { agent, transition, .. } => (agent, transition, None),
-            Record::Overridden { agent, asked, instead, .. } => (agent, asked, Some(instead)),
+        let (agent, asked, session, instead) = match record {
+            Record::Ended { agent, number, spent } => {
+                let step = StepId { agent: agent.clone(), number: *number };
+                self.costs.insert(step, spent.cost_usd);
+                return;
+            }
+            Record::Followed { agent, transition, session, .. } => {
+                (agent, transition, session, None)
+            }
+            Record::Overridden { agent, asked, session, instead, .. } => {
+                (agent, asked, session, Some(instead))
+            }
             _ => return,
         };
         let Some(agent) = run.agents.get(agent) else {
             return;
         };
-        let depth = agent.stack.len();
-        let arrow = match asked {
-            Transition::Goto { target }
-            | Transition::Reset { target, .. }
-            | Transition::Call { target, .. }
-            | Transition::Function { target, .. } => format!("{target} ({})", asked.kind()),
-            Transition::Fork { target, next, .. } => format!("{next} (fork, worker at {target})"),
-            Transition::Result { .. } => match agent.stack.last() {
-                Some(frame) => format!("{} (result)", frame.state),
-                None => "(result, terminated)".to_owned(),
-            },
-        };
-        let mut text = format!(
-            "{} [{}] {} -> {arrow}\n",
-            time("%Y-%m-%d %H:%M:%S"),
-            agent.id,
-            agent.current_state
-        );
+        let (id, state) = (&agent.id, &agent.current_state);
+        let arrow = destination(agent, asked);
+        let mut text = format!("{} [{id}] {state} -> {arrow}\n", time("%Y-%m-%d %H:%M:%S"));
         let mut line = |name: &str, value: String| text.extend(["  ", name, ": ", &value, "\n"]);
-        let session = match record {
-            Record::Followed { session, .. } | Record::Overridden { session, .. } => {
-                session.as_ref()
-            }
-            _ => None,
-        };
-        match (session, &agent.session) {
-            (Some(session), Session::Open(before)) if session == before => {
-                line("session_id", format!("{session} (resumed)"));
-            }
-            (Some(session), _) => line("session_id", session.to_string()),
-            (None, Session::Open(session) | Session::Branch(session)) => {
-                line("session_id", session.to_string());
-            }
-            (None, Session::Fresh) => {}
+        if let Some(session) = shown_session(agent, session.as_ref()) {
+            line("session_id", session);
         }
-        let step = StepId { agent: agent.id.clone(), number: agent.steps };
+        let step = StepId { agent: id.clone(), number: agent.steps };
         if let Some(ended) = self.ended.remove(&step) {
             if ended.is_script {
-                line(
-                    "exit_code",
-                    ended.exit_code.map_or("none".to_owned(), |code| code.to_string()),
-                );
+                let code = ended.exit_code.map_or("none".to_owned(), |code| code.to_string());
+                line("exit_code", code);
             }
             line("duration", format!("{} s", Seconds(ended.duration_ms)));
         }
         for (name, value) in self.environments.remove(&step).unwrap_or_default() {
             line("env", format!("{name}={}", excerpt(&value)));
         }
+        if let Some(cost) = self.costs.remove(&step) {
+            line("cost", cost.to_string());
+        }
         line("total_cost", run.total_cost_usd.to_string());
-        line("stack_depth", depth.to_string());
+        line("stack_depth", agent.stack.len().to_string());
         if let Transition::Result { payload } = asked {
             line("result", format!("\"{}\"", excerpt(payload)));
         }
@@ -154,6 +144,35 @@ impl DebugFiles {
         }
         text.push('\n');
         self.log(&text);
+    }
+}
+
+/// Where a transition leads, as the log shows it.
+fn destination(agent: &Agent, transition: &Transition) -> String {
+    let kind = transition.kind();
+    match transition {
+        Transition::Goto { target }
+        | Transition::Reset { target, .. }
+        | Transition::Call { target, .. }
+        | Transition::Function { target, .. } => format!("{target} ({kind})"),
+        Transition::Fork { target, next, .. } => format!("{next} (fork, worker at {target})"),
+        Transition::Result { .. } => match agent.stack.last() {
+            Some(frame) => format!("{} (result)", frame.state),
+            None => "(result, terminated)".to_owned(),
+        },
+    }
+}
+
+/// The session of the answer, or the one that a script leaves alone.
+fn shown_session(agent: &Agent, session: Option<&SessionId>) -> Option<String> {
+    match (session, &agent.session) {
+        (Some(session), Session::Open(before)) if session == before => {
+            Some(format!("{session} (resumed)"))
+        }
+        (Some(session), _) | (None, Session::Open(session) | Session::Branch(session)) => {
+            Some(session.to_string())
+        }
+        (None, Session::Fresh) => None,
     }
 }
 

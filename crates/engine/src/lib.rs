@@ -25,6 +25,7 @@ pub mod layout;
 pub mod lock;
 mod open;
 mod perform;
+mod programs;
 mod run_loop;
 pub mod scope;
 mod state_file;

@@ -25,6 +25,7 @@ use crate::{
     layout::{RunFiles, StateDir},
     lock::{LockError, RunLock},
     perform::Performer,
+    programs,
     run_loop::RunLoop,
     scope::{DiskWorld, ScopeError},
     state_file,
@@ -241,7 +242,8 @@ impl Engine<'_> {
             outbox: inbox.outbox(),
             timers: Timers::default(),
             disk_reserve_bytes: self.disk_reserve_bytes,
-            shell: find_program("bash").ok_or(EngineError::NoShell)?,
+            shell: programs::find("bash").ok_or(EngineError::NoShell)?,
+            keepers_lost: 0,
             warned: HashSet::new(),
         };
         let setup = Setup { files, interrupts: self.interrupts };
@@ -282,10 +284,4 @@ fn create_folders(files: &RunFiles) -> Result<(), EngineError> {
 
 fn io_error(what: &'static str, path: &Path, source: io::Error) -> EngineError {
     EngineError::Io { what, path: path.to_owned(), source }
-}
-
-/// Where a program lies, by the search path.
-fn find_program(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }

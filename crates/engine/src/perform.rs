@@ -24,6 +24,7 @@ use crate::{
     keeper::{self, Keeper},
     layout::RunFiles,
     open::EngineError,
+    programs,
     run_loop::at_work,
     scope::DiskWorld,
     step::{ExitRecord, HowEnded, StepFolder, StepState, scan_output},
@@ -33,10 +34,17 @@ use crate::{
 
 /// What a value may have in an environment; the kernel takes little more.
 const VARIABLE_BYTES_MAX: usize = 100 * 1024;
+/// Variables that mean something for one step only. A run inside a run must not hand on its own.
+const PER_STEP_VARIABLES: [&str; 4] =
+    ["RAYMOND_RESULT", "RAYMOND_RESULT_FILE", "RAYMOND_INPUT", "RAYMOND_INPUT_FILE"];
 /// How long to wait for a usage limit of which nobody says when it is lifted.
 const UNKNOWN_RESET: Duration = Duration::from_mins(15);
 /// Clocks differ: asking a little late costs less than asking too early.
 const RESET_MARGIN: Duration = Duration::from_secs(30);
+
+/// A keeper that goes takes unread requests with it, which is nobody's fault; but one that always
+/// goes is.
+const KEEPERS_LOST_MAX: u32 = 10;
 
 /// A launch as the machine asks for it.
 type LaunchEffect<'e> = (&'e StepId, &'e Step, String, Launch, Option<Usd>);
@@ -58,8 +66,10 @@ pub(crate) enum Occasion {
     Launched,
     /// An orchestrator that is gone asked for it. It must not start any more.
     Reopened,
-    /// Its reaper or the keeper is done with it.
+    /// Its reaper is done with it.
     Told,
+    /// The keeper is gone, perhaps before it had read the request.
+    KeeperGone,
 }
 
 /// The hands of a run loop.
@@ -74,6 +84,8 @@ pub(crate) struct Performer<'a> {
     pub(crate) disk_reserve_bytes: u64,
     /// The program for scripts.
     pub(crate) shell: PathBuf,
+    /// How many keepers have gone under our eyes.
+    pub(crate) keepers_lost: u32,
     /// Unknown variables are worth one warning per state.
     pub(crate) warned: HashSet<String>,
 }
@@ -145,7 +157,7 @@ impl Performer<'_> {
             (Action::Turn(turn), Launch::Turn { prompt, continuation }) => {
                 let (prompt, continuation) = (&*prompt, &*continuation);
                 let request = TurnRequest { step, turn, prompt, continuation, budget_left_usd };
-                match self.agent.command(&request) {
+                match self.agent.command(&request).and_then(found) {
                     Ok(command) => turn_launch(&folder, &request, command, cwd)?,
                     Err(failure) => return Ok(Launched::Failed(failure)),
                 }
@@ -155,7 +167,7 @@ impl Performer<'_> {
                 keeper::Launch {
                     program: self.script_program(step),
                     environment,
-                    without: Vec::new(),
+                    without: PER_STEP_VARIABLES.map(str::to_owned).to_vec(),
                     cwd,
                     stdin: None,
                     idle_seconds: u64::from(*timeout),
@@ -273,10 +285,13 @@ impl Performer<'_> {
                 return Ok(None);
             }
             (StepState::Unclaimed, Occasion::Reopened) => (Outcome::NotStarted, Spent::default()),
-            // Asked for and not started: trying for ever would not help.
-            (StepState::Lost, _) | (StepState::Unclaimed, Occasion::Told) => {
-                (Outcome::Lost, Spent::default())
+            (StepState::Unclaimed, Occasion::KeeperGone)
+                if self.keepers_lost <= KEEPERS_LOST_MAX =>
+            {
+                (Outcome::NotStarted, Spent::default())
             }
+            // Asked for and not started: trying for ever would not help.
+            (StepState::Lost | StepState::Unclaimed, _) => (Outcome::Lost, Spent::default()),
             (StepState::Ended(record), _) => {
                 let exit_code = match record.how {
                     HowEnded::Code(code) => Some(code),
@@ -334,6 +349,7 @@ impl Performer<'_> {
 
     pub(crate) fn keeper_is_gone(&mut self) {
         self.keeper = None;
+        self.keepers_lost += 1;
     }
 
     /// Sends the keeper away; tells whether there was one.
@@ -362,13 +378,24 @@ impl Performer<'_> {
     }
 }
 
+/// The command with its program looked up: the reaper takes it as it is.
+fn found(mut command: TurnCommand) -> Result<TurnCommand, Failure> {
+    let name = command.program.first_mut();
+    let missing = |message| Failure { class: FailureClass::NotInstalled, message };
+    let name = name.ok_or_else(|| missing("no coding agent is configured".to_owned()))?;
+    let path = programs::find(name).ok_or_else(|| missing(format!("`{name}` is not installed")))?;
+    *name = path.to_string_lossy().into_owned();
+    Ok(command)
+}
+
 fn turn_launch(
     folder: &StepFolder,
     request: &TurnRequest<'_>,
     command: TurnCommand,
     cwd: PathBuf,
 ) -> Result<keeper::Launch, EngineError> {
-    let TurnCommand { program, environment, without, stdin } = command;
+    let TurnCommand { program, environment, mut without, stdin } = command;
+    without.extend(PER_STEP_VARIABLES.map(str::to_owned));
     let created = folder.create_turn(request.step, &stdin);
     created.map_err(|error| at_work("prepare a step", error))?;
     Ok(keeper::Launch {

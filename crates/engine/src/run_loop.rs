@@ -197,7 +197,7 @@ impl<'a> RunLoop<'a> {
                 // Reapers go on without it, but a request may have died with it.
                 self.performer.keeper_is_gone();
                 let names: Vec<_> = self.running.keys().cloned().collect();
-                names.iter().try_for_each(|name| self.look_at(name, Occasion::Told))
+                names.iter().try_for_each(|name| self.look_at(name, Occasion::KeeperGone))
             }
             Message::Interrupt => {
                 self.interrupts += 1;

@@ -64,6 +64,11 @@ impl CodingAgent for ProgramAgent {
 
     fn command(&self, request: &TurnRequest<'_>) -> Result<TurnCommand, Failure> {
         let turn = request.turn;
+        if self.program.is_empty() {
+            let message = "no coding agent is configured: RAYMOND_AGENT_PROGRAM names none";
+            let class = FailureClass::NotInstalled;
+            return Err(Failure { class, message: message.to_owned() });
+        }
         let (mode, from) = match &turn.session {
             SessionPlan::Fresh { .. } => ("fresh", None),
             SessionPlan::Resume { .. } => ("resume", None),
@@ -80,11 +85,12 @@ impl CodingAgent for ProgramAgent {
             ("RAYMOND_RECOVERS", turn.recovers.then_some("1")),
         ];
         let set = variables.into_iter().filter_map(|(n, v)| Some((n.to_owned(), v?.to_owned())));
+        let unset = variables.into_iter().filter(|(_, value)| value.is_none());
         let stdin = if turn.recovers { request.continuation } else { request.prompt };
         Ok(TurnCommand {
             program: self.program.clone(),
             environment: set.collect(),
-            without: Vec::new(),
+            without: unset.map(|(name, _)| name.to_owned()).collect(),
             stdin: stdin.to_owned(),
         })
     }

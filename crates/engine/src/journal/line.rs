@@ -41,9 +41,10 @@ struct Read {
     records: Vec<Record>,
 }
 
+/// Read on its own first: a newer line may mean something else by the same words.
 #[derive(Deserialize)]
 struct Version {
-    v: u32,
+    v: u64,
 }
 
 /// `,"crc":"0a1b2c3d"}` in the place of the object's last brace.
@@ -66,14 +67,10 @@ pub(super) fn decode(line: &[u8]) -> Result<Entry, LineError> {
     if rest != expected.as_bytes() {
         return Err(LineError::Damaged);
     }
-    // The bytes are as they were written: if they make no sense, a newer program wrote them.
-    match serde_json::from_slice::<Read>(line) {
-        Ok(Read { at, records }) => Ok(Entry { at_ms: at, records }),
-        Err(_) => match serde_json::from_slice::<Version>(line) {
-            Ok(Version { v: version }) if version > Record::VERSION => {
-                Err(LineError::Newer { version })
-            }
-            _ => Err(LineError::Damaged),
-        },
+    let Version { v } = serde_json::from_slice(line).map_err(|_| LineError::Damaged)?;
+    if v > u64::from(Record::VERSION) {
+        return Err(LineError::Newer { version: u32::try_from(v).unwrap_or(u32::MAX) });
     }
+    let Read { at, records } = serde_json::from_slice(line).map_err(|_| LineError::Damaged)?;
+    Ok(Entry { at_ms: at, records })
 }

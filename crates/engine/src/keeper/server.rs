@@ -10,7 +10,7 @@ use std::{
         unix::net::{UnixListener, UnixStream},
     },
     path::Path,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use super::{
@@ -29,7 +29,7 @@ pub fn serve(folder: &Path) -> io::Result<()> {
     // Relative names from here on: the path of a socket has hardly a hundred bytes.
     std::env::set_current_dir(folder)?;
     let lock = File::create(KEEPER_LOCK)?;
-    if lock.try_lock().is_err() {
+    if !become_the_one(&lock)? {
         return say_ready();
     }
     sys::new_session()?;
@@ -53,6 +53,24 @@ pub fn serve(folder: &Path) -> io::Result<()> {
     let outcome = server.run();
     let _ = fs::remove_file(KEEPER_SOCKET);
     outcome
+}
+
+/// Whether this process is the run's keeper. If there is another, it is one that answers: one that
+/// is about to begin or to go is waited for.
+fn become_the_one(lock: &File) -> io::Result<bool> {
+    const PATIENCE: Duration = Duration::from_secs(10);
+    const INTERVAL: Duration = Duration::from_millis(2);
+    let deadline = Instant::now() + PATIENCE;
+    while lock.try_lock().is_err() {
+        if UnixStream::connect(KEEPER_SOCKET).is_ok() {
+            return Ok(false);
+        }
+        if Instant::now() >= deadline {
+            return Err(io::Error::other("another keeper neither answers nor goes"));
+        }
+        std::thread::sleep(INTERVAL);
+    }
+    Ok(true)
 }
 
 /// Tells the orchestrator that it can connect. The pipe is closed with it, so that no child keeps

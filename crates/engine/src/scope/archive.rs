@@ -44,6 +44,9 @@ pub enum ArchiveError {
         /// Its name.
         name: String,
     },
+    /// Two files of one name: which of them is meant?
+    #[error("it has two files of the same name")]
+    DuplicateNames,
     /// Two files that some file systems cannot tell apart.
     #[error("`{first}` and `{second}` have the same name where case does not matter")]
     Duplicate {
@@ -77,7 +80,9 @@ pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Vec<u8>>, ArchiveErro
     if archive.len() > FILES_MAX {
         return Err(ArchiveError::TooMany);
     }
-    // Asked before anything is opened: an encrypted file cannot be opened to be looked at.
+    if archive.has_duplicate_names() {
+        return Err(ArchiveError::DuplicateNames);
+    }
     let mut files = BTreeMap::new();
     let mut total = 0;
     for index in 0..archive.len() {
@@ -89,7 +94,8 @@ pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Vec<u8>>, ArchiveErro
         if raw.is_symlink() {
             return Err(ArchiveError::Symlink { name });
         }
-        if raw.enclosed_name().is_none() || name.contains(['\\', '\0', ':']) {
+        let is_absolute = name.starts_with('/');
+        if is_absolute || raw.enclosed_name().is_none() || name.contains(['\\', '\0', ':']) {
             return Err(ArchiveError::UnsafeName { name });
         }
         if raw.is_dir() {
@@ -97,16 +103,16 @@ pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Vec<u8>>, ArchiveErro
         }
         drop(raw);
         // What the archive says about sizes is not believed: reading stops at the limit.
-        let limit = FILE_BYTES_MAX.min(TOTAL_BYTES_MAX - total);
+        let left = TOTAL_BYTES_MAX - total;
         let mut bytes = Vec::new();
-        archive.by_index(index)?.take(limit + 1).read_to_end(&mut bytes)?;
-        if bytes.len() as u64 > limit {
-            return Err(ArchiveError::TooLarge { name, limit });
+        archive.by_index(index)?.take(FILE_BYTES_MAX.min(left) + 1).read_to_end(&mut bytes)?;
+        for (room, limit) in [(FILE_BYTES_MAX, FILE_BYTES_MAX), (left, TOTAL_BYTES_MAX)] {
+            if bytes.len() as u64 > room {
+                return Err(ArchiveError::TooLarge { name, limit });
+            }
         }
         total += bytes.len() as u64;
-        if files.insert(name.clone(), bytes).is_some() {
-            return Err(ArchiveError::Duplicate { first: name.clone(), second: name });
-        }
+        files.insert(name, bytes);
     }
     flatten(files)
 }

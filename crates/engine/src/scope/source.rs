@@ -71,17 +71,19 @@ impl ScopeSource {
         if absolute.to_str().is_none() {
             return Err(ScopeError::NotText { path: absolute });
         }
+        let file_name =
+            |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if absolute.is_dir() {
             let listing = list_folder(&absolute).map_err(io)?;
-            return Self::with_entry(absolute, &listing);
+            let name = file_name(&absolute);
+            return Self::with_entry(absolute, name, &listing);
         }
         if is_archive(&absolute) {
             let files = archive::read(&absolute)
                 .map_err(|source| ScopeError::Archive { path: absolute.clone(), source })?;
-            return Self::with_entry(absolute, &Listing::new(files.into_keys()));
+            let name = absolute.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            return Self::with_entry(absolute, name, &Listing::new(files.into_keys()));
         }
-        let file_name =
-            |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let state = file_name(&absolute);
         StateKind::of(&state, Platform::HERE)?;
         let folder = absolute.parent().unwrap_or(Path::new("/")).to_owned();
@@ -89,10 +91,9 @@ impl ScopeSource {
         Ok(Self { path: folder, entry: StateName::new(state), name })
     }
 
-    fn with_entry(path: PathBuf, listing: &Listing) -> Result<Self, ScopeError> {
+    fn with_entry(path: PathBuf, name: String, listing: &Listing) -> Result<Self, ScopeError> {
         let first = entry(listing, Platform::HERE);
         let entry = first.map_err(|source| ScopeError::Entry { path: path.clone(), source })?;
-        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         Ok(Self { path, entry, name })
     }
 }

@@ -3,5 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 
 mod env;
+mod faults;
 mod recovery;
 mod scripts;
+mod turns;

@@ -195,6 +195,7 @@ fn debug_mode_keeps_everything_under_the_documented_names() {
     assert!(log.contains("[main] LAST.sh -> (result, terminated)\n"), "{log}");
     assert!(log.contains("  exit_code: 0\n") && log.contains("  duration: "), "{log}");
     assert!(log.contains("  env: RAYMOND_AGENT_ID=main\n") && !log.contains("PATH="), "{log}");
+    assert!(log.contains("  cost: $0.00\n  total_cost: $0.00\n  stack_depth: 0\n"), "{log}");
     assert!(log.contains("  result: \"fin\"\n"), "{log}");
 }
 
@@ -220,7 +221,7 @@ fn peak_memory_kib() -> i64 {
 fn gigabyte_of_output_without_a_newline_takes_no_memory_and_its_tag_is_found() {
     let project = Project::new([(
         "START.sh",
-        "head -c 1073741824 /dev/zero | tr '\\0' '<'; printf '\\0\\377<result>found</result>'",
+        "head -c 1073741824 /dev/zero | tr '\\0' x; printf '\\0\\377<result>found</result>'",
     )]);
     project.raymond(&["flow"]).completed("found");
     let peak = peak_memory_kib();
