@@ -8,7 +8,7 @@
 //!     <agent>_<state>_<number>.stderr.txt
 //! ```
 //!
-//! It watches and never changes anything: a write that fails is told once and then forgotten.
+//! It watches and never changes anything: a write that fails leaves a gap, and the run goes on.
 //! Of the environment only the variables that Raymond itself sets are written, because the rest
 //! holds people's secrets.
 
@@ -189,6 +189,10 @@ impl Observer for DebugFiles {
     fn see(&mut self, event: &Event<'_>) {
         match event {
             Event::StepStarted { id, environment, .. } => {
+                // What an earlier step of this agent came to was no transition.
+                self.ended.retain(|step, _| step.agent != id.agent);
+                self.costs.retain(|step, _| step.agent != id.agent);
+                self.environments.retain(|step, _| step.agent != id.agent);
                 if !environment.is_empty() {
                     self.environments.insert((*id).clone(), environment.to_vec());
                 }

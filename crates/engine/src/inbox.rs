@@ -24,15 +24,15 @@ const MESSAGE_BYTES_MAX: usize = 255;
 pub(crate) enum Message {
     /// A reaper says that there is something to see in the folder of this name.
     Step(String),
-    /// The keeper is gone.
-    KeeperGone,
+    /// This connection to a keeper is over: it is gone.
+    KeeperGone(u32),
     /// Ctrl-C or a polite signal.
     Interrupt,
 }
 
 /// No step is called like that: their names begin with a letter.
-const KEEPER_GONE: &[u8] = b"!keeper-gone";
-const INTERRUPT: &[u8] = b"!interrupt";
+const KEEPER_GONE: &str = "!keeper-gone ";
+const INTERRUPT: &str = "!interrupt";
 
 /// The receiving end. Only the owner of the run has it.
 #[derive(Debug)]
@@ -85,10 +85,12 @@ impl Inbox {
     fn receive(&self) -> Option<Message> {
         let mut bytes = [0; MESSAGE_BYTES_MAX + 1];
         let length = self.socket.recv(&mut bytes).ok()?;
-        Some(match &bytes[..length] {
-            KEEPER_GONE => Message::KeeperGone,
-            INTERRUPT => Message::Interrupt,
-            name => Message::Step(String::from_utf8_lossy(name).into_owned()),
+        let text = String::from_utf8_lossy(&bytes[..length]);
+        let keeper = text.strip_prefix(KEEPER_GONE).and_then(|number| number.parse().ok());
+        Some(match keeper {
+            Some(connection) => Message::KeeperGone(connection),
+            None if text == INTERRUPT => Message::Interrupt,
+            None => Message::Step(text.into_owned()),
         })
     }
 }
@@ -96,13 +98,13 @@ impl Inbox {
 impl Outbox {
     /// Leaves word for the loop; if there is none any more, nobody needs it.
     pub(crate) fn send(&self, message: &Message) {
-        let bytes = match message {
-            Message::Step(name) => name.as_bytes(),
-            Message::KeeperGone => KEEPER_GONE,
-            Message::Interrupt => INTERRUPT,
+        let text = match message {
+            Message::Step(name) => name.clone(),
+            Message::KeeperGone(connection) => format!("{KEEPER_GONE}{connection}"),
+            Message::Interrupt => INTERRUPT.to_owned(),
         };
         if let Ok(socket) = UnixDatagram::unbound() {
-            let _ = socket.send_to(bytes, &self.address);
+            let _ = socket.send_to(text.as_bytes(), &self.address);
         }
     }
 }

@@ -1,36 +1,40 @@
 //! Ctrl-C and its relatives.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use crate::{
     inbox::{Message, Outbox},
     sys::Signals,
 };
 
 /// The signals that ask a run to stop, held back until the run loop takes them.
-#[derive(Clone, Copy)]
+#[derive(Clone, Debug)]
 pub struct Interrupts {
-    signals: Signals,
-}
-
-impl std::fmt::Debug for Interrupts {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Interrupts")
-    }
+    /// The loop that owns a run at this moment.
+    target: Arc<Mutex<Option<Outbox>>>,
 }
 
 impl Interrupts {
-    /// Takes charge of interrupts. To be called before any thread is started, because threads
-    /// inherit what is held back.
+    /// Takes charge of interrupts, for as long as the process lives. To be called before any thread
+    /// is started, because threads inherit what is held back.
     pub fn install() -> Self {
-        Self { signals: Signals::block(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP]) }
-    }
-
-    /// Hands interrupts to a run loop, for as long as the process lives.
-    pub(crate) fn deliver_to(self, outbox: Outbox) {
+        let signals = Signals::block(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP]);
+        let target = Arc::new(Mutex::new(None::<Outbox>));
+        let watched = Arc::clone(&target);
         std::thread::spawn(move || {
             loop {
-                self.signals.wait_forever();
-                outbox.send(&Message::Interrupt);
+                signals.wait_forever();
+                let outbox = watched.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                if let Some(outbox) = outbox {
+                    outbox.send(&Message::Interrupt);
+                }
             }
         });
+        Self { target }
+    }
+
+    /// Hands interrupts to a run loop from now on.
+    pub(crate) fn deliver_to(&self, outbox: Outbox) {
+        *self.target.lock().unwrap_or_else(PoisonError::into_inner) = Some(outbox);
     }
 }

@@ -4,6 +4,7 @@ use std::{
     fs::{File, TryLockError},
     io::{self, Read, Seek, Write},
     path::Path,
+    time::Duration,
 };
 
 use serde::{Deserialize, Serialize};
@@ -25,6 +26,10 @@ pub struct Owner {
     /// Since when, in milliseconds since 1970.
     pub since_ms: u64,
 }
+
+/// How often, and how far apart, the lock is tried before somebody else counts as its owner.
+const TAKE_TRIES: u32 = 5;
+const TAKE_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Why the run cannot be owned.
 #[derive(Debug, Error)]
@@ -52,7 +57,18 @@ impl RunLock {
     pub fn take(path: &Path) -> Result<Self, LockError> {
         let mut file =
             File::options().create(true).truncate(false).read(true).write(true).open(path)?;
-        match file.try_lock() {
+        // Whoever asks for the holder takes the lock for a moment; an owner keeps it.
+        let mut tries = 0;
+        let taken = loop {
+            tries += 1;
+            match file.try_lock() {
+                Err(TryLockError::WouldBlock) if tries < TAKE_TRIES => {
+                    std::thread::sleep(TAKE_INTERVAL);
+                }
+                outcome => break outcome,
+            }
+        };
+        match taken {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut text = String::new();

@@ -239,6 +239,7 @@ impl Engine<'_> {
             agent: self.agent,
             keeper_program: self.keeper_program.clone(),
             keeper: None,
+            connection: 0,
             outbox: inbox.outbox(),
             timers: Timers::default(),
             disk_reserve_bytes: self.disk_reserve_bytes,
@@ -246,7 +247,7 @@ impl Engine<'_> {
             keepers_lost: 0,
             warned: HashSet::new(),
         };
-        let setup = Setup { files, interrupts: self.interrupts };
+        let setup = Setup { files, interrupts: self.interrupts.clone() };
         let run_loop = RunLoop::new(run, journal, &setup, performer, observer, inbox);
         let run = run_loop.run(effects)?;
         let is_interrupted = run.halt == Some(Halt::Interrupted);
@@ -278,8 +279,13 @@ fn reopen(id: &RunId, files: &RunFiles) -> Result<(Run, Journal, Option<Trimmed>
     Ok((run, opened.journal, opened.trimmed))
 }
 
+/// Makes the folders of a run, durably: steps that are paid for will lie in them.
 fn create_folders(files: &RunFiles) -> Result<(), EngineError> {
-    fs::create_dir_all(&files.steps).map_err(|source| io_error("create", &files.steps, source))
+    let create = || -> io::Result<()> {
+        fs::create_dir_all(&files.steps)?;
+        fs::File::open(&files.folder)?.sync_all()
+    };
+    create().map_err(|source| io_error("create", &files.steps, source))
 }
 
 fn io_error(what: &'static str, path: &Path, source: io::Error) -> EngineError {

@@ -16,7 +16,7 @@ use raymond_flow::{
 };
 
 use crate::{
-    agent::{CodingAgent, TurnCommand, TurnOutput, TurnRequest},
+    agent::{CodingAgent, TurnCommand, TurnEnd, TurnOutput, TurnRequest},
     clock,
     events::{Event, Observer},
     inbox::{Message, Outbox},
@@ -45,6 +45,9 @@ const RESET_MARGIN: Duration = Duration::from_secs(30);
 /// A keeper that goes takes unread requests with it, which is nobody's fault; but one that always
 /// goes is.
 const KEEPERS_LOST_MAX: u32 = 10;
+
+/// How often a keeper is looked for.
+const CONNECT_TRIES: u32 = 5;
 
 /// A launch as the machine asks for it.
 type LaunchEffect<'e> = (&'e StepId, &'e Step, String, Launch, Option<Usd>);
@@ -79,6 +82,8 @@ pub(crate) struct Performer<'a> {
     pub(crate) agent: &'a dyn CodingAgent,
     pub(crate) keeper_program: Vec<OsString>,
     pub(crate) keeper: Option<Keeper>,
+    /// Which connection to a keeper this is; a message about an earlier one is out of date.
+    pub(crate) connection: u32,
     pub(crate) outbox: Outbox,
     pub(crate) timers: Timers,
     pub(crate) disk_reserve_bytes: u64,
@@ -185,7 +190,7 @@ impl Performer<'_> {
             is_found: false,
             environment: &request.environment,
         });
-        self.send(request)?;
+        self.send(&request)?;
         Ok(Launched::Started(name_of(&folder)))
     }
 
@@ -222,26 +227,37 @@ impl Performer<'_> {
     }
 
     /// Hands a step to the keeper, and starts a keeper if there is none.
-    fn send(&mut self, launch: keeper::Launch) -> Result<(), EngineError> {
+    fn send(&mut self, launch: &keeper::Launch) -> Result<(), EngineError> {
         if let Some(keeper) = &mut self.keeper {
-            match keeper.launch(launch.clone()) {
+            match keeper.launch(launch) {
                 Ok(()) => return Ok(()),
                 // It has just gone; what it had not read has not been started.
                 Err(_) => self.keeper = None,
             }
         }
-        let connect = || -> io::Result<Keeper> {
-            let mut keeper = Keeper::connect(&self.files.folder, &self.keeper_program)?;
-            keeper.launch(launch)?;
-            let wait = keeper.wait_until_gone()?;
-            let outbox = self.outbox.clone();
-            std::thread::spawn(move || {
-                wait();
-                outbox.send(&Message::KeeperGone);
-            });
-            Ok(keeper)
-        };
-        self.keeper = Some(connect().map_err(|error| at_work("reach the keeper", error))?);
+        // A keeper that is just leaving may still take the call; the next one will not be leaving.
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match self.connect(launch) {
+                Ok(()) => return Ok(()),
+                Err(_) if tries < CONNECT_TRIES => {}
+                Err(error) => return Err(at_work("reach the keeper", error)),
+            }
+        }
+    }
+
+    fn connect(&mut self, launch: &keeper::Launch) -> io::Result<()> {
+        let mut keeper = Keeper::connect(&self.files.folder, &self.keeper_program)?;
+        keeper.launch(launch)?;
+        self.connection += 1;
+        let (wait, outbox) = (keeper.wait_until_gone()?, self.outbox.clone());
+        let connection = self.connection;
+        std::thread::spawn(move || {
+            wait();
+            outbox.send(&Message::KeeperGone(connection));
+        });
+        self.keeper = Some(keeper);
         Ok(())
     }
 
@@ -320,19 +336,24 @@ impl Performer<'_> {
             |class, message| (Outcome::Failed(Failure { class, message }), Spent::default());
         let exit_code = match &record.how {
             HowEnded::Code(code) => Some(*code),
-            HowEnded::Signal(_) => None,
-            HowEnded::Interrupted => return Ok((Outcome::Interrupted, Spent::default())),
-            HowEnded::TimedOut(seconds) => {
-                let message = format!("it printed nothing for {seconds} seconds");
-                return Ok(failed(FailureClass::TimedOut, message));
-            }
+            HowEnded::Signal(_) | HowEnded::Interrupted | HowEnded::TimedOut(_) => None,
             HowEnded::NotRun(why) => return Ok(failed(FailureClass::NotInstalled, why.clone())),
             HowEnded::Forbidden => return Ok((Outcome::NotStarted, Spent::default())),
         };
         let (stdout, stderr) = (folder.stdout(), folder.stderr());
         let output = TurnOutput { stdout: &stdout, stderr: &stderr, exit_code };
-        let end = self.agent.outcome(&output)?;
-        Ok((end.outcome, end.spent))
+        let TurnEnd { outcome, spent } = self.agent.outcome(&output)?;
+        // What was said before it was ended is paid for: an answer counts, and so does the cost.
+        let outcome = match (&record.how, outcome) {
+            (_, reply @ Outcome::Reply { .. }) => reply,
+            (HowEnded::Interrupted, _) => Outcome::Interrupted,
+            (HowEnded::TimedOut(seconds), _) => {
+                let message = format!("it printed nothing for {seconds} seconds");
+                Outcome::Failed(Failure { class: FailureClass::TimedOut, message })
+            }
+            (_, outcome) => outcome,
+        };
+        Ok((outcome, spent))
     }
 
     /// What it means that there was nothing to start.
@@ -347,9 +368,22 @@ impl Performer<'_> {
         }
     }
 
-    pub(crate) fn keeper_is_gone(&mut self) {
-        self.keeper = None;
+    /// Removes what killed keepers had prepared in vain. Only for a run that is over.
+    pub(crate) fn tidy(&self) {
+        let _ = std::fs::remove_dir_all(self.files.folder.join(keeper::SPARE_FOLDERS));
+    }
+
+    /// Takes note that a connection is over.
+    pub(crate) fn keeper_is_gone(&mut self, connection: u32) {
+        if connection == self.connection {
+            self.keeper = None;
+        }
         self.keepers_lost += 1;
+    }
+
+    /// Takes note that a keeper did what it is for.
+    pub(crate) fn keeper_works(&mut self) {
+        self.keepers_lost = 0;
     }
 
     /// Sends the keeper away; tells whether there was one.

@@ -6,7 +6,7 @@
 use std::{
     collections::{HashMap, VecDeque},
     io,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use raymond_flow::{
@@ -27,6 +27,8 @@ use crate::{
 
 /// How long the state file may be stale when nothing happens.
 const IDLE: Duration = Duration::from_millis(50);
+/// How often all steps are looked at, in case word of one was lost.
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// How many messages share one `fdatasync` at most: what waits is worked off, but not for ever.
 const BATCH_MAX: usize = 256;
 /// How long the keeper may take to go: grace and sweep of its last steps.
@@ -40,8 +42,11 @@ pub(crate) struct RunLoop<'a> {
     performer: Performer<'a>,
     observer: &'a mut dyn Observer,
     inbox: Inbox,
-    /// Steps under way, by the names of their folders.
-    running: HashMap<String, StepId>,
+    /// Steps under way, by the names of their folders, and by which connection to a keeper they
+    /// were asked for.
+    running: HashMap<String, (StepId, u32)>,
+    /// When all of them were looked at.
+    checked: Instant,
     /// Agents whose next step can be prepared: reading needs nothing to be durable.
     prepares: VecDeque<AgentId>,
     /// Effects that touch the world.
@@ -58,7 +63,7 @@ impl<'a> RunLoop<'a> {
         observer: &'a mut dyn Observer,
         inbox: Inbox,
     ) -> Self {
-        if let Some(interrupts) = setup.interrupts {
+        if let Some(interrupts) = &setup.interrupts {
             interrupts.deliver_to(inbox.outbox());
         }
         Self {
@@ -69,6 +74,7 @@ impl<'a> RunLoop<'a> {
             observer,
             inbox,
             running: HashMap::new(),
+            checked: Instant::now(),
             prepares: VecDeque::new(),
             effects: VecDeque::new(),
             interrupts: 0,
@@ -78,12 +84,16 @@ impl<'a> RunLoop<'a> {
     /// Runs until the run is over. `effects` are those that it waits for at the beginning.
     pub(crate) fn run(mut self, effects: Vec<Effect>) -> Result<Run, EngineError> {
         let outcome = self.begin(effects).and_then(|()| self.turn_until_finished());
-        let refreshed = self.state_file.write(&self.run, self.journal.offset());
-        if let Err(error) = refreshed {
-            self.trouble(&format!("the state file could not be written: {error}"));
+        // A run that a record was applied to by halves is not to be kept.
+        if !matches!(outcome, Err(EngineError::Inconsistent(_))) {
+            let refreshed = self.state_file.write(&self.run, self.journal.offset());
+            if let Err(error) = refreshed {
+                self.trouble(&format!("the state file could not be written: {error}"));
+            }
         }
         if outcome.is_ok() {
             self.dismiss_keeper();
+            self.performer.tidy();
         }
         outcome.map(|()| self.run)
     }
@@ -106,6 +116,7 @@ impl<'a> RunLoop<'a> {
             if let Some(message) = self.wait() {
                 self.handle(message)?;
             }
+            self.check()?;
             for _ in 1..BATCH_MAX {
                 match self.inbox.next_waiting() {
                     Some(message) => self.handle(message)?,
@@ -151,10 +162,10 @@ impl<'a> RunLoop<'a> {
             Effect::Launch { id, step, cwd, launch, budget_left_usd } => {
                 let request = (&id, &*step, cwd, launch, budget_left_usd);
                 match self.performer.launch(request, self.observer)? {
-                    Launched::Started(name) => drop(self.running.insert(name, id)),
+                    Launched::Started(name) => self.note_running(name, id),
                     Launched::Found(name) => {
                         // It may be over by now, and then nobody will tell us.
-                        self.running.insert(name.clone(), id);
+                        self.note_running(name.clone(), id);
                         self.look_at(&name, Occasion::Launched)?;
                     }
                     Launched::Failed(failure) => {
@@ -165,7 +176,7 @@ impl<'a> RunLoop<'a> {
             }
             Effect::Reattach { id, step } => {
                 let name = self.performer.reattach(&id, &step, self.observer);
-                self.running.insert(name.clone(), id);
+                self.note_running(name.clone(), id);
                 self.look_at(&name, Occasion::Reopened)?;
             }
             Effect::Wait { agent, delay_ms } => self.performer.wait(agent, delay_ms),
@@ -179,7 +190,7 @@ impl<'a> RunLoop<'a> {
 
     /// Takes the outcome of a step if it has one.
     fn look_at(&mut self, name: &str, occasion: Occasion) -> Result<(), EngineError> {
-        let Some(id) = self.running.get(name) else {
+        let Some((id, _)) = self.running.get(name) else {
             return Ok(());
         };
         let outcome = self.performer.outcome(&self.run, id, occasion, self.observer)?;
@@ -187,25 +198,55 @@ impl<'a> RunLoop<'a> {
             return Ok(());
         };
         self.running.remove(name);
+        if occasion == Occasion::Told {
+            self.performer.keeper_works();
+        }
         self.input(input)
+    }
+
+    fn note_running(&mut self, name: String, id: StepId) {
+        self.running.insert(name, (id, self.performer.connection));
+    }
+
+    /// Looks at every step that `concerns` holds for.
+    fn look_at_all(
+        &mut self,
+        occasion: Occasion,
+        concerns: impl Fn(u32) -> bool,
+    ) -> Result<(), EngineError> {
+        let concerned = |(_, (_, connection)): &(&String, &(StepId, u32))| concerns(*connection);
+        let names: Vec<_> =
+            self.running.iter().filter(concerned).map(|(name, _)| name.clone()).collect();
+        names.iter().try_for_each(|name| self.look_at(name, occasion))
+    }
+
+    /// Word of a step can be lost: when this process stood still, or when both its reaper and the
+    /// keeper were killed. So all of them are looked at now and then.
+    fn check(&mut self) -> Result<(), EngineError> {
+        if self.checked.elapsed() < CHECK_INTERVAL {
+            return Ok(());
+        }
+        self.checked = Instant::now();
+        self.look_at_all(Occasion::Launched, |_| true)
     }
 
     fn handle(&mut self, message: Message) -> Result<(), EngineError> {
         match message {
             Message::Step(name) => self.look_at(&name, Occasion::Told),
-            Message::KeeperGone => {
+            Message::KeeperGone(connection) => {
                 // Reapers go on without it, but a request may have died with it.
-                self.performer.keeper_is_gone();
-                let names: Vec<_> = self.running.keys().cloned().collect();
-                names.iter().try_for_each(|name| self.look_at(name, Occasion::KeeperGone))
+                self.performer.keeper_is_gone(connection);
+                self.look_at_all(Occasion::KeeperGone, |asked_for| asked_for == connection)
             }
             Message::Interrupt => {
                 self.interrupts += 1;
                 self.input(Input::Halt(Halt::Interrupted))?;
                 if self.interrupts > 1 {
-                    for id in self.running.values() {
+                    for (id, _) in self.running.values() {
                         self.performer.end(id);
                     }
+                    // What was asked for and has not begun must not begin any more.
+                    self.look_at_all(Occasion::Reopened, |_| true)?;
                 }
                 Ok(())
             }
@@ -253,6 +294,10 @@ impl<'a> RunLoop<'a> {
     fn wait(&mut self) -> Option<Message> {
         self.refresh_state_file();
         let mut patience = self.performer.timers.patience();
+        if !self.running.is_empty() {
+            patience =
+                Some(patience.map_or(CHECK_INTERVAL, |patience| patience.min(CHECK_INTERVAL)));
+        }
         if self.state_file.is_stale() {
             patience = Some(patience.map_or(IDLE, |patience| patience.min(IDLE)));
         }
@@ -269,11 +314,11 @@ impl<'a> RunLoop<'a> {
         if !self.performer.dismiss_keeper() {
             return;
         }
-        let deadline = std::time::Instant::now() + KEEPER_PATIENCE;
+        let deadline = Instant::now() + KEEPER_PATIENCE;
         loop {
-            let left = deadline.saturating_duration_since(std::time::Instant::now());
+            let left = deadline.saturating_duration_since(Instant::now());
             match self.inbox.next(Some(left)) {
-                Some(Message::KeeperGone) | None => return,
+                Some(Message::KeeperGone(_)) | None => return,
                 Some(Message::Step(_) | Message::Interrupt) => {}
             }
         }

@@ -188,6 +188,9 @@ fn read_lines(path: &Path, file: &File, from: u64) -> Result<(Vec<Entry>, u64), 
             (Err(LineError::Newer { version }), _) => {
                 return Err(JournalError::Newer { path: path.to_owned(), version });
             }
+            (Err(LineError::Unreadable), _) => {
+                return Err(JournalError::Damaged { path: path.to_owned(), offset: at });
+            }
             (Err(LineError::Damaged), _) => damaged = damaged.or(Some(at)),
         }
         at += length;

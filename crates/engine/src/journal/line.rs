@@ -26,6 +26,8 @@ pub(super) enum LineError {
     Damaged,
     /// Written by a newer program.
     Newer { version: u32 },
+    /// As it was written, and still not to be understood. Nobody may throw it away.
+    Unreadable,
 }
 
 #[derive(Serialize)]
@@ -67,10 +69,10 @@ pub(super) fn decode(line: &[u8]) -> Result<Entry, LineError> {
     if rest != expected.as_bytes() {
         return Err(LineError::Damaged);
     }
-    let Version { v } = serde_json::from_slice(line).map_err(|_| LineError::Damaged)?;
+    let Version { v } = serde_json::from_slice(line).map_err(|_| LineError::Unreadable)?;
     if v > u64::from(Record::VERSION) {
         return Err(LineError::Newer { version: u32::try_from(v).unwrap_or(u32::MAX) });
     }
-    let Read { at, records } = serde_json::from_slice(line).map_err(|_| LineError::Damaged)?;
+    let Read { at, records } = serde_json::from_slice(line).map_err(|_| LineError::Unreadable)?;
     Ok(Entry { at_ms: at, records })
 }

@@ -393,15 +393,15 @@ fn line_of_a_newer_program_is_told_and_kept() {
 }
 
 #[test]
-fn line_of_this_version_that_makes_no_sense_is_damage() {
+fn whole_line_that_makes_no_sense_is_refused_and_never_cut_off() {
     let place = Place::with(&decisions());
-    let (whole, bytes) = (place.read(), place.bytes());
-    let bounds = starts(&bytes);
+    let bytes = place.bytes();
     let nonsense = line("{\"v\":1,\"at\":1,\"records\":[{\"teleported\":{}}]");
     let mut file = bytes.clone();
     file.extend(&nonsense);
     place.write(&file);
-    expect_shorter(&place, &whole, &bounds, 6, "nonsense at the end");
+    expect_damaged(&place, bytes.len(), "nonsense at the end");
+    assert_eq!(place.bytes(), file, "it is still there");
     file.extend(line("{\"v\":1,\"at\":1,\"records\":[]"));
     place.write(&file);
     expect_damaged(&place, bytes.len(), "nonsense before a good line");

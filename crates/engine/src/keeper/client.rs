@@ -39,8 +39,8 @@ impl Keeper {
     }
 
     /// Asks for a step to be started.
-    pub(crate) fn launch(&mut self, launch: Launch) -> io::Result<()> {
-        self.send(&Request::Launch(Box::new(launch)))
+    pub(crate) fn launch(&mut self, launch: &Launch) -> io::Result<()> {
+        self.send(&Request::Launch(Box::new(launch.clone())))
     }
 
     /// Asks the keeper to end everything and go.

@@ -22,5 +22,5 @@ mod reaper;
 mod server;
 
 pub(crate) use client::Keeper;
-pub(crate) use protocol::Launch;
+pub(crate) use protocol::{Launch, SPARE_FOLDERS};
 pub use server::serve;

@@ -35,16 +35,15 @@ pub(super) fn signal_descendants(signal: i32) {
     }
 }
 
-/// Every process that is not a zombie, with its parent.
+/// Every process, with its parent. One that has ended shows until it is collected, and does not
+/// mind a signal; one whose first thread has ended only looks as if it had.
 fn processes() -> impl Iterator<Item = (Pid, Pid)> {
     fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
         let pid: Pid = entry.file_name().to_str()?.parse().ok()?;
         let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
         // pid (name) state ppid …; the name may contain anything, so look after its last bracket.
         let (_, fields) = stat.rsplit_once(')')?;
-        let mut fields = fields.split_ascii_whitespace();
-        let state = fields.next()?;
-        let parent = fields.next()?.parse().ok()?;
-        (state != "Z").then_some((pid, parent))
+        let parent = fields.split_ascii_whitespace().nth(1)?.parse().ok()?;
+        Some((pid, parent))
     })
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// The keeper's socket in the run's folder.
 pub(super) const KEEPER_SOCKET: &str = "keeper.sock";
 /// Where folders are prepared for steps to come.
-pub(super) const SPARE_FOLDERS: &str = "spare";
+pub(crate) const SPARE_FOLDERS: &str = "spare";
 /// Held for life by the one keeper of a run.
 pub(super) const KEEPER_LOCK: &str = "keeper.lock";
 

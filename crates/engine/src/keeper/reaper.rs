@@ -46,7 +46,7 @@ impl SpareFolder {
     fn prepare() -> io::Result<Self> {
         let path = Path::new(SPARE_FOLDERS).join(std::process::id().to_string());
         fs::create_dir(&path)?;
-        let claim = Claim::take(&path.join("exit"), false)?;
+        let claim = Claim::create(&path.join("exit"))?;
         let outputs = outputs(&path)?;
         Ok(Self { path, claim, outputs })
     }
@@ -89,7 +89,8 @@ impl SpareReaper {
                 let name = launch.program.first().map_or("", String::as_str);
                 let mut why = format!("{name} in {}: {error}", launch.cwd.display());
                 why.truncate(why.floor_char_boundary(1000));
-                let record = ExitRecord { how: HowEnded::NotRun(why), duration_ms: 0 };
+                let how = HowEnded::NotRun(why);
+                let record = ExitRecord { how, duration_ms: 0, stdout_bytes: 0 };
                 let written = claim.end(&record, launch.is_durable);
                 notify(&launch.name());
                 return i32::from(written.is_err());
@@ -100,31 +101,30 @@ impl SpareReaper {
     }
 
     fn claim(&mut self, launch: &Launch) -> io::Result<(Claim, [File; 2])> {
-        if !launch.has_folder
-            && let Some(SpareFolder { path, claim, outputs }) = self.spare.take()
-        {
-            return match sys::rename_new(&path, &launch.folder) {
-                Ok(()) => Ok((claim, outputs)),
+        if let Some(SpareFolder { path, claim, outputs }) = self.spare.take() {
+            let renamed = if launch.has_folder {
+                Err(io::Error::from_raw_os_error(libc::EINVAL))
+            } else {
+                sys::rename_new(&path, &launch.folder)
+            };
+            match renamed {
+                Ok(()) => return Ok((claim, outputs)),
                 Err(error) => {
                     let _ = fs::remove_dir_all(path);
-                    Err(error)
+                    // Where a folder cannot be renamed like that, it is made like any other.
+                    if !matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS)) {
+                        return Err(error);
+                    }
                 }
-            };
-        }
-        if let Some(spare) = self.spare.take() {
-            let _ = fs::remove_dir_all(spare.path);
+            }
         }
         if !launch.has_folder {
             fs::create_dir(&launch.folder)?;
         }
-        let exit_path = launch.folder.join("exit");
-        let claim = Claim::take(&exit_path, launch.is_durable).inspect_err(|error| {
-            if error.kind() != io::ErrorKind::AlreadyExists {
-                // No room for the outcome: give the claim back, nothing was started.
-                let _ = fs::remove_file(&exit_path);
-            }
-        })?;
-        Ok((claim, outputs(&launch.folder)?))
+        // Before the claim, which makes the folder durable.
+        let outputs = outputs(&launch.folder)?;
+        let claim = Claim::take(&launch.folder.join("exit"), launch.is_durable)?;
+        Ok((claim, outputs))
     }
 }
 
@@ -160,7 +160,8 @@ impl Reaper<'_> {
                 let _ = output.sync_all();
             }
         }
-        let record = ExitRecord { how, duration_ms };
+        let [stdout_bytes, _] = self.printed();
+        let record = ExitRecord { how, duration_ms, stdout_bytes };
         let written = self.claim.end(&record, self.launch.is_durable);
         // Telling comes after writing, and before sweeping: the next step need not wait for the
         // daemons of this one.
@@ -183,12 +184,13 @@ impl Reaper<'_> {
                 Some((_, deadline)) if *deadline <= Instant::now() => KILL_INTERVAL,
                 Some((_, deadline)) => *deadline - Instant::now(),
             };
-            match self.signals.wait(patience) {
-                None | Some(libc::SIGCHLD) => {}
-                Some(_) => self.end_child(HowEnded::Interrupted),
-            }
+            let signal = self.signals.wait(patience);
+            // Whoever has ended by itself was not ended by us.
             if let Some(ended) = self.collect() {
                 return self.verdict(ended);
+            }
+            if !matches!(signal, None | Some(libc::SIGCHLD)) {
+                self.end_child(HowEnded::Interrupted);
             }
             if let Some((_, deadline)) = &self.ending {
                 if *deadline <= Instant::now() {
@@ -206,9 +208,11 @@ impl Reaper<'_> {
         }
     }
 
-    /// How the child ended counts as what we did to it, if we did.
+    /// How the child ended counts as what we did to it, if we did; but a coding agent that used its
+    /// grace to finish has an answer that is paid for.
     fn verdict(&mut self, ended: Ended) -> HowEnded {
         match (self.ending.take(), ended) {
+            (Some(_), Ended::Code(0)) if self.launch.is_durable => HowEnded::Code(0),
             (Some((why, _)), _) => why,
             (None, Ended::Code(code)) => HowEnded::Code(code),
             (None, Ended::Signal(signal)) => HowEnded::Signal(signal),

@@ -6,7 +6,7 @@ use std::{
     fs::{self, File},
     io::{self, BufRead as _, BufReader, Read, Write},
     os::{
-        fd::AsRawFd,
+        fd::{AsRawFd, OwnedFd},
         unix::net::{UnixListener, UnixStream},
     },
     path::Path,
@@ -36,14 +36,15 @@ pub fn serve(folder: &Path) -> io::Result<()> {
     sys::become_subreaper()?;
     let signals = Signals::block(&[libc::SIGCHLD, libc::SIGINT, libc::SIGHUP]);
     let _ = fs::remove_file(KEEPER_SOCKET);
-    // What an earlier keeper had prepared in vain.
-    let _ = fs::remove_dir_all(SPARE_FOLDERS);
-    fs::create_dir(SPARE_FOLDERS)?;
+    // What a killed keeper had prepared stays until the run is over: a reaper of its own may just
+    // be renaming it.
+    fs::create_dir_all(SPARE_FOLDERS)?;
     let listener = UnixListener::bind(KEEPER_SOCKET)?;
     say_ready()?;
     let mut server = Server {
-        signals,
-        listener,
+        lock: Some(lock),
+        signal_fd: Some(signals.descriptor()?),
+        listener: Some(listener),
         orchestrator: None,
         inherited: Vec::new(),
         reapers: HashMap::new(),
@@ -73,8 +74,7 @@ fn become_the_one(lock: &File) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Tells the orchestrator that it can connect. The pipe is closed with it, so that no child keeps
-/// it open.
+/// Tells the orchestrator that it can connect.
 fn say_ready() -> io::Result<()> {
     let mut stdout = io::stdout();
     stdout.write_all(b"ready\n")?;
@@ -82,8 +82,9 @@ fn say_ready() -> io::Result<()> {
 }
 
 struct Server {
-    signals: Signals,
-    listener: UnixListener,
+    lock: Option<File>,
+    signal_fd: Option<OwnedFd>,
+    listener: Option<UnixListener>,
     orchestrator: Option<Connection>,
     inherited: Vec<CString>,
     /// Which step each reaper guards; nothing for the spare one.
@@ -122,14 +123,16 @@ struct Connection {
 
 impl Server {
     fn run(&mut self) -> io::Result<()> {
-        let signal_fd = self.signals.descriptor()?;
         loop {
             let has_steps = self.reapers.values().any(Option::is_some);
             let is_needed = self.orchestrator.is_some() || has_steps;
             if self.is_leaving && !has_steps {
                 return Ok(());
             }
-            let mut fds = vec![signal_fd.as_raw_fd(), self.listener.as_raw_fd()];
+            let (Some(signal_fd), Some(listener)) = (&self.signal_fd, &self.listener) else {
+                return Ok(());
+            };
+            let mut fds = vec![signal_fd.as_raw_fd(), listener.as_raw_fd()];
             fds.extend(self.orchestrator.as_ref().map(|connection| connection.stream.as_raw_fd()));
             let patience = if is_needed { None } else { Some(LINGER) };
             match sys::poll(&fds, patience)? {
@@ -149,7 +152,8 @@ impl Server {
 
     fn accept(&mut self) {
         // Whoever holds the run's lock connects; an older orchestrator is gone.
-        if let Ok((stream, _)) = self.listener.accept() {
+        let accepted = self.listener.as_ref().map(UnixListener::accept);
+        if let Some(Ok((stream, _))) = accepted {
             self.orchestrator = Some(Connection { stream, partial: Vec::new() });
         }
     }
@@ -184,12 +188,13 @@ impl Server {
                 self.inherited = variables.collect();
                 // A spare one would hand on the environment of somebody who is gone.
                 self.spare = None;
-                self.spare = Some(self.fork_spare()?);
+                self.spare = self.fork_spare().ok();
             }
             Request::Launch(launch) => {
                 self.launch(&launch)?;
-                // Ready before the next step is: it is made while this one runs.
-                self.spare = Some(self.fork_spare()?);
+                // Ready before the next step is: it is made while this one runs. If there can be
+                // none now, the next step gets one of its own.
+                self.spare = self.fork_spare().ok();
             }
             Request::Shutdown => {
                 self.is_leaving = true;
@@ -205,17 +210,18 @@ impl Server {
     }
 
     fn launch(&mut self, launch: &Launch) -> io::Result<()> {
-        let spare = match self.spare.take() {
-            Some(spare) => spare,
-            None => self.fork_spare()?,
-        };
-        self.reapers.insert(spare.pid, Some(launch.name()));
         let mut line = serde_json::to_vec(launch)?;
         line.push(b'\n');
-        // If it died just now, it is collected like any other that died before its time.
-        let mut pipe = spare.pipe;
-        let _ = pipe.write_all(&line);
-        Ok(())
+        // A reaper without the whole line claims nothing, so another may be asked.
+        if let Some(mut spare) = self.spare.take()
+            && spare.pipe.write_all(&line).is_ok()
+        {
+            self.reapers.insert(spare.pid, Some(launch.name()));
+            return Ok(());
+        }
+        let mut spare = self.fork_spare()?;
+        self.reapers.insert(spare.pid, Some(launch.name()));
+        spare.pipe.write_all(&line)
     }
 
     fn fork_spare(&mut self) -> io::Result<Spare> {
@@ -227,6 +233,13 @@ impl Server {
             }
             Forked::Child => {
                 drop(pipe);
+                // Nothing of the keeper's may live on in a reaper: its lock would keep the next
+                // keeper out, its sockets would seem to answer.
+                self.lock = None;
+                self.listener = None;
+                self.orchestrator = None;
+                self.signal_fd = None;
+                self.spare = None;
                 sys::exit_now(wait_for_step(theirs, &self.inherited))
             }
         }
@@ -237,6 +250,9 @@ impl Server {
     fn collect(&mut self) {
         let mut has_orphans = false;
         while let Ok(Waited::Child(pid, ended)) = sys::wait_any() {
+            if self.spare.as_ref().is_some_and(|spare| spare.pid == pid) {
+                self.spare = None;
+            }
             match self.reapers.remove(&pid) {
                 Some(_) if ended == sys::Ended::Code(0) => {}
                 Some(name) => {

@@ -1,7 +1,7 @@
 //! How a step ended, as its reaper writes it down.
 
 use std::{
-    fs::{File, OpenOptions, TryLockError},
+    fs::{self, File, OpenOptions, TryLockError},
     io,
     os::unix::fs::FileExt,
     path::Path,
@@ -27,6 +27,9 @@ pub(crate) struct ExitRecord {
     pub(crate) how: HowEnded,
     /// How long it ran.
     pub(crate) duration_ms: u64,
+    /// How much it printed. If its file has less, the machine lost it, and so the outcome.
+    #[serde(default)]
+    pub(crate) stdout_bytes: u64,
 }
 
 /// How a child ended.
@@ -56,20 +59,51 @@ pub(crate) struct Claim {
 
 impl Claim {
     /// Claims the step whose `exit` file is `path`. Fails if anybody ever did before.
+    ///
+    /// The file gets its name only when it is locked and says whose it is: nobody ever sees a claim
+    /// that looks like a lost one.
     pub(crate) fn take(path: &Path, is_durable: bool) -> io::Result<Self> {
+        let own = path.with_extension(std::process::id().to_string());
+        let claim = Self::create(&own)?;
+        if is_durable {
+            claim.file.sync_all()?;
+        }
+        let named = sys::rename_new(&own, path).or_else(|error| match error.raw_os_error() {
+            // Some file systems cannot; all of those that matter can link.
+            Some(libc::EINVAL | libc::ENOSYS) => {
+                fs::hard_link(&own, path).and_then(|()| fs::remove_file(&own))
+            }
+            _ => Err(error),
+        });
+        if let Err(error) = named {
+            let _ = fs::remove_file(&own);
+            return Err(error);
+        }
+        if is_durable && let Some(folder) = path.parent() {
+            File::open(folder)?.sync_all()?;
+        }
+        Ok(claim)
+    }
+
+    /// Makes the `exit` file in a folder that nobody else looks at yet.
+    pub(crate) fn create(path: &Path) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create_new(true).open(path)?;
-        file.lock()?;
-        sys::reserve(&file, EXIT_RECORD_BYTES)?;
-        let line = line(&ClaimLine { reaper: std::process::id() })?;
-        file.write_all_at(&line, 0)?;
-        if is_durable {
-            file.sync_all()?;
-            if let Some(folder) = path.parent() {
-                File::open(folder)?.sync_all()?;
+        let prepare = || -> io::Result<u64> {
+            file.lock()?;
+            sys::reserve(&file, EXIT_RECORD_BYTES)?;
+            let line = line(&ClaimLine { reaper: std::process::id() })?;
+            file.write_all_at(&line, 0)?;
+            Ok(line.len() as u64)
+        };
+        match prepare() {
+            Ok(line_length) => Ok(Self { file, line_length }),
+            Err(error) => {
+                // No room for the outcome: nothing is claimed.
+                let _ = fs::remove_file(path);
+                Err(error)
             }
         }
-        Ok(Self { file, line_length: line.len() as u64 })
     }
 
     /// Writes down how the step ended. The room for it is there since the claim.

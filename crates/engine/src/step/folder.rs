@@ -88,7 +88,8 @@ impl StepFolder {
         self.create()?;
         match Claim::take(&self.path.join("exit"), true) {
             Ok(claim) => {
-                let record = ExitRecord { how: HowEnded::Forbidden, duration_ms: 0 };
+                let record =
+                    ExitRecord { how: HowEnded::Forbidden, duration_ms: 0, stdout_bytes: 0 };
                 claim.end(&record, true)?;
                 Ok(true)
             }
@@ -102,7 +103,14 @@ impl StepFolder {
         Ok(match exit_record::read(&self.path.join("exit"))? {
             None => StepState::Unclaimed,
             Some(exit_record::Read::Running { reaper }) => StepState::Running(reaper),
-            Some(exit_record::Read::Ended(record)) => StepState::Ended(record),
+            Some(exit_record::Read::Ended(record)) => {
+                let printed = fs::metadata(self.stdout()).map_or(0, |metadata| metadata.len());
+                if printed < record.stdout_bytes {
+                    StepState::Lost
+                } else {
+                    StepState::Ended(record)
+                }
+            }
             Some(exit_record::Read::Lost) => StepState::Lost,
         })
     }

@@ -97,10 +97,17 @@ pub(crate) fn recover(options: &Options) -> Result<ExitCode, Failure> {
     let agent = agent();
     for id in ids {
         let mut observers = observers(options, &state_dir, &id);
-        let engine = engine(state_dir.clone(), &*agent, interrupts)?;
-        let end = engine.resume(&id, |_, _| {}, &mut observers)?;
-        if end.run.status != Status::Completed {
-            worst = exit_code(&end);
+        let engine = engine(state_dir.clone(), &*agent, interrupts.clone())?;
+        // One that cannot be taken up does not keep the others from it.
+        match engine.resume(&id, |_, _| {}, &mut observers) {
+            Ok(end) if end.run.status == Status::Completed => {}
+            Ok(end) => {
+                worst = exit_code(&end);
+                if end.is_interrupted {
+                    break;
+                }
+            }
+            Err(error) => worst = Failure::from(error).show(),
         }
     }
     Ok(worst)

@@ -176,6 +176,91 @@ fn killed_keeper_loses_no_step_and_is_replaced() {
     project.wait_until_quiet();
 }
 
+/// The reapers and the spare one of a project's only run: forks of the keeper that look like it.
+fn reapers(project: &Project) -> Vec<u32> {
+    let keepers = project.processes().into_iter().filter(|line| line.contains("__keeper"));
+    keepers.skip(1).filter_map(|line| line.split(' ').next()?.parse().ok()).collect()
+}
+
+const WAITS: &str = "echo \"$RAYMOND_AGENT_ID\" >> log; touch began-$RAYMOND_AGENT_ID; \
+                     while [ ! -e go ]; do sleep 0.01; done; echo '<goto>NEXT</goto>'";
+
+#[test]
+fn killed_spare_reaper_hangs_nobody() {
+    let project = Project::new([
+        ("START.sh", WAITS),
+        ("NEXT.sh", "echo next >> log; echo '<result>fine</result>'"),
+    ]);
+    let child = project.spawn(&["start", "flow", "--id", "r"]);
+    wait_until("the step began", Duration::from_secs(10), || project.file("began-main").exists());
+    // The step's own reaper says who it is; the other one is the spare.
+    let own = project.read(".raymond/workflows/r/steps/main.1/exit");
+    wait_until("there is a spare reaper", Duration::from_secs(10), || reapers(&project).len() == 2);
+    let spare = reapers(&project).into_iter().find(|pid| !own.contains(&format!(":{pid}}}")));
+    kill(spare.unwrap(), libc::SIGKILL);
+    project.write("go", "");
+    wait_for(child).completed("fine");
+    assert_eq!(project.lines("log"), ["main", "next"]);
+    project.wait_until_quiet();
+}
+
+#[test]
+fn killed_keeper_is_replaced_while_another_step_goes_on() {
+    let project = Project::new([
+        ("START.sh", "echo '<fork next=\"FIRST\">LONG</fork>'"),
+        ("FIRST.sh", WAITS),
+        ("NEXT.sh", "touch next; echo '<result>fine</result>'"),
+        (
+            "LONG.sh",
+            "touch long; while [ ! -e next ]; do sleep 0.01; done; echo '<result>w</result>'",
+        ),
+    ]);
+    let child = project.spawn(&["start", "flow", "--id", "r"]);
+    wait_until("both began", Duration::from_secs(10), || {
+        project.file("began-main").exists() && project.file("long").exists()
+    });
+    kill(keeper(&project).unwrap(), libc::SIGKILL);
+    project.write("go", "");
+    // The long step ends only when the next one has begun: it must not have to wait for it.
+    wait_for(child).completed("fine");
+    assert_eq!(project.lines("log"), ["main"]);
+    project.wait_until_quiet();
+}
+
+#[test]
+fn word_that_is_lost_while_the_orchestrator_stands_still_is_made_up_for() {
+    let project = Project::new([
+        (
+            "START.sh",
+            "n=0; [ -e count ] && read -r n < count; echo $((n + 1)) > count; \
+                      if [ $n = 20 ]; then echo '<goto>LAST</goto>'; else echo '<fork next=\"START\">W</fork>'; fi",
+        ),
+        (
+            "W.sh",
+            "touch began-$RAYMOND_AGENT_ID; while [ ! -e go ]; do sleep 0.02; done; echo '<result>w</result>'",
+        ),
+        (
+            "LAST.sh",
+            "touch began-last; while [ ! -e go ]; do sleep 0.02; done; echo '<result>all</result>'",
+        ),
+    ]);
+    let child = project.spawn(&["start", "flow", "--id", "r"]);
+    let began = || {
+        fs::read_dir(project.path())
+            .unwrap()
+            .flatten()
+            .filter(|entry| entry.file_name().to_string_lossy().starts_with("began-"))
+    };
+    wait_until("all began", Duration::from_secs(20), || began().count() == 21);
+    kill(child.id(), libc::SIGSTOP);
+    project.write("go", "");
+    // More than a socket holds end now, and their reapers give up telling.
+    wait_until("all reapers are gone", Duration::from_secs(20), || reapers(&project).len() <= 1);
+    kill(child.id(), libc::SIGCONT);
+    wait_for(child).completed("all");
+    project.wait_until_quiet();
+}
+
 #[test]
 fn second_orchestrator_is_told_at_once_who_owns_the_run() {
     let project = Project::new([(
