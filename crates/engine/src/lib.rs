@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Nothing touches the world before the records that ask for it are durable. Everything that the
-//! loop waits for arrives in one [`inbox`]; children belong to the [`keeper`], not to this process,
+//! loop waits for arrives in one inbox; children belong to the [`keeper`], not to this process,
 //! so there is no asynchronous runtime here. This crate never prints: whoever wants to see
 //! something is an [`Observer`](events::Observer).
 //!

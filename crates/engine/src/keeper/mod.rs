@@ -6,11 +6,11 @@
 //!      └──────────── "step ended" ────────────┘ how it ended, written down before it is told
 //! ```
 //!
-//! The keeper ([`server`]) is the same program under a hidden subcommand, in a session of its own.
-//! It is small and single-threaded, so that forking is cheap and safe. Each step gets a [`reaper`]:
+//! The keeper (`server`) is the same program under a hidden subcommand, in a session of its own.
+//! It is small and single-threaded, so that forking is cheap and safe. Each step gets a `reaper`:
 //! a fork without exec that adopts every descendant of its step, ends them when time is up or
 //! somebody asks, sweeps what a step leaves behind, and writes the exit record. The orchestrator
-//! talks to the keeper through a socket ([`client`]); reapers tell it directly.
+//! talks to the keeper through a socket (`client`); reapers tell it directly.
 //!
 //! Killing any of the three loses nothing: reapers go on without a keeper and without an
 //! orchestrator, and if a reaper is killed its child dies with it and the keeper sweeps the rest.
