@@ -123,11 +123,11 @@ fn outcome_of_a_step_that_ended_without_an_orchestrator_is_harvested() {
         ("NEXT.sh", "echo '<result>harvested</result>'"),
     ]);
     let mut child = project.spawn(&["start", "flow", "--id", "r"]);
-    wait_until("the step began", Duration::from_secs(10), || project.file("began").exists());
+    wait_until("the step began", Duration::from_mins(1), || project.file("began").exists());
     kill(child.id(), libc::SIGKILL);
     let _ = child.wait();
     project.write("go", "");
-    wait_until("the step ended", Duration::from_secs(10), || project.file("ended").exists());
+    wait_until("the step ended", Duration::from_mins(1), || project.file("ended").exists());
     // The keeper lingers for a moment, then goes: nothing of the run is left but its files.
     project.wait_until_quiet();
     project.raymond(&["run", "r"]).completed("harvested");
@@ -141,7 +141,7 @@ fn step_that_still_runs_is_waited_for_not_started_again() {
         "echo x >> log; touch began; while [ ! -e go ]; do sleep 0.01; done; echo '<result>once</result>'",
     )]);
     let mut child = project.spawn(&["start", "flow", "--id", "r"]);
-    wait_until("the step began", Duration::from_secs(10), || project.file("began").exists());
+    wait_until("the step began", Duration::from_mins(1), || project.file("began").exists());
     kill(child.id(), libc::SIGKILL);
     let _ = child.wait();
     let second = project.spawn(&["run", "r"]);
@@ -168,7 +168,7 @@ fn killed_keeper_loses_no_step_and_is_replaced() {
         ("NEXT.sh", "echo b >> log; echo '<result>fine</result>'"),
     ]);
     let child = project.spawn(&["start", "flow", "--id", "r"]);
-    wait_until("the step began", Duration::from_secs(10), || project.file("began").exists());
+    wait_until("the step began", Duration::from_mins(1), || project.file("began").exists());
     kill(keeper(&project).unwrap(), libc::SIGKILL);
     project.write("go", "");
     wait_for(child).completed("fine");
@@ -192,10 +192,10 @@ fn killed_spare_reaper_hangs_nobody() {
         ("NEXT.sh", "echo next >> log; echo '<result>fine</result>'"),
     ]);
     let child = project.spawn(&["start", "flow", "--id", "r"]);
-    wait_until("the step began", Duration::from_secs(10), || project.file("began-main").exists());
+    wait_until("the step began", Duration::from_mins(1), || project.file("began-main").exists());
     // The step's own reaper says who it is; the other one is the spare.
     let own = project.read(".raymond/workflows/r/steps/main.1/exit");
-    wait_until("there is a spare reaper", Duration::from_secs(10), || reapers(&project).len() == 2);
+    wait_until("there is a spare reaper", Duration::from_mins(1), || reapers(&project).len() == 2);
     let spare = reapers(&project).into_iter().find(|pid| !own.contains(&format!(":{pid}}}")));
     kill(spare.unwrap(), libc::SIGKILL);
     project.write("go", "");
@@ -216,7 +216,7 @@ fn killed_keeper_is_replaced_while_another_step_goes_on() {
         ),
     ]);
     let child = project.spawn(&["start", "flow", "--id", "r"]);
-    wait_until("both began", Duration::from_secs(10), || {
+    wait_until("both began", Duration::from_mins(1), || {
         project.file("began-main").exists() && project.file("long").exists()
     });
     kill(keeper(&project).unwrap(), libc::SIGKILL);
@@ -251,11 +251,11 @@ fn word_that_is_lost_while_the_orchestrator_stands_still_is_made_up_for() {
             .flatten()
             .filter(|entry| entry.file_name().to_string_lossy().starts_with("began-"))
     };
-    wait_until("all began", Duration::from_secs(20), || began().count() == 21);
+    wait_until("all began", Duration::from_mins(1), || began().count() == 21);
     kill(child.id(), libc::SIGSTOP);
     project.write("go", "");
     // More than a socket holds end now, and their reapers give up telling.
-    wait_until("all reapers are gone", Duration::from_secs(20), || reapers(&project).len() <= 1);
+    wait_until("all reapers are gone", Duration::from_mins(1), || reapers(&project).len() <= 1);
     kill(child.id(), libc::SIGCONT);
     wait_for(child).completed("all");
     project.wait_until_quiet();
@@ -268,7 +268,7 @@ fn second_orchestrator_is_told_at_once_who_owns_the_run() {
         "touch began; while [ ! -e go ]; do sleep 0.01; done; echo '<result>x</result>'",
     )]);
     let first = project.spawn(&["start", "flow", "--id", "r"]);
-    wait_until("the step began", Duration::from_secs(10), || project.file("began").exists());
+    wait_until("the step began", Duration::from_mins(1), || project.file("began").exists());
     let owner = format!("process {} is running it", first.id());
     project.raymond(&["run", "r"]).failed(1, &owner);
     project.write("go", "");
@@ -282,11 +282,11 @@ fn of_fifty_orchestrators_exactly_one_wins() {
         "echo x >> log; touch began; while [ ! -e go ]; do sleep 0.01; done; echo '<result>x</result>'",
     )]);
     let mut first = project.spawn(&["start", "flow", "--id", "r"]);
-    wait_until("the step began", Duration::from_secs(10), || project.file("began").exists());
+    wait_until("the step began", Duration::from_mins(1), || project.file("began").exists());
     kill(first.id(), libc::SIGKILL);
     let _ = first.wait();
     let crowd: Vec<_> = (0..50).map(|_| project.spawn(&["run", "r"])).collect();
-    wait_until("the others gave up", Duration::from_secs(30), || {
+    wait_until("the others gave up", Duration::from_mins(1), || {
         let is_owner = |line: &&String| line.contains(" run r");
         project.processes().iter().filter(is_owner).count() <= 1
     });
@@ -310,7 +310,7 @@ fn interrupt_waits_for_what_runs_and_the_run_can_be_continued() {
         ("NEXT.sh", "echo next >> log; echo '<result>x</result>'"),
     ]);
     let child = project.spawn(&["start", "flow", "--id", "r"]);
-    wait_until("the step began", Duration::from_secs(10), || project.file("began").exists());
+    wait_until("the step began", Duration::from_mins(1), || project.file("began").exists());
     kill(child.id(), libc::SIGINT);
     project.write("go", "");
     wait_for(child).failed(130, "paused");
@@ -327,7 +327,7 @@ fn second_interrupt_ends_what_runs_with_everybody_it_started() {
          trap '' INT; (setsid sleep 1000) & touch began; sleep 1000",
     )]);
     let child = project.spawn(&["start", "flow", "--id", "r"]);
-    wait_until("the step began", Duration::from_secs(10), || project.file("began").exists());
+    wait_until("the step began", Duration::from_mins(1), || project.file("began").exists());
     kill(child.id(), libc::SIGINT);
     kill(child.id(), libc::SIGTERM);
     // Signals of one kind may be merged, of two kinds not.
@@ -346,7 +346,7 @@ fn recover_continues_every_run_whose_orchestrator_died() {
     for id in ["a", "b"] {
         let mut child = project.spawn(&["start", "flow", "--id", id]);
         let began = format!("began-{id}");
-        wait_until("the step began", Duration::from_secs(10), || project.file(&began).exists());
+        wait_until("the step began", Duration::from_mins(1), || project.file(&began).exists());
         kill(child.id(), libc::SIGKILL);
         let _ = child.wait();
     }
