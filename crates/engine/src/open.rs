@@ -272,6 +272,9 @@ fn reopen(id: &RunId, files: &RunFiles) -> Result<(Run, Journal, Option<Trimmed>
             return Ok((run, opened.journal, opened.trimmed));
         }
     }
+    // One that does not fit may tell of a future that a crash of the machine took back. It must not
+    // be there any more when the journal has grown to its offset again.
+    let _ = fs::remove_file(&files.state);
     let opened = Journal::open(&files.journal, 0)?;
     let opened = opened.ok_or_else(|| replay_error(ReplayError::Empty))?;
     let records = opened.entries.into_iter().flat_map(|entry| entry.records);

@@ -418,3 +418,21 @@ fn id_of_a_run_is_not_given_twice() {
     project.raymond(&["start", "flow", "--id", "r"]).failed(2, "there is a run `r` already");
     project.raymond(&["run", "other"]).failed(2, "there is no run `other`");
 }
+
+#[test]
+fn state_file_of_a_future_that_was_taken_back_is_not_believed() {
+    let project = Project::new([
+        ("START.sh", "echo x >> log; echo '<goto>NEXT</goto>'"),
+        ("NEXT.sh", "test -e mended && echo '<result>right</result>'"),
+    ]);
+    project.raymond(&["start", "flow", "--id", "r"]).failed(1, "exited with code 1");
+    let journal = fs::read(project.file(".raymond/workflows/r.journal")).unwrap();
+    // The machine lost the end of the journal, but not the state file that tells of it.
+    let first_line = journal.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    fs::write(project.file(".raymond/workflows/r.journal"), &journal[..first_line]).unwrap();
+    project.write("mended", "");
+    project.write("flow/NEXT.sh", "echo '<result>right</result>'");
+    let ran = project.raymond(&["run", "r"]);
+    assert_eq!(project.lines("log"), ["x"], "{}", ran.stderr);
+    project.raymond(&["run", "r"]).completed("right");
+}
