@@ -27,7 +27,7 @@ fuzz_target!(|data: (u8, &[u8])| {
     let found = tag(whole);
     assert_eq!(found, tag(chunked));
     if let Ok(Ok(tag)) = found {
-        // One good tag stays one good tag in the middle of prose.
+        // Making text of bytes that are none changes no kind.
         let text = String::from_utf8_lossy(bytes);
         if let Ok(alone) = raymond_flow::tag::parse(&text) {
             assert_eq!(alone.value.kind(), tag.value.kind());

@@ -4,7 +4,7 @@
 //! steps/<agent>.<number>/
 //!     intent    the step as it was meant (turns only)
 //!     prompt    what the child reads on its standard input (turns only)
-//!     exit      created exclusively: the claim. Line 1 names its reaper, line 2 tells how it ended
+//!     exit      gets its name only once: the claim. Line 1 names its reaper, line 2 tells how it ended
 //!     stdout    straight from the child
 //!     stderr    straight from the child
 //! ```

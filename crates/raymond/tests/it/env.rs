@@ -1,6 +1,7 @@
 //! A project of its own for one test: real program, real processes, real files.
 
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
@@ -46,6 +47,15 @@ impl Project {
     /// The lines of a file that steps append to.
     pub(crate) fn lines(&self, name: &str) -> Vec<String> {
         self.read(name).lines().map(str::to_owned).collect()
+    }
+
+    /// How often each step wrote itself down in `log`.
+    pub(crate) fn counts(&self) -> BTreeMap<String, usize> {
+        let mut counts = BTreeMap::new();
+        for line in self.lines("log") {
+            *counts.entry(line).or_default() += 1;
+        }
+        counts
     }
 
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {

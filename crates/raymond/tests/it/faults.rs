@@ -47,6 +47,11 @@ enum Hit {
     Everybody,
 }
 
+/// Every step once.
+fn once() -> BTreeMap<String, usize> {
+    STEPS.map(|step| (step.to_owned(), 1)).into()
+}
+
 fn under_strace(project: &Project, hit: Hit, inject: &str, arguments: &[&str]) -> Ran {
     let call = inject.split(':').next().unwrap();
     let mut command = Command::new("strace");
@@ -57,14 +62,6 @@ fn under_strace(project: &Project, hit: Hit, inject: &str, arguments: &[&str]) -
     command.args(["-e", &format!("inject={inject}"), env!("CARGO_BIN_EXE_raymond")]);
     command.args(arguments).current_dir(project.path()).stdin(Stdio::null());
     Ran::of(&command.output().unwrap())
-}
-
-fn counts(project: &Project) -> BTreeMap<String, usize> {
-    let mut counts = BTreeMap::new();
-    for line in project.lines("log") {
-        *counts.entry(line).or_default() += 1;
-    }
-    counts
 }
 
 /// Continues a run that was hit until it is completed, as a person would.
@@ -136,11 +133,7 @@ fn orchestrator_killed_at_every_call_runs_no_step_twice() {
             }
             points += 1;
             finish(&project, &context);
-            assert_eq!(
-                counts(&project),
-                STEPS.map(|step| (step.to_owned(), 1)).into(),
-                "{context}"
-            );
+            assert_eq!(project.counts(), once(), "{context}");
             project.wait_until_quiet();
         }
     }
@@ -163,7 +156,7 @@ fn anybody_killed_at_every_call_finishes_no_step_twice() {
             let context = format!("{call} number {when}");
             finish(&project, &context);
             let ends = good_ends(&project);
-            assert_eq!(ends, STEPS.map(|step| (step.to_owned(), 1)).into(), "{context}");
+            assert_eq!(ends, once(), "{context}");
             project.wait_until_quiet();
         }
     }
@@ -192,11 +185,7 @@ fn errors_of_the_disk_are_told_and_lose_nothing() {
             assert!(!ran.stderr.contains("panicked"), "{context}: {}", ran.stderr);
             assert!(ran.code == 0 || !ran.stderr.is_empty(), "{context}: failed without a word");
             finish(&project, &context);
-            assert_eq!(
-                counts(&project),
-                STEPS.map(|step| (step.to_owned(), 1)).into(),
-                "{context}"
-            );
+            assert_eq!(project.counts(), once(), "{context}");
             project.wait_until_quiet();
         }
     }

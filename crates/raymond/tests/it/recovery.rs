@@ -1,7 +1,6 @@
 //! Whatever dies, nothing that finished is done again, and nobody is left behind.
 
 use std::{
-    collections::BTreeMap,
     fs,
     process::Child,
     time::{Duration, Instant},
@@ -54,15 +53,6 @@ fn chain(length: usize) -> Project {
     project
 }
 
-/// How often each step ran.
-fn counts(project: &Project) -> BTreeMap<String, usize> {
-    let mut counts = BTreeMap::new();
-    for line in project.lines("log") {
-        *counts.entry(line).or_default() += 1;
-    }
-    counts
-}
-
 fn wait_for(child: Child) -> Ran {
     Ran::of(&child.wait_with_output().unwrap())
 }
@@ -96,7 +86,7 @@ fn storm(seed: u64, kills: u32) -> u32 {
             let began = project.read(".raymond/workflows/r.journal").contains('\n');
             arguments = if began { vec!["run", "r"] } else { vec!["start", "flow", "--id", "r"] };
         }
-        let counts = counts(&project);
+        let counts = project.counts();
         let twice: Vec<_> = counts.iter().filter(|(_, count)| **count != 1).collect();
         assert!(twice.is_empty(), "ran more than once with seed {seed}: {twice:?}");
         assert_eq!(counts.len(), 20 + 2 * 6);
@@ -364,7 +354,7 @@ fn journal_cut_at_every_byte_starts_again_and_repeats_no_step() {
     let project = chain(5);
     project.raymond(&["start", "flow", "--id", "r"]).completed("all done");
     let journal = fs::read(project.file(".raymond/workflows/r.journal")).unwrap();
-    let expected = counts(&project);
+    let expected = project.counts();
     for length in (1..journal.len()).step_by(37) {
         fs::write(project.file(".raymond/workflows/r.journal"), &journal[..length]).unwrap();
         let _ = fs::remove_file(project.file(".raymond/workflows/r.json"));
@@ -374,7 +364,7 @@ fn journal_cut_at_every_byte_starts_again_and_repeats_no_step() {
         } else {
             ran.failed(1, "the journal is empty");
         }
-        assert_eq!(counts(&project), expected, "cut at byte {length}");
+        assert_eq!(project.counts(), expected, "cut at byte {length}");
     }
 }
 
@@ -383,7 +373,7 @@ fn journal_garbled_in_the_middle_is_refused_with_the_offset() {
     let project = chain(5);
     project.raymond(&["start", "flow", "--id", "r"]).completed("all done");
     let journal = fs::read(project.file(".raymond/workflows/r.journal")).unwrap();
-    let expected = counts(&project);
+    let expected = project.counts();
     for offset in (0..journal.len()).step_by(41) {
         let mut garbled = journal.clone();
         garbled[offset] ^= 0x15;
@@ -399,7 +389,7 @@ fn journal_garbled_in_the_middle_is_refused_with_the_offset() {
         } else {
             ran.failed(1, &format!("is damaged at byte {line_start}"));
         }
-        assert_eq!(counts(&project), expected, "garbled at byte {offset}");
+        assert_eq!(project.counts(), expected, "garbled at byte {offset}");
     }
 }
 
