@@ -1,0 +1,41 @@
+//! What the tests share and no user ever gets: the model API on the loopback, and the real Claude
+//! Code in a private home.
+//!
+//! The model is the only thing that is made up. Claude Code is the real program in a pinned version,
+//! so a test that passes says something about what users have:
+//!
+//! ```no_run
+//! use std::{process::Command, time::Duration};
+//!
+//! use raymond_testkit::{Claude, ModelApi, Reply};
+//! use serde_json::json;
+//!
+//! let Some(claude) = Claude::or_skip() else { return };
+//! let api = ModelApi::start().unwrap();
+//! api.on("make a file", [
+//!     Reply::tool("Bash", json!({ "command": "touch made" })),
+//!     Reply::text("It is made."),
+//! ]);
+//! let status = Command::new(claude.program())
+//!     .env_clear()
+//!     .envs(Claude::environment("/tmp/home".as_ref(), &api))
+//!     .args(["-p", "make a file", "--permission-mode", "bypassPermissions"])
+//!     .status();
+//! assert!(status.unwrap().success());
+//! assert_eq!(api.wait_for_requests(2, Duration::from_secs(5))[1].tool_results().len(), 1);
+//! ```
+//!
+//! | module | what it owns |
+//! |---|---|
+//! | [`model_api`] | the stand-in for the Anthropic Messages API |
+//! | [`claude`] | where the real Claude Code is, and its environment |
+//!
+//! The program `loopback-model` serves the same API from a file of rules, for benchmarks in bash.
+
+#![forbid(unsafe_code)]
+
+pub mod claude;
+pub mod model_api;
+
+pub use claude::Claude;
+pub use model_api::{Block, Gate, ModelApi, Reply, Request, Usage};

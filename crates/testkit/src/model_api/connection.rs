@@ -1,0 +1,157 @@
+//! One client: its requests in, replies out, however the reply wants it.
+
+use std::{
+    io::{self, BufReader, Read, Write},
+    net::TcpStream,
+    sync::{Arc, atomic::Ordering},
+};
+
+use serde_json::{Value, json};
+
+use super::{
+    Block, Reply, Request,
+    http::{Body, Head, Response},
+    message::{self, Message},
+    reply::Kind,
+    server::{Live, Shared},
+};
+
+/// What is sent of a message that is cut: its start, the start of its text, a piece of that.
+const EVENTS_BEFORE_CUT: usize = 3;
+
+/// A connection and what it is served from.
+pub(super) struct Connection {
+    from: BufReader<TcpStream>,
+    to: TcpStream,
+    shared: Arc<Shared>,
+    /// Keeps the connection known, so that the end of the API reaches it.
+    live: Live,
+}
+
+/// Whether another request may follow.
+enum Next {
+    Stay,
+    Close,
+}
+
+impl Connection {
+    pub(super) fn new(stream: TcpStream, shared: Arc<Shared>, live: Live) -> io::Result<Self> {
+        // Otherwise the end of a short answer waits for the client's delayed acknowledgement.
+        stream.set_nodelay(true)?;
+        Ok(Self { from: BufReader::new(stream.try_clone()?), to: stream, shared, live })
+    }
+
+    /// Serves until either side closes. Errors end a connection and nothing else: a client that was
+    /// killed is an everyday thing in tests.
+    pub(super) fn serve(mut self) {
+        while let Ok(Next::Stay) = self.serve_one() {}
+    }
+
+    fn serve_one(&mut self) -> io::Result<Next> {
+        let Some(head) = Head::read(&mut self.from)? else { return Ok(Next::Close) };
+        if head.says("expect", "100-continue") {
+            self.to.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+        }
+        let body = head.read_body(&mut self.from)?;
+        let next = self.answer(&head, &body)?;
+        Ok(if head.says("connection", "close") { Next::Close } else { next })
+    }
+
+    fn answer(&mut self, head: &Head, body: &[u8]) -> io::Result<Next> {
+        let response = match (head.method.as_str(), head.path.as_str()) {
+            ("POST", "/v1/messages") => match serde_json::from_slice::<Value>(body) {
+                Ok(body) => return self.answer_message(head, body),
+                Err(error) => {
+                    let message = format!("the body is not JSON: {error}");
+                    self.error(400, "invalid_request_error", &message)
+                }
+            },
+            ("POST", "/v1/messages/count_tokens") => {
+                Response::json(200, &json!({ "input_tokens": 10 }))
+            }
+            // Claude Code warms its connection up with this.
+            ("HEAD", "/") => Response::json(200, &json!({})),
+            _ => self.error(404, "not_found_error", "the loopback model knows no such path"),
+        };
+        if head.method == "HEAD" {
+            response.send_head(&mut self.to)?;
+        } else {
+            response.send(&mut self.to)?;
+        }
+        Ok(Next::Stay)
+    }
+
+    fn answer_message(&mut self, head: &Head, body: Value) -> io::Result<Next> {
+        let request = Request { body, headers: head.headers.clone() };
+        // First the reply, then the record: a rule that a test adds after it has waited for this
+        // request must not be asked about it.
+        let reply = self.shared.rules.reply_to(&request);
+        self.shared.record(&request);
+        if !reply.after.is_zero() {
+            self.shared.ended.wait_at_most(reply.after);
+        }
+        if let Some(gate) = &reply.gate {
+            self.live.wait_at(gate);
+        }
+        if self.shared.ended.is_open() {
+            return Ok(Next::Close); // what woke it was the end, not its time
+        }
+        match &reply.kind {
+            Kind::Hang => {
+                // Reading is how one notices that the client is gone, or that the API is.
+                io::copy(&mut self.from.by_ref(), &mut io::sink())?;
+                Ok(Next::Close)
+            }
+            Kind::Dropped => Ok(Next::Close),
+            Kind::Cut(blocks) => {
+                let response = self.message(&request, &reply, blocks);
+                response.send_beginning(&mut self.to, EVENTS_BEFORE_CUT)?;
+                Ok(Next::Close)
+            }
+            Kind::Message(blocks) => {
+                self.message(&request, &reply, blocks).send(&mut self.to)?;
+                Ok(Next::Stay)
+            }
+            Kind::Status { code, kind, message } => {
+                let mut response = self.error(*code, kind, message);
+                response.headers.extend(reply.headers.iter().cloned());
+                response.send(&mut self.to)?;
+                Ok(Next::Stay)
+            }
+        }
+    }
+
+    fn message(&self, request: &Request, reply: &Reply, blocks: &[Block]) -> Response {
+        let number = self.number();
+        let message = Message { number, model: request.model(), blocks, reply };
+        let mut response = if request.is_streaming() {
+            Response {
+                code: 200,
+                headers: vec![("content-type".into(), "text/event-stream; charset=utf-8".into())],
+                body: Body::Chunks(message.events().iter().map(event_bytes).collect()),
+            }
+        } else {
+            Response::json(200, &message.document())
+        };
+        response.headers.push(("request-id".into(), format!("req_{number}")));
+        response.headers.extend(reply.headers.iter().cloned());
+        response
+    }
+
+    fn error(&self, code: u16, kind: &str, message: &str) -> Response {
+        let id = format!("req_{}", self.number());
+        let mut response = Response::json(code, &message::error(kind, message, &id));
+        response.headers.push(("request-id".into(), id));
+        response
+    }
+
+    /// A number that no other answer of this API has.
+    fn number(&self) -> u64 {
+        self.shared.answers.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
+
+fn event_bytes(event: &Value) -> Vec<u8> {
+    let name = event["type"].as_str().unwrap_or_default();
+    format!("event: {name}\ndata: {event}\n\n").into_bytes()
+}

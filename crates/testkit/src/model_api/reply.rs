@@ -1,0 +1,158 @@
+//! What a test wants the model to say, and how that shall arrive.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::Gate;
+
+/// One answer of the model, or the way in which there is none.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    pub(super) kind: Kind,
+    pub(super) after: Duration,
+    pub(super) gate: Option<Gate>,
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) usage: Usage,
+    pub(super) stop_reason: Option<String>,
+}
+
+/// What becomes of the request.
+#[derive(Clone, Debug)]
+pub(super) enum Kind {
+    /// A message, complete.
+    Message(Vec<Block>),
+    /// The beginning of a message; then the connection is closed.
+    Cut(Vec<Block>),
+    /// An error in the API's shape.
+    Status { code: u16, kind: String, message: String },
+    /// Nothing, for ever.
+    Hang,
+    /// The connection is closed before anything is said.
+    Dropped,
+}
+
+/// A content block of a message.
+#[derive(Clone, Debug)]
+pub enum Block {
+    /// Words.
+    Text(String),
+    /// A tool that the model wants to be used.
+    Tool {
+        /// Which one, such as `Bash`.
+        name: String,
+        /// Its arguments.
+        input: Value,
+    },
+}
+
+impl Block {
+    /// Words.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text(text.into())
+    }
+
+    /// A tool that the model wants to be used.
+    pub fn tool(name: impl Into<String>, input: Value) -> Self {
+        Self::Tool { name: name.into(), input }
+    }
+}
+
+/// The tokens of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// Read at full price.
+    pub input: u64,
+    /// Written.
+    pub output: u64,
+    /// Read from the cache.
+    pub cache_read: u64,
+    /// Put into the cache.
+    pub cache_write: u64,
+}
+
+impl Default for Usage {
+    /// 1000 in and 50 out, which is $0.00375 on the sonnet that Claude Code 2.1.197 takes.
+    fn default() -> Self {
+        Self { input: 1000, output: 50, cache_read: 0, cache_write: 0 }
+    }
+}
+
+impl Reply {
+    /// The model says this and ends its turn.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::blocks([Block::text(text)])
+    }
+
+    /// The model wants this tool to be used.
+    pub fn tool(name: impl Into<String>, input: Value) -> Self {
+        Self::blocks([Block::tool(name, input)])
+    }
+
+    /// Several blocks in one message.
+    pub fn blocks(blocks: impl IntoIterator<Item = Block>) -> Self {
+        Self::new(Kind::Message(blocks.into_iter().collect()))
+    }
+
+    /// An error, such as `529, "overloaded_error", "Overloaded"`.
+    pub fn status(code: u16, kind: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(Kind::Status { code, kind: kind.into(), message: message.into() })
+    }
+
+    /// No answer until the client goes or the API is dropped.
+    pub fn hang() -> Self {
+        Self::new(Kind::Hang)
+    }
+
+    /// The connection is closed before the headers.
+    pub fn dropped() -> Self {
+        Self::new(Kind::Dropped)
+    }
+
+    /// The connection is closed in the middle of a message.
+    pub fn cut() -> Self {
+        Self::new(Kind::Cut(vec![Block::text("This is only the beginning of what")]))
+    }
+
+    /// Waits this long before the headers.
+    #[must_use]
+    pub fn after(self, delay: Duration) -> Self {
+        Self { after: delay, ..self }
+    }
+
+    /// Waits for the gate before the headers.
+    #[must_use]
+    pub fn held_by(self, gate: &Gate) -> Self {
+        Self { gate: Some(gate.clone()), ..self }
+    }
+
+    /// What the call is said to have used.
+    #[must_use]
+    pub fn usage(self, usage: Usage) -> Self {
+        Self { usage, ..self }
+    }
+
+    /// Why the model stopped; otherwise `tool_use` if it wants a tool, and `end_turn` if not.
+    #[must_use]
+    pub fn stop_reason(self, reason: impl Into<String>) -> Self {
+        Self { stop_reason: Some(reason.into()), ..self }
+    }
+
+    /// A header more, such as `retry-after`.
+    #[must_use]
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    fn new(kind: Kind) -> Self {
+        Self {
+            kind,
+            after: Duration::ZERO,
+            gate: None,
+            headers: Vec::new(),
+            usage: Usage::default(),
+            stop_reason: None,
+        }
+    }
+}
