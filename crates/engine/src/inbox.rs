@@ -26,12 +26,15 @@ pub(crate) enum Message {
     Step(String),
     /// This connection to a keeper is over: it is gone.
     KeeperGone(u32),
+    /// A reaper was killed, and nobody knows with which step.
+    ReaperGone,
     /// Ctrl-C or a polite signal.
     Interrupt,
 }
 
 /// No step is called like that: their names begin with a letter.
 const KEEPER_GONE: &str = "!keeper-gone ";
+pub(crate) const REAPER_GONE: &str = "!reaper-gone";
 const INTERRUPT: &str = "!interrupt";
 
 /// The receiving end. Only the owner of the run has it.
@@ -89,6 +92,7 @@ impl Inbox {
         let keeper = text.strip_prefix(KEEPER_GONE).and_then(|number| number.parse().ok());
         Some(match keeper {
             Some(connection) => Message::KeeperGone(connection),
+            None if text == REAPER_GONE => Message::ReaperGone,
             None if text == INTERRUPT => Message::Interrupt,
             None => Message::Step(text.into_owned()),
         })
@@ -101,6 +105,7 @@ impl Outbox {
         let text = match message {
             Message::Step(name) => name.clone(),
             Message::KeeperGone(connection) => format!("{KEEPER_GONE}{connection}"),
+            Message::ReaperGone => REAPER_GONE.to_owned(),
             Message::Interrupt => INTERRUPT.to_owned(),
         };
         if let Ok(socket) = UnixDatagram::unbound() {

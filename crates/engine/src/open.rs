@@ -244,6 +244,7 @@ impl Engine<'_> {
             timers: Timers::default(),
             disk_reserve_bytes: self.disk_reserve_bytes,
             shell: programs::find("bash").ok_or(EngineError::NoShell)?,
+            gates: Vec::new(),
             keepers_lost: 0,
             warned: HashSet::new(),
         };

@@ -21,7 +21,7 @@ use crate::{
     events::{Event, Observer},
     inbox::{Message, Outbox},
     journal::JournalError,
-    keeper::{self, Keeper},
+    keeper::{self, Gate, Keeper},
     layout::RunFiles,
     open::EngineError,
     programs,
@@ -89,7 +89,9 @@ pub(crate) struct Performer<'a> {
     pub(crate) disk_reserve_bytes: u64,
     /// The program for scripts.
     pub(crate) shell: PathBuf,
-    /// How many keepers have gone under our eyes.
+    /// Steps that are ready to start once what asks for them is durable.
+    pub(crate) gates: Vec<Gate>,
+    /// How many keepers and reapers have gone under our eyes.
     pub(crate) keepers_lost: u32,
     /// Unknown variables are worth one warning per state.
     pub(crate) warned: HashSet<String>,
@@ -146,7 +148,7 @@ impl Performer<'_> {
         StepFolder::new(&self.files.steps, id)
     }
 
-    /// Starts a step, unless it was started before.
+    /// Gets a step ready, unless it was started before. It starts when the gates are opened.
     pub(crate) fn launch(
         &mut self,
         (id, step, cwd, launch, budget_left_usd): LaunchEffect<'_>,
@@ -226,30 +228,31 @@ impl Performer<'_> {
         Ok((environment, has_folder))
     }
 
-    /// Hands a step to the keeper, and starts a keeper if there is none.
+    /// Hands a step to a reaper, and starts a keeper if there is none.
     fn send(&mut self, launch: &keeper::Launch) -> Result<(), EngineError> {
-        if let Some(keeper) = &mut self.keeper {
-            match keeper.launch(launch) {
-                Ok(()) => return Ok(()),
-                // It has just gone; what it had not read has not been started.
-                Err(_) => self.keeper = None,
-            }
-        }
         // A keeper that is just leaving may still take the call; the next one will not be leaving.
         let mut tries = 0;
         loop {
             tries += 1;
-            match self.connect(launch) {
-                Ok(()) => return Ok(()),
-                Err(_) if tries < CONNECT_TRIES => {}
+            match self.connected().and_then(|keeper| keeper.launch(launch)) {
+                Ok(gate) => {
+                    self.gates.push(gate);
+                    return Ok(());
+                }
+                // It has just gone; what nobody took has not been started.
+                Err(_) if tries <= CONNECT_TRIES => self.keeper = None,
                 Err(error) => return Err(at_work("reach the keeper", error)),
             }
         }
     }
 
-    fn connect(&mut self, launch: &keeper::Launch) -> io::Result<()> {
-        let mut keeper = Keeper::connect(&self.files.folder, &self.keeper_program)?;
-        keeper.launch(launch)?;
+    fn connected(&mut self) -> io::Result<&Keeper> {
+        let keeper = self.keeper.take().map_or_else(|| self.connect(), Ok)?;
+        Ok(self.keeper.insert(keeper))
+    }
+
+    fn connect(&mut self) -> io::Result<Keeper> {
+        let keeper = Keeper::connect(&self.files.folder, &self.keeper_program)?;
         self.connection += 1;
         let (wait, outbox) = (keeper.wait_until_gone()?, self.outbox.clone());
         let connection = self.connection;
@@ -257,8 +260,12 @@ impl Performer<'_> {
             wait();
             outbox.send(&Message::KeeperGone(connection));
         });
-        self.keeper = Some(keeper);
-        Ok(())
+        Ok(keeper)
+    }
+
+    /// Lets every step start that is ready. What asks for them must be durable.
+    pub(crate) fn open_gates(&mut self) {
+        self.gates.drain(..).for_each(Gate::open);
     }
 
     /// Notes a step that somebody started before. Returns the name of its folder.
@@ -378,6 +385,11 @@ impl Performer<'_> {
         if connection == self.connection {
             self.keeper = None;
         }
+        self.keepers_lost += 1;
+    }
+
+    /// Takes note that a reaper was killed.
+    pub(crate) fn reaper_is_gone(&mut self) {
         self.keepers_lost += 1;
     }
 

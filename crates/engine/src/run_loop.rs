@@ -11,7 +11,7 @@ use std::{
 
 use raymond_flow::{
     id::{AgentId, StepId},
-    machine::{Decision, Effect, Halt, Input, Run, Status, apply, decide, settle},
+    machine::{Decision, Effect, Halt, Input, Launch, Run, Status, apply, decide, settle},
 };
 
 use crate::{
@@ -149,10 +149,17 @@ impl<'a> RunLoop<'a> {
             if self.effects.is_empty() {
                 return Ok(());
             }
+            // A script costs nothing but time, so it gets ready while what asks for it is made
+            // durable, and starts after that. Anything else waits for its turn.
+            let effects = std::mem::take(&mut self.effects).into_iter();
+            let (scripts, others): (Vec<_>, Vec<_>) = effects.partition(|effect| {
+                matches!(effect, Effect::Launch { launch: Launch::Script { .. }, .. })
+            });
+            scripts.into_iter().try_for_each(|effect| self.perform(effect))?;
             self.sync()?;
-            for effect in std::mem::take(&mut self.effects) {
-                self.perform(effect)?;
-            }
+            self.performer.open_gates();
+            others.into_iter().try_for_each(|effect| self.perform(effect))?;
+            self.performer.open_gates();
         }
     }
 
@@ -238,6 +245,10 @@ impl<'a> RunLoop<'a> {
                 self.performer.keeper_is_gone(connection);
                 self.look_at_all(Occasion::KeeperGone, |asked_for| asked_for == connection)
             }
+            Message::ReaperGone => {
+                self.performer.reaper_is_gone();
+                self.look_at_all(Occasion::KeeperGone, |_| true)
+            }
             Message::Interrupt => {
                 self.interrupts += 1;
                 self.input(Input::Halt(Halt::Interrupted))?;
@@ -319,7 +330,7 @@ impl<'a> RunLoop<'a> {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.inbox.next(Some(left)) {
                 Some(Message::KeeperGone(_)) | None => return,
-                Some(Message::Step(_) | Message::Interrupt) => {}
+                Some(Message::Step(_) | Message::ReaperGone | Message::Interrupt) => {}
             }
         }
     }

@@ -178,7 +178,9 @@ pub(crate) fn poll(fds: &[RawFd], timeout: Option<Duration>) -> io::Result<Optio
     let mut entries: Vec<_> =
         fds.iter().map(|fd| libc::pollfd { fd: *fd, events: libc::POLLIN, revents: 0 }).collect();
     let milliseconds = timeout.map_or(-1, |timeout| {
-        libc::c_int::try_from(timeout.as_millis().max(1)).unwrap_or(libc::c_int::MAX)
+        // Rounded up: a loop with a little time left must not turn without waiting.
+        let milliseconds = timeout.as_nanos().div_ceil(1_000_000);
+        libc::c_int::try_from(milliseconds).unwrap_or(libc::c_int::MAX)
     });
     let count = entries.len() as libc::nfds_t;
     // SAFETY: `entries` holds `count` entries and outlives the call.
@@ -225,7 +227,7 @@ pub(crate) struct Program {
     arguments: Vec<*const libc::c_char>,
     variables: Vec<*const libc::c_char>,
     cwd: CString,
-    descriptors: [RawFd; 3],
+    files: [File; 3],
     starter: Pid,
     /// What went wrong in the new process; it shares our memory until it is another program.
     error: libc::c_int,
@@ -239,7 +241,7 @@ impl Program {
         arguments: Vec<CString>,
         variables: Vec<CString>,
         cwd: &Path,
-        files: [&File; 3],
+        files: [File; 3],
     ) -> io::Result<Self> {
         if arguments.is_empty() {
             return Err(io::Error::from_raw_os_error(libc::ENOENT));
@@ -252,7 +254,7 @@ impl Program {
             arguments: pointers(&arguments),
             variables: pointers(&variables),
             cwd: c_string(cwd.as_os_str())?,
-            descriptors: files.map(AsRawFd::as_raw_fd),
+            files,
             starter: Pid::try_from(std::process::id()).map_err(io::Error::other)?,
             error: 0,
             _texts: [arguments, variables],
@@ -266,7 +268,7 @@ impl Program {
     #[cfg(target_os = "linux")]
     pub(crate) fn start(mut self) -> io::Result<Pid> {
         const STACK_BYTES: usize = 64 * 1024;
-        let mut stack = vec![0_u8; STACK_BYTES];
+        let mut stack = Vec::<u8>::with_capacity(STACK_BYTES);
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
         // SAFETY: the stack grows down from an aligned end and outlives the borrowed time, as does
         // `self`. `become_program` allocates nothing and takes no locks.
@@ -300,8 +302,8 @@ extern "C" fn become_program(argument: *mut libc::c_void) -> libc::c_int {
             libc::_exit(127);
         }
         let mut is_ready = libc::chdir(program.cwd.as_ptr()) == 0;
-        for (number, descriptor) in (0..).zip(program.descriptors) {
-            is_ready &= libc::dup2(descriptor, number) != -1;
+        for (number, file) in (0..).zip(&program.files) {
+            is_ready &= libc::dup2(file.as_raw_fd(), number) != -1;
         }
         if is_ready {
             let mut none = std::mem::zeroed();

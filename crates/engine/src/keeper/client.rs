@@ -5,17 +5,34 @@ use std::{
     fs::{self, File},
     io::{self, BufRead, BufReader, Write},
     os::unix::{ffi::OsStrExt, net::UnixStream},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
-use super::protocol::{KEEPER_SOCKET, Launch, Request};
+use super::protocol::{GO, KEEPER_SOCKET, Launch, Request, STEPS_SOCKET};
 use crate::inbox::socket_path;
 
 /// A connection to the keeper of a run.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     stream: UnixStream,
+    /// Where spare reapers listen.
+    steps: PathBuf,
+    /// Keeps the address valid.
+    _folder: File,
+}
+
+/// A step that is ready and waits for a word. Dropping it, or dying, means that it never starts.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    stream: UnixStream,
+}
+
+impl Gate {
+    /// Lets the step start. If its reaper is gone, its keeper tells.
+    pub(crate) fn open(mut self) {
+        let _ = self.stream.write_all(GO);
+    }
 }
 
 impl Keeper {
@@ -30,17 +47,24 @@ impl Keeper {
             start(folder, program)?;
             UnixStream::connect(&address)?
         };
-        let mut keeper = Self { stream };
+        let steps = socket_path(&directory, folder, STEPS_SOCKET);
+        let mut keeper = Self { stream, steps, _folder: directory };
         let environment = std::env::vars_os()
             .map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat())
             .collect();
         keeper.send(&Request::Hello { environment })?;
+        let mut answer = [0; 3];
+        io::Read::read_exact(&mut keeper.stream, &mut answer)?;
         Ok(keeper)
     }
 
-    /// Asks for a step to be started.
-    pub(crate) fn launch(&mut self, launch: &Launch) -> io::Result<()> {
-        self.send(&Request::Launch(Box::new(launch.clone())))
+    /// Hands a step to a reaper. It gets ready at once, and starts when the gate is opened.
+    pub(crate) fn launch(&self, launch: &Launch) -> io::Result<Gate> {
+        let mut line = serde_json::to_vec(launch)?;
+        line.push(b'\n');
+        let mut stream = UnixStream::connect(&self.steps)?;
+        stream.write_all(&line)?;
+        Ok(Gate { stream })
     }
 
     /// Asks the keeper to end everything and go.

@@ -1,26 +1,32 @@
 //! The keeper: the process that starts every child of a run and outlives a killed orchestrator.
 //!
 //! ```text
-//! orchestrator ──Launch──► keeper ──fork──► reaper ──fork, exec──► bash, claude, …
-//!      ▲                                      │ output straight to files
-//!      └──────────── "step ended" ────────────┘ how it ended, written down before it is told
+//!                  keeper ──fork──┐
+//!                                 ▼
+//! orchestrator ──Launch, go──► reaper ──clone, exec──► bash, claude, …
+//!      ▲                          │ output straight to files
+//!      └────── "step ended" ──────┘ how it ended, written down before it is told
 //! ```
 //!
 //! The keeper (`server`) is the same program under a hidden subcommand, in a session of its own.
 //! It is small and single-threaded, so that forking is cheap and safe. Each step gets a `reaper`:
 //! a fork without exec that adopts every descendant of its step, ends them when time is up or
-//! somebody asks, sweeps what a step leaves behind, and writes the exit record. The orchestrator
-//! talks to the keeper through a socket (`client`); reapers tell it directly.
+//! somebody asks, sweeps what a step leaves behind, and writes the exit record. Reapers are forked
+//! ahead of time and wait at their `post`; one that is done with a step may come back for
+//! another. The orchestrator (`client`) hands a step directly to whichever waits, and that one
+//! tells it directly how the step ended.
 //!
 //! Killing any of the three loses nothing: reapers go on without a keeper and without an
 //! orchestrator, and if a reaper is killed its child dies with it and the keeper sweeps the rest.
 
 mod client;
+mod post;
 mod processes;
 mod protocol;
 mod reaper;
 mod server;
+mod spare;
 
-pub(crate) use client::Keeper;
+pub(crate) use client::{Gate, Keeper};
 pub(crate) use protocol::{Launch, SPARE_FOLDERS};
 pub use server::serve;

@@ -1,7 +1,10 @@
-//! What orchestrator and keeper say to each other: one JSON object a line, in one direction.
+//! What orchestrator, keeper and reapers say to each other.
 //!
-//! The answers come as datagrams from the reapers: the bare name of a step's folder, meaning "look
-//! at it".
+//! The keeper hears requests on one socket, one JSON object a line, and answers the first with
+//! `ok`. A step is handed over on another socket, which spare reapers listen on: whoever takes the
+//! call reads a [`Launch`] on one line, gets everything ready, and starts when the next line says
+//! `go`. A call that ends before is a step that must not start. What becomes of steps comes as
+//! datagrams from the reapers: the bare name of a step's folder, meaning "look at it".
 
 use std::path::PathBuf;
 
@@ -9,6 +12,10 @@ use serde::{Deserialize, Serialize};
 
 /// The keeper's socket in the run's folder.
 pub(super) const KEEPER_SOCKET: &str = "keeper.sock";
+/// Where spare reapers wait for steps.
+pub(super) const STEPS_SOCKET: &str = "steps.sock";
+/// What a reaper waits for before it starts anything.
+pub(super) const GO: &[u8] = b"go\n";
 /// Where folders are prepared for steps to come.
 pub(crate) const SPARE_FOLDERS: &str = "spare";
 /// Held for life by the one keeper of a run.
@@ -18,10 +25,9 @@ pub(super) const KEEPER_LOCK: &str = "keeper.lock";
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Request {
-    /// Always the first: the environment that children inherit, as `NAME=value` bytes.
+    /// Always the first: the environment that children inherit, as `NAME=value` bytes. Once it is
+    /// answered, no step gets another.
     Hello { environment: Vec<Vec<u8>> },
-    /// Start a step.
-    Launch(Box<Launch>),
     /// End everything and go.
     Shutdown,
 }

@@ -2,21 +2,22 @@
 
 use std::{
     ffi::CString,
-    fs::{self, File, OpenOptions},
+    fs::File,
     io,
-    os::unix::{ffi::OsStrExt, fs::OpenOptionsExt, net::UnixDatagram},
-    path::{Path, PathBuf},
+    os::unix::{ffi::OsStrExt, net::UnixDatagram},
     time::{Duration, Instant},
 };
 
 use super::{
+    post::{Call, Post},
     processes,
-    protocol::{Launch, SPARE_FOLDERS},
+    protocol::Launch,
+    spare::{self, SpareFolder},
 };
 use crate::{
     inbox::INBOX_SOCKET,
     step::{Claim, ExitRecord, HowEnded},
-    sys::{self, Ended, Pid, Program, Signals, Waited},
+    sys::{self, Ended, Pid, Program, Waited},
 };
 
 /// What a child gets between the polite and the impolite signal.
@@ -26,109 +27,47 @@ const SWEEP_GRACE: Duration = Duration::from_secs(2);
 /// How often somebody is looked for who is born while the others are killed.
 const KILL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A reaper that knows no step yet, with everything ready that does not depend on one.
-///
-/// Making a folder and four files costs more than starting a shell. A reaper that is forked ahead
-/// of time does it while the step before is still running; claiming a step is then one rename.
-pub(super) struct SpareReaper {
-    signals: Signals,
+/// Runs a step to its end and returns the reaper's exit code, should it leave.
+pub(super) fn run(
+    Call { launch, stream }: &mut Call,
     spare: Option<SpareFolder>,
-}
-
-/// A folder for a step to come.
-struct SpareFolder {
-    path: PathBuf,
-    claim: Claim,
-    outputs: [File; 2],
-}
-
-impl SpareFolder {
-    fn prepare() -> io::Result<Self> {
-        let path = Path::new(SPARE_FOLDERS).join(std::process::id().to_string());
-        fs::create_dir(&path)?;
-        let claim = Claim::create(&path.join("exit"))?;
-        let outputs = outputs(&path)?;
-        Ok(Self { path, claim, outputs })
-    }
-}
-
-fn outputs(folder: &Path) -> io::Result<[File; 2]> {
-    let output = |name: &str| {
-        OpenOptions::new().append(true).create(true).mode(0o600).open(folder.join(name))
+    post: &mut Post<'_>,
+    inherited: &[CString],
+) -> i32 {
+    // A signal that came late was for the step before.
+    while post.signals.wait(Duration::ZERO).is_some() {}
+    let (claim, outputs) = match spare::claim(launch, spare) {
+        Ok(claimed) => claimed,
+        // Somebody claimed the step before: it is theirs.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return 0,
+        Err(_) => return 1,
     };
-    Ok([output("stdout")?, output("stderr")?])
-}
-
-impl SpareReaper {
-    pub(super) fn prepare() -> io::Result<Self> {
-        sys::become_subreaper()?;
-        let signals = Signals::block(&[libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP]);
-        // Without one, the step's own folder is made when it is known.
-        Ok(Self { signals, spare: SpareFolder::prepare().ok() })
+    // Everything that can be done before the word is done before it.
+    let program = program(launch, inherited, &outputs);
+    if !post.may_go(stream) {
+        return end_without_child(launch, &claim, HowEnded::Forbidden);
     }
-
-    /// Says that no step is coming any more.
-    pub(super) fn dismiss(self) {
-        if let Some(spare) = self.spare {
-            let _ = fs::remove_dir_all(spare.path);
+    let started = Instant::now();
+    match program.and_then(Program::start) {
+        Ok(child) => Reaper { launch, claim, post, child, outputs, started, ending: None }.guard(),
+        Err(error) => {
+            let name = launch.program.first().map_or("", String::as_str);
+            let mut why = format!("{name} in {}: {error}", launch.cwd.display());
+            why.truncate(why.floor_char_boundary(1000));
+            end_without_child(launch, &claim, HowEnded::NotRun(why))
         }
-    }
-
-    /// Runs a step to its end and returns this process's exit code.
-    pub(super) fn run(mut self, launch: &Launch, inherited: &[CString]) -> i32 {
-        let (claim, outputs) = match self.claim(launch) {
-            Ok(claimed) => claimed,
-            // Somebody claimed the step before: it is theirs.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return 0,
-            Err(_) => return 1,
-        };
-        let started = Instant::now();
-        let child = match spawn(launch, inherited, &outputs) {
-            Ok(child) => child,
-            Err(error) => {
-                let name = launch.program.first().map_or("", String::as_str);
-                let mut why = format!("{name} in {}: {error}", launch.cwd.display());
-                why.truncate(why.floor_char_boundary(1000));
-                let how = HowEnded::NotRun(why);
-                let record = ExitRecord { how, duration_ms: 0, stdout_bytes: 0 };
-                let written = claim.end(&record, launch.is_durable);
-                notify(&launch.name());
-                return i32::from(written.is_err());
-            }
-        };
-        let signals = self.signals;
-        Reaper { launch, claim, signals, child, outputs, started, ending: None }.guard()
-    }
-
-    fn claim(&mut self, launch: &Launch) -> io::Result<(Claim, [File; 2])> {
-        if let Some(SpareFolder { path, claim, outputs }) = self.spare.take() {
-            let renamed = if launch.has_folder {
-                Err(io::Error::from_raw_os_error(libc::EINVAL))
-            } else {
-                sys::rename_new(&path, &launch.folder)
-            };
-            match renamed {
-                Ok(()) => return Ok((claim, outputs)),
-                Err(error) => {
-                    let _ = fs::remove_dir_all(path);
-                    // Where a folder cannot be renamed like that, it is made like any other.
-                    if !matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS)) {
-                        return Err(error);
-                    }
-                }
-            }
-        }
-        if !launch.has_folder {
-            fs::create_dir(&launch.folder)?;
-        }
-        // Before the claim, which makes the folder durable.
-        let outputs = outputs(&launch.folder)?;
-        let claim = Claim::take(&launch.folder.join("exit"), launch.is_durable)?;
-        Ok((claim, outputs))
     }
 }
 
-fn spawn(launch: &Launch, inherited: &[CString], outputs: &[File; 2]) -> io::Result<Pid> {
+/// Writes down that there was nothing to guard; returns the reaper's exit code.
+fn end_without_child(launch: &Launch, claim: &Claim, how: HowEnded) -> i32 {
+    let record = ExitRecord { how, duration_ms: 0, stdout_bytes: 0 };
+    let written = claim.end(&record, launch.is_durable);
+    notify(&launch.name());
+    i32::from(written.is_err())
+}
+
+fn program(launch: &Launch, inherited: &[CString], outputs: &[File; 2]) -> io::Result<Program> {
     let stdin = match &launch.stdin {
         Some(path) => File::open(path)?,
         None => File::open("/dev/null")?,
@@ -136,13 +75,14 @@ fn spawn(launch: &Launch, inherited: &[CString], outputs: &[File; 2]) -> io::Res
     let arguments = launch.program.iter().map(|part| c_string(part)).collect::<io::Result<_>>()?;
     let variables = environment(launch, inherited)?;
     let [stdout, stderr] = outputs;
-    Program::new(arguments, variables, &launch.cwd, [&stdin, stdout, stderr])?.start()
+    let files = [stdin, stdout.try_clone()?, stderr.try_clone()?];
+    Program::new(arguments, variables, &launch.cwd, files)
 }
 
-struct Reaper<'a> {
+struct Reaper<'a, 'p> {
     launch: &'a Launch,
     claim: Claim,
-    signals: Signals,
+    post: &'a mut Post<'p>,
     child: Pid,
     outputs: [File; 2],
     started: Instant,
@@ -150,7 +90,7 @@ struct Reaper<'a> {
     ending: Option<(HowEnded, Instant)>,
 }
 
-impl Reaper<'_> {
+impl Reaper<'_, '_> {
     /// Waits for the child, whatever it takes, and returns the reaper's own exit code.
     fn guard(mut self) -> i32 {
         let how = self.wait();
@@ -180,15 +120,16 @@ impl Reaper<'_> {
         let mut changed = Instant::now();
         loop {
             let patience = match &self.ending {
-                None => interval,
+                None => interval.min(self.post.patience()),
                 Some((_, deadline)) if *deadline <= Instant::now() => KILL_INTERVAL,
                 Some((_, deadline)) => *deadline - Instant::now(),
             };
-            let signal = self.signals.wait(patience);
+            let signal = self.post.signals.wait(patience);
             // Whoever has ended by itself was not ended by us.
             if let Some(ended) = self.collect() {
                 return self.verdict(ended);
             }
+            self.post.tell_busy();
             if !matches!(signal, None | Some(libc::SIGCHLD)) {
                 self.end_child(HowEnded::Interrupted);
             }
@@ -238,14 +179,14 @@ impl Reaper<'_> {
     }
 
     /// Ends whoever outlived the child: first politely, then until nobody is left.
-    fn sweep(&self) {
+    fn sweep(&mut self) {
         let deadline = Instant::now() + SWEEP_GRACE;
         let mut was_polite = false;
         loop {
             match sys::wait_any() {
                 Ok(Waited::Child(..)) => continue,
                 Ok(Waited::NoChildren) | Err(_) => return,
-                Ok(Waited::None) => {}
+                Ok(Waited::None) => self.post.tell_busy(),
             }
             if !was_polite {
                 processes::signal_descendants(libc::SIGTERM);
@@ -253,7 +194,7 @@ impl Reaper<'_> {
             } else if deadline <= Instant::now() {
                 processes::signal_descendants(libc::SIGKILL);
             }
-            self.signals.wait(KILL_INTERVAL);
+            self.post.signals.wait(KILL_INTERVAL);
         }
     }
 

@@ -1,10 +1,10 @@
 //! The keeper process itself.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     ffi::CString,
     fs::{self, File},
-    io::{self, BufRead as _, BufReader, Read, Write},
+    io::{self, Read, Write},
     os::{
         fd::{AsRawFd, OwnedFd},
         unix::net::{UnixListener, UnixStream},
@@ -14,14 +14,23 @@ use std::{
 };
 
 use super::{
+    post::{self, BUSY},
     processes,
-    protocol::{KEEPER_LOCK, KEEPER_SOCKET, Launch, Request, SPARE_FOLDERS},
-    reaper::{self, SpareReaper},
+    protocol::{KEEPER_LOCK, KEEPER_SOCKET, Request, SPARE_FOLDERS, STEPS_SOCKET},
+    reaper,
 };
-use crate::sys::{self, Forked, Pid, Signals, Waited};
+use crate::{
+    inbox::REAPER_GONE,
+    sys::{self, Forked, Pid, Signals, Waited},
+};
 
 /// How long a keeper without an orchestrator and without steps waits for somebody to come back.
 const LINGER: Duration = Duration::from_secs(2);
+/// How many reapers come back for another step. Two are enough to take turns in a chain of steps;
+/// of many agents at once each gets one of its own.
+const STANDING_MAX: usize = 2;
+/// How soon a reaper is tried again that could not be forked.
+const FORK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Is the keeper of the run in `folder`, until nobody needs one. Says `ready` on standard output
 /// once it listens; ends at once if the run has a keeper already.
@@ -36,23 +45,29 @@ pub fn serve(folder: &Path) -> io::Result<()> {
     sys::become_subreaper()?;
     let signals = Signals::block(&[libc::SIGCHLD, libc::SIGINT, libc::SIGHUP]);
     let _ = fs::remove_file(KEEPER_SOCKET);
+    let _ = fs::remove_file(STEPS_SOCKET);
     // What a killed keeper had prepared stays until the run is over: a reaper of its own may just
     // be renaming it.
     fs::create_dir_all(SPARE_FOLDERS)?;
+    let steps = UnixListener::bind(STEPS_SOCKET)?;
+    // Several may be woken by one call, and only one gets it.
+    steps.set_nonblocking(true)?;
     let listener = UnixListener::bind(KEEPER_SOCKET)?;
     say_ready()?;
     let mut server = Server {
         lock: Some(lock),
         signal_fd: Some(signals.descriptor()?),
         listener: Some(listener),
+        steps,
         orchestrator: None,
         inherited: Vec::new(),
         reapers: HashMap::new(),
-        spare: None,
+        standing: VecDeque::new(),
         is_leaving: false,
     };
     let outcome = server.run();
     let _ = fs::remove_file(KEEPER_SOCKET);
+    let _ = fs::remove_file(STEPS_SOCKET);
     outcome
 }
 
@@ -85,34 +100,21 @@ struct Server {
     lock: Option<File>,
     signal_fd: Option<OwnedFd>,
     listener: Option<UnixListener>,
+    steps: UnixListener,
     orchestrator: Option<Connection>,
     inherited: Vec<CString>,
-    /// Which step each reaper guards; nothing for the spare one.
-    reapers: HashMap<Pid, Option<String>>,
-    spare: Option<Spare>,
+    /// Whether each reaper guards a step.
+    reapers: HashMap<Pid, bool>,
+    /// Those that come back for another step, the longest-serving first.
+    standing: VecDeque<Standing>,
     is_leaving: bool,
 }
 
-/// A reaper that waits for a step. It ends when this end of the pipe is dropped.
-struct Spare {
+/// A reaper that waits for a step or will do so again. It tells when that changes, and leaves when
+/// it has no step and this end of the pipe is dropped.
+struct Standing {
     pid: Pid,
     pipe: UnixStream,
-}
-
-/// The life of a reaper: get ready, wait for a step, see it through. Returns its exit code.
-fn wait_for_step(pipe: UnixStream, inherited: &[CString]) -> i32 {
-    let Ok(reaper) = SpareReaper::prepare() else {
-        return 1;
-    };
-    let mut line = Vec::new();
-    let read = BufReader::new(pipe).read_until(b'\n', &mut line);
-    match (read, serde_json::from_slice::<Launch>(&line)) {
-        (Ok(length), Ok(launch)) if length > 0 => reaper.run(&launch, inherited),
-        _ => {
-            reaper.dismiss();
-            0
-        }
-    }
 }
 
 struct Connection {
@@ -121,32 +123,80 @@ struct Connection {
     partial: Vec<u8>,
 }
 
+/// Who wants something of the keeper.
+enum Caller {
+    Child,
+    Newcomer,
+    Orchestrator,
+    Reaper(usize),
+}
+
 impl Server {
     fn run(&mut self) -> io::Result<()> {
         loop {
-            let has_steps = self.reapers.values().any(Option::is_some);
+            let has_steps = self.reapers.values().any(|is_busy| *is_busy);
             let is_needed = self.orchestrator.is_some() || has_steps;
-            if self.is_leaving && !has_steps {
+            if self.is_leaving && self.reapers.is_empty() {
                 return Ok(());
             }
-            let (Some(signal_fd), Some(listener)) = (&self.signal_fd, &self.listener) else {
-                return Ok(());
+            let is_ready = self.orchestrator.is_none() || self.is_leaving || self.stand_by();
+            let patience = match (is_needed, is_ready) {
+                (true, true) => None,
+                (true, false) => Some(FORK_INTERVAL),
+                (false, _) => Some(LINGER),
             };
-            let mut fds = vec![signal_fd.as_raw_fd(), listener.as_raw_fd()];
-            fds.extend(self.orchestrator.as_ref().map(|connection| connection.stream.as_raw_fd()));
-            let patience = if is_needed { None } else { Some(LINGER) };
-            match sys::poll(&fds, patience)? {
+            match self.next_caller(patience)? {
                 None if !is_needed => return Ok(()),
                 None => {}
-                Some(0) => {
-                    // The number of signals says nothing about the number of children.
-                    let mut information = [0; 128];
-                    let _ = File::from(signal_fd.try_clone()?).read(&mut information);
-                    self.collect();
-                }
-                Some(1) => self.accept(),
-                Some(_) => self.read()?,
+                Some(Caller::Child) => self.collect(),
+                Some(Caller::Newcomer) => self.accept(),
+                Some(Caller::Orchestrator) => self.read()?,
+                Some(Caller::Reaper(index)) => self.hear_reaper(index),
             }
+        }
+    }
+
+    fn next_caller(&self, patience: Option<Duration>) -> io::Result<Option<Caller>> {
+        let own = [
+            self.signal_fd.as_ref().map(|fd| (fd.as_raw_fd(), Caller::Child)),
+            self.listener.as_ref().map(|listener| (listener.as_raw_fd(), Caller::Newcomer)),
+            self.orchestrator
+                .as_ref()
+                .map(|connection| (connection.stream.as_raw_fd(), Caller::Orchestrator)),
+        ];
+        let reapers = self.standing.iter().enumerate();
+        let reapers =
+            reapers.map(|(index, reaper)| (reaper.pipe.as_raw_fd(), Caller::Reaper(index)));
+        let (fds, mut callers): (Vec<_>, Vec<_>) = own.into_iter().flatten().chain(reapers).unzip();
+        Ok(sys::poll(&fds, patience)?.map(|index| callers.swap_remove(index)))
+    }
+
+    /// Makes sure that somebody waits for the next step; tells whether anybody does. That is
+    /// made while the step before runs, so that it is ready before the next one is.
+    fn stand_by(&mut self) -> bool {
+        let is_idle = |reaper: &Standing| self.reapers.get(&reaper.pid) == Some(&false);
+        if self.standing.iter().any(is_idle) {
+            return true;
+        }
+        let Ok(reaper) = self.fork_reaper() else {
+            return false;
+        };
+        self.standing.push_back(reaper);
+        if self.standing.len() > STANDING_MAX {
+            self.standing.pop_front();
+        }
+        true
+    }
+
+    /// A standing reaper has taken a step, or is done with it, or is gone.
+    fn hear_reaper(&mut self, index: usize) {
+        let reaper = &mut self.standing[index];
+        let mut word = [0];
+        match reaper.pipe.read(&mut word) {
+            Ok(1) => {
+                self.reapers.insert(reaper.pid, word == BUSY);
+            }
+            _ => drop(self.standing.remove(index)),
         }
     }
 
@@ -175,61 +225,41 @@ impl Server {
         let rest = connection.partial.split_off(end + 1);
         let complete = std::mem::replace(&mut connection.partial, rest);
         for line in complete.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            self.request(serde_json::from_slice(line)?)?;
+            self.request(serde_json::from_slice(line)?);
         }
         Ok(())
     }
 
-    fn request(&mut self, request: Request) -> io::Result<()> {
+    fn request(&mut self, request: Request) {
         match request {
             Request::Hello { environment } => {
                 let variables =
                     environment.into_iter().filter_map(|bytes| CString::new(bytes).ok());
                 self.inherited = variables.collect();
-                // A spare one would hand on the environment of somebody who is gone.
-                self.spare = None;
-                self.spare = self.fork_spare().ok();
-            }
-            Request::Launch(launch) => {
-                self.launch(&launch)?;
-                // Ready before the next step is: it is made while this one runs. If there can be
-                // none now, the next step gets one of its own.
-                self.spare = self.fork_spare().ok();
+                // One that stands by would hand on the environment of somebody who is gone.
+                self.standing.clear();
+                if let Some(connection) = &mut self.orchestrator {
+                    let _ = connection.stream.write_all(b"ok\n");
+                }
             }
             Request::Shutdown => {
                 self.is_leaving = true;
-                self.spare = None;
-                for (pid, name) in &self.reapers {
-                    if name.is_some() {
+                self.standing.clear();
+                for (pid, is_busy) in &self.reapers {
+                    if *is_busy {
                         sys::kill(*pid, libc::SIGTERM);
                     }
                 }
             }
         }
-        Ok(())
     }
 
-    fn launch(&mut self, launch: &Launch) -> io::Result<()> {
-        let mut line = serde_json::to_vec(launch)?;
-        line.push(b'\n');
-        // A reaper without the whole line claims nothing, so another may be asked.
-        if let Some(mut spare) = self.spare.take()
-            && spare.pipe.write_all(&line).is_ok()
-        {
-            self.reapers.insert(spare.pid, Some(launch.name()));
-            return Ok(());
-        }
-        let mut spare = self.fork_spare()?;
-        self.reapers.insert(spare.pid, Some(launch.name()));
-        spare.pipe.write_all(&line)
-    }
-
-    fn fork_spare(&mut self) -> io::Result<Spare> {
+    fn fork_reaper(&mut self) -> io::Result<Standing> {
         let (pipe, theirs) = UnixStream::pair()?;
         match sys::fork()? {
             Forked::Parent(pid) => {
-                self.reapers.insert(pid, None);
-                Ok(Spare { pid, pipe })
+                self.reapers.insert(pid, false);
+                Ok(Standing { pid, pipe })
             }
             Forked::Child => {
                 drop(pipe);
@@ -239,8 +269,8 @@ impl Server {
                 self.listener = None;
                 self.orchestrator = None;
                 self.signal_fd = None;
-                self.spare = None;
-                sys::exit_now(wait_for_step(theirs, &self.inherited))
+                self.standing.clear();
+                sys::exit_now(post::stand_by(&self.steps, theirs, &self.inherited))
             }
         }
     }
@@ -248,21 +278,17 @@ impl Server {
     /// Collects children that ended. A reaper that did not end by itself could not sweep: its
     /// descendants are ours now, and all that is ours and no reaper is ended.
     fn collect(&mut self) {
-        let mut has_orphans = false;
+        // The number of signals says nothing about the number of children.
+        if let Some(Ok(signals)) = self.signal_fd.as_ref().map(OwnedFd::try_clone) {
+            let _ = File::from(signals).read(&mut [0; 128]);
+        }
+        let (mut has_orphans, mut lost_reaper) = (false, false);
         while let Ok(Waited::Child(pid, ended)) = sys::wait_any() {
-            if self.spare.as_ref().is_some_and(|spare| spare.pid == pid) {
-                self.spare = None;
-            }
-            match self.reapers.remove(&pid) {
-                Some(_) if ended == sys::Ended::Code(0) => {}
-                Some(name) => {
-                    if let Some(name) = name {
-                        reaper::notify(&name);
-                    }
-                    has_orphans = true;
-                }
-                None => has_orphans = true,
-            }
+            self.standing.retain(|reaper| reaper.pid != pid);
+            let is_reaper = self.reapers.remove(&pid).is_some();
+            let is_clean = ended == sys::Ended::Code(0);
+            lost_reaper |= is_reaper && !is_clean;
+            has_orphans |= !is_reaper || !is_clean;
         }
         if has_orphans {
             let own = Pid::try_from(std::process::id()).unwrap_or_default();
@@ -271,6 +297,10 @@ impl Server {
                     sys::kill(pid, libc::SIGKILL);
                 }
             }
+        }
+        if lost_reaper {
+            // Which step it had, if any, only the steps' folders tell.
+            reaper::notify(REAPER_GONE);
         }
     }
 }

@@ -12,14 +12,16 @@ use raymond_flow::{
     text::{Span, Spanned},
 };
 
-/// What is read at once.
-const CHUNK_BYTES: usize = 64 * 1024;
+/// What is read at once, at most.
+const CHUNK_BYTES: u64 = 64 * 1024;
 
 /// Finds the tag in the file at `path`, up to its end as it is now.
 pub(crate) fn scan_output(path: &Path) -> io::Result<Result<Spanned<Tag>, TagError>> {
     let mut file = File::open(path)?;
     let mut scanner = Scanner::new();
-    let mut chunk = vec![0; CHUNK_BYTES];
+    // Most say little, and a page that is not needed need not be cleared.
+    let chunk_bytes = (file.metadata()?.len() + 1).min(CHUNK_BYTES);
+    let mut chunk = vec![0; usize::try_from(chunk_bytes).map_err(io::Error::other)?];
     loop {
         match file.read(&mut chunk) {
             Ok(0) => break,

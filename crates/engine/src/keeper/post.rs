@@ -1,0 +1,130 @@
+//! A reaper's post: where it waits for steps, and what its keeper hears from it.
+
+use std::{
+    ffi::CString,
+    io::{self, BufRead as _, BufReader, Write as _},
+    os::{
+        fd::AsRawFd,
+        unix::net::{UnixListener, UnixStream},
+    },
+    time::Duration,
+};
+
+use super::{
+    protocol::{GO, Launch},
+    reaper,
+    spare::SpareFolder,
+};
+use crate::sys::{self, Signals};
+
+/// What a reaper tells its keeper when it has a step.
+pub(super) const BUSY: [u8; 1] = *b"b";
+/// And when it waits for another.
+const IDLE: [u8; 1] = *b"i";
+
+/// A step that is over so soon is none that the keeper need hear of: waking it up would cost more
+/// than it is good for, as long as nobody else wants to start.
+const BRIEF: Duration = Duration::from_millis(3);
+
+/// The life of a reaper: wait for a step, see it through, and wait again. It leaves when it has no
+/// step and the keeper has dropped or lost its end of `keeper`. Returns its exit code.
+pub(super) fn stand_by(steps: &UnixListener, keeper: UnixStream, inherited: &[CString]) -> i32 {
+    let signals = Signals::block(&[libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP]);
+    if sys::become_subreaper().is_err() {
+        return 1;
+    }
+    let mut post = Post { signals, steps, keeper, has_told: false };
+    loop {
+        // Without a spare folder, the step's own is made when it is known.
+        let spare = SpareFolder::prepare().ok();
+        let Some(mut call) = post.next_call() else {
+            if let Some(spare) = spare {
+                spare.remove();
+            }
+            return 0;
+        };
+        let code = reaper::run(&mut call, spare, &mut post, inherited);
+        if code != 0 {
+            return code;
+        }
+        post.tell_idle();
+    }
+}
+
+/// A step that somebody hands over.
+pub(super) struct Call {
+    pub(super) launch: Launch,
+    pub(super) stream: BufReader<UnixStream>,
+}
+
+/// Where a reaper stands.
+pub(super) struct Post<'a> {
+    pub(super) signals: Signals,
+    steps: &'a UnixListener,
+    keeper: UnixStream,
+    /// Whether the keeper knows that there is a step.
+    has_told: bool,
+}
+
+impl Post<'_> {
+    /// Waits for a step; `None` when there will be none.
+    fn next_call(&self) -> Option<Call> {
+        loop {
+            // The keeper first: a call that comes after it let go is not for this reaper.
+            match sys::poll(&[self.keeper.as_raw_fd(), self.steps.as_raw_fd()], None) {
+                Ok(Some(1)) => {}
+                Ok(None) => continue,
+                Ok(Some(_)) | Err(_) => return None,
+            }
+            let call = match self.steps.accept() {
+                Ok((call, _)) => call,
+                // Another one was quicker.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                Err(_) => return None,
+            };
+            let mut stream = BufReader::new(call);
+            let mut line = Vec::new();
+            // Whoever dies in the middle of a sentence has asked for nothing.
+            if stream.read_until(b'\n', &mut line).is_ok()
+                && let Ok(launch) = serde_json::from_slice(&line)
+            {
+                return Some(Call { launch, stream });
+            }
+        }
+    }
+
+    /// Waits for the word that lets a step start. `false` if it cannot come any more.
+    pub(super) fn may_go(&mut self, stream: &mut BufReader<UnixStream>) -> bool {
+        let others = sys::poll(&[self.steps.as_raw_fd()], Some(Duration::ZERO));
+        let has_word = !stream.buffer().is_empty();
+        // The word may wait for others to be handed over, so they must not wait for it.
+        if matches!(others, Ok(Some(_)))
+            || !has_word
+                && matches!(sys::poll(&[stream.get_ref().as_raw_fd()], Some(BRIEF)), Ok(None))
+        {
+            self.tell_busy();
+        }
+        let mut word = Vec::new();
+        stream.read_until(b'\n', &mut word).is_ok() && word == GO
+    }
+
+    /// How long to wait before the keeper should hear of the step.
+    pub(super) fn patience(&self) -> Duration {
+        if self.has_told { Duration::MAX } else { BRIEF }
+    }
+
+    /// Lets the keeper know that somebody else should stand by, unless it does.
+    pub(super) fn tell_busy(&mut self) {
+        if !self.has_told {
+            self.has_told = true;
+            let _ = self.keeper.write_all(&BUSY);
+        }
+    }
+
+    fn tell_idle(&mut self) {
+        if self.has_told {
+            self.has_told = false;
+            let _ = self.keeper.write_all(&IDLE);
+        }
+    }
+}

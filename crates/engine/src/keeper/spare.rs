@@ -1,0 +1,71 @@
+//! Folders made ahead of the steps that will live in them.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
+use super::protocol::{Launch, SPARE_FOLDERS};
+use crate::{step::Claim, sys};
+
+/// A folder for a step to come.
+///
+/// Making a folder and three files costs more than starting a shell. It is done while the step
+/// before is still running; claiming a step is then one rename.
+pub(super) struct SpareFolder {
+    path: PathBuf,
+    claim: Claim,
+    outputs: [File; 2],
+}
+
+impl SpareFolder {
+    pub(super) fn prepare() -> io::Result<Self> {
+        let path = Path::new(SPARE_FOLDERS).join(std::process::id().to_string());
+        fs::create_dir(&path)?;
+        let claim = Claim::create(&path.join("exit"))?;
+        let outputs = outputs(&path)?;
+        Ok(Self { path, claim, outputs })
+    }
+
+    /// No step is coming any more.
+    pub(super) fn remove(self) {
+        let _ = fs::remove_dir_all(self.path);
+    }
+}
+
+/// Claims a step, and makes its folder unless it is there.
+pub(super) fn claim(launch: &Launch, spare: Option<SpareFolder>) -> io::Result<(Claim, [File; 2])> {
+    if let Some(SpareFolder { path, claim, outputs }) = spare {
+        let renamed = if launch.has_folder {
+            Err(io::Error::from_raw_os_error(libc::EINVAL))
+        } else {
+            sys::rename_new(&path, &launch.folder)
+        };
+        match renamed {
+            Ok(()) => return Ok((claim, outputs)),
+            Err(error) => {
+                let _ = fs::remove_dir_all(path);
+                // Where a folder cannot be renamed like that, it is made like any other.
+                if !matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS)) {
+                    return Err(error);
+                }
+            }
+        }
+    }
+    if !launch.has_folder {
+        fs::create_dir(&launch.folder)?;
+    }
+    // Before the claim, which makes the folder durable.
+    let outputs = outputs(&launch.folder)?;
+    let claim = Claim::take(&launch.folder.join("exit"), launch.is_durable)?;
+    Ok((claim, outputs))
+}
+
+fn outputs(folder: &Path) -> io::Result<[File; 2]> {
+    let output = |name: &str| {
+        OpenOptions::new().append(true).create(true).mode(0o600).open(folder.join(name))
+    };
+    Ok([output("stdout")?, output("stderr")?])
+}
