@@ -28,6 +28,8 @@ pub(crate) enum Message {
     KeeperGone(u32),
     /// A reaper was killed, and nobody knows with which step.
     ReaperGone,
+    /// The line to a process that was kept is over.
+    LineGone(u32),
     /// Ctrl-C or a polite signal.
     Interrupt,
 }
@@ -35,6 +37,7 @@ pub(crate) enum Message {
 /// No step is called like that: their names begin with a letter.
 const KEEPER_GONE: &str = "!keeper-gone ";
 pub(crate) const REAPER_GONE: &str = "!reaper-gone";
+const LINE_GONE: &str = "!line-gone ";
 const INTERRUPT: &str = "!interrupt";
 
 /// The receiving end. Only the owner of the run has it.
@@ -89,12 +92,13 @@ impl Inbox {
         let mut bytes = [0; MESSAGE_BYTES_MAX + 1];
         let length = self.socket.recv(&mut bytes).ok()?;
         let text = String::from_utf8_lossy(&bytes[..length]);
-        let keeper = text.strip_prefix(KEEPER_GONE).and_then(|number| number.parse().ok());
-        Some(match keeper {
-            Some(connection) => Message::KeeperGone(connection),
-            None if text == REAPER_GONE => Message::ReaperGone,
-            None if text == INTERRUPT => Message::Interrupt,
-            None => Message::Step(text.into_owned()),
+        let number = |prefix: &str| text.strip_prefix(prefix)?.parse().ok();
+        Some(match (number(KEEPER_GONE), number(LINE_GONE)) {
+            (Some(connection), _) => Message::KeeperGone(connection),
+            (_, Some(line)) => Message::LineGone(line),
+            _ if text == REAPER_GONE => Message::ReaperGone,
+            _ if text == INTERRUPT => Message::Interrupt,
+            _ => Message::Step(text.into_owned()),
         })
     }
 }
@@ -105,6 +109,7 @@ impl Outbox {
         let text = match message {
             Message::Step(name) => name.clone(),
             Message::KeeperGone(connection) => format!("{KEEPER_GONE}{connection}"),
+            Message::LineGone(line) => format!("{LINE_GONE}{line}"),
             Message::ReaperGone => REAPER_GONE.to_owned(),
             Message::Interrupt => INTERRUPT.to_owned(),
         };

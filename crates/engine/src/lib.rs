@@ -32,5 +32,6 @@ mod state_file;
 mod step;
 mod sys;
 mod timers;
+mod warm;
 
 pub use open::{Engine, EngineError, Loaded, RunEnd, load};

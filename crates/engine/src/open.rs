@@ -17,7 +17,7 @@ use raymond_flow::{
 use thiserror::Error;
 
 use crate::{
-    agent::CodingAgent,
+    agent::Agents,
     events::{Event, Observer},
     inbox::Inbox,
     interrupts::Interrupts,
@@ -30,6 +30,7 @@ use crate::{
     scope::{DiskWorld, ScopeError},
     state_file,
     timers::Timers,
+    warm::Warm,
 };
 
 /// Why a run cannot be opened or cannot go on. Whatever it was, nothing that finished is lost.
@@ -117,7 +118,9 @@ pub struct Engine<'a> {
     /// What to run as a keeper: this program and its hidden subcommand.
     pub keeper_program: Vec<OsString>,
     /// Who carries out prompts.
-    pub agent: &'a dyn CodingAgent,
+    pub agents: &'a Agents,
+    /// How many processes of coding agents are kept for further turns.
+    pub warm_limit: usize,
     /// What must be free on the disk before a step is started.
     pub disk_reserve_bytes: u64,
     /// Ctrl-C, if anybody listens to it.
@@ -236,7 +239,8 @@ impl Engine<'_> {
         let performer = Performer {
             files: files.clone(),
             world,
-            agent: self.agent,
+            agents: self.agents,
+            warm: Warm::new(self.warm_limit, inbox.outbox()),
             keeper_program: self.keeper_program.clone(),
             keeper: None,
             connection: 0,

@@ -10,13 +10,13 @@ use std::{
 
 use raymond_flow::{
     id::{AgentId, SessionId, StepId},
-    machine::{Action, Failure, FailureClass, Input, Launch, Prepared, Run, Spent, Step},
+    machine::{Action, Failure, FailureClass, Input, Launch, Prepared, Run, Spent, Step, Turn},
     money::Usd,
     turn::{Exit, Outcome, Preparation, conclude, prepare},
 };
 
 use crate::{
-    agent::{CodingAgent, TurnCommand, TurnEnd, TurnOutput, TurnRequest},
+    agent::{Agents, CodingAgent, TurnCommand, TurnEnd, TurnOutput, TurnRequest},
     clock,
     events::{Event, Observer},
     inbox::{Message, Outbox},
@@ -30,6 +30,7 @@ use crate::{
     step::{ExitRecord, HowEnded, StepFolder, StepState, scan_output},
     sys,
     timers::{Timer, Timers},
+    warm::{self, Warm},
 };
 
 /// What a value may have in an environment; the kernel takes little more.
@@ -79,7 +80,9 @@ pub(crate) enum Occasion {
 pub(crate) struct Performer<'a> {
     pub(crate) files: RunFiles,
     pub(crate) world: DiskWorld,
-    pub(crate) agent: &'a dyn CodingAgent,
+    pub(crate) agents: &'a Agents,
+    /// Processes that are kept for further turns.
+    pub(crate) warm: Warm,
     pub(crate) keeper_program: Vec<OsString>,
     pub(crate) keeper: Option<Keeper>,
     /// Which connection to a keeper this is; a message about an earlier one is out of date.
@@ -160,40 +163,89 @@ impl Performer<'_> {
             return Ok(Launched::Found(self.reattach(id, step, observer)));
         }
         let cwd = PathBuf::from(cwd);
-        let request = match (&step.action, launch) {
+        match (&step.action, launch) {
             (Action::Turn(turn), Launch::Turn { prompt, continuation }) => {
-                let (prompt, continuation) = (&*prompt, &*continuation);
-                let request = TurnRequest { step, turn, prompt, continuation, budget_left_usd };
-                match self.agent.command(&request).and_then(found) {
-                    Ok(command) => turn_launch(&folder, &request, command, cwd)?,
-                    Err(failure) => return Ok(Launched::Failed(failure)),
-                }
+                let (cwd, prompt, continuation) = (&*cwd, &*prompt, &*continuation);
+                let request =
+                    TurnRequest { step, turn, cwd, prompt, continuation, budget_left_usd };
+                self.launch_turn(id, &folder, &request, observer)
             }
             (Action::Script { timeout }, Launch::Script { environment }) => {
                 let (environment, has_folder) = self.script_environment(&folder, environment)?;
-                keeper::Launch {
+                let launch = keeper::Launch {
                     program: self.script_program(step),
                     environment,
                     without: PER_STEP_VARIABLES.map(str::to_owned).to_vec(),
                     cwd,
                     stdin: None,
+                    done_mark: None,
+                    conversations: keeper::Conversations::default(),
                     idle_seconds: u64::from(*timeout),
                     is_durable: false,
                     folder: folder.path().to_owned(),
                     has_folder,
-                }
+                };
+                tell_start(observer, (id, step), &folder, &launch.environment);
+                let gate = self.send(&launch)?;
+                self.gates.push(gate);
+                Ok(Launched::Started(name_of(&folder)))
             }
             _ => unreachable!("the machine gives a turn a prompt and a script an environment"),
+        }
+    }
+
+    /// Starts a turn, in a process that was kept if there is one for it.
+    fn launch_turn(
+        &mut self,
+        id: &StepId,
+        folder: &StepFolder,
+        request: &TurnRequest<'_>,
+        observer: &mut dyn Observer,
+    ) -> Result<Launched, EngineError> {
+        let agent = self.agents.for_turn(request.turn);
+        let command = agent.and_then(|agent| found(agent.command(request)?, agent));
+        let command = match command {
+            Ok(command) => command,
+            Err(failure) => return Ok(Launched::Failed(failure)),
         };
-        observer.see(&Event::StepStarted {
-            id,
-            step,
+        let TurnCommand { program, environment, mut without, stdin, reuse } = command;
+        without.extend(PER_STEP_VARIABLES.map(str::to_owned));
+        let reuse = reuse.filter(|_| self.warm.is_on());
+        let launch = keeper::Launch {
             folder: folder.path().to_owned(),
-            is_found: false,
-            environment: &request.environment,
-        });
-        self.send(&request)?;
-        Ok(Launched::Started(name_of(&folder)))
+            has_folder: true,
+            program,
+            environment,
+            without,
+            cwd: request.cwd.to_owned(),
+            stdin: Some(folder.prompt()),
+            done_mark: reuse.as_ref().map(|reuse| reuse.done_mark.clone()),
+            conversations: warm::lock_files(&self.files.folder, &request.turn.session),
+            idle_seconds: u64::from(request.turn.settings.timeout),
+            is_durable: true,
+        };
+        tell_start(observer, (id, request.step), folder, &launch.environment);
+        let create = |before: Option<&str>| {
+            let created = folder.create_turn(request.step, &stdin, before);
+            created.map_err(|error| at_work("prepare a step", error))
+        };
+        let name = name_of(folder);
+        if let Some(kept) = reuse.as_ref().and_then(|reuse| self.warm.find(request, reuse)) {
+            create(kept.total.as_deref())?;
+            if self.warm.hand_over(&kept, id, &launch).is_ok() {
+                return Ok(Launched::Started(name));
+            }
+        }
+        // Whoever leads the session must be gone first: it may know more than is written down.
+        self.warm.drop_sessions(&request.turn.session);
+        create(None)?;
+        let mut gate = self.send(&launch)?;
+        gate.open();
+        if let Some(reuse) = reuse {
+            let kept = self.warm.keep(gate, id, request, reuse);
+            kept.map_err(|error| at_work("reach the keeper", error))?;
+        }
+        Ok(Launched::Started(name))
     }
 
     fn script_program(&self, step: &Step) -> Vec<String> {
@@ -229,16 +281,13 @@ impl Performer<'_> {
     }
 
     /// Hands a step to a reaper, and starts a keeper if there is none.
-    fn send(&mut self, launch: &keeper::Launch) -> Result<(), EngineError> {
+    fn send(&mut self, launch: &keeper::Launch) -> Result<Gate, EngineError> {
         // A keeper that is just leaving may still take the call; the next one will not be leaving.
         let mut tries = 0;
         loop {
             tries += 1;
             match self.connected().and_then(|keeper| keeper.launch(launch)) {
-                Ok(gate) => {
-                    self.gates.push(gate);
-                    return Ok(());
-                }
+                Ok(gate) => return Ok(gate),
                 // It has just gone; what nobody took has not been started.
                 Err(_) if tries <= CONNECT_TRIES => self.keeper = None,
                 Err(error) => return Err(at_work("reach the keeper", error)),
@@ -265,26 +314,21 @@ impl Performer<'_> {
 
     /// Lets every step start that is ready. What asks for them must be durable.
     pub(crate) fn open_gates(&mut self) {
-        self.gates.drain(..).for_each(Gate::open);
+        self.gates.drain(..).for_each(|mut gate| gate.open());
     }
 
     /// Notes a step that somebody started before. Returns the name of its folder.
     pub(crate) fn reattach(&self, id: &StepId, step: &Step, observer: &mut dyn Observer) -> String {
         let folder = self.folder(id);
         let path = folder.path().to_owned();
-        observer.see(&Event::StepStarted {
-            id,
-            step,
-            folder: path,
-            is_found: true,
-            environment: &[],
-        });
+        let (is_found, environment) = (true, [].as_slice());
+        observer.see(&Event::StepStarted { id, step, folder: path, is_found, environment });
         name_of(&folder)
     }
 
     /// What the outcome of a step means; `None` while it has none.
     pub(crate) fn outcome(
-        &self,
+        &mut self,
         run: &Run,
         id: &StepId,
         occasion: Occasion,
@@ -324,18 +368,22 @@ impl Performer<'_> {
                 observer.see(&Event::StepEnded { id, step, folder: path, exit_code, duration_ms });
                 let read = match &step.action {
                     Action::Script { .. } => script_outcome(&folder, &record),
-                    Action::Turn(_) => self.turn_outcome(&folder, &record),
+                    Action::Turn(turn) => self.turn_outcome(id, turn, &folder, &record),
                 };
                 let (outcome, mut spent) = read.map_err(|e| at_work("read an outcome", e))?;
                 spent.duration_ms = duration_ms;
                 (outcome, spent)
             }
         };
+        // One that did not come to a good end is not asked again.
+        self.warm.drop_step(id);
         Ok(Some(conclude(run, id, outcome, spent, &self.world)))
     }
 
     fn turn_outcome(
-        &self,
+        &mut self,
+        id: &StepId,
+        turn: &Turn,
         folder: &StepFolder,
         record: &ExitRecord,
     ) -> io::Result<(Outcome, Spent)> {
@@ -345,13 +393,23 @@ impl Performer<'_> {
             HowEnded::Code(code) => Some(*code),
             HowEnded::Signal(_) | HowEnded::Interrupted | HowEnded::TimedOut(_) => None,
             HowEnded::NotRun(why) => return Ok(failed(FailureClass::NotInstalled, why.clone())),
+            HowEnded::NotRunNow(why) => return Ok(failed(FailureClass::Transient, why.clone())),
             HowEnded::Forbidden => return Ok((Outcome::NotStarted, Spent::default())),
         };
-        let (stdout, stderr) = (folder.stdout(), folder.stderr());
-        let output = TurnOutput { stdout: &stdout, stderr: &stderr, exit_code };
-        let TurnEnd { outcome, spent } = self.agent.outcome(&output)?;
+        let agent = match self.agents.for_turn(turn) {
+            Ok(agent) => agent,
+            Err(failure) => return Ok((Outcome::Failed(failure), Spent::default())),
+        };
+        let (stdout, stderr, before) = (folder.stdout(), folder.stderr(), folder.before()?);
+        let before = before.as_deref();
+        let output = TurnOutput { stdout: &stdout, stderr: &stderr, exit_code, before };
+        let TurnEnd { outcome, spent, total } = agent.outcome(&output)?;
         // What was said before it was ended is paid for: an answer counts, and so does the cost.
         let outcome = match (&record.how, outcome) {
+            (HowEnded::Code(0), reply @ Outcome::Reply { .. }) => {
+                self.warm.turn_ended(id, spent.cost_usd, total);
+                reply
+            }
             (_, reply @ Outcome::Reply { .. }) => reply,
             (HowEnded::Interrupted, _) => Outcome::Interrupted,
             (HowEnded::TimedOut(seconds), _) => {
@@ -393,6 +451,12 @@ impl Performer<'_> {
         self.keepers_lost += 1;
     }
 
+    /// Takes note that a process that was kept is gone. Returns the name of the folder of the step
+    /// that it was to have had.
+    pub(crate) fn line_is_gone(&mut self, line: u32) -> Option<String> {
+        self.warm.gone(line).map(|id| name_of(&self.folder(&id)))
+    }
+
     /// Takes note that a keeper did what it is for.
     pub(crate) fn keeper_works(&mut self) {
         self.keepers_lost = 0;
@@ -400,6 +464,7 @@ impl Performer<'_> {
 
     /// Sends the keeper away; tells whether there was one.
     pub(crate) fn dismiss_keeper(&mut self) -> bool {
+        self.warm.drop_idle();
         self.keeper.take().is_some_and(|mut keeper| keeper.shut_down().is_ok())
     }
 
@@ -411,6 +476,8 @@ impl Performer<'_> {
     }
 
     pub(crate) fn wait_for_usage_limit(&mut self, resets_at: Option<u64>) {
+        // It may be hours.
+        self.warm.drop_idle();
         let delay = resets_at.map_or(UNKNOWN_RESET, |at| {
             let left_ms = at.saturating_mul(1000).saturating_sub(clock::now_ms());
             Duration::from_millis(left_ms) + RESET_MARGIN
@@ -425,36 +492,25 @@ impl Performer<'_> {
 }
 
 /// The command with its program looked up: the reaper takes it as it is.
-fn found(mut command: TurnCommand) -> Result<TurnCommand, Failure> {
-    let name = command.program.first_mut();
-    let missing = |message| Failure { class: FailureClass::NotInstalled, message };
-    let name = name.ok_or_else(|| missing("no coding agent is configured".to_owned()))?;
-    let path = programs::find(name).ok_or_else(|| missing(format!("`{name}` is not installed")))?;
+fn found(mut command: TurnCommand, agent: &dyn CodingAgent) -> Result<TurnCommand, Failure> {
+    let missing = |name: &str| Failure {
+        class: FailureClass::NotInstalled,
+        message: format!("`{name}` is not installed; {}", agent.install_advice()),
+    };
+    let name = command.program.first_mut().ok_or_else(|| missing(agent.name()))?;
+    let path = programs::find(name).ok_or_else(|| missing(name))?;
     *name = path.to_string_lossy().into_owned();
     Ok(command)
 }
 
-fn turn_launch(
+fn tell_start(
+    observer: &mut dyn Observer,
+    (id, step): (&StepId, &Step),
     folder: &StepFolder,
-    request: &TurnRequest<'_>,
-    command: TurnCommand,
-    cwd: PathBuf,
-) -> Result<keeper::Launch, EngineError> {
-    let TurnCommand { program, environment, mut without, stdin } = command;
-    without.extend(PER_STEP_VARIABLES.map(str::to_owned));
-    let created = folder.create_turn(request.step, &stdin);
-    created.map_err(|error| at_work("prepare a step", error))?;
-    Ok(keeper::Launch {
-        folder: folder.path().to_owned(),
-        has_folder: true,
-        program,
-        environment,
-        without,
-        cwd,
-        stdin: Some(folder.prompt()),
-        idle_seconds: u64::from(request.turn.settings.timeout),
-        is_durable: true,
-    })
+    environment: &[(String, String)],
+) {
+    let (folder, is_found) = (folder.path().to_owned(), false);
+    observer.see(&Event::StepStarted { id, step, folder, is_found, environment });
 }
 
 fn name_of(folder: &StepFolder) -> String {
@@ -468,7 +524,7 @@ fn script_outcome(folder: &StepFolder, record: &ExitRecord) -> io::Result<(Outco
         HowEnded::TimedOut(seconds) => Exit::TimedOut { seconds: *seconds },
         HowEnded::Interrupted => return Ok((Outcome::Interrupted, Spent::default())),
         HowEnded::Forbidden => return Ok((Outcome::NotStarted, Spent::default())),
-        HowEnded::NotRun(message) => {
+        HowEnded::NotRun(message) | HowEnded::NotRunNow(message) => {
             let failure = Failure { class: FailureClass::NotInstalled, message: message.clone() };
             return Ok((Outcome::Failed(failure), Spent::default()));
         }

@@ -204,11 +204,14 @@ impl<'a> RunLoop<'a> {
         let Some(input) = outcome else {
             return Ok(());
         };
+        let agent = id.agent.clone();
         self.running.remove(name);
         if occasion == Occasion::Told {
             self.performer.keeper_works();
         }
-        self.input(input)
+        self.input(input)?;
+        self.performer.warm.drop_forgotten(&self.run, &agent);
+        Ok(())
     }
 
     fn note_running(&mut self, name: String, id: StepId) {
@@ -249,6 +252,10 @@ impl<'a> RunLoop<'a> {
                 self.performer.reaper_is_gone();
                 self.look_at_all(Occasion::KeeperGone, |_| true)
             }
+            Message::LineGone(line) => match self.performer.line_is_gone(line) {
+                Some(name) => self.look_at(&name, Occasion::KeeperGone),
+                None => Ok(()),
+            },
             Message::Interrupt => {
                 self.interrupts += 1;
                 self.input(Input::Halt(Halt::Interrupted))?;
@@ -330,7 +337,7 @@ impl<'a> RunLoop<'a> {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.inbox.next(Some(left)) {
                 Some(Message::KeeperGone(_)) | None => return,
-                Some(Message::Step(_) | Message::ReaperGone | Message::Interrupt) => {}
+                Some(_) => {}
             }
         }
     }

@@ -192,6 +192,19 @@ pub(crate) fn poll(fds: &[RawFd], timeout: Option<Duration>) -> io::Result<Optio
     Ok(entries.iter().position(|entry| entry.revents != 0))
 }
 
+/// A descriptor that is readable when somebody has written to the file at `path`.
+#[cfg(target_os = "linux")]
+pub(crate) fn watch(path: &Path) -> io::Result<File> {
+    let path = c_string(path.as_os_str())?;
+    // SAFETY: `path` is a C string, and the new descriptor is owned by nobody else.
+    unsafe {
+        let fd = check(libc::inotify_init1(libc::IN_CLOEXEC | libc::IN_NONBLOCK))?;
+        let file = File::from_raw_fd(fd);
+        check(libc::inotify_add_watch(fd, path.as_ptr(), libc::IN_MODIFY))?;
+        Ok(file)
+    }
+}
+
 /// Reserves room for `bytes` on the disk, so that writing them later cannot fail for lack of it.
 #[cfg(target_os = "linux")]
 pub(crate) fn reserve(file: &File, bytes: u32) -> io::Result<()> {

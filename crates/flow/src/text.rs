@@ -108,12 +108,14 @@ impl std::fmt::Display for Position {
 pub fn excerpt(text: &str) -> String {
     /// Enough to recognise a tag, short enough for one line of a terminal.
     const EXCERPT_CHARS_MAX: usize = 80;
+    beginning(text, EXCERPT_CHARS_MAX)
+}
+
+/// The first `chars_max` characters of `text` on one line, with an ellipsis where it was cut.
+pub fn beginning(text: &str, chars_max: usize) -> String {
     let mut chars = text.chars();
-    let mut short: String = chars
-        .by_ref()
-        .take(EXCERPT_CHARS_MAX)
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
+    let mut short: String =
+        chars.by_ref().take(chars_max).map(|c| if c.is_control() { ' ' } else { c }).collect();
     if chars.next().is_some() {
         short.push('…');
     }

@@ -1,20 +1,21 @@
 //! Coding agents: programs that carry out a prompt.
 //!
-//! One turn is one child process: text in on its standard input, output in a file, and at the end
-//! an outcome read back from that file. A coding agent says which command that is and what its
-//! output means; it starts nothing itself. Each lives in a file or folder of its own and touches
-//! nothing else.
+//! One turn is a prompt in, a stream of events, an outcome out. A coding agent says which command
+//! that is and what its output means; it starts nothing itself, so that what is started survives
+//! whoever asked for it. Each lives in a file or folder of its own and touches nothing else.
 
+mod claude;
 mod program;
 
 use std::{io, path::Path};
 
 use raymond_flow::{
-    machine::{Failure, Spent, Step, Turn},
+    machine::{Failure, FailureClass, SessionPlan, Spent, Step, Turn},
     money::Usd,
     turn::Outcome,
 };
 
+pub use claude::{ClaudeAgent, ClaudeConfig};
 pub use program::ProgramAgent;
 
 /// A program that carries out prompts.
@@ -22,11 +23,31 @@ pub trait CodingAgent {
     /// What frontmatter calls it.
     fn name(&self) -> &'static str;
 
+    /// What to do when its program is not there.
+    fn install_advice(&self) -> &'static str;
+
+    /// What it can do.
+    fn capabilities(&self) -> Capabilities;
+
     /// The command for one turn, or why there can be none.
     fn command(&self, request: &TurnRequest<'_>) -> Result<TurnCommand, Failure>;
 
-    /// What came of a turn that exited.
+    /// What came of a turn that is over.
     fn outcome(&self, output: &TurnOutput<'_>) -> io::Result<TurnEnd>;
+
+    /// What one line of its output tells while the turn runs, if that is of interest to a person.
+    fn activity(&self, _line: &[u8]) -> Option<Activity> {
+        None
+    }
+}
+
+/// What a coding agent can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Begin a conversation with all that was said in another: `<call>` needs it.
+    pub can_branch: bool,
+    /// Tell what a turn cost: a budget needs it.
+    pub reports_cost: bool,
 }
 
 /// A turn to be taken.
@@ -36,6 +57,8 @@ pub struct TurnRequest<'a> {
     pub step: &'a Step,
     /// Its turn.
     pub turn: &'a Turn,
+    /// Where it is taken.
+    pub cwd: &'a Path,
     /// What to say.
     pub prompt: &'a str,
     /// What to say in its place if the session already has the prompt.
@@ -55,6 +78,17 @@ pub struct TurnCommand {
     pub without: Vec<String>,
     /// What the program reads.
     pub stdin: String,
+    /// How the process can be given another turn when it is done with this one, if it can.
+    pub reuse: Option<Reuse>,
+}
+
+/// A process that can take more than one turn of its session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reuse {
+    /// What a line begins with that says that the turn is over.
+    pub done_mark: String,
+    /// What must be the same for another turn, besides session and directory.
+    pub likeness: Vec<String>,
 }
 
 /// What a turn left.
@@ -66,6 +100,8 @@ pub struct TurnOutput<'a> {
     pub stderr: &'a Path,
     /// Its exit code; `None` if a signal ended it.
     pub exit_code: Option<i32>,
+    /// The [`total`](TurnEnd::total) of the turn that the same process took before.
+    pub before: Option<&'a str>,
 }
 
 /// What came of a turn.
@@ -75,4 +111,66 @@ pub struct TurnEnd {
     pub outcome: Outcome,
     /// What it cost.
     pub spent: Spent,
+    /// What the process has spent so far, in the coding agent's own words, for the next turn that
+    /// it takes.
+    pub total: Option<String>,
+}
+
+/// Something that a coding agent does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Activity {
+    /// It says something.
+    Says(String),
+    /// It uses a tool.
+    Uses {
+        /// Which.
+        tool: String,
+        /// On what, in a few words.
+        what: String,
+    },
+    /// It waits, in its own words.
+    Waits(String),
+}
+
+/// The coding agents that a run can use.
+pub struct Agents {
+    all: Vec<Box<dyn CodingAgent>>,
+}
+
+impl std::fmt::Debug for Agents {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.all.iter().map(|agent| agent.name())).finish()
+    }
+}
+
+impl Agents {
+    /// These, the first for states that name none.
+    pub fn new(all: Vec<Box<dyn CodingAgent>>) -> Self {
+        Self { all }
+    }
+
+    /// The one for a turn, if it can take it.
+    pub(crate) fn for_turn(&self, turn: &Turn) -> Result<&dyn CodingAgent, Failure> {
+        let wanted = turn.settings.agent.as_deref();
+        let found = self.all.iter().find(|agent| wanted.is_none_or(|name| name == agent.name()));
+        let Some(agent) = found else {
+            let known: Vec<_> = self.all.iter().map(|agent| agent.name()).collect();
+            return Err(misconfigured(format!(
+                "there is no coding agent `{}`; known: {}",
+                wanted.unwrap_or_default(),
+                known.join(", ")
+            )));
+        };
+        if matches!(turn.session, SessionPlan::Branch { .. }) && !agent.capabilities().can_branch {
+            return Err(misconfigured(format!(
+                "`{}` cannot branch a conversation, which <call> needs; <function> starts a fresh one",
+                agent.name()
+            )));
+        }
+        Ok(&**agent)
+    }
+}
+
+fn misconfigured(message: String) -> Failure {
+    Failure { class: FailureClass::Misconfigured, message }
 }

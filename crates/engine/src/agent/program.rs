@@ -24,7 +24,7 @@ use raymond_flow::{
 };
 use serde::Deserialize;
 
-use super::{CodingAgent, TurnCommand, TurnEnd, TurnOutput, TurnRequest};
+use super::{Capabilities, CodingAgent, TurnCommand, TurnEnd, TurnOutput, TurnRequest};
 
 /// The longest last line: an answer of a model, and then some.
 const LAST_LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -62,13 +62,16 @@ impl CodingAgent for ProgramAgent {
         "program"
     }
 
+    fn install_advice(&self) -> &'static str {
+        "check RAYMOND_AGENT_PROGRAM"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { can_branch: true, reports_cost: true }
+    }
+
     fn command(&self, request: &TurnRequest<'_>) -> Result<TurnCommand, Failure> {
         let turn = request.turn;
-        if self.program.is_empty() {
-            let message = "no coding agent is configured: RAYMOND_AGENT_PROGRAM names none";
-            let class = FailureClass::NotInstalled;
-            return Err(Failure { class, message: message.to_owned() });
-        }
         let (mode, from) = match &turn.session {
             SessionPlan::Fresh { .. } => ("fresh", None),
             SessionPlan::Resume { .. } => ("resume", None),
@@ -92,6 +95,7 @@ impl CodingAgent for ProgramAgent {
             environment: set.collect(),
             without: unset.map(|(name, _)| name.to_owned()).collect(),
             stdin: stdin.to_owned(),
+            reuse: None,
         })
     }
 
@@ -104,7 +108,7 @@ impl CodingAgent for ProgramAgent {
             };
             let class = FailureClass::Other;
             let outcome = Outcome::Failed(Failure { class, message });
-            return Ok(TurnEnd { outcome, spent: Spent::default() });
+            return Ok(TurnEnd { outcome, spent: Spent::default(), total: None });
         };
         let spent = Spent {
             cost_usd: line.cost_usd,
@@ -114,7 +118,7 @@ impl CodingAgent for ProgramAgent {
                 ..Tokens::default()
             },
             model: line.model,
-            duration_ms: 0,
+            ..Spent::default()
         };
         let outcome = match line.result {
             Some(text) => Outcome::Reply { text },
@@ -123,7 +127,7 @@ impl CodingAgent for ProgramAgent {
                 message: line.error.unwrap_or_else(|| "the program gave no answer".to_owned()),
             }),
         };
-        Ok(TurnEnd { outcome, spent })
+        Ok(TurnEnd { outcome, spent, total: None })
     }
 }
 

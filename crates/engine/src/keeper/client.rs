@@ -4,10 +4,13 @@ use std::{
     ffi::OsString,
     fs::{self, File},
     io::{self, BufRead, BufReader, Write},
+    net::Shutdown,
     os::unix::{ffi::OsStrExt, net::UnixStream},
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
+
+use serde::Serialize;
 
 use super::protocol::{GO, KEEPER_SOCKET, Launch, Request, STEPS_SOCKET};
 use crate::inbox::socket_path;
@@ -22,7 +25,8 @@ pub(crate) struct Keeper {
     _folder: File,
 }
 
-/// A step that is ready and waits for a word. Dropping it, or dying, means that it never starts.
+/// A step that is ready and waits for a word. Dropping it before, or dying, means that it never
+/// starts; later it means that a child which was kept may go.
 #[derive(Debug)]
 pub(crate) struct Gate {
     stream: UnixStream,
@@ -30,8 +34,25 @@ pub(crate) struct Gate {
 
 impl Gate {
     /// Lets the step start. If its reaper is gone, its keeper tells.
-    pub(crate) fn open(mut self) {
+    pub(crate) fn open(&mut self) {
         let _ = self.stream.write_all(GO);
+    }
+
+    /// Hands over another step to a child that was kept, and lets it start.
+    pub(crate) fn hand_over(&mut self, launch: &Launch) -> io::Result<()> {
+        let mut words = line(launch)?;
+        words.extend_from_slice(GO);
+        self.stream.write_all(&words)
+    }
+
+    /// Says that nothing more will be handed over.
+    pub(crate) fn hang_up(&self) {
+        let _ = self.stream.shutdown(Shutdown::Write);
+    }
+
+    /// Something that ends when the reaper at the other end lets go.
+    pub(crate) fn ear(&self) -> io::Result<UnixStream> {
+        self.stream.try_clone()
     }
 }
 
@@ -60,10 +81,8 @@ impl Keeper {
 
     /// Hands a step to a reaper. It gets ready at once, and starts when the gate is opened.
     pub(crate) fn launch(&self, launch: &Launch) -> io::Result<Gate> {
-        let mut line = serde_json::to_vec(launch)?;
-        line.push(b'\n');
         let mut stream = UnixStream::connect(&self.steps)?;
-        stream.write_all(&line)?;
+        stream.write_all(&line(launch)?)?;
         Ok(Gate { stream })
     }
 
@@ -82,10 +101,14 @@ impl Keeper {
     }
 
     fn send(&mut self, request: &Request) -> io::Result<()> {
-        let mut line = serde_json::to_vec(request)?;
-        line.push(b'\n');
-        self.stream.write_all(&line)
+        self.stream.write_all(&line(request)?)
     }
+}
+
+fn line<T: Serialize>(value: &T) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    Ok(line)
 }
 
 fn start(folder: &Path, program: &[OsString]) -> io::Result<()> {

@@ -20,6 +20,7 @@
 //! orchestrator, and if a reaper is killed its child dies with it and the keeper sweeps the rest.
 
 mod client;
+mod conversation;
 mod post;
 mod processes;
 mod protocol;
@@ -28,5 +29,5 @@ mod server;
 mod spare;
 
 pub(crate) use client::{Gate, Keeper};
-pub(crate) use protocol::{Launch, SPARE_FOLDERS};
+pub(crate) use protocol::{Conversations, Launch, SPARE_FOLDERS};
 pub use server::serve;

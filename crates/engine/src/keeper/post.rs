@@ -51,10 +51,18 @@ pub(super) fn stand_by(steps: &UnixListener, keeper: UnixStream, inherited: &[CS
     }
 }
 
-/// A step that somebody hands over.
+/// Somebody hands over a step, and perhaps more of them later.
 pub(super) struct Call {
+    /// The first one.
     pub(super) launch: Launch,
     pub(super) stream: BufReader<UnixStream>,
+}
+
+/// The next step on a call; `None` if there is none.
+pub(super) fn read_launch(stream: &mut BufReader<UnixStream>) -> Option<Launch> {
+    let mut line = Vec::new();
+    stream.read_until(b'\n', &mut line).ok()?;
+    serde_json::from_slice(&line).ok()
 }
 
 /// Where a reaper stands.
@@ -83,11 +91,8 @@ impl Post<'_> {
                 Err(_) => return None,
             };
             let mut stream = BufReader::new(call);
-            let mut line = Vec::new();
             // Whoever dies in the middle of a sentence has asked for nothing.
-            if stream.read_until(b'\n', &mut line).is_ok()
-                && let Ok(launch) = serde_json::from_slice(&line)
-            {
+            if let Some(launch) = read_launch(&mut stream) {
                 return Some(Call { launch, stream });
             }
         }

@@ -3,8 +3,10 @@
 //! The keeper hears requests on one socket, one JSON object a line, and answers the first with
 //! `ok`. A step is handed over on another socket, which spare reapers listen on: whoever takes the
 //! call reads a [`Launch`] on one line, gets everything ready, and starts when the next line says
-//! `go`. A call that ends before is a step that must not start. What becomes of steps comes as
-//! datagrams from the reapers: the bare name of a step's folder, meaning "look at it".
+//! `go`. A call that ends before is a step that must not start. If the step's child can be kept
+//! for another step, that one comes on the same call, and the end of the call is the end of the
+//! child. What becomes of steps comes as datagrams from the reapers: the bare name of a step's folder,
+//! meaning "look at it".
 
 use std::path::PathBuf;
 
@@ -51,10 +53,26 @@ pub(crate) struct Launch {
     pub(crate) cwd: PathBuf,
     /// What it reads; `None` is nothing.
     pub(crate) stdin: Option<PathBuf>,
+    /// What it prints, at the beginning of a line, when it is done and can be given more to read.
+    /// It is then kept for another step that is handed over on the same call, until that call ends.
+    #[serde(default)]
+    pub(crate) done_mark: Option<String>,
+    /// Files to be locked: nobody else may have the same conversation meanwhile.
+    #[serde(default)]
+    pub(crate) conversations: Conversations,
     /// How long it may print nothing; 0 is no limit.
     pub(crate) idle_seconds: u64,
     /// Whether output and exit record must survive a loss of power: somebody paid for them.
     pub(crate) is_durable: bool,
+}
+
+/// The conversations that a child has to itself.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Conversations {
+    /// The one that it leads, for as long as it lives.
+    pub(crate) own: Option<PathBuf>,
+    /// The one that it begins with, for its first step.
+    pub(crate) source: Option<PathBuf>,
 }
 
 impl Launch {

@@ -2,21 +2,26 @@
 
 use std::{
     ffi::CString,
-    fs::File,
-    io,
-    os::unix::{ffi::OsStrExt, net::UnixDatagram},
+    fs::{self, File},
+    io::{self, PipeWriter, Read as _, Seek as _, SeekFrom},
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::{ffi::OsStrExt, net::UnixDatagram},
+    },
+    path::Path,
     time::{Duration, Instant},
 };
 
 use super::{
-    post::{Call, Post},
+    conversation::{self, Conversation, Locks},
+    post::{self, Call, Post},
     processes,
     protocol::Launch,
     spare::{self, SpareFolder},
 };
 use crate::{
     inbox::INBOX_SOCKET,
-    step::{Claim, ExitRecord, HowEnded},
+    step::{Claim, ExitRecord, HowEnded, OUTPUT_IS_AT},
     sys::{self, Ended, Pid, Program, Waited},
 };
 
@@ -27,36 +32,96 @@ const SWEEP_GRACE: Duration = Duration::from_secs(2);
 /// How often somebody is looked for who is born while the others are killed.
 const KILL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Runs a step to its end and returns the reaper's exit code, should it leave.
+/// Runs a step to its end, and further ones that come on the same call if its child can be kept.
+/// Returns the reaper's exit code, should it leave.
 pub(super) fn run(
-    Call { launch, stream }: &mut Call,
+    call: &mut Call,
     spare: Option<SpareFolder>,
     post: &mut Post<'_>,
     inherited: &[CString],
 ) -> i32 {
     // A signal that came late was for the step before.
     while post.signals.wait(Duration::ZERO).is_some() {}
-    let (claim, outputs) = match spare::claim(launch, spare) {
+    let (claim, outputs) = match spare::claim(&call.launch, spare) {
         Ok(claimed) => claimed,
         // Somebody claimed the step before: it is theirs.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return 0,
         Err(_) => return 1,
     };
-    // Everything that can be done before the word is done before it.
-    let program = program(launch, inherited, &outputs);
-    if !post.may_go(stream) {
-        return end_without_child(launch, &claim, HowEnded::Forbidden);
-    }
-    let started = Instant::now();
-    match program.and_then(Program::start) {
-        Ok(child) => Reaper { launch, claim, post, child, outputs, started, ending: None }.guard(),
-        Err(error) => {
-            let name = launch.program.first().map_or("", String::as_str);
-            let mut why = format!("{name} in {}: {error}", launch.cwd.display());
-            why.truncate(why.floor_char_boundary(1000));
-            end_without_child(launch, &claim, HowEnded::NotRun(why))
+    match start(call, post, inherited, &outputs) {
+        Ok((child, locks, conversation)) => {
+            let launch = call.launch.clone();
+            let task = Task { launch, claim, started: Instant::now(), from: [0, 0] };
+            Reaper { task, call, post, child, outputs, locks, conversation, ending: None }.guard()
         }
+        Err(how) => end_without_child(&call.launch, &claim, how),
     }
+}
+
+/// Starts the child of a step once it may, or says why there is none.
+fn start(
+    call: &mut Call,
+    post: &mut Post<'_>,
+    inherited: &[CString],
+    outputs: &[File; 2],
+) -> Result<(Pid, Locks, Option<Conversation>), HowEnded> {
+    let launch = &call.launch;
+    let not_run = |error: io::Error| {
+        let name = launch.program.first().map_or("", String::as_str);
+        let mut why = format!("{name} in {}: {error}", launch.cwd.display());
+        why.truncate(why.floor_char_boundary(1000));
+        match error.raw_os_error() {
+            Some(libc::EAGAIN | libc::ENOMEM | libc::EMFILE | libc::ENFILE | libc::ETXTBSY) => {
+                HowEnded::NotRunNow(why)
+            }
+            _ => HowEnded::NotRun(why),
+        }
+    };
+    // Everything that can be done before the word is done before it.
+    let locks = Locks::take(&launch.conversations, &post.signals).map_err(not_run)?;
+    let locks = locks.ok_or(HowEnded::Interrupted)?;
+    let (stdin, pipe) = stdin(launch).map_err(not_run)?;
+    let program = program(launch, inherited, stdin, outputs).map_err(not_run)?;
+    if !post.may_go(&mut call.stream) {
+        return Err(HowEnded::Forbidden);
+    }
+    let child = program.start().map_err(not_run)?;
+    // Without a pipe for more, the child is not kept.
+    let more = pipe.as_ref().and_then(|pipe| pipe.try_clone().ok());
+    if let Some(pipe) = pipe {
+        conversation::say(launch, pipe);
+    }
+    let conversation = match (&launch.done_mark, more) {
+        (Some(mark), Some(pipe)) => {
+            let stdout = launch.folder.join("stdout");
+            Conversation::new(mark, pipe, &stdout, &post.signals).ok()
+        }
+        _ => None,
+    };
+    Ok((child, locks, conversation))
+}
+
+/// What the child reads, and our end of it if there is something to say. Not the file itself: some
+/// programs take their orders from a pipe only.
+fn stdin(launch: &Launch) -> io::Result<(File, Option<PipeWriter>)> {
+    if launch.stdin.is_none() {
+        return Ok((File::open("/dev/null")?, None));
+    }
+    let (theirs, ours) = io::pipe()?;
+    Ok((File::from(OwnedFd::from(theirs)), Some(ours)))
+}
+
+fn program(
+    launch: &Launch,
+    inherited: &[CString],
+    stdin: File,
+    outputs: &[File; 2],
+) -> io::Result<Program> {
+    let arguments = launch.program.iter().map(|part| c_string(part)).collect::<io::Result<_>>()?;
+    let variables = environment(launch, inherited)?;
+    let [stdout, stderr] = outputs;
+    let files = [stdin, stdout.try_clone()?, stderr.try_clone()?];
+    Program::new(arguments, variables, &launch.cwd, files)
 }
 
 /// Writes down that there was nothing to guard; returns the reaper's exit code.
@@ -67,25 +132,33 @@ fn end_without_child(launch: &Launch, claim: &Claim, how: HowEnded) -> i32 {
     i32::from(written.is_err())
 }
 
-fn program(launch: &Launch, inherited: &[CString], outputs: &[File; 2]) -> io::Result<Program> {
-    let stdin = match &launch.stdin {
-        Some(path) => File::open(path)?,
-        None => File::open("/dev/null")?,
-    };
-    let arguments = launch.program.iter().map(|part| c_string(part)).collect::<io::Result<_>>()?;
-    let variables = environment(launch, inherited)?;
-    let [stdout, stderr] = outputs;
-    let files = [stdin, stdout.try_clone()?, stderr.try_clone()?];
-    Program::new(arguments, variables, &launch.cwd, files)
+/// The step that a child works on.
+struct Task {
+    launch: Launch,
+    claim: Claim,
+    started: Instant,
+    /// Where its part of the child's output and complaints begins.
+    from: [u64; 2],
+}
+
+/// Why a reaper has stopped waiting.
+enum Over {
+    /// The child has ended so.
+    Child(HowEnded),
+    /// The child is done with its step, and waits for another.
+    Task,
 }
 
 struct Reaper<'a, 'p> {
-    launch: &'a Launch,
-    claim: Claim,
+    task: Task,
+    call: &'a mut Call,
     post: &'a mut Post<'p>,
     child: Pid,
+    /// Where the child's output goes: to the folder of its first step.
     outputs: [File; 2],
-    started: Instant,
+    locks: Locks,
+    /// How to give it more to do, if it can be given more.
+    conversation: Option<Conversation>,
     /// Why the child is being ended, and when that turns impolite.
     ending: Option<(HowEnded, Instant)>,
 }
@@ -93,26 +166,128 @@ struct Reaper<'a, 'p> {
 impl Reaper<'_, '_> {
     /// Waits for the child, whatever it takes, and returns the reaper's own exit code.
     fn guard(mut self) -> i32 {
-        let how = self.wait();
-        let duration_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        if self.launch.is_durable {
+        loop {
+            let over = self.wait();
+            let (how, is_kept) = match over {
+                Over::Child(how) => (how, false),
+                Over::Task => (HowEnded::Code(0), self.ending.is_none()),
+            };
+            let written = self.end_task(how);
+            // Telling comes after writing, and before sweeping: the next step need not wait for the
+            // daemons of this one.
+            notify(&self.task.launch.name());
+            self.locks.release_source();
+            if written.is_err() {
+                return 1;
+            }
+            if !is_kept || !self.take_next() {
+                break;
+            }
+        }
+        self.dismiss();
+        self.sweep();
+        0
+    }
+
+    /// Writes down how the step ended, with all that it printed in its own folder.
+    fn end_task(&self, how: HowEnded) -> io::Result<()> {
+        let Task { launch, claim, started, from } = &self.task;
+        let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let to = self.printed();
+        if *from != [0, 0] {
+            let first = &self.call.launch.folder;
+            for (name, range) in ["stdout", "stderr"].iter().zip(from.iter().zip(to)) {
+                let (start, end) = range;
+                copy_part(&first.join(name), *start, end, &launch.folder.join(name))?;
+            }
+        } else if launch.is_durable {
             for output in &self.outputs {
                 let _ = output.sync_all();
             }
         }
-        let [stdout_bytes, _] = self.printed();
-        let record = ExitRecord { how, duration_ms, stdout_bytes };
-        let written = self.claim.end(&record, self.launch.is_durable);
-        // Telling comes after writing, and before sweeping: the next step need not wait for the
-        // daemons of this one.
-        notify(&self.launch.name());
-        self.sweep();
-        i32::from(written.is_err())
+        let stdout_bytes = to[0].saturating_sub(from[0]);
+        claim.end(&ExitRecord { how, duration_ms, stdout_bytes }, launch.is_durable)
     }
 
-    fn wait(&mut self) -> HowEnded {
-        let idle_limit = Duration::from_secs(self.launch.idle_seconds);
-        let interval = match self.launch.idle_seconds {
+    /// Waits for another step for the child; `false` if there will be none.
+    fn take_next(&mut self) -> bool {
+        self.post.tell_busy();
+        let Some(conversation) = &self.conversation else {
+            return false;
+        };
+        let [signals, _] = conversation.descriptors();
+        loop {
+            let is_there = !self.call.stream.buffer().is_empty();
+            let fds = [signals, self.call.stream.get_ref().as_raw_fd()];
+            if !is_there && matches!(sys::poll(&fds, None), Ok(Some(0))) {
+                match self.post.signals.wait(Duration::ZERO) {
+                    // Somebody of the child's, or the child itself.
+                    Some(libc::SIGCHLD) if collect(self.child).is_none() => continue,
+                    None => continue,
+                    Some(_) => return false,
+                }
+            }
+            let Some(launch) = post::read_launch(&mut self.call.stream) else {
+                return false;
+            };
+            let Ok((claim, _)) = spare::claim(&launch, None) else {
+                return false;
+            };
+            if !self.post.may_go(&mut self.call.stream) {
+                end_without_child(&launch, &claim, HowEnded::Forbidden);
+                return false;
+            }
+            let from = self.printed();
+            let first = self.call.launch.folder.join("stdout");
+            let _ = fs::write(
+                launch.folder.join(OUTPUT_IS_AT),
+                format!("{} {}", from[0], first.display()),
+            );
+            if let Some(Ok(pipe)) = self.conversation.as_ref().map(Conversation::more) {
+                conversation::say(&launch, pipe);
+            }
+            self.task = Task { launch, claim, started: Instant::now(), from };
+            return true;
+        }
+    }
+
+    /// Lets a child go that was kept: there is nothing more to read for it.
+    fn dismiss(&mut self) {
+        if self.conversation.take().is_none() {
+            return;
+        }
+        let mut deadline = Instant::now() + GRACE;
+        let mut signal = libc::SIGTERM;
+        loop {
+            match sys::wait_any() {
+                Ok(Waited::Child(pid, _)) if pid == self.child => return,
+                Ok(Waited::Child(..)) => continue,
+                Ok(Waited::NoChildren) | Err(_) => return,
+                Ok(Waited::None) => {}
+            }
+            if deadline <= Instant::now() {
+                processes::signal_descendants(signal);
+                (signal, deadline) = (libc::SIGKILL, Instant::now() + KILL_INTERVAL);
+            }
+            self.post.signals.wait(deadline.saturating_duration_since(Instant::now()));
+        }
+    }
+
+    /// Waits for a signal, or for output of a child that can be kept.
+    fn rest(&mut self, patience: Duration) -> Option<i32> {
+        match &self.conversation {
+            None => self.post.signals.wait(patience),
+            Some(conversation) => {
+                let _ = sys::poll(&conversation.descriptors(), Some(patience));
+                self.post.signals.wait(Duration::ZERO)
+            }
+        }
+    }
+
+    fn wait(&mut self) -> Over {
+        let idle_seconds = self.task.launch.idle_seconds;
+        let idle_limit = Duration::from_secs(idle_seconds);
+        let interval = match idle_seconds {
             0 => Duration::from_hours(1),
             seconds => Duration::from_millis((seconds * 50).clamp(50, 10_000)),
         };
@@ -124,10 +299,13 @@ impl Reaper<'_, '_> {
                 Some((_, deadline)) if *deadline <= Instant::now() => KILL_INTERVAL,
                 Some((_, deadline)) => *deadline - Instant::now(),
             };
-            let signal = self.post.signals.wait(patience);
+            let signal = self.rest(patience);
             // Whoever has ended by itself was not ended by us.
-            if let Some(ended) = self.collect() {
-                return self.verdict(ended);
+            if let Some(ended) = collect(self.child) {
+                return Over::Child(self.verdict(ended));
+            }
+            if self.conversation.as_mut().is_some_and(Conversation::is_done) {
+                return Over::Task;
             }
             self.post.tell_busy();
             if !matches!(signal, None | Some(libc::SIGCHLD)) {
@@ -144,7 +322,7 @@ impl Reaper<'_, '_> {
                 printed = now_printed;
                 changed = Instant::now();
             } else if !idle_limit.is_zero() && changed.elapsed() >= idle_limit {
-                self.end_child(HowEnded::TimedOut(self.launch.idle_seconds));
+                self.end_child(HowEnded::TimedOut(idle_seconds));
             }
         }
     }
@@ -153,7 +331,7 @@ impl Reaper<'_, '_> {
     /// grace to finish has an answer that is paid for.
     fn verdict(&mut self, ended: Ended) -> HowEnded {
         match (self.ending.take(), ended) {
-            (Some(_), Ended::Code(0)) if self.launch.is_durable => HowEnded::Code(0),
+            (Some(_), Ended::Code(0)) if self.task.launch.is_durable => HowEnded::Code(0),
             (Some((why, _)), _) => why,
             (None, Ended::Code(code)) => HowEnded::Code(code),
             (None, Ended::Signal(signal)) => HowEnded::Signal(signal),
@@ -165,17 +343,6 @@ impl Reaper<'_, '_> {
             processes::signal_descendants(libc::SIGTERM);
             self.ending = Some((why, Instant::now() + GRACE));
         }
-    }
-
-    /// Collects everybody who ended; tells how the child did, if it was among them.
-    fn collect(&self) -> Option<Ended> {
-        let mut found = None;
-        while let Ok(Waited::Child(pid, ended)) = sys::wait_any() {
-            if pid == self.child {
-                found = Some(ended);
-            }
-        }
-        found
     }
 
     /// Ends whoever outlived the child: first politely, then until nobody is left.
@@ -201,6 +368,26 @@ impl Reaper<'_, '_> {
     fn printed(&self) -> [u64; 2] {
         self.outputs.each_ref().map(|file| file.metadata().map_or(0, |metadata| metadata.len()))
     }
+}
+
+/// Collects everybody who ended; tells how `child` did, if it was among them.
+fn collect(child: Pid) -> Option<Ended> {
+    let mut found = None;
+    while let Ok(Waited::Child(pid, ended)) = sys::wait_any() {
+        if pid == child {
+            found = Some(ended);
+        }
+    }
+    found
+}
+
+/// Copies a part of a file to another, durably.
+fn copy_part(from: &Path, start: u64, end: u64, to: &Path) -> io::Result<()> {
+    let mut source = File::open(from)?;
+    source.seek(SeekFrom::Start(start))?;
+    let mut target = File::options().append(true).open(to)?;
+    io::copy(&mut source.take(end.saturating_sub(start)), &mut target)?;
+    target.sync_all()
 }
 
 /// Leaves word that there is something to see in a step's folder. Nobody may be listening; whoever

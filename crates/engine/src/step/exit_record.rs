@@ -46,6 +46,8 @@ pub(crate) enum HowEnded {
     Interrupted,
     /// It could not be started.
     NotRun(String),
+    /// Likewise, for want of something that may be there later.
+    NotRunNow(String),
     /// Nobody started it, and nobody may any more.
     Forbidden,
 }

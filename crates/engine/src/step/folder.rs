@@ -11,6 +11,11 @@ use raymond_flow::{id::StepId, machine::Step};
 use super::{Claim, ExitRecord, HowEnded, exit_record};
 use crate::sys;
 
+/// Tells where a child prints to that had a step before: an offset and a file.
+pub(crate) const OUTPUT_IS_AT: &str = "output-is-at";
+/// What the child of a turn had spent before it.
+const BEFORE: &str = "before";
+
 /// The folder of one step.
 #[derive(Clone, Debug)]
 pub(crate) struct StepFolder {
@@ -62,15 +67,36 @@ impl StepFolder {
     }
 
     /// Makes the folder of a turn: its prompt and intent are durable before anybody claims it.
-    pub(crate) fn create_turn(&self, step: &Step, prompt: &str) -> io::Result<()> {
+    pub(crate) fn create_turn(
+        &self,
+        step: &Step,
+        prompt: &str,
+        before: Option<&str>,
+    ) -> io::Result<()> {
         self.create()?;
         write_durably(&self.prompt(), prompt.as_bytes())?;
+        let path = self.path.join(BEFORE);
+        match before {
+            Some(before) => write_durably(&path, before.as_bytes())?,
+            // One of a start that came to nothing.
+            None if path.exists() => fs::remove_file(path)?,
+            None => {}
+        }
         write_durably(&self.path.join("intent"), &serde_json::to_vec(step)?)?;
         File::open(&self.path)?.sync_all()?;
         if let Some(steps) = self.path.parent() {
             File::open(steps)?.sync_all()?;
         }
         Ok(())
+    }
+
+    /// What the child had spent before this turn; `None` if the turn was its first.
+    pub(crate) fn before(&self) -> io::Result<Option<String>> {
+        match fs::read_to_string(self.path.join(BEFORE)) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// The intent under which the step was really started, if it is a turn.

@@ -7,6 +7,8 @@
 //!     exit      gets its name only once: the claim. Line 1 names its reaper, line 2 tells how it ended
 //!     stdout    straight from the child
 //!     stderr    straight from the child
+//!     output-is-at  where it is meanwhile, if the child had a step before: its files are that step's
+//!     before    what the child had spent then
 //! ```
 //!
 //! The reaper holds a lock on `exit` for its life. So anybody can tell the four states of a step
@@ -18,5 +20,5 @@ mod folder;
 mod output;
 
 pub(crate) use exit_record::{Claim, ExitRecord, HowEnded};
-pub(crate) use folder::{StepFolder, StepState};
+pub(crate) use folder::{OUTPUT_IS_AT, StepFolder, StepState};
 pub(crate) use output::scan_output;

@@ -214,6 +214,18 @@ pub struct Evaluation {
     pub reminder: Option<(SessionId, String)>,
 }
 
+impl Work {
+    /// The conversation in which this is to be done, if that is not the agent's own.
+    pub fn session(&self) -> Option<&SessionId> {
+        match self {
+            Self::Enter | Self::Follow { .. } => None,
+            Self::Rejudge(answer) => Some(&answer.session),
+            Self::Remind(reminder) => Some(&reminder.visit.session),
+            Self::Evaluate(evaluation) => Some(&evaluation.visit.session),
+        }
+    }
+}
+
 impl Phase {
     /// What the agent is about or would take up again; `None` for one that a limit holds.
     pub fn work(&self) -> Option<&Work> {

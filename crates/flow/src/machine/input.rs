@@ -163,6 +163,8 @@ pub enum FailureClass {
     SessionMissing,
     /// The program is not installed.
     NotInstalled,
+    /// The program does not take what it is given: an argument, a setting, a permission.
+    Misconfigured,
     /// The prompt does not fit.
     PromptTooLong,
     /// The model will not answer this.

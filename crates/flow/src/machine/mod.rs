@@ -7,6 +7,7 @@
 //! a turn is free, or that the run is over. [`replay`] is the same [`apply`] over a journal, so a
 //! resumed run cannot differ from a live one; [`pending`] tells which effects it still waits for.
 
+mod accounts;
 mod agent;
 mod apply;
 mod counts;
@@ -24,6 +25,7 @@ mod settings;
 mod settle;
 mod step;
 
+pub use accounts::{Account, Accounts};
 pub use agent::{
     Agent, Answer, Evaluation, Frame, Left, Phase, Reminder, Session, Tries, Visit, Work,
 };

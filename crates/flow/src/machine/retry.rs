@@ -30,7 +30,8 @@ pub(super) fn remedy(class: FailureClass) -> Remedy {
         FailureClass::Authentication
         | FailureClass::Billing
         | FailureClass::UnknownModel
-        | FailureClass::NotInstalled => Remedy::GiveUp,
+        | FailureClass::NotInstalled
+        | FailureClass::Misconfigured => Remedy::GiveUp,
         FailureClass::PromptTooLong | FailureClass::Refused => Remedy::GiveUpPrompt,
         FailureClass::SessionMissing => Remedy::GiveUpSession,
     }

@@ -19,6 +19,9 @@ pub struct Settings {
     /// Which coding agent; `None` is the engine's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
+    /// Whether coding agents may do anything without asking.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub skip_permissions: bool,
     /// What a usage limit does to the run.
     #[serde(default)]
     pub on_usage_limit: OnUsageLimit,

@@ -71,6 +71,9 @@ pub struct TurnSettings {
     pub effort: Option<String>,
     /// How long it may stay silent.
     pub timeout: Timeout,
+    /// Whether it may do anything without asking.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub skip_permissions: bool,
 }
 
 /// How a turn's session comes about. Ids of new sessions are chosen beforehand, so that they are
@@ -106,7 +109,7 @@ impl SessionPlan {
     }
 }
 
-/// What a step cost.
+/// What a step cost, and what it was not given.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spent {
     /// In money.
@@ -119,6 +122,9 @@ pub struct Spent {
     pub model: Option<String>,
     /// How long it took.
     pub duration_ms: u64,
+    /// What it asked for and was not allowed to do. It went on without, so a person should know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub denied: Vec<String>,
 }
 
 /// Tokens as providers bill them.
@@ -132,6 +138,15 @@ pub struct Tokens {
     pub cache_read: u64,
     /// Written to a cache.
     pub cache_write: u64,
+}
+
+impl std::ops::AddAssign for Tokens {
+    fn add_assign(&mut self, other: Self) {
+        self.input = self.input.saturating_add(other.input);
+        self.output = self.output.saturating_add(other.output);
+        self.cache_read = self.cache_read.saturating_add(other.cache_read);
+        self.cache_write = self.cache_write.saturating_add(other.cache_write);
+    }
 }
 
 impl Tokens {

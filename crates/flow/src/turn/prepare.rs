@@ -281,5 +281,6 @@ fn settings(
             .map(|timeout| timeout.value)
             .or(defaults.timeout)
             .unwrap_or(Timeout::DEFAULT),
+        skip_permissions: defaults.skip_permissions,
     }
 }

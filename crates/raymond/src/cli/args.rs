@@ -105,6 +105,18 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N")]
     pub(crate) retries: Option<u32>,
 
+    /// Let coding agents do anything without asking. Read docs/operations.md first.
+    #[arg(long)]
+    pub(crate) dangerously_skip_permissions: bool,
+
+    /// Which coding agent carries out states that name none [default: claude].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
+
+    /// How many processes of coding agents are kept for further turns; 0 is none [default: 4].
+    #[arg(long, value_name = "N")]
+    pub(crate) warm: Option<usize>,
+
     /// Pause the run and exit when a usage limit is reached.
     #[arg(long)]
     pub(crate) no_wait: bool,

@@ -5,13 +5,13 @@ use std::{
     env,
     ffi::OsString,
     io::{self, Write as _},
-    path::Path,
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use raymond_engine::{
     Engine, RunEnd,
-    agent::{CodingAgent, ProgramAgent},
+    agent::{Agents, ClaudeAgent, ClaudeConfig, CodingAgent, ProgramAgent},
     clock,
     debug::DebugFiles,
     events::Observer,
@@ -32,6 +32,9 @@ use crate::{failure::Failure, report::Console};
 
 /// Too little for the outcomes of the steps in flight: what must be free before one starts.
 const DISK_RESERVE_BYTES: u64 = 32 * 1024 * 1024;
+
+/// How many processes of coding agents are kept: each takes some 150 MB.
+const WARM_LIMIT: usize = 4;
 
 /// `raymond start WORKFLOW`
 pub(crate) fn start(arguments: Start) -> Result<ExitCode, Failure> {
@@ -60,9 +63,9 @@ pub(crate) fn start(arguments: Start) -> Result<ExitCode, Failure> {
         limits,
     };
     let state_dir = state_dir(&options.place)?;
-    let agent = agent();
+    let agents = agents();
     let mut observers = observers(&options, &state_dir, &id);
-    let engine = engine(state_dir, &*agent, interrupts)?;
+    let engine = engine(state_dir, &agents, options.warm, interrupts)?;
     finish(&engine.start(started, &mut observers)?)
 }
 
@@ -73,9 +76,9 @@ pub(crate) fn resume(id: &str, options: &Options) -> Result<ExitCode, Failure> {
     // A wrong value is found before anything happens.
     change(options, &mut Settings::default(), &mut Limits::default())?;
     let state_dir = state_dir(&options.place)?;
-    let agent = agent();
+    let agents = agents();
     let mut observers = observers(options, &state_dir, &id);
-    let engine = engine(state_dir, &*agent, interrupts)?;
+    let engine = engine(state_dir, &agents, options.warm, interrupts)?;
     let change = |settings: &mut Settings, limits: &mut Limits| {
         let _ = change(options, settings, limits);
     };
@@ -94,10 +97,10 @@ pub(crate) fn recover(options: &Options) -> Result<ExitCode, Failure> {
         ids.extend(is_dead.then_some(id));
     }
     let interrupts = Interrupts::install();
-    let agent = agent();
+    let agents = agents();
     for id in ids {
         let mut observers = observers(options, &state_dir, &id);
-        let engine = engine(state_dir.clone(), &*agent, interrupts.clone())?;
+        let engine = engine(state_dir.clone(), &agents, options.warm, interrupts.clone())?;
         // One that cannot be taken up does not keep the others from it.
         match engine.resume(&id, |_, _| {}, &mut observers) {
             Ok(end) if end.run.status == Status::Completed => {}
@@ -200,7 +203,8 @@ fn exit_code(end: &RunEnd) -> ExitCode {
 
 fn engine(
     state_dir: StateDir,
-    agent: &dyn CodingAgent,
+    agents: &Agents,
+    warm: Option<usize>,
     interrupts: Interrupts,
 ) -> Result<Engine<'_>, Failure> {
     let program = env::current_exe().map_err(|error| Failure::io("find this program", &error))?;
@@ -208,16 +212,30 @@ fn engine(
     Ok(Engine {
         state_dir,
         keeper_program: vec![program.into(), OsString::from("__keeper")],
-        agent,
+        agents,
+        warm_limit: warm.unwrap_or(WARM_LIMIT),
         disk_reserve_bytes: reserve.unwrap_or(DISK_RESERVE_BYTES),
         interrupts: Some(interrupts),
     })
 }
 
-/// Whatever `RAYMOND_AGENT_PROGRAM` names.
-fn agent() -> Box<dyn CodingAgent> {
-    let program = env::var("RAYMOND_AGENT_PROGRAM").unwrap_or_default();
-    Box::new(ProgramAgent::new(program.split_whitespace().map(str::to_owned).collect()))
+/// Claude Code, and whatever `RAYMOND_AGENT_PROGRAM` names. If that names something, it is meant.
+fn agents() -> Agents {
+    let text = |name: &str| env::var(name).ok().filter(|text| !text.is_empty());
+    let home = text("HOME").map(PathBuf::from).unwrap_or_default();
+    let config_dir = text("CLAUDE_CONFIG_DIR").map(PathBuf::from);
+    let claude = ClaudeAgent::new(ClaudeConfig {
+        program: text("RAYMOND_CLAUDE").unwrap_or_else(|| "claude".to_owned()),
+        arguments: Vec::new(),
+        config_dir: config_dir.unwrap_or_else(|| home.join(".claude")),
+        environment_model: text("ANTHROPIC_MODEL"),
+    });
+    let mut agents: Vec<Box<dyn CodingAgent>> = vec![Box::new(claude)];
+    if let Some(program) = text("RAYMOND_AGENT_PROGRAM") {
+        let words = program.split_whitespace().map(str::to_owned).collect();
+        agents.insert(0, Box::new(ProgramAgent::new(words)));
+    }
+    Agents::new(agents)
 }
 
 fn observers(options: &Options, state_dir: &StateDir, id: &RunId) -> Vec<Box<dyn Observer>> {
@@ -267,6 +285,12 @@ fn change(options: &Options, settings: &mut Settings, limits: &mut Limits) -> Re
     }
     if let Some(timeout) = options.timeout {
         settings.timeout = Some(timeout);
+    }
+    if let Some(agent) = &options.agent {
+        settings.agent = Some(agent.clone());
+    }
+    if options.dangerously_skip_permissions {
+        settings.skip_permissions = true;
     }
     if options.no_wait {
         settings.on_usage_limit = OnUsageLimit::Pause;

@@ -47,6 +47,13 @@ impl Console {
                 };
                 self.say(&format!("[{agent}] asked for {asked}, instead: {instead}"));
             }
+            Record::Ended { agent, spent, .. } => {
+                for denied in &spent.denied {
+                    Self::complain(&format!(
+                        "[{agent}] was not allowed: {denied}; see `permissions` in docs/operations.md"
+                    ));
+                }
+            }
             Record::Reminded { agent, problem, .. } => {
                 self.say(&format!("[{agent}] reminded: {problem}"));
             }

@@ -61,7 +61,8 @@ impl Project {
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_raymond"));
         command.args(arguments).current_dir(self.path());
-        command.env_remove("RAYMOND_AGENT_PROGRAM").stdin(Stdio::null());
+        command.env_remove("RAYMOND_AGENT_PROGRAM").env_remove("RAYMOND_CLAUDE");
+        command.stdin(Stdio::null());
         command
     }
 

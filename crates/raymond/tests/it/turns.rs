@@ -695,9 +695,18 @@ fn agent_that_is_not_named_at_all_fails_the_run() {
 }
 
 #[test]
-fn agent_that_is_not_named_at_all_is_asked_for() {
+fn claude_that_is_not_installed_comes_with_advice() {
     let project = Project::new([("START.md", "x")]);
-    project.raymond(START).failed(1, "RAYMOND_AGENT_PROGRAM");
+    let mut command = project.command(START);
+    command.env("RAYMOND_CLAUDE", "no-such-claude");
+    Ran::of(&command.output().unwrap())
+        .failed(1, "[main] failed: `no-such-claude` is not installed; install it (npm");
+}
+
+#[test]
+fn agent_that_nobody_knows_is_told_with_those_that_are_known() {
+    let project = Project::new([("START.md", "---\nagent: gpt\n---\nx")]);
+    project.raymond(START).failed(1, "there is no coding agent `gpt`; known: claude");
 }
 
 #[test]

@@ -1,0 +1,120 @@
+//! The command of one turn.
+
+use raymond_flow::machine::SessionPlan;
+use serde_json::json;
+
+use super::{ClaudeConfig, settings, transcript::Transcript};
+use crate::agent::{Reuse, TurnCommand, TurnRequest};
+
+/// What Claude prints at the end of a turn.
+const DONE_MARK: &str = r#"{"type":"result""#;
+
+/// Tools that wait for a person who is not there, or that make Claude go on by itself at a time
+/// when nobody reads what it says and pays for it.
+const TOOLS_WITHOUT_USE: [&str; 7] = [
+    "AskUserQuestion",
+    "EnterPlanMode",
+    "ExitPlanMode",
+    "ScheduleWakeup",
+    "CronCreate",
+    "CronDelete",
+    "CronList",
+];
+
+/// What is set for Claude. Its own retries are short, so that the run's policy rules; a task in
+/// the background would end after the answer, and pay for another one.
+const ENVIRONMENT: [(&str, &str); 3] = [
+    ("CLAUDE_CODE_MAX_RETRIES", "2"),
+    ("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1"),
+    ("DISABLE_AUTOUPDATER", "1"),
+];
+
+/// What makes Claude believe that it runs inside another Claude.
+const NESTING: [&str; 6] = [
+    "CLAUDECODE",
+    "CLAUDE_CODE_ENTRYPOINT",
+    "CLAUDE_CODE_SESSION_ID",
+    "CLAUDE_CODE_CHILD_SESSION",
+    "CLAUDE_CODE_SSE_PORT",
+    "CLAUDE_CODE_EXECPATH",
+];
+
+pub(super) fn command(config: &ClaudeConfig, request: &TurnRequest<'_>) -> TurnCommand {
+    let turn = request.turn;
+    // After a start that failed, the session may be there, and may know the prompt.
+    let left = turn.recovers.then(|| Transcript::find(&config.config_dir, turn.session.id()));
+    let left = left.flatten();
+    let words = match &left {
+        Some(transcript) if transcript.has(request.prompt) => request.continuation,
+        _ => request.prompt,
+    };
+    let mut program = vec![config.program.clone(), "-p".to_owned(), "--verbose".to_owned()];
+    let streams = ["--input-format", "stream-json", "--output-format", "stream-json"];
+    program.extend(streams.map(str::to_owned));
+    program.extend(session(&turn.session, left.is_some()));
+    // Nothing left is no limit to Claude, but a run without money starts no turn.
+    if let Some(budget) = request.budget_left_usd {
+        program.extend(["--max-budget-usd".to_owned(), budget.dollars().to_string()]);
+    }
+    program.extend(arguments(config, request));
+    let pairs = ENVIRONMENT.iter();
+    TurnCommand {
+        program,
+        environment: pairs.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+        without: NESTING.map(str::to_owned).to_vec(),
+        stdin: message(words),
+        reuse: Some(Reuse { done_mark: DONE_MARK.to_owned(), likeness: likeness(request) }),
+    }
+}
+
+/// What another turn of the same process must ask for, too.
+fn likeness(request: &TurnRequest<'_>) -> Vec<String> {
+    let settings = &request.turn.settings;
+    let asked = [&settings.model, &settings.effort].map(|text| text.clone().unwrap_or_default());
+    asked.into_iter().chain([settings.skip_permissions.to_string()]).collect()
+}
+
+fn arguments(config: &ClaudeConfig, request: &TurnRequest<'_>) -> Vec<String> {
+    let settings = &request.turn.settings;
+    let mut arguments = if settings.skip_permissions {
+        vec!["--dangerously-skip-permissions".to_owned()]
+    } else {
+        vec!["--permission-mode".to_owned(), "acceptEdits".to_owned()]
+    };
+    // One argument: the option takes as many as follow it.
+    arguments.extend(["--disallowedTools".to_owned(), TOOLS_WITHOUT_USE.join(",")]);
+    let is_fresh = matches!(request.turn.session, SessionPlan::Fresh { .. });
+    let model = settings.model.clone().or_else(|| {
+        // A session keeps the model of its last turn unless it is told otherwise.
+        (!is_fresh).then(|| settings::default_model(config, request.cwd))
+    });
+    if let Some(model) = model {
+        arguments.extend(["--model".to_owned(), model]);
+    }
+    if let Some(effort) = &settings.effort {
+        arguments.extend(["--effort".to_owned(), effort.clone()]);
+    }
+    arguments.extend(config.arguments.iter().cloned());
+    arguments
+}
+
+fn session(plan: &SessionPlan, is_there: bool) -> Vec<String> {
+    let arguments = match plan {
+        SessionPlan::Resume { id } => vec!["--resume", id.as_str()],
+        SessionPlan::Fresh { id } | SessionPlan::Branch { id, .. } if is_there => {
+            vec!["--resume", id.as_str()]
+        }
+        SessionPlan::Fresh { id } => vec!["--session-id", id.as_str()],
+        SessionPlan::Branch { from, id } => {
+            vec!["--resume", from.as_str(), "--fork-session", "--session-id", id.as_str()]
+        }
+    };
+    arguments.into_iter().map(str::to_owned).collect()
+}
+
+/// A prompt as Claude reads it: one line.
+fn message(text: &str) -> String {
+    let content = json!([{ "type": "text", "text": text }]);
+    let message = json!({ "type": "user", "message": { "role": "user", "content": content } });
+    format!("{message}\n")
+}

@@ -1,0 +1,115 @@
+//! Which kind of failure an error of Claude's is, and what to do about it.
+
+use raymond_flow::{
+    machine::{Failure, FailureClass},
+    text::beginning,
+};
+
+use super::output::{Event, Events, failed};
+
+/// How much is told of what Claude says about a failure.
+const MESSAGE_CHARS_MAX: usize = 400;
+
+/// The kind of a failure that has a result.
+pub(super) fn of(events: &Events, result: &Event) -> Failure {
+    let message = message(result);
+    let class = class(events, result, &message);
+    let advice = match class {
+        FailureClass::Authentication => "; run `claude` and log in, or set ANTHROPIC_API_KEY",
+        FailureClass::Billing => "; add credit at the provider, then `raymond run` goes on",
+        FailureClass::UnknownModel => "; check `model:` in the state, `--model` and the config",
+        FailureClass::Refused if !result.is_error => {
+            "; a prompt that begins with `/` is a command of Claude's: begin it otherwise"
+        }
+        _ => "",
+    };
+    failed(class, format!("{message}{advice}"))
+}
+
+fn message(result: &Event) -> String {
+    let text = match &result.result {
+        Some(text) if !text.trim().is_empty() => text.clone(),
+        _ => result.errors.join("; "),
+    };
+    match text.trim() {
+        "" => "Claude ended without an answer".to_owned(),
+        text => beginning(text, MESSAGE_CHARS_MAX),
+    }
+}
+
+fn class(events: &Events, result: &Event, message: &str) -> FailureClass {
+    if !result.is_error {
+        // No model was asked: a command that Claude does not know.
+        return FailureClass::Refused;
+    }
+    if result.errors.iter().any(|error| error.contains("Reached maximum budget")) {
+        return FailureClass::Budget;
+    }
+    if result.errors.iter().any(|error| error.contains("No conversation found")) {
+        return FailureClass::SessionMissing;
+    }
+    if let Some(resets_at) = events.limit_resets_at {
+        return FailureClass::UsageLimit { resets_at: Some(resets_at) };
+    }
+    if message.to_lowercase().contains("usage limit reached") {
+        return FailureClass::UsageLimit { resets_at: reset_time(message) };
+    }
+    if result.terminal_reason.as_deref() == Some("prompt_too_long")
+        || result.api_error_status == Some(413)
+    {
+        return FailureClass::PromptTooLong;
+    }
+    if result.stop_reason.as_deref() == Some("refusal") {
+        return FailureClass::Refused;
+    }
+    match events.error.as_deref() {
+        Some("authentication_failed") => FailureClass::Authentication,
+        Some("billing_error") => FailureClass::Billing,
+        Some("model_not_found") => FailureClass::UnknownModel,
+        // A limit on requests, not on usage: it passes soon.
+        Some("rate_limit" | "server_error" | "overloaded") => FailureClass::Transient,
+        _ => FailureClass::Other,
+    }
+}
+
+/// When a usage limit is lifted: `…limit reached|1794770000`.
+fn reset_time(message: &str) -> Option<u64> {
+    let (_, after) = message.rsplit_once('|')?;
+    let digits: String = after.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().ok().map(seconds)
+}
+
+/// Some tell the time in seconds, some in milliseconds.
+pub(super) fn seconds(time: u64) -> u64 {
+    const YEAR_5000: u64 = 100_000_000_000;
+    if time > YEAR_5000 { time / 1000 } else { time }
+}
+
+/// The kind of a failure without any result.
+pub(super) fn without_result(exit_code: Option<i32>, complaint: &str) -> Failure {
+    let words = beginning(complaint, MESSAGE_CHARS_MAX);
+    match exit_code {
+        None => failed(FailureClass::Killed, "Claude was killed"),
+        // What Claude makes of a polite signal.
+        Some(129 | 130 | 143) if complaint.is_empty() => {
+            failed(FailureClass::Killed, "Claude was ended by a signal")
+        }
+        Some(_) if complaint.contains("No conversation found") => {
+            failed(FailureClass::SessionMissing, words)
+        }
+        Some(_) if complaint.contains("root/sudo privileges") => failed(
+            FailureClass::Misconfigured,
+            format!("{words}; run as another user, or set IS_SANDBOX=1 inside a sandbox"),
+        ),
+        Some(1) if complaint.to_lowercase().contains("error:") => {
+            failed(FailureClass::Misconfigured, words)
+        }
+        Some(code) if words.is_empty() => {
+            failed(FailureClass::Other, format!("Claude exited with code {code} without an answer"))
+        }
+        Some(code) => failed(
+            FailureClass::Other,
+            format!("Claude exited with code {code} without an answer: {words}"),
+        ),
+    }
+}

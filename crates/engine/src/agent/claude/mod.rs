@@ -1,0 +1,73 @@
+//! Claude Code.
+//!
+//! | file | what it owns |
+//! |---|---|
+//! | `command` | the command line, the environment and the prompt of a turn |
+//! | `output` | the events that Claude prints, and what came of a turn |
+//! | `failure` | which kind of failure an error of Claude's is |
+//! | `transcript` | what a session on disk knows already |
+//! | `settings` | which model Claude uses when nobody asks for one |
+
+mod command;
+mod failure;
+mod output;
+mod settings;
+mod transcript;
+
+use std::{io, path::PathBuf};
+
+use raymond_flow::machine::Failure;
+
+use super::{Activity, Capabilities, CodingAgent, TurnCommand, TurnEnd, TurnOutput, TurnRequest};
+
+/// How Claude Code is used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaudeConfig {
+    /// The program.
+    pub program: String,
+    /// Further arguments for every turn.
+    pub arguments: Vec<String>,
+    /// Where Claude keeps its settings and transcripts.
+    pub config_dir: PathBuf,
+    /// The model of `ANTHROPIC_MODEL`, if it is set.
+    pub environment_model: Option<String>,
+}
+
+/// The coding agent `claude`.
+#[derive(Clone, Debug)]
+pub struct ClaudeAgent {
+    config: ClaudeConfig,
+}
+
+impl ClaudeAgent {
+    /// Claude Code, used like this.
+    pub fn new(config: ClaudeConfig) -> Self {
+        Self { config }
+    }
+}
+
+impl CodingAgent for ClaudeAgent {
+    fn name(&self) -> &'static str {
+        "claude"
+    }
+
+    fn install_advice(&self) -> &'static str {
+        "install it (npm install -g @anthropic-ai/claude-code), or name it with RAYMOND_CLAUDE"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { can_branch: true, reports_cost: true }
+    }
+
+    fn command(&self, request: &TurnRequest<'_>) -> Result<TurnCommand, Failure> {
+        Ok(command::command(&self.config, request))
+    }
+
+    fn outcome(&self, output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
+        output::outcome(output)
+    }
+
+    fn activity(&self, line: &[u8]) -> Option<Activity> {
+        output::activity(line)
+    }
+}

@@ -1,0 +1,257 @@
+//! What Claude prints: one JSON object a line.
+//!
+//! The verdict is in the last `result` event, and there in `is_error` and in what the result says.
+//! Neither its subtype nor the exit code can be trusted: an API error is a `success`, and Claude
+//! exits with 0 when it was interrupted without any answer.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{self, BufRead, BufReader, Read},
+    path::Path,
+};
+
+use raymond_flow::{
+    machine::{Failure, FailureClass, Spent, Tokens},
+    money::Usd,
+    text::excerpt,
+    turn::Outcome,
+};
+use serde::{Deserialize, Serialize};
+
+use super::failure;
+use crate::agent::{Activity, TurnEnd, TurnOutput};
+
+/// A line longer than that is not kept in memory: no answer is that long.
+const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// What is read of what Claude complains about.
+const COMPLAINT_BYTES_MAX: u64 = 4 * 1024;
+
+/// One event, with everything that matters in any kind of event.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Event {
+    #[serde(rename = "type")]
+    kind: String,
+    subtype: String,
+    pub(super) is_error: bool,
+    pub(super) result: Option<String>,
+    pub(super) errors: Vec<String>,
+    pub(super) api_error_status: Option<u16>,
+    pub(super) stop_reason: Option<String>,
+    pub(super) terminal_reason: Option<String>,
+    num_turns: u64,
+    total_cost_usd: f64,
+    #[serde(rename = "modelUsage")]
+    model_usage: BTreeMap<String, ModelUsage>,
+    permission_denials: Vec<Denial>,
+    model: Option<String>,
+    /// Of an `assistant` event: which kind of failure it tells.
+    error: Option<serde_json::Value>,
+    message: Option<Message>,
+    rate_limit_info: Option<RateLimit>,
+    retry_delay_ms: f64,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ModelUsage {
+    #[serde(rename = "inputTokens")]
+    input: u64,
+    #[serde(rename = "outputTokens")]
+    output: u64,
+    #[serde(rename = "cacheReadInputTokens")]
+    cache_read: u64,
+    #[serde(rename = "cacheCreationInputTokens")]
+    cache_write: u64,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Denial {
+    #[serde(rename = "tool_name")]
+    tool: String,
+    #[serde(rename = "tool_use_id")]
+    id: String,
+    #[serde(rename = "tool_input")]
+    input: serde_json::Value,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Message {
+    content: serde_json::Value,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RateLimit {
+    status: String,
+    resets_at: Option<u64>,
+}
+
+/// What a process of Claude's has spent so far. It counts for its whole life, not by turn.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Total {
+    cost_usd: Usd,
+    tokens: Tokens,
+    /// Denials that were told before, by the ids of their tool calls.
+    denials: Vec<String>,
+}
+
+/// Everything of a turn's output that matters in the end.
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    pub(super) result: Option<Event>,
+    /// The kind of failure that the last `assistant` event told.
+    pub(super) error: Option<String>,
+    /// When the usage limit is lifted, if it was reached.
+    pub(super) limit_resets_at: Option<u64>,
+    model: Option<String>,
+}
+
+pub(super) fn outcome(output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
+    let events = Events::read(output.stdout)?;
+    let Some(result) = &events.result else {
+        let message = complaint(output.stderr)?;
+        let outcome = Outcome::Failed(failure::without_result(output.exit_code, &message));
+        return Ok(TurnEnd { outcome, spent: Spent::default(), total: None });
+    };
+    let before = output.before.and_then(|text| serde_json::from_str(text).ok());
+    let (spent, total) = result.spent(&before.unwrap_or_default(), events.model.clone());
+    let outcome = match &result.result {
+        Some(text) if result.is_answer() => Outcome::Reply { text: text.clone() },
+        _ => Outcome::Failed(failure::of(&events, result)),
+    };
+    Ok(TurnEnd { outcome, spent, total: serde_json::to_string(&total).ok() })
+}
+
+impl Events {
+    /// Reads the file at `path` to its end: what comes last counts.
+    fn read(path: &Path) -> io::Result<Self> {
+        let mut file = BufReader::new(File::open(path)?);
+        let mut events = Self::default();
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let length = (&mut file).take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
+            if length == 0 {
+                return Ok(events);
+            }
+            if let Ok(event) = serde_json::from_slice::<Event>(&line) {
+                events.see(event);
+            }
+        }
+    }
+
+    fn see(&mut self, event: Event) {
+        match event.kind.as_str() {
+            "result" => self.result = Some(event),
+            "assistant" => {
+                self.error = event.error.and_then(|error| error.as_str().map(str::to_owned));
+            }
+            "system" if event.subtype == "init" => self.model = event.model,
+            "rate_limit_event" => {
+                let info = event.rate_limit_info.unwrap_or_default();
+                if info.status == "rejected" {
+                    self.limit_resets_at = info.resets_at.map(failure::seconds);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Event {
+    /// A command that Claude does not know looks like an answer, but no model was asked.
+    fn is_answer(&self) -> bool {
+        !self.is_error && (self.num_turns > 0 || self.total_cost_usd > 0.0)
+    }
+
+    /// What this turn cost, and what the process has spent with it.
+    fn spent(&self, before: &Total, model: Option<String>) -> (Spent, Total) {
+        let mut tokens = Tokens::default();
+        for usage in self.model_usage.values() {
+            tokens += Tokens {
+                input: usage.input,
+                output: usage.output,
+                cache_read: usage.cache_read,
+                cache_write: usage.cache_write,
+            };
+        }
+        let cost_usd = Usd::from_dollars(self.total_cost_usd).unwrap_or_default();
+        let told = |denial: &&Denial| !before.denials.contains(&denial.id);
+        let denied = self.permission_denials.iter().filter(told).map(Denial::describe).collect();
+        let ids = self.permission_denials.iter().map(|denial| denial.id.clone());
+        let total = Total { cost_usd, tokens, denials: ids.collect() };
+        let earlier = before.tokens;
+        let spent = Spent {
+            cost_usd: cost_usd.less(before.cost_usd),
+            tokens: Tokens {
+                input: tokens.input.saturating_sub(earlier.input),
+                output: tokens.output.saturating_sub(earlier.output),
+                cache_read: tokens.cache_read.saturating_sub(earlier.cache_read),
+                cache_write: tokens.cache_write.saturating_sub(earlier.cache_write),
+            },
+            model,
+            denied,
+            ..Spent::default()
+        };
+        (spent, total)
+    }
+}
+
+impl Denial {
+    fn describe(&self) -> String {
+        let what = tool_words(&self.input);
+        if what.is_empty() { self.tool.clone() } else { format!("{}: {what}", self.tool) }
+    }
+}
+
+/// What a tool is used on, in a few words: whatever says most.
+fn tool_words(input: &serde_json::Value) -> String {
+    const TELLING: [&str; 8] =
+        ["command", "file_path", "path", "pattern", "url", "query", "description", "prompt"];
+    let telling = TELLING.iter().find_map(|name| input.get(name)?.as_str());
+    excerpt(telling.unwrap_or_default())
+}
+
+/// What a line tells while the turn runs.
+pub(super) fn activity(line: &[u8]) -> Option<Activity> {
+    let event: Event = serde_json::from_slice(line).ok()?;
+    match (event.kind.as_str(), event.subtype.as_str()) {
+        ("assistant", _) => {
+            let block = event.message?.content.get(0)?.clone();
+            let field = |name: &str| Some(block.get(name)?.as_str()?.to_owned());
+            match field("type")?.as_str() {
+                "text" => Some(Activity::Says(excerpt(field("text")?.trim()))),
+                "tool_use" => {
+                    let what = block.get("input").map(tool_words).unwrap_or_default();
+                    Some(Activity::Uses { tool: field("name")?, what })
+                }
+                _ => None,
+            }
+        }
+        ("system", "api_retry") => {
+            let error = event.error.as_ref().and_then(|error| error.as_str()).unwrap_or("an error");
+            let seconds = event.retry_delay_ms / 1000.0;
+            Some(Activity::Waits(format!("{error}; Claude tries again in {seconds:.0} s")))
+        }
+        _ => None,
+    }
+}
+
+/// The end of what Claude complained about.
+fn complaint(path: &Path) -> io::Result<String> {
+    let mut text = Vec::new();
+    File::open(path)?.take(COMPLAINT_BYTES_MAX).read_to_end(&mut text)?;
+    Ok(String::from_utf8_lossy(&text).trim().to_owned())
+}
+
+/// Used where a failure has no words of its own.
+pub(super) fn failed(class: FailureClass, message: impl Into<String>) -> Failure {
+    Failure { class, message: message.into() }
+}
+
+#[cfg(test)]
+mod tests;

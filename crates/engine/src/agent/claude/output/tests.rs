@@ -1,0 +1,194 @@
+//! What Claude's output means, on samples of what it really printed.
+
+use std::fs;
+
+use super::*;
+
+const INIT: &str =
+    r#"{"type":"system","subtype":"init","model":"claude-sonnet-5","session_id":"s"}"#;
+
+fn end_of(lines: &[&str], stderr: &str, exit_code: Option<i32>, before: Option<&str>) -> TurnEnd {
+    let folder = tempfile::tempdir().unwrap();
+    let [stdout, complaints] = ["stdout", "stderr"].map(|name| folder.path().join(name));
+    fs::write(&stdout, lines.join("\n")).unwrap();
+    fs::write(&complaints, stderr).unwrap();
+    outcome(&TurnOutput { stdout: &stdout, stderr: &complaints, exit_code, before }).unwrap()
+}
+
+fn end(lines: &[&str]) -> TurnEnd {
+    end_of(lines, "", Some(0), None)
+}
+
+fn class(end: TurnEnd) -> FailureClass {
+    match end.outcome {
+        Outcome::Failed(failure) => failure.class,
+        outcome => panic!("no failure: {outcome:?}"),
+    }
+}
+
+/// The result of a turn that cost so much, with one model's tokens.
+fn result(text: &str, cost: f64, input: u64) -> String {
+    format!(
+        r#"{{"type":"result","subtype":"success","is_error":false,"num_turns":1,"result":"{text}","total_cost_usd":{cost},"modelUsage":{{"claude-sonnet-5":{{"inputTokens":{input},"outputTokens":50,"cacheReadInputTokens":7,"cacheCreationInputTokens":8}}}},"permission_denials":[]}}"#
+    )
+}
+
+/// An API error: `success` by its subtype.
+fn error(text: &str, status: &str) -> String {
+    format!(
+        r#"{{"type":"result","subtype":"success","is_error":true,"api_error_status":{status},"num_turns":1,"result":"{text}","total_cost_usd":0}}"#
+    )
+}
+
+fn told(kind: &str) -> String {
+    format!(r#"{{"type":"assistant","error":"{kind}","message":{{"content":[]}}}}"#)
+}
+
+#[test]
+fn answer_has_its_text_cost_tokens_and_model() {
+    let end = end(&[INIT, &result("fin <goto>A</goto>", 0.0075, 2000)]);
+    assert_eq!(end.outcome, Outcome::Reply { text: "fin <goto>A</goto>".to_owned() });
+    assert_eq!(end.spent.cost_usd, Usd::from_dollars(0.0075).unwrap());
+    let tokens = Tokens { input: 2000, output: 50, cache_read: 7, cache_write: 8 };
+    assert_eq!((end.spent.tokens, end.spent.model.as_deref()), (tokens, Some("claude-sonnet-5")));
+}
+
+#[test]
+fn last_result_counts_and_what_follows_it_does_not_matter() {
+    let [first, second] = [result("first", 0.1, 1), result("second", 0.2, 2)];
+    let end = end(&[INIT, &first, "not json", &second, r#"{"type":"system","subtype":"x"}"#]);
+    assert_eq!(end.outcome, Outcome::Reply { text: "second".to_owned() });
+}
+
+#[test]
+fn further_turn_of_a_process_costs_what_it_adds() {
+    let first = end(&[INIT, &result("a", 0.25, 1000)]);
+    let total = first.total.unwrap();
+    let second = end_of(&[INIT, &result("b", 0.75, 1500)], "", Some(0), Some(&total));
+    assert_eq!(second.spent.cost_usd, Usd::from_dollars(0.5).unwrap());
+    assert_eq!((second.spent.tokens.input, second.spent.tokens.output), (500, 0));
+}
+
+#[test]
+fn denials_are_told_once_each() {
+    let denied = |ids: &[&str]| {
+        let denials: Vec<_> = ids
+            .iter()
+            .map(|id| format!(r#"{{"tool_name":"Bash","tool_use_id":"{id}","tool_input":{{"command":"curl {id}"}}}}"#))
+            .collect();
+        let denials = format!(r#""permission_denials":[{}]"#, denials.join(","));
+        result("x", 0.1, 1).replace(r#""permission_denials":[]"#, &denials)
+    };
+    let first = end(&[&denied(&["one"])]);
+    assert_eq!(first.spent.denied, ["Bash: curl one"]);
+    let second = end_of(&[&denied(&["one", "two"])], "", Some(0), first.total.as_deref());
+    assert_eq!(second.spent.denied, ["Bash: curl two"]);
+}
+
+#[test]
+fn command_that_claude_does_not_know_is_no_answer() {
+    let unknown = r#"{"type":"result","subtype":"success","is_error":false,"num_turns":0,"result":"Unknown command: /nosuch","total_cost_usd":0}"#;
+    assert_eq!(class(end(&[unknown])), FailureClass::Refused);
+}
+
+#[test]
+fn failures_are_told_apart() {
+    use FailureClass::{
+        Authentication, Billing, Budget, Other, PromptTooLong, Refused, SessionMissing, Transient,
+        UnknownModel, UsageLimit,
+    };
+    let cases: [(&[&str], FailureClass); 13] = [
+        (&[&told("authentication_failed"), &error("Invalid API key", "401")], Authentication),
+        (&[&told("billing_error"), &error("Credit balance is too low", "400")], Billing),
+        (
+            &[&told("model_not_found"), &error("There's an issue with the model", "404")],
+            UnknownModel,
+        ),
+        (
+            &[&told("rate_limit"), &error("API Error: Request rejected (429) · slow", "429")],
+            Transient,
+        ),
+        (&[&told("server_error"), &error("API Error: 529 Overloaded.", "529")], Transient),
+        (&[&told("server_error"), &error("Request timed out", "null")], Transient),
+        (&[&told("unknown"), &error("API Error: 400 bad thing", "400")], Other),
+        (&[&told("invalid_request"), &error("Request too large", "413")], PromptTooLong),
+        (
+            &[
+                &told("rate_limit"),
+                &error(
+                    "API Error: Request rejected (429) · Claude AI usage limit reached|1794770000",
+                    "429",
+                ),
+            ],
+            UsageLimit { resets_at: Some(1_794_770_000) },
+        ),
+        (
+            &[
+                r#"{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":1771390800000}}"#,
+                &told("rate_limit"),
+                &error("You have hit your limit", "429"),
+            ],
+            UsageLimit { resets_at: Some(1_771_390_800) },
+        ),
+        (
+            &[
+                r#"{"type":"result","subtype":"error_max_budget_usd","is_error":true,"errors":["Reached maximum budget ($0.01)"],"total_cost_usd":0.02}"#,
+            ],
+            Budget,
+        ),
+        (
+            &[
+                r#"{"type":"result","subtype":"error_during_execution","is_error":true,"errors":["No conversation found with session ID: x"]}"#,
+            ],
+            SessionMissing,
+        ),
+        (
+            &[
+                r#"{"type":"result","subtype":"success","is_error":true,"num_turns":1,"result":"API Error: unable to respond","stop_reason":"refusal"}"#,
+            ],
+            Refused,
+        ),
+    ];
+    for (lines, expected) in cases {
+        assert_eq!(class(end_of(lines, "", Some(1), None)), expected, "{lines:?}");
+    }
+}
+
+#[test]
+fn prompt_that_does_not_fit_is_told_by_the_terminal_reason() {
+    let line = r#"{"type":"result","subtype":"success","is_error":true,"num_turns":1,"result":"Prompt is too long","terminal_reason":"prompt_too_long"}"#;
+    assert_eq!(class(end(&[line])), FailureClass::PromptTooLong);
+}
+
+#[test]
+fn cost_of_a_failed_turn_counts() {
+    let line = r#"{"type":"result","subtype":"error_max_budget_usd","is_error":true,"errors":["Reached maximum budget ($0.01)"],"total_cost_usd":0.02}"#;
+    assert_eq!(end(&[line]).spent.cost_usd, Usd::from_dollars(0.02).unwrap());
+}
+
+#[test]
+fn end_without_a_result_is_a_failure_whatever_the_exit_code() {
+    let of = |stderr, code| class(end_of(&[INIT], stderr, code, None));
+    assert_eq!(of("", Some(0)), FailureClass::Other);
+    assert_eq!(of("", None), FailureClass::Killed);
+    assert_eq!(of("", Some(143)), FailureClass::Killed);
+    assert_eq!(of("error: unknown option '--x'", Some(1)), FailureClass::Misconfigured);
+    let root = "--dangerously-skip-permissions cannot be used with root/sudo privileges for security reasons";
+    assert_eq!(of(root, Some(1)), FailureClass::Misconfigured);
+}
+
+#[test]
+fn activity_tells_words_tools_and_waits() {
+    let of = |line: &str| activity(line.as_bytes());
+    let says = r#"{"type":"assistant","message":{"content":[{"type":"text","text":"Let me see.\nThen"}]}}"#;
+    assert_eq!(of(says), Some(Activity::Says("Let me see. Then".to_owned())));
+    let uses = r#"{"type":"assistant","message":{"content":[{"type":"tool_use","name":"Bash","input":{"command":"ls -l"}}]}}"#;
+    let expected = Activity::Uses { tool: "Bash".to_owned(), what: "ls -l".to_owned() };
+    assert_eq!(of(uses), Some(expected));
+    let waits =
+        r#"{"type":"system","subtype":"api_retry","retry_delay_ms":2563.08,"error":"overloaded"}"#;
+    let expected = Activity::Waits("overloaded; Claude tries again in 3 s".to_owned());
+    assert_eq!(of(waits), Some(expected));
+    assert_eq!(of(INIT), None);
+    assert_eq!(of("garbage"), None);
+}

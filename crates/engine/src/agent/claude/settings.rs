@@ -1,0 +1,65 @@
+//! Which model Claude uses when nobody asks for one.
+
+use std::{fs, path::Path};
+
+use serde::Deserialize;
+
+use super::ClaudeConfig;
+
+/// What Claude calls the model of its own choice.
+const OWN_CHOICE: &str = "default";
+
+#[derive(Deserialize)]
+struct Settings {
+    model: Option<String>,
+}
+
+/// The model of a fresh session in `cwd`, by its name or alias.
+///
+/// A resumed session would go on with the model of its last turn, so a state that asks for none
+/// has to name the one that it means.
+pub(super) fn default_model(config: &ClaudeConfig, cwd: &Path) -> String {
+    let project = cwd.join(".claude");
+    let files = [
+        project.join("settings.local.json"),
+        project.join("settings.json"),
+        config.config_dir.join("settings.json"),
+    ];
+    let of_file = |path: &Path| {
+        let bytes = fs::read(path).ok()?;
+        serde_json::from_slice::<Settings>(&bytes).ok()?.model
+    };
+    let environment = config.environment_model.clone();
+    let model = environment.or_else(|| files.iter().find_map(|path| of_file(path)));
+    model.unwrap_or_else(|| OWN_CHOICE.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nearest_settings_name_the_model() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = ClaudeConfig {
+            program: "claude".to_owned(),
+            arguments: Vec::new(),
+            config_dir: folder.path().join("home"),
+            environment_model: None,
+        };
+        let cwd = folder.path().join("work");
+        assert_eq!(default_model(&config, &cwd), "default");
+        for (path, model) in [
+            ("home/settings.json", "sonnet"),
+            ("work/.claude/settings.json", "opus"),
+            ("work/.claude/settings.local.json", "haiku"),
+        ] {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, format!("{{\"model\": \"{model}\", \"other\": 1}}")).unwrap();
+            assert_eq!(default_model(&config, &cwd), model);
+        }
+        let config = ClaudeConfig { environment_model: Some("x".to_owned()), ..config };
+        assert_eq!(default_model(&config, &cwd), "x");
+    }
+}

@@ -1,0 +1,231 @@
+//! Processes of coding agents that are kept for the next turn of their sessions.
+//!
+//! Starting a coding agent costs most of a second; a further turn of one that runs costs hardly
+//! anything. What a kept process may be used for is decided here: only for the very session that it
+//! leads, in the same directory, with the same model and permissions, and only if it cannot spend
+//! more than is left.
+
+use std::{
+    io::{self, Read},
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+};
+
+use raymond_flow::{
+    id::{AgentId, SessionId, StepId},
+    machine::{Agent, Run, Session, SessionPlan},
+    money::Usd,
+};
+
+use crate::{
+    agent::{Reuse, TurnRequest},
+    inbox::{Message, Outbox},
+    keeper::{self, Gate},
+};
+
+/// The processes that are kept.
+#[derive(Debug)]
+pub(crate) struct Warm {
+    /// How many may wait for a turn at once.
+    limit: usize,
+    lines: Vec<Line>,
+    /// How many there have been.
+    count: u32,
+    outbox: Outbox,
+}
+
+/// The line to a process that is kept. It ends when the line is dropped.
+#[derive(Debug)]
+struct Line {
+    number: u32,
+    agent: AgentId,
+    session: SessionId,
+    cwd: PathBuf,
+    likeness: Vec<String>,
+    /// What the process was allowed to spend in all its life.
+    budget_usd: Option<Usd>,
+    spent_usd: Usd,
+    /// The same in the coding agent's own words.
+    total: Option<String>,
+    gate: Gate,
+    /// The step that it has; nothing while it waits.
+    step: Option<StepId>,
+    /// The highest was used last.
+    used: u64,
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        // Another end of it is held by the thread that waits for the process to go.
+        self.gate.hang_up();
+    }
+}
+
+impl Line {
+    fn is_idle(&self) -> bool {
+        self.step.is_none()
+    }
+
+    /// Whether the process can be trusted to stop when the run's budget is spent.
+    fn is_within(&self, budget_left_usd: Option<Usd>) -> bool {
+        match (self.budget_usd, budget_left_usd) {
+            (None, None) => true,
+            (Some(own), Some(left)) => own.less(self.spent_usd) <= left,
+            _ => false,
+        }
+    }
+}
+
+/// A kept process for a turn.
+pub(crate) struct Found {
+    number: u32,
+    /// What it had spent before.
+    pub(crate) total: Option<String>,
+}
+
+impl Warm {
+    pub(crate) fn new(limit: usize, outbox: Outbox) -> Self {
+        Self { limit, lines: Vec::new(), count: 0, outbox }
+    }
+
+    /// Whether any process may be kept.
+    pub(crate) fn is_on(&self) -> bool {
+        self.limit > 0
+    }
+
+    /// A process that waits and can take this turn.
+    pub(crate) fn find(&self, request: &TurnRequest<'_>, reuse: &Reuse) -> Option<Found> {
+        let SessionPlan::Resume { id } = &request.turn.session else {
+            return None;
+        };
+        let line = self.lines.iter().find(|line| {
+            line.is_idle()
+                && line.session == *id
+                && line.cwd == request.cwd
+                && line.likeness == reuse.likeness
+                && line.is_within(request.budget_left_usd)
+        })?;
+        Some(Found { number: line.number, total: line.total.clone() })
+    }
+
+    /// Hands a step to a process that waits.
+    pub(crate) fn hand_over(
+        &mut self,
+        found: &Found,
+        id: &StepId,
+        launch: &keeper::Launch,
+    ) -> io::Result<()> {
+        let number = found.number;
+        let line = self.lines.iter_mut().find(|line| line.number == number);
+        let line = line.ok_or(io::ErrorKind::NotFound)?;
+        line.gate.hand_over(launch)?;
+        line.step = Some(id.clone());
+        Ok(())
+    }
+
+    /// Notes a process that has just been given its first turn.
+    pub(crate) fn keep(
+        &mut self,
+        gate: Gate,
+        id: &StepId,
+        request: &TurnRequest<'_>,
+        reuse: Reuse,
+    ) -> io::Result<()> {
+        self.count += 1;
+        let (number, outbox) = (self.count, self.outbox.clone());
+        let mut stream: UnixStream = gate.ear()?;
+        std::thread::spawn(move || {
+            // Nothing is ever said on this side; it ends with the process's reaper.
+            while matches!(stream.read(&mut [0]), Ok(length) if length > 0) {}
+            outbox.send(&Message::LineGone(number));
+        });
+        self.lines.push(Line {
+            number,
+            agent: id.agent.clone(),
+            session: request.turn.session.id().clone(),
+            cwd: request.cwd.to_owned(),
+            likeness: reuse.likeness,
+            budget_usd: request.budget_left_usd,
+            spent_usd: Usd::ZERO,
+            total: None,
+            gate,
+            step: Some(id.clone()),
+            used: 0,
+        });
+        Ok(())
+    }
+
+    /// Notes that the process of a step is done with it, well enough to be given another.
+    pub(crate) fn turn_ended(&mut self, id: &StepId, spent_usd: Usd, total: Option<String>) {
+        let latest = self.lines.iter().map(|line| line.used).max().unwrap_or_default();
+        if let Some(line) = self.lines.iter_mut().find(|line| line.step.as_ref() == Some(id)) {
+            line.step = None;
+            line.spent_usd += spent_usd;
+            line.total = total;
+            line.used = latest + 1;
+        }
+        while self.lines.iter().filter(|line| line.is_idle()).count() > self.limit {
+            let oldest = self.lines.iter().filter(|line| line.is_idle()).min_by_key(|l| l.used);
+            let Some(number) = oldest.map(|line| line.number) else { return };
+            self.lines.retain(|line| line.number != number);
+        }
+    }
+
+    /// Lets the process of a step go.
+    pub(crate) fn drop_step(&mut self, id: &StepId) {
+        self.lines.retain(|line| line.step.as_ref() != Some(id));
+    }
+
+    /// Lets processes go that lead one of these sessions and wait: somebody else needs it.
+    pub(crate) fn drop_sessions(&mut self, plan: &SessionPlan) {
+        let is_needed = |session: &SessionId| match plan {
+            SessionPlan::Branch { from, id } => session == from || session == id,
+            SessionPlan::Fresh { id } | SessionPlan::Resume { id } => session == id,
+        };
+        self.lines.retain(|line| !line.is_idle() || !is_needed(&line.session));
+    }
+
+    /// Lets processes of `agent` go whose sessions it will not come back to.
+    pub(crate) fn drop_forgotten(&mut self, run: &Run, agent: &AgentId) {
+        let agent = run.agents.get(agent).ok_or(agent);
+        self.lines.retain(|line| match agent {
+            Ok(agent) if line.agent == agent.id => {
+                !line.is_idle() || remembers(agent, &line.session)
+            }
+            Ok(_) => true,
+            Err(gone) => line.agent != *gone,
+        });
+    }
+
+    /// Lets all go that wait.
+    pub(crate) fn drop_idle(&mut self) {
+        self.lines.retain(|line| !line.is_idle());
+    }
+
+    /// Notes that a process is gone; tells which step it was to have had.
+    pub(crate) fn gone(&mut self, number: u32) -> Option<StepId> {
+        let index = self.lines.iter().position(|line| line.number == number)?;
+        self.lines.swap_remove(index).step.take()
+    }
+}
+
+/// Whether `agent` may go on in `session`.
+fn remembers(agent: &Agent, session: &SessionId) -> bool {
+    let is_same =
+        |of: &Session| matches!(of, Session::Open(id) | Session::Branch(id) if id == session);
+    is_same(&agent.session)
+        || agent.stack.iter().any(|frame| is_same(&frame.session))
+        || agent.phase.work().is_some_and(|work| work.session() == Some(session))
+}
+
+/// The lock file of a session: whoever leads it holds it.
+pub(crate) fn lock_files(folder: &Path, plan: &SessionPlan) -> keeper::Conversations {
+    let file = |id: &SessionId| folder.join("sessions").join(format!("{id}.lock"));
+    keeper::Conversations {
+        own: Some(file(plan.id())),
+        source: match plan {
+            SessionPlan::Branch { from, .. } => Some(file(from)),
+            SessionPlan::Fresh { .. } | SessionPlan::Resume { .. } => None,
+        },
+    }
+}

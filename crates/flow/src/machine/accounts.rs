@@ -1,0 +1,78 @@
+//! Where the money went, added up from what became true.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    id::{AgentId, StateName},
+    money::Usd,
+};
+
+use super::{Record, Spent, Tokens};
+
+/// What steps cost together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    /// In money.
+    pub cost_usd: Usd,
+    /// In tokens.
+    pub tokens: Tokens,
+    /// How many steps.
+    pub steps: u64,
+    /// How long they took, one after the other.
+    pub duration_ms: u64,
+}
+
+impl Account {
+    fn add(&mut self, spent: &Spent) {
+        self.cost_usd += spent.cost_usd;
+        self.tokens += spent.tokens;
+        self.steps += 1;
+        self.duration_ms = self.duration_ms.saturating_add(spent.duration_ms);
+    }
+}
+
+/// The accounts of a run: all of it, and by agent, state and model.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Accounts {
+    /// Everything.
+    pub total: Account,
+    /// By agent, also those that have ended.
+    pub by_agent: BTreeMap<AgentId, Account>,
+    /// By state.
+    pub by_state: BTreeMap<StateName, Account>,
+    /// By model, as it calls itself; scripts have none.
+    pub by_model: BTreeMap<String, Account>,
+    /// The state of the step that each agent has under way.
+    under_way: BTreeMap<AgentId, StateName>,
+}
+
+impl Accounts {
+    /// The accounts after `records`, from the beginning of a run.
+    pub fn of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Self {
+        let mut accounts = Self::default();
+        for record in records {
+            accounts.add(record);
+        }
+        accounts
+    }
+
+    /// Adds what the next record says.
+    pub fn add(&mut self, record: &Record) {
+        match record {
+            Record::Intended { agent, step } => {
+                self.under_way.insert(agent.clone(), step.state.clone());
+            }
+            Record::Ended { agent, spent, .. } => {
+                self.total.add(spent);
+                self.by_agent.entry(agent.clone()).or_default().add(spent);
+                if let Some(state) = self.under_way.remove(agent) {
+                    self.by_state.entry(state).or_default().add(spent);
+                }
+                if let Some(model) = &spent.model {
+                    self.by_model.entry(model.clone()).or_default().add(spent);
+                }
+            }
+            _ => {}
+        }
+    }
+}
