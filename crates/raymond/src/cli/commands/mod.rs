@@ -1,0 +1,11 @@
+//! The commands, a file for each kind.
+
+mod inspect;
+mod keep;
+mod place;
+mod run;
+mod setup;
+
+pub(super) use inspect::{list, status};
+pub(super) use keep::keep;
+pub(super) use run::{recover, resume, start};

@@ -1,0 +1,25 @@
+//! Where runs lie.
+
+use std::{env, path::Path};
+
+use raymond_engine::layout::StateDir;
+
+use crate::{cli::args::Place, failure::Failure};
+
+pub(super) fn state_dir(place: &Place) -> Result<StateDir, Failure> {
+    match &place.state_dir {
+        Some(folder) => {
+            let folder = std::path::absolute(folder);
+            Ok(StateDir::new(folder.map_err(|error| Failure::io("find the state folder", &error))?))
+        }
+        None => Ok(StateDir::of_project(Path::new(&current_folder()?))),
+    }
+}
+
+pub(super) fn current_folder() -> Result<String, Failure> {
+    let folder =
+        env::current_dir().map_err(|error| Failure::io("find the current folder", &error))?;
+    folder.into_os_string().into_string().map_err(|folder| {
+        Failure::usage(format!("the current folder {} is not valid text", folder.to_string_lossy()))
+    })
+}
