@@ -205,6 +205,7 @@ impl Observer for DebugFiles {
             }
             Event::Recorded { record, run, .. } => self.record(record, run),
             Event::Opened { .. }
+            | Event::Activity { .. }
             | Event::JournalTrimmed(_)
             | Event::UnknownVariables { .. }
             | Event::StateFileWarning(_)

@@ -10,7 +10,7 @@ use raymond_flow::{
     source::Diagnostic,
 };
 
-use crate::journal::Trimmed;
+use crate::{agent::Activity, journal::Trimmed};
 
 /// Something worth seeing.
 #[derive(Debug)]
@@ -38,6 +38,13 @@ pub enum Event<'a> {
         is_found: bool,
         /// The variables that Raymond set for it.
         environment: &'a [(String, String)],
+    },
+    /// A coding agent does something.
+    Activity {
+        /// In which step.
+        id: &'a StepId,
+        /// What.
+        activity: &'a Activity,
     },
     /// A step ended.
     StepEnded {
@@ -80,6 +87,11 @@ pub enum Event<'a> {
 pub trait Observer {
     /// Sees `event`. Must not block, and cannot fail: watching never changes what is watched.
     fn see(&mut self, event: &Event<'_>);
+
+    /// Whether it wants to see what coding agents do while they do it.
+    fn wants_activity(&self) -> bool {
+        false
+    }
 }
 
 /// Several who watch.
@@ -88,5 +100,9 @@ impl Observer for Vec<Box<dyn Observer>> {
         for observer in self {
             observer.see(event);
         }
+    }
+
+    fn wants_activity(&self) -> bool {
+        self.iter().any(|observer| observer.wants_activity())
     }
 }

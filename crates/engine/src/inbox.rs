@@ -32,6 +32,8 @@ pub(crate) enum Message {
     LineGone(u32),
     /// Ctrl-C or a polite signal.
     Interrupt,
+    /// Somebody gives the run up.
+    Cancel,
 }
 
 /// No step is called like that: their names begin with a letter.
@@ -39,6 +41,7 @@ const KEEPER_GONE: &str = "!keeper-gone ";
 pub(crate) const REAPER_GONE: &str = "!reaper-gone";
 const LINE_GONE: &str = "!line-gone ";
 const INTERRUPT: &str = "!interrupt";
+const CANCEL: &str = "!cancel";
 
 /// The receiving end. Only the owner of the run has it.
 #[derive(Debug)]
@@ -62,10 +65,8 @@ impl Inbox {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let directory = Arc::new(File::open(folder)?);
-        let address = socket_path(&directory, folder, INBOX_SOCKET);
-        let socket = UnixDatagram::bind(&address)?;
-        Ok(Self { socket, outbox: Outbox { address, _folder: directory } })
+        let outbox = Outbox::to(folder)?;
+        Ok(Self { socket: UnixDatagram::bind(&outbox.address)?, outbox })
     }
 
     pub(crate) fn outbox(&self) -> Outbox {
@@ -98,12 +99,20 @@ impl Inbox {
             (_, Some(line)) => Message::LineGone(line),
             _ if text == REAPER_GONE => Message::ReaperGone,
             _ if text == INTERRUPT => Message::Interrupt,
+            _ if text == CANCEL => Message::Cancel,
             _ => Message::Step(text.into_owned()),
         })
     }
 }
 
 impl Outbox {
+    /// The way to whoever runs the run in `folder`.
+    pub(crate) fn to(folder: &Path) -> io::Result<Self> {
+        let directory = Arc::new(File::open(folder)?);
+        let address = socket_path(&directory, folder, INBOX_SOCKET);
+        Ok(Self { address, _folder: directory })
+    }
+
     /// Leaves word for the loop; if there is none any more, nobody needs it.
     pub(crate) fn send(&self, message: &Message) {
         let text = match message {
@@ -112,6 +121,7 @@ impl Outbox {
             Message::LineGone(line) => format!("{LINE_GONE}{line}"),
             Message::ReaperGone => REAPER_GONE.to_owned(),
             Message::Interrupt => INTERRUPT.to_owned(),
+            Message::Cancel => CANCEL.to_owned(),
         };
         if let Ok(socket) = UnixDatagram::unbound() {
             let _ = socket.send_to(text.as_bytes(), &self.address);

@@ -31,6 +31,7 @@ pub mod scope;
 mod state_file;
 mod step;
 mod sys;
+mod tails;
 mod timers;
 mod warm;
 

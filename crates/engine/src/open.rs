@@ -19,7 +19,7 @@ use thiserror::Error;
 use crate::{
     agent::Agents,
     events::{Event, Observer},
-    inbox::Inbox,
+    inbox::{Inbox, Message, Outbox},
     interrupts::Interrupts,
     journal::{Entry, Journal, JournalError, Trimmed},
     layout::{RunFiles, StateDir},
@@ -29,6 +29,7 @@ use crate::{
     run_loop::RunLoop,
     scope::{DiskWorld, ScopeError},
     state_file,
+    tails::Tails,
     timers::Timers,
     warm::Warm,
 };
@@ -186,7 +187,7 @@ impl Engine<'_> {
         let append = journal.append(&decision.records);
         append.map_err(|source| io_error("write to", &files.journal, source))?;
         observer.see(&Event::Opened { id: &id, run: &run, is_new: true });
-        self.go((run, journal, world), files, decision.effects, observer)
+        self.go((run, journal, world), files, decision.effects, None, observer)
     }
 
     /// Takes a run up again and sees it through; one that is completed is just told again.
@@ -195,6 +196,34 @@ impl Engine<'_> {
         &self,
         id: &RunId,
         change: impl FnOnce(&mut Settings, &mut Limits),
+        observer: &mut dyn Observer,
+    ) -> Result<RunEnd, EngineError> {
+        self.reopen(id, change, None, observer)
+    }
+
+    /// Gives a run up for good, and ends whatever still runs. One that somebody else runs is given
+    /// up by them.
+    pub fn cancel(&self, id: &RunId, observer: &mut dyn Observer) -> Result<Run, EngineError> {
+        let files = self.state_dir.run(id);
+        loop {
+            match self.reopen(id, |_, _| {}, Some(Halt::Cancelled), observer) {
+                Err(EngineError::Lock { source: LockError::Owned { .. }, .. }) => {}
+                Err(EngineError::Cancelled { .. }) => return Ok(load(&self.state_dir, id)?.run),
+                Ok(end) => return Ok(end.run),
+                Err(error) => return Err(error),
+            }
+            if let Ok(outbox) = Outbox::to(&files.folder) {
+                outbox.send(&Message::Cancel);
+            }
+            RunLock::wait_until_free(&files.lock);
+        }
+    }
+
+    fn reopen(
+        &self,
+        id: &RunId,
+        change: impl FnOnce(&mut Settings, &mut Limits),
+        halt: Option<Halt>,
         observer: &mut dyn Observer,
     ) -> Result<RunEnd, EngineError> {
         let files = self.state_dir.run(id);
@@ -216,15 +245,20 @@ impl Engine<'_> {
         }
         let (mut settings, mut limits) = (run.settings.clone(), run.limits.clone());
         change(&mut settings, &mut limits);
-        let decision = decide(&run, Input::Resume { settings, limits });
-        let append = journal.append(&decision.records);
-        append.map_err(|source| io_error("write to", &files.journal, source))?;
-        for record in &decision.records {
-            apply(&mut run, record).map_err(EngineError::Inconsistent)?;
+        // Heard when the steps that still run are found again.
+        let first = halt.is_some().then_some(Message::Cancel);
+        let inputs = [Some(Input::Resume { settings, limits }), halt.map(Input::Halt)];
+        for input in inputs.into_iter().flatten() {
+            let decision = decide(&run, input);
+            let append = journal.append(&decision.records);
+            append.map_err(|source| io_error("write to", &files.journal, source))?;
+            for record in &decision.records {
+                apply(&mut run, record).map_err(EngineError::Inconsistent)?;
+            }
         }
         observer.see(&Event::Opened { id, run: &run, is_new: false });
         let effects = pending(&run);
-        self.go((run, journal, world), files, effects, observer)
+        self.go((run, journal, world), files, effects, first, observer)
     }
 
     fn go(
@@ -232,14 +266,19 @@ impl Engine<'_> {
         (run, journal, world): (Run, Journal, DiskWorld),
         files: RunFiles,
         effects: Vec<Effect>,
+        first: Option<Message>,
         observer: &mut dyn Observer,
     ) -> Result<RunEnd, EngineError> {
         let inbox = Inbox::open(&files.folder);
         let inbox = inbox.map_err(|source| io_error("listen in", &files.folder, source))?;
+        if let Some(message) = first {
+            inbox.outbox().send(&message);
+        }
         let performer = Performer {
             files: files.clone(),
             world,
             agents: self.agents,
+            tails: Tails::default(),
             warm: Warm::new(self.warm_limit, inbox.outbox()),
             keeper_program: self.keeper_program.clone(),
             keeper: None,

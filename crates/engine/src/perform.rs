@@ -29,6 +29,7 @@ use crate::{
     scope::DiskWorld,
     step::{ExitRecord, HowEnded, StepFolder, StepState, scan_output},
     sys,
+    tails::Tails,
     timers::{Timer, Timers},
     warm::{self, Warm},
 };
@@ -81,6 +82,8 @@ pub(crate) struct Performer<'a> {
     pub(crate) files: RunFiles,
     pub(crate) world: DiskWorld,
     pub(crate) agents: &'a Agents,
+    /// What turns print meanwhile.
+    pub(crate) tails: Tails,
     /// Processes that are kept for further turns.
     pub(crate) warm: Warm,
     pub(crate) keeper_program: Vec<OsString>,
@@ -375,6 +378,7 @@ impl Performer<'_> {
                 (outcome, spent)
             }
         };
+        self.tails.forget(id);
         // One that did not come to a good end is not asked again.
         self.warm.drop_step(id);
         Ok(Some(conclude(run, id, outcome, spent, &self.world)))
@@ -419,6 +423,19 @@ impl Performer<'_> {
             (_, outcome) => outcome,
         };
         Ok((outcome, spent))
+    }
+
+    /// Shows what a turn under way has done lately.
+    pub(crate) fn glance(&mut self, run: &Run, id: &StepId, observer: &mut dyn Observer) {
+        let Some((_, Step { action: Action::Turn(turn), .. })) = run.running_step(id) else {
+            return;
+        };
+        let folder = self.folder(id);
+        if let Ok(agent) = self.agents.for_turn(turn) {
+            for activity in &self.tails.glance(id, &folder, agent) {
+                observer.see(&Event::Activity { id, activity });
+            }
+        }
     }
 
     /// What it means that there was nothing to start.

@@ -22,6 +22,7 @@ use crate::{
     open::{EngineError, Setup},
     perform::{Launched, Occasion, Performer},
     state_file::StateFileWriter,
+    tails::GLANCE_INTERVAL,
     timers::Timer,
 };
 
@@ -117,6 +118,7 @@ impl<'a> RunLoop<'a> {
                 self.handle(message)?;
             }
             self.check()?;
+            self.glance();
             for _ in 1..BATCH_MAX {
                 match self.inbox.next_waiting() {
                     Some(message) => self.handle(message)?,
@@ -240,6 +242,15 @@ impl<'a> RunLoop<'a> {
         self.look_at_all(Occasion::Launched, |_| true)
     }
 
+    /// Lets the observer see what turns do while they do it.
+    fn glance(&mut self) {
+        if self.observer.wants_activity() && self.performer.tails.is_due() {
+            for (id, _) in self.running.values() {
+                self.performer.glance(&self.run, id, self.observer);
+            }
+        }
+    }
+
     fn handle(&mut self, message: Message) -> Result<(), EngineError> {
         match message {
             Message::Step(name) => self.look_at(&name, Occasion::Told),
@@ -259,16 +270,22 @@ impl<'a> RunLoop<'a> {
             Message::Interrupt => {
                 self.interrupts += 1;
                 self.input(Input::Halt(Halt::Interrupted))?;
-                if self.interrupts > 1 {
-                    for (id, _) in self.running.values() {
-                        self.performer.end(id);
-                    }
-                    // What was asked for and has not begun must not begin any more.
-                    self.look_at_all(Occasion::Reopened, |_| true)?;
-                }
-                Ok(())
+                if self.interrupts > 1 { self.end_steps() } else { Ok(()) }
+            }
+            Message::Cancel => {
+                self.input(Input::Halt(Halt::Cancelled))?;
+                self.end_steps()
             }
         }
+    }
+
+    /// Ends whatever runs.
+    fn end_steps(&mut self) -> Result<(), EngineError> {
+        for (id, _) in self.running.values() {
+            self.performer.end(id);
+        }
+        // What was asked for and has not begun must not begin any more.
+        self.look_at_all(Occasion::Reopened, |_| true)
     }
 
     fn input(&mut self, input: Input) -> Result<(), EngineError> {
@@ -311,14 +328,13 @@ impl<'a> RunLoop<'a> {
     /// Waits for a message or a timer, and keeps the state file fresh meanwhile.
     fn wait(&mut self) -> Option<Message> {
         self.refresh_state_file();
-        let mut patience = self.performer.timers.patience();
-        if !self.running.is_empty() {
-            patience =
-                Some(patience.map_or(CHECK_INTERVAL, |patience| patience.min(CHECK_INTERVAL)));
-        }
-        if self.state_file.is_stale() {
-            patience = Some(patience.map_or(IDLE, |patience| patience.min(IDLE)));
-        }
+        let limits = [
+            self.performer.timers.patience(),
+            (!self.running.is_empty()).then_some(CHECK_INTERVAL),
+            (!self.running.is_empty() && self.observer.wants_activity()).then_some(GLANCE_INTERVAL),
+            self.state_file.is_stale().then_some(IDLE),
+        ];
+        let patience = limits.into_iter().flatten().min();
         self.inbox.next(patience)
     }
 

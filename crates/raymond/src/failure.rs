@@ -40,6 +40,12 @@ impl Failure {
     }
 }
 
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
 /// An error and everything that led to it, on one line.
 fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();

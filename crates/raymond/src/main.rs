@@ -2,6 +2,7 @@
 //! [`report`], and whatever goes wrong is explained in [`failure`].
 
 mod cli;
+mod config;
 mod failure;
 mod report;
 

@@ -2,7 +2,7 @@
 //!
 //! The program reads the prompt on standard input. It learns the rest from its environment:
 //! `RAYMOND_SESSION` (the session's id), `RAYMOND_SESSION_MODE` (`fresh`, `resume` or `branch`),
-//! `RAYMOND_SESSION_FROM` (what a branch starts from), `RAYMOND_MODEL`, `RAYMOND_EFFORT`,
+//! `RAYMOND_SESSION_FROM` (what a branch starts from), `RAYMOND_TURN_MODEL`, `RAYMOND_TURN_EFFORT`,
 //! `RAYMOND_STATE` (the state file) and `RAYMOND_RECOVERS` (`1` after a start that failed). The last
 //! line that it prints is a JSON object:
 //!
@@ -82,8 +82,8 @@ impl CodingAgent for ProgramAgent {
             ("RAYMOND_SESSION", Some(turn.session.id().as_str())),
             ("RAYMOND_SESSION_MODE", Some(mode)),
             ("RAYMOND_SESSION_FROM", from),
-            ("RAYMOND_MODEL", settings.model.as_deref()),
-            ("RAYMOND_EFFORT", settings.effort.as_deref()),
+            ("RAYMOND_TURN_MODEL", settings.model.as_deref()),
+            ("RAYMOND_TURN_EFFORT", settings.effort.as_deref()),
             ("RAYMOND_STATE", Some(request.step.state.as_str())),
             ("RAYMOND_RECOVERS", turn.recovers.then_some("1")),
         ];

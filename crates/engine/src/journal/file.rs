@@ -112,9 +112,16 @@ impl Journal {
 
     /// Reads a journal that somebody else may own, without changing anything.
     pub fn read(path: &Path) -> Result<Vec<Entry>, JournalError> {
+        Self::read_from(path, 0).map(|(entries, _)| entries)
+    }
+
+    /// The same from byte `from`, which must be the start of a line. Tells also where the last
+    /// whole line ends.
+    pub fn read_from(path: &Path, from: u64) -> Result<(Vec<Entry>, u64), JournalError> {
         let io = |source| JournalError::Io { what: "open", path: path.to_owned(), source };
-        let file = File::open(path).map_err(io)?;
-        read_lines(path, &file, 0).map(|(entries, _)| entries)
+        let mut file = File::open(path).map_err(io)?;
+        file.seek(SeekFrom::Start(from)).map_err(io)?;
+        read_lines(path, &file, from)
     }
 
     /// How many bytes it has.

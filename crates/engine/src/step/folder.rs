@@ -99,6 +99,13 @@ impl StepFolder {
         }
     }
 
+    /// Where the child prints to meanwhile, if it had a step before: from where, and which file.
+    pub(crate) fn output_is_at(&self) -> Option<(u64, PathBuf)> {
+        let text = fs::read_to_string(self.path.join(OUTPUT_IS_AT)).ok()?;
+        let (offset, path) = text.split_once(' ')?;
+        Some((offset.parse().ok()?, PathBuf::from(path)))
+    }
+
     /// The intent under which the step was really started, if it is a turn.
     pub(crate) fn intent(&self) -> io::Result<Option<Step>> {
         match fs::read(self.path.join("intent")) {

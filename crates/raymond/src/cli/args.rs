@@ -4,9 +4,12 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+/// The version, with the commit that it was built from if that is known.
+const VERSION: &str = env!("VERSION_AND_COMMIT");
+
 /// Runs multi-step work through AI coding agents.
 #[derive(Debug, Parser)]
-#[command(name = "raymond", version, args_conflicts_with_subcommands = true)]
+#[command(name = "raymond", version = VERSION, args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
@@ -38,6 +41,40 @@ pub(crate) enum Command {
         #[command(flatten)]
         place: Place,
     },
+    /// Tell what happened in a run, a line each.
+    Log {
+        /// The run's id.
+        id: String,
+        /// Go on until the run ends.
+        #[arg(long, short)]
+        follow: bool,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Give a run up for good, and end whatever of it still runs.
+    Cancel {
+        /// The run's id.
+        id: String,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Write a commented .raymond/config.toml.
+    Init {
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Show every setting, and where it comes from.
+    Config {
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Print a script that completes commands in a shell.
+    Completions {
+        /// Which shell.
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page.
+    Man,
     /// Continue every run whose orchestrator died.
     Recover {
         #[command(flatten)]
@@ -62,13 +99,17 @@ pub(crate) struct Start {
     #[arg(long, value_name = "ID")]
     pub(crate) id: Option<String>,
 
-    /// Text for the first state: `{{input}}` and `RAYMOND_INPUT`.
+    /// Text for the first state: `{{input}}` and `RAYMOND_INPUT`; `-` reads standard input.
     #[arg(long, value_name = "TEXT")]
     pub(crate) input: Option<String>,
 
     /// A variable for all prompts: `{{KEY}}`.
     #[arg(long = "var", value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) variables: Vec<(String, String)>,
+
+    /// Run on in the background, and print the run's id.
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) detach: bool,
 
     #[command(flatten)]
     pub(crate) options: Options,
@@ -126,9 +167,21 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) debug: bool,
 
+    /// Print one event a line as JSON, in the place of the result.
+    #[arg(long)]
+    pub(crate) json: bool,
+
     /// Say nothing but what goes wrong.
     #[arg(long, short)]
     pub(crate) quiet: bool,
+
+    /// Say also what coding agents do meanwhile.
+    #[arg(long, short, conflicts_with = "quiet")]
+    pub(crate) verbose: bool,
+
+    /// Write everything that happens to this file, too.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log_file: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) place: Place,

@@ -19,6 +19,12 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
         Some(Command::Run { id, options }) => commands::resume(&id, &options),
         Some(Command::List { place }) => commands::list(&place),
         Some(Command::Status { id, place }) => commands::status(&id, &place),
+        Some(Command::Log { id, follow, place }) => commands::log(&id, follow, &place),
+        Some(Command::Cancel { id, place }) => commands::cancel(&id, &place),
+        Some(Command::Init { place }) => commands::init(&place),
+        Some(Command::Config { place }) => commands::config(&place),
+        Some(Command::Completions { shell }) => commands::completions(shell),
+        Some(Command::Man) => commands::man(),
         Some(Command::Recover { options }) => commands::recover(&options),
         Some(Command::Keeper { folder }) => commands::keep(&folder),
     }

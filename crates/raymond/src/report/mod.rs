@@ -1,5 +1,13 @@
-//! What people see of a run.
+//! What people and programs see of a run.
 
-mod console;
+mod json;
+mod lines;
+mod live;
+mod status;
+pub(crate) mod time;
+pub(crate) mod words;
 
-pub(crate) use console::Console;
+pub(crate) use json::JsonLines;
+pub(crate) use lines::Lines;
+pub(crate) use live::Live;
+pub(crate) use status::describe;

@@ -23,7 +23,7 @@ cat > "$folder/prompt"
 touch "$folder/here"
 ls calls/*/here | wc -l >> parallel.log
 echo "$RAYMOND_STATE $RAYMOND_SESSION_MODE $RAYMOND_SESSION from=${RAYMOND_SESSION_FROM--}" \
-  "model=${RAYMOND_MODEL--} recovers=${RAYMOND_RECOVERS--}" >> calls.log
+  "model=${RAYMOND_TURN_MODEL--} recovers=${RAYMOND_RECOVERS--}" >> calls.log
 # From here on everything is written down: whoever waits for this file may end us.
 touch "$folder/noted"
 echo 'working on it'
@@ -304,7 +304,7 @@ fn without_any_model_none_is_passed_on() {
 fn variables_of_an_outer_run_do_not_reach_the_agent() {
     let turns = Turns::new([("START.md", "x")]).replies("START.md", [says(DONE)]);
     let mut command = turns.command(START);
-    command.env("RAYMOND_MODEL", "outer").env("RAYMOND_RECOVERS", "1");
+    command.env("RAYMOND_TURN_MODEL", "outer").env("RAYMOND_RECOVERS", "1");
     Ran::of(&command.output().unwrap()).completed("done");
     assert_eq!(turns.calls_with_models(), [("START.md fresh S1".to_owned(), "-".to_owned())]);
 }

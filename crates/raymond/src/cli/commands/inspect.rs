@@ -3,16 +3,21 @@
 use std::{
     io::{self, Write as _},
     process::ExitCode,
+    time::Duration,
 };
 
-use raymond_engine::{layout::StateDir, load, lock::RunLock};
-use raymond_flow::{
-    id::RunId,
-    machine::{Phase, Status},
-};
+use raymond_engine::{EngineError, journal::Journal, layout::StateDir, load, lock::RunLock};
+use raymond_flow::{id::RunId, machine::Status};
 
 use super::place::state_dir;
-use crate::{cli::args::Place, failure::Failure};
+use crate::{
+    cli::args::Place,
+    failure::Failure,
+    report::{describe, time, words},
+};
+
+/// How often `log --follow` looks for more. Nobody can wait for a file of another process.
+const FOLLOW_INTERVAL: Duration = Duration::from_millis(200);
 
 /// `raymond list`
 pub(in crate::cli) fn list(place: &Place) -> Result<ExitCode, Failure> {
@@ -36,30 +41,40 @@ pub(in crate::cli) fn list(place: &Place) -> Result<ExitCode, Failure> {
 pub(in crate::cli) fn status(id: &str, place: &Place) -> Result<ExitCode, Failure> {
     let state_dir = state_dir(place)?;
     let id = RunId::new(id)?;
-    let run = load(&state_dir, &id)?.run;
-    let mut text = format!(
-        "run {id}: {}\nworkflow {}\nspent {}, {} states entered\n",
-        status_word(&state_dir, &id, run.status),
-        run.scope_dir,
-        run.total_cost_usd,
-        run.iteration_count,
-    );
-    for agent in run.agents_by_birth() {
-        let about = match &agent.phase {
-            Phase::Running { step, .. } => format!("step {} runs", step.number),
-            Phase::Ready { .. } | Phase::Called { .. } => "about to start".to_owned(),
-            Phase::Queued { .. } => "waits for a place".to_owned(),
-            Phase::Waiting { .. } => "waits to try again".to_owned(),
-            Phase::Held { asked, .. } => format!("held by a limit before {asked}"),
-            Phase::Failed { error, .. } => format!("failed: {error}"),
-        };
-        let depth = agent.stack.len();
-        let (id, state) = (agent.id.as_str(), agent.current_state.as_str());
-        text.extend([id, "  ", state, "  depth ", &depth.to_string(), "  ", &about, "\n"]);
-    }
+    let loaded = load(&state_dir, &id)?;
+    let text = describe(&loaded, status_word(&state_dir, &id, loaded.run.status));
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).map_err(|error| Failure::io("print", &error))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// `raymond log ID`
+pub(in crate::cli) fn log(id: &str, follow: bool, place: &Place) -> Result<ExitCode, Failure> {
+    let state_dir = state_dir(place)?;
+    let id = RunId::new(id)?;
+    let files = state_dir.run(&id);
+    if !files.journal.exists() {
+        return Err(EngineError::NoSuchRun { id }.into());
+    }
+    let mut offset = 0;
+    let mut out = io::stdout().lock();
+    loop {
+        // Asked before reading: whatever it wrote last is read, then.
+        let is_alive = RunLock::holder(&files.lock).is_some();
+        let (entries, end) =
+            Journal::read_from(&files.journal, offset).map_err(EngineError::from)?;
+        offset = end;
+        for entry in &entries {
+            let at = time::stamp(entry.at_ms);
+            for (_, line) in entry.records.iter().flat_map(words::of_record) {
+                writeln!(out, "{at} {line}").map_err(|error| Failure::io("print", &error))?;
+            }
+        }
+        if !follow || !is_alive {
+            return Ok(ExitCode::SUCCESS);
+        }
+        std::thread::sleep(FOLLOW_INTERVAL);
+    }
 }
 
 fn status_word(state_dir: &StateDir, id: &RunId, status: Status) -> &'static str {

@@ -3,9 +3,11 @@
 mod inspect;
 mod keep;
 mod place;
+mod prepare;
 mod run;
-mod setup;
+mod shell;
 
-pub(super) use inspect::{list, status};
+pub(super) use inspect::{list, log, status};
 pub(super) use keep::keep;
-pub(super) use run::{recover, resume, start};
+pub(super) use run::{cancel, recover, resume, start};
+pub(super) use shell::{completions, config, init, man};

@@ -2,12 +2,16 @@
 
 use std::{
     collections::BTreeMap,
+    env,
+    fs::{self, File},
     io::{self, Write as _},
-    process::ExitCode,
+    process::{Command, ExitCode, Stdio},
+    time::Duration,
 };
 
 use raymond_engine::{
-    RunEnd, clock, interrupts::Interrupts, load, lock::RunLock, scope::ScopeSource,
+    EngineError, RunEnd, clock, events::Observer, interrupts::Interrupts, layout::StateDir, load,
+    lock::RunLock, scope::ScopeSource,
 };
 use raymond_flow::{
     id::RunId,
@@ -15,18 +19,21 @@ use raymond_flow::{
 };
 
 use super::{
-    place::{current_folder, state_dir},
-    setup::{agents, change, engine, observers},
+    place::current_folder,
+    prepare::{Surroundings, change, configure},
 };
 use crate::{
-    cli::args::{Options, Start},
+    cli::args::{Options, Place, Start},
     failure::Failure,
+    report::{Lines, words::Level},
 };
+
+/// How often a run in the background is looked for until it has begun.
+const DETACH_INTERVAL: Duration = Duration::from_millis(5);
 
 /// `raymond start WORKFLOW`
 pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
-    let interrupts = Interrupts::install();
-    let Start { workflow, id, input, variables, options } = arguments;
+    let Start { workflow, id, input, variables, detach, options } = arguments;
     let workflow = workflow.ok_or_else(|| {
         let message = "a workflow is needed: a state file, a folder or a zip archive";
         Failure::usage(message.to_owned())
@@ -36,8 +43,21 @@ pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
         Some(id) => RunId::new(&id)?,
         None => fresh_id(&scope.name)?,
     };
+    let mut surroundings = Surroundings::of(&options.place)?;
     let (mut settings, mut limits) = (Settings::default(), Limits::default());
+    configure(&surroundings.config, &mut settings, &mut limits);
     change(&options, &mut settings, &mut limits)?;
+    let input = match input {
+        Some(dash) if dash == "-" => {
+            let text = io::read_to_string(io::stdin());
+            Some(text.map_err(|error| Failure::io("read standard input", &error))?)
+        }
+        input => input,
+    };
+    if detach {
+        return detached(&surroundings.state_dir, &id, input.as_deref());
+    }
+    surroundings.interrupts = Some(Interrupts::install());
     let started = Started {
         workflow_id: id.clone(),
         scope_dir: scope.path.to_string_lossy().into_owned(),
@@ -49,32 +69,84 @@ pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
         settings,
         limits,
     };
-    let state_dir = state_dir(&options.place)?;
-    let agents = agents();
-    let mut observers = observers(&options, &state_dir, &id);
-    let engine = engine(state_dir, &agents, options.warm, interrupts)?;
-    finish(&engine.start(started, &mut observers)?)
+    let mut observers = surroundings.observers(&options, &id)?;
+    let end = surroundings.engine(options.warm)?.start(started, &mut observers);
+    finish(end, observers, &options)
+}
+
+/// Starts the same command again in the background, and tells the run's id.
+fn detached(state_dir: &StateDir, id: &RunId, input: Option<&str>) -> Result<ExitCode, Failure> {
+    let io = |what: &'static str| move |error: io::Error| Failure::io(what, &error);
+    let workflows = state_dir.workflows();
+    fs::create_dir_all(&workflows).map_err(io("create the state folder"))?;
+    let log = workflows.join(format!("{id}.log"));
+    let log = File::options().create(true).append(true).open(log).map_err(io("write a log"))?;
+    let program = env::current_exe().map_err(io("find this program"))?;
+    let mut words: Vec<_> = env::args_os().skip(1).filter(|word| word != "--detach").collect();
+    if !words.iter().any(|word| word.to_string_lossy().starts_with("--id")) {
+        words.extend(["--id".into(), id.as_str().into()]);
+    }
+    let mut command = Command::new(program);
+    command.args(words).stdout(log.try_clone().map_err(io("write a log"))?).stderr(log);
+    // A group of its own: the terminal's Ctrl-C is not for it.
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
+    let mut child = command.spawn().map_err(io("start in the background"))?;
+    if let (Some(input), Some(mut stdin)) = (input, child.stdin.take()) {
+        let _ = stdin.write_all(input.as_bytes());
+    }
+    // Until it owns the run or has ended: a mistake is told here.
+    let files = state_dir.run(id);
+    loop {
+        if files.journal.exists() && RunLock::holder(&files.lock).is_some() {
+            break;
+        }
+        if let Some(status) = child.try_wait().map_err(io("start in the background"))? {
+            if status.success() {
+                break;
+            }
+            let log = workflows.join(format!("{id}.log"));
+            let why = fs::read_to_string(log).unwrap_or_default();
+            return Err(Failure::usage(format!("it ended at once: {}", why.trim())));
+        }
+        std::thread::sleep(DETACH_INTERVAL);
+    }
+    writeln!(io::stdout(), "{id}").map_err(io("print"))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// `raymond run ID`
 pub(in crate::cli) fn resume(id: &str, options: &Options) -> Result<ExitCode, Failure> {
-    let interrupts = Interrupts::install();
     let id = RunId::new(id)?;
     // A wrong value is found before anything happens.
     change(options, &mut Settings::default(), &mut Limits::default())?;
-    let state_dir = state_dir(&options.place)?;
-    let agents = agents();
-    let mut observers = observers(options, &state_dir, &id);
-    let engine = engine(state_dir, &agents, options.warm, interrupts)?;
+    let mut surroundings = Surroundings::of(&options.place)?;
+    surroundings.interrupts = Some(Interrupts::install());
+    let mut observers = surroundings.observers(options, &id)?;
     let change = |settings: &mut Settings, limits: &mut Limits| {
         let _ = change(options, settings, limits);
     };
-    finish(&engine.resume(&id, change, &mut observers)?)
+    let end = surroundings.engine(options.warm)?.resume(&id, change, &mut observers);
+    finish(end, observers, options)
+}
+
+/// `raymond cancel ID`
+pub(in crate::cli) fn cancel(id: &str, place: &Place) -> Result<ExitCode, Failure> {
+    let id = RunId::new(id)?;
+    let surroundings = Surroundings::of(place)?;
+    let mut observer = Lines::new(io::stderr(), Level::Trouble);
+    let run = surroundings.engine(None)?.cancel(&id, &mut observer)?;
+    match run.status {
+        Status::Cancelled => Ok(ExitCode::SUCCESS),
+        _ => Err(Failure::usage(format!("run `{id}` is over: there is nothing to cancel"))),
+    }
 }
 
 /// `raymond recover`
 pub(in crate::cli) fn recover(options: &Options) -> Result<ExitCode, Failure> {
-    let state_dir = state_dir(&options.place)?;
+    let mut surroundings = Surroundings::of(&options.place)?;
+    let state_dir = surroundings.state_dir.clone();
     let mut worst = ExitCode::SUCCESS;
     let mut ids = Vec::new();
     for id in state_dir.run_ids().map_err(|error| Failure::io("list the runs", &error))? {
@@ -83,11 +155,10 @@ pub(in crate::cli) fn recover(options: &Options) -> Result<ExitCode, Failure> {
             && RunLock::holder(&state_dir.run(&id).lock).is_none();
         ids.extend(is_dead.then_some(id));
     }
-    let interrupts = Interrupts::install();
-    let agents = agents();
+    surroundings.interrupts = Some(Interrupts::install());
     for id in ids {
-        let mut observers = observers(options, &state_dir, &id);
-        let engine = engine(state_dir.clone(), &agents, options.warm, interrupts.clone())?;
+        let mut observers = surroundings.observers(options, &id)?;
+        let engine = surroundings.engine(options.warm)?;
         // One that cannot be taken up does not keep the others from it.
         match engine.resume(&id, |_, _| {}, &mut observers) {
             Ok(end) if end.run.status == Status::Completed => {}
@@ -104,12 +175,21 @@ pub(in crate::cli) fn recover(options: &Options) -> Result<ExitCode, Failure> {
 }
 
 /// Standard output carries data only: what `main` handed back.
-fn finish(end: &RunEnd) -> Result<ExitCode, Failure> {
-    if let (Status::Completed, Some(result)) = (end.run.status, &end.run.result) {
+fn finish(
+    end: Result<RunEnd, EngineError>,
+    observers: Vec<Box<dyn Observer>>,
+    options: &Options,
+) -> Result<ExitCode, Failure> {
+    // Whoever draws on the terminal leaves it before anything else is written there.
+    drop(observers);
+    let end = end?;
+    if let (Status::Completed, Some(result), false) =
+        (end.run.status, &end.run.result, options.json)
+    {
         let mut out = io::stdout().lock();
         writeln!(out, "{result}").map_err(|error| Failure::io("print the result", &error))?;
     }
-    Ok(exit_code(end))
+    Ok(exit_code(&end))
 }
 
 fn exit_code(end: &RunEnd) -> ExitCode {

@@ -1,0 +1,182 @@
+//! What was typed, made into an engine that can run.
+
+use std::{
+    env,
+    ffi::OsString,
+    fs::File,
+    io::{self, IsTerminal as _},
+    path::PathBuf,
+};
+
+use raymond_engine::{
+    Engine,
+    agent::{Agents, ClaudeAgent, ClaudeConfig, CodingAgent, ProgramAgent},
+    debug::DebugFiles,
+    events::Observer,
+    interrupts::Interrupts,
+    layout::StateDir,
+};
+use raymond_flow::{
+    id::RunId,
+    machine::{Limits, OnUsageLimit, Settings},
+    money::Usd,
+};
+
+use super::place::state_dir;
+use crate::{
+    cli::args::{Options, Place},
+    config::Config,
+    failure::Failure,
+    report::{JsonLines, Lines, Live, words::Level},
+};
+
+/// Everything of the surroundings that a run needs.
+pub(super) struct Surroundings {
+    pub(super) state_dir: StateDir,
+    pub(super) config: Config,
+    pub(super) agents: Agents,
+    pub(super) interrupts: Option<Interrupts>,
+}
+
+impl Surroundings {
+    /// Reads the settings of the project.
+    pub(super) fn of(place: &Place) -> Result<Self, Failure> {
+        let state_dir = state_dir(place)?;
+        let config = Config::load(state_dir.root())?;
+        let agents = agents(&config);
+        Ok(Self { state_dir, config, agents, interrupts: None })
+    }
+
+    /// The engine. `warm` is what was typed.
+    pub(super) fn engine(&self, warm: Option<usize>) -> Result<Engine<'_>, Failure> {
+        let program = env::current_exe();
+        let program = program.map_err(|error| Failure::io("find this program", &error))?;
+        let number = |name: &str| self.config.text(name).and_then(|text| text.parse().ok());
+        let reserve = self.config.text("disk_reserve").and_then(|text| text.parse().ok());
+        Ok(Engine {
+            state_dir: self.state_dir.clone(),
+            keeper_program: vec![program.into(), OsString::from("__keeper")],
+            agents: &self.agents,
+            warm_limit: warm.or_else(|| number("warm")).unwrap_or_default(),
+            disk_reserve_bytes: reserve.unwrap_or_default(),
+            interrupts: self.interrupts.clone(),
+        })
+    }
+
+    /// Everybody who watches a run.
+    pub(super) fn observers(
+        &self,
+        options: &Options,
+        id: &RunId,
+    ) -> Result<Vec<Box<dyn Observer>>, Failure> {
+        let level = match (options.quiet, options.verbose) {
+            (true, _) => Level::Trouble,
+            (_, true) => Level::Detail,
+            _ => Level::News,
+        };
+        let is_live = !options.json
+            && !options.quiet
+            && io::stderr().is_terminal()
+            && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let mut observers: Vec<Box<dyn Observer>> = Vec::new();
+        if options.json {
+            observers.push(Box::new(JsonLines::new(io::stdout())));
+        }
+        observers.push(if is_live {
+            Box::new(Live::new(level))
+        } else {
+            Box::new(Lines::new(io::stderr(), level))
+        });
+        if let Some(path) = &options.log_file {
+            let file = File::options().create(true).append(true).open(path);
+            let file =
+                file.map_err(|error| Failure::io(&format!("write to {}", path.display()), &error))?;
+            observers.push(Box::new(Lines::with_times(file, Level::Detail)));
+        }
+        if options.debug {
+            observers.push(Box::new(DebugFiles::new(&self.state_dir.debug(), id)));
+        }
+        Ok(observers)
+    }
+}
+
+/// Claude Code, and whatever program is configured. If one is, it is meant.
+fn agents(config: &Config) -> Agents {
+    let text = |name: &str| env::var(name).ok().filter(|text| !text.is_empty());
+    let home = text("HOME").map(PathBuf::from).unwrap_or_default();
+    let config_dir = text("CLAUDE_CONFIG_DIR").map(PathBuf::from);
+    let claude = ClaudeAgent::new(ClaudeConfig {
+        program: config.text("claude.program").unwrap_or("claude").to_owned(),
+        arguments: config.claude_arguments.clone(),
+        config_dir: config_dir.unwrap_or_else(|| home.join(".claude")),
+        environment_model: text("ANTHROPIC_MODEL"),
+    });
+    let mut agents: Vec<Box<dyn CodingAgent>> = vec![Box::new(claude)];
+    if let Some(program) = config.text("agent_program") {
+        let words = program.split_whitespace().map(str::to_owned).collect();
+        agents.insert(0, Box::new(ProgramAgent::new(words)));
+    }
+    Agents::new(agents)
+}
+
+/// Puts what was configured over what a new run would have.
+pub(super) fn configure(config: &Config, settings: &mut Settings, limits: &mut Limits) {
+    settings.model = config.said("model").or(settings.model.take());
+    settings.effort = config.said("effort").or(settings.effort.take());
+    settings.agent = config.said("agent").or(settings.agent.take());
+    settings.timeout = config.said("timeout").or(settings.timeout);
+    settings.skip_permissions |= config.said::<bool>("dangerously_skip_permissions") == Some(true);
+    if config.said("no_wait") == Some(true) {
+        settings.on_usage_limit = OnUsageLimit::Pause;
+    }
+    if let Some(budget) = config.said("budget").and_then(Usd::from_dollars) {
+        limits.budget_usd = (budget > Usd::ZERO).then_some(budget);
+    }
+    if let Some(most) = config.said("max_iterations") {
+        limits.max_iterations = (most > 0).then_some(most);
+    }
+    limits.max_parallel = config.said("max_parallel").unwrap_or(limits.max_parallel);
+    limits.max_retries = config.said("retries").unwrap_or(limits.max_retries);
+}
+
+/// Puts what was typed over what a run had.
+pub(super) fn change(
+    options: &Options,
+    settings: &mut Settings,
+    limits: &mut Limits,
+) -> Result<(), Failure> {
+    if let Some(model) = &options.model {
+        settings.model = Some(model.clone());
+    }
+    if let Some(effort) = &options.effort {
+        settings.effort = Some(effort.clone());
+    }
+    if let Some(timeout) = options.timeout {
+        settings.timeout = Some(timeout);
+    }
+    if let Some(agent) = &options.agent {
+        settings.agent = Some(agent.clone());
+    }
+    if options.dangerously_skip_permissions {
+        settings.skip_permissions = true;
+    }
+    if options.no_wait {
+        settings.on_usage_limit = OnUsageLimit::Pause;
+    }
+    if let Some(dollars) = options.budget {
+        let budget = Usd::from_dollars(dollars).ok_or_else(|| {
+            Failure::usage(format!("`--budget {dollars}` is no amount of dollars"))
+        })?;
+        limits.budget_usd = (budget > Usd::ZERO).then_some(budget);
+    }
+    if let Some(max) = options.max_iterations {
+        limits.max_iterations = (max > 0).then_some(max);
+    }
+    if let Some(max) = options.max_parallel {
+        limits.max_parallel = max;
+    }
+    if let Some(retries) = options.retries {
+        limits.max_retries = retries;
+    }
+    Ok(())
+}

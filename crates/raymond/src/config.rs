@@ -1,0 +1,407 @@
+//! Settings: a file, the environment, and where each value comes from.
+//!
+//! The file is `config.toml` in the state folder. The environment stands over it, and what is typed
+//! stands over both. Every value is read by one table of keys, so that a wrong one is told in the
+//! same way wherever it stands.
+
+use std::{
+    collections::BTreeMap,
+    env,
+    fmt::{self, Write as _},
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use raymond_flow::{money::Usd, source::Timeout};
+use toml::de::{DeTable, DeValue};
+
+use crate::failure::Failure;
+
+/// The name of the file.
+const FILE_NAME: &str = "config.toml";
+
+/// A setting.
+struct Key {
+    name: &'static str,
+    /// As it is when nobody says anything.
+    default: &'static str,
+    help: &'static str,
+    /// What is wrong with a value.
+    wrong: fn(&str) -> Option<&'static str>,
+}
+
+/// All settings, sorted by name.
+static KEYS: [Key; 15] = [
+    Key {
+        name: "agent",
+        default: "claude",
+        help: "the coding agent for states that name none",
+        wrong: never,
+    },
+    Key {
+        name: "agent_program",
+        default: "",
+        help: "a program that carries out prompts in the place of Claude Code",
+        wrong: never,
+    },
+    Key {
+        name: "budget",
+        default: "10",
+        help: "what all agents of a run may spend, in US dollars; 0 is no limit",
+        wrong: dollars,
+    },
+    Key {
+        name: "claude.arguments",
+        default: "[]",
+        help: "further arguments for every turn of Claude Code",
+        wrong: never,
+    },
+    Key {
+        name: "claude.program",
+        default: "claude",
+        help: "the program of Claude Code",
+        wrong: never,
+    },
+    Key {
+        name: "dangerously_skip_permissions",
+        default: "false",
+        help: "let coding agents do anything without asking",
+        wrong: switch,
+    },
+    Key {
+        name: "disk_reserve",
+        default: "33554432",
+        help: "what must be free on the disk before a step starts, in bytes",
+        wrong: bytes,
+    },
+    Key { name: "effort", default: "", help: "the effort for states that name none", wrong: never },
+    Key {
+        name: "max_iterations",
+        default: "0",
+        help: "how many states all agents of a run may enter; 0 is no limit",
+        wrong: number,
+    },
+    Key {
+        name: "max_parallel",
+        default: "16",
+        help: "how many turns of coding agents may run at once",
+        wrong: at_least_one,
+    },
+    Key { name: "model", default: "", help: "the model for states that name none", wrong: never },
+    Key {
+        name: "no_wait",
+        default: "false",
+        help: "pause the run and exit when a usage limit is reached",
+        wrong: switch,
+    },
+    Key {
+        name: "retries",
+        default: "3",
+        help: "how often a turn is tried again after a failure that may pass",
+        wrong: number,
+    },
+    Key {
+        name: "timeout",
+        default: "10m",
+        help: "how long a step may print nothing: seconds, or 10m, 2h; 0 is no limit",
+        wrong: time,
+    },
+    Key {
+        name: "warm",
+        default: "4",
+        help: "how many processes of coding agents are kept for further turns; 0 is none",
+        wrong: number,
+    },
+];
+
+fn never(_: &str) -> Option<&'static str> {
+    None
+}
+
+fn dollars(text: &str) -> Option<&'static str> {
+    let amount = text.parse().ok().and_then(Usd::from_dollars);
+    amount.is_none().then_some("is no amount of dollars")
+}
+
+fn number(text: &str) -> Option<&'static str> {
+    text.parse::<u32>().is_err().then_some("is no whole number")
+}
+
+fn bytes(text: &str) -> Option<&'static str> {
+    text.parse::<u64>().is_err().then_some("is no whole number")
+}
+
+fn at_least_one(text: &str) -> Option<&'static str> {
+    (!matches!(text.parse::<u32>(), Ok(1..))).then_some("is no number from 1 on")
+}
+
+fn switch(text: &str) -> Option<&'static str> {
+    text.parse::<bool>().is_err().then_some("is neither true nor false")
+}
+
+fn time(text: &str) -> Option<&'static str> {
+    text.parse::<Timeout>().is_err().then_some("is no time: seconds, or 10m, 2h")
+}
+
+/// Where a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Default,
+    File { path: PathBuf, line: usize },
+    Environment(String),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File { path, line } => write!(f, "{} line {line}", path.display()),
+            Self::Environment(name) => f.write_str(name),
+        }
+    }
+}
+
+/// A value and where it comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Value {
+    text: String,
+    origin: Origin,
+}
+
+/// The settings of a project.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Config {
+    values: BTreeMap<&'static str, Value>,
+    /// Further arguments for Claude Code, the one setting that is a list.
+    pub(crate) claude_arguments: Vec<String>,
+}
+
+impl Config {
+    /// The settings of the project whose state lies in `state_dir`.
+    pub(crate) fn load(state_dir: &Path) -> Result<Self, Failure> {
+        let mut config = Self::default();
+        for key in &KEYS {
+            let value = Value { text: key.default.to_owned(), origin: Origin::Default };
+            config.values.insert(key.name, value);
+        }
+        let path = state_dir.join(FILE_NAME);
+        match fs::read_to_string(&path) {
+            Ok(text) => config.add_file(&path, &text)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(Failure::io(&format!("read {}", path.display()), &error)),
+        }
+        config.add_environment(|name| env::var(name).ok())?;
+        Ok(config)
+    }
+
+    fn add_file(&mut self, path: &Path, text: &str) -> Result<(), Failure> {
+        let at = |offset: usize| Origin::File { path: path.to_owned(), line: line(text, offset) };
+        let table = DeTable::parse(text).map_err(|error| {
+            let origin = at(error.span().map_or(0, |span| span.start));
+            Failure::usage(format!("{origin}: {}", error.message()))
+        })?;
+        self.add_table("", table.get_ref(), &at)
+    }
+
+    fn add_table(
+        &mut self,
+        prefix: &str,
+        table: &DeTable<'_>,
+        at: &dyn Fn(usize) -> Origin,
+    ) -> Result<(), Failure> {
+        for (key, value) in table {
+            let name = format!("{prefix}{}", key.get_ref());
+            let origin = at(key.span().start);
+            let text = match value.get_ref() {
+                DeValue::Table(inner) => {
+                    self.add_table(&format!("{name}."), inner, at)?;
+                    continue;
+                }
+                DeValue::Array(items) if name == "claude.arguments" => {
+                    let words = items.iter().map(|item| item.get_ref().as_str().map(str::to_owned));
+                    let words: Option<Vec<_>> = words.collect();
+                    self.claude_arguments = words.ok_or_else(|| {
+                        Failure::usage(format!("{origin}: `{name}` is a list of texts"))
+                    })?;
+                    format!("{:?}", self.claude_arguments)
+                }
+                DeValue::String(text) => text.to_string(),
+                DeValue::Integer(number) => number.as_str().to_owned(),
+                DeValue::Float(number) => number.as_str().to_owned(),
+                DeValue::Boolean(switch) => switch.to_string(),
+                DeValue::Array(_) | DeValue::Datetime(_) => {
+                    return Err(Failure::usage(format!("{origin}: `{name}` takes one value")));
+                }
+            };
+            self.set(&name, text, origin)?;
+        }
+        Ok(())
+    }
+
+    fn add_environment(&mut self, get: impl Fn(&str) -> Option<String>) -> Result<(), Failure> {
+        for key in &KEYS {
+            let variable = variable(key.name);
+            if key.name != "claude.arguments"
+                && let Some(text) = get(&variable).filter(|text| !text.is_empty())
+            {
+                self.set(key.name, text, Origin::Environment(variable))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, name: &str, text: String, origin: Origin) -> Result<(), Failure> {
+        let Some(key) = KEYS.iter().find(|key| key.name == name) else {
+            let similar = |key: &&Key| strsim::damerau_levenshtein(key.name, name) <= 2;
+            let suggestion = KEYS.iter().find(similar);
+            let suggestion = suggestion.map(|key| format!(" (did you mean `{}`?)", key.name));
+            let suggestion = suggestion.unwrap_or_default();
+            return Err(Failure::usage(format!("{origin}: unknown setting `{name}`{suggestion}")));
+        };
+        if let Some(why) = (key.wrong)(&text) {
+            return Err(Failure::usage(format!("{origin}: `{name}`: `{text}` {why}")));
+        }
+        self.values.insert(key.name, Value { text, origin });
+        Ok(())
+    }
+
+    /// The value of a setting; `None` if it is empty. Every value was checked when it was read.
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.values.get(name).map(|value| value.text.as_str()).filter(|text| !text.is_empty())
+    }
+
+    /// The same as another type; `None` also if nobody has said anything.
+    pub(crate) fn said<T: std::str::FromStr>(&self, name: &str) -> Option<T> {
+        let value = self.values.get(name).filter(|value| value.origin != Origin::Default)?;
+        value.text.parse().ok()
+    }
+
+    /// Everything, a line each, with where it comes from.
+    pub(crate) fn describe(&self) -> String {
+        let mut text = String::new();
+        for (name, value) in &self.values {
+            let shown = if value.text.is_empty() { "-" } else { &value.text };
+            let _ = writeln!(text, "{name:<30} {shown:<24} {}", value.origin);
+        }
+        text
+    }
+}
+
+/// The environment variable of a setting.
+fn variable(name: &str) -> String {
+    match name {
+        "claude.program" => "RAYMOND_CLAUDE".to_owned(),
+        name => format!("RAYMOND_{}", name.replace('.', "_").to_uppercase()),
+    }
+}
+
+/// The line of a byte, from 1.
+fn line(text: &str, offset: usize) -> usize {
+    text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
+}
+
+/// A file with every setting as a comment. Writes it and tells where; one that is there stays.
+pub(crate) fn write_template(state_dir: &Path) -> Result<PathBuf, Failure> {
+    let path = state_dir.join(FILE_NAME);
+    let mut text = String::from(
+        "# Settings of Raymond for this project. Each can also be given as an environment variable\n\
+         # (RAYMOND_BUDGET) or on the command line (--budget), which count more.\n",
+    );
+    let (own, claude): (Vec<_>, Vec<_>) = KEYS.iter().partition(|key| !key.name.contains('.'));
+    for key in own {
+        let _ = writeln!(text, "\n# {}\n# {} = {}", key.help, key.name, literal(key));
+    }
+    text.push_str("\n[claude]\n");
+    for key in claude {
+        let name = key.name.trim_start_matches("claude.");
+        let _ = writeln!(text, "\n# {}\n# {name} = {}", key.help, literal(key));
+    }
+    let create = || -> io::Result<()> {
+        fs::create_dir_all(state_dir)?;
+        let mut file = fs::File::create_new(&path)?;
+        io::Write::write_all(&mut file, text.as_bytes())
+    };
+    match create() {
+        Ok(()) => Ok(path),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            Err(Failure::usage(format!("{} is there already", path.display())))
+        }
+        Err(error) => Err(Failure::io(&format!("write {}", path.display()), &error)),
+    }
+}
+
+/// A key's default as TOML writes it.
+fn literal(key: &Key) -> String {
+    let is_bare = key.default.parse::<f64>().is_ok()
+        || key.default.parse::<bool>().is_ok()
+        || key.default.starts_with('[');
+    if is_bare { key.default.to_owned() } else { format!("{:?}", key.default) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Result<Config, String> {
+        let mut config = Config::default();
+        let added = config.add_file(Path::new("c.toml"), text);
+        added.map(|()| config).map_err(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn values_of_all_types_are_read() {
+        let text = "budget = 2.5\nwarm = 0\nno_wait = true\ntimeout = '5m'\n\
+                    [claude]\nprogram = 'c'\narguments = ['--add-dir', 'x']\n";
+        let config = of(text).unwrap();
+        assert_eq!(config.said::<f64>("budget"), Some(2.5));
+        assert_eq!(config.said::<usize>("warm"), Some(0));
+        assert_eq!(config.said::<bool>("no_wait"), Some(true));
+        assert_eq!(config.text("claude.program"), Some("c"));
+        assert_eq!(config.claude_arguments, ["--add-dir", "x"]);
+    }
+
+    #[test]
+    fn wrong_values_name_file_and_line() {
+        let cases = [
+            ("warm = 1\nbudget = 'x'", "c.toml line 2: `budget`: `x` is no amount of dollars"),
+            ("\n\nbugdet = 1", "c.toml line 3: unknown setting `bugdet` (did you mean `budget`?)"),
+            ("max_parallel = 0", "c.toml line 1: `max_parallel`: `0` is no number from 1 on"),
+            ("model = ['a']", "c.toml line 1: `model` takes one value"),
+            ("[claude]\narguments = [1]", "c.toml line 2: `claude.arguments` is a list of texts"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(of(text).unwrap_err(), expected);
+        }
+        assert!(of("a = = 1").unwrap_err().starts_with("c.toml line 1: "));
+    }
+
+    #[test]
+    fn environment_stands_over_the_file_and_tells_its_name() {
+        let mut config = of("budget = 1\nmodel = 'a'").unwrap();
+        let get = |name: &str| (name == "RAYMOND_BUDGET").then(|| "7".to_owned());
+        config.add_environment(get).unwrap();
+        assert_eq!(config.said::<f64>("budget"), Some(7.0));
+        let text = config.describe();
+        assert!(text.contains("RAYMOND_BUDGET") && text.contains("c.toml line 2"), "{text}");
+        let wrong = |name: &str| (name == "RAYMOND_WARM").then(|| "many".to_owned());
+        let error = config.add_environment(wrong).unwrap_err().to_string();
+        assert_eq!(error, "RAYMOND_WARM: `warm`: `many` is no whole number");
+    }
+
+    #[test]
+    fn template_has_every_setting_and_is_valid_when_nothing_is_a_comment() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = write_template(folder.path()).unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        let uncommented: Vec<_> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("# "))
+            .filter(|l| l.contains(" = "))
+            .collect();
+        assert_eq!(uncommented.len(), KEYS.len());
+        of(&text).unwrap();
+        assert!(
+            write_template(folder.path()).unwrap_err().to_string().contains("is there already")
+        );
+    }
+}

@@ -1,0 +1,44 @@
+//! Times and durations as people read them.
+
+use std::time::Duration;
+
+use jiff::{Timestamp, tz::TimeZone};
+
+/// A time of this place, from seconds since 1970: `14:05:09`, with the date if it is another day.
+pub(crate) fn clock_time(seconds: u64) -> String {
+    let of = |seconds: i64| {
+        Timestamp::from_second(seconds).unwrap_or_default().to_zoned(TimeZone::system())
+    };
+    let time = of(i64::try_from(seconds).unwrap_or(i64::MAX));
+    let now = of(Timestamp::now().as_second());
+    let format = if time.date() == now.date() { "%H:%M:%S" } else { "%Y-%m-%d %H:%M:%S" };
+    time.strftime(format).to_string()
+}
+
+/// A time of this place, from milliseconds since 1970.
+pub(crate) fn stamp(milliseconds: u64) -> String {
+    let time = Timestamp::from_millisecond(i64::try_from(milliseconds).unwrap_or(i64::MAX));
+    let time = time.unwrap_or_default().to_zoned(TimeZone::system());
+    time.strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+/// A duration: `7s`, `3m09s`, `2h05m`.
+pub(crate) fn duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        _ => format!("{}h{:02}m", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_short() {
+        let of = |seconds| duration(Duration::from_secs(seconds));
+        assert_eq!([of(7), of(189), of(7500)], ["7s", "3m09s", "2h05m"]);
+    }
+}
