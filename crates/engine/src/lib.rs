@@ -14,6 +14,7 @@
 //! What to read, in this order: `run_loop`, `perform`, `keeper`, `step`, `journal`, `open`.
 
 pub mod agent;
+pub mod answers;
 pub mod clock;
 pub mod debug;
 pub mod events;

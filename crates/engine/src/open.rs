@@ -122,6 +122,8 @@ pub struct Engine<'a> {
     pub agents: &'a Agents,
     /// How many processes of coding agents are kept for further turns.
     pub warm_limit: usize,
+    /// Whether waits before a retry and for a usage limit are over at once: for tests of workflows.
+    pub is_hurried: bool,
     /// What must be free on the disk before a step is started.
     pub disk_reserve_bytes: u64,
     /// Ctrl-C, if anybody listens to it.
@@ -285,6 +287,7 @@ impl Engine<'_> {
             connection: 0,
             outbox: inbox.outbox(),
             timers: Timers::default(),
+            is_hurried: self.is_hurried,
             disk_reserve_bytes: self.disk_reserve_bytes,
             shell: programs::find("bash").ok_or(EngineError::NoShell)?,
             gates: Vec::new(),

@@ -16,7 +16,7 @@ use raymond_flow::{
 };
 
 use crate::{
-    agent::{Agents, CodingAgent, TurnCommand, TurnEnd, TurnOutput, TurnRequest},
+    agent::{Agents, CodingAgent, ReadyAnswer, TurnCommand, TurnEnd, TurnOutput, TurnRequest},
     clock,
     events::{Event, Observer},
     inbox::{Message, Outbox},
@@ -44,6 +44,9 @@ const UNKNOWN_RESET: Duration = Duration::from_mins(15);
 /// Clocks differ: asking a little late costs less than asking too early.
 const RESET_MARGIN: Duration = Duration::from_secs(30);
 
+/// How much sooner answers are given in a hurry.
+const HURRY: u32 = 100;
+
 /// A keeper that goes takes unread requests with it, which is nobody's fault; but one that always
 /// goes is.
 const KEEPERS_LOST_MAX: u32 = 10;
@@ -62,6 +65,8 @@ pub(crate) enum Launched {
     Found(String),
     /// There is nothing to start.
     Failed(Failure),
+    /// There is nothing to start, because the answer is there.
+    Answered(Box<ReadyAnswer>),
 }
 
 /// Why a step is looked at.
@@ -92,6 +97,8 @@ pub(crate) struct Performer<'a> {
     pub(crate) connection: u32,
     pub(crate) outbox: Outbox,
     pub(crate) timers: Timers,
+    /// Whether waits are over at once.
+    pub(crate) is_hurried: bool,
     pub(crate) disk_reserve_bytes: u64,
     /// The program for scripts.
     pub(crate) shell: PathBuf,
@@ -169,8 +176,9 @@ impl Performer<'_> {
         match (&step.action, launch) {
             (Action::Turn(turn), Launch::Turn { prompt, continuation }) => {
                 let (cwd, prompt, continuation) = (&*cwd, &*prompt, &*continuation);
+                let agent = &id.agent;
                 let request =
-                    TurnRequest { step, turn, cwd, prompt, continuation, budget_left_usd };
+                    TurnRequest { agent, step, turn, cwd, prompt, continuation, budget_left_usd };
                 self.launch_turn(id, &folder, &request, observer)
             }
             (Action::Script { timeout }, Launch::Script { environment }) => {
@@ -206,6 +214,12 @@ impl Performer<'_> {
         observer: &mut dyn Observer,
     ) -> Result<Launched, EngineError> {
         let agent = self.agents.for_turn(request.turn);
+        if let Ok(agent) = agent
+            && let Some(answer) = agent.answer(request)
+        {
+            tell_start(observer, (id, request.step), folder, &[]);
+            return Ok(Launched::Answered(Box::new(answer)));
+        }
         let command = agent.and_then(|agent| found(agent.command(request)?, agent));
         let command = match command {
             Ok(command) => command,
@@ -443,6 +457,19 @@ impl Performer<'_> {
         conclude(run, id, Outcome::Failed(failure), Spent::default(), &self.world)
     }
 
+    /// Gives an answer when its time has come. In a hurry it keeps its place among others.
+    pub(crate) fn answer_later(&mut self, id: StepId, answer: Box<ReadyAnswer>) {
+        let after = if self.is_hurried { answer.after / HURRY } else { answer.after };
+        self.timers.set(after, Timer::Answer(id, answer));
+    }
+
+    /// What an answer means that was there without a program.
+    pub(crate) fn answered(&self, run: &Run, id: &StepId, answer: ReadyAnswer) -> Input {
+        let ReadyAnswer { after, end } = answer;
+        let duration_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+        conclude(run, id, end.outcome, Spent { duration_ms, ..end.spent }, &self.world)
+    }
+
     /// Asks the reaper of a step to end it, with everybody whom it started.
     pub(crate) fn end(&self, id: &StepId) {
         if let Ok(StepState::Running(Some(reaper))) = self.folder(id).state() {
@@ -488,17 +515,22 @@ impl Performer<'_> {
     pub(crate) fn wait(&mut self, agent: AgentId, delay_ms: u64) {
         // Agents that failed together should not come back together.
         let jitter_percent = 75 + u64::from(uuid::Uuid::new_v4().as_bytes()[0]) * 50 / 255;
-        let delay = Duration::from_millis(delay_ms * jitter_percent / 100);
+        let delay_ms = if self.is_hurried { 0 } else { delay_ms * jitter_percent / 100 };
+        let delay = Duration::from_millis(delay_ms);
         self.timers.set(delay, Timer::Wake(agent));
     }
 
     pub(crate) fn wait_for_usage_limit(&mut self, resets_at: Option<u64>) {
         // It may be hours.
         self.warm.drop_idle();
-        let delay = resets_at.map_or(UNKNOWN_RESET, |at| {
-            let left_ms = at.saturating_mul(1000).saturating_sub(clock::now_ms());
-            Duration::from_millis(left_ms) + RESET_MARGIN
-        });
+        let delay = match resets_at {
+            _ if self.is_hurried => Duration::ZERO,
+            None => UNKNOWN_RESET,
+            Some(at) => {
+                let left_ms = at.saturating_mul(1000).saturating_sub(clock::now_ms());
+                Duration::from_millis(left_ms) + RESET_MARGIN
+            }
+        };
         self.timers.set(delay, Timer::UsageLimit);
     }
 

@@ -129,6 +129,7 @@ impl<'a> RunLoop<'a> {
                 self.input(match timer {
                     Timer::Wake(agent) => Input::Woke { agent },
                     Timer::UsageLimit => Input::UsageLimitLifted,
+                    Timer::Answer(id, answer) => self.performer.answered(&self.run, &id, *answer),
                 })?;
             }
         }
@@ -177,6 +178,11 @@ impl<'a> RunLoop<'a> {
                         self.note_running(name.clone(), id);
                         self.look_at(&name, Occasion::Launched)?;
                     }
+                    Launched::Answered(answer) if answer.after.is_zero() => {
+                        let input = self.performer.answered(&self.run, &id, *answer);
+                        self.input(input)?;
+                    }
+                    Launched::Answered(answer) => self.performer.answer_later(id, answer),
                     Launched::Failed(failure) => {
                         let input = self.performer.failed(&self.run, &id, failure);
                         self.input(input)?;

@@ -5,15 +5,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use raymond_flow::id::AgentId;
+use raymond_flow::id::{AgentId, StepId};
+
+use crate::agent::ReadyAnswer;
 
 /// Something to be done at a time.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Timer {
     /// An agent tries again.
     Wake(AgentId),
     /// The usage limit should be lifted.
     UsageLimit,
+    /// An answer is given that was there before.
+    Answer(StepId, Box<ReadyAnswer>),
 }
 
 /// Timers by when they are due.

@@ -5,6 +5,7 @@ mod cli;
 mod config;
 mod failure;
 mod report;
+mod testing;
 
 use std::process::ExitCode;
 

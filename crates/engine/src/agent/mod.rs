@@ -6,10 +6,12 @@
 
 mod claude;
 mod program;
+mod scripted;
 
-use std::{io, path::Path};
+use std::{io, path::Path, time::Duration};
 
 use raymond_flow::{
+    id::AgentId,
     machine::{Failure, FailureClass, SessionPlan, Spent, Step, Turn},
     money::Usd,
     turn::Outcome,
@@ -17,6 +19,7 @@ use raymond_flow::{
 
 pub use claude::{ClaudeAgent, ClaudeConfig};
 pub use program::ProgramAgent;
+pub use scripted::{Given, Script, ScriptedAgent, ScriptedReply};
 
 /// A program that carries out prompts.
 pub trait CodingAgent {
@@ -34,6 +37,12 @@ pub trait CodingAgent {
 
     /// What came of a turn that is over.
     fn outcome(&self, output: &TurnOutput<'_>) -> io::Result<TurnEnd>;
+
+    /// The answer, if no program has to be asked for it: then [`command`](Self::command) is not
+    /// called.
+    fn answer(&self, _request: &TurnRequest<'_>) -> Option<ReadyAnswer> {
+        None
+    }
 
     /// What one line of its output tells while the turn runs, if that is of interest to a person.
     fn activity(&self, _line: &[u8]) -> Option<Activity> {
@@ -53,6 +62,8 @@ pub struct Capabilities {
 /// A turn to be taken.
 #[derive(Debug)]
 pub struct TurnRequest<'a> {
+    /// Whose.
+    pub agent: &'a AgentId,
     /// The step.
     pub step: &'a Step,
     /// Its turn.
@@ -114,6 +125,15 @@ pub struct TurnEnd {
     /// What the process has spent so far, in the coding agent's own words, for the next turn that
     /// it takes.
     pub total: Option<String>,
+}
+
+/// An answer that is there already.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadyAnswer {
+    /// When it is given.
+    pub after: Duration,
+    /// What it is.
+    pub end: TurnEnd,
 }
 
 /// Something that a coding agent does.

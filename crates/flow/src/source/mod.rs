@@ -8,7 +8,7 @@ mod frontmatter;
 mod kind;
 mod state_file;
 mod timeout;
-mod yaml;
+pub mod yaml;
 
 pub use diagnostic::{Diagnostic, Severity};
 pub use frontmatter::{Frontmatter, KEYS};

@@ -15,17 +15,21 @@ const DEPTH_MAX: usize = 16;
 
 /// One value of a YAML document.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Node {
-    pub(super) value: Value,
-    pub(super) span: Span,
+pub struct Node {
+    /// What it is.
+    pub value: Value,
+    /// Where it stands.
+    pub span: Span,
 }
 
+/// What a value can be.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Value {
+pub enum Value {
     /// `~`, `null` or nothing at all.
     Null,
     /// Any other scalar, with quotes and escapes resolved.
     Scalar(String),
+    /// A list.
     Sequence(Vec<Node>),
     /// Pairs in the order written; keys may repeat.
     Mapping(Vec<(Node, Node)>),
@@ -33,13 +37,15 @@ pub(super) enum Value {
 
 /// Why a text is not YAML that we take.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct YamlError {
-    pub(super) span: Span,
-    pub(super) message: String,
+pub struct YamlError {
+    /// Where.
+    pub span: Span,
+    /// Why.
+    pub message: String,
 }
 
 /// Reads the one document in `text`; `None` if it holds nothing but comments.
-pub(super) fn read(text: &str) -> Result<Option<Node>, YamlError> {
+pub fn read(text: &str) -> Result<Option<Node>, YamlError> {
     let mut reader = Reader { parser: Parser::new_from_str(text), text };
     let mut root = None;
     while let Some((event, span)) = reader.next()? {

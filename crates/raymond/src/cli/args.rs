@@ -41,6 +41,10 @@ pub(crate) enum Command {
         #[command(flatten)]
         place: Place,
     },
+    /// Run the tests of a workflow: no model is asked, nothing is paid.
+    Test(Test),
+    /// Show a workflow at work, on replies that were written beforehand.
+    Demo,
     /// Tell what happened in a run, a line each.
     Log {
         /// The run's id.
@@ -113,6 +117,31 @@ pub(crate) struct Start {
 
     #[command(flatten)]
     pub(crate) options: Options,
+}
+
+/// Tests to be run.
+#[derive(Debug, Args)]
+pub(crate) struct Test {
+    /// The workflow: a state file, a folder or a zip archive.
+    pub(crate) workflow: PathBuf,
+
+    /// Only cases whose names contain this.
+    pub(crate) filter: Option<String>,
+
+    /// Write snapshots anew.
+    #[arg(long)]
+    pub(crate) update: bool,
+
+    /// Write the results to this file, for a CI server.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) junit: Option<PathBuf>,
+
+    /// Make a case of this run, which is over, in the place of running any.
+    #[arg(long, value_name = "ID", conflicts_with_all = ["filter", "update", "junit"])]
+    pub(crate) record: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) place: Place,
 }
 
 /// How a run goes.

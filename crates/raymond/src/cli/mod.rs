@@ -19,6 +19,8 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
         Some(Command::Run { id, options }) => commands::resume(&id, &options),
         Some(Command::List { place }) => commands::list(&place),
         Some(Command::Status { id, place }) => commands::status(&id, &place),
+        Some(Command::Test(test)) => commands::test(&test),
+        Some(Command::Demo) => commands::demo(),
         Some(Command::Log { id, follow, place }) => commands::log(&id, follow, &place),
         Some(Command::Cancel { id, place }) => commands::cancel(&id, &place),
         Some(Command::Init { place }) => commands::init(&place),

@@ -1,13 +1,17 @@
 //! The commands, a file for each kind.
 
+mod demo;
 mod inspect;
 mod keep;
 mod place;
 mod prepare;
 mod run;
 mod shell;
+mod test;
 
+pub(super) use demo::demo;
 pub(super) use inspect::{list, log, status};
 pub(super) use keep::keep;
 pub(super) use run::{cancel, recover, resume, start};
 pub(super) use shell::{completions, config, init, man};
+pub(super) use test::test;

@@ -58,6 +58,7 @@ impl Surroundings {
             keeper_program: vec![program.into(), OsString::from("__keeper")],
             agents: &self.agents,
             warm_limit: warm.or_else(|| number("warm")).unwrap_or_default(),
+            is_hurried: false,
             disk_reserve_bytes: reserve.unwrap_or_default(),
             interrupts: self.interrupts.clone(),
         })

@@ -1,0 +1,144 @@
+//! A coding agent whose answers were written down beforehand: for tests and for the demo.
+//!
+//! It asks no model and starts no program. Everything else of a run is real.
+
+use std::{cell::RefCell, collections::BTreeMap, io, rc::Rc, time::Duration};
+
+use raymond_flow::{
+    id::{AgentId, StateName},
+    machine::{Failure, FailureClass, Spent},
+    money::Usd,
+    turn::Outcome,
+};
+
+use super::{
+    Capabilities, CodingAgent, ReadyAnswer, TurnCommand, TurnEnd, TurnOutput, TurnRequest,
+    misconfigured,
+};
+
+/// One answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScriptedReply {
+    /// What is answered, or how it fails.
+    pub answer: Result<String, Failure>,
+    /// What it costs.
+    pub cost_usd: Usd,
+    /// How long it takes.
+    pub after: Duration,
+}
+
+impl ScriptedReply {
+    /// An answer that costs nothing and comes at once.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { answer: Ok(text.into()), cost_usd: Usd::ZERO, after: Duration::ZERO }
+    }
+}
+
+/// The answers of each state, in order. A state is named with or without its extension.
+pub type Script = BTreeMap<String, Vec<ScriptedReply>>;
+
+/// A prompt that the scripted agent was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Given {
+    /// By whom.
+    pub agent: AgentId,
+    /// In which state.
+    pub state: StateName,
+    /// Its words.
+    pub prompt: String,
+    /// For which model.
+    pub model: Option<String>,
+}
+
+/// The coding agent `scripted`. Copies of it are the same agent.
+#[derive(Clone, Debug, Default)]
+pub struct ScriptedAgent {
+    script: Rc<Script>,
+    /// How many answers of each state have been given.
+    given: Rc<RefCell<BTreeMap<String, usize>>>,
+    prompts: Rc<RefCell<Vec<Given>>>,
+}
+
+impl ScriptedAgent {
+    /// Answers by `script`.
+    pub fn new(script: Script) -> Self {
+        Self { script: Rc::new(script), ..Self::default() }
+    }
+
+    /// What it was asked, in order.
+    pub fn prompts(&self) -> Vec<Given> {
+        self.prompts.borrow().clone()
+    }
+
+    /// Answers that nobody has asked for: the state and how many.
+    pub fn left_over(&self) -> Vec<(String, usize)> {
+        let given = self.given.borrow();
+        let left = self.script.iter().map(|(state, replies)| {
+            (state.clone(), replies.len() - given.get(state).copied().unwrap_or_default())
+        });
+        left.filter(|(_, count)| *count > 0).collect()
+    }
+
+    fn next(&self, state: &StateName) -> ScriptedReply {
+        let stem = state.as_str().rsplit_once('.').map_or(state.as_str(), |(stem, _)| stem);
+        let names = [state.as_str(), stem];
+        let Some((name, replies)) = names.iter().find_map(|n| Some((n, self.script.get(*n)?)))
+        else {
+            return failing(format!("the script has no reply for {state}"));
+        };
+        let mut given = self.given.borrow_mut();
+        let count = given.entry((*name).to_owned()).or_default();
+        let Some(reply) = replies.get(*count) else {
+            return failing(format!("the script has only {} replies for {state}", replies.len()));
+        };
+        *count += 1;
+        reply.clone()
+    }
+}
+
+fn failing(message: String) -> ScriptedReply {
+    let answer = Err(misconfigured(message));
+    ScriptedReply { answer, cost_usd: Usd::ZERO, after: Duration::ZERO }
+}
+
+impl CodingAgent for ScriptedAgent {
+    fn name(&self) -> &'static str {
+        "scripted"
+    }
+
+    fn install_advice(&self) -> &'static str {
+        "it is part of Raymond"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { can_branch: true, reports_cost: true }
+    }
+
+    fn answer(&self, request: &TurnRequest<'_>) -> Option<ReadyAnswer> {
+        let state = &request.step.state;
+        self.prompts.borrow_mut().push(Given {
+            agent: request.agent.clone(),
+            state: state.clone(),
+            prompt: request.prompt.to_owned(),
+            model: request.turn.settings.model.clone(),
+        });
+        let ScriptedReply { answer, cost_usd, after } = self.next(state);
+        let outcome = match answer {
+            Ok(text) => Outcome::Reply { text },
+            Err(failure) => Outcome::Failed(failure),
+        };
+        let spent = Spent { cost_usd, model: Some("scripted".to_owned()), ..Spent::default() };
+        Some(ReadyAnswer { after, end: TurnEnd { outcome, spent, total: None } })
+    }
+
+    fn command(&self, _request: &TurnRequest<'_>) -> Result<TurnCommand, Failure> {
+        Err(misconfigured("the scripted agent starts no program".to_owned()))
+    }
+
+    fn outcome(&self, _output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
+        let class = FailureClass::Other;
+        let message = "the scripted agent starts no program".to_owned();
+        let outcome = Outcome::Failed(Failure { class, message });
+        Ok(TurnEnd { outcome, spent: Spent::default(), total: None })
+    }
+}

@@ -1,0 +1,36 @@
+//! What turns of a run have answered, read back from their folders.
+
+use std::io;
+
+use raymond_flow::{id::StepId, machine::Turn, turn::Outcome};
+
+use crate::{
+    agent::{Agents, TurnOutput},
+    layout::RunFiles,
+    step::{HowEnded, StepFolder, StepState},
+};
+
+/// What came of a turn; `None` if it has left nothing.
+pub fn outcome(
+    files: &RunFiles,
+    id: &StepId,
+    turn: &Turn,
+    agents: &Agents,
+) -> io::Result<Option<Outcome>> {
+    let folder = StepFolder::new(&files.steps, id);
+    let StepState::Ended(record) = folder.state()? else {
+        return Ok(None);
+    };
+    let exit_code = match record.how {
+        HowEnded::Code(code) => Some(code),
+        HowEnded::Forbidden | HowEnded::NotRun(_) | HowEnded::NotRunNow(_) => return Ok(None),
+        HowEnded::Signal(_) | HowEnded::TimedOut(_) | HowEnded::Interrupted => None,
+    };
+    let Ok(agent) = agents.for_turn(turn) else {
+        return Ok(None);
+    };
+    let (stdout, stderr, before) = (folder.stdout(), folder.stderr(), folder.before()?);
+    let before = before.as_deref();
+    let output = TurnOutput { stdout: &stdout, stderr: &stderr, exit_code, before };
+    agent.outcome(&output).map(|end| Some(end.outcome))
+}

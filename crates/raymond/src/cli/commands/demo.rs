@@ -1,0 +1,67 @@
+//! `raymond demo`: a workflow with every tag, live, without a key.
+
+use std::{
+    fs,
+    io::{self, IsTerminal as _, Write as _},
+    process::ExitCode,
+};
+
+use raymond_engine::events::Observer;
+
+use crate::{
+    failure::Failure,
+    report::{Lines, Live, words::Level},
+    testing::{Case, Stage, rehearse},
+};
+
+/// The workflow and its replies, as they lie in `demo/`.
+const FILES: [(&str, &str); 11] = [
+    ("START.md", include_str!("../../../demo/START.md")),
+    ("PLAN.md", include_str!("../../../demo/PLAN.md")),
+    ("ESTIMATE.md", include_str!("../../../demo/ESTIMATE.md")),
+    ("ASSIGN.md", include_str!("../../../demo/ASSIGN.md")),
+    ("DISPATCH.md", include_str!("../../../demo/DISPATCH.md")),
+    ("WORK.md", include_str!("../../../demo/WORK.md")),
+    ("CHECK.sh", include_str!("../../../demo/CHECK.sh")),
+    ("REVIEW.md", include_str!("../../../demo/REVIEW.md")),
+    ("REPORT.md", include_str!("../../../demo/REPORT.md")),
+    ("SUMMARY.md", include_str!("../../../demo/SUMMARY.md")),
+    ("tests/demo.yaml", include_str!("../../../demo/tests/demo.yaml")),
+];
+
+/// `raymond demo`
+pub(in crate::cli) fn demo() -> Result<ExitCode, Failure> {
+    let io = |what: &'static str| move |error: io::Error| Failure::io(what, &error);
+    let folder = tempfile::Builder::new().prefix("raymond-demo-").tempdir();
+    let folder = folder.map_err(io("make a folder for the demo"))?;
+    let workflow = folder.path().join("demo");
+    fs::create_dir_all(workflow.join("tests")).map_err(io("write the demo"))?;
+    for (name, text) in FILES {
+        fs::write(workflow.join(name), text).map_err(io("write the demo"))?;
+    }
+    let path = workflow.join("tests/demo.yaml");
+    let text = fs::read_to_string(&path).map_err(io("read the demo"))?;
+    let case = Case::read(&path, &text).map_err(|error| Failure::usage(error.to_string()))?;
+    let say = |text: &str| writeln!(io::stderr(), "{text}").map_err(io("print"));
+    say("This demo runs a real workflow on the real engine: ten states, every tag, a script,\n\
+         a fork of three workers, a reminder and a retry. No model is asked: the replies were\n\
+         written beforehand, and the costs are made up.\n")?;
+    let observer: Box<dyn Observer> = if io::stderr().is_terminal() {
+        Box::new(Live::new(Level::News))
+    } else {
+        Box::new(Lines::new(io::stderr(), Level::News))
+    };
+    let stage = Stage { state_dir: None, cwd: None, is_hurried: false, observers: vec![observer] };
+    let seen = rehearse(&workflow, &case, stage)?;
+    let result = seen.run.result.as_deref().unwrap_or("(none)");
+    writeln!(io::stdout(), "{result}").map_err(io("print"))?;
+    say(&format!(
+        "\nIt took {} states and would have cost {}. To see how it is made: crates/raymond/demo.\n\
+         To run such a workflow on Claude Code, install that (npm install -g\n\
+         @anthropic-ai/claude-code), log in by running `claude` once, and then:\n\n    \
+         raymond new hello          # a workflow to start from\n    \
+         raymond hello              # run it\n",
+        seen.run.iteration_count, seen.run.total_cost_usd,
+    ))?;
+    Ok(ExitCode::from(u8::from(seen.run.result.is_none())))
+}

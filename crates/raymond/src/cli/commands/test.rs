@@ -1,0 +1,117 @@
+//! `raymond test`: the tests of a workflow, without a model.
+
+use std::{
+    fs,
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Instant,
+};
+
+use raymond_engine::{answers, load};
+use raymond_flow::id::RunId;
+
+use super::prepare::Surroundings;
+use crate::{
+    cli::args::Test,
+    failure::Failure,
+    testing::{Case, Stage, Update, differences, junit, recorded, rehearse},
+};
+
+/// Where cases lie, beside the states.
+const FOLDER: &str = "tests";
+
+/// `raymond test WORKFLOW`
+pub(in crate::cli) fn test(arguments: &Test) -> Result<ExitCode, Failure> {
+    if let Some(id) = &arguments.record {
+        return record(id, arguments);
+    }
+    let filter = arguments.filter.as_deref().unwrap_or_default();
+    let update = if arguments.update { Update::Write } else { Update::Compare };
+    let mut results = Vec::new();
+    let mut out = io::stdout().lock();
+    let print = |error: io::Error| Failure::io("print", &error);
+    for path in case_files(&arguments.workflow)? {
+        let text = fs::read_to_string(&path)
+            .map_err(|error| Failure::io(&format!("read {}", path.display()), &error))?;
+        let case = Case::read(&path, &text).map_err(|e| Failure::usage(e.to_string()))?;
+        if !case.name.contains(filter) {
+            continue;
+        }
+        let started = Instant::now();
+        let stage = Stage { state_dir: None, cwd: None, is_hurried: true, observers: Vec::new() };
+        let seen = rehearse(&arguments.workflow, &case, stage)?;
+        let wrong = differences(&case, &seen, update)
+            .map_err(|error| Failure::io("compare the snapshot", &error))?;
+        let (word, seconds) =
+            (if wrong.is_empty() { "ok" } else { "FAILED" }, started.elapsed().as_secs_f64());
+        writeln!(out, "{word:<6} {}  ({:.0} ms)", case.name, seconds * 1000.0).map_err(print)?;
+        for difference in &wrong {
+            writeln!(out, "    {difference}").map_err(print)?;
+        }
+        results.push((case.name, seconds, wrong));
+    }
+    if let Some(path) = &arguments.junit {
+        let suite = arguments.workflow.display().to_string();
+        fs::write(path, junit(&suite, &results))
+            .map_err(|error| Failure::io(&format!("write {}", path.display()), &error))?;
+    }
+    if results.is_empty() {
+        return Err(Failure::usage("no case has that in its name".to_owned()));
+    }
+    let failed = results.iter().filter(|(_, _, wrong)| !wrong.is_empty()).count();
+    writeln!(out, "\n{} cases, {failed} failed", results.len()).map_err(print)?;
+    Ok(ExitCode::from(u8::from(failed > 0)))
+}
+
+/// The cases of a workflow, sorted by name.
+fn case_files(workflow: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let folder = tests_folder(workflow);
+    let entries = fs::read_dir(&folder).map_err(|error| {
+        let folder = folder.display();
+        Failure::usage(format!(
+            "there are no tests in {folder}: {error}; docs/authoring.md tells how to write one, \
+             and `raymond test WORKFLOW --record ID` makes one of a run"
+        ))
+    })?;
+    let mut paths: Vec<_> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "yaml"))
+        .collect();
+    paths.sort();
+    if paths.is_empty() {
+        let folder = folder.display();
+        return Err(Failure::usage(format!("there is no .yaml file in {folder}")));
+    }
+    Ok(paths)
+}
+
+/// Beside the states; for one state file or an archive, beside that.
+fn tests_folder(workflow: &Path) -> PathBuf {
+    if workflow.is_dir() {
+        workflow.join(FOLDER)
+    } else {
+        workflow.parent().unwrap_or(Path::new("")).join(FOLDER)
+    }
+}
+
+/// `raymond test WORKFLOW --record ID`
+fn record(id: &str, arguments: &Test) -> Result<ExitCode, Failure> {
+    let id = RunId::new(id)?;
+    let surroundings = Surroundings::of(&arguments.place)?;
+    let loaded = load(&surroundings.state_dir, &id)?;
+    let files = surroundings.state_dir.run(&id);
+    let text = recorded(&loaded, |step, turn| {
+        answers::outcome(&files, step, turn, &surroundings.agents).ok().flatten()
+    });
+    let folder = tests_folder(&arguments.workflow);
+    let path = folder.join(format!("{id}.yaml"));
+    let write = || -> io::Result<()> {
+        fs::create_dir_all(&folder)?;
+        fs::File::create_new(&path)?.write_all(text.as_bytes())
+    };
+    write().map_err(|error| Failure::io(&format!("write {}", path.display()), &error))?;
+    writeln!(io::stdout(), "{}", path.display()).map_err(|error| Failure::io("print", &error))?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,256 @@
+//! A case: what the agents will be told to answer, and what must come of it.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use raymond_engine::agent::{Script, ScriptedReply};
+use raymond_flow::{
+    machine::{Failure, FailureClass},
+    money::Usd,
+    source::yaml::{self, Node, Value},
+    text::Span,
+};
+
+/// A case that can be run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Case {
+    pub(crate) path: PathBuf,
+    pub(crate) name: String,
+    pub(crate) input: Option<String>,
+    pub(crate) variables: BTreeMap<String, String>,
+    pub(crate) budget: Option<f64>,
+    pub(crate) max_iterations: Option<u64>,
+    pub(crate) replies: Script,
+    pub(crate) expect: Expect,
+}
+
+/// What must come of it. What is not said does not matter.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Expect {
+    pub(crate) status: Option<String>,
+    pub(crate) result: Option<String>,
+    /// The states that each agent enters, in order.
+    pub(crate) paths: BTreeMap<String, Vec<String>>,
+    /// The agents that are forked, in order.
+    pub(crate) forked: Option<Vec<String>>,
+    pub(crate) reminders: Option<u64>,
+    pub(crate) cost: Option<f64>,
+    /// What the prompts of a state must contain, one list for each time that it is entered.
+    pub(crate) prompts: BTreeMap<String, Vec<Vec<String>>>,
+    /// Whether all prompts must be as they were when `--update` wrote them down.
+    pub(crate) has_snapshot: bool,
+}
+
+/// What is wrong with a case, and where.
+#[derive(Debug)]
+pub(crate) struct CaseError {
+    path: PathBuf,
+    line: usize,
+    message: String,
+}
+
+impl fmt::Display for CaseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} line {}: {}", self.path.display(), self.line, self.message)
+    }
+}
+
+/// A problem without the file that it is in.
+type Problem = (Span, String);
+
+impl Case {
+    /// Reads the case that stands in the file at `path`.
+    pub(crate) fn read(path: &Path, text: &str) -> Result<Self, CaseError> {
+        read(path, text).map_err(|(span, message)| {
+            let before = text.bytes().take(usize::try_from(span.start).unwrap_or(usize::MAX));
+            let line = before.filter(|byte| *byte == b'\n').count() + 1;
+            CaseError { path: path.to_owned(), line, message }
+        })
+    }
+}
+
+fn read(path: &Path, text: &str) -> Result<Case, Problem> {
+    let root = yaml::read(text).map_err(|error| (error.span, error.message))?;
+    let root = root.ok_or_else(|| (Span::new(0, 0), "the case is empty".to_owned()))?;
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let mut case = Case { path: path.to_owned(), name: stem, ..Case::default() };
+    for (key, value) in pairs(&root)? {
+        match scalar(key)? {
+            "name" => case.name = text_of(value)?,
+            "input" => case.input = Some(text_of(value)?),
+            "vars" => case.variables = texts(value)?,
+            "budget" => case.budget = Some(number(value)?),
+            "max_iterations" => case.max_iterations = Some(number(value)?),
+            "replies" => case.replies = replies(value)?,
+            "expect" => case.expect = expect(value)?,
+            other => return Err(unknown(key, other, &CASE_KEYS)),
+        }
+    }
+    Ok(case)
+}
+
+const CASE_KEYS: [&str; 7] =
+    ["name", "input", "vars", "budget", "max_iterations", "replies", "expect"];
+const REPLY_KEYS: [&str; 5] = ["text", "cost", "delay", "fail", "message"];
+const EXPECT_KEYS: [&str; 8] =
+    ["status", "result", "path", "forked", "reminders", "cost", "prompts", "snapshot"];
+
+fn replies(node: &Node) -> Result<Script, Problem> {
+    let mut script = Script::new();
+    for (state, value) in pairs(node)? {
+        let replies = match &value.value {
+            Value::Sequence(items) => items.iter().map(reply).collect::<Result<_, _>>()?,
+            _ => vec![reply(value)?],
+        };
+        script.insert(scalar(state)?.to_owned(), replies);
+    }
+    Ok(script)
+}
+
+fn reply(node: &Node) -> Result<ScriptedReply, Problem> {
+    if let Value::Scalar(text) = &node.value {
+        return Ok(ScriptedReply::text(text));
+    }
+    let mut reply = ScriptedReply::text("");
+    let (mut class, mut message) = (None, None);
+    for (key, value) in pairs(node)? {
+        match scalar(key)? {
+            "text" => reply.answer = Ok(text_of(value)?),
+            "cost" => {
+                let cost = Usd::from_dollars(number(value)?);
+                reply.cost_usd = cost.ok_or_else(|| (value.span, "no amount of dollars".into()))?;
+            }
+            "delay" => reply.after = delay(value)?,
+            "fail" => class = Some(failure_class(value)?),
+            "message" => message = Some(text_of(value)?),
+            other => return Err(unknown(key, other, &REPLY_KEYS)),
+        }
+    }
+    if let Some(class) = class {
+        let message = message.unwrap_or_else(|| "scripted failure".to_owned());
+        reply.answer = Err(Failure { class, message });
+    }
+    Ok(reply)
+}
+
+fn failure_class(node: &Node) -> Result<FailureClass, Problem> {
+    Ok(match scalar(node)? {
+        "transient" => FailureClass::Transient,
+        "usage_limit" => FailureClass::UsageLimit { resets_at: None },
+        "budget" => FailureClass::Budget,
+        "authentication" => FailureClass::Authentication,
+        "unknown_model" => FailureClass::UnknownModel,
+        "session_missing" => FailureClass::SessionMissing,
+        "prompt_too_long" => FailureClass::PromptTooLong,
+        "refused" => FailureClass::Refused,
+        other => {
+            let known = "transient, usage_limit, budget, authentication, unknown_model, \
+                         session_missing, prompt_too_long, refused";
+            return Err((node.span, format!("unknown failure `{other}`; known: {known}")));
+        }
+    })
+}
+
+/// `50ms` or `2s`.
+fn delay(node: &Node) -> Result<Duration, Problem> {
+    let text = scalar(node)?;
+    let milliseconds = text.strip_suffix("ms").map(|number| (number, 1));
+    let parts = milliseconds.or_else(|| text.strip_suffix('s').map(|number| (number, 1000)));
+    let parsed = parts.and_then(|(number, factor)| Some(number.parse::<u64>().ok()? * factor));
+    let milliseconds =
+        parsed.ok_or_else(|| (node.span, format!("`{text}` is no delay: 50ms, 2s")))?;
+    Ok(Duration::from_millis(milliseconds))
+}
+
+fn expect(node: &Node) -> Result<Expect, Problem> {
+    let mut expect = Expect::default();
+    for (key, value) in pairs(node)? {
+        match scalar(key)? {
+            "status" => expect.status = Some(text_of(value)?),
+            "result" => expect.result = Some(text_of(value)?),
+            "path" => expect.paths = paths(value)?,
+            "forked" => expect.forked = Some(list(value)?),
+            "reminders" => expect.reminders = Some(number(value)?),
+            "cost" => expect.cost = Some(number(value)?),
+            "prompts" => expect.prompts = prompts(value)?,
+            "snapshot" => expect.has_snapshot = flag(value)?,
+            other => return Err(unknown(key, other, &EXPECT_KEYS)),
+        }
+    }
+    Ok(expect)
+}
+
+/// One path is `main`'s; a mapping gives one for each agent.
+fn paths(node: &Node) -> Result<BTreeMap<String, Vec<String>>, Problem> {
+    if let Value::Sequence(_) = &node.value {
+        return Ok(BTreeMap::from([("main".to_owned(), list(node)?)]));
+    }
+    pairs(node)?.iter().map(|(agent, path)| Ok((scalar(agent)?.to_owned(), list(path)?))).collect()
+}
+
+/// For each state: a text, a list of texts, or a list of lists for each time that it is entered.
+fn prompts(node: &Node) -> Result<BTreeMap<String, Vec<Vec<String>>>, Problem> {
+    let mut prompts = BTreeMap::new();
+    for (state, value) in pairs(node)? {
+        let needles = match &value.value {
+            Value::Sequence(items) => items.iter().map(needles).collect::<Result<_, _>>()?,
+            _ => vec![needles(value)?],
+        };
+        prompts.insert(scalar(state)?.to_owned(), needles);
+    }
+    Ok(prompts)
+}
+
+fn needles(node: &Node) -> Result<Vec<String>, Problem> {
+    match &node.value {
+        Value::Sequence(_) => list(node),
+        _ => Ok(vec![text_of(node)?]),
+    }
+}
+
+fn pairs(node: &Node) -> Result<&[(Node, Node)], Problem> {
+    match &node.value {
+        Value::Mapping(pairs) => Ok(pairs),
+        _ => Err((node.span, "expected `key: value` pairs".to_owned())),
+    }
+}
+
+fn list(node: &Node) -> Result<Vec<String>, Problem> {
+    match &node.value {
+        Value::Sequence(items) => items.iter().map(text_of).collect(),
+        _ => Err((node.span, "expected a list".to_owned())),
+    }
+}
+
+fn texts(node: &Node) -> Result<BTreeMap<String, String>, Problem> {
+    pairs(node)?.iter().map(|(key, value)| Ok((text_of(key)?, text_of(value)?))).collect()
+}
+
+fn scalar(node: &Node) -> Result<&str, Problem> {
+    match &node.value {
+        Value::Scalar(text) => Ok(text),
+        _ => Err((node.span, "expected a text".to_owned())),
+    }
+}
+
+fn text_of(node: &Node) -> Result<String, Problem> {
+    scalar(node).map(str::to_owned)
+}
+
+fn number<T: std::str::FromStr>(node: &Node) -> Result<T, Problem> {
+    let text = scalar(node)?;
+    text.parse().map_err(|_| (node.span, format!("`{text}` is no number")))
+}
+
+fn flag(node: &Node) -> Result<bool, Problem> {
+    let text = scalar(node)?;
+    text.parse().map_err(|_| (node.span, format!("`{text}` is neither true nor false")))
+}
+
+fn unknown(key: &Node, name: &str, known: &[&str]) -> Problem {
+    (key.span, format!("unknown key `{name}`; known: {}", known.join(", ")))
+}

@@ -1,0 +1,21 @@
+//! Tests of workflows without tokens: scripted replies, real engine, expectations.
+//!
+//! | file | what it owns |
+//! |---|---|
+//! | `case` | a case as its author wrote it, read from YAML with places for what is wrong |
+//! | `rehearse` | running a case on the real engine, in a folder of its own |
+//! | `verdict` | what was expected against what happened |
+//! | `record` | a finished run made into a case |
+//! | `junit` | results for CI |
+
+mod case;
+mod junit;
+mod record;
+mod rehearse;
+mod verdict;
+
+pub(crate) use case::Case;
+pub(crate) use junit::junit;
+pub(crate) use record::recorded;
+pub(crate) use rehearse::{Rehearsal, Stage, rehearse};
+pub(crate) use verdict::{Update, differences};

@@ -1,0 +1,125 @@
+//! A finished run made into a case: a real run becomes a test.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt::Write as _,
+};
+
+use raymond_engine::{Loaded, journal::Entry};
+use raymond_flow::{
+    id::StepId,
+    machine::{Action, FailureClass, Record, Turn},
+    turn::Outcome,
+};
+
+use super::verdict::status_word;
+
+/// What a run did that a case can tell.
+#[derive(Default)]
+struct Story {
+    input: Option<String>,
+    replies: BTreeMap<String, Vec<String>>,
+    paths: BTreeMap<String, Vec<String>>,
+    reminders: u64,
+}
+
+fn story(entries: &[Entry], outcome: impl Fn(&StepId, &Turn) -> Option<Outcome>) -> Story {
+    let mut story = Story::default();
+    let mut turns = HashMap::new();
+    for record in entries.iter().flat_map(|entry| &entry.records) {
+        match record {
+            Record::Started(started) => story.input.clone_from(&started.input),
+            Record::Intended { agent, step } => {
+                if step.digest.is_some() && step.attempt == 1 {
+                    let path = story.paths.entry(agent.to_string()).or_default();
+                    path.push(step.state.to_string());
+                }
+                if let Action::Turn(turn) = &step.action {
+                    let id = StepId { agent: agent.clone(), number: step.number };
+                    turns.insert(id, (step.state.to_string(), turn.clone()));
+                }
+            }
+            Record::Ended { agent, number, spent } => {
+                let id = StepId { agent: agent.clone(), number: *number };
+                if let Some((state, turn)) = turns.remove(&id)
+                    && let Some(outcome) = outcome(&id, &turn)
+                    && let Some(reply) = reply(&outcome, spent.cost_usd.dollars())
+                {
+                    story.replies.entry(state).or_default().push(reply);
+                }
+            }
+            Record::Reminded { .. } => story.reminders += 1,
+            _ => {}
+        }
+    }
+    story
+}
+
+/// The case that describes the run, as YAML. `outcome` tells what came of a turn.
+pub(crate) fn recorded(
+    Loaded { run, entries }: &Loaded,
+    outcome: impl Fn(&StepId, &Turn) -> Option<Outcome>,
+) -> String {
+    let Story { input, replies, paths, reminders } = story(entries, outcome);
+    let mut text = format!("# Recorded from run {}.\n", run.id);
+    if let Some(input) = input {
+        let _ = writeln!(text, "input: {}", quoted(&input));
+    }
+    if !run.metadata.is_empty() {
+        text.push_str("vars:\n");
+        for (name, value) in &run.metadata {
+            let _ = writeln!(text, "  {name}: {}", quoted(value));
+        }
+    }
+    if !replies.is_empty() {
+        text.push_str("replies:\n");
+    }
+    for (state, replies) in replies {
+        let _ = writeln!(text, "  {state}:");
+        for reply in replies {
+            let _ = writeln!(text, "    - {reply}");
+        }
+    }
+    let _ = writeln!(text, "expect:\n  status: {}", status_word(run.status));
+    if let Some(result) = &run.result {
+        let _ = writeln!(text, "  result: {}", quoted(result));
+    }
+    let _ = writeln!(text, "  reminders: {reminders}\n  cost: {}", run.total_cost_usd.dollars());
+    text.push_str("  path:\n");
+    for (agent, path) in paths {
+        let _ = writeln!(text, "    {agent}: [{}]", path.join(", "));
+    }
+    text
+}
+
+/// A reply that comes to the same; `None` for what was lost or ended, and so started again.
+fn reply(outcome: &Outcome, cost: f64) -> Option<String> {
+    match outcome {
+        Outcome::Reply { text } => Some(format!("{{ text: {}, cost: {cost} }}", quoted(text))),
+        Outcome::Failed(failure) => {
+            let class = match failure.class {
+                FailureClass::UsageLimit { .. } => "usage_limit",
+                FailureClass::Budget => "budget",
+                FailureClass::Authentication | FailureClass::Billing => "authentication",
+                FailureClass::UnknownModel => "unknown_model",
+                FailureClass::SessionMissing => "session_missing",
+                FailureClass::PromptTooLong => "prompt_too_long",
+                FailureClass::Refused => "refused",
+                FailureClass::Transient
+                | FailureClass::NotInstalled
+                | FailureClass::Misconfigured
+                | FailureClass::Killed
+                | FailureClass::TimedOut
+                | FailureClass::Other => "transient",
+            };
+            let message = quoted(&failure.message);
+            Some(format!("{{ fail: {class}, message: {message}, cost: {cost} }}"))
+        }
+        Outcome::Script { .. } | Outcome::Lost | Outcome::NotStarted | Outcome::Interrupted => None,
+    }
+}
+
+/// A text on one line: JSON's strings are YAML's, too.
+fn quoted(text: &str) -> String {
+    serde_json::to_string(text).unwrap_or_default()
+}

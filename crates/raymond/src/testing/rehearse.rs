@@ -1,0 +1,143 @@
+//! Running a case on the real engine.
+
+use std::{collections::BTreeMap, env, ffi::OsString, fs, path::Path};
+
+use raymond_engine::{
+    Engine,
+    agent::{Agents, Given, ScriptedAgent},
+    clock,
+    events::{Event, Observer},
+    layout::StateDir,
+    scope::ScopeSource,
+};
+use raymond_flow::{
+    id::RunId,
+    machine::{Limits, Record, Run, Settings, Started},
+    money::Usd,
+};
+use tempfile::TempDir;
+
+use super::Case;
+use crate::failure::Failure;
+
+/// Memory, if it can be had as a folder: nothing of a rehearsal has to survive.
+const MEMORY: &str = "/dev/shm";
+
+/// What happened in a case.
+#[derive(Debug)]
+pub(crate) struct Rehearsal {
+    pub(crate) run: Run,
+    /// The states that each agent has entered.
+    pub(crate) paths: BTreeMap<String, Vec<String>>,
+    pub(crate) forked: Vec<String>,
+    pub(crate) reminders: u64,
+    pub(crate) errors: Vec<String>,
+    pub(crate) prompts: Vec<Given>,
+    /// Replies that nobody asked for.
+    pub(crate) left_over: Vec<(String, usize)>,
+}
+
+/// Where cases are run, and who watches.
+pub(crate) struct Stage<'a> {
+    /// The folder of all state; nothing if it does not matter.
+    pub(crate) state_dir: Option<&'a Path>,
+    /// Where steps run; nothing if it does not matter.
+    pub(crate) cwd: Option<&'a Path>,
+    /// Whether waits are over at once.
+    pub(crate) is_hurried: bool,
+    pub(crate) observers: Vec<Box<dyn Observer>>,
+}
+
+/// Notes what the paths were.
+#[derive(Default)]
+struct Notes {
+    paths: BTreeMap<String, Vec<String>>,
+    forked: Vec<String>,
+    reminders: u64,
+    errors: Vec<String>,
+}
+
+impl Observer for Notes {
+    fn see(&mut self, event: &Event<'_>) {
+        let Event::Recorded { record, .. } = event else { return };
+        match record {
+            Record::Intended { agent, step } if step.digest.is_some() && step.attempt == 1 => {
+                let path = self.paths.entry(agent.to_string()).or_default();
+                path.push(step.state.to_string());
+            }
+            Record::Followed { worker: Some(worker), .. } => self.forked.push(worker.to_string()),
+            Record::Reminded { .. } => self.reminders += 1,
+            Record::Failed { agent, error, .. } => self.errors.push(format!("[{agent}] {error}")),
+            _ => {}
+        }
+    }
+}
+
+/// Watches for two.
+struct Both<'a>(&'a mut Notes, &'a mut Vec<Box<dyn Observer>>);
+
+impl Observer for Both<'_> {
+    fn see(&mut self, event: &Event<'_>) {
+        self.0.see(event);
+        self.1.see(event);
+    }
+}
+
+/// Runs `case` of the workflow at `workflow`.
+pub(crate) fn rehearse(
+    workflow: &Path,
+    case: &Case,
+    mut stage: Stage<'_>,
+) -> Result<Rehearsal, Failure> {
+    let scope = ScopeSource::open(workflow)?;
+    let folder = temporary_folder()?;
+    let state_dir = stage.state_dir.map_or_else(|| folder.path().join(".raymond"), Path::to_owned);
+    let cwd = stage.cwd.map_or_else(|| folder.path().join("work"), Path::to_owned);
+    fs::create_dir_all(&cwd).map_err(|error| Failure::io("make a folder for the case", &error))?;
+    let agent = ScriptedAgent::new(case.replies.clone());
+    let agents = Agents::new(vec![Box::new(agent.clone())]);
+    let program = env::current_exe().map_err(|error| Failure::io("find this program", &error))?;
+    let engine = Engine {
+        state_dir: StateDir::new(state_dir),
+        keeper_program: vec![program.into(), OsString::from("__keeper")],
+        agents: &agents,
+        warm_limit: 0,
+        is_hurried: stage.is_hurried,
+        disk_reserve_bytes: 0,
+        interrupts: None,
+    };
+    let started = started(&scope, case, &cwd)?;
+    let mut notes = Notes::default();
+    let end = engine.start(started, &mut Both(&mut notes, &mut stage.observers));
+    let run = end?.run;
+    let Notes { paths, forked, reminders, errors } = notes;
+    let (prompts, left_over) = (agent.prompts(), agent.left_over());
+    Ok(Rehearsal { run, paths, forked, reminders, errors, prompts, left_over })
+}
+
+fn started(scope: &ScopeSource, case: &Case, cwd: &Path) -> Result<Started, Failure> {
+    let mut limits = Limits::default();
+    if let Some(budget) = case.budget.and_then(Usd::from_dollars) {
+        limits.budget_usd = (budget > Usd::ZERO).then_some(budget);
+    }
+    limits.max_iterations = case.max_iterations.filter(|most| *most > 0);
+    Ok(Started {
+        workflow_id: RunId::new("case")?,
+        scope_dir: scope.path.to_string_lossy().into_owned(),
+        entry: scope.entry.clone(),
+        cwd: cwd.to_string_lossy().into_owned(),
+        started_at_ms: clock::now_ms(),
+        input: case.input.clone(),
+        metadata: case.variables.clone(),
+        // Whatever a state asks for, no model is asked here.
+        settings: Settings::default(),
+        limits,
+    })
+}
+
+fn temporary_folder() -> Result<TempDir, Failure> {
+    let mut builder = tempfile::Builder::new();
+    let builder = builder.prefix("raymond-test-");
+    let folder = builder.tempdir_in(MEMORY).or_else(|_| builder.tempdir());
+    folder.map_err(|error| Failure::io("make a folder for the case", &error))
+}

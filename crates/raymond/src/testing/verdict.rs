@@ -1,0 +1,189 @@
+//! What was expected against what happened.
+
+use std::{fmt::Write as _, fs, io, path::PathBuf};
+
+use raymond_flow::machine::Status;
+
+use super::{Case, Rehearsal};
+
+/// Whether snapshots are compared or written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Update {
+    Compare,
+    Write,
+}
+
+/// Everything that is not as expected, one text each.
+pub(crate) fn differences(
+    case: &Case,
+    seen: &Rehearsal,
+    update: Update,
+) -> io::Result<Vec<String>> {
+    let expect = &case.expect;
+    let mut differences = Vec::new();
+    let status = status_word(seen.run.status);
+    let expected = expect.status.as_deref().unwrap_or("completed");
+    if status != expected {
+        let why = seen.errors.join("\n      ");
+        differences.push(format!("status: expected {expected}, got {status}\n      {why}"));
+    }
+    if let Some(expected) = &expect.result {
+        let got = seen.run.result.as_deref().unwrap_or("(none)");
+        if got.trim() != expected.trim() {
+            differences.push(format!("result:{}", diff(expected, got)));
+        }
+    }
+    for (agent, expected) in &expect.paths {
+        let got = seen.paths.get(agent).cloned().unwrap_or_default();
+        if !same_states(expected, &got) {
+            let lines = |states: &[String]| states.join("\n");
+            differences.push(format!("path of {agent}:{}", diff(&lines(expected), &lines(&got))));
+        }
+    }
+    if let Some(expected) = &expect.forked
+        && *expected != seen.forked
+    {
+        let text = diff(&expected.join("\n"), &seen.forked.join("\n"));
+        differences.push(format!("forked agents:{text}"));
+    }
+    if let Some(expected) = expect.reminders
+        && expected != seen.reminders
+    {
+        differences.push(format!("reminders: expected {expected}, got {}", seen.reminders));
+    }
+    if let Some(expected) = expect.cost
+        && (expected - seen.run.total_cost_usd.dollars()).abs() > 1e-9
+    {
+        differences.push(format!("cost: expected {expected}, got {}", seen.run.total_cost_usd));
+    }
+    prompts(case, seen, &mut differences);
+    if expect.has_snapshot {
+        snapshot(case, seen, update, &mut differences)?;
+    }
+    if seen.run.status == Status::Completed {
+        let left = seen
+            .left_over
+            .iter()
+            .map(|(state, count)| format!("replies: {count} of {state} were never asked for"));
+        differences.extend(left);
+    }
+    Ok(differences)
+}
+
+pub(crate) fn status_word(status: Status) -> &'static str {
+    match status {
+        Status::Running => "running",
+        Status::Completed => "completed",
+        Status::Failed => "failed",
+        Status::Stopped => "stopped",
+        Status::Paused => "paused",
+        Status::Cancelled => "cancelled",
+    }
+}
+
+/// States may be written with or without their extension.
+fn same_states(expected: &[String], got: &[String]) -> bool {
+    expected.len() == got.len() && expected.iter().zip(got).all(|(e, g)| is_state(e, g))
+}
+
+fn is_state(expected: &str, got: &str) -> bool {
+    expected == got || got.rsplit_once('.').is_some_and(|(stem, _)| stem == expected)
+}
+
+fn prompts(case: &Case, seen: &Rehearsal, differences: &mut Vec<String>) {
+    for (state, expected) in &case.expect.prompts {
+        let mut given = seen.prompts.iter().filter(|given| is_state(state, given.state.as_str()));
+        for (number, needles) in (1..).zip(expected) {
+            let Some(given) = given.next() else {
+                differences.push(format!("prompts of {state}: there is no number {number}"));
+                break;
+            };
+            let missing = needles.iter().filter(|needle| !given.prompt.contains(needle.as_str()));
+            differences.extend(missing.map(|needle| {
+                let prompt = given.prompt.trim_end().replace('\n', "\n      | ");
+                format!("prompt {number} of {state} does not contain {needle:?}:\n      | {prompt}")
+            }));
+        }
+    }
+}
+
+/// The file of a case's snapshot.
+fn snapshot_path(case: &Case) -> PathBuf {
+    case.path.with_extension("snapshot")
+}
+
+fn snapshot(
+    case: &Case,
+    seen: &Rehearsal,
+    update: Update,
+    differences: &mut Vec<String>,
+) -> io::Result<()> {
+    let mut text = String::new();
+    for given in &seen.prompts {
+        let _ = writeln!(text, "=== {} {}\n{}", given.agent, given.state, given.prompt.trim_end());
+    }
+    let path = snapshot_path(case);
+    if update == Update::Write {
+        return fs::write(path, text);
+    }
+    match fs::read_to_string(&path) {
+        Ok(expected) if expected == text => {}
+        Ok(expected) => differences.push(format!("snapshot:{}", diff(&expected, &text))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            differences.push("snapshot: there is none yet; `--update` writes it".to_owned());
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(())
+}
+
+/// Two texts line by line: what both begin and end with is left out, except for a little.
+fn diff(expected: &str, got: &str) -> String {
+    let (old, new): (Vec<_>, Vec<_>) = (expected.lines().collect(), got.lines().collect());
+    let front = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
+    let most = old.len().min(new.len()) - front;
+    let both = old.iter().rev().zip(new.iter().rev()).take(most);
+    let back = both.take_while(|(a, b)| a == b).count();
+    let mut text = String::new();
+    let start = front.saturating_sub(2);
+    for line in &old[start..front] {
+        let _ = write!(text, "\n        {line}");
+    }
+    for line in &old[front..old.len() - back] {
+        let _ = write!(text, "\n      - {line}");
+    }
+    for line in &new[front..new.len() - back] {
+        let _ = write!(text, "\n      + {line}");
+    }
+    for line in old[old.len() - back..].iter().take(2) {
+        let _ = write!(text, "\n        {line}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn diff_shows_what_differs_with_a_little_around_it() {
+        let text = diff("a\nb\nc\nd\ne\nf\ng", "a\nb\nc\nX\nY\ne\nf\ng");
+        let lines = [
+            "        b",
+            "        c",
+            "      - d",
+            "      + X",
+            "      + Y",
+            "        e",
+            "        f",
+        ];
+        assert_eq!(text, format!("\n{}", lines.join("\n")));
+    }
+
+    #[test]
+    fn diff_of_equal_texts_and_of_nothing_is_harmless() {
+        assert_eq!(diff("", ""), "");
+        assert_eq!(diff("", "a"), "\n      + a");
+        assert_eq!(diff("a\na", "a"), "\n        a\n      - a");
+    }
+}
