@@ -4,18 +4,22 @@ use std::{
     ffi::OsString,
     fs::{self, File},
     io::{self, BufRead, BufReader, Write},
-    os::unix::{ffi::OsStrExt, net::UnixStream},
+    os::{
+        fd::AsRawFd,
+        unix::{ffi::OsStrExt, net::UnixStream},
+    },
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::Arc,
 };
 
 use super::protocol::{GO, KEEPER_SOCKET, Launch, Request, STEPS_SOCKET};
-use crate::inbox::socket_path;
+use crate::{inbox::socket_path, sys};
 
 /// A connection to the keeper of a run.
 #[derive(Debug)]
 pub(crate) struct Keeper {
-    stream: UnixStream,
+    stream: Arc<UnixStream>,
     /// Where spare reapers listen.
     steps: PathBuf,
     /// Keeps the address valid.
@@ -26,12 +30,33 @@ pub(crate) struct Keeper {
 #[derive(Debug)]
 pub(crate) struct Gate {
     stream: UnixStream,
+    keeper: Arc<UnixStream>,
 }
 
 impl Gate {
     /// Lets the step start. If its reaper is gone, its keeper tells.
-    pub(crate) fn open(mut self) {
-        let _ = self.stream.write_all(GO);
+    pub(crate) fn open(self) {
+        let _ = self.say(GO);
+    }
+
+    /// Says something to whoever takes the call. If that is more than a socket holds, it waits for
+    /// a reaper to listen, which none will do once the keeper is gone: those that have steps keep
+    /// the socket open, and may themselves wait for us.
+    fn say(&self, mut words: &[u8]) -> io::Result<()> {
+        while !words.is_empty() {
+            match (&self.stream).write(words) {
+                Ok(length) => words = &words[length..],
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let keeper = self.keeper.as_raw_fd();
+                    if !sys::wait_for_room(self.stream.as_raw_fd(), keeper)? {
+                        return Err(io::ErrorKind::NotConnected.into());
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 }
 
@@ -48,13 +73,13 @@ impl Keeper {
             UnixStream::connect(&address)?
         };
         let steps = socket_path(&directory, folder, STEPS_SOCKET);
-        let mut keeper = Self { stream, steps, _folder: directory };
+        let mut keeper = Self { stream: Arc::new(stream), steps, _folder: directory };
         let environment = std::env::vars_os()
             .map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat())
             .collect();
         keeper.send(&Request::Hello { environment })?;
         let mut answer = [0; 3];
-        io::Read::read_exact(&mut keeper.stream, &mut answer)?;
+        io::Read::read_exact(&mut &*keeper.stream, &mut answer)?;
         Ok(keeper)
     }
 
@@ -62,9 +87,11 @@ impl Keeper {
     pub(crate) fn launch(&self, launch: &Launch) -> io::Result<Gate> {
         let mut line = serde_json::to_vec(launch)?;
         line.push(b'\n');
-        let mut stream = UnixStream::connect(&self.steps)?;
-        stream.write_all(&line)?;
-        Ok(Gate { stream })
+        let stream = UnixStream::connect(&self.steps)?;
+        stream.set_nonblocking(true)?;
+        let gate = Gate { stream, keeper: Arc::clone(&self.stream) };
+        gate.say(&line)?;
+        Ok(gate)
     }
 
     /// Asks the keeper to end everything and go.
@@ -84,7 +111,7 @@ impl Keeper {
     fn send(&mut self, request: &Request) -> io::Result<()> {
         let mut line = serde_json::to_vec(request)?;
         line.push(b'\n');
-        self.stream.write_all(&line)
+        (&*self.stream).write_all(&line)
     }
 }
 
