@@ -368,6 +368,11 @@ impl Performer<'_> {
         conclude(run, id, Outcome::Failed(failure), Spent::default(), &self.world)
     }
 
+    /// Whether nobody has taken a step yet.
+    pub(crate) fn is_unclaimed(&self, id: &StepId) -> bool {
+        matches!(self.folder(id).state(), Ok(StepState::Unclaimed))
+    }
+
     /// Asks the reaper of a step to end it, with everybody whom it started.
     pub(crate) fn end(&self, id: &StepId) {
         if let Ok(StepState::Running(Some(reaper))) = self.folder(id).state() {

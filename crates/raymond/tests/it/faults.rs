@@ -28,7 +28,7 @@ fn project() -> Project {
 
 const STEPS: [&str; 5] = ["main A", "main B", "main C", "main START", "main_w1 W"];
 
-fn can_trace() -> bool {
+pub(crate) fn can_trace() -> bool {
     let traced = Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).status();
     let can = traced.is_ok_and(|status| status.success());
     if !can {
