@@ -331,7 +331,13 @@ impl Performer<'_> {
                 (outcome, spent)
             }
         };
-        Ok(Some(conclude(run, id, outcome, spent, &self.world)))
+        let _ = self.world.take_failure();
+        let input = conclude(run, id, outcome, spent, &self.world);
+        match self.world.take_failure() {
+            // Its outcome stays where it is, and is judged when the workflow can be read.
+            Some(error) => Err(at_work("list the files of the workflow", error)),
+            None => Ok(Some(input)),
+        }
     }
 
     fn turn_outcome(

@@ -396,6 +396,19 @@ fn journal_garbled_in_the_middle_is_refused_with_the_offset() {
 }
 
 #[test]
+fn script_is_not_run_again_because_its_workflow_could_not_be_listed() {
+    let project = Project::new([
+        ("START.sh", "echo x >> log; mv flow away; echo '<goto>NEXT</goto>'"),
+        ("NEXT.sh", "echo '<result>once</result>'"),
+    ]);
+    project.raymond(&["start", "flow", "--id", "r"]).failed(1, "cannot list the files");
+    fs::rename(project.file("away"), project.file("flow")).unwrap();
+    project.raymond(&["run", "r"]).completed("once");
+    assert_eq!(project.lines("log"), ["x"]);
+    project.wait_until_quiet();
+}
+
+#[test]
 fn completed_run_tells_its_result_again() {
     let project = Project::new([("START.sh", "echo x >> log; echo '<result>told</result>'")]);
     project.raymond(&["start", "flow", "--id", "r"]).completed("told");
