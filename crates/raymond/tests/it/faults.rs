@@ -13,7 +13,8 @@ use std::{
     fs,
     io::Write as _,
     panic::{AssertUnwindSafe, catch_unwind},
-    process::{Command, Stdio},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
     sync::Mutex,
     time::{Duration, Instant},
 };
@@ -68,38 +69,70 @@ fn once() -> BTreeMap<String, usize> {
     STEPS.map(|step| (step.to_owned(), 1)).into()
 }
 
-/// `strace` with these options on a fresh run. Tells also how many traced calls of each kind the
-/// process made that made the most of them.
-fn under_strace(project: &Project, hit: Hit, options: &[&str]) -> (Ran, BTreeMap<String, usize>) {
-    let log = project.file("strace.log");
-    let mut command = Command::new("strace");
-    if hit == Hit::Everybody {
-        command.arg("-f");
+/// A fresh run under `strace`.
+struct Traced {
+    strace: Child,
+    log: PathBuf,
+}
+
+impl Traced {
+    /// Starts a run under `strace` with these options.
+    fn start(project: &Project, hit: Hit, options: &[&str]) -> Self {
+        let log = project.file("strace.log");
+        let mut command = Command::new("strace");
+        if hit == Hit::Everybody {
+            command.arg("-f");
+        }
+        command.arg("-qq").arg("-o").arg(&log).args(options);
+        command.arg(env!("CARGO_BIN_EXE_raymond")).args(START);
+        command.current_dir(project.path()).stdin(Stdio::null());
+        let strace = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        Self { strace, log }
     }
-    command.arg("-qq").arg("-o").arg(&log).args(options);
-    command.arg(env!("CARGO_BIN_EXE_raymond")).args(START);
-    command.current_dir(project.path()).stdin(Stdio::null());
-    let ran = Ran::of(&command.output().unwrap());
-    let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    let log = fs::read_to_string(&log).unwrap_or_default();
-    for line in log.lines() {
-        let (pid, rest) = match line.split_once(' ') {
-            Some((pid, rest)) if pid.parse::<u32>().is_ok() => (pid, rest.trim_start()),
-            _ => ("", line),
+
+    /// Waits for the orchestrator's end. `strace` stays for keeper and reapers: whoever continues
+    /// the run takes over those that live, and faults hit them still.
+    fn wait_for_orchestrator(&mut self, project: &Project) {
+        let is_orchestrator = |line: &String| {
+            let (_, command) = line.split_once(' ').unwrap();
+            command.contains(" start flow") && !command.starts_with("strace")
         };
-        // One that was interrupted by another process's is told twice, the second time with `<…`.
-        if let Some((call, _)) = rest.split_once('(')
-            && call.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-        {
-            *counts.entry((pid, call)).or_default() += 1;
+        let mut was_seen = false;
+        while self.strace.try_wait().unwrap().is_none() {
+            let is_there = project.processes().iter().any(is_orchestrator);
+            if was_seen && !is_there {
+                return;
+            }
+            was_seen |= is_there;
+            std::thread::sleep(Duration::from_millis(5));
         }
     }
-    let mut most = BTreeMap::new();
-    for ((_, call), count) in counts {
-        let entry: &mut usize = most.entry(call.to_owned()).or_default();
-        *entry = count.max(*entry);
+
+    /// Waits for all. Tells also how many traced calls of each kind the process made that made the
+    /// most of them.
+    fn wait(self) -> (Ran, BTreeMap<String, usize>) {
+        let ran = Ran::of(&self.strace.wait_with_output().unwrap());
+        let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        for line in log.lines() {
+            let (pid, rest) = match line.split_once(' ') {
+                Some((pid, rest)) if pid.parse::<u32>().is_ok() => (pid, rest.trim_start()),
+                _ => ("", line),
+            };
+            // A call with lines of others in between comes as two; the second begins with `<`.
+            if let Some((call, _)) = rest.split_once('(')
+                && call.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+            {
+                *counts.entry((pid, call)).or_default() += 1;
+            }
+        }
+        let mut most = BTreeMap::new();
+        for ((_, call), count) in counts {
+            let entry: &mut usize = most.entry(call.to_owned()).or_default();
+            *entry = count.max(*entry);
+        }
+        (ran, most)
     }
-    (ran, most)
 }
 
 /// Continues a run that was hit until it is completed, as a person would.
@@ -205,7 +238,7 @@ fn sweep_calls(
     let calls: Vec<_> = faults.iter().map(|fault| call_of(fault)).collect();
     let trace = format!("trace={}", calls.join(","));
     // How many there are without a fault; with one, there may be more.
-    let (ran, most) = under_strace(&project(), hit, &["-e", &trace]);
+    let (ran, most) = Traced::start(&project(), hit, &["-e", &trace]).wait();
     ran.completed("all done");
     let points = faults.iter().flat_map(|fault| {
         let count = most.get(&call_of(fault)).copied().unwrap_or(0);
@@ -218,12 +251,14 @@ fn sweep_calls(
     sweep(name, points, |(fault, number, is_last)| {
         let (project, call) = (project(), call_of(fault));
         let inject = format!("inject={fault}:when={number}");
-        let (ran, most) =
-            under_strace(&project, hit, &["-e", &format!("trace={call}"), "-e", &inject]);
-        let was_met = most.get(&call).is_some_and(|count| *count >= number);
         let context = format!("{fault} number {number}");
-        assert!(!ran.stderr.contains("panicked"), "{context}: {}", ran.stderr);
+        let options = ["-e", &format!("trace={call}"), "-e", &inject];
+        let mut traced = Traced::start(&project, hit, &options);
+        traced.wait_for_orchestrator(&project);
         finish(&project, &context);
+        let (ran, most) = traced.wait();
+        let was_met = most.get(&call).is_some_and(|count| *count >= number);
+        assert!(!ran.stderr.contains("panicked"), "{context}: {}", ran.stderr);
         check(&project, &ran, &context);
         project.wait_until_quiet();
         let goes_on = wants_all() && is_last && was_met && number < CALLS_MAX;
@@ -451,7 +486,7 @@ ssize_t send(int fd, const void *bytes, size_t length, int flags) {
 "#;
 
 /// The library that cuts writes short, or `None` without a compiler.
-fn short_library(folder: &Project) -> Option<std::path::PathBuf> {
+fn short_library(folder: &Project) -> Option<PathBuf> {
     folder.write("short.c", SHORT);
     let library = folder.file("short.so");
     let mut cc = Command::new("cc");
