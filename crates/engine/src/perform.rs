@@ -256,7 +256,7 @@ impl Performer<'_> {
         // Whoever leads the session must be gone first: it may know more than is written down.
         self.warm.drop_sessions(&request.turn.session);
         create(None)?;
-        let mut gate = self.send(&launch)?;
+        let gate = self.send(&launch)?;
         gate.open();
         if let Some(reuse) = reuse {
             let kept = self.warm.keep(gate, id, request, reuse);
@@ -331,7 +331,7 @@ impl Performer<'_> {
 
     /// Lets every step start that is ready. What asks for them must be durable.
     pub(crate) fn open_gates(&mut self) {
-        self.gates.drain(..).for_each(|mut gate| gate.open());
+        self.gates.drain(..).for_each(|gate| gate.open());
     }
 
     /// Notes a step that somebody started before. Returns the name of its folder.
@@ -395,7 +395,13 @@ impl Performer<'_> {
         self.tails.forget(id);
         // One that did not come to a good end is not asked again.
         self.warm.drop_step(id);
-        Ok(Some(conclude(run, id, outcome, spent, &self.world)))
+        let _ = self.world.take_failure();
+        let input = conclude(run, id, outcome, spent, &self.world);
+        match self.world.take_failure() {
+            // Its outcome stays where it is, and is judged when the workflow can be read.
+            Some(error) => Err(at_work("list the files of the workflow", error)),
+            None => Ok(Some(input)),
+        }
     }
 
     fn turn_outcome(
@@ -468,6 +474,11 @@ impl Performer<'_> {
         let ReadyAnswer { after, end } = answer;
         let duration_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
         conclude(run, id, end.outcome, Spent { duration_ms, ..end.spent }, &self.world)
+    }
+
+    /// Whether nobody has taken a step yet.
+    pub(crate) fn is_unclaimed(&self, id: &StepId) -> bool {
+        matches!(self.folder(id).state(), Ok(StepState::Unclaimed))
     }
 
     /// Asks the reaper of a step to end it, with everybody whom it started.

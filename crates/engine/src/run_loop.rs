@@ -32,6 +32,10 @@ const IDLE: Duration = Duration::from_millis(50);
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// How many messages share one `fdatasync` at most: what waits is worked off, but not for ever.
 const BATCH_MAX: usize = 256;
+/// How long nobody may take a step that was asked for. A burst of some thousand needs a few seconds.
+const TAKE_PATIENCE: Duration = Duration::from_secs(15);
+/// How many steps wait at their gates at once: each costs a descriptor and a process that waits.
+const GATES_MAX: usize = 32;
 /// How long the keeper may take to go: grace and sweep of its last steps.
 const KEEPER_PATIENCE: Duration = Duration::from_secs(15);
 
@@ -43,9 +47,8 @@ pub(crate) struct RunLoop<'a> {
     performer: Performer<'a>,
     observer: &'a mut dyn Observer,
     inbox: Inbox,
-    /// Steps under way, by the names of their folders, and by which connection to a keeper they
-    /// were asked for.
-    running: HashMap<String, (StepId, u32)>,
+    /// Steps under way, by the names of their folders.
+    running: HashMap<String, Asked>,
     /// When all of them were looked at.
     checked: Instant,
     /// Agents whose next step can be prepared: reading needs nothing to be durable.
@@ -53,6 +56,14 @@ pub(crate) struct RunLoop<'a> {
     /// Effects that touch the world.
     effects: VecDeque<Effect>,
     interrupts: u32,
+}
+
+/// A step that was asked for.
+struct Asked {
+    id: StepId,
+    /// By which connection to a keeper.
+    connection: u32,
+    since: Instant,
 }
 
 impl<'a> RunLoop<'a> {
@@ -153,16 +164,24 @@ impl<'a> RunLoop<'a> {
                 return Ok(());
             }
             // A script costs nothing but time, so it gets ready while what asks for it is made
-            // durable, and starts after that. Anything else waits for its turn.
+            // durable, and starts after that. Anything else waits until that is done.
             let effects = std::mem::take(&mut self.effects).into_iter();
             let (scripts, others): (Vec<_>, Vec<_>) = effects.partition(|effect| {
                 matches!(effect, Effect::Launch { launch: Launch::Script { .. }, .. })
             });
-            scripts.into_iter().try_for_each(|effect| self.perform(effect))?;
+            for effect in scripts {
+                self.perform(effect)?;
+                if self.performer.gates.len() >= GATES_MAX {
+                    self.sync()?;
+                    self.performer.open_gates();
+                }
+            }
             self.sync()?;
             self.performer.open_gates();
-            others.into_iter().try_for_each(|effect| self.perform(effect))?;
-            self.performer.open_gates();
+            for effect in others {
+                self.perform(effect)?;
+                self.performer.open_gates();
+            }
         }
     }
 
@@ -205,14 +224,14 @@ impl<'a> RunLoop<'a> {
 
     /// Takes the outcome of a step if it has one.
     fn look_at(&mut self, name: &str, occasion: Occasion) -> Result<(), EngineError> {
-        let Some((id, _)) = self.running.get(name) else {
+        let Some(asked) = self.running.get(name) else {
             return Ok(());
         };
-        let outcome = self.performer.outcome(&self.run, id, occasion, self.observer)?;
+        let outcome = self.performer.outcome(&self.run, &asked.id, occasion, self.observer)?;
         let Some(input) = outcome else {
             return Ok(());
         };
-        let agent = id.agent.clone();
+        let agent = asked.id.agent.clone();
         self.running.remove(name);
         if occasion == Occasion::Told {
             self.performer.keeper_works();
@@ -223,7 +242,8 @@ impl<'a> RunLoop<'a> {
     }
 
     fn note_running(&mut self, name: String, id: StepId) {
-        self.running.insert(name, (id, self.performer.connection));
+        let connection = self.performer.connection;
+        self.running.insert(name, Asked { id, connection, since: Instant::now() });
     }
 
     /// Looks at every step that `concerns` holds for.
@@ -232,9 +252,8 @@ impl<'a> RunLoop<'a> {
         occasion: Occasion,
         concerns: impl Fn(u32) -> bool,
     ) -> Result<(), EngineError> {
-        let concerned = |(_, (_, connection)): &(&String, &(StepId, u32))| concerns(*connection);
-        let names: Vec<_> =
-            self.running.iter().filter(concerned).map(|(name, _)| name.clone()).collect();
+        let concerned = self.running.iter().filter(|(_, asked)| concerns(asked.connection));
+        let names: Vec<_> = concerned.map(|(name, _)| name.clone()).collect();
         names.iter().try_for_each(|name| self.look_at(name, occasion))
     }
 
@@ -245,14 +264,24 @@ impl<'a> RunLoop<'a> {
             return Ok(());
         }
         self.checked = Instant::now();
-        self.look_at_all(Occasion::Launched, |_| true)
+        self.look_at_all(Occasion::Launched, |_| true)?;
+        let is_overdue = |asked: &Asked| {
+            asked.since.elapsed() >= TAKE_PATIENCE && self.performer.is_unclaimed(&asked.id)
+        };
+        if self.running.values().any(is_overdue) {
+            // Whoever took it is gone without a word, or stands still and keeps others from it:
+            // to greet the keeper again makes it send for somebody new.
+            self.performer.keeper = None;
+            return self.handle(Message::ReaperGone);
+        }
+        Ok(())
     }
 
     /// Lets the observer see what turns do while they do it.
     fn glance(&mut self) {
         if self.observer.wants_activity() && self.performer.tails.is_due() {
-            for (id, _) in self.running.values() {
-                self.performer.glance(&self.run, id, self.observer);
+            for asked in self.running.values() {
+                self.performer.glance(&self.run, &asked.id, self.observer);
             }
         }
     }
@@ -287,11 +316,13 @@ impl<'a> RunLoop<'a> {
 
     /// Ends whatever runs.
     fn end_steps(&mut self) -> Result<(), EngineError> {
-        for (id, _) in self.running.values() {
-            self.performer.end(id);
+        // What was asked for and has not begun must not begin any more; only then is it certain that
+        // everything that is left has a reaper to be told.
+        self.look_at_all(Occasion::Reopened, |_| true)?;
+        for asked in self.running.values() {
+            self.performer.end(&asked.id);
         }
-        // What was asked for and has not begun must not begin any more.
-        self.look_at_all(Occasion::Reopened, |_| true)
+        Ok(())
     }
 
     fn input(&mut self, input: Input) -> Result<(), EngineError> {

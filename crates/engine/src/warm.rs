@@ -6,8 +6,7 @@
 //! more than is left.
 
 use std::{
-    io::{self, Read},
-    os::unix::net::UnixStream,
+    io,
     path::{Path, PathBuf},
 };
 
@@ -133,10 +132,9 @@ impl Warm {
     ) -> io::Result<()> {
         self.count += 1;
         let (number, outbox) = (self.count, self.outbox.clone());
-        let mut stream: UnixStream = gate.ear()?;
+        let wait = gate.wait_until_gone()?;
         std::thread::spawn(move || {
-            // Nothing is ever said on this side; it ends with the process's reaper.
-            while matches!(stream.read(&mut [0]), Ok(length) if length > 0) {}
+            wait();
             outbox.send(&Message::LineGone(number));
         });
         self.lines.push(Line {

@@ -5,20 +5,24 @@ use std::{
     fs::{self, File},
     io::{self, BufRead, BufReader, Write},
     net::Shutdown,
-    os::unix::{ffi::OsStrExt, net::UnixStream},
+    os::{
+        fd::AsRawFd,
+        unix::{ffi::OsStrExt, net::UnixStream},
+    },
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::Arc,
 };
 
 use serde::Serialize;
 
 use super::protocol::{GO, KEEPER_SOCKET, Launch, Request, STEPS_SOCKET};
-use crate::inbox::socket_path;
+use crate::{inbox::socket_path, sys};
 
 /// A connection to the keeper of a run.
 #[derive(Debug)]
 pub(crate) struct Keeper {
-    stream: UnixStream,
+    stream: Arc<UnixStream>,
     /// Where spare reapers listen.
     steps: PathBuf,
     /// Keeps the address valid.
@@ -30,19 +34,40 @@ pub(crate) struct Keeper {
 #[derive(Debug)]
 pub(crate) struct Gate {
     stream: UnixStream,
+    keeper: Arc<UnixStream>,
 }
 
 impl Gate {
     /// Lets the step start. If its reaper is gone, its keeper tells.
-    pub(crate) fn open(&mut self) {
-        let _ = self.stream.write_all(GO);
+    pub(crate) fn open(&self) {
+        let _ = self.say(GO);
+    }
+
+    /// Says something to whoever takes the call. If that is more than a socket holds, it waits for
+    /// a reaper to listen, which none will do once the keeper is gone: those that have steps keep
+    /// the socket open, and may themselves wait for us.
+    fn say(&self, mut words: &[u8]) -> io::Result<()> {
+        while !words.is_empty() {
+            match (&self.stream).write(words) {
+                Ok(length) => words = &words[length..],
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let keeper = self.keeper.as_raw_fd();
+                    if !sys::wait_for_room(self.stream.as_raw_fd(), keeper)? {
+                        return Err(io::ErrorKind::NotConnected.into());
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// Hands over another step to a child that was kept, and lets it start.
-    pub(crate) fn hand_over(&mut self, launch: &Launch) -> io::Result<()> {
+    pub(crate) fn hand_over(&self, launch: &Launch) -> io::Result<()> {
         let mut words = line(launch)?;
         words.extend_from_slice(GO);
-        self.stream.write_all(&words)
+        self.say(&words)
     }
 
     /// Says that nothing more will be handed over.
@@ -50,9 +75,19 @@ impl Gate {
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
-    /// Something that ends when the reaper at the other end lets go.
-    pub(crate) fn ear(&self) -> io::Result<UnixStream> {
-        self.stream.try_clone()
+    /// Blocks until the reaper at the other end lets go.
+    pub(crate) fn wait_until_gone(&self) -> io::Result<impl FnOnce() + Send + use<>> {
+        let mut stream = self.stream.try_clone()?;
+        Ok(move || {
+            let is_open = |read: io::Result<usize>| match read {
+                Ok(length) => length > 0,
+                Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+            };
+            // Nothing is ever said on this side.
+            while sys::poll(&[stream.as_raw_fd()], None).is_ok()
+                && is_open(io::Read::read(&mut stream, &mut [0]))
+            {}
+        })
     }
 }
 
@@ -69,21 +104,23 @@ impl Keeper {
             UnixStream::connect(&address)?
         };
         let steps = socket_path(&directory, folder, STEPS_SOCKET);
-        let mut keeper = Self { stream, steps, _folder: directory };
+        let mut keeper = Self { stream: Arc::new(stream), steps, _folder: directory };
         let environment = std::env::vars_os()
             .map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat())
             .collect();
         keeper.send(&Request::Hello { environment })?;
         let mut answer = [0; 3];
-        io::Read::read_exact(&mut keeper.stream, &mut answer)?;
+        io::Read::read_exact(&mut &*keeper.stream, &mut answer)?;
         Ok(keeper)
     }
 
     /// Hands a step to a reaper. It gets ready at once, and starts when the gate is opened.
     pub(crate) fn launch(&self, launch: &Launch) -> io::Result<Gate> {
-        let mut stream = UnixStream::connect(&self.steps)?;
-        stream.write_all(&line(launch)?)?;
-        Ok(Gate { stream })
+        let stream = UnixStream::connect(&self.steps)?;
+        stream.set_nonblocking(true)?;
+        let gate = Gate { stream, keeper: Arc::clone(&self.stream) };
+        gate.say(&line(launch)?)?;
+        Ok(gate)
     }
 
     /// Asks the keeper to end everything and go.
@@ -101,7 +138,7 @@ impl Keeper {
     }
 
     fn send(&mut self, request: &Request) -> io::Result<()> {
-        self.stream.write_all(&line(request)?)
+        (&*self.stream).write_all(&line(request)?)
     }
 }
 

@@ -39,8 +39,8 @@ pub(super) enum Request {
 pub(crate) struct Launch {
     /// The step's folder.
     pub(crate) folder: PathBuf,
-    /// Whether the folder is there already, with something for the child in it. If it is not,
-    /// making it is the claim.
+    /// Whether the folder is there already, with something for the child in it. If it is not, a
+    /// prepared one can take its place.
     pub(crate) has_folder: bool,
     /// The program, absolute, and its arguments.
     pub(crate) program: Vec<String>,

@@ -103,7 +103,7 @@ struct Server {
     steps: UnixListener,
     orchestrator: Option<Connection>,
     inherited: Vec<CString>,
-    /// Whether each reaper guards a step.
+    /// Whether each reaper guards a step, or may do so.
     reapers: HashMap<Pid, bool>,
     /// Those that come back for another step, the longest-serving first.
     standing: VecDeque<Standing>,
@@ -236,8 +236,11 @@ impl Server {
                 let variables =
                     environment.into_iter().filter_map(|bytes| CString::new(bytes).ok());
                 self.inherited = variables.collect();
-                // One that stands by would hand on the environment of somebody who is gone.
-                self.standing.clear();
+                // One that stands by would hand on the environment of somebody who is gone. It
+                // leaves, unless it has just taken a step, and then it cannot tell any more.
+                for reaper in self.standing.drain(..) {
+                    self.reapers.insert(reaper.pid, true);
+                }
                 if let Some(connection) = &mut self.orchestrator {
                     let _ = connection.stream.write_all(b"ok\n");
                 }

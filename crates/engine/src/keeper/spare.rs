@@ -47,15 +47,18 @@ pub(super) fn claim(launch: &Launch, spare: Option<SpareFolder>) -> io::Result<(
             Ok(()) => return Ok((claim, outputs)),
             Err(error) => {
                 let _ = fs::remove_dir_all(path);
-                // Where a folder cannot be renamed like that, it is made like any other.
-                if !matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS)) {
+                // Where a folder cannot be renamed like that, it is made like any other. One that
+                // is there may be all that a lost machine left of a step: the claim decides.
+                let code = error.raw_os_error();
+                if !matches!(code, Some(libc::EINVAL | libc::ENOSYS | libc::EEXIST)) {
                     return Err(error);
                 }
             }
         }
     }
-    if !launch.has_folder {
-        fs::create_dir(&launch.folder)?;
+    match fs::create_dir(&launch.folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
     }
     // Before the claim, which makes the folder durable.
     let outputs = outputs(&launch.folder)?;

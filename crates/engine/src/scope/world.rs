@@ -3,7 +3,7 @@
 use std::{
     cell::RefCell,
     collections::HashSet,
-    fs,
+    fs, io,
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
@@ -27,6 +27,8 @@ pub(crate) struct DiskWorld {
     variables: HashSet<String>,
     /// The last listing, and when the folder had changed before it was made.
     listed: RefCell<Option<(SystemTime, Listing)>>,
+    /// Why the folder could not be listed the last time, unless somebody has asked for it.
+    failure: RefCell<Option<io::Error>>,
 }
 
 /// File systems tell times in ticks. A folder that changed so shortly before it was listed may
@@ -45,11 +47,12 @@ impl DiskWorld {
             scope.to_owned()
         };
         let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-        Ok(Self { folder, variables: names.collect(), listed: RefCell::new(None) })
+        let (listed, failure) = (RefCell::new(None), RefCell::new(None));
+        Ok(Self { folder, variables: names.collect(), listed, failure })
     }
 
     /// The files of the folder. Read afresh whenever the folder has changed.
-    fn list(&self) -> std::io::Result<Listing> {
+    fn list(&self) -> io::Result<Listing> {
         let changed = fs::metadata(&self.folder)?.modified()?;
         let mut listed = self.listed.borrow_mut();
         if let Some((when, listing)) = &*listed
@@ -64,6 +67,12 @@ impl DiskWorld {
         Ok(listing)
     }
 
+    /// Why the folder could not be listed since this was asked the last time, if it could not:
+    /// what was judged by it says nothing about whoever was judged.
+    pub(crate) fn take_failure(&self) -> Option<io::Error> {
+        self.failure.take()
+    }
+
     /// Where the state files lie.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
@@ -76,9 +85,11 @@ impl World for DiskWorld {
     }
 
     fn listing(&self) -> Result<Listing, WorldError> {
-        self.list().map_err(|error| WorldError {
-            what: format!("cannot list {}", self.folder.display()),
-            why: error.to_string(),
+        self.list().map_err(|error| {
+            let what = format!("cannot list {}", self.folder.display());
+            let why = error.to_string();
+            self.failure.replace(Some(error));
+            WorldError { what, why }
         })
     }
 

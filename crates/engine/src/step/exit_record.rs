@@ -66,6 +66,8 @@ impl Claim {
     /// that looks like a lost one.
     pub(crate) fn take(path: &Path, is_durable: bool) -> io::Result<Self> {
         let own = path.with_extension(std::process::id().to_string());
+        // Whoever left a file of that name was killed and had our number.
+        let _ = fs::remove_file(&own);
         let claim = Self::create(&own)?;
         if is_durable {
             claim.file.sync_all()?;
@@ -179,4 +181,23 @@ fn parse(file: &File) -> io::Result<(Option<sys::Pid>, Option<ExitRecord>)> {
     let record = next().and_then(|line| serde_json::from_slice(line).ok());
     let reaper = reaper.and_then(|line| sys::Pid::try_from(line.reaper).ok());
     Ok((reaper, record))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn claim_is_taken_although_somebody_with_our_number_died_over_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("exit");
+        fs::write(path.with_extension(std::process::id().to_string()), "").unwrap();
+        let claim = Claim::take(&path, false).unwrap();
+        assert!(matches!(read(&path), Ok(Some(Read::Running { reaper: Some(_) }))));
+        let again = Claim::take(&path, false).unwrap_err();
+        assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
+        drop(claim);
+        assert_eq!(read(&path).unwrap(), Some(Read::Lost));
+    }
 }

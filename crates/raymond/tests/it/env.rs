@@ -100,6 +100,15 @@ impl Project {
         found
     }
 
+    /// The ids of those of them whose command line contains `text`, the oldest first.
+    pub(crate) fn pids(&self, text: &str) -> Vec<u32> {
+        let found = self.processes().into_iter().filter(|line| line.contains(text));
+        let mut pids: Vec<_> =
+            found.filter_map(|line| line.split(' ').next()?.parse().ok()).collect();
+        pids.sort_unstable();
+        pids
+    }
+
     /// Waits until no process of this project is left.
     pub(crate) fn wait_until_quiet(&self) {
         wait_until("no process is left", Duration::from_secs(15), || self.processes().is_empty());

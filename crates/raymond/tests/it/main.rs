@@ -4,6 +4,7 @@
 
 mod env;
 mod faults;
+mod handover;
 mod recovery;
 mod scripts;
 mod turns;

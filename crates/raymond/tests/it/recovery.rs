@@ -9,7 +9,7 @@ use std::{
 use crate::env::{Project, Ran, kill, wait_until};
 
 /// A generator of chance that repeats itself: a failure can be run again.
-struct Chance(u64);
+pub(crate) struct Chance(pub(crate) u64);
 
 impl Chance {
     fn next(&mut self) -> u64 {
@@ -19,7 +19,7 @@ impl Chance {
         self.0
     }
 
-    fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit
     }
 }
@@ -27,7 +27,7 @@ impl Chance {
 const STEP: &str = "echo \"$RAYMOND_AGENT_ID START\" >> log; sleep 0.005; ";
 
 /// A chain of `length` scripts with two workers; every script writes down that it ran.
-fn chain(length: usize) -> Project {
+pub(crate) fn chain(length: usize) -> Project {
     let project = Project::new([]);
     for number in 1..=length {
         let next = number + 1;
@@ -393,6 +393,19 @@ fn journal_garbled_in_the_middle_is_refused_with_the_offset() {
         }
         assert_eq!(project.counts(), expected, "garbled at byte {offset}");
     }
+}
+
+#[test]
+fn script_is_not_run_again_because_its_workflow_could_not_be_listed() {
+    let project = Project::new([
+        ("START.sh", "echo x >> log; mv flow away; echo '<goto>NEXT</goto>'"),
+        ("NEXT.sh", "echo '<result>once</result>'"),
+    ]);
+    project.raymond(&["start", "flow", "--id", "r"]).failed(1, "cannot list the files");
+    fs::rename(project.file("away"), project.file("flow")).unwrap();
+    project.raymond(&["run", "r"]).completed("once");
+    assert_eq!(project.lines("log"), ["x"]);
+    project.wait_until_quiet();
 }
 
 #[test]

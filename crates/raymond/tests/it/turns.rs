@@ -3,8 +3,9 @@
 use std::{
     collections::BTreeMap,
     fs,
+    io::Write as _,
     process::{Child, Command, Stdio},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
@@ -559,6 +560,24 @@ fn reply_that_came_without_an_orchestrator_is_harvested_and_its_cost_is_counted(
     turns.raymond(RUN).completed("done");
     assert_eq!(turns.calls(), ["START.md fresh S1", "NEXT.md resume S1"]);
     turns.expect_cost(0.5);
+}
+
+#[test]
+fn reply_is_harvested_with_its_cost_and_without_calling_anybody() {
+    let turns = Turns::new([("START.md", "one")]).replies("START.md", [says_after("go", DONE)]);
+    let mut child = turns.spawn(START);
+    turns.wait_for_call("START.md", 1);
+    kill(child.id(), libc::SIGKILL);
+    let _ = child.wait();
+    turns.project.write("go", "");
+    turns.project.wait_until_quiet();
+    let began = Instant::now();
+    turns.raymond(RUN).completed("done");
+    // Only told: `scripts/bench harvest` has the bar.
+    let line = format!("harvest: {} ms\n", began.elapsed().as_millis());
+    let _ = std::io::stderr().write_all(line.as_bytes());
+    assert_eq!(turns.calls(), ["START.md fresh S1"]);
+    turns.expect_cost(0.25);
 }
 
 #[test]

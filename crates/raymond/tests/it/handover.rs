@@ -1,0 +1,215 @@
+//! A step on its way from the orchestrator to a reaper: whoever stands still, dies or runs out of
+//! something meanwhile, it starts once or not at all, and nobody waits for ever.
+
+use std::{
+    fs,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use crate::env::{Project, Ran, kill, wait_until};
+
+const PATIENCE: Duration = Duration::from_mins(1);
+
+fn signal_all(pids: &[u32], signal: i32) {
+    for pid in pids {
+        kill(*pid, signal);
+    }
+}
+
+/// Waits for a run that may hang: if it does, all of it is ended before the test fails.
+#[track_caller]
+fn wait_for(project: &Project, mut child: Child) -> Ran {
+    let deadline = Instant::now() + PATIENCE;
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() >= deadline {
+            signal_all(&project.pids(""), libc::SIGKILL);
+            panic!("the run hangs");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ran::of(&child.wait_with_output().unwrap())
+}
+
+/// The keeper first, then the reapers, which are forks of it.
+fn keeper_and_reapers(project: &Project) -> (u32, Vec<u32>) {
+    let found = project.pids("__keeper");
+    (found[0], found[1..].to_vec())
+}
+
+/// The reapers that have no step. `steps` are the folders of those that run.
+fn idle_reapers(project: &Project, steps: &[&str]) -> Vec<u32> {
+    let claims: String = steps
+        .iter()
+        .map(|step| project.read(&format!(".raymond/workflows/r/steps/{step}/exit")))
+        .collect();
+    let (_, mut reapers) = keeper_and_reapers(project);
+    reapers.retain(|pid| !claims.contains(&format!(":{pid}}}")));
+    reapers
+}
+
+/// Waits until there is a reaper without a step, and lets all of those stand still.
+fn stop_idle_reapers(project: &Project, steps: &[&str]) -> Vec<u32> {
+    wait_until("a reaper stands by", PATIENCE, || !idle_reapers(project, steps).is_empty());
+    let idle = idle_reapers(project, steps);
+    signal_all(&idle, libc::SIGSTOP);
+    idle
+}
+
+/// Whether the run has decided to start a step in `state`.
+fn is_intended(project: &Project, state: &str) -> bool {
+    project.read(".raymond/workflows/r.journal").contains(&format!("\"state\":\"{state}\""))
+}
+
+const WAITS_FOR_GO: &str = "touch began; while [ ! -e go ]; do sleep 0.01; done; ";
+
+/// Its reaper tells of its end at once, and then has two seconds to do.
+const LEAVES_A_DAEMON: &str = "trap '' TERM; sleep 1000 & echo '<goto>NEXT</goto>'";
+
+#[test]
+fn keeper_killed_while_a_long_launch_is_handed_over_hangs_nobody() {
+    let big = "tr '\\0' '\\001' < /dev/zero | head -c 90000";
+    let project = Project::new([
+        ("START.sh", "echo '<fork next=\"MAIN\">LONG</fork>'"),
+        ("MAIN.sh", "echo '<call return=\"NEXT\">BIG</call>'"),
+        ("BIG.sh", &format!("{WAITS_FOR_GO} echo \"<result>$({big})</result>\"")),
+        // Longer than what a socket holds.
+        ("NEXT.sh", "echo ${#RAYMOND_RESULT} > next; echo '<result>fine</result>'"),
+        // Its reaper keeps the socket open that nobody listens on any more.
+        (
+            "LONG.sh",
+            "touch long; while [ ! -e next ]; do sleep 0.01; done; echo '<result>w</result>'",
+        ),
+    ]);
+    let child = project.spawn(&["start", "flow", "--id", "r"]);
+    wait_until("both began", PATIENCE, || {
+        project.file("began").exists() && project.file("long").exists()
+    });
+    let (keeper, _) = keeper_and_reapers(&project);
+    let mut stopped = stop_idle_reapers(&project, &["main.3", "main_long1.1"]);
+    kill(keeper, libc::SIGSTOP);
+    stopped.push(keeper);
+    // The reaper of the step that ends would take the next one.
+    let claim = project.read(".raymond/workflows/r/steps/main.3/exit");
+    let own = keeper_and_reapers(&project).1;
+    let own = own.into_iter().find(|pid| claim.contains(&format!(":{pid}}}"))).unwrap();
+    project.write("go", "");
+    wait_until("the next step is asked for", PATIENCE, || is_intended(&project, "NEXT.sh"));
+    stopped.push(own);
+    signal_all(&stopped, libc::SIGKILL);
+    wait_for(&project, child).completed("fine");
+    assert_eq!(project.read("next"), "90000\n");
+    project.wait_until_quiet();
+}
+
+#[test]
+fn step_that_nobody_takes_is_asked_for_again() {
+    let project = Project::new([
+        ("START.sh", &*format!("{WAITS_FOR_GO} {LEAVES_A_DAEMON}")),
+        ("NEXT.sh", "echo next >> log; echo '<result>fine</result>'"),
+    ]);
+    let child = project.spawn(&["start", "flow", "--id", "r"]);
+    wait_until("the step began", PATIENCE, || project.file("began").exists());
+    let mut stopped = stop_idle_reapers(&project, &["main.1"]);
+    project.write("go", "");
+    wait_until("the next step is asked for", PATIENCE, || is_intended(&project, "NEXT.sh"));
+    let (_, reapers) = keeper_and_reapers(&project);
+    signal_all(&reapers, libc::SIGSTOP);
+    stopped.extend(reapers);
+    wait_until("somebody takes it", PATIENCE, || project.file("log").exists());
+    signal_all(&stopped, libc::SIGCONT);
+    wait_for(&project, child).completed("fine");
+    assert_eq!(project.lines("log"), ["next"]);
+    project.wait_until_quiet();
+}
+
+#[test]
+fn second_interrupt_ends_a_step_that_is_taken_at_the_same_moment() {
+    if !crate::faults::can_trace() {
+        return;
+    }
+    let project = Project::new([
+        ("START.sh", &*format!("{WAITS_FOR_GO} {LEAVES_A_DAEMON}")),
+        ("NEXT.sh", "[ -e again ] || sleep 1000; echo '<result>fine</result>'"),
+    ]);
+    // Slow where it forbids a step, which begins with making its folder.
+    let child = Command::new("strace")
+        .args(["-qq", "-o", "/dev/null", "-e", "trace=mkdir"])
+        .args(["-e", "inject=mkdir:delay_enter=400ms", env!("CARGO_BIN_EXE_raymond")])
+        .args(["start", "flow", "--id", "r"])
+        .current_dir(project.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_until("the step began", PATIENCE, || project.file("began").exists());
+    let stopped = stop_idle_reapers(&project, &["main.1"]);
+    let orchestrator = *project.pids(" start flow").last().unwrap();
+    project.write("go", "");
+    wait_until("the next step is asked for", PATIENCE, || is_intended(&project, "NEXT.sh"));
+    kill(orchestrator, libc::SIGINT);
+    kill(orchestrator, libc::SIGTERM);
+    // Nothing shows that it has come to the forbidding. Whatever this meets, the run must end.
+    std::thread::sleep(Duration::from_millis(200));
+    signal_all(&stopped, libc::SIGCONT);
+    wait_for(&project, child).failed(130, "paused");
+    project.wait_until_quiet();
+    project.write("again", "");
+    project.raymond(&["run", "r"]).completed("fine");
+}
+
+#[test]
+fn folder_of_a_step_that_nobody_claimed_does_not_keep_it_from_starting() {
+    let project = Project::new([("START.sh", "echo x >> log; echo '<result>fine</result>'")]);
+    project.raymond(&["start", "flow", "--id", "r"]).completed("fine");
+    // What a machine that lost its power may leave: the folder, and no record of the step.
+    let journal = fs::read(project.file(".raymond/workflows/r.journal")).unwrap();
+    let first_line = journal.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    fs::write(project.file(".raymond/workflows/r.journal"), &journal[..first_line]).unwrap();
+    fs::remove_file(project.file(".raymond/workflows/r.json")).unwrap();
+    let folder = project.file(".raymond/workflows/r/steps/main.1");
+    fs::remove_dir_all(&folder).unwrap();
+    fs::create_dir(&folder).unwrap();
+    let child = project.spawn(&["run", "r"]);
+    wait_for(&project, child).completed("fine");
+    assert_eq!(project.lines("log"), ["x", "x"]);
+    project.wait_until_quiet();
+}
+
+#[test]
+fn burst_of_launches_needs_no_descriptor_for_each() {
+    let agents = 60;
+    let project = Project::new([
+        (
+            "START.sh",
+            &*format!(
+                "n=0; [ -e count ] && read -r n < count; echo $((n + 1)) > count; \
+                 if [ $n = {agents} ]; then echo '<goto>W</goto>'; \
+                 else echo '<fork next=\"START\">W</fork>'; fi"
+            ),
+        ),
+        (
+            "W.sh",
+            "echo \"$RAYMOND_AGENT_ID\" >> log; [ -e again ] || sleep 1000; echo '<result>w</result>'",
+        ),
+    ]);
+    let child = project.spawn(&["start", "flow", "--id", "r"]);
+    wait_until("all began", PATIENCE, || project.lines("log").len() == agents + 1);
+    kill(child.id(), libc::SIGINT);
+    kill(child.id(), libc::SIGTERM);
+    wait_for(&project, child).failed(130, "paused");
+    project.write("again", "");
+    // Now all of them start at once.
+    let child = Command::new("prlimit")
+        .args(["--nofile=56", env!("CARGO_BIN_EXE_raymond"), "run", "r"])
+        .current_dir(project.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_for(&project, child).completed("w");
+    assert!(project.counts().values().all(|count| *count == 2));
+    project.wait_until_quiet();
+}
