@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 
 mod env;
+mod face;
 mod faults;
 mod handover;
 mod recovery;
+mod rehearsals;
 mod scripts;
 mod turns;

@@ -1,0 +1,262 @@
+//! What a person meets: settings, commands about runs, progress, errors.
+
+use std::{
+    fs,
+    io::Write as _,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use crate::env::{Project, Ran, wait_until};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A script that waits for a file, and one that follows it.
+const WAITS: [(&str, &str); 2] = [
+    ("START.sh", "touch began; while [ ! -e go ]; do sleep 0.01; done; echo '<goto>END</goto>'"),
+    ("END.sh", "echo '<result>the end</result>'"),
+];
+
+fn simple() -> Project {
+    Project::new([
+        ("START.sh", "echo '<goto>END</goto>'"),
+        ("END.sh", "echo '<result>the end</result>'"),
+    ])
+}
+
+fn with_env(project: &Project, arguments: &[&str], variables: &[(&str, &str)]) -> Ran {
+    let mut command = project.command(arguments);
+    command.envs(variables.iter().copied());
+    Ran::of(&command.output().unwrap())
+}
+
+#[test]
+fn file_environment_and_command_line_count_in_this_order() {
+    let project = simple();
+    project.write(".raymond/config.toml", "budget = 1\nmax_parallel = 2\nretries = 7\n");
+    let shown = with_env(&project, &["config"], &[("RAYMOND_BUDGET", "2")]).stdout;
+    let line = |name: &str| {
+        let line = shown.lines().find(|line| line.starts_with(name)).unwrap();
+        line.split_whitespace().skip(1).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(line("budget"), "2 RAYMOND_BUDGET");
+    assert!(line("max_parallel").ends_with("config.toml line 2"), "{shown}");
+    assert_eq!(line("warm"), "4 default");
+
+    let variables = [("RAYMOND_BUDGET", "2"), ("RAYMOND_RETRIES", "8")];
+    let arguments = ["start", "flow", "--id", "r", "--budget", "3"];
+    with_env(&project, &arguments, &variables).completed("the end");
+    let journal = project.read(".raymond/workflows/r.journal");
+    assert!(journal.contains("\"budget_usd\":3.0"), "{journal}");
+    assert!(journal.contains("\"max_retries\":8") && journal.contains("\"max_parallel\":2"));
+}
+
+#[test]
+fn wrong_setting_names_its_file_and_line() {
+    let project = simple();
+    project.write(".raymond/config.toml", "# mine\n\nbugdet = 3\n");
+    let ran = project.raymond(&["flow"]);
+    let ran =
+        ran.failed(2, "config.toml line 3: unknown setting `bugdet` (did you mean `budget`?)");
+    assert!(!ran.stderr.contains("panicked"));
+}
+
+#[test]
+fn init_writes_a_file_that_changes_nothing_and_stays() {
+    let project = simple();
+    let path = project.raymond(&["init"]).stdout;
+    assert!(path.trim_end().ends_with(".raymond/config.toml"), "{path}");
+    project.raymond(&["flow"]).completed("the end");
+    project.raymond(&["init"]).failed(2, "is there already");
+}
+
+#[test]
+fn log_tells_what_happened_with_the_time() {
+    let project = simple();
+    project.raymond(&["start", "flow", "--id", "r"]).completed("the end");
+    let log = project.raymond(&["log", "r"]).stdout;
+    let lines: Vec<_> = log.lines().collect();
+    assert!(lines.iter().any(|line| line.ends_with("[main] <goto>END.sh</goto>")), "{log}");
+    assert!(lines.last().unwrap().ends_with("the run is completed"), "{log}");
+    assert!(lines.iter().all(|line| line.starts_with("20")), "{log}");
+    project.raymond(&["log", "nobody"]).failed(2, "there is no run `nobody`");
+}
+
+#[test]
+fn log_follows_a_run_to_its_end() {
+    let project = Project::new(WAITS);
+    let run = project.spawn(&["start", "flow", "--id", "r"]);
+    wait_until("the step began", PATIENCE, || project.file("began").exists());
+    let log = project.spawn(&["log", "r", "--follow"]);
+    project.write("go", "");
+    let log = Ran::of(&log.wait_with_output().unwrap());
+    assert!(log.stdout.contains("the run is completed"), "{}", log.stdout);
+    Ran::of(&run.wait_with_output().unwrap()).completed("the end");
+}
+
+#[test]
+fn cancel_ends_a_run_that_somebody_else_runs() {
+    let project = Project::new(WAITS);
+    let run = project.spawn(&["start", "flow", "--id", "r"]);
+    wait_until("the step began", PATIENCE, || project.file("began").exists());
+    assert_eq!(project.raymond(&["cancel", "r"]).code, 0);
+    Ran::of(&run.wait_with_output().unwrap()).failed(1, "cancelled");
+    project.wait_until_quiet();
+    assert!(project.raymond(&["status", "r"]).stdout.contains("cancelled"));
+    project.raymond(&["run", "r"]).failed(1, "is cancelled");
+    // Twice does no harm.
+    assert_eq!(project.raymond(&["cancel", "r"]).code, 0);
+}
+
+#[test]
+fn cancel_ends_what_a_dead_orchestrator_left() {
+    let project = Project::new(WAITS);
+    let mut run = project.spawn(&["start", "flow", "--id", "r"]);
+    wait_until("the step began", PATIENCE, || project.file("began").exists());
+    run.kill().unwrap();
+    run.wait().unwrap();
+    assert_eq!(project.raymond(&["cancel", "r"]).code, 0);
+    project.wait_until_quiet();
+    assert!(project.raymond(&["list"]).stdout.contains("r  cancelled"));
+}
+
+#[test]
+fn run_that_is_over_cannot_be_cancelled() {
+    let project = simple();
+    project.raymond(&["start", "flow", "--id", "r"]).completed("the end");
+    project.raymond(&["cancel", "r"]).failed(2, "there is nothing to cancel");
+}
+
+#[test]
+fn detached_run_goes_on_in_the_background() {
+    let project = Project::new(WAITS);
+    let id = project.raymond(&["start", "flow", "--detach"]).stdout;
+    let id = id.trim_end();
+    assert!(id.starts_with("flow-"), "{id}");
+    wait_until("the step began", PATIENCE, || project.file("began").exists());
+    project.write("go", "");
+    let log = project.spawn(&["log", id, "--follow"]);
+    let log = Ran::of(&log.wait_with_output().unwrap());
+    assert!(log.stdout.contains("the run is completed"), "{}", log.stdout);
+    project.wait_until_quiet();
+    assert!(project.read(&format!(".raymond/workflows/{id}.log")).contains("the end"));
+}
+
+#[test]
+fn detached_run_has_the_input_that_was_piped_in() {
+    let project = Project::new([("START.sh", "echo \"<result>$RAYMOND_INPUT</result>\"")]);
+    let mut command = project.command(&["start", "flow", "--detach", "--id", "r", "--input", "-"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"from a pipe").unwrap();
+    assert_eq!(Ran::of(&child.wait_with_output().unwrap()).stdout, "r\n");
+    let log = project.spawn(&["log", "r", "--follow"]);
+    let log = Ran::of(&log.wait_with_output().unwrap());
+    assert!(log.stdout.contains("<result>from a pipe</result>"), "{}", log.stdout);
+    project.wait_until_quiet();
+}
+
+#[test]
+fn json_is_one_event_a_line_and_nothing_else() {
+    let project = simple();
+    let ran = project.raymond(&["start", "flow", "--id", "r", "--json"]);
+    let events: Vec<serde_json::Value> =
+        ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let kinds: Vec<_> = events.iter().map(|event| event["event"].as_str().unwrap()).collect();
+    assert_eq!(kinds[0], "opened");
+    assert_eq!(kinds.iter().filter(|kind| **kind == "step_started").count(), 2);
+    assert_eq!(events.last().unwrap()["record"]["finished"]["status"], "completed");
+    assert!(events.iter().all(|event| event["at"].as_u64().is_some()));
+}
+
+#[test]
+fn input_can_come_from_standard_input() {
+    let project = Project::new([("START.sh", "echo \"<result>$RAYMOND_INPUT</result>\"")]);
+    let mut command = project.command(&["flow", "--input", "-", "--quiet"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"piped").unwrap();
+    assert_eq!(Ran::of(&child.wait_with_output().unwrap()).stdout, "piped\n");
+}
+
+#[test]
+fn log_file_has_everything_even_when_nobody_wants_to_hear_it() {
+    let project = simple();
+    let ran = project.raymond(&["flow", "--quiet", "--log-file", "log.txt"]);
+    assert_eq!(ran.completed("the end").stderr, "");
+    let log = project.read("log.txt");
+    assert!(log.contains("[main] START.sh (step 1)") && log.contains("completed"), "{log}");
+}
+
+#[test]
+fn status_tells_agents_money_and_what_to_do_next() {
+    let project = Project::new([
+        ("START.sh", "echo '<call return=\"BACK\">SUB</call>'"),
+        ("SUB.sh", "echo oops >&2; exit 3"),
+        ("BACK.sh", "echo '<result>x</result>'"),
+    ]);
+    assert_eq!(project.raymond(&["start", "flow", "--id", "r"]).code, 1);
+    let status = project.raymond(&["status", "r"]).stdout;
+    for part in [
+        "status    failed",
+        "main  SUB.sh  failed: ",
+        "returns to BACK.sh",
+        "START.sh",
+        "1 steps",
+        "mend what failed, then `raymond run r` takes it up",
+    ] {
+        assert!(status.contains(part), "{part:?} is not in:\n{status}");
+    }
+}
+
+#[test]
+fn completions_and_manual_page_are_printed() {
+    let project = simple();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = project.raymond(&["completions", shell]).stdout;
+        assert!(script.contains("recover") && script.contains("dangerously"), "{shell}");
+    }
+    assert!(project.raymond(&["man"]).stdout.contains(".TH raymond"));
+}
+
+#[test]
+fn version_tells_the_commit() {
+    let version = simple().raymond(&["--version"]).stdout;
+    assert!(version.starts_with("raymond 0."), "{version}");
+}
+
+#[test]
+fn live_progress_shows_a_line_for_each_agent() {
+    let project = Project::new([(
+        "START.sh",
+        "touch began; while [ ! -e go ]; do sleep 0.01; done; echo '<result>x</result>'",
+    )]);
+    // `script` gives the program a terminal.
+    let command = format!("{} flow", env!("CARGO_BIN_EXE_raymond"));
+    let mut terminal = Command::new("script");
+    terminal.args(["-qfec", &command, "screen"]).current_dir(project.path());
+    terminal.env_remove("NO_COLOR").env("TERM", "xterm").stdin(Stdio::null());
+    let Ok(child) = terminal.stdout(Stdio::null()).spawn() else {
+        let _ = writeln!(std::io::stderr(), "skipped: there is no `script` command");
+        return;
+    };
+    let screen = || {
+        String::from_utf8_lossy(&fs::read(project.file("screen")).unwrap_or_default()).into_owned()
+    };
+    wait_until("the agent has a line", PATIENCE, || screen().contains("main  START.sh  "));
+    wait_until("there is a total", PATIENCE, || screen().contains("1 agents  0 steps"));
+    project.write("go", "");
+    assert!(child.wait_with_output().unwrap().status.success());
+    let screen = screen();
+    assert!(screen.contains("\u{1b}]0;raymond: START.sh"), "no title in {screen:?}");
+    assert!(screen.contains("[main] <result>x</result>"), "{screen:?}");
+}
+
+#[test]
+fn demo_runs_without_a_key_and_says_that_nobody_is_asked() {
+    let ran = simple().raymond(&["demo"]);
+    let ran = ran.completed("The shop has a search box.");
+    for part in
+        ["No model is asked", "reminded: ", "starts again in 2 s", "main_work3", "Claude Code"]
+    {
+        assert!(ran.stderr.contains(part), "{part:?} is not in:\n{}", ran.stderr);
+    }
+}

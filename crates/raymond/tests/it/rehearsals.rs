@@ -1,0 +1,146 @@
+//! `raymond test`: workflows tried without a model.
+
+use std::fs;
+
+use crate::env::{Project, Ran};
+
+const STATES: [(&str, &str); 3] = [
+    (
+        "START.md",
+        "---\nallowed_transitions:\n  - { tag: goto, target: NEXT }\n  - { tag: result }\n---\n\
+         Task: {{input}}, {{colour}}",
+    ),
+    ("NEXT.md", "go on"),
+    ("SCRIPT.sh", "echo '<result>scripted</result>'"),
+];
+
+/// A project with these states and this case.
+fn project(case: &str) -> Project {
+    let project = Project::new(STATES);
+    fs::create_dir(project.file("flow/tests")).unwrap();
+    project.write("flow/tests/main.yaml", case);
+    project
+}
+
+const GOOD: &str = "\
+input: paint
+vars: { colour: green }
+replies:
+  START: [\"no tag\", \"<goto>NEXT</goto>\"]
+  NEXT:
+    - { fail: transient, message: overloaded }
+    - { text: '<goto>SCRIPT</goto>', cost: 0.5, delay: 20ms }
+expect:
+  result: scripted
+  path: [START, NEXT.md, SCRIPT]
+  forked: []
+  reminders: 1
+  cost: 0.5
+  prompts: { START: 'Task: paint, green' }
+";
+
+#[test]
+fn case_that_holds_passes() {
+    let ran = project(GOOD).raymond(&["test", "flow"]);
+    assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
+    assert!(ran.stdout.starts_with("ok     main"), "{}", ran.stdout);
+    assert!(ran.stdout.ends_with("1 cases, 0 failed\n"), "{}", ran.stdout);
+}
+
+#[test]
+fn case_that_does_not_hold_tells_every_difference() {
+    let wrong = GOOD
+        .replace("result: scripted", "result: painted")
+        .replace("[START, NEXT.md, SCRIPT]", "[START, SCRIPT]")
+        .replace("reminders: 1", "reminders: 0")
+        .replace("cost: 0.5\n", "cost: 2\n")
+        .replace("'Task: paint, green'", "'Task: paint, red'");
+    let ran = project(&wrong).raymond(&["test", "flow"]);
+    assert_eq!(ran.code, 1);
+    for part in [
+        "FAILED main",
+        "      - painted\n      + scripted",
+        "path of main:",
+        "      + NEXT.md",
+        "reminders: expected 0, got 1",
+        "cost: expected 2, got $0.50",
+        "prompt 1 of START does not contain \"Task: paint, red\":\n      | Task: paint, green",
+    ] {
+        assert!(ran.stdout.contains(part), "{part:?} is not in:\n{}", ran.stdout);
+    }
+}
+
+#[test]
+fn replies_that_run_out_or_are_left_over_are_told() {
+    let short = GOOD.replace("[\"no tag\", \"<goto>NEXT</goto>\"]", "[\"no tag\"]");
+    let ran = project(&short).raymond(&["test", "flow"]);
+    assert!(ran.stdout.contains("the script has only 1 replies for START.md"), "{}", ran.stdout);
+    let long = GOOD.replace("\"<goto>NEXT</goto>\"]", "\"<goto>NEXT</goto>\", \"more\"]");
+    let ran = project(&long).raymond(&["test", "flow"]);
+    assert!(ran.stdout.contains("replies: 1 of START were never asked for"), "{}", ran.stdout);
+}
+
+#[test]
+fn wrong_case_names_file_and_line() {
+    let project = project("input: x\nexpectt:\n  result: y\n");
+    project
+        .raymond(&["test", "flow"])
+        .failed(2, "main.yaml line 2: unknown key `expectt`; known: ");
+    let none = Project::new(STATES);
+    none.raymond(&["test", "flow"]).failed(2, "there are no tests in flow/tests");
+}
+
+#[test]
+fn snapshot_is_written_by_update_and_compared_afterwards() {
+    let project = project(&format!("{GOOD}  snapshot: true\n"));
+    let ran = project.raymond(&["test", "flow"]);
+    assert!(ran.stdout.contains("snapshot: there is none yet; `--update` writes it"));
+    assert_eq!(project.raymond(&["test", "flow", "--update"]).code, 0);
+    assert!(project.read("flow/tests/main.snapshot").starts_with("=== main START.md\nTask: paint"));
+    assert_eq!(project.raymond(&["test", "flow"]).code, 0);
+    project.write("flow/NEXT.md", "go further");
+    let ran = project.raymond(&["test", "flow"]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.stdout.contains("      - go on\n      + go further"), "{}", ran.stdout);
+}
+
+#[test]
+fn results_can_be_read_by_a_ci_server() {
+    let project = project(GOOD);
+    project.write("flow/tests/other.yaml", &GOOD.replace("result: scripted", "result: x"));
+    assert_eq!(project.raymond(&["test", "flow", "--junit", "out.xml"]).code, 1);
+    let xml = project.read("out.xml");
+    assert!(xml.contains("tests=\"2\" failures=\"1\"") && xml.contains("name=\"other\""), "{xml}");
+    assert_eq!(project.raymond(&["test", "flow", "main"]).code, 0);
+}
+
+#[test]
+fn finished_run_becomes_a_case_that_passes() {
+    let project = Project::new(STATES);
+    let agent = "read -r prompt; case $RAYMOND_STATE in \
+                 START.md) echo '{\"result\":\"<goto>NEXT</goto>\",\"cost_usd\":0.25}';; \
+                 *) echo '{\"result\":\"<goto>SCRIPT</goto>\",\"cost_usd\":0.5}';; esac";
+    project.write("agent.sh", agent);
+    let mut command = project.command(&[
+        "start",
+        "flow",
+        "--id",
+        "r",
+        "--input",
+        "say \"hi\"",
+        "--var",
+        "colour=blue",
+    ]);
+    command.env("RAYMOND_AGENT_PROGRAM", "bash agent.sh");
+    Ran::of(&command.output().unwrap()).completed("scripted");
+    let mut command = project.command(&["test", "flow", "--record", "r"]);
+    command.env("RAYMOND_AGENT_PROGRAM", "bash agent.sh");
+    assert_eq!(Ran::of(&command.output().unwrap()).stdout, "flow/tests/r.yaml\n");
+    let case = project.read("flow/tests/r.yaml");
+    assert!(
+        case.contains("cost: 0.75") && case.contains("main: [START.md, NEXT.md, SCRIPT.sh]"),
+        "{case}"
+    );
+    let ran = project.raymond(&["test", "flow"]);
+    assert_eq!(ran.code, 0, "{}{case}", ran.stdout);
+}
