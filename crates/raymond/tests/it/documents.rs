@@ -1,0 +1,101 @@
+//! The documents: every command in them is run, and what they quote is what the program says.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use crate::env::{Project, Ran};
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn document(name: &str) -> String {
+    fs::read_to_string(workspace().join(name)).unwrap()
+}
+
+/// The texts of all fenced blocks of this kind.
+fn blocks(text: &str, kind: &str) -> Vec<String> {
+    let mut parts = text.split("```");
+    let mut blocks = Vec::new();
+    // What is outside a fence comes first, and then by turns.
+    while let (Some(_), Some(inside)) = (parts.next(), parts.next()) {
+        if let Some(block) = inside.strip_prefix(&format!("{kind}\n")) {
+            blocks.push(block.to_owned());
+        }
+    }
+    blocks
+}
+
+/// Runs the commands of all `console` blocks of a document, one after the other in one folder.
+fn run_commands(name: &str) -> usize {
+    let project = Project::new([]);
+    let program = Path::new(env!("CARGO_BIN_EXE_raymond"));
+    let path =
+        format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let mut count = 0;
+    for block in blocks(&document(name), "console") {
+        for line in block.lines().filter_map(|line| line.strip_prefix("$ ")) {
+            let command = line.replace("cargo run --release --", "raymond");
+            // This very test is part of it.
+            if command.starts_with("scripts/test") {
+                continue;
+            }
+            let mut shell = Command::new("bash");
+            shell.args(["-c", &command]).current_dir(project.path()).env("PATH", &path);
+            shell.env_remove("RAYMOND_AGENT_PROGRAM").stdin(Stdio::null());
+            let ran = Ran::of(&shell.output().unwrap());
+            assert_eq!(ran.code, 0, "{name}: {command}\n{}{}", ran.stdout, ran.stderr);
+            if let Some((_, promise)) = line.split_once("# prints: ") {
+                assert_eq!(ran.stdout.trim_end(), promise, "{name}: {command}");
+            }
+            count += 1;
+        }
+    }
+    count
+}
+
+#[test]
+fn commands_of_the_readme_work() {
+    assert!(run_commands("README.md") >= 5);
+}
+
+#[test]
+fn commands_of_the_guides_work() {
+    for entry in fs::read_dir(workspace().join("docs")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "md") {
+            run_commands(&format!("docs/{}", path.file_name().unwrap().to_string_lossy()));
+        }
+    }
+}
+
+#[test]
+fn recording_in_the_readme_is_what_the_demo_prints() {
+    let recording = blocks(&document("README.md"), "text").into_iter().next().unwrap();
+    let said = Project::new([]).raymond(&["demo"]).stderr;
+    // Agents work side by side, so only each one's own lines have an order.
+    for agent in ["[main]", "[main_work1]", "[main_work2]", "[main_work3]"] {
+        let of = |text: &str| -> Vec<String> {
+            let lines = text.lines().filter(|line| line.starts_with(&format!("{agent} ")));
+            lines.map(str::to_owned).collect()
+        };
+        assert_eq!(of(&recording), of(&said), "of {agent}");
+    }
+}
+
+#[test]
+fn documents_name_only_files_that_are_there() {
+    for name in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/operations.md"] {
+        let text = document(name);
+        let folder = workspace().join(name).parent().unwrap().to_owned();
+        for part in text.split("](").skip(1) {
+            let target = part.split(')').next().unwrap().split('#').next().unwrap();
+            if !target.is_empty() && !target.starts_with("http") {
+                assert!(folder.join(target).exists(), "{name} names {target}");
+            }
+        }
+    }
+}
