@@ -294,6 +294,9 @@ impl Reaper<'_, '_> {
         let mut printed = self.printed();
         let mut changed = Instant::now();
         loop {
+            if self.conversation.as_mut().is_some_and(Conversation::is_done) {
+                return Over::Task;
+            }
             let patience = match &self.ending {
                 None => interval.min(self.post.patience()),
                 Some((_, deadline)) if *deadline <= Instant::now() => KILL_INTERVAL,
@@ -303,9 +306,6 @@ impl Reaper<'_, '_> {
             // Whoever has ended by itself was not ended by us.
             if let Some(ended) = collect(self.child) {
                 return Over::Child(self.verdict(ended));
-            }
-            if self.conversation.as_mut().is_some_and(Conversation::is_done) {
-                return Over::Task;
             }
             self.post.tell_busy();
             if !matches!(signal, None | Some(libc::SIGCHLD)) {
