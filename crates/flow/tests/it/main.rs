@@ -11,6 +11,7 @@ mod continuing;
 mod evaluators;
 mod failures;
 mod forks;
+mod graph;
 mod journal;
 mod limits;
 mod policy;
