@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use super::authoring::Authoring;
+
 /// Runs multi-step work through AI coding agents.
 #[derive(Debug, Parser)]
 #[command(name = "raymond", version, args_conflicts_with_subcommands = true)]
@@ -43,6 +45,8 @@ pub(crate) enum Command {
         #[command(flatten)]
         options: Options,
     },
+    #[command(flatten)]
+    Authoring(Authoring),
     /// Start and guard the children of a run. Raymond calls this itself.
     #[command(name = "__keeper", hide = true)]
     Keeper {

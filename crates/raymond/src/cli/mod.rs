@@ -1,6 +1,7 @@
 //! From the words on the command line to what they ask for.
 
 mod args;
+mod authoring;
 mod commands;
 
 use std::process::ExitCode;
@@ -20,6 +21,7 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
         Some(Command::List { place }) => commands::list(&place),
         Some(Command::Status { id, place }) => commands::status(&id, &place),
         Some(Command::Recover { options }) => commands::recover(&options),
+        Some(Command::Authoring(command)) => authoring::run(command),
         Some(Command::Keeper { folder }) => commands::keep(&folder),
     }
 }
