@@ -27,8 +27,8 @@
 //! 6. [`machine`]: the run, its six transitions, and decide / apply / replay.
 //! 7. [`snapshot`]: the run as a readable file.
 //!
-//! For authors, beside the way of a step: [`graph`], a workflow as its files tell it, and [`lint`],
-//! what is wrong or odd about it.
+//! For authors, beside the way of a step: [`graph`], a workflow as its files tell it, [`lint`],
+//! what is wrong or odd about it, and [`diagram`], its picture.
 //!
 //! # A whole workflow, in memory
 //!
@@ -86,6 +86,7 @@
 //! assert_eq!(run.result.as_deref(), Some("all is well"));
 //! ```
 
+pub mod diagram;
 pub mod graph;
 pub mod id;
 pub mod lint;

@@ -57,6 +57,11 @@ impl EdgeKind {
         }
     }
 
+    /// What the line from a tag to its target means.
+    pub fn of_target(tag: TagKind) -> Self {
+        kinds(tag).0
+    }
+
     /// Whether the same agent goes on with the same return stack: what a caller waits for.
     pub fn stays_in_frame(self) -> bool {
         matches!(self, Self::Goto | Self::Next | Self::Return)

@@ -8,6 +8,7 @@
 )]
 
 mod continuing;
+mod diagrams;
 mod evaluators;
 mod failures;
 mod forks;
