@@ -76,3 +76,81 @@ fn lint_explains_a_rule_and_suggests_one_for_a_slip() {
     assert!(ran.stdout.starts_with("`dead-end` (error): "), "{}", ran.stdout);
     project.raymond(&["lint", "--explain", "deadend"]).failed(2, "did you mean `dead-end`?");
 }
+
+#[test]
+fn diagram_speaks_mermaid_unless_told_otherwise() {
+    let project = Project::new([("START.sh", "echo '<result>x</result>'")]);
+    assert!(project.raymond(&["diagram", "flow"]).stdout.starts_with("flowchart TD\n"));
+    let dot = project.raymond(&["diagram", "flow", "--format", "dot"]);
+    assert!(dot.stdout.starts_with("digraph \"flow\" {"), "{dot:?}");
+    let page = project.raymond(&["diagram", "flow", "--html"]);
+    assert!(page.stdout.starts_with("<!doctype html>"), "{page:?}");
+}
+
+#[test]
+fn diagram_of_a_run_counts_the_visits_of_each_state() {
+    let again =
+        "test -e twice && echo '<goto>LAST</goto>' || { touch twice; echo '<goto>START</goto>'; }";
+    let project = Project::new([
+        ("START.sh", again),
+        ("LAST.sh", "echo '<result>x</result>'"),
+        ("NEVER.sh", "echo '<result>x</result>'"),
+    ]);
+    project.raymond(&["start", "flow", "--id", "one"]).completed("x");
+    // The run knows its workflow.
+    let ran = project.raymond(&["diagram", "--run", "one"]);
+    assert!(ran.stdout.contains("START.sh<br/>2×, $0.00\"]]:::visited"), "{ran:?}");
+    assert!(ran.stdout.contains("LAST.sh<br/>1×, $0.00\"]]:::visited"), "{ran:?}");
+    assert!(ran.stdout.contains("NEVER.sh\"]]:::script"), "{ran:?}");
+}
+
+#[test]
+fn new_workflow_lints_clean_on_either_platform() {
+    let project = Project::new([]);
+    for template in ["linear", "review", "fan-out", "polling"] {
+        let made = project.raymond(&["new", template, "--template", template]);
+        assert_eq!(made.code, 0, "{made:?}");
+        assert!(made.stdout.starts_with(&format!("{template}/")), "{made:?}");
+        for platform in ["unix", "windows"] {
+            is_clean(&project.raymond(&["lint", template, "--platform", platform]), template);
+        }
+    }
+}
+
+#[test]
+fn new_never_writes_over_a_folder() {
+    let project = Project::new([("START.md", "mine")]);
+    project.raymond(&["new", "flow"]).failed(2, "flow exists already");
+    assert_eq!(project.read("flow/START.md"), "mine");
+}
+
+#[test]
+fn pack_makes_an_archive_that_can_be_started_and_is_always_the_same() {
+    let project = Project::new([
+        ("START.sh", "echo \"<goto>LAST</goto>\""),
+        ("LAST.sh", "echo \"<result>$(cat \"$RAYMOND_STATE_DIR/words.txt\")</result>\""),
+        ("words.txt", "from the archive"),
+        (".hidden", "x"),
+    ]);
+    let packed = project.raymond(&["pack", "flow"]);
+    assert_eq!((packed.code, packed.stdout.as_str()), (0, "flow.zip\n"), "{packed:?}");
+    project.raymond(&["flow.zip"]).completed("from the archive");
+    is_clean(&project.raymond(&["lint", "flow.zip"]), "the archive");
+    // Neither the time nor the mode of a file, nor the order on the disk, changes a byte.
+    let copy = project.file("flow/words.txt");
+    fs::remove_file(&copy).unwrap();
+    project.write("flow/words.txt", "from the archive");
+    let old = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+    fs::File::options().append(true).open(&copy).unwrap().set_modified(old).unwrap();
+    project.raymond(&["pack", "flow", "-o", "again.zip"]);
+    assert_eq!(
+        fs::read(project.file("flow.zip")).unwrap(),
+        fs::read(project.file("again.zip")).unwrap()
+    );
+}
+
+#[test]
+fn pack_refuses_what_is_no_folder() {
+    let project = Project::new([("START.md", "x")]);
+    project.raymond(&["pack", "flow/START.md"]).failed(2, "is not a folder");
+}

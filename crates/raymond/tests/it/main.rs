@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 
 mod authoring;
+mod browser;
 mod env;
 mod faults;
 mod recovery;
