@@ -27,6 +27,9 @@
 //! 6. [`machine`]: the run, its six transitions, and decide / apply / replay.
 //! 7. [`snapshot`]: the run as a readable file.
 //!
+//! For authors, beside the way of a step: [`graph`], a workflow as its files tell it, [`lint`],
+//! what is wrong or odd about it, and [`diagram`], its picture.
+//!
 //! # A whole workflow, in memory
 //!
 //! ```
@@ -83,7 +86,10 @@
 //! assert_eq!(run.result.as_deref(), Some("all is well"));
 //! ```
 
+pub mod diagram;
+pub mod graph;
 pub mod id;
+pub mod lint;
 pub mod machine;
 pub mod money;
 pub mod policy;

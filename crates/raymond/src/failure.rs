@@ -2,7 +2,11 @@
 
 use std::{error::Error, io, process::ExitCode};
 
-use raymond_engine::{EngineError, lock::LockError, scope::ScopeError};
+use raymond_engine::{
+    EngineError,
+    lock::LockError,
+    scope::{PackError, ScopeError},
+};
 use raymond_flow::id::RunIdError;
 
 /// Something to tell a person, and the exit code that says it to a program.
@@ -89,6 +93,12 @@ impl From<EngineError> for Failure {
 
 impl From<ScopeError> for Failure {
     fn from(error: ScopeError) -> Self {
+        Self { message: chain(&error), hint: None, code: USAGE }
+    }
+}
+
+impl From<PackError> for Failure {
+    fn from(error: PackError) -> Self {
         Self { message: chain(&error), hint: None, code: USAGE }
     }
 }

@@ -11,11 +11,11 @@ use thiserror::Error;
 use zip::{ZipArchive, result::ZipError};
 
 /// More state files than anybody writes.
-const FILES_MAX: usize = 1_000;
+pub(super) const FILES_MAX: usize = 1_000;
 /// Larger than any prompt a model can read.
-const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+pub(super) const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// All of it stays in memory for a moment.
-const TOTAL_BYTES_MAX: u64 = 32 * 1024 * 1024;
+pub(super) const TOTAL_BYTES_MAX: u64 = 32 * 1024 * 1024;
 
 /// Why an archive is refused.
 #[derive(Debug, Error)]

@@ -1,11 +1,15 @@
 //! Workflows on disk: a file, a folder or an archive, and the world as a run sees it.
 
 mod archive;
+mod files;
+mod pack;
 mod source;
 #[cfg(test)]
 mod tests;
 mod world;
 
 pub use archive::ArchiveError;
+pub use files::WorkflowFiles;
+pub use pack::{PackError, pack};
 pub use source::{ScopeError, ScopeSource};
 pub(crate) use world::DiskWorld;

@@ -6,5 +6,5 @@
 mod render;
 mod voice;
 
-pub use render::{Rendered, Variables, render};
+pub use render::{Rendered, Variables, placeholders, render};
 pub use voice::{continuation, evaluator_reminder, reminder};

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use memchr::memmem;
 
+use crate::text::{Span, Spanned};
+
 /// The variables of one prompt.
 ///
 /// Later layers win: what the run was started with, then what the agent was forked with, then
@@ -75,6 +77,24 @@ pub fn render(template: &str, variables: &Variables) -> Rendered {
     }
     text.push_str(rest);
     Rendered { text, unknown }
+}
+
+/// The names between braces in `template`, each where it stands.
+pub fn placeholders(template: &str) -> Vec<Spanned<String>> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(start) = memmem::find(template.as_bytes().split_at(at).1, b"{{") {
+        let start = at + start;
+        match template.get(start..).and_then(placeholder) {
+            Some((name, length)) => {
+                let span = Span::new(start as u64, (start + length) as u64);
+                found.push(Spanned::new(name.to_owned(), span));
+                at = start + length;
+            }
+            None => at = start + 1,
+        }
+    }
+    found
 }
 
 /// The name in the placeholder at the start of `text`, and the placeholder's length.

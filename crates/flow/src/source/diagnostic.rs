@@ -10,10 +10,24 @@ use crate::text::{Position, Span};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
+    /// Nothing is wrong, but it is good to know.
+    Note,
     /// The file works, but hardly as its author thinks.
     Warning,
     /// The file cannot be used.
     Error,
+}
+
+/// What a finding is about, for whoever sorts them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Matter {
+    /// Frontmatter that cannot be used.
+    Frontmatter,
+    /// A key that means nothing.
+    UnknownKey,
+    /// A path where the name of a state belongs.
+    PathInTarget,
 }
 
 /// One finding in one file.
@@ -21,6 +35,8 @@ pub enum Severity {
 pub struct Diagnostic {
     /// How bad it is.
     pub severity: Severity,
+    /// What it is about.
+    pub matter: Matter,
     /// The file's name.
     pub file: String,
     /// The bytes it is about.
@@ -74,7 +90,11 @@ impl<'a> Findings<'a> {
     }
 
     pub(super) fn error(&mut self, span: Span, message: impl Into<String>) {
-        self.add(Severity::Error, span, message.into(), None);
+        self.add(Matter::Frontmatter, span, message.into(), None);
+    }
+
+    pub(super) fn path(&mut self, span: Span, message: impl Into<String>) {
+        self.add(Matter::PathInTarget, span, message.into(), None);
     }
 
     pub(super) fn error_suggesting(
@@ -83,21 +103,26 @@ impl<'a> Findings<'a> {
         message: impl Into<String>,
         suggestion: Option<&str>,
     ) {
-        self.add(Severity::Error, span, message.into(), suggestion);
+        self.add(Matter::Frontmatter, span, message.into(), suggestion);
     }
 
-    pub(super) fn warning_suggesting(
+    pub(super) fn unknown_key(
         &mut self,
         span: Span,
         message: impl Into<String>,
         suggestion: Option<&str>,
     ) {
-        self.add(Severity::Warning, span, message.into(), suggestion);
+        self.add(Matter::UnknownKey, span, message.into(), suggestion);
     }
 
-    fn add(&mut self, severity: Severity, span: Span, message: String, suggestion: Option<&str>) {
+    fn add(&mut self, matter: Matter, span: Span, message: String, suggestion: Option<&str>) {
+        let severity = match matter {
+            Matter::UnknownKey => Severity::Warning,
+            Matter::Frontmatter | Matter::PathInTarget => Severity::Error,
+        };
         self.found.push(Diagnostic {
             severity,
+            matter,
             file: self.file.to_owned(),
             span,
             position: Position::of(self.text, span.start),

@@ -189,10 +189,8 @@ impl Reader<'_, '_> {
         let word = self.word(node, key, "the name of a state")?;
         if word.value.contains(['/', '\\']) {
             let name = excerpt(&word.value);
-            self.error(
-                node.span,
-                format!("`{name}` is a path: a state is named by its file name alone"),
-            );
+            let message = format!("`{name}` is a path: a state is named by its file name alone");
+            self.findings.path(node.span.shifted(self.offset), message);
             return None;
         }
         Some(word.value)
@@ -280,7 +278,7 @@ impl Reader<'_, '_> {
             if !known.contains(&name) {
                 let suggestion = did_you_mean(name, known.iter().copied());
                 let message = format!("unknown key `{}` is ignored", excerpt(name));
-                self.findings.warning_suggesting(key.span, message, suggestion);
+                self.findings.unknown_key(key.span, message, suggestion);
             }
         }
     }

@@ -10,7 +10,7 @@ mod state_file;
 mod timeout;
 pub mod yaml;
 
-pub use diagnostic::{Diagnostic, Severity};
+pub use diagnostic::{Diagnostic, Matter, Severity};
 pub use frontmatter::{Frontmatter, KEYS};
 pub use kind::{Platform, StateKind, StateKindError};
 pub use state_file::{Prompt, StateFile, StateFileError, StateSource};

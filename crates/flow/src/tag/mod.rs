@@ -17,6 +17,6 @@ mod typed;
 
 pub use kind::TagKind;
 pub use parse::{MalformedWhy, PAYLOAD_BYTES_MAX, TARGET_BYTES_MAX, TagError, TargetPlace, parse};
-pub use scan::{Element, Scan, Scanner};
+pub use scan::{Element, Scan, Scanner, mentions};
 pub use token::{Attribute, OPENING_BYTES_MAX};
 pub use typed::{Tag, Target};

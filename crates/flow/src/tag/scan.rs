@@ -60,9 +60,11 @@ pub struct Scan {
 }
 
 /// Finds elements in a text that arrives in chunks of any size.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Scanner {
     found: Scan,
+    /// How many elements are kept; the others are only counted.
+    kept_max: usize,
     open: VecDeque<Open>,
     /// How many of `open` there are of each kind, so that a stray closing tag costs nothing.
     open_count: [usize; TagKind::ALL.len()],
@@ -70,6 +72,12 @@ pub struct Scanner {
     pending: Vec<u8>,
     /// How many bytes came before `pending`.
     offset: u64,
+}
+
+impl Default for Scanner {
+    fn default() -> Self {
+        Self::keeping(ELEMENTS_KEPT_MAX)
+    }
 }
 
 #[derive(Debug)]
@@ -85,6 +93,17 @@ impl Scanner {
     /// A scanner that has seen nothing yet.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    fn keeping(kept_max: usize) -> Self {
+        Self {
+            found: Scan::default(),
+            kept_max,
+            open: VecDeque::new(),
+            open_count: [0; TagKind::ALL.len()],
+            pending: Vec::new(),
+            offset: 0,
+        }
     }
 
     /// Takes the next bytes of the text.
@@ -188,7 +207,7 @@ impl Scanner {
         let before = usize::try_from(open.elements_before).unwrap_or(usize::MAX);
         self.found.elements.truncate(before);
         self.found.count = open.elements_before + 1;
-        if self.found.elements.len() < ELEMENTS_KEPT_MAX
+        if self.found.elements.len() < self.kept_max
             && self.found.elements.len() as u64 == open.elements_before
         {
             self.found.elements.push(Element {
@@ -201,10 +220,19 @@ impl Scanner {
     }
 }
 
+/// Every element of a text, however many there are: a prompt may explain all the tags that its
+/// agent could answer with.
+pub fn mentions(text: &str) -> Vec<Element> {
+    Scan::with(Scanner::keeping(usize::MAX), text).elements
+}
+
 impl Scan {
     /// Finds the elements of a text that is all there.
     pub fn of(text: &str) -> Self {
-        let mut scanner = Scanner::new();
+        Self::with(Scanner::new(), text)
+    }
+
+    fn with(mut scanner: Scanner, text: &str) -> Self {
         let used = scanner.advance(text.as_bytes(), true);
         debug_assert_eq!(used, text.len(), "nothing stays pending at the end");
         scanner.finish()

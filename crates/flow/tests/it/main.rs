@@ -8,9 +8,11 @@
 )]
 
 mod continuing;
+mod diagrams;
 mod evaluators;
 mod failures;
 mod forks;
+mod graph;
 mod journal;
 mod limits;
 mod policy;

@@ -5,8 +5,8 @@ use raymond_flow::{
     id::StateName,
     policy::{AllowedTransition, Evaluator, Policy},
     source::{
-        Diagnostic, Frontmatter, Platform, Prompt, Severity, StateFile, StateFileError, StateKind,
-        StateKindError, StateSource, Timeout,
+        Diagnostic, Frontmatter, Matter, Platform, Prompt, Severity, StateFile, StateFileError,
+        StateKind, StateKindError, StateSource, Timeout,
     },
     tag::TagKind,
     text::{Position, Span, Spanned},
@@ -230,6 +230,7 @@ fn fence_that_is_never_closed_is_an_error_at_the_fence() {
     for text in ["---\nmodel: opus\n\nDo this.\n", "---", "---\n", "---\nmodel: opus\n ---\n"] {
         let expected = Diagnostic {
             severity: Severity::Error,
+            matter: Matter::Frontmatter,
             file: "STATE.md".to_owned(),
             span: Span::new(0, 3),
             position: Position { line: 1, column: 1 },
@@ -454,6 +455,7 @@ fn unknown_key_is_a_warning_with_a_suggestion() {
     let prompt = prompt(text);
     let expected = Diagnostic {
         severity: Severity::Warning,
+        matter: Matter::UnknownKey,
         file: "STATE.md".to_owned(),
         span: Span::new(16, 34),
         position: Position { line: 3, column: 1 },

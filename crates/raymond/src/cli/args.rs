@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use super::authoring::Authoring;
+
 /// The version, with the commit that it was built from if that is known.
 const VERSION: &str = env!("VERSION_AND_COMMIT");
 
@@ -84,6 +86,8 @@ pub(crate) enum Command {
         #[command(flatten)]
         options: Options,
     },
+    #[command(flatten)]
+    Authoring(Authoring),
     /// Start and guard the children of a run. Raymond calls this itself.
     #[command(name = "__keeper", hide = true)]
     Keeper {

@@ -1,6 +1,7 @@
 //! From the words on the command line to what they ask for.
 
 mod args;
+mod authoring;
 mod commands;
 
 use std::process::ExitCode;
@@ -28,6 +29,7 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
         Some(Command::Completions { shell }) => commands::completions(shell),
         Some(Command::Man) => commands::man(),
         Some(Command::Recover { options }) => commands::recover(&options),
+        Some(Command::Authoring(command)) => authoring::run(command),
         Some(Command::Keeper { folder }) => commands::keep(&folder),
     }
 }

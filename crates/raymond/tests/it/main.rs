@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 
+mod authoring;
+mod browser;
 mod documents;
 mod env;
 mod face;

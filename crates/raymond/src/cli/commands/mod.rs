@@ -1,8 +1,12 @@
 //! The commands, a file for each kind.
 
 mod demo;
+mod diagram;
 mod inspect;
 mod keep;
+mod lint;
+mod new;
+mod pack;
 mod place;
 mod prepare;
 mod run;
@@ -10,8 +14,12 @@ mod shell;
 mod test;
 
 pub(super) use demo::demo;
+pub(super) use diagram::diagram;
 pub(super) use inspect::{list, log, status};
 pub(super) use keep::keep;
+pub(super) use lint::lint;
+pub(super) use new::new;
+pub(super) use pack::pack;
 pub(super) use run::{cancel, recover, resume, start};
 pub(super) use shell::{completions, config, init, man};
 pub(super) use test::test;

@@ -1,0 +1,71 @@
+//! A workflow's files in memory, for those who look at it and do not run it.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use raymond_flow::{
+    id::StateName,
+    source::{Platform, StateKind, StateKindError},
+};
+
+use super::{
+    ScopeError, archive,
+    source::{is_archive, list_folder},
+};
+
+/// The files of a folder or an archive, whether or not it could be started.
+#[derive(Clone, Debug)]
+pub struct WorkflowFiles {
+    /// The folder or the archive, as it was named.
+    pub path: PathBuf,
+    /// The first state, if it was named: a workflow can be given by one of its files.
+    pub entry: Option<StateName>,
+    /// Names and contents. Files that are no state on any platform are empty here.
+    pub files: BTreeMap<String, Vec<u8>>,
+}
+
+impl WorkflowFiles {
+    /// Reads a state file with its folder, a folder, or a zip archive.
+    pub fn read(path: &Path) -> Result<Self, ScopeError> {
+        let io = |source| ScopeError::Io { path: path.to_owned(), source };
+        if fs::metadata(path).map_err(io)?.is_dir() {
+            return Ok(Self { path: path.to_owned(), entry: None, files: read_folder(path)? });
+        }
+        if is_archive(path) {
+            let files = archive::read(path)
+                .map_err(|source| ScopeError::Archive { path: path.to_owned(), source })?;
+            return Ok(Self { path: path.to_owned(), entry: None, files });
+        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if !is_state(&name) {
+            return Err(StateKindError::Unsupported { name }.into());
+        }
+        let folder = match path.parent() {
+            Some(folder) if folder != Path::new("") => folder,
+            _ => Path::new("."),
+        };
+        let entry = Some(StateName::new(name));
+        Ok(Self { path: folder.to_owned(), entry, files: read_folder(folder)? })
+    }
+}
+
+fn read_folder(folder: &Path) -> Result<BTreeMap<String, Vec<u8>>, ScopeError> {
+    let io = |path: &Path| {
+        let path = path.to_owned();
+        move |source| ScopeError::Io { path, source }
+    };
+    let mut files = BTreeMap::new();
+    for name in list_folder(folder).map_err(io(folder))?.names() {
+        let path = folder.join(name);
+        let bytes = if is_state(name) { fs::read(&path).map_err(io(&path))? } else { Vec::new() };
+        files.insert(name.to_owned(), bytes);
+    }
+    Ok(files)
+}
+
+fn is_state(name: &str) -> bool {
+    [Platform::Unix, Platform::Windows].iter().any(|p| StateKind::of(name, *p).is_ok())
+}

@@ -1,0 +1,345 @@
+//! Where boxes and lines go: a layered drawing, from the top down.
+//!
+//! ```text
+//! 1. lines that would close a circle are turned round          order of a depth-first walk
+//! 2. every box lies below all that lead to it                  longest path
+//! 3. a line over several layers gets a bend in each of them
+//! 4. boxes of a layer are sorted by where their neighbours are  barycenter, down and up in turn
+//! 5. boxes move towards their neighbours as far as there is room
+//! ```
+
+use super::{Diagram, Link};
+
+/// From one layer to the next.
+const LAYER_HEIGHT: f64 = 104.0;
+/// Between two boxes of a layer.
+const GAP: f64 = 36.0;
+/// Around everything.
+const MARGIN: f64 = 40.0;
+/// Sweeps over all layers. More of them hardly ever change anything.
+const SWEEPS: usize = 12;
+/// A bend needs room for its line and a word beside it.
+const BEND_WIDTH: f64 = 28.0;
+
+/// The height of a box.
+pub(super) const BOX_HEIGHT: f64 = 44.0;
+
+/// A point of the picture.
+pub(super) type Point = (f64, f64);
+
+/// Where everything goes.
+#[derive(Debug)]
+pub(super) struct Layout {
+    /// The middle of each box.
+    pub(super) centers: Vec<Point>,
+    /// The width of each box.
+    pub(super) widths: Vec<f64>,
+    /// For each line the points that it passes, in its own direction.
+    pub(super) paths: Vec<Vec<Point>>,
+    /// The size of the picture.
+    pub(super) size: (f64, f64),
+}
+
+/// Boxes first, then bends: everything that has a place in a layer.
+struct Work<'d> {
+    links: &'d [Link],
+    widths: Vec<f64>,
+    /// Per item, its layer.
+    layers: Vec<usize>,
+    /// Per layer, its items from left to right.
+    rows: Vec<Vec<usize>>,
+    /// Per item, its neighbours in the layer above and in the one below.
+    above: Vec<Vec<usize>>,
+    below: Vec<Vec<usize>>,
+    /// Per line, the items that it passes, from the upper end to the lower.
+    chains: Vec<Vec<usize>>,
+    /// Per line, whether it points upwards.
+    is_turned: Vec<bool>,
+    x: Vec<f64>,
+}
+
+impl Layout {
+    /// Finds a place for everything in `diagram`.
+    pub(super) fn of(diagram: &Diagram) -> Self {
+        let mut work = Work::new(diagram);
+        work.sort_rows();
+        work.spread();
+        work.finish(diagram.nodes.len())
+    }
+}
+
+/// How wide a box must be for its text.
+fn width(label: &str) -> f64 {
+    const CHARACTER: f64 = 8.0;
+    #[expect(clippy::cast_precision_loss, reason = "names have at most 255 characters")]
+    let characters = label.chars().count() as f64;
+    (characters * CHARACTER + 36.0).max(72.0)
+}
+
+impl<'d> Work<'d> {
+    fn new(diagram: &'d Diagram) -> Self {
+        let count = diagram.nodes.len();
+        let links = diagram.links.as_slice();
+        let is_turned = turned(diagram);
+        let layers = layers(count, links, &is_turned);
+        let depth = layers.iter().max().map_or(0, |deepest| deepest + 1);
+        let mut work = Work {
+            links,
+            widths: diagram.nodes.iter().map(|node| width(&node.label)).collect(),
+            rows: vec![Vec::new(); depth],
+            above: vec![Vec::new(); count],
+            below: vec![Vec::new(); count],
+            chains: Vec::new(),
+            is_turned,
+            x: Vec::new(),
+            layers,
+        };
+        for item in 0..count {
+            work.rows[work.layers[item]].push(item);
+        }
+        for (link, is_turned) in links.iter().zip(work.is_turned.clone()) {
+            let (upper, lower) =
+                if is_turned { (link.to, link.from) } else { (link.from, link.to) };
+            let chain = if upper == lower { vec![upper] } else { work.chain(upper, lower) };
+            work.chains.push(chain);
+        }
+        work
+    }
+
+    /// The items between the ends of a line, with a new bend in each layer that it crosses.
+    fn chain(&mut self, upper: usize, lower: usize) -> Vec<usize> {
+        let mut chain = vec![upper];
+        for layer in self.layers[upper] + 1..self.layers[lower] {
+            let bend = self.layers.len();
+            self.layers.push(layer);
+            self.widths.push(BEND_WIDTH);
+            self.above.push(Vec::new());
+            self.below.push(Vec::new());
+            self.rows[layer].push(bend);
+            chain.push(bend);
+        }
+        chain.push(lower);
+        for pair in chain.windows(2) {
+            self.below[pair[0]].push(pair[1]);
+            self.above[pair[1]].push(pair[0]);
+        }
+        chain
+    }
+
+    /// Sorts each row by the mean place of the neighbours in the row before.
+    fn sort_rows(&mut self) {
+        let mut place = vec![0.0; self.layers.len()];
+        for row in &self.rows {
+            number(row, &mut place);
+        }
+        for sweep in 0..SWEEPS {
+            let down = sweep % 2 == 0;
+            let depth = self.rows.len();
+            for step in 1..depth {
+                let layer = if down { step } else { depth - 1 - step };
+                let neighbours = if down { &self.above } else { &self.below };
+                let row = &mut self.rows[layer];
+                let key = |item: &usize| mean(&neighbours[*item], &place).unwrap_or(place[*item]);
+                row.sort_by(|one, other| key(one).total_cmp(&key(other)));
+                number(row, &mut place);
+            }
+        }
+    }
+
+    /// Gives every item its x: side by side first, then towards its neighbours.
+    fn spread(&mut self) {
+        self.x = vec![0.0; self.layers.len()];
+        for row in &self.rows {
+            let total: f64 = row.iter().map(|item| self.widths[*item] + GAP).sum();
+            let mut left = -total / 2.0;
+            for item in row {
+                let room = self.widths[*item] + GAP;
+                self.x[*item] = left + room / 2.0;
+                left += room;
+            }
+        }
+        for sweep in 0..SWEEPS {
+            let down = sweep % 2 == 0;
+            for step in 0..self.rows.len() {
+                let layer = if down { step } else { self.rows.len() - 1 - step };
+                self.settle_row(layer, down);
+            }
+        }
+    }
+
+    /// Moves the items of one row to where they want to be, and keeps them apart.
+    fn settle_row(&mut self, layer: usize, down: bool) {
+        let row = &self.rows[layer];
+        let neighbours = if down { &self.above } else { &self.below };
+        let wanted: Vec<f64> = row
+            .iter()
+            .map(|item| mean(&neighbours[*item], &self.x).unwrap_or(self.x[*item]))
+            .collect();
+        let apart = |one: usize, other: usize| {
+            f64::midpoint(self.widths[row[one]], self.widths[row[other]]) + GAP
+        };
+        // Pushed apart from the left and from the right; the mean of both is fair and keeps order.
+        let mut from_left = wanted.clone();
+        for at in 1..row.len() {
+            from_left[at] = from_left[at].max(from_left[at - 1] + apart(at - 1, at));
+        }
+        let mut from_right = wanted;
+        for at in (1..row.len()).rev() {
+            from_right[at - 1] = from_right[at - 1].min(from_right[at] - apart(at - 1, at));
+        }
+        for (at, item) in row.iter().enumerate() {
+            self.x[*item] = f64::midpoint(from_left[at], from_right[at]);
+        }
+    }
+
+    /// Moves everything into view and draws the lines.
+    fn finish(mut self, boxes: usize) -> Layout {
+        let left = self.edge(|x, half| x - half, f64::min);
+        for x in &mut self.x {
+            *x += MARGIN - left;
+        }
+        let right = self.edge(|x, half| x + half, f64::max);
+        let centers = (0..self.layers.len()).map(|item| self.center(item)).collect::<Vec<_>>();
+        let paths = (0..self.links.len()).map(|link| self.path(link, &centers)).collect();
+        // A line from a box to itself stands out on the right.
+        let size = (right + 2.0 * MARGIN, layer_y(self.rows.len()) - LAYER_HEIGHT / 2.0 + MARGIN);
+        let mut widths = self.widths;
+        widths.truncate(boxes);
+        Layout { centers: centers.into_iter().take(boxes).collect(), widths, paths, size }
+    }
+
+    fn edge(&self, side: fn(f64, f64) -> f64, pick: fn(f64, f64) -> f64) -> f64 {
+        let sides = self.x.iter().zip(&self.widths).map(|(x, width)| side(*x, width / 2.0));
+        sides.reduce(pick).unwrap_or(0.0)
+    }
+
+    fn center(&self, item: usize) -> Point {
+        (self.x[item], layer_y(self.layers[item]))
+    }
+
+    /// The points of a line: from the side of one box, through its bends, to the side of another.
+    fn path(&self, link: usize, centers: &[Point]) -> Vec<Point> {
+        let chain = &self.chains[link];
+        let (Some(&upper), Some(&lower)) = (chain.first(), chain.last()) else {
+            return Vec::new();
+        };
+        if upper == lower {
+            return self.own_loop(upper, centers);
+        }
+        let mut points: Vec<Point> = chain.iter().map(|item| centers[*item]).collect();
+        let last = points.len() - 1;
+        points[0] = self.port(upper, link, true, centers);
+        points[last] = self.port(lower, link, false, centers);
+        if self.is_turned[link] {
+            points.reverse();
+        }
+        points
+    }
+
+    fn own_loop(&self, item: usize, centers: &[Point]) -> Vec<Point> {
+        let (x, y) = centers[item];
+        let side = x + self.widths[item] / 2.0;
+        vec![(side, y - 10.0), (side + 34.0, y), (side, y + 10.0)]
+    }
+
+    /// Where a line meets a box: all lines on a side share its width, in the order of where they
+    /// lead, so that they do not cross at once and two between the same boxes stay apart.
+    fn port(&self, item: usize, link: usize, is_below: bool, centers: &[Point]) -> Point {
+        let mut lines: Vec<(f64, usize)> = Vec::new();
+        for (other, chain) in self.chains.iter().enumerate() {
+            let (near, next) = if is_below {
+                (chain.first(), chain.get(1))
+            } else {
+                (chain.last(), chain.len().checked_sub(2).and_then(|at| chain.get(at)))
+            };
+            if let (true, Some(next)) = (near == Some(&item), next) {
+                lines.push((centers[*next].0, other));
+            }
+        }
+        lines.sort_by(|one, other| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)));
+        let at = lines.iter().position(|(_, other)| *other == link).unwrap_or(0);
+        #[expect(clippy::cast_precision_loss, reason = "there are few lines at a box")]
+        let share = (at as f64 + 1.0) / (lines.len() as f64 + 1.0) - 0.5;
+        let (x, y) = centers[item];
+        let half = if is_below { BOX_HEIGHT / 2.0 } else { -BOX_HEIGHT / 2.0 };
+        (x + share * self.widths[item] * 0.8, y + half)
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "there are at most as many layers as files")]
+fn layer_y(layer: usize) -> f64 {
+    MARGIN + BOX_HEIGHT / 2.0 + layer as f64 * LAYER_HEIGHT
+}
+
+#[expect(clippy::cast_precision_loss, reason = "there are at most as many places as lines")]
+fn number(row: &[usize], place: &mut [f64]) {
+    for (at, item) in row.iter().enumerate() {
+        place[*item] = at as f64;
+    }
+}
+
+fn mean(items: &[usize], place: &[f64]) -> Option<f64> {
+    #[expect(clippy::cast_precision_loss, reason = "there are few lines at a box")]
+    let count = items.len() as f64;
+    (!items.is_empty()).then(|| items.iter().map(|item| place[*item]).sum::<f64>() / count)
+}
+
+/// Which lines to turn round so that no circle is left: those that lead back to a box on the way
+/// from the first one.
+fn turned(diagram: &Diagram) -> Vec<bool> {
+    let count = diagram.nodes.len();
+    let mut is_turned = vec![false; diagram.links.len()];
+    let (mut is_seen, mut is_on_way) = (vec![false; count], vec![false; count]);
+    let mut roots: Vec<usize> = (0..count).collect();
+    roots.sort_by_key(|node| !diagram.nodes[*node].is_entry);
+    for root in roots {
+        // A stack of its own: a chain of states may be longer than the program's stack.
+        let mut stack = vec![(root, 0)];
+        while let Some((node, from_link)) = stack.pop() {
+            if from_link == 0 {
+                if is_seen[node] {
+                    continue;
+                }
+                is_seen[node] = true;
+                is_on_way[node] = true;
+            }
+            let next = (from_link..diagram.links.len()).find(|at| {
+                let link = diagram.links[*at];
+                link.from == node && (is_on_way[link.to] || !is_seen[link.to])
+            });
+            let Some(at) = next else {
+                is_on_way[node] = false;
+                continue;
+            };
+            stack.push((node, at + 1));
+            let to = diagram.links[at].to;
+            if is_on_way[to] {
+                is_turned[at] = to != node;
+            } else {
+                stack.push((to, 0));
+            }
+        }
+    }
+    is_turned
+}
+
+/// The layer of each box: one below the lowest that leads to it.
+fn layers(count: usize, links: &[Link], is_turned: &[bool]) -> Vec<usize> {
+    let mut layers = vec![0; count];
+    // Without circles no path is longer than the number of boxes, so this ends.
+    for _ in 0..count {
+        let mut is_settled = true;
+        for (link, is_turned) in links.iter().zip(is_turned) {
+            let (upper, lower) =
+                if *is_turned { (link.to, link.from) } else { (link.from, link.to) };
+            if upper != lower && layers[lower] <= layers[upper] {
+                layers[lower] = layers[upper] + 1;
+                is_settled = false;
+            }
+        }
+        if is_settled {
+            break;
+        }
+    }
+    layers
+}

@@ -1,0 +1,140 @@
+//! The drawing itself, as SVG.
+
+use std::fmt::Write as _;
+
+use super::{
+    Diagram, Link, Node, NodeKind,
+    layout::{BOX_HEIGHT, Layout, Point},
+};
+
+impl Diagram {
+    /// The picture as one `<svg>` element. Its styles come from the page.
+    pub(super) fn svg(&self) -> String {
+        let layout = Layout::of(self);
+        let (width, height) = layout.size;
+        let mut svg = format!(
+            "<svg id=\"picture\" xmlns=\"http://www.w3.org/2000/svg\" \
+             viewBox=\"0 0 {width:.0} {height:.0}\" role=\"group\" aria-label=\"{}\">\n",
+            escaped(&self.title)
+        );
+        svg.push_str(MARKER);
+        svg.push_str("<g id=\"view\">\n");
+        for (link, path) in self.links.iter().zip(&layout.paths) {
+            self.draw_link(&mut svg, *link, path);
+        }
+        for (index, node) in self.nodes.iter().enumerate() {
+            draw_node(&mut svg, index, node, layout.centers[index], layout.widths[index]);
+        }
+        svg.push_str("</g>\n</svg>\n");
+        svg
+    }
+
+    // Writing to a String cannot fail, here and below.
+    fn draw_link(&self, svg: &mut String, link: Link, path: &[Point]) {
+        let kind = link.kind.name();
+        let from = escaped(&self.nodes[link.from].label);
+        let to = escaped(&self.nodes[link.to].label);
+        let _ = writeln!(
+            svg,
+            "<g class=\"link {kind}\"><title>{from} {kind} {to}</title>\
+             <path d=\"{}\" marker-end=\"url(#arrow)\"/>",
+            curve(path)
+        );
+        // The plain ways need no word; the arrow says it all.
+        if let (Some((x, y)), false) = (middle(path), matches!(kind, "goto" | "result")) {
+            let _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\">{kind}</text>");
+        }
+        svg.push_str("</g>\n");
+    }
+}
+
+const MARKER: &str = "<defs><marker id=\"arrow\" viewBox=\"0 0 10 10\" refX=\"9\" refY=\"5\" \
+    markerWidth=\"10\" markerHeight=\"10\" markerUnits=\"userSpaceOnUse\" orient=\"auto-start-reverse\">\
+    <path d=\"M0 0L10 5L0 10z\" fill=\"context-stroke\"/></marker></defs>\n";
+
+fn draw_node(svg: &mut String, index: usize, node: &Node, (x, y): Point, width: f64) {
+    let (left, top) = (x - width / 2.0, y - BOX_HEIGHT / 2.0);
+    let mut classes = format!("node {}", node.kind.name());
+    for (is_so, class) in [(node.is_entry, " entry"), (node.visit.is_some(), " visited")] {
+        classes.push_str(if is_so { class } else { "" });
+    }
+    let is_file = !matches!(node.kind, NodeKind::End | NodeKind::Open | NodeKind::Missing);
+    // Only what has a text can be chosen.
+    let choice = if is_file { " tabindex=\"0\" role=\"button\"" } else { "" };
+    let label = escaped(&node.label);
+    let radius = match node.kind {
+        NodeKind::End | NodeKind::Open => BOX_HEIGHT / 2.0,
+        NodeKind::Script => 2.0,
+        _ => 9.0,
+    };
+    let _ = writeln!(
+        svg,
+        "<g class=\"{classes}\" data-node=\"{index}\"{choice} aria-label=\"{label}\">\
+         <rect x=\"{left:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{BOX_HEIGHT}\" \
+         rx=\"{radius}\"/>"
+    );
+    if node.kind == NodeKind::Script {
+        // Two bars, as flow charts draw a procedure: colour alone tells nothing to some eyes.
+        for bar in [left + 7.0, left + width - 7.0] {
+            let bottom = top + BOX_HEIGHT;
+            let _ = writeln!(
+                svg,
+                "<line x1=\"{bar:.1}\" y1=\"{top:.1}\" x2=\"{bar:.1}\" y2=\"{bottom:.1}\"/>"
+            );
+        }
+    }
+    let line = if node.visit.is_some() { y - 3.0 } else { y + 4.5 };
+    let _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"{line:.1}\">{label}</text>");
+    if let Some(visit) = &node.visit {
+        let line = y + 14.0;
+        let said = escaped(&visit.label());
+        let _ = writeln!(svg, "<text class=\"visit\" x=\"{x:.1}\" y=\"{line:.1}\">{said}</text>");
+    }
+    svg.push_str("</g>\n");
+}
+
+/// A smooth line through the points: upright at each of them, so that it flows from layer to layer.
+fn curve(path: &[Point]) -> String {
+    let Some(((x, y), rest)) = path.split_first() else {
+        return String::new();
+    };
+    let mut text = format!("M{x:.1} {y:.1}");
+    let is_loop = path.len() == 3 && (path[0].0 - path[2].0).abs() < f64::EPSILON;
+    if is_loop {
+        let ((bend, _), (end_x, end_y)) = (path[1], path[2]);
+        let _ = write!(text, "C{bend:.1} {y:.1} {bend:.1} {end_y:.1} {end_x:.1} {end_y:.1}");
+        return text;
+    }
+    let (mut from_x, mut from_y) = (*x, *y);
+    for (to_x, to_y) in rest {
+        let half = f64::midpoint(from_y, *to_y);
+        let _ = write!(text, "C{from_x:.1} {half:.1} {to_x:.1} {half:.1} {to_x:.1} {to_y:.1}");
+        (from_x, from_y) = (*to_x, *to_y);
+    }
+    text
+}
+
+/// Where the word of a line stands.
+fn middle(path: &[Point]) -> Option<Point> {
+    let at = path.len().checked_sub(1)? / 2;
+    let (one, other) = (path.get(at)?, path.get(at + 1)?);
+    Some((f64::midpoint(one.0, other.0), f64::midpoint(one.1, other.1)))
+}
+
+/// Text that is never markup.
+pub(super) fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            // Not allowed in a page, however it is written.
+            c if c.is_control() && c != '\n' && c != '\t' => safe.push('\u{fffd}'),
+            c => safe.push(c),
+        }
+    }
+    safe
+}

@@ -1,0 +1,249 @@
+//! From the files of a scope to a graph.
+
+use std::collections::BTreeSet;
+
+use regex::Regex;
+
+use crate::{
+    id::StateName,
+    policy::{AllowedTransition, Evaluator},
+    scope::{Listing, entry, resolve},
+    source::{Platform, Prompt, StateFile, StateKind, StateSource},
+    tag::{Element, TagKind, mentions},
+    text::{Span, Spanned},
+    world::{World, WorldError},
+};
+
+use super::{
+    Content, Graph, Meaning, Named, Origin, State, Way,
+    script::{loose_attributes, unquoted},
+    way::is_open,
+};
+
+impl Graph {
+    /// Reads the files of `world`. `entry_given` is the first state if somebody named it.
+    pub fn of(world: &dyn World, entry_given: Option<&str>) -> Result<Self, WorldError> {
+        let listing = world.listing()?;
+        let platform = world.platform();
+        let entry = match entry_given {
+            Some(name) => Ok(StateName::new(name)),
+            None => entry(&listing, platform),
+        };
+        let reader = Reader { listing: &listing, platform };
+        let mut states = std::collections::BTreeMap::new();
+        for name in listing.names() {
+            if let Ok(kind) = StateKind::of(name, platform) {
+                let state = reader.state(name, kind, &world.read(name)?);
+                states.insert(StateName::new(name), state);
+            }
+        }
+        let is_entry_given = entry_given.is_some();
+        let mut graph = Self { platform, listing, entry, is_entry_given, states };
+        graph.tell_evaluators_apart();
+        Ok(graph)
+    }
+
+    /// A prompt that is asked and never entered has no ways out of its own: it answers for another.
+    fn tell_evaluators_apart(&mut self) {
+        let named = |named: &Named| named.state().cloned();
+        let asked: BTreeSet<_> =
+            self.states.values().flat_map(|state| &state.asks).filter_map(named).collect();
+        let entering = self.states.values().filter(|state| !asked.contains(&state.name));
+        let ways = entering.flat_map(|state| &state.ways).flat_map(Way::named);
+        let mut entered: BTreeSet<_> = ways.filter_map(named).collect();
+        entered.extend(self.entry.iter().cloned());
+        for name in asked.difference(&entered) {
+            if let Some(state) = self.states.get_mut(name) {
+                state.is_evaluator = true;
+                state.is_open = false;
+                state.ways.clear();
+            }
+        }
+    }
+}
+
+struct Reader<'a> {
+    listing: &'a Listing,
+    platform: Platform,
+}
+
+impl Reader<'_> {
+    fn state(&self, name: &str, kind: StateKind, bytes: &[u8]) -> State {
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        let mut state = State {
+            name: StateName::new(name),
+            kind,
+            text: String::new(),
+            content: Content::Script,
+            declared: Vec::new(),
+            mentions: Vec::new(),
+            mentioned_kinds: BTreeSet::new(),
+            asks: Vec::new(),
+            ways: Vec::new(),
+            is_open: false,
+            is_evaluator: false,
+        };
+        match StateFile::read(name, bytes, self.platform).map(|file| file.source) {
+            Ok(StateSource::Script) => {
+                let source = unquoted(&text, self.platform);
+                state.mentions = self.tags(&source, 0, Origin::Script);
+                state.mentioned_kinds = kinds_in(&source);
+            }
+            Ok(StateSource::Prompt(prompt)) => {
+                state.mentions = self.tags(&prompt.body, prompt.body_span.start, Origin::Prose);
+                state.mentioned_kinds = kinds_in(&prompt.body);
+                self.declared(&prompt, &text, &mut state);
+                state.content = Content::Prompt(prompt);
+            }
+            Err(error) => state.content = Content::Unusable(error),
+        }
+        state.text = text;
+        find_ways(&mut state);
+        state
+    }
+
+    fn declared(&self, prompt: &Prompt, text: &str, state: &mut State) {
+        for entry in &prompt.frontmatter.allowed_transitions {
+            state.declared.push(self.entry(&entry.value, entry.span, Origin::Policy, text));
+        }
+        for evaluator in &prompt.frontmatter.evaluators {
+            match &evaluator.value {
+                Evaluator::Match { then, .. } => {
+                    let way = self.entry(then, evaluator.span, Origin::Evaluator, text);
+                    state.declared.push(way);
+                }
+                Evaluator::Prompt { prompt, .. } => {
+                    let written = found(text, evaluator.span, prompt);
+                    state.asks.push(self.named(written));
+                }
+            }
+        }
+    }
+
+    /// An entry of a policy. The reader of frontmatter keeps its place as a whole; the places of
+    /// its pieces are looked up in the text.
+    fn entry(&self, entry: &AllowedTransition, span: Span, origin: Origin, text: &str) -> Way {
+        let continuation = entry.tag.continuation_attribute();
+        let named = |name: &String| self.named(found(text, span, name));
+        Way {
+            tag: entry.tag,
+            target: entry.target.as_ref().map(named),
+            continuation: continuation.and_then(|name| entry.attributes.get(name)).map(named),
+            attributes: entry
+                .attributes
+                .iter()
+                .filter(|(name, _)| Some(name.as_str()) != continuation)
+                .map(|(name, value)| (found(text, span, name), found(text, span, value)))
+                .collect(),
+            origin,
+            span,
+        }
+    }
+
+    /// The tags in a text that starts at byte `offset` of its file.
+    fn tags(&self, text: &str, offset: u64, origin: Origin) -> Vec<Way> {
+        mentions(text).into_iter().map(|element| self.tag(element, text, offset, origin)).collect()
+    }
+
+    fn tag(&self, element: Element, text: &str, offset: u64, origin: Origin) -> Way {
+        let continuation = element.kind.continuation_attribute();
+        let opening = Span::new(element.span.start, element.content.start);
+        let mut attributes = match element.attributes {
+            Ok(attributes) => attributes.into_iter().map(|a| (a.name, a.value)).collect(),
+            Err(_) => loose_attributes(opening.slice(text).unwrap_or_default(), opening.start),
+        };
+        for (name, value) in &mut attributes {
+            name.span = name.span.shifted(offset);
+            value.span = value.span.shifted(offset);
+        }
+        let at = attributes.iter().position(|(name, _)| Some(name.value.as_str()) == continuation);
+        let continuation = at.map(|at| self.named(trimmed(&attributes.remove(at).1)));
+        let content = element.content.slice(text).unwrap_or_default().to_owned();
+        let content = Spanned::new(content, element.content.shifted(offset));
+        let has_target = element.kind != TagKind::Result;
+        Way {
+            tag: element.kind,
+            target: has_target.then(|| self.named(trimmed(&content))),
+            continuation,
+            attributes,
+            origin,
+            span: element.span.shifted(offset),
+        }
+    }
+
+    fn named(&self, written: Spanned<String>) -> Named {
+        let name = written.value.as_str();
+        let meaning = if is_open(name) {
+            Meaning::Open
+        } else if name.contains(['/', '\\']) {
+            Meaning::Path
+        } else {
+            match resolve(self.listing, name, self.platform) {
+                Ok(state) => Meaning::State(state),
+                Err(error) => Meaning::Wrong(error),
+            }
+        };
+        Named { written, meaning }
+    }
+}
+
+/// What the state may do: what its policy allows, else what its text says.
+fn find_ways(state: &mut State) {
+    if matches!(state.content, Content::Unusable(_)) {
+        state.is_open = true;
+        return;
+    }
+    let evaluators = state.declared.iter().filter(|way| way.origin == Origin::Evaluator);
+    let mut ways: Vec<Way> = evaluators.cloned().collect();
+    if state.has_policy() {
+        for entry in state.declared.iter().filter(|way| way.origin == Origin::Policy) {
+            let is_left_open = !entry.is_known() && entry.named().all(|n| n.state().is_some());
+            let mut said = state.mentions.iter().filter(|way| way.may_match(entry)).peekable();
+            if is_left_open && said.peek().is_some() {
+                ways.extend(said.cloned());
+            } else {
+                ways.push(entry.clone());
+            }
+        }
+    } else {
+        ways.extend(state.mentions.iter().cloned());
+    }
+    // A script without any tag lets some other program print it.
+    let is_silent_script = state.kind == StateKind::Script && ways.is_empty();
+    state.is_open = is_silent_script || ways.iter().any(|way| !way.is_known());
+    state.ways = ways;
+}
+
+/// The names of tags that occur, as elements or alone.
+fn kinds_in(text: &str) -> BTreeSet<TagKind> {
+    let pattern = Regex::new(r"<(goto|reset|call|function|fork|result)[\s/>]")
+        .expect("the pattern is a constant");
+    let names = pattern.captures_iter(text).filter_map(|found| found.get(1));
+    names.filter_map(|name| TagKind::of_name(name.as_str())).collect()
+}
+
+/// `word` where it stands within `span`, else the whole of it.
+fn found(text: &str, span: Span, word: &str) -> Spanned<String> {
+    let is_word_char = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-');
+    let part = span.slice(text).unwrap_or_default();
+    let at = part.match_indices(word).map(|(at, _)| at).find(|at| {
+        let (before, rest) = part.split_at(*at);
+        let (_, after) = rest.split_at(word.len());
+        !before.ends_with(is_word_char) && !after.starts_with(is_word_char)
+    });
+    let place = at.map_or(span, |at| {
+        let start = span.start + at as u64;
+        Span::new(start, start + word.len() as u64)
+    });
+    Spanned::new(word.to_owned(), place)
+}
+
+fn trimmed(text: &Spanned<String>) -> Spanned<String> {
+    let front = (text.value.len() - text.value.trim_start().len()) as u64;
+    let value = text.value.trim().to_owned();
+    if value.is_empty() {
+        return Spanned::new(value, text.span);
+    }
+    let start = text.span.start + front;
+    Spanned::new(value.clone(), Span::new(start, start + value.len() as u64))
+}

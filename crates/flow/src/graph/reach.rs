@@ -1,0 +1,59 @@
+//! Walking along the lines.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::id::StateName;
+
+use super::{EdgeKind, Graph, State};
+
+impl Graph {
+    /// The states that can be entered from `roots` along lines that `may_pass` lets through, the
+    /// roots included.
+    pub fn reachable<'a>(
+        &'a self,
+        roots: impl IntoIterator<Item = &'a StateName>,
+        may_pass: impl Fn(EdgeKind) -> bool,
+    ) -> BTreeSet<StateName> {
+        let mut next: BTreeMap<StateName, Vec<StateName>> = BTreeMap::new();
+        for edge in self.edges().filter(|edge| may_pass(edge.kind)) {
+            next.entry(edge.from).or_default().push(edge.to);
+        }
+        let mut seen = BTreeSet::new();
+        let mut waiting: Vec<StateName> = roots.into_iter().cloned().collect();
+        while let Some(state) = waiting.pop() {
+            if self.states.contains_key(&state) && seen.insert(state.clone()) {
+                waiting.extend(next.get(&state).into_iter().flatten().cloned());
+            }
+        }
+        seen
+    }
+
+    /// The states that an agent can enter, from the first state on and with everything that is
+    /// forked or called; all of them, if the first state is not known.
+    pub fn live(&self) -> BTreeSet<StateName> {
+        match &self.entry {
+            Ok(entry) => self.reachable([entry], |_| true),
+            Err(_) => self.states.keys().cloned().collect(),
+        }
+    }
+
+    /// The states that run while a caller waits for a result.
+    pub fn called(&self) -> BTreeSet<StateName> {
+        let callees: Vec<_> = self
+            .edges()
+            .filter(|edge| matches!(edge.kind, EdgeKind::Call | EdgeKind::Function))
+            .map(|edge| edge.to)
+            .collect();
+        self.reachable(&callees, EdgeKind::stays_in_frame)
+    }
+
+    /// The state of this name.
+    pub fn state(&self, name: &StateName) -> Option<&State> {
+        self.states.get(name)
+    }
+
+    /// Whether some state may lead to where nobody can tell.
+    pub fn has_open_states(&self) -> bool {
+        self.states.values().any(|state| state.is_open)
+    }
+}

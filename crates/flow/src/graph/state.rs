@@ -1,0 +1,104 @@
+//! One state of a graph.
+
+use std::collections::BTreeSet;
+
+use crate::{
+    id::StateName,
+    source::{Prompt, StateFileError, StateKind},
+    tag::TagKind,
+    text::Span,
+};
+
+use super::{Named, Way};
+
+/// A state file, read for what it says about where it leads.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// Its file name.
+    pub name: StateName,
+    /// How it is carried out.
+    pub kind: StateKind,
+    /// Its text. Spans of everything in it count its bytes.
+    pub text: String,
+    /// What could be made of it.
+    pub content: Content,
+    /// What the frontmatter declares: its policy and what its evaluators put in the place of it.
+    pub declared: Vec<Way>,
+    /// The tags in its text.
+    pub mentions: Vec<Way>,
+    /// The names of tags in its text, complete or not.
+    pub mentioned_kinds: BTreeSet<TagKind>,
+    /// The evaluators that it asks.
+    pub asks: Vec<Named>,
+    /// The ways out, as far as they are known.
+    pub ways: Vec<Way>,
+    /// Whether it may lead somewhere else, too: something in it could not be read or is decided
+    /// only when it runs.
+    pub is_open: bool,
+    /// Whether it is only asked for its opinion, and never entered.
+    pub is_evaluator: bool,
+}
+
+/// What could be made of a state file.
+#[derive(Clone, Debug)]
+pub enum Content {
+    /// A prompt.
+    Prompt(Box<Prompt>),
+    /// A script.
+    Script,
+    /// A prompt that cannot be used.
+    Unusable(StateFileError),
+}
+
+impl State {
+    /// The prompt, if it is one that can be used.
+    pub fn prompt(&self) -> Option<&Prompt> {
+        match &self.content {
+            Content::Prompt(prompt) => Some(prompt),
+            Content::Script | Content::Unusable(_) => None,
+        }
+    }
+
+    /// Whether its frontmatter lists the ways out.
+    pub fn has_policy(&self) -> bool {
+        self.prompt().is_some_and(|prompt| !prompt.frontmatter.allowed_transitions.is_empty())
+    }
+
+    /// Everything that it says about ways out, in the frontmatter and in the text.
+    pub fn said(&self) -> impl Iterator<Item = &Way> {
+        self.declared.iter().chain(&self.mentions)
+    }
+
+    /// Whether it can end with a result, as far as its file tells.
+    pub fn has_result(&self) -> bool {
+        self.ways.iter().any(|way| way.tag == TagKind::Result)
+    }
+
+    /// Whether nothing is known of where it leads.
+    pub fn leads_nowhere(&self) -> bool {
+        self.ways.is_empty() && !self.is_open
+    }
+
+    /// Whether `word` stands in its text, not as part of a longer word.
+    pub fn has_word(&self, word: &str) -> bool {
+        let is_word_char = |c: char| c.is_alphanumeric() || c == '_';
+        self.text.match_indices(word).any(|(at, _)| {
+            let (before, rest) = self.text.split_at(at);
+            let (_, after) = rest.split_at(word.len());
+            !before.ends_with(is_word_char) && !after.starts_with(is_word_char)
+        })
+    }
+
+    /// The first line of the text itself, where something that is missing would stand.
+    pub fn first_line(&self) -> Span {
+        let start = self.prompt().map_or(0, |prompt| prompt.body_span.start);
+        let body = Span::new(start, self.text.len() as u64).slice(&self.text).unwrap_or_default();
+        let blank = body.len() - body.trim_start().len();
+        let line = body.trim_start().lines().next().unwrap_or_default().trim_end();
+        if line.is_empty() {
+            return Span::new(0, 0);
+        }
+        let start = start + blank as u64;
+        Span::new(start, start + line.len() as u64)
+    }
+}

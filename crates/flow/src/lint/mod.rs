@@ -1,0 +1,115 @@
+//! What is wrong or odd about a workflow, found without running it.
+//!
+//! [`lint`] takes a [`Graph`] and gives [`Finding`]s. Each rule is a file in `rules`: its first comment
+//! is its manual page, which [`Rule::manual`] prints, and its tests show one workflow that it speaks
+//! about and one that it is silent about.
+//!
+//! A rule says nothing where a file leaves something open. A false alarm costs more than a finding
+//! that comes one rule later.
+
+mod finding;
+mod rules;
+#[cfg(test)]
+mod testing;
+
+pub use finding::Finding;
+pub use rules::RULES;
+
+use std::collections::BTreeSet;
+
+use crate::{
+    graph::Graph,
+    source::{Severity, did_you_mean},
+};
+use finding::Report;
+
+/// One thing to look for.
+#[derive(Debug)]
+pub struct Rule {
+    /// Its name, in words joined by hyphens.
+    pub name: &'static str,
+    /// How bad it mostly is.
+    pub severity: Severity,
+    /// The source of the file that it lives in.
+    source: &'static str,
+    check: fn(&mut Report<'_>),
+}
+
+/// What only the person who lints knows.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    /// The variables that runs are started with (`--var`).
+    pub variables: BTreeSet<String>,
+}
+
+/// Everything that the rules find, in the order of files and places.
+pub fn lint(graph: &Graph, known: &Known) -> Vec<Finding> {
+    let mut found: Vec<Finding> =
+        RULES.iter().flat_map(|rule| rule.findings(graph, known)).collect();
+    found.sort_by(|one, other| one.key().cmp(&other.key()));
+    found.dedup();
+    found
+}
+
+/// The rule of this name.
+pub fn rule(name: &str) -> Option<&'static Rule> {
+    RULES.iter().copied().find(|rule| rule.name == name)
+}
+
+/// The rule that `name` was probably meant to be.
+pub fn suggest_rule(name: &str) -> Option<&'static str> {
+    did_you_mean(name, RULES.iter().map(|rule| rule.name))
+}
+
+impl Rule {
+    /// What this rule alone finds.
+    pub fn findings(&'static self, graph: &Graph, known: &Known) -> Vec<Finding> {
+        let mut report = Report { graph, known, rule: self, found: Vec::new() };
+        (self.check)(&mut report);
+        report.found
+    }
+
+    /// Its manual page: the comment with which its own file begins, so it cannot go stale.
+    pub fn manual(&self) -> String {
+        let lines = self.source.lines().map_while(|line| line.strip_prefix("//!"));
+        let mut page: String =
+            lines.flat_map(|line| [line.strip_prefix(' ').unwrap_or(line), "\n"]).collect();
+        page.truncate(page.trim_end().len());
+        page.push('\n');
+        page
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rule_has_a_manual_page_that_begins_with_its_name() {
+        for rule in RULES {
+            let page = rule.manual();
+            let title = format!("`{}` ({}): ", rule.name, severity_word(rule.severity));
+            assert!(page.starts_with(&title), "{title} in {page}");
+            assert!(page.lines().count() > 3, "{page}");
+        }
+    }
+
+    #[test]
+    fn rule_names_are_sorted_and_unique() {
+        assert!(RULES.windows(2).all(|pair| pair[0].name < pair[1].name));
+    }
+
+    #[test]
+    fn rule_is_found_by_its_name_and_suggested_by_a_slip_of_it() {
+        assert_eq!(rule("dead-end").map(|rule| rule.name), Some("dead-end"));
+        assert_eq!(suggest_rule("dead-ends"), Some("dead-end"));
+    }
+
+    fn severity_word(severity: Severity) -> &'static str {
+        match severity {
+            Severity::Note => "note",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! `bad-frontmatter` (error): a prompt whose frontmatter cannot be used.
+//!
+//! The YAML between the first line `---` and the next one must be readable, with each key once and
+//! values of the right kind. An agent that should enter such a state fails. A prompt that is not UTF-8
+//! text is found here, too.
+//!
+//! `docs/protocol.md` lists the keys; `docs/frontmatter.schema.json` lets editors check them.
+
+use crate::{
+    graph::Content,
+    source::{Matter, Severity, StateFileError},
+    text::Span,
+};
+
+use super::super::{Rule, finding::Report};
+
+pub(super) const RULE: Rule = Rule {
+    name: "bad-frontmatter",
+    severity: Severity::Error,
+    source: include_str!("bad_frontmatter.rs"),
+    check,
+};
+
+fn check(report: &mut Report<'_>) {
+    for state in report.states() {
+        match &state.content {
+            Content::Prompt(_) | Content::Script => {}
+            Content::Unusable(StateFileError::Frontmatter { diagnostics }) => {
+                for found in diagnostics.iter().filter(|f| f.matter == Matter::Frontmatter) {
+                    report
+                        .at(state, found.span, found.message.clone())
+                        .meant(found.suggestion.as_deref());
+                }
+            }
+            Content::Unusable(error) => {
+                let at = match error {
+                    StateFileError::NotUtf8 { offset, .. } => *offset,
+                    _ => 0,
+                };
+                report.at(state, Span::new(at, at), error.to_string());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::super::testing::found, RULE};
+
+    #[test]
+    fn bad_frontmatter_is_found_with_every_problem_of_a_file() {
+        let text = "---\ntimeout: soon\nallowed_transitions:\n  - { tag: gotto }\n---\n";
+        let said = found(&RULE, [("START.md", text)]);
+        assert_eq!(said.len(), 2, "{said:?}");
+        assert!(said[0].starts_with("START.md:2:10: `timeout`"), "{said:?}");
+        assert!(said[1].starts_with("START.md:4:12: `gotto` is not a tag"), "{said:?}");
+    }
+
+    #[test]
+    fn bad_frontmatter_is_silent_about_odd_keys_and_rules_in_the_text() {
+        assert!(found(&RULE, [("START.md", "---\nmodle: opus\n---\nx\n---\ny: [\n")]).is_empty());
+    }
+}

@@ -1,0 +1,93 @@
+//! `missing-target` (error): a transition leads to a state that is not there.
+//!
+//! Names are looked up in the workflow's own folder, byte for byte: `REVIEW` means `REVIEW.md` or the
+//! script `REVIEW.sh`, never `review.md`. An agent that asks for a state that is not there is reminded
+//! in vain or fails.
+//!
+//! In the words of a prompt this is a warning, because they may be an example. To leave a name open
+//! in an example, write dots: `<goto>…</goto>`.
+
+use crate::{
+    graph::{Meaning, Named, State},
+    scope::ResolveError,
+    source::Severity,
+};
+
+use super::super::{
+    Rule,
+    finding::{Report, by_origin},
+};
+
+pub(super) const RULE: Rule = Rule {
+    name: "missing-target",
+    severity: Severity::Error,
+    source: include_str!("missing_target.rs"),
+    check,
+};
+
+fn check(report: &mut Report<'_>) {
+    for state in report.states() {
+        for way in state.said() {
+            for named in way.named() {
+                look(report, state, named, by_origin(way.origin));
+            }
+        }
+        for asked in &state.asks {
+            look(report, state, asked, Severity::Error);
+        }
+    }
+}
+
+fn look(report: &mut Report<'_>, state: &State, named: &Named, severity: Severity) {
+    let (error, suggestion) = match &named.meaning {
+        Meaning::Wrong(error @ ResolveError::NotFound { suggestion, .. }) => {
+            (error, suggestion.as_deref())
+        }
+        Meaning::Wrong(error @ ResolveError::Unsupported(_)) => (error, None),
+        _ => return,
+    };
+    report.at(state, named.written.span, error.to_string()).severity(severity).meant(suggestion);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::super::testing::{found, prompt},
+        RULE,
+    };
+
+    #[test]
+    fn missing_target_is_found_in_policies_evaluators_scripts_and_prose() {
+        let policy = prompt(&["tag: call, target: REVEIW, return: START"], "x");
+        let evaluator = "---\nevaluators:\n  - prompt: JUDGE\n---\n<result>x</result>";
+        let said = found(
+            &RULE,
+            [
+                ("START.md", &*policy),
+                ("REVIEW.md", evaluator),
+                ("RUN.sh", "echo \"<goto>GONE</goto>\""),
+                ("TELL.md", "Say <goto>DONE.txt</goto>"),
+                ("DONE.txt", ""),
+            ],
+        );
+        assert_eq!(
+            said,
+            [
+                "REVIEW.md:3:13: state `JUDGE` not found",
+                "RUN.sh:1:13: state `GONE` not found",
+                "START.md:3:26: state `REVEIW` not found",
+                "TELL.md:1:11: `DONE.txt` is not a state: states end in .md, .sh or .bat",
+            ]
+        );
+    }
+
+    #[test]
+    fn missing_target_is_silent_about_what_is_there_or_left_open() {
+        let script = "# <goto>GONE</goto>\necho \"<goto>$NEXT</goto>\"; printf '<goto>%s</goto>' x";
+        let files = [
+            ("START.md", "Say <goto>RUN</goto>, <goto>…</goto> or <goto>{{next}}</goto>"),
+            ("RUN.sh", script),
+        ];
+        assert!(found(&RULE, files).is_empty());
+    }
+}

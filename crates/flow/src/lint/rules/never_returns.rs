@@ -1,0 +1,79 @@
+//! `never-returns` (warning): a call whose subtask never hands a result back.
+//!
+//! `<call>` and `<function>` wait for a `<result>`. From the state that is called, no state can be reached
+//! that ends with one, so the caller never goes on at `return`.
+//!
+//! Let the last state of the subtask end with `<result>…</result>`. If nothing should come back, use
+//! `<goto>` or `<reset>`.
+
+use std::collections::BTreeSet;
+
+use crate::{
+    graph::{EdgeKind, Graph},
+    id::StateName,
+    source::Severity,
+    tag::TagKind,
+};
+
+use super::super::{Rule, finding::Report};
+
+pub(super) const RULE: Rule = Rule {
+    name: "never-returns",
+    severity: Severity::Warning,
+    source: include_str!("never_returns.rs"),
+    check,
+};
+
+fn check(report: &mut Report<'_>) {
+    let graph = report.graph;
+    for state in report.states() {
+        for way in &state.ways {
+            if !matches!(way.tag, TagKind::Call | TagKind::Function) {
+                continue;
+            }
+            let Some(target) = way.target.as_ref() else { continue };
+            let Some(callee) = target.state() else { continue };
+            if !may_return(graph, &graph.reachable([callee], EdgeKind::stays_in_frame)) {
+                let said = format!("{callee} never hands a result back, so this never returns");
+                report.at(state, target.written.span, said);
+            }
+        }
+    }
+}
+
+/// Whether one of the states ends with a result, or something else is wrong with them that has a
+/// rule of its own.
+fn may_return(graph: &Graph, states: &BTreeSet<StateName>) -> bool {
+    states.iter().filter_map(|name| graph.state(name)).any(|state| {
+        let resets = state.ways.iter().any(|way| way.tag == TagKind::Reset);
+        state.has_result() || state.is_open || state.leads_nowhere() || resets
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::super::testing::found, RULE};
+
+    #[test]
+    fn never_returns_is_found_if_the_subtask_only_goes_round() {
+        let files = [
+            ("START.md", "Do <call return=\"END\">A</call>."),
+            ("A.md", "<goto>B</goto>"),
+            ("B.md", "<goto>A</goto>"),
+            ("END.md", "<result>x</result>"),
+        ];
+        let said = "A.md never hands a result back, so this never returns";
+        assert_eq!(found(&RULE, files), [format!("START.md:1:23: {said}")]);
+    }
+
+    #[test]
+    fn never_returns_is_silent_if_a_later_state_hands_back() {
+        let files = [
+            ("START.md", "Do <function return=\"END\">A</function>."),
+            ("A.md", "<call return=\"B\">END</call>"),
+            ("B.sh", "echo '<result>x</result>'"),
+            ("END.md", "<result>x</result>"),
+        ];
+        assert!(found(&RULE, files).is_empty());
+    }
+}

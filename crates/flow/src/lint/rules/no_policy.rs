@@ -1,0 +1,64 @@
+//! `no-policy` (warning): a prompt without `allowed_transitions`.
+//!
+//! Without a list, an answer with no tag, with several or with a wrong one ends the agent: nobody can
+//! remind it of what was expected. With a list it is reminded up to three times. List the ways out, even if there
+//! is only one:
+//!
+//! ```text
+//! ---
+//! allowed_transitions:
+//!   - { tag: goto, target: REVIEW.md }
+//!   - { tag: result }
+//! ---
+//! ```
+
+use crate::source::Severity;
+
+use super::super::{Rule, finding::Report};
+
+pub(super) const RULE: Rule = Rule {
+    name: "no-policy",
+    severity: Severity::Warning,
+    source: include_str!("no_policy.rs"),
+    check,
+};
+
+fn check(report: &mut Report<'_>) {
+    for state in report.states() {
+        let is_entered = state.prompt().is_some() && !state.is_evaluator;
+        // A state without any tag is a dead end: that rule says the same, and more.
+        if is_entered && !state.has_policy() && !state.leads_nowhere() {
+            let said =
+                "no `allowed_transitions`: after a wrong answer the agent cannot be reminded";
+            report.at(state, state.first_line(), said);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::super::testing::{found, prompt},
+        RULE,
+    };
+
+    #[test]
+    fn no_policy_is_found_on_a_prompt_without_a_list() {
+        let said = found(&RULE, [("START.md", "Say <result>x</result>.")]);
+        let expected =
+            "no `allowed_transitions`: after a wrong answer the agent cannot be reminded";
+        assert_eq!(said, [format!("START.md:1:1: {expected}")]);
+    }
+
+    #[test]
+    fn no_policy_is_silent_about_scripts_evaluators_and_prompts_with_a_list() {
+        let text = prompt(&["tag: result"], "<result>x</result>")
+            .replace("---\n<", "evaluators:\n  - prompt: JUDGE\n---\n<");
+        let files = [
+            ("START.md", &*text),
+            ("JUDGE.md", "Say <result>accept</result>."),
+            ("RUN.sh", "echo '<result>x</result>'"),
+        ];
+        assert!(found(&RULE, files).is_empty());
+    }
+}

@@ -1,0 +1,43 @@
+//! `script-without-tag` (warning): a script whose source has no tag.
+//!
+//! A script must print exactly one tag, else the run stops. Nothing in this one looks like a tag. That can be
+//! right if another program that it calls prints the tag; then say so in the script, in a line that
+//! prints nothing, or let the script print what that program decides.
+
+use crate::source::{Severity, StateKind};
+
+use super::super::{Rule, finding::Report};
+
+pub(super) const RULE: Rule = Rule {
+    name: "script-without-tag",
+    severity: Severity::Warning,
+    source: include_str!("script_without_tag.rs"),
+    check,
+};
+
+fn check(report: &mut Report<'_>) {
+    for state in report.states().filter(|state| state.kind == StateKind::Script) {
+        if state.mentioned_kinds.is_empty() {
+            report
+                .at(state, state.first_line(), "the script prints no tag, as far as its text tells")
+                .help("end it with a line such as: echo \"<result>done</result>\"");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::super::testing::found, RULE};
+
+    #[test]
+    fn script_without_tag_is_found_if_only_a_comment_has_one() {
+        let said = found(&RULE, [("START.sh", "make\n# <result>x</result>\n")]);
+        assert_eq!(said, ["START.sh:1:1: the script prints no tag, as far as its text tells"]);
+    }
+
+    #[test]
+    fn script_without_tag_is_silent_about_a_tag_in_pieces() {
+        let script = "printf '<result>'; cat log; printf '</result>'";
+        assert!(found(&RULE, [("START.sh", script)]).is_empty());
+    }
+}

@@ -1,0 +1,152 @@
+//! `unknown-variable` (warning): a `{{name}}` that nothing gives a value to.
+//!
+//! A name that no variable has stays in the prompt as it is, braces included. Variables are:
+//!
+//! * `{{input}}` in the first state, `{{result}}` in a state that a call or function returns to;
+//! * `{{workflow_id}}` and `{{agent_id}}` everywhere;
+//! * `{{output}}` and `{{transition}}` in an evaluator;
+//! * the attributes of a fork, in all states of the worker;
+//! * what the run is started with, `--var NAME=VALUE`. Tell lint of it: `raymond lint --var NAME`.
+
+use std::collections::BTreeSet;
+
+use crate::{
+    graph::{EdgeKind, Graph, State},
+    id::StateName,
+    prompt::placeholders,
+    source::{Severity, did_you_mean},
+    tag::TagKind,
+};
+
+use super::super::{Rule, finding::Report};
+
+pub(super) const RULE: Rule = Rule {
+    name: "unknown-variable",
+    severity: Severity::Warning,
+    source: include_str!("unknown_variable.rs"),
+    check,
+};
+
+const EVERYWHERE: [&str; 2] = ["workflow_id", "agent_id"];
+
+fn check(report: &mut Report<'_>) {
+    let graph = report.graph;
+    let returned_to: BTreeSet<StateName> =
+        graph.edges().filter(|edge| edge.kind == EdgeKind::Return).map(|edge| edge.to).collect();
+    let forks = forks(graph);
+    for state in report.states() {
+        let Some(prompt) = state.prompt() else { continue };
+        let mut known: BTreeSet<&str> = EVERYWHERE.into();
+        known.extend(report.known.variables.iter().map(String::as_str));
+        let is_asked = state.is_evaluator || is_asked(graph, state);
+        if is_asked {
+            known.extend(["output", "transition"]);
+        }
+        // An evaluator sees the variables of whichever state it is asked about.
+        let may_be_anywhere = is_asked || graph.has_open_states();
+        if may_be_anywhere || graph.entry.as_ref().is_ok_and(|entry| *entry == state.name) {
+            known.insert("input");
+        }
+        if may_be_anywhere || returned_to.contains(&state.name) {
+            known.insert("result");
+        }
+        let worker_of: Vec<_> = forks
+            .iter()
+            .filter(|fork| may_be_anywhere || fork.states.contains(&state.name))
+            .collect();
+        known.extend(worker_of.iter().flat_map(|fork| fork.attributes.iter().copied()));
+        for name in placeholders(&prompt.body) {
+            let is_told = worker_of.iter().any(|fork| fork.parent.has_word(&name.value));
+            if !known.contains(name.value.as_str()) && !is_told {
+                let said = said(&name.value);
+                let span = name.span.shifted(prompt.body_span.start);
+                report
+                    .at(state, span, said)
+                    .help(format!("if runs are started with it: --var {}", name.value))
+                    .meant(did_you_mean(&name.value, known.iter().copied()));
+            }
+        }
+    }
+}
+
+fn said(name: &str) -> String {
+    let place = match name {
+        "input" => "only the first state has it",
+        "result" => "no call or function returns here",
+        "output" | "transition" => "only evaluators have it",
+        _ => "no fork gives it to this state",
+    };
+    format!("nothing gives `{{{{{name}}}}}` a value: {place}")
+}
+
+fn is_asked(graph: &Graph, state: &State) -> bool {
+    graph.edges().any(|edge| edge.kind == EdgeKind::Ask && edge.to == state.name)
+}
+
+/// A fork, and the states that its worker can enter.
+struct Fork<'g> {
+    parent: &'g State,
+    attributes: Vec<&'g str>,
+    states: BTreeSet<StateName>,
+}
+
+fn forks(graph: &Graph) -> Vec<Fork<'_>> {
+    let ways = graph.states.values().flat_map(|state| state.said().map(move |way| (state, way)));
+    ways.filter(|(_, way)| way.tag == TagKind::Fork)
+        .map(|(parent, way)| Fork {
+            parent,
+            attributes: way.attributes.iter().map(|(name, _)| name.value.as_str()).collect(),
+            states: graph.reachable(
+                way.target.as_ref().and_then(|target| target.state()),
+                EdgeKind::stays_in_agent,
+            ),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::super::testing::found, RULE};
+
+    #[test]
+    fn unknown_variable_is_found_where_it_has_no_value() {
+        let files = [
+            ("START.md", "{{inptu}} <goto>NEXT</goto>"),
+            ("NEXT.md", "Of {{ input }}: {{result}}, {{output}} <result>x</result>"),
+        ];
+        let said = found(&RULE, files);
+        assert_eq!(
+            said,
+            [
+                "NEXT.md:1:4: nothing gives `{{input}}` a value: only the first state has it",
+                "NEXT.md:1:17: nothing gives `{{result}}` a value: no call or function returns here",
+                "NEXT.md:1:29: nothing gives `{{output}}` a value: only evaluators have it",
+                "START.md:1:1: nothing gives `{{inptu}}` a value: no fork gives it to this state",
+            ]
+        );
+    }
+
+    #[test]
+    fn unknown_variable_is_silent_where_every_kind_has_one() {
+        let start = "---\nevaluators:\n  - prompt: JUDGE\n---\n{{input}} {{agent_id}}\n\
+                     <call return=\"BACK\">SUB</call> <fork next=\"BACK\" item=\"…\">WORK</fork>";
+        let files = [
+            ("START.md", start),
+            ("BACK.md", "{{result}} <result>x</result>"),
+            ("SUB.md", "{{workflow_id}} <result>x</result>"),
+            ("WORK.md", "{{item}} <goto>MORE</goto>"),
+            ("MORE.md", "{{item}} <result>x</result>"),
+            ("JUDGE.md", "{{output}} {{transition}}"),
+        ];
+        assert!(found(&RULE, files).is_empty());
+    }
+
+    #[test]
+    fn unknown_variable_is_silent_about_an_attribute_that_is_told_in_words() {
+        let files = [
+            ("START.md", "Fork with an attribute `item`: <fork next=\"START\">WORK</fork>"),
+            ("WORK.md", "{{item}} <result>x</result>"),
+        ];
+        assert!(found(&RULE, files).is_empty());
+    }
+}

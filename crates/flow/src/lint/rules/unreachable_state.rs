@@ -1,0 +1,73 @@
+//! `unreachable-state` (warning): a state that no other state leads to.
+//!
+//! Every `.md` file in a workflow's folder is a state, and so is every script that can run here. One that
+//! nothing leads to is left over, or the name of it is misspelt somewhere. A README does not belong
+//! into the folder of a workflow.
+//!
+//! Silent if some state leads to where nobody can tell (`<goto>$NEXT</goto>`), and if the workflow is
+//! started by naming a file: the others may belong to another start.
+
+use crate::source::Severity;
+
+use super::super::{Rule, finding::Report};
+
+pub(super) const RULE: Rule = Rule {
+    name: "unreachable-state",
+    severity: Severity::Warning,
+    source: include_str!("unreachable_state.rs"),
+    check,
+};
+
+fn check(report: &mut Report<'_>) {
+    let graph = report.graph;
+    let Ok(entry) = &graph.entry else { return };
+    if graph.is_entry_given {
+        return;
+    }
+    let live = graph.live();
+    let is_open = |name| graph.state(name).is_some_and(|state| state.is_open);
+    if live.iter().any(is_open) {
+        return;
+    }
+    for state in report.states().filter(|state| !live.contains(&state.name)) {
+        let said = format!("no way leads from {entry} to {}", state.name);
+        let finding = report.at(state, state.first_line(), said);
+        if state.name.as_str().eq_ignore_ascii_case("readme.md") {
+            finding.help("every .md file here is a state: keep texts about a workflow elsewhere");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::super::testing::found, RULE};
+
+    #[test]
+    fn unreachable_state_is_found_if_nothing_leads_to_it() {
+        let files = [("START.md", "<result>x</result>"), ("README.md", "\nAbout\n")];
+        assert_eq!(found(&RULE, files), ["README.md:2:1: no way leads from START.md to README.md"]);
+    }
+
+    #[test]
+    fn unreachable_state_is_silent_about_states_behind_every_kind_of_way() {
+        let start = "---\nevaluators:\n  - prompt: JUDGE\n---\n\
+                     <call return=\"A\">B</call> <fork next=\"C\">D</fork> <reset>E</reset>";
+        let files = [
+            ("START.md", start),
+            ("JUDGE.md", "x"),
+            ("A.md", "x"),
+            ("B.md", "x"),
+            ("C.md", "x"),
+            ("D.sh", "echo '<result>x</result>'"),
+            ("D.bat", "x"),
+            ("E.md", "x"),
+        ];
+        assert!(found(&RULE, files).is_empty());
+    }
+
+    #[test]
+    fn unreachable_state_is_silent_if_a_script_may_lead_anywhere() {
+        let files = [("START.sh", "echo \"<goto>$NEXT</goto>\""), ("A.md", "x")];
+        assert!(found(&RULE, files).is_empty());
+    }
+}

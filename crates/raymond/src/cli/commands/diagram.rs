@@ -1,0 +1,59 @@
+//! `raymond diagram`.
+
+use std::{collections::BTreeMap, path::Path, process::ExitCode};
+
+use raymond_engine::{Loaded, load};
+use raymond_flow::{
+    diagram::{Diagram, Visit},
+    id::{RunId, StateName},
+    machine::Accounts,
+    source::Platform,
+};
+
+use super::{
+    lint::{open, print},
+    place::state_dir,
+};
+use crate::{
+    cli::authoring::{self, Format},
+    failure::Failure,
+};
+
+/// `raymond diagram WORKFLOW`
+pub(in crate::cli) fn diagram(arguments: &authoring::Diagram) -> Result<ExitCode, Failure> {
+    let loaded = match &arguments.run {
+        Some(id) => Some(load(&state_dir(&arguments.place)?, &RunId::new(id)?)?),
+        None => None,
+    };
+    let of_run = loaded.as_ref().map(|loaded| Path::new(&loaded.run.scope_dir));
+    let workflow = arguments.workflow.as_deref().or(of_run).unwrap_or(Path::new("."));
+    let opened = open(workflow, Platform::HERE)?;
+    let visits = loaded.as_ref().map(visits);
+    let picture = Diagram::of(&title(workflow, loaded.as_ref()), &opened.graph, visits.as_ref());
+    let text = match (arguments.html, arguments.format) {
+        (true, _) => picture.html(),
+        (false, Format::Mermaid) => picture.mermaid(),
+        (false, Format::Dot) => picture.dot(),
+    };
+    print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn title(workflow: &Path, loaded: Option<&Loaded>) -> String {
+    let absolute = std::path::absolute(workflow).unwrap_or_else(|_| workflow.to_owned());
+    let name = absolute.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    match loaded {
+        Some(Loaded { run, .. }) => format!("{name}, run {}: {}", run.id, run.total_cost_usd),
+        None => name,
+    }
+}
+
+/// What each state did in a run, from its journal.
+fn visits(loaded: &Loaded) -> BTreeMap<StateName, Visit> {
+    let records = loaded.entries.iter().flat_map(|entry| &entry.records);
+    let by_state = Accounts::of(records).by_state.into_iter();
+    let visit = |(state, account): (StateName, raymond_flow::machine::Account)| {
+        (state, Visit { steps: account.steps, cost_usd: account.cost_usd })
+    };
+    by_state.map(visit).collect()
+}

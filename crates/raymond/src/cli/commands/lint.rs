@@ -1,0 +1,112 @@
+//! `raymond lint`.
+
+use std::{
+    io::{self, Write as _},
+    path::Path,
+    process::ExitCode,
+};
+
+use raymond_engine::scope::WorkflowFiles;
+use raymond_flow::{
+    graph::Graph,
+    id::StateName,
+    lint::{self, Finding, Known},
+    source::{Platform, Severity},
+    world::MemoryWorld,
+};
+
+use crate::{
+    cli::authoring::Lint,
+    failure::Failure,
+    report::{Sources, as_json, as_text},
+};
+
+/// `raymond lint WORKFLOW`
+pub(in crate::cli) fn lint(arguments: &Lint) -> Result<ExitCode, Failure> {
+    if let Some(rule) = &arguments.explain {
+        return explain(rule);
+    }
+    let workflow = arguments.workflow.as_deref().unwrap_or(Path::new("."));
+    let platform = arguments.platform.map_or(Platform::HERE, Platform::from);
+    let Opened { files, graph } = open(workflow, platform)?;
+    let known = Known { variables: arguments.variables.iter().cloned().collect() };
+    let found = lint::lint(&graph, &known);
+    let level = Severity::from(arguments.level);
+    let shown: Vec<Finding> = found.iter().filter(|f| f.severity >= level).cloned().collect();
+    let text = if arguments.json {
+        as_json(&shown)
+    } else {
+        as_text(&shown, &Sources { path: &files.path, graph: &graph })
+    };
+    print(&text)?;
+    if !arguments.json {
+        summarize(&found, shown.len());
+    }
+    let has_errors = found.iter().any(|finding| finding.severity == Severity::Error);
+    Ok(ExitCode::from(u8::from(has_errors)))
+}
+
+/// A workflow as it is drawn and checked.
+pub(super) struct Opened {
+    pub(super) files: WorkflowFiles,
+    pub(super) graph: Graph,
+}
+
+pub(super) fn open(workflow: &Path, platform: Platform) -> Result<Opened, Failure> {
+    let files = WorkflowFiles::read(workflow)?;
+    let mut world = MemoryWorld::new([]);
+    world.platform = platform;
+    world.files.clone_from(&files.files);
+    let entry = files.entry.as_ref().map(StateName::as_str);
+    let graph = Graph::of(&world, entry).map_err(|error| Failure::usage(error.to_string()))?;
+    Ok(Opened { files, graph })
+}
+
+pub(super) fn print(text: &str) -> Result<(), Failure> {
+    let printed = io::stdout().lock().write_all(text.as_bytes());
+    match printed {
+        // Whoever reads only the beginning has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.map_err(|error| Failure::io("print", &error)),
+    }
+}
+
+fn explain(name: &str) -> Result<ExitCode, Failure> {
+    let text = match lint::rule(name) {
+        Some(rule) => rule.manual(),
+        None if name == "all" => {
+            let titles = lint::RULES
+                .iter()
+                .filter_map(|rule| rule.manual().lines().next().map(|title| format!("{title}\n")));
+            titles.collect()
+        }
+        None => {
+            let meant = lint::suggest_rule(name);
+            let meant = meant.map(|rule| format!(" (did you mean `{rule}`?)")).unwrap_or_default();
+            return Err(Failure::usage(format!(
+                "there is no rule `{name}`{meant}; `--explain all` lists them"
+            )));
+        }
+    };
+    print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One line for people, after everything else.
+#[expect(clippy::print_stderr, reason = "what is for people goes there")]
+fn summarize(found: &[Finding], shown: usize) {
+    let count = |severity| found.iter().filter(|finding| finding.severity == severity).count();
+    let many = |number: usize, word: &str| match number {
+        1 => format!("1 {word}"),
+        _ => format!("{number} {word}s"),
+    };
+    let counts = [
+        many(count(Severity::Error), "error"),
+        many(count(Severity::Warning), "warning"),
+        many(count(Severity::Note), "note"),
+    ];
+    let hidden = found.len() - shown;
+    let rest =
+        if hidden > 0 { format!(" ({hidden} not shown, see --level)") } else { String::new() };
+    eprintln!("{}{rest}", counts.join(", "));
+}

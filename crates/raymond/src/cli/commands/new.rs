@@ -1,0 +1,62 @@
+//! `raymond new`.
+
+use std::{fs, io, process::ExitCode};
+
+use super::lint::print;
+use crate::{
+    cli::authoring::{New, Template},
+    failure::Failure,
+};
+
+/// A file of a template: its name and its text.
+type File = (&'static str, &'static str);
+
+macro_rules! files {
+    ($folder:literal: $($name:literal),+) => {
+        &[$(($name, include_str!(concat!("../../../templates/", $folder, "/", $name)))),+]
+    };
+}
+
+/// Real files, so that editors and lint see them as what they are.
+fn files(template: Template) -> &'static [File] {
+    match template {
+        Template::Linear => files!("linear": "START.md", "CHECK.md"),
+        Template::Review => files!(
+            "review": "START.md", "TEST.sh", "TEST.bat", "FIX.md", "REVIEW.md", "DECIDE.md"
+        ),
+        Template::FanOut => files!(
+            "fan-out": "START.md", "DISPATCH.sh", "DISPATCH.bat", "WORKER.md"
+        ),
+        Template::Polling => files!("polling": "START.sh", "START.bat", "ACT.md"),
+    }
+}
+
+/// `raymond new NAME`
+pub(in crate::cli) fn new(arguments: &New) -> Result<ExitCode, Failure> {
+    let folder = arguments.name.as_path();
+    if let Some(parent) = folder.parent() {
+        fs::create_dir_all(parent).map_err(|error| Failure::io("make the folder", &error))?;
+    }
+    // The folder is made here and now: what somebody has written is never written over.
+    fs::create_dir(folder).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            Failure::usage(format!("{} exists already", folder.display()))
+        }
+        _ => Failure::io("make the folder", &error),
+    })?;
+    let mut made = String::new();
+    for (name, text) in files(arguments.template) {
+        let path = folder.join(name);
+        fs::write(&path, text).map_err(|error| Failure::io("write a state", &error))?;
+        made.extend([path.display().to_string(), "\n".to_owned()]);
+    }
+    print(&made)?;
+    hint(arguments);
+    Ok(ExitCode::SUCCESS)
+}
+
+#[expect(clippy::print_stderr, reason = "what is for people goes there")]
+fn hint(arguments: &New) {
+    let folder = arguments.name.display();
+    eprintln!("\nhint: `raymond lint {folder}` checks it, `raymond diagram {folder}` draws it");
+}

@@ -1,0 +1,28 @@
+//! `raymond pack`.
+
+use std::{fs, path::Path, process::ExitCode};
+
+use super::lint::print;
+use crate::{cli::authoring::Pack, failure::Failure};
+
+/// `raymond pack DIR`
+pub(in crate::cli) fn pack(arguments: &Pack) -> Result<ExitCode, Failure> {
+    let folder = arguments.folder.as_path();
+    if !folder.is_dir() {
+        return Err(Failure::usage(format!("{} is not a folder", folder.display())));
+    }
+    let bytes = raymond_engine::scope::pack(folder)?;
+    let file = if let Some(file) = &arguments.output {
+        file.clone()
+    } else {
+        let absolute =
+            fs::canonicalize(folder).map_err(|error| Failure::io("find the folder", &error))?;
+        let mut name = absolute.file_name().unwrap_or("workflow".as_ref()).to_owned();
+        name.push(".zip");
+        Path::new(&name).to_owned()
+    };
+    let write = format!("write {}", file.display());
+    fs::write(&file, bytes).map_err(|error| Failure::io(&write, &error))?;
+    print(&format!("{}\n", file.display()))?;
+    Ok(ExitCode::SUCCESS)
+}

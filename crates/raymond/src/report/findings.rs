@@ -1,0 +1,134 @@
+//! What lint found, drawn for people or as JSON.
+
+use std::{fmt::Write as _, path::Path};
+
+use raymond_flow::{graph::Graph, id::StateName, lint::Finding, source::Severity};
+
+/// Where the files of the findings are.
+pub(crate) struct Sources<'a> {
+    /// The folder or archive, as it was typed.
+    pub(crate) path: &'a Path,
+    /// Their texts.
+    pub(crate) graph: &'a Graph,
+}
+
+/// A JSON array, one object for each finding.
+pub(crate) fn as_json(found: &[Finding]) -> String {
+    let mut text = serde_json::to_string_pretty(found).unwrap_or_else(|_| "[]".to_owned());
+    text.push('\n');
+    text
+}
+
+/// Each finding with its line and a caret under what it is about.
+pub(crate) fn as_text(found: &[Finding], sources: &Sources<'_>) -> String {
+    let mut text = String::new();
+    for finding in found {
+        draw(&mut text, finding, sources);
+        text.push('\n');
+    }
+    text
+}
+
+fn draw(text: &mut String, finding: &Finding, sources: &Sources<'_>) {
+    let Finding { rule, file, position, message, help, .. } = finding;
+    let severity = match finding.severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+        Severity::Note => "note",
+    };
+    // Writing to a String cannot fail, here and below.
+    let _ = writeln!(text, "{severity}[{rule}]: {}", shown(message));
+    let Some(file) = file else {
+        let _ = writeln!(text, "  --> {}", sources.path.display());
+        push_help(text, "   ", help.as_deref());
+        return;
+    };
+    let number = position.line.to_string();
+    let margin = " ".repeat(number.len());
+    let path = sources.path.join(file);
+    let _ = writeln!(text, "{margin} --> {}:{position}", path.display());
+    let state = sources.graph.state(&StateName::new(file));
+    let source = state.map(|state| state.text.as_str()).unwrap_or_default();
+    if let Some(line) = Line::of(source, finding) {
+        let _ = writeln!(text, "{margin} |\n{number} | {}", line.text);
+        let _ = writeln!(text, "{margin} | {}{}", line.before, line.carets);
+    }
+    push_help(text, &margin, help.as_deref());
+}
+
+fn push_help(text: &mut String, margin: &str, help: Option<&str>) {
+    if let Some(help) = help {
+        let _ = writeln!(text, "{margin} = help: {}", shown(help));
+    }
+}
+
+/// The first line of a finding, ready to be drawn.
+struct Line {
+    text: String,
+    before: String,
+    carets: String,
+}
+
+impl Line {
+    fn of(source: &str, finding: &Finding) -> Option<Self> {
+        let range = finding.span.range()?;
+        let start = range.start.min(source.len());
+        let (head, tail) = source.split_at_checked(start)?;
+        let head = head.rsplit('\n').next().unwrap_or_default().trim_start_matches('\u{feff}');
+        let rest = tail.split('\n').next().unwrap_or_default().trim_end_matches('\r');
+        let length = range.end.saturating_sub(start).min(rest.len());
+        let marked = rest.get(..length).unwrap_or(rest);
+        // Tabs stay tabs, so that the carets stand below what they mean.
+        let before = head.chars().map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+        let carets = "^".repeat(marked.chars().count().max(1));
+        Some(Self { text: shown(&format!("{head}{rest}")), before, carets })
+    }
+}
+
+/// A text that cannot steer the terminal.
+fn shown(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use raymond_flow::{lint::lint, world::MemoryWorld};
+
+    use super::*;
+
+    fn text(files: &[(&str, &str)]) -> String {
+        let graph = Graph::of(&MemoryWorld::new(files.iter().copied()), None).unwrap();
+        let mut found = lint(&graph, &raymond_flow::lint::Known::default());
+        found.retain(|finding| finding.severity == Severity::Error);
+        as_text(&found, &Sources { path: Path::new("flow"), graph: &graph })
+    }
+
+    #[test]
+    fn finding_is_drawn_with_its_line_and_a_caret_under_the_text() {
+        let start = "---\nallowed_transitions:\n  - { tag: goto, target: REVEIW }\n---\nx";
+        let drawn = text(&[("START.md", start), ("REVIEW.md", "<result>x</result>")]);
+        assert_eq!(
+            drawn,
+            "error[missing-target]: state `REVEIW` not found\n\
+             \x20 --> flow/START.md:3:26\n\
+             \x20 |\n\
+             3 |   - { tag: goto, target: REVEIW }\n\
+             \x20 |                          ^^^^^^\n\
+             \x20 = help: did you mean `REVIEW.md`?\n\n"
+        );
+    }
+
+    #[test]
+    fn finding_about_the_whole_workflow_names_its_folder() {
+        let drawn = text(&[("STRAT.md", "<result>x</result>")]);
+        assert!(drawn.starts_with("error[no-entry]: no entry state"), "{drawn}");
+        assert!(drawn.contains("  --> flow\n"), "{drawn}");
+    }
+
+    #[test]
+    fn finding_cannot_steer_the_terminal() {
+        let drawn = text(&[("START.sh", "echo '<goto>A\u{1b}[2J</goto>'")]);
+        assert!(drawn.contains("\u{fffd}[2J"), "{drawn}");
+        assert!(!drawn.contains('\u{1b}'), "{drawn}");
+    }
+}

@@ -1,0 +1,156 @@
+//! The tools for those who write workflows, on the real program.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use crate::env::{Project, Ran};
+
+fn examples() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let mut found: Vec<_> = fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
+    found.retain(|path| path.is_dir());
+    found.sort();
+    found
+}
+
+#[track_caller]
+fn is_clean(ran: &Ran, what: &str) {
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, ""), "{what}: {ran:?}");
+}
+
+#[test]
+fn lint_finds_nothing_in_the_examples_on_either_platform() {
+    let project = Project::new([]);
+    assert!(examples().len() > 10, "the examples are where this test looks for them");
+    for example in examples() {
+        let path = example.to_str().unwrap();
+        for platform in ["unix", "windows"] {
+            is_clean(&project.raymond(&["lint", path, "--platform", platform]), path);
+        }
+    }
+}
+
+#[test]
+fn lint_shows_file_line_and_column_and_fails_on_errors() {
+    let project = Project::new([("START.sh", "echo '<goto>GONE</goto>'")]);
+    let ran = project.raymond(&["lint", "flow"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.stdout.contains("error[missing-target]: state `GONE` not found"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("--> flow/START.sh:1:13\n"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("            ^^^^\n"), "{}", ran.stdout);
+    assert_eq!(ran.stderr, "1 error, 0 warnings, 0 notes\n");
+}
+
+#[test]
+fn lint_shows_what_is_at_least_as_bad_as_asked_for() {
+    let next = "---\nallowed_transitions:\n  - { tag: goto, target: LAST }\n---\nx";
+    let project = Project::new([("START.md", next), ("LAST.md", "<result>x</result>")]);
+    let shown = |level: &str| project.raymond(&["lint", "flow", "--level", level]);
+    is_clean(&shown("error"), "a warning is no error");
+    assert!(shown("warning").stdout.contains("warning[no-policy]"));
+    assert!(!shown("warning").stdout.contains("note["));
+    assert!(shown("note").stdout.contains("note[implicit-transition]"));
+    assert_eq!(shown("note").code, 0, "only errors fail");
+}
+
+#[test]
+fn lint_prints_json_that_programs_can_read() {
+    let project = Project::new([("START.sh", "echo '<goto>GONE</goto>'")]);
+    let ran = project.raymond(&["lint", "flow/START.sh", "--json"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    let found: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let first = &found[0];
+    assert_eq!(first["rule"], "missing-target");
+    assert_eq!(first["severity"], "error");
+    assert_eq!(first["file"], "START.sh");
+    assert_eq!((first["line"].as_u64(), first["column"].as_u64()), (Some(1), Some(13)));
+}
+
+#[test]
+fn lint_explains_a_rule_and_suggests_one_for_a_slip() {
+    let project = Project::new([]);
+    let ran = project.raymond(&["lint", "--explain", "dead-end"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.stdout.starts_with("`dead-end` (error): "), "{}", ran.stdout);
+    project.raymond(&["lint", "--explain", "deadend"]).failed(2, "did you mean `dead-end`?");
+}
+
+#[test]
+fn diagram_speaks_mermaid_unless_told_otherwise() {
+    let project = Project::new([("START.sh", "echo '<result>x</result>'")]);
+    assert!(project.raymond(&["diagram", "flow"]).stdout.starts_with("flowchart TD\n"));
+    let dot = project.raymond(&["diagram", "flow", "--format", "dot"]);
+    assert!(dot.stdout.starts_with("digraph \"flow\" {"), "{dot:?}");
+    let page = project.raymond(&["diagram", "flow", "--html"]);
+    assert!(page.stdout.starts_with("<!doctype html>"), "{page:?}");
+}
+
+#[test]
+fn diagram_of_a_run_counts_the_visits_of_each_state() {
+    let again =
+        "test -e twice && echo '<goto>LAST</goto>' || { touch twice; echo '<goto>START</goto>'; }";
+    let project = Project::new([
+        ("START.sh", again),
+        ("LAST.sh", "echo '<result>x</result>'"),
+        ("NEVER.sh", "echo '<result>x</result>'"),
+    ]);
+    project.raymond(&["start", "flow", "--id", "one"]).completed("x");
+    // The run knows its workflow.
+    let ran = project.raymond(&["diagram", "--run", "one"]);
+    assert!(ran.stdout.contains("START.sh<br/>2×, $0.00\"]]:::visited"), "{ran:?}");
+    assert!(ran.stdout.contains("LAST.sh<br/>1×, $0.00\"]]:::visited"), "{ran:?}");
+    assert!(ran.stdout.contains("NEVER.sh\"]]:::script"), "{ran:?}");
+}
+
+#[test]
+fn new_workflow_lints_clean_on_either_platform() {
+    let project = Project::new([]);
+    for template in ["linear", "review", "fan-out", "polling"] {
+        let made = project.raymond(&["new", template, "--template", template]);
+        assert_eq!(made.code, 0, "{made:?}");
+        assert!(made.stdout.starts_with(&format!("{template}/")), "{made:?}");
+        for platform in ["unix", "windows"] {
+            is_clean(&project.raymond(&["lint", template, "--platform", platform]), template);
+        }
+    }
+}
+
+#[test]
+fn new_never_writes_over_a_folder() {
+    let project = Project::new([("START.md", "mine")]);
+    project.raymond(&["new", "flow"]).failed(2, "flow exists already");
+    assert_eq!(project.read("flow/START.md"), "mine");
+}
+
+#[test]
+fn pack_makes_an_archive_that_can_be_started_and_is_always_the_same() {
+    let project = Project::new([
+        ("START.sh", "echo \"<goto>LAST</goto>\""),
+        ("LAST.sh", "echo \"<result>$(cat \"$RAYMOND_STATE_DIR/words.txt\")</result>\""),
+        ("words.txt", "from the archive"),
+        (".hidden", "x"),
+    ]);
+    let packed = project.raymond(&["pack", "flow"]);
+    assert_eq!((packed.code, packed.stdout.as_str()), (0, "flow.zip\n"), "{packed:?}");
+    project.raymond(&["flow.zip"]).completed("from the archive");
+    is_clean(&project.raymond(&["lint", "flow.zip"]), "the archive");
+    // Neither the time nor the mode of a file, nor the order on the disk, changes a byte.
+    let copy = project.file("flow/words.txt");
+    fs::remove_file(&copy).unwrap();
+    project.write("flow/words.txt", "from the archive");
+    let old = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+    fs::File::options().append(true).open(&copy).unwrap().set_modified(old).unwrap();
+    project.raymond(&["pack", "flow", "-o", "again.zip"]);
+    assert_eq!(
+        fs::read(project.file("flow.zip")).unwrap(),
+        fs::read(project.file("again.zip")).unwrap()
+    );
+}
+
+#[test]
+fn pack_refuses_what_is_no_folder() {
+    let project = Project::new([("START.md", "x")]);
+    project.raymond(&["pack", "flow/START.md"]).failed(2, "is not a folder");
+}

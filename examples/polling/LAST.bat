@@ -1,0 +1,2 @@
+@echo off
+echo ^<result^>the file is there, and somebody reads it^</result^>

@@ -1,0 +1,1 @@
+echo "<result>the file is there, and somebody reads it</result>"

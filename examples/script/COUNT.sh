@@ -1,0 +1,1 @@
+echo "<result>$(wc -l < file-list.txt | tr -d ' ') files</result>"

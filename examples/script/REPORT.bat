@@ -1,0 +1,3 @@
+@echo off
+del file-list.txt
+echo ^<result^>%RAYMOND_WORKFLOW_ID%: %RAYMOND_RESULT%^</result^>
