@@ -21,6 +21,8 @@ pub(crate) struct Case {
     pub(crate) path: PathBuf,
     pub(crate) name: String,
     pub(crate) input: Option<String>,
+    /// Shell commands that make the working directory what the workflow expects.
+    pub(crate) setup: Option<String>,
     pub(crate) variables: BTreeMap<String, String>,
     pub(crate) budget: Option<f64>,
     pub(crate) max_iterations: Option<u64>,
@@ -82,6 +84,7 @@ fn read(path: &Path, text: &str) -> Result<Case, Problem> {
         match scalar(key)? {
             "name" => case.name = text_of(value)?,
             "input" => case.input = Some(text_of(value)?),
+            "setup" => case.setup = Some(text_of(value)?),
             "vars" => case.variables = texts(value)?,
             "budget" => case.budget = Some(number(value)?),
             "max_iterations" => case.max_iterations = Some(number(value)?),
@@ -93,8 +96,8 @@ fn read(path: &Path, text: &str) -> Result<Case, Problem> {
     Ok(case)
 }
 
-const CASE_KEYS: [&str; 7] =
-    ["name", "input", "vars", "budget", "max_iterations", "replies", "expect"];
+const CASE_KEYS: [&str; 8] =
+    ["name", "input", "setup", "vars", "budget", "max_iterations", "replies", "expect"];
 const REPLY_KEYS: [&str; 5] = ["text", "cost", "delay", "fail", "message"];
 const EXPECT_KEYS: [&str; 8] =
     ["status", "result", "path", "forked", "reminders", "cost", "prompts", "snapshot"];

@@ -1,6 +1,6 @@
 //! Running a case on the real engine.
 
-use std::{collections::BTreeMap, env, ffi::OsString, fs, path::Path};
+use std::{collections::BTreeMap, env, ffi::OsString, fs, path::Path, process::Command};
 
 use raymond_engine::{
     Engine,
@@ -94,6 +94,9 @@ pub(crate) fn rehearse(
     let state_dir = stage.state_dir.map_or_else(|| folder.path().join(".raymond"), Path::to_owned);
     let cwd = stage.cwd.map_or_else(|| folder.path().join("work"), Path::to_owned);
     fs::create_dir_all(&cwd).map_err(|error| Failure::io("make a folder for the case", &error))?;
+    if let Some(setup) = &case.setup {
+        set_up(setup, &cwd)?;
+    }
     let agent = ScriptedAgent::new(case.replies.clone());
     let agents = Agents::new(vec![Box::new(agent.clone())]);
     let program = env::current_exe().map_err(|error| Failure::io("find this program", &error))?;
@@ -113,6 +116,17 @@ pub(crate) fn rehearse(
     let Notes { paths, forked, reminders, errors } = notes;
     let (prompts, left_over) = (agent.prompts(), agent.left_over());
     Ok(Rehearsal { run, paths, forked, reminders, errors, prompts, left_over })
+}
+
+/// Makes the working directory what the workflow expects.
+fn set_up(script: &str, cwd: &Path) -> Result<(), Failure> {
+    let ran = Command::new("bash").args(["-ec", script]).current_dir(cwd).output();
+    let ran = ran.map_err(|error| Failure::io("run the setup of the case", &error))?;
+    if ran.status.success() {
+        return Ok(());
+    }
+    let words = String::from_utf8_lossy(&ran.stderr).trim().to_owned();
+    Err(Failure::usage(format!("the setup of the case failed: {words}")))
 }
 
 fn started(scope: &ScopeSource, case: &Case, cwd: &Path) -> Result<Started, Failure> {

@@ -20,14 +20,17 @@ macro_rules! files {
 /// Real files, so that editors and lint see them as what they are.
 fn files(template: Template) -> &'static [File] {
     match template {
-        Template::Linear => files!("linear": "START.md", "CHECK.md"),
+        Template::Linear => files!("linear": "START.md", "CHECK.md", "tests/main.yaml"),
         Template::Review => files!(
-            "review": "START.md", "TEST.sh", "TEST.bat", "FIX.md", "REVIEW.md", "DECIDE.md"
+            "review": "START.md", "TEST.sh", "TEST.bat", "FIX.md", "REVIEW.md", "DECIDE.md",
+            "tests/main.yaml"
         ),
         Template::FanOut => files!(
-            "fan-out": "START.md", "DISPATCH.sh", "DISPATCH.bat", "WORKER.md"
+            "fan-out": "START.md", "DISPATCH.sh", "DISPATCH.bat", "WORKER.md", "tests/main.yaml"
         ),
-        Template::Polling => files!("polling": "START.sh", "START.bat", "ACT.md"),
+        Template::Polling => {
+            files!("polling": "START.sh", "START.bat", "ACT.md", "tests/main.yaml")
+        }
     }
 }
 
@@ -44,6 +47,8 @@ pub(in crate::cli) fn new(arguments: &New) -> Result<ExitCode, Failure> {
         }
         _ => Failure::io("make the folder", &error),
     })?;
+    let tests = folder.join("tests");
+    fs::create_dir(tests).map_err(|error| Failure::io("make the folder", &error))?;
     let mut made = String::new();
     for (name, text) in files(arguments.template) {
         let path = folder.join(name);
@@ -58,5 +63,8 @@ pub(in crate::cli) fn new(arguments: &New) -> Result<ExitCode, Failure> {
 #[expect(clippy::print_stderr, reason = "what is for people goes there")]
 fn hint(arguments: &New) {
     let folder = arguments.name.display();
-    eprintln!("\nhint: `raymond lint {folder}` checks it, `raymond diagram {folder}` draws it");
+    eprintln!(
+        "\nhint: `raymond lint {folder}` checks it, `raymond diagram {folder}` draws it, \
+         `raymond test {folder}` tries it without a model"
+    );
 }
