@@ -260,3 +260,14 @@ fn demo_runs_without_a_key_and_says_that_nobody_is_asked() {
         assert!(ran.stderr.contains(part), "{part:?} is not in:\n{}", ran.stderr);
     }
 }
+
+#[test]
+fn mistake_in_a_state_is_shown_with_a_caret_under_it() {
+    let project = Project::new([
+        ("START.md", "---\nallowed_transitions:\n  - { tag: goto, traget: END }\n---\nx"),
+        ("END.md", "x"),
+    ]);
+    let ran = project.raymond(&["flow"]).failed(1, "START.md:3:18");
+    assert!(ran.stderr.contains("3 |   - { tag: goto, traget: END }"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("  |                  ^^^^^^"), "{}", ran.stderr);
+}

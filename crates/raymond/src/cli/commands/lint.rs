@@ -1,6 +1,7 @@
 //! `raymond lint`.
 
 use std::{
+    collections::BTreeSet,
     io::{self, Write as _},
     path::Path,
     process::ExitCode,
@@ -11,6 +12,7 @@ use raymond_flow::{
     graph::Graph,
     id::StateName,
     lint::{self, Finding, Known},
+    machine::{Phase, Run},
     source::{Platform, Severity},
     world::MemoryWorld,
 };
@@ -60,6 +62,24 @@ pub(super) fn open(workflow: &Path, platform: Platform) -> Result<Opened, Failur
     let entry = files.entry.as_ref().map(StateName::as_str);
     let graph = Graph::of(&world, entry).map_err(|error| Failure::usage(error.to_string()))?;
     Ok(Opened { files, graph })
+}
+
+/// Mistakes in the states at which agents of a run have failed, drawn for a person.
+pub(super) fn mistakes(run: &Run) -> Option<String> {
+    let failed: BTreeSet<_> = run
+        .agents
+        .values()
+        .filter(|agent| matches!(agent.phase, Phase::Failed { .. }))
+        .map(|agent| agent.current_state.as_str())
+        .collect();
+    let Opened { files, graph } = open(Path::new(&run.scope_dir), Platform::HERE).ok()?;
+    let mut found = lint::lint(&graph, &Known::default());
+    found.retain(|finding| {
+        let is_there = finding.file.as_deref().is_some_and(|file| failed.contains(file));
+        finding.severity == Severity::Error && is_there
+    });
+    let text = as_text(&found, &Sources { path: &files.path, graph: &graph });
+    (!text.is_empty()).then_some(text)
 }
 
 pub(super) fn print(text: &str) -> Result<(), Failure> {

@@ -19,6 +19,7 @@ use raymond_flow::{
 };
 
 use super::{
+    lint,
     place::current_folder,
     prepare::{Surroundings, change, configure},
 };
@@ -183,6 +184,11 @@ fn finish(
     // Whoever draws on the terminal leaves it before anything else is written there.
     drop(observers);
     let end = end?;
+    if end.run.status == Status::Failed
+        && let Some(mistakes) = lint::mistakes(&end.run)
+    {
+        let _ = write!(io::stderr(), "\n{mistakes}");
+    }
     if let (Status::Completed, Some(result), false) =
         (end.run.status, &end.run.result, options.json)
     {
