@@ -76,6 +76,7 @@ pub(crate) struct Start {
 
 /// How a run goes.
 #[derive(Clone, Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag that can be typed or not")]
 pub(crate) struct Options {
     /// The model for states that name none.
     #[arg(long)]
