@@ -57,6 +57,10 @@ impl Console {
             Record::Reminded { agent, problem, .. } => {
                 self.say(&format!("[{agent}] reminded: {problem}"));
             }
+            // Perhaps not now: a limit may forbid it, or the run is being ended.
+            Record::Retried { agent, why, delay_ms: 0, .. } => {
+                self.say(&format!("[{agent}] has to start again: {why}"));
+            }
             Record::Retried { agent, why, delay_ms, .. } => {
                 self.say(&format!("[{agent}] starts again in {} s: {why}", delay_ms / 1000));
             }
