@@ -7,6 +7,7 @@ use std::{
     io::{self, Write as _},
     path::{Path, PathBuf},
     process::ExitCode,
+    time::Duration,
 };
 
 use raymond_engine::{
@@ -32,6 +33,9 @@ use crate::{failure::Failure, report::Console};
 
 /// Too little for the outcomes of the steps in flight: what must be free before one starts.
 const DISK_RESERVE_BYTES: u64 = 32 * 1024 * 1024;
+
+/// How long to wait after a usage limit should be lifted.
+const RESET_MARGIN: Duration = Duration::from_secs(30);
 
 /// How many processes of coding agents are kept: each takes some 150 MB.
 const WARM_LIMIT: usize = 4;
@@ -208,13 +212,15 @@ fn engine(
     interrupts: Interrupts,
 ) -> Result<Engine<'_>, Failure> {
     let program = env::current_exe().map_err(|error| Failure::io("find this program", &error))?;
-    let reserve = env::var("RAYMOND_DISK_RESERVE").ok().and_then(|text| text.parse().ok());
+    let number = |name: &str| env::var(name).ok().and_then(|text| text.parse().ok());
+    let reset_margin = number("RAYMOND_RESET_MARGIN").map_or(RESET_MARGIN, Duration::from_secs);
     Ok(Engine {
         state_dir,
         keeper_program: vec![program.into(), OsString::from("__keeper")],
         agents,
         warm_limit: warm.unwrap_or(WARM_LIMIT),
-        disk_reserve_bytes: reserve.unwrap_or(DISK_RESERVE_BYTES),
+        disk_reserve_bytes: number("RAYMOND_DISK_RESERVE").unwrap_or(DISK_RESERVE_BYTES),
+        reset_margin,
         interrupts: Some(interrupts),
     })
 }
