@@ -5,7 +5,7 @@ use std::{fs, process::Child};
 use raymond_testkit::{Gate, Reply};
 use serde_json::json;
 
-use super::env::{DONE, Desk, PATIENCE, finish};
+use super::env::{DONE, Desk, PATIENCE, WAIT, finish};
 use crate::env::{kill, wait_until};
 
 /// How a turn goes on that was cut off.
@@ -125,6 +125,56 @@ fn turn_that_is_lost_with_everything_goes_on_in_its_session() {
     assert_eq!(desk.asked().len(), 2);
     expect_continuation(&desk, 1);
     desk.expect_calls_paid(1.0);
+}
+
+#[test]
+fn warm_turn_that_is_lost_with_its_reaper_goes_on_in_its_session() {
+    let Some((desk, _gate)) = two_prompts("second") else { return };
+    desk.says(GO_ON, DONE);
+    let child = desk.spawn_start(&[]);
+    desk.api.wait_for_requests(2, PATIENCE);
+    desk.wait_for_transcript(1, "second\n");
+    assert!(desk.was_warm("main.2"));
+    kill(desk.reaper("main.2"), libc::SIGKILL);
+    let ran = finish(child).completed("done");
+    assert!(ran.stderr.contains("its outcome was lost"), "{}", ran.stderr);
+    let heard = &desk.heard()[2];
+    assert_eq!(heard[..3], ["first", "<goto>NEXT</goto>", "second"]);
+    assert_eq!(heard.iter().filter(|text| *text == "second").count(), 1, "{heard:?}");
+    assert!(heard.last().unwrap().starts_with(GO_ON), "{heard:?}");
+    desk.expect_calls_paid(2.0);
+    desk.project.wait_until_quiet();
+}
+
+/// Hands `prompt` to a process that does not listen any more, and kills it. Tells what the model
+/// heard when the turn was started again.
+fn handed_over_in_vain(prompt: &str) -> Option<Vec<String>> {
+    let desk = Desk::or_skip([("START.md", "first"), ("WAIT.sh", WAIT), ("NEXT.md", prompt)])?;
+    desk.says(prompt, DONE).replies("first", [Reply::text("<goto>WAIT</goto>"), Reply::text(DONE)]);
+    let child = desk.spawn_start(&[]);
+    desk.wait_for_file("waits");
+    desk.wait_for_transcript(0, "<goto>WAIT</goto>");
+    let claude = desk.claude();
+    kill(claude, libc::SIGSTOP);
+    desk.project.write("go", "");
+    wait_until("the turn is its own", PATIENCE, || desk.step("main.3", "exit").exists());
+    kill(claude, libc::SIGKILL);
+    finish(child).completed("done");
+    assert_eq!(desk.asked().len(), 2);
+    desk.expect_calls_paid(2.0);
+    desk.heard().pop()
+}
+
+#[test]
+fn prompt_that_never_reached_its_session_is_given_again() {
+    let Some(heard) = handed_over_in_vain("second") else { return };
+    assert_eq!(heard, ["first", "<goto>WAIT</goto>", "second"]);
+}
+
+#[test]
+fn prompt_that_never_reached_its_session_is_given_again_even_if_it_was_answered_before() {
+    let Some(heard) = handed_over_in_vain("first") else { return };
+    assert_eq!(heard, ["first", "<goto>WAIT</goto>", "first"]);
 }
 
 #[test]
