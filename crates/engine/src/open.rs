@@ -5,6 +5,7 @@ use std::{
     ffi::OsString,
     fs, io,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use raymond_flow::{
@@ -126,6 +127,9 @@ pub struct Engine<'a> {
     pub is_hurried: bool,
     /// What must be free on the disk before a step is started.
     pub disk_reserve_bytes: u64,
+    /// How much later than promised a usage limit is taken for lifted: clocks differ, and asking a
+    /// little late costs less than asking too early.
+    pub reset_margin: Duration,
     /// Ctrl-C, if anybody listens to it.
     pub interrupts: Option<Interrupts>,
 }
@@ -289,6 +293,7 @@ impl Engine<'_> {
             timers: Timers::default(),
             is_hurried: self.is_hurried,
             disk_reserve_bytes: self.disk_reserve_bytes,
+            reset_margin: self.reset_margin,
             shell: programs::find("bash").ok_or(EngineError::NoShell)?,
             gates: Vec::new(),
             keepers_lost: 0,

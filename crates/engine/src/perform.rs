@@ -41,8 +41,6 @@ const PER_STEP_VARIABLES: [&str; 4] =
     ["RAYMOND_RESULT", "RAYMOND_RESULT_FILE", "RAYMOND_INPUT", "RAYMOND_INPUT_FILE"];
 /// How long to wait for a usage limit of which nobody says when it is lifted.
 const UNKNOWN_RESET: Duration = Duration::from_mins(15);
-/// Clocks differ: asking a little late costs less than asking too early.
-const RESET_MARGIN: Duration = Duration::from_secs(30);
 
 /// How much sooner answers are given in a hurry.
 const HURRY: u32 = 100;
@@ -100,6 +98,8 @@ pub(crate) struct Performer<'a> {
     /// Whether waits are over at once.
     pub(crate) is_hurried: bool,
     pub(crate) disk_reserve_bytes: u64,
+    /// How much later than promised a usage limit is taken for lifted.
+    pub(crate) reset_margin: Duration,
     /// The program for scripts.
     pub(crate) shell: PathBuf,
     /// Steps that are ready to start once what asks for them is durable.
@@ -539,7 +539,7 @@ impl Performer<'_> {
             None => UNKNOWN_RESET,
             Some(at) => {
                 let left_ms = at.saturating_mul(1000).saturating_sub(clock::now_ms());
-                Duration::from_millis(left_ms) + RESET_MARGIN
+                Duration::from_millis(left_ms) + self.reset_margin
             }
         };
         self.timers.set(delay, Timer::UsageLimit);

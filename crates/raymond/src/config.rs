@@ -31,7 +31,7 @@ struct Key {
 }
 
 /// All settings, sorted by name.
-static KEYS: [Key; 15] = [
+static KEYS: [Key; 16] = [
     Key {
         name: "agent",
         default: "claude",
@@ -93,6 +93,12 @@ static KEYS: [Key; 15] = [
         default: "false",
         help: "pause the run and exit when a usage limit is reached",
         wrong: switch,
+    },
+    Key {
+        name: "reset_margin",
+        default: "30",
+        help: "how many seconds after its end a usage limit is taken for lifted",
+        wrong: number,
     },
     Key {
         name: "retries",

@@ -58,6 +58,10 @@ pub(crate) fn of_record(record: &Record) -> Vec<(Level, String)> {
         Record::Evaluating { agent, evaluation } => {
             vec![(Detail, format!("[{agent}] an evaluator judges {}", evaluation.transition))]
         }
+        // Perhaps not now: a limit may forbid it, or the run is being ended.
+        Record::Retried { agent, why, delay_ms: 0, .. } => {
+            vec![(News, format!("[{agent}] has to start again: {why}"))]
+        }
         Record::Retried { agent, why, delay_ms, .. } => {
             vec![(News, format!("[{agent}] starts again in {} s: {why}", delay_ms / 1000))]
         }

@@ -1,6 +1,8 @@
 //! Running a case on the real engine.
 
-use std::{collections::BTreeMap, env, ffi::OsString, fs, path::Path, process::Command};
+use std::{
+    collections::BTreeMap, env, ffi::OsString, fs, path::Path, process::Command, time::Duration,
+};
 
 use raymond_engine::{
     Engine,
@@ -106,6 +108,7 @@ pub(crate) fn rehearse(
         agents: &agents,
         warm_limit: 0,
         is_hurried: stage.is_hurried,
+        reset_margin: Duration::ZERO,
         disk_reserve_bytes: 0,
         interrupts: None,
     };

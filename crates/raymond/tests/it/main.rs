@@ -4,6 +4,7 @@
 
 mod authoring;
 mod browser;
+mod claude;
 mod documents;
 mod env;
 mod face;

@@ -45,7 +45,7 @@ pub(super) fn command(config: &ClaudeConfig, request: &TurnRequest<'_>) -> TurnC
     let left = turn.recovers.then(|| Transcript::find(&config.config_dir, turn.session.id()));
     let left = left.flatten();
     let words = match &left {
-        Some(transcript) if transcript.has(request.prompt) => request.continuation,
+        Some(transcript) if transcript.is_left_at(request.prompt) => request.continuation,
         _ => request.prompt,
     };
     let mut program = vec![config.program.clone(), "-p".to_owned(), "--verbose".to_owned()];

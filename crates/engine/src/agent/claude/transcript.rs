@@ -5,7 +5,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use memchr::memmem;
 use raymond_flow::id::SessionId;
+
+/// What the last message of a turn has in it. What people and models say is quoted once more.
+const ANSWERED: &[u8] = br#""stop_reason":"end_turn""#;
 
 /// The transcript of a session.
 pub(super) struct Transcript {
@@ -22,13 +26,15 @@ impl Transcript {
         paths.find(|path| path.is_file()).map(|path| Self { path })
     }
 
-    /// Whether `prompt` was said in it.
-    pub(super) fn has(&self, prompt: &str) -> bool {
+    /// Whether `prompt` was said in it and has no answer yet. A prompt that comes again and again
+    /// in one session has answers from before, which are no sign that it was said this time.
+    pub(super) fn is_left_at(&self, prompt: &str) -> bool {
         let Ok(quoted) = serde_json::to_string(prompt) else {
             return false;
         };
         let text = fs::read(&self.path).unwrap_or_default();
-        memchr::memmem::find(&text, quoted.as_bytes()).is_some()
+        let said = memmem::rfind(&text, quoted.as_bytes());
+        said.is_some_and(|at| memmem::find(&text[at..], ANSWERED).is_none())
     }
 }
 
@@ -37,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn transcript_is_found_in_any_project_and_knows_its_prompts() {
+    fn transcript_is_found_in_any_project_and_knows_where_it_was_left() {
         let folder = tempfile::tempdir().unwrap();
         let id = SessionId::new("5f0c");
         assert!(Transcript::find(folder.path(), &id).is_none());
@@ -47,7 +53,20 @@ mod tests {
         let line = r#"{"type":"user","message":{"content":[{"text":"say \"hi\"\nto ünïcode"}]}}"#;
         fs::write(project.join("5f0c.jsonl"), line).unwrap();
         let transcript = Transcript::find(folder.path(), &id).unwrap();
-        assert!(transcript.has("say \"hi\"\nto ünïcode"));
-        assert!(!transcript.has("say"));
+        let prompt = "say \"hi\"\nto ünïcode";
+        assert!(transcript.is_left_at(prompt));
+        assert!(!transcript.is_left_at("say"));
+        let add = |more: &str| {
+            let path = project.join("5f0c.jsonl");
+            let known = fs::read_to_string(&path).unwrap();
+            fs::write(path, format!("{known}\n{more}")).unwrap();
+        };
+        add(r#"{"message":{"content":[{"type":"tool_use"}],"stop_reason":"tool_use"}}"#);
+        add(r#"{"message":{"content":[{"text":"a \"stop_reason\":\"end_turn\""}]}}"#);
+        assert!(transcript.is_left_at(prompt));
+        add(r#"{"message":{"content":[{"text":"hi"}],"stop_reason":"end_turn"}}"#);
+        assert!(!transcript.is_left_at(prompt));
+        add(line);
+        assert!(transcript.is_left_at(prompt));
     }
 }

@@ -6,6 +6,7 @@ use std::{
     fs::File,
     io::{self, IsTerminal as _},
     path::PathBuf,
+    time::Duration,
 };
 
 use raymond_engine::{
@@ -51,15 +52,18 @@ impl Surroundings {
     pub(super) fn engine(&self, warm: Option<usize>) -> Result<Engine<'_>, Failure> {
         let program = env::current_exe();
         let program = program.map_err(|error| Failure::io("find this program", &error))?;
-        let number = |name: &str| self.config.text(name).and_then(|text| text.parse().ok());
-        let reserve = self.config.text("disk_reserve").and_then(|text| text.parse().ok());
+        let number = |name: &str| -> u64 {
+            self.config.text(name).and_then(|text| text.parse().ok()).unwrap_or_default()
+        };
+        let warm = warm.unwrap_or_else(|| usize::try_from(number("warm")).unwrap_or(usize::MAX));
         Ok(Engine {
             state_dir: self.state_dir.clone(),
             keeper_program: vec![program.into(), OsString::from("__keeper")],
             agents: &self.agents,
-            warm_limit: warm.or_else(|| number("warm")).unwrap_or_default(),
+            warm_limit: warm,
             is_hurried: false,
-            disk_reserve_bytes: reserve.unwrap_or_default(),
+            reset_margin: Duration::from_secs(number("reset_margin")),
+            disk_reserve_bytes: number("disk_reserve"),
             interrupts: self.interrupts.clone(),
         })
     }

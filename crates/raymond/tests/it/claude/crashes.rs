@@ -1,0 +1,217 @@
+//! What is paid, and what the model is told, when something is killed in the middle of a turn.
+
+use std::{fs, process::Child};
+
+use raymond_testkit::{Gate, Reply};
+use serde_json::json;
+
+use super::env::{DONE, Desk, PATIENCE, WAIT, finish};
+use crate::env::{kill, wait_until};
+
+/// How a turn goes on that was cut off.
+const GO_ON: &str = "Your last turn was interrupted";
+
+/// A run of two prompts, and the gate that the reply to prompt `held` waits at.
+fn two_prompts(held: &str) -> Option<(Desk, Gate)> {
+    let desk = Desk::or_skip([("START.md", "first\n"), ("NEXT.md", "second\n")])?;
+    let gate = Gate::new();
+    for (prompt, text) in [("first", "<goto>NEXT</goto>"), ("second", DONE)] {
+        let reply = Reply::text(text);
+        let reply = if prompt == held { reply.held_by(&gate) } else { reply };
+        desk.replies(prompt, [reply]);
+    }
+    Some((desk, gate))
+}
+
+/// Starts a run whose first answer never comes, and waits until its session has the prompt.
+fn start_in_vain(desk: &Desk) -> Child {
+    let child = desk.spawn_start(&[]);
+    desk.api.wait_for_requests(1, PATIENCE);
+    desk.wait_for_transcript(0, "first\n");
+    child
+}
+
+/// The model heard the prompt once, and was asked to go on after that.
+#[track_caller]
+fn expect_continuation(desk: &Desk, request: usize) {
+    let heard = &desk.heard()[request];
+    assert_eq!(heard.iter().filter(|text| *text == "first").count(), 1, "{heard:?}");
+    assert_eq!(heard[0], "first");
+    assert!(heard.last().unwrap().starts_with(GO_ON), "{heard:?}");
+}
+
+#[test]
+fn answer_to_a_killed_orchestrator_is_taken_by_the_next_one_and_not_paid_twice() {
+    let Some((desk, gate)) = two_prompts("first") else { return };
+    desk.start_and_kill(1);
+    let second = desk.spawn_run();
+    let journal = || desk.project.read(".raymond/workflows/r.journal");
+    wait_until("the run was taken over", PATIENCE, || journal().contains("\"resumed\""));
+    gate.open();
+    finish(second).completed("done");
+    assert_eq!(desk.asked(), ["first", "second"]);
+    assert_eq!(desk.heard()[1], ["first", "<goto>NEXT</goto>", "second"]);
+    desk.expect_calls_paid(2.0);
+    desk.project.wait_until_quiet();
+}
+
+#[test]
+fn answer_of_a_warm_process_is_harvested_after_everybody_is_gone() {
+    let Some((desk, gate)) = two_prompts("second") else { return };
+    desk.start_and_kill(2);
+    assert!(desk.was_warm("main.2"));
+    gate.open();
+    // Claude ends, since nobody can hand it another turn, then its reaper, then the keeper.
+    desk.project.wait_until_quiet();
+    desk.run(&[]).completed("done");
+    assert_eq!(desk.asked(), ["first", "second"]);
+    desk.expect_calls_paid(2.0);
+}
+
+#[test]
+fn killed_claude_goes_on_in_its_session_and_is_not_given_the_prompt_twice() {
+    let Some((desk, _gate)) = two_prompts("first") else { return };
+    desk.says(GO_ON, DONE);
+    let child = start_in_vain(&desk);
+    kill(desk.claude(), libc::SIGKILL);
+    let ran = finish(child).completed("done");
+    assert!(ran.stderr.contains("starts again in 2 s: Claude was killed"), "{}", ran.stderr);
+    assert_eq!(desk.asked().len(), 2);
+    expect_continuation(&desk, 1);
+    assert_eq!(desk.session(0), desk.session(1));
+    desk.expect_calls_paid(1.0);
+}
+
+#[test]
+fn claude_that_was_killed_before_it_wrote_anything_down_is_given_the_prompt_again() {
+    let Some((desk, gate)) = two_prompts("first") else { return };
+    let child = start_in_vain(&desk);
+    kill(desk.claude(), libc::SIGKILL);
+    wait_until("Claude is gone", PATIENCE, || desk.claudes().is_empty());
+    // As if it had never got so far. The next start is two seconds away.
+    fs::remove_file(desk.transcript(0)).unwrap();
+    gate.open();
+    finish(child).completed("done");
+    assert_eq!(desk.heard()[..2], [["first"], ["first"]]);
+    assert_eq!(desk.session(0), desk.session(1));
+}
+
+#[test]
+fn turn_that_is_lost_with_claude_and_reaper_goes_on_in_its_session() {
+    let Some((desk, _gate)) = two_prompts("first") else { return };
+    desk.says(GO_ON, DONE);
+    let child = start_in_vain(&desk);
+    let claude = desk.claude();
+    kill(desk.reaper("main.1"), libc::SIGKILL);
+    kill(claude, libc::SIGKILL);
+    let ran = finish(child).completed("done");
+    assert!(ran.stderr.contains("its outcome was lost"), "{}", ran.stderr);
+    assert_eq!(desk.asked().len(), 2);
+    expect_continuation(&desk, 1);
+    desk.project.wait_until_quiet();
+}
+
+#[test]
+fn turn_that_is_lost_with_everything_goes_on_in_its_session() {
+    let Some((desk, _gate)) = two_prompts("first") else { return };
+    desk.says(GO_ON, DONE);
+    let mut child = start_in_vain(&desk);
+    // Nobody is left to clean up: the orchestrator goes first, the keeper next.
+    kill(child.id(), libc::SIGKILL);
+    child.wait().unwrap();
+    kill(desk.reaper("main.1"), libc::SIGKILL);
+    desk.project.wait_until_quiet();
+    desk.run(&[]).completed("done");
+    assert_eq!(desk.asked().len(), 2);
+    expect_continuation(&desk, 1);
+    desk.expect_calls_paid(1.0);
+}
+
+#[test]
+fn warm_turn_that_is_lost_with_its_reaper_goes_on_in_its_session() {
+    let Some((desk, _gate)) = two_prompts("second") else { return };
+    desk.says(GO_ON, DONE);
+    let child = desk.spawn_start(&[]);
+    desk.api.wait_for_requests(2, PATIENCE);
+    desk.wait_for_transcript(1, "second\n");
+    assert!(desk.was_warm("main.2"));
+    kill(desk.reaper("main.2"), libc::SIGKILL);
+    let ran = finish(child).completed("done");
+    assert!(ran.stderr.contains("its outcome was lost"), "{}", ran.stderr);
+    let heard = &desk.heard()[2];
+    assert_eq!(heard[..3], ["first", "<goto>NEXT</goto>", "second"]);
+    assert_eq!(heard.iter().filter(|text| *text == "second").count(), 1, "{heard:?}");
+    assert!(heard.last().unwrap().starts_with(GO_ON), "{heard:?}");
+    desk.expect_calls_paid(2.0);
+    desk.project.wait_until_quiet();
+}
+
+/// Hands `prompt` to a process that does not listen any more, and kills it. Tells what the model
+/// heard when the turn was started again.
+fn handed_over_in_vain(prompt: &str) -> Option<Vec<String>> {
+    let desk = Desk::or_skip([("START.md", "first"), ("WAIT.sh", WAIT), ("NEXT.md", prompt)])?;
+    desk.says(prompt, DONE).replies("first", [Reply::text("<goto>WAIT</goto>"), Reply::text(DONE)]);
+    let child = desk.spawn_start(&[]);
+    desk.wait_for_file("waits");
+    desk.wait_for_transcript(0, "<goto>WAIT</goto>");
+    let claude = desk.claude();
+    kill(claude, libc::SIGSTOP);
+    desk.project.write("go", "");
+    wait_until("the turn is its own", PATIENCE, || desk.step("main.3", "exit").exists());
+    kill(claude, libc::SIGKILL);
+    finish(child).completed("done");
+    assert_eq!(desk.asked().len(), 2);
+    desk.expect_calls_paid(2.0);
+    desk.heard().pop()
+}
+
+#[test]
+fn prompt_that_never_reached_its_session_is_given_again() {
+    let Some(heard) = handed_over_in_vain("second") else { return };
+    assert_eq!(heard, ["first", "<goto>WAIT</goto>", "second"]);
+}
+
+#[test]
+fn prompt_that_never_reached_its_session_is_given_again_even_if_it_was_answered_before() {
+    let Some(heard) = handed_over_in_vain("first") else { return };
+    assert_eq!(heard, ["first", "<goto>WAIT</goto>", "first"]);
+}
+
+#[test]
+fn turn_of_a_prompt_that_comes_a_second_time_goes_on_in_its_session() {
+    let Some(desk) = Desk::or_skip([("START.md", "again\n")]) else { return };
+    let gate = Gate::new();
+    desk.replies(
+        "again",
+        [Reply::text("<goto>START</goto>"), Reply::text("never heard").held_by(&gate)],
+    );
+    desk.says(GO_ON, DONE);
+    let child = desk.spawn_start(&[]);
+    desk.api.wait_for_requests(2, PATIENCE);
+    wait_until("both prompts are in the transcript", PATIENCE, || {
+        let known = fs::read_to_string(desk.transcript(1)).unwrap_or_default();
+        known.matches("\"text\":\"again\\n\"").count() == 2
+    });
+    kill(desk.claude(), libc::SIGKILL);
+    finish(child).completed("done");
+    let heard = &desk.heard()[2];
+    assert_eq!(heard.iter().filter(|text| *text == "again").count(), 2, "{heard:?}");
+    assert!(heard.last().unwrap().starts_with(GO_ON), "{heard:?}");
+}
+
+#[test]
+fn second_interrupt_ends_claude_with_its_tools_and_the_session_goes_on() {
+    let Some(desk) = Desk::or_skip([("START.md", "first\n")]) else { return };
+    let tool = json!({ "command": "touch waits; exec sleep 600" });
+    desk.replies("first", [Reply::tool("Bash", tool)]).says(GO_ON, DONE);
+    let child = desk.spawn_start(&["--dangerously-skip-permissions"]);
+    desk.wait_for_file("waits");
+    kill(child.id(), libc::SIGINT);
+    kill(child.id(), libc::SIGTERM);
+    finish(child).failed(130, "paused");
+    // The tool leads a session of its own, and would outlive Claude.
+    desk.project.wait_until_quiet();
+    desk.run(&[]).completed("done");
+    assert_eq!(desk.asked().len(), 2);
+    expect_continuation(&desk, 1);
+}

@@ -1,0 +1,230 @@
+//! The project, the model and the Claude of one test.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use raymond_testkit::{Claude, ModelApi, Reply, Request};
+use serde_json::{Value, json};
+
+use crate::env::{Project, Ran, kill, wait_until};
+
+/// Longer than Claude needs to start on a busy machine.
+pub(super) const PATIENCE: Duration = Duration::from_mins(1);
+/// What one call of sonnet costs, in dollars, with the model's usual usage.
+pub(super) const CALL_USD: f64 = 0.003_75;
+/// The answer that ends a run.
+pub(super) const DONE: &str = "<result>done</result>";
+/// A script that waits for a file `go` and then goes on to `NEXT`. It leaves `waits` behind, so that
+/// a test knows when the turn before it is over.
+pub(super) const WAIT: &str = "touch waits; for _ in {1..6000}; do [ -e go ] && break; sleep 0.01; \
+                               done; echo '<goto>NEXT</goto>'";
+
+/// A workflow whose prompts are carried out by Claude.
+pub(super) struct Desk {
+    pub(super) project: Project,
+    pub(super) api: ModelApi,
+    claude: Claude,
+}
+
+impl Desk {
+    /// A desk whose workflow has these state files, if there is a Claude.
+    pub(super) fn or_skip<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Option<Self> {
+        let claude = Claude::or_skip()?;
+        let project = Project::new(files);
+        fs::create_dir(project.file("home")).unwrap();
+        Some(Self { project, api: ModelApi::start().unwrap(), claude })
+    }
+
+    /// To a prompt with `needle` in it the model says this, now and always.
+    pub(super) fn says(&self, needle: &str, text: &str) -> &Self {
+        self.replies(needle, [Reply::text(text)])
+    }
+
+    /// To a prompt with `needle` in it the model replies so, call by call.
+    pub(super) fn replies(&self, needle: &str, replies: impl IntoIterator<Item = Reply>) -> &Self {
+        self.api.on(needle, replies);
+        self
+    }
+
+    /// `raymond` in an environment that has nothing of the person who runs the tests.
+    pub(super) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.project.command(arguments);
+        command.env_clear().envs(Claude::environment(&self.project.file("home"), &self.api));
+        command.env("RAYMOND_CLAUDE", self.claude.program());
+        command
+    }
+
+    /// What starts run `r` on sonnet.
+    pub(super) fn start_command(&self, more: &[&str]) -> Command {
+        self.command(&[START, &["--model", "sonnet"], more].concat())
+    }
+
+    /// Starts run `r` on sonnet, and waits for its end.
+    pub(super) fn start(&self, more: &[&str]) -> Ran {
+        Ran::of(&self.start_command(more).output().unwrap())
+    }
+
+    /// Starts run `r` on no model in particular, and waits for its end.
+    pub(super) fn start_without_model(&self, more: &[&str]) -> Ran {
+        Ran::of(&self.command(&[START, more].concat()).output().unwrap())
+    }
+
+    /// Continues run `r`, and waits for its end.
+    pub(super) fn run(&self, more: &[&str]) -> Ran {
+        Ran::of(&self.command(&[RUN, more].concat()).output().unwrap())
+    }
+
+    /// Starts run `r` on sonnet, and does not wait.
+    pub(super) fn spawn_start(&self, more: &[&str]) -> Child {
+        spawn(self.start_command(more))
+    }
+
+    /// Continues run `r`, and does not wait.
+    pub(super) fn spawn_run(&self) -> Child {
+        spawn(self.command(RUN))
+    }
+
+    /// Starts run `r`, and kills its orchestrator when the model has been asked so often.
+    pub(super) fn start_and_kill(&self, requests: usize) {
+        let mut child = self.spawn_start(&[]);
+        self.api.wait_for_requests(requests, PATIENCE);
+        kill(child.id(), libc::SIGKILL);
+        child.wait().unwrap();
+    }
+
+    /// What was said in the conversation of each request, the newest last.
+    pub(super) fn heard(&self) -> Vec<Vec<String>> {
+        self.api.requests().iter().map(texts).collect()
+    }
+
+    /// The prompt of each request.
+    pub(super) fn asked(&self) -> Vec<String> {
+        let requests = self.api.requests();
+        requests.iter().map(|request| request.last_user_text().trim_end().to_owned()).collect()
+    }
+
+    /// The model of each request.
+    pub(super) fn models(&self) -> Vec<String> {
+        self.api.requests().iter().map(|request| request.model().to_owned()).collect()
+    }
+
+    /// The session of request number `index`.
+    pub(super) fn session(&self, index: usize) -> String {
+        let requests = self.api.requests();
+        requests[index].header("x-claude-code-session-id").unwrap().to_owned()
+    }
+
+    /// The transcript of request number `index`.
+    pub(super) fn transcript(&self, index: usize) -> PathBuf {
+        let name = format!("{}.jsonl", self.session(index));
+        let projects = fs::read_dir(self.project.file("home/.claude/projects"));
+        let mut paths = projects.into_iter().flatten().flatten().map(|it| it.path().join(&name));
+        paths.find(|path| path.exists()).unwrap_or_default()
+    }
+
+    /// Waits until `text` is in the transcript of request number `index`: Claude writes it a little
+    /// later than it says it.
+    pub(super) fn wait_for_transcript(&self, index: usize, text: &str) {
+        let quoted = serde_json::to_string(text).unwrap();
+        wait_until("it is in the transcript", PATIENCE, || {
+            fs::read_to_string(self.transcript(index)).is_ok_and(|known| known.contains(&quoted))
+        });
+    }
+
+    /// Waits for a file in the project.
+    pub(super) fn wait_for_file(&self, name: &str) {
+        wait_until(name, PATIENCE, || self.project.file(name).exists());
+    }
+
+    /// The processes of Claude.
+    pub(super) fn claudes(&self) -> Vec<u32> {
+        claudes(&self.project.processes(), self.claude.program())
+    }
+
+    /// The one process of Claude.
+    #[track_caller]
+    pub(super) fn claude(&self) -> u32 {
+        let all = self.claudes();
+        let [one] = all[..] else { panic!("one Claude, not {all:?}") };
+        one
+    }
+
+    /// The state file of the run.
+    pub(super) fn state(&self) -> Value {
+        serde_json::from_str(&self.project.read(".raymond/workflows/r.json")).unwrap()
+    }
+
+    /// The run has cost so many calls of the usual usage on sonnet.
+    #[track_caller]
+    pub(super) fn expect_calls_paid(&self, calls: f64) {
+        let paid = self.state()["total_cost_usd"].as_f64().unwrap() / CALL_USD;
+        assert!((paid - calls).abs() < 1e-6, "{paid} calls were paid for, not {calls}");
+    }
+
+    /// What every step of the run cost: agent, number, money, tokens and model.
+    pub(super) fn spent(&self) -> Vec<Value> {
+        let journal = self.project.read(".raymond/workflows/r.journal");
+        let lines = journal.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let records = lines.flat_map(|mut line| match line["records"].take() {
+            Value::Array(records) => records,
+            _ => Vec::new(),
+        });
+        let ended = records.filter_map(|mut record| Some(record.get_mut("ended")?.take()));
+        ended
+            .map(|mut ended| {
+                // The only thing that differs from run to run.
+                ended["spent"]["duration_ms"] = json!(0);
+                ended
+            })
+            .collect()
+    }
+
+    /// Whether a step was taken by a process that had taken another before.
+    pub(super) fn was_warm(&self, step: &str) -> bool {
+        assert!(self.step(step, "exit").exists(), "{step} was never started");
+        self.step(step, "before").exists()
+    }
+
+    /// A file of a step.
+    pub(super) fn step(&self, step: &str, name: &str) -> PathBuf {
+        self.project.file(&format!(".raymond/workflows/r/steps/{step}/{name}"))
+    }
+
+    /// The process that looks after a step.
+    pub(super) fn reaper(&self, step: &str) -> u32 {
+        let exit = fs::read_to_string(self.step(step, "exit")).unwrap();
+        let line: Value = serde_json::from_str(exit.lines().next().unwrap()).unwrap();
+        line["reaper"].as_u64().unwrap().try_into().unwrap()
+    }
+}
+
+const START: &[&str] = &["start", "flow", "--id", "r"];
+const RUN: &[&str] = &["run", "r"];
+
+fn spawn(mut command: Command) -> Child {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Waits for a program that was started.
+pub(super) fn finish(child: Child) -> Ran {
+    Ran::of(&child.wait_with_output().unwrap())
+}
+
+/// What was said so far, the newest last. Who said it can be seen from it.
+pub(super) fn texts(request: &Request) -> Vec<String> {
+    request.texts().into_iter().map(|(_, text)| text.trim_end().to_owned()).collect()
+}
+
+/// Which of these processes are Claude.
+fn claudes(processes: &[String], program: &Path) -> Vec<u32> {
+    let program = program.to_string_lossy();
+    let of_line = |line: &String| {
+        let (pid, command) = line.split_once(' ')?;
+        command.starts_with(&*program).then(|| pid.parse().ok())?
+    };
+    processes.iter().filter_map(of_line).collect()
+}

@@ -1,0 +1,90 @@
+//! Budget and usage limit.
+
+use raymond_testkit::{Gate, Reply};
+use serde_json::{Value, json};
+
+use super::env::{CALL_USD, DONE, Desk, PATIENCE, finish};
+use crate::env::{Ran, wait_until};
+
+/// A call that wants another one.
+fn works() -> Reply {
+    Reply::tool("Bash", json!({ "command": "echo working" }))
+}
+
+/// What each step cost, in calls.
+fn calls_by_step(desk: &Desk) -> Vec<f64> {
+    let cost = |ended: &Value| ended["spent"]["cost_usd"].as_f64().unwrap();
+    desk.spent().iter().map(|ended| (cost(ended) / CALL_USD * 100.0).round() / 100.0).collect()
+}
+
+#[test]
+fn budget_ends_a_turn_between_two_calls_and_more_of_it_goes_on_in_the_session() {
+    let Some(desk) = Desk::or_skip([("START.md", "the prompt")]) else { return };
+    desk.replies("the prompt", [works()]);
+    // Enough for two calls and a part of the third.
+    let ran = desk.start(&["--budget", "0.01"]);
+    ran.failed(3, "$0.01 of $0.01 are spent").failed(3, "raymond run");
+    assert_eq!(desk.asked().len(), 3);
+    assert_eq!(desk.state()["status"], "stopped");
+    desk.expect_calls_paid(3.0);
+    desk.says("Your last turn was interrupted", DONE);
+    desk.run(&["--budget", "1"]).completed("done");
+    assert_eq!(desk.asked().len(), 4);
+    assert_eq!(desk.heard()[3][0], "the prompt");
+    desk.expect_calls_paid(4.0);
+}
+
+#[test]
+fn budget_is_kept_by_a_process_that_takes_several_turns() {
+    let Some(desk) = Desk::or_skip([("START.md", "first"), ("NEXT.md", "second")]) else { return };
+    desk.says("first", "<goto>NEXT</goto>").replies("second", [works()]);
+    desk.start(&["--budget", "0.01"]).failed(3, "$0.01 of $0.01 are spent");
+    assert!(desk.was_warm("main.2"));
+    assert_eq!(calls_by_step(&desk), [1.0, 2.0]);
+}
+
+#[test]
+fn usage_limit_of_one_agent_lets_no_other_start_and_the_run_goes_on_later() {
+    let Some(desk) = Desk::or_skip([
+        ("START.sh", "echo '<fork next=\"FIRST\">WORKER</fork>'"),
+        ("FIRST.md", "first"),
+        ("SECOND.md", "second"),
+        ("WORKER.md", "work"),
+    ]) else {
+        return;
+    };
+    let gate = Gate::new();
+    let limit = Reply::status(429, "rate_limit_error", "Claude AI usage limit reached|4000000000");
+    desk.replies("first", [Reply::text("<goto>SECOND</goto>").held_by(&gate)]);
+    desk.replies("work", [limit.header("x-should-retry", "false")]).says("second", DONE);
+    let child = desk.spawn_start(&["--no-wait"]);
+    desk.api.wait_for_requests(2, PATIENCE);
+    let journal = || desk.project.read(".raymond/workflows/r.journal");
+    wait_until("the limit is reached", PATIENCE, || journal().contains("\"usage_limit\""));
+    gate.open();
+    finish(child).failed(4, "usage limit").failed(4, "paused");
+    assert_eq!(desk.asked().len(), 2, "one call each, and none after that");
+    assert!(journal().contains("4000000000"), "when the limit is lifted is known");
+    desk.project.wait_until_quiet();
+    desk.says("work", "<result>w</result>");
+    desk.says("Your last turn was interrupted", "<result>w</result>");
+    desk.run(&[]).completed("done");
+    assert_eq!(desk.asked().len(), 4);
+    desk.expect_calls_paid(3.0);
+}
+
+#[test]
+fn run_goes_on_by_itself_when_the_usage_limit_is_lifted() {
+    let Some(desk) = Desk::or_skip([("START.md", "first"), ("NEXT.md", "second")]) else { return };
+    // The year 2001: it is lifted by now.
+    let limit = Reply::status(429, "rate_limit_error", "Claude AI usage limit reached|1000000000");
+    let limit = limit.header("x-should-retry", "false");
+    desk.says("first", "<goto>NEXT</goto>").replies("second", [limit]);
+    desk.says("Your last turn was interrupted", DONE);
+    let mut command = desk.start_command(&[]);
+    let ran = Ran::of(&command.env("RAYMOND_RESET_MARGIN", "0").output().unwrap());
+    ran.completed("done");
+    assert_eq!(desk.asked().len(), 3);
+    assert_eq!(desk.heard()[2][..3], ["first", "<goto>NEXT</goto>", "second"]);
+    desk.expect_calls_paid(2.0);
+}

@@ -1,0 +1,96 @@
+//! Tools, permissions, many workers, long prompts.
+
+use std::fs;
+
+use raymond_testkit::Reply;
+use serde_json::json;
+
+use super::env::{DONE, Desk};
+
+#[test]
+fn tool_works_in_the_directory_of_the_agent() {
+    let Some(desk) = Desk::or_skip([
+        ("START.sh", "mkdir sub; echo '<reset cd=\"sub\">WORK</reset>'"),
+        ("WORK.md", "make it"),
+    ]) else {
+        return;
+    };
+    let make = Reply::tool("Bash", json!({ "command": "echo really > made" }));
+    desk.replies("make it", [make, Reply::text(DONE)]);
+    let ran = desk.start(&[]).completed("done");
+    assert_eq!(desk.project.read("sub/made"), "really\n");
+    assert!(!ran.stderr.contains("not allowed"), "{}", ran.stderr);
+    desk.expect_calls_paid(2.0);
+}
+
+/// A workflow that writes a file outside of its directory, and then has another turn.
+fn writes_outside() -> Option<(Desk, tempfile::TempDir)> {
+    let desk = Desk::or_skip([("START.md", "write it"), ("NEXT.md", "next")])?;
+    let outside = tempfile::tempdir().unwrap();
+    let path = outside.path().join("written");
+    let write = Reply::tool("Write", json!({ "file_path": path, "content": "by Claude" }));
+    desk.replies("write it", [write, Reply::text("<goto>NEXT</goto>")]).says("next", DONE);
+    Some((desk, outside))
+}
+
+#[test]
+fn what_claude_was_not_allowed_to_do_is_told_once() {
+    let Some((desk, outside)) = writes_outside() else { return };
+    let ran = desk.start(&["--quiet"]).completed("done");
+    let told = format!("[main] was not allowed: Write: {}/written", outside.path().display());
+    let lines: Vec<_> = ran.stderr.lines().filter(|line| line.starts_with(&told)).collect();
+    // The second turn of the same process hears of it again, but it is not its denial.
+    assert_eq!(lines.len(), 1, "{}", ran.stderr);
+    assert!(desk.was_warm("main.2"));
+    assert!(!outside.path().join("written").exists());
+}
+
+#[test]
+fn everything_is_allowed_to_claude_if_a_person_says_so() {
+    let Some((desk, outside)) = writes_outside() else { return };
+    let ran = desk.start(&["--dangerously-skip-permissions"]).completed("done");
+    assert!(!ran.stderr.contains("not allowed"), "{}", ran.stderr);
+    assert_eq!(fs::read_to_string(outside.path().join("written")).unwrap(), "by Claude");
+}
+
+#[test]
+fn eight_workers_work_at_once_and_each_knows_its_own_task_only() {
+    let Some(desk) = Desk::or_skip([
+        (
+            "START.sh",
+            "n=$(($(cat n 2>/dev/null) + 1)); echo $n > n; [ $n -le 8 ] && \
+             echo \"<fork next='START' item='number $n'>WORKER</fork>\" || \
+             echo '<result>all are under way</result>'",
+        ),
+        ("WORKER.md", "do {{item}}"),
+    ]) else {
+        return;
+    };
+    desk.says("do number", "<result>w</result>");
+    desk.start(&[]).completed("all are under way");
+    let mut heard = desk.heard();
+    heard.sort();
+    let expected: Vec<_> = (1..=8).map(|number| [format!("do number {number}")]).collect();
+    assert_eq!(heard, expected);
+    desk.expect_calls_paid(8.0);
+    desk.project.wait_until_quiet();
+}
+
+#[test]
+fn long_prompt_arrives_whole_in_a_fresh_and_in_a_warm_process() {
+    let line = "Ein langer Satz, der nicht endet \u{1f980} und \"Anführungszeichen\" hat.\n";
+    let long = line.repeat(400 * 1024 / line.len());
+    let Some(desk) = Desk::or_skip([
+        ("START.md", &*format!("first {long}")),
+        ("SECOND.md", "second"),
+        ("THIRD.md", &*format!("third {long}")),
+    ]) else {
+        return;
+    };
+    desk.says("first", "<reset>SECOND</reset>").says("second", "<goto>THIRD</goto>");
+    desk.says("third", DONE).start(&[]).completed("done");
+    let heard = desk.heard();
+    assert_eq!(heard[0], [format!("first {}", long.trim_end())]);
+    assert!(desk.was_warm("main.3"));
+    assert_eq!(heard[2][2], format!("third {}", long.trim_end()));
+}
