@@ -69,7 +69,8 @@ fn process_that_is_killed_while_it_waits_costs_nothing() {
     desk.project.write("go", "");
     let ran = finish(child).completed("done");
     assert!(!ran.stderr.contains("was killed"), "{}", ran.stderr);
-    assert!(!desk.was_warm("main.3"));
+    // Handed over in the moment between its death and the news of it, it is asked for again.
+    assert!(!desk.was_warm("main.3") || !desk.was_warm("main.4"));
     assert_eq!(desk.heard()[1..], [["first", "<goto>WAIT</goto>", "second"]]);
     desk.expect_calls_paid(2.0);
     desk.project.wait_until_quiet();
