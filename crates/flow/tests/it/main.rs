@@ -18,6 +18,7 @@ mod limits;
 mod policy;
 mod properties;
 mod resolution;
+mod schema;
 mod sim;
 mod state_files;
 mod tags;
