@@ -6,6 +6,7 @@ mod authoring;
 mod browser;
 mod env;
 mod faults;
+mod guide;
 mod recovery;
 mod scripts;
 mod turns;
