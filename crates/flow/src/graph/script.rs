@@ -4,6 +4,8 @@
 //! so do the marks that a shell needs before quotes and brackets (`\"`, `^<`). Places stay what they
 //! are.
 
+use std::sync::LazyLock;
+
 use regex::Regex;
 
 use crate::{
@@ -53,13 +55,15 @@ pub(super) fn loose_attributes(
     opening: &str,
     start: u64,
 ) -> Vec<(Spanned<String>, Spanned<String>)> {
-    let pattern = Regex::new(r#"([A-Za-z_][\w.:-]*)\s*=[\s"']*([^"'\s>]*)"#)
-        .expect("the pattern is a constant");
+    static PATTERN: LazyLock<Regex> = LazyLock::new(|| {
+        let pattern = r#"([A-Za-z_][\w.:-]*)\s*=[\s"']*([^"'\s>]*)"#;
+        Regex::new(pattern).expect("the pattern is a constant")
+    });
     let piece = |found: regex::Match<'_>| {
         let span = Span::new(start + found.start() as u64, start + found.end() as u64);
         Spanned::new(found.as_str().to_owned(), span)
     };
-    pattern
+    PATTERN
         .captures_iter(opening)
         .filter_map(|found| Some((piece(found.get(1)?), piece(found.get(2)?))))
         .collect()

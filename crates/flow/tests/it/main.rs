@@ -13,6 +13,7 @@ mod evaluators;
 mod failures;
 mod forks;
 mod graph;
+mod hostile;
 mod journal;
 mod limits;
 mod policy;
