@@ -69,3 +69,40 @@ fn read_folder(folder: &Path) -> Result<BTreeMap<String, Vec<u8>>, ScopeError> {
 fn is_state(name: &str) -> bool {
     [Platform::Unix, Platform::Windows].iter().any(|p| StateKind::of(name, *p).is_ok())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_read_from_a_folder_without_a_state_to_start_with() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("A.bat"), "text").unwrap();
+        fs::write(folder.path().join("large.bin"), "data").unwrap();
+        let read = WorkflowFiles::read(folder.path()).unwrap();
+        assert_eq!(read.entry, None);
+        assert_eq!(read.files["A.bat"], b"text");
+        assert_eq!(read.files["large.bin"], b"", "what is no state is only listed");
+    }
+
+    #[test]
+    fn files_are_read_from_the_folder_of_a_state() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("A.md"), "a").unwrap();
+        fs::write(folder.path().join("B.sh"), "b").unwrap();
+        let read = WorkflowFiles::read(&folder.path().join("B.sh")).unwrap();
+        assert_eq!(read.entry, Some(StateName::new("B.sh")));
+        assert_eq!(read.path, folder.path());
+        assert_eq!(read.files.len(), 2);
+    }
+
+    #[test]
+    fn files_are_not_read_from_what_is_no_workflow() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("notes.txt");
+        fs::write(&file, "x").unwrap();
+        assert!(matches!(WorkflowFiles::read(&file), Err(ScopeError::Kind(_))));
+        let gone = folder.path().join("gone");
+        assert!(matches!(WorkflowFiles::read(&gone), Err(ScopeError::Io { .. })));
+    }
+}

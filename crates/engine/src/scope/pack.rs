@@ -79,3 +79,51 @@ pub fn pack(folder: &Path) -> Result<Vec<u8>, PackError> {
     }
     Ok(archive.finish()?.into_inner())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, bytes) in files {
+            fs::write(folder.path().join(name), bytes).unwrap();
+        }
+        folder
+    }
+
+    #[test]
+    fn pack_gives_the_same_bytes_whatever_the_order_the_times_and_the_modes() {
+        let files: [(&str, &[u8]); 2] = [("A.md", b"a"), ("B.sh", b"b")];
+        let one = folder(&files);
+        let other = folder(&[files[1], files[0]]);
+        let old = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+        let file = fs::File::options().append(true).open(other.path().join("B.sh")).unwrap();
+        file.set_modified(old).unwrap();
+        let mut mode = file.metadata().unwrap().permissions();
+        mode.set_readonly(true);
+        file.set_permissions(mode).unwrap();
+        assert_eq!(pack(one.path()).unwrap(), pack(other.path()).unwrap());
+    }
+
+    #[test]
+    fn pack_is_read_back_as_the_files_that_are_not_hidden() {
+        let folder = folder(&[("A.md", b"a"), ("data.bin", &[0, 255]), (".secret", b"x")]);
+        fs::create_dir(folder.path().join("sub")).unwrap();
+        let path = folder.path().join("flow.zip");
+        let bytes = pack(folder.path()).unwrap();
+        fs::write(&path, bytes).unwrap();
+        let files = super::super::archive::read(&path).unwrap();
+        let names: Vec<_> = files.keys().map(String::as_str).collect();
+        assert_eq!(names, ["A.md", "data.bin"]);
+        assert_eq!(files["data.bin"], [0, 255]);
+    }
+
+    #[test]
+    fn pack_refuses_what_start_would_refuse() {
+        let size = usize::try_from(FILE_BYTES_MAX).unwrap() + 1;
+        let folder = folder(&[("A.md", &vec![b'x'; size])]);
+        let refused = pack(folder.path());
+        assert!(matches!(refused, Err(PackError::TooLarge { limit: FILE_BYTES_MAX, .. })));
+    }
+}

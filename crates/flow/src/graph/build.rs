@@ -1,6 +1,9 @@
 //! From the files of a scope to a graph.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::LazyLock,
+};
 
 use regex::Regex;
 
@@ -30,7 +33,7 @@ impl Graph {
             None => entry(&listing, platform),
         };
         let reader = Reader { listing: &listing, platform };
-        let mut states = std::collections::BTreeMap::new();
+        let mut states = BTreeMap::new();
         for name in listing.names() {
             if let Ok(kind) = StateKind::of(name, platform) {
                 let state = reader.state(name, kind, &world.read(name)?);
@@ -216,9 +219,11 @@ fn find_ways(state: &mut State) {
 
 /// The names of tags that occur, as elements or alone.
 fn kinds_in(text: &str) -> BTreeSet<TagKind> {
-    let pattern = Regex::new(r"<(goto|reset|call|function|fork|result)[\s/>]")
-        .expect("the pattern is a constant");
-    let names = pattern.captures_iter(text).filter_map(|found| found.get(1));
+    static PATTERN: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"<(goto|reset|call|function|fork|result)[\s/>]")
+            .expect("the pattern is a constant")
+    });
+    let names = PATTERN.captures_iter(text).filter_map(|found| found.get(1));
     names.filter_map(|name| TagKind::of_name(name.as_str())).collect()
 }
 

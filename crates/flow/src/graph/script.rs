@@ -4,6 +4,8 @@
 //! so do the marks that a shell needs before quotes and brackets (`\"`, `^<`). Places stay what they
 //! are.
 
+use std::sync::LazyLock;
+
 use regex::Regex;
 
 use crate::{
@@ -15,24 +17,41 @@ use crate::{
 pub(super) fn unquoted(source: &str, platform: Platform) -> String {
     let mut text = String::with_capacity(source.len());
     for line in source.split_inclusive('\n') {
-        if is_comment(line, platform) {
-            text.extend(line.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }));
-        } else {
-            push_unquoted(line, platform, &mut text);
-        }
+        let (code, comment) = line.split_at(comment_start(line, platform));
+        push_unquoted(code, platform, &mut text);
+        text.extend(comment.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }));
     }
     text
 }
 
-fn is_comment(line: &str, platform: Platform) -> bool {
-    let line = line.trim_start();
+/// Where the comment of a line starts; its end, if it has none.
+fn comment_start(line: &str, platform: Platform) -> usize {
     match platform {
-        Platform::Unix => line.starts_with('#'),
+        Platform::Unix => shell_comment(line).unwrap_or(line.len()),
         Platform::Windows => {
-            let word = line.trim_start_matches('@').split_whitespace().next().unwrap_or_default();
-            line.starts_with("::") || word.eq_ignore_ascii_case("rem")
+            let start = line.trim_start();
+            let word = start.trim_start_matches('@').split_whitespace().next().unwrap_or_default();
+            let is_comment = start.starts_with("::") || word.eq_ignore_ascii_case("rem");
+            if is_comment { 0 } else { line.len() }
         }
     }
+}
+
+/// A `#` at the start of a word and outside of quotes, as far as one line tells.
+fn shell_comment(line: &str) -> Option<usize> {
+    let mut quote = None;
+    let mut before = ' ';
+    for (at, c) in line.char_indices() {
+        match (quote, c) {
+            (None, '#') if before.is_whitespace() => return Some(at),
+            (None, '"' | '\'') if before != '\\' => quote = Some(c),
+            (Some('"'), '"') if before != '\\' => quote = None,
+            (Some('\''), '\'') => quote = None,
+            _ => {}
+        }
+        before = c;
+    }
+    None
 }
 
 fn push_unquoted(line: &str, platform: Platform, text: &mut String) {
@@ -53,13 +72,15 @@ pub(super) fn loose_attributes(
     opening: &str,
     start: u64,
 ) -> Vec<(Spanned<String>, Spanned<String>)> {
-    let pattern = Regex::new(r#"([A-Za-z_][\w.:-]*)\s*=[\s"']*([^"'\s>]*)"#)
-        .expect("the pattern is a constant");
+    static PATTERN: LazyLock<Regex> = LazyLock::new(|| {
+        let pattern = r#"([A-Za-z_][\w.:-]*)\s*=[\s"']*([^"'\s>]*)"#;
+        Regex::new(pattern).expect("the pattern is a constant")
+    });
     let piece = |found: regex::Match<'_>| {
         let span = Span::new(start + found.start() as u64, start + found.end() as u64);
         Spanned::new(found.as_str().to_owned(), span)
     };
-    pattern
+    PATTERN
         .captures_iter(opening)
         .filter_map(|found| Some((piece(found.get(1)?), piece(found.get(2)?))))
         .collect()
@@ -75,6 +96,16 @@ mod tests {
         let text = unquoted(source, Platform::Unix);
         assert_eq!(text.len(), source.len());
         assert_eq!(text, "                \necho \"<fork next= \"B \">C</fork>\"\n");
+    }
+
+    #[test]
+    fn unquoted_takes_a_comment_from_the_end_of_a_line_but_not_from_a_string() {
+        let blanked = |line: &str| unquoted(line, Platform::Unix).trim_end().to_owned();
+        assert_eq!(blanked("make # <goto>A</goto>"), "make");
+        for line in ["echo \"issue # <goto>A</goto>\"", "echo '# <goto>A</goto>'", "a=${x#<goto>}"]
+        {
+            assert_eq!(blanked(line), line);
+        }
     }
 
     #[test]

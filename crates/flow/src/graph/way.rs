@@ -95,9 +95,11 @@ impl Way {
 }
 
 impl Named {
+    /// Whether this could be the state that an entry of a policy names. A name that means nothing
+    /// could have been meant to be any: it is told once, where it stands.
     fn may_be(&self, other: &Self) -> bool {
         self.meaning == Meaning::Open
-            || other.meaning == Meaning::Open
+            || other.state().is_none()
             || self.written.value == other.written.value
             || (self.state().is_some() && self.state() == other.state())
     }

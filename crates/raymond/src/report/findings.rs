@@ -118,6 +118,27 @@ mod tests {
         );
     }
 
+    /// Every kind of place: an entry, a word, a whole tag, a line, a tab before it, a wide margin.
+    #[test]
+    fn findings_look_like_this() {
+        let start = "---\nmodle: opus\nallowed_transitions:\n  - tag: call\n    target: RESEARCH\n    \
+                     return: SUMMARISE\n  - { tag: result }\n---\n\n\nLook at {{inptu}}.\n\n\
+                     - More is needed: <call return=\"SUMMARIZE\">RESEARCH</call>\n\
+                     - Else <goto>SUMMARIZE</goto>\n";
+        let files = [
+            ("START.md", start),
+            ("RESEARCH.md", "Find out more.\n"),
+            ("SUMMARIZE.sh", "if true; then\n\techo '<fork item=\"é\">WORKER</fork>'\nfi\n"),
+            ("README.md", "About this <result>x</result>"),
+        ];
+        let graph = Graph::of(&MemoryWorld::new(files), None).unwrap();
+        let found = lint(&graph, &raymond_flow::lint::Known::default());
+        insta::assert_snapshot!(as_text(
+            &found,
+            &Sources { path: Path::new("flow"), graph: &graph }
+        ));
+    }
+
     #[test]
     fn finding_about_the_whole_workflow_names_its_folder() {
         let drawn = text(&[("STRAT.md", "<result>x</result>")]);

@@ -9,6 +9,7 @@ mod documents;
 mod env;
 mod face;
 mod faults;
+mod guide;
 mod handover;
 mod recovery;
 mod rehearsals;

@@ -54,6 +54,12 @@ mod tests {
     }
 
     #[test]
+    fn forbidden_tag_is_silent_if_the_list_has_the_slip() {
+        let text = prompt(&["tag: goto, target: FXI"], "Say <goto>FIX</goto>.");
+        assert!(found(&RULE, [("START.md", &*text), ("FIX.md", "")]).is_empty());
+    }
+
+    #[test]
     fn forbidden_tag_is_silent_about_free_attributes_and_open_names() {
         let text = prompt(
             &["tag: fork, target: W.md, next: START"],

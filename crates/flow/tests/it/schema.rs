@@ -1,0 +1,69 @@
+//! The JSON Schema that editors use says what the reader of frontmatter does.
+
+use std::collections::BTreeSet;
+
+use raymond_flow::{
+    source::{KEYS, Platform, StateFile, StateSource},
+    tag::TagKind,
+};
+use serde_json::Value;
+
+fn schema() -> Value {
+    serde_json::from_str(include_str!("../../../../docs/frontmatter.schema.json")).unwrap()
+}
+
+fn keys(object: &Value) -> BTreeSet<&str> {
+    object["properties"].as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+/// How many warnings frontmatter gives; `None` if it has errors.
+fn warnings(frontmatter: &str) -> Option<usize> {
+    let text = format!("---\n{frontmatter}---\n");
+    match StateFile::read("STATE.md", text.as_bytes(), Platform::Unix).ok()?.source {
+        StateSource::Prompt(prompt) => Some(prompt.warnings.len()),
+        StateSource::Script => None,
+    }
+}
+
+#[test]
+fn schema_has_every_key_of_frontmatter_and_no_other() {
+    assert_eq!(keys(&schema()), BTreeSet::from(KEYS));
+}
+
+#[test]
+fn schema_has_every_tag_with_the_attributes_that_the_reader_takes() {
+    let schema = schema();
+    for tag in TagKind::ALL {
+        let definition = &schema["definitions"][tag.name()];
+        assert_eq!(definition["properties"]["tag"]["const"], tag.name());
+        let known = keys(definition);
+        for name in ["target", "return", "next", "cd", "model", "item"] {
+            let entry = format!("allowed_transitions: [{{ tag: {tag}, {name}: X }}]\n");
+            let is_open = definition["additionalProperties"].is_object();
+            let is_in_schema = known.contains(name) || is_open;
+            assert_eq!(warnings(&entry).is_some(), is_in_schema, "{tag} {name}");
+        }
+        let listed = format!("#/definitions/{tag}");
+        let variants = schema["definitions"]["transition"]["anyOf"].as_array().unwrap();
+        assert!(variants.iter().any(|variant| variant["$ref"] == *listed), "{tag}");
+    }
+}
+
+#[test]
+fn schema_has_the_keys_of_evaluators() {
+    let schema = schema();
+    let variants = schema["properties"]["evaluators"]["items"]["anyOf"].as_array().unwrap();
+    let written = |variant: &Value| {
+        let value = |key: &str| match key {
+            "then" => "{ tag: result }".to_owned(),
+            key => format!("x{key}"),
+        };
+        let pairs: Vec<_> =
+            keys(variant).iter().map(|key| format!("{key}: {}", value(key))).collect();
+        format!("evaluators: [{{ {} }}]\n", pairs.join(", "))
+    };
+    assert_eq!(variants.len(), 2);
+    for variant in variants {
+        assert_eq!(warnings(&written(variant)), Some(0), "{}", written(variant));
+    }
+}
