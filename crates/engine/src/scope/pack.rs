@@ -46,8 +46,8 @@ pub enum PackError {
 
 /// The files directly in `folder` as a zip archive. Hidden files stay out.
 ///
-/// Reproducible byte for byte: files in the order of their names, all with one time and one mode, and
-/// stored as they are. Compressed bytes would change with the version of the compressor.
+/// Reproducible byte for byte: files in the order of their names, all with one time and one mode,
+/// and stored as they are. Compressed bytes would change with the version of the compressor.
 pub fn pack(folder: &Path) -> Result<Vec<u8>, PackError> {
     let io = |path: &Path| {
         let path = path.to_owned();

@@ -48,7 +48,8 @@ impl Diagram {
     }
 }
 
-const MARKER: &str = "<defs><marker id=\"arrow\" viewBox=\"0 0 10 10\" refX=\"9\" refY=\"5\" \
+const MARKER: &str = "<defs><marker id=\"arrow\" viewBox=\"0 0 10 10\" \
+    refX=\"9\" refY=\"5\" \
     markerWidth=\"10\" markerHeight=\"10\" markerUnits=\"userSpaceOnUse\" orient=\"auto-start-reverse\">\
     <path d=\"M0 0L10 5L0 10z\" fill=\"context-stroke\"/></marker></defs>\n";
 

@@ -52,8 +52,8 @@ impl Graph {
         self.states.get(name)
     }
 
-    /// Whether some state may lead to where nobody can tell.
+    /// Whether a state that an agent can enter may lead to where nobody can tell.
     pub fn has_open_states(&self) -> bool {
-        self.states.values().any(|state| state.is_open)
+        self.live().iter().filter_map(|name| self.state(name)).any(|state| state.is_open)
     }
 }

@@ -1,8 +1,8 @@
 //! Tags in the source of a script, found without understanding the shell.
 //!
-//! The text is changed, byte for byte, into one that the tag scanner reads: comments become space, and
-//! so do the marks that a shell needs before quotes and brackets (`\"`, `^<`). Places stay what they
-//! are.
+//! The text is changed, byte for byte, into one that the tag scanner reads: comments become space,
+//! and so do the marks that a shell needs before quotes and brackets (`\"`, `^<`). Places stay
+//! what they are.
 
 use std::sync::LazyLock;
 

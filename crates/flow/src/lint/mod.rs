@@ -1,8 +1,8 @@
 //! What is wrong or odd about a workflow, found without running it.
 //!
-//! [`lint`] takes a [`Graph`] and gives [`Finding`]s. Each rule is a file in `rules`: its first comment
-//! is its manual page, which [`Rule::manual`] prints, and its tests show one workflow that it speaks
-//! about and one that it is silent about.
+//! [`lint`] takes a [`Graph`] and gives [`Finding`]s. Each rule is a file in `rules`: its first
+//! comment is its manual page, which [`Rule::manual`] prints, and its tests show one workflow that
+//! it speaks about and one that it is silent about.
 //!
 //! A rule says nothing where a file leaves something open. A false alarm costs more than a finding
 //! that comes one rule later.
@@ -46,6 +46,12 @@ pub struct Known {
 pub fn lint(graph: &Graph, known: &Known) -> Vec<Finding> {
     let mut found: Vec<Finding> =
         RULES.iter().flat_map(|rule| rule.findings(graph, known)).collect();
+    if graph.is_entry_given && !graph.has_open_states() {
+        // The other files of the folder belong to another start.
+        let live = graph.live();
+        let is_live = |file: &String| live.iter().any(|state| state.as_str() == file);
+        found.retain(|finding| finding.file.as_ref().is_none_or(is_live));
+    }
     found.sort_by(|one, other| one.key().cmp(&other.key()));
     found.dedup();
     found
@@ -83,6 +89,7 @@ impl Rule {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::world::MemoryWorld;
 
     #[test]
     fn rule_has_a_manual_page_that_begins_with_its_name() {
@@ -103,6 +110,21 @@ mod tests {
     fn rule_is_found_by_its_name_and_suggested_by_a_slip_of_it() {
         assert_eq!(rule("dead-end").map(|rule| rule.name), Some("dead-end"));
         assert_eq!(suggest_rule("dead-ends"), Some("dead-end"));
+    }
+
+    #[test]
+    fn lint_of_a_state_leaves_the_other_starts_of_its_folder_alone() {
+        let world = MemoryWorld::new([
+            ("START.md", "{{input}} <goto>GONE</goto>"),
+            ("OTHER.md", "{{input}} <goto>NEXT</goto>"),
+            ("NEXT.md", "{{input}} <result>x</result>"),
+        ]);
+        let graph = Graph::of(&world, Some("OTHER.md")).unwrap();
+        let found = lint(&graph, &Known::default());
+        let files: Vec<_> = found.iter().filter(|f| f.rule == "unknown-variable").collect();
+        assert_eq!(files.len(), 1, "{files:?}");
+        assert_eq!(files[0].file.as_deref(), Some("NEXT.md"));
+        assert!(found.iter().all(|finding| finding.file.as_deref() != Some("START.md")));
     }
 
     fn severity_word(severity: Severity) -> &'static str {

@@ -1,7 +1,7 @@
 //! `endless-loop` (warning): states that lead to each other and never to an end.
 //!
-//! No state of the loop, and none that it leads to, ends with a `<result>`. The agent goes round until the
-//! budget or `--max-iterations` stops it. Give one of the states a way out.
+//! No state of the loop, and none that it leads to, ends with a `<result>`. The agent goes round
+//! until the budget or `--max-iterations` stops it. Give one of the states a way out.
 //!
 //! A loop inside a call is found by `never-returns`.
 

@@ -1,8 +1,8 @@
 //! `implicit-transition` (note): a state whose answer needs no tag.
 //!
-//! The list of allowed transitions has one entry, and the entry says everything. An answer without any tag then
-//! means that entry, so the prompt need not mention it. This is no mistake; it is worth
-//! knowing because such a state never waits for the agent to decide.
+//! The list of allowed transitions has one entry, and the entry says everything. An answer without
+//! any tag then means that entry, so the prompt need not mention it. This is no mistake; it is
+//! worth knowing because such a state never waits for the agent to decide.
 
 use crate::source::Severity;
 

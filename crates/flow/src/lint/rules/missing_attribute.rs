@@ -1,7 +1,8 @@
 //! `missing-attribute` (error): a tag lacks the `return` or `next` that it needs.
 //!
-//! `<call>` and `<function>` must say where the caller goes on when the subtask has ended (`return`), and
-//! `<fork>` where the agent itself goes on (`next`). A tag without it is malformed.
+//! `<call>` and `<function>` must say where the caller goes on when the subtask has ended
+//! (`return`), and `<fork>` where the agent itself goes on (`next`). A tag without it is
+//! malformed.
 //!
 //! ```text
 //! <call return="SUMMARIZE">RESEARCH</call>

@@ -1,8 +1,8 @@
 //! `missing-target` (error): a transition leads to a state that is not there.
 //!
-//! Names are looked up in the workflow's own folder, byte for byte: `REVIEW` means `REVIEW.md` or the
-//! script `REVIEW.sh`, never `review.md`. An agent that asks for a state that is not there is reminded
-//! in vain or fails.
+//! Names are looked up in the workflow's own folder, byte for byte: `REVIEW` means `REVIEW.md` or
+//! the script `REVIEW.sh`, never `review.md`. An agent that asks for a state that is not there is
+//! reminded in vain or fails.
 //!
 //! In the words of a prompt this is a warning, because they may be an example. To leave a name open
 //! in an example, write dots: `<goto>…</goto>`.

@@ -1,10 +1,10 @@
 //! `never-returns` (warning): a call whose subtask never hands a result back.
 //!
-//! `<call>` and `<function>` wait for a `<result>`. From the state that is called, no state can be reached
-//! that ends with one, so the caller never goes on at `return`.
+//! `<call>` and `<function>` wait for a `<result>`. From the state that is called, no state can be
+//! reached that ends with one, so the caller never goes on at `return`.
 //!
-//! Let the last state of the subtask end with `<result>…</result>`. If nothing should come back, use
-//! `<goto>` or `<reset>`.
+//! Let the last state of the subtask end with `<result>…</result>`. If nothing should come back,
+//! use `<goto>` or `<reset>`.
 
 use std::collections::BTreeSet;
 

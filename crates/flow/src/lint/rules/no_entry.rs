@@ -1,8 +1,8 @@
 //! `no-entry` (error): the workflow has no state to start with.
 //!
-//! A folder or an archive starts at the state that `1_START` or `START` names: `START.md`, `START.sh` or, on
-//! Windows, `START.bat`. Without one, `raymond start FOLDER` refuses it. Rename the first state, or
-//! start the workflow by naming the file.
+//! A folder or an archive starts at the state that `1_START` or `START` names: `START.md`,
+//! `START.sh` or, on Windows, `START.bat`. Without one, `raymond start FOLDER` refuses it. Rename
+//! the first state, or start the workflow by naming the file.
 //!
 //! A file that only another platform can run does not count.
 

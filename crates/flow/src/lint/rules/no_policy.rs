@@ -1,8 +1,8 @@
 //! `no-policy` (warning): a prompt without `allowed_transitions`.
 //!
-//! Without a list, an answer with no tag, with several or with a wrong one ends the agent: nobody can
-//! remind it of what was expected. With a list it is reminded up to three times. List the ways out, even if there
-//! is only one:
+//! Without a list, an answer with no tag, with several or with a wrong one ends the agent: nobody
+//! can remind it of what was expected. With a list it is reminded up to three times. List the ways
+//! out, even if there is only one:
 //!
 //! ```text
 //! ---

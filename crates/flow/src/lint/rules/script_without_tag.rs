@@ -1,8 +1,8 @@
 //! `script-without-tag` (warning): a script whose source has no tag.
 //!
-//! A script must print exactly one tag, else the run stops. Nothing in this one looks like a tag. That can be
-//! right if another program that it calls prints the tag; then say so in the script, in a line that
-//! prints nothing, or let the script print what that program decides.
+//! A script must print exactly one tag, else the run stops. Nothing in this one looks like a tag.
+//! That can be right if another program that it calls prints the tag; then say so in the script,
+//! in a line that prints nothing, or let the script print what that program decides.
 
 use crate::source::{Severity, StateKind};
 

@@ -1,7 +1,8 @@
 //! `unknown-effort` (warning): an effort that Claude Code does not know.
 //!
-//! Efforts are passed on as written. Claude Code knows `low`, `medium`, `high`, `xhigh` and `max`; with another
-//! word it warns and uses its default. States with an `agent` of their own are left alone.
+//! Efforts are passed on as written. Claude Code knows `low`, `medium`, `high`, `xhigh` and `max`;
+//! with another word it warns and uses its default. States with an `agent` of their own are left
+//! alone.
 
 use crate::source::{Severity, did_you_mean};
 

@@ -1,8 +1,8 @@
 //! `unknown-key` (warning): a key in the frontmatter that means nothing.
 //!
 //! Unknown keys are ignored, so a slip of the pen silently changes nothing: with
-//! `alowed_transitions` a state has no policy at all. The known keys are `allowed_transitions`, `model`,
-//! `effort`, `timeout`, `agent` and `evaluators`.
+//! `alowed_transitions` a state has no policy at all. The known keys are `allowed_transitions`,
+//! `model`, `effort`, `timeout`, `agent` and `evaluators`.
 
 use crate::{
     graph::Content,

@@ -1,8 +1,9 @@
 //! `unknown-model` (warning): a model that nobody has heard of.
 //!
-//! Models are passed on as written. Known are the aliases `opus`, `sonnet`, `haiku`, `fable` and `default`,
-//! with an ending such as `[1m]` or without, and full names, which begin with `claude-`. Another name
-//! may be right if another coding agent carries the state out, so states with an `agent` are left alone.
+//! Models are passed on as written. Known are the aliases `opus`, `sonnet`, `haiku`, `fable` and
+//! `default`, with an ending such as `[1m]` or without, and full names, which begin with
+//! `claude-`. Another name may be right if another coding agent carries the state out, so states
+//! with an `agent` are left alone.
 
 use crate::{
     graph::State,

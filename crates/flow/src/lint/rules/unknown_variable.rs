@@ -29,11 +29,15 @@ pub(super) const RULE: Rule = Rule {
 
 const EVERYWHERE: [&str; 2] = ["workflow_id", "agent_id"];
 
+/// Names that have a value in some states only. Nobody starts a run with them.
+const OF_A_PLACE: [&str; 4] = ["input", "result", "output", "transition"];
+
 fn check(report: &mut Report<'_>) {
     let graph = report.graph;
     let returned_to: BTreeSet<StateName> =
         graph.edges().filter(|edge| edge.kind == EdgeKind::Return).map(|edge| edge.to).collect();
     let forks = forks(graph);
+    let has_open_states = graph.has_open_states();
     for state in report.states() {
         let Some(prompt) = state.prompt() else { continue };
         let mut known: BTreeSet<&str> = EVERYWHERE.into();
@@ -43,7 +47,7 @@ fn check(report: &mut Report<'_>) {
             known.extend(["output", "transition"]);
         }
         // An evaluator sees the variables of whichever state it is asked about.
-        let may_be_anywhere = is_asked || graph.has_open_states();
+        let may_be_anywhere = is_asked || has_open_states;
         if may_be_anywhere || graph.entry.as_ref().is_ok_and(|entry| *entry == state.name) {
             known.insert("input");
         }
@@ -58,12 +62,13 @@ fn check(report: &mut Report<'_>) {
         for name in placeholders(&prompt.body) {
             let is_told = worker_of.iter().any(|fork| fork.parent.has_word(&name.value));
             if !known.contains(name.value.as_str()) && !is_told {
-                let said = said(&name.value);
                 let span = name.span.shifted(prompt.body_span.start);
-                report
-                    .at(state, span, said)
-                    .help(format!("if runs are started with it: --var {}", name.value))
-                    .meant(did_you_mean(&name.value, known.iter().copied()));
+                let meant = did_you_mean(&name.value, known.iter().copied());
+                let finding = report.at(state, span, said(&name.value));
+                if !OF_A_PLACE.contains(&name.value.as_str()) {
+                    finding.help(format!("if runs are started with it: --var {}", name.value));
+                }
+                finding.meant(meant);
             }
         }
     }

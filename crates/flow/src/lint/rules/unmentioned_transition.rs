@@ -1,8 +1,8 @@
 //! `unmentioned-transition` (warning): an allowed transition of which the prompt says nothing.
 //!
-//! An agent sees the text of the prompt, not its frontmatter. A transition that the text does not mention
-//! is learnt only from a reminder, after a wrong answer that was paid for. Write the tag into the text,
-//! or take the entry out of the list.
+//! An agent sees the text of the prompt, not its frontmatter. A transition that the text does not
+//! mention is learnt only from a reminder, after a wrong answer that was paid for. Write the tag
+//! into the text, or take the entry out of the list.
 //!
 //! Silent about the only entry of a list where it needs no tag at all.
 

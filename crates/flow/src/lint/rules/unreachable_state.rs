@@ -1,11 +1,11 @@
 //! `unreachable-state` (warning): a state that no other state leads to.
 //!
-//! Every `.md` file in a workflow's folder is a state, and so is every script that can run here. One that
-//! nothing leads to is left over, or the name of it is misspelt somewhere. A README does not belong
-//! into the folder of a workflow.
+//! Every `.md` file in a workflow's folder is a state, and so is every script that can run here.
+//! One that nothing leads to is left over, or the name of it is misspelt somewhere. A README does
+//! not belong into the folder of a workflow.
 //!
-//! Silent if some state leads to where nobody can tell (`<goto>$NEXT</goto>`), and if the workflow is
-//! started by naming a file: the others may belong to another start.
+//! Silent if some state leads to where nobody can tell (`<goto>$NEXT</goto>`), and if the workflow
+//! is started by naming a file: the others may belong to another start.
 
 use crate::source::Severity;
 
@@ -21,14 +21,10 @@ pub(super) const RULE: Rule = Rule {
 fn check(report: &mut Report<'_>) {
     let graph = report.graph;
     let Ok(entry) = &graph.entry else { return };
-    if graph.is_entry_given {
+    if graph.is_entry_given || graph.has_open_states() {
         return;
     }
     let live = graph.live();
-    let is_open = |name| graph.state(name).is_some_and(|state| state.is_open);
-    if live.iter().any(is_open) {
-        return;
-    }
     for state in report.states().filter(|state| !live.contains(&state.name)) {
         let said = format!("no way leads from {entry} to {}", state.name);
         let finding = report.at(state, state.first_line(), said);

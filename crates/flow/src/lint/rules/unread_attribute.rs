@@ -1,8 +1,8 @@
 //! `unread-attribute` (warning): an attribute of a fork that no state of the worker reads.
 //!
-//! Attributes other than `next` and `cd` become variables of the worker: `{{item}}` in its prompts and
-//! `$item` in its scripts. Here none of its states uses the name, so the worker does not know what it
-//! should work on. Mostly the name differs by a letter.
+//! Attributes other than `next` and `cd` become variables of the worker: `{{item}}` in its prompts
+//! and `$item` in its scripts. Here none of its states uses the name, so the worker does not know
+//! what it should work on. Mostly the name differs by a letter.
 
 use crate::{
     graph::{EdgeKind, Named, State},

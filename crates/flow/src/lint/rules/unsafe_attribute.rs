@@ -1,9 +1,10 @@
 //! `unsafe-attribute` (error): an attribute of a fork that is not allowed to become a variable.
 //!
-//! A fork's attributes become variables in the environment of the worker's scripts. A name that changes
-//! how programs are found, loaded or started (`PATH`, `LD_PRELOAD`, `GIT_DIR`, `RAYMOND_…`), or that no shell can
-//! have as a variable (`my-item`), is refused when the agent asks for it. Choose another name: `item`, `file`,
-//! `issue`. `docs/protocol.md` lists the reserved names.
+//! A fork's attributes become variables in the environment of the worker's scripts. A name that
+//! changes how programs are found, loaded or started (`PATH`, `LD_PRELOAD`, `GIT_DIR`,
+//! `RAYMOND_…`), or that no shell can have as a variable (`my-item`), is refused when the agent
+//! asks for it. Choose another name: `item`, `file`, `issue`. `docs/protocol.md` lists the
+//! reserved names.
 
 use crate::{policy::check_variable_name, source::Severity, tag::TagKind};
 
