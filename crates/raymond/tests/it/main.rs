@@ -5,6 +5,7 @@
 mod env;
 mod faults;
 mod handover;
+mod portable;
 mod recovery;
 mod scripts;
 mod turns;
