@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::{
     inbox::{Message, Outbox},
-    sys::Signals,
+    sys,
 };
 
 /// The signals that ask a run to stop, held back until the run loop takes them.
@@ -18,16 +18,12 @@ impl Interrupts {
     /// Takes charge of interrupts, for as long as the process lives. To be called before any thread
     /// is started, because threads inherit what is held back.
     pub fn install() -> Self {
-        let signals = Signals::block(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP]);
         let target = Arc::new(Mutex::new(None::<Outbox>));
         let watched = Arc::clone(&target);
-        std::thread::spawn(move || {
-            loop {
-                signals.wait_forever();
-                let outbox = watched.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                if let Some(outbox) = outbox {
-                    outbox.send(&Message::Interrupt);
-                }
+        sys::on_interrupt(move || {
+            let outbox = watched.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if let Some(outbox) = outbox {
+                outbox.send(&Message::Interrupt);
             }
         });
         Self { target }

@@ -23,13 +23,14 @@ use crate::{
     inbox::{Inbox, Message, Outbox},
     interrupts::Interrupts,
     journal::{Entry, Journal, JournalError, Trimmed},
+    keeper,
     layout::{RunFiles, StateDir},
     lock::{LockError, RunLock},
     perform::Performer,
     programs,
     run_loop::RunLoop,
     scope::{DiskWorld, ScopeError},
-    state_file,
+    state_file, sys,
     tails::Tails,
     timers::Timers,
     warm::Warm,
@@ -280,12 +281,13 @@ impl Engine<'_> {
         if let Some(message) = first {
             inbox.outbox().send(&message);
         }
+        let warm_limit = if keeper::IS_APART { self.warm_limit } else { 0 };
         let performer = Performer {
             files: files.clone(),
             world,
             agents: self.agents,
             tails: Tails::default(),
-            warm: Warm::new(self.warm_limit, inbox.outbox()),
+            warm: Warm::new(warm_limit, inbox.outbox()),
             keeper_program: self.keeper_program.clone(),
             keeper: None,
             connection: 0,
@@ -294,7 +296,7 @@ impl Engine<'_> {
             is_hurried: self.is_hurried,
             disk_reserve_bytes: self.disk_reserve_bytes,
             reset_margin: self.reset_margin,
-            shell: programs::find("bash").ok_or(EngineError::NoShell)?,
+            shell: programs::shell().ok_or(EngineError::NoShell)?,
             gates: Vec::new(),
             keepers_lost: 0,
             warned: HashSet::new(),
@@ -338,7 +340,7 @@ fn reopen(id: &RunId, files: &RunFiles) -> Result<(Run, Journal, Option<Trimmed>
 fn create_folders(files: &RunFiles) -> Result<(), EngineError> {
     let create = || -> io::Result<()> {
         fs::create_dir_all(&files.steps)?;
-        fs::File::open(&files.folder)?.sync_all()
+        sys::sync_folder(&files.folder)
     };
     create().map_err(|source| io_error("create", &files.steps, source))
 }

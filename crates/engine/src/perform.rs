@@ -100,8 +100,8 @@ pub(crate) struct Performer<'a> {
     pub(crate) disk_reserve_bytes: u64,
     /// How much later than promised a usage limit is taken for lifted.
     pub(crate) reset_margin: Duration,
-    /// The program for scripts.
-    pub(crate) shell: PathBuf,
+    /// What the path of a script is put behind.
+    pub(crate) shell: Vec<String>,
     /// Steps that are ready to start once what asks for them is durable.
     pub(crate) gates: Vec<Gate>,
     /// How many keepers and reapers have gone under our eyes.
@@ -267,7 +267,9 @@ impl Performer<'_> {
 
     fn script_program(&self, step: &Step) -> Vec<String> {
         let script = self.world.folder().join(step.state.as_str());
-        [&self.shell, &script].map(|path| path.to_string_lossy().into_owned()).to_vec()
+        let mut program = self.shell.clone();
+        program.push(script.to_string_lossy().into_owned());
+        program
     }
 
     /// The variables of a script: what the language says, and where things are. Tells also
@@ -318,7 +320,7 @@ impl Performer<'_> {
     }
 
     fn connect(&mut self) -> io::Result<Keeper> {
-        let keeper = Keeper::connect(&self.files.folder, &self.keeper_program)?;
+        let keeper = Keeper::connect(&self.files.folder, &self.keeper_program, &self.outbox)?;
         self.connection += 1;
         let (wait, outbox) = (keeper.wait_until_gone()?, self.outbox.clone());
         let connection = self.connection;
@@ -481,10 +483,11 @@ impl Performer<'_> {
         matches!(self.folder(id).state(), Ok(StepState::Unclaimed))
     }
 
-    /// Asks the reaper of a step to end it, with everybody whom it started.
+    /// Asks whoever looks after a step to end it, with everybody whom it started.
     pub(crate) fn end(&self, id: &StepId) {
-        if let Ok(StepState::Running(Some(reaper))) = self.folder(id).state() {
-            sys::kill(reaper, libc::SIGTERM);
+        let folder = self.folder(id);
+        if let Ok(StepState::Running(reaper)) = folder.state() {
+            keeper::end(self.keeper.as_ref(), &name_of(&folder), reaper);
         }
     }
 

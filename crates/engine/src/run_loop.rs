@@ -19,6 +19,7 @@ use crate::{
     events::{Event, Observer},
     inbox::{Inbox, Message},
     journal::Journal,
+    keeper,
     open::{EngineError, Setup},
     perform::{Launched, Occasion, Performer},
     state_file::StateFileWriter,
@@ -103,8 +104,11 @@ impl<'a> RunLoop<'a> {
                 self.trouble(&format!("the state file could not be written: {error}"));
             }
         }
-        if outcome.is_ok() {
+        // Steps go on without us if they can.
+        if outcome.is_ok() || !keeper::IS_APART {
             self.dismiss_keeper();
+        }
+        if outcome.is_ok() {
             self.performer.tidy();
         }
         outcome.map(|()| self.run)

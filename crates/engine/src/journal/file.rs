@@ -2,7 +2,7 @@
 
 use std::{
     fs::{File, OpenOptions},
-    io::{self, BufRead, BufReader, Seek, SeekFrom, Write},
+    io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
 };
 
@@ -13,7 +13,7 @@ use super::{
     Entry,
     line::{self, LineError},
 };
-use crate::clock;
+use crate::{clock, sys};
 
 /// A journal open for appending. There is one writer: the owner of the run.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ impl Journal {
         let io = |source| JournalError::Io { what: "create", path: path.to_owned(), source };
         let file = OpenOptions::new().create_new(true).append(true).open(path).map_err(io)?;
         if let Some(folder) = path.parent() {
-            File::open(folder).and_then(|folder| folder.sync_all()).map_err(io)?;
+            sys::sync_folder(folder).map_err(io)?;
         }
         Ok(Self { file, offset: 0, is_durable: true })
     }
@@ -100,8 +100,10 @@ impl Journal {
         let (entries, end) = read_lines(path, &file, from)?;
         let trimmed = (end < length).then(|| Trimmed { offset: end, bytes: length - end });
         if trimmed.is_some() {
-            file.set_len(end).map_err(io("mend"))?;
-            file.sync_all().map_err(io("mend"))?;
+            // What is open for appending only cannot be cut everywhere.
+            let whole = OpenOptions::new().write(true).open(path).map_err(io("mend"))?;
+            whole.set_len(end).map_err(io("mend"))?;
+            whole.sync_all().map_err(io("mend"))?;
         }
         Ok(Some(Opened {
             journal: Self { file, offset: end, is_durable: false },
@@ -154,12 +156,12 @@ impl Journal {
 }
 
 fn is_line_start(file: &mut File, offset: u64) -> io::Result<bool> {
-    use std::os::unix::fs::FileExt;
     let Some(before) = offset.checked_sub(1) else {
         return Ok(true);
     };
     let mut byte = [0];
-    file.read_exact_at(&mut byte, before)?;
+    file.seek(SeekFrom::Start(before))?;
+    file.read_exact(&mut byte)?;
     Ok(byte == *b"\n")
 }
 

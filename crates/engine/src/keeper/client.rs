@@ -16,8 +16,17 @@ use std::{
 
 use serde::Serialize;
 
-use super::protocol::{GO, KEEPER_SOCKET, Launch, Request, STEPS_SOCKET};
-use crate::{inbox::socket_path, sys};
+use super::{
+    launch::Launch,
+    protocol::{GO, KEEPER_SOCKET, Request, STEPS_SOCKET},
+};
+use crate::{
+    inbox::{Outbox, socket_path},
+    sys::{self, Pid},
+};
+
+/// Whether the keeper is a process of its own: it outlives us, and keeps children for further turns.
+pub(crate) const IS_APART: bool = true;
 
 /// A connection to the keeper of a run.
 #[derive(Debug)]
@@ -93,17 +102,22 @@ impl Gate {
 
 impl Keeper {
     /// Connects to the keeper of the run in `folder`, and starts one if there is none. `program` is
-    /// what to run as the keeper: this program and its hidden subcommand.
-    pub(crate) fn connect(folder: &Path, program: &[OsString]) -> io::Result<Self> {
+    /// what to run as the keeper: this program and its hidden subcommand. Reapers find the inbox
+    /// by its name.
+    pub(crate) fn connect(
+        folder: &Path,
+        program: &[OsString],
+        _outbox: &Outbox,
+    ) -> io::Result<Self> {
         let directory = File::open(folder)?;
-        let address = socket_path(&directory, folder, KEEPER_SOCKET);
+        let address = socket_path(&directory, KEEPER_SOCKET);
         let stream = if let Ok(stream) = UnixStream::connect(&address) {
             stream
         } else {
             start(folder, program)?;
             UnixStream::connect(&address)?
         };
-        let steps = socket_path(&directory, folder, STEPS_SOCKET);
+        let steps = socket_path(&directory, STEPS_SOCKET);
         let mut keeper = Self { stream: Arc::new(stream), steps, _folder: directory };
         let environment = std::env::vars_os()
             .map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat())
@@ -139,6 +153,14 @@ impl Keeper {
 
     fn send(&mut self, request: &Request) -> io::Result<()> {
         (&*self.stream).write_all(&line(request)?)
+    }
+}
+
+/// Asks the reaper of a step to end it, with everybody whom it started. That may be one of a keeper
+/// which is gone.
+pub(crate) fn end(_keeper: Option<&Keeper>, _step: &str, reaper: Option<Pid>) {
+    if let Some(reaper) = reaper {
+        sys::kill(reaper, libc::SIGTERM);
     }
 }
 

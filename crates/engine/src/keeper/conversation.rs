@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use super::protocol::{Conversations, Launch};
+use super::launch::{Conversations, Launch};
 use crate::sys::{self, Signals};
 
 /// How often a conversation is asked for that somebody else has.

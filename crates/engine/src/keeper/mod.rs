@@ -18,16 +18,37 @@
 //!
 //! Killing any of the three loses nothing: reapers go on without a keeper and without an
 //! orchestrator, and if a reaper is killed its child dies with it and the keeper sweeps the rest.
+//!
+//! All that needs Linux. Elsewhere `portable` takes the place of the three, in the orchestrator's
+//! own process, and does what can be done there.
 
+mod launch;
+#[cfg(portable)]
+mod portable;
+
+#[cfg(not(portable))]
 mod client;
+#[cfg(not(portable))]
 mod conversation;
+#[cfg(not(portable))]
 mod post;
+#[cfg(not(portable))]
 mod processes;
+#[cfg(not(portable))]
 mod protocol;
+#[cfg(not(portable))]
 mod reaper;
+#[cfg(not(portable))]
 mod server;
+#[cfg(not(portable))]
 mod spare;
 
-pub(crate) use client::{Gate, Keeper};
-pub(crate) use protocol::{Conversations, Launch, SPARE_FOLDERS};
+#[cfg(not(portable))]
+pub(crate) use client::{Gate, IS_APART, Keeper, end};
+pub(crate) use launch::{Conversations, Launch, SPARE_FOLDERS};
+#[cfg(portable)]
+pub use portable::serve;
+#[cfg(portable)]
+pub(crate) use portable::{Gate, IS_APART, Keeper, end};
+#[cfg(not(portable))]
 pub use server::serve;

@@ -10,11 +10,7 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    protocol::{GO, Launch},
-    reaper,
-    spare::SpareFolder,
-};
+use super::{launch::Launch, protocol::GO, reaper, spare::SpareFolder};
 use crate::sys::{self, Signals};
 
 /// What a reaper tells its keeper when it has a step.

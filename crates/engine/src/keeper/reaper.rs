@@ -14,9 +14,9 @@ use std::{
 
 use super::{
     conversation::{self, Conversation, Locks},
+    launch::Launch,
     post::{self, Call, Post},
     processes,
-    protocol::Launch,
     spare::{self, SpareFolder},
 };
 use crate::{
@@ -66,17 +66,7 @@ fn start(
     outputs: &[File; 2],
 ) -> Result<(Pid, Locks, Option<Conversation>), HowEnded> {
     let launch = &call.launch;
-    let not_run = |error: io::Error| {
-        let name = launch.program.first().map_or("", String::as_str);
-        let mut why = format!("{name} in {}: {error}", launch.cwd.display());
-        why.truncate(why.floor_char_boundary(1000));
-        match error.raw_os_error() {
-            Some(libc::EAGAIN | libc::ENOMEM | libc::EMFILE | libc::ENFILE | libc::ETXTBSY) => {
-                HowEnded::NotRunNow(why)
-            }
-            _ => HowEnded::NotRun(why),
-        }
-    };
+    let not_run = |error: io::Error| launch.not_run(&error);
     // Everything that can be done before the word is done before it.
     let locks = Locks::take(&launch.conversations, &post.signals).map_err(not_run)?;
     let locks = locks.ok_or(HowEnded::Interrupted)?;

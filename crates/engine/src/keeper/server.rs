@@ -14,9 +14,10 @@ use std::{
 };
 
 use super::{
+    launch::SPARE_FOLDERS,
     post::{self, BUSY},
     processes,
-    protocol::{KEEPER_LOCK, KEEPER_SOCKET, Request, SPARE_FOLDERS, STEPS_SOCKET},
+    protocol::{KEEPER_LOCK, KEEPER_SOCKET, Request, STEPS_SOCKET},
     reaper,
 };
 use crate::{

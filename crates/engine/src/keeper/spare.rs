@@ -1,13 +1,12 @@
 //! Folders made ahead of the steps that will live in them.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File},
     io,
-    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
-use super::protocol::{Launch, SPARE_FOLDERS};
+use super::launch::{Launch, SPARE_FOLDERS, outputs};
 use crate::{step::Claim, sys};
 
 /// A folder for a step to come.
@@ -56,19 +55,5 @@ pub(super) fn claim(launch: &Launch, spare: Option<SpareFolder>) -> io::Result<(
             }
         }
     }
-    match fs::create_dir(&launch.folder) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        _ => {}
-    }
-    // Before the claim, which makes the folder durable.
-    let outputs = outputs(&launch.folder)?;
-    let claim = Claim::take(&launch.folder.join("exit"), launch.is_durable)?;
-    Ok((claim, outputs))
-}
-
-fn outputs(folder: &Path) -> io::Result<[File; 2]> {
-    let output = |name: &str| {
-        OpenOptions::new().append(true).create(true).mode(0o600).open(folder.join(name))
-    };
-    Ok([output("stdout")?, output("stderr")?])
+    launch.claim()
 }

@@ -67,7 +67,7 @@ impl ScopeSource {
     /// Looks at what `path` is.
     pub fn open(path: &Path) -> Result<Self, ScopeError> {
         let io = |source| ScopeError::Io { path: path.to_owned(), source };
-        let absolute = fs::canonicalize(path).map_err(io)?;
+        let absolute = plain(fs::canonicalize(path).map_err(io)?);
         if absolute.to_str().is_none() {
             return Err(ScopeError::NotText { path: absolute });
         }
@@ -95,6 +95,15 @@ impl ScopeSource {
         let first = entry(listing, Platform::HERE);
         let entry = first.map_err(|source| ScopeError::Entry { path: path.clone(), source })?;
         Ok(Self { path, entry, name })
+    }
+}
+
+/// An absolute path as programs understand it. Windows has another way to write them, which its
+/// own shell does not know.
+fn plain(path: PathBuf) -> PathBuf {
+    match path.to_str().and_then(|text| text.strip_prefix(r"\\?\")) {
+        Some(text) if cfg!(windows) && !text.starts_with("UNC") => PathBuf::from(text),
+        _ => path,
     }
 }
 

@@ -2,8 +2,7 @@
 
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
-    io,
-    os::unix::fs::FileExt,
+    io::{self, Read as _, Seek as _},
     path::Path,
 };
 
@@ -13,6 +12,9 @@ use crate::sys;
 
 /// The room that is reserved before the child starts: a full disk must not lose the outcome.
 pub(crate) const EXIT_RECORD_BYTES: u32 = 4096;
+
+/// What Windows says of a file that somebody else has locked.
+const ERROR_LOCK_VIOLATION: i32 = 33;
 
 /// The first line: who looks after the step.
 #[derive(Debug, Serialize, Deserialize)]
@@ -72,9 +74,9 @@ impl Claim {
         if is_durable {
             claim.file.sync_all()?;
         }
-        let named = sys::rename_new(&own, path).or_else(|error| match error.raw_os_error() {
-            // Some file systems cannot; all of those that matter can link.
-            Some(libc::EINVAL | libc::ENOSYS) => {
+        let named = sys::rename_new(&own, path).or_else(|error| match error.kind() {
+            // Some systems and file systems cannot; all of those that matter can link.
+            io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported => {
                 fs::hard_link(&own, path).and_then(|()| fs::remove_file(&own))
             }
             _ => Err(error),
@@ -84,7 +86,7 @@ impl Claim {
             return Err(error);
         }
         if is_durable && let Some(folder) = path.parent() {
-            File::open(folder)?.sync_all()?;
+            sys::sync_folder(folder)?;
         }
         Ok(claim)
     }
@@ -97,7 +99,7 @@ impl Claim {
             file.lock()?;
             sys::reserve(&file, EXIT_RECORD_BYTES)?;
             let line = line(&ClaimLine { reaper: std::process::id() })?;
-            file.write_all_at(&line, 0)?;
+            sys::write_all_at(&file, &line, 0)?;
             Ok(line.len() as u64)
         };
         match prepare() {
@@ -112,7 +114,7 @@ impl Claim {
 
     /// Writes down how the step ended. The room for it is there since the claim.
     pub(crate) fn end(&self, record: &ExitRecord, is_durable: bool) -> io::Result<()> {
-        self.file.write_all_at(&line(record)?, self.line_length)?;
+        sys::write_all_at(&self.file, &line(record)?, self.line_length)?;
         if is_durable { self.file.sync_data() } else { Ok(()) }
     }
 }
@@ -165,16 +167,17 @@ pub(crate) fn read(path: &Path) -> io::Result<Option<Read>> {
     }))
 }
 
-fn parse(file: &File) -> io::Result<(Option<sys::Pid>, Option<ExitRecord>)> {
-    let mut bytes = vec![0; EXIT_RECORD_BYTES as usize];
-    let mut length = 0;
-    while length < bytes.len() {
-        match file.read_at(&mut bytes[length..], length as u64)? {
-            0 => break,
-            read => length += read,
+fn parse(mut file: &File) -> io::Result<(Option<sys::Pid>, Option<ExitRecord>)> {
+    let mut bytes = Vec::with_capacity(EXIT_RECORD_BYTES as usize);
+    file.rewind()?;
+    match file.take(u64::from(EXIT_RECORD_BYTES)).read_to_end(&mut bytes) {
+        // Windows lets nobody read what somebody else has locked.
+        Err(error) if cfg!(windows) && error.raw_os_error() == Some(ERROR_LOCK_VIOLATION) => {
+            return Ok((None, None));
         }
-    }
-    let mut lines = bytes[..length].split_inclusive(|byte| *byte == b'\n');
+        read => read?,
+    };
+    let mut lines = bytes.split_inclusive(|byte| *byte == b'\n');
     // A line that is not complete was never written: the rest of the room is zeros.
     let mut next = || lines.next().filter(|line| line.ends_with(b"\n"));
     let reaper = next().and_then(|line| serde_json::from_slice::<ClaimLine>(line).ok());

@@ -83,9 +83,9 @@ impl StepFolder {
             None => {}
         }
         write_durably(&self.path.join("intent"), &serde_json::to_vec(step)?)?;
-        File::open(&self.path)?.sync_all()?;
+        sys::sync_folder(&self.path)?;
         if let Some(steps) = self.path.parent() {
-            File::open(steps)?.sync_all()?;
+            sys::sync_folder(steps)?;
         }
         Ok(())
     }

@@ -20,5 +20,7 @@ mod folder;
 mod output;
 
 pub(crate) use exit_record::{Claim, ExitRecord, HowEnded};
-pub(crate) use folder::{OUTPUT_IS_AT, StepFolder, StepState};
+#[cfg(not(portable))]
+pub(crate) use folder::OUTPUT_IS_AT;
+pub(crate) use folder::{StepFolder, StepState};
 pub(crate) use output::scan_output;

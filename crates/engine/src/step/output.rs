@@ -2,8 +2,7 @@
 
 use std::{
     fs::File,
-    io::{self, Read},
-    os::unix::fs::FileExt,
+    io::{self, Read, Seek, SeekFrom},
     path::Path,
 };
 
@@ -33,9 +32,10 @@ pub(crate) fn scan_output(path: &Path) -> io::Result<Result<Spanned<Tag>, TagErr
     scanner.finish().tag(|span| read_span(&file, span))
 }
 
-fn read_span(file: &File, span: Span) -> io::Result<String> {
+fn read_span(mut file: &File, span: Span) -> io::Result<String> {
     let length = usize::try_from(span.len()).map_err(io::Error::other)?;
     let mut bytes = vec![0; length];
-    file.read_exact_at(&mut bytes, span.start)?;
+    file.seek(SeekFrom::Start(span.start))?;
+    file.read_exact(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -11,6 +11,7 @@ mod face;
 mod faults;
 mod guide;
 mod handover;
+mod portable;
 mod recovery;
 mod rehearsals;
 mod scripts;

@@ -1,28 +1,19 @@
-//! The system calls that the standard library does not have, each behind a safe function.
+//! What only the keeper and its reapers need, which run on Linux.
 //!
-//! The only file of this crate with `unsafe`. Everything here is for the keeper and its reapers,
-//! which are single-threaded, except where a function says otherwise.
+//! They are single-threaded; functions for any thread say so.
 
 #![expect(unsafe_code, reason = "system calls; every block says why it is sound")]
 
 use std::{
-    ffi::{CString, OsStr},
+    ffi::CString,
     fs::File,
     io,
-    os::{
-        fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
-        unix::ffi::OsStrExt,
-    },
+    os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
     path::Path,
     time::Duration,
 };
 
-/// A process id.
-pub(crate) type Pid = libc::pid_t;
-
-fn check(result: libc::c_int) -> io::Result<libc::c_int> {
-    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
-}
+use super::unix::{Pid, Signals, c_string, check};
 
 /// Which side of a fork this is.
 pub(crate) enum Forked {
@@ -48,30 +39,15 @@ pub(crate) fn exit_now(code: i32) -> ! {
 }
 
 /// Makes this process the adoptive parent of all its orphaned descendants.
-#[cfg(target_os = "linux")]
 pub(crate) fn become_subreaper() -> io::Result<()> {
     // SAFETY: a plain flag of this process.
     check(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }).map(drop)
-}
-
-/// Elsewhere orphans go to the first process; they can only be found while their parents live.
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn become_subreaper() -> io::Result<()> {
-    Ok(())
 }
 
 /// Starts a session of its own, away from the terminal and its signals.
 pub(crate) fn new_session() -> io::Result<()> {
     // SAFETY: no memory is involved.
     check(unsafe { libc::setsid() }).map(drop)
-}
-
-/// Sends `signal`; a process that is gone is no error.
-pub(crate) fn kill(pid: Pid, signal: i32) {
-    // SAFETY: no memory is involved. The result only tells whether there was somebody to hear it.
-    unsafe {
-        libc::kill(pid, signal);
-    }
 }
 
 /// How a child ended.
@@ -116,32 +92,11 @@ pub(crate) fn wait_any() -> io::Result<Waited> {
     }
 }
 
-/// A set of signals that are kept waiting until somebody asks for them.
-#[derive(Clone, Copy)]
-pub(crate) struct Signals {
-    set: libc::sigset_t,
-}
-
 impl Signals {
-    /// Holds back `signals` in this thread and in all threads that it starts later.
-    pub(crate) fn block(signals: &[i32]) -> Self {
-        // SAFETY: `set` is initialised by `sigemptyset` before anything reads it.
-        unsafe {
-            let mut set = std::mem::zeroed();
-            libc::sigemptyset(&raw mut set);
-            for signal in signals {
-                libc::sigaddset(&raw mut set, *signal);
-            }
-            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
-            Self { set }
-        }
-    }
-
     /// The next of these signals, or `None` after `timeout`.
-    #[cfg(target_os = "linux")]
     pub(crate) fn wait(&self, timeout: Duration) -> Option<i32> {
         let time = libc::timespec {
-            tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
+            tv_sec: timeout.as_secs().try_into().unwrap_or(i64::MAX),
             tv_nsec: libc::c_long::from(timeout.subsec_nanos().cast_signed()),
         };
         // SAFETY: both arguments outlive the call; no information about the signal is wanted.
@@ -151,18 +106,7 @@ impl Signals {
         (signal > 0).then_some(signal)
     }
 
-    /// Waits for the next of these signals. May be used by a thread of a larger program.
-    pub(crate) fn wait_forever(&self) -> i32 {
-        let mut signal = 0;
-        // SAFETY: both arguments outlive the call.
-        unsafe {
-            libc::sigwait(&raw const self.set, &raw mut signal);
-        }
-        signal
-    }
-
     /// A descriptor that is readable while one of these signals is pending.
-    #[cfg(target_os = "linux")]
     pub(crate) fn descriptor(&self) -> io::Result<OwnedFd> {
         let flags = libc::SFD_CLOEXEC | libc::SFD_NONBLOCK;
         // SAFETY: the set outlives the call, and the new descriptor is owned by nobody else.
@@ -193,7 +137,6 @@ pub(crate) fn poll(fds: &[RawFd], timeout: Option<Duration>) -> io::Result<Optio
 }
 
 /// A descriptor that is readable when somebody has written to the file at `path`.
-#[cfg(target_os = "linux")]
 pub(crate) fn watch(path: &Path) -> io::Result<File> {
     let path = c_string(path.as_os_str())?;
     // SAFETY: `path` is a C string, and the new descriptor is owned by nobody else.
@@ -221,32 +164,12 @@ pub(crate) fn wait_for_room(fd: RawFd, keeper: RawFd) -> io::Result<bool> {
 }
 
 /// Reserves room for `bytes` on the disk, so that writing them later cannot fail for lack of it.
-#[cfg(target_os = "linux")]
 pub(crate) fn reserve(file: &File, bytes: u32) -> io::Result<()> {
     // SAFETY: the descriptor is open for as long as `file` is.
     let result = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, libc::off_t::from(bytes)) };
     match result {
         0 => Ok(()),
         code => Err(io::Error::from_raw_os_error(code)),
-    }
-}
-
-/// Elsewhere the room is taken by writing.
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn reserve(file: &File, bytes: u32) -> io::Result<()> {
-    use std::os::unix::fs::FileExt;
-    file.write_all_at(&vec![0; bytes as usize], 0)
-}
-
-/// What is free on the disk of `path` for this user, in bytes.
-pub(crate) fn free_bytes(path: &Path) -> io::Result<u64> {
-    let path = c_string(path.as_os_str())?;
-    // SAFETY: `path` is a C string and `info` is filled in before it is read.
-    unsafe {
-        let mut info: libc::statvfs = std::mem::zeroed();
-        check(libc::statvfs(path.as_ptr(), &raw mut info))?;
-        #[allow(clippy::useless_conversion, reason = "the fields' types differ by platform")]
-        Ok(u64::from(info.f_bavail).saturating_mul(u64::from(info.f_frsize)))
     }
 }
 
@@ -293,7 +216,6 @@ impl Program {
     ///
     /// The new process borrows our memory and we stand still until it has become the program:
     /// copying our page tables only to throw them away would cost more than all the rest.
-    #[cfg(target_os = "linux")]
     pub(crate) fn start(mut self) -> io::Result<Pid> {
         const STACK_BYTES: usize = 64 * 1024;
         let mut stack = Vec::<u8>::with_capacity(STACK_BYTES);
@@ -319,7 +241,6 @@ impl Program {
 }
 
 /// The new process, until it is another program: only system calls, no memory of its own.
-#[cfg(target_os = "linux")]
 extern "C" fn become_program(argument: *mut libc::c_void) -> libc::c_int {
     // SAFETY: `start` passes a `Program` that nobody else touches meanwhile.
     let program = unsafe { &mut *argument.cast::<Program>() };
@@ -348,7 +269,6 @@ extern "C" fn become_program(argument: *mut libc::c_void) -> libc::c_int {
 }
 
 /// Gives a folder another name, unless that is taken.
-#[cfg(target_os = "linux")]
 pub(crate) fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     let (from, to) = (c_string(from.as_os_str())?, c_string(to.as_os_str())?);
     let here = libc::AT_FDCWD;
@@ -364,9 +284,4 @@ pub(crate) fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
         )
     };
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-/// A text for the kernel.
-pub(crate) fn c_string(text: &OsStr) -> io::Result<CString> {
-    CString::new(text.as_bytes()).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
 }

@@ -1,8 +1,4 @@
-//! Where everything arrives that a run loop waits for: one socket, one message at a time.
-//!
-//! Reapers leave the names of their steps; threads of this process leave word of signals and of
-//! the keeper's end by the same way. So the loop waits in one place, and what a reaper says wakes
-//! it directly.
+//! The inbox as a socket, so that reapers, which are other processes, can leave their words in it.
 
 use std::{
     fs::{self, File},
@@ -13,28 +9,13 @@ use std::{
     time::Duration,
 };
 
+use super::Message;
+
 /// The socket's name in the run's folder.
 pub(crate) const INBOX_SOCKET: &str = "orchestrator.sock";
 
 /// The longest message: the name of a step's folder.
 const MESSAGE_BYTES_MAX: usize = 255;
-
-/// Something that came from outside the loop.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Message {
-    /// A reaper says that there is something to see in the folder of this name.
-    Step(String),
-    /// This connection to a keeper is over: it is gone.
-    KeeperGone(u32),
-    /// A reaper was killed, and nobody knows with which step.
-    ReaperGone,
-    /// The line to a process that was kept is over.
-    LineGone(u32),
-    /// Ctrl-C or a polite signal.
-    Interrupt,
-    /// Somebody gives the run up.
-    Cancel,
-}
 
 /// No step is called like that: their names begin with a letter.
 const KEEPER_GONE: &str = "!keeper-gone ";
@@ -109,7 +90,7 @@ impl Outbox {
     /// The way to whoever runs the run in `folder`.
     pub(crate) fn to(folder: &Path) -> io::Result<Self> {
         let directory = Arc::new(File::open(folder)?);
-        let address = socket_path(&directory, folder, INBOX_SOCKET);
+        let address = socket_path(&directory, INBOX_SOCKET);
         Ok(Self { address, _folder: directory })
     }
 
@@ -129,12 +110,8 @@ impl Outbox {
     }
 }
 
-/// A short path to a socket in a folder: its address has hardly a hundred bytes, paths of projects
-/// have more.
-pub(crate) fn socket_path(directory: &File, folder: &Path, name: &str) -> PathBuf {
-    if cfg!(target_os = "linux") {
-        PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd())).join(name)
-    } else {
-        folder.join(name)
-    }
+/// A short path to a socket in the folder that is open as `directory`: the address of a socket has
+/// hardly a hundred bytes, paths of projects have more.
+pub(crate) fn socket_path(directory: &File, name: &str) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd())).join(name)
 }

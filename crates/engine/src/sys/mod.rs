@@ -1,0 +1,22 @@
+//! The system calls that the standard library does not have, each behind a safe function.
+//!
+//! The only place of this crate with `unsafe`. `unix` and `windows` offer the same to everybody;
+//! `linux` has what the keeper needs beside it, `portable` what is done in its place elsewhere.
+
+#[cfg(not(portable))]
+mod linux;
+#[cfg(portable)]
+mod portable;
+#[cfg(unix)]
+mod unix;
+#[cfg(windows)]
+mod windows;
+
+#[cfg(not(portable))]
+pub(crate) use linux::*;
+#[cfg(portable)]
+pub(crate) use portable::*;
+#[cfg(unix)]
+pub(crate) use unix::*;
+#[cfg(windows)]
+pub(crate) use windows::*;

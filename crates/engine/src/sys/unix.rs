@@ -1,0 +1,97 @@
+//! What Linux, macOS and their like have in common.
+
+#![expect(unsafe_code, reason = "system calls; every block says why it is sound")]
+
+use std::{
+    ffi::{CString, OsStr},
+    fs::File,
+    io,
+    os::unix::ffi::OsStrExt,
+    path::Path,
+};
+
+/// A process id.
+pub(crate) type Pid = libc::pid_t;
+
+pub(super) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// Sends `signal`; a process that is gone is no error.
+pub(crate) fn kill(pid: Pid, signal: i32) {
+    // SAFETY: no memory is involved. The result only tells whether there was somebody to hear it.
+    unsafe {
+        libc::kill(pid, signal);
+    }
+}
+
+/// A set of signals that are kept waiting until somebody asks for them.
+#[derive(Clone, Copy)]
+pub(crate) struct Signals {
+    pub(super) set: libc::sigset_t,
+}
+
+impl Signals {
+    /// Holds back `signals` in this thread and in all threads that it starts later.
+    pub(crate) fn block(signals: &[i32]) -> Self {
+        // SAFETY: `set` is initialised by `sigemptyset` before anything reads it.
+        unsafe {
+            let mut set = std::mem::zeroed();
+            libc::sigemptyset(&raw mut set);
+            for signal in signals {
+                libc::sigaddset(&raw mut set, *signal);
+            }
+            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+            Self { set }
+        }
+    }
+
+    /// Waits for the next of these signals. May be used by a thread of a larger program.
+    fn wait_forever(&self) -> i32 {
+        let mut signal = 0;
+        // SAFETY: both arguments outlive the call.
+        unsafe {
+            libc::sigwait(&raw const self.set, &raw mut signal);
+        }
+        signal
+    }
+}
+
+/// Calls `tell` whenever somebody asks this program to stop, which does not stop it any more. To be
+/// called before any thread is started, because threads inherit what is held back.
+pub(crate) fn on_interrupt(tell: impl Fn() + Send + 'static) {
+    let signals = Signals::block(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP]);
+    std::thread::spawn(move || {
+        loop {
+            signals.wait_forever();
+            tell();
+        }
+    });
+}
+
+/// What is free on the disk of `path` for this user, in bytes.
+pub(crate) fn free_bytes(path: &Path) -> io::Result<u64> {
+    let path = c_string(path.as_os_str())?;
+    // SAFETY: `path` is a C string and `info` is filled in before it is read.
+    unsafe {
+        let mut info: libc::statvfs = std::mem::zeroed();
+        check(libc::statvfs(path.as_ptr(), &raw mut info))?;
+        #[allow(clippy::useless_conversion, reason = "the fields' types differ by platform")]
+        Ok(u64::from(info.f_bavail).saturating_mul(u64::from(info.f_frsize)))
+    }
+}
+
+/// Writes `bytes` at `offset`.
+pub(crate) fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
+}
+
+/// Makes the names in a folder durable.
+pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// A text for the kernel.
+pub(crate) fn c_string(text: &OsStr) -> io::Result<CString> {
+    CString::new(text.as_bytes()).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
+}
