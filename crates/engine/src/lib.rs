@@ -25,6 +25,7 @@ pub mod keeper;
 pub mod layout;
 pub mod lock;
 mod open;
+mod outcome;
 mod perform;
 mod programs;
 mod run_loop;

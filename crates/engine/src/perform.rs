@@ -10,13 +10,13 @@ use std::{
 
 use raymond_flow::{
     id::{AgentId, SessionId, StepId},
-    machine::{Action, Failure, FailureClass, Input, Launch, Prepared, Run, Spent, Step, Turn},
+    machine::{Action, Failure, FailureClass, Input, Launch, Prepared, Run, Step},
     money::Usd,
-    turn::{Exit, Outcome, Preparation, conclude, prepare},
+    turn::{Preparation, prepare},
 };
 
 use crate::{
-    agent::{Agents, CodingAgent, ReadyAnswer, TurnCommand, TurnEnd, TurnOutput, TurnRequest},
+    agent::{Agents, CodingAgent, ReadyAnswer, TurnCommand, TurnRequest},
     clock,
     events::{Event, Observer},
     inbox::{Message, Outbox},
@@ -27,7 +27,7 @@ use crate::{
     programs,
     run_loop::at_work,
     scope::DiskWorld,
-    step::{ExitRecord, HowEnded, StepFolder, StepState, scan_output},
+    step::{StepFolder, StepState},
     sys,
     tails::Tails,
     timers::{Timer, Timers},
@@ -47,7 +47,7 @@ const HURRY: u32 = 100;
 
 /// A keeper that goes takes unread requests with it, which is nobody's fault; but one that always
 /// goes is.
-const KEEPERS_LOST_MAX: u32 = 10;
+pub(crate) const KEEPERS_LOST_MAX: u32 = 10;
 
 /// How often a keeper is looked for.
 const CONNECT_TRIES: u32 = 5;
@@ -157,7 +157,7 @@ impl Performer<'_> {
         Ok(())
     }
 
-    fn folder(&self, id: &StepId) -> StepFolder {
+    pub(crate) fn folder(&self, id: &StepId) -> StepFolder {
         StepFolder::new(&self.files.steps, id)
     }
 
@@ -345,108 +345,6 @@ impl Performer<'_> {
         name_of(&folder)
     }
 
-    /// What the outcome of a step means; `None` while it has none.
-    pub(crate) fn outcome(
-        &mut self,
-        run: &Run,
-        id: &StepId,
-        occasion: Occasion,
-        observer: &mut dyn Observer,
-    ) -> Result<Option<Input>, EngineError> {
-        let Some((_, step)) = run.running_step(id) else {
-            return Ok(None);
-        };
-        let look = |error| at_work("look at a step", error);
-        let folder = self.folder(id);
-        let mut state = folder.state().map_err(look)?;
-        if state == StepState::Unclaimed
-            && occasion != Occasion::Launched
-            && !folder.forbid().map_err(look)?
-        {
-            // Claimed between the two looks.
-            state = folder.state().map_err(look)?;
-        }
-        let (outcome, spent) = match (state, occasion) {
-            (StepState::Running(_), _) | (StepState::Unclaimed, Occasion::Launched) => {
-                return Ok(None);
-            }
-            (StepState::Unclaimed, Occasion::Reopened) => (Outcome::NotStarted, Spent::default()),
-            (StepState::Unclaimed, Occasion::KeeperGone)
-                if self.keepers_lost <= KEEPERS_LOST_MAX =>
-            {
-                (Outcome::NotStarted, Spent::default())
-            }
-            // Asked for and not started: trying for ever would not help.
-            (StepState::Lost | StepState::Unclaimed, _) => (Outcome::Lost, Spent::default()),
-            (StepState::Ended(record), _) => {
-                let exit_code = match record.how {
-                    HowEnded::Code(code) => Some(code),
-                    _ => None,
-                };
-                let (path, duration_ms) = (folder.path().to_owned(), record.duration_ms);
-                observer.see(&Event::StepEnded { id, step, folder: path, exit_code, duration_ms });
-                let read = match &step.action {
-                    Action::Script { .. } => script_outcome(&folder, &record),
-                    Action::Turn(turn) => self.turn_outcome(id, turn, &folder, &record),
-                };
-                let (outcome, mut spent) = read.map_err(|e| at_work("read an outcome", e))?;
-                spent.duration_ms = duration_ms;
-                (outcome, spent)
-            }
-        };
-        self.tails.forget(id);
-        // One that did not come to a good end is not asked again.
-        self.warm.drop_step(id);
-        let _ = self.world.take_failure();
-        let input = conclude(run, id, outcome, spent, &self.world);
-        match self.world.take_failure() {
-            // Its outcome stays where it is, and is judged when the workflow can be read.
-            Some(error) => Err(at_work("list the files of the workflow", error)),
-            None => Ok(Some(input)),
-        }
-    }
-
-    fn turn_outcome(
-        &mut self,
-        id: &StepId,
-        turn: &Turn,
-        folder: &StepFolder,
-        record: &ExitRecord,
-    ) -> io::Result<(Outcome, Spent)> {
-        let failed =
-            |class, message| (Outcome::Failed(Failure { class, message }), Spent::default());
-        let exit_code = match &record.how {
-            HowEnded::Code(code) => Some(*code),
-            HowEnded::Signal(_) | HowEnded::Interrupted | HowEnded::TimedOut(_) => None,
-            HowEnded::NotRun(why) => return Ok(failed(FailureClass::NotInstalled, why.clone())),
-            HowEnded::NotRunNow(why) => return Ok(failed(FailureClass::Transient, why.clone())),
-            HowEnded::Forbidden => return Ok((Outcome::NotStarted, Spent::default())),
-        };
-        let agent = match self.agents.for_turn(turn) {
-            Ok(agent) => agent,
-            Err(failure) => return Ok((Outcome::Failed(failure), Spent::default())),
-        };
-        let (stdout, stderr, before) = (folder.stdout(), folder.stderr(), folder.before()?);
-        let before = before.as_deref();
-        let output = TurnOutput { stdout: &stdout, stderr: &stderr, exit_code, before };
-        let TurnEnd { outcome, spent, total } = agent.outcome(&output)?;
-        // What was said before it was ended is paid for: an answer counts, and so does the cost.
-        let outcome = match (&record.how, outcome) {
-            (HowEnded::Code(0), reply @ Outcome::Reply { .. }) => {
-                self.warm.turn_ended(id, spent.cost_usd, total);
-                reply
-            }
-            (_, reply @ Outcome::Reply { .. }) => reply,
-            (HowEnded::Interrupted, _) => Outcome::Interrupted,
-            (HowEnded::TimedOut(seconds), _) => {
-                let message = format!("it printed nothing for {seconds} seconds");
-                Outcome::Failed(Failure { class: FailureClass::TimedOut, message })
-            }
-            (_, outcome) => outcome,
-        };
-        Ok((outcome, spent))
-    }
-
     /// Shows what a turn under way has done lately.
     pub(crate) fn glance(&mut self, run: &Run, id: &StepId, observer: &mut dyn Observer) {
         let Some((_, Step { action: Action::Turn(turn), .. })) = run.running_step(id) else {
@@ -460,22 +358,10 @@ impl Performer<'_> {
         }
     }
 
-    /// What it means that there was nothing to start.
-    pub(crate) fn failed(&self, run: &Run, id: &StepId, failure: Failure) -> Input {
-        conclude(run, id, Outcome::Failed(failure), Spent::default(), &self.world)
-    }
-
     /// Gives an answer when its time has come. In a hurry it keeps its place among others.
     pub(crate) fn answer_later(&mut self, id: StepId, answer: Box<ReadyAnswer>) {
         let after = if self.is_hurried { answer.after / HURRY } else { answer.after };
         self.timers.set(after, Timer::Answer(id, answer));
-    }
-
-    /// What an answer means that was there without a program.
-    pub(crate) fn answered(&self, run: &Run, id: &StepId, answer: ReadyAnswer) -> Input {
-        let ReadyAnswer { after, end } = answer;
-        let duration_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
-        conclude(run, id, end.outcome, Spent { duration_ms, ..end.spent }, &self.world)
     }
 
     /// Whether nobody has taken a step yet.
@@ -578,20 +464,4 @@ fn tell_start(
 
 fn name_of(folder: &StepFolder) -> String {
     folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
-}
-
-fn script_outcome(folder: &StepFolder, record: &ExitRecord) -> io::Result<(Outcome, Spent)> {
-    let exit = match &record.how {
-        HowEnded::Code(code) => Exit::Code(*code),
-        HowEnded::Signal(signal) => Exit::Signal(*signal),
-        HowEnded::TimedOut(seconds) => Exit::TimedOut { seconds: *seconds },
-        HowEnded::Interrupted => return Ok((Outcome::Interrupted, Spent::default())),
-        HowEnded::Forbidden => return Ok((Outcome::NotStarted, Spent::default())),
-        HowEnded::NotRun(message) | HowEnded::NotRunNow(message) => {
-            let failure = Failure { class: FailureClass::NotInstalled, message: message.clone() };
-            return Ok((Outcome::Failed(failure), Spent::default()));
-        }
-    };
-    let tag = scan_output(&folder.stdout())?;
-    Ok((Outcome::Script { exit, tag }, Spent::default()))
 }

@@ -1,6 +1,9 @@
 //! The whole persistent state of one run.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -79,6 +82,19 @@ pub enum Status {
     Paused,
     /// Given up.
     Cancelled,
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Running => "running",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Stopped => "stopped",
+            Self::Paused => "paused",
+            Self::Cancelled => "cancelled",
+        })
+    }
 }
 
 impl Status {

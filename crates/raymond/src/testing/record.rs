@@ -12,8 +12,6 @@ use raymond_flow::{
     turn::Outcome,
 };
 
-use super::verdict::status_word;
-
 /// What a run did that a case can tell.
 #[derive(Default)]
 struct Story {
@@ -80,7 +78,7 @@ pub(crate) fn recorded(
             let _ = writeln!(text, "    - {reply}");
         }
     }
-    let _ = writeln!(text, "expect:\n  status: {}", status_word(run.status));
+    let _ = writeln!(text, "expect:\n  status: {}", run.status);
     if let Some(result) = &run.result {
         let _ = writeln!(text, "  result: {}", quoted(result));
     }

@@ -21,7 +21,7 @@ pub(crate) fn differences(
 ) -> io::Result<Vec<String>> {
     let expect = &case.expect;
     let mut differences = Vec::new();
-    let status = status_word(seen.run.status);
+    let status = seen.run.status.to_string();
     let expected = expect.status.as_deref().unwrap_or("completed");
     if status != expected {
         let why = seen.errors.join("\n      ");
@@ -68,17 +68,6 @@ pub(crate) fn differences(
         differences.extend(left);
     }
     Ok(differences)
-}
-
-pub(crate) fn status_word(status: Status) -> &'static str {
-    match status {
-        Status::Running => "running",
-        Status::Completed => "completed",
-        Status::Failed => "failed",
-        Status::Stopped => "stopped",
-        Status::Paused => "paused",
-        Status::Cancelled => "cancelled",
-    }
 }
 
 /// States may be written with or without their extension.

@@ -42,7 +42,7 @@ pub(in crate::cli) fn status(id: &str, place: &Place) -> Result<ExitCode, Failur
     let state_dir = state_dir(place)?;
     let id = RunId::new(id)?;
     let loaded = load(&state_dir, &id)?;
-    let text = describe(&loaded, status_word(&state_dir, &id, loaded.run.status));
+    let text = describe(&loaded, &status_word(&state_dir, &id, loaded.run.status));
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).map_err(|error| Failure::io("print", &error))?;
     Ok(ExitCode::SUCCESS)
@@ -77,14 +77,7 @@ pub(in crate::cli) fn log(id: &str, follow: bool, place: &Place) -> Result<ExitC
     }
 }
 
-fn status_word(state_dir: &StateDir, id: &RunId, status: Status) -> &'static str {
-    match status {
-        Status::Running if RunLock::holder(&state_dir.run(id).lock).is_none() => "died",
-        Status::Running => "running",
-        Status::Completed => "completed",
-        Status::Failed => "failed",
-        Status::Stopped => "stopped",
-        Status::Paused => "paused",
-        Status::Cancelled => "cancelled",
-    }
+fn status_word(state_dir: &StateDir, id: &RunId, status: Status) -> String {
+    let is_dead = || RunLock::holder(&state_dir.run(id).lock).is_none();
+    if status == Status::Running && is_dead() { "died".to_owned() } else { status.to_string() }
 }
