@@ -31,6 +31,7 @@ pub fn outcome(
     };
     let (stdout, stderr, before) = (folder.stdout(), folder.stderr(), folder.before()?);
     let before = before.as_deref();
-    let output = TurnOutput { stdout: &stdout, stderr: &stderr, exit_code, before };
+    let (stdout, stderr, stdout_bytes) = (&*stdout, &*stderr, record.stdout_bytes);
+    let output = TurnOutput { stdout, stdout_bytes, stderr, exit_code, before };
     agent.outcome(&output).map(|end| Some(end.outcome))
 }

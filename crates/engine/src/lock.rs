@@ -88,13 +88,6 @@ impl RunLock {
         Ok(Self { _file: file })
     }
 
-    /// Blocks until nobody holds the lock at `path`.
-    pub(crate) fn wait_until_free(path: &Path) {
-        if let Ok(file) = File::open(path) {
-            let _ = file.lock_shared();
-        }
-    }
-
     /// Who holds the lock at `path` now; `None` if nobody does.
     pub fn holder(path: &Path) -> Option<Owner> {
         let file = File::open(path).ok()?;

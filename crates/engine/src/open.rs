@@ -100,10 +100,23 @@ pub enum EngineError {
     /// A decision does not fit its run: a bug of ours.
     #[error("a decision does not fit the run; this is a bug")]
     Inconsistent(#[source] ApplyError),
+    /// Nobody here carries out what the run is carried out by.
+    #[error(
+        "run `{id}` is carried out by the coding agent `{agent}`, which is not configured here"
+    )]
+    NoAgent {
+        /// The run.
+        id: RunId,
+        /// The coding agent.
+        agent: String,
+    },
     /// No shell.
     #[error("`bash` is not installed")]
     NoShell,
 }
+
+/// How often the owner of a run is told to give it up.
+const CANCEL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -219,10 +232,11 @@ impl Engine<'_> {
                 Ok(end) => return Ok(end.run),
                 Err(error) => return Err(error),
             }
+            // Said again and again: its owner may not be listening yet.
             if let Ok(outbox) = Outbox::to(&files.folder) {
                 outbox.send(&Message::Cancel);
             }
-            RunLock::wait_until_free(&files.lock);
+            std::thread::sleep(CANCEL_INTERVAL);
         }
     }
 
@@ -252,6 +266,11 @@ impl Engine<'_> {
         }
         let (mut settings, mut limits) = (run.settings.clone(), run.limits.clone());
         change(&mut settings, &mut limits);
+        if let Some(agent) = settings.agent.clone().filter(|name| !self.agents.has(name))
+            && halt.is_none()
+        {
+            return Err(EngineError::NoAgent { id: id.clone(), agent });
+        }
         // Heard when the steps that still run are found again.
         let first = halt.is_some().then_some(Message::Cancel);
         let inputs = [Some(Input::Resume { settings, limits }), halt.map(Input::Halt)];
@@ -303,7 +322,11 @@ impl Engine<'_> {
         };
         let setup = Setup { files, interrupts: self.interrupts.clone() };
         let run_loop = RunLoop::new(run, journal, &setup, performer, observer, inbox);
-        let run = run_loop.run(effects)?;
+        let run = run_loop.run(effects);
+        if let Some(interrupts) = &self.interrupts {
+            interrupts.hold_back();
+        }
+        let run = run?;
         let is_interrupted = run.halt == Some(Halt::Interrupted);
         Ok(RunEnd { run, is_interrupted })
     }

@@ -97,11 +97,13 @@ impl Performer<'_> {
         };
         let agent = match self.agents.for_turn(turn) {
             Ok(agent) => agent,
-            Err(failure) => return Ok((Outcome::Failed(failure), Spent::default())),
+            // An answer that is paid for waits for somebody who understands it.
+            Err(failure) => return Err(io::Error::other(failure)),
         };
         let (stdout, stderr, before) = (folder.stdout(), folder.stderr(), folder.before()?);
         let before = before.as_deref();
-        let output = TurnOutput { stdout: &stdout, stderr: &stderr, exit_code, before };
+        let (stdout, stderr, stdout_bytes) = (&*stdout, &*stderr, record.stdout_bytes);
+        let output = TurnOutput { stdout, stdout_bytes, stderr, exit_code, before };
         let TurnEnd { outcome, spent, total } = agent.outcome(&output)?;
         // What was said before it was ended is paid for: an answer counts, and so does the cost.
         let outcome = match (&record.how, outcome) {

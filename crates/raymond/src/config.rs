@@ -72,14 +72,14 @@ static KEYS: [Key; 16] = [
         name: "disk_reserve",
         default: "33554432",
         help: "what must be free on the disk before a step starts, in bytes",
-        wrong: bytes,
+        wrong: large,
     },
     Key { name: "effort", default: "", help: "the effort for states that name none", wrong: never },
     Key {
         name: "max_iterations",
         default: "0",
         help: "how many states all agents of a run may enter; 0 is no limit",
-        wrong: number,
+        wrong: large,
     },
     Key {
         name: "max_parallel",
@@ -133,7 +133,7 @@ fn number(text: &str) -> Option<&'static str> {
     text.parse::<u32>().is_err().then_some("is no whole number")
 }
 
-fn bytes(text: &str) -> Option<&'static str> {
+fn large(text: &str) -> Option<&'static str> {
     text.parse::<u64>().is_err().then_some("is no whole number")
 }
 
@@ -231,8 +231,16 @@ impl Config {
                     })?;
                     format!("{:?}", self.claude_arguments)
                 }
+                _ if name == "claude.arguments" => {
+                    let why = format!("{origin}: `{name}` is a list of texts");
+                    return Err(Failure::usage(why));
+                }
                 DeValue::String(text) => text.to_string(),
-                DeValue::Integer(number) => number.as_str().to_owned(),
+                DeValue::Integer(number) if number.radix() == 10 => number.as_str().to_owned(),
+                DeValue::Integer(_) => {
+                    let why = format!("{origin}: `{name}` takes a decimal number");
+                    return Err(Failure::usage(why));
+                }
                 DeValue::Float(number) => number.as_str().to_owned(),
                 DeValue::Boolean(switch) => switch.to_string(),
                 DeValue::Array(_) | DeValue::Datetime(_) => {
@@ -279,7 +287,8 @@ impl Config {
     /// The same as another type; `None` also if nobody has said anything.
     pub(crate) fn said<T: std::str::FromStr>(&self, name: &str) -> Option<T> {
         let value = self.values.get(name).filter(|value| value.origin != Origin::Default)?;
-        value.text.parse().ok()
+        // Nothing is nothing to say.
+        Some(&value.text).filter(|text| !text.is_empty())?.parse().ok()
     }
 
     /// Everything, a line each, with where it comes from.
@@ -310,8 +319,8 @@ fn line(text: &str, offset: usize) -> usize {
 pub(crate) fn write_template(state_dir: &Path) -> Result<PathBuf, Failure> {
     let path = state_dir.join(FILE_NAME);
     let mut text = String::from(
-        "# Settings of Raymond for this project. Each can also be given as an environment variable\n\
-         # (RAYMOND_BUDGET) or on the command line (--budget), which count more.\n",
+        "# Settings of Raymond for this project. What the environment says (RAYMOND_BUDGET=5) counts\n\
+         # more, and what is typed (--budget 5) most; `raymond config` tells what holds.\n",
     );
     let (own, claude): (Vec<_>, Vec<_>) = KEYS.iter().partition(|key| !key.name.contains('.'));
     for key in own {
@@ -374,6 +383,8 @@ mod tests {
             ("max_parallel = 0", "c.toml line 1: `max_parallel`: `0` is no number from 1 on"),
             ("model = ['a']", "c.toml line 1: `model` takes one value"),
             ("[claude]\narguments = [1]", "c.toml line 2: `claude.arguments` is a list of texts"),
+            ("[claude]\narguments = 'x'", "c.toml line 2: `claude.arguments` is a list of texts"),
+            ("warm = 0x10", "c.toml line 1: `warm` takes a decimal number"),
         ];
         for (text, expected) in cases {
             assert_eq!(of(text).unwrap_err(), expected);

@@ -76,15 +76,19 @@ impl From<EngineError> for Failure {
             EngineError::Lock { source: LockError::Owned { .. }, .. } => {
                 Some("wait for it to end, or stop it with Ctrl-C where it runs")
             }
+            EngineError::NoAgent { .. } => {
+                Some("configure it as before (`raymond config`), or choose another with `--agent`")
+            }
             EngineError::Journal(_) | EngineError::AtWork { .. } | EngineError::Io { .. } => {
                 Some("nothing that finished is lost: mend the cause, then `raymond run ID` goes on")
             }
             _ => None,
         };
         let code = match error {
-            EngineError::NoSuchRun { .. } | EngineError::Exists { .. } | EngineError::Scope(_) => {
-                USAGE
-            }
+            EngineError::NoSuchRun { .. }
+            | EngineError::Exists { .. }
+            | EngineError::NoAgent { .. }
+            | EngineError::Scope(_) => USAGE,
             _ => FAILED,
         };
         Self { message: chain(&error), hint: hint.map(str::to_owned), code }

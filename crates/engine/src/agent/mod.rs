@@ -107,6 +107,8 @@ pub struct Reuse {
 pub struct TurnOutput<'a> {
     /// What it printed.
     pub stdout: &'a Path,
+    /// How much of that file is the turn's: a process that was kept goes on writing to it.
+    pub stdout_bytes: u64,
     /// What it complained about.
     pub stderr: &'a Path,
     /// Its exit code; `None` if a signal ended it.
@@ -155,6 +157,8 @@ pub enum Activity {
 /// The coding agents that a run can use.
 pub struct Agents {
     all: Vec<Box<dyn CodingAgent>>,
+    /// Whether there is only one, whatever a state asks for.
+    is_only: bool,
 }
 
 impl std::fmt::Debug for Agents {
@@ -166,12 +170,27 @@ impl std::fmt::Debug for Agents {
 impl Agents {
     /// These, the first for states that name none.
     pub fn new(all: Vec<Box<dyn CodingAgent>>) -> Self {
-        Self { all }
+        Self { all, is_only: false }
+    }
+
+    /// Only this one, whatever a state asks for: for rehearsals.
+    pub fn only(agent: Box<dyn CodingAgent>) -> Self {
+        Self { all: vec![agent], is_only: true }
+    }
+
+    /// The name of the one for states that name none.
+    pub fn default_name(&self) -> Option<&'static str> {
+        self.all.first().map(|agent| agent.name())
+    }
+
+    /// Whether there is one of this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.is_only || self.all.iter().any(|agent| agent.name() == name)
     }
 
     /// The one for a turn, if it can take it.
     pub(crate) fn for_turn(&self, turn: &Turn) -> Result<&dyn CodingAgent, Failure> {
-        let wanted = turn.settings.agent.as_deref();
+        let wanted = turn.settings.agent.as_deref().filter(|_| !self.is_only);
         let found = self.all.iter().find(|agent| wanted.is_none_or(|name| name == agent.name()));
         let Some(agent) = found else {
             let known: Vec<_> = self.all.iter().map(|agent| agent.name()).collect();

@@ -100,7 +100,7 @@ impl CodingAgent for ProgramAgent {
     }
 
     fn outcome(&self, output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
-        let line = last_line(output.stdout)?;
+        let line = last_line(output.stdout, output.stdout_bytes)?;
         let Ok(line) = serde_json::from_str::<LastLine>(&line) else {
             let message = match output.exit_code {
                 Some(code) => format!("the program exited with code {code} and without an answer"),
@@ -145,12 +145,12 @@ fn class(name: Option<&str>, resets_at: Option<u64>) -> FailureClass {
 }
 
 /// The last line that is not empty, however much was printed before it.
-fn last_line(path: &Path) -> io::Result<String> {
+fn last_line(path: &Path, bytes: u64) -> io::Result<String> {
     let mut file = File::open(path)?;
-    let length = file.metadata()?.len();
+    let length = file.metadata()?.len().min(bytes);
     file.seek(SeekFrom::Start(length.saturating_sub(LAST_LINE_BYTES_MAX)))?;
     let mut bytes = Vec::new();
-    io::Read::read_to_end(&mut file, &mut bytes)?;
+    io::Read::read_to_end(&mut io::Read::take(file, LAST_LINE_BYTES_MAX), &mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);
     Ok(text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default().to_owned())
 }

@@ -57,6 +57,8 @@ pub struct ScriptedAgent {
     /// How many answers of each state have been given.
     given: Rc<RefCell<BTreeMap<String, usize>>>,
     prompts: Rc<RefCell<Vec<Given>>>,
+    /// Replies that were asked for and are not there.
+    missing: Rc<RefCell<Vec<String>>>,
 }
 
 impl ScriptedAgent {
@@ -79,26 +81,33 @@ impl ScriptedAgent {
         left.filter(|(_, count)| *count > 0).collect()
     }
 
+    /// Replies that were asked for and are not there, in words.
+    pub fn missing(&self) -> Vec<String> {
+        self.missing.borrow().clone()
+    }
+
+    fn failing(&self, message: String) -> ScriptedReply {
+        self.missing.borrow_mut().push(message.clone());
+        let answer = Err(misconfigured(message));
+        ScriptedReply { answer, cost_usd: Usd::ZERO, after: Duration::ZERO }
+    }
+
     fn next(&self, state: &StateName) -> ScriptedReply {
         let stem = state.as_str().rsplit_once('.').map_or(state.as_str(), |(stem, _)| stem);
         let names = [state.as_str(), stem];
         let Some((name, replies)) = names.iter().find_map(|n| Some((n, self.script.get(*n)?)))
         else {
-            return failing(format!("the script has no reply for {state}"));
+            return self.failing(format!("the script has no reply for {state}"));
         };
         let mut given = self.given.borrow_mut();
         let count = given.entry((*name).to_owned()).or_default();
         let Some(reply) = replies.get(*count) else {
-            return failing(format!("the script has only {} replies for {state}", replies.len()));
+            return self
+                .failing(format!("the script has only {} replies for {state}", replies.len()));
         };
         *count += 1;
         reply.clone()
     }
-}
-
-fn failing(message: String) -> ScriptedReply {
-    let answer = Err(misconfigured(message));
-    ScriptedReply { answer, cost_usd: Usd::ZERO, after: Duration::ZERO }
 }
 
 impl CodingAgent for ScriptedAgent {

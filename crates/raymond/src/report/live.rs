@@ -48,6 +48,8 @@ struct Screen {
     rows: BTreeMap<AgentId, Row>,
     accounts: Accounts,
     budget_usd: Option<Usd>,
+    /// What had been spent when the run was opened.
+    before_usd: Usd,
     started: Instant,
     /// What all agents wait for, if the usage limit was reached.
     limit: Option<UsageLimit>,
@@ -72,6 +74,7 @@ impl Live {
             rows: BTreeMap::new(),
             accounts: Accounts::default(),
             budget_usd: None,
+            before_usd: Usd::ZERO,
             started: Instant::now(),
             limit: None,
             halted: None,
@@ -137,6 +140,7 @@ impl Drop for Live {
 impl Screen {
     fn open(&mut self, run: &Run) {
         self.budget_usd = run.limits.budget_usd;
+        self.before_usd = run.total_cost_usd;
         self.limit = run.usage_limit;
         for agent in run.agents_by_birth() {
             self.enter(&agent.id, agent.current_state.as_str());
@@ -221,7 +225,7 @@ impl Screen {
     }
 
     fn total_line(&self) -> String {
-        let spent = self.accounts.total.cost_usd;
+        let spent = self.before_usd + self.accounts.total.cost_usd;
         let budget = self.budget_usd.map(|budget| format!(" of {budget}")).unwrap_or_default();
         let since = time::duration(self.started.elapsed());
         let steps = self.accounts.total.steps;

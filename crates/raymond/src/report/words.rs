@@ -68,7 +68,13 @@ pub(crate) fn of_record(record: &Record) -> Vec<(Level, String)> {
         Record::Failed { agent, error, .. } => {
             vec![(Trouble, format!("[{agent}] failed: {error}"))]
         }
-        Record::Halted { why } => vec![(News, format!("nothing new starts: {}", of_halt(why)))],
+        Record::Halted { why } => {
+            let level = match why {
+                Halt::Limit(_) | Halt::UsageLimit { .. } | Halt::DiskLow { .. } => Trouble,
+                Halt::ScriptFailed { .. } | Halt::Interrupted | Halt::Cancelled => News,
+            };
+            vec![(level, format!("nothing new starts: {}", of_halt(why)))]
+        }
         Record::UsageLimited { resets_at } => {
             let until = resets_at.map_or_else(|| "some time".to_owned(), super::time::clock_time);
             let text =

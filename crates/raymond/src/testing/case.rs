@@ -24,7 +24,7 @@ pub(crate) struct Case {
     /// Shell commands that make the working directory what the workflow expects.
     pub(crate) setup: Option<String>,
     pub(crate) variables: BTreeMap<String, String>,
-    pub(crate) budget: Option<f64>,
+    pub(crate) budget: Option<Usd>,
     pub(crate) max_iterations: Option<u64>,
     pub(crate) replies: Script,
     pub(crate) expect: Expect,
@@ -40,7 +40,7 @@ pub(crate) struct Expect {
     /// The agents that are forked, in order.
     pub(crate) forked: Option<Vec<String>>,
     pub(crate) reminders: Option<u64>,
-    pub(crate) cost: Option<f64>,
+    pub(crate) cost: Option<Usd>,
     /// What the prompts of a state must contain, one list for each time that it is entered.
     pub(crate) prompts: BTreeMap<String, Vec<Vec<String>>>,
     /// Whether all prompts must be as they were when `--update` wrote them down.
@@ -86,7 +86,7 @@ fn read(path: &Path, text: &str) -> Result<Case, Problem> {
             "input" => case.input = Some(text_of(value)?),
             "setup" => case.setup = Some(text_of(value)?),
             "vars" => case.variables = texts(value)?,
-            "budget" => case.budget = Some(number(value)?),
+            "budget" => case.budget = Some(dollars(value)?),
             "max_iterations" => case.max_iterations = Some(number(value)?),
             "replies" => case.replies = replies(value)?,
             "expect" => case.expect = expect(value)?,
@@ -123,10 +123,7 @@ fn reply(node: &Node) -> Result<ScriptedReply, Problem> {
     for (key, value) in pairs(node)? {
         match scalar(key)? {
             "text" => reply.answer = Ok(text_of(value)?),
-            "cost" => {
-                let cost = Usd::from_dollars(number(value)?);
-                reply.cost_usd = cost.ok_or_else(|| (value.span, "no amount of dollars".into()))?;
-            }
+            "cost" => reply.cost_usd = dollars(value)?,
             "delay" => reply.after = delay(value)?,
             "fail" => class = Some(failure_class(value)?),
             "message" => message = Some(text_of(value)?),
@@ -163,7 +160,7 @@ fn delay(node: &Node) -> Result<Duration, Problem> {
     let text = scalar(node)?;
     let milliseconds = text.strip_suffix("ms").map(|number| (number, 1));
     let parts = milliseconds.or_else(|| text.strip_suffix('s').map(|number| (number, 1000)));
-    let parsed = parts.and_then(|(number, factor)| Some(number.parse::<u64>().ok()? * factor));
+    let parsed = parts.and_then(|(number, factor)| number.parse::<u64>().ok()?.checked_mul(factor));
     let milliseconds =
         parsed.ok_or_else(|| (node.span, format!("`{text}` is no delay: 50ms, 2s")))?;
     Ok(Duration::from_millis(milliseconds))
@@ -178,7 +175,7 @@ fn expect(node: &Node) -> Result<Expect, Problem> {
             "path" => expect.paths = paths(value)?,
             "forked" => expect.forked = Some(list(value)?),
             "reminders" => expect.reminders = Some(number(value)?),
-            "cost" => expect.cost = Some(number(value)?),
+            "cost" => expect.cost = Some(dollars(value)?),
             "prompts" => expect.prompts = prompts(value)?,
             "snapshot" => expect.has_snapshot = flag(value)?,
             other => return Err(unknown(key, other, &EXPECT_KEYS)),
@@ -216,10 +213,15 @@ fn needles(node: &Node) -> Result<Vec<String>, Problem> {
 }
 
 fn pairs(node: &Node) -> Result<&[(Node, Node)], Problem> {
-    match &node.value {
-        Value::Mapping(pairs) => Ok(pairs),
-        _ => Err((node.span, "expected `key: value` pairs".to_owned())),
+    let Value::Mapping(pairs) = &node.value else {
+        return Err((node.span, "expected `key: value` pairs".to_owned()));
+    };
+    for (index, (key, _)) in pairs.iter().enumerate() {
+        if pairs[..index].iter().any(|(earlier, _)| earlier.value == key.value) {
+            return Err((key.span, format!("`{}` is there twice", scalar(key)?)));
+        }
     }
+    Ok(pairs)
 }
 
 fn list(node: &Node) -> Result<Vec<String>, Problem> {
@@ -247,6 +249,12 @@ fn text_of(node: &Node) -> Result<String, Problem> {
 fn number<T: std::str::FromStr>(node: &Node) -> Result<T, Problem> {
     let text = scalar(node)?;
     text.parse().map_err(|_| (node.span, format!("`{text}` is no number")))
+}
+
+fn dollars(node: &Node) -> Result<Usd, Problem> {
+    let text = scalar(node)?;
+    let amount = text.parse().ok().and_then(Usd::from_dollars);
+    amount.ok_or_else(|| (node.span, format!("`{text}` is no amount of dollars")))
 }
 
 fn flag(node: &Node) -> Result<bool, Problem> {

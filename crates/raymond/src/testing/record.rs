@@ -16,7 +16,8 @@ use raymond_flow::{
 #[derive(Default)]
 struct Story {
     input: Option<String>,
-    replies: BTreeMap<String, Vec<String>>,
+    /// For each state the places of its replies, in the order in which they were asked for.
+    replies: BTreeMap<String, Vec<Option<String>>>,
     paths: BTreeMap<String, Vec<String>>,
     reminders: u64,
 }
@@ -34,16 +35,18 @@ fn story(entries: &[Entry], outcome: impl Fn(&StepId, &Turn) -> Option<Outcome>)
                 }
                 if let Action::Turn(turn) = &step.action {
                     let id = StepId { agent: agent.clone(), number: step.number };
-                    turns.insert(id, (step.state.to_string(), turn.clone()));
+                    let places = story.replies.entry(step.state.to_string()).or_default();
+                    turns.insert(id, (step.state.to_string(), places.len(), turn.clone()));
+                    places.push(None);
                 }
             }
             Record::Ended { agent, number, spent } => {
                 let id = StepId { agent: agent.clone(), number: *number };
-                if let Some((state, turn)) = turns.remove(&id)
+                if let Some((state, place, turn)) = turns.remove(&id)
                     && let Some(outcome) = outcome(&id, &turn)
-                    && let Some(reply) = reply(&outcome, spent.cost_usd.dollars())
+                    && let Some(places) = story.replies.get_mut(&state)
                 {
-                    story.replies.entry(state).or_default().push(reply);
+                    places[place] = reply(&outcome, spent.cost_usd.dollars());
                 }
             }
             Record::Reminded { .. } => story.reminders += 1,
@@ -63,6 +66,11 @@ pub(crate) fn recorded(
     if let Some(input) = input {
         let _ = writeln!(text, "input: {}", quoted(&input));
     }
+    let budget = run.limits.budget_usd.map_or(0.0, raymond_flow::money::Usd::dollars);
+    let _ = writeln!(text, "budget: {budget}");
+    if let Some(most) = run.limits.max_iterations {
+        let _ = writeln!(text, "max_iterations: {most}");
+    }
     if !run.metadata.is_empty() {
         text.push_str("vars:\n");
         for (name, value) in &run.metadata {
@@ -74,7 +82,7 @@ pub(crate) fn recorded(
     }
     for (state, replies) in replies {
         let _ = writeln!(text, "  {state}:");
-        for reply in replies {
+        for reply in replies.iter().flatten() {
             let _ = writeln!(text, "    - {reply}");
         }
     }

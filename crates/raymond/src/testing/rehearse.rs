@@ -5,10 +5,11 @@ use std::{
 };
 
 use raymond_engine::{
-    Engine,
+    Engine, RunEnd,
     agent::{Agents, Given, ScriptedAgent},
     clock,
     events::{Event, Observer},
+    interrupts::Interrupts,
     layout::StateDir,
     scope::ScopeSource,
 };
@@ -37,6 +38,10 @@ pub(crate) struct Rehearsal {
     pub(crate) prompts: Vec<Given>,
     /// Replies that nobody asked for.
     pub(crate) left_over: Vec<(String, usize)>,
+    /// Replies that were asked for and are not there.
+    pub(crate) missing: Vec<String>,
+    /// Whether somebody pressed Ctrl-C.
+    pub(crate) is_interrupted: bool,
 }
 
 /// Where cases are run, and who watches.
@@ -47,6 +52,7 @@ pub(crate) struct Stage<'a> {
     pub(crate) cwd: Option<&'a Path>,
     /// Whether waits are over at once.
     pub(crate) is_hurried: bool,
+    pub(crate) interrupts: Option<Interrupts>,
     pub(crate) observers: Vec<Box<dyn Observer>>,
 }
 
@@ -100,7 +106,7 @@ pub(crate) fn rehearse(
         set_up(setup, &cwd)?;
     }
     let agent = ScriptedAgent::new(case.replies.clone());
-    let agents = Agents::new(vec![Box::new(agent.clone())]);
+    let agents = Agents::only(Box::new(agent.clone()));
     let program = env::current_exe().map_err(|error| Failure::io("find this program", &error))?;
     let engine = Engine {
         state_dir: StateDir::new(state_dir),
@@ -110,15 +116,25 @@ pub(crate) fn rehearse(
         is_hurried: stage.is_hurried,
         reset_margin: Duration::ZERO,
         disk_reserve_bytes: 0,
-        interrupts: None,
+        interrupts: stage.interrupts,
     };
     let started = started(&scope, case, &cwd)?;
     let mut notes = Notes::default();
     let end = engine.start(started, &mut Both(&mut notes, &mut stage.observers));
-    let run = end?.run;
+    let RunEnd { run, is_interrupted } = end?;
     let Notes { paths, forked, reminders, errors } = notes;
-    let (prompts, left_over) = (agent.prompts(), agent.left_over());
-    Ok(Rehearsal { run, paths, forked, reminders, errors, prompts, left_over })
+    let (prompts, left_over, missing) = (agent.prompts(), agent.left_over(), agent.missing());
+    Ok(Rehearsal {
+        run,
+        paths,
+        forked,
+        reminders,
+        errors,
+        prompts,
+        left_over,
+        missing,
+        is_interrupted,
+    })
 }
 
 /// Makes the working directory what the workflow expects.
@@ -134,7 +150,7 @@ fn set_up(script: &str, cwd: &Path) -> Result<(), Failure> {
 
 fn started(scope: &ScopeSource, case: &Case, cwd: &Path) -> Result<Started, Failure> {
     let mut limits = Limits::default();
-    if let Some(budget) = case.budget.and_then(Usd::from_dollars) {
+    if let Some(budget) = case.budget {
         limits.budget_usd = (budget > Usd::ZERO).then_some(budget);
     }
     limits.max_iterations = case.max_iterations.filter(|most| *most > 0);

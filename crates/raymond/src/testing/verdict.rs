@@ -20,7 +20,9 @@ pub(crate) fn differences(
     update: Update,
 ) -> io::Result<Vec<String>> {
     let expect = &case.expect;
-    let mut differences = Vec::new();
+    // Whatever came of it: a reply that is not there is a mistake in the case.
+    let missing = seen.missing.iter().map(|missing| format!("replies: {missing}"));
+    let mut differences: Vec<_> = missing.collect();
     let status = seen.run.status.to_string();
     let expected = expect.status.as_deref().unwrap_or("completed");
     if status != expected {
@@ -52,7 +54,7 @@ pub(crate) fn differences(
         differences.push(format!("reminders: expected {expected}, got {}", seen.reminders));
     }
     if let Some(expected) = expect.cost
-        && (expected - seen.run.total_cost_usd.dollars()).abs() > 1e-9
+        && expected != seen.run.total_cost_usd
     {
         differences.push(format!("cost: expected {expected}, got {}", seen.run.total_cost_usd));
     }

@@ -271,3 +271,65 @@ fn mistake_in_a_state_is_shown_with_a_caret_under_it() {
     assert!(ran.stderr.contains("3 |   - { tag: goto, traget: END }"), "{}", ran.stderr);
     assert!(ran.stderr.contains("  |                  ^^^^^^"), "{}", ran.stderr);
 }
+
+#[test]
+fn detached_run_cannot_take_the_name_of_another() {
+    let project = simple();
+    project.raymond(&["start", "flow", "--id", "r"]).completed("the end");
+    project
+        .raymond(&["start", "flow", "--id", "r", "--detach"])
+        .failed(2, "there is a run `r` already");
+}
+
+#[test]
+fn detached_run_takes_a_long_input() {
+    let project = Project::new([("START.sh", "echo \"<result>${#RAYMOND_INPUT}</result>\"")]);
+    let input = "x".repeat(90_000);
+    let ran = project.raymond(&["start", "flow", "--id", "r", "--detach", "--input", &input]);
+    assert_eq!(ran.stdout, "r\n", "{}", ran.stderr);
+    let log = Ran::of(&project.spawn(&["log", "r", "-f"]).wait_with_output().unwrap());
+    assert!(log.stdout.contains("<result>90000</result>"), "{}", log.stdout);
+    project.wait_until_quiet();
+}
+
+#[test]
+fn recover_takes_the_options_that_are_typed() {
+    let project = Project::new(WAITS);
+    let mut run = project.spawn(&["start", "flow", "--id", "r"]);
+    wait_until("the step began", PATIENCE, || project.file("began").exists());
+    run.kill().unwrap();
+    run.wait().unwrap();
+    project.write("go", "");
+    project.raymond(&["recover", "--budget", "nan"]).failed(2, "is no amount of dollars");
+    project.raymond(&["recover", "--max-iterations", "1"]).failed(3, "1 states were entered");
+    project.raymond(&["run", "r", "--max-iterations", "9"]).completed("the end");
+}
+
+#[test]
+fn run_is_not_continued_by_another_coding_agent() {
+    let project = Project::new([("START.md", "x")]);
+    project.write("agent.sh", "cat > /dev/null; exit 1");
+    let program = [("RAYMOND_AGENT_PROGRAM", "bash agent.sh")];
+    let arguments = ["start", "flow", "--id", "r", "--retries", "0"];
+    assert_eq!(with_env(&project, &arguments, &program).code, 1);
+    project.raymond(&["run", "r"]).failed(2, "the coding agent `program`, which is not configured");
+    project.write("agent.sh", "cat > /dev/null; echo '{\"result\":\"<result>x</result>\"}'");
+    with_env(&project, &["run", "r"], &program).completed("x");
+}
+
+#[test]
+fn limit_that_stops_a_run_is_told_even_when_it_is_quiet() {
+    let project = simple();
+    project.raymond(&["flow", "-q", "--max-iterations", "1"]).failed(3, "1 states were entered");
+}
+
+#[test]
+fn mistake_in_the_settings_does_not_keep_a_run_from_being_cancelled() {
+    let project = Project::new(WAITS);
+    let run = project.spawn(&["start", "flow", "--id", "r"]);
+    wait_until("the step began", PATIENCE, || project.file("began").exists());
+    project.write(".raymond/config.toml", "nonsense = 1");
+    assert_eq!(project.raymond(&["cancel", "r"]).code, 0);
+    assert_eq!(Ran::of(&run.wait_with_output().unwrap()).code, 1);
+    project.wait_until_quiet();
+}

@@ -63,7 +63,7 @@ fn case_that_does_not_hold_tells_every_difference() {
         "path of main:",
         "      + NEXT.md",
         "reminders: expected 0, got 1",
-        "cost: expected 2, got $0.50",
+        "cost: expected $2.00, got $0.50",
         "prompt 1 of START does not contain \"Task: paint, red\":\n      | Task: paint, green",
     ] {
         assert!(ran.stdout.contains(part), "{part:?} is not in:\n{}", ran.stdout);
@@ -83,9 +83,10 @@ fn replies_that_run_out_or_are_left_over_are_told() {
 #[test]
 fn wrong_case_names_file_and_line() {
     let project = project("input: x\nexpectt:\n  result: y\n");
-    project
-        .raymond(&["test", "flow"])
-        .failed(2, "main.yaml line 2: unknown key `expectt`; known: ");
+    let ran = project.raymond(&["test", "flow"]);
+    assert_eq!(ran.code, 1);
+    let why = "flow/tests/main.yaml line 2: unknown key `expectt`; known: ";
+    assert!(ran.stdout.contains(why), "{}", ran.stdout);
     let none = Project::new(STATES);
     none.raymond(&["test", "flow"]).failed(2, "there are no tests in flow/tests");
 }
@@ -170,4 +171,75 @@ fn new_workflows_come_with_a_test_that_passes() {
         assert_eq!(ran.code, 0, "{template}:\n{}{}", ran.stdout, ran.stderr);
         assert_eq!(project.raymond(&["lint", template]).code, 0, "{template}");
     }
+}
+
+#[test]
+fn expected_failure_does_not_hide_a_reply_that_is_not_there() {
+    let case = "replies: { STRAT: x }\nexpect: { status: failed }\n";
+    let ran = project(case).raymond(&["test", "flow"]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.stdout.contains("replies: the script has no reply for START.md"), "{}", ran.stdout);
+}
+
+#[test]
+fn odd_values_in_a_case_are_refused() {
+    for (case, why) in [
+        ("expect: { result: a }\nexpect: { result: b }\n", "line 2: `expect` is there twice"),
+        ("expect: { cost: nan }\n", "`nan` is no amount of dollars"),
+        ("budget: -5\n", "`-5` is no amount of dollars"),
+        ("replies: { START: { text: x, delay: 99999999999999999s } }\n", "is no delay"),
+    ] {
+        let ran = project(case).raymond(&["test", "flow"]);
+        assert_eq!(ran.code, 1, "{case}");
+        assert!(ran.stdout.contains(why), "{case}: {}", ran.stdout);
+        assert!(!ran.stderr.contains("panicked"), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn case_that_cannot_run_does_not_keep_others_from_it() {
+    let project = project(GOOD);
+    project.write("flow/tests/a.yaml", "setup: exit 3\n");
+    let ran = project.raymond(&["test", "flow", "--junit", "out.xml"]);
+    assert_eq!(ran.code, 1);
+    assert!(
+        ran.stdout.contains("FAILED a") && ran.stdout.contains("ok     main"),
+        "{}",
+        ran.stdout
+    );
+    assert!(project.read("out.xml").contains("tests=\"2\" failures=\"1\""));
+}
+
+#[test]
+fn state_that_names_its_agent_is_rehearsed_like_any_other() {
+    let project = project("replies: { START: <result>x</result> }\nexpect: { result: x }\n");
+    project.write("flow/START.md", "---\nagent: claude\n---\nx");
+    assert_eq!(project.raymond(&["test", "flow"]).code, 0);
+}
+
+#[test]
+fn workers_that_end_in_another_order_are_recorded_in_the_order_they_were_asked() {
+    let project = Project::new([
+        ("START.sh", "echo '<fork next=\"SECOND\" item=\"slow\">W</fork>'"),
+        ("SECOND.sh", "echo '<fork next=\"END\" item=\"quick\">W</fork>'"),
+        ("END.sh", "echo '<result>x</result>'"),
+        ("W.md", "{{item}}"),
+        ("SLOW.sh", "echo '<result>s</result>'"),
+        ("QUICK.sh", "touch quick; echo '<result>q</result>'"),
+    ]);
+    project.write(
+        "agent.sh",
+        "read -r item || true; if [ \"$item\" = slow ]; then \
+         for _ in {1..3000}; do [ -e quick ] && break; sleep 0.01; done; \
+         echo '{\"result\":\"<goto>SLOW</goto>\"}'; else echo '{\"result\":\"<goto>QUICK</goto>\"}'; fi",
+    );
+    let run = |arguments: &[&str]| {
+        let mut command = project.command(arguments);
+        command.env("RAYMOND_AGENT_PROGRAM", "bash agent.sh");
+        Ran::of(&command.output().unwrap())
+    };
+    run(&["start", "flow", "--id", "r"]).completed("x");
+    assert_eq!(run(&["test", "flow", "--record", "r"]).code, 0);
+    let ran = project.raymond(&["test", "flow"]);
+    assert_eq!(ran.code, 0, "{}{}", ran.stdout, project.read("flow/tests/r.yaml"));
 }

@@ -710,7 +710,7 @@ fn agent_that_is_not_named_at_all_fails_the_run() {
     let ran = turns.project.raymond(START).failed(1, "[main] failed: ");
     assert!(!ran.stderr.contains("panicked"), "{}", ran.stderr);
     turns.project.wait_until_quiet();
-    turns.raymond(RUN).completed("done");
+    turns.raymond(&["run", "r", "--agent", "program"]).completed("done");
 }
 
 #[test]

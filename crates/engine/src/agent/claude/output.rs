@@ -111,7 +111,7 @@ pub(super) struct Events {
 }
 
 pub(super) fn outcome(output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
-    let events = Events::read(output.stdout)?;
+    let events = Events::read(output.stdout, output.stdout_bytes)?;
     let Some(result) = &events.result else {
         let message = complaint(output.stderr)?;
         let outcome = Outcome::Failed(failure::without_result(output.exit_code, &message));
@@ -127,9 +127,9 @@ pub(super) fn outcome(output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
 }
 
 impl Events {
-    /// Reads the file at `path` to its end: what comes last counts.
-    fn read(path: &Path) -> io::Result<Self> {
-        let mut file = BufReader::new(File::open(path)?);
+    /// Reads the first `bytes` of the file at `path` to their end: what comes last counts.
+    fn read(path: &Path, bytes: u64) -> io::Result<Self> {
+        let mut file = BufReader::new(File::open(path)?.take(bytes));
         let mut events = Self::default();
         let mut line = Vec::new();
         loop {

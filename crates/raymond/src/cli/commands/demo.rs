@@ -2,15 +2,15 @@
 
 use std::{
     fs,
-    io::{self, IsTerminal as _, Write as _},
+    io::{self, Write as _},
     process::ExitCode,
 };
 
-use raymond_engine::events::Observer;
+use raymond_engine::{events::Observer, interrupts::Interrupts};
 
 use crate::{
     failure::Failure,
-    report::{Lines, Live, words::Level},
+    report::{on_terminal, words::Level},
     testing::{Case, Stage, rehearse},
 };
 
@@ -31,6 +31,7 @@ const FILES: [(&str, &str); 11] = [
 
 /// `raymond demo`
 pub(in crate::cli) fn demo() -> Result<ExitCode, Failure> {
+    let interrupts = Interrupts::install();
     let io = |what: &'static str| move |error: io::Error| Failure::io(what, &error);
     let folder = tempfile::Builder::new().prefix("raymond-demo-").tempdir();
     let folder = folder.map_err(io("make a folder for the demo"))?;
@@ -46,13 +47,13 @@ pub(in crate::cli) fn demo() -> Result<ExitCode, Failure> {
     say("This demo runs a real workflow on the real engine: ten states, every tag, a script,\n\
          a fork of three workers, a reminder and a retry. No model is asked: the replies were\n\
          written beforehand, and the costs are made up.\n")?;
-    let observer: Box<dyn Observer> = if io::stderr().is_terminal() {
-        Box::new(Live::new(Level::News))
-    } else {
-        Box::new(Lines::new(io::stderr(), Level::News))
-    };
-    let stage = Stage { state_dir: None, cwd: None, is_hurried: false, observers: vec![observer] };
+    let observers: Vec<Box<dyn Observer>> = vec![on_terminal(Level::News)];
+    let interrupts = Some(interrupts);
+    let stage = Stage { state_dir: None, cwd: None, is_hurried: false, interrupts, observers };
     let seen = rehearse(&workflow, &case, stage)?;
+    if seen.is_interrupted {
+        return Ok(ExitCode::from(130));
+    }
     let result = seen.run.result.as_deref().unwrap_or("(none)");
     writeln!(io::stdout(), "{result}").map_err(io("print"))?;
     say(&format!(

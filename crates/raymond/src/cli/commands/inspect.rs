@@ -67,7 +67,13 @@ pub(in crate::cli) fn log(id: &str, follow: bool, place: &Place) -> Result<ExitC
         for entry in &entries {
             let at = time::stamp(entry.at_ms);
             for (_, line) in entry.records.iter().flat_map(words::of_record) {
-                writeln!(out, "{at} {line}").map_err(|error| Failure::io("print", &error))?;
+                match writeln!(out, "{at} {line}") {
+                    // Whoever reads only the beginning has seen enough.
+                    Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                        return Ok(ExitCode::SUCCESS);
+                    }
+                    printed => printed.map_err(|error| Failure::io("print", &error))?,
+                }
             }
         }
         if !follow || !is_alive {

@@ -1,7 +1,6 @@
 //! `raymond lint`.
 
 use std::{
-    collections::BTreeSet,
     io::{self, Write as _},
     path::Path,
     process::ExitCode,
@@ -64,19 +63,22 @@ pub(super) fn open(workflow: &Path, platform: Platform) -> Result<Opened, Failur
     Ok(Opened { files, graph })
 }
 
-/// Mistakes in the states at which agents of a run have failed, drawn for a person.
+/// The mistakes in states by which agents of a run have failed, drawn for a person.
 pub(super) fn mistakes(run: &Run) -> Option<String> {
-    let failed: BTreeSet<_> = run
+    let errors: Vec<_> = run
         .agents
         .values()
-        .filter(|agent| matches!(agent.phase, Phase::Failed { .. }))
-        .map(|agent| agent.current_state.as_str())
+        .filter_map(|agent| match &agent.phase {
+            Phase::Failed { error, .. } => Some(error.as_str()),
+            _ => None,
+        })
         .collect();
     let Opened { files, graph } = open(Path::new(&run.scope_dir), Platform::HERE).ok()?;
     let mut found = lint::lint(&graph, &Known::default());
     found.retain(|finding| {
-        let is_there = finding.file.as_deref().is_some_and(|file| failed.contains(file));
-        finding.severity == Severity::Error && is_there
+        let file = finding.file.as_deref().unwrap_or_default();
+        let place = format!("{file}:{}", finding.position);
+        finding.severity == Severity::Error && errors.iter().any(|error| error.contains(&place))
     });
     let text = as_text(&found, &Sources { path: &files.path, graph: &graph });
     (!text.is_empty()).then_some(text)

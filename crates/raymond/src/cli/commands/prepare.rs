@@ -1,13 +1,6 @@
 //! What was typed, made into an engine that can run.
 
-use std::{
-    env,
-    ffi::OsString,
-    fs::File,
-    io::{self, IsTerminal as _},
-    path::PathBuf,
-    time::Duration,
-};
+use std::{env, ffi::OsString, fs::File, io, path::PathBuf, time::Duration};
 
 use raymond_engine::{
     Engine,
@@ -28,7 +21,7 @@ use crate::{
     cli::args::{Options, Place},
     config::Config,
     failure::Failure,
-    report::{JsonLines, Lines, Live, words::Level},
+    report::{JsonLines, Lines, on_terminal, words::Level},
 };
 
 /// Everything of the surroundings that a run needs.
@@ -46,6 +39,13 @@ impl Surroundings {
         let config = Config::load(state_dir.root())?;
         let agents = agents(&config);
         Ok(Self { state_dir, config, agents, interrupts: None })
+    }
+
+    /// The surroundings without any settings of the project.
+    pub(super) fn without_settings(place: &Place) -> Result<Self, Failure> {
+        let config = Config::default();
+        let agents = agents(&config);
+        Ok(Self { state_dir: state_dir(place)?, config, agents, interrupts: None })
     }
 
     /// The engine. `warm` is what was typed.
@@ -79,16 +79,13 @@ impl Surroundings {
             (_, true) => Level::Detail,
             _ => Level::News,
         };
-        let is_live = !options.json
-            && !options.quiet
-            && io::stderr().is_terminal()
-            && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let is_live = !options.json && !options.quiet;
         let mut observers: Vec<Box<dyn Observer>> = Vec::new();
         if options.json {
             observers.push(Box::new(JsonLines::new(io::stdout())));
         }
         observers.push(if is_live {
-            Box::new(Live::new(level))
+            on_terminal(level)
         } else {
             Box::new(Lines::new(io::stderr(), level))
         });

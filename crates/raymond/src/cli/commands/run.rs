@@ -10,8 +10,13 @@ use std::{
 };
 
 use raymond_engine::{
-    EngineError, RunEnd, clock, events::Observer, interrupts::Interrupts, layout::StateDir, load,
-    lock::RunLock, scope::ScopeSource,
+    EngineError, RunEnd, clock,
+    events::Observer,
+    interrupts::Interrupts,
+    layout::StateDir,
+    load,
+    lock::{Owner, RunLock},
+    scope::ScopeSource,
 };
 use raymond_flow::{
     id::RunId,
@@ -28,6 +33,9 @@ use crate::{
     failure::Failure,
     report::{Lines, words::Level},
 };
+
+/// The exit code of a run that did not come to a good end.
+const FAILED: u8 = 1;
 
 /// How often a run in the background is looked for until it has begun.
 const DETACH_INTERVAL: Duration = Duration::from_millis(5);
@@ -52,15 +60,20 @@ pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
     let (mut settings, mut limits) = (Settings::default(), Limits::default());
     configure(&surroundings.config, &mut settings, &mut limits);
     change(&options, &mut settings, &mut limits)?;
+    settings
+        .agent
+        .get_or_insert_with(|| surroundings.agents.default_name().unwrap_or_default().to_owned());
+    let is_piped = input.as_deref() == Some("-");
     let input = match input {
-        Some(dash) if dash == "-" => {
+        Some(_) if is_piped => {
             let text = io::read_to_string(io::stdin());
             Some(text.map_err(|error| Failure::io("read standard input", &error))?)
         }
         input => input,
     };
     if detach {
-        return detached(&surroundings.state_dir, &id, input.as_deref());
+        let piped = input.as_deref().filter(|_| is_piped);
+        return detached(&surroundings.state_dir, &id, piped);
     }
     surroundings.interrupts = Some(Interrupts::install());
     let started = Started {
@@ -79,9 +92,13 @@ pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
     finish(end, observers, &options)
 }
 
-/// Starts the same command again in the background, and tells the run's id.
+/// Starts the same command again in the background, and tells the run's id. `input` is what was read
+/// from standard input, for it to be read again.
 fn detached(state_dir: &StateDir, id: &RunId, input: Option<&str>) -> Result<ExitCode, Failure> {
     let io = |what: &'static str| move |error: io::Error| Failure::io(what, &error);
+    if state_dir.run(id).journal.exists() {
+        return Err(EngineError::Exists { id: id.clone() }.into());
+    }
     let workflows = state_dir.workflows();
     fs::create_dir_all(&workflows).map_err(io("create the state folder"))?;
     let log = workflows.join(format!("{id}.log"));
@@ -106,7 +123,8 @@ fn detached(state_dir: &StateDir, id: &RunId, input: Option<&str>) -> Result<Exi
     // Until it owns the run or has ended: a mistake is told here.
     let files = state_dir.run(id);
     loop {
-        if files.journal.exists() && RunLock::holder(&files.lock).is_some() {
+        let is_owner = |owner: Owner| owner.pid == child.id();
+        if files.journal.exists() && RunLock::holder(&files.lock).is_some_and(is_owner) {
             break;
         }
         if let Some(status) = child.try_wait().map_err(io("start in the background"))? {
@@ -141,7 +159,9 @@ pub(in crate::cli) fn resume(id: &str, options: &Options) -> Result<ExitCode, Fa
 /// `raymond cancel ID`
 pub(in crate::cli) fn cancel(id: &str, place: &Place) -> Result<ExitCode, Failure> {
     let id = RunId::new(id)?;
-    let surroundings = Surroundings::of(place)?;
+    // A mistake in the settings must not keep anybody from this.
+    let surroundings =
+        Surroundings::of(place).or_else(|_| Surroundings::without_settings(place))?;
     let mut observer = Lines::new(io::stderr(), Level::Trouble);
     let run = surroundings.engine(None)?.cancel(&id, &mut observer)?;
     match run.status {
@@ -152,9 +172,9 @@ pub(in crate::cli) fn cancel(id: &str, place: &Place) -> Result<ExitCode, Failur
 
 /// `raymond recover`
 pub(in crate::cli) fn recover(options: &Options) -> Result<ExitCode, Failure> {
+    change(options, &mut Settings::default(), &mut Limits::default())?;
     let mut surroundings = Surroundings::of(&options.place)?;
     let state_dir = surroundings.state_dir.clone();
-    let mut worst = ExitCode::SUCCESS;
     let mut ids = Vec::new();
     for id in state_dir.run_ids().map_err(|error| Failure::io("list the runs", &error))? {
         let is_dead = load(&state_dir, &id)
@@ -163,22 +183,26 @@ pub(in crate::cli) fn recover(options: &Options) -> Result<ExitCode, Failure> {
         ids.extend(is_dead.then_some(id));
     }
     surroundings.interrupts = Some(Interrupts::install());
+    let mut worst = 0;
     for id in ids {
         let mut observers = surroundings.observers(options, &id)?;
-        let engine = surroundings.engine(options.warm)?;
-        // One that cannot be taken up does not keep the others from it.
-        match engine.resume(&id, |_, _| {}, &mut observers) {
-            Ok(end) if end.run.status == Status::Completed => {}
-            Ok(end) => {
-                worst = exit_code(&end);
-                if end.is_interrupted {
-                    break;
-                }
+        let change = |settings: &mut Settings, limits: &mut Limits| {
+            let _ = change(options, settings, limits);
+        };
+        let end = surroundings.engine(options.warm)?.resume(&id, change, &mut observers);
+        drop(observers);
+        // One that cannot be taken up does not keep the others from it. A failure counts most.
+        let code = match end {
+            Ok(end) if end.is_interrupted => return Ok(ExitCode::from(exit_code(&end))),
+            Ok(end) => exit_code(&end),
+            Err(error) => {
+                Failure::from(error).show();
+                FAILED
             }
-            Err(error) => worst = Failure::from(error).show(),
-        }
+        };
+        worst = if code == FAILED || worst == 0 { code } else { worst };
     }
-    Ok(worst)
+    Ok(ExitCode::from(worst))
 }
 
 /// Standard output carries data only: what `main` handed back.
@@ -201,16 +225,16 @@ fn finish(
         let mut out = io::stdout().lock();
         writeln!(out, "{result}").map_err(|error| Failure::io("print the result", &error))?;
     }
-    Ok(exit_code(&end))
+    Ok(ExitCode::from(exit_code(&end)))
 }
 
-fn exit_code(end: &RunEnd) -> ExitCode {
+fn exit_code(end: &RunEnd) -> u8 {
     match end.run.status {
-        Status::Completed => ExitCode::SUCCESS,
-        Status::Stopped => ExitCode::from(3),
-        Status::Paused if end.is_interrupted => ExitCode::from(130),
-        Status::Paused => ExitCode::from(4),
-        Status::Failed | Status::Cancelled | Status::Running => ExitCode::from(1),
+        Status::Completed => 0,
+        Status::Stopped => 3,
+        Status::Paused if end.is_interrupted => 130,
+        Status::Paused => 4,
+        Status::Failed | Status::Cancelled | Status::Running => FAILED,
     }
 }
 

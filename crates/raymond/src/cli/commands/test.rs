@@ -8,8 +8,8 @@ use std::{
     time::Instant,
 };
 
-use raymond_engine::{answers, load};
-use raymond_flow::id::RunId;
+use raymond_engine::{answers, interrupts::Interrupts, load};
+use raymond_flow::{id::RunId, machine::Status};
 
 use super::prepare::Surroundings;
 use crate::{
@@ -31,25 +31,30 @@ pub(in crate::cli) fn test(arguments: &Test) -> Result<ExitCode, Failure> {
     let mut results = Vec::new();
     let mut out = io::stdout().lock();
     let print = |error: io::Error| Failure::io("print", &error);
+    let interrupts = Interrupts::install();
     for path in case_files(&arguments.workflow)? {
-        let text = fs::read_to_string(&path)
-            .map_err(|error| Failure::io(&format!("read {}", path.display()), &error))?;
-        let case = Case::read(&path, &text).map_err(|e| Failure::usage(e.to_string()))?;
-        if !case.name.contains(filter) {
+        let case = read_case(&path);
+        let name = case.as_ref().map_or_else(
+            |_| path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+            |case| case.name.clone(),
+        );
+        if !name.contains(filter) {
             continue;
         }
         let started = Instant::now();
-        let stage = Stage { state_dir: None, cwd: None, is_hurried: true, observers: Vec::new() };
-        let seen = rehearse(&arguments.workflow, &case, stage)?;
-        let wrong = differences(&case, &seen, update)
-            .map_err(|error| Failure::io("compare the snapshot", &error))?;
+        let wrong = match case.and_then(|case| run(&arguments.workflow, &case, update, &interrupts))
+        {
+            Ok(None) => return Ok(ExitCode::from(130)),
+            Ok(Some(wrong)) => wrong,
+            Err(failure) => vec![failure.to_string()],
+        };
         let (word, seconds) =
             (if wrong.is_empty() { "ok" } else { "FAILED" }, started.elapsed().as_secs_f64());
-        writeln!(out, "{word:<6} {}  ({:.0} ms)", case.name, seconds * 1000.0).map_err(print)?;
+        writeln!(out, "{word:<6} {name}  ({:.0} ms)", seconds * 1000.0).map_err(print)?;
         for difference in &wrong {
             writeln!(out, "    {difference}").map_err(print)?;
         }
-        results.push((case.name, seconds, wrong));
+        results.push((name, seconds, wrong));
     }
     if let Some(path) = &arguments.junit {
         let suite = arguments.workflow.display().to_string();
@@ -62,6 +67,34 @@ pub(in crate::cli) fn test(arguments: &Test) -> Result<ExitCode, Failure> {
     let failed = results.iter().filter(|(_, _, wrong)| !wrong.is_empty()).count();
     writeln!(out, "\n{} cases, {failed} failed", results.len()).map_err(print)?;
     Ok(ExitCode::from(u8::from(failed > 0)))
+}
+
+fn read_case(path: &Path) -> Result<Case, Failure> {
+    let text = fs::read_to_string(path)
+        .map_err(|error| Failure::io(&format!("read {}", path.display()), &error))?;
+    Case::read(path, &text).map_err(|error| Failure::usage(error.to_string()))
+}
+
+/// What is not as expected in a case; `None` if somebody pressed Ctrl-C.
+fn run(
+    workflow: &Path,
+    case: &Case,
+    update: Update,
+    interrupts: &Interrupts,
+) -> Result<Option<Vec<String>>, Failure> {
+    let stage = Stage {
+        state_dir: None,
+        cwd: None,
+        is_hurried: true,
+        interrupts: Some(interrupts.clone()),
+        observers: Vec::new(),
+    };
+    let seen = rehearse(workflow, case, stage)?;
+    if seen.is_interrupted {
+        return Ok(None);
+    }
+    let wrong = differences(case, &seen, update);
+    wrong.map(Some).map_err(|error| Failure::io("compare the snapshot", &error))
 }
 
 /// The cases of a workflow, sorted by name.
@@ -101,6 +134,9 @@ fn record(id: &str, arguments: &Test) -> Result<ExitCode, Failure> {
     let id = RunId::new(id)?;
     let surroundings = Surroundings::of(&arguments.place)?;
     let loaded = load(&surroundings.state_dir, &id)?;
+    if loaded.run.status == Status::Running {
+        return Err(Failure::usage(format!("run `{id}` is not over yet")));
+    }
     let files = surroundings.state_dir.run(&id);
     let text = recorded(&loaded, |step, turn| {
         answers::outcome(&files, step, turn, &surroundings.agents).ok().flatten()

@@ -12,7 +12,9 @@ fn end_of(lines: &[&str], stderr: &str, exit_code: Option<i32>, before: Option<&
     let [stdout, complaints] = ["stdout", "stderr"].map(|name| folder.path().join(name));
     fs::write(&stdout, lines.join("\n")).unwrap();
     fs::write(&complaints, stderr).unwrap();
-    outcome(&TurnOutput { stdout: &stdout, stderr: &complaints, exit_code, before }).unwrap()
+    let stdout_bytes = fs::metadata(&stdout).unwrap().len();
+    let (stdout, stderr) = (&*stdout, &*complaints);
+    outcome(&TurnOutput { stdout, stdout_bytes, stderr, exit_code, before }).unwrap()
 }
 
 fn end(lines: &[&str]) -> TurnEnd {
@@ -191,4 +193,18 @@ fn activity_tells_words_tools_and_waits() {
     assert_eq!(of(waits), Some(expected));
     assert_eq!(of(INIT), None);
     assert_eq!(of("garbage"), None);
+}
+
+#[test]
+fn what_a_kept_process_prints_later_belongs_to_other_turns() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("stdout");
+    let first = format!("{INIT}\n{}\n", result("first", 0.1, 1));
+    fs::write(&path, format!("{first}{}\n", result("second", 0.3, 3))).unwrap();
+    let stdout_bytes = first.len() as u64;
+    let (stdout, stderr) = (&*path, &*path);
+    let output = TurnOutput { stdout, stdout_bytes, stderr, exit_code: Some(0), before: None };
+    let end = outcome(&output).unwrap();
+    assert_eq!(end.outcome, Outcome::Reply { text: "first".to_owned() });
+    assert_eq!(end.spent.cost_usd, Usd::from_dollars(0.1).unwrap());
 }
