@@ -220,6 +220,10 @@ impl Performer<'_> {
             tell_start(observer, (id, request.step), folder, &[]);
             return Ok(Launched::Answered(Box::new(answer)));
         }
+        if request.turn.recovers {
+            // What the session knows decides what is said, and a process may just be leaving it.
+            warm::wait_until_left(&self.files.folder, &request.turn.session);
+        }
         let command = agent.and_then(|agent| found(agent.command(request)?, agent));
         let command = match command {
             Ok(command) => command,

@@ -6,8 +6,10 @@
 //! more than is left.
 
 use std::{
+    fs::File,
     io,
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 use raymond_flow::{
@@ -214,6 +216,20 @@ fn remembers(agent: &Agent, session: &SessionId) -> bool {
     is_same(&agent.session)
         || agent.stack.iter().any(|frame| is_same(&frame.session))
         || agent.phase.work().is_some_and(|work| work.session() == Some(session))
+}
+
+/// Waits for whoever leads the session of `plan` to be gone, for a moment: only then does its
+/// transcript tell what the session knows.
+pub(crate) fn wait_until_left(folder: &Path, plan: &SessionPlan) {
+    const PATIENCE: Duration = Duration::from_secs(1);
+    const INTERVAL: Duration = Duration::from_millis(5);
+    let Some(file) = lock_files(folder, plan).own.and_then(|path| File::open(path).ok()) else {
+        return;
+    };
+    let deadline = Instant::now() + PATIENCE;
+    while file.try_lock_shared().is_err() && Instant::now() < deadline {
+        std::thread::sleep(INTERVAL);
+    }
 }
 
 /// The lock file of a session: whoever leads it holds it.
