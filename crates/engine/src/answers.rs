@@ -5,9 +5,9 @@ use std::io;
 use raymond_flow::{id::StepId, machine::Turn, turn::Outcome};
 
 use crate::{
-    agent::{Agents, TurnOutput},
+    agent::{Agents, CodingAgent, TurnEnd, TurnOutput},
     layout::RunFiles,
-    step::{HowEnded, StepFolder, StepState},
+    step::{ExitRecord, HowEnded, StepFolder, StepState},
 };
 
 /// What came of a turn; `None` if it has left nothing.
@@ -29,9 +29,18 @@ pub fn outcome(
     let Ok(agent) = agents.for_turn(turn) else {
         return Ok(None);
     };
+    turn_end(&folder, &record, exit_code, agent).map(|end| Some(end.outcome))
+}
+
+/// What a coding agent says came of the turn in `folder`.
+pub(crate) fn turn_end(
+    folder: &StepFolder,
+    record: &ExitRecord,
+    exit_code: Option<i32>,
+    agent: &dyn CodingAgent,
+) -> io::Result<TurnEnd> {
     let (stdout, stderr, before) = (folder.stdout(), folder.stderr(), folder.before()?);
     let before = before.as_deref();
     let (stdout, stderr, stdout_bytes) = (&*stdout, &*stderr, record.stdout_bytes);
-    let output = TurnOutput { stdout, stdout_bytes, stderr, exit_code, before };
-    agent.outcome(&output).map(|end| Some(end.outcome))
+    agent.outcome(&TurnOutput { stdout, stdout_bytes, stderr, exit_code, before })
 }

@@ -9,7 +9,8 @@ use raymond_flow::{
 };
 
 use crate::{
-    agent::{ReadyAnswer, TurnEnd, TurnOutput},
+    agent::{ReadyAnswer, TurnEnd},
+    answers::turn_end,
     events::{Event, Observer},
     open::EngineError,
     perform::{KEEPERS_LOST_MAX, Occasion, Performer},
@@ -100,11 +101,7 @@ impl Performer<'_> {
             // An answer that is paid for waits for somebody who understands it.
             Err(failure) => return Err(io::Error::other(failure)),
         };
-        let (stdout, stderr, before) = (folder.stdout(), folder.stderr(), folder.before()?);
-        let before = before.as_deref();
-        let (stdout, stderr, stdout_bytes) = (&*stdout, &*stderr, record.stdout_bytes);
-        let output = TurnOutput { stdout, stdout_bytes, stderr, exit_code, before };
-        let TurnEnd { outcome, spent, total } = agent.outcome(&output)?;
+        let TurnEnd { outcome, spent, total } = turn_end(folder, record, exit_code, agent)?;
         // What was said before it was ended is paid for: an answer counts, and so does the cost.
         let outcome = match (&record.how, outcome) {
             (HowEnded::Code(0), reply @ Outcome::Reply { .. }) => {

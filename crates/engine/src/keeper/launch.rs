@@ -4,6 +4,7 @@ use std::{
     fs::{self, File, OpenOptions},
     io,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use serde::{Deserialize, Serialize};
@@ -55,6 +56,14 @@ pub(crate) struct Conversations {
 }
 
 impl Launch {
+    /// How often to look whether the child has printed something: a twentieth of its limit.
+    pub(super) fn look_interval(&self) -> Duration {
+        match self.idle_seconds {
+            0 => Duration::from_hours(1),
+            seconds => Duration::from_millis((seconds * 50).clamp(50, 10_000)),
+        }
+    }
+
     /// Claims the step, and makes its folder unless it is there. Fails if anybody ever did before.
     pub(super) fn claim(&self) -> io::Result<(Claim, [File; 2])> {
         match fs::create_dir(&self.folder) {

@@ -296,10 +296,7 @@ impl Guardian {
     fn guard(&self, child: Pid) -> HowEnded {
         let idle_seconds = self.launch.idle_seconds;
         let idle_limit = Duration::from_secs(idle_seconds);
-        let interval = match idle_seconds {
-            0 => Duration::from_hours(1),
-            seconds => Duration::from_millis((seconds * 50).clamp(50, 10_000)),
-        };
+        let interval = self.launch.look_interval();
         let mut printed = self.printed();
         let mut changed = Instant::now();
         // Why the child is being ended, and when that turns impolite.

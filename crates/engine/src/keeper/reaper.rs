@@ -277,10 +277,7 @@ impl Reaper<'_, '_> {
     fn wait(&mut self) -> Over {
         let idle_seconds = self.task.launch.idle_seconds;
         let idle_limit = Duration::from_secs(idle_seconds);
-        let interval = match idle_seconds {
-            0 => Duration::from_hours(1),
-            seconds => Duration::from_millis((seconds * 50).clamp(50, 10_000)),
-        };
+        let interval = self.task.launch.look_interval();
         let mut printed = self.printed();
         let mut changed = Instant::now();
         loop {
