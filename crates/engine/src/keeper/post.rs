@@ -2,6 +2,7 @@
 
 use std::{
     ffi::CString,
+    fs::File,
     io::{self, BufRead as _, BufReader, Write as _},
     os::{
         fd::AsRawFd,
@@ -10,8 +11,16 @@ use std::{
     time::Duration,
 };
 
-use super::{launch::Launch, protocol::GO, reaper, spare::SpareFolder};
-use crate::sys::{self, Signals};
+use super::{
+    launch::Launch,
+    protocol::GO,
+    reaper,
+    spare::{self, SpareFolder},
+};
+use crate::{
+    step::Claim,
+    sys::{self, Signals},
+};
 
 /// What a reaper tells its keeper when it has a step.
 pub(super) const BUSY: [u8; 1] = *b"b";
@@ -26,20 +35,20 @@ const BRIEF: Duration = Duration::from_millis(3);
 /// step and the keeper has dropped or lost its end of `keeper`. Returns its exit code.
 pub(super) fn stand_by(steps: &UnixListener, keeper: UnixStream, inherited: &[CString]) -> i32 {
     let signals = Signals::block(&[libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP]);
+    sys::ignore_stopped_children();
     if sys::become_subreaper().is_err() {
         return 1;
     }
-    let mut post = Post { signals, steps, keeper, has_told: false };
+    let mut post = Post { signals, steps, keeper, has_told: false, spare: None };
     loop {
-        // Without a spare folder, the step's own is made when it is known.
-        let spare = SpareFolder::prepare().ok();
+        post.prepare();
         let Some(mut call) = post.next_call() else {
-            if let Some(spare) = spare {
+            if let Some(spare) = post.spare {
                 spare.remove();
             }
             return 0;
         };
-        let code = reaper::run(&mut call, spare, &mut post, inherited);
+        let code = reaper::run(&mut call, &mut post, inherited);
         if code != 0 {
             return code;
         }
@@ -68,9 +77,31 @@ pub(super) struct Post<'a> {
     keeper: UnixStream,
     /// Whether the keeper knows that there is a step.
     has_told: bool,
+    /// Where the next step will live. Without one, the step's own folder is made when it is known.
+    spare: Option<SpareFolder>,
 }
 
 impl Post<'_> {
+    /// Makes sure that there is a folder for the next step.
+    fn prepare(&mut self) {
+        if self.spare.is_none() {
+            self.spare = SpareFolder::prepare().ok();
+        }
+    }
+
+    /// Prepares for the next step while there is nothing else to do, if it is likely to come here:
+    /// after the end of a step, the next one is started by others, who need the processor.
+    pub(super) fn prepare_early(&mut self) {
+        if !self.has_told {
+            self.prepare();
+        }
+    }
+
+    /// Claims a step, and makes its folder unless it is there.
+    pub(super) fn claim(&mut self, launch: &Launch) -> io::Result<(Claim, [File; 2])> {
+        spare::claim(launch, self.spare.take())
+    }
+
     /// Waits for a step; `None` when there will be none.
     fn next_call(&self) -> Option<Call> {
         loop {

@@ -16,8 +16,7 @@ use super::{
     conversation::{self, Conversation, Locks},
     launch::Launch,
     post::{self, Call, Post},
-    processes,
-    spare::{self, SpareFolder},
+    processes, spare,
 };
 use crate::{
     inbox::INBOX_SOCKET,
@@ -29,20 +28,17 @@ use crate::{
 const GRACE: Duration = Duration::from_secs(5);
 /// What a daemon gets that outlived its step.
 const SWEEP_GRACE: Duration = Duration::from_secs(2);
+/// What a child gets before its reaper does anything else: for so long they may share a processor.
+const SETTLE: Duration = Duration::from_micros(250);
 /// How often somebody is looked for who is born while the others are killed.
 const KILL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Runs a step to its end, and further ones that come on the same call if its child can be kept.
 /// Returns the reaper's exit code, should it leave.
-pub(super) fn run(
-    call: &mut Call,
-    spare: Option<SpareFolder>,
-    post: &mut Post<'_>,
-    inherited: &[CString],
-) -> i32 {
+pub(super) fn run(call: &mut Call, post: &mut Post<'_>, inherited: &[CString]) -> i32 {
     // A signal that came late was for the step before.
     while post.signals.wait(Duration::ZERO).is_some() {}
-    let (claim, outputs) = match spare::claim(&call.launch, spare) {
+    let (claim, outputs) = match post.claim(&call.launch) {
         Ok(claimed) => claimed,
         // Somebody claimed the step before: it is theirs.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return 0,
@@ -72,10 +68,12 @@ fn start(
     let locks = locks.ok_or(HowEnded::Interrupted)?;
     let (stdin, pipe) = stdin(launch).map_err(not_run)?;
     let program = program(launch, inherited, stdin, outputs).map_err(not_run)?;
+    // What a coding agent is allowed to be is its own affair; a shell is just a shell.
+    let program = if launch.is_durable { program.wait() } else { program.load() };
     if !post.may_go(&mut call.stream) {
         return Err(HowEnded::Forbidden);
     }
-    let child = program.start().map_err(not_run)?;
+    let child = program.go().map_err(not_run)?;
     // Without a pipe for more, the child is not kept.
     let more = pipe.as_ref().and_then(|pipe| pipe.try_clone().ok());
     if let Some(pipe) = pipe {
@@ -166,6 +164,8 @@ impl Reaper<'_, '_> {
             // Telling comes after writing, and before sweeping: the next step need not wait for the
             // daemons of this one.
             notify(&self.task.launch.name());
+            // Whoever waits for the word is better off with this processor than we are.
+            std::thread::yield_now();
             self.locks.release_source();
             if written.is_err() {
                 return 1;
@@ -280,11 +280,13 @@ impl Reaper<'_, '_> {
         let interval = self.task.launch.look_interval();
         let mut printed = self.printed();
         let mut changed = Instant::now();
+        let mut is_settling = !self.task.launch.is_durable;
         loop {
             if self.conversation.as_mut().is_some_and(Conversation::is_done) {
                 return Over::Task;
             }
             let patience = match &self.ending {
+                None if is_settling => SETTLE,
                 None => interval.min(self.post.patience()),
                 Some((_, deadline)) if *deadline <= Instant::now() => KILL_INTERVAL,
                 Some((_, deadline)) => *deadline - Instant::now(),
@@ -294,7 +296,11 @@ impl Reaper<'_, '_> {
             if let Some(ended) = collect(self.child) {
                 return Over::Child(self.verdict(ended));
             }
-            self.post.tell_busy();
+            if std::mem::take(&mut is_settling) {
+                self.post.prepare_early();
+            } else {
+                self.post.tell_busy();
+            }
             if !matches!(signal, None | Some(libc::SIGCHLD)) {
                 self.end_child(HowEnded::Interrupted);
             }

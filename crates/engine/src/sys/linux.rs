@@ -5,7 +5,6 @@
 #![expect(unsafe_code, reason = "system calls; every block says why it is sound")]
 
 use std::{
-    ffi::CString,
     fs::File,
     io,
     os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
@@ -42,6 +41,16 @@ pub(crate) fn exit_now(code: i32) -> ! {
 pub(crate) fn become_subreaper() -> io::Result<()> {
     // SAFETY: a plain flag of this process.
     check(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }).map(drop)
+}
+
+/// Lets nobody hear of children that stand still: they are held, and whoever holds them knows.
+pub(crate) fn ignore_stopped_children() {
+    // SAFETY: the action is valid when zeroed: the default one, with nothing held back.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_flags = libc::SA_NOCLDSTOP;
+        libc::sigaction(libc::SIGCHLD, &raw const action, std::ptr::null_mut());
+    }
 }
 
 /// Starts a session of its own, away from the terminal and its signals.
@@ -170,101 +179,6 @@ pub(crate) fn reserve(file: &File, bytes: u32) -> io::Result<()> {
     match result {
         0 => Ok(()),
         code => Err(io::Error::from_raw_os_error(code)),
-    }
-}
-
-/// A program to be started, with everything that the new process must not allocate any more.
-pub(crate) struct Program {
-    arguments: Vec<*const libc::c_char>,
-    variables: Vec<*const libc::c_char>,
-    cwd: CString,
-    files: [File; 3],
-    starter: Pid,
-    /// What went wrong in the new process; it shares our memory until it is another program.
-    error: libc::c_int,
-    /// What the pointers point to.
-    _texts: [Vec<CString>; 2],
-}
-
-impl Program {
-    /// `arguments` begins with the absolute path of the program.
-    pub(crate) fn new(
-        arguments: Vec<CString>,
-        variables: Vec<CString>,
-        cwd: &Path,
-        files: [File; 3],
-    ) -> io::Result<Self> {
-        if arguments.is_empty() {
-            return Err(io::Error::from_raw_os_error(libc::ENOENT));
-        }
-        let pointers = |texts: &[CString]| {
-            let ends = [std::ptr::null()];
-            texts.iter().map(|text| text.as_ptr()).chain(ends).collect()
-        };
-        Ok(Self {
-            arguments: pointers(&arguments),
-            variables: pointers(&variables),
-            cwd: c_string(cwd.as_os_str())?,
-            files,
-            starter: Pid::try_from(std::process::id()).map_err(io::Error::other)?,
-            error: 0,
-            _texts: [arguments, variables],
-        })
-    }
-
-    /// Starts it in a session of its own; it dies with this process.
-    ///
-    /// The new process borrows our memory and we stand still until it has become the program:
-    /// copying our page tables only to throw them away would cost more than all the rest.
-    pub(crate) fn start(mut self) -> io::Result<Pid> {
-        const STACK_BYTES: usize = 64 * 1024;
-        let mut stack = Vec::<u8>::with_capacity(STACK_BYTES);
-        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-        // SAFETY: the stack grows down from an aligned end and outlives the borrowed time, as does
-        // `self`. `become_program` allocates nothing and takes no locks.
-        let pid = unsafe {
-            let top = stack.as_mut_ptr().add(STACK_BYTES);
-            let top = top.sub(top as usize % 16);
-            let argument: *mut Self = &raw mut self;
-            check(libc::clone(become_program, top.cast(), flags, argument.cast()))?
-        };
-        match self.error {
-            0 => Ok(pid),
-            code => {
-                // It is gone already; nobody else waits for it.
-                // SAFETY: no status is wanted.
-                unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
-                Err(io::Error::from_raw_os_error(code))
-            }
-        }
-    }
-}
-
-/// The new process, until it is another program: only system calls, no memory of its own.
-extern "C" fn become_program(argument: *mut libc::c_void) -> libc::c_int {
-    // SAFETY: `start` passes a `Program` that nobody else touches meanwhile.
-    let program = unsafe { &mut *argument.cast::<Program>() };
-    // SAFETY: all pointers were made by `Program::new` from texts that live as long as it does.
-    unsafe {
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
-        if libc::getppid() != program.starter || libc::setsid() == -1 {
-            libc::_exit(127);
-        }
-        let mut is_ready = libc::chdir(program.cwd.as_ptr()) == 0;
-        for (number, file) in (0..).zip(&program.files) {
-            is_ready &= libc::dup2(file.as_raw_fd(), number) != -1;
-        }
-        if is_ready {
-            let mut none = std::mem::zeroed();
-            libc::sigemptyset(&raw mut none);
-            libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
-            // Rust ignores SIGPIPE, and what is ignored stays ignored in the next program.
-            libc::signal(libc::SIGPIPE, libc::SIG_DFL);
-            let name = *program.arguments.as_ptr();
-            libc::execve(name, program.arguments.as_ptr(), program.variables.as_ptr());
-        }
-        program.error = *libc::__errno_location();
-        libc::_exit(127)
     }
 }
 

@@ -1,12 +1,14 @@
 //! The system calls that the standard library does not have, each behind a safe function.
 //!
 //! The only place of this crate with `unsafe`. `unix` and `windows` offer the same to everybody;
-//! `linux` has what the keeper needs beside it, `portable` what is done in its place elsewhere.
+//! `linux` and `program` have what the keeper needs beside it, `portable` what is done in its place elsewhere.
 
 #[cfg(not(portable))]
 mod linux;
 #[cfg(portable)]
 mod portable;
+#[cfg(not(portable))]
+mod program;
 #[cfg(unix)]
 mod unix;
 #[cfg(windows)]
@@ -16,6 +18,8 @@ mod windows;
 pub(crate) use linux::*;
 #[cfg(portable)]
 pub(crate) use portable::*;
+#[cfg(not(portable))]
+pub(crate) use program::*;
 #[cfg(unix)]
 pub(crate) use unix::*;
 #[cfg(windows)]
