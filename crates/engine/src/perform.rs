@@ -102,8 +102,8 @@ pub(crate) struct Performer<'a> {
     pub(crate) reset_margin: Duration,
     /// What the path of a script is put behind.
     pub(crate) shell: Vec<String>,
-    /// Steps that are ready to start once what asks for them is durable.
-    pub(crate) gates: Vec<Gate>,
+    /// Steps that are ready to start once what asks for them is durable, by their names.
+    pub(crate) gates: Vec<(String, Gate)>,
     /// How many keepers and reapers have gone under our eyes.
     pub(crate) keepers_lost: u32,
     /// Unknown variables are worth one warning per state.
@@ -198,8 +198,9 @@ impl Performer<'_> {
                 };
                 tell_start(observer, (id, step), &folder, &launch.environment);
                 let gate = self.send(&launch)?;
-                self.gates.push(gate);
-                Ok(Launched::Started(name_of(&folder)))
+                let name = name_of(&folder);
+                self.gates.push((name.clone(), gate));
+                Ok(Launched::Started(name))
             }
             _ => unreachable!("the machine gives a turn a prompt and a script an environment"),
         }
@@ -318,7 +319,7 @@ impl Performer<'_> {
         }
     }
 
-    fn connected(&mut self) -> io::Result<&Keeper> {
+    fn connected(&mut self) -> io::Result<&mut Keeper> {
         let keeper = self.keeper.take().map_or_else(|| self.connect(), Ok)?;
         Ok(self.keeper.insert(keeper))
     }
@@ -337,7 +338,12 @@ impl Performer<'_> {
 
     /// Lets every step start that is ready. What asks for them must be durable.
     pub(crate) fn open_gates(&mut self) {
-        self.gates.drain(..).for_each(|gate| gate.open());
+        for (name, gate) in self.gates.drain(..) {
+            gate.open();
+            if let Some(keeper) = &mut self.keeper {
+                keeper.keep(name, gate);
+            }
+        }
     }
 
     /// Notes a step that somebody started before. Returns the name of its folder.
@@ -403,6 +409,13 @@ impl Performer<'_> {
     /// that it was to have had.
     pub(crate) fn line_is_gone(&mut self, line: u32) -> Option<String> {
         self.warm.gone(line).map(|id| name_of(&self.folder(&id)))
+    }
+
+    /// Takes note that a step has ended.
+    pub(crate) fn step_is_over(&mut self, name: &str) {
+        if let Some(keeper) = &mut self.keeper {
+            keeper.step_is_over(name);
+        }
     }
 
     /// Takes note that a keeper did what it is for.

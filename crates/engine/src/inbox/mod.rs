@@ -12,7 +12,7 @@ mod socket;
 #[cfg(portable)]
 pub(crate) use channel::{Inbox, Outbox};
 #[cfg(not(portable))]
-pub(crate) use socket::{INBOX_SOCKET, Inbox, Outbox, REAPER_GONE, socket_path};
+pub(crate) use socket::{Inbox, Notifier, Outbox, REAPER_GONE, socket_path};
 
 /// Something that came from outside the loop.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use std::{
 use super::Message;
 
 /// The socket's name in the run's folder.
-pub(crate) const INBOX_SOCKET: &str = "orchestrator.sock";
+const INBOX_SOCKET: &str = "orchestrator.sock";
 
 /// The longest message: the name of a step's folder.
 const MESSAGE_BYTES_MAX: usize = 255;
@@ -106,6 +106,31 @@ impl Outbox {
         };
         if let Ok(socket) = UnixDatagram::unbound() {
             let _ = socket.send_to(text.as_bytes(), &self.address);
+        }
+    }
+}
+
+/// How keeper and reapers leave word, whose working directory is the run's folder. Whoever listens
+/// there may change while they live.
+#[derive(Debug)]
+pub(crate) struct Notifier {
+    /// Without one, whoever listens looks for himself sooner or later.
+    socket: Option<UnixDatagram>,
+}
+
+impl Notifier {
+    pub(crate) fn new() -> Self {
+        // One that does not read is not waited for for ever.
+        const PATIENCE: Duration = Duration::from_secs(5);
+        let socket = UnixDatagram::unbound().ok();
+        let socket = socket.filter(|socket| socket.set_write_timeout(Some(PATIENCE)).is_ok());
+        Self { socket }
+    }
+
+    /// Leaves word; nobody may be listening.
+    pub(crate) fn tell(&self, words: &str) {
+        if let Some(socket) = &self.socket {
+            let _ = socket.send_to(words.as_bytes(), INBOX_SOCKET);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The orchestrator's end: finds or starts the keeper.
 
 use std::{
+    collections::HashMap,
     ffi::OsString,
     fs::{self, File},
     io::{self, BufRead, BufReader, Write},
@@ -28,12 +29,20 @@ use crate::{
 /// Whether the keeper is a process of its own: it outlives us, and keeps children for further turns.
 pub(crate) const IS_APART: bool = true;
 
+/// How many lines are kept open after a script was let go. They spare those who follow each other
+/// a new call; of many agents at once, each calls for a reaper of its own.
+const LINES_MAX: usize = 4;
+
 /// A connection to the keeper of a run.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     stream: Arc<UnixStream>,
     /// Where spare reapers listen.
     steps: PathBuf,
+    /// The lines to reapers that have a script of ours, by the name of its step.
+    engaged: HashMap<String, Gate>,
+    /// The lines to those that are done with it, and wait for another.
+    idle: Vec<Gate>,
     /// Keeps the address valid.
     _folder: File,
 }
@@ -118,7 +127,13 @@ impl Keeper {
             UnixStream::connect(&address)?
         };
         let steps = socket_path(&directory, STEPS_SOCKET);
-        let mut keeper = Self { stream: Arc::new(stream), steps, _folder: directory };
+        let mut keeper = Self {
+            stream: Arc::new(stream),
+            steps,
+            engaged: HashMap::new(),
+            idle: Vec::new(),
+            _folder: directory,
+        };
         let environment = std::env::vars_os()
             .map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat())
             .collect();
@@ -129,12 +144,33 @@ impl Keeper {
     }
 
     /// Hands a step to a reaper. It gets ready at once, and starts when the gate is opened.
-    pub(crate) fn launch(&self, launch: &Launch) -> io::Result<Gate> {
+    pub(crate) fn launch(&mut self, launch: &Launch) -> io::Result<Gate> {
+        let words = line(launch)?;
+        while !launch.is_durable
+            && let Some(gate) = self.idle.pop()
+        {
+            // A reaper that is gone, or has to clean up, has hung up.
+            if gate.say(&words).is_ok() {
+                return Ok(gate);
+            }
+        }
         let stream = UnixStream::connect(&self.steps)?;
         stream.set_nonblocking(true)?;
         let gate = Gate { stream, keeper: Arc::clone(&self.stream) };
-        gate.say(&line(launch)?)?;
+        gate.say(&words)?;
         Ok(gate)
+    }
+
+    /// Keeps the line to the reaper of a script that was let go.
+    pub(crate) fn keep(&mut self, step: String, gate: Gate) {
+        if self.engaged.len() + self.idle.len() < LINES_MAX {
+            self.engaged.insert(step, gate);
+        }
+    }
+
+    /// Takes note that a step has ended: its reaper can have another.
+    pub(crate) fn step_is_over(&mut self, step: &str) {
+        self.idle.extend(self.engaged.remove(step));
     }
 
     /// Asks the keeper to end everything and go.

@@ -2,8 +2,8 @@
 
 use std::{
     ffi::CString,
-    fs::File,
     io::{self, BufRead as _, BufReader, Write as _},
+    net::Shutdown,
     os::{
         fd::AsRawFd,
         unix::net::{UnixListener, UnixStream},
@@ -15,10 +15,10 @@ use super::{
     launch::Launch,
     protocol::GO,
     reaper,
-    spare::{self, SpareFolder},
+    spare::{Place, SpareFolder},
 };
 use crate::{
-    step::Claim,
+    inbox::Notifier,
     sys::{self, Signals},
 };
 
@@ -39,10 +39,12 @@ pub(super) fn stand_by(steps: &UnixListener, keeper: UnixStream, inherited: &[CS
     if sys::become_subreaper().is_err() {
         return 1;
     }
-    let mut post = Post { signals, steps, keeper, has_told: false, spare: None };
+    let notifier = Notifier::new();
+    let mut post = Post { signals, notifier, steps, keeper, has_told: false, spare: None };
+    let mut last = None;
     loop {
         post.prepare();
-        let Some(mut call) = post.next_call() else {
+        let Some(mut call) = post.continued(last.take()).or_else(|| post.next_call()) else {
             if let Some(spare) = post.spare {
                 spare.remove();
             }
@@ -52,7 +54,8 @@ pub(super) fn stand_by(steps: &UnixListener, keeper: UnixStream, inherited: &[CS
         if code != 0 {
             return code;
         }
-        post.tell_idle();
+        // A call for a turn is over with the child.
+        last = (!call.launch.is_durable).then_some(call);
     }
 }
 
@@ -61,6 +64,13 @@ pub(super) struct Call {
     /// The first one.
     pub(super) launch: Launch,
     pub(super) stream: BufReader<UnixStream>,
+}
+
+impl Call {
+    /// Lets the caller know that no more can be handed over.
+    pub(super) fn hang_up(&self) {
+        let _ = self.stream.get_ref().shutdown(Shutdown::Both);
+    }
 }
 
 /// The next step on a call; `None` if there is none.
@@ -73,6 +83,7 @@ pub(super) fn read_launch(stream: &mut BufReader<UnixStream>) -> Option<Launch> 
 /// Where a reaper stands.
 pub(super) struct Post<'a> {
     pub(super) signals: Signals,
+    pub(super) notifier: Notifier,
     steps: &'a UnixListener,
     keeper: UnixStream,
     /// Whether the keeper knows that there is a step.
@@ -97,13 +108,28 @@ impl Post<'_> {
         }
     }
 
-    /// Claims a step, and makes its folder unless it is there.
-    pub(super) fn claim(&mut self, launch: &Launch) -> io::Result<(Claim, [File; 2])> {
-        spare::claim(launch, self.spare.take())
+    /// Finds a place for a step.
+    pub(super) fn place(&mut self, launch: &Launch) -> io::Result<Place> {
+        Place::find(launch, self.spare.take())
+    }
+
+    /// Waits for another step on the last call; `None` when that is over.
+    fn continued(&mut self, call: Option<Call>) -> Option<Call> {
+        let Call { mut stream, .. } = call?;
+        if stream.buffer().is_empty() && !self.has_told {
+            let fds = [stream.get_ref().as_raw_fd(), self.steps.as_raw_fd()];
+            if !matches!(sys::poll(&fds, None), Ok(Some(0))) {
+                // Somebody else calls, whom this reaper cannot answer.
+                self.tell_busy();
+            }
+        }
+        let launch = read_launch(&mut stream)?;
+        Some(Call { launch, stream })
     }
 
     /// Waits for a step; `None` when there will be none.
-    fn next_call(&self) -> Option<Call> {
+    fn next_call(&mut self) -> Option<Call> {
+        self.tell_idle();
         loop {
             // The keeper first: a call that comes after it let go is not for this reaper.
             match sys::poll(&[self.keeper.as_raw_fd(), self.steps.as_raw_fd()], None) {

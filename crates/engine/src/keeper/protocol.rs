@@ -3,10 +3,11 @@
 //! The keeper hears requests on one socket, one JSON object a line, and answers the first with
 //! `ok`. A step is handed over on another socket, which spare reapers listen on: whoever takes the
 //! call reads a [`Launch`](super::Launch) on one line, gets everything ready, and starts when the next line says
-//! `go`. A call that ends before is a step that must not start. If the step's child can be kept
-//! for another step, that one comes on the same call, and the end of the call is the end of the
-//! child. What becomes of steps comes as datagrams from the reapers: the bare name of a step's folder,
-//! meaning "look at it".
+//! `go`. A call that ends before is a step that must not start. After a script, the reaper waits for
+//! another on the same call for as long as the caller keeps it open; it hangs up if it has to
+//! clean up first. If a turn's child can be kept for another turn, that one comes on the same call,
+//! and the end of the call is the end of the child. What becomes of steps comes as datagrams from
+//! the reapers: the bare name of a step's folder, meaning "look at it".
 
 use serde::{Deserialize, Serialize};
 

@@ -6,7 +6,7 @@ use std::{
     io::{self, PipeWriter, Read as _, Seek as _, SeekFrom},
     os::{
         fd::{AsRawFd, OwnedFd},
-        unix::{ffi::OsStrExt, net::UnixDatagram},
+        unix::ffi::OsStrExt,
     },
     path::Path,
     time::{Duration, Instant},
@@ -16,12 +16,13 @@ use super::{
     conversation::{self, Conversation, Locks},
     launch::Launch,
     post::{self, Call, Post},
-    processes, spare,
+    processes,
+    spare::Place,
 };
 use crate::{
-    inbox::INBOX_SOCKET,
+    inbox::Notifier,
     step::{Claim, ExitRecord, HowEnded, OUTPUT_IS_AT},
-    sys::{self, Ended, Pid, Program, Waited},
+    sys::{self, Ended, Loading, Pid, Program, Waited},
 };
 
 /// What a child gets between the polite and the impolite signal.
@@ -38,55 +39,106 @@ const KILL_INTERVAL: Duration = Duration::from_millis(20);
 pub(super) fn run(call: &mut Call, post: &mut Post<'_>, inherited: &[CString]) -> i32 {
     // A signal that came late was for the step before.
     while post.signals.wait(Duration::ZERO).is_some() {}
-    let (claim, outputs) = match post.claim(&call.launch) {
-        Ok(claimed) => claimed,
+    match prepare(&call.launch, post, inherited) {
+        Ok((place, ready)) => start(call, post, place, ready),
         // Somebody claimed the step before: it is theirs.
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return 0,
-        Err(_) => return 1,
-    };
-    match start(call, post, inherited, &outputs) {
-        Ok((child, locks, conversation)) => {
-            let launch = call.launch.clone();
-            let task = Task { launch, claim, started: Instant::now(), from: [0, 0] };
-            Reaper { task, call, post, child, outputs, locks, conversation, ending: None }.guard()
-        }
-        Err(how) => end_without_child(&call.launch, &claim, how),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => 0,
+        Err(_) => 1,
     }
 }
 
-/// Starts the child of a step once it may, or says why there is none.
+/// Gets a step ready and claims it.
+fn prepare(
+    launch: &Launch,
+    post: &mut Post<'_>,
+    inherited: &[CString],
+) -> io::Result<(Place, Result<Ready, HowEnded>)> {
+    let place = post.place(launch)?;
+    // Claiming takes some time, in which the child becomes the program.
+    let ready = Ready::new(launch, post, inherited, place.outputs());
+    if place.claim(launch)? {
+        return Ok((place, ready));
+    }
+    drop(ready);
+    let place = Place::own(launch)?;
+    let ready = Ready::new(launch, post, inherited, place.outputs());
+    Ok((place, ready))
+}
+
+/// Starts a step that is claimed, once it may start, and sees it through. Returns the reaper's exit
+/// code, should it leave.
 fn start(
     call: &mut Call,
     post: &mut Post<'_>,
-    inherited: &[CString],
-    outputs: &[File; 2],
-) -> Result<(Pid, Locks, Option<Conversation>), HowEnded> {
-    let launch = &call.launch;
-    let not_run = |error: io::Error| launch.not_run(&error);
-    // Everything that can be done before the word is done before it.
-    let locks = Locks::take(&launch.conversations, &post.signals).map_err(not_run)?;
-    let locks = locks.ok_or(HowEnded::Interrupted)?;
-    let (stdin, pipe) = stdin(launch).map_err(not_run)?;
-    let program = program(launch, inherited, stdin, outputs).map_err(not_run)?;
-    // What a coding agent is allowed to be is its own affair; a shell is just a shell.
-    let program = if launch.is_durable { program.wait() } else { program.load() };
-    if !post.may_go(&mut call.stream) {
-        return Err(HowEnded::Forbidden);
-    }
-    let child = program.go().map_err(not_run)?;
-    // Without a pipe for more, the child is not kept.
-    let more = pipe.as_ref().and_then(|pipe| pipe.try_clone().ok());
-    if let Some(pipe) = pipe {
-        conversation::say(launch, pipe);
-    }
-    let conversation = match (&launch.done_mark, more) {
-        (Some(mark), Some(pipe)) => {
-            let stdout = launch.folder.join("stdout");
-            Conversation::new(mark, pipe, &stdout, &post.signals).ok()
+    place: Place,
+    ready: Result<Ready, HowEnded>,
+) -> i32 {
+    let started = ready.and_then(|ready| {
+        if post.may_go(&mut call.stream) {
+            ready.go(&call.launch, post)
+        } else {
+            Err(HowEnded::Forbidden)
         }
-        _ => None,
-    };
-    Ok((child, locks, conversation))
+    });
+    let (claim, outputs) = place.into_parts();
+    let launch = call.launch.clone();
+    match started {
+        Ok((child, locks, conversation)) => {
+            let task = Task { launch, claim, started: Instant::now(), from: [0, 0] };
+            Reaper { task, call, post, child, outputs, locks, conversation, ending: None }.guard()
+        }
+        Err(how) => end_without_child(&launch, &claim, how, &post.notifier),
+    }
+}
+
+/// Everything that can be done for a step before it may start.
+struct Ready {
+    program: Loading,
+    locks: Locks,
+    /// Our end of what the child reads.
+    pipe: Option<PipeWriter>,
+}
+
+impl Ready {
+    /// Gets ready, or says why there will be no child.
+    fn new(
+        launch: &Launch,
+        post: &Post<'_>,
+        inherited: &[CString],
+        outputs: &[File; 2],
+    ) -> Result<Self, HowEnded> {
+        let not_run = |error: io::Error| launch.not_run(&error);
+        let locks = Locks::take(&launch.conversations, &post.signals).map_err(not_run)?;
+        let locks = locks.ok_or(HowEnded::Interrupted)?;
+        let (stdin, pipe) = stdin(launch).map_err(not_run)?;
+        let program = program(launch, inherited, stdin, outputs).map_err(not_run)?;
+        // What a coding agent is allowed to be is its own affair; a shell is just a shell.
+        let program = if launch.is_durable { program.wait() } else { program.load() };
+        Ok(Self { program, locks, pipe })
+    }
+
+    /// Starts the child, or says why there is none.
+    fn go(
+        self,
+        launch: &Launch,
+        post: &Post<'_>,
+    ) -> Result<(Pid, Locks, Option<Conversation>), HowEnded> {
+        let Self { program, locks, pipe } = self;
+        let child = program.go().map_err(|error| launch.not_run(&error))?;
+        // Without a pipe for more, the child is not kept.
+        let more = pipe.as_ref().and_then(|pipe| pipe.try_clone().ok());
+        if let Some(pipe) = pipe {
+            conversation::say(launch, pipe);
+        }
+        let conversation = match (&launch.done_mark, more) {
+            (Some(mark), Some(pipe)) => {
+                let stdout = launch.folder.join("stdout");
+                Conversation::new(mark, pipe, &stdout, &post.signals).ok()
+            }
+            _ => None,
+        };
+        Ok((child, locks, conversation))
+    }
 }
 
 /// What the child reads, and our end of it if there is something to say. Not the file itself: some
@@ -113,10 +165,10 @@ fn program(
 }
 
 /// Writes down that there was nothing to guard; returns the reaper's exit code.
-fn end_without_child(launch: &Launch, claim: &Claim, how: HowEnded) -> i32 {
+fn end_without_child(launch: &Launch, claim: &Claim, how: HowEnded, notifier: &Notifier) -> i32 {
     let record = ExitRecord { how, duration_ms: 0, stdout_bytes: 0 };
     let written = claim.end(&record, launch.is_durable);
-    notify(&launch.name());
+    notifier.tell(&launch.name());
     i32::from(written.is_err())
 }
 
@@ -161,9 +213,13 @@ impl Reaper<'_, '_> {
                 Over::Task => (HowEnded::Code(0), self.ending.is_none()),
             };
             let written = self.end_task(how);
+            if !is_kept && !matches!(sys::wait_any(), Ok(Waited::NoChildren)) {
+                // There is somebody to be swept, for whom no other step should wait.
+                self.call.hang_up();
+            }
             // Telling comes after writing, and before sweeping: the next step need not wait for the
             // daemons of this one.
-            notify(&self.task.launch.name());
+            self.post.notifier.tell(&self.task.launch.name());
             // Whoever waits for the word is better off with this processor than we are.
             std::thread::yield_now();
             self.locks.release_source();
@@ -220,11 +276,12 @@ impl Reaper<'_, '_> {
             let Some(launch) = post::read_launch(&mut self.call.stream) else {
                 return false;
             };
-            let Ok((claim, _)) = spare::claim(&launch, None) else {
+            let Ok((claim, _)) = launch.claim() else {
                 return false;
             };
             if !self.post.may_go(&mut self.call.stream) {
-                end_without_child(&launch, &claim, HowEnded::Forbidden);
+                let how = HowEnded::Forbidden;
+                end_without_child(&launch, &claim, how, &self.post.notifier);
                 return false;
             }
             let from = self.printed();
@@ -381,15 +438,6 @@ fn copy_part(from: &Path, start: u64, end: u64, to: &Path) -> io::Result<()> {
     let mut target = File::options().append(true).open(to)?;
     io::copy(&mut source.take(end.saturating_sub(start)), &mut target)?;
     target.sync_all()
-}
-
-/// Leaves word that there is something to see in a step's folder. Nobody may be listening; whoever
-/// takes over looks for himself.
-pub(super) fn notify(name: &str) {
-    if let Ok(socket) = UnixDatagram::unbound() {
-        let _ = socket.set_write_timeout(Some(Duration::from_secs(5)));
-        let _ = socket.send_to(name.as_bytes(), INBOX_SOCKET);
-    }
 }
 
 fn environment(launch: &Launch, inherited: &[CString]) -> io::Result<Vec<CString>> {

@@ -18,10 +18,9 @@ use super::{
     post::{self, BUSY},
     processes,
     protocol::{KEEPER_LOCK, KEEPER_SOCKET, Request, STEPS_SOCKET},
-    reaper,
 };
 use crate::{
-    inbox::REAPER_GONE,
+    inbox::{Notifier, REAPER_GONE},
     sys::{self, Forked, Pid, Signals, Waited},
 };
 
@@ -304,7 +303,7 @@ impl Server {
         }
         if lost_reaper {
             // Which step it had, if any, only the steps' folders tell.
-            reaper::notify(REAPER_GONE);
+            Notifier::new().tell(REAPER_GONE);
         }
     }
 }

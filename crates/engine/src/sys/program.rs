@@ -51,18 +51,18 @@ impl Program {
     }
 
     /// Does nothing before it may run.
-    pub(crate) fn wait(self) -> Loaded {
-        Loaded { program: self, held: None }
+    pub(crate) fn wait(self) -> Loading {
+        Loading { program: self, child: None }
     }
 
-    /// Does all that can be done before it may run: where the system allows it, there is a process
-    /// that is the program already and stands still before its first instruction. Not for programs
-    /// that have rights of their own (setuid), because those who are held get none.
-    pub(crate) fn load(mut self) -> Loaded {
+    /// Begins all that can be done before it may run: where the system allows it, there will be a
+    /// process that is the program already and stands still before its first instruction. Not for
+    /// programs that have rights of their own (setuid), because those who are held get none.
+    pub(crate) fn load(mut self) -> Loading {
         self.is_held = true;
-        let held = self.start().ok().filter(|pid| is_standing(*pid));
+        let child = self.start().ok();
         self.is_held = false;
-        Loaded { program: self, held }
+        Loading { program: self, child }
     }
 
     /// Starts it in a session of its own; it dies with this process.
@@ -93,51 +93,46 @@ impl Program {
 }
 
 /// A program that has only to be let go. Dropped before, it has never run.
-pub(crate) struct Loaded {
+pub(crate) struct Loading {
     program: Program,
-    /// The process that stands still. There is none where processes cannot be held, or when
-    /// something went wrong; then starting it tells what.
-    held: Option<Pid>,
+    /// The process that stands still as soon as it is the program. There is none where processes
+    /// cannot be held, or when something went wrong; then starting it tells what.
+    child: Option<Pid>,
 }
 
-impl Loaded {
+impl Loading {
     /// Lets it run.
     pub(crate) fn go(mut self) -> io::Result<Pid> {
-        let Some(pid) = self.held.take() else {
+        let Some(pid) = self.child.take().filter(|pid| stands(*pid)) else {
             return self.program.start();
         };
-        // Fails if somebody has killed it, and then it has ended like any other.
+        // Fails if somebody has killed it just now, and then it has ended like any other.
         // SAFETY: no memory is involved.
         unsafe { libc::ptrace(libc::PTRACE_DETACH, pid, 0, 0) };
         Ok(pid)
     }
 }
 
-impl Drop for Loaded {
+impl Drop for Loading {
     fn drop(&mut self) {
-        if let Some(pid) = self.held.take() {
+        if let Some(pid) = self.child.take() {
             kill(pid, libc::SIGKILL);
             collect(pid);
         }
     }
 }
 
-/// Waits until `child` has become its program and stands still; it dies if we do. `false` if it has
-/// ended instead, and is collected.
-fn is_standing(child: Pid) -> bool {
+/// Waits until `child` is the program and stands still. `false` if it has ended instead, and is
+/// collected.
+fn stands(child: Pid) -> bool {
     loop {
         let mut status = 0;
         // SAFETY: `status` outlives the call, and nothing else waits for this child.
-        let waited = check(unsafe { libc::waitpid(child, &raw mut status, 0) });
-        match waited {
+        match check(unsafe { libc::waitpid(child, &raw mut status, 0) }) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(_) => return false,
             Ok(_) if !libc::WIFSTOPPED(status) => return false,
-            Ok(_) if libc::WSTOPSIG(status) == libc::SIGTRAP => {
-                // SAFETY: no memory is involved.
-                unsafe { libc::ptrace(libc::PTRACE_SETOPTIONS, child, 0, libc::PTRACE_O_EXITKILL) };
-                return true;
-            }
+            Ok(_) if libc::WSTOPSIG(status) == libc::SIGTRAP => return true,
             // Somebody sent it a signal before it was the program: it gets it.
             Ok(_) => {
                 // SAFETY: no memory is involved.
@@ -189,7 +184,10 @@ extern "C" fn become_program(argument: *mut libc::c_void) -> libc::c_int {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 mod tests {
-    use std::fs;
+    use std::{
+        fs,
+        time::{Duration, Instant},
+    };
 
     use super::*;
 
@@ -211,14 +209,22 @@ mod tests {
         status
     }
 
+    fn wait_until_standing(pid: Pid) {
+        let deadline = Instant::now() + Duration::from_mins(1);
+        let path = format!("/proc/{pid}/status");
+        while !fs::read_to_string(&path).unwrap().contains("State:\tt (tracing stop)") {
+            assert!(Instant::now() < deadline, "it runs");
+            std::thread::yield_now();
+        }
+    }
+
     #[test]
     fn program_that_is_loaded_runs_when_it_is_let_go_and_not_before() {
         let folder = tempfile::tempdir().unwrap();
-        let loaded = touch(folder.path()).load();
-        let pid = loaded.held.unwrap();
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-        assert!(status.contains("State:\tt (tracing stop)"), "{status}");
-        assert_eq!(loaded.go().unwrap(), pid);
+        let loading = touch(folder.path()).load();
+        let pid = loading.child.unwrap();
+        wait_until_standing(pid);
+        assert_eq!(loading.go().unwrap(), pid);
         assert_eq!(status_of(pid), 0);
         assert!(folder.path().join("ran").exists());
     }
@@ -226,27 +232,30 @@ mod tests {
     #[test]
     fn program_that_is_never_let_go_has_never_run() {
         let folder = tempfile::tempdir().unwrap();
-        let loaded = touch(folder.path()).load();
-        let process = format!("/proc/{}", loaded.held.unwrap());
+        let loading = touch(folder.path()).load();
+        let process = format!("/proc/{}", loading.child.unwrap());
         assert!(Path::new(&process).exists());
-        drop(loaded);
+        drop(loading);
         assert!(!Path::new(&process).exists());
         assert!(!folder.path().join("ran").exists());
     }
 
     #[test]
-    fn program_that_is_killed_while_it_is_held_has_ended_like_any_other() {
+    fn program_that_is_killed_while_it_is_held_is_started_anew() {
         let folder = tempfile::tempdir().unwrap();
-        let loaded = touch(folder.path()).load();
-        kill(loaded.held.unwrap(), libc::SIGKILL);
-        assert_eq!(libc::WTERMSIG(status_of(loaded.go().unwrap())), libc::SIGKILL);
-        assert!(!folder.path().join("ran").exists());
+        let loading = touch(folder.path()).load();
+        let killed = loading.child.unwrap();
+        kill(killed, libc::SIGKILL);
+        let pid = loading.go().unwrap();
+        assert_ne!(pid, killed);
+        assert_eq!(status_of(pid), 0);
+        assert!(folder.path().join("ran").exists());
     }
 
     #[test]
     fn program_that_cannot_be_loaded_tells_why_when_it_is_let_go() {
         let folder = tempfile::tempdir().unwrap();
-        let loaded = program(folder.path(), ["/no/such/program"]).load();
-        assert_eq!(loaded.go().unwrap_err().kind(), io::ErrorKind::NotFound);
+        let loading = program(folder.path(), ["/no/such/program"]).load();
+        assert_eq!(loading.go().unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

@@ -124,6 +124,55 @@ fn step_that_nobody_takes_is_asked_for_again() {
 }
 
 #[test]
+fn scripts_that_follow_each_other_are_given_to_the_same_reaper() {
+    let project = Project::new([
+        ("START.sh", "echo '<goto>NEXT</goto>'"),
+        ("NEXT.sh", "echo '<goto>LAST</goto>'"),
+        ("LAST.sh", "echo '<result>fine</result>'"),
+    ]);
+    project.raymond(&["start", "flow", "--id", "r"]).completed("fine");
+    let claim = |step: &str| {
+        let exit = project.read(&format!(".raymond/workflows/r/steps/{step}/exit"));
+        exit.lines().next().unwrap().to_owned()
+    };
+    assert_eq!(claim("main.1"), claim("main.2"));
+    assert_eq!(claim("main.1"), claim("main.3"));
+    project.wait_until_quiet();
+}
+
+#[test]
+fn script_does_not_wait_for_the_daemons_of_the_one_before() {
+    let project = Project::new([
+        ("START.sh", &*format!("{LEAVES_A_DAEMON}; echo $! > daemon")),
+        ("NEXT.sh", "kill -0 $(cat daemon) && echo '<result>it lives</result>'"),
+    ]);
+    project.raymond(&["start", "flow", "--id", "r"]).completed("it lives");
+    project.wait_until_quiet();
+}
+
+#[test]
+fn reaper_that_stands_still_between_two_steps_holds_up_neither_run_nor_agent() {
+    let project = Project::new([
+        ("START.sh", "echo '<fork next=\"HOLD\">WORKER</fork>'"),
+        // Its reaper waits for another step when it has ended.
+        ("WORKER.sh", "echo '<result>worked</result>'"),
+        ("HOLD.sh", &*format!("{WAITS_FOR_GO} {LEAVES_A_DAEMON}")),
+        ("NEXT.sh", "echo next >> log; echo '<result>fine</result>'"),
+    ]);
+    let child = project.spawn(&["start", "flow", "--id", "r"]);
+    wait_until("the step began", PATIENCE, || project.file("began").exists());
+    let worked = || project.read(".raymond/workflows/r.journal").contains("\"worked\"");
+    wait_until("the worker has ended", PATIENCE, worked);
+    let stopped = stop_idle_reapers(&project, &["main.2"]);
+    project.write("go", "");
+    wait_until("somebody takes it", PATIENCE, || project.file("log").exists());
+    signal_all(&stopped, libc::SIGCONT);
+    wait_for(&project, child).completed("fine");
+    assert_eq!(project.lines("log"), ["next"]);
+    project.wait_until_quiet();
+}
+
+#[test]
 fn second_interrupt_ends_a_step_that_is_taken_at_the_same_moment() {
     if !crate::faults::can_trace() {
         return;
