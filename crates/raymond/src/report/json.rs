@@ -7,6 +7,7 @@ use raymond_engine::{
     clock,
     events::{Event, Observer},
 };
+use raymond_flow::machine::Run;
 use serde_json::{Value, json};
 
 /// Writes a line of JSON for what happens.
@@ -31,6 +32,14 @@ impl<W: Write> Observer for JsonLines<W> {
     fn wants_activity(&self) -> bool {
         true
     }
+}
+
+/// The last line: how the run stands when the program leaves it.
+pub(crate) fn closed(run: &Run) -> Value {
+    json!({
+        "event": "closed", "at": clock::now_ms(), "run": run.id, "status": run.status,
+        "result": run.result, "total_cost_usd": run.total_cost_usd,
+    })
 }
 
 fn of_event(event: &Event<'_>) -> Value {

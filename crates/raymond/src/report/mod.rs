@@ -9,7 +9,7 @@ pub(crate) mod time;
 pub(crate) mod words;
 
 pub(crate) use findings::{Sources, as_json, as_text};
-pub(crate) use json::JsonLines;
+pub(crate) use json::{JsonLines, closed};
 pub(crate) use lines::Lines;
 pub(crate) use status::describe;
 

@@ -164,8 +164,29 @@ fn json_is_one_event_a_line_and_nothing_else() {
     let kinds: Vec<_> = events.iter().map(|event| event["event"].as_str().unwrap()).collect();
     assert_eq!(kinds[0], "opened");
     assert_eq!(kinds.iter().filter(|kind| **kind == "step_started").count(), 2);
-    assert_eq!(events.last().unwrap()["record"]["finished"]["status"], "completed");
+    assert!(events.iter().any(|event| event["record"]["finished"]["status"] == "completed"));
     assert!(events.iter().all(|event| event["at"].as_u64().is_some()));
+    let closed = events.last().unwrap();
+    assert_eq!(closed["event"], "closed");
+    assert_eq!(closed["status"], "completed");
+    assert_eq!(closed["result"], "the end");
+}
+
+#[test]
+fn json_tells_how_a_run_stands_that_was_over_before() {
+    let project = simple();
+    project.raymond(&["start", "flow", "--id", "r"]).completed("the end");
+    let again = project.raymond(&["run", "r", "--json"]);
+    let last: serde_json::Value =
+        serde_json::from_str(again.stdout.lines().last().unwrap()).unwrap();
+    assert_eq!(
+        (&last["event"], &last["run"], &last["result"]),
+        (&"closed".into(), &"r".into(), &"the end".into())
+    );
+    let failing = Project::new([("START.sh", "exit 3")]);
+    let ran = failing.raymond(&["start", "flow", "--id", "f", "--json"]);
+    let last: serde_json::Value = serde_json::from_str(ran.stdout.lines().last().unwrap()).unwrap();
+    assert_eq!((ran.code, &last["status"]), (1, &"failed".into()));
 }
 
 #[test]

@@ -31,7 +31,7 @@ use super::{
 use crate::{
     cli::args::{Options, Place, Start},
     failure::Failure,
-    report::{Lines, words::Level},
+    report::{Lines, closed, words::Level},
 };
 
 /// The exit code of a run that did not come to a good end.
@@ -219,11 +219,14 @@ fn finish(
     {
         let _ = write!(io::stderr(), "\n{mistakes}");
     }
-    if let (Status::Completed, Some(result), false) =
-        (end.run.status, &end.run.result, options.json)
-    {
+    let data = match (&end.run.result, end.run.status) {
+        _ if options.json => Some(closed(&end.run).to_string()),
+        (Some(result), Status::Completed) => Some(result.clone()),
+        _ => None,
+    };
+    if let Some(data) = data {
         let mut out = io::stdout().lock();
-        writeln!(out, "{result}").map_err(|error| Failure::io("print the result", &error))?;
+        writeln!(out, "{data}").map_err(|error| Failure::io("print the result", &error))?;
     }
     Ok(ExitCode::from(exit_code(&end)))
 }
