@@ -412,9 +412,9 @@ impl Performer<'_> {
     }
 
     /// Takes note that a step has ended.
-    pub(crate) fn step_is_over(&mut self, name: &str) {
+    pub(crate) fn step_is_over(&mut self, name: &str, occasion: Occasion) {
         if let Some(keeper) = &mut self.keeper {
-            keeper.step_is_over(name);
+            keeper.step_is_over(name, occasion == Occasion::Told);
         }
     }
 

@@ -237,7 +237,7 @@ impl<'a> RunLoop<'a> {
         };
         let agent = asked.id.agent.clone();
         self.running.remove(name);
-        self.performer.step_is_over(name);
+        self.performer.step_is_over(name, occasion);
         if occasion == Occasion::Told {
             self.performer.keeper_works();
         }

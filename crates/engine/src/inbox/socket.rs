@@ -1,6 +1,7 @@
 //! The inbox as a socket, so that reapers, which are other processes, can leave their words in it.
 
 use std::{
+    cell::OnceCell,
     fs::{self, File},
     io,
     os::{fd::AsRawFd, unix::net::UnixDatagram},
@@ -112,24 +113,24 @@ impl Outbox {
 
 /// How keeper and reapers leave word, whose working directory is the run's folder. Whoever listens
 /// there may change while they live.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Notifier {
-    /// Without one, whoever listens looks for himself sooner or later.
-    socket: Option<UnixDatagram>,
+    /// Made when there is something to tell.
+    socket: OnceCell<UnixDatagram>,
 }
 
 impl Notifier {
-    pub(crate) fn new() -> Self {
+    /// Leaves word. Nobody may be listening; whoever takes over looks for himself.
+    pub(crate) fn tell(&self, words: &str) {
         // One that does not read is not waited for for ever.
         const PATIENCE: Duration = Duration::from_secs(5);
-        let socket = UnixDatagram::unbound().ok();
-        let socket = socket.filter(|socket| socket.set_write_timeout(Some(PATIENCE)).is_ok());
-        Self { socket }
-    }
-
-    /// Leaves word; nobody may be listening.
-    pub(crate) fn tell(&self, words: &str) {
-        if let Some(socket) = &self.socket {
+        if self.socket.get().is_none()
+            && let Ok(socket) = UnixDatagram::unbound()
+        {
+            let _ = socket.set_write_timeout(Some(PATIENCE));
+            let _ = self.socket.set(socket);
+        }
+        if let Some(socket) = self.socket.get() {
             let _ = socket.send_to(words.as_bytes(), INBOX_SOCKET);
         }
     }

@@ -1,7 +1,7 @@
 //! The orchestrator's end: finds or starts the keeper.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     ffi::OsString,
     fs::{self, File},
     io::{self, BufRead, BufReader, Write},
@@ -33,6 +33,9 @@ pub(crate) const IS_APART: bool = true;
 /// a new call; of many agents at once, each calls for a reaper of its own.
 const LINES_MAX: usize = 4;
 
+/// What is said on a line at most: much less than a socket holds.
+const LINE_BYTES_MAX: usize = 64 * 1024;
+
 /// A connection to the keeper of a run.
 #[derive(Debug)]
 pub(crate) struct Keeper {
@@ -41,8 +44,8 @@ pub(crate) struct Keeper {
     steps: PathBuf,
     /// The lines to reapers that have a script of ours, by the name of its step.
     engaged: HashMap<String, Gate>,
-    /// The lines to those that are done with it, and wait for another.
-    idle: Vec<Gate>,
+    /// The lines to those that are done with it and wait for another, the longest-waiting first.
+    idle: VecDeque<Gate>,
     /// Keeps the address valid.
     _folder: File,
 }
@@ -131,7 +134,7 @@ impl Keeper {
             stream: Arc::new(stream),
             steps,
             engaged: HashMap::new(),
-            idle: Vec::new(),
+            idle: VecDeque::new(),
             _folder: directory,
         };
         let environment = std::env::vars_os()
@@ -146,8 +149,11 @@ impl Keeper {
     /// Hands a step to a reaper. It gets ready at once, and starts when the gate is opened.
     pub(crate) fn launch(&mut self, launch: &Launch) -> io::Result<Gate> {
         let words = line(launch)?;
-        while !launch.is_durable
-            && let Some(gate) = self.idle.pop()
+        // Nobody else can take what is said on a line, so it must not need a reaper to listen.
+        // The one that has just told of an end is still busy with it, and with the processor.
+        while words.len() <= LINE_BYTES_MAX
+            && self.idle.len() > 1
+            && let Some(gate) = self.idle.pop_front()
         {
             // A reaper that is gone, or has to clean up, has hung up.
             if gate.say(&words).is_ok() {
@@ -163,14 +169,16 @@ impl Keeper {
 
     /// Keeps the line to the reaper of a script that was let go.
     pub(crate) fn keep(&mut self, step: String, gate: Gate) {
-        if self.engaged.len() + self.idle.len() < LINES_MAX {
+        // One of a keeper that is gone has nobody who would tell of its end.
+        let is_ours = Arc::ptr_eq(&gate.keeper, &self.stream);
+        if is_ours && self.engaged.len() + self.idle.len() < LINES_MAX {
             self.engaged.insert(step, gate);
         }
     }
 
-    /// Takes note that a step has ended: its reaper can have another.
-    pub(crate) fn step_is_over(&mut self, step: &str) {
-        self.idle.extend(self.engaged.remove(step));
+    /// Takes note that a step is over. If its reaper has told so, it can have another.
+    pub(crate) fn step_is_over(&mut self, step: &str, is_told: bool) {
+        self.idle.extend(self.engaged.remove(step).filter(|_| is_told));
     }
 
     /// Asks the keeper to end everything and go.

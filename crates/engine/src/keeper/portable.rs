@@ -171,7 +171,7 @@ impl Keeper {
 
     /// Nobody waits for another step.
     #[expect(clippy::unused_self, reason = "the other keeper needs it")]
-    pub(crate) fn step_is_over(&mut self, _step: &str) {}
+    pub(crate) fn step_is_over(&mut self, _step: &str, _is_told: bool) {}
 
     /// Ends every step.
     #[expect(clippy::unnecessary_wraps, reason = "the other keeper needs it")]

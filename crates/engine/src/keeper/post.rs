@@ -2,6 +2,7 @@
 
 use std::{
     ffi::CString,
+    fs::File,
     io::{self, BufRead as _, BufReader, Write as _},
     net::Shutdown,
     os::{
@@ -15,10 +16,11 @@ use super::{
     launch::Launch,
     protocol::GO,
     reaper,
-    spare::{Place, SpareFolder},
+    spare::{self, SpareFolder},
 };
 use crate::{
     inbox::Notifier,
+    step::Claim,
     sys::{self, Signals},
 };
 
@@ -33,14 +35,20 @@ const BRIEF: Duration = Duration::from_millis(3);
 
 /// The life of a reaper: wait for a step, see it through, and wait again. It leaves when it has no
 /// step and the keeper has dropped or lost its end of `keeper`. Returns its exit code.
-pub(super) fn stand_by(steps: &UnixListener, keeper: UnixStream, inherited: &[CString]) -> i32 {
+pub(super) fn stand_by(
+    steps: &UnixListener,
+    keeper: UnixStream,
+    inherited: &[CString],
+    can_hold: bool,
+) -> i32 {
     let signals = Signals::block(&[libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP]);
     sys::ignore_stopped_children();
     if sys::become_subreaper().is_err() {
         return 1;
     }
-    let notifier = Notifier::new();
-    let mut post = Post { signals, notifier, steps, keeper, has_told: false, spare: None };
+    let notifier = Notifier::default();
+    let mut post =
+        Post { signals, notifier, can_hold, steps, keeper, has_told: false, spare: None };
     let mut last = None;
     loop {
         post.prepare();
@@ -84,6 +92,8 @@ pub(super) fn read_launch(stream: &mut BufReader<UnixStream>) -> Option<Launch> 
 pub(super) struct Post<'a> {
     pub(super) signals: Signals,
     pub(super) notifier: Notifier,
+    /// Whether a program can be held before its first instruction.
+    pub(super) can_hold: bool,
     steps: &'a UnixListener,
     keeper: UnixStream,
     /// Whether the keeper knows that there is a step.
@@ -108,9 +118,9 @@ impl Post<'_> {
         }
     }
 
-    /// Finds a place for a step.
-    pub(super) fn place(&mut self, launch: &Launch) -> io::Result<Place> {
-        Place::find(launch, self.spare.take())
+    /// Claims a step, and makes its folder unless it is there.
+    pub(super) fn claim(&mut self, launch: &Launch) -> io::Result<(Claim, [File; 2])> {
+        spare::claim(launch, self.spare.take())
     }
 
     /// Waits for another step on the last call; `None` when that is over.

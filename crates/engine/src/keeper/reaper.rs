@@ -17,12 +17,11 @@ use super::{
     launch::Launch,
     post::{self, Call, Post},
     processes,
-    spare::Place,
 };
 use crate::{
     inbox::Notifier,
     step::{Claim, ExitRecord, HowEnded, OUTPUT_IS_AT},
-    sys::{self, Ended, Loading, Pid, Program, Waited},
+    sys::{self, Ended, Pid, Program, Waited},
 };
 
 /// What a child gets between the polite and the impolite signal.
@@ -39,106 +38,62 @@ const KILL_INTERVAL: Duration = Duration::from_millis(20);
 pub(super) fn run(call: &mut Call, post: &mut Post<'_>, inherited: &[CString]) -> i32 {
     // A signal that came late was for the step before.
     while post.signals.wait(Duration::ZERO).is_some() {}
-    match prepare(&call.launch, post, inherited) {
-        Ok((place, ready)) => start(call, post, place, ready),
-        // Somebody claimed the step before: it is theirs.
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => 0,
-        Err(_) => 1,
-    }
-}
-
-/// Gets a step ready and claims it.
-fn prepare(
-    launch: &Launch,
-    post: &mut Post<'_>,
-    inherited: &[CString],
-) -> io::Result<(Place, Result<Ready, HowEnded>)> {
-    let place = post.place(launch)?;
-    // Claiming takes some time, in which the child becomes the program.
-    let ready = Ready::new(launch, post, inherited, place.outputs());
-    if place.claim(launch)? {
-        return Ok((place, ready));
-    }
-    drop(ready);
-    let place = Place::own(launch)?;
-    let ready = Ready::new(launch, post, inherited, place.outputs());
-    Ok((place, ready))
-}
-
-/// Starts a step that is claimed, once it may start, and sees it through. Returns the reaper's exit
-/// code, should it leave.
-fn start(
-    call: &mut Call,
-    post: &mut Post<'_>,
-    place: Place,
-    ready: Result<Ready, HowEnded>,
-) -> i32 {
-    let started = ready.and_then(|ready| {
-        if post.may_go(&mut call.stream) {
-            ready.go(&call.launch, post)
-        } else {
-            Err(HowEnded::Forbidden)
+    let (claim, outputs) = match post.claim(&call.launch) {
+        Ok(claimed) => claimed,
+        Err(error) => {
+            // The word that would let it start must not be taken for a step.
+            call.hang_up();
+            // If somebody claimed the step before, it is theirs.
+            return i32::from(error.kind() != io::ErrorKind::AlreadyExists);
         }
-    });
-    let (claim, outputs) = place.into_parts();
-    let launch = call.launch.clone();
-    match started {
+    };
+    match start(call, post, inherited, &outputs) {
         Ok((child, locks, conversation)) => {
+            let launch = call.launch.clone();
             let task = Task { launch, claim, started: Instant::now(), from: [0, 0] };
             Reaper { task, call, post, child, outputs, locks, conversation, ending: None }.guard()
         }
-        Err(how) => end_without_child(&launch, &claim, how, &post.notifier),
-    }
-}
-
-/// Everything that can be done for a step before it may start.
-struct Ready {
-    program: Loading,
-    locks: Locks,
-    /// Our end of what the child reads.
-    pipe: Option<PipeWriter>,
-}
-
-impl Ready {
-    /// Gets ready, or says why there will be no child.
-    fn new(
-        launch: &Launch,
-        post: &Post<'_>,
-        inherited: &[CString],
-        outputs: &[File; 2],
-    ) -> Result<Self, HowEnded> {
-        let not_run = |error: io::Error| launch.not_run(&error);
-        let locks = Locks::take(&launch.conversations, &post.signals).map_err(not_run)?;
-        let locks = locks.ok_or(HowEnded::Interrupted)?;
-        let (stdin, pipe) = stdin(launch).map_err(not_run)?;
-        let program = program(launch, inherited, stdin, outputs).map_err(not_run)?;
-        // What a coding agent is allowed to be is its own affair; a shell is just a shell.
-        let program = if launch.is_durable { program.wait() } else { program.load() };
-        Ok(Self { program, locks, pipe })
-    }
-
-    /// Starts the child, or says why there is none.
-    fn go(
-        self,
-        launch: &Launch,
-        post: &Post<'_>,
-    ) -> Result<(Pid, Locks, Option<Conversation>), HowEnded> {
-        let Self { program, locks, pipe } = self;
-        let child = program.go().map_err(|error| launch.not_run(&error))?;
-        // Without a pipe for more, the child is not kept.
-        let more = pipe.as_ref().and_then(|pipe| pipe.try_clone().ok());
-        if let Some(pipe) = pipe {
-            conversation::say(launch, pipe);
+        Err(how) => {
+            call.hang_up();
+            end_without_child(&call.launch, &claim, how, &post.notifier)
         }
-        let conversation = match (&launch.done_mark, more) {
-            (Some(mark), Some(pipe)) => {
-                let stdout = launch.folder.join("stdout");
-                Conversation::new(mark, pipe, &stdout, &post.signals).ok()
-            }
-            _ => None,
-        };
-        Ok((child, locks, conversation))
     }
+}
+
+/// Starts the child of a step once it may, or says why there is none.
+fn start(
+    call: &mut Call,
+    post: &mut Post<'_>,
+    inherited: &[CString],
+    outputs: &[File; 2],
+) -> Result<(Pid, Locks, Option<Conversation>), HowEnded> {
+    let launch = &call.launch;
+    let not_run = |error: io::Error| launch.not_run(&error);
+    // Everything that can be done before the word is done before it.
+    let locks = Locks::take(&launch.conversations, &post.signals).map_err(not_run)?;
+    let locks = locks.ok_or(HowEnded::Interrupted)?;
+    let (stdin, pipe) = stdin(launch).map_err(not_run)?;
+    let program = program(launch, inherited, stdin, outputs).map_err(not_run)?;
+    // A coding agent may have rights of its own, which it would lose; a shell is just a shell.
+    let is_held = post.can_hold && !launch.is_durable;
+    let program = if is_held { program.load() } else { program.wait() };
+    if !post.may_go(&mut call.stream) {
+        return Err(HowEnded::Forbidden);
+    }
+    let child = program.go().map_err(not_run)?;
+    // Without a pipe for more, the child is not kept.
+    let more = pipe.as_ref().and_then(|pipe| pipe.try_clone().ok());
+    if let Some(pipe) = pipe {
+        conversation::say(launch, pipe);
+    }
+    let conversation = match (&launch.done_mark, more) {
+        (Some(mark), Some(pipe)) => {
+            let stdout = launch.folder.join("stdout");
+            Conversation::new(mark, pipe, &stdout, &post.signals).ok()
+        }
+        _ => None,
+    };
+    Ok((child, locks, conversation))
 }
 
 /// What the child reads, and our end of it if there is something to say. Not the file itself: some
@@ -390,6 +345,8 @@ impl Reaper<'_, '_> {
 
     fn end_child(&mut self, why: HowEnded) {
         if self.ending.is_none() {
+            // It may take its time.
+            self.post.tell_busy();
             processes::signal_descendants(libc::SIGTERM);
             self.ending = Some((why, Instant::now() + GRACE));
         }

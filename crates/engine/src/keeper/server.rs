@@ -61,6 +61,7 @@ pub fn serve(folder: &Path) -> io::Result<()> {
         steps,
         orchestrator: None,
         inherited: Vec::new(),
+        can_hold: sys::can_hold(),
         reapers: HashMap::new(),
         standing: VecDeque::new(),
         is_leaving: false,
@@ -103,6 +104,7 @@ struct Server {
     steps: UnixListener,
     orchestrator: Option<Connection>,
     inherited: Vec<CString>,
+    can_hold: bool,
     /// Whether each reaper guards a step, or may do so.
     reapers: HashMap<Pid, bool>,
     /// Those that come back for another step, the longest-serving first.
@@ -204,6 +206,8 @@ impl Server {
         // Whoever holds the run's lock connects; an older orchestrator is gone.
         let accepted = self.listener.as_ref().map(UnixListener::accept);
         if let Some(Ok((stream, _))) = accepted {
+            // Whoever sent us away is gone, and somebody that it left behind has kept us.
+            self.is_leaving = false;
             self.orchestrator = Some(Connection { stream, partial: Vec::new() });
         }
     }
@@ -273,7 +277,7 @@ impl Server {
                 self.orchestrator = None;
                 self.signal_fd = None;
                 self.standing.clear();
-                sys::exit_now(post::stand_by(&self.steps, theirs, &self.inherited))
+                sys::exit_now(post::stand_by(&self.steps, theirs, &self.inherited, self.can_hold))
             }
         }
     }
@@ -303,7 +307,7 @@ impl Server {
         }
         if lost_reaper {
             // Which step it had, if any, only the steps' folders tell.
-            Notifier::new().tell(REAPER_GONE);
+            Notifier::default().tell(REAPER_GONE);
         }
     }
 }

@@ -94,6 +94,8 @@ pub(crate) fn wait_any() -> io::Result<Waited> {
                 _ => Err(error),
             }
         }
+        // One that asked to be traced by us, which nobody does: it stands still and lives.
+        _ if libc::WIFSTOPPED(status) => Ok(Waited::None),
         pid if libc::WIFSIGNALED(status) => {
             Ok(Waited::Child(pid, Ended::Signal(libc::WTERMSIG(status))))
         }

@@ -6,7 +6,13 @@
 
 use std::{ffi::CString, fs::File, io, os::fd::AsRawFd, path::Path};
 
-use super::unix::{Pid, c_string, check, kill};
+use super::{
+    linux::{Forked, exit_now, fork},
+    unix::{Pid, c_string, check, kill},
+};
+
+/// `PTRACE_SETSIGMASK`, for which the C libraries have different types.
+const SET_SIGNAL_MASK: u16 = 0x420b;
 
 /// A program to be started, with everything that the new process must not allocate any more.
 pub(crate) struct Program {
@@ -103,12 +109,26 @@ pub(crate) struct Loading {
 impl Loading {
     /// Lets it run.
     pub(crate) fn go(mut self) -> io::Result<Pid> {
-        let Some(pid) = self.child.take().filter(|pid| stands(*pid)) else {
+        let Some(pid) = self.child.filter(|pid| stands(*pid)) else {
+            self.child = None;
             return self.program.start();
         };
+        // What the kernel takes for a set of no signals, and how long that is.
+        let none = 0_u64;
+        // SAFETY: `none` outlives the call.
+        let is_open = unsafe {
+            let size = std::mem::size_of_val(&none);
+            libc::ptrace(SET_SIGNAL_MASK.into(), pid, size, &raw const none) != -1
+        };
+        if !is_open {
+            // Killed just now; or it would be deaf.
+            self.child.take().into_iter().for_each(end);
+            return self.program.start();
+        }
         // Fails if somebody has killed it just now, and then it has ended like any other.
         // SAFETY: no memory is involved.
-        unsafe { libc::ptrace(libc::PTRACE_DETACH, pid, 0, 0) };
+        unsafe { libc::ptrace(libc::PTRACE_DETACH, pid, 0_usize, 0_usize) };
+        self.child = None;
         Ok(pid)
     }
 }
@@ -116,10 +136,29 @@ impl Loading {
 impl Drop for Loading {
     fn drop(&mut self) {
         if let Some(pid) = self.child.take() {
-            kill(pid, libc::SIGKILL);
-            collect(pid);
+            end(pid);
         }
     }
+}
+
+/// Whether this system lets a process hold its child. Tried by a process that shares no memory with
+/// us: where it is forbidden, trying may be punished by death.
+pub(crate) fn can_hold() -> bool {
+    match fork() {
+        Ok(Forked::Child) => {
+            // SAFETY: no memory is involved.
+            let is_held = unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, 0_usize, 0_usize) } != -1;
+            exit_now(i32::from(!is_held))
+        }
+        Ok(Forked::Parent(pid)) => collect(pid) == Some(0),
+        Err(_) => false,
+    }
+}
+
+/// Ends a child that is held.
+fn end(child: Pid) {
+    kill(child, libc::SIGKILL);
+    collect(child);
 }
 
 /// Waits until `child` is the program and stands still. `false` if it has ended instead, and is
@@ -135,19 +174,27 @@ fn stands(child: Pid) -> bool {
             Ok(_) if libc::WSTOPSIG(status) == libc::SIGTRAP => return true,
             // Somebody sent it a signal before it was the program: it gets it.
             Ok(_) => {
+                let signal = libc::c_long::from(libc::WSTOPSIG(status));
                 // SAFETY: no memory is involved.
-                unsafe { libc::ptrace(libc::PTRACE_CONT, child, 0, libc::WSTOPSIG(status)) };
+                unsafe { libc::ptrace(libc::PTRACE_CONT, child, 0_usize, signal) };
             }
         }
     }
 }
 
-/// Waits for the end of a child that will end.
-fn collect(child: Pid) {
-    // SAFETY: no status is wanted.
-    while unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) } == -1
-        && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
-    {}
+/// Waits for the end of a child that will end; its status, if it has one.
+fn collect(child: Pid) -> Option<libc::c_int> {
+    loop {
+        let mut status = 0;
+        // SAFETY: `status` outlives the call.
+        match check(unsafe { libc::waitpid(child, &raw mut status, 0) }) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return None,
+            // It stood still before it was killed.
+            Ok(_) if libc::WIFSTOPPED(status) => {}
+            Ok(_) => return Some(status),
+        }
+    }
 }
 
 /// The new process, until it is another program: only system calls, no memory of its own.
@@ -164,15 +211,21 @@ extern "C" fn become_program(argument: *mut libc::c_void) -> libc::c_int {
         for (number, file) in (0..).zip(&program.files) {
             is_ready &= libc::dup2(file.as_raw_fd(), number) != -1;
         }
+        // Rust ignores SIGPIPE, and what is ignored stays ignored in the next program.
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        let mut mask = std::mem::zeroed();
+        libc::sigemptyset(&raw mut mask);
         if program.is_held {
-            is_ready &= libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) != -1;
+            // Any other signal would stop it too soon: before it is the program, whoever could
+            // let it go on stands still itself. It gets its signals when it is let go.
+            libc::sigfillset(&raw mut mask);
+            libc::sigdelset(&raw mut mask, libc::SIGTRAP);
+        }
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const mask, std::ptr::null_mut());
+        if program.is_held {
+            is_ready &= libc::ptrace(libc::PTRACE_TRACEME, 0, 0_usize, 0_usize) != -1;
         }
         if is_ready {
-            let mut none = std::mem::zeroed();
-            libc::sigemptyset(&raw mut none);
-            libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
-            // Rust ignores SIGPIPE, and what is ignored stays ignored in the next program.
-            libc::signal(libc::SIGPIPE, libc::SIG_DFL);
             let name = *program.arguments.as_ptr();
             libc::execve(name, program.arguments.as_ptr(), program.variables.as_ptr());
         }
@@ -186,6 +239,7 @@ extern "C" fn become_program(argument: *mut libc::c_void) -> libc::c_int {
 mod tests {
     use std::{
         fs,
+        sync::atomic::{AtomicU32, Ordering},
         time::{Duration, Instant},
     };
 
@@ -199,14 +253,6 @@ mod tests {
         let arguments = arguments.map(|text| CString::new(text).unwrap()).to_vec();
         let null = || File::options().read(true).write(true).open("/dev/null").unwrap();
         Program::new(arguments, Vec::new(), folder, [null(), null(), null()]).unwrap()
-    }
-
-    /// The status of that very child: other tests may have children, too.
-    fn status_of(pid: Pid) -> i32 {
-        let mut status = 0;
-        // SAFETY: `status` outlives the call.
-        check(unsafe { libc::waitpid(pid, &raw mut status, 0) }).unwrap();
-        status
     }
 
     fn wait_until_standing(pid: Pid) {
@@ -225,8 +271,73 @@ mod tests {
         let pid = loading.child.unwrap();
         wait_until_standing(pid);
         assert_eq!(loading.go().unwrap(), pid);
-        assert_eq!(status_of(pid), 0);
+        assert_eq!(collect(pid), Some(0));
         assert!(folder.path().join("ran").exists());
+    }
+
+    #[test]
+    fn signal_that_comes_while_a_program_is_held_is_for_the_program() {
+        let folder = tempfile::tempdir().unwrap();
+        let loading = program(folder.path(), ["/bin/sh", "-c", "sleep 1000"]).load();
+        let pid = loading.child.unwrap();
+        for signal in [libc::SIGCONT, libc::SIGWINCH, libc::SIGTERM] {
+            kill(pid, signal);
+        }
+        assert_eq!(loading.go().unwrap(), pid);
+        assert_eq!(collect(pid), Some(libc::SIGTERM));
+    }
+
+    #[test]
+    fn signals_that_come_before_it_is_the_program_hang_nobody() {
+        const PATIENCE: Duration = Duration::from_mins(1);
+        let folder = tempfile::tempdir().unwrap();
+        let rounds = AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            let loading = scope.spawn(|| {
+                while rounds.fetch_add(1, Ordering::Relaxed) < 300 {
+                    drop(touch(folder.path()).load());
+                }
+            });
+            let (mut seen, mut since) = (0, Instant::now());
+            while !loading.is_finished() {
+                // Ignored by most, but whoever is traced stops for it.
+                let children = children_of_this_process();
+                for pid in &children {
+                    kill(*pid, libc::SIGWINCH);
+                }
+                let now = rounds.load(Ordering::Relaxed);
+                if now != seen {
+                    (seen, since) = (now, Instant::now());
+                } else if since.elapsed() > PATIENCE {
+                    for pid in children {
+                        kill(pid, libc::SIGKILL);
+                    }
+                    panic!("it hangs");
+                }
+            }
+        });
+    }
+
+    fn children_of_this_process() -> Vec<Pid> {
+        let threads = fs::read_dir("/proc/self/task").unwrap().flatten();
+        let children =
+            threads.filter_map(|entry| fs::read_to_string(entry.path().join("children")).ok());
+        children
+            .flat_map(|pids| {
+                pids.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn program_hears_signals_as_if_it_had_not_been_held() {
+        let folder = tempfile::tempdir().unwrap();
+        let loading =
+            program(folder.path(), ["/bin/sh", "-c", "exec grep Sig /proc/self/status > ran"])
+                .load();
+        collect(loading.go().unwrap());
+        let signals = fs::read_to_string(folder.path().join("ran")).unwrap();
+        assert!(signals.contains("SigBlk:\t0000000000000000"), "{signals}");
     }
 
     #[test]
@@ -248,7 +359,7 @@ mod tests {
         kill(killed, libc::SIGKILL);
         let pid = loading.go().unwrap();
         assert_ne!(pid, killed);
-        assert_eq!(status_of(pid), 0);
+        assert_eq!(collect(pid), Some(0));
         assert!(folder.path().join("ran").exists());
     }
 

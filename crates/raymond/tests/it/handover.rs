@@ -124,19 +124,16 @@ fn step_that_nobody_takes_is_asked_for_again() {
 }
 
 #[test]
-fn scripts_that_follow_each_other_are_given_to_the_same_reaper() {
+fn scripts_that_follow_each_other_are_given_to_two_reapers_by_turns() {
     let project = Project::new([
-        ("START.sh", "echo '<goto>NEXT</goto>'"),
-        ("NEXT.sh", "echo '<goto>LAST</goto>'"),
-        ("LAST.sh", "echo '<result>fine</result>'"),
+        ("START.sh", "echo '<goto>TWO</goto>'"),
+        ("TWO.sh", "echo '<goto>THREE</goto>'"),
+        ("THREE.sh", "echo '<goto>FOUR</goto>'"),
+        ("FOUR.sh", "echo '<result>fine</result>'"),
     ]);
     project.raymond(&["start", "flow", "--id", "r"]).completed("fine");
-    let claim = |step: &str| {
-        let exit = project.read(&format!(".raymond/workflows/r/steps/{step}/exit"));
-        exit.lines().next().unwrap().to_owned()
-    };
-    assert_eq!(claim("main.1"), claim("main.2"));
-    assert_eq!(claim("main.1"), claim("main.3"));
+    assert_eq!(reaper_of(&project, "main.1"), reaper_of(&project, "main.3"));
+    assert_eq!(reaper_of(&project, "main.2"), reaper_of(&project, "main.4"));
     project.wait_until_quiet();
 }
 
@@ -155,7 +152,7 @@ fn reaper_that_stands_still_between_two_steps_holds_up_neither_run_nor_agent() {
     let project = Project::new([
         ("START.sh", "echo '<fork next=\"HOLD\">WORKER</fork>'"),
         // Its reaper waits for another step when it has ended.
-        ("WORKER.sh", "echo '<result>worked</result>'"),
+        ("WORKER.sh", "while [ ! -e began ]; do sleep 0.01; done; echo '<result>worked</result>'"),
         ("HOLD.sh", &*format!("{WAITS_FOR_GO} {LEAVES_A_DAEMON}")),
         ("NEXT.sh", "echo next >> log; echo '<result>fine</result>'"),
     ]);
@@ -169,6 +166,87 @@ fn reaper_that_stands_still_between_two_steps_holds_up_neither_run_nor_agent() {
     signal_all(&stopped, libc::SIGCONT);
     wait_for(&project, child).completed("fine");
     assert_eq!(project.lines("log"), ["next"]);
+    project.wait_until_quiet();
+}
+
+/// The reaper that has claimed a step.
+fn reaper_of(project: &Project, step: &str) -> u32 {
+    let exit = project.read(&format!(".raymond/workflows/r/steps/{step}/exit"));
+    let digits: String =
+        exit.lines().next().unwrap().chars().filter(char::is_ascii_digit).collect();
+    digits.parse().unwrap()
+}
+
+/// A run with two open lines to reapers that stand still. The third one's reaper has a daemon to
+/// sweep when it hands over.
+fn with_lines_to_nobody(hold: &str) -> (Project, Child, [u32; 2]) {
+    let project = Project::new([
+        ("START.sh", "echo '<fork next=\"MAIN\">WORKER</fork>'"),
+        ("WORKER.sh", "while [ ! -e began ]; do sleep 0.01; done; echo '<result>worked</result>'"),
+        ("MAIN.sh", "echo '<call return=\"NEXT\">HOLD</call>'"),
+        ("HOLD.sh", &format!("{WAITS_FOR_GO} trap '' TERM; sleep 1000 & {hold}")),
+        ("NEXT.sh", "echo ${#RAYMOND_RESULT} >> next; echo '<result>fine</result>'"),
+    ]);
+    let child = project.spawn(&["start", "flow", "--id", "r"]);
+    wait_until("the step began", PATIENCE, || project.file("began").exists());
+    let worked = || project.read(".raymond/workflows/r.journal").contains("\"worked\"");
+    wait_until("the worker has ended", PATIENCE, worked);
+    let stopped = ["main.2", "main_worker1.1"].map(|step| reaper_of(&project, step));
+    signal_all(&stopped, libc::SIGSTOP);
+    (project, child, stopped)
+}
+
+#[test]
+fn launch_longer_than_a_socket_holds_is_not_said_to_somebody_who_stands_still() {
+    let big = "tr '\\0' '\\001' < /dev/zero | head -c 90000";
+    let (project, child, stopped) =
+        with_lines_to_nobody(&format!("echo \"<result>$({big})</result>\""));
+    project.write("go", "");
+    wait_until("somebody else takes it", PATIENCE, || project.file("next").exists());
+    signal_all(&stopped, libc::SIGCONT);
+    wait_for(&project, child).completed("fine");
+    assert_eq!(project.lines("next"), ["90000"]);
+    project.wait_until_quiet();
+}
+
+#[test]
+fn step_that_is_asked_for_again_is_not_said_to_the_same_reaper() {
+    let (project, child, stopped) = with_lines_to_nobody("echo '<result>x</result>'");
+    project.write("go", "");
+    wait_until("the next step is asked for", PATIENCE, || is_intended(&project, "NEXT.sh"));
+    // All that is known then is that somebody was killed, and the step might have been his.
+    let [asked, other] = stopped;
+    kill(other, libc::SIGKILL);
+    wait_until("it is forbidden", PATIENCE, || {
+        project.file(".raymond/workflows/r/steps/main.4/exit").exists()
+    });
+    kill(asked, libc::SIGCONT);
+    wait_for(&project, child).completed("fine");
+    assert_eq!(project.lines("next"), ["1"]);
+    let journal = project.read(".raymond/workflows/r.journal");
+    assert_eq!(journal.matches("\"state\":\"NEXT.sh\"").count(), 2, "{journal}");
+    project.wait_until_quiet();
+}
+
+#[test]
+fn keeper_that_was_sent_away_and_could_not_go_serves_whoever_comes() {
+    let project = Project::new([(
+        "START.sh",
+        &*format!("{WAITS_FOR_GO} [ -e mended ] && echo '<result>fine</result>'"),
+    )]);
+    let child = project.spawn(&["start", "flow", "--id", "r"]);
+    wait_until("the step began", PATIENCE, || project.file("began").exists());
+    let stopped = stop_idle_reapers(&project, &["main.1"]);
+    let (keeper, _) = keeper_and_reapers(&project);
+    project.write("go", "");
+    wait_for(&project, child).failed(1, "");
+    project.write("mended", "");
+    let again = project.spawn(&["run", "r"]);
+    let is_done = || project.read(".raymond/workflows/r.journal").contains("\"completed\"");
+    wait_until("it is done", PATIENCE, is_done);
+    assert_eq!(keeper_and_reapers(&project).0, keeper);
+    signal_all(&stopped, libc::SIGCONT);
+    wait_for(&project, again).completed("fine");
     project.wait_until_quiet();
 }
 
