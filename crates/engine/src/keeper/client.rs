@@ -13,6 +13,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::Arc,
+    time::Duration,
 };
 
 use serde::Serialize;
@@ -35,6 +36,9 @@ const LINES_MAX: usize = 4;
 
 /// What is said on a line at most: much less than a socket holds.
 const LINE_BYTES_MAX: usize = 64 * 1024;
+
+/// How long somebody may not listen in the middle of a sentence.
+const LISTEN_PATIENCE: Duration = Duration::from_secs(15);
 
 /// A connection to the keeper of a run.
 #[derive(Debug)]
@@ -66,14 +70,15 @@ impl Gate {
 
     /// Says something to whoever takes the call. If that is more than a socket holds, it waits for
     /// a reaper to listen, which none will do once the keeper is gone: those that have steps keep
-    /// the socket open, and may themselves wait for us.
+    /// the socket open, and may themselves wait for us. Nor does one that stands still, whom the
+    /// keeper takes for ready.
     fn say(&self, mut words: &[u8]) -> io::Result<()> {
         while !words.is_empty() {
             match (&self.stream).write(words) {
                 Ok(length) => words = &words[length..],
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     let keeper = self.keeper.as_raw_fd();
-                    if !sys::wait_for_room(self.stream.as_raw_fd(), keeper)? {
+                    if !sys::wait_for_room(self.stream.as_raw_fd(), keeper, LISTEN_PATIENCE)? {
                         return Err(io::ErrorKind::NotConnected.into());
                     }
                 }

@@ -159,19 +159,23 @@ pub(crate) fn watch(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Waits until something can be written to `fd`. `false` if the keeper, who says nothing on its
-/// connection while it lives, is gone before. For any thread.
-pub(crate) fn wait_for_room(fd: RawFd, keeper: RawFd) -> io::Result<bool> {
+/// Waits until something can be written to `fd`, but not for longer than `patience`. `false` if the
+/// keeper, who says nothing on its connection while it lives, is gone before. For any thread.
+pub(crate) fn wait_for_room(fd: RawFd, keeper: RawFd, patience: Duration) -> io::Result<bool> {
     let mut entries = [
         libc::pollfd { fd, events: libc::POLLOUT, revents: 0 },
         libc::pollfd { fd: keeper, events: libc::POLLIN, revents: 0 },
     ];
+    let milliseconds = libc::c_int::try_from(patience.as_millis()).unwrap_or(libc::c_int::MAX);
     // SAFETY: the entries outlive the call.
-    if unsafe { libc::poll(entries.as_mut_ptr(), 2, -1) } == -1 {
-        let error = io::Error::last_os_error();
-        return if error.kind() == io::ErrorKind::Interrupted { Ok(true) } else { Err(error) };
+    match unsafe { libc::poll(entries.as_mut_ptr(), 2, milliseconds) } {
+        0 => Err(io::ErrorKind::TimedOut.into()),
+        -1 => {
+            let error = io::Error::last_os_error();
+            if error.kind() == io::ErrorKind::Interrupted { Ok(true) } else { Err(error) }
+        }
+        _ => Ok(entries[1].revents == 0),
     }
-    Ok(entries[1].revents == 0)
 }
 
 /// Reserves room for `bytes` on the disk, so that writing them later cannot fail for lack of it.

@@ -183,7 +183,8 @@ fn with_lines_to_nobody(hold: &str) -> (Project, Child, [u32; 2]) {
     let project = Project::new([
         ("START.sh", "echo '<fork next=\"MAIN\">WORKER</fork>'"),
         ("WORKER.sh", "while [ ! -e began ]; do sleep 0.01; done; echo '<result>worked</result>'"),
-        ("MAIN.sh", "echo '<call return=\"NEXT\">HOLD</call>'"),
+        // So long that the keeper hears of it, and sends for somebody else.
+        ("MAIN.sh", "sleep 0.1; echo '<call return=\"NEXT\">HOLD</call>'"),
         ("HOLD.sh", &format!("{WAITS_FOR_GO} trap '' TERM; sleep 1000 & {hold}")),
         ("NEXT.sh", "echo ${#RAYMOND_RESULT} >> next; echo '<result>fine</result>'"),
     ]);
@@ -197,12 +198,14 @@ fn with_lines_to_nobody(hold: &str) -> (Project, Child, [u32; 2]) {
 }
 
 #[test]
-fn launch_longer_than_a_socket_holds_is_not_said_to_somebody_who_stands_still() {
+fn launch_longer_than_a_socket_holds_hangs_nobody_although_all_stand_still() {
     let big = "tr '\\0' '\\001' < /dev/zero | head -c 90000";
     let (project, child, stopped) =
         with_lines_to_nobody(&format!("echo \"<result>$({big})</result>\""));
+    let others = stop_idle_reapers(&project, &["main.3"]);
     project.write("go", "");
-    wait_until("somebody else takes it", PATIENCE, || project.file("next").exists());
+    wait_until("somebody new takes it", PATIENCE, || project.file("next").exists());
+    signal_all(&others, libc::SIGCONT);
     signal_all(&stopped, libc::SIGCONT);
     wait_for(&project, child).completed("fine");
     assert_eq!(project.lines("next"), ["90000"]);
