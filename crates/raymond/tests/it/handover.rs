@@ -37,14 +37,19 @@ fn keeper_and_reapers(project: &Project) -> (u32, Vec<u32>) {
     (found[0], found[1..].to_vec())
 }
 
+/// The reaper that has claimed a step.
+fn reaper_of(project: &Project, step: &str) -> u32 {
+    let exit = project.read(&format!(".raymond/workflows/r/steps/{step}/exit"));
+    let digits: String =
+        exit.lines().next().unwrap().chars().filter(char::is_ascii_digit).collect();
+    digits.parse().unwrap()
+}
+
 /// The reapers that have no step. `steps` are the folders of those that run.
 fn idle_reapers(project: &Project, steps: &[&str]) -> Vec<u32> {
-    let claims: String = steps
-        .iter()
-        .map(|step| project.read(&format!(".raymond/workflows/r/steps/{step}/exit")))
-        .collect();
+    let busy: Vec<_> = steps.iter().map(|step| reaper_of(project, step)).collect();
     let (_, mut reapers) = keeper_and_reapers(project);
-    reapers.retain(|pid| !claims.contains(&format!(":{pid}}}")));
+    reapers.retain(|pid| !busy.contains(pid));
     reapers
 }
 
@@ -90,15 +95,22 @@ fn keeper_killed_while_a_long_launch_is_handed_over_hangs_nobody() {
     kill(keeper, libc::SIGSTOP);
     stopped.push(keeper);
     // The reaper of the step that ends would take the next one.
-    let claim = project.read(".raymond/workflows/r/steps/main.3/exit");
-    let own = keeper_and_reapers(&project).1;
-    let own = own.into_iter().find(|pid| claim.contains(&format!(":{pid}}}"))).unwrap();
+    stopped.push(reaper_of(&project, "main.3"));
     project.write("go", "");
     wait_until("the next step is asked for", PATIENCE, || is_intended(&project, "NEXT.sh"));
-    stopped.push(own);
     signal_all(&stopped, libc::SIGKILL);
     wait_for(&project, child).completed("fine");
     assert_eq!(project.read("next"), "90000\n");
+    project.wait_until_quiet();
+}
+
+/// The step that leaves a line in `log` is run, once, by somebody else than `stopped`.
+#[track_caller]
+fn expect_that_somebody_takes_it(project: &Project, child: Child, stopped: &[u32]) {
+    wait_until("somebody takes it", PATIENCE, || project.file("log").exists());
+    signal_all(stopped, libc::SIGCONT);
+    wait_for(project, child).completed("fine");
+    assert_eq!(project.lines("log"), ["next"]);
     project.wait_until_quiet();
 }
 
@@ -116,11 +128,7 @@ fn step_that_nobody_takes_is_asked_for_again() {
     let (_, reapers) = keeper_and_reapers(&project);
     signal_all(&reapers, libc::SIGSTOP);
     stopped.extend(reapers);
-    wait_until("somebody takes it", PATIENCE, || project.file("log").exists());
-    signal_all(&stopped, libc::SIGCONT);
-    wait_for(&project, child).completed("fine");
-    assert_eq!(project.lines("log"), ["next"]);
-    project.wait_until_quiet();
+    expect_that_somebody_takes_it(&project, child, &stopped);
 }
 
 #[test]
@@ -162,19 +170,7 @@ fn reaper_that_stands_still_between_two_steps_holds_up_neither_run_nor_agent() {
     wait_until("the worker has ended", PATIENCE, worked);
     let stopped = stop_idle_reapers(&project, &["main.2"]);
     project.write("go", "");
-    wait_until("somebody takes it", PATIENCE, || project.file("log").exists());
-    signal_all(&stopped, libc::SIGCONT);
-    wait_for(&project, child).completed("fine");
-    assert_eq!(project.lines("log"), ["next"]);
-    project.wait_until_quiet();
-}
-
-/// The reaper that has claimed a step.
-fn reaper_of(project: &Project, step: &str) -> u32 {
-    let exit = project.read(&format!(".raymond/workflows/r/steps/{step}/exit"));
-    let digits: String =
-        exit.lines().next().unwrap().chars().filter(char::is_ascii_digit).collect();
-    digits.parse().unwrap()
+    expect_that_somebody_takes_it(&project, child, &stopped);
 }
 
 /// A run with two open lines to reapers that stand still. The third one's reaper has a daemon to
@@ -213,7 +209,7 @@ fn launch_longer_than_a_socket_holds_hangs_nobody_although_all_stand_still() {
 }
 
 #[test]
-fn step_that_is_asked_for_again_is_not_said_to_the_same_reaper() {
+fn step_that_might_have_died_with_somebody_is_asked_for_once_more_and_runs_once() {
     let (project, child, stopped) = with_lines_to_nobody("echo '<result>x</result>'");
     project.write("go", "");
     wait_until("the next step is asked for", PATIENCE, || is_intended(&project, "NEXT.sh"));
