@@ -221,7 +221,6 @@ impl<'a> RunLoop<'a> {
             Effect::WaitForUsageLimit { resets_at } => {
                 self.performer.wait_for_usage_limit(resets_at);
             }
-            Effect::Finish { .. } => {}
         }
         Ok(())
     }

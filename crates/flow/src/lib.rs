@@ -25,7 +25,7 @@
 //! 4. [`prompt`]: what an agent is told.
 //! 5. [`turn`]: the two halves of a step that put these together.
 //! 6. [`machine`]: the run, its six transitions, and decide / apply / replay.
-//! 7. [`snapshot`]: the run as a readable file.
+//! 7. [`history`] and [`snapshot`]: what of it lies on disk.
 //!
 //! For authors, beside the way of a step: [`graph`], a workflow as its files tell it, [`lint`],
 //! what is wrong or odd about it, and [`diagram`], its picture.
@@ -78,7 +78,7 @@
 //!         for record in &decision.records {
 //!             apply(&mut run, record).unwrap();
 //!         }
-//!         wanted.extend(decision.effects.into_iter().filter(|e| !matches!(e, Effect::Finish { .. })));
+//!         wanted.extend(decision.effects);
 //!         decision = settle(&run);
 //!     }
 //! }
@@ -86,8 +86,11 @@
 //! assert_eq!(run.result.as_deref(), Some("all is well"));
 //! ```
 
+#![forbid(unsafe_code)]
+
 pub mod diagram;
 pub mod graph;
+pub mod history;
 pub mod id;
 pub mod lint;
 pub mod machine;

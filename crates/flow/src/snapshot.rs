@@ -11,10 +11,12 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::{
-    id::{AgentId, RunId, SessionId, StateName},
-    machine::{
-        Agent, Frame, Halt, Limits, Phase, Run, Session, Settings, Status, Tries, UsageLimit,
+    history::{
+        Convert as _,
+        v1::{Halt, Phase, Settings, Status, Tries, UsageLimit},
     },
+    id::{AgentId, RunId, SessionId, StateName},
+    machine::{Agent, Frame, Limits, Run, Session},
     money::Usd,
 };
 
@@ -154,7 +156,7 @@ impl WireRun {
             version: VERSION,
             workflow_id: run.id.clone(),
             scope_dir: run.scope_dir.clone(),
-            status: run.status,
+            status: run.status.convert(),
             started_at_ms: run.started_at_ms,
             agents: run.agents_by_birth().into_iter().map(WireAgent::of).collect(),
             fork_counters: run.fork_counters.clone(),
@@ -164,9 +166,9 @@ impl WireRun {
             max_iterations,
             metadata: run.metadata.clone(),
             result: run.result.clone(),
-            halt: run.halt.clone(),
-            usage_limit: run.usage_limit,
-            settings: run.settings.clone(),
+            halt: run.halt.clone().convert(),
+            usage_limit: run.usage_limit.convert(),
+            settings: run.settings.clone().convert(),
             max_parallel,
             max_reminders,
             max_retries,
@@ -198,7 +200,7 @@ impl WireRun {
             id: self.workflow_id,
             scope_dir: self.scope_dir,
             started_at_ms: self.started_at_ms,
-            settings: self.settings,
+            settings: self.settings.convert(),
             limits,
             metadata: self.metadata,
             agents,
@@ -206,10 +208,10 @@ impl WireRun {
             agents_born: self.agents_born,
             total_cost_usd: self.total_cost_usd,
             iteration_count: self.iteration_count,
-            halt: self.halt,
-            usage_limit: self.usage_limit,
+            halt: self.halt.convert(),
+            usage_limit: self.usage_limit.convert(),
             result: self.result,
-            status: self.status,
+            status: self.status.convert(),
             irregular_names: self.irregular_names,
             next_ticket: self.next_ticket,
             queue: BTreeMap::new(),
@@ -236,8 +238,8 @@ impl WireAgent {
             born: agent.born,
             steps: agent.steps,
             cost_usd: agent.cost_usd,
-            tries: agent.tries.clone(),
-            phase: agent.phase.clone(),
+            tries: agent.tries.clone().convert(),
+            phase: agent.phase.clone().convert(),
         }
     }
 
@@ -254,8 +256,8 @@ impl WireAgent {
             input: self.input,
             steps: self.steps,
             cost_usd: self.cost_usd,
-            tries: self.tries,
-            phase: self.phase,
+            tries: self.tries.convert(),
+            phase: self.phase.convert(),
         }
     }
 }

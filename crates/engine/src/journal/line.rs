@@ -7,7 +7,10 @@
 //! The checksum covers every byte before `,"crc"`, so a line is valid JSON for anybody's tools and
 //! still cannot be damaged unnoticed.
 
-use raymond_flow::machine::Record;
+use raymond_flow::{
+    history::{self, Records},
+    machine::Record,
+};
 use serde::{Deserialize, Serialize};
 
 /// One decision, and when it was made.
@@ -31,16 +34,16 @@ pub(super) enum LineError {
 }
 
 #[derive(Serialize)]
-struct Written<'a> {
+struct Written {
     v: u32,
     at: u64,
-    records: &'a [Record],
+    records: Records,
 }
 
 #[derive(Deserialize)]
 struct Read {
     at: u64,
-    records: Vec<Record>,
+    records: Records,
 }
 
 /// Read on its own first: a newer line may mean something else by the same words.
@@ -54,7 +57,8 @@ const CHECKSUM_BYTES: usize = 18;
 
 /// The line for `records`, with its newline.
 pub(super) fn encode(at: u64, records: &[Record]) -> serde_json::Result<Vec<u8>> {
-    let mut line = serde_json::to_vec(&Written { v: Record::VERSION, at, records })?;
+    let mut line =
+        serde_json::to_vec(&Written { v: history::VERSION, at, records: records.into() })?;
     line.pop();
     let checksum = crc32fast::hash(&line);
     line.extend_from_slice(format!(",\"crc\":\"{checksum:08x}\"}}\n").as_bytes());
@@ -70,9 +74,9 @@ pub(super) fn decode(line: &[u8]) -> Result<Entry, LineError> {
         return Err(LineError::Damaged);
     }
     let Version { v } = serde_json::from_slice(line).map_err(|_| LineError::Unreadable)?;
-    if v > u64::from(Record::VERSION) {
+    if v > u64::from(history::VERSION) {
         return Err(LineError::Newer { version: u32::try_from(v).unwrap_or(u32::MAX) });
     }
     let Read { at, records } = serde_json::from_slice(line).map_err(|_| LineError::Unreadable)?;
-    Ok(Entry { at_ms: at, records })
+    Ok(Entry { at_ms: at, records: records.into() })
 }

@@ -7,6 +7,7 @@ use std::{
 };
 
 use raymond_flow::{
+    history::Records,
     id::{AgentId, RunId, StateName},
     machine::{Halt, Limits, Record, Settings, Spent, Started, Status},
     money::Usd,
@@ -171,7 +172,7 @@ fn every_line_is_json_of_its_own_with_version_and_checksum() {
         assert_eq!(value["v"], 1);
         assert_eq!(value["crc"], format!("{:08x}", crc32fast::hash(covered.as_bytes())));
         assert_eq!(
-            serde_json::from_value::<Vec<Record>>(value["records"].clone()).unwrap(),
+            Vec::from(serde_json::from_value::<Records>(value["records"].clone()).unwrap()),
             records
         );
     }

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use raymond_flow::{id::StepId, machine::Step};
+use raymond_flow::{history::Intent, id::StepId, machine::Step};
 
 use super::{Claim, ExitRecord, HowEnded, exit_record};
 use crate::sys;
@@ -82,7 +82,7 @@ impl StepFolder {
             None if path.exists() => fs::remove_file(path)?,
             None => {}
         }
-        write_durably(&self.path.join("intent"), &serde_json::to_vec(step)?)?;
+        write_durably(&self.path.join("intent"), &serde_json::to_vec(&Intent::from(step))?)?;
         sys::sync_folder(&self.path)?;
         if let Some(steps) = self.path.parent() {
             sys::sync_folder(steps)?;
@@ -109,7 +109,7 @@ impl StepFolder {
     /// The intent under which the step was really started, if it is a turn.
     pub(crate) fn intent(&self) -> io::Result<Option<Step>> {
         match fs::read(self.path.join("intent")) {
-            Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
+            Ok(bytes) => Ok(serde_json::from_slice::<Intent>(&bytes).ok().map(Step::from)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }

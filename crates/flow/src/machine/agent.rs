@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
 use crate::{
     id::{AgentId, SessionId, StateName},
     money::Usd,
@@ -66,8 +64,7 @@ pub struct Frame {
 }
 
 /// Counters of the current work. They start anew with every state.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tries {
     /// How often the work was started in vain.
     pub starts: u32,
@@ -78,12 +75,11 @@ pub struct Tries {
     /// Outcomes that were lost.
     pub losses: u32,
     /// What a failed start may have left: the next one goes on there.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub left: Option<Left>,
 }
 
 /// What a failed start of a turn may have left: a session that knows the prompt.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Left {
     /// The session.
     pub plan: SessionPlan,
@@ -92,8 +88,7 @@ pub struct Left {
 }
 
 /// What an agent is about.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Its next step can be prepared.
     Ready {
@@ -145,8 +140,7 @@ pub enum Phase {
 }
 
 /// What a step is for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Work {
     /// Carry out the current state.
     Enter,
@@ -167,7 +161,7 @@ pub enum Work {
 }
 
 /// What an agent said.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// Its final message.
     pub text: String,
@@ -176,19 +170,18 @@ pub struct Answer {
 }
 
 /// The conversation about one state: everything that a further turn of it needs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Visit {
     /// The session.
     pub session: SessionId,
     /// Who carries it out.
     pub settings: TurnSettings,
     /// What the answer is judged by.
-    #[serde(default, skip_serializing_if = "Policy::is_empty")]
     pub policy: Policy,
 }
 
 /// A reminder to be given.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reminder {
     /// Where.
     pub visit: Visit,
@@ -197,7 +190,7 @@ pub struct Reminder {
 }
 
 /// A transition that an evaluator is asked about.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evaluation {
     /// The conversation that asked for the transition.
     pub visit: Visit,
@@ -210,7 +203,6 @@ pub struct Evaluation {
     /// Which evaluator of the policy is asked.
     pub index: usize,
     /// The evaluator's own session, and what it must be reminded of there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reminder: Option<(SessionId, String)>,
 }
 

@@ -10,7 +10,7 @@ use crate::{
     money::Usd,
 };
 
-use super::{Status, Step};
+use super::Step;
 
 /// A wish, addressed to the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,11 +55,6 @@ pub enum Effect {
     WaitForUsageLimit {
         /// When, in seconds since 1970; `None` if nobody said.
         resets_at: Option<u64>,
-    },
-    /// The run is over.
-    Finish {
-        /// How.
-        status: Status,
     },
 }
 

@@ -1,12 +1,9 @@
-//! Everything that can become true of a run: what is journalled.
+//! Everything that can become true of a run.
 //!
-//! This is a durable format, version [`Record::VERSION`]. Within a version, fields may be added
-//! if they have defaults; nothing is renamed or removed. All records of one decision stand or
-//! fall together: the journal writes them as one unit.
+//! All records of one decision stand or fall together. How they lie on disk is told by
+//! [`history`](crate::history), not here.
 
 use std::collections::BTreeMap;
-
-use serde::{Deserialize, Serialize};
 
 use crate::{
     id::{AgentId, RunId, SessionId, StateName},
@@ -17,8 +14,7 @@ use crate::{
 use super::{Evaluation, Left, Limits, Settings, Spent, Status, Step, Work};
 
 /// One fact about a run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
     /// The run began. Always the first record, and only that.
     Started(Box<Started>),
@@ -57,13 +53,10 @@ pub enum Record {
         /// Who wanted it.
         via: Via,
         /// The session of the answer; `None` for a script, which leaves the session alone.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         session: Option<SessionId>,
         /// The agent that a fork started.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         worker: Option<AgentId>,
         /// How many pending returns a reset discarded. More than none is worth a warning.
-        #[serde(default, skip_serializing_if = "is_zero")]
         discarded_returns: usize,
     },
     /// An agent asked for one thing and something else happens.
@@ -75,7 +68,6 @@ pub enum Record {
         /// Where that came from.
         source: Source,
         /// The session of the answer; `None` for a script.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         session: Option<SessionId>,
         /// Who decided otherwise.
         by: Overrider,
@@ -109,7 +101,6 @@ pub enum Record {
         /// How long to wait before.
         delay_ms: u64,
         /// What the start may have left.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         left: Option<Left>,
     },
     /// The wait before another try is over.
@@ -126,10 +117,8 @@ pub enum Record {
         /// What is taken up again if the run is continued.
         work: Work,
         /// What a start of it may have left.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         left: Option<Left>,
         /// Whether the agent's session is gone, so that it can only go on in a fresh one.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         loses_session: bool,
     },
     /// Nothing new starts any more.
@@ -158,13 +147,8 @@ pub enum Record {
     },
 }
 
-impl Record {
-    /// The version of this format.
-    pub const VERSION: u32 = 1;
-}
-
 /// With what a run begins.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Started {
     /// Its id.
     pub workflow_id: RunId,
@@ -177,10 +161,8 @@ pub struct Started {
     /// When, in milliseconds since 1970.
     pub started_at_ms: u64,
     /// What the first state is given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<String>,
     /// Variables for all prompts.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
     /// Defaults.
     pub settings: Settings,
@@ -189,8 +171,7 @@ pub struct Started {
 }
 
 /// Who wanted a transition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Via {
     /// The agent wrote the tag.
     Tag,
@@ -210,8 +191,7 @@ impl From<Source> for Via {
 }
 
 /// Who overrode an agent.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Overrider {
     /// A limit of the run.
     Limit(Limit),
@@ -228,8 +208,7 @@ pub enum Overrider {
 }
 
 /// What happens in the place of what an agent asked for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Instead {
     /// Another transition.
     Follow(Transition),
@@ -238,8 +217,7 @@ pub enum Instead {
 }
 
 /// A limit that was reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// Money.
     Budget {
@@ -256,8 +234,7 @@ pub enum Limit {
 }
 
 /// Which counter another start uses up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CountsAs {
     /// A retry after a failure that may pass.
     Retry,
@@ -268,8 +245,7 @@ pub enum CountsAs {
 }
 
 /// Why nothing new starts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Halt {
     /// A script failed.
     ScriptFailed {
@@ -292,9 +268,4 @@ pub enum Halt {
     },
     /// Somebody cancelled the run.
     Cancelled,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
-fn is_zero(number: &usize) -> bool {
-    *number == 0
 }

@@ -5,8 +5,6 @@ use std::{
     fmt,
 };
 
-use serde::{Deserialize, Serialize};
-
 use crate::{
     id::{AgentId, RunId, StepId},
     money::Usd,
@@ -60,15 +58,14 @@ pub struct Run {
 }
 
 /// A usage limit that all agents wait for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UsageLimit {
     /// When it is lifted, in seconds since 1970; `None` if nobody said.
     pub resets_at: Option<u64>,
 }
 
 /// How a run stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// Under way, or its orchestrator died.
     Running,

@@ -1,35 +1,26 @@
 //! What a run was started with, and may be continued with otherwise.
 
-use serde::{Deserialize, Serialize};
-
 use crate::{money::Usd, source::Timeout};
 
 /// Defaults for everything that a state does not say itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// The model; `None` leaves the choice to the coding agent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// The effort; `None` leaves the choice to the coding agent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<String>,
     /// How long a step may stay silent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Timeout>,
     /// Which coding agent; `None` is the engine's default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// Whether coding agents may do anything without asking.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub skip_permissions: bool,
     /// What a usage limit does to the run.
-    #[serde(default)]
     pub on_usage_limit: OnUsageLimit,
 }
 
 /// What a usage limit of the model's provider does to the run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnUsageLimit {
     /// All agents wait until it is lifted.
     #[default]
@@ -39,7 +30,7 @@ pub enum OnUsageLimit {
 }
 
 /// How far a run may go.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// What all agents together may spend; `None` is no limit.
     pub budget_usd: Option<Usd>,

@@ -11,10 +11,7 @@ pub fn settle(run: &Run) -> Decision {
         return Decision::default();
     }
     if let Some(status) = outcome(run) {
-        return Decision {
-            records: vec![Record::Finished { status }],
-            effects: vec![Effect::Finish { status }],
-        };
+        return Decision { records: vec![Record::Finished { status }], effects: Vec::new() };
     }
     let next = run.queue.values().next().and_then(|agent| run.agents.get(agent));
     match next {

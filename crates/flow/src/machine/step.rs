@@ -11,14 +11,13 @@ use crate::{
 
 /// A step's intent. It is durable before anything is started, and complete enough to judge the
 /// outcome by, whenever and by whomever that is found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Which one of its agent's steps, from 1.
     pub number: u32,
     /// The state file that is carried out.
     pub state: StateName,
     /// A fingerprint of that file as it was read; a reminder reads none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     /// How often this work has been started, this time included.
     pub attempt: u32,
@@ -27,8 +26,7 @@ pub struct Step {
 }
 
 /// What a step starts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// A script; free.
     Script {
@@ -40,46 +38,39 @@ pub enum Action {
 }
 
 /// One turn: a prompt in a session.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// In which session.
     pub session: SessionPlan,
     /// By which program and model.
     pub settings: TurnSettings,
     /// What the answer is judged by.
-    #[serde(default, skip_serializing_if = "Policy::is_empty")]
     pub policy: Policy,
     /// A fingerprint of the prompt.
     pub prompt_digest: String,
     /// Whether an earlier attempt may have left something in the session. If it did, the session
     /// is asked to go on, not given the prompt a second time.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub recovers: bool,
 }
 
 /// Who carries a turn out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TurnSettings {
     /// Which coding agent; `None` is the engine's default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// Which model; `None` is the coding agent's default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Which effort; `None` is the coding agent's default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<String>,
     /// How long it may stay silent.
     pub timeout: Timeout,
     /// Whether it may do anything without asking.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub skip_permissions: bool,
 }
 
 /// How a turn's session comes about. Ids of new sessions are chosen beforehand, so that they are
 /// known even if everything dies.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionPlan {
     /// A new conversation.
     Fresh {
@@ -110,20 +101,17 @@ impl SessionPlan {
 }
 
 /// What a step cost, and what it was not given.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
     /// In money.
     pub cost_usd: Usd,
     /// In tokens.
-    #[serde(default, skip_serializing_if = "Tokens::is_none")]
     pub tokens: Tokens,
     /// On which model, as it calls itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// How long it took.
     pub duration_ms: u64,
     /// What it asked for and was not allowed to do. It went on without, so a person should know.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub denied: Vec<String>,
 }
 
@@ -146,11 +134,5 @@ impl std::ops::AddAssign for Tokens {
         self.output = self.output.saturating_add(other.output);
         self.cache_read = self.cache_read.saturating_add(other.cache_read);
         self.cache_write = self.cache_write.saturating_add(other.cache_write);
-    }
-}
-
-impl Tokens {
-    fn is_none(&self) -> bool {
-        *self == Self::default()
     }
 }

@@ -2,22 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
 use crate::tag::TagKind;
 
 use super::Evaluator;
 
 /// One entry of `allowed_transitions`. What it names must match; what it leaves out is free.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowedTransition {
     /// The tag.
     pub tag: TagKind,
     /// The state between the tags; `None` allows any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
     /// Attributes that must be as given: `return`, `next`, `cd`, `model`, a fork's own.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, String>,
 }
 
@@ -62,13 +58,11 @@ pub(crate) const LEFT_OPEN: &str = "…";
 ///
 /// Kept with the step that was started under it, so that an answer is always judged by the rules
 /// that its prompt was given, even if the file has changed since.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     /// Empty: everything is allowed, but nothing can be reminded of.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed: Vec<AllowedTransition>,
     /// Second opinions, in the order in which they are asked.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evaluators: Vec<Evaluator>,
 }
 

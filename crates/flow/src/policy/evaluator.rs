@@ -1,13 +1,10 @@
 //! Second opinions on a transition that is valid: a pattern on the answer, or another prompt.
 
-use regex::Regex;
-use serde::{Deserialize, Serialize};
-
 use super::AllowedTransition;
+use regex::Regex;
 
 /// One entry of `evaluators`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Evaluator {
     /// If the final message matches, follow another transition.
     Match {
@@ -21,7 +18,6 @@ pub enum Evaluator {
         /// The state file that asks.
         prompt: String,
         /// The model for it where the file names none.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
     },
 }

@@ -35,8 +35,7 @@ pub struct Accepted {
 }
 
 /// Where a transition comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The agent wrote the tag.
     Tag,

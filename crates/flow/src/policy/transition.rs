@@ -2,13 +2,10 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use serde::{Deserialize, Serialize};
-
 use crate::{id::StateName, tag::TagKind};
 
 /// What an agent does next.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transition {
     /// Go on in the same session.
     Goto {
@@ -20,7 +17,6 @@ pub enum Transition {
         /// Where to.
         target: StateName,
         /// The new working directory; absolute.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         cd: Option<String>,
     },
     /// Do a subtask in a branch of the session.
@@ -28,7 +24,6 @@ pub enum Transition {
         /// The subtask.
         target: StateName,
         /// Where to go on with its result.
-        #[serde(rename = "return")]
         return_to: StateName,
     },
     /// Do a subtask in a fresh session.
@@ -36,10 +31,8 @@ pub enum Transition {
         /// The subtask.
         target: StateName,
         /// Where to go on with its result.
-        #[serde(rename = "return")]
         return_to: StateName,
         /// The model for its states that name none.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
     },
     /// Start a worker and go on.
@@ -49,10 +42,8 @@ pub enum Transition {
         /// Where the parent goes on.
         next: StateName,
         /// The worker's working directory; absolute.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         cd: Option<String>,
         /// The worker's variables.
-        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         attributes: BTreeMap<String, String>,
     },
     /// Return to the caller, or end.

@@ -1,6 +1,6 @@
 //! How long a step may stay silent, as frontmatter and the command line write it.
 
-use std::{str::FromStr, time::Duration};
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -19,11 +19,6 @@ impl Timeout {
     /// So many seconds of silence; 0 is no limit.
     pub fn from_seconds(seconds: u64) -> Self {
         Self { seconds }
-    }
-
-    /// The limit, or `None` for none.
-    pub fn limit(self) -> Option<Duration> {
-        (self.seconds > 0).then(|| Duration::from_secs(self.seconds))
     }
 }
 
@@ -93,11 +88,5 @@ mod tests {
         ] {
             assert!(seconds(bad).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn timeout_zero_is_no_limit() {
-        assert_eq!(Timeout::from_seconds(0).limit(), None);
-        assert_eq!(Timeout::DEFAULT.limit(), Some(Duration::from_mins(10)));
     }
 }

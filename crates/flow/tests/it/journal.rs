@@ -1,6 +1,7 @@
 //! The durable formats: what a journal and a state file look like, and that old ones stay readable.
 
 use raymond_flow::{
+    history::Records,
     machine::{Record, replay},
     snapshot::{Snapshot, SnapshotError},
 };
@@ -32,13 +33,21 @@ fn sim() -> Sim {
 const V1: &str = include_str!("../fixtures/v1/journal.jsonl");
 const V1_STATE: &str = include_str!("../fixtures/v1/state.json");
 
+/// Each record as its own line, without the brackets of a decision.
 fn lines(records: &[Record]) -> String {
-    records.iter().map(|record| serde_json::to_string(record).unwrap() + "\n").collect()
+    let on_disk = |record| serde_json::to_string(&Records::from(std::slice::from_ref(record)));
+    let lines = records.iter().map(|record| on_disk(record).unwrap());
+    lines.map(|line| line.trim_matches(['[', ']']).to_owned() + "\n").collect()
+}
+
+fn record(line: &str) -> Record {
+    let records: Records = serde_json::from_str(&format!("[{line}]")).unwrap();
+    Vec::from(records).remove(0)
 }
 
 #[test]
 fn journal_of_version_1_is_readable_for_ever() {
-    let records: Vec<Record> = V1.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let records: Vec<Record> = V1.lines().map(record).collect();
     let run = replay(records).unwrap();
     assert_eq!(run.total_cost_usd, usd(0.031));
     let state = Snapshot::from_json(V1_STATE).unwrap();

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use raymond_flow::{
+    history::Records,
     id::{AgentId, RunId, SessionId, StateName, StepId},
     machine::{
         Action, Agent, Decision, Effect, Input, Launch, Limits, Phase, Record, Run, SessionPlan,
@@ -239,7 +240,7 @@ impl Sim {
                 Effect::Reattach { id, .. } => children.push(id),
                 Effect::Wait { agent, delay_ms } => drop(waits.insert(agent, delay_ms)),
                 Effect::WaitForUsageLimit { .. } => waits_for_usage_limit = true,
-                other @ (Effect::Launch { .. } | Effect::Finish { .. }) => panic!("{other:?}"),
+                other @ Effect::Launch { .. } => panic!("{other:?}"),
             }
         }
         if self.run.is_open() {
@@ -254,9 +255,10 @@ impl Sim {
     fn commit(&mut self, mut decision: Decision) {
         let mut effects = Vec::new();
         while !decision.is_empty() {
+            let json = serde_json::to_string(&Records::from(&*decision.records)).unwrap();
+            let read: Vec<Record> = serde_json::from_str::<Records>(&json).unwrap().into();
+            assert_eq!(read, decision.records, "{json}");
             for record in &decision.records {
-                let json = serde_json::to_string(record).unwrap();
-                assert_eq!(&serde_json::from_str::<Record>(&json).unwrap(), record, "{json}");
                 apply(&mut self.run, record).unwrap();
             }
             self.journal.append(&mut decision.records);
@@ -289,7 +291,6 @@ impl Sim {
                     self.waits.insert(agent, delay_ms);
                 }
                 Effect::WaitForUsageLimit { .. } => self.waits_for_usage_limit = true,
-                Effect::Finish { status } => assert_eq!(status, self.run.status),
             }
         }
     }

@@ -1,4 +1,5 @@
-//! `--json`: one event a line, for programs. docs/operations.md describes it.
+//! `--json`: one event a line, for programs. `docs/events.md` describes them; they follow neither the
+//! journal nor the types of the machine, so that either can change without breaking a reader.
 
 use std::io::Write;
 
@@ -7,7 +8,12 @@ use raymond_engine::{
     clock,
     events::{Event, Observer},
 };
-use raymond_flow::machine::Run;
+use raymond_flow::{
+    machine::{
+        CountsAs, Halt, Instead, Limit, Limits, Overrider, Record, Run, Settings, Started, Via,
+    },
+    policy::Transition,
+};
 use serde_json::{Value, json};
 
 /// Writes a line of JSON for what happens.
@@ -37,7 +43,7 @@ impl<W: Write> Observer for JsonLines<W> {
 /// The last line: how the run stands when the program leaves it.
 pub(crate) fn closed(run: &Run) -> Value {
     json!({
-        "event": "closed", "at": clock::now_ms(), "run": run.id, "status": run.status,
+        "event": "closed", "at": clock::now_ms(), "run": run.id, "status": run.status.to_string(),
         "result": run.result, "total_cost_usd": run.total_cost_usd,
     })
 }
@@ -67,7 +73,7 @@ fn of_event(event: &Event<'_>) -> Value {
             "event": "step_ended", "agent": id.agent, "number": id.number, "state": step.state,
             "exit_code": exit_code, "duration_ms": duration_ms,
         }),
-        Event::Recorded { record, .. } => json!({ "event": "record", "record": record }),
+        Event::Recorded { record, run, .. } => of_record(record, run),
         Event::JournalTrimmed(trimmed) => json!({
             "event": "journal_trimmed", "offset": trimmed.offset, "bytes": trimmed.bytes,
         }),
@@ -78,5 +84,168 @@ fn of_event(event: &Event<'_>) -> Value {
             json!({ "event": "warning", "text": warning.to_string() })
         }
         Event::Trouble(text) => json!({ "event": "warning", "text": text }),
+    }
+}
+
+/// What became true. `run` is the run before it did.
+fn of_record(record: &Record, run: &Run) -> Value {
+    match record {
+        Record::Started(started) => of_started(started),
+        Record::Intended { agent, step } => json!({
+            "event": "step_intended", "agent": agent, "number": step.number, "state": step.state,
+            "attempt": step.attempt,
+        }),
+        Record::Queued { agent } => json!({ "event": "queued", "agent": agent }),
+        Record::Called { agent } => json!({ "event": "dequeued", "agent": agent }),
+        Record::Ended { agent, number, spent } => json!({
+            "event": "step_paid", "agent": agent, "number": number, "cost_usd": spent.cost_usd,
+            "tokens": spent.tokens, "model": spent.model, "duration_ms": spent.duration_ms,
+            "denied": spent.denied,
+        }),
+        Record::Followed { agent, transition, via, worker, discarded_returns, .. } => {
+            let via = match via {
+                Via::Tag => "tag",
+                Via::Implicit => "implicit",
+                Via::Evaluator => "evaluator",
+            };
+            let from = run.agents.get(agent).map(|agent| &agent.current_state);
+            let event = json!({
+                "event": "transition", "agent": agent, "from": from, "via": via, "worker": worker,
+                "discarded_returns": discarded_returns,
+            });
+            merged(event, of_transition(transition))
+        }
+        Record::Overridden { agent, asked, by, instead, .. } => json!({
+            "event": "overridden", "agent": agent, "asked": of_transition(asked),
+            "by": of_overrider(by),
+            "instead": match instead {
+                Instead::Follow(transition) => of_transition(transition),
+                Instead::Stop => json!("stop"),
+            },
+        }),
+        Record::Reminded { agent, problem, .. } => {
+            json!({ "event": "reminded", "agent": agent, "problem": problem })
+        }
+        Record::Evaluating { agent, evaluation } => json!({
+            "event": "evaluating", "agent": agent,
+            "transition": of_transition(&evaluation.transition),
+        }),
+        Record::Retried { agent, why, counts_as, delay_ms, .. } => json!({
+            "event": "retried", "agent": agent, "why": why, "delay_ms": delay_ms,
+            "counts_as": match counts_as {
+                CountsAs::Retry => "retry",
+                CountsAs::Loss => "loss",
+                CountsAs::Nothing => "nothing",
+            },
+        }),
+        Record::Woke { agent } => json!({ "event": "woke", "agent": agent }),
+        Record::Failed { agent, error, .. } => {
+            json!({ "event": "failed", "agent": agent, "error": error })
+        }
+        Record::Halted { why } => merged(json!({ "event": "halted" }), of_halt(why)),
+        Record::UsageLimited { resets_at } => {
+            json!({ "event": "usage_limited", "resets_at": resets_at })
+        }
+        Record::UsageLimitLifted => json!({ "event": "usage_limit_lifted" }),
+        Record::Finished { status } => {
+            json!({ "event": "finished", "status": status.to_string() })
+        }
+        Record::Resumed { settings, limits } => json!({
+            "event": "resumed", "settings": of_settings(settings), "limits": of_limits(limits),
+        }),
+    }
+}
+
+/// The fields of both.
+fn merged(mut event: Value, more: Value) -> Value {
+    if let (Value::Object(event), Value::Object(more)) = (&mut event, more) {
+        event.extend(more);
+    }
+    event
+}
+
+fn of_started(started: &Started) -> Value {
+    json!({
+        "event": "started", "run": started.workflow_id, "workflow": started.scope_dir,
+        "entry": started.entry, "cwd": started.cwd, "input": started.input,
+        "metadata": started.metadata, "settings": of_settings(&started.settings),
+        "limits": of_limits(&started.limits),
+    })
+}
+
+fn of_settings(settings: &Settings) -> Value {
+    let Settings { model, effort, timeout, agent, skip_permissions, on_usage_limit: _ } = settings;
+    json!({
+        "model": model, "effort": effort, "timeout_seconds": timeout, "agent": agent,
+        "skip_permissions": skip_permissions,
+    })
+}
+
+fn of_limits(limits: &Limits) -> Value {
+    json!({
+        "budget_usd": limits.budget_usd, "max_iterations": limits.max_iterations,
+        "max_parallel": limits.max_parallel,
+    })
+}
+
+fn of_transition(transition: &Transition) -> Value {
+    let mut value = match transition {
+        Transition::Goto { target } => json!({ "to": target }),
+        Transition::Reset { target, cd } => json!({ "to": target, "cd": cd }),
+        Transition::Call { target, return_to } => json!({ "to": target, "return": return_to }),
+        Transition::Function { target, return_to, model } => {
+            json!({ "to": target, "return": return_to, "model": model })
+        }
+        Transition::Fork { target, next, cd, attributes } => {
+            json!({ "to": target, "next": next, "cd": cd, "attributes": attributes })
+        }
+        Transition::Result { payload } => json!({ "result": payload }),
+    };
+    value["tag"] = json!(transition.kind().name());
+    value
+}
+
+fn of_overrider(by: &Overrider) -> Value {
+    match by {
+        Overrider::Limit(limit) => of_limit(limit),
+        Overrider::Match { pattern } => json!({ "match": pattern }),
+        Overrider::Prompt { prompt } => json!({ "prompt": prompt }),
+    }
+}
+
+fn of_halt(why: &Halt) -> Value {
+    match why {
+        Halt::ScriptFailed { agent } => json!({ "why": "script_failed", "agent": agent }),
+        Halt::Limit(limit) => of_limit(limit),
+        Halt::Interrupted => json!({ "why": "interrupted" }),
+        Halt::UsageLimit { resets_at } => json!({ "why": "usage_limit", "resets_at": resets_at }),
+        Halt::DiskLow { free_bytes } => json!({ "why": "disk_low", "free_bytes": free_bytes }),
+        Halt::Cancelled => json!({ "why": "cancelled" }),
+    }
+}
+
+fn of_limit(limit: &Limit) -> Value {
+    match limit {
+        Limit::Budget { spent_usd, budget_usd } => {
+            json!({ "why": "budget", "spent_usd": spent_usd, "budget_usd": budget_usd })
+        }
+        Limit::Iterations { max_iterations } => {
+            json!({ "why": "iterations", "max_iterations": max_iterations })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_event_is_documented() {
+        let (source, document) =
+            (include_str!("json.rs"), include_str!("../../../../docs/events.md"));
+        let names = source.split("\"event\": \"").skip(1).filter_map(|rest| rest.split('"').next());
+        let names: Vec<_> = names.collect();
+        assert!(names.len() > 20, "{names:?}");
+        for name in names {
+            assert!(document.contains(&format!("`{name}`")), "{name}");
+        }
     }
 }

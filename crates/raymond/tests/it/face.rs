@@ -164,7 +164,10 @@ fn json_is_one_event_a_line_and_nothing_else() {
     let kinds: Vec<_> = events.iter().map(|event| event["event"].as_str().unwrap()).collect();
     assert_eq!(kinds[0], "opened");
     assert_eq!(kinds.iter().filter(|kind| **kind == "step_started").count(), 2);
-    assert!(events.iter().any(|event| event["record"]["finished"]["status"] == "completed"));
+    let moves = events.iter().filter(|event| event["event"] == "transition");
+    let moves: Vec<_> = moves.map(|event| (&event["tag"], &event["from"], &event["to"])).collect();
+    assert_eq!(moves[0], (&"goto".into(), &"START.sh".into(), &"END.sh".into()));
+    assert!(kinds.contains(&"finished"));
     assert!(events.iter().all(|event| event["at"].as_u64().is_some()));
     let closed = events.last().unwrap();
     assert_eq!(closed["event"], "closed");

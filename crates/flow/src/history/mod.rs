@@ -1,0 +1,50 @@
+//! What a run leaves on disk, as types that do not follow the machine.
+//!
+//! `v1` is the format of the journal's records, and of what the state file and the intent of a step
+//! share with them. It is frozen: the machine may change its types, and then the conversion changes,
+//! not what lies on users' disks.
+
+mod convert;
+pub(crate) mod v1;
+
+use serde::{Deserialize, Serialize};
+
+use crate::machine;
+pub(crate) use convert::Convert;
+
+/// The newest version of the format, and the one that this program writes.
+pub const VERSION: u32 = 1;
+
+/// The records of one decision as a line of the journal holds them.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Records(Vec<v1::Record>);
+
+impl From<&[machine::Record]> for Records {
+    fn from(records: &[machine::Record]) -> Self {
+        Self(records.to_vec().convert())
+    }
+}
+
+impl From<Records> for Vec<machine::Record> {
+    fn from(records: Records) -> Self {
+        records.0.convert()
+    }
+}
+
+/// The intent of a step as its folder holds it.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Intent(v1::Step);
+
+impl From<&machine::Step> for Intent {
+    fn from(step: &machine::Step) -> Self {
+        Self(step.clone().convert())
+    }
+}
+
+impl From<Intent> for machine::Step {
+    fn from(intent: Intent) -> Self {
+        intent.0.convert()
+    }
+}

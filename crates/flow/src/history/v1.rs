@@ -1,0 +1,363 @@
+//! Version 1 of the records, the intent of a step and the parts of a state file.
+//!
+//! Frozen: a field may be added if it has a default, and nothing is renamed, removed or given another
+//! meaning. What each name means is told by the type of the same name in [`machine`] or [`policy`].
+//! All records of one decision stand or fall together: the journal writes them as one line.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::convert::{Convert, mirror};
+use crate::{
+    id::{AgentId, RunId, SessionId, StateName},
+    machine::{self, Tokens},
+    money::Usd,
+    policy,
+    source::Timeout,
+    tag::TagKind,
+};
+
+mirror! {
+    #[serde(rename_all = "snake_case")]
+    enum machine::Record {
+        Started(Box<Started>),
+        Intended { agent: AgentId, step: Box<Step> },
+        Queued { agent: AgentId },
+        Called { agent: AgentId },
+        Ended { agent: AgentId, number: u32, spent: Spent },
+        Followed {
+            agent: AgentId,
+            transition: Transition,
+            via: Via,
+            #[serde(default, skip_serializing_if = "is_default")]
+            session: Option<SessionId>,
+            #[serde(default, skip_serializing_if = "is_default")]
+            worker: Option<AgentId>,
+            #[serde(default, skip_serializing_if = "is_default")]
+            discarded_returns: usize,
+        },
+        Overridden {
+            agent: AgentId,
+            asked: Transition,
+            source: Source,
+            #[serde(default, skip_serializing_if = "is_default")]
+            session: Option<SessionId>,
+            by: Overrider,
+            instead: Instead,
+        },
+        Reminded { agent: AgentId, problem: String, work: Work },
+        Evaluating { agent: AgentId, evaluation: Box<Evaluation> },
+        Retried {
+            agent: AgentId,
+            why: String,
+            counts_as: CountsAs,
+            delay_ms: u64,
+            #[serde(default, skip_serializing_if = "is_default")]
+            left: Option<Left>,
+        },
+        Woke { agent: AgentId },
+        Failed {
+            agent: AgentId,
+            error: String,
+            work: Work,
+            #[serde(default, skip_serializing_if = "is_default")]
+            left: Option<Left>,
+            #[serde(default, skip_serializing_if = "is_default")]
+            loses_session: bool,
+        },
+        Halted { why: Halt },
+        UsageLimited { resets_at: Option<u64> },
+        UsageLimitLifted,
+        Finished { status: Status },
+        Resumed { settings: Settings, limits: Limits },
+    }
+
+    struct machine::Started {
+        workflow_id: RunId,
+        scope_dir: String,
+        entry: StateName,
+        cwd: String,
+        started_at_ms: u64,
+        #[serde(default, skip_serializing_if = "is_default")]
+        input: Option<String>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        metadata: BTreeMap<String, String>,
+        settings: Settings,
+        limits: Limits,
+    }
+
+    #[serde(rename_all = "lowercase")]
+    enum machine::Via {
+        Tag,
+        Implicit,
+        Evaluator,
+    }
+
+    #[serde(rename_all = "lowercase")]
+    enum machine::Overrider {
+        Limit(Limit),
+        Match { pattern: String },
+        Prompt { prompt: String },
+    }
+
+    #[serde(rename_all = "lowercase")]
+    enum machine::Instead {
+        Follow(Transition),
+        Stop,
+    }
+
+    #[serde(rename_all = "lowercase")]
+    enum machine::Limit {
+        Budget { spent_usd: Usd, budget_usd: Usd },
+        Iterations { max_iterations: u64 },
+    }
+
+    #[serde(rename_all = "lowercase")]
+    enum machine::CountsAs {
+        Retry,
+        Loss,
+        Nothing,
+    }
+
+    #[serde(rename_all = "snake_case")]
+    enum machine::Halt {
+        ScriptFailed { agent: AgentId },
+        Limit(Limit),
+        Interrupted,
+        UsageLimit { resets_at: Option<u64> },
+        DiskLow { free_bytes: u64 },
+        Cancelled,
+    }
+
+    #[serde(rename_all = "lowercase")]
+    enum machine::Status {
+        Running,
+        Completed,
+        Failed,
+        Stopped,
+        Paused,
+        Cancelled,
+    }
+
+    struct machine::UsageLimit {
+        resets_at: Option<u64>,
+    }
+
+    struct machine::Settings {
+        #[serde(default, skip_serializing_if = "is_default")]
+        model: Option<String>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        effort: Option<String>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        timeout: Option<Timeout>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        agent: Option<String>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        skip_permissions: bool,
+        #[serde(default)]
+        on_usage_limit: OnUsageLimit,
+    }
+
+    #[derive(Default)]
+    #[serde(rename_all = "lowercase")]
+    enum machine::OnUsageLimit {
+        #[default]
+        Wait,
+        Pause,
+    }
+
+    struct machine::Limits {
+        budget_usd: Option<Usd>,
+        max_iterations: Option<u64>,
+        max_parallel: u32,
+        max_reminders: u32,
+        max_retries: u32,
+        max_attempts: u32,
+    }
+
+    struct machine::Step {
+        number: u32,
+        state: StateName,
+        #[serde(default, skip_serializing_if = "is_default")]
+        digest: Option<String>,
+        attempt: u32,
+        action: Action,
+    }
+
+    #[serde(rename_all = "lowercase")]
+    enum machine::Action {
+        Script { timeout: Timeout },
+        Turn(Turn),
+    }
+
+    struct machine::Turn {
+        session: SessionPlan,
+        settings: TurnSettings,
+        #[serde(default, skip_serializing_if = "is_default")]
+        policy: Policy,
+        prompt_digest: String,
+        #[serde(default, skip_serializing_if = "is_default")]
+        recovers: bool,
+    }
+
+    struct machine::TurnSettings {
+        #[serde(default, skip_serializing_if = "is_default")]
+        agent: Option<String>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        model: Option<String>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        effort: Option<String>,
+        timeout: Timeout,
+        #[serde(default, skip_serializing_if = "is_default")]
+        skip_permissions: bool,
+    }
+
+    #[serde(rename_all = "lowercase")]
+    enum machine::SessionPlan {
+        Fresh { id: SessionId },
+        Resume { id: SessionId },
+        Branch { from: SessionId, id: SessionId },
+    }
+
+    struct machine::Spent {
+        cost_usd: Usd,
+        #[serde(default, skip_serializing_if = "is_default")]
+        tokens: Tokens,
+        #[serde(default, skip_serializing_if = "is_default")]
+        model: Option<String>,
+        duration_ms: u64,
+        #[serde(default, skip_serializing_if = "is_default")]
+        denied: Vec<String>,
+    }
+
+    #[serde(rename_all = "lowercase")]
+    enum machine::Phase {
+        Ready { work: Work },
+        Queued { work: Work, ticket: u64 },
+        Called { work: Work },
+        Running { work: Work, step: Box<Step> },
+        Waiting { work: Work, delay_ms: u64 },
+        Held { asked: Transition, source: Source, limit: Limit },
+        Failed { error: String, work: Work },
+    }
+
+    #[serde(rename_all = "lowercase")]
+    enum machine::Work {
+        Enter,
+        Rejudge(Box<Answer>),
+        Remind(Box<Reminder>),
+        Evaluate(Box<Evaluation>),
+        Follow { transition: Box<Transition>, source: Source },
+    }
+
+    #[derive(Default)]
+    #[serde(default)]
+    struct machine::Tries {
+        starts: u32,
+        reminders: u32,
+        retries: u32,
+        losses: u32,
+        #[serde(skip_serializing_if = "is_default")]
+        left: Option<Left>,
+    }
+
+    struct machine::Left {
+        plan: SessionPlan,
+        prompt_digest: String,
+    }
+
+    struct machine::Answer {
+        text: String,
+        session: SessionId,
+    }
+
+    struct machine::Visit {
+        session: SessionId,
+        settings: TurnSettings,
+        #[serde(default, skip_serializing_if = "is_default")]
+        policy: Policy,
+    }
+
+    struct machine::Reminder {
+        visit: Visit,
+        text: String,
+    }
+
+    struct machine::Evaluation {
+        visit: Visit,
+        output: String,
+        transition: Transition,
+        source: Source,
+        index: usize,
+        #[serde(default, skip_serializing_if = "is_default")]
+        reminder: Option<(SessionId, String)>,
+    }
+
+    #[derive(Default)]
+    struct policy::Policy {
+        #[serde(default, skip_serializing_if = "is_default")]
+        allowed: Vec<AllowedTransition>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        evaluators: Vec<Evaluator>,
+    }
+
+    struct policy::AllowedTransition {
+        tag: TagKind,
+        #[serde(default, skip_serializing_if = "is_default")]
+        target: Option<String>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        attributes: BTreeMap<String, String>,
+    }
+
+    #[serde(rename_all = "lowercase")]
+    enum policy::Evaluator {
+        Match { pattern: String, then: AllowedTransition },
+        Prompt {
+            prompt: String,
+            #[serde(default, skip_serializing_if = "is_default")]
+            model: Option<String>,
+        },
+    }
+
+    #[serde(rename_all = "lowercase")]
+    enum policy::Transition {
+        Goto { target: StateName },
+        Reset {
+            target: StateName,
+            #[serde(default, skip_serializing_if = "is_default")]
+            cd: Option<String>,
+        },
+        Call {
+            target: StateName,
+            #[serde(rename = "return")]
+            return_to: StateName,
+        },
+        Function {
+            target: StateName,
+            #[serde(rename = "return")]
+            return_to: StateName,
+            #[serde(default, skip_serializing_if = "is_default")]
+            model: Option<String>,
+        },
+        Fork {
+            target: StateName,
+            next: StateName,
+            #[serde(default, skip_serializing_if = "is_default")]
+            cd: Option<String>,
+            #[serde(default, skip_serializing_if = "is_default")]
+            attributes: BTreeMap<String, String>,
+        },
+        Result { payload: String },
+    }
+
+    #[serde(rename_all = "lowercase")]
+    enum policy::Source {
+        Tag,
+        Implicit,
+    }
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
