@@ -19,8 +19,14 @@ impl Diagram {
         for (index, node) in self.nodes.iter().enumerate() {
             let _ = writeln!(text, "  n{index} [label={}, {}];", label(node), style(node));
         }
-        for Link { from, to, kind } in &self.links {
-            let _ = writeln!(text, "  n{from} -> n{to} [{}];", line(*kind));
+        for (index, Link { from, to, kind }) in self.links.iter().enumerate() {
+            let (label, style) = (self.link_label(index), line(*kind));
+            let taken = match self.is_taken(index) {
+                Some(true) => ", penwidth=3",
+                Some(false) => ", color=\"#999999\"",
+                None => "",
+            };
+            let _ = writeln!(text, "  n{from} -> n{to} [label=\"{label}\"{style}{taken}];");
         }
         text.push_str("}\n");
         text
@@ -39,11 +45,16 @@ fn style(node: &Node) -> String {
         NodeKind::Prompt => ("#dbeafe", "#2563eb"),
         NodeKind::Script => ("#dcfce7", "#16a34a"),
         NodeKind::Evaluator => ("#f3e8ff", "#9333ea"),
-        NodeKind::Missing => ("#fee2e2", "#dc2626"),
+        NodeKind::Missing => ("#fef3c7", "#b45309"),
         NodeKind::Open => ("#ffffff", "#888888"),
         NodeKind::End => ("#eeeeee", "#666666"),
     };
-    let fill = if node.visit.is_some() { "#fde68a" } else { fill };
+    let (line, width) = match &node.visit {
+        Some(visit) if visit.failures > 0 => ("#dc2626", ", penwidth=4"),
+        Some(_) => (line, ", penwidth=3"),
+        None if node.is_entry => (line, ", penwidth=2"),
+        None => (line, ""),
+    };
     let shape = match node.kind {
         NodeKind::Script => ", shape=component",
         NodeKind::Evaluator => ", shape=hexagon",
@@ -51,21 +62,17 @@ fn style(node: &Node) -> String {
         NodeKind::End => ", shape=oval",
         NodeKind::Prompt | NodeKind::Missing => "",
     };
-    let entry = if node.is_entry { ", penwidth=2" } else { "" };
-    format!("fillcolor=\"{fill}\", color=\"{line}\"{shape}{entry}")
+    format!("fillcolor=\"{fill}\", color=\"{line}\"{shape}{width}")
 }
 
-fn line(kind: LinkKind) -> String {
-    let style = match kind {
-        LinkKind::Way(EdgeKind::Return | EdgeKind::Next | EdgeKind::Ask) => ", style=dashed",
+fn line(kind: LinkKind) -> &'static str {
+    match kind {
+        LinkKind::Way(EdgeKind::Return | EdgeKind::Next | EdgeKind::Ask) | LinkKind::Result => {
+            ", style=dashed"
+        }
         LinkKind::Way(EdgeKind::Reset) => ", style=bold",
-        LinkKind::Way(_) | LinkKind::Result => "",
-    };
-    let label = match kind {
-        LinkKind::Way(EdgeKind::Goto) | LinkKind::Result => "",
-        LinkKind::Way(kind) => kind.name(),
-    };
-    format!("label=\"{label}\"{style}")
+        LinkKind::Way(EdgeKind::Goto | EdgeKind::Call | EdgeKind::Function | EdgeKind::Fork) => "",
+    }
 }
 
 fn quoted(text: &str) -> String {

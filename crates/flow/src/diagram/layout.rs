@@ -8,7 +8,7 @@
 //! 5. boxes move towards their neighbours as far as there is room
 //! ```
 
-use super::{Diagram, Link};
+use super::{Diagram, Link, Node, labels};
 
 /// From one layer to the next.
 const LAYER_HEIGHT: f64 = 104.0;
@@ -20,6 +20,9 @@ const MARGIN: f64 = 40.0;
 const SWEEPS: usize = 12;
 /// A bend needs room for its line and a word beside it.
 const BEND_WIDTH: f64 = 28.0;
+
+/// How far a line from a box to itself stands out.
+const LOOP_WIDTH: f64 = 34.0;
 
 /// The height of a box.
 pub(super) const BOX_HEIGHT: f64 = 44.0;
@@ -43,7 +46,10 @@ pub(super) struct Layout {
 /// Boxes first, then bends: everything that has a place in a layer.
 struct Work<'d> {
     links: &'d [Link],
+    /// Per item, the room that it takes: a box with a line to itself more than its own width.
     widths: Vec<f64>,
+    /// Per box, its own width.
+    boxes: Vec<f64>,
     /// Per item, its layer.
     layers: Vec<usize>,
     /// Per layer, its items from left to right.
@@ -64,16 +70,40 @@ impl Layout {
         let mut work = Work::new(diagram);
         work.sort_rows();
         work.spread();
-        work.finish(diagram.nodes.len())
+        work.finish()
     }
 }
 
-/// How wide a box must be for its text.
-fn width(label: &str) -> f64 {
+/// The room of each box, with the line to itself and its word on the right. As much is left free on
+/// the left, so that the box stays in the middle.
+fn rooms(diagram: &Diagram, boxes: &[f64]) -> Vec<f64> {
+    let mut rooms = boxes.to_vec();
+    for (index, link) in diagram.links.iter().enumerate().filter(|(_, link)| link.from == link.to) {
+        let word = labels::width(&diagram.link_label(index)) + labels::BESIDE_LOOP;
+        rooms[link.from] = rooms[link.from].max(boxes[link.from] + 2.0 * (LOOP_WIDTH + word));
+    }
+    rooms
+}
+
+/// Whether these points are those of a line from a box to itself: both its ends are on one box.
+pub(super) fn is_loop(path: &[Point]) -> bool {
+    path.len() == 3 && (path[0].1 - path[2].1).abs() < BOX_HEIGHT
+}
+
+/// How wide a box must be for its texts.
+fn width(node: &Node) -> f64 {
     const CHARACTER: f64 = 8.0;
-    #[expect(clippy::cast_precision_loss, reason = "names have at most 255 characters")]
-    let characters = label.chars().count() as f64;
-    (characters * CHARACTER + 36.0).max(72.0)
+    const SMALL_CHARACTER: f64 = 6.8;
+    let label = columns(&node.label) * CHARACTER;
+    let visit = node.visit.map_or(0.0, |visit| columns(&visit.label()) * SMALL_CHARACTER);
+    (label.max(visit) + 36.0).max(72.0)
+}
+
+/// How many columns of a terminal a text takes: letters of East Asia and pictures take two.
+#[expect(clippy::cast_precision_loss, reason = "names have at most 255 characters")]
+fn columns(text: &str) -> f64 {
+    let columns = |c: char| if c < '\u{1100}' { 1 } else { 2 };
+    text.chars().map(columns).sum::<usize>() as f64
 }
 
 impl<'d> Work<'d> {
@@ -82,10 +112,12 @@ impl<'d> Work<'d> {
         let links = diagram.links.as_slice();
         let is_turned = turned(diagram);
         let layers = layers(count, links, &is_turned);
+        let boxes: Vec<f64> = diagram.nodes.iter().map(width).collect();
         let depth = layers.iter().max().map_or(0, |deepest| deepest + 1);
         let mut work = Work {
             links,
-            widths: diagram.nodes.iter().map(|node| width(&node.label)).collect(),
+            widths: rooms(diagram, &boxes),
+            boxes,
             rows: vec![Vec::new(); depth],
             above: vec![Vec::new(); count],
             below: vec![Vec::new(); count],
@@ -193,7 +225,7 @@ impl<'d> Work<'d> {
     }
 
     /// Moves everything into view and draws the lines.
-    fn finish(mut self, boxes: usize) -> Layout {
+    fn finish(mut self) -> Layout {
         let left = self.edge(|x, half| x - half, f64::min);
         for x in &mut self.x {
             *x += MARGIN - left;
@@ -201,11 +233,14 @@ impl<'d> Work<'d> {
         let right = self.edge(|x, half| x + half, f64::max);
         let centers = (0..self.layers.len()).map(|item| self.center(item)).collect::<Vec<_>>();
         let paths = (0..self.links.len()).map(|link| self.path(link, &centers)).collect();
-        // A line from a box to itself stands out on the right.
-        let size = (right + 2.0 * MARGIN, layer_y(self.rows.len()) - LAYER_HEIGHT / 2.0 + MARGIN);
-        let mut widths = self.widths;
-        widths.truncate(boxes);
-        Layout { centers: centers.into_iter().take(boxes).collect(), widths, paths, size }
+        let size = (right + MARGIN, layer_y(self.rows.len()) - LAYER_HEIGHT / 2.0 + MARGIN);
+        let count = self.boxes.len();
+        Layout {
+            centers: centers.into_iter().take(count).collect(),
+            widths: self.boxes,
+            paths,
+            size,
+        }
     }
 
     fn edge(&self, side: fn(f64, f64) -> f64, pick: fn(f64, f64) -> f64) -> f64 {
@@ -238,8 +273,8 @@ impl<'d> Work<'d> {
 
     fn own_loop(&self, item: usize, centers: &[Point]) -> Vec<Point> {
         let (x, y) = centers[item];
-        let side = x + self.widths[item] / 2.0;
-        vec![(side, y - 10.0), (side + 34.0, y), (side, y + 10.0)]
+        let side = x + self.boxes[item] / 2.0;
+        vec![(side, y - 10.0), (side + LOOP_WIDTH, y), (side, y + 10.0)]
     }
 
     /// Where a line meets a box: all lines on a side share its width, in the order of where they
@@ -262,7 +297,7 @@ impl<'d> Work<'d> {
         let share = (at as f64 + 1.0) / (lines.len() as f64 + 1.0) - 0.5;
         let (x, y) = centers[item];
         let half = if is_below { BOX_HEIGHT / 2.0 } else { -BOX_HEIGHT / 2.0 };
-        (x + share * self.widths[item] * 0.8, y + half)
+        (x + share * self.boxes[item] * 0.8, y + half)
     }
 }
 

@@ -1,10 +1,10 @@
 //! Mermaid: for markdown files and wherever they are shown.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use crate::graph::EdgeKind;
 
-use super::{Diagram, Link, LinkKind, Node, NodeKind};
+use super::{Diagram, Link, LinkKind, Node, NodeKind, Visit};
 
 impl Diagram {
     /// The picture in Mermaid's language.
@@ -13,24 +13,49 @@ impl Diagram {
         // Writing to a String cannot fail, here and below.
         for (index, node) in self.nodes.iter().enumerate() {
             let (open, close) = shape(node.kind);
-            let class = class(self.shows_run, node);
+            let class = class(node.kind);
             let _ = writeln!(text, "  n{index}{open}\"{}\"{close}:::{class}", label(node));
         }
-        for Link { from, to, kind } in &self.links {
-            let _ = writeln!(text, "  n{from} {} n{to}", arrow(*kind));
+        for (index, Link { from, to, kind }) in self.links.iter().enumerate() {
+            let (arrow, label) = (arrow(*kind), self.link_label(index));
+            let label = if label.is_empty() { label } else { format!("|{label}|") };
+            let _ = writeln!(text, "  n{from} {arrow}{label} n{to}");
         }
         text.push_str(STYLES);
+        if let Some(taken) = &self.taken {
+            self.mark_run(&mut text, taken);
+        }
         text
+    }
+
+    /// Marks what a run did by borders and thick lines; the fills still tell what a box is.
+    fn mark_run(&self, text: &mut String, taken: &BTreeMap<usize, u64>) {
+        text.push_str(RUN_STYLES);
+        let is_failed = |visit: &Visit| visit.failures > 0;
+        for (index, visit) in self.nodes.iter().enumerate().map(|(at, node)| (at, &node.visit)) {
+            let class = match visit {
+                Some(visit) if is_failed(visit) => "failed",
+                Some(_) => "visited",
+                None => continue,
+            };
+            let _ = writeln!(text, "  class n{index} {class}");
+        }
+        for index in taken.keys() {
+            let _ = writeln!(text, "  linkStyle {index} stroke:#111,stroke-width:3px");
+        }
     }
 }
 
 const STYLES: &str = "  classDef prompt fill:#dbeafe,stroke:#2563eb,color:#111\n  \
     classDef script fill:#dcfce7,stroke:#16a34a,color:#111\n  \
     classDef evaluator fill:#f3e8ff,stroke:#9333ea,color:#111\n  \
-    classDef missing fill:#fee2e2,stroke:#dc2626,color:#111,stroke-dasharray:4 3\n  \
+    classDef missing fill:#fef3c7,stroke:#b45309,color:#111,stroke-dasharray:4 3\n  \
     classDef open fill:#fff,stroke:#888,color:#111,stroke-dasharray:4 3\n  \
-    classDef finish fill:#eee,stroke:#666,color:#111\n  \
-    classDef visited fill:#fde68a,stroke:#b45309,color:#111,stroke-width:2px\n";
+    classDef finish fill:#eee,stroke:#666,color:#111\n";
+
+/// Red is for failures alone.
+const RUN_STYLES: &str = "  classDef visited stroke-width:3px\n  \
+    classDef failed stroke:#dc2626,stroke-width:4px\n";
 
 fn shape(kind: NodeKind) -> (&'static str, &'static str) {
     match kind {
@@ -42,11 +67,8 @@ fn shape(kind: NodeKind) -> (&'static str, &'static str) {
     }
 }
 
-fn class(shows_run: bool, node: &Node) -> &'static str {
-    if shows_run && node.visit.is_some() {
-        return "visited";
-    }
-    match node.kind {
+fn class(kind: NodeKind) -> &'static str {
+    match kind {
         // `end` is a word of Mermaid's own.
         NodeKind::End => "finish",
         kind => kind.name(),
@@ -65,14 +87,15 @@ fn label(node: &Node) -> String {
     text
 }
 
-fn arrow(kind: LinkKind) -> String {
+fn arrow(kind: LinkKind) -> &'static str {
     match kind {
-        LinkKind::Way(EdgeKind::Goto) | LinkKind::Result => "-->".to_owned(),
-        LinkKind::Way(EdgeKind::Reset) => "==>|reset|".to_owned(),
-        LinkKind::Way(kind @ (EdgeKind::Return | EdgeKind::Next | EdgeKind::Ask)) => {
-            format!("-.->|{kind}|")
+        LinkKind::Way(EdgeKind::Reset) => "==>",
+        LinkKind::Way(EdgeKind::Return | EdgeKind::Next | EdgeKind::Ask) | LinkKind::Result => {
+            "-.->"
         }
-        LinkKind::Way(kind) => format!("-->|{kind}|"),
+        LinkKind::Way(EdgeKind::Goto | EdgeKind::Call | EdgeKind::Function | EdgeKind::Fork) => {
+            "-->"
+        }
     }
 }
 

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    graph::{Edge, EdgeKind, Graph, Meaning, State},
+    graph::{Edge, EdgeKind, Graph, Meaning, ResultEnd, State},
     id::StateName,
-    money::Usd,
     source::StateKind,
 };
+
+use super::{TakenWay, Trace, Visit};
 
 /// Boxes and lines.
 #[derive(Clone, Debug)]
@@ -18,8 +19,8 @@ pub struct Diagram {
     pub nodes: Vec<Node>,
     /// The lines, each kind once between two boxes.
     pub links: Vec<Link>,
-    /// Whether boxes tell what a run did.
-    pub shows_run: bool,
+    /// How often a run took each line, by the index of the line; `None` if no run is shown.
+    pub taken: Option<BTreeMap<usize, u64>>,
 }
 
 /// A box.
@@ -50,17 +51,8 @@ pub enum NodeKind {
     Missing,
     /// Whatever is decided when it runs.
     Open,
-    /// The end of an agent or of a subtask.
+    /// The end of an agent.
     End,
-}
-
-/// What a run did in a state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Visit {
-    /// How many steps ended there.
-    pub steps: u64,
-    /// What they cost.
-    pub cost_usd: Usd,
 }
 
 /// A line.
@@ -79,17 +71,42 @@ pub struct Link {
 pub enum LinkKind {
     /// A way to another state.
     Way(EdgeKind),
-    /// A result is handed back.
+    /// A result is handed back to a caller, or ends its agent.
     Result,
 }
 
+/// The box for the result of the run.
+const RUN_ENDS: &str = "result";
+/// The box in which workers end: their results go nowhere.
+const WORKER_ENDS: &str = "worker ends";
+
 impl LinkKind {
+    /// All of them, in the order of a legend.
+    pub const ALL: [Self; 9] = [
+        Self::Way(EdgeKind::Goto),
+        Self::Way(EdgeKind::Reset),
+        Self::Way(EdgeKind::Call),
+        Self::Way(EdgeKind::Function),
+        Self::Way(EdgeKind::Return),
+        Self::Result,
+        Self::Way(EdgeKind::Fork),
+        Self::Way(EdgeKind::Next),
+        Self::Way(EdgeKind::Ask),
+    ];
+
     /// The word for it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Way(kind) => kind.name(),
             Self::Result => "result",
         }
+    }
+}
+
+impl Node {
+    /// Whether it stands for a file of the workflow.
+    pub fn is_file(&self) -> bool {
+        matches!(self.kind, NodeKind::Prompt | NodeKind::Script | NodeKind::Evaluator)
     }
 }
 
@@ -107,31 +124,51 @@ impl NodeKind {
     }
 }
 
-impl Visit {
-    /// For people: how often, and for how much.
-    pub fn label(&self) -> String {
-        format!("{}×, {}", self.steps, self.cost_usd)
-    }
-}
-
 impl Diagram {
-    /// The picture of `graph`. `visits` tells what a run did, if one is to be shown.
-    pub fn of(title: &str, graph: &Graph, visits: Option<&BTreeMap<StateName, Visit>>) -> Self {
+    /// The picture of `graph`. `trace` tells what a run did, if one is to be shown.
+    pub fn of(title: &str, graph: &Graph, trace: Option<&Trace>) -> Self {
         let mut drawing = Drawing::default();
         for state in graph.states.values() {
-            let visit = visits.and_then(|visits| visits.get(&state.name)).copied();
+            let visit = trace.and_then(|trace| trace.visits.get(&state.name)).copied();
             let is_entry = graph.entry.as_ref().is_ok_and(|entry| *entry == state.name);
             drawing.add_state(state, is_entry, visit);
         }
+        drawing.add_results(graph);
         for Edge { from, to, kind, .. } in graph.edges() {
-            drawing.link(from.as_str(), to.as_str(), LinkKind::Way(kind));
+            // What a subtask hands back shows where its caller goes on.
+            if kind != EdgeKind::Return || !drawing.has_result_to(&to) {
+                drawing.link(from.as_str(), to.as_str(), LinkKind::Way(kind));
+            }
         }
         for state in graph.states.values() {
             drawing.add_loose_ends(state);
         }
-        let links = drawing.links.into_iter().collect();
-        let shows_run = visits.is_some();
-        Self { title: title.to_owned(), nodes: drawing.nodes, links, shows_run }
+        let taken = trace.map(|trace| drawing.take(trace));
+        let links: Vec<_> = drawing.links.into_iter().collect();
+        let taken = taken.map(|taken| {
+            let index = |link: &Link| links.binary_search(link).ok();
+            taken.iter().filter_map(|(link, count)| Some((index(link)?, *count))).collect()
+        });
+        Self { title: title.to_owned(), nodes: drawing.nodes, links, taken }
+    }
+
+    /// Whether a run took the line with this index, if one is shown.
+    pub(super) fn is_taken(&self, link: usize) -> Option<bool> {
+        self.taken.as_ref().map(|taken| taken.contains_key(&link))
+    }
+
+    /// The word on a line: what it means, unless its arrow or the box at its end says it all, and
+    /// how often it was taken.
+    pub(super) fn link_label(&self, link: usize) -> String {
+        let Link { to, kind, .. } = self.links[link];
+        let is_plain =
+            kind == LinkKind::Way(EdgeKind::Goto) || self.nodes[to].kind == NodeKind::End;
+        let word = if is_plain { "" } else { kind.name() };
+        let count = self.taken.as_ref().and_then(|taken| taken.get(&link)).filter(|n| **n > 1);
+        match count {
+            Some(count) => format!("{word} {count}×").trim_start().to_owned(),
+            None => word.to_owned(),
+        }
     }
 }
 
@@ -154,13 +191,46 @@ impl Drawing {
         self.nodes.push(Node { label, kind, is_entry, visit, text });
     }
 
-    /// The ends of ways that are no states: results, names that mean nothing, and open ones.
+    /// Where results lead. A state that nothing leads to is drawn as if it ended the run.
+    fn add_results(&mut self, graph: &Graph) {
+        let ends = graph.result_ends();
+        for state in graph.states.values().filter(|state| state.has_result()) {
+            let run = BTreeSet::from([ResultEnd::Run]);
+            for end in ends.get(&state.name).unwrap_or(&run) {
+                let to = match end {
+                    ResultEnd::Run => self.extra(RUN_ENDS, NodeKind::End),
+                    ResultEnd::Worker => self.extra(WORKER_ENDS, NodeKind::End),
+                    ResultEnd::Caller(caller) => caller.to_string(),
+                };
+                self.link(state.name.as_str(), &to, LinkKind::Result);
+            }
+        }
+    }
+
+    fn has_result_to(&self, to: &StateName) -> bool {
+        let to = self.by_name.get(to.as_str());
+        self.links.iter().any(|link| Some(&link.to) == to && link.kind == LinkKind::Result)
+    }
+
+    /// Adds the ways that a run took, also those that the files do not tell; how often it took each.
+    fn take(&mut self, trace: &Trace) -> BTreeMap<Link, u64> {
+        let mut taken = BTreeMap::new();
+        for (TakenWay { from, to, kind, is_worker }, count) in &trace.ways {
+            let to = match to {
+                Some(to) => to.to_string(),
+                None if *is_worker => self.extra(WORKER_ENDS, NodeKind::End),
+                None => self.extra(RUN_ENDS, NodeKind::End),
+            };
+            if let Some(link) = self.link(from.as_str(), &to, *kind) {
+                *taken.entry(link).or_default() += count;
+            }
+        }
+        taken
+    }
+
+    /// The ends of ways that are no states: names that mean nothing, and open ones.
     fn add_loose_ends(&mut self, state: &State) {
         let from = state.name.as_str();
-        if state.has_result() {
-            let end = self.extra("result", NodeKind::End);
-            self.link(from, &end, LinkKind::Result);
-        }
         let named: Vec<_> =
             state.ways.iter().flat_map(|way| way.named().map(move |named| (way, named))).collect();
         for (way, named) in &named {
@@ -191,9 +261,9 @@ impl Drawing {
         key
     }
 
-    fn link(&mut self, from: &str, to: &str, kind: LinkKind) {
-        if let (Some(&from), Some(&to)) = (self.by_name.get(from), self.by_name.get(to)) {
-            self.links.insert(Link { from, to, kind });
-        }
+    fn link(&mut self, from: &str, to: &str, kind: LinkKind) -> Option<Link> {
+        let link = Link { from: *self.by_name.get(from)?, to: *self.by_name.get(to)?, kind };
+        self.links.insert(link);
+        Some(link)
     }
 }

@@ -5,16 +5,27 @@ const panel = document.getElementById("panel");
 const nodes = [...document.querySelectorAll(".node[role]")];
 
 // What is shown is a part of the drawing: x, y and size are in its own units.
-const whole = { ...box(svg.viewBox.baseVal) };
-let view = { ...whole };
+const drawn = svg.viewBox.baseVal;
+const size = { width: drawn.width, height: drawn.height };
+let whole;
+let view;
 
-function box(rect) {
-  return { x: rect.x, y: rect.y, width: rect.width, height: rect.height };
+// The whole drawing in the middle of the window, never larger than it was drawn.
+function fit() {
+  const room = svg.getBoundingClientRect();
+  const scale = Math.max(size.width / room.width, size.height / room.height, 1) || 1;
+  const width = room.width * scale, height = room.height * scale;
+  whole = { x: (size.width - width) / 2, y: Math.min(0, (size.height - height) / 3), width, height };
+  view = { ...whole };
+  show();
 }
 
 function show() {
   svg.setAttribute("viewBox", `${view.x} ${view.y} ${view.width} ${view.height}`);
 }
+
+addEventListener("resize", fit);
+fit();
 
 function zoom(factor, x = view.x + view.width / 2, y = view.y + view.height / 2) {
   const width = view.width * factor;

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::{
-    Diagram, Link, Node, NodeKind,
-    layout::{BOX_HEIGHT, Layout, Point},
+    Diagram, Link, Node, NodeKind, labels,
+    layout::{BOX_HEIGHT, Layout, Point, is_loop},
 };
 
 impl Diagram {
@@ -19,30 +19,48 @@ impl Diagram {
         );
         svg.push_str(MARKER);
         svg.push_str("<g id=\"view\">\n");
-        for (link, path) in self.links.iter().zip(&layout.paths) {
-            self.draw_link(&mut svg, *link, path);
+        let labels = labels::places(self, &layout);
+        for (index, (path, label)) in layout.paths.iter().zip(labels).enumerate() {
+            self.draw_link(&mut svg, index, path, label);
         }
         for (index, node) in self.nodes.iter().enumerate() {
-            draw_node(&mut svg, index, node, layout.centers[index], layout.widths[index]);
+            let is_unvisited = self.taken.is_some() && node.visit.is_none() && node.is_file();
+            let mut classes = format!("node {}", node.kind.name());
+            for (is_so, class) in [
+                (node.is_entry, " entry"),
+                (node.visit.is_some(), " visited"),
+                (node.visit.is_some_and(|visit| visit.failures > 0), " failed"),
+                (is_unvisited, " unvisited"),
+            ] {
+                classes.push_str(if is_so { class } else { "" });
+            }
+            let place = (layout.centers[index], layout.widths[index]);
+            draw_node(&mut svg, (index, &classes), node, place);
         }
         svg.push_str("</g>\n</svg>\n");
         svg
     }
 
     // Writing to a String cannot fail, here and below.
-    fn draw_link(&self, svg: &mut String, link: Link, path: &[Point]) {
-        let kind = link.kind.name();
-        let from = escaped(&self.nodes[link.from].label);
-        let to = escaped(&self.nodes[link.to].label);
+    fn draw_link(&self, svg: &mut String, index: usize, path: &[Point], label: Option<Point>) {
+        let Link { from, to, kind } = self.links[index];
+        let kind = kind.name();
+        let (from, to) = (escaped(&self.nodes[from].label), escaped(&self.nodes[to].label));
+        let state = match self.is_taken(index) {
+            Some(true) => " taken",
+            Some(false) => " untaken",
+            None => "",
+        };
         let _ = writeln!(
             svg,
-            "<g class=\"link {kind}\"><title>{from} {kind} {to}</title>\
+            "<g class=\"link {kind}{state}\"><title>{from} {kind} {to}</title>\
              <path d=\"{}\" marker-end=\"url(#arrow)\"/>",
             curve(path)
         );
-        // The plain ways need no word; the arrow says it all.
-        if let (Some((x, y)), false) = (middle(path), matches!(kind, "goto" | "result")) {
-            let _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\">{kind}</text>");
+        if let Some((x, y)) = label {
+            // The y of a text is that of the line on which its letters stand.
+            let (word, y) = (self.link_label(index), y + 4.0);
+            let _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\">{word}</text>");
         }
         svg.push_str("</g>\n");
     }
@@ -53,15 +71,15 @@ const MARKER: &str = "<defs><marker id=\"arrow\" viewBox=\"0 0 10 10\" \
     markerWidth=\"10\" markerHeight=\"10\" markerUnits=\"userSpaceOnUse\" orient=\"auto-start-reverse\">\
     <path d=\"M0 0L10 5L0 10z\" fill=\"context-stroke\"/></marker></defs>\n";
 
-fn draw_node(svg: &mut String, index: usize, node: &Node, (x, y): Point, width: f64) {
+fn draw_node(
+    svg: &mut String,
+    (index, classes): (usize, &str),
+    node: &Node,
+    ((x, y), width): (Point, f64),
+) {
     let (left, top) = (x - width / 2.0, y - BOX_HEIGHT / 2.0);
-    let mut classes = format!("node {}", node.kind.name());
-    for (is_so, class) in [(node.is_entry, " entry"), (node.visit.is_some(), " visited")] {
-        classes.push_str(if is_so { class } else { "" });
-    }
-    let is_file = !matches!(node.kind, NodeKind::End | NodeKind::Open | NodeKind::Missing);
     // Only what has a text can be chosen.
-    let choice = if is_file { " tabindex=\"0\" role=\"button\"" } else { "" };
+    let choice = if node.is_file() { " tabindex=\"0\" role=\"button\"" } else { "" };
     let label = escaped(&node.label);
     let radius = match node.kind {
         NodeKind::End | NodeKind::Open => BOX_HEIGHT / 2.0,
@@ -100,8 +118,7 @@ fn curve(path: &[Point]) -> String {
         return String::new();
     };
     let mut text = format!("M{x:.1} {y:.1}");
-    let is_loop = path.len() == 3 && (path[0].0 - path[2].0).abs() < f64::EPSILON;
-    if is_loop {
+    if is_loop(path) {
         let ((bend, _), (end_x, end_y)) = (path[1], path[2]);
         let _ = write!(text, "C{bend:.1} {y:.1} {bend:.1} {end_y:.1} {end_x:.1} {end_y:.1}");
         return text;
@@ -113,13 +130,6 @@ fn curve(path: &[Point]) -> String {
         (from_x, from_y) = (*to_x, *to_y);
     }
     text
-}
-
-/// Where the word of a line stands.
-fn middle(path: &[Point]) -> Option<Point> {
-    let at = path.len().checked_sub(1)? / 2;
-    let (one, other) = (path.get(at)?, path.get(at + 1)?);
-    Some((f64::midpoint(one.0, other.0), f64::midpoint(one.1, other.1)))
 }
 
 /// Text that is never markup.

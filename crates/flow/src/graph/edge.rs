@@ -108,7 +108,7 @@ impl Graph {
 }
 
 /// What the line to a tag's target means, and the one to its `return` or `next`.
-fn kinds(tag: TagKind) -> (EdgeKind, EdgeKind) {
+pub(super) fn kinds(tag: TagKind) -> (EdgeKind, EdgeKind) {
     match tag {
         TagKind::Goto | TagKind::Result => (EdgeKind::Goto, EdgeKind::Goto),
         TagKind::Reset => (EdgeKind::Reset, EdgeKind::Reset),

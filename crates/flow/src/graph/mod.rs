@@ -9,12 +9,14 @@
 
 mod build;
 mod edge;
+mod ends;
 mod reach;
 mod script;
 mod state;
 mod way;
 
 pub use edge::{Edge, EdgeKind};
+pub use ends::ResultEnd;
 pub use state::{Content, State};
 pub use way::{Meaning, Named, Origin, Way};
 

@@ -1,14 +1,12 @@
 //! Workflows as pictures.
 
-use std::collections::BTreeMap;
-
 use raymond_flow::{
-    diagram::{Diagram, Visit},
+    diagram::{Diagram, Trace},
     graph::Graph,
-    id::StateName,
-    money::Usd,
     world::MemoryWorld,
 };
+
+use crate::sim::Sim;
 
 fn diagram<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Diagram {
     Diagram::of("flow", &Graph::of(&MemoryWorld::new(files), None).unwrap(), None)
@@ -33,12 +31,10 @@ fn mermaid_tells_scripts_from_prompts_and_names_every_kind_of_way() {
   n1[["▶ START.sh"]]:::script
   n2["SUB.md"]:::prompt
   n3["GONE"]:::missing
-  n4(["result"]):::finish
   n0 --> n1
   n0 --> n3
-  n1 -.->|return| n0
   n1 -->|call| n2
-  n2 --> n4
+  n2 -.->|result| n0
 "#
     );
 }
@@ -57,21 +53,105 @@ fn dot_has_a_box_for_each_state_and_a_line_for_each_way() {
     let text = small().dot();
     assert!(text.starts_with("digraph \"flow\" {"), "{text}");
     assert!(text.contains("n1 [label=\"START.sh\""), "{text}");
-    assert!(text.contains("n1 -> n0 [label=\"return\", style=dashed];"), "{text}");
+    assert!(text.contains("n2 -> n0 [label=\"result\", style=dashed];"), "{text}");
 }
 
 #[test]
-fn run_is_shown_by_counts_and_cost() {
-    let world = MemoryWorld::new([("START.md", "<goto>B</goto>"), ("B.md", "<result>x</result>")]);
-    let graph = Graph::of(&world, None).unwrap();
-    let visit = Visit { steps: 3, cost_usd: Usd::from_dollars(0.12).unwrap() };
-    let visits = BTreeMap::from([(StateName::new("START.md"), visit)]);
-    let diagram = Diagram::of("flow", &graph, Some(&visits));
-    assert!(diagram.mermaid().contains("START.md<br/>3×, $0.12\"]:::visited"));
-    assert!(diagram.dot().contains("START.md\\n3×, $0.12\", fillcolor=\"#fde68a\""));
+fn results_of_workers_subtasks_and_the_run_lead_to_different_places() {
+    let text = diagram([
+        ("START.md", "<fork next=\"CALL\">WORK</fork>"),
+        ("WORK.md", "<result>w</result>"),
+        ("CALL.md", "<function return=\"LAST\">SUB</function>"),
+        ("SUB.md", "<result>s</result>"),
+        ("LAST.md", "<result>r</result>"),
+    ]);
+    let lines = text.links.iter().map(|link| {
+        let label = |node: usize| text.nodes[node].label.clone();
+        format!("{} {} {}", label(link.from), link.kind.name(), label(link.to))
+    });
+    let mut results: Vec<_> = lines.filter(|line| line.contains(" result ")).collect();
+    results.sort();
+    let expected = ["LAST.md result result", "SUB.md result LAST.md", "WORK.md result worker ends"];
+    assert_eq!(results, expected);
+}
+
+#[test]
+fn subtask_that_never_ends_leaves_the_line_to_where_its_caller_would_go_on() {
+    let text = diagram([
+        ("START.md", "<call return=\"LAST\">SUB</call>"),
+        ("SUB.md", "<goto>SUB</goto>"),
+        ("LAST.md", "<result>r</result>"),
+    ])
+    .mermaid();
+    assert!(text.contains("n1 -.->|return| n0"), "{text}");
+}
+
+/// A run that went from START to B twice, where it failed.
+fn failed_run() -> Diagram {
+    let mut sim = Sim::new([
+        ("START.sh", "echo '<goto>B</goto> <result>x</result>'"),
+        ("B.md", "<goto>START</goto>"),
+        ("C.sh", "echo '<result>x</result>'"),
+    ]);
+    sim.prints("main", "<goto>B</goto>");
+    sim.reply_costing("main", "<goto>START</goto>", 0.12);
+    sim.prints("main", "<goto>B</goto>");
+    sim.reply("main", "nothing");
+    let graph = Graph::of(&sim.world, None).unwrap();
+    let trace = Trace::of(&sim.journal).unwrap();
+    Diagram::of("flow", &graph, Some(&trace))
+}
+
+#[test]
+fn run_is_shown_by_counts_cost_and_the_ways_that_it_took() {
+    let diagram = failed_run();
+    let taken: Vec<_> = diagram.taken.as_ref().unwrap().iter().collect();
+    let links: Vec<_> =
+        taken.iter().map(|(link, count)| (diagram.links[**link], **count)).collect();
+    let label = |node: usize| diagram.nodes[node].label.as_str();
+    let ways: Vec<_> =
+        links.iter().map(|(link, count)| (label(link.from), label(link.to), *count)).collect();
+    assert_eq!(ways, [("B.md", "START.sh", 1), ("START.sh", "B.md", 2)]);
+
+    let text = diagram.mermaid();
+    assert!(text.contains("B.md<br/>2×, 0 ms, $0.12, failed\"]:::prompt"), "{text}");
+    assert!(text.contains("START.sh<br/>2×, 0 ms\"]]:::script"), "fills stay: {text}");
+    assert!(text.contains("  class n0 failed\n  class n2 visited\n"), "{text}");
+    assert!(text.contains("-->|2×| n0"), "{text}");
+    let text = diagram.dot();
+    assert!(text.contains("color=\"#dc2626\""), "red is for the failure: {text}");
+    assert_eq!(text.matches("#dc2626").count(), 1, "{text}");
     let page = diagram.html();
-    assert!(page.contains("class=\"node prompt entry visited\""), "{page}");
-    assert!(page.contains("3×, $0.12"), "{page}");
+    assert!(page.contains("class=\"node prompt visited failed\""), "{page}");
+    assert!(page.contains("class=\"node script unvisited\""), "{page}");
+    assert!(page.contains("class=\"link goto taken\""), "{page}");
+    assert!(page.contains("class=\"link result untaken\""), "{page}");
+}
+
+#[test]
+fn way_that_the_files_do_not_tell_is_shown_if_a_run_took_it() {
+    let mut sim = Sim::new([("START.sh", "print_tag"), ("B.sh", "echo '<result>x</result>'")]);
+    sim.prints("main", "<goto>B</goto>");
+    let graph = Graph::of(&sim.world, None).unwrap();
+    let trace = Trace::of(&sim.journal).unwrap();
+    let text = Diagram::of("flow", &graph, Some(&trace)).mermaid();
+    assert!(text.contains("n1 --> n0"), "{text}");
+}
+
+#[test]
+fn line_past_a_box_to_one_below_it_is_no_loop() {
+    let page = diagram([
+        ("START.sh", "<fork next=\"START\">WORK</fork> <function return=\"LAST\">CHECK</function>"),
+        ("WORK.sh", "<goto>CHECK</goto>"),
+        ("CHECK.sh", "<result>x</result>"),
+        ("LAST.sh", "<result>x</result> <reset>OTHER</reset>"),
+        ("OTHER.sh", "<result>x</result>"),
+    ])
+    .html();
+    let (_, line) = page.split_once("<title>START.sh function CHECK.sh</title><path d=\"").unwrap();
+    // A line is one curve from layer to layer, and this one crosses a layer.
+    let (line, _) = line.split_once('"').unwrap();
+    assert_eq!(line.matches('C').count(), 2, "{line}");
 }
 
 #[test]

@@ -99,9 +99,10 @@ fn diagram_of_a_run_counts_the_visits_of_each_state() {
     project.raymond(&["start", "flow", "--id", "one"]).completed("x");
     // The run knows its workflow.
     let ran = project.raymond(&["diagram", "--run", "one"]);
-    assert!(ran.stdout.contains("START.sh<br/>2×, $0.00\"]]:::visited"), "{ran:?}");
-    assert!(ran.stdout.contains("LAST.sh<br/>1×, $0.00\"]]:::visited"), "{ran:?}");
+    assert!(ran.stdout.contains("START.sh<br/>2×, "), "{ran:?}");
+    assert!(ran.stdout.contains("LAST.sh<br/>1×, "), "{ran:?}");
     assert!(ran.stdout.contains("NEVER.sh\"]]:::script"), "{ran:?}");
+    assert!(ran.stdout.contains("  class n0 visited\n  class n2 visited\n  linkStyle"), "{ran:?}");
 }
 
 #[test]

@@ -1,12 +1,11 @@
 //! `raymond diagram`.
 
-use std::{collections::BTreeMap, path::Path, process::ExitCode};
+use std::{path::Path, process::ExitCode};
 
-use raymond_engine::{Loaded, load};
+use raymond_engine::{EngineError, Loaded, load};
 use raymond_flow::{
-    diagram::{Diagram, Visit},
-    id::{RunId, StateName},
-    machine::Accounts,
+    diagram::{Diagram, Trace},
+    id::RunId,
     source::Platform,
 };
 
@@ -28,8 +27,15 @@ pub(in crate::cli) fn diagram(arguments: &authoring::Diagram) -> Result<ExitCode
     let of_run = loaded.as_ref().map(|loaded| Path::new(&loaded.run.scope_dir));
     let workflow = arguments.workflow.as_deref().or(of_run).unwrap_or(Path::new("."));
     let opened = open(workflow, Platform::HERE)?;
-    let visits = loaded.as_ref().map(visits);
-    let picture = Diagram::of(&title(workflow, loaded.as_ref()), &opened.graph, visits.as_ref());
+    let trace = match &loaded {
+        Some(Loaded { run, entries }) => {
+            let records = entries.iter().flat_map(|entry| &entry.records);
+            let id = run.id.clone();
+            Some(Trace::of(records).map_err(|source| EngineError::Replay { id, source })?)
+        }
+        None => None,
+    };
+    let picture = Diagram::of(&title(workflow, loaded.as_ref()), &opened.graph, trace.as_ref());
     let text = match (arguments.html, arguments.format) {
         (true, _) => picture.html(),
         (false, Format::Mermaid) => picture.mermaid(),
@@ -46,14 +52,4 @@ fn title(workflow: &Path, loaded: Option<&Loaded>) -> String {
         Some(Loaded { run, .. }) => format!("{name}, run {}: {}", run.id, run.total_cost_usd),
         None => name,
     }
-}
-
-/// What each state did in a run, from its journal.
-fn visits(loaded: &Loaded) -> BTreeMap<StateName, Visit> {
-    let records = loaded.entries.iter().flat_map(|entry| &entry.records);
-    let by_state = Accounts::of(records).by_state.into_iter();
-    let visit = |(state, account): (StateName, raymond_flow::machine::Account)| {
-        (state, Visit { steps: account.steps, cost_usd: account.cost_usd })
-    };
-    by_state.map(visit).collect()
 }

@@ -1,0 +1,135 @@
+//! What a run did, as far as a picture can show it: states visited, ways taken, failures.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    graph::EdgeKind,
+    id::{AgentId, StateName},
+    machine::{Accounts, Record, ReplayError, Run, apply},
+    money::Usd,
+    policy::Transition,
+};
+
+use super::LinkKind;
+
+/// What a run did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trace {
+    /// What it did in each state.
+    pub visits: BTreeMap<StateName, Visit>,
+    /// How often each way was taken.
+    pub ways: BTreeMap<TakenWay, u64>,
+}
+
+/// What a run did in a state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Visit {
+    /// How many steps ended there.
+    pub steps: u64,
+    /// What they cost.
+    pub cost_usd: Usd,
+    /// How long they took, one after the other.
+    pub duration_ms: u64,
+    /// How often an agent failed there.
+    pub failures: u64,
+}
+
+/// A way that was taken.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TakenWay {
+    /// From this state.
+    pub from: StateName,
+    /// To this one; `None` is the end of the agent.
+    pub to: Option<StateName>,
+    /// What the way means.
+    pub kind: LinkKind,
+    /// Whether a worker took it.
+    pub is_worker: bool,
+}
+
+impl Trace {
+    /// What the run did whose journal holds `records`.
+    pub fn of<'r>(records: impl IntoIterator<Item = &'r Record>) -> Result<Self, ReplayError> {
+        let mut records = records.into_iter();
+        let mut run = match records.next() {
+            Some(Record::Started(started)) => Run::new(started),
+            Some(_) => return Err(ReplayError::NoStart),
+            None => return Err(ReplayError::Empty),
+        };
+        let mut trace = Self::default();
+        let mut accounts = Accounts::default();
+        for (number, record) in (2..).zip(records) {
+            accounts.add(record);
+            let from = record_agent(record).and_then(|agent| state_of(&run, agent));
+            apply(&mut run, record).map_err(|source| ReplayError::Unfit { number, source })?;
+            if let Some(from) = from {
+                trace.add(&run, from, record);
+            }
+        }
+        for (state, account) in accounts.by_state {
+            let visit = trace.visits.entry(state).or_default();
+            visit.steps = account.steps;
+            visit.cost_usd = account.cost_usd;
+            visit.duration_ms = account.duration_ms;
+        }
+        Ok(trace)
+    }
+
+    /// Adds what `record` says. `run` is the run after it, `from` the agent's state before it.
+    fn add(&mut self, run: &Run, from: StateName, record: &Record) {
+        match record {
+            Record::Followed { agent, transition, worker, .. } => {
+                let is_worker = *agent != AgentId::main();
+                let mut take = |to: Option<StateName>, kind| {
+                    let way = TakenWay { from: from.clone(), to, kind, is_worker };
+                    *self.ways.entry(way).or_default() += 1;
+                };
+                if let Some(worker) = worker {
+                    take(state_of(run, worker), LinkKind::Way(EdgeKind::Fork));
+                }
+                let kind = match transition {
+                    Transition::Goto { .. } => LinkKind::Way(EdgeKind::Goto),
+                    Transition::Reset { .. } => LinkKind::Way(EdgeKind::Reset),
+                    Transition::Call { .. } => LinkKind::Way(EdgeKind::Call),
+                    Transition::Function { .. } => LinkKind::Way(EdgeKind::Function),
+                    Transition::Fork { .. } => LinkKind::Way(EdgeKind::Next),
+                    Transition::Result { .. } => LinkKind::Result,
+                };
+                take(state_of(run, agent), kind);
+            }
+            Record::Failed { .. } => self.visits.entry(from).or_default().failures += 1,
+            _ => {}
+        }
+    }
+}
+
+impl Visit {
+    /// For people: how often, how long and for how much.
+    pub fn label(&self) -> String {
+        let cost = (self.cost_usd > Usd::ZERO).then(|| format!(", {}", self.cost_usd));
+        let failed = if self.failures > 0 { ", failed" } else { "" };
+        let (steps, duration) = (self.steps, duration(self.duration_ms));
+        format!("{steps}×, {duration}{}{failed}", cost.unwrap_or_default())
+    }
+}
+
+fn duration(ms: u64) -> String {
+    let seconds = ms / 1000;
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, 0) => format!("{ms} ms"),
+        (0, 0, seconds) => format!("{seconds}.{} s", ms % 1000 / 100),
+        (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+        (hours, minutes, _) => format!("{hours} h {minutes} min"),
+    }
+}
+
+fn record_agent(record: &Record) -> Option<&AgentId> {
+    match record {
+        Record::Followed { agent, .. } | Record::Failed { agent, .. } => Some(agent),
+        _ => None,
+    }
+}
+
+fn state_of(run: &Run, agent: &AgentId) -> Option<StateName> {
+    run.agents.get(agent).map(|agent| agent.current_state.clone())
+}
