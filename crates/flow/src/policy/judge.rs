@@ -67,6 +67,9 @@ pub enum Problem {
         /// The path, made absolute.
         path: String,
     },
+    /// A `cd` that names nothing.
+    #[error("`cd` is empty: leave it out to stay in the same directory")]
+    EmptyDirectory,
     /// The scope could not be looked at.
     #[error(transparent)]
     World(#[from] WorldError),
@@ -215,13 +218,16 @@ impl Judge<'_> {
         let Some(cd) = cd else {
             return Ok(None);
         };
+        if cd.value.is_empty() {
+            return Err(Problem::EmptyDirectory);
+        }
         let Surroundings { world, cwd } = self.surroundings;
         let joined = Path::new(cwd).join(&cd.value);
         let path = joined.to_string_lossy().into_owned();
-        if cd.value.is_empty() || !world.is_directory(&path) {
-            return Err(Problem::NoSuchDirectory { path });
+        match world.directory(&path) {
+            Some(real) => Ok(Some(real)),
+            None => Err(Problem::NoSuchDirectory { path }),
         }
-        Ok(Some(path))
     }
 
     fn variable(&self, name: &str, value: &str) -> Result<(String, String), Problem> {
@@ -236,7 +242,9 @@ fn is_authors(problem: &Problem, entry: &AllowedTransition) -> bool {
     match problem {
         Problem::Unresolved(_) => entry.is_complete(),
         Problem::UnsafeAttribute(unsafe_name) => entry.attributes.contains_key(unsafe_name.name()),
-        Problem::NoSuchDirectory { .. } => entry.attributes.contains_key("cd"),
+        Problem::NoSuchDirectory { .. } | Problem::EmptyDirectory => {
+            entry.attributes.contains_key("cd")
+        }
         Problem::World(_) => true,
         Problem::Tag(_) | Problem::NotAllowed { .. } => false,
     }

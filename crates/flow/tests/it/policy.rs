@@ -2,7 +2,10 @@
 
 use raymond_flow::{
     machine::{Phase, Record, SessionPlan, Status, Via},
-    policy::{AllowedTransition, Policy, Problem, Source, Surroundings, Verdict, judge},
+    policy::{
+        Accepted, AllowedTransition, Policy, Problem, Source, Surroundings, Transition, Verdict,
+        judge,
+    },
     tag::{TagKind, parse},
     world::MemoryWorld,
 };
@@ -192,6 +195,34 @@ fn cd_is_taken_from_the_agents_directory_or_absolute() {
         let expected = format!("<reset cd=\"{path}\">A.md</reset>");
         assert_eq!(accepted.transition.to_string(), expected);
     }
+}
+
+#[test]
+fn cd_in_a_loop_keeps_the_length_of_the_path() {
+    let mut world = MemoryWorld::new(NAMES);
+    world.directories.extend(["/project", "/project/sub"].map(str::to_owned));
+    let mut cwd = "/project".to_owned();
+    for round in 0..10_000 {
+        let cd = [".", "sub//./", ".."][round % 3];
+        let text = format!("<reset cd=\"{cd}\">A</reset>");
+        let surroundings = Surroundings { world: &world, cwd: &cwd };
+        let verdict = judge(parse(&text), &Policy::default(), &surroundings);
+        let Verdict::Accept(Accepted { transition: Transition::Reset { cd, .. }, .. }) = verdict
+        else {
+            panic!("round {round} in {cwd}: {verdict:?}");
+        };
+        cwd = cd.unwrap();
+    }
+    assert_eq!(cwd, "/project");
+}
+
+#[test]
+fn cd_without_a_value_has_a_message_of_its_own() {
+    let Verdict::Fail(problem) = verdict("<reset cd=\"\">A</reset>", vec![]) else {
+        panic!("an empty `cd` names nothing");
+    };
+    assert_eq!(problem.to_string(), "`cd` is empty: leave it out to stay in the same directory");
+    assert!(reminds("<fork next=\"A\" cd=\"\">W</fork>", vec![entry(TagKind::Fork, None, &[])]));
 }
 
 #[test]
