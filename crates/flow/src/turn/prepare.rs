@@ -59,6 +59,8 @@ enum PrepareError {
     Resolve(#[from] ResolveError),
     #[error(transparent)]
     StateFile(#[from] StateFileError),
+    #[error("evaluator `{evaluator}`: {error}")]
+    Evaluator { evaluator: String, error: Box<PrepareError> },
     #[error("evaluator `{0}` is not a prompt")]
     EvaluatorIsScript(StateName),
     #[error("evaluator number {0} is not in the policy")]
@@ -100,11 +102,11 @@ impl Preparer<'_> {
 
     fn enter(self) -> Result<Prepared, PrepareError> {
         let file = self.file(self.agent.current_state.as_str())?;
-        Ok(self.enter_file(file))
+        self.enter_file(file)
     }
 
-    fn enter_file(self, file: StateFile) -> Prepared {
-        match file.source {
+    fn enter_file(self, file: StateFile) -> Result<Prepared, PrepareError> {
+        Ok(match file.source {
             StateSource::Script => {
                 let timeout = self.run.settings.timeout.unwrap_or(Timeout::DEFAULT);
                 let launch = Launch::Script { environment: self.environment() };
@@ -116,12 +118,24 @@ impl Preparer<'_> {
                 let rendered = render(&body, &self.variables());
                 self.notes.unknown_variables = rendered.unknown;
                 let policy = frontmatter.policy();
+                self.check_evaluators(&policy)?;
                 let settings =
                     settings(&frontmatter, self.agent.function_model(), &self.run.settings);
                 let plan = self.plan();
                 self.turn((file.name, Some(file.digest)), plan, settings, policy, rendered.text)
             }
+        })
+    }
+
+    /// An evaluator that cannot be asked fails the agent before the turn that it should judge is
+    /// paid for, not after.
+    fn check_evaluators(&self, policy: &Policy) -> Result<(), PrepareError> {
+        for evaluator in &policy.evaluators {
+            if let Evaluator::Prompt { prompt, .. } = evaluator {
+                self.evaluator(prompt)?;
+            }
         }
+        Ok(())
     }
 
     /// A refused answer is paid for: if the workflow was mended so that it is good, use it.
@@ -143,7 +157,7 @@ impl Preparer<'_> {
                 return Ok(Prepared::Settled(conclusion));
             }
         }
-        Ok(self.enter_file(file))
+        self.enter_file(file)
     }
 
     fn remind(self, reminder: &Reminder) -> Prepared {
@@ -158,10 +172,7 @@ impl Preparer<'_> {
         let Some(Evaluator::Prompt { prompt, model }) = visit.policy.evaluators.get(*index) else {
             return Err(PrepareError::NoSuchEvaluator(*index));
         };
-        let file = self.file(prompt)?;
-        let StateSource::Prompt(prompt) = file.source else {
-            return Err(PrepareError::EvaluatorIsScript(file.name));
-        };
+        let (name, digest, prompt) = self.evaluator(prompt)?;
         let Prompt { frontmatter, body, warnings, .. } = *prompt;
         self.notes.warnings = warnings;
         let (plan, text) = if let Some((session, reminder)) = &evaluation.reminder {
@@ -175,7 +186,20 @@ impl Preparer<'_> {
             (SessionPlan::Fresh { id: self.fresh.clone() }, rendered.text)
         };
         let settings = settings(&frontmatter, model.as_deref(), &self.run.settings);
-        Ok(self.turn((file.name, Some(file.digest)), plan, settings, visit.policy.clone(), text))
+        Ok(self.turn((name, Some(digest)), plan, settings, visit.policy.clone(), text))
+    }
+
+    /// The prompt of an evaluator, with its file's name and digest.
+    fn evaluator(&self, name: &str) -> Result<(StateName, String, Box<Prompt>), PrepareError> {
+        let evaluator = || name.to_owned();
+        let file = self.file(name).map_err(|error| PrepareError::Evaluator {
+            evaluator: evaluator(),
+            error: Box::new(error),
+        })?;
+        match file.source {
+            StateSource::Prompt(prompt) => Ok((file.name, file.digest, prompt)),
+            StateSource::Script => Err(PrepareError::EvaluatorIsScript(file.name)),
+        }
     }
 
     fn file(&self, name: &str) -> Result<StateFile, PrepareError> {
