@@ -17,6 +17,7 @@ use crate::{
         Diagnostic, Frontmatter, Prompt, StateFile, StateFileError, StateSource, Timeout,
         fingerprint,
     },
+    text::{excerpt, looks_like_an_option},
     world::{World, WorldError},
 };
 
@@ -63,6 +64,10 @@ enum PrepareError {
     Evaluator { evaluator: String, error: Box<PrepareError> },
     #[error("evaluator `{0}` is not a prompt")]
     EvaluatorIsScript(StateName),
+    #[error(
+        "the {what} `{value}` begins with a dash: it would become an option of the coding agent"
+    )]
+    Option { what: &'static str, value: String },
     #[error("evaluator number {0} is not in the policy")]
     NoSuchEvaluator(usize),
 }
@@ -120,7 +125,7 @@ impl Preparer<'_> {
                 let policy = frontmatter.policy();
                 self.check_evaluators(&policy)?;
                 let settings =
-                    settings(&frontmatter, self.agent.function_model(), &self.run.settings);
+                    settings(&frontmatter, self.agent.function_model(), &self.run.settings)?;
                 let plan = self.plan();
                 self.turn((file.name, Some(file.digest)), plan, settings, policy, rendered.text)
             }
@@ -146,7 +151,7 @@ impl Preparer<'_> {
             let function_model = self.agent.function_model();
             let visit = Visit {
                 session: answer.session.clone(),
-                settings: settings(frontmatter, function_model, &self.run.settings),
+                settings: settings(frontmatter, function_model, &self.run.settings)?,
                 policy: frontmatter.policy(),
             };
             let surroundings = super::conclude::surroundings(self.world, self.agent);
@@ -185,7 +190,7 @@ impl Preparer<'_> {
             self.notes.unknown_variables = rendered.unknown;
             (SessionPlan::Fresh { id: self.fresh.clone() }, rendered.text)
         };
-        let settings = settings(&frontmatter, model.as_deref(), &self.run.settings);
+        let settings = settings(&frontmatter, model.as_deref(), &self.run.settings)?;
         Ok(self.turn((name, Some(digest)), plan, settings, visit.policy.clone(), text))
     }
 
@@ -289,11 +294,11 @@ fn settings(
     frontmatter: &Frontmatter,
     asked_model: Option<&str>,
     defaults: &Settings,
-) -> TurnSettings {
+) -> Result<TurnSettings, PrepareError> {
     let own = |value: &Option<crate::text::Spanned<String>>| {
         value.as_ref().map(|value| value.value.clone())
     };
-    TurnSettings {
+    let settings = TurnSettings {
         agent: own(&frontmatter.agent).or_else(|| defaults.agent.clone()),
         model: own(&frontmatter.model)
             .or_else(|| asked_model.map(str::to_owned))
@@ -306,5 +311,12 @@ fn settings(
             .or(defaults.timeout)
             .unwrap_or(Timeout::DEFAULT),
         skip_permissions: defaults.skip_permissions,
+    };
+    let TurnSettings { agent, model, effort, .. } = &settings;
+    for (what, value) in [("agent", agent), ("model", model), ("effort", effort)] {
+        if let Some(value) = value.as_ref().filter(|value| looks_like_an_option(value)) {
+            return Err(PrepareError::Option { what, value: excerpt(value) });
+        }
     }
+    Ok(settings)
 }
