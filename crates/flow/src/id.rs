@@ -102,12 +102,17 @@ pub enum RunIdError {
     /// Nothing at all.
     #[error("a run id cannot be empty")]
     Empty,
-    /// Longer than a file name may be.
-    #[error("a run id has at most {RUN_ID_BYTES_MAX} characters, this one has {length}")]
+    /// Longer than the names of its files allow.
+    #[error("a run id has at most {max} characters, this one has {length}")]
     TooLong {
         /// How long it was.
         length: usize,
+        /// How long it may be.
+        max: usize,
     },
+    /// An option, where an id should be.
+    #[error("a run id cannot begin with a dash: commands would take it for an option")]
+    Dash,
     /// A character that is not safe in file names.
     #[error("a run id has only letters, digits, `-` and `_`, not {character:?}")]
     Character {
@@ -122,8 +127,12 @@ pub enum RunIdError {
     },
 }
 
-/// What file systems allow for one name.
-pub const RUN_ID_BYTES_MAX: usize = 255;
+/// The longest id of which there can be a file `ID.journal`: file systems allow 255 bytes.
+pub const RUN_ID_BYTES_MAX: usize = 255 - ".journal".len();
+
+/// The longest id of a new run. The names that are derived from it, such as that of the debug folder
+/// (`ID_20260131_120000`), add 32 bytes at most.
+pub const NEW_RUN_ID_BYTES_MAX: usize = 255 - 32;
 
 impl RunId {
     /// Checks that `id` can name a run's files on every platform.
@@ -132,10 +141,9 @@ impl RunId {
             return Err(RunIdError::Empty);
         }
         if id.len() > RUN_ID_BYTES_MAX {
-            return Err(RunIdError::TooLong { length: id.len() });
+            return Err(RunIdError::TooLong { length: id.len(), max: RUN_ID_BYTES_MAX });
         }
-        let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        if let Some(character) = id.chars().find(|&c| !allowed(c)) {
+        if let Some(character) = id.chars().find(|&c| !is_id_char(c)) {
             return Err(RunIdError::Character { character });
         }
         if is_windows_device(id) {
@@ -143,6 +151,72 @@ impl RunId {
         }
         Ok(Self(Arc::from(id)))
     }
+
+    /// Checks that a new run may be called `id`. Stricter than [`RunId::new`], which also takes what
+    /// earlier versions let through: those runs must stay within reach.
+    pub fn for_new_run(id: &str) -> Result<Self, RunIdError> {
+        if id.len() > NEW_RUN_ID_BYTES_MAX {
+            return Err(RunIdError::TooLong { length: id.len(), max: NEW_RUN_ID_BYTES_MAX });
+        }
+        if id.starts_with('-') {
+            return Err(RunIdError::Dash);
+        }
+        Self::new(id)
+    }
+
+    /// The id of a new run of the workflow called `name`: what of it is fit for an id, and `suffix`,
+    /// which makes it unique.
+    pub fn derived(name: &str, suffix: &str) -> Result<Self, RunIdError> {
+        let mut prefix = String::new();
+        for c in name.chars() {
+            match plain_letters(c) {
+                Some(letters) => prefix.push_str(letters),
+                None if is_id_char(c) => prefix.push(c),
+                // Signs and spaces keep words apart; other scripts have no letters here.
+                None if c.is_ascii() => prefix.push('-'),
+                None => {}
+            }
+        }
+        let mut prefix = prefix.trim_matches('-');
+        if prefix.is_empty() {
+            prefix = "run";
+        }
+        let length_max = NEW_RUN_ID_BYTES_MAX.saturating_sub(1 + suffix.len());
+        let prefix = prefix.get(..length_max).unwrap_or(prefix);
+        Self::for_new_run(&format!("{prefix}-{suffix}"))
+    }
+}
+
+fn is_id_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '-' || c == '_'
+}
+
+/// The ASCII letters for a letter of western European languages.
+fn plain_letters(c: char) -> Option<&'static str> {
+    Some(match c {
+        'À'..='Å' => "A",
+        'Æ' => "AE",
+        'Ç' => "C",
+        'È'..='Ë' => "E",
+        'Ì'..='Ï' => "I",
+        'Ñ' => "N",
+        'Ò'..='Ö' | 'Ø' => "O",
+        'Ù'..='Ü' => "U",
+        'Ý' => "Y",
+        'ß' => "ss",
+        'à'..='å' => "a",
+        'æ' => "ae",
+        'ç' => "c",
+        'è'..='ë' => "e",
+        'ì'..='ï' => "i",
+        'ñ' => "n",
+        'ò'..='ö' | 'ø' => "o",
+        'ù'..='ü' => "u",
+        'ý' | 'ÿ' => "y",
+        'Œ' => "OE",
+        'œ' => "oe",
+        _ => return None,
+    })
 }
 
 impl<'de> Deserialize<'de> for RunId {
@@ -188,13 +262,14 @@ mod tests {
         for id in ["issue-195-a1b2c3d4", "A_b", "0", "com10", "console"] {
             assert_eq!(RunId::new(id).unwrap().as_str(), id);
         }
-        assert!(RunId::new(&"x".repeat(255)).is_ok());
+        assert!(RunId::new(&"x".repeat(247)).is_ok());
     }
 
     #[test]
     fn run_id_refuses_what_cannot_be_a_file_name() {
         assert_eq!(RunId::new(""), Err(RunIdError::Empty));
-        assert_eq!(RunId::new(&"x".repeat(256)), Err(RunIdError::TooLong { length: 256 }));
+        let too_long = RunIdError::TooLong { length: 248, max: 247 };
+        assert_eq!(RunId::new(&"x".repeat(248)), Err(too_long));
         for (id, character) in [("a/b", '/'), ("..", '.'), ("a b", ' '), ("ä", 'ä'), ("a\0", '\0')]
         {
             assert_eq!(RunId::new(id), Err(RunIdError::Character { character }));
@@ -206,6 +281,39 @@ mod tests {
         for name in ["CON", "nul", "Aux", "prn", "COM1", "lpt9"] {
             assert_eq!(RunId::new(name), Err(RunIdError::Reserved { name: name.to_owned() }));
         }
+    }
+
+    #[test]
+    fn run_id_of_a_new_run_leaves_room_for_the_names_of_its_files() {
+        assert!(RunId::for_new_run(&"x".repeat(223)).is_ok());
+        let too_long = RunIdError::TooLong { length: 224, max: 223 };
+        assert_eq!(RunId::for_new_run(&"x".repeat(224)), Err(too_long));
+    }
+
+    #[test]
+    fn run_id_of_a_new_run_is_never_taken_for_an_option() {
+        assert_eq!(RunId::for_new_run("-x"), Err(RunIdError::Dash));
+        assert!(RunId::new("---1a2b3c4d").is_ok(), "an earlier version made such ids");
+    }
+
+    #[test]
+    fn run_id_is_derived_from_any_name() {
+        for (name, expected) in [
+            ("tidy", "tidy-1a2b"),
+            ("my flow.v2", "my-flow-v2-1a2b"),
+            ("Müße", "Musse-1a2b"),
+            ("日本語", "run-1a2b"),
+            ("日本 flow", "flow-1a2b"),
+            ("--help", "help-1a2b"),
+            ("", "run-1a2b"),
+            ("..", "run-1a2b"),
+            ("con", "con-1a2b"),
+        ] {
+            assert_eq!(RunId::derived(name, "1a2b").unwrap().as_str(), expected, "{name}");
+        }
+        let long = RunId::derived(&"ß".repeat(300), "1a2b").unwrap();
+        assert_eq!(long.as_str().len(), 223);
+        assert!(long.as_str().ends_with("s-1a2b"));
     }
 
     #[test]

@@ -122,6 +122,18 @@ pub fn beginning(text: &str, chars_max: usize) -> String {
     short
 }
 
+/// Whether a text is one line with something on it.
+pub(crate) fn is_word(text: &str) -> bool {
+    let text = text.trim();
+    !text.is_empty() && !text.contains(char::is_control)
+}
+
+/// Whether a program would take `text`, given as an argument, for an option of its own. Values come
+/// from files and models: `--model --dangerously-skip-permissions` must not become a flag.
+pub(crate) fn looks_like_an_option(text: &str) -> bool {
+    text.trim_start().starts_with('-')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

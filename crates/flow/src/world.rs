@@ -3,7 +3,10 @@
 //! The engine answers from disk and environment, tests and dry runs from memory. Nothing in this
 //! crate has another way to learn anything.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Component, Path, PathBuf},
+};
 
 use thiserror::Error;
 
@@ -20,8 +23,10 @@ pub trait World {
     /// The bytes of one of them.
     fn read(&self, name: &str) -> Result<Vec<u8>, WorldError>;
 
-    /// Whether `path`, which is absolute or relative to nothing else, is a directory.
-    fn is_directory(&self, path: &str) -> bool;
+    /// The real path of the directory at the absolute `path`: without `.`, `..` and symbolic
+    /// links, so that an agent that changes its directory again and again has a path that does not
+    /// grow. `None`: there is no such directory.
+    fn directory(&self, path: &str) -> Option<String>;
 
     /// Whether the environment that children inherit has a variable of this name.
     fn has_variable(&self, name: &str) -> bool;
@@ -79,8 +84,18 @@ impl World for MemoryWorld {
         })
     }
 
-    fn is_directory(&self, path: &str) -> bool {
-        self.directories.contains(path)
+    /// No symbolic links in memory, so here `..` is always the parent.
+    fn directory(&self, path: &str) -> Option<String> {
+        let mut real = PathBuf::new();
+        for component in Path::new(path).components() {
+            match component {
+                Component::ParentDir => drop(real.pop()),
+                Component::CurDir => {}
+                other => real.push(other),
+            }
+        }
+        let real = real.to_string_lossy().into_owned();
+        self.directories.contains(&real).then_some(real)
     }
 
     fn has_variable(&self, name: &str) -> bool {

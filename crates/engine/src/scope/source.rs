@@ -100,7 +100,7 @@ impl ScopeSource {
 
 /// An absolute path as programs understand it. Windows has another way to write them, which its
 /// own shell does not know.
-fn plain(path: PathBuf) -> PathBuf {
+pub(super) fn plain(path: PathBuf) -> PathBuf {
     match path.to_str().and_then(|text| text.strip_prefix(r"\\?\")) {
         Some(text) if cfg!(windows) && !text.starts_with("UNC") => PathBuf::from(text),
         _ => path,

@@ -658,6 +658,30 @@ fn archive_is_unpacked_in_the_place_of_what_was_there() {
     assert!(!private.join("sub").exists());
 }
 
+#[cfg(unix)]
+#[test]
+fn directory_behind_a_link_is_told_by_its_real_path() {
+    use std::os::unix::{ffi::OsStrExt as _, fs::symlink};
+    let place = Place::new();
+    place.write("flow/START.md", "text");
+    fs::create_dir_all(place.root.join("project")).unwrap();
+    fs::create_dir_all(place.root.join("far/trees/a")).unwrap();
+    symlink(place.root.join("far/trees"), place.root.join("project/link")).unwrap();
+    symlink(".", place.root.join("project/self")).unwrap();
+    let world = DiskWorld::open(&place.root.join("flow"), &place.root.join("private")).unwrap();
+    let real = |path: &str| world.directory(place.root.join(path).to_str().unwrap());
+    let expected = |path: &str| place.root.join(path).to_str().map(str::to_owned);
+    assert_eq!(real("project/./link//a/"), expected("far/trees/a"));
+    assert_eq!(real("project/link/.."), expected("far"), "`link/..` is not the folder of the link");
+    assert_eq!(real("project/self/self"), expected("project"));
+    assert_eq!(real("project/gone/.."), None);
+
+    let odd = place.root.join(std::ffi::OsStr::from_bytes(b"odd\xff"));
+    fs::create_dir(&odd).unwrap();
+    symlink(&odd, place.root.join("project/odd")).unwrap();
+    assert_eq!(real("project/odd"), expected("project/odd"), "a real path that is not UTF-8");
+}
+
 #[test]
 fn folder_is_used_where_it_lies() {
     let place = Place::new();
@@ -667,8 +691,8 @@ fn folder_is_used_where_it_lies() {
     assert_eq!(world.folder(), flow);
     assert_eq!(world.read("START.md").unwrap(), b"text");
     assert!(!private.exists());
-    assert!(world.is_directory(flow.to_str().unwrap()));
-    assert!(!world.is_directory(flow.join("START.md").to_str().unwrap()));
+    assert_eq!(world.directory(flow.to_str().unwrap()).as_deref(), flow.to_str());
+    assert_eq!(world.directory(flow.join("START.md").to_str().unwrap()), None);
     let error = world.read("NEXT.md").unwrap_err();
     assert_eq!(error.what, format!("cannot read {}", flow.join("NEXT.md").display()));
     fs::remove_dir_all(&flow).unwrap();

@@ -16,7 +16,7 @@ use raymond_flow::{
 
 use super::{
     ScopeError, archive,
-    source::{is_archive, list_folder},
+    source::{is_archive, list_folder, plain},
 };
 
 /// A folder of state files, and the environment of this process.
@@ -101,8 +101,11 @@ impl World for DiskWorld {
         })
     }
 
-    fn is_directory(&self, path: &str) -> bool {
-        Path::new(path).is_dir()
+    fn directory(&self, path: &str) -> Option<String> {
+        let real = plain(fs::canonicalize(path).ok()?);
+        // A link can lead to a name that is not UTF-8. The path as written means the same directory.
+        let text = real.to_str().unwrap_or(path).to_owned();
+        real.is_dir().then_some(text)
     }
 
     fn has_variable(&self, name: &str) -> bool {

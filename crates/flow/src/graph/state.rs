@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use crate::{
     id::StateName,
+    policy::AllowedTransition,
     source::{Prompt, StateFileError, StateKind},
     tag::TagKind,
-    text::Span,
+    text::{Span, Spanned},
 };
 
 use super::{Named, Way};
@@ -59,9 +60,14 @@ impl State {
         }
     }
 
+    /// The entries of its `allowed_transitions`.
+    pub fn entries(&self) -> impl Iterator<Item = &Spanned<AllowedTransition>> {
+        self.prompt().into_iter().flat_map(|prompt| &prompt.frontmatter.allowed_transitions)
+    }
+
     /// Whether its frontmatter lists the ways out.
     pub fn has_policy(&self) -> bool {
-        self.prompt().is_some_and(|prompt| !prompt.frontmatter.allowed_transitions.is_empty())
+        self.entries().next().is_some()
     }
 
     /// Everything that it says about ways out, in the frontmatter and in the text.

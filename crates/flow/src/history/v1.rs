@@ -308,6 +308,8 @@ mirror! {
         target: Option<String>,
         #[serde(default, skip_serializing_if = "is_default")]
         attributes: BTreeMap<String, String>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        declared: Vec<String>,
     }
 
     #[serde(rename_all = "lowercase")]

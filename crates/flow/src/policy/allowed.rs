@@ -15,6 +15,8 @@ pub struct AllowedTransition {
     pub target: Option<String>,
     /// Attributes that must be as given: `return`, `next`, `cd`, `model`, a fork's own.
     pub attributes: BTreeMap<String, String>,
+    /// Attributes of a fork that the agent may set to what it likes, whatever their names.
+    pub declared: Vec<String>,
 }
 
 impl AllowedTransition {
@@ -23,6 +25,11 @@ impl AllowedTransition {
         let has_target = self.target.is_some() || self.tag == TagKind::Result;
         let continuation = self.tag.continuation_attribute();
         has_target && continuation.is_none_or(|name| self.attributes.contains_key(name))
+    }
+
+    /// Whether the author of the entry chose the name of this attribute of a fork.
+    pub fn declares(&self, attribute: &str) -> bool {
+        self.attributes.contains_key(attribute) || self.declared.iter().any(|n| n == attribute)
     }
 
     /// The tag as an agent should write it, with dots for what it may choose.
@@ -44,6 +51,9 @@ impl AllowedTransition {
             if Some(name.as_str()) != required {
                 add(name, value);
             }
+        }
+        for name in self.declared.iter().filter(|name| !self.attributes.contains_key(*name)) {
+            add(name, LEFT_OPEN);
         }
         let Self { tag, target, .. } = self;
         let content = target.as_deref().unwrap_or(LEFT_OPEN);

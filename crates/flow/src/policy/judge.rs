@@ -7,12 +7,12 @@ use thiserror::Error;
 use crate::{
     id::StateName,
     scope::{Listing, ResolveError, resolve},
-    tag::{Tag, TagError, TagKind, Target},
-    text::Spanned,
+    tag::{Attribute, Tag, TagError, TagKind, Target},
+    text::{Spanned, excerpt, is_word, looks_like_an_option},
     world::{World, WorldError},
 };
 
-use super::{AllowedTransition, Policy, Transition, UnsafeName, check_variable_name};
+use super::{AllowedTransition, Chooser, Policy, Transition, UnsafeName, check_variable_name};
 
 /// What becomes of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +67,15 @@ pub enum Problem {
         /// The path, made absolute.
         path: String,
     },
+    /// A `cd` that names nothing.
+    #[error("`cd` is empty: leave it out to stay in the same directory")]
+    EmptyDirectory,
+    /// A `model` that cannot be one.
+    #[error("`{model}` in `model` is not a model: one word that does not begin with a dash")]
+    NotAModel {
+        /// The beginning of it.
+        model: String,
+    },
     /// The scope could not be looked at.
     #[error(transparent)]
     World(#[from] WorldError),
@@ -112,7 +121,19 @@ pub fn judge_transition(
 ) -> Result<Transition, Problem> {
     let listing = surroundings.world.listing()?;
     let judge = Judge { policy: &Policy::default(), surroundings, listing: &listing };
-    judge.transition(&authored(entry))
+    judge.transition(&authored(entry), |_| Chooser::Author)
+}
+
+/// Judges the tag that a script printed. A script has no policy: what it says is what the author of
+/// the workflow wants.
+pub fn judge_script(
+    answer: Result<Spanned<Tag>, TagError>,
+    surroundings: &Surroundings<'_>,
+) -> Result<Transition, Problem> {
+    let tag = answer?;
+    let listing = surroundings.world.listing()?;
+    let judge = Judge { policy: &Policy::default(), surroundings, listing: &listing };
+    judge.transition(&tag.value, |_| Chooser::Author)
 }
 
 struct Judge<'a> {
@@ -124,11 +145,16 @@ struct Judge<'a> {
 impl Judge<'_> {
     fn tag(&self, tag: &Tag) -> Verdict {
         let allowed = &self.policy.allowed;
-        let entry = allowed.iter().find(|entry| self.matches(entry, tag));
+        let matching: Vec<_> = allowed.iter().filter(|entry| self.matches(entry, tag)).collect();
+        let entry = matching.first();
         if entry.is_none() && !allowed.is_empty() {
             return self.remind(Problem::NotAllowed { tag: written(tag) });
         }
-        match self.transition(tag) {
+        let chooser = |name: &str| {
+            let is_declared = matching.iter().any(|entry| entry.declares(name));
+            if is_declared { Chooser::Author } else { Chooser::Agent }
+        };
+        match self.transition(tag, chooser) {
             Ok(transition) => Verdict::Accept(Accepted { transition, source: Source::Tag }),
             // What the author wrote out, the agent cannot do better: asking again costs money
             // and changes nothing.
@@ -140,7 +166,7 @@ impl Judge<'_> {
     }
 
     fn implicit(&self, entry: &AllowedTransition) -> Verdict {
-        match self.transition(&authored(entry)) {
+        match self.transition(&authored(entry), |_| Chooser::Author) {
             Ok(transition) => Verdict::Accept(Accepted { transition, source: Source::Implicit }),
             Err(problem) => Verdict::Fail(problem),
         }
@@ -183,7 +209,12 @@ impl Judge<'_> {
         resolve(self.listing, name, self.surroundings.world.platform())
     }
 
-    fn transition(&self, tag: &Tag) -> Result<Transition, Problem> {
+    /// `chooser` tells who chose the name of a fork's attribute.
+    fn transition(
+        &self,
+        tag: &Tag,
+        chooser: impl Fn(&str) -> Chooser,
+    ) -> Result<Transition, Problem> {
         let state = |target: &Target| self.resolve(&target.value);
         Ok(match tag {
             Tag::Goto { target } => Transition::Goto { target: state(target)? },
@@ -196,7 +227,7 @@ impl Judge<'_> {
             Tag::Function { target, return_to, model } => Transition::Function {
                 target: state(target)?,
                 return_to: state(return_to)?,
-                model: model.as_ref().map(|model| model.value.clone()),
+                model: model.as_ref().map(model_name).transpose()?,
             },
             Tag::Fork { target, next, cd, attributes } => Transition::Fork {
                 target: state(target)?,
@@ -204,7 +235,9 @@ impl Judge<'_> {
                 cd: self.directory(cd.as_ref())?,
                 attributes: attributes
                     .iter()
-                    .map(|attribute| self.variable(&attribute.name.value, &attribute.value.value))
+                    .map(|Attribute { name, value }| {
+                        self.variable(&name.value, &value.value, chooser(&name.value))
+                    })
                     .collect::<Result<_, _>>()?,
             },
             Tag::Result { payload } => Transition::Result { payload: payload.value.clone() },
@@ -215,18 +248,26 @@ impl Judge<'_> {
         let Some(cd) = cd else {
             return Ok(None);
         };
+        if cd.value.is_empty() {
+            return Err(Problem::EmptyDirectory);
+        }
         let Surroundings { world, cwd } = self.surroundings;
         let joined = Path::new(cwd).join(&cd.value);
         let path = joined.to_string_lossy().into_owned();
-        if cd.value.is_empty() || !world.is_directory(&path) {
-            return Err(Problem::NoSuchDirectory { path });
+        match world.directory(&path) {
+            Some(real) => Ok(Some(real)),
+            None => Err(Problem::NoSuchDirectory { path }),
         }
-        Ok(Some(path))
     }
 
-    fn variable(&self, name: &str, value: &str) -> Result<(String, String), Problem> {
+    fn variable(
+        &self,
+        name: &str,
+        value: &str,
+        chooser: Chooser,
+    ) -> Result<(String, String), Problem> {
         let world = self.surroundings.world;
-        check_variable_name(name, world.platform(), |name| world.has_variable(name))?;
+        check_variable_name(name, chooser, world.platform(), |name| world.has_variable(name))?;
         Ok((name.to_owned(), value.to_owned()))
     }
 }
@@ -236,9 +277,22 @@ fn is_authors(problem: &Problem, entry: &AllowedTransition) -> bool {
     match problem {
         Problem::Unresolved(_) => entry.is_complete(),
         Problem::UnsafeAttribute(unsafe_name) => entry.attributes.contains_key(unsafe_name.name()),
-        Problem::NoSuchDirectory { .. } => entry.attributes.contains_key("cd"),
+        Problem::NoSuchDirectory { .. } | Problem::EmptyDirectory => {
+            entry.attributes.contains_key("cd")
+        }
+        Problem::NotAModel { .. } => entry.attributes.contains_key("model"),
         Problem::World(_) => true,
         Problem::Tag(_) | Problem::NotAllowed { .. } => false,
+    }
+}
+
+/// The model of a function: it becomes an argument of the coding agent.
+fn model_name(model: &Spanned<String>) -> Result<String, Problem> {
+    let model = &model.value;
+    if is_word(model) && !looks_like_an_option(model) {
+        Ok(model.clone())
+    } else {
+        Err(Problem::NotAModel { model: excerpt(model) })
     }
 }
 
@@ -294,10 +348,7 @@ fn authored(entry: &AllowedTransition) -> Tag {
                 .attributes
                 .iter()
                 .filter(|(name, _)| !matches!(name.as_str(), "next" | "cd"))
-                .map(|(name, value)| crate::tag::Attribute {
-                    name: nowhere(name),
-                    value: nowhere(value),
-                })
+                .map(|(name, value)| Attribute { name: nowhere(name), value: nowhere(value) })
                 .collect(),
         },
         TagKind::Result => Tag::Result { payload: nowhere("") },
@@ -315,5 +366,5 @@ fn written(tag: &Tag) -> String {
         attributes.extend(pairs);
     }
     let target = target_of(tag).map(|target| target.value.clone());
-    AllowedTransition { tag: tag.kind(), target, attributes }.example()
+    AllowedTransition { tag: tag.kind(), target, attributes, declared: Vec::new() }.example()
 }

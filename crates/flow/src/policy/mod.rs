@@ -14,6 +14,8 @@ mod variable_name;
 pub(crate) use allowed::LEFT_OPEN;
 pub use allowed::{AllowedTransition, Policy};
 pub use evaluator::{Evaluator, Opinion, next_opinion};
-pub use judge::{Accepted, Problem, Source, Surroundings, Verdict, judge, judge_transition};
+pub use judge::{
+    Accepted, Problem, Source, Surroundings, Verdict, judge, judge_script, judge_transition,
+};
 pub use transition::Transition;
-pub use variable_name::{UnsafeName, check_variable_name};
+pub use variable_name::{Chooser, UnsafeName, check_variable_name};

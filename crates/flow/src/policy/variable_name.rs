@@ -1,94 +1,86 @@
 //! Which names a fork's attribute may have.
 //!
-//! Attributes become environment variables of scripts, and their text comes from a model. A
-//! variable that changes which program runs, what it loads or how a shell starts would let a
-//! model's words become somebody else's code, so those names are refused, as is everything that
-//! Raymond itself sets.
+//! Attributes become environment variables of scripts. If a coding agent chose the name, its words
+//! would reach every program that reads such a variable: `MAKEFLAGS`, `TAR_OPTIONS` and a hundred
+//! others run what they hold. A list of dangerous names always lacks some, so the rule is the other way
+//! round: an agent may choose a name that programs do not have by custom, in lower case, and the
+//! workflow's author may declare any other. What a script forks with is the author's own choice.
 
 use thiserror::Error;
 
 use crate::source::Platform;
 
-/// Exact names that change how programs are found, loaded or started.
-const RESERVED: [&str; 49] = [
+/// Who chose the name of an attribute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chooser {
+    /// The author of the workflow: a script does it, or the state's policy names it.
+    Author,
+    /// A coding agent.
+    Agent,
+}
+
+/// Not even an author sets these through a tag: the loader and the shell of every script read them
+/// before its first line.
+const RESERVED: [&str; 32] = [
+    "_",
     "BASHOPTS",
     "CDPATH",
-    "CLASSPATH",
     "COMSPEC",
-    "DISPLAY",
-    "EDITOR",
     "ENV",
-    "FCEDIT",
+    "EUID",
     "FPATH",
     "GCONV_PATH",
     "GLOBIGNORE",
-    "HISTFILE",
     "HOME",
-    "HOSTALIASES",
     "IFS",
-    "JAVA_TOOL_OPTIONS",
-    "JDK_JAVA_OPTIONS",
-    "LANG",
-    "LESSCLOSE",
-    "LESSOPEN",
     "LOCPATH",
-    "LOGNAME",
-    "MANPAGER",
     "NLSPATH",
     "OLDPWD",
-    "OPENSSL_CONF",
-    "PAGER",
     "PATH",
     "PATHEXT",
     "POSIXLY_CORRECT",
+    "PPID",
     "PROMPT_COMMAND",
+    "PS0",
+    "PS1",
+    "PS2",
+    "PS3",
+    "PS4",
     "PWD",
-    "RESOLV_HOST_CONF",
     "SHELL",
     "SHELLOPTS",
     "SHLVL",
     "SYSTEMROOT",
-    "TEMP",
-    "TERMCAP",
-    "TERMINFO",
-    "TMP",
-    "TMPDIR",
-    "TZDIR",
-    "USER",
-    "USERPROFILE",
-    "VISUAL",
+    "UID",
     "WINDIR",
     "ZDOTDIR",
-    "_JAVA_OPTIONS",
 ];
 
-/// Families of such names.
-const RESERVED_PREFIXES: [&str; 21] = [
-    "ANTHROPIC_",
-    "BASH_",
-    "CARGO_",
-    "CLAUDE",
-    "DYLD_",
-    "GIT_",
-    "GLIBC_",
-    "IS_SANDBOX",
-    "LC_",
-    "LD_",
-    "MALLOC_",
-    "NODE_",
-    "NPM_",
-    "PERL",
-    "PIP_",
-    "PS",
-    "PYTHON",
-    "RAYMOND_",
-    "RUBY",
-    "RUST",
-    "SSH_",
+/// Families of such names, and what Raymond itself sets.
+const RESERVED_PREFIXES: [&str; 5] = ["BASH_", "DYLD_", "GLIBC_", "LD_", "RAYMOND_"];
+
+/// Names in lower case that programs read, although most keep to capitals: shells, `configure` and
+/// `make`, TeX.
+const OF_TOOLS: [&str; 11] = [
+    "auto_resume",
+    "cdpath",
+    "exec_prefix",
+    "fpath",
+    "histchars",
+    "module_path",
+    "openin_any",
+    "openout_any",
+    "prefix",
+    "shell_escape",
+    "shell_escape_commands",
 ];
 
-/// Families told by their end.
-const RESERVED_SUFFIXES: [&str; 2] = ["_PROXY", "_proxy"];
+/// Families of such names: package managers, `configure`, fish, Spring.
+const OF_TOOLS_PREFIXES: [&str; 6] = ["ac_", "fish_", "npm_", "pnpm_", "spring_", "yarn_"];
+
+/// What the results of `configure` have within (`gl_cv_…`), and where proxies end.
+const OF_TOOLS_INFIX: &str = "_cv_";
+const OF_TOOLS_SUFFIX: &str = "_proxy";
 
 /// Why a name may not become a variable.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -99,14 +91,40 @@ pub enum UnsafeName {
         /// The attribute.
         name: String,
     },
-    /// A name with a meaning.
+    /// A name that nobody sets through a tag.
     #[error("`{name}` changes how programs run and cannot be set from a tag")]
     Reserved {
         /// The attribute.
         name: String,
     },
-    /// A name that is taken.
-    #[error("`{name}` is already a variable of the environment")]
+    /// An agent chose a name as programs have them.
+    #[error(
+        "`{name}` is not allowed: {}, or one that the state declares under `attributes`",
+        match platform {
+            Platform::Unix => "choose a name in lower case (`a` to `z`, digits, `_`)",
+            Platform::Windows => "on Windows names have no case, so leave it out",
+        }
+    )]
+    Undeclared {
+        /// The attribute.
+        name: String,
+        /// Whose rules apply.
+        platform: Platform,
+    },
+    /// An agent chose a name that programs read.
+    #[error(
+        "`{name}` is read by other programs: choose another name, or one that the state declares \
+         under `attributes`"
+    )]
+    OfATool {
+        /// The attribute.
+        name: String,
+    },
+    /// An agent chose a name that is taken.
+    #[error(
+        "`{name}` is already a variable of the environment: choose another name, or one that the \
+         state declares under `attributes`"
+    )]
     Taken {
         /// The attribute.
         name: String,
@@ -117,7 +135,11 @@ impl UnsafeName {
     /// The attribute.
     pub fn name(&self) -> &str {
         match self {
-            Self::NotAnIdentifier { name } | Self::Reserved { name } | Self::Taken { name } => name,
+            Self::NotAnIdentifier { name }
+            | Self::Reserved { name }
+            | Self::Undeclared { name, .. }
+            | Self::OfATool { name }
+            | Self::Taken { name } => name,
         }
     }
 }
@@ -126,6 +148,7 @@ impl UnsafeName {
 /// environment has it already.
 pub fn check_variable_name(
     name: &str,
+    chooser: Chooser,
     platform: Platform,
     is_taken: impl FnOnce(&str) -> bool,
 ) -> Result<(), UnsafeName> {
@@ -141,12 +164,23 @@ pub fn check_variable_name(
         Platform::Unix => name_owned(),
         Platform::Windows => name.to_ascii_uppercase(),
     };
-    let is_reserved = RESERVED.contains(&compared.as_str())
-        || compared == "_"
+    if RESERVED.contains(&compared.as_str())
         || RESERVED_PREFIXES.iter().any(|prefix| compared.starts_with(prefix))
-        || RESERVED_SUFFIXES.iter().any(|suffix| compared.ends_with(suffix));
-    if is_reserved {
+    {
         return Err(UnsafeName::Reserved { name: name_owned() });
+    }
+    if chooser == Chooser::Author {
+        return Ok(());
+    }
+    if platform == Platform::Windows || name.contains(|c: char| c.is_ascii_uppercase()) {
+        return Err(UnsafeName::Undeclared { name: name_owned(), platform });
+    }
+    if OF_TOOLS.contains(&name)
+        || OF_TOOLS_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        || name.contains(OF_TOOLS_INFIX)
+        || name.ends_with(OF_TOOLS_SUFFIX)
+    {
+        return Err(UnsafeName::OfATool { name: name_owned() });
     }
     if is_taken(name) {
         return Err(UnsafeName::Taken { name: name_owned() });
@@ -158,63 +192,110 @@ pub fn check_variable_name(
 mod tests {
     use super::*;
 
-    fn check(name: &str, platform: Platform) -> Result<(), UnsafeName> {
-        check_variable_name(name, platform, |name| name == "taken")
+    fn agent(name: &str, platform: Platform) -> Result<(), UnsafeName> {
+        check_variable_name(name, Chooser::Agent, platform, |name| name == "taken")
+    }
+
+    fn author(name: &str, platform: Platform) -> Result<(), UnsafeName> {
+        check_variable_name(name, Chooser::Author, platform, |name| name == "taken")
     }
 
     #[test]
-    fn fork_attribute_may_have_an_ordinary_name() {
-        for name in ["item", "FILE", "_x", "issue_195", "path", "model"] {
-            assert_eq!(check(name, Platform::Unix), Ok(()), "{name}");
+    fn agent_may_choose_a_name_in_lower_case() {
+        for name in ["item", "_x", "issue_195", "path", "model", "ldap", "proxy"] {
+            assert_eq!(agent(name, Platform::Unix), Ok(()), "{name}");
         }
     }
 
     #[test]
-    fn fork_attribute_never_sets_how_programs_load_or_shells_start() {
+    fn agent_may_choose_no_name_that_a_program_reads() {
+        // Each of them makes some program run what it holds, or whom it talks to.
+        let names = [
+            "MAKEFLAGS",
+            "TAR_OPTIONS",
+            "LUA_INIT",
+            "GOFLAGS",
+            "RSYNC_RSH",
+            "XDG_CONFIG_HOME",
+            "PYTHONPATH",
+            "NODE_OPTIONS",
+            "GIT_SSH_COMMAND",
+            "PERL5OPT",
+            "RUBYOPT",
+            "CC",
+            "EDITOR",
+            "LESSOPEN",
+            "JAVA_TOOL_OPTIONS",
+            "ANTHROPIC_BASE_URL",
+            "CLAUDE_CONFIG_DIR",
+            "Item",
+            "pART",
+            "npm_config_script_shell",
+            "https_proxy",
+            "no_proxy",
+            "ac_cv_path_mkdir",
+            "gl_cv_x",
+            "shell_escape",
+            "prefix",
+            "fish_user_paths",
+        ];
+        for name in names {
+            assert!(agent(name, Platform::Unix).is_err(), "{name}");
+            assert_eq!(author(name, Platform::Unix), Ok(()), "the author's own: {name}");
+        }
+    }
+
+    #[test]
+    fn agent_may_choose_no_name_where_names_have_no_case() {
+        for name in ["item", "makeflags", "ITEM"] {
+            let platform = Platform::Windows;
+            let expected = Err(UnsafeName::Undeclared { name: name.to_owned(), platform });
+            assert_eq!(agent(name, platform), expected, "{name}");
+            assert_eq!(author(name, platform), Ok(()), "{name}");
+        }
+    }
+
+    #[test]
+    fn nobody_sets_how_programs_load_or_shells_start() {
         let dangerous = [
             "PATH",
             "LD_PRELOAD",
             "DYLD_INSERT_LIBRARIES",
             "BASH_ENV",
+            "BASH_FUNC_ls",
             "ENV",
             "IFS",
             "PS4",
             "SHELLOPTS",
             "RAYMOND_RESULT",
-            "PYTHONPATH",
-            "NODE_OPTIONS",
-            "GIT_SSH_COMMAND",
             "HOME",
-            "https_proxy",
-            "ANTHROPIC_BASE_URL",
-            "CLAUDE_CONFIG_DIR",
             "_",
         ];
         for name in dangerous {
             let expected = Err(UnsafeName::Reserved { name: name.to_owned() });
-            assert_eq!(check(name, Platform::Unix), expected, "{name}");
-            assert_eq!(check(name, Platform::Windows), expected, "{name}");
+            for platform in [Platform::Unix, Platform::Windows] {
+                assert_eq!(author(name, platform), expected, "{name}");
+                assert_eq!(agent(name, platform), expected, "{name}");
+            }
         }
-    }
-
-    #[test]
-    fn fork_attribute_names_ignore_case_on_windows_only() {
-        assert_eq!(check("Path", Platform::Unix), Ok(()));
+        assert_eq!(author("Path", Platform::Unix), Ok(()));
         let expected = Err(UnsafeName::Reserved { name: "Path".to_owned() });
-        assert_eq!(check("Path", Platform::Windows), expected);
+        assert_eq!(author("Path", Platform::Windows), expected);
     }
 
     #[test]
-    fn fork_attribute_never_replaces_a_variable_that_exists() {
+    fn agent_never_replaces_a_variable_that_exists() {
         let expected = Err(UnsafeName::Taken { name: "taken".to_owned() });
-        assert_eq!(check("taken", Platform::Unix), expected);
+        assert_eq!(agent("taken", Platform::Unix), expected);
+        assert_eq!(author("taken", Platform::Unix), Ok(()));
     }
 
     #[test]
     fn fork_attribute_must_be_an_identifier() {
         for name in ["", "1st", "data-x", "a.b", "a b", "a=b", "é"] {
             let expected = Err(UnsafeName::NotAnIdentifier { name: name.to_owned() });
-            assert_eq!(check(name, Platform::Unix), expected);
+            assert_eq!(agent(name, Platform::Unix), expected);
+            assert_eq!(author(name, Platform::Unix), expected);
         }
     }
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     policy::{AllowedTransition, Evaluator, Policy},
     tag::TagKind,
-    text::{Span, Spanned, excerpt},
+    text::{Span, Spanned, excerpt, is_word, looks_like_an_option},
 };
 
 use super::{
@@ -78,9 +78,9 @@ impl Frontmatter {
             "evaluators" => {
                 self.evaluators = reader.list(value, &key.value, Reader::evaluator);
             }
-            "model" => self.model = reader.word(value, "model", "the name of a model"),
-            "effort" => self.effort = reader.word(value, "effort", "an effort such as `high`"),
-            "agent" => self.agent = reader.word(value, "agent", "the name of a coding agent"),
+            "model" => self.model = reader.argument(value, "model", "the name of a model"),
+            "effort" => self.effort = reader.argument(value, "effort", "an effort such as `high`"),
+            "agent" => self.agent = reader.argument(value, "agent", "the name of a coding agent"),
             "timeout" => self.timeout = reader.timeout(value),
             _ => {}
         }
@@ -162,6 +162,17 @@ impl Reader<'_, '_> {
         }
     }
 
+    /// A word that becomes an argument of a program.
+    fn argument(&mut self, node: &Node, key: &str, expected: &str) -> Option<Spanned<String>> {
+        let word = self.word(node, key, expected)?;
+        if looks_like_an_option(&word.value) {
+            let message = format!("`{key}` cannot begin with a dash: it would become an option");
+            self.error(node.span, message);
+            return None;
+        }
+        Some(word)
+    }
+
     /// A scalar as it is, white space included.
     fn text(&mut self, node: &Node, key: &str, expected: &str) -> Option<String> {
         match &node.value {
@@ -200,7 +211,12 @@ impl Reader<'_, '_> {
         let pairs = self.mapping(node, "a transition", "`{ tag: goto, target: NEXT.md }`")?;
         let tag = self.tag(node, &pairs)?;
         let found_before = self.findings.found.len();
-        let mut entry = AllowedTransition { tag, target: None, attributes: BTreeMap::new() };
+        let mut entry = AllowedTransition {
+            tag,
+            target: None,
+            attributes: BTreeMap::new(),
+            declared: Vec::new(),
+        };
         for (key, value) in &pairs {
             match key.value.as_str() {
                 "tag" => {}
@@ -216,9 +232,17 @@ impl Reader<'_, '_> {
                     let message = format!("<{tag}> has no attribute `{}`", excerpt(name));
                     self.findings.error_suggesting(key.span, message, suggestion);
                 }
+                "attributes" => {
+                    let names = self.list(value, "attributes", |reader, name| {
+                        reader.word(name, "attributes", "a list of names")
+                    });
+                    entry.declared = names.into_iter().map(|name| name.value.value).collect();
+                }
                 name => {
                     let value = if Some(name) == tag.continuation_attribute() {
                         self.state(value, name)
+                    } else if (tag, name) == (TagKind::Function, "model") {
+                        self.argument(value, name, "the name of a model").map(|model| model.value)
                     } else {
                         self.text(value, name, "a text")
                     };
@@ -258,7 +282,9 @@ impl Reader<'_, '_> {
             (None, Some(prompt)) => {
                 self.ignore_others(&pairs, &["prompt", "model"]);
                 let model = match find("model") {
-                    Some(model) => Some(self.word(model, "model", "the name of a model")?.value),
+                    Some(model) => {
+                        Some(self.argument(model, "model", "the name of a model")?.value)
+                    }
                     None => None,
                 };
                 Some(Evaluator::Prompt { prompt: self.state(prompt, "prompt")?, model })
@@ -306,10 +332,4 @@ impl Reader<'_, '_> {
         }
         Some(Evaluator::Match { pattern: text, then: then_entry })
     }
-}
-
-/// One line with something on it.
-fn is_word(text: &str) -> bool {
-    let text = text.trim();
-    !text.is_empty() && !text.contains(char::is_control)
 }

@@ -11,6 +11,7 @@
 
 mod kind;
 mod parse;
+mod payload;
 mod scan;
 mod token;
 mod typed;

@@ -102,6 +102,20 @@ pub enum TagError {
         /// The second one's name.
         name: Spanned<String>,
     },
+    /// A `<result>` beside its own name, and nothing tells which is which.
+    #[error(
+        "it is not certain where the payload of <result> begins and ends, because its opening tag \
+         occurs {openings} times and its closing tag {closings} times: begin a line with the opening \
+         tag, end a line with the closing tag, and name neither elsewhere outside of the payload"
+    )]
+    AmbiguousResult {
+        /// How many opening tags could begin it.
+        openings: usize,
+        /// How many closing tags could end it.
+        closings: usize,
+        /// From the first to the last of them.
+        span: Span,
+    },
     /// A `<result>` too large to hand on.
     #[error(
         "the payload of <result> has {bytes} bytes, more than the {PAYLOAD_BYTES_MAX} that can be handed on"
@@ -179,9 +193,14 @@ impl Scan {
     /// The one tag of the text that was scanned. `read` fetches the few bytes that matter, never
     /// more than [`PAYLOAD_BYTES_MAX`]; if it fails, so does this.
     pub fn tag<E>(
-        self,
+        mut self,
         mut read: impl FnMut(Span) -> Result<String, E>,
     ) -> Result<Result<Spanned<Tag>, TagError>, E> {
+        if let Some(payload) = self.payload.take()
+            && let Err(error) = payload.settle(&mut self)
+        {
+            return Ok(Err(error));
+        }
         let mut elements = self.elements;
         if self.count > 1 {
             let mut tags = Vec::new();

@@ -5,24 +5,27 @@
 //! * A closing tag ends the nearest opening tag of its name that is still open. What stands
 //!   between the two is opaque: tags inside a `<result>` payload are payload.
 //! * An opening tag that nothing closes is a mention. It hides nothing that follows.
+//! * The payload of a `<result>` may mention the tag itself: [`payload`](super::payload) tells where
+//!   it begins and ends then.
 //!
 //! The scanner keeps positions, not text, so gigabytes may pass through it. Whoever fed it reads
 //! the few bytes that turn out to matter back from where they lie.
 
 use std::collections::VecDeque;
 
-use memchr::memchr;
+use memchr::{memchr, memrchr};
 
 use crate::text::Span;
 
 use super::{
     MalformedWhy, TagKind,
+    payload::Payload,
     token::{Attribute, Token, token},
 };
 
 /// How many opening tags may wait for their closing tags. Deeper nesting has no meaning in the
 /// protocol; at the limit one is given up as a mention.
-const OPEN_MAX: usize = 128;
+pub(super) const OPEN_MAX: usize = 128;
 
 /// How many complete elements are kept for the message that there were several.
 const ELEMENTS_KEPT_MAX: usize = 4;
@@ -57,6 +60,8 @@ pub struct Scan {
     pub(super) count: u64,
     /// The last thing that looked like a tag but was none.
     pub(super) fragment: Option<Fragment>,
+    /// The last `<result>`, and what may belong to it.
+    pub(super) payload: Option<Payload>,
 }
 
 /// Finds elements in a text that arrives in chunks of any size.
@@ -72,6 +77,10 @@ pub struct Scanner {
     pending: Vec<u8>,
     /// How many bytes came before `pending`.
     offset: u64,
+    /// Whether there was nothing but white space on the current line so far.
+    is_line_blank: bool,
+    /// Whether there was nothing but white space since the last closing tag of a `<result>`.
+    may_end_line: bool,
 }
 
 impl Default for Scanner {
@@ -80,13 +89,16 @@ impl Default for Scanner {
     }
 }
 
-#[derive(Debug)]
-struct Open {
-    kind: TagKind,
-    span: Span,
-    attributes: Result<Vec<Attribute>, MalformedWhy>,
+/// An opening tag that nothing has closed yet.
+#[derive(Clone, Debug)]
+pub(super) struct Open {
+    pub(super) kind: TagKind,
+    pub(super) span: Span,
+    pub(super) attributes: Result<Vec<Attribute>, MalformedWhy>,
     /// How many elements were complete when this one opened: what came later lies inside it.
-    elements_before: u64,
+    pub(super) elements_before: u64,
+    /// Whether only white space precedes it on its line.
+    pub(super) begins_line: bool,
 }
 
 impl Scanner {
@@ -103,6 +115,8 @@ impl Scanner {
             open_count: [0; TagKind::ALL.len()],
             pending: Vec::new(),
             offset: 0,
+            is_line_blank: true,
+            may_end_line: false,
         }
     }
 
@@ -125,11 +139,41 @@ impl Scanner {
         let bytes = std::mem::take(&mut self.pending);
         let used = self.advance(&bytes, true);
         debug_assert_eq!(used, bytes.len(), "nothing stays pending at the end");
-        if let Some(Open { kind, span, .. }) = self.open.pop_back() {
+        if let Some(&Open { kind, span, .. }) = self.open.back() {
             let why = MalformedWhy::Unclosed;
             self.found.fragment = Some(Fragment { kind, span, why });
         }
+        if self.may_end_line {
+            self.ends_line();
+        }
+        if let Some(payload) = &mut self.found.payload {
+            self.open.into_iter().for_each(|open| payload.left_open(open));
+        }
         self.found
+    }
+
+    /// Text without tags goes by.
+    fn pass(&mut self, text: &[u8]) {
+        let is_mark = |byte: &u8| *byte == b'\n' || !byte.is_ascii_whitespace();
+        if self.may_end_line
+            && let Some(mark) = text.iter().copied().find(is_mark)
+        {
+            self.may_end_line = false;
+            if mark == b'\n' {
+                self.ends_line();
+            }
+        }
+        let (line, was_blank) = match memrchr(b'\n', text) {
+            Some(newline) => (text.split_at(newline).1, true),
+            None => (text, self.is_line_blank),
+        };
+        self.is_line_blank = was_blank && line.iter().all(u8::is_ascii_whitespace);
+    }
+
+    fn ends_line(&mut self) {
+        if let Some(payload) = &mut self.found.payload {
+            payload.ends_line();
+        }
     }
 
     /// Consumes tokens from `bytes` and returns how many bytes are done with.
@@ -137,13 +181,21 @@ impl Scanner {
         let mut at = 0;
         while let Some(found) = memchr(b'<', &bytes[at..]) {
             let start = at + found;
+            self.pass(&bytes[at..start]);
             let rest = &bytes[start..];
             let position = self.offset + start as u64;
             let span = |length: usize| Span::new(position, position + length as u64);
-            match token(rest, is_last) {
-                Token::Foreign => at = start + 1,
+            let token = token(rest, is_last);
+            if token == Token::Unfinished {
+                self.offset += start as u64;
+                return start;
+            }
+            let begins_line = std::mem::take(&mut self.is_line_blank);
+            self.may_end_line = false;
+            match token {
+                Token::Foreign | Token::Unfinished => at = start + 1,
                 Token::Opening { kind, length, attributes } => {
-                    self.opened(kind, span(length), attributes);
+                    self.opened(kind, span(length), attributes, begins_line);
                     at = start + length;
                 }
                 Token::Closing { kind, length } => {
@@ -154,12 +206,9 @@ impl Scanner {
                     self.found.fragment = Some(Fragment { kind, span: span(length), why });
                     at = start + length;
                 }
-                Token::Unfinished => {
-                    self.offset += start as u64;
-                    return start;
-                }
             }
         }
+        self.pass(&bytes[at..]);
         self.offset += bytes.len() as u64;
         bytes.len()
     }
@@ -169,19 +218,24 @@ impl Scanner {
         kind: TagKind,
         span: Span,
         attributes: Result<Vec<Attribute>, MalformedWhy>,
+        begins_line: bool,
     ) {
         if self.open.len() == OPEN_MAX {
             self.give_up_one(kind);
         }
         let attributes = attributes.map(|attributes| shifted(attributes, span.start));
         self.open_count[kind as usize] += 1;
-        self.open.push_back(Open { kind, span, attributes, elements_before: self.found.count });
+        let elements_before = self.found.count;
+        self.open.push_back(Open { kind, span, attributes, elements_before, begins_line });
     }
 
     /// Makes room: the outermost tag of the same kind is a mention by now, because its inner
-    /// namesakes would be closed first. Tags of other kinds may still be waiting for their end.
+    /// namesakes would be closed first. Tags of other kinds may still be waiting for their end, and
+    /// so may a `<result>` that begins a line.
     fn give_up_one(&mut self, kind: TagKind) {
-        let outermost = self.open.iter().position(|open| open.kind == kind).unwrap_or(0);
+        let is_mention =
+            |open: &Open| open.kind == kind && !(open.kind == TagKind::Result && open.begins_line);
+        let outermost = self.open.iter().position(is_mention).unwrap_or(0);
         if let Some(open) = self.open.remove(outermost) {
             self.open_count[open.kind as usize] -= 1;
         }
@@ -191,6 +245,10 @@ impl Scanner {
         if self.open_count[kind as usize] == 0 {
             let why = MalformedWhy::Unopened;
             self.found.fragment = Some(Fragment { kind, span, why });
+            if let (TagKind::Result, Some(payload)) = (kind, &mut self.found.payload) {
+                payload.closed_again(span, self.found.count);
+                self.may_end_line = true;
+            }
             return;
         }
         while let Some(open) = self.open.pop_back() {
@@ -207,6 +265,14 @@ impl Scanner {
         let before = usize::try_from(open.elements_before).unwrap_or(usize::MAX);
         self.found.elements.truncate(before);
         self.found.count = open.elements_before + 1;
+        let outside = |payload: Payload| payload.outside_of(open.span.start);
+        self.found.payload = self.found.payload.take().and_then(outside);
+        if open.kind == TagKind::Result {
+            let previous = self.found.payload.as_ref();
+            let payload = Payload::new(&open, closing, self.found.count, previous);
+            self.found.payload = Some(payload);
+            self.may_end_line = true;
+        }
         if self.found.elements.len() < self.kept_max
             && self.found.elements.len() as u64 == open.elements_before
         {

@@ -9,7 +9,7 @@ use crate::{
         Reminder, Replaced, Run, Spent, Turn, Visit, Work,
     },
     policy::{
-        Accepted, Evaluator, Opinion, Policy, Problem, Surroundings, Verdict, judge,
+        Accepted, Evaluator, Opinion, Problem, Source, Surroundings, Verdict, judge, judge_script,
         judge_transition, next_opinion,
     },
     prompt::{evaluator_reminder, reminder},
@@ -97,13 +97,14 @@ fn script(agent: &Agent, outcome: Outcome, world: &dyn World) -> Conclusion {
     let fatal = |error: String| Conclusion::Fail { error, work: Work::Enter, is_fatal: true };
     match outcome {
         Outcome::Script { exit: Exit::Code(0), tag } => {
-            match judge(tag, &Policy::default(), &surroundings(world, agent)) {
-                Verdict::Accept(Accepted { transition, source }) => {
-                    Conclusion::Follow { transition, source, session: None, replaced: None }
-                }
-                Verdict::Remind(problem) | Verdict::Fail(problem) => {
-                    fatal(format!("script `{state}`: {problem}"))
-                }
+            match judge_script(tag, &surroundings(world, agent)) {
+                Ok(transition) => Conclusion::Follow {
+                    transition,
+                    source: Source::Tag,
+                    session: None,
+                    replaced: None,
+                },
+                Err(problem) => fatal(format!("script `{state}`: {problem}")),
             }
         }
         Outcome::Script { exit, .. } => fatal(format!("script `{state}` {exit}")),

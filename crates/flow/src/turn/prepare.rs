@@ -17,6 +17,7 @@ use crate::{
         Diagnostic, Frontmatter, Prompt, StateFile, StateFileError, StateSource, Timeout,
         fingerprint,
     },
+    text::{excerpt, looks_like_an_option},
     world::{World, WorldError},
 };
 
@@ -59,8 +60,14 @@ enum PrepareError {
     Resolve(#[from] ResolveError),
     #[error(transparent)]
     StateFile(#[from] StateFileError),
+    #[error("evaluator `{evaluator}`: {error}")]
+    Evaluator { evaluator: String, error: Box<PrepareError> },
     #[error("evaluator `{0}` is not a prompt")]
     EvaluatorIsScript(StateName),
+    #[error(
+        "the {what} `{value}` begins with a dash: it would become an option of the coding agent"
+    )]
+    Option { what: &'static str, value: String },
     #[error("evaluator number {0} is not in the policy")]
     NoSuchEvaluator(usize),
 }
@@ -100,11 +107,11 @@ impl Preparer<'_> {
 
     fn enter(self) -> Result<Prepared, PrepareError> {
         let file = self.file(self.agent.current_state.as_str())?;
-        Ok(self.enter_file(file))
+        self.enter_file(file)
     }
 
-    fn enter_file(self, file: StateFile) -> Prepared {
-        match file.source {
+    fn enter_file(self, file: StateFile) -> Result<Prepared, PrepareError> {
+        Ok(match file.source {
             StateSource::Script => {
                 let timeout = self.run.settings.timeout.unwrap_or(Timeout::DEFAULT);
                 let launch = Launch::Script { environment: self.environment() };
@@ -116,12 +123,24 @@ impl Preparer<'_> {
                 let rendered = render(&body, &self.variables());
                 self.notes.unknown_variables = rendered.unknown;
                 let policy = frontmatter.policy();
+                self.check_evaluators(&policy)?;
                 let settings =
-                    settings(&frontmatter, self.agent.function_model(), &self.run.settings);
+                    settings(&frontmatter, self.agent.function_model(), &self.run.settings)?;
                 let plan = self.plan();
                 self.turn((file.name, Some(file.digest)), plan, settings, policy, rendered.text)
             }
+        })
+    }
+
+    /// An evaluator that cannot be asked fails the agent before the turn that it should judge is
+    /// paid for, not after.
+    fn check_evaluators(&self, policy: &Policy) -> Result<(), PrepareError> {
+        for evaluator in &policy.evaluators {
+            if let Evaluator::Prompt { prompt, .. } = evaluator {
+                self.evaluator(prompt)?;
+            }
         }
+        Ok(())
     }
 
     /// A refused answer is paid for: if the workflow was mended so that it is good, use it.
@@ -132,7 +151,7 @@ impl Preparer<'_> {
             let function_model = self.agent.function_model();
             let visit = Visit {
                 session: answer.session.clone(),
-                settings: settings(frontmatter, function_model, &self.run.settings),
+                settings: settings(frontmatter, function_model, &self.run.settings)?,
                 policy: frontmatter.policy(),
             };
             let surroundings = super::conclude::surroundings(self.world, self.agent);
@@ -143,7 +162,7 @@ impl Preparer<'_> {
                 return Ok(Prepared::Settled(conclusion));
             }
         }
-        Ok(self.enter_file(file))
+        self.enter_file(file)
     }
 
     fn remind(self, reminder: &Reminder) -> Prepared {
@@ -158,10 +177,7 @@ impl Preparer<'_> {
         let Some(Evaluator::Prompt { prompt, model }) = visit.policy.evaluators.get(*index) else {
             return Err(PrepareError::NoSuchEvaluator(*index));
         };
-        let file = self.file(prompt)?;
-        let StateSource::Prompt(prompt) = file.source else {
-            return Err(PrepareError::EvaluatorIsScript(file.name));
-        };
+        let (name, digest, prompt) = self.evaluator(prompt)?;
         let Prompt { frontmatter, body, warnings, .. } = *prompt;
         self.notes.warnings = warnings;
         let (plan, text) = if let Some((session, reminder)) = &evaluation.reminder {
@@ -174,8 +190,21 @@ impl Preparer<'_> {
             self.notes.unknown_variables = rendered.unknown;
             (SessionPlan::Fresh { id: self.fresh.clone() }, rendered.text)
         };
-        let settings = settings(&frontmatter, model.as_deref(), &self.run.settings);
-        Ok(self.turn((file.name, Some(file.digest)), plan, settings, visit.policy.clone(), text))
+        let settings = settings(&frontmatter, model.as_deref(), &self.run.settings)?;
+        Ok(self.turn((name, Some(digest)), plan, settings, visit.policy.clone(), text))
+    }
+
+    /// The prompt of an evaluator, with its file's name and digest.
+    fn evaluator(&self, name: &str) -> Result<(StateName, String, Box<Prompt>), PrepareError> {
+        let evaluator = || name.to_owned();
+        let file = self.file(name).map_err(|error| PrepareError::Evaluator {
+            evaluator: evaluator(),
+            error: Box::new(error),
+        })?;
+        match file.source {
+            StateSource::Prompt(prompt) => Ok((file.name, file.digest, prompt)),
+            StateSource::Script => Err(PrepareError::EvaluatorIsScript(file.name)),
+        }
     }
 
     fn file(&self, name: &str) -> Result<StateFile, PrepareError> {
@@ -265,11 +294,11 @@ fn settings(
     frontmatter: &Frontmatter,
     asked_model: Option<&str>,
     defaults: &Settings,
-) -> TurnSettings {
+) -> Result<TurnSettings, PrepareError> {
     let own = |value: &Option<crate::text::Spanned<String>>| {
         value.as_ref().map(|value| value.value.clone())
     };
-    TurnSettings {
+    let settings = TurnSettings {
         agent: own(&frontmatter.agent).or_else(|| defaults.agent.clone()),
         model: own(&frontmatter.model)
             .or_else(|| asked_model.map(str::to_owned))
@@ -282,5 +311,12 @@ fn settings(
             .or(defaults.timeout)
             .unwrap_or(Timeout::DEFAULT),
         skip_permissions: defaults.skip_permissions,
+    };
+    let TurnSettings { agent, model, effort, .. } = &settings;
+    for (what, value) in [("agent", agent), ("model", model), ("effort", effort)] {
+        if let Some(value) = value.as_ref().filter(|value| looks_like_an_option(value)) {
+            return Err(PrepareError::Option { what, value: excerpt(value) });
+        }
     }
+    Ok(settings)
 }

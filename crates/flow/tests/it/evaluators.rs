@@ -187,8 +187,30 @@ fn evaluator_whose_state_is_missing_fails_the_agent_and_can_be_mended() {
     let mut sim = sim(PROMPT);
     let judge = sim.world.files.remove("JUDGE.md").unwrap();
     sim.reply("main", "<goto>NEXT</goto>");
-    assert_eq!(sim.error("main"), "state `JUDGE.md` not found");
+    assert_eq!(sim.error("main"), "evaluator `JUDGE.md`: state `JUDGE.md` not found");
     sim.world.files.insert("JUDGE.md".to_owned(), judge);
     sim.resume();
     assert_eq!(sim.state("main"), "JUDGE.md");
+}
+
+#[test]
+fn evaluator_that_cannot_be_asked_is_found_before_the_turn_is_paid() {
+    let broken = "---\nmodel: [\n---\nx";
+    let judges = [
+        (None, "evaluator `JUDGE`: state `JUDGE` not found"),
+        (Some(("JUDGE.sh", "true")), "evaluator `JUDGE.sh` is not a prompt"),
+        (Some(("JUDGE.md", broken)), "evaluator `JUDGE`: JUDGE.md:"),
+    ];
+    for (judge, expected) in judges {
+        let start = PROMPT.replace("JUDGE.md", "JUDGE");
+        let mut sim = Sim::new(
+            [("START.md", &*start), ("NEXT.md", ""), ("OTHER.md", "")].into_iter().chain(judge),
+        );
+        assert!(sim.children.is_empty(), "no turn was started");
+        assert!(sim.error("main").starts_with(expected), "{}", sim.error("main"));
+        sim.world.files.remove("JUDGE.sh");
+        sim.world.files.insert("JUDGE.md".to_owned(), b"judge".to_vec());
+        sim.resume();
+        assert_eq!(sim.state("main"), "START.md");
+    }
 }

@@ -33,6 +33,9 @@ fn sim() -> Sim {
 const V1: &str = include_str!("../fixtures/v1/journal.jsonl");
 const V1_STATE: &str = include_str!("../fixtures/v1/state.json");
 
+/// A policy that declares the attributes of a fork.
+const V1_DECLARED: &str = include_str!("../fixtures/v1/declared.jsonl");
+
 /// Each record as its own line, without the brackets of a decision.
 fn lines(records: &[Record]) -> String {
     let on_disk = |record| serde_json::to_string(&Records::from(std::slice::from_ref(record)));
@@ -62,6 +65,15 @@ fn journal_is_still_written_as_version_1_says() {
     let sim = sim();
     assert_eq!(lines(&sim.journal), V1);
     assert_eq!(Snapshot::to_json(&sim.run, 4096).unwrap(), V1_STATE);
+}
+
+#[test]
+fn journal_keeps_the_attributes_that_a_policy_declares() {
+    let start = "---\nallowed_transitions:\n  - { tag: fork, target: A, next: A, kind: bug, attributes: [PART] }\n---\nx";
+    let sim = Sim::new([("START.md", start), ("A.md", "a")]);
+    let intended = sim.journal.get(1..).unwrap();
+    assert_eq!(lines(intended), V1_DECLARED);
+    assert_eq!(V1_DECLARED.lines().map(record).collect::<Vec<_>>(), intended);
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! Allowed transitions, implicit transitions, reminders, and who is believed about the model.
 
 use raymond_flow::{
-    machine::{Phase, Record, SessionPlan, Status, Via},
-    policy::{AllowedTransition, Policy, Problem, Source, Surroundings, Verdict, judge},
+    machine::{Phase, Record, SessionPlan, Settings, Status, Via},
+    policy::{
+        Accepted, AllowedTransition, Policy, Problem, Source, Surroundings, Transition, Verdict,
+        judge,
+    },
     tag::{TagKind, parse},
     world::MemoryWorld,
 };
@@ -14,7 +17,7 @@ const NAMES: [(&str, &str); 5] =
 
 fn entry(tag: TagKind, target: Option<&str>, attributes: &[(&str, &str)]) -> AllowedTransition {
     let attributes = attributes.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
-    AllowedTransition { tag, target: target.map(str::to_owned), attributes }
+    AllowedTransition { tag, target: target.map(str::to_owned), attributes, declared: Vec::new() }
 }
 
 fn verdict(text: &str, allowed: Vec<AllowedTransition>) -> Verdict {
@@ -195,6 +198,34 @@ fn cd_is_taken_from_the_agents_directory_or_absolute() {
 }
 
 #[test]
+fn cd_in_a_loop_keeps_the_length_of_the_path() {
+    let mut world = MemoryWorld::new(NAMES);
+    world.directories.extend(["/project", "/project/sub"].map(str::to_owned));
+    let mut cwd = "/project".to_owned();
+    for round in 0..10_000 {
+        let cd = [".", "sub//./", ".."][round % 3];
+        let text = format!("<reset cd=\"{cd}\">A</reset>");
+        let surroundings = Surroundings { world: &world, cwd: &cwd };
+        let verdict = judge(parse(&text), &Policy::default(), &surroundings);
+        let Verdict::Accept(Accepted { transition: Transition::Reset { cd, .. }, .. }) = verdict
+        else {
+            panic!("round {round} in {cwd}: {verdict:?}");
+        };
+        cwd = cd.unwrap();
+    }
+    assert_eq!(cwd, "/project");
+}
+
+#[test]
+fn cd_without_a_value_has_a_message_of_its_own() {
+    let Verdict::Fail(problem) = verdict("<reset cd=\"\">A</reset>", vec![]) else {
+        panic!("an empty `cd` names nothing");
+    };
+    assert_eq!(problem.to_string(), "`cd` is empty: leave it out to stay in the same directory");
+    assert!(reminds("<fork next=\"A\" cd=\"\">W</fork>", vec![entry(TagKind::Fork, None, &[])]));
+}
+
+#[test]
 fn fork_attribute_that_would_change_how_programs_run_is_a_protocol_error() {
     for name in ["PATH", "LD_PRELOAD", "BASH_ENV", "RAYMOND_RESULT"] {
         let text = format!("<fork next=\"A\" {name}=\"x\">W</fork>");
@@ -202,6 +233,77 @@ fn fork_attribute_that_would_change_how_programs_run_is_a_protocol_error() {
         let Verdict::Remind(Problem::UnsafeAttribute(_)) = verdict(&text, allowed) else {
             panic!("{name}");
         };
+    }
+}
+
+#[test]
+fn fork_attribute_of_an_agent_is_lower_case_or_declared() {
+    let fork = |declared: &[&str], named: &[(&str, &str)]| AllowedTransition {
+        declared: declared.iter().map(|name| (*name).to_owned()).collect(),
+        ..entry(TagKind::Fork, Some("W"), named)
+    };
+    let text = "<fork next=\"A\" MAKEFLAGS=\"--eval=x\">W</fork>";
+    assert!(reminds(text, vec![fork(&[], &[])]));
+    assert!(reminds(text, vec![fork(&["PART"], &[])]));
+    assert!(accepts(text, vec![fork(&["MAKEFLAGS"], &[])]));
+    assert!(accepts(text, vec![fork(&[], &[("MAKEFLAGS", "--eval=x")])]));
+    assert!(accepts(text, vec![fork(&[], &[]), fork(&["MAKEFLAGS"], &[])]), "any entry that fits");
+    assert!(accepts("<fork next=\"A\" item=\"x\">W</fork>", vec![fork(&["PART"], &[])]));
+    let Verdict::Fail(problem) = verdict(text, vec![]) else { panic!("nobody declares it") };
+    assert_eq!(
+        problem.to_string(),
+        "the attribute `MAKEFLAGS` is not allowed: choose a name in lower case (`a` to `z`, digits, \
+         `_`), or one that the state declares under `attributes`"
+    );
+    assert!(reminds("<fork next=\"A\" PATH=\"x\">W</fork>", vec![fork(&["PATH"], &[])]));
+}
+
+#[test]
+fn fork_attribute_of_a_script_is_the_authors_own() {
+    let mut sim = Sim::new([("RUN.sh", ""), ("W.sh", ""), ("A.md", "")]);
+    sim.world.variables.insert("LANG".to_owned());
+    sim.prints("main", "<fork next=\"A\" PART=\"1\" LANG=\"C\">W</fork>");
+    assert_eq!(sim.child("main_w1").environment().get("PART").map(String::as_str), Some("1"));
+    let mut sim = Sim::new([("RUN.sh", ""), ("W.sh", "")]);
+    sim.prints("main", "<fork next=\"RUN\" LD_PRELOAD=\"x\">W</fork>");
+    assert!(sim.error("main").contains("`LD_PRELOAD` changes how programs run"));
+}
+
+#[test]
+fn fork_attribute_that_is_declared_is_shown_in_reminders() {
+    let declared = "---\nallowed_transitions:\n  - { tag: fork, target: W, next: A, kind: bug, attributes: [PART, kind] }\n---\n";
+    let mut sim = Sim::new([("START.md", declared), ("W.md", ""), ("A.md", "")]);
+    sim.reply("main", "<fork next=\"A\" kind=\"bug\" Part=\"1\">W</fork>");
+    let prompt = sim.child("main").prompt();
+    assert!(prompt.contains("`Part` is not allowed"), "{prompt}");
+    assert!(prompt.contains("- <fork next=\"A\" kind=\"bug\" PART=\"…\">W</fork>"), "{prompt}");
+}
+
+#[test]
+fn model_of_a_function_is_one_word_without_a_dash() {
+    for model in ["--dangerously-skip-permissions", " -x", "", "a\nb"] {
+        let text = format!("<function return=\"A\" model=\"{model}\">B</function>");
+        let Verdict::Remind(Problem::NotAModel { .. }) =
+            verdict(&text, vec![entry(TagKind::Function, None, &[])])
+        else {
+            panic!("{model}");
+        };
+    }
+    assert!(accepts("<function return=\"A\" model=\"opus\">B</function>", vec![]));
+}
+
+#[test]
+fn setting_that_would_become_an_option_starts_no_turn() {
+    for (set, expected) in [
+        (Settings { model: Some("--x".to_owned()), ..Settings::default() }, "the model `--x`"),
+        (Settings { effort: Some("-x".to_owned()), ..Settings::default() }, "the effort `-x`"),
+        (Settings { agent: Some("-x".to_owned()), ..Settings::default() }, "the agent `-x`"),
+    ] {
+        let mut started = started("A.md");
+        started.settings = set;
+        let sim = Sim::with(started, MemoryWorld::new(NAMES));
+        assert!(sim.children.is_empty());
+        assert!(sim.error("main").starts_with(expected), "{}", sim.error("main"));
     }
 }
 

@@ -15,7 +15,7 @@ use raymond_flow::{
     money::Usd,
     prompt::{Variables, render},
     source::{Platform, StateFile},
-    tag::{Scan, Scanner, TagError, parse},
+    tag::{Scan, Scanner, Tag, TagError, parse},
     turn::{Exit, Outcome},
     world::MemoryWorld,
 };
@@ -274,7 +274,7 @@ proptest! {
     fn chunks_of_any_size_are_scanned_like_the_whole(
         pieces in vec(select(vec![
             "<goto>", "</goto>", "<result>", "</result>", "<call return=\"", "\">", "X.md", "<", ">",
-            "</call>", "<fork next='N' a=\"<\">", "</fork>", " ", "é", "'", "\"", "<goto/>", "</", "=",
+            "</call>", "<fork next='N' a=\"<\">", "</fork>", " ", "\n", "é", "'", "\"", "<goto/>", "</", "=",
         ]), 0..30),
         sizes in vec(1..9usize, 1..9),
     ) {
@@ -302,6 +302,30 @@ proptest! {
             prop_assert_eq!(padded, Ok(tag.value.kind()));
             let is_several = matches!(parse(&format!("{text}{text}")), Err(TagError::Several { count: 2, .. }));
             prop_assert!(is_several);
+        }
+    }
+
+    #[test]
+    fn payload_of_a_result_is_whole_or_refused(
+        pieces in vec(select(vec![
+            "<result>", "</result>", "<goto>A</goto>", "<goto>", "</goto>", " ", "\n", "x", "<result/>",
+        ]), 0..12),
+        before in select(vec!["", "I end with <result>.\n", "Done: "]),
+    ) {
+        let raw = pieces.concat();
+        let text = format!("{before}<result>{raw}</result>");
+        match parse(&text).map(|tag| tag.value) {
+            Ok(Tag::Result { payload }) => {
+                // A line in the payload that begins or ends like a payload may be taken for its end.
+                let is_odd = raw.lines().skip(1).any(|line| line.trim_start().starts_with("<result>"))
+                    || raw.lines().any(|line| line.trim_end().ends_with("</result>"));
+                prop_assert!(is_odd || payload.value.ends_with(&raw), "{text:?}: {:?}", payload.value);
+                // Prose is taken for payload only if it opens a tag that the payload closes.
+                let is_mentioned = before.contains("<result>") && raw.contains("</result>");
+                prop_assert!(is_odd || is_mentioned || payload.value == raw, "{text:?}");
+            }
+            Ok(other) => prop_assert!(false, "{text:?}: {other:?}"),
+            Err(_) => {}
         }
     }
 

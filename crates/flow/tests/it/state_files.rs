@@ -56,7 +56,7 @@ fn warnings(yaml: &str) -> Vec<String> {
 
 fn allowed(tag: TagKind, target: Option<&str>, attributes: &[(&str, &str)]) -> AllowedTransition {
     let attributes = attributes.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
-    AllowedTransition { tag, target: target.map(str::to_owned), attributes }
+    AllowedTransition { tag, target: target.map(str::to_owned), attributes, declared: Vec::new() }
 }
 
 fn values<T: Clone>(entries: &[Spanned<T>]) -> Vec<T> {
@@ -393,6 +393,48 @@ fn fork_entry_takes_any_attribute() {
     let yaml = "allowed_transitions:\n  - { tag: fork, target: W, next: N, n: 1, yes: true }";
     let expected = allowed(TagKind::Fork, Some("W"), &[("n", "1"), ("next", "N"), ("yes", "true")]);
     assert_eq!(values(&declared(yaml).allowed_transitions), [expected]);
+}
+
+#[test]
+fn fork_entry_declares_the_names_of_attributes() {
+    let yaml = "allowed_transitions:\n  - { tag: fork, target: W, next: N, attributes: [PART, x] }";
+    let expected = AllowedTransition {
+        declared: vec!["PART".to_owned(), "x".to_owned()],
+        ..allowed(TagKind::Fork, Some("W"), &[("next", "N")])
+    };
+    assert_eq!(values(&declared(yaml).allowed_transitions), [expected]);
+    assert_eq!(
+        errors(
+            "allowed_transitions:\n  - { tag: fork, attributes: PART }\n  - { tag: goto, attributes: [x] }\n  - { tag: fork, attributes: [{}] }"
+        ),
+        [
+            "STATE.md:3:30: `attributes` should be a list: lines that start with `- `",
+            "STATE.md:4:18: <goto> has no attribute `attributes`",
+            "STATE.md:5:31: `attributes` should be a list of names",
+        ]
+    );
+}
+
+#[test]
+fn word_that_would_become_an_option_is_an_error() {
+    let dash = "cannot begin with a dash: it would become an option";
+    let yaml = "model: --x
+effort: -high
+agent: ' -a'
+allowed_transitions:
+  - { tag: function, model: --y }
+evaluators:
+  - { prompt: J, model: -z }";
+    assert_eq!(
+        errors(yaml),
+        [
+            format!("STATE.md:2:8: `model` {dash}"),
+            format!("STATE.md:3:9: `effort` {dash}"),
+            format!("STATE.md:4:8: `agent` {dash}"),
+            format!("STATE.md:6:29: `model` {dash}"),
+            format!("STATE.md:8:25: `model` {dash}"),
+        ]
+    );
 }
 
 #[test]

@@ -737,9 +737,101 @@ fn tag_after_an_endless_opening_tag_is_found() {
 
 #[test]
 fn closing_tag_ends_the_nearest_opening_tag_of_its_name() {
-    let text = "write <result> then <result>B</result>";
-    let tag = Tag::Result { payload: at(text, "B") };
-    assert_eq!(parse(text), found(text, "<result>B</result>", tag));
+    let text = "write <goto> then <goto>B</goto>";
+    let tag = Tag::Goto { target: at(text, "B") };
+    assert_eq!(parse(text), found(text, "<goto>B</goto>", tag));
+}
+
+// A result beside its own name.
+
+#[test]
+fn payload_survives_a_mention_of_its_own_tag() {
+    for raw in [
+        "The <result> tag ends it.",
+        "`<result>`",
+        "\nEnd with <result>, not with <goto>A</goto>.\n",
+        "Either <goto>A</goto>, <goto>B</goto> or <result> is right",
+        "many: <result> <result> <result> <result>",
+        "Close it by </result>, then stop.",
+        "</result> </result> and <goto>A</goto> ",
+        "Close <goto> </goto> by </result>.",
+        "Not </result/>, </result x> or <result",
+        "a <result>b</result> c </result> d",
+    ] {
+        for text in [
+            format!("<result>{raw}</result>"),
+            format!("Done.\n\n  <result>{raw}</result> \r\n\nThat is all.\n"),
+        ] {
+            assert_eq!(payload(&text), raw, "{text}");
+            for size in [1, 2, 3, 7] {
+                let scan = scan_in_chunks(text.as_bytes(), size);
+                assert_eq!(tag_of(scan, text.as_bytes()), parse(&text), "{size} bytes of {text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn prose_may_mention_result_beside_one_on_a_line_of_its_own() {
+    for text in [
+        "As told, I end with a `<result>` tag.\n\n<result>x</result>",
+        "Neither <goto> nor <fork>, but <result> as told:\n\t<result>x</result>\n",
+        "<result>x</result>\nIt is closed by </result>, as told.",
+        "<result>x</result> I hope that <result> was right.",
+        "Not </result> alone. <result>x</result>",
+    ] {
+        assert_eq!(payload(text), "x", "{text}");
+    }
+}
+
+#[test]
+fn result_whose_ends_are_not_certain_is_refused() {
+    for (text, counts) in [
+        ("I will end with <result>: <result>x</result>", (2, 1)),
+        ("<result>\nonce more:\n<result>x</result>", (2, 1)),
+        ("so <result>a</result> b</result> it is", (1, 2)),
+        ("<result>a</result>\n</result>\n", (1, 2)),
+        ("a <result> b <result>c</result>\n</result> <result>", (1, 1)),
+    ] {
+        match (parse(text), counts) {
+            (Err(TagError::AmbiguousResult { openings, closings, .. }), _) => {
+                assert_eq!((openings, closings), counts, "{text}");
+            }
+            // Pairs that balance tell by themselves.
+            (Ok(_), (1, 1)) => assert_eq!(payload(text), " b <result>c</result>\n"),
+            (other, _) => panic!("{text}: {other:?}"),
+        }
+    }
+    assert!(matches!(
+        parse("<result>a <result></result> <result>b</result>"),
+        Err(TagError::Several { count: 2, .. })
+    ));
+}
+
+#[test]
+fn result_with_more_mentions_than_are_kept_is_whole_or_refused() {
+    let raw = "a mention of <result> ".repeat(300);
+    assert_eq!(payload(&format!("<result>{raw}</result>")), raw);
+    let deep = format!("<result>{}{} </result>", "<result>".repeat(200), "</result>".repeat(200));
+    let whole = deep.get("<result>".len()..deep.len() - "</result>".len()).unwrap();
+    match parse(&deep) {
+        Ok(tag) => assert_eq!(tag.value, Tag::Result { payload: at(&deep, whole) }),
+        Err(error) => assert!(matches!(error, TagError::AmbiguousResult { .. }), "{error}"),
+    }
+    let raw = "a mention of </result> ".repeat(300);
+    let error = error(&format!("<result>{raw}</result>"));
+    assert!(matches!(error, TagError::AmbiguousResult { .. }), "{error}");
+}
+
+#[test]
+fn result_inside_another_tag_is_content_of_that_tag() {
+    for text in ["<goto><result>A</result></goto>", "<goto> <result> </result> </result></goto>"] {
+        assert!(matches!(parse(text), Err(TagError::NotAFileName { .. })), "{text}");
+    }
+    assert!(matches!(
+        parse("<result>a</result> <goto>A </result>\n</goto>"),
+        Err(TagError::Several { count: 2, .. })
+    ));
 }
 
 #[test]

@@ -139,7 +139,7 @@ fn later_layer_wins() {
 
 fn allowed(tag: TagKind, target: Option<&str>, attributes: &[(&str, &str)]) -> AllowedTransition {
     let attributes = attributes.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
-    AllowedTransition { tag, target: target.map(str::to_owned), attributes }
+    AllowedTransition { tag, target: target.map(str::to_owned), attributes, declared: Vec::new() }
 }
 
 /// One way out of each kind, some with something left open.

@@ -1,12 +1,25 @@
 //! `unsafe-attribute` (error): an attribute of a fork that is not allowed to become a variable.
 //!
-//! A fork's attributes become variables in the environment of the worker's scripts. A name that
-//! changes how programs are found, loaded or started (`PATH`, `LD_PRELOAD`, `GIT_DIR`,
-//! `RAYMOND_…`), or that no shell can have as a variable (`my-item`), is refused when the agent
-//! asks for it. Choose another name: `item`, `file`, `issue`. `docs/protocol.md` lists the
-//! reserved names.
+//! A fork's attributes become variables in the environment of the worker's scripts. A coding agent may
+//! choose names in lower case that no known program reads: `item`, `file`, `issue`. Other names must
+//! be declared in the state's policy, because `MAKEFLAGS` or `npm_config_shell` would let a model's words
+//! become code; on Windows, where names have no case, all of them:
+//!
+//! ```text
+//! allowed_transitions:
+//!   - { tag: fork, target: WORKER, next: MORE, attributes: [PART] }
+//! ```
+//!
+//! A script may fork with any name. Nobody may set what changes how programs are found and loaded or
+//! how shells start (`PATH`, `LD_PRELOAD`, `BASH_ENV`, `RAYMOND_…`), or what no shell can have as a
+//! variable (`my-item`). `docs/protocol.md` lists the names.
 
-use crate::{policy::check_variable_name, source::Severity, tag::TagKind};
+use crate::{
+    graph::{Origin, State},
+    policy::{Chooser, check_variable_name},
+    source::Severity,
+    tag::TagKind,
+};
 
 use super::super::{
     Rule,
@@ -22,25 +35,41 @@ pub(super) const RULE: Rule = Rule {
 
 fn check(report: &mut Report<'_>) {
     let platform = report.graph.platform;
+    // What the environment of a later run holds cannot be known here.
+    let look = |name: &str, chooser| check_variable_name(name, chooser, platform, |_| false);
     for state in report.states() {
         for way in state.said().filter(|way| way.tag == TagKind::Fork) {
             for (name, _) in way.attributes.iter().filter(|(name, _)| name.value != "cd") {
-                // What the environment of a later run holds cannot be known here.
-                if let Err(error) = check_variable_name(&name.value, platform, |_| false) {
+                let is_agents = way.origin == Origin::Prose && !declares(state, &name.value);
+                let chooser = if is_agents { Chooser::Agent } else { Chooser::Author };
+                if let Err(error) = look(&name.value, chooser) {
                     let said = format!("the attribute {error}");
                     report.at(state, name.span, said).severity(by_origin(way.origin));
+                }
+            }
+        }
+        for entry in state.entries().filter(|entry| entry.value.tag == TagKind::Fork) {
+            for name in &entry.value.declared {
+                if let Err(error) = look(name, Chooser::Author) {
+                    report.at(state, entry.span, format!("the attribute {error}"));
                 }
             }
         }
     }
 }
 
+fn declares(state: &State, name: &str) -> bool {
+    let mut forks = state.entries().filter(|entry| entry.value.tag == TagKind::Fork);
+    forks.any(|entry| entry.value.declares(name))
+}
+
 #[cfg(test)]
 mod tests {
     use super::{
-        super::super::testing::{found, prompt},
+        super::super::testing::{found, found_on, prompt},
         RULE,
     };
+    use crate::source::Platform;
 
     #[test]
     fn unsafe_attribute_is_found_in_policies_and_tags() {
@@ -52,6 +81,38 @@ mod tests {
         assert_eq!(said.len(), 2, "{said:?}");
         assert!(said[0].starts_with("START.md:3:42: the attribute `PATH` changes"), "{said:?}");
         assert!(said[1].starts_with("START.md:5:20: the attribute `my-item` cannot"), "{said:?}");
+    }
+
+    #[test]
+    fn unsafe_attribute_is_found_where_an_agent_should_choose_what_programs_read() {
+        let fork = "<fork next=\"START\" PART=\"…\">START</fork>";
+        let said = found(&RULE, [("START.md", fork)]);
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(
+            said[0].starts_with("START.md:1:20: the attribute `PART` is not allowed"),
+            "{said:?}"
+        );
+        assert!(found(&RULE, [("START.sh", fork)]).is_empty(), "a script is the author's own");
+        for declared in ["attributes: [PART]", "PART: x"] {
+            let entry = format!("tag: fork, target: START, next: START, {declared}");
+            let text = prompt(&[&entry], fork);
+            assert!(found(&RULE, [("START.md", &*text)]).is_empty(), "{declared}");
+        }
+        let text = prompt(&["tag: fork, attributes: [LD_PRELOAD]"], "x");
+        let said = found(&RULE, [("START.md", &*text)]);
+        assert!(
+            said[0].starts_with("START.md:3:5: the attribute `LD_PRELOAD` changes"),
+            "{said:?}"
+        );
+    }
+
+    #[test]
+    fn unsafe_attribute_is_found_on_windows_where_nothing_is_declared() {
+        let fork = "<fork next=\"START\" item=\"…\">START</fork>";
+        let said = found_on(Platform::Windows, &RULE, [("START.md", fork)]);
+        assert!(said[0].contains("on Windows names have no case"), "{said:?}");
+        let text = prompt(&["tag: fork, attributes: [item]"], fork);
+        assert!(found_on(Platform::Windows, &RULE, [("START.md", &*text)]).is_empty());
     }
 
     #[test]

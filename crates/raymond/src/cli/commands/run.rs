@@ -53,7 +53,7 @@ pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
     })?;
     let scope = ScopeSource::open(&workflow)?;
     let id = match id {
-        Some(id) => RunId::new(&id)?,
+        Some(id) => RunId::for_new_run(&id)?,
         None => fresh_id(&scope.name)?,
     };
     let mut surroundings = Surroundings::of(&options.place)?;
@@ -242,12 +242,6 @@ fn exit_code(end: &RunEnd) -> u8 {
 }
 
 fn fresh_id(name: &str) -> Result<RunId, Failure> {
-    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-    let mut prefix: String =
-        name.chars().map(|c| if is_allowed(c) { c } else { '-' }).take(200).collect();
-    if prefix.is_empty() {
-        prefix.push_str("run");
-    }
     let suffix = uuid::Uuid::new_v4().simple().to_string();
-    Ok(RunId::new(&format!("{prefix}-{}", suffix.get(..8).unwrap_or_default()))?)
+    Ok(RunId::derived(name, suffix.get(..8).unwrap_or_default())?)
 }
