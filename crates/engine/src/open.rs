@@ -197,8 +197,8 @@ impl Engine<'_> {
             if Journal::read(&files.journal).map_or(true, |entries| !entries.is_empty()) {
                 return Err(EngineError::Exists { id });
             }
-            let removed = fs::remove_file(&files.journal);
-            removed.map_err(|source| io_error("replace", &files.journal, source))?;
+            let moved = Journal::set_aside(&files.journal);
+            moved.map_err(|source| io_error("replace", &files.journal, source))?;
         }
         let world = DiskWorld::open(Path::new(&started.scope_dir), &files.scope)?;
         let mut journal = Journal::create(&files.journal)?;

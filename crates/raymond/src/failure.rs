@@ -1,9 +1,10 @@
 //! Whatever goes wrong, as a person is told: what, where, and what to do next.
 
-use std::{error::Error, io, process::ExitCode};
+use std::{error::Error, io, path::Path, process::ExitCode};
 
 use raymond_engine::{
     EngineError,
+    journal::JournalError,
     lock::LockError,
     scope::{PackError, ScopeError},
 };
@@ -66,6 +67,28 @@ fn chain(error: &dyn Error) -> String {
     text
 }
 
+/// What to do about a journal that is refused.
+fn journal_hint(error: &JournalError) -> Option<String> {
+    let quoted = |path: &Path| format!("'{}'", path.display());
+    match error {
+        JournalError::Io { .. } => None,
+        JournalError::Damaged { path, offset } => {
+            let path = quoted(path);
+            Some(format!(
+                "restore the file from a backup, or go on from what is before the damage:\n      \
+                 cp {path} {path}.damaged && truncate -s {offset} {path}"
+            ))
+        }
+        JournalError::Crlf { path, .. } => Some(format!(
+            "convert it back, and keep it out of version control:\n      sed -i 's/\\r$//' {}",
+            quoted(path)
+        )),
+        JournalError::Newer { .. } => {
+            Some("use the version of raymond that wrote it, or a newer one".to_owned())
+        }
+    }
+}
+
 impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Self {
         let hint = match &error {
@@ -79,10 +102,16 @@ impl From<EngineError> for Failure {
             EngineError::NoAgent { .. } => {
                 Some("configure it as before (`raymond config`), or choose another with `--agent`")
             }
-            EngineError::Journal(_) | EngineError::AtWork { .. } | EngineError::Io { .. } => {
+            EngineError::Journal(JournalError::Io { .. })
+            | EngineError::AtWork { .. }
+            | EngineError::Io { .. } => {
                 Some("nothing that finished is lost: mend the cause, then `raymond run ID` goes on")
             }
             _ => None,
+        };
+        let hint = match &error {
+            EngineError::Journal(error) => journal_hint(error).or(hint.map(str::to_owned)),
+            _ => hint.map(str::to_owned),
         };
         let code = match error {
             EngineError::NoSuchRun { .. }
@@ -91,7 +120,7 @@ impl From<EngineError> for Failure {
             | EngineError::Scope(_) => USAGE,
             _ => FAILED,
         };
-        Self { message: chain(&error), hint: hint.map(str::to_owned), code }
+        Self { message: chain(&error), hint, code }
     }
 }
 

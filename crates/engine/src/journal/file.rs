@@ -1,17 +1,16 @@
-//! The journal's file: append, make durable, and read back after anything.
+//! The journal's file: append, make durable, and open again after anything.
 
 use std::{
-    fs::{File, OpenOptions},
-    io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write},
+    fs::{self, File, OpenOptions},
+    io::{self, Read as _, Seek as _, SeekFrom, Write as _},
     path::{Path, PathBuf},
 };
 
 use raymond_flow::machine::Record;
-use thiserror::Error;
 
 use super::{
-    Entry,
-    line::{self, LineError},
+    Entry, JournalError, line,
+    read::{LINE_BYTES_MAX, is_line_start, read_lines},
 };
 use crate::{clock, sys};
 
@@ -22,37 +21,6 @@ pub struct Journal {
     /// The end of the last whole line.
     offset: u64,
     is_durable: bool,
-}
-
-/// Why a journal cannot be used.
-#[derive(Debug, Error)]
-pub enum JournalError {
-    /// The file system says no.
-    #[error("cannot {what} the journal {}", path.display())]
-    Io {
-        /// What was tried.
-        what: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// What it said.
-        source: io::Error,
-    },
-    /// Damaged in the middle: whatever follows cannot be trusted to follow.
-    #[error("the journal {} is damaged at byte {offset}", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// Where the damaged line starts.
-        offset: u64,
-    },
-    /// Written by a newer program.
-    #[error("the journal {} has format version {version}, newer than this program", path.display())]
-    Newer {
-        /// The file.
-        path: PathBuf,
-        /// Its version.
-        version: u32,
-    },
 }
 
 /// A journal that was read back.
@@ -74,12 +42,14 @@ pub struct Trimmed {
     pub offset: u64,
     /// How much it was.
     pub bytes: u64,
+    /// The file that it was moved to.
+    pub kept: PathBuf,
 }
 
 impl Journal {
     /// Starts a new journal. Fails if there is one.
     pub fn create(path: &Path) -> Result<Self, JournalError> {
-        let io = |source| JournalError::Io { what: "create", path: path.to_owned(), source };
+        let io = JournalError::io("create", path);
         let file = OpenOptions::new().create_new(true).append(true).open(path).map_err(io)?;
         if let Some(folder) = path.parent() {
             sys::sync_folder(folder).map_err(io)?;
@@ -87,29 +57,32 @@ impl Journal {
         Ok(Self { file, offset: 0, is_durable: true })
     }
 
-    /// Opens a journal for appending and reads it from byte `from`, which must be the start of a
-    /// line; `None` if it is not. An unfinished end is cut off.
+    /// Opens a journal for appending and reads it from byte `from`. An unfinished end is moved to a
+    /// file beside it. `None`, and nothing is changed, if no line starts at `from`, or if there is
+    /// something in the journal but not one whole line.
     pub fn open(path: &Path, from: u64) -> Result<Option<Opened>, JournalError> {
-        let io = |what| move |source| JournalError::Io { what, path: path.to_owned(), source };
-        let mut file = OpenOptions::new().read(true).append(true).open(path).map_err(io("open"))?;
+        let io = |what| JournalError::io(what, path);
+        let file = OpenOptions::new().read(true).append(true).open(path).map_err(io("open"))?;
         let length = file.metadata().map_err(io("open"))?.len();
-        if from > length || !is_line_start(&mut file, from).map_err(io("read"))? {
+        if from > length || !is_line_start(&file, from).map_err(io("read"))? {
             return Ok(None);
         }
-        file.seek(SeekFrom::Start(from)).map_err(io("read"))?;
         let (entries, end) = read_lines(path, &file, from)?;
-        let trimmed = (end < length).then(|| Trimmed { offset: end, bytes: length - end });
-        if trimmed.is_some() {
-            // What is open for appending only cannot be cut everywhere.
-            let whole = OpenOptions::new().write(true).open(path).map_err(io("mend"))?;
-            whole.set_len(end).map_err(io("mend"))?;
-            whole.sync_all().map_err(io("mend"))?;
+        if end == 0 && length > 0 {
+            return Ok(None);
         }
-        Ok(Some(Opened {
-            journal: Self { file, offset: end, is_durable: false },
-            entries,
-            trimmed,
-        }))
+        let trimmed = (end < length).then(|| trim(path, &file, end)).transpose();
+        let trimmed = trimmed.map_err(io("repair"))?;
+        let journal = Self { file, offset: end, is_durable: false };
+        Ok(Some(Opened { journal, entries, trimmed }))
+    }
+
+    /// Moves a journal away in which nothing is, or nothing but an unfinished line.
+    pub fn set_aside(path: &Path) -> io::Result<()> {
+        if fs::metadata(path)?.len() == 0 {
+            return fs::remove_file(path);
+        }
+        fs::rename(path, kept_path(path, 0))
     }
 
     /// Reads a journal that somebody else may own, without changing anything.
@@ -120,9 +93,7 @@ impl Journal {
     /// The same from byte `from`, which must be the start of a line. Tells also where the last
     /// whole line ends.
     pub fn read_from(path: &Path, from: u64) -> Result<(Vec<Entry>, u64), JournalError> {
-        let io = |source| JournalError::Io { what: "open", path: path.to_owned(), source };
-        let mut file = File::open(path).map_err(io)?;
-        file.seek(SeekFrom::Start(from)).map_err(io)?;
+        let file = File::open(path).map_err(JournalError::io("open", path))?;
         read_lines(path, &file, from)
     }
 
@@ -135,6 +106,9 @@ impl Journal {
     /// machine after [`sync`](Self::sync).
     pub fn append(&mut self, records: &[Record]) -> io::Result<()> {
         let line = line::encode(clock::now_ms(), records)?;
+        if line.len() as u64 >= LINE_BYTES_MAX {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
         if let Err(error) = self.file.write_all(&line) {
             // Half a line is no line; if it cannot be taken back, the next reader cuts it off.
             let _ = self.file.set_len(self.offset);
@@ -155,53 +129,27 @@ impl Journal {
     }
 }
 
-fn is_line_start(file: &mut File, offset: u64) -> io::Result<bool> {
-    let Some(before) = offset.checked_sub(1) else {
-        return Ok(true);
-    };
-    let mut byte = [0];
-    file.seek(SeekFrom::Start(before))?;
-    file.read_exact(&mut byte)?;
-    Ok(byte == *b"\n")
+/// Moves what follows byte `end` to a file beside the journal. It is durable there before it is cut
+/// off here.
+fn trim(path: &Path, mut file: &File, end: u64) -> io::Result<Trimmed> {
+    let kept = kept_path(path, end);
+    let mut copy = OpenOptions::new().create_new(true).write(true).open(&kept)?;
+    file.seek(SeekFrom::Start(end))?;
+    let bytes = io::copy(&mut file.take(LINE_BYTES_MAX), &mut copy)?;
+    copy.sync_all()?;
+    if let Some(folder) = path.parent() {
+        sys::sync_folder(folder)?;
+    }
+    // What is open for appending only cannot be cut everywhere.
+    let whole = OpenOptions::new().write(true).open(path)?;
+    whole.set_len(end)?;
+    whole.sync_all()?;
+    Ok(Trimmed { offset: end, bytes, kept })
 }
 
-/// Reads whole lines up to the end, or up to a damaged one that nothing good follows. Returns
-/// where that is.
-fn read_lines(path: &Path, file: &File, from: u64) -> Result<(Vec<Entry>, u64), JournalError> {
-    let io = |source| JournalError::Io { what: "read", path: path.to_owned(), source };
-    let mut reader = BufReader::with_capacity(1 << 20, file);
-    let mut entries = Vec::new();
-    let mut end = from;
-    let mut damaged = None;
-    let mut at = from;
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        let length = reader.read_until(b'\n', &mut line).map_err(io)? as u64;
-        if length == 0 {
-            return Ok((entries, end));
-        }
-        let decoded = match line.strip_suffix(b"\n") {
-            Some(line) => line::decode(line),
-            None => Err(LineError::Damaged),
-        };
-        match (decoded, damaged) {
-            (Ok(entry), None) => {
-                entries.push(entry);
-                end = at + length;
-            }
-            // Something good after something bad: this is not an unfinished end.
-            (Ok(_), Some(offset)) => {
-                return Err(JournalError::Damaged { path: path.to_owned(), offset });
-            }
-            (Err(LineError::Newer { version }), _) => {
-                return Err(JournalError::Newer { path: path.to_owned(), version });
-            }
-            (Err(LineError::Unreadable), _) => {
-                return Err(JournalError::Damaged { path: path.to_owned(), offset: at });
-            }
-            (Err(LineError::Damaged), _) => damaged = damaged.or(Some(at)),
-        }
-        at += length;
-    }
+/// The file for what was cut off at byte `offset`; the time makes it unlike earlier ones.
+fn kept_path(path: &Path, offset: u64) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".trimmed-{offset}-{}", clock::now_ms()));
+    PathBuf::from(name)
 }

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    process::Child,
+    process::{Child, Command},
     time::{Duration, Instant},
 };
 
@@ -387,8 +387,7 @@ fn journal_garbled_in_the_middle_is_refused_with_the_offset() {
         let ran = project.raymond(&["run", "r", "--quiet"]);
         let line_start =
             journal[..offset].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        let is_last_line = !garbled[offset..garbled.len() - 1].contains(&b'\n');
-        if is_last_line {
+        if offset == journal.len() - 1 {
             // Like a line that was never finished: what it said is found out again.
             ran.completed("all done");
         } else {
@@ -396,6 +395,45 @@ fn journal_garbled_in_the_middle_is_refused_with_the_offset() {
         }
         assert_eq!(project.counts(), expected, "garbled at byte {offset}");
     }
+}
+
+#[test]
+fn journal_converted_to_crlf_is_refused_with_a_command_that_converts_it_back() {
+    let project = Project::new([
+        ("START.sh", "echo x >> log; echo '<goto>NEXT</goto>'"),
+        ("NEXT.sh", "test -e fixed && echo '<result>right</result>'"),
+    ]);
+    project.raymond(&["start", "flow", "--id", "r"]).failed(1, "exited with code 1");
+    let journal = project.read(".raymond/workflows/r.journal");
+    let converted = journal.replace('\n', "\r\n");
+    project.write(".raymond/workflows/r.journal", &converted);
+    let ran = project.raymond(&["run", "r"]).failed(1, "converted to CRLF");
+    assert_eq!(project.read(".raymond/workflows/r.journal"), converted, "nothing is cut off");
+    // Not even a new run of the same name takes its place.
+    project.raymond(&["start", "flow", "--id", "r"]).failed(2, "there is a run `r` already");
+    let command = ran.stderr.lines().find(|line| line.trim().starts_with("sed ")).unwrap();
+    let status = Command::new("bash").args(["-c", command]).status().unwrap();
+    assert!(status.success());
+    assert_eq!(project.read(".raymond/workflows/r.journal"), journal);
+    project.write("fixed", "");
+    project.raymond(&["run", "r"]).completed("right");
+    assert_eq!(project.lines("log"), ["x"]);
+}
+
+#[test]
+fn what_is_cut_off_a_journal_is_kept_and_told() {
+    let project = chain(3);
+    project.raymond(&["start", "flow", "--id", "r"]).completed("all done");
+    let journal = project.read(".raymond/workflows/r.journal");
+    let front = &journal[..journal.len() - 7];
+    project.write(".raymond/workflows/r.journal", front);
+    let cut = front[front.rfind('\n').unwrap() + 1..].to_owned();
+    let ran = project.raymond(&["run", "r", "--json"]);
+    let event = ran.stdout.lines().find(|line| line.contains("journal_trimmed")).unwrap();
+    let event: serde_json::Value = serde_json::from_str(event).unwrap();
+    assert_eq!(event["bytes"], cut.len());
+    assert_eq!(fs::read_to_string(event["kept"].as_str().unwrap()).unwrap(), cut);
+    assert!(ran.stderr.contains(event["kept"].as_str().unwrap()), "{}", ran.stderr);
 }
 
 #[test]
