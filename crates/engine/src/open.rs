@@ -65,6 +65,14 @@ pub enum EngineError {
         /// Who, or why.
         source: LockError,
     },
+    /// The run may have a second owner.
+    #[error("run `{id}` was stopped, because {source}: another process may run it, too")]
+    LockLost {
+        /// The id.
+        id: RunId,
+        /// How.
+        source: LockError,
+    },
     /// The journal cannot be used.
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -157,6 +165,7 @@ impl std::fmt::Debug for Engine<'_> {
 /// What a run loop needs to know of how it was set up.
 pub(crate) struct Setup {
     pub(crate) files: RunFiles,
+    pub(crate) lock: RunLock,
     pub(crate) interrupts: Option<Interrupts>,
 }
 
@@ -191,7 +200,7 @@ impl Engine<'_> {
         let id = started.workflow_id.clone();
         let files = self.state_dir.run(&id);
         create_folders(&files)?;
-        let _lock = lock(&id, &files)?;
+        let lock = lock(&id, &files)?;
         if files.journal.exists() {
             // Without one whole line nothing ever happened: whoever began it died at once.
             if Journal::read(&files.journal).map_or(true, |entries| !entries.is_empty()) {
@@ -207,7 +216,7 @@ impl Engine<'_> {
         let append = journal.append(&decision.records);
         append.map_err(|source| io_error("write to", &files.journal, source))?;
         observer.see(&Event::Opened { id: &id, run: &run, is_new: true });
-        self.go((run, journal, world), files, decision.effects, None, observer)
+        self.go((run, journal, world), (files, lock), decision.effects, None, observer)
     }
 
     /// Takes a run up again and sees it through; one that is completed is just told again.
@@ -252,7 +261,7 @@ impl Engine<'_> {
             return Err(EngineError::NoSuchRun { id: id.clone() });
         }
         create_folders(&files)?;
-        let _lock = lock(id, &files)?;
+        let lock = lock(id, &files)?;
         let (mut run, mut journal, trimmed) = reopen(id, &files)?;
         match run.status {
             Status::Cancelled => return Err(EngineError::Cancelled { id: id.clone() }),
@@ -284,13 +293,13 @@ impl Engine<'_> {
         }
         observer.see(&Event::Opened { id, run: &run, is_new: false });
         let effects = pending(&run);
-        self.go((run, journal, world), files, effects, first, observer)
+        self.go((run, journal, world), (files, lock), effects, first, observer)
     }
 
     fn go(
         &self,
         (run, journal, world): (Run, Journal, DiskWorld),
-        files: RunFiles,
+        (files, lock): (RunFiles, RunLock),
         effects: Vec<Effect>,
         first: Option<Message>,
         observer: &mut dyn Observer,
@@ -320,7 +329,7 @@ impl Engine<'_> {
             keepers_lost: 0,
             warned: HashSet::new(),
         };
-        let setup = Setup { files, interrupts: self.interrupts.clone() };
+        let setup = Setup { files, lock, interrupts: self.interrupts.clone() };
         let run_loop = RunLoop::new(run, journal, &setup, performer, observer, inbox);
         let run = run_loop.run(effects);
         if let Some(interrupts) = &self.interrupts {

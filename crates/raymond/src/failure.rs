@@ -72,7 +72,7 @@ fn journal_hint(error: &JournalError) -> Option<String> {
     let quoted = |path: &Path| format!("'{}'", path.display());
     match error {
         JournalError::Io { .. } => None,
-        JournalError::Damaged { path, offset } => {
+        JournalError::Damaged { path, offset } | JournalError::OutOfOrder { path, offset } => {
             let path = quoted(path);
             Some(format!(
                 "restore the file from a backup, or go on from what is before the damage:\n      \
@@ -111,6 +111,9 @@ impl From<EngineError> for Failure {
         };
         let hint = match &error {
             EngineError::Journal(error) => journal_hint(error).or(hint.map(str::to_owned)),
+            EngineError::LockLost { id, .. } => Some(format!(
+                "nothing that finished is lost; leave the lock file alone, and resume: raymond run {id}"
+            )),
             _ => hint.map(str::to_owned),
         };
         let code = match error {

@@ -28,6 +28,17 @@ pub enum JournalError {
         /// Where the damaged line starts.
         offset: u64,
     },
+    /// The lines are as they were written, but not all of them in their order.
+    #[error(
+        "the journal {} is out of order at byte {offset}: a line is missing, doubled or moved",
+        path.display()
+    )]
+    OutOfOrder {
+        /// The file.
+        path: PathBuf,
+        /// Where the line starts that does not follow from the one before it.
+        offset: u64,
+    },
     /// The lines are as they were written, except that an editor or git has converted their ends.
     #[error("the journal {} looks converted to CRLF line ends, from byte {offset} on", path.display())]
     Crlf {

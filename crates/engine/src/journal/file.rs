@@ -9,8 +9,8 @@ use std::{
 use raymond_flow::machine::Record;
 
 use super::{
-    Entry, JournalError, line,
-    read::{LINE_BYTES_MAX, is_line_start, read_lines},
+    Entry, JournalError, Position, line,
+    read::{LINE_BYTES_MAX, read_lines},
 };
 use crate::{clock, sys};
 
@@ -18,8 +18,8 @@ use crate::{clock, sys};
 #[derive(Debug)]
 pub struct Journal {
     file: File,
-    /// The end of the last whole line.
-    offset: u64,
+    /// After the last whole line.
+    end: Position,
     is_durable: bool,
 }
 
@@ -54,7 +54,7 @@ impl Journal {
         if let Some(folder) = path.parent() {
             sys::sync_folder(folder).map_err(io)?;
         }
-        Ok(Self { file, offset: 0, is_durable: true })
+        Ok(Self { file, end: Position::START, is_durable: true })
     }
 
     /// Opens a journal for appending and reads it from byte `from`. An unfinished end is moved to a
@@ -64,16 +64,16 @@ impl Journal {
         let io = |what| JournalError::io(what, path);
         let file = OpenOptions::new().read(true).append(true).open(path).map_err(io("open"))?;
         let length = file.metadata().map_err(io("open"))?.len();
-        if from > length || !is_line_start(&file, from).map_err(io("read"))? {
+        let Some(from) = Position::at(&file, from).map_err(io("read"))? else {
             return Ok(None);
-        }
+        };
         let (entries, end) = read_lines(path, &file, from)?;
-        if end == 0 && length > 0 {
+        if end.offset == 0 && length > 0 {
             return Ok(None);
         }
-        let trimmed = (end < length).then(|| trim(path, &file, end)).transpose();
+        let trimmed = (end.offset < length).then(|| trim(path, &file, end.offset)).transpose();
         let trimmed = trimmed.map_err(io("repair"))?;
-        let journal = Self { file, offset: end, is_durable: false };
+        let journal = Self { file, end, is_durable: false };
         Ok(Some(Opened { journal, entries, trimmed }))
     }
 
@@ -87,41 +87,48 @@ impl Journal {
 
     /// Reads a journal that somebody else may own, without changing anything.
     pub fn read(path: &Path) -> Result<Vec<Entry>, JournalError> {
-        Self::read_from(path, 0).map(|(entries, _)| entries)
+        Self::read_from(path, Position::START).map(|(entries, _)| entries)
     }
 
-    /// The same from byte `from`, which must be the start of a line. Tells also where the last
-    /// whole line ends.
-    pub fn read_from(path: &Path, from: u64) -> Result<(Vec<Entry>, u64), JournalError> {
+    /// The same from a position that an earlier call has told. Tells also where the last whole line
+    /// ends.
+    pub fn read_from(path: &Path, from: Position) -> Result<(Vec<Entry>, Position), JournalError> {
         let file = File::open(path).map_err(JournalError::io("open", path))?;
         read_lines(path, &file, from)
     }
 
     /// How many bytes it has.
     pub fn offset(&self) -> u64 {
-        self.offset
+        self.end.offset
     }
 
     /// Adds one decision. It is safe from a crash of this program at once, from a crash of the
     /// machine after [`sync`](Self::sync).
     pub fn append(&mut self, records: &[Record]) -> io::Result<()> {
-        let line = line::encode(clock::now_ms(), records)?;
+        let (line, checksum) = line::encode(clock::now_ms(), self.end.checksum, records)?;
         if line.len() as u64 >= LINE_BYTES_MAX {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         if let Err(error) = self.file.write_all(&line) {
             // Half a line is no line; if it cannot be taken back, the next reader cuts it off.
-            let _ = self.file.set_len(self.offset);
+            let _ = self.file.set_len(self.end.offset);
             return Err(error);
         }
-        self.offset += line.len() as u64;
+        let offset = self.end.offset + line.len() as u64;
+        self.end = Position { offset, checksum, is_chained: true };
         self.is_durable = false;
         Ok(())
     }
 
-    /// Makes everything that was appended durable.
+    /// Makes everything that was appended durable. Fails if that is not all, or not what the journal's
+    /// name stands for: then the run has a second owner, or none.
     pub fn sync(&mut self) -> io::Result<()> {
         if !self.is_durable {
+            let metadata = self.file.metadata()?;
+            if metadata.len() != self.end.offset || !sys::has_name(&metadata) {
+                let message = "another process has changed, replaced or removed it";
+                return Err(io::Error::other(message));
+            }
             self.file.sync_data()?;
             self.is_durable = true;
         }

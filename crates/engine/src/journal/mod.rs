@@ -14,3 +14,4 @@ mod tests;
 pub use error::JournalError;
 pub use file::{Journal, Opened, Trimmed};
 pub use line::Entry;
+pub use read::Position;

@@ -8,24 +8,57 @@ use std::{
 
 use super::{
     Entry, JournalError,
-    line::{self, LineError},
+    line::{self, LINE_END_BYTES, LineError},
 };
 
 /// The longest line that is written and read: the largest answer of an agent twice, with every
 /// character escaped, is shorter. Neither is an unfinished end longer.
 pub(super) const LINE_BYTES_MAX: u64 = 1 << 30;
 
-/// Reads the lines from byte `from` to the end of `file`. Returns also where the last whole line
-/// ends: what follows it was never finished.
+/// A place between two lines of a journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// How many bytes are before it.
+    pub(super) offset: u64,
+    /// The checksum of the line before it.
+    pub(super) checksum: u32,
+    /// Whether that line names the checksum of its own predecessor, and so must all that follow.
+    pub(super) is_chained: bool,
+}
+
+impl Position {
+    /// Before the first line.
+    pub const START: Self = Self { offset: 0, checksum: 0, is_chained: false };
+
+    /// The start of a line at byte `offset` of `file`; `None` if there is none. Only the lines of a
+    /// journal that this version has continued are started from in the middle.
+    pub(super) fn at(mut file: &File, offset: u64) -> io::Result<Option<Self>> {
+        if offset == 0 {
+            return Ok(Some(Self::START));
+        }
+        let before = match offset.checked_sub(LINE_END_BYTES as u64) {
+            Some(before) if offset <= file.metadata()?.len() => before,
+            _ => return Ok(None),
+        };
+        let mut end = [0; LINE_END_BYTES];
+        file.seek(SeekFrom::Start(before))?;
+        file.read_exact(&mut end)?;
+        let checksum = line::checksum_in(&end);
+        Ok(checksum.map(|checksum| Self { offset, checksum, is_chained: true }))
+    }
+}
+
+/// Reads the lines from `from` to the end of `file`. Returns also where the last whole line ends:
+/// what follows it was never finished.
 pub(super) fn read_lines(
     path: &Path,
     mut file: &File,
-    from: u64,
-) -> Result<(Vec<Entry>, u64), JournalError> {
+    from: Position,
+) -> Result<(Vec<Entry>, Position), JournalError> {
     let io = JournalError::io("read", path);
-    file.seek(SeekFrom::Start(from)).map_err(io)?;
+    file.seek(SeekFrom::Start(from.offset)).map_err(io)?;
     let mut reader = BufReader::with_capacity(1 << 20, file);
-    let mut lines = Lines { path, from, entries: Vec::new(), end: from, at: from, has_end: false };
+    let mut lines = Lines { path, entries: Vec::new(), end: from, at: from.offset, has_end: false };
     let mut line = Vec::new();
     loop {
         line.clear();
@@ -41,10 +74,9 @@ pub(super) fn read_lines(
 /// The lines of a journal so far.
 struct Lines<'a> {
     path: &'a Path,
-    from: u64,
     entries: Vec<Entry>,
     /// Where the last whole line ends.
-    end: u64,
+    end: Position,
     /// Where the next line starts; further than `end` if what is between was never finished.
     at: u64,
     /// Whether a line end is in what was never finished.
@@ -56,15 +88,26 @@ impl Lines<'_> {
     fn add(&mut self, line: &[u8]) -> Result<(), JournalError> {
         let whole = line.strip_suffix(b"\n");
         let decoded = whole.map_or(Err(LineError::Damaged), line::decode);
-        let is_behind_damage = self.at > self.end;
         match decoded {
-            Ok(entry) if !is_behind_damage => {
-                self.entries.push(entry);
-                self.end = self.at + line.len() as u64;
+            // Something good after something bad: that was not an unfinished end.
+            Ok(_) if self.at > self.end.offset => Err(self.damaged(self.end.offset)),
+            Ok(decoded) => {
+                let follows = match decoded.previous {
+                    Some(checksum) => checksum == self.end.checksum,
+                    None => !self.end.is_chained,
+                };
+                if !follows {
+                    let path = self.path.to_owned();
+                    return Err(JournalError::OutOfOrder { path, offset: self.at });
+                }
+                self.entries.push(decoded.entry);
+                self.end = Position {
+                    offset: self.at + line.len() as u64,
+                    checksum: decoded.checksum,
+                    is_chained: decoded.previous.is_some(),
+                };
                 Ok(())
             }
-            // Something good after something bad: that was not an unfinished end.
-            Ok(_) => Err(self.damaged(self.end)),
             Err(LineError::Newer { version }) => {
                 Err(JournalError::Newer { path: self.path.to_owned(), version })
             }
@@ -84,28 +127,16 @@ impl Lines<'_> {
     /// line has a zero in it). Anything else was written once and changed later.
     fn add_unfinished(&mut self, line: &[u8]) -> Result<(), JournalError> {
         let is_whole = line.ends_with(b"\n");
-        let length = self.at - self.end + line.len() as u64;
+        let length = self.at - self.end.offset + line.len() as u64;
         if is_whole && !line.contains(&0) || length >= LINE_BYTES_MAX {
-            return Err(self.damaged(self.end));
+            return Err(self.damaged(self.end.offset));
         }
         self.has_end |= is_whole;
         // With nothing good before it, this is more likely a file in another encoding.
-        let is_first = self.from == 0 && self.entries.is_empty();
-        if is_first && self.has_end { Err(self.damaged(0)) } else { Ok(()) }
+        if self.end.offset == 0 && self.has_end { Err(self.damaged(0)) } else { Ok(()) }
     }
 
     fn damaged(&self, offset: u64) -> JournalError {
         JournalError::Damaged { path: self.path.to_owned(), offset }
     }
-}
-
-/// Whether a line starts at byte `offset` of `file`.
-pub(super) fn is_line_start(mut file: &File, offset: u64) -> io::Result<bool> {
-    let Some(before) = offset.checked_sub(1) else {
-        return Ok(true);
-    };
-    let mut byte = [0];
-    file.seek(SeekFrom::Start(before))?;
-    file.read_exact(&mut byte)?;
-    Ok(byte == *b"\n")
 }

@@ -181,15 +181,18 @@ fn what_is_appended_is_read_back_in_order() {
 }
 
 #[test]
-fn every_line_is_json_of_its_own_with_version_and_checksum() {
+fn every_line_is_json_of_its_own_with_version_and_two_checksums() {
     let place = Place::with(&decisions());
     let text = String::from_utf8(place.bytes()).unwrap();
     assert_eq!(text.lines().count(), 6);
+    let mut previous = serde_json::Value::from("00000000");
     for (line, records) in text.lines().zip(decisions()) {
         let value: serde_json::Value = serde_json::from_str(line).unwrap();
         let (covered, _) = line.rsplit_once(",\"crc\"").unwrap();
         assert_eq!(value["v"], 1);
+        assert_eq!(value["prev"], previous);
         assert_eq!(value["crc"], format!("{:08x}", crc32fast::hash(covered.as_bytes())));
+        previous = value["crc"].clone();
         assert_eq!(
             Vec::from(serde_json::from_value::<Records>(value["records"].clone()).unwrap()),
             records
@@ -586,11 +589,127 @@ fn reader_that_meets_half_a_line_sees_what_is_whole_and_leaves_the_rest_to_its_o
     let place = Place::with(&decisions());
     let whole = place.read();
     let mut file = fs::OpenOptions::new().append(true).open(&place.path).unwrap();
-    let next = line("{\"v\":1,\"at\":9,\"records\":[\"usage_limit_lifted\"]");
+    let bytes = place.bytes();
+    let previous = std::str::from_utf8(&bytes[bytes.len() - 11..bytes.len() - 3]).unwrap();
+    let next =
+        format!("{{\"v\":1,\"at\":9,\"prev\":\"{previous}\",\"records\":[\"usage_limit_lifted\"]");
+    let next = line(&next);
     let (front, back) = next.split_at(next.len() / 2);
     file.write_all(front).unwrap();
     assert_eq!(place.read(), whole);
     file.write_all(back).unwrap();
     let expected: Vec<_> = whole.into_iter().chain([Entry { at_ms: 9, records: more() }]).collect();
     assert_eq!(place.read(), expected);
+}
+
+#[track_caller]
+fn expect_out_of_order(place: &Place, at: usize, about: &str) {
+    let before = place.bytes();
+    let errors =
+        [Journal::open(&place.path, 0).map(|_| ()), Journal::read(&place.path).map(|_| ())];
+    for error in errors.map(Result::unwrap_err) {
+        assert!(
+            matches!(&error, JournalError::OutOfOrder { offset, .. } if *offset == self::offset(at)),
+            "{about}: {error:?}"
+        );
+    }
+    assert_eq!(place.bytes(), before, "{about}: it is left as it is");
+}
+
+/// The lines of a journal, each with its end.
+fn split(bytes: &[u8]) -> Vec<Vec<u8>> {
+    bytes.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect()
+}
+
+#[test]
+fn line_that_is_dropped_doubled_or_moved_is_refused() {
+    let place = Place::with(&decisions());
+    let bytes = place.bytes();
+    let (lines, bounds) = (split(&bytes), starts(&bytes));
+    for at in 0..lines.len() {
+        if at + 1 < lines.len() {
+            let mut dropped = lines.clone();
+            dropped.remove(at);
+            place.write(&dropped.concat());
+            expect_out_of_order(&place, bounds[at], &format!("without line {at}"));
+        }
+        let mut doubled = lines.clone();
+        doubled.insert(at, lines[at].clone());
+        place.write(&doubled.concat());
+        expect_out_of_order(&place, bounds[at + 1], &format!("line {at} twice"));
+        for other in at + 1..lines.len() {
+            let mut swapped = lines.clone();
+            swapped.swap(at, other);
+            place.write(&swapped.concat());
+            expect_out_of_order(&place, bounds[at], &format!("lines {at} and {other} swapped"));
+        }
+    }
+}
+
+#[test]
+fn line_of_another_journal_is_refused() {
+    let (place, other) = (Place::with(&decisions()), Place::with(&decisions()[1..]));
+    let bytes = place.bytes();
+    let foreign = split(&other.bytes()).remove(2);
+    place.write(&[bytes.as_slice(), &foreign].concat());
+    expect_out_of_order(&place, bytes.len(), "a foreign line");
+}
+
+/// A failed run as the first version of this program wrote it, whose lines do not name their
+/// predecessors. Never changed.
+const UNCHAINED: &[u8] = include_bytes!("../../tests/fixtures/v1/unchained.journal");
+/// The same run, begun and continued to its end by this version. Never changed.
+const CHAINED: &[u8] = include_bytes!("../../tests/fixtures/v1/chained.journal");
+
+#[test]
+fn journals_of_every_version_are_readable_for_ever() {
+    for (bytes, count) in [(UNCHAINED, 6), (CHAINED, 10)] {
+        let place = Place::new();
+        place.write(bytes);
+        let entries = place.read();
+        assert_eq!(entries.len(), count);
+        assert_eq!(open(&place.path, 0).entries, entries);
+        let records = entries.into_iter().flat_map(|entry| entry.records);
+        raymond_flow::machine::replay(records.collect::<Vec<_>>()).unwrap();
+        assert_eq!(place.bytes(), bytes, "nothing is changed by that");
+    }
+}
+
+#[test]
+fn journal_of_the_first_version_is_continued_with_lines_that_name_their_predecessors() {
+    let place = Place::new();
+    place.write(UNCHAINED);
+    let mut journal = open(&place.path, 0).journal;
+    for records in decisions() {
+        journal.append(&records).unwrap();
+    }
+    let bytes = place.bytes();
+    assert_eq!(bytes[..UNCHAINED.len()], *UNCHAINED);
+    assert_eq!(records(&open(&place.path, 0).entries)[6..], decisions());
+    let (lines, bounds) = (split(&bytes), starts(&bytes));
+    let mut dropped = lines.clone();
+    dropped.remove(6);
+    place.write(&dropped.concat());
+    expect_out_of_order(&place, bounds[6], "without the first new line");
+    let mut moved = lines.clone();
+    moved.push(lines[2].clone());
+    place.write(&moved.concat());
+    expect_out_of_order(&place, bytes.len(), "an old line at the end");
+}
+
+#[test]
+fn journal_that_somebody_else_writes_to_or_removes_is_not_made_durable() {
+    let place = Place::with(&decisions());
+    let mut first = open(&place.path, 0).journal;
+    let mut second = open(&place.path, 0).journal;
+    first.append(&more()).unwrap();
+    first.sync().unwrap();
+    second.append(&more()).unwrap();
+    let error = second.sync().unwrap_err();
+    assert!(error.to_string().starts_with("another process has changed"), "{error}");
+    let place = Place::with(&decisions());
+    let mut journal = open(&place.path, 0).journal;
+    fs::remove_file(&place.path).unwrap();
+    journal.append(&more()).unwrap();
+    assert_eq!(journal.sync().is_err(), cfg!(unix));
 }

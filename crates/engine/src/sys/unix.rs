@@ -4,9 +4,9 @@
 
 use std::{
     ffi::{CString, OsStr},
-    fs::File,
+    fs::{File, Metadata},
     io,
-    os::unix::ffi::OsStrExt,
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::Path,
 };
 
@@ -84,6 +84,16 @@ pub(crate) fn free_bytes(path: &Path) -> io::Result<u64> {
 /// Writes `bytes` at `offset`.
 pub(crate) fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
     std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
+}
+
+/// What tells a file from every other file, whatever its name.
+pub(crate) fn identity(metadata: &Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
+}
+
+/// Whether a file that is open still has a name.
+pub(crate) fn has_name(metadata: &Metadata) -> bool {
+    metadata.nlink() > 0
 }
 
 /// Makes the names in a folder durable.

@@ -436,6 +436,67 @@ fn what_is_cut_off_a_journal_is_kept_and_told() {
     assert!(ran.stderr.contains(event["kept"].as_str().unwrap()), "{}", ran.stderr);
 }
 
+/// A first step that waits for the file `go`, and a second one. Both write themselves down.
+fn waiting() -> Project {
+    Project::new([
+        (
+            "START.sh",
+            "echo START >> log; touch began; while [ ! -e go ]; do sleep 0.01; done; echo '<goto>NEXT</goto>'",
+        ),
+        ("NEXT.sh", "echo NEXT >> log; echo '<result>right</result>'"),
+    ])
+}
+
+#[test]
+fn run_whose_lock_file_is_removed_stops_and_can_be_resumed() {
+    let project = waiting();
+    let first = project.spawn(&["start", "flow", "--id", "r"]);
+    wait_until("the step began", Duration::from_mins(1), || project.file("began").exists());
+    fs::remove_file(project.file(".raymond/workflows/r.lock")).unwrap();
+    project.write("go", "");
+    let first = Ran::of(&first.wait_with_output().unwrap());
+    let first = first.failed(1, "r.lock was removed or replaced");
+    assert!(first.stderr.contains("raymond run r"), "{}", first.stderr);
+    assert_eq!(project.lines("log"), ["START"]);
+    project.raymond(&["run", "r"]).completed("right");
+    assert_eq!(project.lines("log"), ["START", "NEXT"]);
+    project.wait_until_quiet();
+}
+
+#[test]
+fn run_with_two_owners_goes_on_with_the_second_and_repeats_no_step() {
+    let project = waiting();
+    let first = project.spawn(&["start", "flow", "--id", "r"]);
+    wait_until("the step began", Duration::from_mins(1), || project.file("began").exists());
+    fs::remove_file(project.file(".raymond/workflows/r.lock")).unwrap();
+    let second = project.spawn(&["run", "r"]);
+    let journal = || project.read(".raymond/workflows/r.journal");
+    wait_until("the second owns it", Duration::from_mins(1), || journal().contains("resumed"));
+    project.write("go", "");
+    Ran::of(&first.wait_with_output().unwrap()).failed(1, "r.lock was removed or replaced");
+    Ran::of(&second.wait_with_output().unwrap()).completed("right");
+    assert_eq!(project.lines("log"), ["START", "NEXT"]);
+    let status = project.raymond(&["status", "r"]);
+    assert_eq!(status.code, 0, "{}", status.stderr);
+    project.wait_until_quiet();
+}
+
+#[test]
+fn journal_with_a_line_dropped_or_doubled_is_refused() {
+    let project = chain(3);
+    project.raymond(&["start", "flow", "--id", "r"]).completed("all done");
+    let journal = project.read(".raymond/workflows/r.journal");
+    let lines: Vec<_> = journal.split_inclusive('\n').collect();
+    let expected = project.counts();
+    for changed in [[&lines[..2], &lines[3..]].concat(), [&lines[..3], &lines[2..]].concat()] {
+        project.write(".raymond/workflows/r.journal", &changed.concat());
+        for command in ["run", "status", "log"] {
+            project.raymond(&[command, "r"]).failed(1, "is out of order at byte");
+        }
+    }
+    assert_eq!(project.counts(), expected);
+}
+
 #[test]
 fn script_is_not_run_again_because_its_workflow_could_not_be_listed() {
     let project = Project::new([
