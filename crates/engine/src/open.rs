@@ -348,7 +348,8 @@ fn lock(id: &RunId, files: &RunFiles) -> Result<RunLock, EngineError> {
 /// The run as snapshot and journal tell it. A snapshot that does not fit costs a longer replay.
 fn reopen(id: &RunId, files: &RunFiles) -> Result<(Run, Journal, Option<Trimmed>), EngineError> {
     let replay_error = |source| EngineError::Replay { id: id.clone(), source };
-    if let Some(snapshot) = state_file::read(&files.state)
+    let mut trimmed = None;
+    if let Some(snapshot) = state_file::read(&files.state, &files.journal)
         && snapshot.run.id == *id
         && let Some(opened) = Journal::open(&files.journal, snapshot.journal_offset)?
     {
@@ -357,15 +358,15 @@ fn reopen(id: &RunId, files: &RunFiles) -> Result<(Run, Journal, Option<Trimmed>
         if records.into_iter().try_for_each(|record| apply(&mut run, record)).is_ok() {
             return Ok((run, opened.journal, opened.trimmed));
         }
+        trimmed = opened.trimmed;
     }
-    // One that does not fit may tell of a future that a crash of the machine took back. It must not
-    // be there any more when the journal has grown to its offset again.
+    // One that does not fit may tell of a future that a crash of the machine took back.
     let _ = fs::remove_file(&files.state);
     let opened = Journal::open(&files.journal, 0)?;
     let opened = opened.ok_or_else(|| replay_error(ReplayError::Empty))?;
     let records = opened.entries.into_iter().flat_map(|entry| entry.records);
     let run = replay(records.collect::<Vec<Record>>()).map_err(replay_error)?;
-    Ok((run, opened.journal, opened.trimmed))
+    Ok((run, opened.journal, opened.trimmed.or(trimmed)))
 }
 
 /// Makes the folders of a run, durably: steps that are paid for will lie in them.

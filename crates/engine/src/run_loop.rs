@@ -104,7 +104,7 @@ impl<'a> RunLoop<'a> {
         let is_ours =
             !matches!(outcome, Err(EngineError::Inconsistent(_) | EngineError::LockLost { .. }));
         if is_ours {
-            let refreshed = self.state_file.write(&self.run, self.journal.offset());
+            let refreshed = self.state_file.write(&self.run, &self.journal);
             if let Err(error) = refreshed {
                 self.trouble(&format!("the state file could not be written: {error}"));
             }
@@ -388,7 +388,7 @@ impl<'a> RunLoop<'a> {
     }
 
     fn refresh_state_file(&mut self) {
-        if let Err(error) = self.state_file.refresh(&self.run, self.journal.offset()) {
+        if let Err(error) = self.state_file.refresh(&self.run, &self.journal) {
             self.trouble(&format!("the state file could not be written: {error}"));
         }
     }

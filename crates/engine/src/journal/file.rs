@@ -77,6 +77,11 @@ impl Journal {
         Ok(Some(Opened { journal, entries, trimmed }))
     }
 
+    /// The checksum of the line that ends at byte `offset`; `None` if none does.
+    pub fn checksum_at(path: &Path, offset: u64) -> io::Result<Option<u32>> {
+        Ok(Position::at(&File::open(path)?, offset)?.map(|position| position.checksum))
+    }
+
     /// Moves a journal away in which nothing is, or nothing but an unfinished line.
     pub fn set_aside(path: &Path) -> io::Result<()> {
         if fs::metadata(path)?.len() == 0 {
@@ -100,6 +105,11 @@ impl Journal {
     /// How many bytes it has.
     pub fn offset(&self) -> u64 {
         self.end.offset
+    }
+
+    /// The checksum of its last line.
+    pub fn checksum(&self) -> u32 {
+        self.end.checksum
     }
 
     /// Adds one decision. It is safe from a crash of this program at once, from a crash of the

@@ -498,6 +498,23 @@ fn journal_with_a_line_dropped_or_doubled_is_refused() {
 }
 
 #[test]
+fn state_file_that_was_edited_does_not_change_where_the_run_goes() {
+    let project = Project::new([
+        ("START.sh", "echo x >> log; echo '<goto>NEXT</goto>'"),
+        ("NEXT.sh", "test -e fixed && echo '<result>right</result>'"),
+        ("OTHER.sh", "echo '<result>wrong</result>'"),
+    ]);
+    project.raymond(&["start", "flow", "--id", "r"]).failed(1, "exited with code 1");
+    let state = project.read(".raymond/workflows/r.json");
+    let edited = state.replace("\"current_state\": \"NEXT.sh\"", "\"current_state\": \"OTHER.sh\"");
+    assert_ne!(edited, state);
+    project.write(".raymond/workflows/r.json", &edited);
+    project.write("fixed", "");
+    project.raymond(&["run", "r"]).completed("right");
+    assert_eq!(project.lines("log"), ["x"]);
+}
+
+#[test]
 fn script_is_not_run_again_because_its_workflow_could_not_be_listed() {
     let project = Project::new([
         ("START.sh", "echo x >> log; mv flow away; echo '<goto>NEXT</goto>'"),
