@@ -27,6 +27,7 @@ pub mod lock;
 mod open;
 mod outcome;
 mod perform;
+pub mod private;
 mod programs;
 mod run_loop;
 pub mod scope;

@@ -10,7 +10,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::{clock, sys};
+use crate::{clock, private, sys};
 
 /// Held for as long as this process owns the run. The kernel gives it back however we end.
 #[derive(Debug)]
@@ -74,8 +74,9 @@ impl RunLock {
     }
 
     fn take_file(path: &Path) -> Result<Self, LockError> {
-        let mut file =
-            File::options().create(true).truncate(false).read(true).write(true).open(path)?;
+        let mut options = private::options();
+        let mut file = options.create(true).truncate(false).read(true).write(true).open(path)?;
+        private::tighten(path)?;
         // Whoever asks for the holder takes the lock for a moment; an owner keeps it.
         let mut tries = 0;
         let taken = loop {

@@ -27,7 +27,7 @@ use crate::{
     layout::{RunFiles, StateDir},
     lock::{LockError, RunLock},
     perform::Performer,
-    programs,
+    private, programs,
     run_loop::RunLoop,
     scope::{DiskWorld, ScopeError},
     state_file, sys,
@@ -372,7 +372,11 @@ fn reopen(id: &RunId, files: &RunFiles) -> Result<(Run, Journal, Option<Trimmed>
 /// Makes the folders of a run, durably: steps that are paid for will lie in them.
 fn create_folders(files: &RunFiles) -> Result<(), EngineError> {
     let create = || -> io::Result<()> {
-        fs::create_dir_all(&files.steps)?;
+        private::create_dir_all(&files.steps)?;
+        // Everything of every run lies below the first of them.
+        for folder in [files.folder.parent(), Some(&files.folder)].into_iter().flatten() {
+            private::tighten(folder)?;
+        }
         sys::sync_folder(&files.folder)
     };
     create().map_err(|source| io_error("create", &files.steps, source))

@@ -12,6 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use raymond_engine::private;
 use raymond_flow::{money::Usd, source::Timeout};
 use toml::de::{DeTable, DeValue};
 
@@ -332,8 +333,8 @@ pub(crate) fn write_template(state_dir: &Path) -> Result<PathBuf, Failure> {
         let _ = writeln!(text, "\n# {}\n# {name} = {}", key.help, literal(key));
     }
     let create = || -> io::Result<()> {
-        fs::create_dir_all(state_dir)?;
-        let mut file = fs::File::create_new(&path)?;
+        private::create_dir_all(state_dir)?;
+        let mut file = private::options().create_new(true).write(true).open(&path)?;
         io::Write::write_all(&mut file, text.as_bytes())
     };
     match create() {

@@ -12,7 +12,7 @@ use super::{
     Entry, JournalError, Position, line,
     read::{LINE_BYTES_MAX, read_lines},
 };
-use crate::{clock, sys};
+use crate::{clock, private, sys};
 
 /// A journal open for appending. There is one writer: the owner of the run.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl Journal {
     /// Starts a new journal. Fails if there is one.
     pub fn create(path: &Path) -> Result<Self, JournalError> {
         let io = JournalError::io("create", path);
-        let file = OpenOptions::new().create_new(true).append(true).open(path).map_err(io)?;
+        let file = private::options().create_new(true).append(true).open(path).map_err(io)?;
         if let Some(folder) = path.parent() {
             sys::sync_folder(folder).map_err(io)?;
         }
@@ -63,6 +63,7 @@ impl Journal {
     pub fn open(path: &Path, from: u64) -> Result<Option<Opened>, JournalError> {
         let io = |what| JournalError::io(what, path);
         let file = OpenOptions::new().read(true).append(true).open(path).map_err(io("open"))?;
+        private::tighten(path).map_err(io("open"))?;
         let length = file.metadata().map_err(io("open"))?.len();
         let Some(from) = Position::at(&file, from).map_err(io("read"))? else {
             return Ok(None);
@@ -150,7 +151,7 @@ impl Journal {
 /// off here.
 fn trim(path: &Path, mut file: &File, end: u64) -> io::Result<Trimmed> {
     let kept = kept_path(path, end);
-    let mut copy = OpenOptions::new().create_new(true).write(true).open(&kept)?;
+    let mut copy = private::options().create_new(true).write(true).open(&kept)?;
     file.seek(SeekFrom::Start(end))?;
     let bytes = io::copy(&mut file.take(LINE_BYTES_MAX), &mut copy)?;
     copy.sync_all()?;

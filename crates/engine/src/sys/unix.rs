@@ -4,9 +4,12 @@
 
 use std::{
     ffi::{CString, OsStr},
-    fs::{File, Metadata},
+    fs::{self, File, Metadata, Permissions},
     io,
-    os::unix::{ffi::OsStrExt, fs::MetadataExt},
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{MetadataExt, PermissionsExt},
+    },
     path::Path,
 };
 
@@ -94,6 +97,27 @@ pub(crate) fn identity(metadata: &Metadata) -> (u64, u64) {
 /// Whether a file that is open still has a name.
 pub(crate) fn has_name(metadata: &Metadata) -> bool {
     metadata.nlink() > 0
+}
+
+/// The user that this process acts for.
+pub(crate) fn user() -> u32 {
+    // SAFETY: no memory is involved, and it cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+/// Takes all rights on a file or folder of ours from everybody else.
+pub(crate) fn tighten(path: &Path, metadata: &Metadata) -> io::Result<()> {
+    let mode = metadata.mode() & 0o7777;
+    // Nothing but a folder needs the right to be entered or executed.
+    let surplus = mode & if metadata.is_dir() { 0o077 } else { 0o177 };
+    if surplus == 0 || metadata.uid() != user() {
+        return Ok(());
+    }
+    match fs::set_permissions(path, Permissions::from_mode(mode & !surplus)) {
+        // Some file systems have no modes.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        changed => changed,
+    }
 }
 
 /// Makes the names in a folder durable.

@@ -79,6 +79,11 @@ pub(crate) fn has_name(_metadata: &Metadata) -> bool {
     true
 }
 
+/// There are no modes here.
+pub(crate) fn tighten(_path: &Path, _metadata: &Metadata) -> io::Result<()> {
+    Ok(())
+}
+
 /// The names in a folder are made durable by the file system itself, in its own time: a folder
 /// cannot be opened for that.
 pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {

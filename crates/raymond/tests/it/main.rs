@@ -12,6 +12,7 @@ mod faults;
 mod guide;
 mod handover;
 mod portable;
+mod private;
 mod recovery;
 mod rehearsals;
 mod scripts;
