@@ -36,6 +36,7 @@ mod step;
 mod sys;
 mod tails;
 mod timers;
+pub mod trust;
 mod warm;
 
 pub use open::{Engine, EngineError, Loaded, RunEnd, load};

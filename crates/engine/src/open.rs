@@ -33,6 +33,7 @@ use crate::{
     state_file, sys,
     tails::Tails,
     timers::Timers,
+    trust::TrustError,
     warm::Warm,
 };
 
@@ -51,6 +52,9 @@ pub enum EngineError {
         /// The id.
         id: RunId,
     },
+    /// The state folder is not, or not only, the user's own.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
     /// Somebody gave the run up for good.
     #[error("run `{id}` is cancelled")]
     Cancelled {
@@ -199,6 +203,7 @@ impl Engine<'_> {
     ) -> Result<RunEnd, EngineError> {
         let id = started.workflow_id.clone();
         let files = self.state_dir.run(&id);
+        self.state_dir.check_run(&files)?;
         create_folders(&files)?;
         let lock = lock(&id, &files)?;
         if files.journal.exists() {
@@ -260,6 +265,7 @@ impl Engine<'_> {
         if !files.journal.exists() {
             return Err(EngineError::NoSuchRun { id: id.clone() });
         }
+        self.state_dir.check_run(&files)?;
         create_folders(&files)?;
         let lock = lock(id, &files)?;
         let (mut run, mut journal, trimmed) = reopen(id, &files)?;

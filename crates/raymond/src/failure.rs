@@ -1,12 +1,13 @@
 //! Whatever goes wrong, as a person is told: what, where, and what to do next.
 
-use std::{error::Error, io, path::Path, process::ExitCode};
+use std::{env, error::Error, io, path::Path, process::ExitCode};
 
 use raymond_engine::{
     EngineError,
     journal::JournalError,
     lock::LockError,
     scope::{PackError, ScopeError},
+    trust::{TRUST_VARIABLE, TrustError},
 };
 use raymond_flow::id::RunIdError;
 
@@ -89,8 +90,35 @@ fn journal_hint(error: &JournalError) -> Option<String> {
     }
 }
 
+impl From<TrustError> for Failure {
+    fn from(error: TrustError) -> Self {
+        let path = error.path().display();
+        let trust = format!("if you trust it: export {TRUST_VARIABLE}='{path}'");
+        let hint = match &error {
+            TrustError::Io { .. } => None,
+            TrustError::Writable { .. } => Some(format!(
+                "if nobody else has changed what is in it: chmod go-w '{path}'\n      {trust}"
+            )),
+            TrustError::Foreign { owner, .. } => {
+                let is_sudo = env::var("SUDO_UID").is_ok_and(|user| user == owner.to_string());
+                let own = if is_sudo {
+                    "run the same command without sudo"
+                } else {
+                    "use a state folder of your own: mkdir .raymond in your project, or --state-dir DIR"
+                };
+                Some(format!("{own}\n      {trust}"))
+            }
+        };
+        Self { message: chain(&error), hint, code: USAGE }
+    }
+}
+
 impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Self {
+        let error = match error {
+            EngineError::Trust(error) => return error.into(),
+            error => error,
+        };
         let hint = match &error {
             EngineError::NoSuchRun { .. } => Some("`raymond list` shows the runs of this project"),
             EngineError::Exists { .. } => {

@@ -105,6 +105,20 @@ pub(crate) fn user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
+/// Whose a file or folder is.
+pub(crate) fn owner(metadata: &Metadata) -> Option<u32> {
+    Some(metadata.uid())
+}
+
+/// The mode of a file or folder that others than its owner can write to. A group that has the number
+/// of the owner does not count: by convention nobody else is in it, and whoever has such a group often
+/// has the umask 002, too.
+pub(crate) fn writable_by_others(metadata: &Metadata) -> Option<u32> {
+    let mode = metadata.mode() & 0o7777;
+    let by_group = mode & 0o020 != 0 && metadata.gid() != metadata.uid();
+    (by_group || mode & 0o002 != 0).then_some(mode)
+}
+
 /// Takes all rights on a file or folder of ours from everybody else.
 pub(crate) fn tighten(path: &Path, metadata: &Metadata) -> io::Result<()> {
     let mode = metadata.mode() & 0o7777;

@@ -16,4 +16,5 @@ mod private;
 mod recovery;
 mod rehearsals;
 mod scripts;
+mod trust;
 mod turns;

@@ -162,7 +162,7 @@ fn keeper_and_reapers_do_nothing_for_another_user() {
     let project = waiting();
     let (workflows, run) =
         (project.file(".raymond/workflows"), project.file(".raymond/workflows/r"));
-    for path in tree(&run).into_iter().chain([workflows]) {
+    for path in tree(&run).into_iter().chain([workflows.clone()]) {
         let kind = fs::symlink_metadata(&path).unwrap().file_type();
         if kind.is_dir() || kind.is_socket() {
             set_mode(&path, 0o777);
@@ -186,5 +186,8 @@ fn keeper_and_reapers_do_nothing_for_another_user() {
     assert!(asked.is_none() || !project.file("foreign").exists());
     project.write("go", "");
     project.wait_until_quiet();
+    for folder in tree(&workflows).into_iter().filter(|path| path.is_dir()) {
+        set_mode(&folder, 0o700);
+    }
     project.raymond(&["run", "r"]).completed("done");
 }
