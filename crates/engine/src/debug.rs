@@ -31,6 +31,7 @@ use raymond_flow::{
 use crate::{
     clock,
     events::{Event, Observer},
+    private,
 };
 
 /// Writes the debug folder of one run.
@@ -55,8 +56,9 @@ impl DebugFiles {
     /// The debug folder of run `id` below `root`, named after this moment.
     pub fn new(root: &Path, id: &RunId) -> Self {
         let folder = root.join(format!("{id}_{}", time("%Y%m%d_%H%M%S")));
-        let created = fs::create_dir_all(&folder).and_then(|()| {
-            File::options().create(true).append(true).open(folder.join("transitions.log"))
+        let created = private::create_dir_all(&folder).and_then(|()| {
+            private::tighten(root)?;
+            private::options().create(true).append(true).open(folder.join("transitions.log"))
         });
         Self {
             folder,

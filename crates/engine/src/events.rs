@@ -24,7 +24,7 @@ pub enum Event<'a> {
         /// Whether it begins.
         is_new: bool,
     },
-    /// An unfinished end of the journal was cut off.
+    /// An unfinished end of the journal was moved to a file beside it.
     JournalTrimmed(&'a Trimmed),
     /// A step was started, or found running.
     StepStarted {

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use raymond_flow::id::RunId;
 
+use crate::trust::{self, TrustError};
+
 /// The folder of all state: `.raymond`, or what `--state-dir` names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateDir {
@@ -30,6 +32,11 @@ impl StateDir {
         &self.root
     }
 
+    /// Makes sure that nobody else has made the folder, or can write to it.
+    pub fn check(&self) -> Result<(), TrustError> {
+        trust::check_folder(&self.root)
+    }
+
     /// Where runs lie.
     pub fn workflows(&self) -> PathBuf {
         self.root.join("workflows")
@@ -53,6 +60,13 @@ impl StateDir {
             scope: folder.join("scope"),
             folder,
         }
+    }
+
+    /// Makes sure of the same for the folders of one run.
+    pub(crate) fn check_run(&self, files: &RunFiles) -> Result<(), TrustError> {
+        self.check()?;
+        let folders = [&self.workflows(), &files.folder, &files.steps, &files.scope];
+        folders.into_iter().try_for_each(|folder| trust::check_folder(folder))
     }
 
     /// The ids of all runs that have a journal, sorted.

@@ -27,6 +27,7 @@ pub mod lock;
 mod open;
 mod outcome;
 mod perform;
+pub mod private;
 mod programs;
 mod run_loop;
 pub mod scope;
@@ -35,6 +36,7 @@ mod step;
 mod sys;
 mod tails;
 mod timers;
+pub mod trust;
 mod warm;
 
 pub use open::{Engine, EngineError, Loaded, RunEnd, load};

@@ -1,20 +1,23 @@
 //! One owner per run.
 
 use std::{
-    fs::{File, TryLockError},
+    fs::{self, File, TryLockError},
     io::{self, Read, Seek, Write},
-    path::Path,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::clock;
+use crate::{clock, private, sys};
 
 /// Held for as long as this process owns the run. The kernel gives it back however we end.
 #[derive(Debug)]
 pub struct RunLock {
+    path: PathBuf,
+    /// What the file is, whose name anybody may give to another one.
+    identity: (u64, u64),
     _file: File,
 }
 
@@ -40,6 +43,12 @@ pub enum LockError {
         /// Who, if they have said so already.
         owner: Option<Owner>,
     },
+    /// The lock file was removed or replaced, so that somebody else may own the run, too.
+    #[error("the lock file {} was removed or replaced", path.display())]
+    Lost {
+        /// The file.
+        path: PathBuf,
+    },
     /// The lock file cannot be used.
     #[error("the lock file cannot be used")]
     Io(#[from] io::Error),
@@ -55,8 +64,19 @@ fn describe(owner: Option<&Owner>) -> String {
 impl RunLock {
     /// Takes the lock at `path`, or tells at once who has it.
     pub fn take(path: &Path) -> Result<Self, LockError> {
-        let mut file =
-            File::options().create(true).truncate(false).read(true).write(true).open(path)?;
+        loop {
+            let lock = Self::take_file(path)?;
+            // Whoever removed the file before it was locked has made room for another owner.
+            if lock.check().is_ok() {
+                return Ok(lock);
+            }
+        }
+    }
+
+    fn take_file(path: &Path) -> Result<Self, LockError> {
+        let mut options = private::options();
+        let mut file = options.create(true).truncate(false).read(true).write(true).open(path)?;
+        private::tighten(path)?;
         // Whoever asks for the holder takes the lock for a moment; an owner keeps it.
         let mut tries = 0;
         let taken = loop {
@@ -85,7 +105,17 @@ impl RunLock {
             file.write_all(&serde_json::to_vec(&owner)?)
         };
         let _ = write();
-        Ok(Self { _file: file })
+        let identity = sys::identity(&file.metadata()?);
+        Ok(Self { path: path.to_owned(), identity, _file: file })
+    }
+
+    /// Makes sure that nobody has removed or replaced the lock file: the next owner would lock
+    /// another file, and be the second one. To be called before the run is changed.
+    pub fn check(&self) -> Result<(), LockError> {
+        match fs::metadata(&self.path) {
+            Ok(metadata) if sys::identity(&metadata) == self.identity => Ok(()),
+            _ => Err(LockError::Lost { path: self.path.clone() }),
+        }
     }
 
     /// Who holds the lock at `path` now; `None` if nobody does.
@@ -98,5 +128,30 @@ impl RunLock {
             }
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lock_whose_file_is_removed_or_replaced_is_lost() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("r.lock");
+        let lock = RunLock::take(&path).unwrap();
+        lock.check().unwrap();
+        assert!(matches!(RunLock::take(&path), Err(LockError::Owned { owner: Some(_) })));
+        let elsewhere = folder.path().join("elsewhere");
+        fs::rename(&path, &elsewhere).unwrap();
+        assert!(matches!(lock.check(), Err(LockError::Lost { .. })));
+        fs::copy(&elsewhere, &path).unwrap();
+        assert!(matches!(lock.check(), Err(LockError::Lost { .. })));
+        let second = RunLock::take(&path).unwrap();
+        second.check().unwrap();
+        fs::rename(&elsewhere, &path).unwrap();
+        lock.check().unwrap();
+        assert!(matches!(second.check(), Err(LockError::Lost { .. })));
     }
 }

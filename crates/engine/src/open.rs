@@ -27,12 +27,13 @@ use crate::{
     layout::{RunFiles, StateDir},
     lock::{LockError, RunLock},
     perform::Performer,
-    programs,
+    private, programs,
     run_loop::RunLoop,
     scope::{DiskWorld, ScopeError},
     state_file, sys,
     tails::Tails,
     timers::Timers,
+    trust::TrustError,
     warm::Warm,
 };
 
@@ -51,6 +52,9 @@ pub enum EngineError {
         /// The id.
         id: RunId,
     },
+    /// The state folder is not, or not only, the user's own.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
     /// Somebody gave the run up for good.
     #[error("run `{id}` is cancelled")]
     Cancelled {
@@ -63,6 +67,14 @@ pub enum EngineError {
         /// The id.
         id: RunId,
         /// Who, or why.
+        source: LockError,
+    },
+    /// The run may have a second owner.
+    #[error("run `{id}` was stopped, because {source}: another process may run it, too")]
+    LockLost {
+        /// The id.
+        id: RunId,
+        /// How.
         source: LockError,
     },
     /// The journal cannot be used.
@@ -157,6 +169,7 @@ impl std::fmt::Debug for Engine<'_> {
 /// What a run loop needs to know of how it was set up.
 pub(crate) struct Setup {
     pub(crate) files: RunFiles,
+    pub(crate) lock: RunLock,
     pub(crate) interrupts: Option<Interrupts>,
 }
 
@@ -190,15 +203,16 @@ impl Engine<'_> {
     ) -> Result<RunEnd, EngineError> {
         let id = started.workflow_id.clone();
         let files = self.state_dir.run(&id);
+        self.state_dir.check_run(&files)?;
         create_folders(&files)?;
-        let _lock = lock(&id, &files)?;
+        let lock = lock(&id, &files)?;
         if files.journal.exists() {
             // Without one whole line nothing ever happened: whoever began it died at once.
             if Journal::read(&files.journal).map_or(true, |entries| !entries.is_empty()) {
                 return Err(EngineError::Exists { id });
             }
-            let removed = fs::remove_file(&files.journal);
-            removed.map_err(|source| io_error("replace", &files.journal, source))?;
+            let moved = Journal::set_aside(&files.journal);
+            moved.map_err(|source| io_error("replace", &files.journal, source))?;
         }
         let world = DiskWorld::open(Path::new(&started.scope_dir), &files.scope)?;
         let mut journal = Journal::create(&files.journal)?;
@@ -207,7 +221,7 @@ impl Engine<'_> {
         let append = journal.append(&decision.records);
         append.map_err(|source| io_error("write to", &files.journal, source))?;
         observer.see(&Event::Opened { id: &id, run: &run, is_new: true });
-        self.go((run, journal, world), files, decision.effects, None, observer)
+        self.go((run, journal, world), (files, lock), decision.effects, None, observer)
     }
 
     /// Takes a run up again and sees it through; one that is completed is just told again.
@@ -251,8 +265,9 @@ impl Engine<'_> {
         if !files.journal.exists() {
             return Err(EngineError::NoSuchRun { id: id.clone() });
         }
+        self.state_dir.check_run(&files)?;
         create_folders(&files)?;
-        let _lock = lock(id, &files)?;
+        let lock = lock(id, &files)?;
         let (mut run, mut journal, trimmed) = reopen(id, &files)?;
         match run.status {
             Status::Cancelled => return Err(EngineError::Cancelled { id: id.clone() }),
@@ -284,13 +299,13 @@ impl Engine<'_> {
         }
         observer.see(&Event::Opened { id, run: &run, is_new: false });
         let effects = pending(&run);
-        self.go((run, journal, world), files, effects, first, observer)
+        self.go((run, journal, world), (files, lock), effects, first, observer)
     }
 
     fn go(
         &self,
         (run, journal, world): (Run, Journal, DiskWorld),
-        files: RunFiles,
+        (files, lock): (RunFiles, RunLock),
         effects: Vec<Effect>,
         first: Option<Message>,
         observer: &mut dyn Observer,
@@ -320,7 +335,7 @@ impl Engine<'_> {
             keepers_lost: 0,
             warned: HashSet::new(),
         };
-        let setup = Setup { files, interrupts: self.interrupts.clone() };
+        let setup = Setup { files, lock, interrupts: self.interrupts.clone() };
         let run_loop = RunLoop::new(run, journal, &setup, performer, observer, inbox);
         let run = run_loop.run(effects);
         if let Some(interrupts) = &self.interrupts {
@@ -339,7 +354,8 @@ fn lock(id: &RunId, files: &RunFiles) -> Result<RunLock, EngineError> {
 /// The run as snapshot and journal tell it. A snapshot that does not fit costs a longer replay.
 fn reopen(id: &RunId, files: &RunFiles) -> Result<(Run, Journal, Option<Trimmed>), EngineError> {
     let replay_error = |source| EngineError::Replay { id: id.clone(), source };
-    if let Some(snapshot) = state_file::read(&files.state)
+    let mut trimmed = None;
+    if let Some(snapshot) = state_file::read(&files.state, &files.journal)
         && snapshot.run.id == *id
         && let Some(opened) = Journal::open(&files.journal, snapshot.journal_offset)?
     {
@@ -348,21 +364,25 @@ fn reopen(id: &RunId, files: &RunFiles) -> Result<(Run, Journal, Option<Trimmed>
         if records.into_iter().try_for_each(|record| apply(&mut run, record)).is_ok() {
             return Ok((run, opened.journal, opened.trimmed));
         }
+        trimmed = opened.trimmed;
     }
-    // One that does not fit may tell of a future that a crash of the machine took back. It must not
-    // be there any more when the journal has grown to its offset again.
+    // One that does not fit may tell of a future that a crash of the machine took back.
     let _ = fs::remove_file(&files.state);
     let opened = Journal::open(&files.journal, 0)?;
     let opened = opened.ok_or_else(|| replay_error(ReplayError::Empty))?;
     let records = opened.entries.into_iter().flat_map(|entry| entry.records);
     let run = replay(records.collect::<Vec<Record>>()).map_err(replay_error)?;
-    Ok((run, opened.journal, opened.trimmed))
+    Ok((run, opened.journal, opened.trimmed.or(trimmed)))
 }
 
 /// Makes the folders of a run, durably: steps that are paid for will lie in them.
 fn create_folders(files: &RunFiles) -> Result<(), EngineError> {
     let create = || -> io::Result<()> {
-        fs::create_dir_all(&files.steps)?;
+        private::create_dir_all(&files.steps)?;
+        // Everything of every run lies below the first of them.
+        for folder in [files.folder.parent(), Some(&files.folder)].into_iter().flatten() {
+            private::tighten(folder)?;
+        }
         sys::sync_folder(&files.folder)
     };
     create().map_err(|source| io_error("create", &files.steps, source))

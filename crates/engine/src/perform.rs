@@ -24,7 +24,7 @@ use crate::{
     keeper::{self, Gate, Keeper},
     layout::RunFiles,
     open::EngineError,
-    programs,
+    private, programs,
     run_loop::at_work,
     scope::DiskWorld,
     step::{StepFolder, StepState},
@@ -293,7 +293,7 @@ impl Performer<'_> {
             }
             // Too large for an environment: the script finds it in a file.
             let path = folder.path().join(&name);
-            let written = folder.create().and_then(|()| std::fs::write(&path, value));
+            let written = folder.create().and_then(|()| private::write(&path, value));
             written.map_err(|error| at_work("prepare a step", error))?;
             environment.push((format!("{name}_FILE"), path.to_string_lossy().into_owned()));
             has_folder = true;

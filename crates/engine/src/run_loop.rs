@@ -20,6 +20,7 @@ use crate::{
     inbox::{Inbox, Message},
     journal::Journal,
     keeper,
+    lock::RunLock,
     open::{EngineError, Setup},
     perform::{Launched, Occasion, Performer},
     state_file::StateFileWriter,
@@ -43,6 +44,7 @@ const KEEPER_PATIENCE: Duration = Duration::from_secs(15);
 /// The owner of a run.
 pub(crate) struct RunLoop<'a> {
     run: Run,
+    lock: &'a RunLock,
     journal: Journal,
     state_file: StateFileWriter,
     performer: Performer<'a>,
@@ -71,7 +73,7 @@ impl<'a> RunLoop<'a> {
     pub(crate) fn new(
         run: Run,
         journal: Journal,
-        setup: &Setup,
+        setup: &'a Setup,
         performer: Performer<'a>,
         observer: &'a mut dyn Observer,
         inbox: Inbox,
@@ -81,6 +83,7 @@ impl<'a> RunLoop<'a> {
         }
         Self {
             run,
+            lock: &setup.lock,
             journal,
             state_file: StateFileWriter::new(setup.files.state.clone()),
             performer,
@@ -97,9 +100,11 @@ impl<'a> RunLoop<'a> {
     /// Runs until the run is over. `effects` are those that it waits for at the beginning.
     pub(crate) fn run(mut self, effects: Vec<Effect>) -> Result<Run, EngineError> {
         let outcome = self.begin(effects).and_then(|()| self.turn_until_finished());
-        // A run that a record was applied to by halves is not to be kept.
-        if !matches!(outcome, Err(EngineError::Inconsistent(_))) {
-            let refreshed = self.state_file.write(&self.run, self.journal.offset());
+        // Never write the state of a half-applied run, nor that of a run with another owner.
+        let is_ours =
+            !matches!(outcome, Err(EngineError::Inconsistent(_) | EngineError::LockLost { .. }));
+        if is_ours {
+            let refreshed = self.state_file.write(&self.run, &self.journal);
             if let Err(error) = refreshed {
                 self.trouble(&format!("the state file could not be written: {error}"));
             }
@@ -338,6 +343,9 @@ impl<'a> RunLoop<'a> {
     fn commit(&mut self, mut decision: Decision) -> Result<(), EngineError> {
         while !decision.is_empty() {
             if !decision.records.is_empty() {
+                let id = &self.run.id;
+                let owned = self.lock.check();
+                owned.map_err(|source| EngineError::LockLost { id: id.clone(), source })?;
                 let appended = self.journal.append(&decision.records);
                 appended.map_err(|source| self.performer.journal_error("write to", source))?;
                 self.state_file.changed();
@@ -380,7 +388,7 @@ impl<'a> RunLoop<'a> {
     }
 
     fn refresh_state_file(&mut self) {
-        if let Err(error) = self.state_file.refresh(&self.run, self.journal.offset()) {
+        if let Err(error) = self.state_file.refresh(&self.run, &self.journal) {
             self.trouble(&format!("the state file could not be written: {error}"));
         }
     }

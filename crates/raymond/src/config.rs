@@ -8,10 +8,12 @@ use std::{
     collections::BTreeMap,
     env,
     fmt::{self, Write as _},
-    fs, io,
+    fs::File,
+    io,
     path::{Path, PathBuf},
 };
 
+use raymond_engine::{private, trust};
 use raymond_flow::{money::Usd, source::Timeout};
 use toml::de::{DeTable, DeValue};
 
@@ -191,10 +193,14 @@ impl Config {
             config.values.insert(key.name, value);
         }
         let path = state_dir.join(FILE_NAME);
-        match fs::read_to_string(&path) {
-            Ok(text) => config.add_file(&path, &text)?,
+        let read = |error| Failure::io(&format!("read {}", path.display()), &error);
+        match File::open(&path) {
+            Ok(file) => {
+                trust::check_file(&path, &file)?;
+                config.add_file(&path, &io::read_to_string(file).map_err(read)?)?;
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(Failure::io(&format!("read {}", path.display()), &error)),
+            Err(error) => return Err(read(error)),
         }
         config.add_environment(|name| env::var(name).ok())?;
         Ok(config)
@@ -332,8 +338,8 @@ pub(crate) fn write_template(state_dir: &Path) -> Result<PathBuf, Failure> {
         let _ = writeln!(text, "\n# {}\n# {name} = {}", key.help, literal(key));
     }
     let create = || -> io::Result<()> {
-        fs::create_dir_all(state_dir)?;
-        let mut file = fs::File::create_new(&path)?;
+        private::create_dir_all(state_dir)?;
+        let mut file = private::options().create_new(true).write(true).open(&path)?;
         io::Write::write_all(&mut file, text.as_bytes())
     };
     match create() {
@@ -355,6 +361,8 @@ fn literal(key: &Key) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn of(text: &str) -> Result<Config, String> {

@@ -1,11 +1,13 @@
 //! Whatever goes wrong, as a person is told: what, where, and what to do next.
 
-use std::{error::Error, io, process::ExitCode};
+use std::{env, error::Error, io, path::Path, process::ExitCode};
 
 use raymond_engine::{
     EngineError,
+    journal::JournalError,
     lock::LockError,
     scope::{PackError, ScopeError},
+    trust::{TRUST_VARIABLE, TrustError},
 };
 use raymond_flow::id::RunIdError;
 
@@ -66,8 +68,57 @@ fn chain(error: &dyn Error) -> String {
     text
 }
 
+/// What to do about a journal that is refused.
+fn journal_hint(error: &JournalError) -> Option<String> {
+    let quoted = |path: &Path| format!("'{}'", path.display());
+    match error {
+        JournalError::Io { .. } => None,
+        JournalError::Damaged { path, offset } | JournalError::OutOfOrder { path, offset } => {
+            let path = quoted(path);
+            Some(format!(
+                "restore the file from a backup, or go on from what is before the damage:\n      \
+                 cp {path} {path}.damaged && truncate -s {offset} {path}"
+            ))
+        }
+        JournalError::Crlf { path, .. } => Some(format!(
+            "convert it back, and keep it out of version control:\n      sed -i 's/\\r$//' {}",
+            quoted(path)
+        )),
+        JournalError::Newer { .. } => {
+            Some("use the version of raymond that wrote it, or a newer one".to_owned())
+        }
+    }
+}
+
+impl From<TrustError> for Failure {
+    fn from(error: TrustError) -> Self {
+        let path = error.path().display();
+        let trust = format!("if you trust it: export {TRUST_VARIABLE}='{path}'");
+        let hint = match &error {
+            TrustError::Io { .. } => None,
+            TrustError::Writable { .. } => Some(format!(
+                "if nobody else has changed what is in it: chmod go-w '{path}'\n      {trust}"
+            )),
+            TrustError::Foreign { owner, .. } => {
+                let is_sudo = env::var("SUDO_UID").is_ok_and(|user| user == owner.to_string());
+                let own = if is_sudo {
+                    "run the same command without sudo"
+                } else {
+                    "use a state folder of your own: mkdir .raymond in your project, or --state-dir DIR"
+                };
+                Some(format!("{own}\n      {trust}"))
+            }
+        };
+        Self { message: chain(&error), hint, code: USAGE }
+    }
+}
+
 impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Self {
+        let error = match error {
+            EngineError::Trust(error) => return error.into(),
+            error => error,
+        };
         let hint = match &error {
             EngineError::NoSuchRun { .. } => Some("`raymond list` shows the runs of this project"),
             EngineError::Exists { .. } => {
@@ -79,10 +130,19 @@ impl From<EngineError> for Failure {
             EngineError::NoAgent { .. } => {
                 Some("configure it as before (`raymond config`), or choose another with `--agent`")
             }
-            EngineError::Journal(_) | EngineError::AtWork { .. } | EngineError::Io { .. } => {
+            EngineError::Journal(JournalError::Io { .. })
+            | EngineError::AtWork { .. }
+            | EngineError::Io { .. } => {
                 Some("nothing that finished is lost: mend the cause, then `raymond run ID` goes on")
             }
             _ => None,
+        };
+        let hint = match &error {
+            EngineError::Journal(error) => journal_hint(error).or(hint.map(str::to_owned)),
+            EngineError::LockLost { id, .. } => Some(format!(
+                "nothing that finished is lost; leave the lock file alone, and resume: raymond run {id}"
+            )),
+            _ => hint.map(str::to_owned),
         };
         let code = match error {
             EngineError::NoSuchRun { .. }
@@ -91,7 +151,7 @@ impl From<EngineError> for Failure {
             | EngineError::Scope(_) => USAGE,
             _ => FAILED,
         };
-        Self { message: chain(&error), hint: hint.map(str::to_owned), code }
+        Self { message: chain(&error), hint, code }
     }
 }
 

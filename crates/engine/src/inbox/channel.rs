@@ -9,6 +9,7 @@ use std::{
 };
 
 use super::Message;
+use crate::private;
 
 /// The file that asks to give the run up.
 const CANCEL: &str = "cancel";
@@ -81,7 +82,7 @@ impl Outbox {
     pub(crate) fn send(&self, message: &Message) {
         match &self.sender {
             Some(sender) => drop(sender.send(message.clone())),
-            None => drop(fs::write(&self.cancel, "")),
+            None => drop(private::write(&self.cancel, "")),
         }
     }
 }

@@ -11,6 +11,7 @@ use std::{
 };
 
 use super::Message;
+use crate::private;
 
 /// The socket's name in the run's folder.
 const INBOX_SOCKET: &str = "orchestrator.sock";
@@ -48,7 +49,11 @@ impl Inbox {
             _ => {}
         }
         let outbox = Outbox::to(folder)?;
-        Ok(Self { socket: UnixDatagram::bind(&outbox.address)?, outbox })
+        let socket = UnixDatagram::bind(&outbox.address)?;
+        // A datagram does not tell who sent it, but the kernel checks for each whether its sender may
+        // write to this file, and may enter the folder. That is why nobody else has to be turned away.
+        private::tighten(&outbox.address)?;
+        Ok(Self { socket, outbox })
     }
 
     pub(crate) fn outbox(&self) -> Outbox {

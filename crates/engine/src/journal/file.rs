@@ -1,58 +1,26 @@
-//! The journal's file: append, make durable, and read back after anything.
+//! The journal's file: append, make durable, and open again after anything.
 
 use std::{
-    fs::{File, OpenOptions},
-    io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write},
+    fs::{self, File, OpenOptions},
+    io::{self, Read as _, Seek as _, SeekFrom, Write as _},
     path::{Path, PathBuf},
 };
 
 use raymond_flow::machine::Record;
-use thiserror::Error;
 
 use super::{
-    Entry,
-    line::{self, LineError},
+    Entry, JournalError, Position, line,
+    read::{LINE_BYTES_MAX, read_lines},
 };
-use crate::{clock, sys};
+use crate::{clock, private, sys};
 
 /// A journal open for appending. There is one writer: the owner of the run.
 #[derive(Debug)]
 pub struct Journal {
     file: File,
-    /// The end of the last whole line.
-    offset: u64,
+    /// After the last whole line.
+    end: Position,
     is_durable: bool,
-}
-
-/// Why a journal cannot be used.
-#[derive(Debug, Error)]
-pub enum JournalError {
-    /// The file system says no.
-    #[error("cannot {what} the journal {}", path.display())]
-    Io {
-        /// What was tried.
-        what: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// What it said.
-        source: io::Error,
-    },
-    /// Damaged in the middle: whatever follows cannot be trusted to follow.
-    #[error("the journal {} is damaged at byte {offset}", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// Where the damaged line starts.
-        offset: u64,
-    },
-    /// Written by a newer program.
-    #[error("the journal {} has format version {version}, newer than this program", path.display())]
-    Newer {
-        /// The file.
-        path: PathBuf,
-        /// Its version.
-        version: u32,
-    },
 }
 
 /// A journal that was read back.
@@ -74,80 +42,104 @@ pub struct Trimmed {
     pub offset: u64,
     /// How much it was.
     pub bytes: u64,
+    /// The file that it was moved to.
+    pub kept: PathBuf,
 }
 
 impl Journal {
     /// Starts a new journal. Fails if there is one.
     pub fn create(path: &Path) -> Result<Self, JournalError> {
-        let io = |source| JournalError::Io { what: "create", path: path.to_owned(), source };
-        let file = OpenOptions::new().create_new(true).append(true).open(path).map_err(io)?;
+        let io = JournalError::io("create", path);
+        let file = private::options().create_new(true).append(true).open(path).map_err(io)?;
         if let Some(folder) = path.parent() {
             sys::sync_folder(folder).map_err(io)?;
         }
-        Ok(Self { file, offset: 0, is_durable: true })
+        Ok(Self { file, end: Position::START, is_durable: true })
     }
 
-    /// Opens a journal for appending and reads it from byte `from`, which must be the start of a
-    /// line; `None` if it is not. An unfinished end is cut off.
+    /// Opens a journal for appending and reads it from byte `from`. An unfinished end is moved to a
+    /// file beside it. `None`, and nothing is changed, if no line starts at `from`, or if there is
+    /// something in the journal but not one whole line.
     pub fn open(path: &Path, from: u64) -> Result<Option<Opened>, JournalError> {
-        let io = |what| move |source| JournalError::Io { what, path: path.to_owned(), source };
-        let mut file = OpenOptions::new().read(true).append(true).open(path).map_err(io("open"))?;
+        let io = |what| JournalError::io(what, path);
+        let file = OpenOptions::new().read(true).append(true).open(path).map_err(io("open"))?;
+        private::tighten(path).map_err(io("open"))?;
         let length = file.metadata().map_err(io("open"))?.len();
-        if from > length || !is_line_start(&mut file, from).map_err(io("read"))? {
+        let Some(from) = Position::at(&file, from).map_err(io("read"))? else {
+            return Ok(None);
+        };
+        let (entries, end) = read_lines(path, &file, from)?;
+        if end.offset == 0 && length > 0 {
             return Ok(None);
         }
-        file.seek(SeekFrom::Start(from)).map_err(io("read"))?;
-        let (entries, end) = read_lines(path, &file, from)?;
-        let trimmed = (end < length).then(|| Trimmed { offset: end, bytes: length - end });
-        if trimmed.is_some() {
-            // What is open for appending only cannot be cut everywhere.
-            let whole = OpenOptions::new().write(true).open(path).map_err(io("mend"))?;
-            whole.set_len(end).map_err(io("mend"))?;
-            whole.sync_all().map_err(io("mend"))?;
+        let trimmed = (end.offset < length).then(|| trim(path, &file, end.offset)).transpose();
+        let trimmed = trimmed.map_err(io("repair"))?;
+        let journal = Self { file, end, is_durable: false };
+        Ok(Some(Opened { journal, entries, trimmed }))
+    }
+
+    /// The checksum of the line that ends at byte `offset`; `None` if none does.
+    pub fn checksum_at(path: &Path, offset: u64) -> io::Result<Option<u32>> {
+        Ok(Position::at(&File::open(path)?, offset)?.map(|position| position.checksum))
+    }
+
+    /// Moves a journal away in which nothing is, or nothing but an unfinished line.
+    pub fn set_aside(path: &Path) -> io::Result<()> {
+        if fs::metadata(path)?.len() == 0 {
+            return fs::remove_file(path);
         }
-        Ok(Some(Opened {
-            journal: Self { file, offset: end, is_durable: false },
-            entries,
-            trimmed,
-        }))
+        fs::rename(path, kept_path(path, 0))
     }
 
     /// Reads a journal that somebody else may own, without changing anything.
     pub fn read(path: &Path) -> Result<Vec<Entry>, JournalError> {
-        Self::read_from(path, 0).map(|(entries, _)| entries)
+        Self::read_from(path, Position::START).map(|(entries, _)| entries)
     }
 
-    /// The same from byte `from`, which must be the start of a line. Tells also where the last
-    /// whole line ends.
-    pub fn read_from(path: &Path, from: u64) -> Result<(Vec<Entry>, u64), JournalError> {
-        let io = |source| JournalError::Io { what: "open", path: path.to_owned(), source };
-        let mut file = File::open(path).map_err(io)?;
-        file.seek(SeekFrom::Start(from)).map_err(io)?;
+    /// The same from a position that an earlier call has told. Tells also where the last whole line
+    /// ends.
+    pub fn read_from(path: &Path, from: Position) -> Result<(Vec<Entry>, Position), JournalError> {
+        let file = File::open(path).map_err(JournalError::io("open", path))?;
         read_lines(path, &file, from)
     }
 
     /// How many bytes it has.
     pub fn offset(&self) -> u64 {
-        self.offset
+        self.end.offset
+    }
+
+    /// The checksum of its last line.
+    pub fn checksum(&self) -> u32 {
+        self.end.checksum
     }
 
     /// Adds one decision. It is safe from a crash of this program at once, from a crash of the
     /// machine after [`sync`](Self::sync).
     pub fn append(&mut self, records: &[Record]) -> io::Result<()> {
-        let line = line::encode(clock::now_ms(), records)?;
+        let (line, checksum) = line::encode(clock::now_ms(), self.end.checksum, records)?;
+        if line.len() as u64 >= LINE_BYTES_MAX {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
         if let Err(error) = self.file.write_all(&line) {
             // Half a line is no line; if it cannot be taken back, the next reader cuts it off.
-            let _ = self.file.set_len(self.offset);
+            let _ = self.file.set_len(self.end.offset);
             return Err(error);
         }
-        self.offset += line.len() as u64;
+        let offset = self.end.offset + line.len() as u64;
+        self.end = Position { offset, checksum, is_chained: true };
         self.is_durable = false;
         Ok(())
     }
 
-    /// Makes everything that was appended durable.
+    /// Makes everything that was appended durable. Fails if that is not all, or not what the journal's
+    /// name stands for: then the run has a second owner, or none.
     pub fn sync(&mut self) -> io::Result<()> {
         if !self.is_durable {
+            let metadata = self.file.metadata()?;
+            if metadata.len() != self.end.offset || !sys::has_name(&metadata) {
+                let message = "another process has changed, replaced or removed it";
+                return Err(io::Error::other(message));
+            }
             self.file.sync_data()?;
             self.is_durable = true;
         }
@@ -155,53 +147,27 @@ impl Journal {
     }
 }
 
-fn is_line_start(file: &mut File, offset: u64) -> io::Result<bool> {
-    let Some(before) = offset.checked_sub(1) else {
-        return Ok(true);
-    };
-    let mut byte = [0];
-    file.seek(SeekFrom::Start(before))?;
-    file.read_exact(&mut byte)?;
-    Ok(byte == *b"\n")
+/// Moves what follows byte `end` to a file beside the journal. It is durable there before it is cut
+/// off here.
+fn trim(path: &Path, mut file: &File, end: u64) -> io::Result<Trimmed> {
+    let kept = kept_path(path, end);
+    let mut copy = private::options().create_new(true).write(true).open(&kept)?;
+    file.seek(SeekFrom::Start(end))?;
+    let bytes = io::copy(&mut file.take(LINE_BYTES_MAX), &mut copy)?;
+    copy.sync_all()?;
+    if let Some(folder) = path.parent() {
+        sys::sync_folder(folder)?;
+    }
+    // What is open for appending only cannot be cut everywhere.
+    let whole = OpenOptions::new().write(true).open(path)?;
+    whole.set_len(end)?;
+    whole.sync_all()?;
+    Ok(Trimmed { offset: end, bytes, kept })
 }
 
-/// Reads whole lines up to the end, or up to a damaged one that nothing good follows. Returns
-/// where that is.
-fn read_lines(path: &Path, file: &File, from: u64) -> Result<(Vec<Entry>, u64), JournalError> {
-    let io = |source| JournalError::Io { what: "read", path: path.to_owned(), source };
-    let mut reader = BufReader::with_capacity(1 << 20, file);
-    let mut entries = Vec::new();
-    let mut end = from;
-    let mut damaged = None;
-    let mut at = from;
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        let length = reader.read_until(b'\n', &mut line).map_err(io)? as u64;
-        if length == 0 {
-            return Ok((entries, end));
-        }
-        let decoded = match line.strip_suffix(b"\n") {
-            Some(line) => line::decode(line),
-            None => Err(LineError::Damaged),
-        };
-        match (decoded, damaged) {
-            (Ok(entry), None) => {
-                entries.push(entry);
-                end = at + length;
-            }
-            // Something good after something bad: this is not an unfinished end.
-            (Ok(_), Some(offset)) => {
-                return Err(JournalError::Damaged { path: path.to_owned(), offset });
-            }
-            (Err(LineError::Newer { version }), _) => {
-                return Err(JournalError::Newer { path: path.to_owned(), version });
-            }
-            (Err(LineError::Unreadable), _) => {
-                return Err(JournalError::Damaged { path: path.to_owned(), offset: at });
-            }
-            (Err(LineError::Damaged), _) => damaged = damaged.or(Some(at)),
-        }
-        at += length;
-    }
+/// The file for what was cut off at byte `offset`; the time makes it unlike earlier ones.
+fn kept_path(path: &Path, offset: u64) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".trimmed-{offset}-{}", clock::now_ms()));
+    PathBuf::from(name)
 }

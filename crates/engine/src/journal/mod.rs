@@ -4,10 +4,14 @@
 //! two acts, because several decisions may share one `fdatasync`; whoever touches the world calls
 //! [`Journal::sync`] first.
 
+mod error;
 mod file;
 mod line;
+mod read;
 #[cfg(test)]
 mod tests;
 
-pub use file::{Journal, JournalError, Opened, Trimmed};
+pub use error::JournalError;
+pub use file::{Journal, Opened, Trimmed};
 pub use line::Entry;
+pub use read::Position;

@@ -109,19 +109,38 @@ fn line(open_object: &str) -> Vec<u8> {
     format!("{open_object},\"crc\":\"{checksum:08x}\"}}\n").into_bytes()
 }
 
+/// Expects that just what follows byte `end` of a journal was moved to a file beside it.
+#[track_caller]
+fn expect_kept(trimmed: Option<Trimmed>, before: &[u8], end: usize, about: &str) {
+    assert_eq!(trimmed.is_some(), end < before.len(), "{about}");
+    if let Some(trimmed) = trimmed {
+        assert_eq!(trimmed.offset, offset(end), "{about}");
+        assert_eq!(trimmed.bytes, offset(before.len() - end), "{about}");
+        assert_eq!(fs::read(&trimmed.kept).unwrap(), before[end..], "{about}: it is kept");
+        fs::remove_file(trimmed.kept).unwrap();
+    }
+}
+
+/// Expects that there is nothing to go on from, and that opening changes nothing.
+#[track_caller]
+fn expect_nothing_begun(place: &Place, about: &str) {
+    let before = place.bytes();
+    assert_eq!(place.read(), [], "{about}");
+    assert!(Journal::open(&place.path, 0).unwrap().is_none(), "{about}");
+    assert_eq!(place.bytes(), before, "{about}: nothing is cut off");
+}
+
 /// Opens what is left of `whole` and expects just its first `count` entries, a file that was cut
 /// to them, and room for more.
 #[track_caller]
 fn expect_shorter(place: &Place, whole: &[Entry], bounds: &[usize], count: usize, about: &str) {
-    let length = place.bytes().len();
+    let before = place.bytes();
     let end = bounds[count];
-    let trimmed =
-        (end < length).then(|| Trimmed { offset: offset(end), bytes: offset(length - end) });
     assert_eq!(place.read(), whole[..count], "{about}: read");
-    assert_eq!(place.bytes().len(), length, "{about}: reading changes nothing");
+    assert_eq!(place.bytes(), before, "{about}: reading changes nothing");
     let mut opened = open(&place.path, 0);
     assert_eq!(opened.entries, whole[..count], "{about}");
-    assert_eq!(opened.trimmed, trimmed, "{about}");
+    expect_kept(opened.trimmed, &before, end, about);
     assert_eq!(opened.journal.offset(), offset(end), "{about}");
     assert_eq!(place.bytes().len(), end, "{about}: the file is cut");
     opened.journal.append(&more()).unwrap();
@@ -162,15 +181,18 @@ fn what_is_appended_is_read_back_in_order() {
 }
 
 #[test]
-fn every_line_is_json_of_its_own_with_version_and_checksum() {
+fn every_line_is_json_of_its_own_with_version_and_two_checksums() {
     let place = Place::with(&decisions());
     let text = String::from_utf8(place.bytes()).unwrap();
     assert_eq!(text.lines().count(), 6);
+    let mut previous = serde_json::Value::from("00000000");
     for (line, records) in text.lines().zip(decisions()) {
         let value: serde_json::Value = serde_json::from_str(line).unwrap();
         let (covered, _) = line.rsplit_once(",\"crc\"").unwrap();
         assert_eq!(value["v"], 1);
+        assert_eq!(value["prev"], previous);
         assert_eq!(value["crc"], format!("{:08x}", crc32fast::hash(covered.as_bytes())));
+        previous = value["crc"].clone();
         assert_eq!(
             Vec::from(serde_json::from_value::<Records>(value["records"].clone()).unwrap()),
             records
@@ -253,13 +275,16 @@ fn cut_at_every_byte_leaves_just_the_whole_lines_before_the_cut() {
     let bounds = starts(&bytes);
     for length in 0..=bytes.len() {
         place.write(&bytes[..length]);
-        let count = bounds.iter().filter(|end| **end <= length).count() - 1;
-        expect_shorter(&place, &whole, &bounds, count, &format!("cut at byte {length}"));
+        let about = format!("cut at byte {length}");
+        match bounds.iter().filter(|end| **end <= length).count() - 1 {
+            0 if length > 0 => expect_nothing_begun(&place, &about),
+            count => expect_shorter(&place, &whole, &bounds, count, &about),
+        }
     }
 }
 
-/// Damages every byte by `damage` and expects that the damage is found, or that nothing but the
-/// end of the journal is missing.
+/// Damages every byte by `damage` and expects that the damage is found. Nothing but the last line is
+/// missing where a crash could have done it: where its end is missing, or a zero is in it.
 fn damage_every_byte(damage: impl Fn(u8) -> u8) {
     let place = Place::with(&decisions());
     let (whole, bytes) = (place.read(), place.bytes());
@@ -275,7 +300,8 @@ fn damage_every_byte(damage: impl Fn(u8) -> u8) {
         // Without its newline a line takes the next one with it.
         let next_good = if bytes[at] == b'\n' { hit + 2 } else { hit + 1 };
         let about = format!("byte {at} is {:#04x}", damaged[at]);
-        if next_good < whole.len() {
+        let is_unfinished = damaged[at] == 0 || at == bytes.len() - 1;
+        if next_good < whole.len() || !is_unfinished {
             expect_damaged(&place, bounds[hit], &about);
         } else {
             expect_shorter(&place, &whole, &bounds, hit, &about);
@@ -358,13 +384,74 @@ fn zeros_before_a_good_line_are_damage() {
 }
 
 #[test]
-fn several_bad_lines_at_the_end_are_cut_off_together() {
+fn several_lines_with_zeros_at_the_end_are_cut_off_together() {
     let place = Place::with(&decisions());
     let (whole, mut bytes) = (place.read(), place.bytes());
     let bounds = starts(&bytes);
-    bytes.extend_from_slice(b"\n\ngarbage\n{\"v\":1}\nmore");
+    bytes.extend_from_slice(b"\0\0\n{\"v\":1,\0\0\0\n\0\"}\nmore");
     place.write(&bytes);
-    expect_shorter(&place, &whole, &bounds, 6, "garbage");
+    expect_shorter(&place, &whole, &bounds, 6, "blocks that were never written");
+}
+
+#[test]
+fn whole_lines_of_garbage_at_the_end_are_refused_and_never_cut_off() {
+    for garbage in ["\n", "garbage\n", "{\"v\":1}\nmore", "\0\0\ngarbage\n"] {
+        let place = Place::with(&decisions());
+        let mut bytes = place.bytes();
+        let end = bytes.len();
+        bytes.extend_from_slice(garbage.as_bytes());
+        place.write(&bytes);
+        expect_damaged(&place, end, garbage);
+    }
+}
+
+#[test]
+fn journal_without_one_good_line_is_never_cut_off() {
+    let place = Place::with(&decisions());
+    let bytes = place.bytes();
+    let text = String::from_utf8(bytes.clone()).unwrap();
+    let utf16: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    place.write(&utf16);
+    expect_damaged(&place, 0, "UTF-16");
+    place.write(text.replace("\"v\":1", "\"v\": 1").as_bytes());
+    expect_damaged(&place, 0, "formatted");
+    place.write(text.replace('\n', "\r").as_bytes());
+    expect_nothing_begun(&place, "line ends of an old Macintosh");
+}
+
+#[test]
+fn journal_that_was_converted_to_crlf_is_refused_with_a_name_for_it() {
+    let place = Place::with(&decisions());
+    let bytes = place.bytes();
+    let bounds = starts(&bytes);
+    for first in [0, 3, 5] {
+        let (front, back) = bytes.split_at(bounds[first]);
+        let back = String::from_utf8(back.to_vec()).unwrap().replace('\n', "\r\n");
+        let converted = [front, back.as_bytes()].concat();
+        place.write(&converted);
+        let errors =
+            [Journal::open(&place.path, 0).map(|_| ()), Journal::read(&place.path).map(|_| ())];
+        for error in errors.map(Result::unwrap_err) {
+            assert!(
+                matches!(&error, JournalError::Crlf { offset: at, .. } if *at == offset(bounds[first])),
+                "{error:?}"
+            );
+        }
+        assert_eq!(place.bytes(), converted, "nothing is cut off");
+    }
+}
+
+#[test]
+fn journal_that_is_set_aside_is_kept_if_anything_is_in_it() {
+    let place = Place::with(&[]);
+    Journal::set_aside(&place.path).unwrap();
+    let files = || fs::read_dir(place.path.parent().unwrap()).unwrap().flatten();
+    assert_eq!(files().count(), 0);
+    place.write(b"{\"v\":1,");
+    Journal::set_aside(&place.path).unwrap();
+    let kept: Vec<_> = files().map(|entry| fs::read(entry.path()).unwrap()).collect();
+    assert_eq!(kept, [b"{\"v\":1,"]);
+    assert!(!place.path.exists());
 }
 
 #[test]
@@ -456,7 +543,7 @@ fn opened_at_an_offset_cuts_the_unfinished_end_and_appends_after_it() {
         place.write(&file);
         let mut opened = open(&place.path, offset(bounds[index]));
         assert_eq!(opened.entries, whole[index..]);
-        assert_eq!(opened.trimmed, Some(Trimmed { offset: offset(bytes.len()), bytes: 12 }));
+        expect_kept(opened.trimmed, &file, bytes.len(), "half a line");
         opened.journal.append(&more()).unwrap();
         let mut expected = decisions();
         expected.push(more());
@@ -502,11 +589,127 @@ fn reader_that_meets_half_a_line_sees_what_is_whole_and_leaves_the_rest_to_its_o
     let place = Place::with(&decisions());
     let whole = place.read();
     let mut file = fs::OpenOptions::new().append(true).open(&place.path).unwrap();
-    let next = line("{\"v\":1,\"at\":9,\"records\":[\"usage_limit_lifted\"]");
+    let bytes = place.bytes();
+    let previous = std::str::from_utf8(&bytes[bytes.len() - 11..bytes.len() - 3]).unwrap();
+    let next =
+        format!("{{\"v\":1,\"at\":9,\"prev\":\"{previous}\",\"records\":[\"usage_limit_lifted\"]");
+    let next = line(&next);
     let (front, back) = next.split_at(next.len() / 2);
     file.write_all(front).unwrap();
     assert_eq!(place.read(), whole);
     file.write_all(back).unwrap();
     let expected: Vec<_> = whole.into_iter().chain([Entry { at_ms: 9, records: more() }]).collect();
     assert_eq!(place.read(), expected);
+}
+
+#[track_caller]
+fn expect_out_of_order(place: &Place, at: usize, about: &str) {
+    let before = place.bytes();
+    let errors =
+        [Journal::open(&place.path, 0).map(|_| ()), Journal::read(&place.path).map(|_| ())];
+    for error in errors.map(Result::unwrap_err) {
+        assert!(
+            matches!(&error, JournalError::OutOfOrder { offset, .. } if *offset == self::offset(at)),
+            "{about}: {error:?}"
+        );
+    }
+    assert_eq!(place.bytes(), before, "{about}: it is left as it is");
+}
+
+/// The lines of a journal, each with its end.
+fn split(bytes: &[u8]) -> Vec<Vec<u8>> {
+    bytes.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect()
+}
+
+#[test]
+fn line_that_is_dropped_doubled_or_moved_is_refused() {
+    let place = Place::with(&decisions());
+    let bytes = place.bytes();
+    let (lines, bounds) = (split(&bytes), starts(&bytes));
+    for at in 0..lines.len() {
+        if at + 1 < lines.len() {
+            let mut dropped = lines.clone();
+            dropped.remove(at);
+            place.write(&dropped.concat());
+            expect_out_of_order(&place, bounds[at], &format!("without line {at}"));
+        }
+        let mut doubled = lines.clone();
+        doubled.insert(at, lines[at].clone());
+        place.write(&doubled.concat());
+        expect_out_of_order(&place, bounds[at + 1], &format!("line {at} twice"));
+        for other in at + 1..lines.len() {
+            let mut swapped = lines.clone();
+            swapped.swap(at, other);
+            place.write(&swapped.concat());
+            expect_out_of_order(&place, bounds[at], &format!("lines {at} and {other} swapped"));
+        }
+    }
+}
+
+#[test]
+fn line_of_another_journal_is_refused() {
+    let (place, other) = (Place::with(&decisions()), Place::with(&decisions()[1..]));
+    let bytes = place.bytes();
+    let foreign = split(&other.bytes()).remove(2);
+    place.write(&[bytes.as_slice(), &foreign].concat());
+    expect_out_of_order(&place, bytes.len(), "a foreign line");
+}
+
+/// A failed run as the first version of this program wrote it, whose lines do not name their
+/// predecessors. Never changed.
+const UNCHAINED: &[u8] = include_bytes!("../../tests/fixtures/v1/unchained.journal");
+/// The same run, begun and continued to its end by this version. Never changed.
+const CHAINED: &[u8] = include_bytes!("../../tests/fixtures/v1/chained.journal");
+
+#[test]
+fn journals_of_every_version_are_readable_for_ever() {
+    for (bytes, count) in [(UNCHAINED, 6), (CHAINED, 10)] {
+        let place = Place::new();
+        place.write(bytes);
+        let entries = place.read();
+        assert_eq!(entries.len(), count);
+        assert_eq!(open(&place.path, 0).entries, entries);
+        let records = entries.into_iter().flat_map(|entry| entry.records);
+        raymond_flow::machine::replay(records.collect::<Vec<_>>()).unwrap();
+        assert_eq!(place.bytes(), bytes, "nothing is changed by that");
+    }
+}
+
+#[test]
+fn journal_of_the_first_version_is_continued_with_lines_that_name_their_predecessors() {
+    let place = Place::new();
+    place.write(UNCHAINED);
+    let mut journal = open(&place.path, 0).journal;
+    for records in decisions() {
+        journal.append(&records).unwrap();
+    }
+    let bytes = place.bytes();
+    assert_eq!(bytes[..UNCHAINED.len()], *UNCHAINED);
+    assert_eq!(records(&open(&place.path, 0).entries)[6..], decisions());
+    let (lines, bounds) = (split(&bytes), starts(&bytes));
+    let mut dropped = lines.clone();
+    dropped.remove(6);
+    place.write(&dropped.concat());
+    expect_out_of_order(&place, bounds[6], "without the first new line");
+    let mut moved = lines.clone();
+    moved.push(lines[2].clone());
+    place.write(&moved.concat());
+    expect_out_of_order(&place, bytes.len(), "an old line at the end");
+}
+
+#[test]
+fn journal_that_somebody_else_writes_to_or_removes_is_not_made_durable() {
+    let place = Place::with(&decisions());
+    let mut first = open(&place.path, 0).journal;
+    let mut second = open(&place.path, 0).journal;
+    first.append(&more()).unwrap();
+    first.sync().unwrap();
+    second.append(&more()).unwrap();
+    let error = second.sync().unwrap_err();
+    assert!(error.to_string().starts_with("another process has changed"), "{error}");
+    let place = Place::with(&decisions());
+    let mut journal = open(&place.path, 0).journal;
+    fs::remove_file(&place.path).unwrap();
+    journal.append(&more()).unwrap();
+    assert_eq!(journal.sync().is_err(), cfg!(unix));
 }

@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     inbox::{Outbox, socket_path},
+    private,
     sys::{self, Pid},
 };
 
@@ -134,6 +135,7 @@ impl Keeper {
             start(folder, program)?;
             UnixStream::connect(&address)?
         };
+        check_peer(&stream)?;
         let steps = socket_path(&directory, STEPS_SOCKET);
         let mut keeper = Self {
             stream: Arc::new(stream),
@@ -166,6 +168,7 @@ impl Keeper {
             }
         }
         let stream = UnixStream::connect(&self.steps)?;
+        check_peer(&stream)?;
         stream.set_nonblocking(true)?;
         let gate = Gate { stream, keeper: Arc::clone(&self.stream) };
         gate.say(&words)?;
@@ -213,6 +216,15 @@ pub(crate) fn end(_keeper: Option<&Keeper>, _step: &str, reaper: Option<Pid>) {
     }
 }
 
+/// Makes sure that no other user gets to see what children are given: the environment has keys in it.
+fn check_peer(stream: &UnixStream) -> io::Result<()> {
+    if sys::is_own_peer(stream) {
+        return Ok(());
+    }
+    let message = "a process of another user listens on the keeper's socket";
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, message))
+}
+
 fn line<T: Serialize>(value: &T) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(value)?;
     line.push(b'\n');
@@ -221,7 +233,7 @@ fn line<T: Serialize>(value: &T) -> io::Result<Vec<u8>> {
 
 fn start(folder: &Path, program: &[OsString]) -> io::Result<()> {
     let (name, arguments) = program.split_first().ok_or(io::ErrorKind::InvalidInput)?;
-    let log = File::options().create(true).append(true).open(folder.join("keeper.log"))?;
+    let log = private::options().create(true).append(true).open(folder.join("keeper.log"))?;
     let mut child = Command::new(name)
         .args(arguments)
         .arg(folder)

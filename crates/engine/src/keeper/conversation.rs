@@ -9,7 +9,10 @@ use std::{
 };
 
 use super::launch::{Conversations, Launch};
-use crate::sys::{self, Signals};
+use crate::{
+    private,
+    sys::{self, Signals},
+};
 
 /// How often a conversation is asked for that somebody else has.
 const LOCK_INTERVAL: Duration = Duration::from_millis(5);
@@ -126,9 +129,9 @@ impl Locks {
         for (lock, path) in locks.iter_mut().zip([own, source]) {
             let Some(path) = path else { continue };
             if let Some(folder) = path.parent() {
-                fs::create_dir_all(folder)?;
+                private::create_dir_all(folder)?;
             }
-            let file = File::options().create(true).append(true).open(path)?;
+            let file = private::options().create(true).append(true).open(path)?;
             while file.try_lock().is_err() {
                 if signals.wait(LOCK_INTERVAL).is_some_and(|signal| signal != libc::SIGCHLD) {
                     return Ok(None);

@@ -1,7 +1,7 @@
 //! A step as it is handed to a keeper, whichever that is.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::File,
     io,
     path::{Path, PathBuf},
     time::Duration,
@@ -9,7 +9,10 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::step::{Claim, HowEnded};
+use crate::{
+    private,
+    step::{Claim, HowEnded},
+};
 
 /// Where folders are prepared for steps to come.
 pub(crate) const SPARE_FOLDERS: &str = "spare";
@@ -66,7 +69,7 @@ impl Launch {
 
     /// Claims the step, and makes its folder unless it is there. Fails if anybody ever did before.
     pub(super) fn claim(&self) -> io::Result<(Claim, [File; 2])> {
-        match fs::create_dir(&self.folder) {
+        match private::create_dir(&self.folder) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
@@ -99,11 +102,8 @@ impl Launch {
 
 /// Makes the files that a child prints to.
 pub(super) fn outputs(folder: &Path) -> io::Result<[File; 2]> {
-    let mut options = OpenOptions::new();
+    let mut options = private::options();
     options.append(true).create(true);
-    // What agents say is for nobody else.
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let output = |name: &str| options.open(folder.join(name));
     Ok([output("stdout")?, output("stderr")?])
 }

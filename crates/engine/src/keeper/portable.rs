@@ -22,6 +22,7 @@ use std::{
 use super::launch::Launch;
 use crate::{
     inbox::{Message, Outbox},
+    private,
     step::{Claim, ExitRecord, HowEnded},
     sys::{self, Pid},
 };
@@ -249,9 +250,9 @@ impl Guardian {
         let conversations = &self.launch.conversations;
         for path in [&conversations.own, &conversations.source].into_iter().flatten() {
             if let Some(folder) = path.parent() {
-                fs::create_dir_all(folder)?;
+                private::create_dir_all(folder)?;
             }
-            let file = File::options().create(true).read(true).append(true).open(path)?;
+            let file = private::options().create(true).read(true).append(true).open(path)?;
             while file.try_lock().is_err() {
                 if matches!(self.heard.recv_timeout(LOCK_INTERVAL), Ok(Word::End)) {
                     return Ok(None);

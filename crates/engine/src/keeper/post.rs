@@ -148,7 +148,9 @@ impl Post<'_> {
                 Ok(Some(_)) | Err(_) => return None,
             }
             let call = match self.steps.accept() {
-                Ok((call, _)) => call,
+                Ok((call, _)) if sys::is_own_peer(&call) => call,
+                // Another user may not start anything as this one.
+                Ok(_) => continue,
                 // Another one was quicker.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
                 Err(_) => return None,

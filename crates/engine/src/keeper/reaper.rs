@@ -2,7 +2,7 @@
 
 use std::{
     ffi::CString,
-    fs::{self, File},
+    fs::File,
     io::{self, PipeWriter, Read as _, Seek as _, SeekFrom},
     os::{
         fd::{AsRawFd, OwnedFd},
@@ -20,6 +20,7 @@ use super::{
 };
 use crate::{
     inbox::Notifier,
+    private,
     step::{Claim, ExitRecord, HowEnded, OUTPUT_IS_AT},
     sys::{self, Ended, Pid, Program, Waited},
 };
@@ -241,8 +242,8 @@ impl Reaper<'_, '_> {
             }
             let from = self.printed();
             let first = self.call.launch.folder.join("stdout");
-            let _ = fs::write(
-                launch.folder.join(OUTPUT_IS_AT),
+            let _ = private::write(
+                &launch.folder.join(OUTPUT_IS_AT),
                 format!("{} {}", from[0], first.display()),
             );
             if let Some(Ok(pipe)) = self.conversation.as_ref().map(Conversation::more) {

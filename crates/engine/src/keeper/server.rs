@@ -21,6 +21,7 @@ use super::{
 };
 use crate::{
     inbox::{Notifier, REAPER_GONE},
+    private,
     sys::{self, Forked, Pid, Signals, Waited},
 };
 
@@ -37,7 +38,8 @@ const FORK_INTERVAL: Duration = Duration::from_millis(100);
 pub fn serve(folder: &Path) -> io::Result<()> {
     // Relative names from here on: the path of a socket has hardly a hundred bytes.
     std::env::set_current_dir(folder)?;
-    let lock = File::create(KEEPER_LOCK)?;
+    let mut options = private::options();
+    let lock = options.create(true).truncate(true).write(true).open(KEEPER_LOCK)?;
     if !become_the_one(&lock)? {
         return say_ready();
     }
@@ -48,11 +50,14 @@ pub fn serve(folder: &Path) -> io::Result<()> {
     let _ = fs::remove_file(STEPS_SOCKET);
     // What a killed keeper had prepared stays until the run is over: a reaper of its own may just
     // be renaming it.
-    fs::create_dir_all(SPARE_FOLDERS)?;
+    private::create_dir_all(Path::new(SPARE_FOLDERS))?;
     let steps = UnixListener::bind(STEPS_SOCKET)?;
     // Several may be woken by one call, and only one gets it.
     steps.set_nonblocking(true)?;
     let listener = UnixListener::bind(KEEPER_SOCKET)?;
+    for socket in [STEPS_SOCKET, KEEPER_SOCKET] {
+        private::tighten(Path::new(socket))?;
+    }
     say_ready()?;
     let mut server = Server {
         lock: Some(lock),
@@ -205,7 +210,9 @@ impl Server {
     fn accept(&mut self) {
         // Whoever holds the run's lock connects; an older orchestrator is gone.
         let accepted = self.listener.as_ref().map(UnixListener::accept);
-        if let Some(Ok((stream, _))) = accepted {
+        if let Some(Ok((stream, _))) = accepted
+            && sys::is_own_peer(&stream)
+        {
             // Whoever sent us away is gone, and somebody that it left behind has kept us.
             self.is_leaving = false;
             self.orchestrator = Some(Connection { stream, partial: Vec::new() });

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::launch::{Launch, SPARE_FOLDERS, outputs};
-use crate::{step::Claim, sys};
+use crate::{private, step::Claim, sys};
 
 /// A folder for a step to come.
 ///
@@ -22,7 +22,7 @@ pub(super) struct SpareFolder {
 impl SpareFolder {
     pub(super) fn prepare() -> io::Result<Self> {
         let path = Path::new(SPARE_FOLDERS).join(std::process::id().to_string());
-        fs::create_dir(&path)?;
+        private::create_dir(&path)?;
         let claim = Claim::create(&path.join("exit"))?;
         let outputs = outputs(&path)?;
         Ok(Self { path, claim, outputs })

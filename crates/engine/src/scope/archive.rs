@@ -8,6 +8,8 @@ use std::{
 };
 
 use thiserror::Error;
+
+use crate::private;
 use zip::{ZipArchive, result::ZipError};
 
 /// More state files than anybody writes.
@@ -148,9 +150,9 @@ pub(super) fn extract(path: &Path, folder: &Path) -> Result<(), ArchiveError> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
         _ => {}
     }
-    fs::create_dir_all(folder)?;
+    private::create_dir_all(folder)?;
     for (name, bytes) in files {
-        fs::write(folder.join(name), bytes)?;
+        private::write(&folder.join(name), bytes)?;
     }
     Ok(())
 }

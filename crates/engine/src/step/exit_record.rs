@@ -1,14 +1,14 @@
 //! How a step ended, as its reaper writes it down.
 
 use std::{
-    fs::{self, File, OpenOptions, TryLockError},
+    fs::{self, File, TryLockError},
     io::{self, Read as _, Seek as _},
     path::Path,
 };
 
 use serde::{Deserialize, Serialize};
 
-use crate::sys;
+use crate::{private, sys};
 
 /// The room that is reserved before the child starts: a full disk must not lose the outcome.
 pub(crate) const EXIT_RECORD_BYTES: u32 = 4096;
@@ -93,7 +93,7 @@ impl Claim {
 
     /// Makes the `exit` file in a folder that nobody else looks at yet.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
-        let mut options = OpenOptions::new();
+        let mut options = private::options();
         let file = options.read(true).write(true).create_new(true).open(path)?;
         let prepare = || -> io::Result<u64> {
             file.lock()?;

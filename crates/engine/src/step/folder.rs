@@ -1,7 +1,7 @@
 //! Where one step lives on disk.
 
 use std::{
-    fs::{self, File},
+    fs,
     io::{self, Write},
     path::{Path, PathBuf},
 };
@@ -9,7 +9,7 @@ use std::{
 use raymond_flow::{history::Intent, id::StepId, machine::Step};
 
 use super::{Claim, ExitRecord, HowEnded, exit_record};
-use crate::sys;
+use crate::{private, sys};
 
 /// Tells where a child prints to that had a step before: an offset and a file.
 pub(crate) const OUTPUT_IS_AT: &str = "output-is-at";
@@ -60,7 +60,7 @@ impl StepFolder {
 
     /// Makes the folder of a script.
     pub(crate) fn create(&self) -> io::Result<()> {
-        match fs::create_dir(&self.path) {
+        match private::create_dir(&self.path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
             _ => Ok(()),
         }
@@ -150,7 +150,7 @@ impl StepFolder {
 }
 
 fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = File::create(path)?;
+    let mut file = private::options().create(true).truncate(true).write(true).open(path)?;
     file.write_all(bytes)?;
     file.sync_all()
 }

@@ -7,7 +7,10 @@
 use std::{
     fs::File,
     io,
-    os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+    os::{
+        fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+        unix::net::UnixStream,
+    },
     path::Path,
     time::Duration,
 };
@@ -125,6 +128,24 @@ impl Signals {
             let fd = check(libc::signalfd(-1, &raw const self.set, flags))?;
             Ok(OwnedFd::from_raw_fd(fd))
         }
+    }
+}
+
+/// Whether the process at the other end of a connection belongs to the same user as this one. The
+/// kernel noted that when the connection was made.
+pub(crate) fn is_own_peer(stream: &UnixStream) -> bool {
+    let mut peer = libc::ucred { pid: 0, uid: libc::uid_t::MAX, gid: 0 };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: `peer` has the size that `length` says, and both outlive the call.
+    unsafe {
+        let result = libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut length,
+        );
+        result == 0 && peer.uid == super::user()
     }
 }
 

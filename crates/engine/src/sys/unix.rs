@@ -4,9 +4,12 @@
 
 use std::{
     ffi::{CString, OsStr},
-    fs::File,
+    fs::{self, File, Metadata, Permissions},
     io,
-    os::unix::ffi::OsStrExt,
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{MetadataExt, PermissionsExt},
+    },
     path::Path,
 };
 
@@ -84,6 +87,51 @@ pub(crate) fn free_bytes(path: &Path) -> io::Result<u64> {
 /// Writes `bytes` at `offset`.
 pub(crate) fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
     std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
+}
+
+/// What tells a file from every other file, whatever its name.
+pub(crate) fn identity(metadata: &Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
+}
+
+/// Whether a file that is open still has a name.
+pub(crate) fn has_name(metadata: &Metadata) -> bool {
+    metadata.nlink() > 0
+}
+
+/// The user that this process acts for.
+pub(crate) fn user() -> u32 {
+    // SAFETY: no memory is involved, and it cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+/// Whose a file or folder is.
+pub(crate) fn owner(metadata: &Metadata) -> Option<u32> {
+    Some(metadata.uid())
+}
+
+/// The mode of a file or folder that others than its owner can write to. A group that has the number
+/// of the owner does not count: by convention nobody else is in it, and whoever has such a group often
+/// has the umask 002, too.
+pub(crate) fn writable_by_others(metadata: &Metadata) -> Option<u32> {
+    let mode = metadata.mode() & 0o7777;
+    let by_group = mode & 0o020 != 0 && metadata.gid() != metadata.uid();
+    (by_group || mode & 0o002 != 0).then_some(mode)
+}
+
+/// Takes all rights on a file or folder of ours from everybody else.
+pub(crate) fn tighten(path: &Path, metadata: &Metadata) -> io::Result<()> {
+    let mode = metadata.mode() & 0o7777;
+    // Nothing but a folder needs the right to be entered or executed.
+    let surplus = mode & if metadata.is_dir() { 0o077 } else { 0o177 };
+    if surplus == 0 || metadata.uid() != user() {
+        return Ok(());
+    }
+    match fs::set_permissions(path, Permissions::from_mode(mode & !surplus)) {
+        // Some file systems have no modes.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        changed => changed,
+    }
 }
 
 /// Makes the names in a folder durable.

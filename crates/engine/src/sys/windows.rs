@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "system calls; every block says why it is sound")]
 
 use std::{
-    fs::{self, File},
+    fs::{self, File, Metadata},
     io::{self, Seek as _, SeekFrom, Write as _},
     os::windows::ffi::OsStrExt,
     path::Path,
@@ -67,6 +67,36 @@ pub(crate) fn free_bytes(path: &Path) -> io::Result<u64> {
 pub(crate) fn write_all_at(mut file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
     file.seek(SeekFrom::Start(offset))?;
     file.write_all(bytes)
+}
+
+/// The standard library cannot tell files apart here: a file that is there counts as the same.
+pub(crate) fn identity(_metadata: &Metadata) -> (u64, u64) {
+    (0, 0)
+}
+
+/// Nor can it tell whether a file that is open was removed.
+pub(crate) fn has_name(_metadata: &Metadata) -> bool {
+    true
+}
+
+/// Users have no numbers here.
+pub(crate) fn user() -> u32 {
+    0
+}
+
+/// Whose a file is cannot be told by the standard library.
+pub(crate) fn owner(_metadata: &Metadata) -> Option<u32> {
+    None
+}
+
+/// Nor who can write to it.
+pub(crate) fn writable_by_others(_metadata: &Metadata) -> Option<u32> {
+    None
+}
+
+/// There are no modes here.
+pub(crate) fn tighten(_path: &Path, _metadata: &Metadata) -> io::Result<()> {
+    Ok(())
 }
 
 /// The names in a folder are made durable by the file system itself, in its own time: a folder

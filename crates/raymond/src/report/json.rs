@@ -76,6 +76,7 @@ fn of_event(event: &Event<'_>) -> Value {
         Event::Recorded { record, run, .. } => of_record(record, run),
         Event::JournalTrimmed(trimmed) => json!({
             "event": "journal_trimmed", "offset": trimmed.offset, "bytes": trimmed.bytes,
+            "kept": trimmed.kept,
         }),
         Event::UnknownVariables { agent, state, names } => json!({
             "event": "unknown_variables", "agent": agent, "state": state, "names": names,

@@ -63,8 +63,10 @@ pub(super) fn of_event(event: &Event<'_>) -> Vec<(Level, String)> {
         Event::JournalTrimmed(trimmed) => vec![(
             Trouble,
             format!(
-                "warning: the journal ended in the middle of a line; {} bytes from byte {} were cut off",
-                trimmed.bytes, trimmed.offset
+                "warning: the journal ended in the middle of a line; {} bytes from byte {} on were moved to {}",
+                trimmed.bytes,
+                trimmed.offset,
+                trimmed.kept.display()
             ),
         )],
         Event::UnknownVariables { state, names, .. } => {

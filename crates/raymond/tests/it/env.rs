@@ -71,6 +71,22 @@ impl Project {
         command
     }
 
+    /// The same with a umask, which an outer shell sets.
+    pub(crate) fn command_with_umask(&self, umask: &str, arguments: &[&str]) -> Command {
+        let inner = self.command(arguments);
+        let mut command = Command::new("bash");
+        command.args(["-c", "umask $0; exec \"$@\"", umask]);
+        command.arg(inner.get_program()).args(inner.get_args()).current_dir(self.path());
+        for (name, value) in inner.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command.stdin(Stdio::null());
+        command
+    }
+
     /// Runs `raymond` to its end.
     pub(crate) fn raymond(&self, arguments: &[&str]) -> Ran {
         Ran::of(&self.command(arguments).output().unwrap())
@@ -167,4 +183,30 @@ pub(crate) fn kill(pid: u32, signal: i32) {
     unsafe {
         libc::kill(pid.cast_signed(), signal);
     }
+}
+
+/// Another user, whom everybody knows.
+pub(crate) const NOBODY: u32 = 65534;
+
+/// Does something as another user. Only root can; for anybody else there is nothing to be seen.
+#[expect(unsafe_code, reason = "system calls without memory")]
+pub(crate) fn as_nobody<T: Send>(act: impl FnOnce() -> T + Send) -> Option<T> {
+    // SAFETY: no memory is involved.
+    if unsafe { libc::geteuid() } != 0 {
+        return None;
+    }
+    let act = || {
+        let change = |call: libc::c_long, arguments: [u32; 3]| {
+            let [first, second, third] = arguments;
+            // SAFETY: no memory is involved. Unlike the functions of the C library, the bare calls
+            // change this thread only.
+            let result = unsafe { libc::syscall(call, first, second, third) };
+            assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+        };
+        change(libc::SYS_setgroups, [0, 0, 0]);
+        change(libc::SYS_setresgid, [NOBODY; 3]);
+        change(libc::SYS_setresuid, [NOBODY; 3]);
+        act()
+    };
+    Some(std::thread::scope(|scope| scope.spawn(act).join().unwrap()))
 }

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    process::Child,
+    process::{Child, Command},
     time::{Duration, Instant},
 };
 
@@ -387,8 +387,7 @@ fn journal_garbled_in_the_middle_is_refused_with_the_offset() {
         let ran = project.raymond(&["run", "r", "--quiet"]);
         let line_start =
             journal[..offset].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        let is_last_line = !garbled[offset..garbled.len() - 1].contains(&b'\n');
-        if is_last_line {
+        if offset == journal.len() - 1 {
             // Like a line that was never finished: what it said is found out again.
             ran.completed("all done");
         } else {
@@ -396,6 +395,123 @@ fn journal_garbled_in_the_middle_is_refused_with_the_offset() {
         }
         assert_eq!(project.counts(), expected, "garbled at byte {offset}");
     }
+}
+
+#[test]
+fn journal_converted_to_crlf_is_refused_with_a_command_that_converts_it_back() {
+    let project = Project::new([
+        ("START.sh", "echo x >> log; echo '<goto>NEXT</goto>'"),
+        ("NEXT.sh", "test -e fixed && echo '<result>right</result>'"),
+    ]);
+    project.raymond(&["start", "flow", "--id", "r"]).failed(1, "exited with code 1");
+    let journal = project.read(".raymond/workflows/r.journal");
+    let converted = journal.replace('\n', "\r\n");
+    project.write(".raymond/workflows/r.journal", &converted);
+    let ran = project.raymond(&["run", "r"]).failed(1, "converted to CRLF");
+    assert_eq!(project.read(".raymond/workflows/r.journal"), converted, "nothing is cut off");
+    // Not even a new run of the same name takes its place.
+    project.raymond(&["start", "flow", "--id", "r"]).failed(2, "there is a run `r` already");
+    let command = ran.stderr.lines().find(|line| line.trim().starts_with("sed ")).unwrap();
+    let status = Command::new("bash").args(["-c", command]).status().unwrap();
+    assert!(status.success());
+    assert_eq!(project.read(".raymond/workflows/r.journal"), journal);
+    project.write("fixed", "");
+    project.raymond(&["run", "r"]).completed("right");
+    assert_eq!(project.lines("log"), ["x"]);
+}
+
+#[test]
+fn what_is_cut_off_a_journal_is_kept_and_told() {
+    let project = chain(3);
+    project.raymond(&["start", "flow", "--id", "r"]).completed("all done");
+    let journal = project.read(".raymond/workflows/r.journal");
+    let front = &journal[..journal.len() - 7];
+    project.write(".raymond/workflows/r.journal", front);
+    let cut = front[front.rfind('\n').unwrap() + 1..].to_owned();
+    let ran = project.raymond(&["run", "r", "--json"]);
+    let event = ran.stdout.lines().find(|line| line.contains("journal_trimmed")).unwrap();
+    let event: serde_json::Value = serde_json::from_str(event).unwrap();
+    assert_eq!(event["bytes"], cut.len());
+    assert_eq!(fs::read_to_string(event["kept"].as_str().unwrap()).unwrap(), cut);
+    assert!(ran.stderr.contains(event["kept"].as_str().unwrap()), "{}", ran.stderr);
+}
+
+/// A first step that waits for the file `go`, and a second one. Both write themselves down.
+fn waiting() -> Project {
+    Project::new([
+        (
+            "START.sh",
+            "echo START >> log; touch began; while [ ! -e go ]; do sleep 0.01; done; echo '<goto>NEXT</goto>'",
+        ),
+        ("NEXT.sh", "echo NEXT >> log; echo '<result>right</result>'"),
+    ])
+}
+
+#[test]
+fn run_whose_lock_file_is_removed_stops_and_can_be_resumed() {
+    let project = waiting();
+    let first = project.spawn(&["start", "flow", "--id", "r"]);
+    wait_until("the step began", Duration::from_mins(1), || project.file("began").exists());
+    fs::remove_file(project.file(".raymond/workflows/r.lock")).unwrap();
+    project.write("go", "");
+    let first = Ran::of(&first.wait_with_output().unwrap());
+    let first = first.failed(1, "r.lock was removed or replaced");
+    assert!(first.stderr.contains("raymond run r"), "{}", first.stderr);
+    assert_eq!(project.lines("log"), ["START"]);
+    project.raymond(&["run", "r"]).completed("right");
+    assert_eq!(project.lines("log"), ["START", "NEXT"]);
+    project.wait_until_quiet();
+}
+
+#[test]
+fn run_with_two_owners_goes_on_with_the_second_and_repeats_no_step() {
+    let project = waiting();
+    let first = project.spawn(&["start", "flow", "--id", "r"]);
+    wait_until("the step began", Duration::from_mins(1), || project.file("began").exists());
+    fs::remove_file(project.file(".raymond/workflows/r.lock")).unwrap();
+    let second = project.spawn(&["run", "r"]);
+    let journal = || project.read(".raymond/workflows/r.journal");
+    wait_until("the second owns it", Duration::from_mins(1), || journal().contains("resumed"));
+    project.write("go", "");
+    Ran::of(&first.wait_with_output().unwrap()).failed(1, "r.lock was removed or replaced");
+    Ran::of(&second.wait_with_output().unwrap()).completed("right");
+    assert_eq!(project.lines("log"), ["START", "NEXT"]);
+    let status = project.raymond(&["status", "r"]);
+    assert_eq!(status.code, 0, "{}", status.stderr);
+    project.wait_until_quiet();
+}
+
+#[test]
+fn journal_with_a_line_dropped_or_doubled_is_refused() {
+    let project = chain(3);
+    project.raymond(&["start", "flow", "--id", "r"]).completed("all done");
+    let journal = project.read(".raymond/workflows/r.journal");
+    let lines: Vec<_> = journal.split_inclusive('\n').collect();
+    let expected = project.counts();
+    for changed in [[&lines[..2], &lines[3..]].concat(), [&lines[..3], &lines[2..]].concat()] {
+        project.write(".raymond/workflows/r.journal", &changed.concat());
+        for command in ["run", "status", "log"] {
+            project.raymond(&[command, "r"]).failed(1, "is out of order at byte");
+        }
+    }
+    assert_eq!(project.counts(), expected);
+}
+
+#[test]
+fn state_file_that_was_edited_does_not_change_where_the_run_goes() {
+    let project = Project::new([
+        ("START.sh", "echo x >> log; echo '<goto>NEXT</goto>'"),
+        ("NEXT.sh", "test -e fixed && echo '<result>right</result>'"),
+        ("OTHER.sh", "echo '<result>wrong</result>'"),
+    ]);
+    project.raymond(&["start", "flow", "--id", "r"]).failed(1, "exited with code 1");
+    let state = project.read(".raymond/workflows/r.json");
+    let edited = state.replace("\"current_state\": \"NEXT.sh\"", "\"current_state\": \"OTHER.sh\"");
+    assert_ne!(edited, state);
+    project.write(".raymond/workflows/r.json", &edited);
+    project.write("fixed", "");
+    project.raymond(&["run", "r"]).completed("right");
+    assert_eq!(project.lines("log"), ["x"]);
 }
 
 #[test]

@@ -6,7 +6,13 @@ use std::{
     time::Duration,
 };
 
-use raymond_engine::{EngineError, journal::Journal, layout::StateDir, load, lock::RunLock};
+use raymond_engine::{
+    EngineError,
+    journal::{Journal, Position},
+    layout::StateDir,
+    load,
+    lock::RunLock,
+};
 use raymond_flow::{id::RunId, machine::Status};
 
 use super::place::state_dir;
@@ -56,14 +62,14 @@ pub(in crate::cli) fn log(id: &str, follow: bool, place: &Place) -> Result<ExitC
     if !files.journal.exists() {
         return Err(EngineError::NoSuchRun { id }.into());
     }
-    let mut offset = 0;
+    let mut position = Position::START;
     let mut out = io::stdout().lock();
     loop {
         // Asked before reading: whatever it wrote last is read, then.
         let is_alive = RunLock::holder(&files.lock).is_some();
         let (entries, end) =
-            Journal::read_from(&files.journal, offset).map_err(EngineError::from)?;
-        offset = end;
+            Journal::read_from(&files.journal, position).map_err(EngineError::from)?;
+        position = end;
         for entry in &entries {
             let at = time::stamp(entry.at_ms);
             for (_, line) in entry.records.iter().flat_map(words::of_record) {

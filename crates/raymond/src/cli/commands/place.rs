@@ -6,14 +6,18 @@ use raymond_engine::layout::StateDir;
 
 use crate::{cli::args::Place, failure::Failure};
 
+/// The state folder, which is the user's own: everybody else's is refused before anything in it is
+/// believed.
 pub(super) fn state_dir(place: &Place) -> Result<StateDir, Failure> {
-    match &place.state_dir {
+    let state_dir = match &place.state_dir {
         Some(folder) => {
             let folder = std::path::absolute(folder);
-            Ok(StateDir::new(folder.map_err(|error| Failure::io("find the state folder", &error))?))
+            StateDir::new(folder.map_err(|error| Failure::io("find the state folder", &error))?)
         }
-        None => Ok(StateDir::of_project(Path::new(&current_folder()?))),
-    }
+        None => StateDir::of_project(Path::new(&current_folder()?)),
+    };
+    state_dir.check()?;
+    Ok(state_dir)
 }
 
 pub(super) fn current_folder() -> Result<String, Failure> {

@@ -1,6 +1,6 @@
 //! What was typed, made into an engine that can run.
 
-use std::{env, ffi::OsString, fs::File, io, path::PathBuf, time::Duration};
+use std::{env, ffi::OsString, io, path::PathBuf, time::Duration};
 
 use raymond_engine::{
     Engine,
@@ -9,6 +9,7 @@ use raymond_engine::{
     events::Observer,
     interrupts::Interrupts,
     layout::StateDir,
+    private,
 };
 use raymond_flow::{
     id::RunId,
@@ -90,7 +91,7 @@ impl Surroundings {
             Box::new(Lines::new(io::stderr(), level))
         });
         if let Some(path) = &options.log_file {
-            let file = File::options().create(true).append(true).open(path);
+            let file = private::options().create(true).append(true).open(path);
             let file =
                 file.map_err(|error| Failure::io(&format!("write to {}", path.display()), &error))?;
             observers.push(Box::new(Lines::with_times(file, Level::Detail)));

@@ -2,8 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    env,
-    fs::{self, File},
+    env, fs,
     io::{self, Write as _},
     process::{Command, ExitCode, Stdio},
     time::Duration,
@@ -16,6 +15,7 @@ use raymond_engine::{
     layout::StateDir,
     load,
     lock::{Owner, RunLock},
+    private,
     scope::ScopeSource,
 };
 use raymond_flow::{
@@ -100,9 +100,9 @@ fn detached(state_dir: &StateDir, id: &RunId, input: Option<&str>) -> Result<Exi
         return Err(EngineError::Exists { id: id.clone() }.into());
     }
     let workflows = state_dir.workflows();
-    fs::create_dir_all(&workflows).map_err(io("create the state folder"))?;
+    private::create_dir_all(&workflows).map_err(io("create the state folder"))?;
     let log = workflows.join(format!("{id}.log"));
-    let log = File::options().create(true).append(true).open(log).map_err(io("write a log"))?;
+    let log = private::options().create(true).append(true).open(log).map_err(io("write a log"))?;
     let program = env::current_exe().map_err(io("find this program"))?;
     let mut words: Vec<_> = env::args_os().skip(1).filter(|word| word != "--detach").collect();
     if !words.iter().any(|word| word.to_string_lossy().starts_with("--id")) {

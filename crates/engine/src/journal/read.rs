@@ -1,0 +1,142 @@
+//! Reading a journal back: which lines count, and which end was never finished.
+
+use std::{
+    fs::File,
+    io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom},
+    path::Path,
+};
+
+use super::{
+    Entry, JournalError,
+    line::{self, LINE_END_BYTES, LineError},
+};
+
+/// The longest line that is written and read: the largest answer of an agent twice, with every
+/// character escaped, is shorter. Neither is an unfinished end longer.
+pub(super) const LINE_BYTES_MAX: u64 = 1 << 30;
+
+/// A place between two lines of a journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// How many bytes are before it.
+    pub(super) offset: u64,
+    /// The checksum of the line before it.
+    pub(super) checksum: u32,
+    /// Whether that line names the checksum of its own predecessor, and so must all that follow.
+    pub(super) is_chained: bool,
+}
+
+impl Position {
+    /// Before the first line.
+    pub const START: Self = Self { offset: 0, checksum: 0, is_chained: false };
+
+    /// The start of a line at byte `offset` of `file`; `None` if there is none. Only the lines of a
+    /// journal that this version has continued are started from in the middle.
+    pub(super) fn at(mut file: &File, offset: u64) -> io::Result<Option<Self>> {
+        if offset == 0 {
+            return Ok(Some(Self::START));
+        }
+        let before = match offset.checked_sub(LINE_END_BYTES as u64) {
+            Some(before) if offset <= file.metadata()?.len() => before,
+            _ => return Ok(None),
+        };
+        let mut end = [0; LINE_END_BYTES];
+        file.seek(SeekFrom::Start(before))?;
+        file.read_exact(&mut end)?;
+        let checksum = line::checksum_in(&end);
+        Ok(checksum.map(|checksum| Self { offset, checksum, is_chained: true }))
+    }
+}
+
+/// Reads the lines from `from` to the end of `file`. Returns also where the last whole line ends:
+/// what follows it was never finished.
+pub(super) fn read_lines(
+    path: &Path,
+    mut file: &File,
+    from: Position,
+) -> Result<(Vec<Entry>, Position), JournalError> {
+    let io = JournalError::io("read", path);
+    file.seek(SeekFrom::Start(from.offset)).map_err(io)?;
+    let mut reader = BufReader::with_capacity(1 << 20, file);
+    let mut lines = Lines { path, entries: Vec::new(), end: from, at: from.offset, has_end: false };
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let mut limited = reader.by_ref().take(LINE_BYTES_MAX);
+        if limited.read_until(b'\n', &mut line).map_err(io)? == 0 {
+            return Ok((lines.entries, lines.end));
+        }
+        lines.add(&line)?;
+        lines.at += line.len() as u64;
+    }
+}
+
+/// The lines of a journal so far.
+struct Lines<'a> {
+    path: &'a Path,
+    entries: Vec<Entry>,
+    /// Where the last whole line ends.
+    end: Position,
+    /// Where the next line starts; further than `end` if what is between was never finished.
+    at: u64,
+    /// Whether a line end is in what was never finished.
+    has_end: bool,
+}
+
+impl Lines<'_> {
+    /// Adds the next line, which has a line end unless the file ends in it.
+    fn add(&mut self, line: &[u8]) -> Result<(), JournalError> {
+        let whole = line.strip_suffix(b"\n");
+        let decoded = whole.map_or(Err(LineError::Damaged), line::decode);
+        match decoded {
+            // Something good after something bad: that was not an unfinished end.
+            Ok(_) if self.at > self.end.offset => Err(self.damaged(self.end.offset)),
+            Ok(decoded) => {
+                let follows = match decoded.previous {
+                    Some(checksum) => checksum == self.end.checksum,
+                    None => !self.end.is_chained,
+                };
+                if !follows {
+                    let path = self.path.to_owned();
+                    return Err(JournalError::OutOfOrder { path, offset: self.at });
+                }
+                self.entries.push(decoded.entry);
+                self.end = Position {
+                    offset: self.at + line.len() as u64,
+                    checksum: decoded.checksum,
+                    is_chained: decoded.previous.is_some(),
+                };
+                Ok(())
+            }
+            Err(LineError::Newer { version }) => {
+                Err(JournalError::Newer { path: self.path.to_owned(), version })
+            }
+            Err(LineError::Unreadable) => Err(self.damaged(self.at)),
+            Err(LineError::Damaged) => {
+                let crlf = whole.and_then(|line| line.strip_suffix(b"\r"));
+                if crlf.is_some_and(|line| line::decode(line).is_ok()) {
+                    return Err(JournalError::Crlf { path: self.path.to_owned(), offset: self.at });
+                }
+                self.add_unfinished(line)
+            }
+        }
+    }
+
+    /// Accepts `line` as part of an unfinished end, if an interrupted write can leave it behind: a
+    /// last line that lacks its end, or one with zeros where the disk never got what was written (no
+    /// line has a zero in it). Anything else was written once and changed later.
+    fn add_unfinished(&mut self, line: &[u8]) -> Result<(), JournalError> {
+        let is_whole = line.ends_with(b"\n");
+        let length = self.at - self.end.offset + line.len() as u64;
+        if is_whole && !line.contains(&0) || length >= LINE_BYTES_MAX {
+            return Err(self.damaged(self.end.offset));
+        }
+        self.has_end |= is_whole;
+        // With nothing good before it, this is more likely a file in another encoding.
+        if self.end.offset == 0 && self.has_end { Err(self.damaged(0)) } else { Ok(()) }
+    }
+
+    fn damaged(&self, offset: u64) -> JournalError {
+        JournalError::Damaged { path: self.path.to_owned(), offset }
+    }
+}

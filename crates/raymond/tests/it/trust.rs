@@ -1,0 +1,178 @@
+//! State folders and settings of another user, or that others can write to, are not obeyed.
+
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt as _, chown, lchown, symlink},
+    path::Path,
+    process::Command,
+};
+
+use crate::env::{NOBODY, Project, Ran};
+
+const FOREIGN: &str = "belongs to another user (number 65534";
+
+fn project() -> Project {
+    let project = Project::new([("START.sh", "echo '<result>done</result>'")]);
+    set_mode(project.path(), 0o755);
+    project
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// Gives a file to another user; `false` if whoever runs the tests cannot.
+fn give_away(path: &Path) -> bool {
+    chown(path, Some(NOBODY), Some(NOBODY)).is_ok()
+}
+
+/// Runs `raymond` as another user, if that can be done.
+fn as_nobody(project: &Project, arguments: &[&str]) -> Ran {
+    let inner = project.command(arguments);
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+    command.arg(inner.get_program()).args(inner.get_args()).current_dir(project.path());
+    Ran::of(&command.output().unwrap())
+}
+
+#[test]
+fn state_folder_of_another_user_is_refused_with_a_hint() {
+    let project = project();
+    project.raymond(&["start", "flow", "--id", "r"]).completed("done");
+    project.write(".raymond/config.toml", "agent_program = 'touch obeyed'\n");
+    if !give_away(&project.file(".raymond")) {
+        return;
+    }
+    fs::create_dir_all(project.file("a/b")).unwrap();
+    let root = project.file(".raymond");
+    let root = root.to_str().unwrap();
+    for command in [
+        &["start", "flow"][..],
+        &["run", "r"],
+        &["recover"],
+        &["cancel", "r"],
+        &["list"],
+        &["status", "r"],
+        &["log", "r"],
+        &["config"],
+        &["start", "flow", "--detach"],
+        &["list", "--state-dir", root],
+    ] {
+        let ran = project.raymond(command).failed(2, FOREIGN);
+        assert!(ran.stderr.contains(&format!("export RAYMOND_TRUST='{root}'")), "{}", ran.stderr);
+        // It is found from below as well.
+        let mut below = project.command(command);
+        let below = below.current_dir(project.file("a/b")).output().unwrap();
+        if command[0] != "start" {
+            Ran::of(&below).failed(2, FOREIGN);
+        }
+    }
+    assert!(!project.file("obeyed").exists());
+    let mut trusting = project.command(&["run", "r"]);
+    trusting.env("RAYMOND_TRUST", format!("/nowhere:{root}"));
+    Ran::of(&trusting.output().unwrap()).completed("done");
+    // Another one is not meant by that, nor is a path that means something else everywhere.
+    for other in ["/nowhere", "/.raymond", ".raymond", ""] {
+        let mut command = project.command(&["run", "r"]);
+        Ran::of(&command.env("RAYMOND_TRUST", other).output().unwrap()).failed(2, FOREIGN);
+    }
+}
+
+#[test]
+fn user_who_is_not_root_does_not_obey_root_either() {
+    let project = project();
+    if !give_away(&project.file("flow")) {
+        return;
+    }
+    as_nobody(&project, &["list"]).failed(2, "belongs to another user (number 0; you are 65534)");
+    assert!(give_away(&project.file(".raymond")));
+    as_nobody(&project, &["start", "flow", "--id", "r"]).completed("done");
+}
+
+#[test]
+fn sudo_is_told_to_be_left_out() {
+    let project = project();
+    if !give_away(&project.file(".raymond")) {
+        return;
+    }
+    let mut command = project.command(&["list"]);
+    let ran = Ran::of(&command.env("SUDO_UID", "65534").output().unwrap());
+    let ran = ran.failed(2, FOREIGN);
+    assert!(ran.stderr.contains("without sudo"), "{}", ran.stderr);
+}
+
+#[test]
+fn settings_of_another_user_are_refused() {
+    let project = project();
+    project.write(".raymond/config.toml", "budget = 3\n");
+    project.raymond(&["config"]);
+    if !give_away(&project.file(".raymond/config.toml")) {
+        return;
+    }
+    for command in [&["config"][..], &["start", "flow"]] {
+        let ran = project.raymond(command).failed(2, FOREIGN);
+        assert!(ran.stderr.contains("config.toml belongs"), "{}", ran.stderr);
+    }
+    // Nor by way of a link.
+    fs::rename(project.file(".raymond/config.toml"), project.file("elsewhere.toml")).unwrap();
+    symlink(project.file("elsewhere.toml"), project.file(".raymond/config.toml")).unwrap();
+    project.raymond(&["config"]).failed(2, FOREIGN);
+}
+
+#[test]
+fn what_others_can_write_to_is_refused_with_the_command_that_changes_it() {
+    let project = project();
+    project.write(".raymond/config.toml", "budget = 3\n");
+    project.raymond(&["start", "flow", "--id", "r"]).completed("done");
+    for (name, command) in [
+        (".raymond", &["list"][..]),
+        (".raymond/config.toml", &["config"]),
+        (".raymond/workflows", &["run", "r"]),
+        (".raymond/workflows/r", &["run", "r"]),
+    ] {
+        let path = project.file(name);
+        let before = fs::metadata(&path).unwrap().permissions();
+        set_mode(&path, 0o777);
+        let ran =
+            project.raymond(command).failed(2, "can be written to by other users (mode 0777)");
+        let hint = format!("chmod go-w '{}'", path.display());
+        assert!(ran.stderr.contains(&hint), "{}", ran.stderr);
+        let status = Command::new("bash").args(["-c", &hint]).status().unwrap();
+        assert!(status.success());
+        assert_eq!(project.raymond(command).code, 0, "{name}");
+        fs::set_permissions(path, before).unwrap();
+    }
+}
+
+#[test]
+fn private_group_may_write_and_any_other_group_may_not() {
+    let project = project();
+    let root = project.file(".raymond");
+    // The group has the number of the user, as where umask 002 is the custom.
+    set_mode(&root, 0o775);
+    let own_group = fs::metadata(&root).map(|metadata| {
+        use std::os::unix::fs::MetadataExt as _;
+        metadata.gid() == metadata.uid()
+    });
+    if own_group.unwrap() {
+        assert_eq!(project.raymond(&["list"]).code, 0);
+    }
+    if chown(&root, None, Some(NOBODY)).is_ok() {
+        project.raymond(&["list"]).failed(2, "can be written to by other users (mode 0775)");
+    }
+}
+
+#[test]
+fn link_to_a_state_folder_counts_as_well_as_the_folder() {
+    let project = project();
+    fs::rename(project.file(".raymond"), project.file("elsewhere")).unwrap();
+    symlink(project.file("elsewhere"), project.file(".raymond")).unwrap();
+    project.raymond(&["start", "flow", "--id", "r"]).completed("done");
+    if lchown(project.file(".raymond"), Some(NOBODY), Some(NOBODY)).is_err() {
+        return;
+    }
+    project.raymond(&["list"]).failed(2, FOREIGN);
+    lchown(project.file(".raymond"), Some(0), Some(0)).unwrap();
+    assert!(give_away(&project.file("elsewhere")));
+    project.raymond(&["list"]).failed(2, FOREIGN);
+}
