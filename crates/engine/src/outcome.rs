@@ -10,7 +10,7 @@ use raymond_flow::{
 
 use crate::{
     agent::{ReadyAnswer, TurnEnd},
-    answers::turn_end,
+    answers::{lost_turn_end, turn_end},
     events::{Event, Observer},
     open::EngineError,
     perform::{KEEPERS_LOST_MAX, Occasion, Performer},
@@ -51,7 +51,14 @@ impl Performer<'_> {
                 (Outcome::NotStarted, Spent::default())
             }
             // Asked for and not started: trying for ever would not help.
-            (StepState::Lost | StepState::Unclaimed, _) => (Outcome::Lost, Spent::default()),
+            (StepState::Unclaimed, _) => (Outcome::Lost, Spent::default()),
+            (StepState::Lost, _) => match &step.action {
+                Action::Script { .. } => (Outcome::Lost, Spent::default()),
+                Action::Turn(turn) => {
+                    let end = self.lost_turn(turn, &folder);
+                    end.map_err(|e| at_work("read what is left of a turn", e))?
+                }
+            },
             (StepState::Ended(record), _) => {
                 let exit_code = match record.how {
                     HowEnded::Code(code) => Some(code),
@@ -101,7 +108,8 @@ impl Performer<'_> {
             // An answer that is paid for waits for somebody who understands it.
             Err(failure) => return Err(io::Error::other(failure)),
         };
-        let TurnEnd { outcome, spent, total } = turn_end(folder, record, exit_code, agent)?;
+        let TurnEnd { outcome, spent, total } =
+            turn_end(folder, record.stdout_bytes, exit_code, agent)?;
         // What was said before it was ended is paid for: an answer counts, and so does the cost.
         let outcome = match (&record.how, outcome) {
             (HowEnded::Code(0), reply @ Outcome::Reply { .. }) => {
@@ -117,6 +125,20 @@ impl Performer<'_> {
             (_, outcome) => outcome,
         };
         Ok((outcome, spent))
+    }
+
+    /// What came of a turn whose reaper was killed: perhaps the whole answer is there.
+    fn lost_turn(&self, turn: &Turn, folder: &StepFolder) -> io::Result<(Outcome, Spent)> {
+        // An answer that is paid for waits for a coding agent that understands it.
+        let agent = self.agents.for_turn(turn).map_err(io::Error::other)?;
+        match lost_turn_end(folder, agent) {
+            Ok(TurnEnd { outcome, spent, .. }) => Ok((outcome, spent)),
+            // The reaper was killed before it had made the files, or they are gone.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Ok((Outcome::Lost, Spent::default()))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// What it means that there was nothing to start.

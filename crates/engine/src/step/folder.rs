@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io::{self, Write},
+    io::{self, Seek as _, SeekFrom, Write as _},
     path::{Path, PathBuf},
 };
 
@@ -103,7 +103,22 @@ impl StepFolder {
     pub(crate) fn output_is_at(&self) -> Option<(u64, PathBuf)> {
         let text = fs::read_to_string(self.path.join(OUTPUT_IS_AT)).ok()?;
         let (offset, path) = text.split_once(' ')?;
-        Some((offset.parse().ok()?, PathBuf::from(path)))
+        // Only the name of the step counts: the state folder may have been moved since.
+        let step = Path::new(path).parent()?.file_name()?;
+        Some((offset.parse().ok()?, self.path.parent()?.join(step).join("stdout")))
+    }
+
+    /// Completes the `stdout` of a turn whose reaper was killed: what the child of a later turn
+    /// prints lies in the folder of its first one until the reaper copies it. Returns its length.
+    ///
+    /// Only for a step that is lost: nothing of it may still be printing.
+    pub(crate) fn gather_stdout(&self) -> io::Result<u64> {
+        if let Some((offset, first)) = self.output_is_at() {
+            let mut source = File::open(first)?;
+            source.seek(SeekFrom::Start(offset))?;
+            io::copy(&mut source, &mut File::create(self.stdout())?)?;
+        }
+        Ok(fs::metadata(self.stdout())?.len())
     }
 
     /// The intent under which the step was really started, if it is a turn.

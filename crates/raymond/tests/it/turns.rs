@@ -653,6 +653,43 @@ fn turn_that_is_lost_with_everything_is_started_again_in_the_same_session() {
     turns.expect_cost(0.25);
 }
 
+/// Starts run `r`, and kills the reaper of its first turn between the agent's last words and the
+/// exit record.
+fn start_and_lose_the_reaper(turns: &Turns) -> Child {
+    let child = turns.spawn(START);
+    turns.wait_for_call("START.md", 1);
+    let reaper = turns.reaper("main.1");
+    kill(reaper, libc::SIGSTOP);
+    turns.project.write("go", "");
+    let stdout = || turns.project.read(".raymond/workflows/r/steps/main.1/stdout");
+    wait_until("the agent has answered", PATIENCE, || stdout().contains("cost_usd"));
+    kill(reaper, libc::SIGKILL);
+    child
+}
+
+#[test]
+fn complete_answer_of_a_turn_whose_reaper_was_killed_is_followed_and_paid_once() {
+    let turns = Turns::new([("START.md", "one"), ("NEXT.md", "two")])
+        .replies("START.md", [says_after("go", "<goto>NEXT</goto>"), says("twice")])
+        .replies("NEXT.md", [says(DONE)]);
+    let child = start_and_lose_the_reaper(&turns);
+    Ran::of(&child.wait_with_output().unwrap()).completed("done");
+    assert_eq!(turns.calls(), ["START.md fresh S1", "NEXT.md resume S1"]);
+    turns.expect_cost(0.5);
+    turns.project.wait_until_quiet();
+}
+
+#[test]
+fn cost_of_a_turn_that_is_lost_is_counted_as_far_as_its_output_tells() {
+    let failure = format!("@go {}", fails("transient", "overloaded"));
+    let turns = Turns::new([("START.md", "one")]).replies("START.md", [failure, says(DONE)]);
+    let child = start_and_lose_the_reaper(&turns);
+    let ran = Ran::of(&child.wait_with_output().unwrap()).completed("done");
+    assert!(ran.stderr.contains("its outcome was lost"), "{}", ran.stderr);
+    turns.expect_cost(0.375);
+    turns.project.wait_until_quiet();
+}
+
 #[test]
 fn turn_that_is_lost_three_times_fails() {
     let never = || says_after("never", "x");
