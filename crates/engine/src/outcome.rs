@@ -166,6 +166,6 @@ fn script_outcome(folder: &StepFolder, record: &ExitRecord) -> io::Result<(Outco
             return Ok((Outcome::Failed(failure), Spent::default()));
         }
     };
-    let tag = scan_output(&folder.stdout())?;
+    let tag = scan_output(&folder.stdout(), record.stdout_bytes)?;
     Ok((Outcome::Script { exit, tag }, Spent::default()))
 }

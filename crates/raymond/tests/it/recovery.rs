@@ -124,6 +124,55 @@ fn outcome_of_a_step_that_ended_without_an_orchestrator_is_harvested() {
     assert_eq!(project.lines("log"), ["x"]);
 }
 
+/// What a process prints that outlives its step, once there is a file `late`.
+fn prints_later(words: &str) -> String {
+    format!(
+        "(trap '' TERM; while [ ! -e late ]; do sleep 0.01; done; echo '{words}'; touch printed) & "
+    )
+}
+
+/// Kills the orchestrator, lets its step end, and then what the step left behind print something.
+fn end_and_print_later(project: &Project, child: &mut Child) {
+    wait_until("the step began", Duration::from_mins(1), || project.file("began").exists());
+    kill(child.id(), libc::SIGKILL);
+    let _ = child.wait();
+    project.write("go", "");
+    let exit = || project.read(".raymond/workflows/r/steps/main.1/exit");
+    wait_until("the step ended", Duration::from_mins(1), || exit().contains("code"));
+    project.write("late", "");
+    project.wait_until_quiet();
+    assert!(project.file("printed").exists());
+}
+
+#[test]
+fn words_of_a_process_that_outlives_its_step_do_not_change_the_outcome() {
+    let left_behind = prints_later("<goto>WRONG</goto>");
+    let project = Project::new([(
+        "START.sh",
+        &*format!(
+            "{left_behind} touch began; while [ ! -e go ]; do sleep 0.01; done; echo '<result>right</result>'"
+        ),
+    )]);
+    let mut child = project.spawn(&["start", "flow", "--id", "r"]);
+    end_and_print_later(&project, &mut child);
+    project.raymond(&["run", "r"]).completed("right");
+}
+
+#[test]
+fn words_of_a_process_that_outlives_its_turn_are_not_the_answer() {
+    let project = Project::new([("START.md", "x")]);
+    let left_behind = prints_later("{\"result\": \"<result>wrong</result>\"}");
+    project.write("agent.sh", &format!("{left_behind} touch began; while [ ! -e go ]; do sleep 0.01; done; echo '{{\"result\": \"<result>right</result>\"}}'"));
+    let command = |arguments: &[&str]| {
+        let mut command = project.command(arguments);
+        command.env("RAYMOND_AGENT_PROGRAM", "bash agent.sh");
+        command
+    };
+    let mut child = command(&["start", "flow", "--id", "r"]).spawn().unwrap();
+    end_and_print_later(&project, &mut child);
+    Ran::of(&command(&["run", "r"]).output().unwrap()).completed("right");
+}
+
 #[test]
 fn step_that_still_runs_is_waited_for_not_started_again() {
     let project = Project::new([(
