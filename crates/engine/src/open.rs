@@ -260,7 +260,11 @@ impl Engine<'_> {
             Status::Completed => return Ok(RunEnd { run, is_interrupted: false }),
             Status::Running | Status::Failed | Status::Stopped | Status::Paused => {}
         }
-        let world = DiskWorld::open(Path::new(&run.scope_dir), &files.scope)?;
+        let world = match DiskWorld::open(Path::new(&run.scope_dir), &files.scope) {
+            // A run can be cancelled although its archive is gone: nothing of it is read.
+            Err(_) if halt.is_some() => DiskWorld::open(&files.folder, &files.scope)?,
+            opened => opened?,
+        };
         if let Some(trimmed) = &trimmed {
             observer.see(&Event::JournalTrimmed(trimmed));
         }

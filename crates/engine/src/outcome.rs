@@ -4,7 +4,7 @@ use std::io;
 
 use raymond_flow::{
     id::StepId,
-    machine::{Action, Failure, FailureClass, Input, Run, Spent, Turn},
+    machine::{Action, Failure, FailureClass, Halt, Input, Run, Spent, Step, Turn},
     turn::{Exit, Outcome, conclude},
 };
 
@@ -40,7 +40,7 @@ impl Performer<'_> {
             // Claimed between the two looks.
             state = folder.state().map_err(look)?;
         }
-        let (outcome, spent) = match (state, occasion) {
+        let (outcome, spent) = match (&state, occasion) {
             (StepState::Running(_), _) | (StepState::Unclaimed, Occasion::Launched) => {
                 return Ok(None);
             }
@@ -52,27 +52,15 @@ impl Performer<'_> {
             }
             // Asked for and not started: trying for ever would not help.
             (StepState::Unclaimed, _) => (Outcome::Lost, Spent::default()),
-            (StepState::Lost, _) => match &step.action {
-                Action::Script { .. } => (Outcome::Lost, Spent::default()),
-                Action::Turn(turn) => {
-                    let end = self.lost_turn(turn, &folder);
-                    end.map_err(|e| at_work("read what is left of a turn", e))?
+            (StepState::Lost | StepState::Damaged | StepState::Ended(_), _) => {
+                let read = self.read_outcome((id, step), &folder, &state, observer);
+                match read {
+                    // A run that is given up needs no outcome, and nothing may keep it from ending.
+                    read if run.halt == Some(Halt::Cancelled) => {
+                        (Outcome::Interrupted, read.map(|(_, spent)| spent).unwrap_or_default())
+                    }
+                    read => read.map_err(|error| at_work("read an outcome", error))?,
                 }
-            },
-            (StepState::Ended(record), _) => {
-                let exit_code = match record.how {
-                    HowEnded::Code(code) => Some(code),
-                    _ => None,
-                };
-                let (path, duration_ms) = (folder.path().to_owned(), record.duration_ms);
-                observer.see(&Event::StepEnded { id, step, folder: path, exit_code, duration_ms });
-                let read = match &step.action {
-                    Action::Script { .. } => script_outcome(&folder, &record),
-                    Action::Turn(turn) => self.turn_outcome(id, turn, &folder, &record),
-                };
-                let (outcome, mut spent) = read.map_err(|e| at_work("read an outcome", e))?;
-                spent.duration_ms = duration_ms;
-                (outcome, spent)
             }
         };
         self.tails.forget(id);
@@ -85,6 +73,36 @@ impl Performer<'_> {
             Some(error) => Err(at_work("list the files of the workflow", error)),
             None => Ok(Some(input)),
         }
+    }
+
+    /// What came of a step that does not run any more, and what it cost.
+    fn read_outcome(
+        &mut self,
+        (id, step): (&StepId, &Step),
+        folder: &StepFolder,
+        state: &StepState,
+        observer: &mut dyn Observer,
+    ) -> io::Result<(Outcome, Spent)> {
+        let StepState::Ended(record) = state else {
+            let Action::Turn(turn) = &step.action else {
+                return Ok((Outcome::Lost, Spent::default()));
+            };
+            let (outcome, spent) = self.lost_turn(turn, folder)?;
+            // The end of a damaged output is missing, so what looks like its answer is not.
+            let is_whole = *state == StepState::Lost;
+            return Ok((if is_whole { outcome } else { Outcome::Lost }, spent));
+        };
+        let exit_code = match record.how {
+            HowEnded::Code(code) => Some(code),
+            _ => None,
+        };
+        let (path, duration_ms) = (folder.path().to_owned(), record.duration_ms);
+        observer.see(&Event::StepEnded { id, step, folder: path, exit_code, duration_ms });
+        let (outcome, spent) = match &step.action {
+            Action::Script { .. } => script_outcome(folder, record)?,
+            Action::Turn(turn) => self.turn_outcome(id, turn, folder, record)?,
+        };
+        Ok((outcome, Spent { duration_ms, ..spent }))
     }
 
     fn turn_outcome(

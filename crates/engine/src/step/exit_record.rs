@@ -54,6 +54,16 @@ pub(crate) enum HowEnded {
     Forbidden,
 }
 
+impl HowEnded {
+    /// Whether a child ran that printed to the files of its step.
+    pub(crate) fn has_output(&self) -> bool {
+        match self {
+            Self::Code(_) | Self::Signal(_) | Self::TimedOut(_) | Self::Interrupted => true,
+            Self::NotRun(_) | Self::NotRunNow(_) | Self::Forbidden => false,
+        }
+    }
+}
+
 /// The exclusive right to start a step, held by its reaper.
 #[derive(Debug)]
 pub(crate) struct Claim {
@@ -145,11 +155,14 @@ pub(crate) enum Read {
 
 /// Reads the `exit` file at `path`; `None` if there is none.
 pub(crate) fn read(path: &Path) -> io::Result<Option<Read>> {
-    let file = match File::open(path) {
-        Ok(file) => file,
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_file() => {}
+        // Somebody put something else there, which may block its reader.
+        Ok(_) => return Ok(Some(Read::Lost)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
-    };
+    }
+    let file = File::open(path)?;
     if let Some(record) = parse(&file)?.1 {
         return Ok(Some(Read::Ended(record)));
     }

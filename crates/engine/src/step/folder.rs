@@ -31,6 +31,8 @@ pub(crate) enum StepState {
     Running(Option<sys::Pid>),
     /// It ended.
     Ended(ExitRecord),
+    /// It ended, but its output is gone, cut short or replaced, and so its outcome cannot be told.
+    Damaged,
     /// It was started, and nobody knows how it ended.
     Lost,
 }
@@ -111,14 +113,20 @@ impl StepFolder {
     /// Completes the `stdout` of a turn whose reaper was killed: what the child of a later turn
     /// prints lies in the folder of its first one until the reaper copies it. Returns its length.
     ///
-    /// Only for a step that is lost: nothing of it may still be printing.
+    /// Only for a step that is lost: nothing of it may still be printing. `NotFound` if there is no
+    /// regular file.
     pub(crate) fn gather_stdout(&self) -> io::Result<u64> {
-        if let Some((offset, first)) = self.output_is_at() {
+        if let Some((offset, first)) = self.output_is_at()
+            && regular_length(&first)?.is_some()
+        {
             let mut source = File::open(first)?;
             source.seek(SeekFrom::Start(offset))?;
             io::copy(&mut source, &mut File::create(self.stdout())?)?;
         }
-        Ok(fs::metadata(self.stdout())?.len())
+        if regular_length(&self.stderr())?.is_none() {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        regular_length(&self.stdout())?.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     /// The intent under which the step was really started, if it is a turn.
@@ -146,21 +154,37 @@ impl StepFolder {
         }
     }
 
+    /// Whether everything is there that the step had printed when it ended.
+    fn has_output(&self, stdout_bytes: u64) -> io::Result<bool> {
+        let stdout = regular_length(&self.stdout())?;
+        let has_stdout = stdout.is_some_and(|length| length >= stdout_bytes);
+        Ok(has_stdout && regular_length(&self.stderr())?.is_some())
+    }
+
     /// How the step stands.
     pub(crate) fn state(&self) -> io::Result<StepState> {
         Ok(match exit_record::read(&self.path.join("exit"))? {
             None => StepState::Unclaimed,
             Some(exit_record::Read::Running { reaper }) => StepState::Running(reaper),
             Some(exit_record::Read::Ended(record)) => {
-                let printed = fs::metadata(self.stdout()).map_or(0, |metadata| metadata.len());
-                if printed < record.stdout_bytes {
-                    StepState::Lost
+                if record.how.has_output() && !self.has_output(record.stdout_bytes)? {
+                    StepState::Damaged
                 } else {
                     StepState::Ended(record)
                 }
             }
             Some(exit_record::Read::Lost) => StepState::Lost,
         })
+    }
+}
+
+/// The length of the regular file at `path`; `None` if there is none. Anything else in its place
+/// could block its reader, or never end.
+fn regular_length(path: &Path) -> io::Result<Option<u64>> {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) => Ok(metadata.is_file().then(|| metadata.len())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

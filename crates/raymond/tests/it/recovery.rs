@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    process::Child,
+    process::{Child, Command},
     time::{Duration, Instant},
 };
 
@@ -122,6 +122,60 @@ fn outcome_of_a_step_that_ended_without_an_orchestrator_is_harvested() {
     project.wait_until_quiet();
     project.raymond(&["run", "r"]).completed("harvested");
     assert_eq!(project.lines("log"), ["x"]);
+}
+
+/// A run whose only step has ended although its orchestrator was killed; its output was then spoiled
+/// by `spoil`, which is given the path.
+fn with_spoiled_output(spoil: impl Fn(&std::path::Path)) -> Project {
+    let project = Project::new([(
+        "START.sh",
+        "echo x >> log; touch began; while [ ! -e go ]; do sleep 0.01; done; echo '<result>again</result>'",
+    )]);
+    let mut child = project.spawn(&["start", "flow", "--id", "r"]);
+    wait_until("the step began", Duration::from_mins(1), || project.file("began").exists());
+    kill(child.id(), libc::SIGKILL);
+    let _ = child.wait();
+    project.write("go", "");
+    project.wait_until_quiet();
+    let stdout = project.file(".raymond/workflows/r/steps/main.1/stdout");
+    fs::remove_file(&stdout).unwrap();
+    spoil(&stdout);
+    project
+}
+
+fn make_fifo(path: &std::path::Path) {
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+#[test]
+fn step_whose_output_is_gone_or_replaced_counts_as_lost() {
+    let spoils: [fn(&std::path::Path); 4] = [
+        |_| {},
+        |path| fs::create_dir(path).unwrap(),
+        make_fifo,
+        |path| std::os::unix::fs::symlink("/dev/zero", path).unwrap(),
+    ];
+    let check = |spoil| {
+        let ran = with_spoiled_output(spoil).raymond(&["run", "r"]).completed("again");
+        assert!(ran.stderr.contains("its outcome was lost"), "{}", ran.stderr);
+        let project = with_spoiled_output(spoil);
+        assert_eq!(project.raymond(&["cancel", "r"]).code, 0);
+        assert_eq!(project.lines("log"), ["x"]);
+        project.wait_until_quiet();
+    };
+    std::thread::scope(|scope| {
+        for spoil in spoils {
+            scope.spawn(move || check(spoil));
+        }
+    });
+}
+
+#[test]
+fn run_whose_workflow_is_gone_can_be_cancelled() {
+    let project = with_spoiled_output(|path| fs::write(path, "<result>again</result>\n").unwrap());
+    fs::remove_dir_all(project.file("flow")).unwrap();
+    assert_eq!(project.raymond(&["cancel", "r"]).code, 0);
+    assert!(project.raymond(&["list"]).stdout.contains("r  cancelled"));
 }
 
 /// What a process prints that outlives its step, once there is a file `late`.

@@ -691,6 +691,23 @@ fn cost_of_a_turn_that_is_lost_is_counted_as_far_as_its_output_tells() {
 }
 
 #[test]
+fn turn_whose_output_was_cut_short_is_lost_but_its_cost_is_counted() {
+    let turns = Turns::new([("START.md", "one")])
+        .replies("START.md", [says_after("go", "<result>cut</result>"), says(DONE)]);
+    let mut child = turns.spawn(START);
+    turns.wait_for_call("START.md", 1);
+    kill(child.id(), libc::SIGKILL);
+    let _ = child.wait();
+    turns.project.write("go", "");
+    turns.project.wait_until_quiet();
+    let stdout = turns.project.file(".raymond/workflows/r/steps/main.1/stdout");
+    let file = fs::File::options().write(true).open(stdout).unwrap();
+    file.set_len(file.metadata().unwrap().len() - 1).unwrap();
+    turns.raymond(RUN).completed("done");
+    turns.expect_cost(0.5);
+}
+
+#[test]
 fn turn_that_is_lost_three_times_fails() {
     let never = || says_after("never", "x");
     let turns = Turns::new([("START.md", "x")]).replies("START.md", [never(), never(), never()]);
