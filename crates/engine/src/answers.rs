@@ -24,7 +24,10 @@ pub fn outcome(
     let record = match folder.state()? {
         StepState::Ended(record) => record,
         StepState::Lost => return lost_turn_end(&folder, agent).map(|end| Some(end.outcome)),
-        StepState::Damaged | StepState::Unclaimed | StepState::Running(_) => return Ok(None),
+        StepState::Damaged
+        | StepState::Foreign { .. }
+        | StepState::Unclaimed
+        | StepState::Running(_) => return Ok(None),
     };
     let exit_code = match record.how {
         HowEnded::Code(code) => Some(code),

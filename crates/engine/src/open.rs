@@ -188,6 +188,8 @@ impl Engine<'_> {
         started: Started,
         observer: &mut dyn Observer,
     ) -> Result<RunEnd, EngineError> {
+        let identity = uuid::Uuid::new_v4().simple().to_string();
+        let started = Started { identity, ..started };
         let id = started.workflow_id.clone();
         let files = self.state_dir.run(&id);
         create_folders(&files)?;
@@ -306,6 +308,7 @@ impl Engine<'_> {
         }
         let warm_limit = if keeper::IS_APART { self.warm_limit } else { 0 };
         let performer = Performer {
+            identity: run.identity.clone(),
             files: files.clone(),
             world,
             agents: self.agents,

@@ -15,7 +15,7 @@ use crate::{
     open::EngineError,
     perform::{KEEPERS_LOST_MAX, Occasion, Performer},
     run_loop::at_work,
-    step::{ExitRecord, HowEnded, StepFolder, StepState, scan_output},
+    step::{ExitRecord, HowEnded, StepFolder, StepState, scan_output, survivors},
 };
 
 impl Performer<'_> {
@@ -32,7 +32,7 @@ impl Performer<'_> {
         };
         let look = |error| at_work("look at a step", error);
         let folder = self.folder(id);
-        let mut state = folder.state().map_err(look)?;
+        let mut state = self.state(id, observer)?;
         if state == StepState::Unclaimed
             && occasion != Occasion::Launched
             && !folder.forbid().map_err(look)?
@@ -41,9 +41,8 @@ impl Performer<'_> {
             state = folder.state().map_err(look)?;
         }
         let (outcome, spent) = match (&state, occasion) {
-            (StepState::Running(_), _) | (StepState::Unclaimed, Occasion::Launched) => {
-                return Ok(None);
-            }
+            (StepState::Running(_) | StepState::Foreign { .. }, _)
+            | (StepState::Unclaimed, Occasion::Launched) => return Ok(None),
             (StepState::Unclaimed, Occasion::Reopened) => (Outcome::NotStarted, Spent::default()),
             (StepState::Unclaimed, Occasion::KeeperGone)
                 if self.keepers_lost <= KEEPERS_LOST_MAX =>
@@ -83,6 +82,9 @@ impl Performer<'_> {
         state: &StepState,
         observer: &mut dyn Observer,
     ) -> io::Result<(Outcome, Spent)> {
+        if *state == StepState::Lost {
+            self.end_survivors(id, folder, observer)?;
+        }
         let StepState::Ended(record) = state else {
             let Action::Turn(turn) = &step.action else {
                 return Ok((Outcome::Lost, Spent::default()));
@@ -103,6 +105,27 @@ impl Performer<'_> {
             Action::Turn(turn) => self.turn_outcome(id, turn, folder, record)?,
         };
         Ok((outcome, Spent { duration_ms, ..spent }))
+    }
+
+    /// Ends what a lost step has left: nothing of it may run beside its next attempt, or go on
+    /// printing what is about to be read.
+    fn end_survivors(
+        &self,
+        id: &StepId,
+        folder: &StepFolder,
+        observer: &mut dyn Observer,
+    ) -> io::Result<()> {
+        // The process of a later turn has the mark of its first one.
+        let first = folder.first_step();
+        let names = [Some(folder.name()), first].into_iter().flatten();
+        let marks: Vec<_> = names.map(|name| self.mark(&name)).collect();
+        let ended = survivors::end(&marks)?;
+        if !ended.is_empty() {
+            let count = ended.len();
+            let text = format!("step {id}: {count} processes that had outlived it were ended");
+            observer.see(&Event::Trouble(&text));
+        }
+        Ok(())
     }
 
     fn turn_outcome(

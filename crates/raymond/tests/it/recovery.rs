@@ -2,11 +2,11 @@
 
 use std::{
     fs,
-    process::{Child, Command},
+    process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
-use crate::env::{Project, Ran, kill, wait_until};
+use crate::env::{Project, Ran, kill, reaper_of, wait_until};
 
 /// A generator of chance that repeats itself: a failure can be run again.
 pub(crate) struct Chance(pub(crate) u64);
@@ -275,6 +275,121 @@ fn reapers(project: &Project) -> Vec<u32> {
     keepers.skip(1).filter_map(|line| line.split(' ').next()?.parse().ok()).collect()
 }
 
+/// Kills keeper and reapers at once, so that none of them can clean up after the other.
+fn kill_keeper_and_reapers(project: &Project) {
+    let pids = project.pids("__keeper");
+    for signal in [libc::SIGSTOP, libc::SIGKILL] {
+        for pid in &pids {
+            kill(*pid, signal);
+        }
+    }
+}
+
+/// Its first start leaves processes in sessions of their own, one of them deaf and one without its
+/// parent, and waits. Its second one tells whether any of them is still there.
+const LEAVES_SURVIVORS: &str = r#"
+    if [ -e began ]; then
+        for pid in $(cat pids); do grep -qs . /proc/$pid/cmdline && beside="$beside $pid"; done
+        echo "<result>${beside:-alone}</result>"
+        exit
+    fi
+    setsid bash -c 'echo $$ >> pids; trap "" TERM; touch deaf; while :; do sleep 0.05; done' &
+    (setsid bash -c 'echo $$ >> pids; touch orphan; exec sleep 1000' &)
+    while [ ! -e deaf ] || [ ! -e orphan ]; do sleep 0.01; done
+    touch began
+    sleep 1000
+"#;
+
+#[test]
+fn nothing_of_a_lost_step_runs_beside_its_next_attempt() {
+    let project = Project::new([("START.sh", LEAVES_SURVIVORS)]);
+    let mut child = project.spawn(&["start", "flow", "--id", "r"]);
+    wait_until("the step began", Duration::from_mins(1), || project.file("began").exists());
+    kill(child.id(), libc::SIGKILL);
+    let _ = child.wait();
+    kill_keeper_and_reapers(&project);
+    let ran = project.raymond(&["run", "r"]).completed("alone");
+    assert!(ran.stderr.contains("processes that had outlived it were ended"), "{}", ran.stderr);
+    project.wait_until_quiet();
+}
+
+#[test]
+fn nothing_of_a_lost_turn_runs_beside_its_next_attempt() {
+    let project = Project::new([("START.md", "x")]);
+    let says = LEAVES_SURVIVORS.replace(
+        "\"<result>${beside:-alone}</result>\"",
+        "\"{\\\"result\\\": \\\"<result>${beside:-alone}</result>\\\"}\"",
+    );
+    project.write("agent.sh", &says);
+    let mut command = project.command(&["start", "flow", "--id", "r"]);
+    command.env("RAYMOND_AGENT_PROGRAM", "bash agent.sh").stderr(Stdio::piped());
+    let child = command.stdout(Stdio::piped()).spawn().unwrap();
+    wait_until("the turn began", Duration::from_mins(1), || project.file("began").exists());
+    kill_keeper_and_reapers(&project);
+    wait_for(child).completed("alone");
+    project.wait_until_quiet();
+}
+
+#[test]
+fn cancel_ends_what_a_lost_step_left() {
+    let project = Project::new([("START.sh", LEAVES_SURVIVORS)]);
+    let mut child = project.spawn(&["start", "flow", "--id", "r"]);
+    wait_until("the step began", Duration::from_mins(1), || project.file("began").exists());
+    kill(child.id(), libc::SIGKILL);
+    let _ = child.wait();
+    kill_keeper_and_reapers(&project);
+    assert_eq!(project.raymond(&["cancel", "r"]).code, 0);
+    project.wait_until_quiet();
+}
+
+/// Forgets a run, but not the folder of its steps.
+fn delete_journal(project: &Project) {
+    for file in ["r.journal", "r.json", "r.lock"] {
+        let _ = fs::remove_file(project.file(&format!(".raymond/workflows/{file}")));
+    }
+}
+
+#[test]
+fn steps_of_a_deleted_run_are_not_taken_for_those_of_a_new_one() {
+    let project = Project::new([
+        ("START.sh", "echo '<goto>NEXT</goto>'"),
+        ("NEXT.sh", "echo '<result>old</result>'"),
+    ]);
+    project.raymond(&["start", "flow", "--id", "r"]).completed("old");
+    delete_journal(&project);
+    project.write("flow/NEXT.sh", "echo '<result>new</result>'");
+    let ran = project.raymond(&["start", "flow", "--id", "r"]).completed("new");
+    assert!(ran.stderr.contains("main.2 is another run's, and was moved to"), "{}", ran.stderr);
+    let aside = fs::read_dir(project.file(".raymond/workflows/r/aside")).unwrap();
+    assert_eq!(aside.count(), 2, "they are kept");
+}
+
+#[test]
+fn step_that_a_deleted_run_left_running_is_ended_when_its_place_is_needed() {
+    let project = Project::new([("START.sh", "touch began; setsid sleep 1000")]);
+    let mut child = project.spawn(&["start", "flow", "--id", "r"]);
+    wait_until("the step began", Duration::from_mins(1), || project.file("began").exists());
+    kill(child.id(), libc::SIGKILL);
+    let _ = child.wait();
+    delete_journal(&project);
+    project.write("flow/START.sh", "echo '<result>new</result>'");
+    wait_for(project.spawn(&["start", "flow", "--id", "r"])).completed("new");
+    project.wait_until_quiet();
+}
+
+#[test]
+fn answers_of_a_deleted_run_are_not_taken_for_those_of_a_new_one() {
+    let project = Project::new([("START.md", "x")]);
+    for answer in ["old", "new"] {
+        let says = format!("echo '{{\"result\": \"<result>{answer}</result>\"}}'");
+        project.write("agent.sh", &says);
+        let mut command = project.command(&["start", "flow", "--id", "r"]);
+        command.env("RAYMOND_AGENT_PROGRAM", "bash agent.sh");
+        Ran::of(&command.output().unwrap()).completed(answer);
+        delete_journal(&project);
+    }
+}
+
 const WAITS: &str = "echo \"$RAYMOND_AGENT_ID\" >> log; touch began-$RAYMOND_AGENT_ID; \
                      while [ ! -e go ]; do sleep 0.01; done; echo '<goto>NEXT</goto>'";
 
@@ -287,9 +402,9 @@ fn killed_spare_reaper_hangs_nobody() {
     let child = project.spawn(&["start", "flow", "--id", "r"]);
     wait_until("the step began", Duration::from_mins(1), || project.file("began-main").exists());
     // The step's own reaper says who it is; the other one is the spare.
-    let own = project.read(".raymond/workflows/r/steps/main.1/exit");
+    let own = reaper_of(&project, "main.1");
     wait_until("there is a spare reaper", Duration::from_mins(1), || reapers(&project).len() == 2);
-    let spare = reapers(&project).into_iter().find(|pid| !own.contains(&format!(":{pid}}}")));
+    let spare = reapers(&project).into_iter().find(|pid| *pid != own);
     kill(spare.unwrap(), libc::SIGKILL);
     project.write("go", "");
     wait_for(child).completed("fine");

@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::env::{Project, Ran, kill, wait_until};
+use crate::env::{Project, Ran, kill, reaper_of, wait_until};
 
 /// A coding agent of a few lines. It notes every call in `calls.log` and in a folder of its own
 /// under `calls`, and answers with the next line of `replies/STATE`. An answer that begins with
@@ -135,9 +135,7 @@ impl Turns {
 
     /// The process that looks after a step.
     fn reaper(&self, step: &str) -> u32 {
-        let exit = self.project.read(&format!(".raymond/workflows/r/steps/{step}/exit"));
-        let line: Value = serde_json::from_str(exit.lines().next().unwrap()).unwrap();
-        line["reaper"].as_u64().unwrap().try_into().unwrap()
+        reaper_of(&self.project, step)
     }
 }
 
