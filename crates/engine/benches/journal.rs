@@ -22,6 +22,7 @@ fn journal(folder: &std::path::Path, steps: u32) -> PathBuf {
     let world = MemoryWorld::new([("START.md", "Go on with the work.")]);
     let started = Started {
         workflow_id: RunId::new("bench-1").expect("a valid id"),
+        identity: String::new(),
         scope_dir: "/flows/bench".to_owned(),
         entry: StateName::new("START.md"),
         cwd: "/project".to_owned(),

@@ -7,7 +7,7 @@ use raymond_flow::{id::StepId, machine::Turn, turn::Outcome};
 use crate::{
     agent::{Agents, CodingAgent, TurnEnd, TurnOutput},
     layout::RunFiles,
-    step::{ExitRecord, HowEnded, StepFolder, StepState},
+    step::{HowEnded, StepFolder, StepState},
 };
 
 /// What came of a turn; `None` if it has left nothing.
@@ -18,29 +18,46 @@ pub fn outcome(
     agents: &Agents,
 ) -> io::Result<Option<Outcome>> {
     let folder = StepFolder::new(&files.steps, id);
-    let StepState::Ended(record) = folder.state()? else {
+    let Ok(agent) = agents.for_turn(turn) else {
         return Ok(None);
+    };
+    let record = match folder.state()? {
+        StepState::Ended(record) => record,
+        StepState::Lost => return lost_turn_end(&folder, agent).map(|end| Some(end.outcome)),
+        StepState::Damaged
+        | StepState::Foreign { .. }
+        | StepState::Unclaimed
+        | StepState::Running(_) => return Ok(None),
     };
     let exit_code = match record.how {
         HowEnded::Code(code) => Some(code),
         HowEnded::Forbidden | HowEnded::NotRun(_) | HowEnded::NotRunNow(_) => return Ok(None),
         HowEnded::Signal(_) | HowEnded::TimedOut(_) | HowEnded::Interrupted => None,
     };
-    let Ok(agent) = agents.for_turn(turn) else {
-        return Ok(None);
-    };
-    turn_end(&folder, &record, exit_code, agent).map(|end| Some(end.outcome))
+    turn_end(&folder, record.stdout_bytes, exit_code, agent).map(|end| Some(end.outcome))
 }
 
-/// What a coding agent says came of the turn in `folder`.
+/// What a coding agent says came of the turn in `folder`, whose reaper died before it could write
+/// down how the turn ended. An answer that is complete is paid for, and counts; anything else is
+/// lost, except for what it cost as far as the output tells.
+pub(crate) fn lost_turn_end(folder: &StepFolder, agent: &dyn CodingAgent) -> io::Result<TurnEnd> {
+    let end = turn_end(folder, folder.gather_stdout()?, None, agent)?;
+    let outcome = match end.outcome {
+        reply @ Outcome::Reply { .. } => reply,
+        _ => Outcome::Lost,
+    };
+    Ok(TurnEnd { outcome, ..end })
+}
+
+/// What a coding agent says came of the turn in `folder`, which printed `stdout_bytes`.
 pub(crate) fn turn_end(
     folder: &StepFolder,
-    record: &ExitRecord,
+    stdout_bytes: u64,
     exit_code: Option<i32>,
     agent: &dyn CodingAgent,
 ) -> io::Result<TurnEnd> {
     let (stdout, stderr, before) = (folder.stdout(), folder.stderr(), folder.before()?);
     let before = before.as_deref();
-    let (stdout, stderr, stdout_bytes) = (&*stdout, &*stderr, record.stdout_bytes);
+    let (stdout, stderr) = (&*stdout, &*stderr);
     agent.outcome(&TurnOutput { stdout, stdout_bytes, stderr, exit_code, before })
 }

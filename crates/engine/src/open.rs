@@ -201,6 +201,8 @@ impl Engine<'_> {
         started: Started,
         observer: &mut dyn Observer,
     ) -> Result<RunEnd, EngineError> {
+        let identity = uuid::Uuid::new_v4().simple().to_string();
+        let started = Started { identity, ..started };
         let id = started.workflow_id.clone();
         let files = self.state_dir.run(&id);
         self.state_dir.check_run(&files)?;
@@ -275,7 +277,11 @@ impl Engine<'_> {
             Status::Completed => return Ok(RunEnd { run, is_interrupted: false }),
             Status::Running | Status::Failed | Status::Stopped | Status::Paused => {}
         }
-        let world = DiskWorld::open(Path::new(&run.scope_dir), &files.scope)?;
+        let world = match DiskWorld::open(Path::new(&run.scope_dir), &files.scope) {
+            // A run can be cancelled although its archive is gone: nothing of it is read.
+            Err(_) if halt.is_some() => DiskWorld::open(&files.folder, &files.scope)?,
+            opened => opened?,
+        };
         if let Some(trimmed) = &trimmed {
             observer.see(&Event::JournalTrimmed(trimmed));
         }
@@ -317,6 +323,7 @@ impl Engine<'_> {
         }
         let warm_limit = if keeper::IS_APART { self.warm_limit } else { 0 };
         let performer = Performer {
+            identity: run.identity.clone(),
             files: files.clone(),
             world,
             agents: self.agents,

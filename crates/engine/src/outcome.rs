@@ -4,18 +4,18 @@ use std::io;
 
 use raymond_flow::{
     id::StepId,
-    machine::{Action, Failure, FailureClass, Input, Run, Spent, Turn},
+    machine::{Action, Failure, FailureClass, Halt, Input, Run, Spent, Step, Turn},
     turn::{Exit, Outcome, conclude},
 };
 
 use crate::{
     agent::{ReadyAnswer, TurnEnd},
-    answers::turn_end,
+    answers::{lost_turn_end, turn_end},
     events::{Event, Observer},
     open::EngineError,
     perform::{KEEPERS_LOST_MAX, Occasion, Performer},
     run_loop::at_work,
-    step::{ExitRecord, HowEnded, StepFolder, StepState, scan_output},
+    step::{ExitRecord, HowEnded, StepFolder, StepState, scan_output, survivors},
 };
 
 impl Performer<'_> {
@@ -32,7 +32,7 @@ impl Performer<'_> {
         };
         let look = |error| at_work("look at a step", error);
         let folder = self.folder(id);
-        let mut state = folder.state().map_err(look)?;
+        let mut state = self.state(id, observer)?;
         if state == StepState::Unclaimed
             && occasion != Occasion::Launched
             && !folder.forbid().map_err(look)?
@@ -40,10 +40,9 @@ impl Performer<'_> {
             // Claimed between the two looks.
             state = folder.state().map_err(look)?;
         }
-        let (outcome, spent) = match (state, occasion) {
-            (StepState::Running(_), _) | (StepState::Unclaimed, Occasion::Launched) => {
-                return Ok(None);
-            }
+        let (outcome, spent) = match (&state, occasion) {
+            (StepState::Running(_) | StepState::Foreign { .. }, _)
+            | (StepState::Unclaimed, Occasion::Launched) => return Ok(None),
             (StepState::Unclaimed, Occasion::Reopened) => (Outcome::NotStarted, Spent::default()),
             (StepState::Unclaimed, Occasion::KeeperGone)
                 if self.keepers_lost <= KEEPERS_LOST_MAX =>
@@ -51,21 +50,16 @@ impl Performer<'_> {
                 (Outcome::NotStarted, Spent::default())
             }
             // Asked for and not started: trying for ever would not help.
-            (StepState::Lost | StepState::Unclaimed, _) => (Outcome::Lost, Spent::default()),
-            (StepState::Ended(record), _) => {
-                let exit_code = match record.how {
-                    HowEnded::Code(code) => Some(code),
-                    _ => None,
-                };
-                let (path, duration_ms) = (folder.path().to_owned(), record.duration_ms);
-                observer.see(&Event::StepEnded { id, step, folder: path, exit_code, duration_ms });
-                let read = match &step.action {
-                    Action::Script { .. } => script_outcome(&folder, &record),
-                    Action::Turn(turn) => self.turn_outcome(id, turn, &folder, &record),
-                };
-                let (outcome, mut spent) = read.map_err(|e| at_work("read an outcome", e))?;
-                spent.duration_ms = duration_ms;
-                (outcome, spent)
+            (StepState::Unclaimed, _) => (Outcome::Lost, Spent::default()),
+            (StepState::Lost | StepState::Damaged | StepState::Ended(_), _) => {
+                let read = self.read_outcome((id, step), &folder, &state, observer);
+                match read {
+                    // A run that is given up needs no outcome, and nothing may keep it from ending.
+                    read if run.halt == Some(Halt::Cancelled) => {
+                        (Outcome::Interrupted, read.map(|(_, spent)| spent).unwrap_or_default())
+                    }
+                    read => read.map_err(|error| at_work("read an outcome", error))?,
+                }
             }
         };
         self.tails.forget(id);
@@ -78,6 +72,60 @@ impl Performer<'_> {
             Some(error) => Err(at_work("list the files of the workflow", error)),
             None => Ok(Some(input)),
         }
+    }
+
+    /// What came of a step that does not run any more, and what it cost.
+    fn read_outcome(
+        &mut self,
+        (id, step): (&StepId, &Step),
+        folder: &StepFolder,
+        state: &StepState,
+        observer: &mut dyn Observer,
+    ) -> io::Result<(Outcome, Spent)> {
+        if *state == StepState::Lost {
+            self.end_survivors(id, folder, observer)?;
+        }
+        let StepState::Ended(record) = state else {
+            let Action::Turn(turn) = &step.action else {
+                return Ok((Outcome::Lost, Spent::default()));
+            };
+            let (outcome, spent) = self.lost_turn(turn, folder)?;
+            // The end of a damaged output is missing, so what looks like its answer is not.
+            let is_whole = *state == StepState::Lost;
+            return Ok((if is_whole { outcome } else { Outcome::Lost }, spent));
+        };
+        let exit_code = match record.how {
+            HowEnded::Code(code) => Some(code),
+            _ => None,
+        };
+        let (path, duration_ms) = (folder.path().to_owned(), record.duration_ms);
+        observer.see(&Event::StepEnded { id, step, folder: path, exit_code, duration_ms });
+        let (outcome, spent) = match &step.action {
+            Action::Script { .. } => script_outcome(folder, record)?,
+            Action::Turn(turn) => self.turn_outcome(id, turn, folder, record)?,
+        };
+        Ok((outcome, Spent { duration_ms, ..spent }))
+    }
+
+    /// Ends what a lost step has left: nothing of it may run beside its next attempt, or go on
+    /// printing what is about to be read.
+    fn end_survivors(
+        &self,
+        id: &StepId,
+        folder: &StepFolder,
+        observer: &mut dyn Observer,
+    ) -> io::Result<()> {
+        // The process of a later turn has the mark of its first one.
+        let first = folder.first_step();
+        let names = [Some(folder.name()), first].into_iter().flatten();
+        let marks: Vec<_> = names.map(|name| self.mark(&name)).collect();
+        let ended = survivors::end(&marks)?;
+        if !ended.is_empty() {
+            let count = ended.len();
+            let text = format!("step {id}: {count} processes that had outlived it were ended");
+            observer.see(&Event::Trouble(&text));
+        }
+        Ok(())
     }
 
     fn turn_outcome(
@@ -101,7 +149,8 @@ impl Performer<'_> {
             // An answer that is paid for waits for somebody who understands it.
             Err(failure) => return Err(io::Error::other(failure)),
         };
-        let TurnEnd { outcome, spent, total } = turn_end(folder, record, exit_code, agent)?;
+        let TurnEnd { outcome, spent, total } =
+            turn_end(folder, record.stdout_bytes, exit_code, agent)?;
         // What was said before it was ended is paid for: an answer counts, and so does the cost.
         let outcome = match (&record.how, outcome) {
             (HowEnded::Code(0), reply @ Outcome::Reply { .. }) => {
@@ -117,6 +166,20 @@ impl Performer<'_> {
             (_, outcome) => outcome,
         };
         Ok((outcome, spent))
+    }
+
+    /// What came of a turn whose reaper was killed: perhaps the whole answer is there.
+    fn lost_turn(&self, turn: &Turn, folder: &StepFolder) -> io::Result<(Outcome, Spent)> {
+        // An answer that is paid for waits for a coding agent that understands it.
+        let agent = self.agents.for_turn(turn).map_err(io::Error::other)?;
+        match lost_turn_end(folder, agent) {
+            Ok(TurnEnd { outcome, spent, .. }) => Ok((outcome, spent)),
+            // The reaper was killed before it had made the files, or they are gone.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Ok((Outcome::Lost, Spent::default()))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// What it means that there was nothing to start.
@@ -144,6 +207,6 @@ fn script_outcome(folder: &StepFolder, record: &ExitRecord) -> io::Result<(Outco
             return Ok((Outcome::Failed(failure), Spent::default()));
         }
     };
-    let tag = scan_output(&folder.stdout())?;
+    let tag = scan_output(&folder.stdout(), record.stdout_bytes)?;
     Ok((Outcome::Script { exit, tag }, Spent::default()))
 }

@@ -27,7 +27,7 @@ use crate::{
     private, programs,
     run_loop::at_work,
     scope::DiskWorld,
-    step::{StepFolder, StepState},
+    step::{StepFolder, StepState, survivors},
     sys,
     tails::Tails,
     timers::{Timer, Timers},
@@ -48,6 +48,9 @@ const HURRY: u32 = 100;
 /// A keeper that goes takes unread requests with it, which is nobody's fault; but one that always
 /// goes is.
 pub(crate) const KEEPERS_LOST_MAX: u32 = 10;
+
+/// Where folders of steps go that belong to another run.
+const ASIDE: &str = "aside";
 
 /// How often a keeper is looked for.
 const CONNECT_TRIES: u32 = 5;
@@ -82,6 +85,8 @@ pub(crate) enum Occasion {
 
 /// The hands of a run loop.
 pub(crate) struct Performer<'a> {
+    /// What tells the run from any other of the same id.
+    pub(crate) identity: String,
     pub(crate) files: RunFiles,
     pub(crate) world: DiskWorld,
     pub(crate) agents: &'a Agents,
@@ -137,28 +142,59 @@ impl Performer<'_> {
                 let (state, names) = (&step.state, unknown_variables.as_slice());
                 observer.see(&Event::UnknownVariables { agent, state, names });
             }
-            self.take_over(agent, step)?;
+            self.take_over(agent, step, observer)?;
         }
         Ok(input)
     }
 
     /// A step that was started under this very id, although nobody remembers: the journal lost its
     /// tail. What was really started counts, above all its session.
-    fn take_over(&self, agent: &AgentId, step: &mut Box<Step>) -> Result<(), EngineError> {
+    fn take_over(
+        &self,
+        agent: &AgentId,
+        step: &mut Box<Step>,
+        observer: &mut dyn Observer,
+    ) -> Result<(), EngineError> {
         let id = StepId { agent: agent.clone(), number: step.number };
-        let folder = self.folder(&id);
-        let state = folder.state().map_err(|error| at_work("look at a step", error))?;
+        let state = self.state(&id, observer)?;
         if state != StepState::Unclaimed
             && let Some(intent) =
-                folder.intent().map_err(|error| at_work("look at a step", error))?
+                self.folder(&id).intent().map_err(|error| at_work("look at a step", error))?
         {
             **step = intent;
         }
         Ok(())
     }
 
+    /// How a step stands. A folder of the same name that another run left is moved out of the way
+    /// first: what is in it says nothing about this run.
+    pub(crate) fn state(
+        &self,
+        id: &StepId,
+        observer: &mut dyn Observer,
+    ) -> Result<StepState, EngineError> {
+        let folder = self.folder(id);
+        let look = |error| at_work("look at a step", error);
+        let (run, reaper) = match folder.state().map_err(look)? {
+            StepState::Foreign { run, reaper } => (run, reaper),
+            state => return Ok(state),
+        };
+        let make_way = || {
+            if let Some(reaper) = reaper {
+                keeper::kill(&self.files.folder, reaper)?;
+            }
+            survivors::end(&[survivors::mark(&run, &folder.name())])?;
+            folder.set_aside(&self.files.folder.join(ASIDE))
+        };
+        let place = make_way().map_err(|error| at_work("make way for a step", error))?;
+        let (name, place) = (folder.name(), place.display());
+        let text = format!("the folder of step {name} is another run's, and was moved to {place}");
+        observer.see(&Event::Trouble(&text));
+        folder.state().map_err(look)
+    }
+
     pub(crate) fn folder(&self, id: &StepId) -> StepFolder {
-        StepFolder::new(&self.files.steps, id)
+        StepFolder::new(&self.files.steps, id).of_run(&self.identity)
     }
 
     /// Gets a step ready, unless it was started before. It starts when the gates are opened.
@@ -168,8 +204,7 @@ impl Performer<'_> {
         observer: &mut dyn Observer,
     ) -> Result<Launched, EngineError> {
         let folder = self.folder(id);
-        let state = folder.state().map_err(|error| at_work("look at a step", error))?;
-        if state != StepState::Unclaimed {
+        if self.state(id, observer)? != StepState::Unclaimed {
             return Ok(Launched::Found(self.reattach(id, step, observer)));
         }
         let cwd = PathBuf::from(cwd);
@@ -184,6 +219,7 @@ impl Performer<'_> {
             (Action::Script { timeout }, Launch::Script { environment }) => {
                 let (environment, has_folder) = self.script_environment(&folder, environment)?;
                 let launch = keeper::Launch {
+                    run: self.identity.clone(),
                     program: self.script_program(step),
                     environment,
                     without: PER_STEP_VARIABLES.map(str::to_owned).to_vec(),
@@ -198,7 +234,7 @@ impl Performer<'_> {
                 };
                 tell_start(observer, (id, step), &folder, &launch.environment);
                 let gate = self.send(&launch)?;
-                let name = name_of(&folder);
+                let name = folder.name();
                 self.gates.push((name.clone(), gate));
                 Ok(Launched::Started(name))
             }
@@ -230,10 +266,12 @@ impl Performer<'_> {
             Ok(command) => command,
             Err(failure) => return Ok(Launched::Failed(failure)),
         };
-        let TurnCommand { program, environment, mut without, stdin, reuse } = command;
+        let TurnCommand { program, mut environment, mut without, stdin, reuse } = command;
+        environment.push(self.mark_variable(folder));
         without.extend(PER_STEP_VARIABLES.map(str::to_owned));
         let reuse = reuse.filter(|_| self.warm.is_on());
         let launch = keeper::Launch {
+            run: self.identity.clone(),
             folder: folder.path().to_owned(),
             has_folder: true,
             program,
@@ -251,7 +289,7 @@ impl Performer<'_> {
             let created = folder.create_turn(request.step, &stdin, before);
             created.map_err(|error| at_work("prepare a step", error))
         };
-        let name = name_of(folder);
+        let name = folder.name();
         if let Some(kept) = reuse.as_ref().and_then(|reuse| self.warm.find(request, reuse)) {
             create(kept.total.as_deref())?;
             if self.warm.hand_over(&kept, id, &launch).is_ok() {
@@ -299,9 +337,26 @@ impl Performer<'_> {
             has_folder = true;
         }
         let path = |path: &Path| path.to_string_lossy().into_owned();
+        environment.push(self.mark_variable(folder));
         environment.push(("RAYMOND_STATE_DIR".to_owned(), path(self.world.folder())));
         environment.push(("RAYMOND_STATE_FILE".to_owned(), path(&self.files.state)));
         Ok((environment, has_folder))
+    }
+
+    /// The mark by which all processes of a step can be found.
+    pub(crate) fn mark(&self, step: &str) -> String {
+        if self.identity.is_empty() {
+            // An old run, which has only its place to tell it from others.
+            let place = self.files.folder.as_os_str().as_encoded_bytes();
+            return survivors::mark(&format!("{:08x}", crc32fast::hash(place)), step);
+        }
+        survivors::mark(&self.identity, step)
+    }
+
+    /// The same as a variable for a process of the step.
+    fn mark_variable(&self, folder: &StepFolder) -> (String, String) {
+        let outer = std::env::var_os(survivors::MARK);
+        (survivors::MARK.to_owned(), survivors::marks(outer, &self.mark(&folder.name())))
     }
 
     /// Hands a step to a reaper, and starts a keeper if there is none.
@@ -352,7 +407,7 @@ impl Performer<'_> {
         let path = folder.path().to_owned();
         let (is_found, environment) = (true, [].as_slice());
         observer.see(&Event::StepStarted { id, step, folder: path, is_found, environment });
-        name_of(&folder)
+        folder.name()
     }
 
     /// Shows what a turn under way has done lately.
@@ -383,7 +438,7 @@ impl Performer<'_> {
     pub(crate) fn end(&self, id: &StepId) {
         let folder = self.folder(id);
         if let Ok(StepState::Running(reaper)) = folder.state() {
-            keeper::end(self.keeper.as_ref(), &name_of(&folder), reaper);
+            keeper::end(self.keeper.as_ref(), &folder.name(), reaper);
         }
     }
 
@@ -408,7 +463,7 @@ impl Performer<'_> {
     /// Takes note that a process that was kept is gone. Returns the name of the folder of the step
     /// that it was to have had.
     pub(crate) fn line_is_gone(&mut self, line: u32) -> Option<String> {
-        self.warm.gone(line).map(|id| name_of(&self.folder(&id)))
+        self.warm.gone(line).map(|id| self.folder(&id).name())
     }
 
     /// Takes note that a step has ended.
@@ -477,8 +532,4 @@ fn tell_start(
 ) {
     let (folder, is_found) = (folder.path().to_owned(), false);
     observer.see(&Event::StepStarted { id, step, folder, is_found, environment });
-}
-
-fn name_of(folder: &StepFolder) -> String {
-    folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
 }

@@ -82,6 +82,7 @@ fn run_with(count: usize) -> (Run, Vec<Record>, MemoryWorld) {
     let limits = Limits { budget_usd: None, max_parallel: u32::MAX, ..Limits::default() };
     let started = Started {
         workflow_id: RunId::new("bench-1").expect("a valid id"),
+        identity: String::new(),
         scope_dir: "/flows/bench".to_owned(),
         entry: StateName::new("START.md"),
         cwd: "/project".to_owned(),

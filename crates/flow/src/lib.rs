@@ -50,6 +50,7 @@
 //! let decision = start(Started {
 //!     workflow_id: RunId::new("example-1").unwrap(),
 //!     scope_dir: "/workflows/example".into(),
+//!     identity: String::new(),
 //!     entry: StateName::new("START.md"),
 //!     cwd: "/project".into(),
 //!     started_at_ms: 0,

@@ -106,6 +106,8 @@ struct WireRun {
     next_ticket: u64,
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     irregular_names: BTreeSet<AgentId>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    identity: String,
     journal_offset: u64,
 }
 
@@ -156,6 +158,7 @@ impl WireRun {
             version: VERSION,
             workflow_id: run.id.clone(),
             scope_dir: run.scope_dir.clone(),
+            identity: run.identity.clone(),
             status: run.status.convert(),
             started_at_ms: run.started_at_ms,
             agents: run.agents_by_birth().into_iter().map(WireAgent::of).collect(),
@@ -199,6 +202,7 @@ impl WireRun {
         let mut run = Run {
             id: self.workflow_id,
             scope_dir: self.scope_dir,
+            identity: self.identity,
             started_at_ms: self.started_at_ms,
             settings: self.settings.convert(),
             limits,

@@ -148,9 +148,10 @@ fn class(name: Option<&str>, resets_at: Option<u64>) -> FailureClass {
 fn last_line(path: &Path, bytes: u64) -> io::Result<String> {
     let mut file = File::open(path)?;
     let length = file.metadata()?.len().min(bytes);
-    file.seek(SeekFrom::Start(length.saturating_sub(LAST_LINE_BYTES_MAX)))?;
+    let start = length.saturating_sub(LAST_LINE_BYTES_MAX);
+    file.seek(SeekFrom::Start(start))?;
     let mut bytes = Vec::new();
-    io::Read::read_to_end(&mut io::Read::take(file, LAST_LINE_BYTES_MAX), &mut bytes)?;
+    io::Read::read_to_end(&mut io::Read::take(file, length - start), &mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);
     Ok(text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default().to_owned())
 }

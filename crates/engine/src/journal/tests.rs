@@ -57,6 +57,7 @@ fn decisions() -> Vec<Vec<Record>> {
     let agent = AgentId::main();
     let started = Started {
         workflow_id: RunId::new("r").unwrap(),
+        identity: String::new(),
         scope_dir: "/flow".to_owned(),
         entry: StateName::new("START.md"),
         cwd: "/".to_owned(),

@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use serde::Serialize;
@@ -223,6 +223,25 @@ fn check_peer(stream: &UnixStream) -> io::Result<()> {
     }
     let message = "a process of another user listens on the keeper's socket";
     Err(io::Error::new(io::ErrorKind::PermissionDenied, message))
+}
+
+/// Kills a keeper or reaper of the run in `folder`, and waits until it is gone. It is told by where
+/// it works, so that no other process is hit that has got its number.
+pub(crate) fn kill(folder: &Path, pid: Pid) -> io::Result<()> {
+    const PATIENCE: Duration = Duration::from_secs(5);
+    const INTERVAL: Duration = Duration::from_millis(5);
+    let deadline = Instant::now() + PATIENCE;
+    let folder = fs::canonicalize(folder)?;
+    // One that has ended works nowhere.
+    let is_there = || fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd == folder);
+    while is_there() {
+        if Instant::now() >= deadline {
+            return Err(io::Error::other(format!("process {pid} cannot be killed")));
+        }
+        sys::kill(pid, libc::SIGKILL);
+        std::thread::sleep(INTERVAL);
+    }
+    Ok(())
 }
 
 fn line<T: Serialize>(value: &T) -> io::Result<Vec<u8>> {

@@ -20,6 +20,9 @@ pub(crate) const SPARE_FOLDERS: &str = "spare";
 /// A step to be started.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Launch {
+    /// The identity of the run.
+    #[serde(default)]
+    pub(crate) run: String,
     /// The step's folder.
     pub(crate) folder: PathBuf,
     /// Whether the folder is there already, with something for the child in it. If it is not, a
@@ -75,7 +78,7 @@ impl Launch {
         }
         // Before the claim, which makes the folder durable.
         let outputs = outputs(&self.folder)?;
-        let claim = Claim::take(&self.folder.join("exit"), self.is_durable)?;
+        let claim = Claim::take(&self.folder.join("exit"), &self.run, self.is_durable)?;
         Ok((claim, outputs))
     }
 

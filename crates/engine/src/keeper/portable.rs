@@ -205,6 +205,11 @@ pub(crate) fn end(keeper: Option<&Keeper>, step: &str, _reaper: Option<Pid>) {
     }
 }
 
+/// The guardian is a thread of another program, which is not to be killed for it.
+pub(crate) fn kill(_folder: &Path, program: Pid) -> io::Result<()> {
+    Err(io::Error::other(format!("process {program} still runs it")))
+}
+
 /// Whoever looks after one step.
 struct Guardian {
     launch: Launch,

@@ -23,7 +23,7 @@ impl SpareFolder {
     pub(super) fn prepare() -> io::Result<Self> {
         let path = Path::new(SPARE_FOLDERS).join(std::process::id().to_string());
         private::create_dir(&path)?;
-        let claim = Claim::create(&path.join("exit"))?;
+        let claim = Claim::create(&path.join("exit"), "")?;
         let outputs = outputs(&path)?;
         Ok(Self { path, claim, outputs })
     }
@@ -36,14 +36,17 @@ impl SpareFolder {
 
 /// Claims a step, and makes its folder unless it is there.
 pub(super) fn claim(launch: &Launch, spare: Option<SpareFolder>) -> io::Result<(Claim, [File; 2])> {
-    if let Some(SpareFolder { path, claim, outputs }) = spare {
+    if let Some(SpareFolder { path, mut claim, outputs }) = spare {
         let renamed = if launch.has_folder {
             Err(io::Error::from_raw_os_error(libc::EINVAL))
         } else {
             sys::rename_new(&path, &launch.folder)
         };
         match renamed {
-            Ok(()) => return Ok((claim, outputs)),
+            Ok(()) => {
+                claim.assign(&launch.run)?;
+                return Ok((claim, outputs));
+            }
             Err(error) => {
                 let _ = fs::remove_dir_all(path);
                 // Where a folder cannot be renamed like that, it is made like any other. One that

@@ -20,6 +20,9 @@ const ERROR_LOCK_VIOLATION: i32 = 33;
 #[derive(Debug, Serialize, Deserialize)]
 struct ClaimLine {
     reaper: u32,
+    /// The identity of the run whose step it is; empty if the run has none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    run: String,
 }
 
 /// The second line.
@@ -54,6 +57,16 @@ pub(crate) enum HowEnded {
     Forbidden,
 }
 
+impl HowEnded {
+    /// Whether a child ran that printed to the files of its step.
+    pub(crate) fn has_output(&self) -> bool {
+        match self {
+            Self::Code(_) | Self::Signal(_) | Self::TimedOut(_) | Self::Interrupted => true,
+            Self::NotRun(_) | Self::NotRunNow(_) | Self::Forbidden => false,
+        }
+    }
+}
+
 /// The exclusive right to start a step, held by its reaper.
 #[derive(Debug)]
 pub(crate) struct Claim {
@@ -62,15 +75,15 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// Claims the step whose `exit` file is `path`. Fails if anybody ever did before.
+    /// Claims the step of run `run` whose `exit` file is `path`. Fails if anybody ever did before.
     ///
     /// The file gets its name only when it is locked and says whose it is: nobody ever sees a claim
     /// that looks like a lost one.
-    pub(crate) fn take(path: &Path, is_durable: bool) -> io::Result<Self> {
+    pub(crate) fn take(path: &Path, run: &str, is_durable: bool) -> io::Result<Self> {
         let own = path.with_extension(std::process::id().to_string());
         // Whoever left a file of that name was killed and had our number.
         let _ = fs::remove_file(&own);
-        let claim = Self::create(&own)?;
+        let claim = Self::create(&own, run)?;
         if is_durable {
             claim.file.sync_all()?;
         }
@@ -92,15 +105,13 @@ impl Claim {
     }
 
     /// Makes the `exit` file in a folder that nobody else looks at yet.
-    pub(crate) fn create(path: &Path) -> io::Result<Self> {
+    pub(crate) fn create(path: &Path, run: &str) -> io::Result<Self> {
         let mut options = private::options();
         let file = options.read(true).write(true).create_new(true).open(path)?;
         let prepare = || -> io::Result<u64> {
             file.lock()?;
             sys::reserve(&file, EXIT_RECORD_BYTES)?;
-            let line = line(&ClaimLine { reaper: std::process::id() })?;
-            sys::write_all_at(&file, &line, 0)?;
-            Ok(line.len() as u64)
+            write_claim(&file, run)
         };
         match prepare() {
             Ok(line_length) => Ok(Self { file, line_length }),
@@ -112,11 +123,26 @@ impl Claim {
         }
     }
 
+    /// Says whose step it is, if that was not known when the `exit` file was made. To be done before
+    /// anything of the step is started.
+    #[cfg(not(portable))]
+    pub(crate) fn assign(&mut self, run: &str) -> io::Result<()> {
+        self.line_length = write_claim(&self.file, run)?;
+        Ok(())
+    }
+
     /// Writes down how the step ended. The room for it is there since the claim.
     pub(crate) fn end(&self, record: &ExitRecord, is_durable: bool) -> io::Result<()> {
         sys::write_all_at(&self.file, &line(record)?, self.line_length)?;
         if is_durable { self.file.sync_data() } else { Ok(()) }
     }
+}
+
+/// Writes the first line; returns its length.
+fn write_claim(file: &File, run: &str) -> io::Result<u64> {
+    let line = line(&ClaimLine { reaper: std::process::id(), run: run.to_owned() })?;
+    sys::write_all_at(file, &line, 0)?;
+    Ok(line.len() as u64)
 }
 
 /// A value on one line, short enough for the room that is reserved for both lines.
@@ -143,15 +169,19 @@ pub(crate) enum Read {
     Lost,
 }
 
-/// Reads the `exit` file at `path`; `None` if there is none.
-pub(crate) fn read(path: &Path) -> io::Result<Option<Read>> {
-    let file = match File::open(path) {
-        Ok(file) => file,
+/// Reads the `exit` file at `path`: the identity of the run that claimed the step, and how the step
+/// stands. `None` if there is no such file.
+pub(crate) fn read(path: &Path) -> io::Result<Option<(String, Read)>> {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_file() => {}
+        // Somebody put something else there, which may block its reader.
+        Ok(_) => return Ok(Some((String::new(), Read::Lost))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
-    };
-    if let Some(record) = parse(&file)?.1 {
-        return Ok(Some(Read::Ended(record)));
+    }
+    let file = File::open(path)?;
+    if let (claim, Some(record)) = parse(&file)? {
+        return Ok(Some((claim.map(|claim| claim.run).unwrap_or_default(), Read::Ended(record))));
     }
     let is_held = match file.try_lock_shared() {
         Ok(()) => false,
@@ -159,15 +189,18 @@ pub(crate) fn read(path: &Path) -> io::Result<Option<Read>> {
         Err(TryLockError::Error(error)) => return Err(error),
     };
     // The reaper may have ended between the two looks: what it wrote counts.
-    let (reaper, record) = parse(&file)?;
-    Ok(Some(match record {
+    let (claim, record) = parse(&file)?;
+    let (reaper, run) = claim.map(|claim| (claim.reaper, claim.run)).unzip();
+    let reaper = reaper.and_then(|reaper| sys::Pid::try_from(reaper).ok());
+    let read = match record {
         Some(record) => Read::Ended(record),
         None if is_held => Read::Running { reaper },
         None => Read::Lost,
-    }))
+    };
+    Ok(Some((run.unwrap_or_default(), read)))
 }
 
-fn parse(mut file: &File) -> io::Result<(Option<sys::Pid>, Option<ExitRecord>)> {
+fn parse(mut file: &File) -> io::Result<(Option<ClaimLine>, Option<ExitRecord>)> {
     let mut bytes = Vec::with_capacity(EXIT_RECORD_BYTES as usize);
     file.rewind()?;
     match file.take(u64::from(EXIT_RECORD_BYTES)).read_to_end(&mut bytes) {
@@ -180,10 +213,9 @@ fn parse(mut file: &File) -> io::Result<(Option<sys::Pid>, Option<ExitRecord>)> 
     let mut lines = bytes.split_inclusive(|byte| *byte == b'\n');
     // A line that is not complete was never written: the rest of the room is zeros.
     let mut next = || lines.next().filter(|line| line.ends_with(b"\n"));
-    let reaper = next().and_then(|line| serde_json::from_slice::<ClaimLine>(line).ok());
+    let claim = next().and_then(|line| serde_json::from_slice(line).ok());
     let record = next().and_then(|line| serde_json::from_slice(line).ok());
-    let reaper = reaper.and_then(|line| sys::Pid::try_from(line.reaper).ok());
-    Ok((reaper, record))
+    Ok((claim, record))
 }
 
 #[cfg(test)]
@@ -196,11 +228,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("exit");
         fs::write(path.with_extension(std::process::id().to_string()), "").unwrap();
-        let claim = Claim::take(&path, false).unwrap();
-        assert!(matches!(read(&path), Ok(Some(Read::Running { reaper: Some(_) }))));
-        let again = Claim::take(&path, false).unwrap_err();
+        let claim = Claim::take(&path, "a", false).unwrap();
+        let (run, read_back) = read(&path).unwrap().unwrap();
+        assert_eq!(run, "a");
+        assert!(matches!(read_back, Read::Running { reaper: Some(_) }));
+        let again = Claim::take(&path, "a", false).unwrap_err();
         assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
         drop(claim);
-        assert_eq!(read(&path).unwrap(), Some(Read::Lost));
+        assert_eq!(read(&path).unwrap(), Some(("a".to_owned(), Read::Lost)));
     }
 }

@@ -1,8 +1,8 @@
 //! Where one step lives on disk.
 
 use std::{
-    fs,
-    io::{self, Write},
+    fs::{self, File},
+    io::{self, Seek as _, SeekFrom, Write as _},
     path::{Path, PathBuf},
 };
 
@@ -20,6 +20,8 @@ const BEFORE: &str = "before";
 #[derive(Clone, Debug)]
 pub(crate) struct StepFolder {
     path: PathBuf,
+    /// The identity of the run that the step must belong to, if that matters.
+    run: Option<String>,
 }
 
 /// How a step stands, by its folder alone.
@@ -29,8 +31,17 @@ pub(crate) enum StepState {
     Unclaimed,
     /// It runs, looked after by this reaper.
     Running(Option<sys::Pid>),
+    /// Another run has used the folder, one of the same id that was deleted.
+    Foreign {
+        /// The identity of that run.
+        run: String,
+        /// Its reaper, if it still runs.
+        reaper: Option<sys::Pid>,
+    },
     /// It ended.
     Ended(ExitRecord),
+    /// It ended, but its output is gone, cut short or replaced, and so its outcome cannot be told.
+    Damaged,
     /// It was started, and nobody knows how it ended.
     Lost,
 }
@@ -39,7 +50,17 @@ impl StepFolder {
     /// The folder of step `id` below `steps`. The name depends on nothing else, so it is found
     /// again even if every record of the step is lost.
     pub(crate) fn new(steps: &Path, id: &StepId) -> Self {
-        Self { path: steps.join(name(id)) }
+        Self { path: steps.join(name(id)), run: None }
+    }
+
+    /// The same folder, which counts as foreign if another run than `identity` has used it.
+    pub(crate) fn of_run(self, identity: &str) -> Self {
+        Self { run: Some(identity.to_owned()), ..self }
+    }
+
+    /// The name of the folder, by which reapers call the step.
+    pub(crate) fn name(&self) -> String {
+        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -99,11 +120,38 @@ impl StepFolder {
         }
     }
 
+    /// The first step of the child, if it had a step before this one.
+    pub(crate) fn first_step(&self) -> Option<String> {
+        let (_, stdout) = self.output_is_at()?;
+        Some(stdout.parent()?.file_name()?.to_str()?.to_owned())
+    }
+
     /// Where the child prints to meanwhile, if it had a step before: from where, and which file.
     pub(crate) fn output_is_at(&self) -> Option<(u64, PathBuf)> {
         let text = fs::read_to_string(self.path.join(OUTPUT_IS_AT)).ok()?;
         let (offset, path) = text.split_once(' ')?;
-        Some((offset.parse().ok()?, PathBuf::from(path)))
+        // Only the name of the step counts: the state folder may have been moved since.
+        let step = Path::new(path).parent()?.file_name()?;
+        Some((offset.parse().ok()?, self.path.parent()?.join(step).join("stdout")))
+    }
+
+    /// Completes the `stdout` of a turn whose reaper was killed: what the child of a later turn
+    /// prints lies in the folder of its first one until the reaper copies it. Returns its length.
+    ///
+    /// Only for a step that is lost: nothing of it may still be printing. `NotFound` if there is no
+    /// regular file.
+    pub(crate) fn gather_stdout(&self) -> io::Result<u64> {
+        if let Some((offset, first)) = self.output_is_at()
+            && regular_length(&first)?.is_some()
+        {
+            let mut source = File::open(first)?;
+            source.seek(SeekFrom::Start(offset))?;
+            io::copy(&mut source, &mut File::create(self.stdout())?)?;
+        }
+        if regular_length(&self.stderr())?.is_none() {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        regular_length(&self.stdout())?.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     /// The intent under which the step was really started, if it is a turn.
@@ -115,11 +163,20 @@ impl StepFolder {
         }
     }
 
+    /// Moves the folder into `aside`, so that the step can start. Returns where it is now.
+    pub(crate) fn set_aside(&self, aside: &Path) -> io::Result<PathBuf> {
+        fs::create_dir_all(aside)?;
+        let place = aside.join(format!("{}-{}", self.name(), uuid::Uuid::new_v4().simple()));
+        fs::rename(&self.path, &place)?;
+        Ok(place)
+    }
+
     /// Makes sure that a step which nobody has started never will be: a request for it may still
     /// be on its way. Tells whether that was in time.
     pub(crate) fn forbid(&self) -> io::Result<bool> {
         self.create()?;
-        match Claim::take(&self.path.join("exit"), true) {
+        let run = self.run.as_deref().unwrap_or_default();
+        match Claim::take(&self.path.join("exit"), run, true) {
             Ok(claim) => {
                 let record =
                     ExitRecord { how: HowEnded::Forbidden, duration_ms: 0, stdout_bytes: 0 };
@@ -131,21 +188,45 @@ impl StepFolder {
         }
     }
 
+    /// Whether everything is there that the step had printed when it ended.
+    fn has_output(&self, stdout_bytes: u64) -> io::Result<bool> {
+        let stdout = regular_length(&self.stdout())?;
+        let has_stdout = stdout.is_some_and(|length| length >= stdout_bytes);
+        Ok(has_stdout && regular_length(&self.stderr())?.is_some())
+    }
+
     /// How the step stands.
     pub(crate) fn state(&self) -> io::Result<StepState> {
-        Ok(match exit_record::read(&self.path.join("exit"))? {
-            None => StepState::Unclaimed,
-            Some(exit_record::Read::Running { reaper }) => StepState::Running(reaper),
-            Some(exit_record::Read::Ended(record)) => {
-                let printed = fs::metadata(self.stdout()).map_or(0, |metadata| metadata.len());
-                if printed < record.stdout_bytes {
-                    StepState::Lost
+        let Some((run, read)) = exit_record::read(&self.path.join("exit"))? else {
+            return Ok(StepState::Unclaimed);
+        };
+        let is_foreign = self.run.as_ref().is_some_and(|own| *own != run);
+        Ok(match read {
+            // A reaper says whose step it is a moment after it has claimed it.
+            exit_record::Read::Running { reaper } if !is_foreign || run.is_empty() => {
+                StepState::Running(reaper)
+            }
+            exit_record::Read::Running { reaper } => StepState::Foreign { run, reaper },
+            _ if is_foreign => StepState::Foreign { run, reaper: None },
+            exit_record::Read::Ended(record) => {
+                if record.how.has_output() && !self.has_output(record.stdout_bytes)? {
+                    StepState::Damaged
                 } else {
                     StepState::Ended(record)
                 }
             }
-            Some(exit_record::Read::Lost) => StepState::Lost,
+            exit_record::Read::Lost => StepState::Lost,
         })
+    }
+}
+
+/// The length of the regular file at `path`; `None` if there is none. Anything else in its place
+/// could block its reader, or never end.
+fn regular_length(path: &Path) -> io::Result<Option<u64>> {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) => Ok(metadata.is_file().then(|| metadata.len())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

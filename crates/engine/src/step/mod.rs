@@ -4,7 +4,7 @@
 //! steps/<agent>.<number>/
 //!     intent    the step as it was meant (turns only)
 //!     prompt    what the child reads on its standard input (turns only)
-//!     exit      gets its name only once: the claim. Line 1 names its reaper, line 2 tells how it ended
+//!     exit      gets its name only once: the claim. Line 1 names reaper and run, line 2 tells how it ended
 //!     stdout    straight from the child
 //!     stderr    straight from the child
 //!     output-is-at  where it is meanwhile, if the child had a step before: its files are that step's
@@ -18,6 +18,7 @@
 mod exit_record;
 mod folder;
 mod output;
+pub(crate) mod survivors;
 
 pub(crate) use exit_record::{Claim, ExitRecord, HowEnded};
 #[cfg(not(portable))]

@@ -14,15 +14,17 @@ use raymond_flow::{
 /// What is read at once, at most.
 const CHUNK_BYTES: u64 = 64 * 1024;
 
-/// Finds the tag in the file at `path`, up to its end as it is now.
-pub(crate) fn scan_output(path: &Path) -> io::Result<Result<Spanned<Tag>, TagError>> {
-    let mut file = File::open(path)?;
+/// Finds the tag in the first `bytes` of the file at `path`. What follows them was printed after the
+/// step had ended, by a process that it left behind, and changes nothing.
+pub(crate) fn scan_output(path: &Path, bytes: u64) -> io::Result<Result<Spanned<Tag>, TagError>> {
+    let file = File::open(path)?;
     let mut scanner = Scanner::new();
     // Most say little, and a page that is not needed need not be cleared.
-    let chunk_bytes = (file.metadata()?.len() + 1).min(CHUNK_BYTES);
+    let chunk_bytes = bytes.saturating_add(1).min(CHUNK_BYTES);
     let mut chunk = vec![0; usize::try_from(chunk_bytes).map_err(io::Error::other)?];
+    let mut output = (&file).take(bytes);
     loop {
-        match file.read(&mut chunk) {
+        match output.read(&mut chunk) {
             Ok(0) => break,
             Ok(length) => scanner.push(&chunk[..length]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

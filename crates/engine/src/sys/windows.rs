@@ -52,6 +52,16 @@ unsafe extern "system" fn interrupted(_kind: u32) -> i32 {
     }
 }
 
+/// Nobody else's environment can be read.
+pub(crate) fn processes_with(_variable: &str, _is_meant: impl Fn(&str) -> bool) -> Vec<Pid> {
+    Vec::new()
+}
+
+/// Ends a process and its descendants.
+pub(crate) fn end_process(pid: Pid, is_polite: bool) {
+    super::end_group(pid, is_polite);
+}
+
 /// What is free on the disk of `path` for this user, in bytes.
 pub(crate) fn free_bytes(path: &Path) -> io::Result<u64> {
     let path: Vec<u16> = path.as_os_str().encode_wide().chain([0]).collect();

@@ -85,6 +85,8 @@ mirror! {
         metadata: BTreeMap<String, String>,
         settings: Settings,
         limits: Limits,
+        #[serde(default, skip_serializing_if = "is_default")]
+        identity: String,
     }
 
     #[serde(rename_all = "lowercase")]

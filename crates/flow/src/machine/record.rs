@@ -168,6 +168,9 @@ pub struct Started {
     pub settings: Settings,
     /// Limits.
     pub limits: Limits,
+    /// A random value that the engine makes: it tells this run from any other of the same id.
+    /// Empty in journals of programs that had none.
+    pub identity: String,
 }
 
 /// Who wanted a transition.

@@ -18,6 +18,8 @@ use super::{Agent, Halt, Limits, Phase, Settings, Started, Step, counts::Counts}
 pub struct Run {
     /// Its id.
     pub id: RunId,
+    /// What tells it from any other run of that id; empty if it began without.
+    pub identity: String,
     /// Where its files come from.
     pub scope_dir: String,
     /// When it began, in milliseconds since 1970.
@@ -112,6 +114,7 @@ impl Run {
         agent.input.clone_from(&started.input);
         let mut run = Self {
             id: started.workflow_id.clone(),
+            identity: started.identity.clone(),
             scope_dir: started.scope_dir.clone(),
             started_at_ms: started.started_at_ms,
             settings: started.settings.clone(),

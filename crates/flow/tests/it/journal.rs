@@ -67,6 +67,19 @@ fn journal_is_still_written_as_version_1_says() {
     assert_eq!(Snapshot::to_json(&sim.run, 4096).unwrap(), V1_STATE);
 }
 
+/// The first record of a run that has an identity.
+const V1_IDENTITY: &str = include_str!("../fixtures/v1/started-with-identity.jsonl");
+
+#[test]
+fn identity_of_a_run_is_kept_in_journal_and_state_file() {
+    let started = record(V1_IDENTITY.trim_end());
+    assert_eq!(lines(std::slice::from_ref(&started)), V1_IDENTITY);
+    let run = replay([started]).unwrap();
+    assert_eq!(run.identity, "0f8e4c2a9b7d46518c3e5f60718293a4");
+    let state = Snapshot::to_json(&run, 1).unwrap();
+    assert_eq!(Snapshot::from_json(&state).unwrap().run, run);
+}
+
 #[test]
 fn journal_keeps_the_attributes_that_a_policy_declares() {
     let start = "---\nallowed_transitions:\n  - { tag: fork, target: A, next: A, kind: bug, attributes: [PART] }\n---\nx";

@@ -75,6 +75,7 @@ pub(crate) struct Sim {
 pub(crate) fn started(entry: &str) -> Started {
     Started {
         workflow_id: RunId::new("test-00000001").unwrap(),
+        identity: String::new(),
         scope_dir: "/flows/test".to_owned(),
         entry: StateName::new(entry),
         cwd: "/project".to_owned(),

@@ -156,6 +156,7 @@ fn started(scope: &ScopeSource, case: &Case, cwd: &Path) -> Result<Started, Fail
     limits.max_iterations = case.max_iterations.filter(|most| *most > 0);
     Ok(Started {
         workflow_id: RunId::new("case")?,
+        identity: String::new(),
         scope_dir: scope.path.to_string_lossy().into_owned(),
         entry: scope.entry.clone(),
         cwd: cwd.to_string_lossy().into_owned(),

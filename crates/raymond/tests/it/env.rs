@@ -145,6 +145,13 @@ pub(crate) fn wait_until(what: &str, patience: Duration, mut is_so: impl FnMut()
     }
 }
 
+/// The process that looks after a step of run `r`.
+pub(crate) fn reaper_of(project: &Project, step: &str) -> u32 {
+    let exit = project.read(&format!(".raymond/workflows/r/steps/{step}/exit"));
+    let line: serde_json::Value = serde_json::from_str(exit.lines().next().unwrap()).unwrap();
+    line["reaper"].as_u64().unwrap().try_into().unwrap()
+}
+
 /// What became of a call of `raymond`.
 #[derive(Debug)]
 pub(crate) struct Ran {

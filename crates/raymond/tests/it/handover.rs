@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::env::{Project, Ran, kill, wait_until};
+use crate::env::{Project, Ran, kill, reaper_of, wait_until};
 
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -35,14 +35,6 @@ fn wait_for(project: &Project, mut child: Child) -> Ran {
 fn keeper_and_reapers(project: &Project) -> (u32, Vec<u32>) {
     let found = project.pids("__keeper");
     (found[0], found[1..].to_vec())
-}
-
-/// The reaper that has claimed a step.
-fn reaper_of(project: &Project, step: &str) -> u32 {
-    let exit = project.read(&format!(".raymond/workflows/r/steps/{step}/exit"));
-    let digits: String =
-        exit.lines().next().unwrap().chars().filter(char::is_ascii_digit).collect();
-    digits.parse().unwrap()
 }
 
 /// The reapers that have no step. `steps` are the folders of those that run.

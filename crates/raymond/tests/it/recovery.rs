@@ -2,11 +2,11 @@
 
 use std::{
     fs,
-    process::{Child, Command},
+    process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
-use crate::env::{Project, Ran, kill, wait_until};
+use crate::env::{Project, Ran, kill, reaper_of, wait_until};
 
 /// A generator of chance that repeats itself: a failure can be run again.
 pub(crate) struct Chance(pub(crate) u64);
@@ -124,6 +124,109 @@ fn outcome_of_a_step_that_ended_without_an_orchestrator_is_harvested() {
     assert_eq!(project.lines("log"), ["x"]);
 }
 
+/// A run whose only step has ended although its orchestrator was killed; its output was then spoiled
+/// by `spoil`, which is given the path.
+fn with_spoiled_output(spoil: impl Fn(&std::path::Path)) -> Project {
+    let project = Project::new([(
+        "START.sh",
+        "echo x >> log; touch began; while [ ! -e go ]; do sleep 0.01; done; echo '<result>again</result>'",
+    )]);
+    let mut child = project.spawn(&["start", "flow", "--id", "r"]);
+    wait_until("the step began", Duration::from_mins(1), || project.file("began").exists());
+    kill(child.id(), libc::SIGKILL);
+    let _ = child.wait();
+    project.write("go", "");
+    project.wait_until_quiet();
+    let stdout = project.file(".raymond/workflows/r/steps/main.1/stdout");
+    fs::remove_file(&stdout).unwrap();
+    spoil(&stdout);
+    project
+}
+
+fn make_fifo(path: &std::path::Path) {
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+#[test]
+fn step_whose_output_is_gone_or_replaced_counts_as_lost() {
+    let spoils: [fn(&std::path::Path); 4] = [
+        |_| {},
+        |path| fs::create_dir(path).unwrap(),
+        make_fifo,
+        |path| std::os::unix::fs::symlink("/dev/zero", path).unwrap(),
+    ];
+    let check = |spoil| {
+        let ran = with_spoiled_output(spoil).raymond(&["run", "r"]).completed("again");
+        assert!(ran.stderr.contains("its outcome was lost"), "{}", ran.stderr);
+        let project = with_spoiled_output(spoil);
+        assert_eq!(project.raymond(&["cancel", "r"]).code, 0);
+        assert_eq!(project.lines("log"), ["x"]);
+        project.wait_until_quiet();
+    };
+    std::thread::scope(|scope| {
+        for spoil in spoils {
+            scope.spawn(move || check(spoil));
+        }
+    });
+}
+
+#[test]
+fn run_whose_workflow_is_gone_can_be_cancelled() {
+    let project = with_spoiled_output(|path| fs::write(path, "<result>again</result>\n").unwrap());
+    fs::remove_dir_all(project.file("flow")).unwrap();
+    assert_eq!(project.raymond(&["cancel", "r"]).code, 0);
+    assert!(project.raymond(&["list"]).stdout.contains("r  cancelled"));
+}
+
+/// What a process prints that outlives its step, once there is a file `late`.
+fn prints_later(words: &str) -> String {
+    format!(
+        "(trap '' TERM; while [ ! -e late ]; do sleep 0.01; done; echo '{words}'; touch printed) & "
+    )
+}
+
+/// Kills the orchestrator, lets its step end, and then what the step left behind print something.
+fn end_and_print_later(project: &Project, child: &mut Child) {
+    wait_until("the step began", Duration::from_mins(1), || project.file("began").exists());
+    kill(child.id(), libc::SIGKILL);
+    let _ = child.wait();
+    project.write("go", "");
+    let exit = || project.read(".raymond/workflows/r/steps/main.1/exit");
+    wait_until("the step ended", Duration::from_mins(1), || exit().contains("code"));
+    project.write("late", "");
+    project.wait_until_quiet();
+    assert!(project.file("printed").exists());
+}
+
+#[test]
+fn words_of_a_process_that_outlives_its_step_do_not_change_the_outcome() {
+    let left_behind = prints_later("<goto>WRONG</goto>");
+    let project = Project::new([(
+        "START.sh",
+        &*format!(
+            "{left_behind} touch began; while [ ! -e go ]; do sleep 0.01; done; echo '<result>right</result>'"
+        ),
+    )]);
+    let mut child = project.spawn(&["start", "flow", "--id", "r"]);
+    end_and_print_later(&project, &mut child);
+    project.raymond(&["run", "r"]).completed("right");
+}
+
+#[test]
+fn words_of_a_process_that_outlives_its_turn_are_not_the_answer() {
+    let project = Project::new([("START.md", "x")]);
+    let left_behind = prints_later("{\"result\": \"<result>wrong</result>\"}");
+    project.write("agent.sh", &format!("{left_behind} touch began; while [ ! -e go ]; do sleep 0.01; done; echo '{{\"result\": \"<result>right</result>\"}}'"));
+    let command = |arguments: &[&str]| {
+        let mut command = project.command(arguments);
+        command.env("RAYMOND_AGENT_PROGRAM", "bash agent.sh");
+        command
+    };
+    let mut child = command(&["start", "flow", "--id", "r"]).spawn().unwrap();
+    end_and_print_later(&project, &mut child);
+    Ran::of(&command(&["run", "r"]).output().unwrap()).completed("right");
+}
+
 #[test]
 fn step_that_still_runs_is_waited_for_not_started_again() {
     let project = Project::new([(
@@ -172,6 +275,121 @@ fn reapers(project: &Project) -> Vec<u32> {
     keepers.skip(1).filter_map(|line| line.split(' ').next()?.parse().ok()).collect()
 }
 
+/// Kills keeper and reapers at once, so that none of them can clean up after the other.
+fn kill_keeper_and_reapers(project: &Project) {
+    let pids = project.pids("__keeper");
+    for signal in [libc::SIGSTOP, libc::SIGKILL] {
+        for pid in &pids {
+            kill(*pid, signal);
+        }
+    }
+}
+
+/// Its first start leaves processes in sessions of their own, one of them deaf and one without its
+/// parent, and waits. Its second one tells whether any of them is still there.
+const LEAVES_SURVIVORS: &str = r#"
+    if [ -e began ]; then
+        for pid in $(cat pids); do grep -qs . /proc/$pid/cmdline && beside="$beside $pid"; done
+        echo "<result>${beside:-alone}</result>"
+        exit
+    fi
+    setsid bash -c 'echo $$ >> pids; trap "" TERM; touch deaf; while :; do sleep 0.05; done' &
+    (setsid bash -c 'echo $$ >> pids; touch orphan; exec sleep 1000' &)
+    while [ ! -e deaf ] || [ ! -e orphan ]; do sleep 0.01; done
+    touch began
+    sleep 1000
+"#;
+
+#[test]
+fn nothing_of_a_lost_step_runs_beside_its_next_attempt() {
+    let project = Project::new([("START.sh", LEAVES_SURVIVORS)]);
+    let mut child = project.spawn(&["start", "flow", "--id", "r"]);
+    wait_until("the step began", Duration::from_mins(1), || project.file("began").exists());
+    kill(child.id(), libc::SIGKILL);
+    let _ = child.wait();
+    kill_keeper_and_reapers(&project);
+    let ran = project.raymond(&["run", "r"]).completed("alone");
+    assert!(ran.stderr.contains("processes that had outlived it were ended"), "{}", ran.stderr);
+    project.wait_until_quiet();
+}
+
+#[test]
+fn nothing_of_a_lost_turn_runs_beside_its_next_attempt() {
+    let project = Project::new([("START.md", "x")]);
+    let says = LEAVES_SURVIVORS.replace(
+        "\"<result>${beside:-alone}</result>\"",
+        "\"{\\\"result\\\": \\\"<result>${beside:-alone}</result>\\\"}\"",
+    );
+    project.write("agent.sh", &says);
+    let mut command = project.command(&["start", "flow", "--id", "r"]);
+    command.env("RAYMOND_AGENT_PROGRAM", "bash agent.sh").stderr(Stdio::piped());
+    let child = command.stdout(Stdio::piped()).spawn().unwrap();
+    wait_until("the turn began", Duration::from_mins(1), || project.file("began").exists());
+    kill_keeper_and_reapers(&project);
+    wait_for(child).completed("alone");
+    project.wait_until_quiet();
+}
+
+#[test]
+fn cancel_ends_what_a_lost_step_left() {
+    let project = Project::new([("START.sh", LEAVES_SURVIVORS)]);
+    let mut child = project.spawn(&["start", "flow", "--id", "r"]);
+    wait_until("the step began", Duration::from_mins(1), || project.file("began").exists());
+    kill(child.id(), libc::SIGKILL);
+    let _ = child.wait();
+    kill_keeper_and_reapers(&project);
+    assert_eq!(project.raymond(&["cancel", "r"]).code, 0);
+    project.wait_until_quiet();
+}
+
+/// Forgets a run, but not the folder of its steps.
+fn delete_journal(project: &Project) {
+    for file in ["r.journal", "r.json", "r.lock"] {
+        let _ = fs::remove_file(project.file(&format!(".raymond/workflows/{file}")));
+    }
+}
+
+#[test]
+fn steps_of_a_deleted_run_are_not_taken_for_those_of_a_new_one() {
+    let project = Project::new([
+        ("START.sh", "echo '<goto>NEXT</goto>'"),
+        ("NEXT.sh", "echo '<result>old</result>'"),
+    ]);
+    project.raymond(&["start", "flow", "--id", "r"]).completed("old");
+    delete_journal(&project);
+    project.write("flow/NEXT.sh", "echo '<result>new</result>'");
+    let ran = project.raymond(&["start", "flow", "--id", "r"]).completed("new");
+    assert!(ran.stderr.contains("main.2 is another run's, and was moved to"), "{}", ran.stderr);
+    let aside = fs::read_dir(project.file(".raymond/workflows/r/aside")).unwrap();
+    assert_eq!(aside.count(), 2, "they are kept");
+}
+
+#[test]
+fn step_that_a_deleted_run_left_running_is_ended_when_its_place_is_needed() {
+    let project = Project::new([("START.sh", "touch began; setsid sleep 1000")]);
+    let mut child = project.spawn(&["start", "flow", "--id", "r"]);
+    wait_until("the step began", Duration::from_mins(1), || project.file("began").exists());
+    kill(child.id(), libc::SIGKILL);
+    let _ = child.wait();
+    delete_journal(&project);
+    project.write("flow/START.sh", "echo '<result>new</result>'");
+    wait_for(project.spawn(&["start", "flow", "--id", "r"])).completed("new");
+    project.wait_until_quiet();
+}
+
+#[test]
+fn answers_of_a_deleted_run_are_not_taken_for_those_of_a_new_one() {
+    let project = Project::new([("START.md", "x")]);
+    for answer in ["old", "new"] {
+        let says = format!("echo '{{\"result\": \"<result>{answer}</result>\"}}'");
+        project.write("agent.sh", &says);
+        let mut command = project.command(&["start", "flow", "--id", "r"]);
+        command.env("RAYMOND_AGENT_PROGRAM", "bash agent.sh");
+        Ran::of(&command.output().unwrap()).completed(answer);
+        delete_journal(&project);
+    }
+}
+
 const WAITS: &str = "echo \"$RAYMOND_AGENT_ID\" >> log; touch began-$RAYMOND_AGENT_ID; \
                      while [ ! -e go ]; do sleep 0.01; done; echo '<goto>NEXT</goto>'";
 
@@ -184,9 +402,9 @@ fn killed_spare_reaper_hangs_nobody() {
     let child = project.spawn(&["start", "flow", "--id", "r"]);
     wait_until("the step began", Duration::from_mins(1), || project.file("began-main").exists());
     // The step's own reaper says who it is; the other one is the spare.
-    let own = project.read(".raymond/workflows/r/steps/main.1/exit");
+    let own = reaper_of(&project, "main.1");
     wait_until("there is a spare reaper", Duration::from_mins(1), || reapers(&project).len() == 2);
-    let spare = reapers(&project).into_iter().find(|pid| !own.contains(&format!(":{pid}}}")));
+    let spare = reapers(&project).into_iter().find(|pid| *pid != own);
     kill(spare.unwrap(), libc::SIGKILL);
     project.write("go", "");
     wait_for(child).completed("fine");

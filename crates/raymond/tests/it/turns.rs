@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::env::{Project, Ran, kill, wait_until};
+use crate::env::{Project, Ran, kill, reaper_of, wait_until};
 
 /// A coding agent of a few lines. It notes every call in `calls.log` and in a folder of its own
 /// under `calls`, and answers with the next line of `replies/STATE`. An answer that begins with
@@ -135,9 +135,7 @@ impl Turns {
 
     /// The process that looks after a step.
     fn reaper(&self, step: &str) -> u32 {
-        let exit = self.project.read(&format!(".raymond/workflows/r/steps/{step}/exit"));
-        let line: Value = serde_json::from_str(exit.lines().next().unwrap()).unwrap();
-        line["reaper"].as_u64().unwrap().try_into().unwrap()
+        reaper_of(&self.project, step)
     }
 }
 
@@ -651,6 +649,60 @@ fn turn_that_is_lost_with_everything_is_started_again_in_the_same_session() {
     turns.raymond(RUN).completed("done");
     assert_eq!(turns.calls(), ["START.md fresh S1", "START.md fresh S1 recovers=1"]);
     turns.expect_cost(0.25);
+}
+
+/// Starts run `r`, and kills the reaper of its first turn between the agent's last words and the
+/// exit record.
+fn start_and_lose_the_reaper(turns: &Turns) -> Child {
+    let child = turns.spawn(START);
+    turns.wait_for_call("START.md", 1);
+    let reaper = turns.reaper("main.1");
+    kill(reaper, libc::SIGSTOP);
+    turns.project.write("go", "");
+    let stdout = || turns.project.read(".raymond/workflows/r/steps/main.1/stdout");
+    wait_until("the agent has answered", PATIENCE, || stdout().contains("cost_usd"));
+    kill(reaper, libc::SIGKILL);
+    child
+}
+
+#[test]
+fn complete_answer_of_a_turn_whose_reaper_was_killed_is_followed_and_paid_once() {
+    let turns = Turns::new([("START.md", "one"), ("NEXT.md", "two")])
+        .replies("START.md", [says_after("go", "<goto>NEXT</goto>"), says("twice")])
+        .replies("NEXT.md", [says(DONE)]);
+    let child = start_and_lose_the_reaper(&turns);
+    Ran::of(&child.wait_with_output().unwrap()).completed("done");
+    assert_eq!(turns.calls(), ["START.md fresh S1", "NEXT.md resume S1"]);
+    turns.expect_cost(0.5);
+    turns.project.wait_until_quiet();
+}
+
+#[test]
+fn cost_of_a_turn_that_is_lost_is_counted_as_far_as_its_output_tells() {
+    let failure = format!("@go {}", fails("transient", "overloaded"));
+    let turns = Turns::new([("START.md", "one")]).replies("START.md", [failure, says(DONE)]);
+    let child = start_and_lose_the_reaper(&turns);
+    let ran = Ran::of(&child.wait_with_output().unwrap()).completed("done");
+    assert!(ran.stderr.contains("its outcome was lost"), "{}", ran.stderr);
+    turns.expect_cost(0.375);
+    turns.project.wait_until_quiet();
+}
+
+#[test]
+fn turn_whose_output_was_cut_short_is_lost_but_its_cost_is_counted() {
+    let turns = Turns::new([("START.md", "one")])
+        .replies("START.md", [says_after("go", "<result>cut</result>"), says(DONE)]);
+    let mut child = turns.spawn(START);
+    turns.wait_for_call("START.md", 1);
+    kill(child.id(), libc::SIGKILL);
+    let _ = child.wait();
+    turns.project.write("go", "");
+    turns.project.wait_until_quiet();
+    let stdout = turns.project.file(".raymond/workflows/r/steps/main.1/stdout");
+    let file = fs::File::options().write(true).open(stdout).unwrap();
+    file.set_len(file.metadata().unwrap().len() - 1).unwrap();
+    turns.raymond(RUN).completed("done");
+    turns.expect_cost(0.5);
 }
 
 #[test]

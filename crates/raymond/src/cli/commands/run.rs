@@ -78,6 +78,7 @@ pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
     surroundings.interrupts = Some(Interrupts::install());
     let started = Started {
         workflow_id: id.clone(),
+        identity: String::new(),
         scope_dir: scope.path.to_string_lossy().into_owned(),
         entry: scope.entry,
         cwd: current_folder()?,

@@ -146,6 +146,41 @@ fn warm_turn_that_is_lost_with_its_reaper_goes_on_in_its_session() {
     desk.project.wait_until_quiet();
 }
 
+/// Kills the reaper of `step` when Claude has printed its answer to the `requests`th request into
+/// the folder of the first step, and before the reaper can write down that it ended.
+fn lose_the_reaper_after_the_answer(held: &str, step: &str, requests: usize) -> Option<Desk> {
+    let (desk, gate) = two_prompts(held)?;
+    let child = desk.spawn_start(&[]);
+    desk.api.wait_for_requests(requests, PATIENCE);
+    let reaper = desk.reaper(step);
+    kill(reaper, libc::SIGSTOP);
+    gate.open();
+    wait_until("Claude has answered", PATIENCE, || {
+        let printed = fs::read_to_string(desk.step("main.1", "stdout")).unwrap();
+        printed.matches("\n{\"type\":\"result\"").count() == requests
+    });
+    kill(reaper, libc::SIGKILL);
+    finish(child).completed("done");
+    Some(desk)
+}
+
+#[test]
+fn complete_answer_of_claude_is_taken_although_its_reaper_was_killed() {
+    let Some(desk) = lose_the_reaper_after_the_answer("first", "main.1", 1) else { return };
+    assert_eq!(desk.asked(), ["first", "second"]);
+    desk.expect_calls_paid(2.0);
+    desk.project.wait_until_quiet();
+}
+
+#[test]
+fn complete_answer_of_a_warm_turn_is_taken_although_its_reaper_was_killed() {
+    let Some(desk) = lose_the_reaper_after_the_answer("second", "main.2", 2) else { return };
+    assert!(desk.was_warm("main.2"));
+    assert_eq!(desk.asked(), ["first", "second"]);
+    desk.expect_calls_paid(2.0);
+    desk.project.wait_until_quiet();
+}
+
 /// Hands `prompt` to a process that does not listen any more, and kills it. Tells what the model
 /// heard when the turn was started again.
 fn handed_over_in_vain(prompt: &str) -> Option<Vec<String>> {

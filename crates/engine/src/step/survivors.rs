@@ -1,0 +1,109 @@
+//! Processes that outlived a step, found by a mark in their environment.
+//!
+//! A reaper is the adoptive parent of all that its step starts, and its keeper is the reaper's. Where
+//! both are killed at once, only the step's first process dies with them; its children go on, in
+//! whatever session and with whatever parent. All of them have inherited the mark.
+//!
+//! A process that replaces its environment, or that runs as another user, is not found. Systems
+//! without `/proc` find none.
+
+use std::{
+    collections::BTreeSet,
+    ffi::OsString,
+    io,
+    time::{Duration, Instant},
+};
+
+use crate::sys;
+
+/// The variable that holds the mark of a step, after those of the steps that its run is part of:
+/// a script can start a run of its own.
+pub(crate) const MARK: &str = "RAYMOND_STEP";
+
+/// What survivors get between the polite and the impolite signal.
+const GRACE: Duration = Duration::from_secs(5);
+/// How long all of it may take: a process that hangs in the kernel cannot be killed.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often they are looked for: some may be born while others are killed.
+const INTERVAL: Duration = Duration::from_millis(20);
+
+/// The mark of a step.
+pub(crate) fn mark(run: &str, step: &str) -> String {
+    format!("{run}/{step}")
+}
+
+/// The value of [`MARK`] for a process with this mark, in a program whose own value is `outer`.
+pub(crate) fn marks(outer: Option<OsString>, mark: &str) -> String {
+    let outer = outer.and_then(|outer| outer.into_string().ok()).unwrap_or_default();
+    format!("{outer} {mark}").trim_start().to_owned()
+}
+
+/// Ends every process that has one of these marks, first politely. Tells which they were; an error
+/// names those that could not be ended in time.
+pub(crate) fn end(marks: &[String]) -> io::Result<Vec<sys::Pid>> {
+    let begun = Instant::now();
+    let mut all = BTreeSet::new();
+    loop {
+        let found = sys::processes_with(MARK, |value| {
+            value.split(' ').any(|mark| marks.iter().any(|own| own == mark))
+        });
+        if found.is_empty() {
+            return Ok(all.into_iter().collect());
+        }
+        if begun.elapsed() >= PATIENCE {
+            let pids: Vec<_> = found.iter().map(ToString::to_string).collect();
+            let pids = pids.join(", ");
+            return Err(io::Error::other(format!("these processes cannot be killed: {pids}")));
+        }
+        for pid in found {
+            let is_new = all.insert(pid);
+            if begun.elapsed() >= GRACE {
+                sys::end_process(pid, false);
+            } else if is_new {
+                sys::end_process(pid, true);
+            }
+        }
+        std::thread::sleep(INTERVAL);
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+#[allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    /// A process that waits, with this value of the variable.
+    fn process(value: &str, script: &str) -> std::process::Child {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).env(MARK, value).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut byte = [0];
+        io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut byte).unwrap();
+        child
+    }
+
+    const WAITS: &str = "echo; exec sleep 1000";
+
+    #[test]
+    fn processes_with_the_mark_are_ended_and_no_others() {
+        let own = mark("5f", "main.1");
+        let others = [mark("5f", "main.11"), mark("5e", "main.1")];
+        let mut others = others.map(|mark| process(&mark, WAITS));
+        let mut plain = process(&own, WAITS);
+        let mut nested = process(&marks(Some(own.clone().into()), "60/main.2"), WAITS);
+        // Deaf to the polite signal, and stopped.
+        let mut deaf = process(&own, "trap '' TERM; echo; kill -STOP $$; sleep 1000");
+        let reaped = std::thread::spawn(move || {
+            [plain.wait(), nested.wait(), deaf.wait()].map(|status| status.unwrap().code())
+        });
+        assert!(end(&[own]).unwrap().len() >= 3);
+        assert_eq!(reaped.join().unwrap(), [None; 3]);
+        for other in &mut others {
+            assert_eq!(other.try_wait().unwrap(), None);
+            other.kill().unwrap();
+            other.wait().unwrap();
+        }
+    }
+}
