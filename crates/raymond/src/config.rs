@@ -15,7 +15,7 @@ use std::{
 use raymond_flow::{money::Usd, source::Timeout};
 use toml::de::{DeTable, DeValue};
 
-use crate::failure::Failure;
+use crate::{failure::Failure, out::one_line};
 
 /// The name of the file.
 const FILE_NAME: &str = "config.toml";
@@ -295,8 +295,9 @@ impl Config {
     pub(crate) fn describe(&self) -> String {
         let mut text = String::new();
         for (name, value) in &self.values {
-            let shown = if value.text.is_empty() { "-" } else { &value.text };
-            let _ = writeln!(text, "{name:<30} {shown:<24} {}", value.origin);
+            let shown = if value.text.is_empty() { "-" } else { &one_line(&value.text) };
+            let origin = one_line(&value.origin.to_string());
+            let _ = writeln!(text, "{name:<30} {shown:<24} {origin}");
         }
         text
     }

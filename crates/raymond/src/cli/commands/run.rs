@@ -31,6 +31,7 @@ use super::{
 use crate::{
     cli::args::{Options, Place, Start},
     failure::Failure,
+    out,
     report::{Lines, closed, words::Level},
 };
 
@@ -137,7 +138,7 @@ fn detached(state_dir: &StateDir, id: &RunId, input: Option<&str>) -> Result<Exi
         }
         std::thread::sleep(DETACH_INTERVAL);
     }
-    writeln!(io::stdout(), "{id}").map_err(io("print"))?;
+    out::data(&format!("{id}\n"))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -162,7 +163,7 @@ pub(in crate::cli) fn cancel(id: &str, place: &Place) -> Result<ExitCode, Failur
     // A mistake in the settings must not keep anybody from this.
     let surroundings =
         Surroundings::of(place).or_else(|_| Surroundings::without_settings(place))?;
-    let mut observer = Lines::new(io::stderr(), Level::Trouble);
+    let mut observer = Lines::new(out::people(), Level::Trouble);
     let run = surroundings.engine(None)?.cancel(&id, &mut observer)?;
     match run.status {
         Status::Cancelled => Ok(ExitCode::SUCCESS),
@@ -217,16 +218,12 @@ fn finish(
     if end.run.status == Status::Failed
         && let Some(mistakes) = lint::mistakes(&end.run)
     {
-        let _ = write!(io::stderr(), "\n{mistakes}");
+        out::note(&format!("\n{}", mistakes.trim_end()));
     }
-    let data = match (&end.run.result, end.run.status) {
-        _ if options.json => Some(closed(&end.run).to_string()),
-        (Some(result), Status::Completed) => Some(result.clone()),
-        _ => None,
-    };
-    if let Some(data) = data {
-        let mut out = io::stdout().lock();
-        writeln!(out, "{data}").map_err(|error| Failure::io("print the result", &error))?;
+    match (&end.run.result, end.run.status) {
+        _ if options.json => out::event(&closed(&end.run)),
+        (Some(result), Status::Completed) => drop(out::data(&format!("{result}\n"))?),
+        _ => {}
     }
     Ok(ExitCode::from(exit_code(&end)))
 }

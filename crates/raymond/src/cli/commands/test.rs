@@ -15,6 +15,7 @@ use super::prepare::Surroundings;
 use crate::{
     cli::args::Test,
     failure::Failure,
+    out,
     testing::{Case, Stage, Update, differences, junit, recorded, rehearse},
 };
 
@@ -29,8 +30,6 @@ pub(in crate::cli) fn test(arguments: &Test) -> Result<ExitCode, Failure> {
     let filter = arguments.filter.as_deref().unwrap_or_default();
     let update = if arguments.update { Update::Write } else { Update::Compare };
     let mut results = Vec::new();
-    let mut out = io::stdout().lock();
-    let print = |error: io::Error| Failure::io("print", &error);
     let interrupts = Interrupts::install();
     for path in case_files(&arguments.workflow)? {
         let case = read_case(&path);
@@ -50,9 +49,10 @@ pub(in crate::cli) fn test(arguments: &Test) -> Result<ExitCode, Failure> {
         };
         let (word, seconds) =
             (if wrong.is_empty() { "ok" } else { "FAILED" }, started.elapsed().as_secs_f64());
-        writeln!(out, "{word:<6} {name}  ({:.0} ms)", seconds * 1000.0).map_err(print)?;
+        let shown = out::one_line(&name);
+        out::text(&format!("{word:<6} {shown}  ({:.0} ms)\n", seconds * 1000.0))?;
         for difference in &wrong {
-            writeln!(out, "    {difference}").map_err(print)?;
+            out::text(&format!("    {}\n", out::hanging(difference)))?;
         }
         results.push((name, seconds, wrong));
     }
@@ -65,7 +65,7 @@ pub(in crate::cli) fn test(arguments: &Test) -> Result<ExitCode, Failure> {
         return Err(Failure::usage("no case has that in its name".to_owned()));
     }
     let failed = results.iter().filter(|(_, _, wrong)| !wrong.is_empty()).count();
-    writeln!(out, "\n{} cases, {failed} failed", results.len()).map_err(print)?;
+    out::text(&format!("\n{} cases, {failed} failed\n", results.len()))?;
     Ok(ExitCode::from(u8::from(failed > 0)))
 }
 
@@ -148,6 +148,6 @@ fn record(id: &str, arguments: &Test) -> Result<ExitCode, Failure> {
         fs::File::create_new(&path)?.write_all(text.as_bytes())
     };
     write().map_err(|error| Failure::io(&format!("write {}", path.display()), &error))?;
-    writeln!(io::stdout(), "{}", path.display()).map_err(|error| Failure::io("print", &error))?;
+    out::path(&path)?;
     Ok(ExitCode::SUCCESS)
 }
