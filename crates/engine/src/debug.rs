@@ -31,6 +31,7 @@ use raymond_flow::{
 use crate::{
     clock,
     events::{Event, Observer},
+    regular,
 };
 
 /// Writes the debug folder of one run.
@@ -75,7 +76,8 @@ impl DebugFiles {
     fn keep_output(&self, id: &StepId, step: &Step, folder: &Path) -> io::Result<()> {
         let name = format!("{}_{}_{:03}", id.agent, step.state.stem(), id.number);
         let keep = |from: &str, ending: &str| {
-            fs::copy(folder.join(from), self.folder.join(format!("{name}.{ending}"))).map(drop)
+            let mut to = File::create(self.folder.join(format!("{name}.{ending}")))?;
+            io::copy(&mut regular::open(&folder.join(from))?, &mut to).map(drop)
         };
         match step.action {
             Action::Turn(_) => keep("stdout", "json"),

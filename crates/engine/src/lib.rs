@@ -28,6 +28,7 @@ mod open;
 mod outcome;
 mod perform;
 mod programs;
+pub mod regular;
 mod run_loop;
 pub mod scope;
 mod state_file;

@@ -63,7 +63,10 @@ impl Performer<'_> {
                     Action::Script { .. } => script_outcome(&folder, &record),
                     Action::Turn(turn) => self.turn_outcome(id, turn, &folder, &record),
                 };
-                let (outcome, mut spent) = read.map_err(|e| at_work("read an outcome", e))?;
+                let (outcome, mut spent) = read.map_err(|error| {
+                    let what = format!("{}: {error}", folder.path().display());
+                    at_work("read the outcome of a step", io::Error::new(error.kind(), what))
+                })?;
                 spent.duration_ms = duration_ms;
                 (outcome, spent)
             }

@@ -12,6 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use raymond_engine::regular;
 use raymond_flow::{money::Usd, source::Timeout};
 use toml::de::{DeTable, DeValue};
 
@@ -19,6 +20,8 @@ use crate::{failure::Failure, out::one_line};
 
 /// The name of the file.
 const FILE_NAME: &str = "config.toml";
+/// Every setting a thousand times.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// A setting.
 struct Key {
@@ -191,7 +194,7 @@ impl Config {
             config.values.insert(key.name, value);
         }
         let path = state_dir.join(FILE_NAME);
-        match fs::read_to_string(&path) {
+        match regular::read_text(&path, FILE_BYTES_MAX) {
             Ok(text) => config.add_file(&path, &text)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(Failure::io(&format!("read {}", path.display()), &error)),

@@ -145,7 +145,7 @@ pub(crate) enum Read {
 
 /// Reads the `exit` file at `path`; `None` if there is none.
 pub(crate) fn read(path: &Path) -> io::Result<Option<Read>> {
-    let file = match File::open(path) {
+    let file = match crate::regular::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),

@@ -16,7 +16,7 @@ const CHUNK_BYTES: u64 = 64 * 1024;
 
 /// Finds the tag in the file at `path`, up to its end as it is now.
 pub(crate) fn scan_output(path: &Path) -> io::Result<Result<Spanned<Tag>, TagError>> {
-    let mut file = File::open(path)?;
+    let mut file = crate::regular::open(path)?;
     let mut scanner = Scanner::new();
     // Most say little, and a page that is not needed need not be cleared.
     let chunk_bytes = (file.metadata()?.len() + 1).min(CHUNK_BYTES);

@@ -16,5 +16,6 @@ mod portable;
 mod recovery;
 mod rehearsals;
 mod scripts;
+mod special_files;
 mod terminal;
 mod turns;

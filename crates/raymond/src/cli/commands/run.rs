@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     env,
     fs::{self, File},
-    io::{self, Write as _},
+    io::{self, Read as _, Write as _},
     process::{Command, ExitCode, Stdio},
     time::Duration,
 };
@@ -34,6 +34,9 @@ use crate::{
     out,
     report::{Lines, closed, words::Level},
 };
+
+/// What can be given to a workflow on standard input: as much as a state can hand to another.
+const INPUT_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 /// The exit code of a run that did not come to a good end.
 const FAILED: u8 = 1;
@@ -66,10 +69,7 @@ pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
         .get_or_insert_with(|| surroundings.agents.default_name().unwrap_or_default().to_owned());
     let is_piped = input.as_deref() == Some("-");
     let input = match input {
-        Some(_) if is_piped => {
-            let text = io::read_to_string(io::stdin());
-            Some(text.map_err(|error| Failure::io("read standard input", &error))?)
-        }
+        Some(_) if is_piped => Some(read_input()?),
         input => input,
     };
     if detach {
@@ -91,6 +91,19 @@ pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
     let mut observers = surroundings.observers(&options, &id)?;
     let end = surroundings.engine(options.warm)?.start(started, &mut observers);
     finish(end, observers, &options)
+}
+
+/// What is given on standard input.
+fn read_input() -> Result<String, Failure> {
+    let mut bytes = Vec::new();
+    let read = io::stdin().take(INPUT_BYTES_MAX + 1).read_to_end(&mut bytes);
+    read.map_err(|error| Failure::io("read standard input", &error))?;
+    if bytes.len() as u64 > INPUT_BYTES_MAX {
+        let why = format!("standard input has more than {INPUT_BYTES_MAX} bytes");
+        return Err(Failure::usage(why));
+    }
+    String::from_utf8(bytes)
+        .map_err(|_| Failure::usage("standard input is not valid UTF-8".to_owned()))
 }
 
 /// Starts the same command again in the background, and tells the run's id. `input` is what was read

@@ -8,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-use raymond_engine::{answers, interrupts::Interrupts, load};
+use raymond_engine::{answers, interrupts::Interrupts, load, regular};
 use raymond_flow::{id::RunId, machine::Status};
 
 use super::prepare::Surroundings;
@@ -16,7 +16,7 @@ use crate::{
     cli::args::Test,
     failure::Failure,
     out,
-    testing::{Case, Stage, Update, differences, junit, recorded, rehearse},
+    testing::{BYTES_MAX, Case, Stage, Update, differences, junit, recorded, rehearse},
 };
 
 /// Where cases lie, beside the states.
@@ -32,7 +32,7 @@ pub(in crate::cli) fn test(arguments: &Test) -> Result<ExitCode, Failure> {
     let mut results = Vec::new();
     let interrupts = Interrupts::install();
     for path in case_files(&arguments.workflow)? {
-        let case = read_case(&path);
+        let case = read_case(&arguments.workflow, &path);
         let name = case.as_ref().map_or_else(
             |_| path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
             |case| case.name.clone(),
@@ -69,9 +69,10 @@ pub(in crate::cli) fn test(arguments: &Test) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(u8::from(failed > 0)))
 }
 
-fn read_case(path: &Path) -> Result<Case, Failure> {
-    let text = fs::read_to_string(path)
-        .map_err(|error| Failure::io(&format!("read {}", path.display()), &error))?;
+fn read_case(workflow: &Path, path: &Path) -> Result<Case, Failure> {
+    let folder = folder_of(workflow);
+    let text = regular::within(folder, path).and_then(|_| regular::read_text(path, BYTES_MAX));
+    let text = text.map_err(|error| Failure::io(&format!("read {}", path.display()), &error))?;
     Case::read(path, &text).map_err(|error| Failure::usage(error.to_string()))
 }
 
@@ -122,10 +123,14 @@ fn case_files(workflow: &Path) -> Result<Vec<PathBuf>, Failure> {
 
 /// Beside the states; for one state file or an archive, beside that.
 fn tests_folder(workflow: &Path) -> PathBuf {
-    if workflow.is_dir() {
-        workflow.join(FOLDER)
-    } else {
-        workflow.parent().unwrap_or(Path::new("")).join(FOLDER)
+    folder_of(workflow).join(FOLDER)
+}
+
+fn folder_of(workflow: &Path) -> &Path {
+    match workflow.parent() {
+        _ if workflow.is_dir() => workflow,
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
     }
 }
 
