@@ -14,7 +14,7 @@
 
 use std::{
     collections::HashMap,
-    fs::{self, File},
+    fs::File,
     io::{self, Write},
     path::{Path, PathBuf},
 };
@@ -31,7 +31,7 @@ use raymond_flow::{
 use crate::{
     clock,
     events::{Event, Observer},
-    private,
+    private, regular,
 };
 
 /// Writes the debug folder of one run.
@@ -77,7 +77,8 @@ impl DebugFiles {
     fn keep_output(&self, id: &StepId, step: &Step, folder: &Path) -> io::Result<()> {
         let name = format!("{}_{}_{:03}", id.agent, step.state.stem(), id.number);
         let keep = |from: &str, ending: &str| {
-            fs::copy(folder.join(from), self.folder.join(format!("{name}.{ending}"))).map(drop)
+            let mut to = File::create(self.folder.join(format!("{name}.{ending}")))?;
+            io::copy(&mut regular::open(&folder.join(from))?, &mut to).map(drop)
         };
         match step.action {
             Action::Turn(_) => keep("stdout", "json"),

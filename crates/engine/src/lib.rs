@@ -29,6 +29,7 @@ mod outcome;
 mod perform;
 pub mod private;
 mod programs;
+pub mod regular;
 mod run_loop;
 pub mod scope;
 mod state_file;

@@ -11,6 +11,7 @@ use raymond_flow::id::StepId;
 
 use crate::{
     agent::{Activity, CodingAgent},
+    regular,
     step::StepFolder,
 };
 
@@ -86,10 +87,10 @@ impl Tail {
 fn open(folder: &StepFolder) -> Option<File> {
     match folder.output_is_at() {
         Some((offset, path)) => {
-            let mut file = File::open(path).ok()?;
+            let mut file = regular::open(&path).ok()?;
             file.seek(SeekFrom::Start(offset)).ok()?;
             Some(file)
         }
-        None => File::open(folder.stdout()).ok(),
+        None => regular::open(&folder.stdout()).ok(),
     }
 }

@@ -8,19 +8,20 @@ use std::{
     collections::BTreeMap,
     env,
     fmt::{self, Write as _},
-    fs::File,
     io,
     path::{Path, PathBuf},
 };
 
-use raymond_engine::{private, trust};
+use raymond_engine::{private, regular, trust};
 use raymond_flow::{money::Usd, source::Timeout};
 use toml::de::{DeTable, DeValue};
 
-use crate::failure::Failure;
+use crate::{failure::Failure, out::one_line};
 
 /// The name of the file.
 const FILE_NAME: &str = "config.toml";
+/// Every setting a thousand times.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// A setting.
 struct Key {
@@ -194,10 +195,11 @@ impl Config {
         }
         let path = state_dir.join(FILE_NAME);
         let read = |error| Failure::io(&format!("read {}", path.display()), &error);
-        match File::open(&path) {
+        match regular::open(&path) {
             Ok(file) => {
                 trust::check_file(&path, &file)?;
-                config.add_file(&path, &io::read_to_string(file).map_err(read)?)?;
+                let text = regular::text_of(&file, &path, FILE_BYTES_MAX).map_err(read)?;
+                config.add_file(&path, &text)?;
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(read(error)),
@@ -301,8 +303,9 @@ impl Config {
     pub(crate) fn describe(&self) -> String {
         let mut text = String::new();
         for (name, value) in &self.values {
-            let shown = if value.text.is_empty() { "-" } else { &value.text };
-            let _ = writeln!(text, "{name:<30} {shown:<24} {}", value.origin);
+            let shown = if value.text.is_empty() { "-" } else { &one_line(&value.text) };
+            let origin = one_line(&value.origin.to_string());
+            let _ = writeln!(text, "{name:<30} {shown:<24} {origin}");
         }
         text
     }

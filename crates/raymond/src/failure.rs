@@ -11,6 +11,8 @@ use raymond_engine::{
 };
 use raymond_flow::id::RunIdError;
 
+use crate::out;
+
 /// Something to tell a person, and the exit code that says it to a program.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -36,11 +38,12 @@ impl Failure {
     }
 
     /// Shows it and gives the exit code.
-    #[expect(clippy::print_stderr, reason = "this is where errors reach people")]
     pub(crate) fn show(&self) -> ExitCode {
-        eprintln!("error: {}", self.message);
+        let mut people = out::people();
+        people.line(&format!("error: {}", self.message));
         if let Some(hint) = &self.hint {
-            eprintln!("\nhint: {hint}");
+            people.line("");
+            people.line(&format!("hint: {hint}"));
         }
         ExitCode::from(self.code)
     }
@@ -170,11 +173,5 @@ impl From<PackError> for Failure {
 impl From<RunIdError> for Failure {
     fn from(error: RunIdError) -> Self {
         Self { message: chain(&error), hint: None, code: USAGE }
-    }
-}
-
-impl From<clap::Error> for Failure {
-    fn from(error: clap::Error) -> Self {
-        Self { message: error.to_string(), hint: None, code: USAGE }
     }
 }

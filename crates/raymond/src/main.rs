@@ -1,9 +1,10 @@
 //! `raymond`: the command line. What was typed is read in [`cli`], what happens is shown by
-//! [`report`], and whatever goes wrong is explained in [`failure`].
+//! [`report`], whatever goes wrong is explained in [`failure`], and everything is printed by [`out`].
 
 mod cli;
 mod config;
 mod failure;
+mod out;
 mod report;
 mod testing;
 

@@ -12,7 +12,6 @@
 //! ```
 
 use std::{
-    fs::File,
     io::{self, Seek, SeekFrom},
     path::Path,
 };
@@ -146,7 +145,7 @@ fn class(name: Option<&str>, resets_at: Option<u64>) -> FailureClass {
 
 /// The last line that is not empty, however much was printed before it.
 fn last_line(path: &Path, bytes: u64) -> io::Result<String> {
-    let mut file = File::open(path)?;
+    let mut file = crate::regular::open(path)?;
     let length = file.metadata()?.len().min(bytes);
     let start = length.saturating_sub(LAST_LINE_BYTES_MAX);
     file.seek(SeekFrom::Start(start))?;

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs::{self, File},
+    fs,
     io::{self, Read},
     path::Path,
 };
@@ -12,12 +12,16 @@ use thiserror::Error;
 use crate::private;
 use zip::{ZipArchive, result::ZipError};
 
+use crate::regular;
+
 /// More state files than anybody writes.
 pub(super) const FILES_MAX: usize = 1_000;
 /// Larger than any prompt a model can read.
 pub(super) const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// All of it stays in memory for a moment.
 pub(super) const TOTAL_BYTES_MAX: u64 = 32 * 1024 * 1024;
+/// All files as they are, and as much again for their names and for what is passed over.
+const ARCHIVE_BYTES_MAX: u64 = 2 * TOTAL_BYTES_MAX;
 
 /// Why an archive is refused.
 #[derive(Debug, Error)]
@@ -78,7 +82,12 @@ pub enum ArchiveError {
 
 /// The files of the archive at `path`, by their names in the scope.
 pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Vec<u8>>, ArchiveError> {
-    let mut archive = ZipArchive::new(File::open(path)?)?;
+    let file = regular::open(path)?;
+    if file.metadata()?.len() > ARCHIVE_BYTES_MAX {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        return Err(ArchiveError::TooLarge { name, limit: ARCHIVE_BYTES_MAX });
+    }
+    let mut archive = ZipArchive::new(file)?;
     if archive.len() > FILES_MAX {
         return Err(ArchiveError::TooMany);
     }

@@ -12,9 +12,11 @@ use raymond_flow::{
 };
 
 use super::{
-    ScopeError, archive,
+    ScopeError,
+    archive::{self, FILE_BYTES_MAX, TOTAL_BYTES_MAX},
     source::{is_archive, list_folder},
 };
+use crate::regular;
 
 /// The files of a folder or an archive, whether or not it could be started.
 #[derive(Clone, Debug)]
@@ -39,11 +41,14 @@ impl WorkflowFiles {
                 .map_err(|source| ScopeError::Archive { path: path.to_owned(), source })?;
             return Ok(Self { path: path.to_owned(), entry: None, files });
         }
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        // What a link leads to is started, and so it is what is looked at.
+        let is_link = fs::symlink_metadata(path).map_err(io)?.is_symlink();
+        let real = if is_link { fs::canonicalize(path).map_err(io)? } else { path.to_owned() };
+        let name = real.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if !is_state(&name) {
             return Err(StateKindError::Unsupported { name }.into());
         }
-        let folder = match path.parent() {
+        let folder = match real.parent() {
             Some(folder) if folder != Path::new("") => folder,
             _ => Path::new("."),
         };
@@ -58,9 +63,17 @@ fn read_folder(folder: &Path) -> Result<BTreeMap<String, Vec<u8>>, ScopeError> {
         move |source| ScopeError::Io { path, source }
     };
     let mut files = BTreeMap::new();
+    let mut left = TOTAL_BYTES_MAX;
     for name in list_folder(folder).map_err(io(folder))?.names() {
-        let path = folder.join(name);
-        let bytes = if is_state(name) { fs::read(&path).map_err(io(&path))? } else { Vec::new() };
+        let mut bytes = Vec::new();
+        if is_state(name) {
+            let path = folder.join(name);
+            bytes = regular::read_in(folder, name, FILE_BYTES_MAX).map_err(io(&path))?;
+            left = left.checked_sub(bytes.len() as u64).ok_or_else(|| ScopeError::TooLarge {
+                path: folder.to_owned(),
+                limit: TOTAL_BYTES_MAX,
+            })?;
+        }
         files.insert(name.to_owned(), bytes);
     }
     Ok(files)

@@ -1,7 +1,6 @@
 //! A folder as one archive, the same bytes whenever and wherever it is made.
 
 use std::{
-    fs,
     io::{self, Cursor, Write as _},
     path::{Path, PathBuf},
 };
@@ -13,6 +12,7 @@ use super::{
     archive::{FILE_BYTES_MAX, FILES_MAX, TOTAL_BYTES_MAX},
     source::list_folder,
 };
+use crate::regular;
 
 /// Why a folder cannot become an archive.
 #[derive(Debug, Error)]
@@ -66,13 +66,10 @@ pub fn pack(folder: &Path) -> Result<Vec<u8>, PackError> {
     let mut total = 0;
     for name in names {
         let path = folder.join(name);
-        let bytes = fs::read(&path).map_err(io(&path))?;
-        let size = bytes.len() as u64;
-        total += size;
-        for (size, limit) in [(size, FILE_BYTES_MAX), (total, TOTAL_BYTES_MAX)] {
-            if size > limit {
-                return Err(PackError::TooLarge { path, limit });
-            }
+        let bytes = regular::read_in(folder, name, FILE_BYTES_MAX).map_err(io(&path))?;
+        total += bytes.len() as u64;
+        if total > TOTAL_BYTES_MAX {
+            return Err(PackError::TooLarge { path, limit: TOTAL_BYTES_MAX });
         }
         archive.start_file(name, options)?;
         archive.write_all(&bytes).map_err(ZipError::from)?;
@@ -82,6 +79,8 @@ pub fn pack(folder: &Path) -> Result<Vec<u8>, PackError> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {
@@ -123,7 +122,8 @@ mod tests {
     fn pack_refuses_what_start_would_refuse() {
         let size = usize::try_from(FILE_BYTES_MAX).unwrap() + 1;
         let folder = folder(&[("A.md", &vec![b'x'; size])]);
-        let refused = pack(folder.path());
-        assert!(matches!(refused, Err(PackError::TooLarge { limit: FILE_BYTES_MAX, .. })));
+        let Err(PackError::Io { path, source }) = pack(folder.path()) else { panic!() };
+        assert_eq!(path, folder.path().join("A.md"));
+        assert_eq!(source.kind(), io::ErrorKind::FileTooLarge);
     }
 }

@@ -45,6 +45,14 @@ pub enum ScopeError {
     /// A file, but no state and no archive.
     #[error(transparent)]
     Kind(#[from] StateKindError),
+    /// State files that nobody has written by hand.
+    #[error("the state files in {} have more than {limit} bytes", path.display())]
+    TooLarge {
+        /// The folder.
+        path: PathBuf,
+        /// The limit that they pass.
+        limit: u64,
+    },
     /// A folder or archive without a state to start with.
     #[error("{} cannot be started", path.display())]
     Entry {
@@ -118,7 +126,10 @@ pub(super) fn list_folder(folder: &Path) -> io::Result<Listing> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        // A link to a folder is one, too.
+        let is_folder = entry
+            .file_type()
+            .is_ok_and(|kind| kind.is_dir() || (kind.is_symlink() && entry.path().is_dir()));
         if let (Ok(name), false) = (entry.file_name().into_string(), is_folder) {
             names.push(name);
         }

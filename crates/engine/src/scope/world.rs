@@ -15,9 +15,11 @@ use raymond_flow::{
 };
 
 use super::{
-    ScopeError, archive,
+    ScopeError,
+    archive::{self, FILE_BYTES_MAX},
     source::{is_archive, list_folder, plain},
 };
+use crate::regular;
 
 /// A folder of state files, and the environment of this process.
 #[derive(Debug)]
@@ -94,9 +96,8 @@ impl World for DiskWorld {
     }
 
     fn read(&self, name: &str) -> Result<Vec<u8>, WorldError> {
-        let path = self.folder.join(name);
-        fs::read(&path).map_err(|error| WorldError {
-            what: format!("cannot read {}", path.display()),
+        regular::read_in(&self.folder, name, FILE_BYTES_MAX).map_err(|error| WorldError {
+            what: format!("cannot read {}", self.folder.join(name).display()),
             why: error.to_string(),
         })
     }

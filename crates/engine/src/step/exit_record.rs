@@ -8,7 +8,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::{private, sys};
+use crate::{private, regular, sys};
 
 /// The room that is reserved before the child starts: a full disk must not lose the outcome.
 pub(crate) const EXIT_RECORD_BYTES: u32 = 4096;
@@ -172,14 +172,15 @@ pub(crate) enum Read {
 /// Reads the `exit` file at `path`: the identity of the run that claimed the step, and how the step
 /// stands. `None` if there is no such file.
 pub(crate) fn read(path: &Path) -> io::Result<Option<(String, Read)>> {
-    match fs::symlink_metadata(path) {
-        Ok(metadata) if metadata.is_file() => {}
-        // Somebody put something else there, which may block its reader.
-        Ok(_) => return Ok(Some((String::new(), Read::Lost))),
+    let file = match regular::open(path) {
+        Ok(file) => file,
+        // Something else was put there.
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+            return Ok(Some((String::new(), Read::Lost)));
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
-    }
-    let file = File::open(path)?;
+    };
     if let (claim, Some(record)) = parse(&file)? {
         return Ok(Some((claim.map(|claim| claim.run).unwrap_or_default(), Read::Ended(record))));
     }

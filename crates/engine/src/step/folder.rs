@@ -9,12 +9,14 @@ use std::{
 use raymond_flow::{history::Intent, id::StepId, machine::Step};
 
 use super::{Claim, ExitRecord, HowEnded, exit_record};
-use crate::{private, sys};
+use crate::{private, regular, sys};
 
 /// Tells where a child prints to that had a step before: an offset and a file.
 pub(crate) const OUTPUT_IS_AT: &str = "output-is-at";
 /// What the child of a turn had spent before it.
 const BEFORE: &str = "before";
+/// The largest file that Raymond itself writes here: an intent with a payload, every byte escaped.
+const OWN_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// The folder of one step.
 #[derive(Clone, Debug)]
@@ -113,7 +115,7 @@ impl StepFolder {
 
     /// What the child had spent before this turn; `None` if the turn was its first.
     pub(crate) fn before(&self) -> io::Result<Option<String>> {
-        match fs::read_to_string(self.path.join(BEFORE)) {
+        match regular::read_text(&self.path.join(BEFORE), OWN_BYTES_MAX) {
             Ok(text) => Ok(Some(text)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -128,7 +130,7 @@ impl StepFolder {
 
     /// Where the child prints to meanwhile, if it had a step before: from where, and which file.
     pub(crate) fn output_is_at(&self) -> Option<(u64, PathBuf)> {
-        let text = fs::read_to_string(self.path.join(OUTPUT_IS_AT)).ok()?;
+        let text = regular::read_text(&self.path.join(OUTPUT_IS_AT), OWN_BYTES_MAX).ok()?;
         let (offset, path) = text.split_once(' ')?;
         // Only the name of the step counts: the state folder may have been moved since.
         let step = Path::new(path).parent()?.file_name()?;
@@ -156,7 +158,7 @@ impl StepFolder {
 
     /// The intent under which the step was really started, if it is a turn.
     pub(crate) fn intent(&self) -> io::Result<Option<Step>> {
-        match fs::read(self.path.join("intent")) {
+        match regular::read(&self.path.join("intent"), OWN_BYTES_MAX) {
             Ok(bytes) => Ok(serde_json::from_slice::<Intent>(&bytes).ok().map(Step::from)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),

@@ -11,13 +11,15 @@ use raymond_flow::{
     text::{Span, Spanned},
 };
 
+use crate::regular;
+
 /// What is read at once, at most.
 const CHUNK_BYTES: u64 = 64 * 1024;
 
 /// Finds the tag in the first `bytes` of the file at `path`. What follows them was printed after the
 /// step had ended, by a process that it left behind, and changes nothing.
 pub(crate) fn scan_output(path: &Path, bytes: u64) -> io::Result<Result<Spanned<Tag>, TagError>> {
-    let file = File::open(path)?;
+    let file = regular::open(path)?;
     let mut scanner = Scanner::new();
     // Most say little, and a page that is not needed need not be cleared.
     let chunk_bytes = bytes.saturating_add(1).min(CHUNK_BYTES);

@@ -4,6 +4,8 @@ use std::{fmt::Write as _, path::Path};
 
 use raymond_flow::{graph::Graph, id::StateName, lint::Finding, source::Severity};
 
+use crate::out::{self, one_line, visible};
+
 /// Where the files of the findings are.
 pub(crate) struct Sources<'a> {
     /// The folder or archive, as it was typed.
@@ -14,9 +16,8 @@ pub(crate) struct Sources<'a> {
 
 /// A JSON array, one object for each finding.
 pub(crate) fn as_json(found: &[Finding]) -> String {
-    let mut text = serde_json::to_string_pretty(found).unwrap_or_else(|_| "[]".to_owned());
-    text.push('\n');
-    text
+    let text = serde_json::to_string_pretty(found).unwrap_or_else(|_| "[]".to_owned());
+    format!("{}\n", out::escaped(&text))
 }
 
 /// Each finding with its line and a caret under what it is about.
@@ -37,16 +38,16 @@ fn draw(text: &mut String, finding: &Finding, sources: &Sources<'_>) {
         Severity::Note => "note",
     };
     // Writing to a String cannot fail, here and below.
-    let _ = writeln!(text, "{severity}[{rule}]: {}", shown(message));
+    let _ = writeln!(text, "{severity}[{rule}]: {}", one_line(message));
     let Some(file) = file else {
-        let _ = writeln!(text, "  --> {}", sources.path.display());
+        let _ = writeln!(text, "  --> {}", shown(sources.path));
         push_help(text, "   ", help.as_deref());
         return;
     };
     let number = position.line.to_string();
     let margin = " ".repeat(number.len());
     let path = sources.path.join(file);
-    let _ = writeln!(text, "{margin} --> {}:{position}", path.display());
+    let _ = writeln!(text, "{margin} --> {}:{position}", shown(&path));
     let state = sources.graph.state(&StateName::new(file));
     let source = state.map(|state| state.text.as_str()).unwrap_or_default();
     if let Some(line) = Line::of(source, finding) {
@@ -58,7 +59,7 @@ fn draw(text: &mut String, finding: &Finding, sources: &Sources<'_>) {
 
 fn push_help(text: &mut String, margin: &str, help: Option<&str>) {
     if let Some(help) = help {
-        let _ = writeln!(text, "{margin} = help: {}", shown(help));
+        let _ = writeln!(text, "{margin} = help: {}", one_line(help));
     }
 }
 
@@ -79,15 +80,14 @@ impl Line {
         let length = range.end.saturating_sub(start).min(rest.len());
         let marked = rest.get(..length).unwrap_or(rest);
         // Tabs stay tabs, so that the carets stand below what they mean.
-        let before = head.chars().map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
-        let carets = "^".repeat(marked.chars().count().max(1));
-        Some(Self { text: shown(&format!("{head}{rest}")), before, carets })
+        let before = visible(head).chars().map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+        let carets = "^".repeat(visible(marked).chars().count().max(1));
+        Some(Self { text: visible(&format!("{head}{rest}")).into_owned(), before, carets })
     }
 }
 
-/// A text that cannot steer the terminal.
-fn shown(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect()
+fn shown(path: &Path) -> String {
+    one_line(&path.to_string_lossy())
 }
 
 #[cfg(test)]
@@ -148,8 +148,11 @@ mod tests {
 
     #[test]
     fn finding_cannot_steer_the_terminal() {
-        let drawn = text(&[("START.sh", "echo '<goto>A\u{1b}[2J</goto>'")]);
-        assert!(drawn.contains("\u{fffd}[2J"), "{drawn}");
+        let drawn = text(&[("START.sh", "echo '\u{202e}<goto>A\u{1b}[2J</goto>'")]);
+        assert!(drawn.contains("1 | echo '\\u{202e}<goto>A\\u{1b}[2J</goto>'\n"), "{drawn}");
         assert!(!drawn.contains('\u{1b}'), "{drawn}");
+        // The caret stands under what is shown, not under what is in the file.
+        let place = |what: &str| drawn.lines().filter_map(|line| line.find(what)).next_back();
+        assert_eq!(place("^"), place("A\\u{1b}"), "{drawn}");
     }
 }

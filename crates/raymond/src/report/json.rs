@@ -1,8 +1,6 @@
 //! `--json`: one event a line, for programs. `docs/events.md` describes them; they follow neither the
 //! journal nor the types of the machine, so that either can change without breaking a reader.
 
-use std::io::Write;
-
 use raymond_engine::{
     agent::Activity,
     clock,
@@ -16,23 +14,17 @@ use raymond_flow::{
 };
 use serde_json::{Value, json};
 
+use crate::out;
+
 /// Writes a line of JSON for what happens.
 #[derive(Debug)]
-pub(crate) struct JsonLines<W> {
-    out: W,
-}
+pub(crate) struct JsonLines;
 
-impl<W: Write> JsonLines<W> {
-    pub(crate) fn new(out: W) -> Self {
-        Self { out }
-    }
-}
-
-impl<W: Write> Observer for JsonLines<W> {
+impl Observer for JsonLines {
     fn see(&mut self, event: &Event<'_>) {
         let mut value = of_event(event);
         value["at"] = json!(clock::now_ms());
-        let _ = writeln!(self.out, "{value}");
+        out::event(&value);
     }
 
     fn wants_activity(&self) -> bool {

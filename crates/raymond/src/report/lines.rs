@@ -8,22 +8,23 @@ use super::{
     time,
     words::{self, Level},
 };
+use crate::out;
 
 /// Writes a line for what happens.
 #[derive(Debug)]
 pub(crate) struct Lines<W> {
-    out: W,
+    out: out::Lines<W>,
     level: Level,
     /// Whether each line begins with the time: for a file that is read later.
     has_times: bool,
 }
 
 impl<W: Write> Lines<W> {
-    pub(crate) fn new(out: W, level: Level) -> Self {
+    pub(crate) fn new(out: out::Lines<W>, level: Level) -> Self {
         Self { out, level, has_times: false }
     }
 
-    pub(crate) fn with_times(out: W, level: Level) -> Self {
+    pub(crate) fn with_times(out: out::Lines<W>, level: Level) -> Self {
         Self { out, level, has_times: true }
     }
 
@@ -36,8 +37,7 @@ impl<W: Write> Lines<W> {
         } else {
             String::new()
         };
-        // A closed terminal or a full disk is no reason to stop.
-        let _ = writeln!(self.out, "{time}{text}");
+        self.out.line(&format!("{time}{text}"));
     }
 }
 

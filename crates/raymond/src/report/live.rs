@@ -3,7 +3,6 @@
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
-    io::Write as _,
     sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
     thread::JoinHandle,
     time::{Duration, Instant},
@@ -25,6 +24,7 @@ use super::{
     lines, time,
     words::{self, Level},
 };
+use crate::out;
 
 /// How often the lines are drawn anew.
 const FRAME: Duration = Duration::from_millis(250);
@@ -105,7 +105,7 @@ impl Observer for Live {
         let mut screen = lock(&self.screen);
         for (level, line) in lines::of_event(event) {
             if level <= self.level {
-                let _ = screen.bars.println(line);
+                out::above(&screen.bars, &line);
             }
         }
         match event {
@@ -133,7 +133,7 @@ impl Drop for Live {
         }
         let screen = lock(&self.screen);
         let _ = screen.bars.clear();
-        title("");
+        out::title("");
     }
 }
 
@@ -151,7 +151,7 @@ impl Screen {
         let row = Row { state: state.to_owned(), since: Instant::now(), last: String::new() };
         self.rows.insert(agent.clone(), row);
         if *agent == AgentId::main() {
-            title(&format!("raymond: {state}"));
+            out::title(&format!("raymond: {state}"));
         }
     }
 
@@ -207,11 +207,9 @@ impl Screen {
             }
         }
         for (slot, line) in self.slots.iter().zip(lines) {
-            slot.set_message(line);
-            slot.tick();
+            out::row(slot, &line);
         }
-        self.total.set_message(self.total_line());
-        self.total.tick();
+        out::row(&self.total, &self.total_line());
     }
 
     fn row(&self, (agent, row): (&AgentId, &Row)) -> String {
@@ -242,9 +240,4 @@ impl Screen {
         }
         line
     }
-}
-
-/// Names the terminal's window.
-fn title(text: &str) {
-    let _ = write!(std::io::stderr(), "\x1b]0;{text}\x07");
 }

@@ -13,16 +13,16 @@ pub(crate) use json::{JsonLines, closed};
 pub(crate) use lines::Lines;
 pub(crate) use status::describe;
 
-use std::io::{self, IsTerminal as _};
-
 use raymond_engine::events::Observer;
+
+use crate::out;
 
 /// Whoever tells a person on standard error: live if that is a terminal, else in plain lines.
 pub(crate) fn on_terminal(level: words::Level) -> Box<dyn Observer> {
     let is_plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    if io::stderr().is_terminal() && !is_plain {
+    if out::is_terminal() && !is_plain {
         Box::new(live::Live::new(level))
     } else {
-        Box::new(Lines::new(io::stderr(), level))
+        Box::new(Lines::new(out::people(), level))
     }
 }

@@ -1,6 +1,6 @@
 //! How a run stands, as a person would rather read it than its JSON.
 
-use std::{fmt::Write as _, time::Duration};
+use std::{fmt, time::Duration};
 
 use raymond_engine::{Loaded, journal::Entry};
 use raymond_flow::machine::{Account, Accounts, Agent, Halt, Phase, Record, Run, Session, Status};
@@ -9,61 +9,76 @@ use super::{
     time,
     words::{of_halt, of_tokens},
 };
+use crate::out::{hanging, one_line};
 
 /// The run at length. `status` is its status in a word.
 pub(crate) fn describe(Loaded { run, entries }: &Loaded, status: &str) -> String {
-    let mut text = String::new();
-    let _ = head(&mut text, run, entries, status);
-    let _ = agents(&mut text, run);
+    let mut page = Page::default();
+    head(&mut page, run, entries, status);
+    agents(&mut page, run);
     let records = entries.iter().flat_map(|entry| &entry.records);
     let accounts = Accounts::of(records.clone());
-    let _ = money(&mut text, &accounts);
-    let _ = denials(&mut text, records);
+    money(&mut page, &accounts);
+    denials(&mut page, records);
     if let Some(advice) = advice(run, status) {
-        let _ = writeln!(text, "\n{advice}");
+        page.line(format_args!(""));
+        page.line(format_args!("{advice}"));
     }
-    text
+    page.text
 }
 
-fn head(text: &mut String, run: &Run, entries: &[Entry], status: &str) -> std::fmt::Result {
-    writeln!(text, "run       {}", run.id)?;
-    writeln!(text, "status    {status}")?;
-    writeln!(text, "workflow  {}", run.scope_dir)?;
-    writeln!(text, "started   {}", time::stamp(run.started_at_ms))?;
+/// Lines, each of which begins one entry: what an agent said cannot begin another.
+#[derive(Default)]
+struct Page {
+    text: String,
+}
+
+impl Page {
+    fn line(&mut self, line: fmt::Arguments<'_>) {
+        self.text.extend([&hanging(&line.to_string()), "\n"]);
+    }
+}
+
+fn head(page: &mut Page, run: &Run, entries: &[Entry], status: &str) {
+    page.line(format_args!("run       {}", run.id));
+    page.line(format_args!("status    {status}"));
+    page.line(format_args!("workflow  {}", run.scope_dir));
+    page.line(format_args!("started   {}", time::stamp(run.started_at_ms)));
     if let Some(last) = entries.last() {
         let took = Duration::from_millis(last.at_ms.saturating_sub(run.started_at_ms));
-        writeln!(text, "last news {} (after {})", time::stamp(last.at_ms), time::duration(took))?;
+        page.line(format_args!(
+            "last news {} (after {})",
+            time::stamp(last.at_ms),
+            time::duration(took)
+        ));
     }
     let budget = run.limits.budget_usd.map_or("no limit".to_owned(), |budget| budget.to_string());
-    writeln!(text, "spent     {} of {budget}", run.total_cost_usd)?;
+    page.line(format_args!("spent     {} of {budget}", run.total_cost_usd));
     let most = run.limits.max_iterations.map_or("no limit".to_owned(), |most| most.to_string());
-    writeln!(text, "states    {} entered of {most}", run.iteration_count)?;
+    page.line(format_args!("states    {} entered of {most}", run.iteration_count));
     if let Some(result) = &run.result {
-        writeln!(text, "result    {}", raymond_flow::text::excerpt(result))?;
+        page.line(format_args!("result    {}", raymond_flow::text::excerpt(result)));
     }
-    match &run.halt {
-        Some(why) if run.status != Status::Completed => {
-            writeln!(text, "halted    {}", of_halt(why))
-        }
-        _ => Ok(()),
+    if let Some(why) = run.halt.as_ref().filter(|_| run.status != Status::Completed) {
+        page.line(format_args!("halted    {}", of_halt(why)));
     }
 }
 
-fn agents(text: &mut String, run: &Run) -> std::fmt::Result {
+fn agents(page: &mut Page, run: &Run) {
     if run.agents.is_empty() {
-        return Ok(());
+        return;
     }
-    writeln!(text, "\nagents")?;
+    page.line(format_args!(""));
+    page.line(format_args!("agents"));
     for agent in run.agents_by_birth() {
-        writeln!(text, "  {}  {}  {}", agent.id, agent.current_state, about(agent))?;
+        page.line(format_args!("  {}  {}  {}", agent.id, agent.current_state, about(agent)));
         if let Session::Open(session) = &agent.session {
-            writeln!(text, "      session {session} in {}", agent.cwd)?;
+            page.line(format_args!("      session {session} in {}", agent.cwd));
         }
         for frame in agent.stack.iter().rev() {
-            writeln!(text, "      returns to {}", frame.state)?;
+            page.line(format_args!("      returns to {}", frame.state));
         }
     }
-    Ok(())
 }
 
 fn about(agent: &Agent) -> String {
@@ -77,11 +92,12 @@ fn about(agent: &Agent) -> String {
     }
 }
 
-fn money(text: &mut String, accounts: &Accounts) -> std::fmt::Result {
+fn money(page: &mut Page, accounts: &Accounts) {
     if accounts.total.steps == 0 {
-        return Ok(());
+        return;
     }
-    writeln!(text, "\nwhere it went")?;
+    page.line(format_args!(""));
+    page.line(format_args!("where it went"));
     let mut row = |name: &str, account: &Account| {
         let tokens = account.tokens;
         let took = time::duration(Duration::from_millis(account.duration_ms));
@@ -92,28 +108,29 @@ fn money(text: &mut String, accounts: &Accounts) -> std::fmt::Result {
             of_tokens(tokens.cache_read)
         );
         let (cost, steps) = (account.cost_usd.to_string(), account.steps);
-        writeln!(text, "  {name:<28} {cost:>10}  {steps:>5} steps  {took:>7}  {tokens}")
+        let name = one_line(name);
+        page.line(format_args!("  {name:<28} {cost:>10}  {steps:>5} steps  {took:>7}  {tokens}"));
     };
-    accounts.by_state.iter().try_for_each(|(state, account)| row(state.as_str(), account))?;
-    accounts.by_model.iter().try_for_each(|(model, account)| row(model, account))?;
+    accounts.by_state.iter().for_each(|(state, account)| row(state.as_str(), account));
+    accounts.by_model.iter().for_each(|(model, account)| row(model, account));
     if accounts.by_agent.len() > 1 {
-        accounts.by_agent.iter().try_for_each(|(agent, account)| row(agent.as_str(), account))?;
+        accounts.by_agent.iter().for_each(|(agent, account)| row(agent.as_str(), account));
     }
-    row("all", &accounts.total)
+    row("all", &accounts.total);
 }
 
-fn denials<'a>(text: &mut String, records: impl Iterator<Item = &'a Record>) -> std::fmt::Result {
+fn denials<'a>(page: &mut Page, records: impl Iterator<Item = &'a Record>) {
     let mut is_first = true;
     for record in records {
         let Record::Ended { agent, spent, .. } = record else { continue };
         for denied in &spent.denied {
             if std::mem::take(&mut is_first) {
-                writeln!(text, "\nnot allowed")?;
+                page.line(format_args!(""));
+                page.line(format_args!("not allowed"));
             }
-            writeln!(text, "  {agent}  {denied}")?;
+            page.line(format_args!("  {agent}  {denied}"));
         }
     }
-    Ok(())
 }
 
 /// What to do next.

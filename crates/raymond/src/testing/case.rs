@@ -15,6 +15,9 @@ use raymond_flow::{
     text::Span,
 };
 
+/// The largest file of a case: the replies of a long run, or the prompts that it was given.
+pub(crate) const BYTES_MAX: u64 = 64 * 1024 * 1024;
+
 /// A case that can be run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Case {

@@ -14,7 +14,7 @@ mod record;
 mod rehearse;
 mod verdict;
 
-pub(crate) use case::Case;
+pub(crate) use case::{BYTES_MAX, Case};
 pub(crate) use junit::junit;
 pub(crate) use record::recorded;
 pub(crate) use rehearse::{Rehearsal, Stage, rehearse};

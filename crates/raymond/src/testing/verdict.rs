@@ -1,10 +1,15 @@
 //! What was expected against what happened.
 
-use std::{fmt::Write as _, fs, io, path::PathBuf};
+use std::{
+    fmt::Write as _,
+    fs, io,
+    path::{Path, PathBuf},
+};
 
+use raymond_engine::regular;
 use raymond_flow::machine::Status;
 
-use super::{Case, Rehearsal};
+use super::{BYTES_MAX, Case, Rehearsal};
 
 /// Whether snapshots are compared or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,10 +119,15 @@ fn snapshot(
         let _ = writeln!(text, "=== {} {}\n{}", given.agent, given.state, given.prompt.trim_end());
     }
     let path = snapshot_path(case);
+    // The folder of the workflow, which that of its tests lies in.
+    let folder = path.ancestors().nth(2).unwrap_or(Path::new("."));
+    if fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_symlink()) {
+        regular::within(folder, &path)?;
+    }
     if update == Update::Write {
         return fs::write(path, text);
     }
-    match fs::read_to_string(&path) {
+    match regular::read_text(&path, BYTES_MAX) {
         Ok(expected) if expected == text => {}
         Ok(expected) => differences.push(format!("snapshot:{}", diff(&expected, &text))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {

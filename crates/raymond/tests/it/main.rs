@@ -1,6 +1,7 @@
 //! The program as its users meet it: real processes, real signals, real files.
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
+#![allow(clippy::disallowed_methods, reason = "tests print for those who run them")]
 
 mod authoring;
 mod browser;
@@ -16,5 +17,7 @@ mod private;
 mod recovery;
 mod rehearsals;
 mod scripts;
+mod special_files;
+mod terminal;
 mod trust;
 mod turns;

@@ -6,7 +6,6 @@
 
 use std::{
     collections::BTreeMap,
-    fs::File,
     io::{self, BufRead, BufReader, Read},
     path::Path,
 };
@@ -129,7 +128,7 @@ pub(super) fn outcome(output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
 impl Events {
     /// Reads the first `bytes` of the file at `path` to their end: what comes last counts.
     fn read(path: &Path, bytes: u64) -> io::Result<Self> {
-        let mut file = BufReader::new(File::open(path)?.take(bytes));
+        let mut file = BufReader::new(crate::regular::open(path)?.take(bytes));
         let mut events = Self::default();
         let mut line = Vec::new();
         loop {
@@ -244,7 +243,7 @@ pub(super) fn activity(line: &[u8]) -> Option<Activity> {
 /// The end of what Claude complained about.
 fn complaint(path: &Path) -> io::Result<String> {
     let mut text = Vec::new();
-    File::open(path)?.take(COMPLAINT_BYTES_MAX).read_to_end(&mut text)?;
+    crate::regular::open(path)?.take(COMPLAINT_BYTES_MAX).read_to_end(&mut text)?;
     Ok(String::from_utf8_lossy(&text).trim().to_owned())
 }
 

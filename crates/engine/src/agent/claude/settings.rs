@@ -1,6 +1,6 @@
 //! Which model Claude uses when nobody asks for one.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use serde::Deserialize;
 
@@ -8,6 +8,8 @@ use super::ClaudeConfig;
 
 /// What Claude calls the model of its own choice.
 const OWN_CHOICE: &str = "default";
+/// Nobody writes that many settings.
+const SETTINGS_BYTES_MAX: u64 = 1024 * 1024;
 
 #[derive(Deserialize)]
 struct Settings {
@@ -26,7 +28,7 @@ pub(super) fn default_model(config: &ClaudeConfig, cwd: &Path) -> String {
         config.config_dir.join("settings.json"),
     ];
     let of_file = |path: &Path| {
-        let bytes = fs::read(path).ok()?;
+        let bytes = crate::regular::read(path, SETTINGS_BYTES_MAX).ok()?;
         serde_json::from_slice::<Settings>(&bytes).ok()?.model
     };
     let environment = config.environment_model.clone();
@@ -36,6 +38,8 @@ pub(super) fn default_model(config: &ClaudeConfig, cwd: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

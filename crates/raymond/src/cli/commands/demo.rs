@@ -1,15 +1,12 @@
 //! `raymond demo`: a workflow with every tag, live, without a key.
 
-use std::{
-    fs,
-    io::{self, Write as _},
-    process::ExitCode,
-};
+use std::{fs, io, process::ExitCode};
 
 use raymond_engine::{events::Observer, interrupts::Interrupts};
 
 use crate::{
     failure::Failure,
+    out,
     report::{on_terminal, words::Level},
     testing::{Case, Stage, rehearse},
 };
@@ -43,10 +40,11 @@ pub(in crate::cli) fn demo() -> Result<ExitCode, Failure> {
     let path = workflow.join("tests/demo.yaml");
     let text = fs::read_to_string(&path).map_err(io("read the demo"))?;
     let case = Case::read(&path, &text).map_err(|error| Failure::usage(error.to_string()))?;
-    let say = |text: &str| writeln!(io::stderr(), "{text}").map_err(io("print"));
-    say("This demo runs a real workflow on the real engine: ten states, every tag, a script,\n\
+    out::note(
+        "This demo runs a real workflow on the real engine: ten states, every tag, a script,\n\
          a fork of three workers, a reminder and a retry. No model is asked: the replies were\n\
-         written beforehand, and the costs are made up.\n")?;
+         written beforehand, and the costs are made up.\n",
+    );
     let observers: Vec<Box<dyn Observer>> = vec![on_terminal(Level::News)];
     let interrupts = Some(interrupts);
     let stage = Stage { state_dir: None, cwd: None, is_hurried: false, interrupts, observers };
@@ -55,14 +53,14 @@ pub(in crate::cli) fn demo() -> Result<ExitCode, Failure> {
         return Ok(ExitCode::from(130));
     }
     let result = seen.run.result.as_deref().unwrap_or("(none)");
-    writeln!(io::stdout(), "{result}").map_err(io("print"))?;
-    say(&format!(
+    out::data(&format!("{result}\n"))?;
+    out::note(&format!(
         "\nIt took {} states and would have cost {}. To see how it is made: crates/raymond/demo.\n\
          To run such a workflow on Claude Code, install that (npm install -g\n\
          @anthropic-ai/claude-code), log in by running `claude` once, and then:\n\n    \
          raymond new hello          # a workflow to start from\n    \
          raymond hello              # run it\n",
         seen.run.iteration_count, seen.run.total_cost_usd,
-    ))?;
+    ));
     Ok(ExitCode::from(u8::from(seen.run.result.is_none())))
 }

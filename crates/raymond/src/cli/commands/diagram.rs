@@ -9,13 +9,11 @@ use raymond_flow::{
     source::Platform,
 };
 
-use super::{
-    lint::{open, print},
-    place::state_dir,
-};
+use super::{lint::open, place::state_dir};
 use crate::{
     cli::authoring::{self, Format},
     failure::Failure,
+    out,
 };
 
 /// `raymond diagram WORKFLOW`
@@ -41,7 +39,7 @@ pub(in crate::cli) fn diagram(arguments: &authoring::Diagram) -> Result<ExitCode
         (false, Format::Mermaid) => picture.mermaid(),
         (false, Format::Dot) => picture.dot(),
     };
-    print(&text)?;
+    out::data(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,10 +1,6 @@
 //! Commands that look at runs and change nothing.
 
-use std::{
-    io::{self, Write as _},
-    process::ExitCode,
-    time::Duration,
-};
+use std::{process::ExitCode, time::Duration};
 
 use raymond_engine::{
     EngineError,
@@ -19,6 +15,7 @@ use super::place::state_dir;
 use crate::{
     cli::args::Place,
     failure::Failure,
+    out::{self, Reader},
     report::{describe, time, words},
 };
 
@@ -28,7 +25,6 @@ const FOLLOW_INTERVAL: Duration = Duration::from_millis(200);
 /// `raymond list`
 pub(in crate::cli) fn list(place: &Place) -> Result<ExitCode, Failure> {
     let state_dir = state_dir(place)?;
-    let mut out = io::stdout().lock();
     for id in state_dir.run_ids().map_err(|error| Failure::io("list the runs", &error))? {
         let line = match load(&state_dir, &id) {
             Ok(loaded) => {
@@ -38,7 +34,9 @@ pub(in crate::cli) fn list(place: &Place) -> Result<ExitCode, Failure> {
             }
             Err(error) => format!("{id}  unreadable: {error}"),
         };
-        writeln!(out, "{line}").map_err(|error| Failure::io("print", &error))?;
+        if out::text(&format!("{}\n", out::hanging(&line)))? == Reader::Gone {
+            break;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -49,8 +47,7 @@ pub(in crate::cli) fn status(id: &str, place: &Place) -> Result<ExitCode, Failur
     let id = RunId::new(id)?;
     let loaded = load(&state_dir, &id)?;
     let text = describe(&loaded, &status_word(&state_dir, &id, loaded.run.status));
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes()).map_err(|error| Failure::io("print", &error))?;
+    out::text(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -63,7 +60,6 @@ pub(in crate::cli) fn log(id: &str, follow: bool, place: &Place) -> Result<ExitC
         return Err(EngineError::NoSuchRun { id }.into());
     }
     let mut position = Position::START;
-    let mut out = io::stdout().lock();
     loop {
         // Asked before reading: whatever it wrote last is read, then.
         let is_alive = RunLock::holder(&files.lock).is_some();
@@ -73,12 +69,9 @@ pub(in crate::cli) fn log(id: &str, follow: bool, place: &Place) -> Result<ExitC
         for entry in &entries {
             let at = time::stamp(entry.at_ms);
             for (_, line) in entry.records.iter().flat_map(words::of_record) {
-                match writeln!(out, "{at} {line}") {
-                    // Whoever reads only the beginning has seen enough.
-                    Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-                        return Ok(ExitCode::SUCCESS);
-                    }
-                    printed => printed.map_err(|error| Failure::io("print", &error))?,
+                let line = out::hanging(&format!("{at} {line}"));
+                if out::text(&format!("{line}\n"))? == Reader::Gone {
+                    return Ok(ExitCode::SUCCESS);
                 }
             }
         }

@@ -1,10 +1,6 @@
 //! `raymond lint`.
 
-use std::{
-    io::{self, Write as _},
-    path::Path,
-    process::ExitCode,
-};
+use std::{path::Path, process::ExitCode};
 
 use raymond_engine::scope::WorkflowFiles;
 use raymond_flow::{
@@ -19,6 +15,7 @@ use raymond_flow::{
 use crate::{
     cli::authoring::Lint,
     failure::Failure,
+    out,
     report::{Sources, as_json, as_text},
 };
 
@@ -39,7 +36,7 @@ pub(in crate::cli) fn lint(arguments: &Lint) -> Result<ExitCode, Failure> {
     } else {
         as_text(&shown, &Sources { path: &files.path, graph: &graph })
     };
-    print(&text)?;
+    out::text(&text)?;
     if !arguments.json {
         summarize(&found, shown.len());
     }
@@ -84,15 +81,6 @@ pub(super) fn mistakes(run: &Run) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-pub(super) fn print(text: &str) -> Result<(), Failure> {
-    let printed = io::stdout().lock().write_all(text.as_bytes());
-    match printed {
-        // Whoever reads only the beginning has seen enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        other => other.map_err(|error| Failure::io("print", &error)),
-    }
-}
-
 fn explain(name: &str) -> Result<ExitCode, Failure> {
     let text = match lint::rule(name) {
         Some(rule) => rule.manual(),
@@ -110,12 +98,11 @@ fn explain(name: &str) -> Result<ExitCode, Failure> {
             )));
         }
     };
-    print(&text)?;
+    out::text(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// One line for people, after everything else.
-#[expect(clippy::print_stderr, reason = "what is for people goes there")]
 fn summarize(found: &[Finding], shown: usize) {
     let count = |severity| found.iter().filter(|finding| finding.severity == severity).count();
     let many = |number: usize, word: &str| match number {
@@ -130,5 +117,5 @@ fn summarize(found: &[Finding], shown: usize) {
     let hidden = found.len() - shown;
     let rest =
         if hidden > 0 { format!(" ({hidden} not shown, see --level)") } else { String::new() };
-    eprintln!("{}{rest}", counts.join(", "));
+    out::note(&format!("{}{rest}", counts.join(", ")));
 }

@@ -2,10 +2,10 @@
 
 use std::{fs, io, process::ExitCode};
 
-use super::lint::print;
 use crate::{
     cli::authoring::{New, Template},
     failure::Failure,
+    out,
 };
 
 /// A file of a template: its name and its text.
@@ -49,22 +49,19 @@ pub(in crate::cli) fn new(arguments: &New) -> Result<ExitCode, Failure> {
     })?;
     let tests = folder.join("tests");
     fs::create_dir(tests).map_err(|error| Failure::io("make the folder", &error))?;
-    let mut made = String::new();
     for (name, text) in files(arguments.template) {
         let path = folder.join(name);
         fs::write(&path, text).map_err(|error| Failure::io("write a state", &error))?;
-        made.extend([path.display().to_string(), "\n".to_owned()]);
+        out::path(&path)?;
     }
-    print(&made)?;
     hint(arguments);
     Ok(ExitCode::SUCCESS)
 }
 
-#[expect(clippy::print_stderr, reason = "what is for people goes there")]
 fn hint(arguments: &New) {
-    let folder = arguments.name.display();
-    eprintln!(
+    let folder = out::one_line(&arguments.name.to_string_lossy());
+    out::note(&format!(
         "\nhint: `raymond lint {folder}` checks it, `raymond diagram {folder}` draws it, \
          `raymond test {folder}` tries it without a model"
-    );
+    ));
 }

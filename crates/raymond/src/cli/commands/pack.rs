@@ -2,8 +2,7 @@
 
 use std::{fs, path::Path, process::ExitCode};
 
-use super::lint::print;
-use crate::{cli::authoring::Pack, failure::Failure};
+use crate::{cli::authoring::Pack, failure::Failure, out};
 
 /// `raymond pack DIR`
 pub(in crate::cli) fn pack(arguments: &Pack) -> Result<ExitCode, Failure> {
@@ -23,6 +22,6 @@ pub(in crate::cli) fn pack(arguments: &Pack) -> Result<ExitCode, Failure> {
     };
     let write = format!("write {}", file.display());
     fs::write(&file, bytes).map_err(|error| Failure::io(&write, &error))?;
-    print(&format!("{}\n", file.display()))?;
+    out::path(&file)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,6 @@
 //! What was typed, made into an engine that can run.
 
-use std::{env, ffi::OsString, io, path::PathBuf, time::Duration};
+use std::{env, ffi::OsString, path::PathBuf, time::Duration};
 
 use raymond_engine::{
     Engine,
@@ -22,6 +22,7 @@ use crate::{
     cli::args::{Options, Place},
     config::Config,
     failure::Failure,
+    out,
     report::{JsonLines, Lines, on_terminal, words::Level},
 };
 
@@ -83,18 +84,18 @@ impl Surroundings {
         let is_live = !options.json && !options.quiet;
         let mut observers: Vec<Box<dyn Observer>> = Vec::new();
         if options.json {
-            observers.push(Box::new(JsonLines::new(io::stdout())));
+            observers.push(Box::new(JsonLines));
         }
         observers.push(if is_live {
             on_terminal(level)
         } else {
-            Box::new(Lines::new(io::stderr(), level))
+            Box::new(Lines::new(out::people(), level))
         });
         if let Some(path) = &options.log_file {
             let file = private::options().create(true).append(true).open(path);
             let file =
                 file.map_err(|error| Failure::io(&format!("write to {}", path.display()), &error))?;
-            observers.push(Box::new(Lines::with_times(file, Level::Detail)));
+            observers.push(Box::new(Lines::with_times(out::Lines::of_file(file), Level::Detail)));
         }
         if options.debug {
             observers.push(Box::new(DebugFiles::new(&self.state_dir.debug(), id)));

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     env, fs,
-    io::{self, Write as _},
+    io::{self, Read as _, Write as _},
     process::{Command, ExitCode, Stdio},
     time::Duration,
 };
@@ -31,8 +31,12 @@ use super::{
 use crate::{
     cli::args::{Options, Place, Start},
     failure::Failure,
+    out,
     report::{Lines, closed, words::Level},
 };
+
+/// What can be given to a workflow on standard input: as much as a state can hand to another.
+const INPUT_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 /// The exit code of a run that did not come to a good end.
 const FAILED: u8 = 1;
@@ -65,10 +69,7 @@ pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
         .get_or_insert_with(|| surroundings.agents.default_name().unwrap_or_default().to_owned());
     let is_piped = input.as_deref() == Some("-");
     let input = match input {
-        Some(_) if is_piped => {
-            let text = io::read_to_string(io::stdin());
-            Some(text.map_err(|error| Failure::io("read standard input", &error))?)
-        }
+        Some(_) if is_piped => Some(read_input()?),
         input => input,
     };
     if detach {
@@ -91,6 +92,19 @@ pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
     let mut observers = surroundings.observers(&options, &id)?;
     let end = surroundings.engine(options.warm)?.start(started, &mut observers);
     finish(end, observers, &options)
+}
+
+/// What is given on standard input.
+fn read_input() -> Result<String, Failure> {
+    let mut bytes = Vec::new();
+    let read = io::stdin().take(INPUT_BYTES_MAX + 1).read_to_end(&mut bytes);
+    read.map_err(|error| Failure::io("read standard input", &error))?;
+    if bytes.len() as u64 > INPUT_BYTES_MAX {
+        let why = format!("standard input has more than {INPUT_BYTES_MAX} bytes");
+        return Err(Failure::usage(why));
+    }
+    String::from_utf8(bytes)
+        .map_err(|_| Failure::usage("standard input is not valid UTF-8".to_owned()))
 }
 
 /// Starts the same command again in the background, and tells the run's id. `input` is what was read
@@ -138,7 +152,7 @@ fn detached(state_dir: &StateDir, id: &RunId, input: Option<&str>) -> Result<Exi
         }
         std::thread::sleep(DETACH_INTERVAL);
     }
-    writeln!(io::stdout(), "{id}").map_err(io("print"))?;
+    out::data(&format!("{id}\n"))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -163,7 +177,7 @@ pub(in crate::cli) fn cancel(id: &str, place: &Place) -> Result<ExitCode, Failur
     // A mistake in the settings must not keep anybody from this.
     let surroundings =
         Surroundings::of(place).or_else(|_| Surroundings::without_settings(place))?;
-    let mut observer = Lines::new(io::stderr(), Level::Trouble);
+    let mut observer = Lines::new(out::people(), Level::Trouble);
     let run = surroundings.engine(None)?.cancel(&id, &mut observer)?;
     match run.status {
         Status::Cancelled => Ok(ExitCode::SUCCESS),
@@ -218,16 +232,12 @@ fn finish(
     if end.run.status == Status::Failed
         && let Some(mistakes) = lint::mistakes(&end.run)
     {
-        let _ = write!(io::stderr(), "\n{mistakes}");
+        out::note(&format!("\n{}", mistakes.trim_end()));
     }
-    let data = match (&end.run.result, end.run.status) {
-        _ if options.json => Some(closed(&end.run).to_string()),
-        (Some(result), Status::Completed) => Some(result.clone()),
-        _ => None,
-    };
-    if let Some(data) = data {
-        let mut out = io::stdout().lock();
-        writeln!(out, "{data}").map_err(|error| Failure::io("print the result", &error))?;
+    match (&end.run.result, end.run.status) {
+        _ if options.json => out::event(&closed(&end.run)),
+        (Some(result), Status::Completed) => drop(out::data(&format!("{result}\n"))?),
+        _ => {}
     }
     Ok(ExitCode::from(exit_code(&end)))
 }

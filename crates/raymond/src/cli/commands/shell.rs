@@ -1,9 +1,6 @@
 //! Commands about the program itself: settings, completions, the manual page.
 
-use std::{
-    io::{self, Write as _},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
 use clap::CommandFactory as _;
 
@@ -12,24 +9,28 @@ use crate::{
     cli::args::{Arguments, Place},
     config::{self, Config},
     failure::Failure,
+    out,
 };
 
 /// `raymond init`
 pub(in crate::cli) fn init(place: &Place) -> Result<ExitCode, Failure> {
     let path = config::write_template(state_dir(place)?.root())?;
-    print(&format!("{}\n", path.display()))
+    out::path(&path)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// `raymond config`
 pub(in crate::cli) fn config(place: &Place) -> Result<ExitCode, Failure> {
-    print(&Config::load(state_dir(place)?.root())?.describe())
+    out::text(&Config::load(state_dir(place)?.root())?.describe())?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// `raymond completions SHELL`
 pub(in crate::cli) fn completions(shell: clap_complete::Shell) -> Result<ExitCode, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "raymond", &mut script);
-    print(&String::from_utf8_lossy(&script))
+    out::data(&String::from_utf8_lossy(&script))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// `raymond man`
@@ -37,11 +38,6 @@ pub(in crate::cli) fn man() -> Result<ExitCode, Failure> {
     let mut page = Vec::new();
     let rendered = clap_mangen::Man::new(Arguments::command()).render(&mut page);
     rendered.map_err(|error| Failure::io("print", &error))?;
-    print(&String::from_utf8_lossy(&page))
-}
-
-fn print(text: &str) -> Result<ExitCode, Failure> {
-    let printed = io::stdout().lock().write_all(text.as_bytes());
-    printed.map_err(|error| Failure::io("print", &error))?;
+    out::data(&String::from_utf8_lossy(&page))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -8,14 +8,15 @@ use std::{
     time::Instant,
 };
 
-use raymond_engine::{answers, interrupts::Interrupts, load};
+use raymond_engine::{answers, interrupts::Interrupts, load, regular};
 use raymond_flow::{id::RunId, machine::Status};
 
 use super::prepare::Surroundings;
 use crate::{
     cli::args::Test,
     failure::Failure,
-    testing::{Case, Stage, Update, differences, junit, recorded, rehearse},
+    out,
+    testing::{BYTES_MAX, Case, Stage, Update, differences, junit, recorded, rehearse},
 };
 
 /// Where cases lie, beside the states.
@@ -29,11 +30,9 @@ pub(in crate::cli) fn test(arguments: &Test) -> Result<ExitCode, Failure> {
     let filter = arguments.filter.as_deref().unwrap_or_default();
     let update = if arguments.update { Update::Write } else { Update::Compare };
     let mut results = Vec::new();
-    let mut out = io::stdout().lock();
-    let print = |error: io::Error| Failure::io("print", &error);
     let interrupts = Interrupts::install();
     for path in case_files(&arguments.workflow)? {
-        let case = read_case(&path);
+        let case = read_case(&arguments.workflow, &path);
         let name = case.as_ref().map_or_else(
             |_| path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
             |case| case.name.clone(),
@@ -50,9 +49,10 @@ pub(in crate::cli) fn test(arguments: &Test) -> Result<ExitCode, Failure> {
         };
         let (word, seconds) =
             (if wrong.is_empty() { "ok" } else { "FAILED" }, started.elapsed().as_secs_f64());
-        writeln!(out, "{word:<6} {name}  ({:.0} ms)", seconds * 1000.0).map_err(print)?;
+        let shown = out::one_line(&name);
+        out::text(&format!("{word:<6} {shown}  ({:.0} ms)\n", seconds * 1000.0))?;
         for difference in &wrong {
-            writeln!(out, "    {difference}").map_err(print)?;
+            out::text(&format!("    {}\n", out::hanging(difference)))?;
         }
         results.push((name, seconds, wrong));
     }
@@ -65,13 +65,14 @@ pub(in crate::cli) fn test(arguments: &Test) -> Result<ExitCode, Failure> {
         return Err(Failure::usage("no case has that in its name".to_owned()));
     }
     let failed = results.iter().filter(|(_, _, wrong)| !wrong.is_empty()).count();
-    writeln!(out, "\n{} cases, {failed} failed", results.len()).map_err(print)?;
+    out::text(&format!("\n{} cases, {failed} failed\n", results.len()))?;
     Ok(ExitCode::from(u8::from(failed > 0)))
 }
 
-fn read_case(path: &Path) -> Result<Case, Failure> {
-    let text = fs::read_to_string(path)
-        .map_err(|error| Failure::io(&format!("read {}", path.display()), &error))?;
+fn read_case(workflow: &Path, path: &Path) -> Result<Case, Failure> {
+    let folder = folder_of(workflow);
+    let text = regular::within(folder, path).and_then(|_| regular::read_text(path, BYTES_MAX));
+    let text = text.map_err(|error| Failure::io(&format!("read {}", path.display()), &error))?;
     Case::read(path, &text).map_err(|error| Failure::usage(error.to_string()))
 }
 
@@ -122,10 +123,14 @@ fn case_files(workflow: &Path) -> Result<Vec<PathBuf>, Failure> {
 
 /// Beside the states; for one state file or an archive, beside that.
 fn tests_folder(workflow: &Path) -> PathBuf {
-    if workflow.is_dir() {
-        workflow.join(FOLDER)
-    } else {
-        workflow.parent().unwrap_or(Path::new("")).join(FOLDER)
+    folder_of(workflow).join(FOLDER)
+}
+
+fn folder_of(workflow: &Path) -> &Path {
+    match workflow.parent() {
+        _ if workflow.is_dir() => workflow,
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
     }
 }
 
@@ -148,6 +153,6 @@ fn record(id: &str, arguments: &Test) -> Result<ExitCode, Failure> {
         fs::File::create_new(&path)?.write_all(text.as_bytes())
     };
     write().map_err(|error| Failure::io(&format!("write {}", path.display()), &error))?;
-    writeln!(io::stdout(), "{}", path.display()).map_err(|error| Failure::io("print", &error))?;
+    out::path(&path)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,0 +1,221 @@
+//! The only way to standard output, standard error and the terminal.
+//!
+//! What models, scripts, file names and settings say could steer a terminal: set its title and
+//! clipboard, clear it, hide text or turn it around, or forge a line. Everything for people is
+//! therefore written with such characters made visible. Data stays as it is unless a terminal shows
+//! it. `clippy.toml` forbids every other way out, so no command can forget this.
+//!
+//! A reader that goes away (`raymond status | head -1`) is no error: the rest is not printed, and the
+//! exit code is the same as without it.
+
+#![expect(clippy::disallowed_methods, reason = "this is the one place that prints")]
+
+use std::{
+    borrow::Cow,
+    fmt::Write as _,
+    fs::File,
+    io::{self, IsTerminal as _, Write},
+    path::Path,
+};
+
+use indicatif::{MultiProgress, ProgressBar};
+use serde_json::Value;
+
+use crate::failure::Failure;
+
+/// Whether anybody still reads what is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reader {
+    There,
+    /// The pipe is broken: printing more is of no use.
+    Gone,
+}
+
+/// Whether a terminal shows it or moves with it, but nobody sees it: control characters (except for
+/// newlines and tabs), bidirectional controls, zero-width characters, line and paragraph separators.
+fn is_hidden(c: char) -> bool {
+    matches!(c,
+        '\0'..='\u{8}' | '\u{b}'..='\u{1f}' | '\u{7f}'..='\u{9f}' // C0, DEL, C1
+        | '\u{ad}' | '\u{61c}' | '\u{180e}'
+        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+        | '\u{e0000}'..='\u{e007f}' // tags: a whole text can be hidden in them
+    )
+}
+
+/// `text` with every hidden character written as `\u{1b}`. Lines and tabs stay, also those that end
+/// as on Windows.
+pub(crate) fn visible(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_hidden) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    let mut characters = text.chars().peekable();
+    while let Some(c) = characters.next() {
+        match c {
+            '\r' if characters.peek() == Some(&'\n') => {}
+            c if is_hidden(c) => shown.extend(c.escape_unicode()),
+            c => shown.push(c),
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// The same on one line, whatever it contains: for names, and for a row of the live view.
+pub(crate) fn one_line(text: &str) -> String {
+    visible(text).replace('\n', "\\n").replace('\t', " ")
+}
+
+/// The same with every further line indented, so that none of them can be taken for one of ours.
+pub(crate) fn hanging(text: &str) -> String {
+    const INDENT: &str = "    ";
+    let shown = visible(text);
+    let mut lines = shown.lines();
+    let mut text = lines.next().unwrap_or_default().to_owned();
+    for line in lines {
+        let indent = if line.is_empty() || line.starts_with(INDENT) { "" } else { INDENT };
+        text.extend(["\n", indent, line]);
+    }
+    text
+}
+
+/// JSON in which hidden characters are escaped. It means the same, and they occur only in strings.
+pub(crate) fn escaped(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
+        if is_hidden(c) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(text, "\\u{unit:04x}");
+            }
+        } else {
+            text.push(c);
+        }
+    }
+    text
+}
+
+/// Prints what is for people on standard output: made visible, wherever it goes.
+pub(crate) fn text(text: &str) -> Result<Reader, Failure> {
+    print(&visible(text))
+}
+
+/// Prints data on standard output: as it is, unless a terminal shows it.
+pub(crate) fn data(text: &str) -> Result<Reader, Failure> {
+    if io::stdout().is_terminal() { print(&visible(text)) } else { print(text) }
+}
+
+/// Prints the path of a file that was made, a line of data.
+pub(crate) fn path(path: &Path) -> Result<Reader, Failure> {
+    let text = path.to_string_lossy();
+    let text = if io::stdout().is_terminal() { Cow::Owned(one_line(&text)) } else { text };
+    print(&format!("{text}\n"))
+}
+
+fn print(text: &str) -> Result<Reader, Failure> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(Reader::There),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Reader::Gone),
+        Err(error) => Err(Failure::io("print", &error)),
+    }
+}
+
+/// Tells people something on standard error. If nobody listens, nothing can be done about it.
+pub(crate) fn note(text: &str) {
+    people().write(&visible(text));
+}
+
+/// Where plain lines for people go.
+#[derive(Debug)]
+pub(crate) struct Lines<W> {
+    to: W,
+}
+
+/// Lines on standard error.
+pub(crate) fn people() -> Lines<io::Stderr> {
+    Lines { to: io::stderr() }
+}
+
+impl Lines<File> {
+    /// Lines in a file, which somebody will look at on a terminal.
+    pub(crate) fn of_file(to: File) -> Self {
+        Self { to }
+    }
+}
+
+impl<W: Write> Lines<W> {
+    /// Writes a line; if the text has more, they are indented.
+    pub(crate) fn line(&mut self, text: &str) {
+        self.write(&hanging(text));
+    }
+
+    /// A closed terminal or a full disk is no reason to stop.
+    fn write(&mut self, text: &str) {
+        let _ = self.to.write_all(format!("{text}\n").as_bytes());
+    }
+}
+
+/// Prints an event for programs, a line on standard output. A reader that goes away does not end the
+/// run that it reads about.
+pub(crate) fn event(event: &Value) {
+    let line = format!("{}\n", escaped(&event.to_string()));
+    let _ = io::stdout().write_all(line.as_bytes());
+}
+
+/// Whether people read standard error on a terminal.
+pub(crate) fn is_terminal() -> bool {
+    io::stderr().is_terminal()
+}
+
+/// Prints a line above the live view.
+pub(crate) fn above(bars: &MultiProgress, text: &str) {
+    let _ = bars.println(hanging(text));
+}
+
+/// Draws a row of the live view.
+pub(crate) fn row(bar: &ProgressBar, text: &str) {
+    bar.set_message(one_line(text));
+    bar.tick();
+}
+
+/// Names the terminal's window.
+pub(crate) fn title(text: &str) {
+    let _ = write!(io::stderr(), "\x1b]0;{}\x07", one_line(text));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_character_that_could_steer_or_hide_is_written_out() {
+        let hidden = (0..=0x10_ffff).filter_map(char::from_u32).filter(|c| is_hidden(*c));
+        let hidden: String = hidden.collect();
+        assert_eq!(visible("a\u{1b}[2Jb\u{202e}c"), "a\\u{1b}[2Jb\\u{202e}c");
+        assert!(visible(&hidden).chars().all(|c| c.is_ascii_graphic()));
+        for c in (0..=0x10_ffff).filter_map(char::from_u32).filter(|c| c.is_control()) {
+            assert_eq!(hidden.contains(c), !matches!(c, '\n' | '\t'), "{c:?}");
+        }
+    }
+
+    #[test]
+    fn other_characters_stay_as_they_are() {
+        let text = "tab\there\nünï, 日本語, עברית, 👍🏽, e\u{301}";
+        assert_eq!(visible(text), text);
+        assert_eq!(visible("dos\r\nline\rx\u{1}"), "dos\nline\\u{d}x\\u{1}");
+    }
+
+    #[test]
+    fn further_lines_cannot_be_taken_for_ours() {
+        assert_eq!(hanging("a\n[main] b\n\n      c\u{1b}\n"), "a\n    [main] b\n\n      c\\u{1b}");
+        assert_eq!(one_line("a\nb\tc\u{85}d"), "a\\nb c\\u{85}d");
+    }
+
+    #[test]
+    fn escaped_json_means_the_same() {
+        let value = Value::from("\u{1b}\u{7f}\u{9b}\u{202e}\u{e0041}\n\"é");
+        let text = escaped(&value.to_string());
+        assert!(!text.contains(is_hidden), "{text:?}");
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
+    }
+}
