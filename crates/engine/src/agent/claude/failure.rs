@@ -18,11 +18,12 @@ pub(super) fn of(events: &Events, result: &Event) -> Failure {
         FailureClass::Authentication => "; run `claude` and log in, or set ANTHROPIC_API_KEY",
         FailureClass::Billing => "; add credit at the provider, then `raymond run` goes on",
         FailureClass::UnknownModel => "; check `model:` in the state, `--model` and the config",
-        FailureClass::Refused if !result.is_error => {
-            "; a prompt that begins with `/` is a command of Claude's: begin it otherwise"
-        }
         _ => "",
     };
+    if !result.is_error {
+        let advice = "look at the UserPromptSubmit hooks in Claude's settings";
+        return failed(class, format!("no model was asked: {message}; {advice}"));
+    }
     failed(class, format!("{message}{advice}"))
 }
 
@@ -39,7 +40,7 @@ fn message(result: &Event) -> String {
 
 fn class(events: &Events, result: &Event, message: &str) -> FailureClass {
     if !result.is_error {
-        // No model was asked: a command that Claude does not know.
+        // No model was asked.
         return FailureClass::Refused;
     }
     if result.errors.iter().any(|error| error.contains("Reached maximum budget")) {

@@ -26,6 +26,8 @@ use crate::agent::{Activity, TurnEnd, TurnOutput};
 const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// What is read of what Claude complains about.
 const COMPLAINT_BYTES_MAX: u64 = 4 * 1024;
+/// What Claude names as the model of words that it says itself.
+const SYNTHETIC: &str = "<synthetic>";
 
 /// One event, with everything that matters in any kind of event.
 #[derive(Debug, Default, Deserialize)]
@@ -40,8 +42,11 @@ pub(super) struct Event {
     pub(super) api_error_status: Option<u16>,
     pub(super) stop_reason: Option<String>,
     pub(super) terminal_reason: Option<String>,
-    num_turns: u64,
+    /// Of a `result`: what its own turn used.
+    usage: Usage,
+    /// Of a `result`: what the process has spent since it was started.
     total_cost_usd: f64,
+    /// Likewise.
     #[serde(rename = "modelUsage")]
     model_usage: BTreeMap<String, ModelUsage>,
     permission_denials: Vec<Denial>,
@@ -51,6 +56,15 @@ pub(super) struct Event {
     message: Option<Message>,
     rate_limit_info: Option<RateLimit>,
     retry_delay_ms: f64,
+}
+
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct Usage {
+    input_tokens: u64,
+    output_tokens: u64,
+    cache_read_input_tokens: u64,
+    cache_creation_input_tokens: u64,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -80,6 +94,8 @@ struct Denial {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Message {
+    /// [`SYNTHETIC`] if the words are Claude's own and not a model's.
+    model: String,
     content: serde_json::Value,
 }
 
@@ -103,6 +119,11 @@ struct Total {
 #[derive(Debug, Default)]
 pub(super) struct Events {
     pub(super) result: Option<Event>,
+    /// Whether a model was asked for the result. A hook that blocks the prompt, or a command of
+    /// Claude's, looks like an answer otherwise.
+    is_asked: bool,
+    /// Whether a model has said something since the last result.
+    has_spoken: bool,
     /// The kind of failure that the last `assistant` event told.
     pub(super) error: Option<String>,
     /// When the usage limit is lifted, if it was reached.
@@ -120,7 +141,7 @@ pub(super) fn outcome(output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
     let before = output.before.and_then(|text| serde_json::from_str(text).ok());
     let (spent, total) = result.spent(&before.unwrap_or_default(), events.model.clone());
     let outcome = match &result.result {
-        Some(text) if result.is_answer() => Outcome::Reply { text: text.clone() },
+        Some(text) if !result.is_error && events.is_asked => Outcome::Reply { text: text.clone() },
         _ => Outcome::Failed(failure::of(&events, result)),
     };
     Ok(TurnEnd { outcome, spent, total: serde_json::to_string(&total).ok() })
@@ -146,8 +167,15 @@ impl Events {
 
     fn see(&mut self, event: Event) {
         match event.kind.as_str() {
-            "result" => self.result = Some(event),
+            "result" => {
+                // Not the cost: that is the sum over all turns of a process.
+                self.is_asked = self.has_spoken || event.usage != Usage::default();
+                self.has_spoken = false;
+                self.result = Some(event);
+            }
             "assistant" => {
+                let model = event.message.unwrap_or_default().model;
+                self.has_spoken |= !model.is_empty() && model != SYNTHETIC;
                 self.error = event.error.and_then(|error| error.as_str().map(str::to_owned));
             }
             "system" if event.subtype == "init" => self.model = event.model,
@@ -163,11 +191,6 @@ impl Events {
 }
 
 impl Event {
-    /// A command that Claude does not know looks like an answer, but no model was asked.
-    fn is_answer(&self) -> bool {
-        !self.is_error && (self.num_turns > 0 || self.total_cost_usd > 0.0)
-    }
-
     /// What this turn cost, and what the process has spent with it.
     fn spent(&self, before: &Total, model: Option<String>) -> (Spent, Total) {
         let mut tokens = Tokens::default();

@@ -31,7 +31,7 @@ fn class(end: TurnEnd) -> FailureClass {
 /// The result of a turn that cost so much, with one model's tokens.
 fn result(text: &str, cost: f64, input: u64) -> String {
     format!(
-        r#"{{"type":"result","subtype":"success","is_error":false,"num_turns":1,"result":"{text}","total_cost_usd":{cost},"modelUsage":{{"claude-sonnet-5":{{"inputTokens":{input},"outputTokens":50,"cacheReadInputTokens":7,"cacheCreationInputTokens":8}}}},"permission_denials":[]}}"#
+        r#"{{"type":"result","subtype":"success","is_error":false,"num_turns":1,"result":"{text}","usage":{{"input_tokens":1000,"output_tokens":50}},"total_cost_usd":{cost},"modelUsage":{{"claude-sonnet-5":{{"inputTokens":{input},"outputTokens":50,"cacheReadInputTokens":7,"cacheCreationInputTokens":8}}}},"permission_denials":[]}}"#
     )
 }
 
@@ -88,9 +88,20 @@ fn denials_are_told_once_each() {
 }
 
 #[test]
-fn command_that_claude_does_not_know_is_no_answer() {
-    let unknown = r#"{"type":"result","subtype":"success","is_error":false,"num_turns":0,"result":"Unknown command: /nosuch","total_cost_usd":0}"#;
-    assert_eq!(class(end(&[unknown])), FailureClass::Refused);
+fn result_for_which_no_model_was_asked_is_no_answer_whatever_the_process_has_spent() {
+    // As a kept process prints it: the cost is that of the turns before.
+    let blocked = r#"{"type":"result","subtype":"success","is_error":false,"num_turns":0,"result":"UserPromptSubmit operation blocked by hook: no","stop_reason":null,"total_cost_usd":0.00375,"usage":{"input_tokens":0,"output_tokens":0},"modelUsage":{"claude-sonnet-5":{"inputTokens":1000}}}"#;
+    let synthetic = r#"{"type":"assistant","message":{"model":"<synthetic>","content":[{"type":"text","text":"Unknown command: /x"}]}}"#;
+    for lines in [&[INIT, blocked][..], &[INIT, synthetic, blocked]] {
+        assert_eq!(class(end(lines)), FailureClass::Refused, "{lines:?}");
+    }
+}
+
+#[test]
+fn answer_of_a_model_that_reports_no_usage_is_an_answer() {
+    let said = r#"{"type":"assistant","message":{"model":"local","content":[{"type":"text","text":"hi"}]}}"#;
+    let line = r#"{"type":"result","subtype":"success","is_error":false,"num_turns":1,"result":"hi","total_cost_usd":0,"usage":{"input_tokens":0,"output_tokens":0}}"#;
+    assert_eq!(end(&[INIT, said, line]).outcome, Outcome::Reply { text: "hi".to_owned() });
 }
 
 #[test]
