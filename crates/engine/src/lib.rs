@@ -35,6 +35,7 @@ mod step;
 mod sys;
 mod tails;
 mod timers;
+mod usage_limit;
 mod warm;
 
 pub use open::{Engine, EngineError, Loaded, RunEnd, load};

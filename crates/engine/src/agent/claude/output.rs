@@ -11,6 +11,7 @@ use std::{
     path::Path,
 };
 
+use jiff::Timestamp;
 use raymond_flow::{
     machine::{Failure, FailureClass, Spent, Tokens},
     money::Usd,
@@ -19,7 +20,7 @@ use raymond_flow::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::failure;
+use super::{failure, limit};
 use crate::agent::{Activity, TurnEnd, TurnOutput};
 
 /// A line longer than that is not kept in memory: no answer is that long.
@@ -101,9 +102,12 @@ struct Message {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct RateLimit {
+pub(super) struct RateLimit {
     status: String,
-    resets_at: Option<u64>,
+    /// In seconds since 1970, once it is kept.
+    pub(super) resets_at: Option<u64>,
+    /// Turns go on at the expense of something else.
+    is_using_overage: bool,
 }
 
 /// What a process of Claude's has spent so far. It counts for its whole life, not by turn.
@@ -126,8 +130,10 @@ pub(super) struct Events {
     has_spoken: bool,
     /// The kind of failure that the last `assistant` event told.
     pub(super) error: Option<String>,
-    /// When the usage limit is lifted, if it was reached.
-    pub(super) limit_resets_at: Option<u64>,
+    /// The usage limit, if it is reached.
+    pub(super) limit: Option<RateLimit>,
+    /// When Claude wrote the last of it: a time of day means nothing without the day.
+    pub(super) said_at: Timestamp,
     model: Option<String>,
 }
 
@@ -150,8 +156,10 @@ pub(super) fn outcome(output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
 impl Events {
     /// Reads the first `bytes` of the file at `path` to their end: what comes last counts.
     fn read(path: &Path, bytes: u64) -> io::Result<Self> {
-        let mut file = BufReader::new(File::open(path)?.take(bytes));
-        let mut events = Self::default();
+        let file = File::open(path)?;
+        let said_at = file.metadata()?.modified().ok().and_then(|time| time.try_into().ok());
+        let mut file = BufReader::new(file.take(bytes));
+        let mut events = Self { said_at: said_at.unwrap_or_default(), ..Self::default() };
         let mut line = Vec::new();
         loop {
             line.clear();
@@ -180,10 +188,10 @@ impl Events {
             }
             "system" if event.subtype == "init" => self.model = event.model,
             "rate_limit_event" => {
-                let info = event.rate_limit_info.unwrap_or_default();
-                if info.status == "rejected" {
-                    self.limit_resets_at = info.resets_at.map(failure::seconds);
-                }
+                let mut info = event.rate_limit_info.unwrap_or_default();
+                info.resets_at = info.resets_at.map(limit::seconds);
+                let is_reached = info.status == "rejected" && !info.is_using_overage;
+                self.limit = is_reached.then_some(info);
             }
             _ => {}
         }

@@ -168,6 +168,49 @@ fn failures_are_told_apart() {
 }
 
 #[test]
+fn usage_limit_is_told_by_an_event_or_in_words() {
+    let event =
+        |info: &str| format!(r#"{{"type":"rate_limit_event","rate_limit_info":{{{info}}}}}"#);
+    let (limited, words) = (told("rate_limit"), "You've hit your session limit");
+    let at = |resets_at| FailureClass::UsageLimit { resets_at };
+    let of = |lines: &[&str]| class(end_of(lines, "", Some(1), None));
+    let rejected = event(r#""status":"rejected""#);
+    // Neither names a time.
+    assert_eq!(of(&[&rejected, &limited, &error("Request rejected", "429")]), at(None));
+    assert_eq!(of(&[&limited, &error(words, "429")]), at(None));
+    // Either does, in seconds or milliseconds.
+    let timed = format!("{words} · resets Dec 1, 2026, 1am (UTC)");
+    assert_eq!(of(&[&rejected, &limited, &error(&timed, "429")]), at(Some(1_796_086_800)));
+    for time in ["1796086801", "1796086801000"] {
+        let exact = event(&format!(r#""status":"rejected","resetsAt":{time}"#));
+        assert_eq!(of(&[&exact, &limited, &error(&timed, "429")]), at(Some(1_796_086_801)));
+    }
+    // It is over, or does not matter, or something else went wrong.
+    let allowed = event(r#""status":"allowed""#);
+    let overage = event(r#""status":"rejected","isUsingOverage":true"#);
+    let slow = error("API Error: Request rejected (429) · slow", "429");
+    for last in [&allowed, &overage] {
+        assert_eq!(of(&[&rejected, last, &limited, &slow]), FailureClass::Transient);
+    }
+    let broken = [&*rejected, &told("server_error"), &error("API Error: 500", "500")];
+    assert_eq!(of(&broken), FailureClass::Transient);
+    let spend = error("You've hit your monthly spend limit. /model to switch models.", "429");
+    assert_eq!(of(&[&limited, &spend]), FailureClass::Billing);
+}
+
+#[test]
+fn answer_that_mentions_a_usage_limit_is_an_answer() {
+    for text in
+        ["You've hit your limit · resets 3pm (UTC)", "Claude AI usage limit reached|1794770000"]
+    {
+        let rejected = r#"{"type":"rate_limit_event","rate_limit_info":{"status":"rejected"}}"#;
+        for lines in [&[INIT, &result(text, 0.1, 1)][..], &[rejected, &result(text, 0.1, 1)]] {
+            assert_eq!(end(lines).outcome, Outcome::Reply { text: text.to_owned() });
+        }
+    }
+}
+
+#[test]
 fn prompt_that_does_not_fit_is_told_by_the_terminal_reason() {
     let line = r#"{"type":"result","subtype":"success","is_error":true,"num_turns":1,"result":"Prompt is too long","terminal_reason":"prompt_too_long"}"#;
     assert_eq!(class(end(&[line])), FailureClass::PromptTooLong);
