@@ -38,6 +38,7 @@ mod sys;
 mod tails;
 mod timers;
 pub mod trust;
+mod usage_limit;
 mod warm;
 
 pub use open::{Engine, EngineError, Loaded, RunEnd, load};

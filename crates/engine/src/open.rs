@@ -337,6 +337,7 @@ impl Engine<'_> {
             is_hurried: self.is_hurried,
             disk_reserve_bytes: self.disk_reserve_bytes,
             reset_margin: self.reset_margin,
+            limit_waits: 0,
             shell: programs::shell().ok_or(EngineError::NoShell)?,
             gates: Vec::new(),
             keepers_lost: 0,

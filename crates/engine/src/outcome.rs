@@ -151,6 +151,9 @@ impl Performer<'_> {
         };
         let TurnEnd { outcome, spent, total } =
             turn_end(folder, record.stdout_bytes, exit_code, agent)?;
+        if matches!(outcome, Outcome::Reply { .. }) {
+            self.limit_waits = 0;
+        }
         // What was said before it was ended is paid for: an answer counts, and so does the cost.
         let outcome = match (&record.how, outcome) {
             (HowEnded::Code(0), reply @ Outcome::Reply { .. }) => {

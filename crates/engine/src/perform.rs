@@ -31,6 +31,7 @@ use crate::{
     sys,
     tails::Tails,
     timers::{Timer, Timers},
+    usage_limit,
     warm::{self, Warm},
 };
 
@@ -39,8 +40,6 @@ const VARIABLE_BYTES_MAX: usize = 100 * 1024;
 /// Variables that mean something for one step only. A run inside a run must not hand on its own.
 const PER_STEP_VARIABLES: [&str; 4] =
     ["RAYMOND_RESULT", "RAYMOND_RESULT_FILE", "RAYMOND_INPUT", "RAYMOND_INPUT_FILE"];
-/// How long to wait for a usage limit of which nobody says when it is lifted.
-const UNKNOWN_RESET: Duration = Duration::from_mins(15);
 
 /// How much sooner answers are given in a hurry.
 const HURRY: u32 = 100;
@@ -105,6 +104,8 @@ pub(crate) struct Performer<'a> {
     pub(crate) disk_reserve_bytes: u64,
     /// How much later than promised a usage limit is taken for lifted.
     pub(crate) reset_margin: Duration,
+    /// How often all agents have waited for a usage limit since a turn was answered.
+    pub(crate) limit_waits: u32,
     /// What the path of a script is put behind.
     pub(crate) shell: Vec<String>,
     /// Steps that are ready to start once what asks for them is durable, by their names.
@@ -495,14 +496,10 @@ impl Performer<'_> {
     pub(crate) fn wait_for_usage_limit(&mut self, resets_at: Option<u64>) {
         // It may be hours.
         self.warm.drop_idle();
-        let delay = match resets_at {
-            _ if self.is_hurried => Duration::ZERO,
-            None => UNKNOWN_RESET,
-            Some(at) => {
-                let left_ms = at.saturating_mul(1000).saturating_sub(clock::now_ms());
-                Duration::from_millis(left_ms) + self.reset_margin
-            }
-        };
+        let wait =
+            usage_limit::wait(resets_at, clock::now_ms(), self.reset_margin, self.limit_waits);
+        self.limit_waits += 1;
+        let delay = if self.is_hurried { Duration::ZERO } else { wait };
         self.timers.set(delay, Timer::UsageLimit);
     }
 

@@ -76,9 +76,11 @@ pub(crate) fn of_record(record: &Record) -> Vec<(Level, String)> {
             vec![(level, format!("nothing new starts: {}", of_halt(why)))]
         }
         Record::UsageLimited { resets_at } => {
-            let until = resets_at.map_or_else(|| "some time".to_owned(), super::time::clock_time);
-            let text =
-                format!("the provider's usage limit is reached: all agents wait until {until}");
+            let until = resets_at.map_or_else(
+                || "some minutes, then try again".to_owned(),
+                |at| format!("until {}", super::time::clock_time(at)),
+            );
+            let text = format!("the provider's usage limit is reached: all agents wait {until}");
             vec![(Trouble, text)]
         }
         Record::UsageLimitLifted => vec![(News, "the usage limit is over".to_owned())],

@@ -1,5 +1,7 @@
 //! The command of one turn.
 
+use std::borrow::Cow;
+
 use raymond_flow::machine::SessionPlan;
 use serde_json::json;
 
@@ -44,9 +46,10 @@ pub(super) fn command(config: &ClaudeConfig, request: &TurnRequest<'_>) -> TurnC
     // After a start that failed, the session may be there, and may know the prompt.
     let left = turn.recovers.then(|| Transcript::find(&config.config_dir, turn.session.id()));
     let left = left.flatten();
+    let prompt = words(request.prompt);
     let words = match &left {
-        Some(transcript) if transcript.is_left_at(request.prompt) => request.continuation,
-        _ => request.prompt,
+        Some(transcript) if transcript.is_left_at(&prompt) => request.continuation.into(),
+        _ => prompt,
     };
     let mut program = vec![config.program.clone(), "-p".to_owned(), "--verbose".to_owned()];
     let streams = ["--input-format", "stream-json", "--output-format", "stream-json"];
@@ -62,7 +65,7 @@ pub(super) fn command(config: &ClaudeConfig, request: &TurnRequest<'_>) -> TurnC
         program,
         environment: pairs.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
         without: NESTING.map(str::to_owned).to_vec(),
-        stdin: message(words),
+        stdin: message(&words),
         reuse: Some(Reuse { done_mark: DONE_MARK.to_owned(), likeness: likeness(request) }),
     }
 }
@@ -110,6 +113,12 @@ fn session(plan: &SessionPlan, is_there: bool) -> Vec<String> {
         }
     };
     arguments.into_iter().map(str::to_owned).collect()
+}
+
+/// A prompt that Claude cannot take for one of its commands (`/clear`, `/review`, a skill): it looks
+/// for them at the very beginning. An empty line is all that is added to what the model reads.
+fn words(prompt: &str) -> Cow<'_, str> {
+    if prompt.starts_with('/') { format!("\n{prompt}").into() } else { prompt.into() }
 }
 
 /// A prompt as Claude reads it: one line.

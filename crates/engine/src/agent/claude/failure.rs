@@ -1,11 +1,15 @@
 //! Which kind of failure an error of Claude's is, and what to do about it.
 
+use jiff::tz::TimeZone;
 use raymond_flow::{
     machine::{Failure, FailureClass},
     text::beginning,
 };
 
-use super::output::{Event, Events, failed};
+use super::{
+    limit::{self, Limit},
+    output::{Event, Events, RateLimit, failed},
+};
 
 /// How much is told of what Claude says about a failure.
 const MESSAGE_CHARS_MAX: usize = 400;
@@ -16,13 +20,16 @@ pub(super) fn of(events: &Events, result: &Event) -> Failure {
     let class = class(events, result, &message);
     let advice = match class {
         FailureClass::Authentication => "; run `claude` and log in, or set ANTHROPIC_API_KEY",
-        FailureClass::Billing => "; add credit at the provider, then `raymond run` goes on",
-        FailureClass::UnknownModel => "; check `model:` in the state, `--model` and the config",
-        FailureClass::Refused if !result.is_error => {
-            "; a prompt that begins with `/` is a command of Claude's: begin it otherwise"
+        FailureClass::Billing => {
+            "; add credit or raise the limit at the provider, then `raymond run` goes on"
         }
+        FailureClass::UnknownModel => "; check `model:` in the state, `--model` and the config",
         _ => "",
     };
+    if !result.is_error {
+        let advice = "look at the UserPromptSubmit hooks in Claude's settings";
+        return failed(class, format!("no model was asked: {message}; {advice}"));
+    }
     failed(class, format!("{message}{advice}"))
 }
 
@@ -39,7 +46,7 @@ fn message(result: &Event) -> String {
 
 fn class(events: &Events, result: &Event, message: &str) -> FailureClass {
     if !result.is_error {
-        // No model was asked: a command that Claude does not know.
+        // No model was asked.
         return FailureClass::Refused;
     }
     if result.errors.iter().any(|error| error.contains("Reached maximum budget")) {
@@ -48,11 +55,19 @@ fn class(events: &Events, result: &Event, message: &str) -> FailureClass {
     if result.errors.iter().any(|error| error.contains("No conversation found")) {
         return FailureClass::SessionMissing;
     }
-    if let Some(resets_at) = events.limit_resets_at {
-        return FailureClass::UsageLimit { resets_at: Some(resets_at) };
+    match limit::told(message, events.said_at, &TimeZone::system()) {
+        Some(Limit::Account) => return FailureClass::Billing,
+        // The event is more exact than the words.
+        Some(Limit::Usage { resets_at }) => {
+            let resets_at = events.limit.as_ref().and_then(|limit| limit.resets_at).or(resets_at);
+            return FailureClass::UsageLimit { resets_at };
+        }
+        None => {}
     }
-    if message.to_lowercase().contains("usage limit reached") {
-        return FailureClass::UsageLimit { resets_at: reset_time(message) };
+    if let Some(RateLimit { resets_at, .. }) = &events.limit
+        && matches!(events.error.as_deref(), None | Some("rate_limit"))
+    {
+        return FailureClass::UsageLimit { resets_at: *resets_at };
     }
     if result.terminal_reason.as_deref() == Some("prompt_too_long")
         || result.api_error_status == Some(413)
@@ -70,19 +85,6 @@ fn class(events: &Events, result: &Event, message: &str) -> FailureClass {
         Some("rate_limit" | "server_error" | "overloaded") => FailureClass::Transient,
         _ => FailureClass::Other,
     }
-}
-
-/// When a usage limit is lifted: `…limit reached|1794770000`.
-fn reset_time(message: &str) -> Option<u64> {
-    let (_, after) = message.rsplit_once('|')?;
-    let digits: String = after.chars().take_while(char::is_ascii_digit).collect();
-    digits.parse().ok().map(seconds)
-}
-
-/// Some tell the time in seconds, some in milliseconds.
-pub(super) fn seconds(time: u64) -> u64 {
-    const YEAR_5000: u64 = 100_000_000_000;
-    if time > YEAR_5000 { time / 1000 } else { time }
 }
 
 /// The kind of a failure without any result.

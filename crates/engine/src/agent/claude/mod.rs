@@ -5,11 +5,13 @@
 //! | `command` | the command line, the environment and the prompt of a turn |
 //! | `output` | the events that Claude prints, and what came of a turn |
 //! | `failure` | which kind of failure an error of Claude's is |
+//! | `limit` | usage limits told in words: the wordings, and the time in them |
 //! | `transcript` | what a session on disk knows already |
 //! | `settings` | which model Claude uses when nobody asks for one |
 
 mod command;
 mod failure;
+mod limit;
 mod output;
 mod settings;
 mod transcript;

@@ -10,6 +10,7 @@ use std::{
     path::Path,
 };
 
+use jiff::Timestamp;
 use raymond_flow::{
     machine::{Failure, FailureClass, Spent, Tokens},
     money::Usd,
@@ -18,13 +19,15 @@ use raymond_flow::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::failure;
+use super::{failure, limit};
 use crate::agent::{Activity, TurnEnd, TurnOutput};
 
 /// A line longer than that is not kept in memory: no answer is that long.
 const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// What is read of what Claude complains about.
 const COMPLAINT_BYTES_MAX: u64 = 4 * 1024;
+/// What Claude names as the model of words that it says itself.
+const SYNTHETIC: &str = "<synthetic>";
 
 /// One event, with everything that matters in any kind of event.
 #[derive(Debug, Default, Deserialize)]
@@ -39,8 +42,11 @@ pub(super) struct Event {
     pub(super) api_error_status: Option<u16>,
     pub(super) stop_reason: Option<String>,
     pub(super) terminal_reason: Option<String>,
-    num_turns: u64,
+    /// Of a `result`: what its own turn used.
+    usage: Usage,
+    /// Of a `result`: what the process has spent since it was started.
     total_cost_usd: f64,
+    /// Likewise.
     #[serde(rename = "modelUsage")]
     model_usage: BTreeMap<String, ModelUsage>,
     permission_denials: Vec<Denial>,
@@ -50,6 +56,15 @@ pub(super) struct Event {
     message: Option<Message>,
     rate_limit_info: Option<RateLimit>,
     retry_delay_ms: f64,
+}
+
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct Usage {
+    input_tokens: u64,
+    output_tokens: u64,
+    cache_read_input_tokens: u64,
+    cache_creation_input_tokens: u64,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -79,14 +94,19 @@ struct Denial {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Message {
+    /// [`SYNTHETIC`] if the words are Claude's own and not a model's.
+    model: String,
     content: serde_json::Value,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct RateLimit {
+pub(super) struct RateLimit {
     status: String,
-    resets_at: Option<u64>,
+    /// In seconds since 1970, once it is kept.
+    pub(super) resets_at: Option<u64>,
+    /// Turns go on at the expense of something else.
+    is_using_overage: bool,
 }
 
 /// What a process of Claude's has spent so far. It counts for its whole life, not by turn.
@@ -102,10 +122,17 @@ struct Total {
 #[derive(Debug, Default)]
 pub(super) struct Events {
     pub(super) result: Option<Event>,
+    /// Whether a model was asked for the result. A hook that blocks the prompt, or a command of
+    /// Claude's, looks like an answer otherwise.
+    is_asked: bool,
+    /// Whether a model has said something since the last result.
+    has_spoken: bool,
     /// The kind of failure that the last `assistant` event told.
     pub(super) error: Option<String>,
-    /// When the usage limit is lifted, if it was reached.
-    pub(super) limit_resets_at: Option<u64>,
+    /// The usage limit, if it is reached.
+    pub(super) limit: Option<RateLimit>,
+    /// When Claude wrote the last of it: a time of day means nothing without the day.
+    pub(super) said_at: Timestamp,
     model: Option<String>,
 }
 
@@ -119,7 +146,7 @@ pub(super) fn outcome(output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
     let before = output.before.and_then(|text| serde_json::from_str(text).ok());
     let (spent, total) = result.spent(&before.unwrap_or_default(), events.model.clone());
     let outcome = match &result.result {
-        Some(text) if result.is_answer() => Outcome::Reply { text: text.clone() },
+        Some(text) if !result.is_error && events.is_asked => Outcome::Reply { text: text.clone() },
         _ => Outcome::Failed(failure::of(&events, result)),
     };
     Ok(TurnEnd { outcome, spent, total: serde_json::to_string(&total).ok() })
@@ -128,8 +155,10 @@ pub(super) fn outcome(output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
 impl Events {
     /// Reads the first `bytes` of the file at `path` to their end: what comes last counts.
     fn read(path: &Path, bytes: u64) -> io::Result<Self> {
-        let mut file = BufReader::new(crate::regular::open(path)?.take(bytes));
-        let mut events = Self::default();
+        let file = crate::regular::open(path)?;
+        let said_at = file.metadata()?.modified().ok().and_then(|time| time.try_into().ok());
+        let mut file = BufReader::new(file.take(bytes));
+        let mut events = Self { said_at: said_at.unwrap_or_default(), ..Self::default() };
         let mut line = Vec::new();
         loop {
             line.clear();
@@ -145,16 +174,23 @@ impl Events {
 
     fn see(&mut self, event: Event) {
         match event.kind.as_str() {
-            "result" => self.result = Some(event),
+            "result" => {
+                // Not the cost: that is the sum over all turns of a process.
+                self.is_asked = self.has_spoken || event.usage != Usage::default();
+                self.has_spoken = false;
+                self.result = Some(event);
+            }
             "assistant" => {
+                let model = event.message.unwrap_or_default().model;
+                self.has_spoken |= !model.is_empty() && model != SYNTHETIC;
                 self.error = event.error.and_then(|error| error.as_str().map(str::to_owned));
             }
             "system" if event.subtype == "init" => self.model = event.model,
             "rate_limit_event" => {
-                let info = event.rate_limit_info.unwrap_or_default();
-                if info.status == "rejected" {
-                    self.limit_resets_at = info.resets_at.map(failure::seconds);
-                }
+                let mut info = event.rate_limit_info.unwrap_or_default();
+                info.resets_at = info.resets_at.map(limit::seconds);
+                let is_reached = info.status == "rejected" && !info.is_using_overage;
+                self.limit = is_reached.then_some(info);
             }
             _ => {}
         }
@@ -162,11 +198,6 @@ impl Events {
 }
 
 impl Event {
-    /// A command that Claude does not know looks like an answer, but no model was asked.
-    fn is_answer(&self) -> bool {
-        !self.is_error && (self.num_turns > 0 || self.total_cost_usd > 0.0)
-    }
-
     /// What this turn cost, and what the process has spent with it.
     fn spent(&self, before: &Total, model: Option<String>) -> (Spent, Total) {
         let mut tokens = Tokens::default();

@@ -16,6 +16,7 @@ mod no_policy;
 mod path_in_target;
 mod reset_in_call;
 mod script_without_tag;
+mod slash_prompt;
 mod unknown_effort;
 mod unknown_key;
 mod unknown_model;
@@ -46,6 +47,7 @@ pub const RULES: &[&Rule] = &[
     &path_in_target::RULE,
     &reset_in_call::RULE,
     &script_without_tag::RULE,
+    &slash_prompt::RULE,
     &unknown_effort::RULE,
     &unknown_key::RULE,
     &unknown_model::RULE,

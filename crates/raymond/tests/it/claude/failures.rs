@@ -80,14 +80,6 @@ fn refusal_fails_at_once() {
 }
 
 #[test]
-fn command_that_claude_does_not_know_fails_with_advice_and_asks_nobody() {
-    let Some(desk) = Desk::or_skip([("START.md", "/nosuch thing")]) else { return };
-    desk.start(&[]).failed(1, "Unknown command: /nosuch").failed(1, "begin it otherwise");
-    assert!(desk.asked().is_empty());
-    desk.expect_calls_paid(0.0);
-}
-
-#[test]
 fn session_that_is_gone_fails_the_agent_and_it_goes_on_in_a_fresh_one() {
     let Some(desk) = Desk::or_skip([
         ("START.md", "first"),

@@ -4,7 +4,7 @@ use raymond_testkit::{Gate, Reply};
 use serde_json::{Value, json};
 
 use super::env::{CALL_USD, DONE, Desk, PATIENCE, finish};
-use crate::env::{Ran, wait_until};
+use crate::env::{Ran, kill, wait_until};
 
 /// A call that wants another one.
 fn works() -> Reply {
@@ -87,4 +87,62 @@ fn run_goes_on_by_itself_when_the_usage_limit_is_lifted() {
     assert_eq!(desk.asked().len(), 3);
     assert_eq!(desk.heard()[2][..3], ["first", "<goto>NEXT</goto>", "second"]);
     desk.expect_calls_paid(2.0);
+}
+
+/// A 429 with these words, which Claude does not retry.
+fn limited(words: &str) -> Reply {
+    Reply::status(429, "rate_limit_error", words).header("x-should-retry", "false")
+}
+
+#[test]
+fn usage_limit_told_in_words_pauses_a_run_that_must_not_wait() {
+    let Some(desk) = Desk::or_skip([("START.md", "first")]) else { return };
+    desk.replies(
+        "first",
+        [limited("You've hit your limit · resets Nov 20, 2090, 3pm (America/Chicago)")],
+    );
+    desk.start(&["--no-wait"]).failed(4, "usage limit is reached until 2090-11-20 21:00:00");
+    assert_eq!(desk.asked(), ["first"], "nothing is retried");
+    desk.says("Your last turn was interrupted", DONE);
+    desk.run(&[]).completed("done");
+}
+
+#[test]
+fn run_goes_on_by_itself_when_the_time_told_in_words_has_passed() {
+    let Some(desk) = Desk::or_skip([("START.md", "first")]) else { return };
+    desk.replies(
+        "first",
+        [limited("You've hit your weekly limit · resets Jan 2, 2020, 3:30pm (Asia/Tokyo)")],
+    );
+    desk.says("Your last turn was interrupted", DONE);
+    let mut command = desk.start_command(&[]);
+    let ran = Ran::of(&command.env("RAYMOND_RESET_MARGIN", "0").output().unwrap());
+    let ran = ran.completed("done");
+    assert!(ran.stderr.contains("the provider's usage limit is reached"), "{}", ran.stderr);
+    assert_eq!(desk.asked().len(), 2);
+}
+
+#[test]
+fn usage_limit_without_a_time_lets_the_run_wait_and_is_not_retried_within_seconds() {
+    let Some(desk) = Desk::or_skip([("START.md", "first")]) else { return };
+    desk.replies("first", [limited("You've hit your session limit")]);
+    let child = desk.spawn_start(&[]);
+    let journal = || desk.project.read(".raymond/workflows/r.journal");
+    wait_until("the limit is known", PATIENCE, || {
+        desk.project.file(".raymond/workflows/r.journal").exists()
+            && journal().contains("\"usage_limited\"")
+    });
+    assert!(journal().contains("\"usage_limited\":{\"resets_at\":null}"), "{}", journal());
+    kill(child.id(), libc::SIGINT);
+    let ran = finish(child).failed(130, "all agents wait some minutes, then try again");
+    assert!(!ran.stderr.contains("starts again in"), "{}", ran.stderr);
+    assert_eq!(desk.asked(), ["first"]);
+}
+
+#[test]
+fn answer_that_speaks_of_a_usage_limit_is_followed() {
+    let Some(desk) = Desk::or_skip([("START.md", "first")]) else { return };
+    let words = "You've hit your limit · resets 3pm (America/Chicago)";
+    desk.says("first", &format!("{words} <result>{words}</result>"));
+    desk.start(&["--no-wait"]).completed(words);
 }

@@ -3,6 +3,7 @@
 //! | file | what it proves |
 //! |---|---|
 //! | `env` | nothing: the project, the model and the Claude of one test |
+//! | `commands` | prompts that look like commands of Claude's, and turns that ask no model |
 //! | `sessions` | what each tag makes the model remember, and which model is asked |
 //! | `policy` | reminders, the only way out, evaluators |
 //! | `failures` | every kind of failure that Claude knows, and what people are told |
@@ -13,6 +14,7 @@
 //!
 //! All of them are skipped, with a reason, where Claude Code is not installed.
 
+mod commands;
 mod crashes;
 mod env;
 mod failures;

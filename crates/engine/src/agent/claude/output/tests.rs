@@ -31,7 +31,7 @@ fn class(end: TurnEnd) -> FailureClass {
 /// The result of a turn that cost so much, with one model's tokens.
 fn result(text: &str, cost: f64, input: u64) -> String {
     format!(
-        r#"{{"type":"result","subtype":"success","is_error":false,"num_turns":1,"result":"{text}","total_cost_usd":{cost},"modelUsage":{{"claude-sonnet-5":{{"inputTokens":{input},"outputTokens":50,"cacheReadInputTokens":7,"cacheCreationInputTokens":8}}}},"permission_denials":[]}}"#
+        r#"{{"type":"result","subtype":"success","is_error":false,"num_turns":1,"result":"{text}","usage":{{"input_tokens":1000,"output_tokens":50}},"total_cost_usd":{cost},"modelUsage":{{"claude-sonnet-5":{{"inputTokens":{input},"outputTokens":50,"cacheReadInputTokens":7,"cacheCreationInputTokens":8}}}},"permission_denials":[]}}"#
     )
 }
 
@@ -88,9 +88,20 @@ fn denials_are_told_once_each() {
 }
 
 #[test]
-fn command_that_claude_does_not_know_is_no_answer() {
-    let unknown = r#"{"type":"result","subtype":"success","is_error":false,"num_turns":0,"result":"Unknown command: /nosuch","total_cost_usd":0}"#;
-    assert_eq!(class(end(&[unknown])), FailureClass::Refused);
+fn result_for_which_no_model_was_asked_is_no_answer_whatever_the_process_has_spent() {
+    // As a kept process prints it: the cost is that of the turns before.
+    let blocked = r#"{"type":"result","subtype":"success","is_error":false,"num_turns":0,"result":"UserPromptSubmit operation blocked by hook: no","stop_reason":null,"total_cost_usd":0.00375,"usage":{"input_tokens":0,"output_tokens":0},"modelUsage":{"claude-sonnet-5":{"inputTokens":1000}}}"#;
+    let synthetic = r#"{"type":"assistant","message":{"model":"<synthetic>","content":[{"type":"text","text":"Unknown command: /x"}]}}"#;
+    for lines in [&[INIT, blocked][..], &[INIT, synthetic, blocked]] {
+        assert_eq!(class(end(lines)), FailureClass::Refused, "{lines:?}");
+    }
+}
+
+#[test]
+fn answer_of_a_model_that_reports_no_usage_is_an_answer() {
+    let said = r#"{"type":"assistant","message":{"model":"local","content":[{"type":"text","text":"hi"}]}}"#;
+    let line = r#"{"type":"result","subtype":"success","is_error":false,"num_turns":1,"result":"hi","total_cost_usd":0,"usage":{"input_tokens":0,"output_tokens":0}}"#;
+    assert_eq!(end(&[INIT, said, line]).outcome, Outcome::Reply { text: "hi".to_owned() });
 }
 
 #[test]
@@ -153,6 +164,49 @@ fn failures_are_told_apart() {
     ];
     for (lines, expected) in cases {
         assert_eq!(class(end_of(lines, "", Some(1), None)), expected, "{lines:?}");
+    }
+}
+
+#[test]
+fn usage_limit_is_told_by_an_event_or_in_words() {
+    let event =
+        |info: &str| format!(r#"{{"type":"rate_limit_event","rate_limit_info":{{{info}}}}}"#);
+    let (limited, words) = (told("rate_limit"), "You've hit your session limit");
+    let at = |resets_at| FailureClass::UsageLimit { resets_at };
+    let of = |lines: &[&str]| class(end_of(lines, "", Some(1), None));
+    let rejected = event(r#""status":"rejected""#);
+    // Neither names a time.
+    assert_eq!(of(&[&rejected, &limited, &error("Request rejected", "429")]), at(None));
+    assert_eq!(of(&[&limited, &error(words, "429")]), at(None));
+    // Either does, in seconds or milliseconds.
+    let timed = format!("{words} · resets Dec 1, 2026, 1am (UTC)");
+    assert_eq!(of(&[&rejected, &limited, &error(&timed, "429")]), at(Some(1_796_086_800)));
+    for time in ["1796086801", "1796086801000"] {
+        let exact = event(&format!(r#""status":"rejected","resetsAt":{time}"#));
+        assert_eq!(of(&[&exact, &limited, &error(&timed, "429")]), at(Some(1_796_086_801)));
+    }
+    // It is over, or does not matter, or something else went wrong.
+    let allowed = event(r#""status":"allowed""#);
+    let overage = event(r#""status":"rejected","isUsingOverage":true"#);
+    let slow = error("API Error: Request rejected (429) · slow", "429");
+    for last in [&allowed, &overage] {
+        assert_eq!(of(&[&rejected, last, &limited, &slow]), FailureClass::Transient);
+    }
+    let broken = [&*rejected, &told("server_error"), &error("API Error: 500", "500")];
+    assert_eq!(of(&broken), FailureClass::Transient);
+    let spend = error("You've hit your monthly spend limit. /model to switch models.", "429");
+    assert_eq!(of(&[&limited, &spend]), FailureClass::Billing);
+}
+
+#[test]
+fn answer_that_mentions_a_usage_limit_is_an_answer() {
+    for text in
+        ["You've hit your limit · resets 3pm (UTC)", "Claude AI usage limit reached|1794770000"]
+    {
+        let rejected = r#"{"type":"rate_limit_event","rate_limit_info":{"status":"rejected"}}"#;
+        for lines in [&[INIT, &result(text, 0.1, 1)][..], &[rejected, &result(text, 0.1, 1)]] {
+            assert_eq!(end(lines).outcome, Outcome::Reply { text: text.to_owned() });
+        }
     }
 }
 
