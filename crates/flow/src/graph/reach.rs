@@ -14,9 +14,27 @@ impl Graph {
         roots: impl IntoIterator<Item = &'a StateName>,
         may_pass: impl Fn(EdgeKind) -> bool,
     ) -> BTreeSet<StateName> {
-        let mut next: BTreeMap<StateName, Vec<StateName>> = BTreeMap::new();
-        for edge in self.edges().filter(|edge| may_pass(edge.kind)) {
-            next.entry(edge.from).or_default().push(edge.to);
+        self.walk(roots, self.edges().filter(|e| may_pass(e.kind)).map(|e| (e.from, e.to)))
+    }
+
+    /// The states from which one of `goals` can be entered along lines that `may_pass` lets through,
+    /// the goals included.
+    pub fn leading_to<'a>(
+        &'a self,
+        goals: impl IntoIterator<Item = &'a StateName>,
+        may_pass: impl Fn(EdgeKind) -> bool,
+    ) -> BTreeSet<StateName> {
+        self.walk(goals, self.edges().filter(|e| may_pass(e.kind)).map(|e| (e.to, e.from)))
+    }
+
+    fn walk<'a>(
+        &self,
+        roots: impl IntoIterator<Item = &'a StateName>,
+        steps: impl Iterator<Item = (StateName, StateName)>,
+    ) -> BTreeSet<StateName> {
+        let mut next: BTreeMap<StateName, BTreeSet<StateName>> = BTreeMap::new();
+        for (from, to) in steps {
+            next.entry(from).or_default().insert(to);
         }
         let mut seen = BTreeSet::new();
         let mut waiting: Vec<StateName> = roots.into_iter().cloned().collect();

@@ -85,14 +85,12 @@ impl State {
         self.ways.is_empty() && !self.is_open
     }
 
-    /// Whether `word` stands in its text, not as part of a longer word.
-    pub fn has_word(&self, word: &str) -> bool {
-        let is_word_char = |c: char| c.is_alphanumeric() || c == '_';
-        self.text.match_indices(word).any(|(at, _)| {
-            let (before, rest) = self.text.split_at(at);
-            let (_, after) = rest.split_at(word.len());
-            !before.ends_with(is_word_char) && !after.starts_with(is_word_char)
-        })
+    /// The words of its text, with dots and dashes within them and without.
+    pub fn words(&self) -> BTreeSet<&str> {
+        let is_plain = |c: char| c.is_alphanumeric() || c == '_';
+        let plain = self.text.split(move |c| !is_plain(c));
+        let joined = self.text.split(move |c| !is_plain(c) && !matches!(c, '.' | '-'));
+        plain.chain(joined.map(|word| word.trim_matches(['.', '-']))).collect()
     }
 
     /// The first line of the text itself, where something that is missing would stand.

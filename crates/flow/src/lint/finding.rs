@@ -1,12 +1,22 @@
 //! One thing that was found, and the report in which rules write it down.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::{
     graph::{Graph, Origin, State},
-    source::Severity,
-    text::{Position, Span},
+    id::StateName,
+    source::{FINDINGS_MAX, Severity, and_more},
+    text::{Position, Span, beginning},
 };
+
+/// How many findings of one rule are told about one file. One more than a file's reader tells, whose
+/// last one may be that there are more.
+const TOLD_MAX: usize = FINDINGS_MAX + 1;
+
+/// The longest message or help: some lines of a terminal.
+const TEXT_CHARS_MAX: usize = 300;
 
 use super::{Known, Rule};
 
@@ -60,11 +70,30 @@ impl Finding {
 pub(super) struct Report<'g> {
     pub(super) graph: &'g Graph,
     pub(super) known: &'g Known,
-    pub(super) rule: &'static Rule,
-    pub(super) found: Vec<Finding>,
+    rule: &'static Rule,
+    found: Vec<Finding>,
+    /// How many findings each file has.
+    counts: BTreeMap<StateName, usize>,
+    /// For a file with more than [`TOLD_MAX`]: what stands for the others.
+    rests: BTreeMap<StateName, Rest>,
+    /// A finding that is only counted, until its severity is known.
+    counted: Option<(StateName, Finding)>,
+}
+
+/// The findings of one file that are not told.
+#[derive(Debug)]
+struct Rest {
+    count: usize,
+    severity: Severity,
+    span: Span,
 }
 
 impl<'g> Report<'g> {
+    pub(super) fn new(graph: &'g Graph, known: &'g Known, rule: &'static Rule) -> Self {
+        let (counts, rests) = (BTreeMap::new(), BTreeMap::new());
+        Self { graph, known, rule, found: Vec::new(), counts, rests, counted: None }
+    }
+
     /// Says something about a place in a state's file.
     pub(super) fn at(
         &mut self,
@@ -72,8 +101,46 @@ impl<'g> Report<'g> {
         span: Span,
         message: impl Into<String>,
     ) -> &mut Finding {
+        self.count_rest();
+        let count = self.counts.entry(state.name.clone()).or_default();
+        *count += 1;
+        if *count > TOLD_MAX {
+            let finding = self.finding(None, span, Position { line: 1, column: 1 }, String::new());
+            return &mut self.counted.insert((state.name.clone(), finding)).1;
+        }
         let position = Position::of(&state.text, span.start);
         self.push(Some(state.name.to_string()), span, position, message.into())
+    }
+
+    /// Whether further findings about a file are only counted: no need to think of a help for them.
+    pub(super) fn is_full(&self, state: &State) -> bool {
+        self.counts.get(&state.name).is_some_and(|count| *count >= TOLD_MAX)
+    }
+
+    fn count_rest(&mut self) {
+        if let Some((name, finding)) = self.counted.take() {
+            let Finding { severity, span, .. } = finding;
+            let rest = self.rests.entry(name).or_insert(Rest { count: 0, severity, span });
+            rest.count += 1;
+            // None of those that are left out may hide an error.
+            rest.severity = rest.severity.max(severity);
+        }
+    }
+
+    /// Everything that was said, and how much more there is.
+    pub(super) fn finish(mut self) -> Vec<Finding> {
+        self.count_rest();
+        for (name, Rest { count, severity, span }) in std::mem::take(&mut self.rests) {
+            let text = self.graph.state(&name).map_or("", |state| state.text.as_str());
+            let position = Position::of(text, span.start);
+            self.push(Some(name.to_string()), span, position, and_more(count)).severity(severity);
+        }
+        for finding in &mut self.found {
+            // A name that a message quotes can be as long as its file.
+            finding.message = beginning(&finding.message, TEXT_CHARS_MAX);
+            finding.help = finding.help.take().map(|help| beginning(&help, TEXT_CHARS_MAX));
+        }
+        self.found
     }
 
     /// Says something about the workflow as a whole.
@@ -88,11 +155,20 @@ impl<'g> Report<'g> {
         position: Position,
         message: String,
     ) -> &mut Finding {
-        let Rule { name, severity, .. } = *self.rule;
         let index = self.found.len();
-        let finding = Finding { rule: name, severity, file, span, position, message, help: None };
-        self.found.push(finding);
+        self.found.push(self.finding(file, span, position, message));
         &mut self.found[index]
+    }
+
+    fn finding(
+        &self,
+        file: Option<String>,
+        span: Span,
+        position: Position,
+        message: String,
+    ) -> Finding {
+        let Rule { name, severity, .. } = *self.rule;
+        Finding { rule: name, severity, file, span, position, message, help: None }
     }
 
     /// All states, as the borrow checker likes them: they outlive the report.

@@ -19,6 +19,7 @@ use std::collections::BTreeSet;
 
 use crate::{
     graph::Graph,
+    id::StateName,
     source::{Severity, did_you_mean},
 };
 use finding::Report;
@@ -49,7 +50,7 @@ pub fn lint(graph: &Graph, known: &Known) -> Vec<Finding> {
     if graph.is_entry_given && !graph.has_open_states() {
         // The other files of the folder belong to another start.
         let live = graph.live();
-        let is_live = |file: &String| live.iter().any(|state| state.as_str() == file);
+        let is_live = |file: &String| live.contains(&StateName::new(file));
         found.retain(|finding| finding.file.as_ref().is_none_or(is_live));
     }
     found.sort_by(|one, other| one.key().cmp(&other.key()));
@@ -70,9 +71,9 @@ pub fn suggest_rule(name: &str) -> Option<&'static str> {
 impl Rule {
     /// What this rule alone finds.
     pub fn findings(&'static self, graph: &Graph, known: &Known) -> Vec<Finding> {
-        let mut report = Report { graph, known, rule: self, found: Vec::new() };
+        let mut report = Report::new(graph, known, self);
         (self.check)(&mut report);
-        report.found
+        report.finish()
     }
 
     /// Its manual page: the comment with which its own file begins, so it cannot go stale.

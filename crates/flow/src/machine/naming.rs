@@ -8,23 +8,38 @@
 //! `STEP`; `main_w1_x2` may be `main`'s fork 2 to `W1_X` or `main_w1`'s fork 2 to `X`. These
 //! *irregular* names are remembered, and a name that could be one already given is passed over by
 //! counting on. Normally there are none to remember.
+//!
+//! A worker that forks a worker, and so on, would get longer names with every generation, and a
+//! journal that names them on every line would grow with the square of the depth. So a long name of a
+//! parent is stood for by its hash: `main_h0123456789abcdef_worker1`. That part is longer than an
+//! abbreviation with a counter can be, so it is never mistaken for one.
 
-use crate::id::{AgentId, StateName};
+use crate::{
+    id::{AgentId, StateName},
+    source::fingerprint,
+};
 
 use super::Run;
 
 /// Long enough to recognise, short enough to nest.
 const ABBREVIATION_CHARS: usize = 6;
 
+/// The longest name of a parent that its workers' names begin with: a dozen generations.
+const PARENT_BYTES_MAX: usize = 100;
+
+/// How much of a hash stands for a longer one. Nobody makes two names that share 64 bits.
+const HASH_DIGITS: usize = 16;
+
 /// A name that was never given in this run.
 pub(super) fn worker_name(run: &Run, parent: &AgentId, state: &StateName) -> AgentId {
     let abbreviation = abbreviation(state);
+    let prefix = prefix(parent);
     let mut counter = run.fork_counters.get(parent).copied().unwrap_or(0);
     loop {
         counter = counter.saturating_add(1);
-        let name = AgentId::new(format!("{parent}_{abbreviation}{counter}"));
+        let name = AgentId::new(format!("{prefix}_{abbreviation}{counter}"));
         let is_taken = run.irregular_names.contains(&name)
-            || (!is_regular(&abbreviation) && could_be_given(run, &name));
+            || (!is_regular(&abbreviation) && could_be_given(run, parent, &name));
         // The last counter ends the search: four billion forks are not a workflow.
         if !is_taken || counter == u32::MAX {
             return name;
@@ -34,13 +49,26 @@ pub(super) fn worker_name(run: &Run, parent: &AgentId, state: &StateName) -> Age
 
 /// Notes that `parent` forked `worker` to `state`.
 pub(super) fn given(run: &mut Run, parent: &AgentId, worker: &AgentId, state: &StateName) {
-    let prefix_length = parent.as_str().len() + 1 + abbreviation(state).len();
-    let digits = worker.as_str().get(prefix_length..).unwrap_or_default();
+    let abbreviation = abbreviation(state);
+    let own = |prefix: &str| worker.as_str().strip_prefix(prefix)?.strip_prefix('_');
+    // Journals of earlier versions have the whole name of every parent.
+    let own = own(&prefix(parent)).or_else(|| own(parent.as_str())).unwrap_or_default();
+    let digits = own.strip_prefix(&abbreviation).unwrap_or_default();
     let counter = run.fork_counters.entry(parent.clone()).or_default();
     *counter = digits.parse().unwrap_or(*counter + 1).max(*counter);
-    if !is_regular(&abbreviation(state)) {
+    if !is_regular(&abbreviation) {
         run.irregular_names.insert(worker.clone());
     }
+}
+
+/// What the names of `parent`'s workers begin with.
+fn prefix(parent: &AgentId) -> String {
+    let parent = parent.as_str();
+    if parent.len() <= PARENT_BYTES_MAX {
+        return parent.to_owned();
+    }
+    let hash = fingerprint(parent.as_bytes());
+    format!("{}_h{}", AgentId::main(), hash.get(..HASH_DIGITS).unwrap_or(&hash))
 }
 
 fn abbreviation(state: &StateName) -> String {
@@ -57,11 +85,14 @@ fn is_regular(abbreviation: &str) -> bool {
     !abbreviation.contains('_') && !abbreviation.ends_with(|c: char| c.is_ascii_digit())
 }
 
-/// Whether `name`, read as a regular one, is or was in use: its parent has counted that far.
-fn could_be_given(run: &Run, name: &AgentId) -> bool {
+/// Whether `name`, which `forker` is about to give, is or was in use if it is read as a regular one:
+/// its parent has counted that far.
+fn could_be_given(run: &Run, forker: &AgentId, name: &AgentId) -> bool {
     let Some((parent, own)) = name.as_str().rsplit_once('_') else {
         return false;
     };
+    // A hash stands for nobody but the one who forks.
+    let parent = if parent == prefix(forker) { forker.as_str() } else { parent };
     let letters = own.trim_end_matches(|c: char| c.is_ascii_digit());
     let counter = own.strip_prefix(letters).and_then(|digits| digits.parse::<u32>().ok());
     let forks = run.fork_counters.get(&AgentId::new(parent)).copied().unwrap_or(0);

@@ -1,7 +1,6 @@
 //! Second opinions on a transition that is valid: a pattern on the answer, or another prompt.
 
-use super::AllowedTransition;
-use regex::Regex;
+use super::{AllowedTransition, pattern::compile};
 
 /// One entry of `evaluators`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +52,7 @@ pub fn next_opinion<'a>(
         match evaluator {
             Evaluator::Prompt { .. } => return Ok(Some(Opinion::Ask { index })),
             Evaluator::Match { pattern, then } => {
-                if Regex::new(pattern)?.is_match(output) {
+                if compile(pattern)?.is_match(output) {
                     return Ok(Some(Opinion::Replace { pattern, then }));
                 }
             }

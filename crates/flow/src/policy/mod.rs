@@ -8,6 +8,7 @@
 mod allowed;
 mod evaluator;
 mod judge;
+mod pattern;
 mod transition;
 mod variable_name;
 
@@ -17,5 +18,6 @@ pub use evaluator::{Evaluator, Opinion, next_opinion};
 pub use judge::{
     Accepted, Problem, Source, Surroundings, Verdict, judge, judge_script, judge_transition,
 };
+pub(crate) use pattern::{PATTERNS_SIZE_MAX, pattern_size};
 pub use transition::Transition;
 pub use variable_name::{Chooser, UnsafeName, check_variable_name};

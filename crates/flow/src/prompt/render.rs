@@ -3,7 +3,7 @@
 //! One pass, because values come from models: a value that itself contains `{{name}}` is text,
 //! never expanded again. A name that nobody knows stays as it is and is reported.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use memchr::memmem;
 
@@ -53,6 +53,7 @@ pub struct Rendered {
 pub fn render(template: &str, variables: &Variables) -> Rendered {
     let mut text = String::with_capacity(template.len());
     let mut unknown: Vec<String> = Vec::new();
+    let mut told = BTreeSet::new();
     let mut rest = template;
     while let Some(start) = memmem::find(rest.as_bytes(), b"{{") {
         let (before, from_braces) = rest.split_at(start);
@@ -63,7 +64,7 @@ pub fn render(template: &str, variables: &Variables) -> Rendered {
                 text.push_str(value);
             } else {
                 text.push_str(whole);
-                if !unknown.iter().any(|known| known == name) {
+                if told.insert(name) {
                     unknown.push(name.to_owned());
                 }
             }

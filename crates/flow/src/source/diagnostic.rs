@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::text::{Position, Span};
+use crate::text::{Position, Span, Spanned, excerpt};
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -65,6 +65,11 @@ pub(crate) fn did_you_mean<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
+    /// The distance takes time with the product of both lengths, and no name is this long.
+    const WORD_BYTES_MAX: usize = 100;
+    if word.len() > WORD_BYTES_MAX {
+        return None;
+    }
     let word = word.to_lowercase();
     // One slip in a short word, a third of a longer one.
     let slips_max = (word.chars().count() / 3).max(1);
@@ -76,25 +81,38 @@ pub(crate) fn did_you_mean<'a>(
         .map(|(_, candidate)| candidate)
 }
 
+/// How many findings of one kind are told about one file; the others are counted. Nobody reads more,
+/// and a hostile file can have a million.
+pub(crate) const FINDINGS_MAX: usize = 100;
+
+/// What stands for the findings that are not told.
+pub(crate) fn and_more(count: usize) -> String {
+    format!("and {count} more like this in this file")
+}
+
 /// Collects what is found in one text, so that places are worked out in one way.
 #[derive(Debug)]
 pub(super) struct Findings<'a> {
     file: &'a str,
     text: &'a str,
-    pub(super) found: Vec<Diagnostic>,
+    found: Vec<Diagnostic>,
+    /// How many there were in all.
+    pub(super) count: usize,
+    /// Of each matter: how many there were, and where the first one is that was not kept.
+    matters: Vec<(Matter, usize, Span)>,
 }
 
 impl<'a> Findings<'a> {
     pub(super) fn new(file: &'a str, text: &'a str) -> Self {
-        Self { file, text, found: Vec::new() }
+        Self { file, text, found: Vec::new(), count: 0, matters: Vec::new() }
     }
 
     pub(super) fn error(&mut self, span: Span, message: impl Into<String>) {
-        self.add(Matter::Frontmatter, span, message.into(), None);
+        self.add(Matter::Frontmatter, span, || (message.into(), None));
     }
 
     pub(super) fn path(&mut self, span: Span, message: impl Into<String>) {
-        self.add(Matter::PathInTarget, span, message.into(), None);
+        self.add(Matter::PathInTarget, span, || (message.into(), None));
     }
 
     pub(super) fn error_suggesting(
@@ -103,19 +121,53 @@ impl<'a> Findings<'a> {
         message: impl Into<String>,
         suggestion: Option<&str>,
     ) {
-        self.add(Matter::Frontmatter, span, message.into(), suggestion);
+        let suggestion = suggestion.map(str::to_owned);
+        self.add(Matter::Frontmatter, span, || (message.into(), suggestion));
     }
 
-    pub(super) fn unknown_key(
+    /// Warns of a key that is none of the `known` ones.
+    pub(super) fn unknown_key(&mut self, key: &Spanned<String>, known: &[&str]) {
+        self.add(Matter::UnknownKey, key.span, || {
+            let message = format!("unknown key `{}` is ignored", excerpt(&key.value));
+            let suggestion = did_you_mean(&key.value, known.iter().copied());
+            (message, suggestion.map(str::to_owned))
+        });
+    }
+
+    /// Everything that was found, and how much more there is.
+    pub(super) fn finish(mut self) -> Vec<Diagnostic> {
+        for (matter, count, span) in std::mem::take(&mut self.matters) {
+            if count > FINDINGS_MAX {
+                self.push(matter, span, and_more(count - FINDINGS_MAX), None);
+            }
+        }
+        self.found
+    }
+
+    /// `message` is asked only for what is kept.
+    fn add(
         &mut self,
+        matter: Matter,
         span: Span,
-        message: impl Into<String>,
-        suggestion: Option<&str>,
+        message: impl FnOnce() -> (String, Option<String>),
     ) {
-        self.add(Matter::UnknownKey, span, message.into(), suggestion);
+        self.count += 1;
+        let index = self.matters.iter().position(|(known, ..)| *known == matter);
+        let index = index.unwrap_or_else(|| {
+            self.matters.push((matter, 0, span));
+            self.matters.len() - 1
+        });
+        let (_, count, first_left_out) = &mut self.matters[index];
+        *count += 1;
+        if *count <= FINDINGS_MAX {
+            let (message, suggestion) = message();
+            self.push(matter, span, message, suggestion);
+        } else if *count == FINDINGS_MAX + 1 {
+            *first_left_out = span;
+        }
     }
 
-    fn add(&mut self, matter: Matter, span: Span, message: String, suggestion: Option<&str>) {
+    fn push(&mut self, matter: Matter, span: Span, message: String, suggestion: Option<String>) {
         let severity = match matter {
             Matter::UnknownKey => Severity::Warning,
             Matter::Frontmatter | Matter::PathInTarget => Severity::Error,
@@ -127,7 +179,7 @@ impl<'a> Findings<'a> {
             span,
             position: Position::of(self.text, span.start),
             message,
-            suggestion: suggestion.map(str::to_owned),
+            suggestion,
         });
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    policy::{AllowedTransition, Evaluator, Policy},
+    policy::{AllowedTransition, Evaluator, PATTERNS_SIZE_MAX, Policy, pattern_size},
     tag::TagKind,
     text::{Span, Spanned, excerpt, is_word, looks_like_an_option},
 };
@@ -49,7 +49,7 @@ impl Frontmatter {
 
     /// Reads `yaml`, which starts at byte `offset` of the file that `findings` is about.
     pub(super) fn read(yaml: &str, offset: u64, findings: &mut Findings<'_>) -> Self {
-        let mut reader = Reader { offset, findings };
+        let mut reader = Reader { offset, findings, patterns_size: 0 };
         let root = match yaml::read(yaml) {
             Ok(None) => return Self::default(),
             Ok(Some(root)) => root,
@@ -91,6 +91,8 @@ struct Reader<'a, 'f> {
     /// Where the YAML starts in its file.
     offset: u64,
     findings: &'a mut Findings<'f>,
+    /// The size of all patterns that were read.
+    patterns_size: u64,
 }
 
 type Pairs<'n> = Vec<(Spanned<String>, &'n Node)>;
@@ -210,7 +212,7 @@ impl Reader<'_, '_> {
     fn allowed_transition(&mut self, node: &Node) -> Option<AllowedTransition> {
         let pairs = self.mapping(node, "a transition", "`{ tag: goto, target: NEXT.md }`")?;
         let tag = self.tag(node, &pairs)?;
-        let found_before = self.findings.found.len();
+        let found_before = self.findings.count;
         let mut entry = AllowedTransition {
             tag,
             target: None,
@@ -251,7 +253,7 @@ impl Reader<'_, '_> {
             }
         }
         // What could not be read is not left open: half an entry would allow too much.
-        (self.findings.found.len() == found_before).then_some(entry)
+        (self.findings.count == found_before).then_some(entry)
     }
 
     fn tag(&mut self, node: &Node, pairs: &Pairs<'_>) -> Option<TagKind> {
@@ -300,11 +302,8 @@ impl Reader<'_, '_> {
     /// Warns of keys that mean nothing here.
     fn ignore_others(&mut self, pairs: &Pairs<'_>, known: &[&str]) {
         for (key, _) in pairs {
-            let name = key.value.as_str();
-            if !known.contains(&name) {
-                let suggestion = did_you_mean(name, known.iter().copied());
-                let message = format!("unknown key `{}` is ignored", excerpt(name));
-                self.findings.unknown_key(key.span, message, suggestion);
+            if !known.contains(&key.value.as_str()) {
+                self.findings.unknown_key(key, known);
             }
         }
     }
@@ -320,8 +319,17 @@ impl Reader<'_, '_> {
             return None;
         };
         let text = self.text(pattern, "match", "a regular expression")?;
-        if let Err(error) = regex::Regex::new(&text) {
-            self.error(pattern.span, format!("`match` is not a regular expression: {error}"));
+        match pattern_size(&text) {
+            Err(error) => {
+                let message = format!("`match` is not a regular expression: {error}");
+                self.error(pattern.span, message);
+                return None;
+            }
+            Ok(size) => self.patterns_size = self.patterns_size.saturating_add(size),
+        }
+        if self.patterns_size > PATTERNS_SIZE_MAX {
+            let message = "the patterns of this state are too large: let them repeat less";
+            self.error(pattern.span, message);
             return None;
         }
         let then_entry = self.allowed_transition(then)?;

@@ -16,6 +16,6 @@ pub use kind::{Platform, StateKind, StateKindError};
 pub use state_file::{Prompt, StateFile, StateFileError, StateSource};
 pub use timeout::{Timeout, TimeoutError};
 
-pub(crate) use diagnostic::did_you_mean;
+pub(crate) use diagnostic::{FINDINGS_MAX, and_more, did_you_mean};
 pub(crate) use kind::PROMPT_EXTENSION;
 pub(crate) use state_file::fingerprint;

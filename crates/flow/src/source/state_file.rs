@@ -12,6 +12,9 @@ use super::{
     Diagnostic, Frontmatter, Platform, Severity, StateKind, StateKindError, diagnostic::Findings,
 };
 
+/// The largest frontmatter. The tree of its YAML takes many times that, and it is read at every step.
+const FRONTMATTER_BYTES_MAX: usize = 256 * 1024;
+
 /// A state file that can be carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateFile {
@@ -126,11 +129,16 @@ fn prompt(name: &str, text: &str) -> Result<Prompt, StateFileError> {
         }
         Fences::Both { yaml, body_start } => {
             let content = yaml.slice(text).unwrap_or_default();
-            frontmatter = Frontmatter::read(content, yaml.start, &mut findings);
+            if content.len() > FRONTMATTER_BYTES_MAX {
+                let message = format!("frontmatter has at most {FRONTMATTER_BYTES_MAX} bytes");
+                findings.error(Span::new(yaml.start, yaml.start), message);
+            } else {
+                frontmatter = Frontmatter::read(content, yaml.start, &mut findings);
+            }
             body_start
         }
     };
-    let diagnostics = findings.found;
+    let diagnostics = findings.finish();
     if diagnostics.iter().any(|found| found.severity == Severity::Error) {
         return Err(StateFileError::Frontmatter { diagnostics });
     }

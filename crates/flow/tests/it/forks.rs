@@ -81,6 +81,51 @@ fn forked_names_of_different_parents_do_not_meet() {
     assert_eq!(sim.names(), ["main", "main_w1", "main_w1_x2", "main_w1_x1", "main_w1_x3"]);
 }
 
+/// Scripts, because turns would wait for each other.
+fn scripts() -> Sim {
+    Sim::new([("START.sh", ""), ("WORKER.sh", ""), ("STEP.sh", ""), ("STEP1.sh", "")])
+}
+
+#[test]
+fn forked_names_stop_growing_with_the_generations() {
+    let mut sim = scripts();
+    let mut name = "main".to_owned();
+    let mut seen = std::collections::BTreeSet::new();
+    for generation in 1..=60 {
+        sim.prints(&name, "<fork next=\"START\">WORKER</fork>");
+        let newest = sim.names().pop().unwrap().to_owned();
+        assert!(newest.len() <= 100 + "_worker1".len(), "{newest}");
+        assert!(seen.insert(newest.clone()), "{newest}");
+        if generation <= 12 {
+            assert_eq!(newest, format!("main{}", "_worker1".repeat(generation)));
+        }
+        name = newest;
+    }
+}
+
+#[test]
+fn forked_names_below_a_hash_are_counted_and_never_given_twice() {
+    let mut sim = scripts();
+    let mut name = "main".to_owned();
+    while name.len() <= 100 {
+        sim.prints(&name, "<fork next=\"START\">WORKER</fork>");
+        name = sim.names().pop().unwrap().to_owned();
+    }
+    // Fork 1 to STEP1 could be fork 11 to STEP, in either order.
+    sim.prints(&name, "<fork next=\"START\">STEP1</fork>");
+    for _ in 0..11 {
+        sim.prints(&name, "<fork next=\"START\">STEP</fork>");
+    }
+    sim.prints(&name, "<fork next=\"START\">STEP1</fork>");
+    let names = sim.names();
+    let distinct: std::collections::BTreeSet<_> = names.iter().collect();
+    assert_eq!(distinct.len(), names.len());
+    assert!(names.last().unwrap().starts_with("main_h"), "{names:?}");
+    let step = names.iter().find(|name| name.ends_with("_step11")).unwrap();
+    assert_eq!(step.len(), "main_h0123456789abcdef_step11".len());
+    assert!(sim.run.fork_counters[&agent(&name)] >= 13);
+}
+
 #[test]
 fn fork_attributes_are_variables_of_the_worker_for_its_whole_life() {
     let mut sim = sim();

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use raymond_flow::{
     diagram::Diagram,
     graph::Graph,
-    lint::{Known, lint},
-    source::Platform,
+    lint::{Finding, Known, lint},
+    source::{Platform, Severity, StateFile, StateFileError, StateSource},
     world::MemoryWorld,
 };
 
@@ -33,6 +33,103 @@ fn text() -> impl Strategy<Value = Vec<u8>> {
             bytes
         },
     )
+}
+
+fn linted(files: &[(&str, &str)]) -> Vec<Finding> {
+    let world = MemoryWorld::new(files.iter().copied());
+    lint(&Graph::of(&world, None).unwrap(), &Known::default())
+}
+
+fn count(found: &[Finding], rule: &str) -> usize {
+    found.iter().filter(|finding| finding.rule == rule).count()
+}
+
+fn last<'f>(found: &'f [Finding], rule: &str) -> &'f Finding {
+    found.iter().rfind(|finding| finding.rule == rule).unwrap()
+}
+
+#[test]
+fn lint_tells_a_hundred_findings_of_a_kind_and_counts_the_rest() {
+    let variables = (0..20_000).map(|n| format!("{{{{v{n}}}}} ")).collect::<Vec<_>>().concat();
+    let found = linted(&[("START.md", &format!("<result>x</result> {variables}"))]);
+    assert_eq!(count(&found, "unknown-variable"), 102);
+    let rest = last(&found, "unknown-variable");
+    assert_eq!(rest.message, "and 19899 more like this in this file");
+    assert_eq!(rest.position.to_string(), "1:819");
+}
+
+#[test]
+fn lint_never_leaves_an_error_out_with_the_rest() {
+    let prose = "<fork next=\"START\" data-x=\"1\">START</fork>\n".repeat(200);
+    let entry = "---\nallowed_transitions:\n  - { tag: fork, attributes: [PATH] }\n---\n";
+    let found = linted(&[("START.md", &format!("{entry}{prose}"))]);
+    let is_rest = |finding: &&Finding| finding.message.starts_with("and ");
+    let rest = found.iter().filter(is_rest).find(|f| f.rule == "unsafe-attribute").unwrap();
+    assert_eq!(rest.severity, Severity::Error);
+    assert_eq!(count(&found, "unsafe-attribute"), 102);
+}
+
+#[test]
+fn lint_quotes_only_the_beginning_of_a_long_name() {
+    let name = "v".repeat(100_000);
+    let found = linted(&[("START.md", &format!("<result>x</result> {{{{{name}}}}}"))]);
+    assert_eq!(count(&found, "unknown-variable"), 1);
+    for finding in &found {
+        assert!(finding.message.chars().count() <= 301, "{}", finding.message);
+        assert!(finding.help.as_ref().is_none_or(|help| help.chars().count() <= 301));
+    }
+}
+
+#[test]
+fn unknown_keys_are_told_a_hundred_times_and_then_counted() {
+    let keys = (0..20_000).map(|n| format!("k{n}: 1\n")).collect::<Vec<_>>().concat();
+    let text = format!("---\n{keys}---\n<result>x</result>");
+    let StateSource::Prompt(prompt) =
+        StateFile::read("A.md", text.as_bytes(), Platform::Unix).unwrap().source
+    else {
+        panic!("a prompt");
+    };
+    assert_eq!(prompt.warnings.len(), 101);
+    let rest = prompt.warnings.last().unwrap();
+    assert_eq!(rest.to_string(), "A.md:102:1: and 19900 more like this in this file");
+    let found = linted(&[("START.md", &text)]);
+    assert_eq!(count(&found, "unknown-key"), 101);
+    assert_eq!(last(&found, "unknown-key").message, "and 19900 more like this in this file");
+}
+
+#[test]
+fn errors_beyond_those_that_are_told_still_make_a_file_unusable() {
+    let entries = "  - { tag: goto, target: [] }\n".repeat(150);
+    let text = format!("---\nallowed_transitions:\n{entries}---\nx");
+    let Err(StateFileError::Frontmatter { diagnostics }) =
+        StateFile::read("A.md", text.as_bytes(), Platform::Unix)
+    else {
+        panic!("no entry can be read");
+    };
+    assert_eq!(diagnostics.len(), 101);
+    assert_eq!(diagnostics[100].message, "and 50 more like this in this file");
+}
+
+#[test]
+fn frontmatter_of_absurd_size_is_refused_unread() {
+    let text = format!("---\nmodel: opus\n# {}\n---\nx", "x".repeat(256 * 1024));
+    let error = StateFile::read("A.md", text.as_bytes(), Platform::Unix).unwrap_err();
+    assert_eq!(error.to_string(), "A.md:2:1: frontmatter has at most 262144 bytes");
+}
+
+#[test]
+fn patterns_of_a_state_have_a_size_together() {
+    let one = "  - { match: '(\\w{20}){3}', then: { tag: result } }\n";
+    let read = |evaluators: &str| {
+        let text = format!("---\nevaluators:\n{evaluators}---\nx");
+        StateFile::read("A.md", text.as_bytes(), Platform::Unix)
+    };
+    assert!(read(one).is_ok());
+    let error = read(&one.repeat(300)).unwrap_err().to_string();
+    assert!(error.contains("the patterns of this state are too large"), "{error}");
+    let error = read("  - { match: '((a{90}){90}){90}', then: { tag: result } }\n").unwrap_err();
+    let expected = "A.md:3:14: the patterns of this state are too large: let them repeat less";
+    assert_eq!(error.to_string(), expected);
 }
 
 proptest! {

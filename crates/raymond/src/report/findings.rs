@@ -79,10 +79,33 @@ impl Line {
         let rest = tail.split('\n').next().unwrap_or_default().trim_end_matches('\r');
         let length = range.end.saturating_sub(start).min(rest.len());
         let marked = rest.get(..length).unwrap_or(rest);
+        let (head, rest) = (ending(head, BEFORE_CHARS_MAX), beginning(rest, AFTER_CHARS_MAX));
+        let marked = beginning(marked, AFTER_CHARS_MAX);
         // Tabs stay tabs, so that the carets stand below what they mean.
-        let before = visible(head).chars().map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
-        let carets = "^".repeat(visible(marked).chars().count().max(1));
+        let before = visible(&head).chars().map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+        let carets = "^".repeat(visible(&marked).chars().count().max(1));
         Some(Self { text: visible(&format!("{head}{rest}")).into_owned(), before, carets })
+    }
+}
+
+/// How much of a line is drawn before what a finding is about, and from there on. A line can be as long
+/// as its file.
+const BEFORE_CHARS_MAX: usize = 60;
+const AFTER_CHARS_MAX: usize = 100;
+
+/// The last `chars_max` characters of a line, with an ellipsis where it was cut.
+fn ending(text: &str, chars_max: usize) -> String {
+    match text.char_indices().rev().nth(chars_max) {
+        Some((cut, c)) => format!("…{}", text.split_at(cut + c.len_utf8()).1),
+        None => text.to_owned(),
+    }
+}
+
+/// The first `chars_max` characters of a line, with an ellipsis where it was cut.
+fn beginning(text: &str, chars_max: usize) -> String {
+    match text.char_indices().nth(chars_max) {
+        Some((cut, _)) => format!("{}…", text.split_at(cut).0),
+        None => text.to_owned(),
     }
 }
 
@@ -116,6 +139,20 @@ mod tests {
              \x20 |                          ^^^^^^\n\
              \x20 = help: did you mean `REVIEW.md`?\n\n"
         );
+    }
+
+    #[test]
+    fn finding_in_a_long_line_shows_what_is_around_it() {
+        let start =
+            format!("{}<goto>GONE</goto>{} <result>x</result>", "ä".repeat(9000), "b".repeat(9000));
+        let graph = Graph::of(&MemoryWorld::new([("START.sh", &*start)]), None).unwrap();
+        let found = lint(&graph, &raymond_flow::lint::Known::default());
+        let drawn = as_text(&found, &Sources { path: Path::new("flow"), graph: &graph });
+        let line = format!("1 | …{}<goto>GONE</goto>{}…\n", "ä".repeat(54), "b".repeat(89));
+        assert!(drawn.contains(&line), "{drawn}");
+        assert!(drawn.contains(&format!("  | {}^^^^\n", " ".repeat(61))), "{drawn}");
+        let widest = drawn.lines().map(|line| line.chars().count()).max();
+        assert!(widest < Some(200), "{drawn}");
     }
 
     /// Every kind of place: an entry, a word, a whole tag, a line, a tab before it, a wide margin.

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    graph::{EdgeKind, Graph},
+    graph::{EdgeKind, Named, State},
     id::StateName,
     source::Severity,
 };
@@ -24,20 +24,22 @@ pub(super) const RULE: Rule = Rule {
 
 fn check(report: &mut Report<'_>) {
     let graph = report.graph;
+    let ends: Vec<_> = graph.states.values().filter(|state| may_end(state)).collect();
+    let saved = graph.leading_to(ends.iter().map(|state| &state.name), EdgeKind::goes_on);
     let called = graph.called();
     let mut told: BTreeSet<StateName> = BTreeSet::new();
     for name in graph.live().difference(&called) {
-        let ahead = graph.reachable([name], EdgeKind::goes_on);
-        if told.contains(name) || may_end(graph, &ahead) {
+        if told.contains(name) || saved.contains(name) {
             continue;
         }
+        let Some(state) = graph.state(name) else { continue };
         // Those from which one comes back are the loop; the others only lead into one.
-        let round = |other: &&StateName| {
-            let next: Vec<_> = steps_from(graph, other);
-            graph.reachable(&next, EdgeKind::goes_on).contains(name)
-        };
-        let members: Vec<&StateName> = ahead.iter().filter(round).collect();
-        let Some(state) = graph.state(name).filter(|_| members.contains(&name)) else { continue };
+        let back = graph.leading_to([name], EdgeKind::goes_on);
+        if !next_states(state).any(|next| back.contains(next)) {
+            continue;
+        }
+        let ahead = graph.reachable([name], EdgeKind::goes_on);
+        let members: Vec<&StateName> = ahead.intersection(&back).collect();
         let names: Vec<_> = members.iter().map(|member| member.as_str()).collect();
         let said = format!("no way leads out of this loop to a result: {}", names.join(", "));
         let span = state.ways.first().map_or(state.first_line(), |way| way.span);
@@ -46,15 +48,17 @@ fn check(report: &mut Report<'_>) {
     }
 }
 
-fn steps_from(graph: &Graph, state: &StateName) -> Vec<StateName> {
-    let edges = graph.edges().filter(|edge| edge.from == *state && edge.kind.goes_on());
-    edges.map(|edge| edge.to).collect()
+/// The states at which the same agent goes on.
+fn next_states(state: &State) -> impl Iterator<Item = &StateName> {
+    state.ways.iter().flat_map(|way| {
+        let goes_on = EdgeKind::of_target(way.tag).goes_on();
+        way.target.iter().filter(move |_| goes_on).chain(&way.continuation).filter_map(Named::state)
+    })
 }
 
-/// Whether one of the states can end, or is wrong in a way that has a rule of its own.
-fn may_end(graph: &Graph, states: &BTreeSet<StateName>) -> bool {
-    let mut states = states.iter().filter_map(|name| graph.state(name));
-    states.any(|state| state.has_result() || state.is_open || state.leads_nowhere())
+/// Whether a state can end, or is wrong in a way that has a rule of its own.
+fn may_end(state: &State) -> bool {
+    state.has_result() || state.is_open || state.leads_nowhere()
 }
 
 #[cfg(test)]

@@ -6,11 +6,8 @@
 //! Let the last state of the subtask end with `<result>…</result>`. If nothing should come back,
 //! use `<goto>` or `<reset>`.
 
-use std::collections::BTreeSet;
-
 use crate::{
-    graph::{EdgeKind, Graph},
-    id::StateName,
+    graph::{EdgeKind, State},
     source::Severity,
     tag::TagKind,
 };
@@ -26,6 +23,9 @@ pub(super) const RULE: Rule = Rule {
 
 fn check(report: &mut Report<'_>) {
     let graph = report.graph;
+    let ends: Vec<_> = graph.states.values().filter(|state| may_return(state)).collect();
+    let returning =
+        graph.leading_to(ends.iter().map(|state| &state.name), EdgeKind::stays_in_frame);
     for state in report.states() {
         for way in &state.ways {
             if !matches!(way.tag, TagKind::Call | TagKind::Function) {
@@ -33,7 +33,7 @@ fn check(report: &mut Report<'_>) {
             }
             let Some(target) = way.target.as_ref() else { continue };
             let Some(callee) = target.state() else { continue };
-            if !may_return(graph, &graph.reachable([callee], EdgeKind::stays_in_frame)) {
+            if graph.state(callee).is_some() && !returning.contains(callee) {
                 let said = format!("{callee} never hands a result back, so this never returns");
                 report.at(state, target.written.span, said);
             }
@@ -41,13 +41,10 @@ fn check(report: &mut Report<'_>) {
     }
 }
 
-/// Whether one of the states ends with a result, or something else is wrong with them that has a
-/// rule of its own.
-fn may_return(graph: &Graph, states: &BTreeSet<StateName>) -> bool {
-    states.iter().filter_map(|name| graph.state(name)).any(|state| {
-        let resets = state.ways.iter().any(|way| way.tag == TagKind::Reset);
-        state.has_result() || state.is_open || state.leads_nowhere() || resets
-    })
+/// Whether a state ends with a result, or something else is wrong with it that has a rule of its own.
+fn may_return(state: &State) -> bool {
+    let resets = state.ways.iter().any(|way| way.tag == TagKind::Reset);
+    state.has_result() || state.is_open || state.leads_nowhere() || resets
 }
 
 #[cfg(test)]

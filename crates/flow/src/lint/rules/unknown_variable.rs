@@ -8,7 +8,7 @@
 //! * the attributes of a fork, in all states of the worker;
 //! * what the run is started with, `--var NAME=VALUE`. Tell lint of it: `raymond lint --var NAME`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     graph::{EdgeKind, Graph, State},
@@ -34,15 +34,16 @@ const OF_A_PLACE: [&str; 4] = ["input", "result", "output", "transition"];
 
 fn check(report: &mut Report<'_>) {
     let graph = report.graph;
-    let returned_to: BTreeSet<StateName> =
-        graph.edges().filter(|edge| edge.kind == EdgeKind::Return).map(|edge| edge.to).collect();
+    let entered_by = |kind| graph.edges().filter(move |e| e.kind == kind).map(|e| e.to);
+    let returned_to: BTreeSet<StateName> = entered_by(EdgeKind::Return).collect();
+    let asked: BTreeSet<StateName> = entered_by(EdgeKind::Ask).collect();
     let forks = forks(graph);
     let has_open_states = graph.has_open_states();
     for state in report.states() {
         let Some(prompt) = state.prompt() else { continue };
         let mut known: BTreeSet<&str> = EVERYWHERE.into();
         known.extend(report.known.variables.iter().map(String::as_str));
-        let is_asked = state.is_evaluator || is_asked(graph, state);
+        let is_asked = state.is_evaluator || asked.contains(&state.name);
         if is_asked {
             known.extend(["output", "transition"]);
         }
@@ -54,21 +55,24 @@ fn check(report: &mut Report<'_>) {
         if may_be_anywhere || returned_to.contains(&state.name) {
             known.insert("result");
         }
-        let worker_of: Vec<_> = forks
-            .iter()
-            .filter(|fork| may_be_anywhere || fork.states.contains(&state.name))
-            .collect();
-        known.extend(worker_of.iter().flat_map(|fork| fork.attributes.iter().copied()));
+        // The text of whoever forks may tell of an attribute in words.
+        let mut told: BTreeSet<&str> = BTreeSet::new();
+        for fork in forks.iter().filter(|f| may_be_anywhere || f.states.contains(&state.name)) {
+            known.extend(&fork.attributes);
+            told.extend(fork.parent.words());
+        }
         for name in placeholders(&prompt.body) {
-            let is_told = worker_of.iter().any(|fork| fork.parent.has_word(&name.value));
-            if !known.contains(name.value.as_str()) && !is_told {
-                let span = name.span.shifted(prompt.body_span.start);
-                let meant = did_you_mean(&name.value, known.iter().copied());
-                let finding = report.at(state, span, said(&name.value));
-                if !OF_A_PLACE.contains(&name.value.as_str()) {
-                    finding.help(format!("if runs are started with it: --var {}", name.value));
+            let text = name.value.as_str();
+            if known.contains(text) || told.contains(text) {
+                continue;
+            }
+            let is_full = report.is_full(state);
+            let finding = report.at(state, name.span.shifted(prompt.body_span.start), said(text));
+            if !is_full {
+                if !OF_A_PLACE.contains(&text) {
+                    finding.help(format!("if runs are started with it: --var {text}"));
                 }
-                finding.meant(meant);
+                finding.meant(did_you_mean(text, known.iter().copied()));
             }
         }
     }
@@ -84,29 +88,27 @@ fn said(name: &str) -> String {
     format!("nothing gives `{{{{{name}}}}}` a value: {place}")
 }
 
-fn is_asked(graph: &Graph, state: &State) -> bool {
-    graph.edges().any(|edge| edge.kind == EdgeKind::Ask && edge.to == state.name)
-}
-
-/// A fork, and the states that its worker can enter.
+/// The forks of one state to another, and the states that the worker can enter.
 struct Fork<'g> {
     parent: &'g State,
-    attributes: Vec<&'g str>,
+    attributes: BTreeSet<&'g str>,
     states: BTreeSet<StateName>,
 }
 
 fn forks(graph: &Graph) -> Vec<Fork<'_>> {
-    let ways = graph.states.values().flat_map(|state| state.said().map(move |way| (state, way)));
-    ways.filter(|(_, way)| way.tag == TagKind::Fork)
-        .map(|(parent, way)| Fork {
-            parent,
-            attributes: way.attributes.iter().map(|(name, _)| name.value.as_str()).collect(),
-            states: graph.reachable(
-                way.target.as_ref().and_then(|target| target.state()),
-                EdgeKind::stays_in_agent,
-            ),
-        })
-        .collect()
+    let mut attributes: BTreeMap<_, BTreeSet<&str>> = BTreeMap::new();
+    for state in graph.states.values() {
+        for way in state.said().filter(|way| way.tag == TagKind::Fork) {
+            let target = way.target.as_ref().and_then(|target| target.state());
+            let names = way.attributes.iter().map(|(name, _)| name.value.as_str());
+            attributes.entry((&state.name, target)).or_default().extend(names);
+        }
+    }
+    let forks = attributes.into_iter().filter_map(|((parent, target), attributes)| {
+        let states = graph.reachable(target, EdgeKind::stays_in_agent);
+        Some(Fork { parent: graph.state(parent)?, attributes, states })
+    });
+    forks.collect()
 }
 
 #[cfg(test)]

@@ -4,8 +4,11 @@
 //! and `$item` in its scripts. Here none of its states uses the name, so the worker does not know
 //! what it should work on. Mostly the name differs by a letter.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::{
-    graph::{EdgeKind, Named, State},
+    graph::{EdgeKind, Graph, Named, State},
+    id::StateName,
     prompt::placeholders,
     source::{Severity, StateKind, did_you_mean},
     tag::TagKind,
@@ -22,38 +25,54 @@ pub(super) const RULE: Rule = Rule {
 
 fn check(report: &mut Report<'_>) {
     let graph = report.graph;
+    let mut workers: BTreeMap<&StateName, Worker<'_>> = BTreeMap::new();
     for state in report.states() {
         for way in state.said().filter(|way| way.tag == TagKind::Fork) {
-            let Some(worker) = way.target.as_ref().and_then(Named::state) else { continue };
-            let states = graph.reachable([worker], EdgeKind::stays_in_agent);
-            let states: Vec<&State> = states.iter().filter_map(|name| graph.state(name)).collect();
-            if states.iter().any(|state| state.is_open) {
+            let Some(target) = way.target.as_ref().and_then(Named::state) else { continue };
+            let worker = workers.entry(target).or_insert_with(|| Worker::of(graph, target));
+            if worker.may_read_anything {
                 continue;
             }
             for (name, _) in way.attributes.iter().filter(|(name, _)| name.value != "cd") {
-                if !states.iter().any(|state| reads(state, &name.value)) {
+                let is_read = worker.words.contains(name.value.as_str())
+                    || worker.variables.contains(&name.value);
+                if !is_read {
+                    let is_full = report.is_full(state);
                     let said = format!("no state of the worker reads `{}`", name.value);
-                    let known = read_by(&states);
-                    let meant = did_you_mean(&name.value, known.iter().map(String::as_str));
-                    report.at(state, name.span, said).meant(meant);
+                    let finding = report.at(state, name.span, said);
+                    if !is_full {
+                        let known = worker.variables.iter().map(String::as_str);
+                        finding.meant(did_you_mean(&name.value, known));
+                    }
                 }
             }
         }
     }
 }
 
-fn reads(state: &State, name: &str) -> bool {
-    match (state.kind, state.prompt()) {
-        (StateKind::Script, _) => state.has_word(name),
-        (_, Some(prompt)) => placeholders(&prompt.body).iter().any(|found| found.value == name),
-        (_, None) => true,
-    }
+/// What the states of a worker read.
+struct Worker<'g> {
+    /// A state may lead anywhere, or cannot be read.
+    may_read_anything: bool,
+    /// The variables that its prompts ask for.
+    variables: BTreeSet<String>,
+    /// The words of its scripts.
+    words: BTreeSet<&'g str>,
 }
 
-/// The variables that the worker's prompts ask for.
-fn read_by(states: &[&State]) -> Vec<String> {
-    let prompts = states.iter().filter_map(|state| state.prompt());
-    prompts.flat_map(|prompt| placeholders(&prompt.body)).map(|name| name.value).collect()
+impl<'g> Worker<'g> {
+    fn of(graph: &'g Graph, first: &StateName) -> Self {
+        let states = graph.reachable([first], EdgeKind::stays_in_agent);
+        let states: Vec<&State> = states.iter().filter_map(|name| graph.state(name)).collect();
+        let unusable = |state: &&State| state.kind == StateKind::Prompt && state.prompt().is_none();
+        let prompts = states.iter().filter_map(|state| state.prompt());
+        let scripts = states.iter().filter(|state| state.kind == StateKind::Script);
+        Self {
+            may_read_anything: states.iter().any(|state| state.is_open || unusable(state)),
+            variables: prompts.flat_map(|p| placeholders(&p.body)).map(|name| name.value).collect(),
+            words: scripts.flat_map(|state| state.words()).collect(),
+        }
+    }
 }
 
 #[cfg(test)]
