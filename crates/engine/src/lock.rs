@@ -64,11 +64,15 @@ fn describe(owner: Option<&Owner>) -> String {
 impl RunLock {
     /// Takes the lock at `path`, or tells at once who has it.
     pub fn take(path: &Path) -> Result<Self, LockError> {
+        let mut tries = 0;
         loop {
+            tries += 1;
             let lock = Self::take_file(path)?;
             // Whoever removed the file before it was locked has made room for another owner.
-            if lock.check().is_ok() {
-                return Ok(lock);
+            match lock.check() {
+                Ok(()) => return Ok(lock),
+                Err(error) if tries == TAKE_TRIES => return Err(error),
+                Err(_) => {}
             }
         }
     }

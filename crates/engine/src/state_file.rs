@@ -63,7 +63,7 @@ impl StateFileWriter {
     pub(crate) fn write(&mut self, run: &Run, journal: &Journal) -> io::Result<()> {
         let started = Instant::now();
         let text = Snapshot::to_json(run, journal.offset())?;
-        write_atomically(&self.path, seal(text, journal.checksum()).as_bytes())?;
+        write_atomically(&self.path, seal(&text, journal.checksum()).as_bytes())?;
         self.cost = started.elapsed();
         self.written = Some(Instant::now());
         self.is_stale = false;
@@ -90,11 +90,9 @@ pub(crate) fn read(path: &Path, journal: &Path) -> Option<Snapshot> {
 }
 
 /// Adds the checksum to the text of a state file as its last field.
-fn seal(mut text: String, journal: u32) -> String {
-    text.truncate(text.trim_end_matches(OBJECT_END).len());
-    let checksum = checksum(&text, journal);
-    text.push_str(&format!("{SEAL}{checksum:08x}\"{OBJECT_END}"));
-    text
+fn seal(text: &str, journal: u32) -> String {
+    let covered = text.strip_suffix(OBJECT_END).unwrap_or(text);
+    format!("{covered}{SEAL}{:08x}\"{OBJECT_END}", checksum(covered, journal))
 }
 
 /// Whether `text` is as it was sealed, beside a journal with the same line before it.
@@ -139,7 +137,7 @@ mod tests {
         let text = Snapshot::to_json(&snapshot.run, snapshot.journal_offset).unwrap();
         let last = JOURNAL.len() - 11..JOURNAL.len() - 3;
         let journal = u32::from_str_radix(std::str::from_utf8(&JOURNAL[last]).unwrap(), 16);
-        assert_eq!(seal(text, journal.unwrap()), STATE);
+        assert_eq!(seal(&text, journal.unwrap()), STATE);
     }
 
     #[test]

@@ -99,12 +99,11 @@ fn check(path: &Path, metadata: &Metadata) -> Result<(), TrustError> {
 }
 
 fn check_owner(path: &Path, metadata: &Metadata) -> Result<(), TrustError> {
-    match (sys::owner(metadata), sys::user()) {
-        (Some(owner), user) if owner != user && !is_trusted(path) => {
-            Err(TrustError::Foreign { path: path.to_owned(), owner, user })
-        }
-        _ => Ok(()),
+    let (owner, user) = (sys::owner(metadata), sys::user());
+    if owner != user && !is_trusted(path) {
+        return Err(TrustError::Foreign { path: path.to_owned(), owner, user });
     }
+    Ok(())
 }
 
 /// Whether the user has said that `path`, or a folder above it, is trusted.

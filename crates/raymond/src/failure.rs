@@ -71,11 +71,18 @@ fn chain(error: &dyn Error) -> String {
     text
 }
 
+/// A path as a shell takes it.
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
+}
+
 /// What to do about a journal that is refused.
 fn journal_hint(error: &JournalError) -> Option<String> {
-    let quoted = |path: &Path| format!("'{}'", path.display());
     match error {
         JournalError::Io { .. } => None,
+        JournalError::Damaged { offset: 0, .. } | JournalError::OutOfOrder { offset: 0, .. } => {
+            Some("restore the file from a backup: nothing is before the damage".to_owned())
+        }
         JournalError::Damaged { path, offset } | JournalError::OutOfOrder { path, offset } => {
             let path = quoted(path);
             Some(format!(
@@ -95,12 +102,12 @@ fn journal_hint(error: &JournalError) -> Option<String> {
 
 impl From<TrustError> for Failure {
     fn from(error: TrustError) -> Self {
-        let path = error.path().display();
-        let trust = format!("if you trust it: export {TRUST_VARIABLE}='{path}'");
+        let path = quoted(error.path());
+        let trust = format!("if you trust it: export {TRUST_VARIABLE}={path}");
         let hint = match &error {
             TrustError::Io { .. } => None,
             TrustError::Writable { .. } => Some(format!(
-                "if nobody else has changed what is in it: chmod go-w '{path}'\n      {trust}"
+                "if nobody else has changed what is in it: chmod go-w {path}\n      {trust}"
             )),
             TrustError::Foreign { owner, .. } => {
                 let is_sudo = env::var("SUDO_UID").is_ok_and(|user| user == owner.to_string());

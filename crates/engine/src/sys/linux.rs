@@ -135,7 +135,7 @@ impl Signals {
 /// kernel noted that when the connection was made.
 pub(crate) fn is_own_peer(stream: &UnixStream) -> bool {
     let mut peer = libc::ucred { pid: 0, uid: libc::uid_t::MAX, gid: 0 };
-    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    let mut length = libc::socklen_t::try_from(size_of::<libc::ucred>()).unwrap_or_default();
     // SAFETY: `peer` has the size that `length` says, and both outlive the call.
     unsafe {
         let result = libc::getsockopt(

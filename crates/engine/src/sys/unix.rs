@@ -153,8 +153,8 @@ pub(crate) fn user() -> u32 {
 }
 
 /// Whose a file or folder is.
-pub(crate) fn owner(metadata: &Metadata) -> Option<u32> {
-    Some(metadata.uid())
+pub(crate) fn owner(metadata: &Metadata) -> u32 {
+    metadata.uid()
 }
 
 /// The mode of a file or folder that others than its owner can write to. A group that has the number

@@ -95,3 +95,45 @@ fn documents_name_only_files_that_are_there() {
         }
     }
 }
+
+#[test]
+fn samples_of_journal_and_state_file_are_those_of_the_program() {
+    let text = document("docs/journal.md");
+    let fixture = |name: &str| document(&format!("crates/engine/tests/fixtures/v1/{name}"));
+    let [journal] = &blocks(&text, "jsonl")[..] else { panic!("one journal") };
+    let [state] = &blocks(&text, "json")[..] else { panic!("one state file") };
+    assert_eq!(*journal, fixture("chained.journal"));
+    assert_eq!(*state, fixture("chained.state.json"));
+    let project = Project::new([]);
+    fs::create_dir(project.file(".raymond/workflows")).unwrap();
+    project.write(".raymond/workflows/sample.journal", journal);
+    project.raymond(&["run", "sample"]).completed("done");
+}
+
+#[test]
+fn every_record_and_every_field_of_a_state_file_is_described() {
+    let text = document("docs/journal.md");
+    let format = document("crates/flow/src/history/v1.rs");
+    let (_, records) = format.split_once("enum machine::Record {").unwrap();
+    let (records, _) = records.split_once("\n    }\n").unwrap();
+    let variants = records.lines().filter_map(|line| line.strip_prefix("        "));
+    let variants = variants.filter(|line| line.starts_with(|c: char| c.is_uppercase()));
+    let variants = variants.filter_map(|line| line.split(|c: char| !c.is_alphanumeric()).next());
+    let names: Vec<_> = variants.map(snake_case).collect();
+    assert!(names.len() > 15, "{names:?}");
+    let state: serde_json::Value = serde_json::from_str(&blocks(&text, "json")[0]).unwrap();
+    for name in names.iter().chain(state.as_object().unwrap().keys()) {
+        assert!(text.contains(&format!("`{name}`")), "{name}");
+    }
+}
+
+fn snake_case(name: &str) -> String {
+    let mut text = String::new();
+    for c in name.chars() {
+        if c.is_uppercase() && !text.is_empty() {
+            text.push('_');
+        }
+        text.extend(c.to_lowercase());
+    }
+    text
+}

@@ -20,7 +20,10 @@ impl Project {
     pub(crate) fn new<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let folder = tempfile::Builder::new().prefix("raymond-test-").tempdir().unwrap();
         fs::create_dir_all(folder.path().join("flow")).unwrap();
-        fs::create_dir(folder.path().join(".raymond")).unwrap();
+        // Whoever runs the tests may have a umask with which others could write to it.
+        let mut state_dir = fs::DirBuilder::new();
+        std::os::unix::fs::DirBuilderExt::mode(&mut state_dir, 0o755);
+        state_dir.create(folder.path().join(".raymond")).unwrap();
         let project = Self { folder };
         for (name, text) in files {
             project.write(&format!("flow/{name}"), text);

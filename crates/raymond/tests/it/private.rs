@@ -102,8 +102,12 @@ fn files_of_an_earlier_version_are_made_private_when_they_are_opened() {
     let workflows = project.file(".raymond/workflows");
     let folders = [workflows.clone(), workflows.join("r")];
     let files = [workflows.join("r.journal"), workflows.join("r.lock")];
-    folders.iter().for_each(|path| set_mode(path, 0o755));
-    files.iter().for_each(|path| set_mode(path, 0o644));
+    for folder in &folders {
+        set_mode(folder, 0o755);
+    }
+    for file in &files {
+        set_mode(file, 0o644);
+    }
     project.write("fixed", "");
     project.raymond(&["run", "r"]).completed("done");
     assert_eq!(folders.each_ref().map(|path| mode(path)), [0o700; 2]);
