@@ -92,13 +92,24 @@ pub trait Observer {
     fn wants_activity(&self) -> bool {
         false
     }
+
+    /// What it could not do since it was asked the last time, for the others to tell.
+    fn complaint(&mut self) -> Option<String> {
+        None
+    }
 }
 
-/// Several who watch.
+/// Several who watch. What one of them cannot do is shown to all as [`Event::Trouble`].
 impl Observer for Vec<Box<dyn Observer>> {
     fn see(&mut self, event: &Event<'_>) {
-        for observer in self {
+        for observer in self.iter_mut() {
             observer.see(event);
+        }
+        let complaints: Vec<_> = self.iter_mut().filter_map(|who| who.complaint()).collect();
+        for text in &complaints {
+            for observer in self.iter_mut() {
+                observer.see(&Event::Trouble(text));
+            }
         }
     }
 

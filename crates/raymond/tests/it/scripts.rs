@@ -199,13 +199,6 @@ fn debug_mode_keeps_everything_under_the_documented_names() {
     assert!(log.contains("  result: \"fin\"\n"), "{log}");
 }
 
-#[test]
-fn debug_folder_that_cannot_be_made_does_not_fail_the_run() {
-    let project = Project::new([("START.sh", "echo '<result>x</result>'")]);
-    project.write(".raymond/debug", "a file in its place");
-    project.raymond(&["flow", "--debug"]).completed("x");
-}
-
 /// The most memory that any child of this test has had, in KiB.
 #[expect(unsafe_code, reason = "a system call")]
 fn peak_memory_kib() -> i64 {
