@@ -15,11 +15,12 @@ use crate::{agent::Activity, journal::Trimmed};
 /// Something worth seeing.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// The run is open: it begins, or somebody takes it up again.
+    /// The run is open: it begins, or somebody takes it up again. The first event, unless the journal
+    /// had to be trimmed.
     Opened {
         /// Which run.
         id: &'a RunId,
-        /// How it stands.
+        /// How it stands; of one that is taken up again, as it was left.
         run: &'a Run,
         /// Whether it begins.
         is_new: bool,
@@ -59,7 +60,7 @@ pub enum Event<'a> {
         /// How long it ran.
         duration_ms: u64,
     },
-    /// Something became true. `run` is the run before that.
+    /// Something became true. `run` is the run before that; when it begins, as it begins.
     Recorded {
         /// What.
         record: &'a Record,

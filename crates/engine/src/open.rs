@@ -19,6 +19,7 @@ use thiserror::Error;
 
 use crate::{
     agent::Agents,
+    clock,
     events::{Event, Observer},
     inbox::{Inbox, Message, Outbox},
     interrupts::Interrupts,
@@ -207,6 +208,9 @@ impl Engine<'_> {
         let append = journal.append(&decision.records);
         append.map_err(|source| io_error("write to", &files.journal, source))?;
         observer.see(&Event::Opened { id: &id, run: &run, is_new: true });
+        for record in &decision.records {
+            observer.see(&Event::Recorded { record, at_ms: run.started_at_ms, run: &run });
+        }
         self.go((run, journal, world), files, decision.effects, None, observer)
     }
 
@@ -271,6 +275,7 @@ impl Engine<'_> {
         {
             return Err(EngineError::NoAgent { id: id.clone(), agent });
         }
+        observer.see(&Event::Opened { id, run: &run, is_new: false });
         // Heard when the steps that still run are found again.
         let first = halt.is_some().then_some(Message::Cancel);
         let inputs = [Some(Input::Resume { settings, limits }), halt.map(Input::Halt)];
@@ -278,11 +283,12 @@ impl Engine<'_> {
             let decision = decide(&run, input);
             let append = journal.append(&decision.records);
             append.map_err(|source| io_error("write to", &files.journal, source))?;
+            let at_ms = clock::now_ms();
             for record in &decision.records {
+                observer.see(&Event::Recorded { record, at_ms, run: &run });
                 apply(&mut run, record).map_err(EngineError::Inconsistent)?;
             }
         }
-        observer.see(&Event::Opened { id, run: &run, is_new: false });
         let effects = pending(&run);
         self.go((run, journal, world), files, effects, first, observer)
     }
