@@ -3,29 +3,30 @@
 //! ```text
 //! .raymond/debug/<id>_<YYYYMMDD_HHMMSS>/
 //!     transitions.log
-//!     <agent>_<state>_<number>.json          raw output of a coding agent
+//!     <agent>_<state>_<number>.json          what a coding agent printed, as a list
 //!     <agent>_<state>_<number>.stdout.txt    of a script
-//!     <agent>_<state>_<number>.stderr.txt
+//!     <agent>_<state>_<number>.stderr.txt    of both, if there is any
 //! ```
 //!
-//! It watches and never changes anything: a write that fails leaves a gap, and the run goes on.
-//! Of the environment only the variables that Raymond itself sets are written, because the rest
-//! holds people's secrets.
+//! It watches and never changes anything: a write that fails leaves a gap and a warning, and the run
+//! goes on. Of the environment only the variables that Raymond itself sets are written, because the
+//! rest holds people's secrets.
+
+mod entry;
+mod list;
 
 use std::{
     collections::HashMap,
-    fs::File,
+    fs::{self, File},
     io::{self, Write},
     path::{Path, PathBuf},
 };
 
 use jiff::{Timestamp, tz::TimeZone};
 use raymond_flow::{
-    id::{RunId, SessionId, StepId},
-    machine::{Action, Agent, Instead, Record, Run, Session, Step},
+    id::{AgentId, RunId, StepId},
+    machine::{Action, Record, Run, Step},
     money::Usd,
-    policy::Transition,
-    text::excerpt,
 };
 
 use crate::{
@@ -38,18 +39,31 @@ use crate::{
 #[derive(Debug)]
 pub struct DebugFiles {
     folder: PathBuf,
+    /// Nothing if the folder could not be made.
     log: Option<File>,
-    /// What is known of a step until its transition is logged.
-    ended: HashMap<StepId, Ended>,
-    costs: HashMap<StepId, Usd>,
-    environments: HashMap<StepId, Vec<(String, String)>>,
+    /// What is known of each agent's last step until it is logged what came of it.
+    steps: HashMap<AgentId, LastStep>,
+    /// What could not be written, until somebody is told.
+    complaint: Option<String>,
+    has_complained: bool,
 }
 
+/// An agent's last step.
+#[derive(Debug, Default)]
+struct LastStep {
+    ended: Option<Ended>,
+    environment: Vec<(String, String)>,
+    cost_usd: Option<Usd>,
+}
+
+/// How its process ended.
 #[derive(Debug)]
 struct Ended {
+    /// The beginning of the names of its files.
+    name: String,
+    is_script: bool,
     exit_code: Option<i32>,
     duration_ms: u64,
-    is_script: bool,
 }
 
 impl DebugFiles {
@@ -60,13 +74,14 @@ impl DebugFiles {
             private::tighten(root)?;
             private::options().create(true).append(true).open(folder.join("transitions.log"))
         });
-        Self {
-            folder,
-            log: created.ok(),
-            ended: HashMap::new(),
-            costs: HashMap::new(),
-            environments: HashMap::new(),
-        }
+        let (log, complaint) = match created {
+            Ok(log) => (Some(log), None),
+            Err(error) => {
+                let folder = folder.display();
+                (None, Some(format!("--debug writes nothing: cannot create {folder}: {error}")))
+            }
+        };
+        Self { folder, log, steps: HashMap::new(), complaint, has_complained: false }
     }
 
     /// The folder.
@@ -74,140 +89,97 @@ impl DebugFiles {
         &self.folder
     }
 
-    fn keep_output(&self, id: &StepId, step: &Step, folder: &Path) -> io::Result<()> {
+    /// Keeps what a step printed.
+    fn keep_output(&mut self, id: &StepId, step: &Step, folder: &Path) -> String {
         let name = format!("{}_{}_{:03}", id.agent, step.state.stem(), id.number);
-        let keep = |from: &str, ending: &str| {
-            let mut to = File::create(self.folder.join(format!("{name}.{ending}")))?;
-            io::copy(&mut regular::open(&folder.join(from))?, &mut to).map(drop)
-        };
         match step.action {
-            Action::Turn(_) => keep("stdout", "json"),
+            Action::Turn(_) => {
+                let about = list::About { id, state: &step.state, timestamp: &log_time() };
+                self.write(&format!("{name}.json"), |to| {
+                    list::write(&about, regular::open(&folder.join("stdout"))?, to)
+                });
+            }
             Action::Script { .. } => {
-                keep("stdout", "stdout.txt")?;
-                keep("stderr", "stderr.txt")
+                self.write(&format!("{name}.stdout.txt"), |to| copy(&folder.join("stdout"), to));
             }
         }
+        let stderr = folder.join("stderr");
+        // A script's is always there to be looked for; a coding agent mostly has none.
+        let is_script = matches!(step.action, Action::Script { .. });
+        if is_script || fs::metadata(&stderr).is_ok_and(|metadata| metadata.len() > 0) {
+            self.write(&format!("{name}.stderr.txt"), |to| copy(&stderr, to));
+        }
+        name
+    }
+
+    fn write(&mut self, name: &str, write: impl FnOnce(&mut File) -> io::Result<()>) {
+        if self.log.is_none() {
+            return;
+        }
+        let mut options = private::options();
+        let file = options.create(true).truncate(true).write(true).open(self.folder.join(name));
+        let written = file.and_then(|mut file| write(&mut file));
+        self.note(name, written);
     }
 
     fn log(&mut self, text: &str) {
         if let Some(log) = &mut self.log {
-            // A full disk must not stop the run for the sake of a log.
-            let _ = log.write_all(text.as_bytes());
+            let written = log.write_all(text.as_bytes());
+            self.note("transitions.log", written);
+        }
+    }
+
+    /// A full disk must not stop the run for the sake of a log, but people are told, once.
+    fn note(&mut self, name: &str, written: io::Result<()>) {
+        if let Err(error) = written
+            && !self.has_complained
+        {
+            self.has_complained = true;
+            let path = self.folder.join(name);
+            let text =
+                format!("--debug misses something: cannot write {}: {error}", path.display());
+            self.complaint = Some(text);
         }
     }
 
     fn record(&mut self, record: &Record, run: &Run) {
-        let (agent, asked, session, instead) = match record {
-            Record::Ended { agent, number, spent } => {
-                let step = StepId { agent: agent.clone(), number: *number };
-                self.costs.insert(step, spent.cost_usd);
-                return;
-            }
-            Record::Followed { agent, transition, session, .. } => {
-                (agent, transition, session, None)
-            }
-            Record::Overridden { agent, asked, session, instead, .. } => {
-                (agent, asked, session, Some(instead))
-            }
-            _ => return,
-        };
-        let Some(agent) = run.agents.get(agent) else {
+        if let Record::Ended { agent, spent, .. } = record {
+            self.steps.entry(agent.clone()).or_default().cost_usd = Some(spent.cost_usd);
             return;
-        };
-        let (id, state) = (&agent.id, &agent.current_state);
-        let arrow = destination(agent, asked);
-        let mut text = format!("{} [{id}] {state} -> {arrow}\n", time("%Y-%m-%d %H:%M:%S"));
-        let mut line = |name: &str, value: String| text.extend(["  ", name, ": ", &value, "\n"]);
-        if let Some(session) = shown_session(agent, session.as_ref()) {
-            line("session_id", session);
         }
-        let step = StepId { agent: id.clone(), number: agent.steps };
-        if let Some(ended) = self.ended.remove(&step) {
-            if ended.is_script {
-                let code = ended.exit_code.map_or("none".to_owned(), |code| code.to_string());
-                line("exit_code", code);
-            }
-            line("duration", format!("{} s", Seconds(ended.duration_ms)));
+        let steps = &mut self.steps;
+        let text = entry::of_agent(record, run, |agent| steps.remove(agent).unwrap_or_default())
+            .or_else(|| entry::of_run(record, run));
+        if let Some(text) = text {
+            self.log(&text);
         }
-        for (name, value) in self.environments.remove(&step).unwrap_or_default() {
-            line("env", format!("{name}={}", excerpt(&value)));
-        }
-        if let Some(cost) = self.costs.remove(&step) {
-            line("cost", cost.to_string());
-        }
-        line("total_cost", run.total_cost_usd.to_string());
-        line("stack_depth", agent.stack.len().to_string());
-        if let Transition::Result { payload } = asked {
-            line("result", format!("\"{}\"", excerpt(payload)));
-        }
-        match instead {
-            Some(Instead::Stop) => line("override", "the run stops".to_owned()),
-            Some(Instead::Follow(transition)) => line("override", transition.to_string()),
-            None => {}
-        }
-        text.push('\n');
-        self.log(&text);
     }
 }
 
-/// Where a transition leads, as the log shows it.
-fn destination(agent: &Agent, transition: &Transition) -> String {
-    let kind = transition.kind();
-    match transition {
-        Transition::Goto { target }
-        | Transition::Reset { target, .. }
-        | Transition::Call { target, .. }
-        | Transition::Function { target, .. } => format!("{target} ({kind})"),
-        Transition::Fork { target, next, .. } => format!("{next} (fork, worker at {target})"),
-        Transition::Result { .. } => match agent.stack.last() {
-            Some(frame) => format!("{} (result)", frame.state),
-            None => "(result, terminated)".to_owned(),
-        },
-    }
-}
-
-/// The session of the answer, or the one that a script leaves alone.
-fn shown_session(agent: &Agent, session: Option<&SessionId>) -> Option<String> {
-    match (session, &agent.session) {
-        (Some(session), Session::Open(before)) if session == before => {
-            Some(format!("{session} (resumed)"))
-        }
-        (Some(session), _) | (None, Session::Open(session) | Session::Branch(session)) => {
-            Some(session.to_string())
-        }
-        (None, Session::Fresh) => None,
-    }
-}
-
-/// Milliseconds shown as seconds.
-struct Seconds(u64);
-
-impl std::fmt::Display for Seconds {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}.{:03}", self.0 / 1000, self.0 % 1000)
-    }
+fn copy(from: &Path, to: &mut File) -> io::Result<()> {
+    io::copy(&mut regular::open(from)?, to).map(drop)
 }
 
 impl Observer for DebugFiles {
     fn see(&mut self, event: &Event<'_>) {
         match event {
+            Event::Opened { run, is_new: false, .. } => {
+                let text = entry::of_opened(run);
+                self.log(&text);
+            }
             Event::StepStarted { id, environment, .. } => {
-                // What an earlier step of this agent came to was no transition.
-                self.ended.retain(|step, _| step.agent != id.agent);
-                self.costs.retain(|step, _| step.agent != id.agent);
-                self.environments.retain(|step, _| step.agent != id.agent);
-                if !environment.is_empty() {
-                    self.environments.insert((*id).clone(), environment.to_vec());
-                }
+                let step = LastStep { environment: environment.to_vec(), ..LastStep::default() };
+                self.steps.insert(id.agent.clone(), step);
             }
             Event::StepEnded { id, step, folder, exit_code, duration_ms } => {
-                let _ = self.keep_output(id, step, folder);
+                let name = self.keep_output(id, step, folder);
                 let is_script = matches!(step.action, Action::Script { .. });
                 let (exit_code, duration_ms) = (*exit_code, *duration_ms);
-                self.ended.insert((*id).clone(), Ended { exit_code, duration_ms, is_script });
+                let last = self.steps.entry(id.agent.clone()).or_default();
+                last.ended = Some(Ended { name, is_script, exit_code, duration_ms });
             }
             Event::Recorded { record, run, .. } => self.record(record, run),
-            Event::Opened { .. }
+            Event::Opened { is_new: true, .. }
             | Event::Activity { .. }
             | Event::JournalTrimmed(_)
             | Event::UnknownVariables { .. }
@@ -215,6 +187,15 @@ impl Observer for DebugFiles {
             | Event::Trouble(_) => {}
         }
     }
+
+    fn complaint(&mut self) -> Option<String> {
+        self.complaint.take()
+    }
+}
+
+/// The time of an entry.
+fn log_time() -> String {
+    time("%Y-%m-%d %H:%M:%S")
 }
 
 fn time(format: &str) -> String {

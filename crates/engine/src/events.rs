@@ -15,11 +15,12 @@ use crate::{agent::Activity, journal::Trimmed};
 /// Something worth seeing.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// The run is open: it begins, or somebody takes it up again.
+    /// The run is open: it begins, or somebody takes it up again. The first event, unless the journal
+    /// had to be trimmed.
     Opened {
         /// Which run.
         id: &'a RunId,
-        /// How it stands.
+        /// How it stands; of one that is taken up again, as it was left.
         run: &'a Run,
         /// Whether it begins.
         is_new: bool,
@@ -59,7 +60,7 @@ pub enum Event<'a> {
         /// How long it ran.
         duration_ms: u64,
     },
-    /// Something became true. `run` is the run before that.
+    /// Something became true. `run` is the run before that; when it begins, as it begins.
     Recorded {
         /// What.
         record: &'a Record,
@@ -92,13 +93,24 @@ pub trait Observer {
     fn wants_activity(&self) -> bool {
         false
     }
+
+    /// What it could not do since it was asked the last time, for the others to tell.
+    fn complaint(&mut self) -> Option<String> {
+        None
+    }
 }
 
-/// Several who watch.
+/// Several who watch. What one of them cannot do is shown to all as [`Event::Trouble`].
 impl Observer for Vec<Box<dyn Observer>> {
     fn see(&mut self, event: &Event<'_>) {
-        for observer in self {
+        for observer in self.iter_mut() {
             observer.see(event);
+        }
+        let complaints: Vec<_> = self.iter_mut().filter_map(|who| who.complaint()).collect();
+        for text in &complaints {
+            for observer in self.iter_mut() {
+                observer.see(&Event::Trouble(text));
+            }
         }
     }
 

@@ -19,6 +19,7 @@ use thiserror::Error;
 
 use crate::{
     agent::Agents,
+    clock,
     events::{Event, Observer},
     inbox::{Inbox, Message, Outbox},
     interrupts::Interrupts,
@@ -223,6 +224,9 @@ impl Engine<'_> {
         let append = journal.append(&decision.records);
         append.map_err(|source| io_error("write to", &files.journal, source))?;
         observer.see(&Event::Opened { id: &id, run: &run, is_new: true });
+        for record in &decision.records {
+            observer.see(&Event::Recorded { record, at_ms: run.started_at_ms, run: &run });
+        }
         self.go((run, journal, world), (files, lock), decision.effects, None, observer)
     }
 
@@ -292,6 +296,7 @@ impl Engine<'_> {
         {
             return Err(EngineError::NoAgent { id: id.clone(), agent });
         }
+        observer.see(&Event::Opened { id, run: &run, is_new: false });
         // Heard when the steps that still run are found again.
         let first = halt.is_some().then_some(Message::Cancel);
         let inputs = [Some(Input::Resume { settings, limits }), halt.map(Input::Halt)];
@@ -299,11 +304,12 @@ impl Engine<'_> {
             let decision = decide(&run, input);
             let append = journal.append(&decision.records);
             append.map_err(|source| io_error("write to", &files.journal, source))?;
+            let at_ms = clock::now_ms();
             for record in &decision.records {
+                observer.see(&Event::Recorded { record, at_ms, run: &run });
                 apply(&mut run, record).map_err(EngineError::Inconsistent)?;
             }
         }
-        observer.see(&Event::Opened { id, run: &run, is_new: false });
         let effects = pending(&run);
         self.go((run, journal, world), (files, lock), effects, first, observer)
     }

@@ -16,6 +16,8 @@ use crate::regular;
 
 /// More state files than anybody writes.
 pub(super) const FILES_MAX: usize = 1_000;
+/// Those, a file of Finder's for each of them, and a few folders.
+const ENTRIES_MAX: usize = 3 * FILES_MAX;
 /// Larger than any prompt a model can read.
 pub(super) const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// All of it stays in memory for a moment.
@@ -88,7 +90,7 @@ pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Vec<u8>>, ArchiveErro
         return Err(ArchiveError::TooLarge { name, limit: ARCHIVE_BYTES_MAX });
     }
     let mut archive = ZipArchive::new(file)?;
-    if archive.len() > FILES_MAX {
+    if archive.len() > ENTRIES_MAX {
         return Err(ArchiveError::TooMany);
     }
     if archive.has_duplicate_names() {
@@ -99,18 +101,24 @@ pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Vec<u8>>, ArchiveErro
     for index in 0..archive.len() {
         let raw = archive.by_index_raw(index)?;
         let name = raw.name()?.into_owned();
+        let is_absolute = name.starts_with('/');
+        if is_absolute || raw.enclosed_name().is_none() || name.contains(['\\', '\0', ':']) {
+            return Err(ArchiveError::UnsafeName { name });
+        }
+        if is_passed_over(&name) {
+            continue;
+        }
         if raw.encrypted() {
             return Err(ArchiveError::Encrypted { name });
         }
         if raw.is_symlink() {
             return Err(ArchiveError::Symlink { name });
         }
-        let is_absolute = name.starts_with('/');
-        if is_absolute || raw.enclosed_name().is_none() || name.contains(['\\', '\0', ':']) {
-            return Err(ArchiveError::UnsafeName { name });
-        }
         if raw.is_dir() {
             continue;
+        }
+        if files.len() == FILES_MAX {
+            return Err(ArchiveError::TooMany);
         }
         drop(raw);
         // What the archive says about sizes is not believed: reading stops at the limit.
@@ -126,6 +134,18 @@ pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Vec<u8>>, ArchiveErro
         files.insert(name, bytes);
     }
     flatten(files)
+}
+
+/// Whether a file was put there by a file manager and not by the author: resource forks and folder
+/// settings of macOS, thumbnails and folder settings of Windows. They are never read.
+pub(super) fn is_passed_over(name: &str) -> bool {
+    let (top, own) = (name.split('/').next(), name.rsplit('/').next().unwrap_or_default());
+    let is_windows = |of: &str| own.eq_ignore_ascii_case(of);
+    top == Some("__MACOSX")
+        || own == ".DS_Store"
+        || own.starts_with("._")
+        || is_windows("Thumbs.db")
+        || is_windows("desktop.ini")
 }
 
 /// Takes the one top-level folder away, if everything lies in one.

@@ -9,7 +9,7 @@ use thiserror::Error;
 use zip::{CompressionMethod, DateTime, ZipWriter, result::ZipError, write::SimpleFileOptions};
 
 use super::{
-    archive::{FILE_BYTES_MAX, FILES_MAX, TOTAL_BYTES_MAX},
+    archive::{FILE_BYTES_MAX, FILES_MAX, TOTAL_BYTES_MAX, is_passed_over},
     source::list_folder,
 };
 use crate::regular;
@@ -44,7 +44,8 @@ pub enum PackError {
     Zip(#[from] ZipError),
 }
 
-/// The files directly in `folder` as a zip archive. Hidden files stay out.
+/// The files directly in `folder` as a zip archive. Hidden files stay out, and so do those of file
+/// managers.
 ///
 /// Reproducible byte for byte: files in the order of their names, all with one time and one mode,
 /// and stored as they are. Compressed bytes would change with the version of the compressor.
@@ -54,7 +55,8 @@ pub fn pack(folder: &Path) -> Result<Vec<u8>, PackError> {
         move |source| PackError::Io { path, source }
     };
     let listing = list_folder(folder).map_err(io(folder))?;
-    let names: Vec<&str> = listing.names().filter(|name| !name.starts_with('.')).collect();
+    let is_packed = |name: &&str| !name.starts_with('.') && !is_passed_over(name);
+    let names: Vec<&str> = listing.names().filter(is_packed).collect();
     if names.len() > FILES_MAX {
         return Err(PackError::TooMany { path: folder.to_owned() });
     }
@@ -107,7 +109,12 @@ mod tests {
 
     #[test]
     fn pack_is_read_back_as_the_files_that_are_not_hidden() {
-        let folder = folder(&[("A.md", b"a"), ("data.bin", &[0, 255]), (".secret", b"x")]);
+        let folder = folder(&[
+            ("A.md", b"a"),
+            ("data.bin", &[0, 255]),
+            (".secret", b"x"),
+            ("Thumbs.db", b"x"),
+        ]);
         fs::create_dir(folder.path().join("sub")).unwrap();
         let path = folder.path().join("flow.zip");
         let bytes = pack(folder.path()).unwrap();

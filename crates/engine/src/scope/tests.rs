@@ -184,6 +184,39 @@ fn names_that_are_not_ascii_are_kept() {
 }
 
 #[test]
+fn files_that_file_managers_add_are_passed_over() {
+    let expected = [("NEXT.sh", "tidy/NEXT.sh"), ("START.md", "tidy/START.md")];
+    // As Finder compresses a folder, and as Explorer leaves its own behind.
+    let names = [
+        "tidy/",
+        "tidy/.DS_Store",
+        "__MACOSX/",
+        "__MACOSX/tidy/",
+        "__MACOSX/tidy/._.DS_Store",
+        "tidy/START.md",
+        "__MACOSX/tidy/._START.md",
+        "tidy/NEXT.sh",
+        "tidy/._NEXT.sh",
+        "tidy/Thumbs.db",
+        "tidy/desktop.ini",
+        "Desktop.ini",
+        ".DS_Store",
+        "__MACOSX/._tidy",
+    ];
+    expect_files(&zip_of(&names), &expected);
+    // Without a folder.
+    let flat = ["START.md", ".DS_Store", "__MACOSX/._START.md", "._START.md", "thumbs.db"];
+    expect_files(&zip_of(&flat), &[("START.md", "START.md")]);
+    // They do not count: each state has one beside it.
+    let names: Vec<_> = (0..1_000).map(|n| [format!("{n}.md"), format!("._{n}.md")]).collect();
+    let names: Vec<_> = names.iter().flatten().map(String::as_str).collect();
+    assert_eq!(read(&zip_of(&names)).unwrap().len(), 1_000);
+    // Names that only look like theirs are refused as ever.
+    expect_nested(&zip_of(&["START.md", "__MACOSX2/x.md"]), "__MACOSX2/x.md");
+    expect_unsafe(&zip_of(&["START.md", "../.DS_Store"]), "../.DS_Store");
+}
+
+#[test]
 fn folder_in_the_folder_is_refused() {
     expect_nested(&zip_of(&["a/b/START.md"]), "a/b/START.md");
     expect_nested(&zip_of(&["a/START.md", "a/b/NEXT.md"]), "a/b/NEXT.md");

@@ -176,6 +176,9 @@ impl Screen {
                 self.limit = Some(UsageLimit { resets_at: *resets_at });
             }
             Record::UsageLimitLifted => self.limit = None,
+            Record::Resumed { limits, .. } => {
+                (self.budget_usd, self.limit, self.halted) = (limits.budget_usd, None, None);
+            }
             Record::Finished { status: Status::Completed } => self.rows.clear(),
             _ => {}
         }

@@ -176,6 +176,30 @@ fn json_is_one_event_a_line_and_nothing_else() {
 }
 
 #[test]
+fn json_begins_with_what_the_run_was_started_or_resumed_with() {
+    let project = Project::new([("START.sh", "test -e go || exit 3; echo '<result>x</result>'")]);
+    let events = |arguments: &[&str]| -> Vec<serde_json::Value> {
+        let lines = project.raymond(arguments).stdout;
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let started = ["start", "flow", "--id", "r", "--json", "--input", "words", "--budget", "3"];
+    let events_of_start = events(&started);
+    let names: Vec<_> = events_of_start.iter().take(2).map(|event| &event["event"]).collect();
+    assert_eq!(names, ["opened", "started"]);
+    let started = &events_of_start[1];
+    assert_eq!((&started["run"], &started["entry"]), (&"r".into(), &"START.sh".into()));
+    assert_eq!(
+        (&started["input"], started["limits"]["budget_usd"].as_f64()),
+        (&"words".into(), Some(3.0))
+    );
+    project.write("go", "");
+    let events_of_run = events(&["run", "r", "--json", "--budget", "4"]);
+    let names: Vec<_> = events_of_run.iter().take(2).map(|event| &event["event"]).collect();
+    assert_eq!(names, ["opened", "resumed"]);
+    assert_eq!(events_of_run[1]["limits"]["budget_usd"].as_f64(), Some(4.0));
+}
+
+#[test]
 fn json_tells_how_a_run_stands_that_was_over_before() {
     let project = simple();
     project.raymond(&["start", "flow", "--id", "r"]).completed("the end");

@@ -6,6 +6,7 @@
 mod authoring;
 mod browser;
 mod claude;
+mod debug;
 mod documents;
 mod env;
 mod face;

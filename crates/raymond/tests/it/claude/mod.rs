@@ -10,12 +10,14 @@
 //! | `limits` | budget and usage limit |
 //! | `tools` | files, permissions, many workers, long prompts |
 //! | `crashes` | what is paid when something is killed |
+//! | `debug` | what `--debug` keeps of a turn |
 //! | `warm` | processes that are kept change nothing but the time |
 //!
 //! All of them are skipped, with a reason, where Claude Code is not installed.
 
 mod commands;
 mod crashes;
+mod debug;
 mod env;
 mod failures;
 mod limits;

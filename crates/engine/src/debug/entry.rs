@@ -1,0 +1,209 @@
+//! The entries of `transitions.log`.
+//!
+//! Every step that was paid for has one, with its cost, whatever came of it: the costs add up to the
+//! total.
+
+use raymond_flow::{
+    id::{AgentId, SessionId},
+    machine::{Agent, Halt, Instead, Limit, Overrider, Record, Run, Session},
+    policy::Transition,
+    text::{beginning, excerpt},
+};
+
+use super::{LastStep, log_time};
+
+/// What is shown of a text that others wrote: enough for an error with what led to it.
+const VALUE_CHARS_MAX: usize = 2_000;
+
+/// An entry in the making: a head, and a line for each thing worth knowing.
+struct Entry {
+    text: String,
+}
+
+impl Entry {
+    fn new(who: &str, what: &str) -> Self {
+        Self { text: format!("{} [{who}] {what}\n", log_time()) }
+    }
+
+    fn line(&mut self, name: &str, value: &str) {
+        self.text.extend(["  ", name, ": ", &beginning(value, VALUE_CHARS_MAX), "\n"]);
+    }
+
+    fn finish(mut self) -> String {
+        self.text.push('\n');
+        self.text
+    }
+}
+
+/// The entry about what came of an agent's step. `last` gives what is known of that step.
+pub(super) fn of_agent(
+    record: &Record,
+    run: &Run,
+    last: impl FnOnce(&AgentId) -> LastStep,
+) -> Option<String> {
+    let mut answered = None;
+    let agent = match record {
+        Record::Followed { agent, session, .. } | Record::Overridden { agent, session, .. } => {
+            answered = session.as_ref();
+            agent
+        }
+        Record::Reminded { agent, .. }
+        | Record::Evaluating { agent, .. }
+        | Record::Retried { agent, .. }
+        | Record::Failed { agent, .. } => agent,
+        _ => return None,
+    };
+    let agent = run.agents.get(agent)?;
+    let state = &agent.current_state;
+    let arrow = match record {
+        Record::Followed { transition, .. } => destination(agent, transition),
+        Record::Overridden { asked, .. } => destination(agent, asked),
+        Record::Reminded { .. } => format!("{state} (reminder)"),
+        Record::Evaluating { .. } => "(evaluator)".to_owned(),
+        Record::Retried { .. } => format!("{state} (retry)"),
+        _ => "(failed)".to_owned(),
+    };
+    let mut entry = Entry::new(agent.id.as_str(), &format!("{state} -> {arrow}"));
+    if let Some(session) = shown_session(agent, answered) {
+        entry.line("session_id", &session);
+    }
+    add_step(&mut entry, &last(&agent.id));
+    entry.line("total_cost", &run.total_cost_usd.to_string());
+    entry.line("stack_depth", &agent.stack.len().to_string());
+    add_reason(&mut entry, record);
+    Some(entry.finish())
+}
+
+fn add_step(entry: &mut Entry, last: &LastStep) {
+    if let Some(ended) = &last.ended {
+        entry.line("step", &ended.name);
+        if ended.is_script {
+            let code = ended.exit_code.map_or("none".to_owned(), |code| code.to_string());
+            entry.line("exit_code", &code);
+        }
+        let (seconds, rest) = (ended.duration_ms / 1000, ended.duration_ms % 1000);
+        entry.line("duration", &format!("{seconds}.{rest:03} s"));
+    }
+    for (name, value) in &last.environment {
+        entry.line("env", &format!("{name}={}", excerpt(value)));
+    }
+    if let Some(cost) = last.cost_usd {
+        entry.line("cost", &cost.to_string());
+    }
+}
+
+fn add_reason(entry: &mut Entry, record: &Record) {
+    match record {
+        Record::Followed { transition: Transition::Result { payload }, .. }
+        | Record::Overridden { asked: Transition::Result { payload }, .. } => {
+            entry.line("result", &format!("\"{}\"", excerpt(payload)));
+        }
+        Record::Reminded { problem, .. } => entry.line("problem", problem),
+        Record::Evaluating { evaluation, .. } => {
+            entry.line("transition", &evaluation.transition.to_string());
+        }
+        Record::Retried { why, .. } => entry.line("why", why),
+        Record::Failed { error, .. } => entry.line("error", error),
+        _ => {}
+    }
+    if let Record::Overridden { by, instead, .. } = record {
+        let by = match by {
+            Overrider::Limit(limit) => of_limit(limit),
+            Overrider::Match { pattern } => format!("the answer matches `{pattern}`"),
+            Overrider::Prompt { prompt } => format!("the evaluator {prompt} says so"),
+        };
+        let instead = match instead {
+            Instead::Stop => "the run stops".to_owned(),
+            Instead::Follow(transition) => transition.to_string(),
+        };
+        entry.line("override", &format!("{instead}: {by}"));
+    }
+}
+
+/// The entry about something that concerns the whole run.
+pub(super) fn of_run(record: &Record, run: &Run) -> Option<String> {
+    let mut entry;
+    match record {
+        Record::Halted { why } => {
+            entry = Entry::new("run", "(halted)");
+            entry.line("why", &of_halt(why));
+        }
+        Record::UsageLimited { resets_at } => {
+            entry = Entry::new("run", "(usage limit)");
+            entry.line("resets_at", &of_time(*resets_at));
+        }
+        Record::UsageLimitLifted => entry = Entry::new("run", "(usage limit lifted)"),
+        Record::Finished { status } => {
+            entry = Entry::new("run", "(finished)");
+            entry.line("status", &status.to_string());
+            entry.line("total_cost", &run.total_cost_usd.to_string());
+        }
+        _ => return None,
+    }
+    Some(entry.finish())
+}
+
+/// The first entry about a run that goes on: what was paid before is not in this log.
+pub(super) fn of_opened(run: &Run) -> String {
+    let mut entry = Entry::new("run", "(resumed)");
+    entry.line("total_cost", &run.total_cost_usd.to_string());
+    entry.finish()
+}
+
+fn of_halt(why: &Halt) -> String {
+    match why {
+        Halt::ScriptFailed { agent } => format!("a script of {agent} failed"),
+        Halt::Limit(limit) => of_limit(limit),
+        Halt::Interrupted => "interrupted".to_owned(),
+        Halt::UsageLimit { resets_at } => {
+            format!("the provider's usage limit is reached, resets at {}", of_time(*resets_at))
+        }
+        Halt::DiskLow { free_bytes } => format!("only {free_bytes} bytes are free on the disk"),
+        Halt::Cancelled => "cancelled".to_owned(),
+    }
+}
+
+fn of_limit(limit: &Limit) -> String {
+    match limit {
+        Limit::Budget { spent_usd, budget_usd } => {
+            format!("the budget is spent ({spent_usd} of {budget_usd})")
+        }
+        Limit::Iterations { max_iterations } => {
+            format!("the limit of {max_iterations} iterations is reached")
+        }
+    }
+}
+
+/// Seconds since 1970.
+fn of_time(seconds: Option<u64>) -> String {
+    seconds.map_or("an unknown time".to_owned(), |seconds| format!("{seconds} s since 1970"))
+}
+
+/// Where a transition leads, as the log shows it.
+fn destination(agent: &Agent, transition: &Transition) -> String {
+    let kind = transition.kind();
+    match transition {
+        Transition::Goto { target }
+        | Transition::Reset { target, .. }
+        | Transition::Call { target, .. }
+        | Transition::Function { target, .. } => format!("{target} ({kind})"),
+        Transition::Fork { target, next, .. } => format!("{next} (fork, worker at {target})"),
+        Transition::Result { .. } => match agent.stack.last() {
+            Some(frame) => format!("{} (result)", frame.state),
+            None => "(result, terminated)".to_owned(),
+        },
+    }
+}
+
+/// The session of the answer, or the one that a script leaves alone.
+fn shown_session(agent: &Agent, session: Option<&SessionId>) -> Option<String> {
+    match (session, &agent.session) {
+        (Some(session), Session::Open(before)) if session == before => {
+            Some(format!("{session} (resumed)"))
+        }
+        (Some(session), _) | (None, Session::Open(session) | Session::Branch(session)) => {
+            Some(session.to_string())
+        }
+        (None, Session::Fresh) => None,
+    }
+}
