@@ -10,7 +10,7 @@ use std::{
 
 use raymond_flow::{
     id::{AgentId, SessionId, StepId},
-    machine::{Action, Failure, FailureClass, Input, Launch, Prepared, Run, Step},
+    machine::{Action, Failure, FailureClass, Input, Launch, Prepared, Run, Spent, Step},
     money::Usd,
     turn::{Preparation, prepare},
 };
@@ -99,6 +99,8 @@ pub(crate) struct Performer<'a> {
     pub(crate) disk_reserve_bytes: u64,
     /// How much later than promised a usage limit is taken for lifted.
     pub(crate) reset_margin: Duration,
+    /// What processes have spent by themselves after their last turns. The next turn that ends pays it.
+    pub(crate) unpaid: Spent,
     /// How often all agents have waited for a usage limit since a turn was answered.
     pub(crate) limit_waits: u32,
     /// What the path of a script is put behind.
@@ -411,7 +413,12 @@ impl Performer<'_> {
     /// Takes note that a process that was kept is gone. Returns the name of the folder of the step
     /// that it was to have had.
     pub(crate) fn line_is_gone(&mut self, line: u32) -> Option<String> {
-        self.warm.gone(line).map(|id| name_of(&self.folder(&id)))
+        let (step, leaving) = self.warm.gone(line);
+        if let Some(spent) = leaving.and_then(|leaving| self.spent_unasked(&leaving)) {
+            self.unpaid.cost_usd += spent.cost_usd;
+            self.unpaid.tokens += spent.tokens;
+        }
+        step.map(|id| name_of(&self.folder(&id)))
     }
 
     /// Takes note that a step has ended.

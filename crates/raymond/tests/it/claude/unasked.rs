@@ -16,6 +16,9 @@ fn background(unasked: Reply) -> Option<Desk> {
         ("START.md", "first"),
         ("WAIT.sh", WAIT),
         ("NEXT.md", "second"),
+        ("AFRESH.sh", "echo '<reset>OTHER</reset>'"),
+        ("OTHER.md", "another"),
+        ("LAST.md", "at last"),
         ("WRONG.md", "never"),
     ])?;
     // Raymond lets Claude have no such tasks, but the rule must not depend on that.
@@ -80,4 +83,25 @@ fn answer_that_comes_after_a_turn_was_handed_over_is_not_taken_for_its_answer() 
     assert_eq!(heard.last().unwrap(), "second");
     assert_eq!(desk.calls_by_step(), [2.0, 0.0, 2.0]);
     desk.expect_calls_paid(4.0);
+}
+
+#[test]
+fn process_that_goes_on_by_itself_after_its_last_turn_is_paid_with_another() {
+    let Some(desk) = background(Reply::text("<goto>WRONG</goto>")) else { return };
+    let gate = Gate::new();
+    desk.says("second", "<goto>AFRESH</goto>").says("at last", DONE);
+    desk.replies("another", [Reply::text("<goto>LAST</goto>").held_by(&gate)]);
+    // Nothing waits here: the second turn may come before the task ends.
+    desk.project.write("go", "");
+    let child = start(&desk);
+    desk.api.wait_for_requests(3, PATIENCE);
+    wait_until("the second turn is over", PATIENCE, || desk.spent().len() >= 3);
+    // Its session is not needed any more, and Claude is waited for while it has something to do.
+    desk.project.write("end", "");
+    desk.api.wait_for_requests(5, PATIENCE);
+    wait_until("one Claude is left", PATIENCE, || desk.claudes().len() == 1);
+    gate.open();
+    finish(child).completed("done");
+    assert_eq!(desk.asked().len(), 6);
+    desk.expect_calls_paid(6.0);
 }
