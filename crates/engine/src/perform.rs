@@ -10,7 +10,9 @@ use std::{
 
 use raymond_flow::{
     id::{AgentId, SessionId, StepId},
-    machine::{Action, Failure, FailureClass, Input, Launch, Prepared, Run, Spent, Step},
+    machine::{
+        Action, Failure, FailureClass, Input, Launch, Prepared, Run, SessionPlan, Spent, Step, Turn,
+    },
     money::Usd,
     turn::{Preparation, prepare},
 };
@@ -47,6 +49,10 @@ const HURRY: u32 = 100;
 /// A keeper that goes takes unread requests with it, which is nobody's fault; but one that always
 /// goes is.
 pub(crate) const KEEPERS_LOST_MAX: u32 = 10;
+
+/// How many steps of an agent are looked at for the last turn of a session. It is mostly the one before;
+/// a subtask in between may have taken more.
+const SESSION_STEPS_MAX: usize = 1000;
 
 /// How often a keeper is looked for.
 const CONNECT_TRIES: u32 = 5;
@@ -180,8 +186,16 @@ impl Performer<'_> {
             (Action::Turn(turn), Launch::Turn { prompt, continuation }) => {
                 let (cwd, prompt, continuation) = (&*cwd, &*prompt, &*continuation);
                 let agent = &id.agent;
-                let request =
-                    TurnRequest { agent, step, turn, cwd, prompt, continuation, budget_left_usd };
+                let request = TurnRequest {
+                    agent,
+                    step,
+                    turn,
+                    cwd,
+                    prompt,
+                    continuation,
+                    budget_left_usd,
+                    follows_a_model: self.follows_a_model(id, turn),
+                };
                 self.launch_turn(id, &folder, &request, observer)
             }
             (Action::Script { timeout }, Launch::Script { environment }) => {
@@ -208,6 +222,29 @@ impl Performer<'_> {
             }
             _ => unreachable!("the machine gives a turn a prompt and a script an environment"),
         }
+    }
+
+    /// Whether the last turn in the session of `turn` was asked of a certain model. The intents of the
+    /// agent's earlier steps tell.
+    fn follows_a_model(&self, id: &StepId, turn: &Turn) -> bool {
+        let [own, source] = match &turn.session {
+            SessionPlan::Fresh { id } => [Some(id).filter(|_| turn.recovers), None],
+            SessionPlan::Resume { id } => [Some(id), None],
+            // One that is started again may or may not have its own session by now.
+            SessionPlan::Branch { from, id } => [Some(id).filter(|_| turn.recovers), Some(from)],
+        };
+        let last_model = |session: &SessionId| {
+            let earlier = (1..id.number).rev().take(SESSION_STEPS_MAX);
+            let mut models = earlier.filter_map(|number| {
+                let id = StepId { agent: id.agent.clone(), number };
+                match self.folder(&id).intent().ok()??.action {
+                    Action::Turn(turn) if turn.session.id() == session => Some(turn.settings.model),
+                    _ => None,
+                }
+            });
+            models.next().flatten()
+        };
+        [own, source].into_iter().flatten().any(|session| last_model(session).is_some())
     }
 
     /// Starts a turn, in a process that was kept if there is one for it.

@@ -76,6 +76,8 @@ pub struct TurnRequest<'a> {
     pub continuation: &'a str,
     /// What may be spent; `None` is no limit.
     pub budget_left_usd: Option<Usd>,
+    /// Whether the turn before it in its session was asked of a certain model.
+    pub follows_a_model: bool,
 }
 
 /// How a turn is taken.

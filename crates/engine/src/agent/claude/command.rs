@@ -99,10 +99,10 @@ fn arguments(config: &ClaudeConfig, request: &TurnRequest<'_>) -> Vec<String> {
     };
     // One argument: the option takes as many as follow it.
     arguments.extend(["--disallowedTools".to_owned(), TOOLS_WITHOUT_USE.join(",")]);
-    let is_fresh = matches!(request.turn.session, SessionPlan::Fresh { .. });
     let model = settings.model.clone().or_else(|| {
-        // A session keeps the model of its last turn unless it is told otherwise.
-        (!is_fresh).then(|| settings::default_model(config, request.cwd))
+        // A session goes on with the model of its last turn. That is the user's own choice, unless
+        // that turn was asked of another model; then the choice has to be named again.
+        request.follows_a_model.then(|| settings::default_model(config, request.cwd))
     });
     if let Some(model) = model {
         arguments.extend(["--model".to_owned(), model]);
