@@ -65,10 +65,14 @@ pub(super) struct Event {
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 struct Usage {
-    input_tokens: u64,
-    output_tokens: u64,
-    cache_read_input_tokens: u64,
-    cache_creation_input_tokens: u64,
+    #[serde(rename = "input_tokens")]
+    input: u64,
+    #[serde(rename = "output_tokens")]
+    output: u64,
+    #[serde(rename = "cache_read_input_tokens")]
+    cache_read: u64,
+    #[serde(rename = "cache_creation_input_tokens")]
+    cache_write: u64,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -184,7 +188,7 @@ impl Events {
         let said_at = file.metadata()?.modified().ok().and_then(|time| time.try_into().ok());
         let mut file = BufReader::new(file.take(bytes));
         let said_at = said_at.unwrap_or_default();
-        let mut events = Self { said_at, waits_for, ..Self::default() };
+        let mut events = Self { waits_for, said_at, ..Self::default() };
         let mut line = Vec::new();
         loop {
             line.clear();
