@@ -56,8 +56,14 @@ pub(crate) fn turn_end(
     exit_code: Option<i32>,
     agent: &dyn CodingAgent,
 ) -> io::Result<TurnEnd> {
-    let (stdout, stderr, before) = (folder.stdout(), folder.stderr(), folder.before()?);
-    let before = before.as_deref();
-    let (stdout, stderr) = (&*stdout, &*stderr);
-    agent.outcome(&TurnOutput { stdout, stdout_bytes, stderr, exit_code, before })
+    let (stdin, stdout, stderr) = (folder.prompt(), folder.stdout(), folder.stderr());
+    let before = folder.before()?;
+    agent.outcome(&TurnOutput {
+        stdin: &stdin,
+        stdout: &stdout,
+        stdout_bytes,
+        stderr: &stderr,
+        exit_code,
+        before: before.as_deref(),
+    })
 }

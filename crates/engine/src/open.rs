@@ -344,6 +344,7 @@ impl Engine<'_> {
             disk_reserve_bytes: self.disk_reserve_bytes,
             reset_margin: self.reset_margin,
             limit_waits: 0,
+            unpaid: raymond_flow::machine::Spent::default(),
             shell: programs::shell().ok_or(EngineError::NoShell)?,
             gates: Vec::new(),
             keepers_lost: 0,

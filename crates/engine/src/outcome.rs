@@ -9,13 +9,14 @@ use raymond_flow::{
 };
 
 use crate::{
-    agent::{ReadyAnswer, TurnEnd},
+    agent::{ReadyAnswer, TurnEnd, TurnOutput},
     answers::{lost_turn_end, turn_end},
     events::{Event, Observer},
     open::EngineError,
     perform::{KEEPERS_LOST_MAX, Occasion, Performer},
     run_loop::at_work,
     step::{ExitRecord, HowEnded, StepFolder, StepState, scan_output, survivors},
+    warm::Leaving,
 };
 
 impl Performer<'_> {
@@ -149,7 +150,7 @@ impl Performer<'_> {
             // An answer that is paid for waits for somebody who understands it.
             Err(failure) => return Err(io::Error::other(failure)),
         };
-        let TurnEnd { outcome, spent, total } =
+        let TurnEnd { outcome, mut spent, total } =
             turn_end(folder, record.stdout_bytes, exit_code, agent)?;
         if matches!(outcome, Outcome::Reply { .. }) {
             self.limit_waits = 0;
@@ -168,6 +169,9 @@ impl Performer<'_> {
             }
             (_, outcome) => outcome,
         };
+        let unpaid = std::mem::take(&mut self.unpaid);
+        spent.cost_usd += unpaid.cost_usd;
+        spent.tokens += unpaid.tokens;
         Ok((outcome, spent))
     }
 
@@ -183,6 +187,22 @@ impl Performer<'_> {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// What a process that is gone has spent since its last turn ended.
+    pub(crate) fn spent_unasked(&self, leaving: &Leaving) -> Option<Spent> {
+        let agent = self.agents.for_turn(&leaving.turn).ok()?;
+        let folder = self.folder(&leaving.first);
+        let stdout = folder.stdout();
+        let output = TurnOutput {
+            stdin: &folder.prompt(),
+            stdout: &stdout,
+            stdout_bytes: std::fs::metadata(&stdout).ok()?.len(),
+            stderr: &folder.stderr(),
+            exit_code: None,
+            before: Some(&leaving.total),
+        };
+        agent.outcome(&output).ok().map(|end| end.spent)
     }
 
     /// What it means that there was nothing to start.

@@ -10,7 +10,9 @@ use std::{
 
 use raymond_flow::{
     id::{AgentId, SessionId, StepId},
-    machine::{Action, Failure, FailureClass, Input, Launch, Prepared, Run, Step},
+    machine::{
+        Action, Failure, FailureClass, Input, Launch, Prepared, Run, SessionPlan, Spent, Step, Turn,
+    },
     money::Usd,
     turn::{Preparation, prepare},
 };
@@ -50,6 +52,10 @@ pub(crate) const KEEPERS_LOST_MAX: u32 = 10;
 
 /// Where folders of steps go that belong to another run.
 const ASIDE: &str = "aside";
+
+/// How many steps of an agent are looked at for the last turn of a session. It is mostly the one before;
+/// a subtask in between may have taken more.
+const SESSION_STEPS_MAX: usize = 1000;
 
 /// How often a keeper is looked for.
 const CONNECT_TRIES: u32 = 5;
@@ -104,6 +110,8 @@ pub(crate) struct Performer<'a> {
     pub(crate) disk_reserve_bytes: u64,
     /// How much later than promised a usage limit is taken for lifted.
     pub(crate) reset_margin: Duration,
+    /// What processes have spent by themselves after their last turns. The next turn that ends pays it.
+    pub(crate) unpaid: Spent,
     /// How often all agents have waited for a usage limit since a turn was answered.
     pub(crate) limit_waits: u32,
     /// What the path of a script is put behind.
@@ -213,8 +221,16 @@ impl Performer<'_> {
             (Action::Turn(turn), Launch::Turn { prompt, continuation }) => {
                 let (cwd, prompt, continuation) = (&*cwd, &*prompt, &*continuation);
                 let agent = &id.agent;
-                let request =
-                    TurnRequest { agent, step, turn, cwd, prompt, continuation, budget_left_usd };
+                let request = TurnRequest {
+                    agent,
+                    step,
+                    turn,
+                    cwd,
+                    prompt,
+                    continuation,
+                    budget_left_usd,
+                    follows_a_model: self.follows_a_model(id, turn),
+                };
                 self.launch_turn(id, &folder, &request, observer)
             }
             (Action::Script { timeout }, Launch::Script { environment }) => {
@@ -227,6 +243,7 @@ impl Performer<'_> {
                     cwd,
                     stdin: None,
                     done_mark: None,
+                    turn_mark: String::new(),
                     conversations: keeper::Conversations::default(),
                     idle_seconds: u64::from(*timeout),
                     is_durable: false,
@@ -241,6 +258,29 @@ impl Performer<'_> {
             }
             _ => unreachable!("the machine gives a turn a prompt and a script an environment"),
         }
+    }
+
+    /// Whether the last turn in the session of `turn` was asked of a certain model. The intents of the
+    /// agent's earlier steps tell.
+    fn follows_a_model(&self, id: &StepId, turn: &Turn) -> bool {
+        let [own, source] = match &turn.session {
+            SessionPlan::Fresh { id } => [Some(id).filter(|_| turn.recovers), None],
+            SessionPlan::Resume { id } => [Some(id), None],
+            // One that is started again may or may not have its own session by now.
+            SessionPlan::Branch { from, id } => [Some(id).filter(|_| turn.recovers), Some(from)],
+        };
+        let last_model = |session: &SessionId| {
+            let earlier = (1..id.number).rev().take(SESSION_STEPS_MAX);
+            let mut models = earlier.filter_map(|number| {
+                let id = StepId { agent: id.agent.clone(), number };
+                match self.folder(&id).intent().ok()??.action {
+                    Action::Turn(turn) if turn.session.id() == session => Some(turn.settings.model),
+                    _ => None,
+                }
+            });
+            models.next().flatten()
+        };
+        [own, source].into_iter().flatten().any(|session| last_model(session).is_some())
     }
 
     /// Starts a turn, in a process that was kept if there is one for it.
@@ -281,6 +321,7 @@ impl Performer<'_> {
             cwd: request.cwd.to_owned(),
             stdin: Some(folder.prompt()),
             done_mark: reuse.as_ref().map(|reuse| reuse.done_mark.clone()),
+            turn_mark: reuse.as_ref().map(|reuse| reuse.turn_mark.clone()).unwrap_or_default(),
             conversations: warm::lock_files(&self.files.folder, &request.turn.session),
             idle_seconds: u64::from(request.turn.settings.timeout),
             is_durable: true,
@@ -464,7 +505,12 @@ impl Performer<'_> {
     /// Takes note that a process that was kept is gone. Returns the name of the folder of the step
     /// that it was to have had.
     pub(crate) fn line_is_gone(&mut self, line: u32) -> Option<String> {
-        self.warm.gone(line).map(|id| self.folder(&id).name())
+        let (step, leaving) = self.warm.gone(line);
+        if let Some(spent) = leaving.and_then(|leaving| self.spent_unasked(&leaving)) {
+            self.unpaid.cost_usd += spent.cost_usd;
+            self.unpaid.tokens += spent.tokens;
+        }
+        step.map(|id| self.folder(&id).name())
     }
 
     /// Takes note that a step has ended.

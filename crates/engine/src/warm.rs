@@ -14,7 +14,7 @@ use std::{
 
 use raymond_flow::{
     id::{AgentId, SessionId, StepId},
-    machine::{Agent, Run, Session, SessionPlan},
+    machine::{Agent, Run, Session, SessionPlan, Turn},
     money::Usd,
 };
 
@@ -30,6 +30,8 @@ pub(crate) struct Warm {
     /// How many may wait for a turn at once.
     limit: usize,
     lines: Vec<Line>,
+    /// Processes that were let go and have not left yet.
+    leaving: Vec<Leaving>,
     /// How many there have been.
     count: u32,
     outbox: Outbox,
@@ -49,10 +51,25 @@ struct Line {
     /// The same in the coding agent's own words.
     total: Option<String>,
     gate: Gate,
+    /// The turn that it was started for.
+    turn: Turn,
+    first: StepId,
     /// The step that it has; nothing while it waits.
     step: Option<StepId>,
     /// The highest was used last.
     used: u64,
+}
+
+/// A process that has no step any more. It may still spend money by itself.
+#[derive(Debug)]
+pub(crate) struct Leaving {
+    number: u32,
+    /// A turn that it took.
+    pub(crate) turn: Turn,
+    /// Its first step, in whose folder it prints.
+    pub(crate) first: StepId,
+    /// What it had spent when its last turn ended, in the coding agent's own words.
+    pub(crate) total: String,
 }
 
 impl Drop for Line {
@@ -65,6 +82,12 @@ impl Drop for Line {
 impl Line {
     fn is_idle(&self) -> bool {
         self.step.is_none()
+    }
+
+    fn leaving(&self) -> Option<Leaving> {
+        let total = self.total.clone().filter(|_| self.is_idle())?;
+        let (turn, first) = (self.turn.clone(), self.first.clone());
+        Some(Leaving { number: self.number, turn, first, total })
     }
 
     /// Whether the process can be trusted to stop when the run's budget is spent.
@@ -86,7 +109,7 @@ pub(crate) struct Found {
 
 impl Warm {
     pub(crate) fn new(limit: usize, outbox: Outbox) -> Self {
-        Self { limit, lines: Vec::new(), count: 0, outbox }
+        Self { limit, lines: Vec::new(), leaving: Vec::new(), count: 0, outbox }
     }
 
     /// Whether any process may be kept.
@@ -149,6 +172,8 @@ impl Warm {
             spent_usd: Usd::ZERO,
             total: None,
             gate,
+            turn: request.turn.clone(),
+            first: id.clone(),
             step: Some(id.clone()),
             used: 0,
         });
@@ -167,13 +192,13 @@ impl Warm {
         while self.lines.iter().filter(|line| line.is_idle()).count() > self.limit {
             let oldest = self.lines.iter().filter(|line| line.is_idle()).min_by_key(|l| l.used);
             let Some(number) = oldest.map(|line| line.number) else { return };
-            self.lines.retain(|line| line.number != number);
+            self.retain(|line| line.number != number);
         }
     }
 
     /// Lets the process of a step go.
     pub(crate) fn drop_step(&mut self, id: &StepId) {
-        self.lines.retain(|line| line.step.as_ref() != Some(id));
+        self.retain(|line| line.step.as_ref() != Some(id));
     }
 
     /// Lets processes go that lead one of these sessions and wait: somebody else needs it.
@@ -182,13 +207,13 @@ impl Warm {
             SessionPlan::Branch { from, id } => session == from || session == id,
             SessionPlan::Fresh { id } | SessionPlan::Resume { id } => session == id,
         };
-        self.lines.retain(|line| !line.is_idle() || !is_needed(&line.session));
+        self.retain(|line| !line.is_idle() || !is_needed(&line.session));
     }
 
     /// Lets processes of `agent` go whose sessions it will not come back to.
     pub(crate) fn drop_forgotten(&mut self, run: &Run, agent: &AgentId) {
         let agent = run.agents.get(agent).ok_or(agent);
-        self.lines.retain(|line| match agent {
+        self.retain(|line| match agent {
             Ok(agent) if line.agent == agent.id => {
                 !line.is_idle() || remembers(agent, &line.session)
             }
@@ -199,13 +224,24 @@ impl Warm {
 
     /// Lets all go that wait.
     pub(crate) fn drop_idle(&mut self) {
-        self.lines.retain(|line| !line.is_idle());
+        self.retain(|line| !line.is_idle());
     }
 
-    /// Notes that a process is gone; tells which step it was to have had.
-    pub(crate) fn gone(&mut self, number: u32) -> Option<StepId> {
-        let index = self.lines.iter().position(|line| line.number == number)?;
-        self.lines.swap_remove(index).step.take()
+    /// Notes that a process is gone; tells which step it was to have had, or what may be left to be
+    /// paid for it.
+    pub(crate) fn gone(&mut self, number: u32) -> (Option<StepId>, Option<Leaving>) {
+        let of_line = self.lines.iter().find(|line| line.number == number);
+        let step = of_line.and_then(|line| line.step.clone());
+        self.retain(|line| line.number != number);
+        let leaving = self.leaving.iter().position(|leaving| leaving.number == number);
+        (step, leaving.map(|index| self.leaving.swap_remove(index)))
+    }
+
+    /// Lets the processes go for which `is_kept` does not hold.
+    fn retain(&mut self, is_kept: impl Fn(&Line) -> bool) {
+        let gone = self.lines.iter().filter(|line| !is_kept(line));
+        self.leaving.extend(gone.filter_map(Line::leaving));
+        self.lines.retain(is_kept);
     }
 }
 

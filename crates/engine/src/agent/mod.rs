@@ -76,6 +76,8 @@ pub struct TurnRequest<'a> {
     pub continuation: &'a str,
     /// What may be spent; `None` is no limit.
     pub budget_left_usd: Option<Usd>,
+    /// Whether the turn before it in its session was asked of a certain model.
+    pub follows_a_model: bool,
 }
 
 /// How a turn is taken.
@@ -96,7 +98,10 @@ pub struct TurnCommand {
 /// A process that can take more than one turn of its session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reuse {
-    /// What a line begins with that says that the turn is over.
+    /// What stands in a line that says that the process has taken up this very turn.
+    pub turn_mark: String,
+    /// What a line begins with that says that a turn is over. It is over for this turn only if
+    /// it comes after the turn's own mark: a process may also print what nobody asked for.
     pub done_mark: String,
     /// What must be the same for another turn, besides session and directory.
     pub likeness: Vec<String>,
@@ -105,6 +110,8 @@ pub struct Reuse {
 /// What a turn left.
 #[derive(Debug)]
 pub struct TurnOutput<'a> {
+    /// What it read.
+    pub stdin: &'a Path,
     /// What it printed.
     pub stdout: &'a Path,
     /// How much of that file is the turn's: a process that was kept goes on writing to it.

@@ -43,6 +43,10 @@ pub(crate) struct Launch {
     /// It is then kept for another step that is handed over on the same call, until that call ends.
     #[serde(default)]
     pub(crate) done_mark: Option<String>,
+    /// What stands in a line that it prints when it has taken up this very step: a done mark before
+    /// that is not for this step. Empty if there is no such line.
+    #[serde(default)]
+    pub(crate) turn_mark: String,
     /// Files to be locked: nobody else may have the same conversation meanwhile.
     #[serde(default)]
     pub(crate) conversations: Conversations,

@@ -90,7 +90,7 @@ fn start(
     let conversation = match (&launch.done_mark, more) {
         (Some(mark), Some(pipe)) => {
             let stdout = launch.folder.join("stdout");
-            Conversation::new(mark, pipe, &stdout, &post.signals).ok()
+            Conversation::new([mark, &launch.turn_mark], pipe, &stdout, &post.signals).ok()
         }
         _ => None,
     };
@@ -246,8 +246,11 @@ impl Reaper<'_, '_> {
                 &launch.folder.join(OUTPUT_IS_AT),
                 format!("{} {}", from[0], first.display()),
             );
-            if let Some(Ok(pipe)) = self.conversation.as_ref().map(Conversation::more) {
-                conversation::say(&launch, pipe);
+            if let Some(conversation) = &mut self.conversation {
+                conversation.begin(&launch.turn_mark);
+                if let Ok(pipe) = conversation.more() {
+                    conversation::say(&launch, pipe);
+                }
             }
             self.task = Task { launch, claim, started: Instant::now(), from };
             return true;
@@ -281,6 +284,7 @@ impl Reaper<'_, '_> {
         match &self.conversation {
             None => self.post.signals.wait(patience),
             Some(conversation) => {
+                let patience = patience.min(conversation.patience());
                 let _ = sys::poll(&conversation.descriptors(), Some(patience));
                 self.post.signals.wait(Duration::ZERO)
             }

@@ -1,9 +1,10 @@
 //! The command of one turn.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fs::File, io::Read, path::Path};
 
 use raymond_flow::machine::SessionPlan;
 use serde_json::json;
+use uuid::Uuid;
 
 use super::{ClaudeConfig, settings, transcript::Transcript};
 use crate::agent::{Reuse, TurnCommand, TurnRequest};
@@ -52,7 +53,14 @@ pub(super) fn command(config: &ClaudeConfig, request: &TurnRequest<'_>) -> TurnC
         _ => prompt,
     };
     let mut program = vec![config.program.clone(), "-p".to_owned(), "--verbose".to_owned()];
-    let streams = ["--input-format", "stream-json", "--output-format", "stream-json"];
+    // Claude tells when it takes a prompt up: what it prints before that belongs to no turn.
+    let streams = [
+        "--input-format",
+        "stream-json",
+        "--output-format",
+        "stream-json",
+        "--replay-user-messages",
+    ];
     program.extend(streams.map(str::to_owned));
     program.extend(session(&turn.session, left.is_some()));
     // Nothing left is no limit to Claude, but a run without money starts no turn.
@@ -61,12 +69,17 @@ pub(super) fn command(config: &ClaudeConfig, request: &TurnRequest<'_>) -> TurnC
     }
     program.extend(arguments(config, request));
     let pairs = ENVIRONMENT.iter();
+    let id = Uuid::new_v4();
     TurnCommand {
         program,
         environment: pairs.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
         without: NESTING.map(str::to_owned).to_vec(),
-        stdin: message(&words),
-        reuse: Some(Reuse { done_mark: DONE_MARK.to_owned(), likeness: likeness(request) }),
+        stdin: message(&words, id),
+        reuse: Some(Reuse {
+            turn_mark: format!(r#""uuid":"{id}""#),
+            done_mark: DONE_MARK.to_owned(),
+            likeness: likeness(request),
+        }),
     }
 }
 
@@ -86,10 +99,10 @@ fn arguments(config: &ClaudeConfig, request: &TurnRequest<'_>) -> Vec<String> {
     };
     // One argument: the option takes as many as follow it.
     arguments.extend(["--disallowedTools".to_owned(), TOOLS_WITHOUT_USE.join(",")]);
-    let is_fresh = matches!(request.turn.session, SessionPlan::Fresh { .. });
     let model = settings.model.clone().or_else(|| {
-        // A session keeps the model of its last turn unless it is told otherwise.
-        (!is_fresh).then(|| settings::default_model(config, request.cwd))
+        // A session goes on with the model of its last turn. That is the user's own choice, unless
+        // that turn was asked of another model; then the choice has to be named again.
+        request.follows_a_model.then(|| settings::default_model(config, request.cwd))
     });
     if let Some(model) = model {
         arguments.extend(["--model".to_owned(), model]);
@@ -121,9 +134,22 @@ fn words(prompt: &str) -> Cow<'_, str> {
     if prompt.starts_with('/') { format!("\n{prompt}").into() } else { prompt.into() }
 }
 
-/// A prompt as Claude reads it: one line.
-fn message(text: &str) -> String {
+/// How a prompt's line begins: with its id.
+const ID_MARK: &str = r#"{"uuid":""#;
+
+/// A prompt as Claude reads it: one line. Claude repeats the id when it takes the prompt up.
+fn message(text: &str, id: Uuid) -> String {
     let content = json!([{ "type": "text", "text": text }]);
-    let message = json!({ "type": "user", "message": { "role": "user", "content": content } });
-    format!("{message}\n")
+    let message = json!({ "role": "user", "content": content });
+    format!("{ID_MARK}{id}\",\"type\":\"user\",\"message\":{message}}}\n")
+}
+
+/// The id of the prompt that a turn was given in the file at `path`; `None` if that cannot be told: an
+/// earlier version gave none.
+pub(super) fn prompt_id(path: &Path) -> Option<String> {
+    const BYTES_MAX: u64 = 64;
+    let mut start = Vec::new();
+    File::open(path).ok()?.take(BYTES_MAX).read_to_end(&mut start).ok()?;
+    let id = start.strip_prefix(ID_MARK.as_bytes())?.split(|byte| *byte == b'"').next()?;
+    Some(String::from_utf8_lossy(id).into_owned())
 }

@@ -1,8 +1,10 @@
 //! What Claude prints: one JSON object a line.
 //!
-//! The verdict is in the last `result` event, and there in `is_error` and in what the result says.
-//! Neither its subtype nor the exit code can be trusted: an API error is a `success`, and Claude
-//! exits with 0 when it was interrupted without any answer.
+//! The verdict is in the `result` event that follows the turn's own prompt, and there in `is_error` and
+//! in what the result says. Neither its subtype nor the exit code can be trusted: an API error is a
+//! `success`, and Claude exits with 0 when it was interrupted without any answer. Results before and
+//! after that are of turns that nobody asked for, such as the end of a task in the background; what
+//! they cost is counted, since every result tells the sum over the whole process.
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +21,7 @@ use raymond_flow::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{failure, limit};
+use super::{command, failure, limit};
 use crate::agent::{Activity, TurnEnd, TurnOutput};
 
 /// A line longer than that is not kept in memory: no answer is that long.
@@ -36,6 +38,7 @@ pub(super) struct Event {
     #[serde(rename = "type")]
     kind: String,
     subtype: String,
+    uuid: Option<String>,
     pub(super) is_error: bool,
     pub(super) result: Option<String>,
     pub(super) errors: Vec<String>,
@@ -61,10 +64,14 @@ pub(super) struct Event {
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 struct Usage {
-    input_tokens: u64,
-    output_tokens: u64,
-    cache_read_input_tokens: u64,
-    cache_creation_input_tokens: u64,
+    #[serde(rename = "input_tokens")]
+    input: u64,
+    #[serde(rename = "output_tokens")]
+    output: u64,
+    #[serde(rename = "cache_read_input_tokens")]
+    cache_read: u64,
+    #[serde(rename = "cache_creation_input_tokens")]
+    cache_write: u64,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -118,13 +125,24 @@ struct Total {
     denials: Vec<String>,
 }
 
+/// A `result` event.
+#[derive(Debug)]
+struct Closing {
+    event: Event,
+    /// Whether a model was asked for it. A hook that blocks the prompt, or a command of Claude's,
+    /// looks like an answer otherwise.
+    is_asked: bool,
+}
+
 /// Everything of a turn's output that matters in the end.
 #[derive(Debug, Default)]
 pub(super) struct Events {
-    pub(super) result: Option<Event>,
-    /// Whether a model was asked for the result. A hook that blocks the prompt, or a command of
-    /// Claude's, looks like an answer otherwise.
-    is_asked: bool,
+    /// The id of the turn's prompt, until Claude has taken it up.
+    waits_for: Option<String>,
+    /// The result of the turn.
+    answer: Option<Closing>,
+    /// The last result of another turn: after the answer, or while there is none.
+    other: Option<Closing>,
     /// Whether a model has said something since the last result.
     has_spoken: bool,
     /// The kind of failure that the last `assistant` event told.
@@ -137,28 +155,39 @@ pub(super) struct Events {
 }
 
 pub(super) fn outcome(output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
-    let events = Events::read(output.stdout, output.stdout_bytes)?;
-    let Some(result) = &events.result else {
-        let message = complaint(output.stderr)?;
-        let outcome = Outcome::Failed(failure::without_result(output.exit_code, &message));
-        return Ok(TurnEnd { outcome, spent: Spent::default(), total: None });
+    let waits_for = command::prompt_id(output.stdin);
+    let events = Events::read(output.stdout, output.stdout_bytes, waits_for)?;
+    let outcome = match events.verdict() {
+        Some(Closing {
+            event: Event { is_error: false, result: Some(text), .. },
+            is_asked: true,
+        }) => Outcome::Reply { text: text.clone() },
+        Some(closing) => Outcome::Failed(failure::of(&events, &closing.event)),
+        None => {
+            let complaint = complaint(output.stderr)?;
+            Outcome::Failed(failure::without_result(output.exit_code, &complaint))
+        }
     };
     let before = output.before.and_then(|text| serde_json::from_str(text).ok());
-    let (spent, total) = result.spent(&before.unwrap_or_default(), events.model.clone());
-    let outcome = match &result.result {
-        Some(text) if !result.is_error && events.is_asked => Outcome::Reply { text: text.clone() },
-        _ => Outcome::Failed(failure::of(&events, result)),
+    let (spent, total) = match events.other.as_ref().or(events.answer.as_ref()) {
+        Some(last) => {
+            let (spent, total) =
+                last.event.spent(&before.unwrap_or_default(), events.model.clone());
+            (spent, serde_json::to_string(&total).ok())
+        }
+        None => (Spent::default(), None),
     };
-    Ok(TurnEnd { outcome, spent, total: serde_json::to_string(&total).ok() })
+    Ok(TurnEnd { outcome, spent, total })
 }
 
 impl Events {
-    /// Reads the first `bytes` of the file at `path` to their end: what comes last counts.
-    fn read(path: &Path, bytes: u64) -> io::Result<Self> {
+    /// Reads the first `bytes` of the file at `path` to their end: costs that come last count.
+    fn read(path: &Path, bytes: u64, waits_for: Option<String>) -> io::Result<Self> {
         let file = crate::regular::open(path)?;
         let said_at = file.metadata()?.modified().ok().and_then(|time| time.try_into().ok());
         let mut file = BufReader::new(file.take(bytes));
-        let mut events = Self { said_at: said_at.unwrap_or_default(), ..Self::default() };
+        let said_at = said_at.unwrap_or_default();
+        let mut events = Self { waits_for, said_at, ..Self::default() };
         let mut line = Vec::new();
         loop {
             line.clear();
@@ -172,14 +201,37 @@ impl Events {
         }
     }
 
+    /// The result that says what came of the turn. If Claude has not taken up the prompt, that is one that
+    /// says why: an error, or a hook's words. The answer to anything else is none to this prompt.
+    fn verdict(&self) -> Option<&Closing> {
+        let says_why = |other: &&Closing| other.event.is_error || !other.is_asked;
+        self.answer.as_ref().or_else(|| self.other.as_ref().filter(says_why))
+    }
+
     fn see(&mut self, event: Event) {
+        if event.kind == "result" {
+            // Not the cost: that is the sum over all turns of a process.
+            let is_asked = self.has_spoken || event.usage != Usage::default();
+            self.has_spoken = false;
+            self.end(Closing { event, is_asked });
+        } else if self.answer.is_none() {
+            self.see_work(event);
+        }
+    }
+
+    fn end(&mut self, closing: Closing) {
+        if self.answer.is_none() && self.waits_for.is_none() {
+            self.other = None;
+            self.answer = Some(closing);
+        } else {
+            self.other = Some(closing);
+        }
+    }
+
+    fn see_work(&mut self, event: Event) {
         match event.kind.as_str() {
-            "result" => {
-                // Not the cost: that is the sum over all turns of a process.
-                self.is_asked = self.has_spoken || event.usage != Usage::default();
-                self.has_spoken = false;
-                self.result = Some(event);
-            }
+            // Claude repeats a prompt when it takes it up.
+            "user" if event.uuid.is_some() && event.uuid == self.waits_for => self.waits_for = None,
             "assistant" => {
                 let model = event.message.unwrap_or_default().model;
                 self.has_spoken |= !model.is_empty() && model != SYNTHETIC;

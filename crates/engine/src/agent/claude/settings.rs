@@ -18,8 +18,8 @@ struct Settings {
 
 /// The model of a fresh session in `cwd`, by its name or alias.
 ///
-/// A resumed session would go on with the model of its last turn, so a state that asks for none
-/// has to name the one that it means.
+/// A resumed session goes on with the model of its last turn. After a state that asked for a model, one
+/// that asks for none has to name the one that it means.
 pub(super) fn default_model(config: &ClaudeConfig, cwd: &Path) -> String {
     let project = cwd.join(".claude");
     let files = [

@@ -50,6 +50,11 @@ impl Desk {
         self
     }
 
+    /// The program of Claude.
+    pub(super) fn program(&self) -> &Path {
+        self.claude.program()
+    }
+
     /// `raymond` in an environment that has nothing of the person who runs the tests.
     pub(super) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.project.command(arguments);
@@ -183,6 +188,13 @@ impl Desk {
             .collect()
     }
 
+    /// What each step cost, in calls.
+    pub(super) fn calls_by_step(&self) -> Vec<f64> {
+        let cost = |ended: &Value| ended["spent"]["cost_usd"].as_f64().unwrap_or_default();
+        let calls = |ended: &Value| (cost(ended) / CALL_USD * 100.0).round() / 100.0;
+        self.spent().iter().map(calls).collect()
+    }
+
     /// Whether a step was taken by a process that had taken another before.
     pub(super) fn was_warm(&self, step: &str) -> bool {
         assert!(self.step(step, "exit").exists(), "{step} was never started");
@@ -205,7 +217,8 @@ impl Desk {
 const START: &[&str] = &["start", "flow", "--id", "r"];
 const RUN: &[&str] = &["run", "r"];
 
-fn spawn(mut command: Command) -> Child {
+/// Starts a program, and does not wait.
+pub(super) fn spawn(mut command: Command) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 

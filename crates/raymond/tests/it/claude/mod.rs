@@ -11,6 +11,7 @@
 //! | `tools` | files, permissions, many workers, long prompts |
 //! | `crashes` | what is paid when something is killed |
 //! | `debug` | what `--debug` keeps of a turn |
+//! | `unasked` | what Claude says without being asked is no answer, and is paid once |
 //! | `warm` | processes that are kept change nothing but the time |
 //!
 //! All of them are skipped, with a reason, where Claude Code is not installed.
@@ -24,4 +25,5 @@ mod limits;
 mod policy;
 mod sessions;
 mod tools;
+mod unasked;
 mod warm;

@@ -136,3 +136,38 @@ fn state_without_a_model_gets_the_default_again_after_one_with_a_model() {
     let efforts: Vec<_> = requests.iter().map(Request::effort).collect();
     assert_eq!(efforts, [Some("medium"), None, Some("low")]);
 }
+
+#[test]
+fn state_without_a_model_leaves_the_choice_to_claude_in_fresh_resumed_and_branched_sessions() {
+    let Some(desk) = Desk::or_skip([
+        ("START.md", "first"),
+        ("NEXT.md", "second"),
+        ("CHILD.md", "aside"),
+        ("BACK.md", "back"),
+    ]) else {
+        return;
+    };
+    // A choice of the user's that only Claude knows of.
+    let arguments = "[claude]\narguments = ['--settings', '{\"model\": \"sonnet\"}']\n";
+    desk.project.write(".raymond/config.toml", arguments);
+    desk.says("first", "<goto>NEXT</goto>").says("second", "<call return='BACK'>CHILD</call>");
+    desk.says("aside", "<result>x</result>").says("back", DONE);
+    desk.start_without_model(&["--warm", "0"]).completed("done");
+    assert_eq!(desk.models(), ["claude-sonnet-5"; 4]);
+}
+
+#[test]
+fn branch_of_a_session_with_a_model_gets_the_default_again_and_so_does_the_caller() {
+    let Some(desk) = Desk::or_skip([
+        ("START.md", "---\nmodel: haiku\n---\nfirst"),
+        ("CHILD.md", "aside"),
+        ("BACK.md", "back"),
+    ]) else {
+        return;
+    };
+    desk.says("first", "<call return='BACK'>CHILD</call>").says("aside", "<result>x</result>");
+    desk.says("back", DONE);
+    desk.start_without_model(&[]).completed("done");
+    let (usual, own) = ("claude-opus-4-8", "claude-haiku-4-5-20251001");
+    assert_eq!(desk.models(), [own, usual, usual]);
+}

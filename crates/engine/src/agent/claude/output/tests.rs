@@ -7,14 +7,27 @@ use super::*;
 const INIT: &str =
     r#"{"type":"system","subtype":"init","model":"claude-sonnet-5","session_id":"s"}"#;
 
+/// The end of a turn whose prompt had no id: what follows is judged as it comes.
 fn end_of(lines: &[&str], stderr: &str, exit_code: Option<i32>, before: Option<&str>) -> TurnEnd {
+    end_of_prompt("", lines, stderr, exit_code, before)
+}
+
+fn end_of_prompt(
+    prompt: &str,
+    lines: &[&str],
+    stderr: &str,
+    exit_code: Option<i32>,
+    before: Option<&str>,
+) -> TurnEnd {
     let folder = tempfile::tempdir().unwrap();
-    let [stdout, complaints] = ["stdout", "stderr"].map(|name| folder.path().join(name));
+    let [stdin, stdout, complaints] =
+        ["prompt", "stdout", "stderr"].map(|name| folder.path().join(name));
+    fs::write(&stdin, prompt).unwrap();
     fs::write(&stdout, lines.join("\n")).unwrap();
     fs::write(&complaints, stderr).unwrap();
     let stdout_bytes = fs::metadata(&stdout).unwrap().len();
-    let (stdout, stderr) = (&*stdout, &*complaints);
-    outcome(&TurnOutput { stdout, stdout_bytes, stderr, exit_code, before }).unwrap()
+    let (stdin, stdout, stderr) = (&*stdin, &*stdout, &*complaints);
+    outcome(&TurnOutput { stdin, stdout, stdout_bytes, stderr, exit_code, before }).unwrap()
 }
 
 fn end(lines: &[&str]) -> TurnEnd {
@@ -56,10 +69,52 @@ fn answer_has_its_text_cost_tokens_and_model() {
 }
 
 #[test]
-fn last_result_counts_and_what_follows_it_does_not_matter() {
+fn what_follows_the_answer_does_not_change_it_but_its_cost_counts() {
     let [first, second] = [result("first", 0.1, 1), result("second", 0.2, 2)];
-    let end = end(&[INIT, &first, "not json", &second, r#"{"type":"system","subtype":"x"}"#]);
-    assert_eq!(end.outcome, Outcome::Reply { text: "second".to_owned() });
+    let end = end(&[INIT, &first, "not json", &told("rate_limit"), &second, "{"]);
+    assert_eq!(end.outcome, Outcome::Reply { text: "first".to_owned() });
+    assert_eq!(end.spent.cost_usd, Usd::from_dollars(0.2).unwrap());
+}
+
+/// The line of a prompt with id `7`, and what Claude repeats of it.
+const PROMPT: &str = r#"{"uuid":"7","type":"user","message":{"role":"user","content":[]}}"#;
+const TAKEN_UP: &str = r#"{"type":"user","message":{"role":"user","content":[{"type":"text","text":"x"}]},"uuid":"7","isReplay":true}"#;
+
+#[test]
+fn answer_is_the_result_that_follows_the_turns_own_prompt() {
+    let [other, own, later] =
+        [result("other", 0.25, 1), result("own", 0.5, 2), result("later", 1.0, 3)];
+    let before = end(&[&result("before", 0.125, 1)]).total.unwrap();
+    let of = |lines: &[&str]| end_of_prompt(PROMPT, lines, "", Some(0), Some(&before));
+    // Whether they come before it, after it, or in both places.
+    let cases: [(&[&str], f64); 4] = [
+        (&[INIT, TAKEN_UP, &own], 0.375),
+        (&[INIT, &other, INIT, TAKEN_UP, &own], 0.375),
+        (&[INIT, TAKEN_UP, &own, INIT, &later], 0.875),
+        (&[&other, INIT, TAKEN_UP, &own, INIT, &later], 0.875),
+    ];
+    for (lines, cost) in cases {
+        let end = of(lines);
+        assert_eq!(end.outcome, Outcome::Reply { text: "own".to_owned() }, "{lines:?}");
+        assert_eq!(end.spent.cost_usd, Usd::from_dollars(cost).unwrap(), "{lines:?}");
+    }
+}
+
+#[test]
+fn answer_to_something_else_is_none_but_is_paid() {
+    let other = result("<goto>WRONG</goto>", 0.25, 1);
+    let end = end_of_prompt(PROMPT, &[INIT, &other], "", None, None);
+    assert_eq!(end.spent.cost_usd, Usd::from_dollars(0.25).unwrap());
+    assert_eq!(class(end), FailureClass::Killed);
+}
+
+#[test]
+fn prompt_that_was_not_taken_up_fails_with_the_reason() {
+    let missing = r#"{"type":"result","subtype":"error_during_execution","is_error":true,"errors":["No conversation found with session ID: x"]}"#;
+    let blocked = r#"{"type":"result","subtype":"success","is_error":false,"num_turns":0,"result":"blocked by hook","usage":{"input_tokens":0,"output_tokens":0}}"#;
+    let of = |line| class(end_of_prompt(PROMPT, &[line], "", Some(0), None));
+    assert_eq!(of(missing), FailureClass::SessionMissing);
+    assert_eq!(of(blocked), FailureClass::Refused);
 }
 
 #[test]
@@ -256,8 +311,9 @@ fn what_a_kept_process_prints_later_belongs_to_other_turns() {
     let first = format!("{INIT}\n{}\n", result("first", 0.1, 1));
     fs::write(&path, format!("{first}{}\n", result("second", 0.3, 3))).unwrap();
     let stdout_bytes = first.len() as u64;
-    let (stdout, stderr) = (&*path, &*path);
-    let output = TurnOutput { stdout, stdout_bytes, stderr, exit_code: Some(0), before: None };
+    let (stdin, stdout, stderr) = (&*path, &*path, &*path);
+    let (exit_code, before) = (Some(0), None);
+    let output = TurnOutput { stdin, stdout, stdout_bytes, stderr, exit_code, before };
     let end = outcome(&output).unwrap();
     assert_eq!(end.outcome, Outcome::Reply { text: "first".to_owned() });
     assert_eq!(end.spent.cost_usd, Usd::from_dollars(0.1).unwrap());
