@@ -1,7 +1,7 @@
 //! Effects made real: files read, steps prepared, started, found again and ended.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     ffi::OsString,
     io,
     path::{Path, PathBuf},
@@ -51,6 +51,10 @@ pub(crate) const KEEPERS_LOST_MAX: u32 = 10;
 
 /// Where folders of steps go that belong to another run.
 const ASIDE: &str = "aside";
+
+/// After how many looks in a row a stopped process is woken, and killed. See `CHECK_INTERVAL`.
+const STOPPED_WAKE: u32 = 2;
+const STOPPED_KILL: u32 = 4;
 
 /// How often a keeper is looked for.
 const CONNECT_TRIES: u32 = 5;
@@ -111,6 +115,10 @@ pub(crate) struct Performer<'a> {
     pub(crate) gates: Vec<(String, Gate)>,
     /// How many keepers and reapers have gone under our eyes.
     pub(crate) keepers_lost: u32,
+    /// What was done about processes that do not do what they are for, to be told.
+    pub(crate) remarks: Vec<String>,
+    /// Keepers and reapers that are stopped, and how often in a row they were found so.
+    pub(crate) stopped: HashMap<sys::Pid, u32>,
     /// Unknown variables are worth one warning per state.
     pub(crate) warned: HashSet<String>,
 }
@@ -368,7 +376,12 @@ impl Performer<'_> {
             match self.connected().and_then(|keeper| keeper.launch(launch)) {
                 Ok(gate) => return Ok(gate),
                 // It has just gone; what nobody took has not been started.
-                Err(_) if tries <= CONNECT_TRIES => self.keeper = None,
+                Err(error) if tries <= CONNECT_TRIES => {
+                    if error.kind() == io::ErrorKind::TimedOut {
+                        self.remarks.push(error.to_string());
+                    }
+                    self.keeper = None;
+                }
                 Err(error) => return Err(at_work("reach the keeper", error)),
             }
         }
@@ -478,10 +491,43 @@ impl Performer<'_> {
         self.keepers_lost = 0;
     }
 
-    /// Sends the keeper away; tells whether there was one.
-    pub(crate) fn dismiss_keeper(&mut self) -> bool {
+    /// Sends the keeper away, and returns it if it has yet to go.
+    pub(crate) fn dismiss_keeper(&mut self) -> Option<Keeper> {
         self.warm.drop_idle();
-        self.keeper.take().is_some_and(|mut keeper| keeper.shut_down().is_ok())
+        keeper::stopped(&self.files.folder).into_iter().for_each(sys::wake);
+        let mut keeper = self.keeper.take()?;
+        keeper.shut_down().is_ok().then_some(keeper)
+    }
+
+    /// Looks for keepers and reapers that are stopped: what they look after has no timeout and
+    /// cannot be ended. They are woken, and killed if that does not help. Found so only once, they
+    /// may have been stopped together with us, and be woken next.
+    pub(crate) fn wake_stopped(&mut self) {
+        let found = keeper::stopped(&self.files.folder);
+        self.stopped.retain(|pid, _| found.contains(pid));
+        for pid in found {
+            let times = self.stopped.entry(pid).or_default();
+            *times += 1;
+            if *times == STOPPED_WAKE {
+                sys::wake(pid);
+                let text = format!("process {pid} of the run's keeper was stopped; it was woken");
+                self.remarks.push(text);
+            } else if *times >= STOPPED_KILL && keeper::kill(&self.files.folder, pid).is_ok() {
+                let text = format!("process {pid} of the run's keeper stays stopped; killed");
+                self.remarks.push(text);
+            }
+        }
+    }
+
+    /// Kills the reaper of a step that was asked to end it and has not.
+    pub(crate) fn kill_reaper(&mut self, id: &StepId) {
+        if let Ok(StepState::Running(Some(reaper))) = self.folder(id).state()
+            && keeper::IS_APART
+            && keeper::kill(&self.files.folder, reaper).is_ok()
+        {
+            let text = format!("step {id} could not be ended; its reaper {reaper} was killed");
+            self.remarks.push(text);
+        }
     }
 
     pub(crate) fn wait(&mut self, agent: AgentId, delay_ms: u64) {

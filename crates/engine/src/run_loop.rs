@@ -37,6 +37,8 @@ const BATCH_MAX: usize = 256;
 const TAKE_PATIENCE: Duration = Duration::from_secs(15);
 /// How many steps wait at their gates at once: each costs a descriptor and a process that waits.
 const GATES_MAX: usize = 32;
+/// How long reapers may take to end their steps: grace, and a machine that is busy.
+const END_PATIENCE: Duration = Duration::from_secs(15);
 /// How long the keeper may take to go: grace and sweep of its last steps.
 const KEEPER_PATIENCE: Duration = Duration::from_secs(15);
 
@@ -57,6 +59,8 @@ pub(crate) struct RunLoop<'a> {
     /// Effects that touch the world.
     effects: VecDeque<Effect>,
     interrupts: u32,
+    /// When the steps under way were asked to end.
+    ending_since: Option<Instant>,
 }
 
 /// A step that was asked for.
@@ -91,6 +95,7 @@ impl<'a> RunLoop<'a> {
             prepares: VecDeque::new(),
             effects: VecDeque::new(),
             interrupts: 0,
+            ending_since: None,
         }
     }
 
@@ -124,6 +129,9 @@ impl<'a> RunLoop<'a> {
     fn turn_until_finished(&mut self) -> Result<(), EngineError> {
         loop {
             self.work_off()?;
+            for remark in std::mem::take(&mut self.performer.remarks) {
+                self.trouble(&remark);
+            }
             // Whatever was decided is durable before we sleep, even if nothing follows from it.
             self.sync()?;
             if self.run.status != Status::Running {
@@ -268,6 +276,12 @@ impl<'a> RunLoop<'a> {
             return Ok(());
         }
         self.checked = Instant::now();
+        self.performer.wake_stopped();
+        if self.ending_since.is_some_and(|since| since.elapsed() >= END_PATIENCE) {
+            for asked in self.running.values() {
+                self.performer.kill_reaper(&asked.id);
+            }
+        }
         self.look_at_all(Occasion::Launched, |_| true)?;
         let is_overdue = |asked: &Asked| {
             asked.since.elapsed() >= TAKE_PATIENCE && self.performer.is_unclaimed(&asked.id)
@@ -323,6 +337,7 @@ impl<'a> RunLoop<'a> {
         // What was asked for and has not begun must not begin any more; only then is it certain that
         // everything that is left has a reaper to be told.
         self.look_at_all(Occasion::Reopened, |_| true)?;
+        self.ending_since.get_or_insert_with(Instant::now);
         for asked in self.running.values() {
             self.performer.end(&asked.id);
         }
@@ -386,17 +401,22 @@ impl<'a> RunLoop<'a> {
     }
 
     fn dismiss_keeper(&mut self) {
-        if !self.performer.dismiss_keeper() {
+        let Some(keeper) = self.performer.dismiss_keeper() else {
             return;
-        }
+        };
         let deadline = Instant::now() + KEEPER_PATIENCE;
-        loop {
+        while Instant::now() < deadline {
             let left = deadline.saturating_duration_since(Instant::now());
-            match self.inbox.next(Some(left)) {
-                Some(Message::KeeperGone(_)) | None => return,
-                Some(_) => {}
+            // After an interrupt it goes by itself.
+            if let Some(Message::KeeperGone(_) | Message::Interrupt) = self.inbox.next(Some(left)) {
+                return;
             }
         }
+        let killed = keeper.kill(&self.performer.files.folder);
+        self.trouble(&match killed {
+            Ok(()) => "the keeper did not go and was killed".to_owned(),
+            Err(error) => format!("the keeper did not go, and could not be killed: {error}"),
+        });
     }
 
     fn trouble(&mut self, what: &str) {

@@ -7,7 +7,10 @@
 use std::{
     fs::File,
     io,
-    os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+    os::{
+        fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+        unix::net::UnixStream,
+    },
     path::Path,
     time::Duration,
 };
@@ -145,6 +148,20 @@ pub(crate) fn poll(fds: &[RawFd], timeout: Option<Duration>) -> io::Result<Optio
         return if error.raw_os_error() == Some(libc::EINTR) { Ok(None) } else { Err(error) };
     }
     Ok(entries.iter().position(|entry| entry.revents != 0))
+}
+
+/// The process at the other end of a socket: of one that was connected to a listener, the process
+/// that listens. For any thread.
+pub(crate) fn peer(socket: &UnixStream) -> io::Result<Pid> {
+    // SAFETY: the structure is filled in by the call, which is told how long it is.
+    unsafe {
+        let mut peer: libc::ucred = std::mem::zeroed();
+        let mut length = libc::socklen_t::try_from(size_of_val(&peer)).map_err(io::Error::other)?;
+        let (fd, option) = (socket.as_raw_fd(), libc::SO_PEERCRED);
+        let to = (&raw mut peer).cast();
+        check(libc::getsockopt(fd, libc::SOL_SOCKET, option, to, &raw mut length))?;
+        Ok(peer.pid)
+    }
 }
 
 /// A descriptor that is readable when somebody has written to the file at `path`.

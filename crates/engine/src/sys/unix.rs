@@ -59,6 +59,17 @@ pub(crate) fn processes_with(_variable: &str, _is_meant: impl Fn(&str) -> bool) 
     Vec::new()
 }
 
+/// Whether a process was stopped by a signal. `false` where that cannot be told.
+pub(crate) fn is_stopped(pid: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, fields)| fields.trim_start().starts_with('T'))
+}
+
+/// Lets a stopped process go on.
+pub(crate) fn wake(pid: Pid) {
+    kill(pid, libc::SIGCONT);
+}
+
 #[cfg(target_os = "linux")]
 fn own_pid() -> Option<Pid> {
     Pid::try_from(std::process::id()).ok()

@@ -15,4 +15,5 @@ mod portable;
 mod recovery;
 mod rehearsals;
 mod scripts;
+mod stopped;
 mod turns;
