@@ -333,11 +333,12 @@ impl Performer<'_> {
         let mut environment = Vec::new();
         let mut has_folder = false;
         for (name, value) in variables {
-            if value.len() <= VARIABLE_BYTES_MAX {
+            // No variable can hold a NUL byte.
+            if value.len() <= VARIABLE_BYTES_MAX && !value.contains('\0') {
                 environment.push((name, value));
                 continue;
             }
-            // Too large for an environment: the script finds it in a file.
+            // It does not fit into an environment: the script finds it in a file.
             let path = folder.path().join(&name);
             let written = folder.create().and_then(|()| std::fs::write(&path, value));
             written.map_err(|error| at_work("prepare a step", error))?;
