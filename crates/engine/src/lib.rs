@@ -28,6 +28,7 @@ mod open;
 mod outcome;
 mod perform;
 mod programs;
+mod room;
 mod run_loop;
 pub mod scope;
 mod state_file;

@@ -22,6 +22,7 @@ use crate::{
     keeper,
     open::{EngineError, Setup},
     perform::{Launched, Occasion, Performer},
+    room::Room,
     state_file::StateFileWriter,
     tails::GLANCE_INTERVAL,
     timers::Timer,
@@ -29,6 +30,8 @@ use crate::{
 
 /// How long the state file may be stale when nothing happens.
 const IDLE: Duration = Duration::from_millis(50);
+/// How soon a state file is tried again that could not be written.
+const STATE_FILE_INTERVAL: Duration = Duration::from_secs(1);
 /// How often all steps are looked at, in case word of one was lost.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// How many messages share one `fdatasync` at most: what waits is worked off, but not for ever.
@@ -59,6 +62,12 @@ pub(crate) struct RunLoop<'a> {
     /// Effects that touch the world.
     effects: VecDeque<Effect>,
     interrupts: u32,
+    /// For what must be written down on a full disk.
+    room: Room,
+    /// When the state file could not be written, if that was so the last time.
+    state_file_failed: Option<Instant>,
+    /// Whether that was told.
+    state_file_told: bool,
     /// When the steps under way were asked to end.
     ending_since: Option<Instant>,
 }
@@ -95,6 +104,9 @@ impl<'a> RunLoop<'a> {
             prepares: VecDeque::new(),
             effects: VecDeque::new(),
             interrupts: 0,
+            room: Room::take(&setup.files.folder),
+            state_file_failed: None,
+            state_file_told: false,
             ending_since: None,
         }
     }
@@ -104,10 +116,8 @@ impl<'a> RunLoop<'a> {
         let outcome = self.begin(effects).and_then(|()| self.turn_until_finished());
         // A run that a record was applied to by halves is not to be kept.
         if !matches!(outcome, Err(EngineError::Inconsistent(_))) {
-            let refreshed = self.state_file.write(&self.run, self.journal.offset());
-            if let Err(error) = refreshed {
-                self.trouble(&format!("the state file could not be written: {error}"));
-            }
+            let written = self.state_file.write(&self.run, self.journal.offset());
+            self.note_state_file(written);
         }
         // Steps go on without us if they can.
         if outcome.is_ok() || !keeper::IS_APART {
@@ -239,7 +249,7 @@ impl<'a> RunLoop<'a> {
             return Ok(());
         };
         let outcome = self.performer.outcome(&self.run, &asked.id, occasion, self.observer)?;
-        let Some(input) = outcome else {
+        let Some((halt, input)) = outcome else {
             return Ok(());
         };
         let agent = asked.id.agent.clone();
@@ -247,6 +257,10 @@ impl<'a> RunLoop<'a> {
         self.performer.step_is_over(name, occasion);
         if occasion == Occasion::Told {
             self.performer.keeper_works();
+        }
+        // First, so that nothing new is started because of the outcome.
+        if let Some(halt) = halt {
+            self.input(Input::Halt(halt))?;
         }
         self.input(input)?;
         self.performer.warm.drop_forgotten(&self.run, &agent);
@@ -353,7 +367,13 @@ impl<'a> RunLoop<'a> {
     fn commit(&mut self, mut decision: Decision) -> Result<(), EngineError> {
         while !decision.is_empty() {
             if !decision.records.is_empty() {
-                let appended = self.journal.append(&decision.records);
+                let mut appended = self.journal.append(&decision.records);
+                if let Err(error) = &appended
+                    && error.kind() == io::ErrorKind::StorageFull
+                    && self.room.give_up()
+                {
+                    appended = self.journal.append(&decision.records);
+                }
                 appended.map_err(|source| self.performer.journal_error("write to", source))?;
                 self.state_file.changed();
             }
@@ -388,14 +408,31 @@ impl<'a> RunLoop<'a> {
             self.performer.timers.patience(),
             (!self.running.is_empty()).then_some(CHECK_INTERVAL),
             (!self.running.is_empty() && self.observer.wants_activity()).then_some(GLANCE_INTERVAL),
-            self.state_file.is_stale().then_some(IDLE),
+            self.state_file.is_stale().then_some(match self.state_file_failed {
+                Some(_) => STATE_FILE_INTERVAL,
+                None => IDLE,
+            }),
         ];
         let patience = limits.into_iter().flatten().min();
         self.inbox.next(patience)
     }
 
     fn refresh_state_file(&mut self) {
-        if let Err(error) = self.state_file.refresh(&self.run, self.journal.offset()) {
+        if self.state_file_failed.is_some_and(|failed| failed.elapsed() < STATE_FILE_INTERVAL) {
+            return;
+        }
+        let refreshed = self.state_file.refresh(&self.run, self.journal.offset());
+        self.note_state_file(refreshed);
+    }
+
+    /// Notes whether the state file was written. That it was not is told once: nothing depends on it.
+    fn note_state_file(&mut self, written: io::Result<()>) {
+        let Err(error) = written else {
+            self.state_file_failed = None;
+            return;
+        };
+        self.state_file_failed = Some(Instant::now());
+        if !std::mem::replace(&mut self.state_file_told, true) {
             self.trouble(&format!("the state file could not be written: {error}"));
         }
     }

@@ -224,7 +224,7 @@ impl StepFolder {
 /// could block its reader, or never end.
 fn regular_length(path: &Path) -> io::Result<Option<u64>> {
     match fs::symlink_metadata(path) {
-        Ok(metadata) => Ok(metadata.is_file().then(|| metadata.len())),
+        Ok(metadata) => Ok(metadata.is_file().then_some(metadata.len())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
