@@ -52,7 +52,11 @@ impl Target {
     /// Tells the loop, without waiting for it: it may be busy, and more interrupts may come.
     fn tell(&self) {
         if let Some(outbox) = self.outbox.clone() {
-            let _ = std::thread::Builder::new().spawn(move || outbox.send(&Message::Interrupt));
+            let own = outbox.clone();
+            let spawned = std::thread::Builder::new().spawn(move || own.send(&Message::Interrupt));
+            if spawned.is_err() {
+                outbox.send(&Message::Interrupt);
+            }
         }
     }
 }

@@ -56,6 +56,9 @@ const ASIDE: &str = "aside";
 const STOPPED_WAKE: u32 = 2;
 const STOPPED_KILL: u32 = 4;
 
+/// How long to wait for a process or thread that cannot be started, times the number of tries.
+const SHORTAGE_INTERVAL: Duration = Duration::from_millis(50);
+
 /// How often a keeper is looked for.
 const CONNECT_TRIES: u32 = 5;
 
@@ -378,8 +381,11 @@ impl Performer<'_> {
                 Ok(gate) => return Ok(gate),
                 // It has just gone; what nobody took has not been started.
                 Err(error) if tries <= CONNECT_TRIES => {
-                    if error.kind() == io::ErrorKind::TimedOut {
-                        self.remarks.push(error.to_string());
+                    match error.kind() {
+                        io::ErrorKind::TimedOut => self.remarks.push(error.to_string()),
+                        // No process or thread can be started just now.
+                        io::ErrorKind::WouldBlock => std::thread::sleep(SHORTAGE_INTERVAL * tries),
+                        _ => {}
                     }
                     self.keeper = None;
                 }
@@ -398,10 +404,10 @@ impl Performer<'_> {
         self.connection += 1;
         let (wait, outbox) = (keeper.wait_until_gone()?, self.outbox.clone());
         let connection = self.connection;
-        std::thread::spawn(move || {
+        std::thread::Builder::new().spawn(move || {
             wait();
             outbox.send(&Message::KeeperGone(connection));
-        });
+        })?;
         Ok(keeper)
     }
 

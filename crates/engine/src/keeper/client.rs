@@ -40,6 +40,10 @@ const LINE_BYTES_MAX: usize = 64 * 1024;
 /// How long somebody may not listen in the middle of a sentence.
 const LISTEN_PATIENCE: Duration = Duration::from_secs(15);
 
+/// How often, and how far apart, something is said again that the kernel had no memory for.
+const SHORTAGES_MAX: u32 = 50;
+const SHORTAGE_INTERVAL: Duration = Duration::from_millis(10);
+
 /// How long a keeper may take to answer; one that is stopped is not waited for.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(15);
 /// How often it is looked at meanwhile.
@@ -71,9 +75,12 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// Lets the step start. If its reaper is gone, its keeper tells.
+    /// Lets the step start. If its reaper is gone, its keeper tells; if it cannot be told, it hears
+    /// that the step must not start, and says so.
     pub(crate) fn open(&self) {
-        let _ = self.say(GO);
+        if self.say(GO).is_err() {
+            let _ = self.stream.shutdown(Shutdown::Both);
+        }
     }
 
     /// Says something to whoever takes the call. If that is more than a socket holds, it waits for
@@ -81,6 +88,7 @@ impl Gate {
     /// the socket open, and may themselves wait for us. Nor does one that stands still, whom the
     /// keeper takes for ready.
     fn say(&self, mut words: &[u8]) -> io::Result<()> {
+        let mut shortages = 0;
         while !words.is_empty() {
             match (&self.stream).write(words) {
                 Ok(length) => words = &words[length..],
@@ -91,6 +99,10 @@ impl Gate {
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_shortage(&error) && shortages < SHORTAGES_MAX => {
+                    shortages += 1;
+                    std::thread::sleep(SHORTAGE_INTERVAL);
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -216,6 +228,11 @@ impl Keeper {
     }
 }
 
+/// Whether the kernel is short of memory for a message, which may pass.
+fn is_shortage(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOBUFS | libc::ENOMEM))
+}
+
 /// Gives the keeper our environment and waits until it has it. One that does not answer is killed:
 /// steps go on without it, and the next attempt starts another.
 fn greet(stream: &UnixStream, folder: &Path) -> io::Result<()> {
@@ -339,6 +356,6 @@ fn start(folder: &Path, program: &[OsString]) -> io::Result<()> {
         return Err(io::Error::other(message));
     }
     // Nobody waits for it here: it outlives us, or it is collected when we end.
-    std::thread::spawn(move || child.wait());
+    let _ = std::thread::Builder::new().spawn(move || child.wait());
     Ok(())
 }

@@ -104,6 +104,14 @@ impl Signals {
         }
     }
 
+    /// Holds them back no longer.
+    fn release(&self) {
+        // SAFETY: the set outlives the call.
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const self.set, std::ptr::null_mut());
+        }
+    }
+
     /// Waits for the next of these signals. May be used by a thread of a larger program.
     fn wait_forever(&self) -> i32 {
         let mut signal = 0;
@@ -119,12 +127,16 @@ impl Signals {
 /// called before any thread is started, because threads inherit what is held back.
 pub(crate) fn on_interrupt(tell: impl Fn() + Send + 'static) {
     let signals = Signals::block(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP]);
-    std::thread::spawn(move || {
+    let spawned = std::thread::Builder::new().spawn(move || {
         loop {
             signals.wait_forever();
             tell();
         }
     });
+    if spawned.is_err() {
+        // Nobody would hear them: they end the program again.
+        signals.release();
+    }
 }
 
 /// What is free on the disk of `path` for this user, in bytes.
