@@ -1,11 +1,11 @@
 //! Opening a run: a new one, or one that ended, was interrupted or died.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     ffi::OsString,
     fs, io,
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use raymond_flow::{
@@ -26,7 +26,7 @@ use crate::{
     journal::{Entry, Journal, JournalError, Trimmed},
     keeper,
     layout::{RunFiles, StateDir},
-    lock::{LockError, RunLock},
+    lock::{LockError, Owner, RunLock},
     perform::Performer,
     private, programs,
     run_loop::RunLoop,
@@ -130,6 +130,8 @@ pub enum EngineError {
 
 /// How often the owner of a run is told to give it up.
 const CANCEL_INTERVAL: Duration = Duration::from_millis(100);
+/// How long it may take to do so: steps, reapers and the keeper have their own time to end.
+const CANCEL_PATIENCE: Duration = Duration::from_mins(1);
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -245,9 +247,15 @@ impl Engine<'_> {
     /// up by them.
     pub fn cancel(&self, id: &RunId, observer: &mut dyn Observer) -> Result<Run, EngineError> {
         let files = self.state_dir.run(id);
+        let deadline = Instant::now() + CANCEL_PATIENCE;
         loop {
             match self.reopen(id, |_, _| {}, Some(Halt::Cancelled), observer) {
-                Err(EngineError::Lock { source: LockError::Owned { .. }, .. }) => {}
+                Err(EngineError::Lock { source: LockError::Owned { owner }, id }) => {
+                    if Instant::now() >= deadline {
+                        return Err(EngineError::Lock { source: LockError::Owned { owner }, id });
+                    }
+                    wake_owner(owner.as_ref(), observer);
+                }
                 Err(EngineError::Cancelled { .. }) => return Ok(load(&self.state_dir, id)?.run),
                 Ok(end) => return Ok(end.run),
                 Err(error) => return Err(error),
@@ -348,6 +356,8 @@ impl Engine<'_> {
             shell: programs::shell().ok_or(EngineError::NoShell)?,
             gates: Vec::new(),
             keepers_lost: 0,
+            remarks: Vec::new(),
+            stopped: HashMap::new(),
             warned: HashSet::new(),
         };
         let setup = Setup { files, lock, interrupts: self.interrupts.clone() };
@@ -359,6 +369,16 @@ impl Engine<'_> {
         let run = run?;
         let is_interrupted = run.halt == Some(Halt::Interrupted);
         Ok(RunEnd { run, is_interrupted })
+    }
+}
+
+/// Lets the owner of a run hear, if it is stopped.
+fn wake_owner(owner: Option<&Owner>, observer: &mut dyn Observer) {
+    let pid = owner.and_then(|owner| sys::Pid::try_from(owner.pid).ok());
+    if let Some(pid) = pid.filter(|pid| *pid > 0 && sys::is_stopped(*pid)) {
+        sys::wake(pid);
+        let text = format!("process {pid}, which runs it, was stopped; it was woken");
+        observer.see(&Event::Trouble(&text));
     }
 }
 

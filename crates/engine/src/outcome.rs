@@ -16,18 +16,23 @@ use crate::{
     perform::{KEEPERS_LOST_MAX, Occasion, Performer},
     run_loop::at_work,
     step::{ExitRecord, HowEnded, StepFolder, StepState, scan_output, survivors},
+    sys,
     warm::Leaving,
 };
 
+/// With less than that, a disk counts as full even if nobody wants a reserve.
+const FULL_BYTES: u64 = 64 * 1024;
+
 impl Performer<'_> {
-    /// What the outcome of a step means; `None` while it has none.
+    /// What the outcome of a step means; `None` while it has none. Tells also whether nothing new may
+    /// start because of it.
     pub(crate) fn outcome(
         &mut self,
         run: &Run,
         id: &StepId,
         occasion: Occasion,
         observer: &mut dyn Observer,
-    ) -> Result<Option<Input>, EngineError> {
+    ) -> Result<Option<(Option<Halt>, Input)>, EngineError> {
         let Some((_, step)) = run.running_step(id) else {
             return Ok(None);
         };
@@ -66,13 +71,38 @@ impl Performer<'_> {
         self.tails.forget(id);
         // One that did not come to a good end is not asked again.
         self.warm.drop_step(id);
+        let halt = self.spoiled_by_full_disk(&outcome);
+        let outcome = if halt.is_some() { Outcome::Interrupted } else { outcome };
+        if halt.is_some() {
+            let disk = self.files.folder.display();
+            let text = format!(
+                "step {id} failed while the disk of {disk} was full; \
+                                it is started again when the run goes on"
+            );
+            observer.see(&Event::Trouble(&text));
+        }
         let _ = self.world.take_failure();
         let input = conclude(run, id, outcome, spent, &self.world);
         match self.world.take_failure() {
             // Its outcome stays where it is, and is judged when the workflow can be read.
             Some(error) => Err(at_work("list the files of the workflow", error)),
-            None => Ok(Some(input)),
+            None => Ok(Some((halt, input))),
         }
+    }
+
+    /// Why the run pauses, if a step has failed and there is too little room for what it prints. It
+    /// says nothing about the step then: with some room, it may do well.
+    fn spoiled_by_full_disk(&self, outcome: &Outcome) -> Option<Halt> {
+        let has_failed = match outcome {
+            Outcome::Script { exit, tag } => *exit != Exit::Code(0) || tag.is_err(),
+            Outcome::Failed(Failure { class, .. }) => {
+                matches!(class, FailureClass::Killed | FailureClass::Other)
+            }
+            _ => false,
+        };
+        let free_bytes = has_failed.then(|| sys::free_bytes(&self.files.folder).ok()).flatten()?;
+        let reserve = self.disk_reserve_bytes.max(FULL_BYTES);
+        (free_bytes < reserve).then_some(Halt::DiskLow { free_bytes })
     }
 
     /// What came of a step that does not run any more, and what it cost.

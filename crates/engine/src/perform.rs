@@ -1,7 +1,7 @@
 //! Effects made real: files read, steps prepared, started, found again and ended.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     ffi::OsString,
     io,
     path::{Path, PathBuf},
@@ -56,6 +56,13 @@ const ASIDE: &str = "aside";
 /// How many steps of an agent are looked at for the last turn of a session. It is mostly the one before;
 /// a subtask in between may have taken more.
 const SESSION_STEPS_MAX: usize = 1000;
+
+/// After how many looks in a row a stopped process is woken, and killed. See `CHECK_INTERVAL`.
+const STOPPED_WAKE: u32 = 2;
+const STOPPED_KILL: u32 = 4;
+
+/// How long to wait for a process or thread that cannot be started, times the number of tries.
+const SHORTAGE_INTERVAL: Duration = Duration::from_millis(50);
 
 /// How often a keeper is looked for.
 const CONNECT_TRIES: u32 = 5;
@@ -120,6 +127,10 @@ pub(crate) struct Performer<'a> {
     pub(crate) gates: Vec<(String, Gate)>,
     /// How many keepers and reapers have gone under our eyes.
     pub(crate) keepers_lost: u32,
+    /// What was done about processes that do not do what they are for, to be told.
+    pub(crate) remarks: Vec<String>,
+    /// Keepers and reapers that are stopped, and how often in a row they were found so.
+    pub(crate) stopped: HashMap<sys::Pid, u32>,
     /// Unknown variables are worth one warning per state.
     pub(crate) warned: HashSet<String>,
 }
@@ -367,11 +378,12 @@ impl Performer<'_> {
         let mut environment = Vec::new();
         let mut has_folder = false;
         for (name, value) in variables {
-            if value.len() <= VARIABLE_BYTES_MAX {
+            // No variable can hold a NUL byte.
+            if value.len() <= VARIABLE_BYTES_MAX && !value.contains('\0') {
                 environment.push((name, value));
                 continue;
             }
-            // Too large for an environment: the script finds it in a file.
+            // It does not fit into an environment: the script finds it in a file.
             let path = folder.path().join(&name);
             let written = folder.create().and_then(|()| private::write(&path, value));
             written.map_err(|error| at_work("prepare a step", error))?;
@@ -410,7 +422,15 @@ impl Performer<'_> {
             match self.connected().and_then(|keeper| keeper.launch(launch)) {
                 Ok(gate) => return Ok(gate),
                 // It has just gone; what nobody took has not been started.
-                Err(_) if tries <= CONNECT_TRIES => self.keeper = None,
+                Err(error) if tries <= CONNECT_TRIES => {
+                    match error.kind() {
+                        io::ErrorKind::TimedOut => self.remarks.push(error.to_string()),
+                        // No process or thread can be started just now.
+                        io::ErrorKind::WouldBlock => std::thread::sleep(SHORTAGE_INTERVAL * tries),
+                        _ => {}
+                    }
+                    self.keeper = None;
+                }
                 Err(error) => return Err(at_work("reach the keeper", error)),
             }
         }
@@ -426,10 +446,10 @@ impl Performer<'_> {
         self.connection += 1;
         let (wait, outbox) = (keeper.wait_until_gone()?, self.outbox.clone());
         let connection = self.connection;
-        std::thread::spawn(move || {
+        std::thread::Builder::new().spawn(move || {
             wait();
             outbox.send(&Message::KeeperGone(connection));
-        });
+        })?;
         Ok(keeper)
     }
 
@@ -525,10 +545,43 @@ impl Performer<'_> {
         self.keepers_lost = 0;
     }
 
-    /// Sends the keeper away; tells whether there was one.
-    pub(crate) fn dismiss_keeper(&mut self) -> bool {
+    /// Sends the keeper away, and returns it if it has yet to go.
+    pub(crate) fn dismiss_keeper(&mut self) -> Option<Keeper> {
         self.warm.drop_idle();
-        self.keeper.take().is_some_and(|mut keeper| keeper.shut_down().is_ok())
+        keeper::stopped(&self.files.folder).into_iter().for_each(sys::wake);
+        let mut keeper = self.keeper.take()?;
+        keeper.shut_down().is_ok().then_some(keeper)
+    }
+
+    /// Looks for keepers and reapers that are stopped: what they look after has no timeout and
+    /// cannot be ended. They are woken, and killed if that does not help. Found so only once, they
+    /// may have been stopped together with us, and be woken next.
+    pub(crate) fn wake_stopped(&mut self) {
+        let found = keeper::stopped(&self.files.folder);
+        self.stopped.retain(|pid, _| found.contains(pid));
+        for pid in found {
+            let times = self.stopped.entry(pid).or_default();
+            *times += 1;
+            if *times == STOPPED_WAKE {
+                sys::wake(pid);
+                let text = format!("process {pid} of the run's keeper was stopped; it was woken");
+                self.remarks.push(text);
+            } else if *times >= STOPPED_KILL && keeper::kill(&self.files.folder, pid).is_ok() {
+                let text = format!("process {pid} of the run's keeper stays stopped; killed");
+                self.remarks.push(text);
+            }
+        }
+    }
+
+    /// Kills the reaper of a step that was asked to end it and has not.
+    pub(crate) fn kill_reaper(&mut self, id: &StepId) {
+        if let Ok(StepState::Running(Some(reaper))) = self.folder(id).state()
+            && keeper::IS_APART
+            && keeper::kill(&self.files.folder, reaper).is_ok()
+        {
+            let text = format!("step {id} could not be ended; its reaper {reaper} was killed");
+            self.remarks.push(text);
+        }
     }
 
     pub(crate) fn wait(&mut self, agent: AgentId, delay_ms: u64) {

@@ -23,6 +23,7 @@ use crate::{
     lock::RunLock,
     open::{EngineError, Setup},
     perform::{Launched, Occasion, Performer},
+    room::Room,
     state_file::StateFileWriter,
     tails::GLANCE_INTERVAL,
     timers::Timer,
@@ -30,6 +31,8 @@ use crate::{
 
 /// How long the state file may be stale when nothing happens.
 const IDLE: Duration = Duration::from_millis(50);
+/// How soon a state file is tried again that could not be written.
+const STATE_FILE_INTERVAL: Duration = Duration::from_secs(1);
 /// How often all steps are looked at, in case word of one was lost.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// How many messages share one `fdatasync` at most: what waits is worked off, but not for ever.
@@ -38,6 +41,8 @@ const BATCH_MAX: usize = 256;
 const TAKE_PATIENCE: Duration = Duration::from_secs(15);
 /// How many steps wait at their gates at once: each costs a descriptor and a process that waits.
 const GATES_MAX: usize = 32;
+/// How long reapers may take to end their steps: grace, and a machine that is busy.
+const END_PATIENCE: Duration = Duration::from_secs(15);
 /// How long the keeper may take to go: grace and sweep of its last steps.
 const KEEPER_PATIENCE: Duration = Duration::from_secs(15);
 
@@ -59,6 +64,14 @@ pub(crate) struct RunLoop<'a> {
     /// Effects that touch the world.
     effects: VecDeque<Effect>,
     interrupts: u32,
+    /// For what must be written down on a full disk.
+    room: Room,
+    /// When the state file could not be written, if that was so the last time.
+    state_file_failed: Option<Instant>,
+    /// Whether that was told.
+    state_file_told: bool,
+    /// When the steps under way were asked to end.
+    ending_since: Option<Instant>,
 }
 
 /// A step that was asked for.
@@ -94,6 +107,10 @@ impl<'a> RunLoop<'a> {
             prepares: VecDeque::new(),
             effects: VecDeque::new(),
             interrupts: 0,
+            room: Room::take(&setup.files.folder),
+            state_file_failed: None,
+            state_file_told: false,
+            ending_since: None,
         }
     }
 
@@ -104,10 +121,8 @@ impl<'a> RunLoop<'a> {
         let is_ours =
             !matches!(outcome, Err(EngineError::Inconsistent(_) | EngineError::LockLost { .. }));
         if is_ours {
-            let refreshed = self.state_file.write(&self.run, &self.journal);
-            if let Err(error) = refreshed {
-                self.trouble(&format!("the state file could not be written: {error}"));
-            }
+            let written = self.state_file.write(&self.run, &self.journal);
+            self.note_state_file(written);
         }
         // Steps go on without us if they can.
         if outcome.is_ok() || !keeper::IS_APART {
@@ -129,6 +144,9 @@ impl<'a> RunLoop<'a> {
     fn turn_until_finished(&mut self) -> Result<(), EngineError> {
         loop {
             self.work_off()?;
+            for remark in std::mem::take(&mut self.performer.remarks) {
+                self.trouble(&remark);
+            }
             // Whatever was decided is durable before we sleep, even if nothing follows from it.
             self.sync()?;
             if self.run.status != Status::Running {
@@ -236,7 +254,7 @@ impl<'a> RunLoop<'a> {
             return Ok(());
         };
         let outcome = self.performer.outcome(&self.run, &asked.id, occasion, self.observer)?;
-        let Some(input) = outcome else {
+        let Some((halt, input)) = outcome else {
             return Ok(());
         };
         let agent = asked.id.agent.clone();
@@ -244,6 +262,10 @@ impl<'a> RunLoop<'a> {
         self.performer.step_is_over(name, occasion);
         if occasion == Occasion::Told {
             self.performer.keeper_works();
+        }
+        // First, so that nothing new is started because of the outcome.
+        if let Some(halt) = halt {
+            self.input(Input::Halt(halt))?;
         }
         self.input(input)?;
         self.performer.warm.drop_forgotten(&self.run, &agent);
@@ -273,6 +295,12 @@ impl<'a> RunLoop<'a> {
             return Ok(());
         }
         self.checked = Instant::now();
+        self.performer.wake_stopped();
+        if self.ending_since.is_some_and(|since| since.elapsed() >= END_PATIENCE) {
+            for asked in self.running.values() {
+                self.performer.kill_reaper(&asked.id);
+            }
+        }
         self.look_at_all(Occasion::Launched, |_| true)?;
         let is_overdue = |asked: &Asked| {
             asked.since.elapsed() >= TAKE_PATIENCE && self.performer.is_unclaimed(&asked.id)
@@ -328,6 +356,7 @@ impl<'a> RunLoop<'a> {
         // What was asked for and has not begun must not begin any more; only then is it certain that
         // everything that is left has a reaper to be told.
         self.look_at_all(Occasion::Reopened, |_| true)?;
+        self.ending_since.get_or_insert_with(Instant::now);
         for asked in self.running.values() {
             self.performer.end(&asked.id);
         }
@@ -346,7 +375,13 @@ impl<'a> RunLoop<'a> {
                 let id = &self.run.id;
                 let owned = self.lock.check();
                 owned.map_err(|source| EngineError::LockLost { id: id.clone(), source })?;
-                let appended = self.journal.append(&decision.records);
+                let mut appended = self.journal.append(&decision.records);
+                if let Err(error) = &appended
+                    && error.kind() == io::ErrorKind::StorageFull
+                    && self.room.give_up()
+                {
+                    appended = self.journal.append(&decision.records);
+                }
                 appended.map_err(|source| self.performer.journal_error("write to", source))?;
                 self.state_file.changed();
             }
@@ -381,30 +416,52 @@ impl<'a> RunLoop<'a> {
             self.performer.timers.patience(),
             (!self.running.is_empty()).then_some(CHECK_INTERVAL),
             (!self.running.is_empty() && self.observer.wants_activity()).then_some(GLANCE_INTERVAL),
-            self.state_file.is_stale().then_some(IDLE),
+            self.state_file.is_stale().then_some(match self.state_file_failed {
+                Some(_) => STATE_FILE_INTERVAL,
+                None => IDLE,
+            }),
         ];
         let patience = limits.into_iter().flatten().min();
         self.inbox.next(patience)
     }
 
     fn refresh_state_file(&mut self) {
-        if let Err(error) = self.state_file.refresh(&self.run, &self.journal) {
+        if self.state_file_failed.is_some_and(|failed| failed.elapsed() < STATE_FILE_INTERVAL) {
+            return;
+        }
+        let refreshed = self.state_file.refresh(&self.run, &self.journal);
+        self.note_state_file(refreshed);
+    }
+
+    /// Notes whether the state file was written. That it was not is told once: nothing depends on it.
+    fn note_state_file(&mut self, written: io::Result<()>) {
+        let Err(error) = written else {
+            self.state_file_failed = None;
+            return;
+        };
+        self.state_file_failed = Some(Instant::now());
+        if !std::mem::replace(&mut self.state_file_told, true) {
             self.trouble(&format!("the state file could not be written: {error}"));
         }
     }
 
     fn dismiss_keeper(&mut self) {
-        if !self.performer.dismiss_keeper() {
+        let Some(keeper) = self.performer.dismiss_keeper() else {
             return;
-        }
+        };
         let deadline = Instant::now() + KEEPER_PATIENCE;
-        loop {
+        while Instant::now() < deadline {
             let left = deadline.saturating_duration_since(Instant::now());
-            match self.inbox.next(Some(left)) {
-                Some(Message::KeeperGone(_)) | None => return,
-                Some(_) => {}
+            // After an interrupt it goes by itself.
+            if let Some(Message::KeeperGone(_) | Message::Interrupt) = self.inbox.next(Some(left)) {
+                return;
             }
         }
+        let killed = keeper.kill(&self.performer.files.folder);
+        self.trouble(&match killed {
+            Ok(()) => "the keeper did not go and was killed".to_owned(),
+            Err(error) => format!("the keeper did not go, and could not be killed: {error}"),
+        });
     }
 
     fn trouble(&mut self, what: &str) {

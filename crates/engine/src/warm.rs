@@ -158,10 +158,14 @@ impl Warm {
         self.count += 1;
         let (number, outbox) = (self.count, self.outbox.clone());
         let wait = gate.wait_until_gone()?;
-        std::thread::spawn(move || {
+        let spawned = std::thread::Builder::new().spawn(move || {
             wait();
             outbox.send(&Message::LineGone(number));
         });
+        if spawned.is_err() {
+            // Nobody would notice that it is gone: it has this turn only.
+            return Ok(());
+        }
         self.lines.push(Line {
             number,
             agent: id.agent.clone(),

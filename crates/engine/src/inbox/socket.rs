@@ -19,6 +19,9 @@ const INBOX_SOCKET: &str = "orchestrator.sock";
 /// The longest message: the name of a step's folder.
 const MESSAGE_BYTES_MAX: usize = 255;
 
+/// How long a message waits for a loop that does not read.
+const TELL_PATIENCE: Duration = Duration::from_secs(5);
+
 /// No step is called like that: their names begin with a letter.
 const KEEPER_GONE: &str = "!keeper-gone ";
 pub(crate) const REAPER_GONE: &str = "!reaper-gone";
@@ -111,6 +114,8 @@ impl Outbox {
             Message::Cancel => CANCEL.to_owned(),
         };
         if let Ok(socket) = UnixDatagram::unbound() {
+            // A loop that is stopped does not read.
+            let _ = socket.set_write_timeout(Some(TELL_PATIENCE));
             let _ = socket.send_to(text.as_bytes(), &self.address);
         }
     }
@@ -127,12 +132,10 @@ pub(crate) struct Notifier {
 impl Notifier {
     /// Leaves word. Nobody may be listening; whoever takes over looks for himself.
     pub(crate) fn tell(&self, words: &str) {
-        // One that does not read is not waited for for ever.
-        const PATIENCE: Duration = Duration::from_secs(5);
         if self.socket.get().is_none()
             && let Ok(socket) = UnixDatagram::unbound()
         {
-            let _ = socket.set_write_timeout(Some(PATIENCE));
+            let _ = socket.set_write_timeout(Some(TELL_PATIENCE));
             let _ = self.socket.set(socket);
         }
         if let Some(socket) = self.socket.get() {

@@ -41,6 +41,18 @@ const LINE_BYTES_MAX: usize = 64 * 1024;
 /// How long somebody may not listen in the middle of a sentence.
 const LISTEN_PATIENCE: Duration = Duration::from_secs(15);
 
+/// How often, and how far apart, something is said again that the kernel had no memory for.
+const SHORTAGES_MAX: u32 = 50;
+const SHORTAGE_INTERVAL: Duration = Duration::from_millis(10);
+
+/// How long a keeper may take to answer; one that is stopped is not waited for.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(15);
+/// How often it is looked at meanwhile.
+const ANSWER_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long a keeper may take to start, with what it waits for another one to go.
+const START_PATIENCE: Duration = Duration::from_secs(30);
+
 /// A connection to the keeper of a run.
 #[derive(Debug)]
 pub(crate) struct Keeper {
@@ -64,9 +76,12 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// Lets the step start. If its reaper is gone, its keeper tells.
+    /// Lets the step start. If its reaper is gone, its keeper tells; if it cannot be told, it hears
+    /// that the step must not start, and says so.
     pub(crate) fn open(&self) {
-        let _ = self.say(GO);
+        if self.say(GO).is_err() {
+            let _ = self.stream.shutdown(Shutdown::Both);
+        }
     }
 
     /// Says something to whoever takes the call. If that is more than a socket holds, it waits for
@@ -74,6 +89,7 @@ impl Gate {
     /// the socket open, and may themselves wait for us. Nor does one that stands still, whom the
     /// keeper takes for ready.
     fn say(&self, mut words: &[u8]) -> io::Result<()> {
+        let mut shortages = 0;
         while !words.is_empty() {
             match (&self.stream).write(words) {
                 Ok(length) => words = &words[length..],
@@ -84,6 +100,10 @@ impl Gate {
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_shortage(&error) && shortages < SHORTAGES_MAX => {
+                    shortages += 1;
+                    std::thread::sleep(SHORTAGE_INTERVAL);
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -136,21 +156,21 @@ impl Keeper {
             UnixStream::connect(&address)?
         };
         check_peer(&stream)?;
+        greet(&stream, folder)?;
         let steps = socket_path(&directory, STEPS_SOCKET);
-        let mut keeper = Self {
+        Ok(Self {
             stream: Arc::new(stream),
             steps,
             engaged: HashMap::new(),
             idle: VecDeque::new(),
             _folder: directory,
-        };
-        let environment = std::env::vars_os()
-            .map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat())
-            .collect();
-        keeper.send(&Request::Hello { environment })?;
-        let mut answer = [0; 3];
-        io::Read::read_exact(&mut &*keeper.stream, &mut answer)?;
-        Ok(keeper)
+        })
+    }
+
+    /// Kills a keeper of the run in `folder` that was asked to go and has not gone. Steps do not
+    /// need it.
+    pub(crate) fn kill(&self, folder: &Path) -> io::Result<()> {
+        kill(folder, sys::peer(&self.stream)?)
     }
 
     /// Hands a step to a reaper. It gets ready at once, and starts when the gate is opened.
@@ -191,6 +211,9 @@ impl Keeper {
 
     /// Asks the keeper to end everything and go.
     pub(crate) fn shut_down(&mut self) -> io::Result<()> {
+        // Reapers wait for another step for as long as their lines are open.
+        self.engaged.clear();
+        self.idle.clear();
         self.send(&Request::Shutdown)
     }
 
@@ -208,11 +231,61 @@ impl Keeper {
     }
 }
 
-/// Asks the reaper of a step to end it, with everybody whom it started. That may be one of a keeper
-/// which is gone.
+/// Whether the kernel is short of memory for a message, which may pass.
+fn is_shortage(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOBUFS | libc::ENOMEM))
+}
+
+/// Gives the keeper our environment and waits until it has it. One that does not answer is killed:
+/// steps go on without it, and the next attempt starts another.
+fn greet(stream: &UnixStream, folder: &Path) -> io::Result<()> {
+    let environment = std::env::vars_os()
+        .map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat())
+        .collect();
+    let words = line(&Request::Hello { environment })?;
+    stream.set_write_timeout(Some(ANSWER_INTERVAL))?;
+    stream.set_read_timeout(Some(ANSWER_INTERVAL))?;
+    let keeper = sys::peer(stream)?;
+    let deadline = Instant::now() + ANSWER_PATIENCE;
+    let is_late = |error: &io::Error| {
+        let is_timeout =
+            matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut);
+        is_timeout && (sys::is_stopped(keeper) || Instant::now() >= deadline)
+    };
+    let mut said = 0;
+    let mut answer = [0; 3];
+    let mut heard = 0;
+    while heard < answer.len() {
+        let step = if said < words.len() {
+            (&mut &*stream).write(&words[said..]).map(|length| said += length)
+        } else {
+            io::Read::read(&mut &*stream, &mut answer[heard..]).and_then(|length| {
+                heard += length;
+                if length == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
+            })
+        };
+        match step {
+            Err(error) if is_late(&error) => {
+                kill(folder, keeper)?;
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    format!("the keeper (process {keeper}) did not answer and was killed"),
+                ));
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            step => step?,
+        }
+    }
+    // From now on it says nothing while it lives.
+    stream.set_read_timeout(None)
+}
+
+/// Asks the reaper of a step to end it, with everybody whom it started, also if it is stopped. That
+/// may be one of a keeper which is gone.
 pub(crate) fn end(_keeper: Option<&Keeper>, _step: &str, reaper: Option<Pid>) {
     if let Some(reaper) = reaper {
-        sys::kill(reaper, libc::SIGTERM);
+        sys::end_process(reaper, true);
     }
 }
 
@@ -225,16 +298,13 @@ fn check_peer(stream: &UnixStream) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, message))
 }
 
-/// Kills a keeper or reaper of the run in `folder`, and waits until it is gone. It is told by where
-/// it works, so that no other process is hit that has got its number.
+/// Kills a keeper or reaper of the run in `folder`, and waits until it is gone.
 pub(crate) fn kill(folder: &Path, pid: Pid) -> io::Result<()> {
     const PATIENCE: Duration = Duration::from_secs(5);
     const INTERVAL: Duration = Duration::from_millis(5);
     let deadline = Instant::now() + PATIENCE;
     let folder = fs::canonicalize(folder)?;
-    // One that has ended works nowhere.
-    let is_there = || fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd == folder);
-    while is_there() {
+    while is_ours(&folder, pid) {
         if Instant::now() >= deadline {
             return Err(io::Error::other(format!("process {pid} cannot be killed")));
         }
@@ -242,6 +312,29 @@ pub(crate) fn kill(folder: &Path, pid: Pid) -> io::Result<()> {
         std::thread::sleep(INTERVAL);
     }
     Ok(())
+}
+
+/// The keepers and reapers of the run in `folder` that are stopped.
+pub(crate) fn stopped(folder: &Path) -> Vec<Pid> {
+    let Ok(folder) = fs::canonicalize(folder) else {
+        return Vec::new();
+    };
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| is_ours(&folder, *pid) && sys::is_stopped(*pid)).collect()
+}
+
+/// Whether a process is a keeper or reaper of the run in `folder`, told by its program and by where
+/// it works: it is no other process that has got its number. One that has ended works nowhere.
+fn is_ours(folder: &Path, pid: Pid) -> bool {
+    let link = |name: &str| fs::read_link(format!("/proc/{pid}/{name}")).ok();
+    if link("cwd").as_deref() != Some(folder) {
+        return false;
+    }
+    // The program may have been replaced by a newer one meanwhile.
+    let whole = |path: PathBuf| path.to_string_lossy().trim_end_matches(" (deleted)").to_owned();
+    let own = fs::read_link("/proc/self/exe").ok().map(whole);
+    link("exe").map(whole) == own
 }
 
 fn line<T: Serialize>(value: &T) -> io::Result<Vec<u8>> {
@@ -261,6 +354,12 @@ fn start(folder: &Path, program: &[OsString]) -> io::Result<()> {
         .stderr(log)
         .spawn()?;
     let stdout = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
+    let is_heard = sys::poll(&[stdout.as_raw_fd()], Some(START_PATIENCE))?.is_some();
+    if !is_heard {
+        let _ = child.kill();
+        let _ = child.wait();
+        return Err(io::Error::new(io::ErrorKind::TimedOut, "the keeper did not start in time"));
+    }
     let mut line = String::new();
     BufReader::new(stdout).read_line(&mut line)?;
     if line != "ready\n" {
@@ -269,6 +368,6 @@ fn start(folder: &Path, program: &[OsString]) -> io::Result<()> {
         return Err(io::Error::other(message));
     }
     // Nobody waits for it here: it outlives us, or it is collected when we end.
-    std::thread::spawn(move || child.wait());
+    let _ = std::thread::Builder::new().spawn(move || child.wait());
     Ok(())
 }

@@ -100,12 +100,13 @@ impl Conversation {
 
 /// Says what is in the step's file. Beside the guard, which must not stand still because a child
 /// does not listen; one that has ended is told nothing more.
-pub(super) fn say(launch: &Launch, mut pipe: PipeWriter) {
+pub(super) fn say(launch: &Launch, mut pipe: PipeWriter) -> io::Result<()> {
     let path = launch.stdin.clone();
-    std::thread::spawn(move || {
+    let spawned = std::thread::Builder::new().spawn(move || {
         let words = path.and_then(|path| fs::read(path).ok()).unwrap_or_default();
         let _ = pipe.write_all(&words);
     });
+    spawned.map(drop)
 }
 
 /// What a child is done with.

@@ -44,11 +44,11 @@ mod server;
 mod spare;
 
 #[cfg(not(portable))]
-pub(crate) use client::{Gate, IS_APART, Keeper, end, kill};
+pub(crate) use client::{Gate, IS_APART, Keeper, end, kill, stopped};
 pub(crate) use launch::{Conversations, Launch, SPARE_FOLDERS};
 #[cfg(portable)]
 pub use portable::serve;
 #[cfg(portable)]
-pub(crate) use portable::{Gate, IS_APART, Keeper, end, kill};
+pub(crate) use portable::{Gate, IS_APART, Keeper, end, kill, stopped};
 #[cfg(not(portable))]
 pub use server::serve;

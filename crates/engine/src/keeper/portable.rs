@@ -186,6 +186,12 @@ impl Keeper {
         Ok(())
     }
 
+    /// There is no process to kill.
+    #[expect(clippy::unused_self, reason = "the other keeper needs it")]
+    pub(crate) fn kill(&self, _folder: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Blocks until it was shut down and the last step has ended.
     #[expect(clippy::unnecessary_wraps, reason = "the other keeper needs it")]
     pub(crate) fn wait_until_gone(&self) -> io::Result<impl FnOnce() + Send + use<>> {
@@ -208,6 +214,11 @@ pub(crate) fn end(keeper: Option<&Keeper>, step: &str, _reaper: Option<Pid>) {
 /// The guardian is a thread of another program, which is not to be killed for it.
 pub(crate) fn kill(_folder: &Path, program: Pid) -> io::Result<()> {
     Err(io::Error::other(format!("process {program} still runs it")))
+}
+
+/// Guardians are threads of this process: none is stopped while it looks.
+pub(crate) fn stopped(_folder: &Path) -> Vec<Pid> {
+    Vec::new()
 }
 
 /// Whoever looks after one step.

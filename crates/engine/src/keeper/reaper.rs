@@ -81,12 +81,13 @@ fn start(
     if !post.may_go(&mut call.stream) {
         return Err(HowEnded::Forbidden);
     }
-    let child = program.go().map_err(not_run)?;
     // Without a pipe for more, the child is not kept.
     let more = pipe.as_ref().and_then(|pipe| pipe.try_clone().ok());
+    // Before there is a child that would wait for it in vain.
     if let Some(pipe) = pipe {
-        conversation::say(launch, pipe);
+        conversation::say(launch, pipe).map_err(not_run)?;
     }
+    let child = program.go().map_err(not_run)?;
     let conversation = match (&launch.done_mark, more) {
         (Some(mark), Some(pipe)) => {
             let stdout = launch.folder.join("stdout");
@@ -246,11 +247,15 @@ impl Reaper<'_, '_> {
                 &launch.folder.join(OUTPUT_IS_AT),
                 format!("{} {}", from[0], first.display()),
             );
+            let mut said = Ok(());
             if let Some(conversation) = &mut self.conversation {
                 conversation.begin(&launch.turn_mark);
-                if let Ok(pipe) = conversation.more() {
-                    conversation::say(&launch, pipe);
-                }
+                said = conversation.more().and_then(|pipe| conversation::say(&launch, pipe));
+            }
+            if let Err(error) = said {
+                let how = launch.not_run(&error);
+                end_without_child(&launch, &claim, how, &self.post.notifier);
+                return false;
             }
             self.task = Task { launch, claim, started: Instant::now(), from };
             return true;

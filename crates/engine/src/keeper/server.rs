@@ -4,7 +4,7 @@ use std::{
     collections::{HashMap, VecDeque},
     ffi::CString,
     fs::{self, File},
-    io::{self, Read, Write},
+    io::{self, Read, Seek as _, Write},
     os::{
         fd::{AsRawFd, OwnedFd},
         unix::net::{UnixListener, UnixStream},
@@ -14,6 +14,7 @@ use std::{
 };
 
 use super::{
+    client,
     launch::SPARE_FOLDERS,
     post::{self, BUSY},
     processes,
@@ -30,6 +31,10 @@ const LINGER: Duration = Duration::from_secs(2);
 /// How many reapers come back for another step. Two are enough to take turns in a chain of steps;
 /// of many agents at once each gets one of its own.
 const STANDING_MAX: usize = 2;
+/// How long reapers may take to go: grace and sweep of their last steps.
+const LEAVE_PATIENCE: Duration = Duration::from_secs(10);
+/// The longest process id, and then some.
+const HOLDER_BYTES_MAX: u64 = 32;
 /// How soon a reaper is tried again that could not be forked.
 const FORK_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -38,9 +43,10 @@ const FORK_INTERVAL: Duration = Duration::from_millis(100);
 pub fn serve(folder: &Path) -> io::Result<()> {
     // Relative names from here on: the path of a socket has hardly a hundred bytes.
     std::env::set_current_dir(folder)?;
+    // Not emptied: it names the keeper that holds it.
     let mut options = private::options();
-    let lock = options.create(true).truncate(true).write(true).open(KEEPER_LOCK)?;
-    if !become_the_one(&lock)? {
+    let mut lock = options.create(true).truncate(false).read(true).write(true).open(KEEPER_LOCK)?;
+    if !become_the_one(&mut lock)? {
         return say_ready();
     }
     sys::new_session()?;
@@ -69,17 +75,21 @@ pub fn serve(folder: &Path) -> io::Result<()> {
         can_hold: sys::can_hold(),
         reapers: HashMap::new(),
         standing: VecDeque::new(),
-        is_leaving: false,
+        leaving_since: None,
     };
     let outcome = server.run();
+    // One that is stopped sees only when it is woken that it is not needed any more.
+    for reaper in server.reapers.keys() {
+        sys::wake(*reaper);
+    }
     let _ = fs::remove_file(KEEPER_SOCKET);
     let _ = fs::remove_file(STEPS_SOCKET);
     outcome
 }
 
 /// Whether this process is the run's keeper. If there is another, it is one that answers: one that
-/// is about to begin or to go is waited for.
-fn become_the_one(lock: &File) -> io::Result<bool> {
+/// is about to begin or to go is waited for, and killed if it does neither.
+fn become_the_one(lock: &mut File) -> io::Result<bool> {
     const PATIENCE: Duration = Duration::from_secs(10);
     const INTERVAL: Duration = Duration::from_millis(2);
     let deadline = Instant::now() + PATIENCE;
@@ -88,10 +98,19 @@ fn become_the_one(lock: &File) -> io::Result<bool> {
             return Ok(false);
         }
         if Instant::now() >= deadline {
-            return Err(io::Error::other("another keeper neither answers nor goes"));
+            let mut holder = String::new();
+            lock.rewind()?;
+            (&*lock).take(HOLDER_BYTES_MAX).read_to_string(&mut holder)?;
+            let holder = holder.trim().parse().map_err(|_| {
+                io::Error::other("another keeper holds the lock but does not answer")
+            })?;
+            client::kill(Path::new("."), holder)?;
         }
         std::thread::sleep(INTERVAL);
     }
+    lock.set_len(0)?;
+    lock.rewind()?;
+    writeln!(lock, "{}", std::process::id())?;
     Ok(true)
 }
 
@@ -114,7 +133,8 @@ struct Server {
     reapers: HashMap<Pid, bool>,
     /// Those that come back for another step, the longest-serving first.
     standing: VecDeque<Standing>,
-    is_leaving: bool,
+    /// When the orchestrator asked to go.
+    leaving_since: Option<Instant>,
 }
 
 /// A reaper that waits for a step or will do so again. It tells when that changes, and leaves when
@@ -143,13 +163,14 @@ impl Server {
         loop {
             let has_steps = self.reapers.values().any(|is_busy| *is_busy);
             let is_needed = self.orchestrator.is_some() || has_steps;
-            if self.is_leaving && self.reapers.is_empty() {
+            if self.leaving_since.is_some() && self.reapers.is_empty() {
                 return Ok(());
             }
-            let is_ready = self.orchestrator.is_none() || self.is_leaving || self.stand_by();
-            let patience = match (is_needed, is_ready) {
-                (true, true) => None,
-                (true, false) => Some(FORK_INTERVAL),
+            let is_leaving = self.leaving_since.is_some();
+            let is_ready = self.orchestrator.is_none() || is_leaving || self.stand_by();
+            let patience = match (is_needed, self.leaving_since) {
+                (true, Some(since)) => Some(self.hurry(since)),
+                (true, None) => (!is_ready).then_some(FORK_INTERVAL),
                 (false, _) => Some(LINGER),
             };
             match self.next_caller(patience)? {
@@ -176,6 +197,18 @@ impl Server {
             reapers.map(|(index, reaper)| (reaper.pipe.as_raw_fd(), Caller::Reaper(index)));
         let (fds, mut callers): (Vec<_>, Vec<_>) = own.into_iter().flatten().chain(reapers).unzip();
         Ok(sys::poll(&fds, patience)?.map(|index| callers.swap_remove(index)))
+    }
+
+    /// Kills reapers that have not gone in time. Returns how long to wait for them.
+    fn hurry(&self, leaving_since: Instant) -> Duration {
+        let left = LEAVE_PATIENCE.saturating_sub(leaving_since.elapsed());
+        if !left.is_zero() {
+            return left;
+        }
+        for reaper in self.reapers.keys() {
+            sys::kill(*reaper, libc::SIGKILL);
+        }
+        LEAVE_PATIENCE
     }
 
     /// Makes sure that somebody waits for the next step; tells whether anybody does. That is
@@ -214,7 +247,7 @@ impl Server {
             && sys::is_own_peer(&stream)
         {
             // Whoever sent us away is gone, and somebody that it left behind has kept us.
-            self.is_leaving = false;
+            self.leaving_since = None;
             self.orchestrator = Some(Connection { stream, partial: Vec::new() });
         }
     }
@@ -257,12 +290,14 @@ impl Server {
                 }
             }
             Request::Shutdown => {
-                self.is_leaving = true;
+                self.leaving_since = Some(Instant::now());
                 self.standing.clear();
                 for (pid, is_busy) in &self.reapers {
                     if *is_busy {
                         sys::kill(*pid, libc::SIGTERM);
                     }
+                    // One that is stopped can neither end its step nor go.
+                    sys::wake(*pid);
                 }
             }
         }

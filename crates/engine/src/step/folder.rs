@@ -1,7 +1,7 @@
 //! Where one step lives on disk.
 
 use std::{
-    fs::{self, File},
+    fs,
     io::{self, Seek as _, SeekFrom, Write as _},
     path::{Path, PathBuf},
 };
@@ -146,9 +146,11 @@ impl StepFolder {
         if let Some((offset, first)) = self.output_is_at()
             && regular_length(&first)?.is_some()
         {
-            let mut source = File::open(first)?;
+            let mut source = regular::open(&first)?;
             source.seek(SeekFrom::Start(offset))?;
-            io::copy(&mut source, &mut File::create(self.stdout())?)?;
+            let mut options = private::options();
+            let to = options.create(true).truncate(true).write(true).open(self.stdout());
+            io::copy(&mut source, &mut to?)?;
         }
         if regular_length(&self.stderr())?.is_none() {
             return Err(io::ErrorKind::NotFound.into());
@@ -167,7 +169,7 @@ impl StepFolder {
 
     /// Moves the folder into `aside`, so that the step can start. Returns where it is now.
     pub(crate) fn set_aside(&self, aside: &Path) -> io::Result<PathBuf> {
-        fs::create_dir_all(aside)?;
+        private::create_dir_all(aside)?;
         let place = aside.join(format!("{}-{}", self.name(), uuid::Uuid::new_v4().simple()));
         fs::rename(&self.path, &place)?;
         Ok(place)

@@ -131,24 +131,6 @@ impl Signals {
     }
 }
 
-/// Whether the process at the other end of a connection belongs to the same user as this one. The
-/// kernel noted that when the connection was made.
-pub(crate) fn is_own_peer(stream: &UnixStream) -> bool {
-    let mut peer = libc::ucred { pid: 0, uid: libc::uid_t::MAX, gid: 0 };
-    let mut length = libc::socklen_t::try_from(size_of::<libc::ucred>()).unwrap_or_default();
-    // SAFETY: `peer` has the size that `length` says, and both outlive the call.
-    unsafe {
-        let result = libc::getsockopt(
-            stream.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_PEERCRED,
-            (&raw mut peer).cast(),
-            &raw mut length,
-        );
-        result == 0 && peer.uid == super::user()
-    }
-}
-
 /// Waits until one of `fds` is readable or closed; tells which. `None` after `timeout`.
 pub(crate) fn poll(fds: &[RawFd], timeout: Option<Duration>) -> io::Result<Option<usize>> {
     let mut entries: Vec<_> =
@@ -166,6 +148,30 @@ pub(crate) fn poll(fds: &[RawFd], timeout: Option<Duration>) -> io::Result<Optio
         return if error.raw_os_error() == Some(libc::EINTR) { Ok(None) } else { Err(error) };
     }
     Ok(entries.iter().position(|entry| entry.revents != 0))
+}
+
+/// The process at the other end of a socket: of one that was connected to a listener, the process
+/// that listens. For any thread.
+pub(crate) fn peer(socket: &UnixStream) -> io::Result<Pid> {
+    credentials(socket).map(|peer| peer.pid)
+}
+
+/// Whether the process at the other end of a connection belongs to the same user as this one.
+pub(crate) fn is_own_peer(socket: &UnixStream) -> bool {
+    credentials(socket).is_ok_and(|peer| peer.uid == super::user())
+}
+
+/// What the kernel noted about the other end of a connection when it was made.
+fn credentials(socket: &UnixStream) -> io::Result<libc::ucred> {
+    // SAFETY: the structure is filled in by the call, which is told how long it is.
+    unsafe {
+        let mut peer: libc::ucred = std::mem::zeroed();
+        let mut length = libc::socklen_t::try_from(size_of_val(&peer)).map_err(io::Error::other)?;
+        let (fd, option) = (socket.as_raw_fd(), libc::SO_PEERCRED);
+        let to = (&raw mut peer).cast();
+        check(libc::getsockopt(fd, libc::SOL_SOCKET, option, to, &raw mut length))?;
+        Ok(peer)
+    }
 }
 
 /// A descriptor that is readable when somebody has written to the file at `path`.

@@ -62,6 +62,17 @@ pub(crate) fn processes_with(_variable: &str, _is_meant: impl Fn(&str) -> bool) 
     Vec::new()
 }
 
+/// Whether a process was stopped by a signal. `false` where that cannot be told.
+pub(crate) fn is_stopped(pid: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, fields)| fields.trim_start().starts_with('T'))
+}
+
+/// Lets a stopped process go on.
+pub(crate) fn wake(pid: Pid) {
+    kill(pid, libc::SIGCONT);
+}
+
 #[cfg(target_os = "linux")]
 fn own_pid() -> Option<Pid> {
     Pid::try_from(std::process::id()).ok()
@@ -96,6 +107,14 @@ impl Signals {
         }
     }
 
+    /// Holds them back no longer.
+    fn release(&self) {
+        // SAFETY: the set outlives the call.
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const self.set, std::ptr::null_mut());
+        }
+    }
+
     /// Waits for the next of these signals. May be used by a thread of a larger program.
     fn wait_forever(&self) -> i32 {
         let mut signal = 0;
@@ -111,12 +130,16 @@ impl Signals {
 /// called before any thread is started, because threads inherit what is held back.
 pub(crate) fn on_interrupt(tell: impl Fn() + Send + 'static) {
     let signals = Signals::block(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP]);
-    std::thread::spawn(move || {
+    let spawned = std::thread::Builder::new().spawn(move || {
         loop {
             signals.wait_forever();
             tell();
         }
     });
+    if spawned.is_err() {
+        // Nobody would hear them: they end the program again.
+        signals.release();
+    }
 }
 
 /// What is free on the disk of `path` for this user, in bytes.

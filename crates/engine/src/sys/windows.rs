@@ -57,6 +57,14 @@ pub(crate) fn processes_with(_variable: &str, _is_meant: impl Fn(&str) -> bool) 
     Vec::new()
 }
 
+/// No signal stops a process here.
+pub(crate) fn is_stopped(_pid: Pid) -> bool {
+    false
+}
+
+/// Lets a stopped process go on.
+pub(crate) fn wake(_pid: Pid) {}
+
 /// Ends a process and its descendants.
 pub(crate) fn end_process(pid: Pid, is_polite: bool) {
     super::end_group(pid, is_polite);

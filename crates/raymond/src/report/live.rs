@@ -81,12 +81,13 @@ impl Live {
         }));
         let (stop, stopped) = mpsc::channel();
         let shared = Arc::clone(&screen);
-        let painter = std::thread::spawn(move || {
+        // Without a thread nothing is painted; lines are still printed.
+        let painter = std::thread::Builder::new().spawn(move || {
             while let Err(mpsc::RecvTimeoutError::Timeout) = stopped.recv_timeout(FRAME) {
                 lock(&shared).paint();
             }
         });
-        Self { screen, level, stop, painter: Some(painter) }
+        Self { screen, level, stop, painter: painter.ok() }
     }
 }
 

@@ -329,18 +329,56 @@ fn anybody_killed_at_every_call_finishes_no_step_twice() {
     });
 }
 
-/// Kills one process of a run after another, whichever chance finds, until the run is completed.
-fn storm(seed: u64) {
+/// Carries out prompts like the scripts of a chain. Whoever finds an earlier process of the same step
+/// alive says so in `beside`.
+const AGENT: &str = r#"
+    me=$RAYMOND_STATE.pid
+    [ -e $me ] && grep -qs agent.sh /proc/$(cat $me)/cmdline && echo $RAYMOND_STATE >> beside
+    echo $$ > $me
+    sleep 0.005 &
+    wait
+    next=$(cat flow/$RAYMOND_STATE)
+    echo "{\"result\": \"$next\", \"cost_usd\": 0.25}"
+"#;
+
+/// A chain of so many prompts, whose texts are their answers.
+fn chain_of_prompts(length: usize) -> Project {
+    let project = Project::new([]);
+    project.write("agent.sh", AGENT);
+    for number in 1..=length {
+        let name = if number == 1 { "START".to_owned() } else { format!("S{number}") };
+        let text = match number {
+            _ if number == length => "<result>all done</result>".to_owned(),
+            _ => format!("<goto>S{}</goto>", number + 1),
+        };
+        project.write(&format!("flow/{name}.md"), &text);
+    }
+    project
+}
+
+/// Kills one process of a run after another, or its keeper with all reapers at once, whichever chance
+/// finds, until the run is completed.
+fn storm(seed: u64, project: &Project) {
     let mut chance = Chance(seed);
-    let project = chain(20);
     let deadline = Instant::now() + Duration::from_mins(1);
     loop {
         let began = project.read(".raymond/workflows/r.journal").contains('\n');
-        let mut child = project.spawn(if began { &["run", "r"] } else { &START });
+        let mut command = project.command(if began { &["run", "r"] } else { &START });
+        command.env("RAYMOND_AGENT_PROGRAM", "bash agent.sh");
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         // In the end it is let alone: whoever is killed every time gets nowhere.
         while child.try_wait().unwrap().is_none() && chance.below(6) > 0 {
             std::thread::sleep(Duration::from_micros(chance.below(25_000)));
             let mut victims = project.pids("__keeper");
+            if chance.below(4) == 0 {
+                // None of them can clean up after another.
+                for signal in [libc::SIGSTOP, libc::SIGKILL] {
+                    for pid in &victims {
+                        kill(*pid, signal);
+                    }
+                }
+                continue;
+            }
             victims.push(child.id());
             let victim = chance.below(victims.len() as u64);
             kill(victims[usize::try_from(victim).unwrap()], libc::SIGKILL);
@@ -360,19 +398,50 @@ fn storm(seed: u64) {
             break;
         }
     }
-    let ends = good_ends(&project);
-    assert_eq!(ends.len(), 20 + 2 * 6, "seed {seed}");
-    assert!(ends.values().all(|count| *count == 1), "seed {seed}: {ends:?}");
     project.wait_until_quiet();
+}
+
+/// How often each state was left by the transition that it ends with.
+fn followed(project: &Project) -> usize {
+    project.read(".raymond/workflows/r.journal").matches("{\"followed\":").count()
+}
+
+/// The seed of random kills, and how many rounds of them there are.
+fn random_rounds(short: u64) -> (u64, u64) {
+    let seed = std::env::var("RAYMOND_FAULTS_SEED").ok().and_then(|text| text.parse().ok());
+    (seed.unwrap_or(20_261_115), if wants_all() { 300 } else { short })
 }
 
 #[test]
 fn anybody_killed_at_random_moments_finishes_no_step_twice_and_leaves_nobody() {
-    let seed = std::env::var("RAYMOND_FAULTS_SEED").ok().and_then(|text| text.parse().ok());
-    let seed = seed.unwrap_or(20_261_115_u64);
-    let rounds = if wants_all() { 300 } else { 12 };
+    let (seed, rounds) = random_rounds(12);
     sweep("random kills of anybody", (1..=rounds).collect(), |round| {
-        storm(seed + round);
+        let (seed, project) = (seed + round, chain(20));
+        storm(seed, &project);
+        let ends = good_ends(&project);
+        assert_eq!(ends.len(), 20 + 2 * 6, "seed {seed}");
+        assert!(ends.values().all(|count| *count == 1), "seed {seed}: {ends:?}");
+        (true, None)
+    });
+}
+
+#[test]
+fn turns_killed_at_random_moments_are_followed_once_paid_as_told_and_alone() {
+    let (seed, rounds) = random_rounds(8);
+    sweep("random kills with turns", (1..=rounds).collect(), |round| {
+        let (seed, project) = (seed + round, chain_of_prompts(12));
+        storm(seed, &project);
+        assert_eq!(followed(&project), 12, "seed {seed}");
+        assert_eq!(project.read("beside"), "", "seed {seed}");
+        // Every answer that is complete in a step's output is paid for, however its reaper ended.
+        let steps = fs::read_dir(project.file(".raymond/workflows/r/steps")).unwrap().flatten();
+        let printed = steps.map(|step| fs::read_to_string(step.path().join("stdout")));
+        let answers: usize =
+            printed.map(|it| it.unwrap_or_default().matches("cost_usd").count()).sum();
+        let state = project.read(".raymond/workflows/r.json");
+        let state: serde_json::Value = serde_json::from_str(&state).unwrap();
+        let paid = state["total_cost_usd"].as_f64().unwrap() / 0.25;
+        assert_eq!(format!("{paid}"), format!("{answers}"), "seed {seed}");
         (true, None)
     });
 }
@@ -430,6 +499,26 @@ fn errors_of_the_disk_in_keeper_and_reapers_are_told_and_finish_no_step_twice() 
         assert_eq!(good_ends(project), once(), "{context}");
     };
     sweep_calls("errors of the disk in anybody", Hit::Everybody, &faults, 2, check);
+}
+
+#[test]
+fn shortage_of_threads_and_of_memory_for_messages_is_told_or_passes() {
+    let faults = ["clone3:error=EAGAIN", "sendto:error=ENOBUFS"];
+    let check = |project: &Project, ran: &Ran, context: &str| {
+        is_told(ran, context);
+        assert_eq!(project.counts(), once(), "{context}");
+    };
+    sweep_calls("shortage in the orchestrator", Hit::Orchestrator, &faults, 3, check);
+}
+
+#[test]
+fn shortage_in_keeper_and_reapers_finishes_no_step_twice() {
+    let faults = ["clone:error=EAGAIN", "clone3:error=EAGAIN", "sendto:error=ENOBUFS"];
+    let check = |project: &Project, ran: &Ran, context: &str| {
+        is_told(ran, context);
+        assert_eq!(good_ends(project), once(), "{context}");
+    };
+    sweep_calls("shortage in anybody", Hit::Everybody, &faults, 6, check);
 }
 
 /// Stands between our program and its writes: none takes more than `SHORT_MOST` bytes, and those to
@@ -608,6 +697,59 @@ fn on_a_small_disk(reserve: &str, check: &str) {
         return;
     }
     assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
+}
+
+#[test]
+fn script_that_fills_the_disk_pauses_the_run_and_goes_on_when_there_is_room() {
+    let project = Project::new([(
+        "START.sh",
+        "[ -e mended ] || head -c 10000000 /dev/zero; echo '<result>fine</result>'",
+    )]);
+    fs::create_dir(project.file("disk")).unwrap();
+    let script = r#"
+        mount -t tmpfs -o size=400k tmpfs "$1/disk" || exit 77
+        "$2" start flow --id r --state-dir disk/state 2> err
+        echo "code $?"
+        rm disk/state/workflows/r/steps/main.1/stdout
+        touch mended
+        "$2" run r --state-dir disk/state
+    "#;
+    let ran = Command::new("unshare")
+        .args(["-m", "bash", "-c", script, "bash"])
+        .arg(project.path())
+        .arg(env!("CARGO_BIN_EXE_raymond"))
+        .env("RAYMOND_DISK_RESERVE", "65536")
+        .current_dir(project.path())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let ran = Ran::of(&ran);
+    if ran.code == 77 || ran.stderr.contains("unshare failed") {
+        say("skipped: this user may not mount a disk");
+        return;
+    }
+    assert_eq!(ran.stdout, "code 4\nfine\n", "{}{}", project.read("err"), ran.stderr);
+    let told = project.read("err");
+    assert!(told.contains("/disk/state/workflows/r was full"), "{told}");
+    assert!(told.matches("state file could not be written").count() <= 1, "{told}");
+}
+
+#[test]
+fn state_file_that_cannot_be_written_is_told_once() {
+    let project = Project::new([
+        (
+            "START.sh",
+            "until mkdir -p .raymond/workflows/r.json/x 2>/dev/null; do rm -f .raymond/workflows/r.json; done; touch began; while [ ! -e go ]; do sleep 0.01; done; echo '<goto>NEXT</goto>'",
+        ),
+        ("NEXT.sh", "sleep 0.5; echo '<result>fine</result>'"),
+    ]);
+    let child = project.spawn(&["start", "flow", "--id", "r"]);
+    crate::env::wait_until("the step began", Duration::from_mins(1), || {
+        project.file("began").exists()
+    });
+    project.write("go", "");
+    let ran = Ran::of(&child.wait_with_output().unwrap()).completed("fine");
+    assert_eq!(ran.stderr.matches("state file could not be written").count(), 1, "{}", ran.stderr);
 }
 
 #[test]

@@ -19,6 +19,7 @@ mod recovery;
 mod rehearsals;
 mod scripts;
 mod special_files;
+mod stopped;
 mod terminal;
 mod trust;
 mod turns;

@@ -68,6 +68,19 @@ fn script_finds_a_result_too_large_for_an_environment_in_a_file() {
 }
 
 #[test]
+fn script_finds_a_result_with_a_nul_byte_in_a_file() {
+    let project = Project::new([
+        ("START.sh", "echo '<call return=\"BACK\">CHILD</call>'"),
+        ("CHILD.sh", "printf '<result>a\\0b</result>'"),
+        (
+            "BACK.sh",
+            "echo \"<result>$(tr '\\0' - < $RAYMOND_RESULT_FILE) ${RAYMOND_RESULT-unset}</result>\"",
+        ),
+    ]);
+    project.raymond(&["flow"]).completed("a-b unset");
+}
+
+#[test]
 fn forked_script_sees_its_attributes_and_every_agent_is_waited_for() {
     let project = Project::new([
         ("START.sh", "echo '<fork next=\"SECOND\" item=\"one\" other=\"x y\">WORKER</fork>'"),
