@@ -213,7 +213,7 @@ fn find_ways(state: &mut State) {
     }
     // A script without any tag lets some other program print it.
     let is_silent_script = state.kind == StateKind::Script && ways.is_empty();
-    state.is_open = is_silent_script || ways.iter().any(|way| !way.is_known());
+    state.is_open = is_silent_script || ways.iter().any(Way::is_open);
     state.ways = ways;
 }
 

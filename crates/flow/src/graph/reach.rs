@@ -74,4 +74,9 @@ impl Graph {
     pub fn has_open_states(&self) -> bool {
         self.live().iter().filter_map(|name| self.state(name)).any(|state| state.is_open)
     }
+
+    /// Whether not all is known of where the states lead that an agent can enter.
+    pub fn has_uncertain_states(&self) -> bool {
+        self.live().iter().filter_map(|name| self.state(name)).any(State::is_uncertain)
+    }
 }

@@ -75,6 +75,12 @@ impl State {
         self.declared.iter().chain(&self.mentions)
     }
 
+    /// Whether not all is known of where it leads, because it is open or names what is not there. The
+    /// latter has rules of its own; what follows from it need not be told, too.
+    pub fn is_uncertain(&self) -> bool {
+        self.is_open || self.ways.iter().any(|way| !way.is_known())
+    }
+
     /// Whether it can end with a result, as far as its file tells.
     pub fn has_result(&self) -> bool {
         self.ways.iter().any(|way| way.tag == TagKind::Result)

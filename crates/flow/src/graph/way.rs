@@ -77,6 +77,17 @@ impl Way {
         target && (self.tag.continuation_attribute().is_none() || is_state(&self.continuation))
     }
 
+    /// Whether it may lead to a state that the file does not name. A name that means nothing leads
+    /// nowhere, and a script that leaves `return` or `next` out fails.
+    pub fn is_open(&self) -> bool {
+        let is_left_out = |named: &Option<Named>| named.is_none() && self.origin != Origin::Script;
+        let has_target = self.tag != TagKind::Result;
+        let has_continuation = self.tag.continuation_attribute().is_some();
+        self.named().any(|named| named.meaning == Meaning::Open)
+            || (has_target && is_left_out(&self.target))
+            || (has_continuation && is_left_out(&self.continuation))
+    }
+
     /// Whether `self`, a tag in a text, could be what `entry` of a policy allows. What the text
     /// leaves open may be anything.
     pub fn may_match(&self, entry: &Self) -> bool {

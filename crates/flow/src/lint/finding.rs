@@ -177,11 +177,12 @@ impl<'g> Report<'g> {
     }
 }
 
-/// How bad a wrong name is: in frontmatter and scripts it cannot work; in the words of a prompt it
-/// may be an example.
-pub(super) fn by_origin(origin: Origin) -> Severity {
+/// How bad it is that `state` says something in a tag that cannot be followed. In frontmatter and
+/// scripts it cannot work, and neither can it in a prompt without a policy, whose agent fails if it does
+/// what the text says. With a policy the agent is reminded, and what the text says may be an example.
+pub(super) fn by_origin(state: &State, origin: Origin) -> Severity {
     match origin {
-        Origin::Policy | Origin::Evaluator | Origin::Script => Severity::Error,
-        Origin::Prose => Severity::Warning,
+        Origin::Prose if state.has_policy() || state.is_evaluator => Severity::Warning,
+        Origin::Prose | Origin::Policy | Origin::Evaluator | Origin::Script => Severity::Error,
     }
 }

@@ -47,7 +47,7 @@ pub struct Known {
 pub fn lint(graph: &Graph, known: &Known) -> Vec<Finding> {
     let mut found: Vec<Finding> =
         RULES.iter().flat_map(|rule| rule.findings(graph, known)).collect();
-    if graph.is_entry_given && !graph.has_open_states() {
+    if graph.is_entry_given && !graph.has_uncertain_states() {
         // The other files of the folder belong to another start.
         let live = graph.live();
         let is_live = |file: &String| live.contains(&StateName::new(file));
@@ -126,6 +126,24 @@ mod tests {
         assert_eq!(files.len(), 1, "{files:?}");
         assert_eq!(files[0].file.as_deref(), Some("NEXT.md"));
         assert!(found.iter().all(|finding| finding.file.as_deref() != Some("START.md")));
+    }
+
+    #[test]
+    fn tag_that_cannot_be_followed_is_an_error_unless_the_agent_would_be_reminded() {
+        let mistakes = "<goto>GONE</goto> <goto>TWO</goto> <call>START</call> <result>x</result>";
+        let list =
+            "---\nallowed_transitions: [{ tag: result }, { tag: goto }, { tag: call }]\n---\n";
+        let severities = |start: String| {
+            let files = [("START.md", &*start), ("TWO.md", ""), ("TWO.sh", "")];
+            let graph = Graph::of(&MemoryWorld::new(files), None).unwrap();
+            let mut found = lint(&graph, &Known::default());
+            found.retain(|f| {
+                ["missing-target", "ambiguous-target", "missing-attribute"].contains(&f.rule)
+            });
+            found.into_iter().map(|finding| finding.severity).collect::<Vec<_>>()
+        };
+        assert_eq!(severities(mistakes.to_owned()), [Severity::Error; 3]);
+        assert_eq!(severities(format!("{list}{mistakes}")), [Severity::Warning; 3]);
     }
 
     fn severity_word(severity: Severity) -> &'static str {

@@ -48,6 +48,14 @@ pub(crate) struct Lint {
     #[arg(long, value_enum, default_value_t = Level::Warning)]
     pub(crate) level: Level,
 
+    /// Treat findings of a rule as errors; `warnings` means all warnings.
+    #[arg(long, value_name = "RULE")]
+    pub(crate) deny: Vec<String>,
+
+    /// Ignore findings of a rule.
+    #[arg(long, value_name = "RULE")]
+    pub(crate) allow: Vec<String>,
+
     /// Print the manual page of a rule; `all` lists them.
     #[arg(long, value_name = "RULE", conflicts_with = "workflow")]
     pub(crate) explain: Option<String>,

@@ -46,7 +46,8 @@ fn lint_shows_file_line_and_column_and_fails_on_errors() {
 #[test]
 fn lint_shows_what_is_at_least_as_bad_as_asked_for() {
     let next = "---\nallowed_transitions:\n  - { tag: goto, target: LAST }\n---\nx";
-    let project = Project::new([("START.md", next), ("LAST.md", "<result>x</result>")]);
+    let project =
+        Project::new([("START.md", next), ("LAST.md", "<result>x</result> <goto>LAST</goto>")]);
     let shown = |level: &str| project.raymond(&["lint", "flow", "--level", level]);
     is_clean(&shown("error"), "a warning is no error");
     assert!(shown("warning").stdout.contains("warning[no-policy]"));
@@ -66,6 +67,27 @@ fn lint_prints_json_that_programs_can_read() {
     assert_eq!(first["severity"], "error");
     assert_eq!(first["file"], "START.sh");
     assert_eq!((first["line"].as_u64(), first["column"].as_u64()), (Some(1), Some(13)));
+}
+
+#[test]
+fn lint_denies_warnings_and_rules_and_allows_others() {
+    let start = "Say {{x}} <result>x</result> or <goto>START</goto>";
+    let project = Project::new([("START.md", start)]);
+    let lint = |options: &[&str]| {
+        let ran = project.raymond(&[&["lint", "flow"], options].concat());
+        (ran.code, ran.stderr)
+    };
+    let counted = |code, counts: &str| (code, format!("{counts}, 0 notes\n"));
+    let allow = |rule| ["--deny", "warnings", "--allow", rule];
+    assert_eq!(lint(&[]), counted(0, "0 errors, 2 warnings"));
+    assert_eq!(lint(&["--deny", "warnings"]), counted(1, "2 errors, 0 warnings"));
+    assert_eq!(lint(&["--deny", "no-policy"]), counted(1, "1 error, 1 warning"));
+    assert_eq!(lint(&allow("no-policy")), counted(1, "1 error, 0 warnings"));
+    let both = [&allow("no-policy")[..], &["--allow", "unknown-variable"]].concat();
+    assert_eq!(lint(&both), counted(0, "0 errors, 0 warnings"));
+    project
+        .raymond(&["lint", "flow", "--allow", "nopolicy"])
+        .failed(2, "did you mean `no-policy`?");
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn check(report: &mut Report<'_>) {
             {
                 report
                     .at(state, named.written.span, error.to_string())
-                    .severity(by_origin(origin))
+                    .severity(by_origin(state, origin))
                     .help(format!("write `{}`", candidates.join("` or `")));
             }
         }

@@ -58,7 +58,7 @@ fn next_states(state: &State) -> impl Iterator<Item = &StateName> {
 
 /// Whether a state can end, or is wrong in a way that has a rule of its own.
 fn may_end(state: &State) -> bool {
-    state.has_result() || state.is_open || state.leads_nowhere()
+    state.has_result() || state.is_uncertain() || state.leads_nowhere()
 }
 
 #[cfg(test)]

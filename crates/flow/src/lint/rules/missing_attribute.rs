@@ -9,7 +9,8 @@
 //! <fork next="DISPATCH" item="…">WORKER</fork>
 //! ```
 //!
-//! In a prompt this is a warning: the agent may add what the example left out. An entry of
+//! In a prompt with `allowed_transitions` this is a warning: the agent is reminded of what the example
+//! left out. An entry of
 //! `allowed_transitions` may leave it out, and then the agent chooses.
 
 use crate::{graph::Origin, source::Severity};
@@ -31,7 +32,8 @@ fn check(report: &mut Report<'_>) {
         for way in &state.mentions {
             if let (Some(name), None) = (way.tag.continuation_attribute(), &way.continuation) {
                 let said = format!("<{}> needs the attribute `{name}`", way.tag);
-                let finding = report.at(state, way.span, said).severity(by_origin(way.origin));
+                let finding =
+                    report.at(state, way.span, said).severity(by_origin(state, way.origin));
                 if way.origin == Origin::Prose {
                     finding.help(format!("tell the agent all of it: `{name}=\"…\"`"));
                 }

@@ -4,8 +4,8 @@
 //! the script `REVIEW.sh`, never `review.md`. An agent that asks for a state that is not there is
 //! reminded in vain or fails.
 //!
-//! In the words of a prompt this is a warning, because they may be an example. To leave a name open
-//! in an example, write dots: `<goto>…</goto>`.
+//! In the words of a prompt with `allowed_transitions` this is a warning, because they may be an example
+//! and the agent is reminded. To leave a name open in an example, write dots: `<goto>…</goto>`.
 
 use crate::{
     graph::{Meaning, Named, State},
@@ -29,7 +29,7 @@ fn check(report: &mut Report<'_>) {
     for state in report.states() {
         for way in state.said() {
             for named in way.named() {
-                look(report, state, named, by_origin(way.origin));
+                look(report, state, named, by_origin(state, way.origin));
             }
         }
         for asked in &state.asks {

@@ -44,7 +44,7 @@ fn check(report: &mut Report<'_>) {
 /// Whether a state ends with a result, or something else is wrong with it that has a rule of its own.
 fn may_return(state: &State) -> bool {
     let resets = state.ways.iter().any(|way| way.tag == TagKind::Reset);
-    state.has_result() || state.is_open || state.leads_nowhere() || resets
+    state.has_result() || state.is_uncertain() || state.leads_nowhere() || resets
 }
 
 #[cfg(test)]

@@ -11,8 +11,10 @@
 //!   - { tag: result }
 //! ---
 //! ```
+//!
+//! Silent about a prompt whose text has exactly one tag that can be followed.
 
-use crate::source::Severity;
+use crate::{graph::State, source::Severity};
 
 use super::super::{Rule, finding::Report};
 
@@ -27,12 +29,18 @@ fn check(report: &mut Report<'_>) {
     for state in report.states() {
         let is_entered = state.prompt().is_some() && !state.is_evaluator;
         // A state without any tag is a dead end: that rule says the same, and more.
-        if is_entered && !state.has_policy() && !state.leads_nowhere() {
+        if is_entered && !state.has_policy() && !state.leads_nowhere() && !has_one_way(state) {
             let said =
                 "no `allowed_transitions`: after a wrong answer the agent cannot be reminded";
             report.at(state, state.first_line(), said);
         }
     }
+}
+
+/// Whether the text says one tag, complete and right: there is nothing to choose wrongly.
+fn has_one_way(state: &State) -> bool {
+    matches!(state.mentions.as_slice(), [only] if only.is_known())
+        && state.mentioned_kinds.len() == 1
 }
 
 #[cfg(test)]
@@ -44,10 +52,20 @@ mod tests {
 
     #[test]
     fn no_policy_is_found_on_a_prompt_without_a_list() {
-        let said = found(&RULE, [("START.md", "Say <result>x</result>.")]);
+        let said = found(&RULE, [("START.md", "Say <result>x</result> or <goto>START</goto>.")]);
         let expected =
             "no `allowed_transitions`: after a wrong answer the agent cannot be reminded";
         assert_eq!(said, [format!("START.md:1:1: {expected}")]);
+    }
+
+    #[test]
+    fn no_policy_is_silent_about_a_prompt_with_one_right_tag() {
+        assert!(found(&RULE, [("START.md", "Say <result>x</result>.")]).is_empty());
+        assert!(found(&RULE, [("START.md", "End: <goto>START</goto>")]).is_empty());
+        for text in ["End: <goto>GONE</goto>", "<goto>…</goto>", "<result>x</result> no `<goto>`"]
+        {
+            assert_eq!(found(&RULE, [("START.md", text)]).len(), 1, "{text}");
+        }
     }
 
     #[test]

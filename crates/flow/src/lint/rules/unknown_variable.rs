@@ -38,7 +38,7 @@ fn check(report: &mut Report<'_>) {
     let returned_to: BTreeSet<StateName> = entered_by(EdgeKind::Return).collect();
     let asked: BTreeSet<StateName> = entered_by(EdgeKind::Ask).collect();
     let forks = forks(graph);
-    let has_open_states = graph.has_open_states();
+    let has_open_states = graph.has_uncertain_states();
     for state in report.states() {
         let Some(prompt) = state.prompt() else { continue };
         let mut known: BTreeSet<&str> = EVERYWHERE.into();

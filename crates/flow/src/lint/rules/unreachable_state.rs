@@ -7,7 +7,12 @@
 //! Silent if some state leads to where nobody can tell (`<goto>$NEXT</goto>`), and if the workflow
 //! is started by naming a file: the others may belong to another start.
 
-use crate::source::Severity;
+use crate::{
+    graph::{Meaning, State, Way},
+    id::StateName,
+    scope::ResolveError,
+    source::Severity,
+};
 
 use super::super::{Rule, finding::Report};
 
@@ -25,6 +30,9 @@ fn check(report: &mut Report<'_>) {
         return;
     }
     let live = graph.live();
+    let misspelt: Vec<_> =
+        live.iter().filter_map(|name| graph.state(name)).flat_map(meant).collect();
+    let live = graph.reachable(live.iter().chain(&misspelt), |_| true);
     for state in report.states().filter(|state| !live.contains(&state.name)) {
         let said = format!("no way leads from {entry} to {}", state.name);
         let finding = report.at(state, state.first_line(), said);
@@ -32,6 +40,16 @@ fn check(report: &mut Report<'_>) {
             finding.help("every .md file here is a state: keep texts about a workflow elsewhere");
         }
     }
+}
+
+/// The states that a state probably means by names that mean nothing: that is told there.
+fn meant(state: &State) -> impl Iterator<Item = StateName> {
+    state.said().flat_map(Way::named).chain(&state.asks).filter_map(|named| match &named.meaning {
+        Meaning::Wrong(ResolveError::NotFound { suggestion, .. }) => {
+            suggestion.as_ref().map(StateName::new)
+        }
+        _ => None,
+    })
 }
 
 #[cfg(test)]
@@ -58,6 +76,21 @@ mod tests {
             ("D.bat", "x"),
             ("E.md", "x"),
         ];
+        assert!(found(&RULE, files).is_empty());
+    }
+
+    #[test]
+    fn unreachable_state_is_found_beside_other_mistakes() {
+        let start = "Say <goto>sub/A</goto>, <goto>GONE</goto> or <goto>TWO</goto>";
+        let files = [("START.md", start), ("TWO.md", ""), ("TWO.sh", ""), ("LEFT.md", "x")];
+        let said = found(&RULE, files);
+        assert!(said.contains(&"LEFT.md:1:1: no way leads from START.md to LEFT.md".to_owned()));
+    }
+
+    #[test]
+    fn unreachable_state_is_silent_about_one_whose_name_is_misspelt() {
+        let files =
+            [("START.md", "<goto>REVEIW</goto>"), ("REVIEW.md", "<goto>B</goto>"), ("B.md", "x")];
         assert!(found(&RULE, files).is_empty());
     }
 

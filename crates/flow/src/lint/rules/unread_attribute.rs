@@ -68,7 +68,7 @@ impl<'g> Worker<'g> {
         let prompts = states.iter().filter_map(|state| state.prompt());
         let scripts = states.iter().filter(|state| state.kind == StateKind::Script);
         Self {
-            may_read_anything: states.iter().any(|state| state.is_open || unusable(state)),
+            may_read_anything: states.iter().any(|state| state.is_uncertain() || unusable(state)),
             variables: prompts.flat_map(|p| placeholders(&p.body)).map(|name| name.value).collect(),
             words: scripts.flat_map(|state| state.words()).collect(),
         }

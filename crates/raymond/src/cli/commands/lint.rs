@@ -28,7 +28,8 @@ pub(in crate::cli) fn lint(arguments: &Lint) -> Result<ExitCode, Failure> {
     let platform = arguments.platform.map_or(Platform::HERE, Platform::from);
     let Opened { files, graph } = open(workflow, platform)?;
     let known = Known { variables: arguments.variables.iter().cloned().collect() };
-    let found = lint::lint(&graph, &known);
+    let mut found = lint::lint(&graph, &known);
+    weigh(&mut found, &arguments.deny, &arguments.allow)?;
     let level = Severity::from(arguments.level);
     let shown: Vec<Finding> = found.iter().filter(|f| f.severity >= level).cloned().collect();
     let text = if arguments.json {
@@ -42,6 +43,31 @@ pub(in crate::cli) fn lint(arguments: &Lint) -> Result<ExitCode, Failure> {
     }
     let has_errors = found.iter().any(|finding| finding.severity == Severity::Error);
     Ok(ExitCode::from(u8::from(has_errors)))
+}
+
+/// What `--deny` and `--allow` make of the findings. A rule that is both is allowed.
+fn weigh(found: &mut Vec<Finding>, deny: &[String], allow: &[String]) -> Result<(), Failure> {
+    const WARNINGS: &str = "warnings";
+    let rules = deny.iter().filter(|name| *name != WARNINGS).chain(allow);
+    if let Some(name) = rules.into_iter().find(|name| lint::rule(name).is_none()) {
+        return Err(no_such_rule(name));
+    }
+    found.retain(|finding| !allow.iter().any(|name| name == finding.rule));
+    for finding in found {
+        let is_warning = finding.severity == Severity::Warning;
+        if deny.iter().any(|name| name == finding.rule || (is_warning && name == WARNINGS)) {
+            finding.severity = Severity::Error;
+        }
+    }
+    Ok(())
+}
+
+fn no_such_rule(name: &str) -> Failure {
+    let meant = lint::suggest_rule(name);
+    let meant = meant.map(|rule| format!(" (did you mean `{rule}`?)")).unwrap_or_default();
+    Failure::usage(format!(
+        "there is no rule `{name}`{meant}; list them: raymond lint --explain all"
+    ))
 }
 
 /// A workflow as it is drawn and checked.
@@ -90,13 +116,7 @@ fn explain(name: &str) -> Result<ExitCode, Failure> {
                 .filter_map(|rule| rule.manual().lines().next().map(|title| format!("{title}\n")));
             titles.collect()
         }
-        None => {
-            let meant = lint::suggest_rule(name);
-            let meant = meant.map(|rule| format!(" (did you mean `{rule}`?)")).unwrap_or_default();
-            return Err(Failure::usage(format!(
-                "there is no rule `{name}`{meant}; `--explain all` lists them"
-            )));
-        }
+        None => return Err(no_such_rule(name)),
     };
     out::text(&text)?;
     Ok(ExitCode::SUCCESS)
