@@ -33,9 +33,14 @@ fn script_sees_the_variables_that_tell_it_about_the_run() {
     let root = root.display();
     let expected = format!(
         "RAYMOND_AGENT_ID=main\nRAYMOND_INPUT=the task\nRAYMOND_STATE_DIR={root}/flow\n\
-         RAYMOND_STATE_FILE={root}/.raymond/workflows/my-run.json\nRAYMOND_WORKFLOW_ID=my-run\n"
+         RAYMOND_STATE_FILE={root}/.raymond/workflows/my-run.json\nRAYMOND_STEP=main.1\n\
+         RAYMOND_WORKFLOW_ID=my-run\n"
     );
-    assert_eq!(project.read("variables"), expected);
+    // The mark has the identity of the run in it, which is random.
+    let journal = project.read(".raymond/workflows/my-run.journal");
+    let identity = journal.split("\"identity\":\"").nth(1).unwrap().split('"').next().unwrap();
+    assert_eq!(identity.len(), 32);
+    assert_eq!(project.read("variables").replace(&format!("{identity}/"), ""), expected);
 }
 
 #[test]
