@@ -103,6 +103,7 @@ impl Hostile {
         let says = |block: Value| json!({ "type": "assistant", "message": { "content": [block] } });
         let mut result = json!({
             "type": "result", "subtype": "success", "num_turns": 1, "total_cost_usd": 0.01,
+            "usage": { "input_tokens": 10, "output_tokens": 5 },
             "permission_denials": [
                 { "tool_name": EVIL, "tool_use_id": "1", "tool_input": { "command": EVIL } },
             ],

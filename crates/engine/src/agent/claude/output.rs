@@ -155,7 +155,9 @@ pub(super) struct Events {
 }
 
 pub(super) fn outcome(output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
-    let waits_for = command::prompt_id(output.stdin);
+    // A process says nothing before its first prompt, so its first result is the answer to that. Only
+    // later turns depend on Claude repeating the prompt.
+    let waits_for = output.before.and_then(|_| command::prompt_id(output.stdin));
     let events = Events::read(output.stdout, output.stdout_bytes, waits_for)?;
     let outcome = match events.verdict() {
         Some(Closing {

@@ -152,6 +152,8 @@ fn lose_the_reaper_after_the_answer(held: &str, step: &str, requests: usize) -> 
     let (desk, gate) = two_prompts(held)?;
     let child = desk.spawn_start(&[]);
     desk.api.wait_for_requests(requests, PATIENCE);
+    // Without it there is no session to go on in.
+    desk.wait_for_transcript(requests - 1, &format!("{held}\n"));
     let reaper = desk.reaper(step);
     kill(reaper, libc::SIGSTOP);
     gate.open();

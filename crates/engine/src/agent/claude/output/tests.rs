@@ -102,10 +102,17 @@ fn answer_is_the_result_that_follows_the_turns_own_prompt() {
 
 #[test]
 fn answer_to_something_else_is_none_but_is_paid() {
-    let other = result("<goto>WRONG</goto>", 0.25, 1);
-    let end = end_of_prompt(PROMPT, &[INIT, &other], "", None, None);
+    let before = end(&[&result("before", 0.125, 1)]).total.unwrap();
+    let other = result("<goto>WRONG</goto>", 0.375, 1);
+    let end = end_of_prompt(PROMPT, &[INIT, &other], "", None, Some(&before));
     assert_eq!(end.spent.cost_usd, Usd::from_dollars(0.25).unwrap());
     assert_eq!(class(end), FailureClass::Killed);
+}
+
+#[test]
+fn first_answer_of_a_process_counts_although_its_prompt_is_not_repeated() {
+    let end = end_of_prompt(PROMPT, &[INIT, &result("mine", 0.1, 1)], "", Some(0), None);
+    assert_eq!(end.outcome, Outcome::Reply { text: "mine".to_owned() });
 }
 
 #[test]
