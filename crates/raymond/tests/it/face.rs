@@ -156,6 +156,24 @@ fn detached_run_has_the_input_that_was_piped_in() {
 }
 
 #[test]
+fn id_from_a_folder_with_an_odd_name_is_never_taken_for_an_option() {
+    let project = Project::new([]);
+    for name in ["-v", "日本", "--help", "…"] {
+        let folder = project.file(name);
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("START.sh"), "echo '<result>x</result>'").unwrap();
+        project.raymond(&["start", &format!("./{name}")]).completed("x");
+    }
+    let list = project.raymond(&["list"]);
+    let ids: Vec<_> = list.stdout.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(ids.len(), 4, "{list:?}");
+    for id in ids {
+        assert!(!id.starts_with('-'), "{id}");
+        assert_eq!(project.raymond(&["status", id]).code, 0, "{id}");
+    }
+}
+
+#[test]
 fn json_is_one_event_a_line_and_nothing_else() {
     let project = simple();
     let ran = project.raymond(&["start", "flow", "--id", "r", "--json"]);

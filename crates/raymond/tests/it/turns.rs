@@ -241,6 +241,33 @@ fn function_starts_fresh_and_its_result_returns_to_the_caller() {
 }
 
 #[test]
+fn words_of_an_agent_do_not_become_commands_of_the_tools_that_a_worker_uses() {
+    let policy =
+        "---\nallowed_transitions:\n  - { tag: fork, target: WORK, next: LAST }\n---\nfork";
+    // What GNU tar and any shell would run.
+    let evil = [
+        ("TAR_OPTIONS", "--checkpoint=1 --checkpoint-action=exec=touch\\\\ owned"),
+        ("MAKEFLAGS", "--eval=$(shell touch owned)"),
+        ("npm_config_script_shell", "./evil"),
+    ];
+    let forks = evil.map(|(name, value)| format!("<fork next='LAST' {name}='{value}'>WORK</fork>"));
+    let replies = forks.iter().map(|fork| says(fork));
+    let good = says("<fork next='LAST' part='x'>WORK</fork>");
+    let turns = Turns::new([
+        ("START.md", policy),
+        ("WORK.sh", "tar cf archive.tar agent.sh && echo \"<result>$part</result>\""),
+        ("LAST.sh", "echo '<result>done</result>'"),
+    ])
+    .replies("START.md", replies.chain([good]));
+    let ran = turns.raymond(&["flow"]);
+    for (name, _) in evil {
+        assert!(ran.stderr.contains(&format!("`{name}` ")), "{name}: {}", ran.stderr);
+    }
+    ran.completed("done");
+    assert!(!turns.project.file("owned").exists());
+}
+
+#[test]
 fn workers_of_a_fork_start_fresh_and_the_parent_keeps_its_session() {
     let turns = Turns::new([
         ("START.md", "one"),
