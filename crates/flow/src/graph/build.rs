@@ -163,7 +163,7 @@ impl Reader<'_> {
         let continuation = at.map(|at| self.named(trimmed(&attributes.remove(at).1)));
         let content = element.content.slice(text).unwrap_or_default().to_owned();
         let content = Spanned::new(content, element.content.shifted(offset));
-        let has_target = element.kind != TagKind::Result;
+        let has_target = element.kind.has_target();
         Way {
             tag: element.kind,
             target: has_target.then(|| self.named(trimmed(&content))),
@@ -220,8 +220,8 @@ fn find_ways(state: &mut State) {
 /// The names of tags that occur, as elements or alone.
 fn kinds_in(text: &str) -> BTreeSet<TagKind> {
     static PATTERN: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r"<(goto|reset|call|function|fork|result)[\s/>]")
-            .expect("the pattern is a constant")
+        let names = TagKind::ALL.map(TagKind::name).join("|");
+        Regex::new(&format!(r"<({names})[\s/>]")).expect("names of tags are letters")
     });
     let names = PATTERN.captures_iter(text).filter_map(|found| found.get(1));
     names.filter_map(|name| TagKind::of_name(name.as_str())).collect()

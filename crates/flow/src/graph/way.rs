@@ -73,7 +73,7 @@ impl Way {
     /// Whether everything that it must name is a state.
     pub fn is_known(&self) -> bool {
         let is_state = |named: &Option<Named>| named.as_ref().is_some_and(|n| n.state().is_some());
-        let target = self.tag == TagKind::Result || is_state(&self.target);
+        let target = !self.tag.has_target() || is_state(&self.target);
         target && (self.tag.continuation_attribute().is_none() || is_state(&self.continuation))
     }
 
@@ -81,7 +81,7 @@ impl Way {
     /// nowhere, and a script that leaves `return` or `next` out fails.
     pub fn is_open(&self) -> bool {
         let is_left_out = |named: &Option<Named>| named.is_none() && self.origin != Origin::Script;
-        let has_target = self.tag != TagKind::Result;
+        let has_target = self.tag.has_target();
         let has_continuation = self.tag.continuation_attribute().is_some();
         self.named().any(|named| named.meaning == Meaning::Open)
             || (has_target && is_left_out(&self.target))

@@ -249,7 +249,11 @@ impl<'a> Draft<'a> {
         }
         let worker = match &transition {
             Transition::Fork { target, .. } => Some(worker_name(self.run, &agent, target)),
-            _ => None,
+            Transition::Goto { .. }
+            | Transition::Reset { .. }
+            | Transition::Call { .. }
+            | Transition::Function { .. }
+            | Transition::Result { .. } => None,
         };
         if states_entered(self.agent, &transition) > 0 {
             self.prepare(agent.clone());

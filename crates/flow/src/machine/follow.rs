@@ -102,7 +102,11 @@ pub(super) fn follow(
 pub(super) fn discarded_returns(agent: &Agent, transition: &Transition) -> usize {
     match transition {
         Transition::Reset { .. } => agent.stack.len(),
-        _ => 0,
+        Transition::Goto { .. }
+        | Transition::Call { .. }
+        | Transition::Function { .. }
+        | Transition::Fork { .. }
+        | Transition::Result { .. } => 0,
     }
 }
 

@@ -22,7 +22,7 @@ pub struct AllowedTransition {
 impl AllowedTransition {
     /// Whether the entry says everything that its tag must say.
     pub fn is_complete(&self) -> bool {
-        let has_target = self.target.is_some() || self.tag == TagKind::Result;
+        let has_target = self.target.is_some() || !self.tag.has_target();
         let continuation = self.tag.continuation_attribute();
         has_target && continuation.is_none_or(|name| self.attributes.contains_key(name))
     }
@@ -91,7 +91,7 @@ impl Policy {
     /// Never a result, because its payload is the agent's to give.
     pub fn implicit(&self) -> Option<&AllowedTransition> {
         match self.allowed.as_slice() {
-            [only] if only.tag != TagKind::Result && only.is_complete() => Some(only),
+            [only] if only.tag.has_target() && only.is_complete() => Some(only),
             _ => None,
         }
     }

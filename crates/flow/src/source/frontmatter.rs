@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     policy::{AllowedTransition, Evaluator, PATTERNS_SIZE_MAX, Policy, pattern_size},
-    tag::TagKind,
+    tag::{AttributeRole, TagKind},
     text::{Span, Spanned, excerpt, is_word, looks_like_an_option},
 };
 
@@ -222,15 +222,13 @@ impl Reader<'_, '_> {
         for (key, value) in &pairs {
             match key.value.as_str() {
                 "tag" => {}
-                "target" if tag == TagKind::Result => {
-                    self.findings.error(key.span, "<result> has no target");
+                "target" if !tag.has_target() => {
+                    self.findings.error(key.span, format!("<{tag}> has no target"));
                 }
                 "target" => entry.target = self.state(value, "target"),
                 name if !tag.takes_attribute(name) => {
-                    let suggestion = ["target", "return", "next", "cd", "model"]
-                        .into_iter()
-                        .filter(|known| *known == "target" || tag.takes_attribute(known));
-                    let suggestion = did_you_mean(name, suggestion);
+                    let known = tag.spec().attributes.iter().map(|(known, _)| *known);
+                    let suggestion = did_you_mean(name, known.chain(["target"]));
                     let message = format!("<{tag}> has no attribute `{}`", excerpt(name));
                     self.findings.error_suggesting(key.span, message, suggestion);
                 }
@@ -241,12 +239,13 @@ impl Reader<'_, '_> {
                     entry.declared = names.into_iter().map(|name| name.value.value).collect();
                 }
                 name => {
-                    let value = if Some(name) == tag.continuation_attribute() {
-                        self.state(value, name)
-                    } else if (tag, name) == (TagKind::Function, "model") {
-                        self.argument(value, name, "the name of a model").map(|model| model.value)
-                    } else {
-                        self.text(value, name, "a text")
+                    let value = match tag.role_of(name) {
+                        Some(AttributeRole::Continuation) => self.state(value, name),
+                        Some(AttributeRole::Model) => {
+                            let model = self.argument(value, name, "the name of a model");
+                            model.map(|model| model.value)
+                        }
+                        Some(AttributeRole::Directory) | None => self.text(value, name, "a text"),
                     };
                     entry.attributes.extend(value.map(|value| (name.to_owned(), value)));
                 }
@@ -257,16 +256,16 @@ impl Reader<'_, '_> {
     }
 
     fn tag(&mut self, node: &Node, pairs: &Pairs<'_>) -> Option<TagKind> {
-        const EXPECTED: &str = "one of goto, reset, call, function, fork, result";
+        let expected = format!("one of {}", TagKind::ALL.map(TagKind::name).join(", "));
         let Some((_, value)) = pairs.iter().find(|(key, _)| key.value == "tag") else {
-            self.error(node.span, format!("a transition needs a `tag`: {EXPECTED}"));
+            self.error(node.span, format!("a transition needs a `tag`: {expected}"));
             return None;
         };
-        let name = self.word(value, "tag", EXPECTED)?;
+        let name = self.word(value, "tag", &expected)?;
         let kind = TagKind::of_name(&name.value);
         if kind.is_none() {
             let suggestion = did_you_mean(&name.value, TagKind::ALL.map(TagKind::name));
-            let message = format!("`{}` is not a tag: expected {EXPECTED}", excerpt(&name.value));
+            let message = format!("`{}` is not a tag: expected {expected}", excerpt(&name.value));
             self.findings.error_suggesting(name.span, message, suggestion);
         }
         kind

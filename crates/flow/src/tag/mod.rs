@@ -16,7 +16,7 @@ mod scan;
 mod token;
 mod typed;
 
-pub use kind::TagKind;
+pub use kind::{AttributeRole, TagContent, TagKind, TagSpec};
 pub use parse::{MalformedWhy, PAYLOAD_BYTES_MAX, TARGET_BYTES_MAX, TagError, TargetPlace, parse};
 pub use scan::{Element, Scan, Scanner, mentions};
 pub use token::{Attribute, OPENING_BYTES_MAX};

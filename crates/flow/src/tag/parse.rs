@@ -218,7 +218,7 @@ impl Scan {
             }));
         };
         let whole = quoted(element.span, &mut read)?;
-        let is_payload = element.kind == TagKind::Result;
+        let is_payload = !element.kind.has_target();
         if is_payload && element.content.len() > PAYLOAD_BYTES_MAX {
             let bytes = element.content.len();
             return Ok(Err(TagError::PayloadTooLong { bytes, span: element.content }));

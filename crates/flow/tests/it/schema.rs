@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use raymond_flow::{
     source::{KEYS, Platform, StateFile, StateSource},
-    tag::TagKind,
+    tag::{AttributeRole, TagKind},
 };
 use serde_json::Value;
 
@@ -37,6 +37,17 @@ fn schema_has_every_tag_with_the_attributes_that_the_reader_takes() {
         let definition = &schema["definitions"][tag.name()];
         assert_eq!(definition["properties"]["tag"]["const"], tag.name());
         let known = keys(definition);
+        let spec = tag.spec();
+        assert_eq!(known.contains("target"), tag.has_target(), "{tag}");
+        assert_eq!(definition["additionalProperties"].is_object(), spec.takes_variables, "{tag}");
+        for (name, role) in spec.attributes {
+            let definition = match role {
+                AttributeRole::Continuation => "#/definitions/state",
+                AttributeRole::Directory => "#/definitions/text",
+                AttributeRole::Model => "#/definitions/argument",
+            };
+            assert_eq!(schema["definitions"][tag.name()]["properties"][name]["$ref"], definition);
+        }
         for name in ["target", "return", "next", "cd", "model", "attributes", "item"] {
             let value = if name == "attributes" { "[X]" } else { "X" };
             let entry = format!("allowed_transitions: [{{ tag: {tag}, {name}: {value} }}]\n");
