@@ -1,10 +1,11 @@
 //! From an agent's words to one typed transition tag.
 //!
-//! Text goes through three stages, each a file of its own:
+//! Text goes through three stages:
 //!
-//! 1. [`token`](self) finds the opening and closing tags of the six names in the bytes;
-//! 2. [`scan`](self) pairs them into elements, in one pass, chunk by chunk, in bounded memory;
-//! 3. [`parse`](self) demands that there is exactly one and that it says all it must.
+//! 1. `token` finds opening and closing tags in the bytes, by the names in the catalogue (`kind`);
+//! 2. `scan` pairs them into elements, in one pass, chunk by chunk, in bounded memory;
+//! 3. `parse` demands that there is exactly one and that it says all it must. `payload` tells where a
+//!    result ends that mentions its own tag.
 //!
 //! Nothing here knows which states exist or what is allowed: that is [`crate::scope`] and
 //! [`crate::policy`].
