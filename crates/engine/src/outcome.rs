@@ -146,14 +146,13 @@ impl Performer<'_> {
         folder: &StepFolder,
         observer: &mut dyn Observer,
     ) -> io::Result<()> {
-        // The process of a later turn has the mark of its first one.
-        let first = folder.first_step();
-        let names = [Some(folder.name()), first].into_iter().flatten();
-        let marks: Vec<_> = names.map(|name| self.mark(&name)).collect();
-        let ended = survivors::end(&marks)?;
+        let ended = survivors::end(&self.marks(&self.identity, folder))?;
         if !ended.is_empty() {
-            let count = ended.len();
-            let text = format!("step {id}: {count} processes that had outlived it were ended");
+            let processes = match ended.len() {
+                1 => "1 process".to_owned(),
+                count => format!("{count} processes"),
+            };
+            let text = format!("step {id}: ended {processes} that had outlived it");
             observer.see(&Event::Trouble(&text));
         }
         Ok(())

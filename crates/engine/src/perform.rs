@@ -53,6 +53,9 @@ pub(crate) const KEEPERS_LOST_MAX: u32 = 10;
 /// Where folders of steps go that belong to another run.
 const ASIDE: &str = "aside";
 
+/// Where a step's folder holds the values that do not fit into an environment.
+const VALUES: &str = "values";
+
 /// How many steps of an agent are looked at for the last turn of a session. It is mostly the one before;
 /// a subtask in between may have taken more.
 const SESSION_STEPS_MAX: usize = 1000;
@@ -203,7 +206,7 @@ impl Performer<'_> {
             if let Some(reaper) = reaper {
                 keeper::kill(&self.files.folder, reaper)?;
             }
-            survivors::end(&[survivors::mark(&run, &folder.name())])?;
+            survivors::end(&self.marks(&run, &folder))?;
             folder.set_aside(&self.files.folder.join(ASIDE))
         };
         let place = make_way().map_err(|error| at_work("make way for a step", error))?;
@@ -383,9 +386,12 @@ impl Performer<'_> {
                 environment.push((name, value));
                 continue;
             }
-            // It does not fit into an environment: the script finds it in a file.
-            let path = folder.path().join(&name);
-            let written = folder.create().and_then(|()| private::write(&path, value));
+            // It does not fit into an environment: the script finds it in a file. In a folder of its own,
+            // because an agent may have chosen the name: `stdout` or `exit` would pass for the step's.
+            let values = folder.path().join(VALUES);
+            let path = values.join(&name);
+            let create = folder.create().and_then(|()| private::create_dir_all(&values));
+            let written = create.and_then(|()| private::write(&path, value));
             written.map_err(|error| at_work("prepare a step", error))?;
             environment.push((format!("{name}_FILE"), path.to_string_lossy().into_owned()));
             has_folder = true;
@@ -397,20 +403,29 @@ impl Performer<'_> {
         Ok((environment, has_folder))
     }
 
-    /// The mark by which all processes of a step can be found.
-    pub(crate) fn mark(&self, step: &str) -> String {
-        if self.identity.is_empty() {
-            // An old run, which has only its place to tell it from others.
+    /// The marks by which all processes of a step of run `identity` can be found: the process of a later
+    /// turn has the mark of its first one.
+    pub(crate) fn marks(&self, identity: &str, folder: &StepFolder) -> Vec<String> {
+        let names = [Some(folder.name()), folder.first_step()].into_iter().flatten();
+        names.map(|name| self.mark(identity, &name)).collect()
+    }
+
+    fn mark(&self, identity: &str, step: &str) -> String {
+        if identity.is_empty() {
+            // A run of an earlier version, which has only its place to tell it from others.
             let place = self.files.folder.as_os_str().as_encoded_bytes();
             return survivors::mark(&format!("{:08x}", crc32fast::hash(place)), step);
         }
-        survivors::mark(&self.identity, step)
+        survivors::mark(identity, step)
     }
 
     /// The same as a variable for a process of the step.
     fn mark_variable(&self, folder: &StepFolder) -> (String, String) {
         let outer = std::env::var_os(survivors::MARK);
-        (survivors::MARK.to_owned(), survivors::marks(outer, &self.mark(&folder.name())))
+        (
+            survivors::MARK.to_owned(),
+            survivors::marks(outer, &self.mark(&self.identity, &folder.name())),
+        )
     }
 
     /// Hands a step to a reaper, and starts a keeper if there is none.

@@ -117,9 +117,14 @@ impl<'a> RunLoop<'a> {
     /// Runs until the run is over. `effects` are those that it waits for at the beginning.
     pub(crate) fn run(mut self, effects: Vec<Effect>) -> Result<Run, EngineError> {
         let outcome = self.begin(effects).and_then(|()| self.turn_until_finished());
-        // Never write the state of a half-applied run, nor that of a run with another owner.
-        let is_ours =
-            !matches!(outcome, Err(EngineError::Inconsistent(_) | EngineError::LockLost { .. }));
+        // Never write the state of a half-applied run, nor that of a run with another owner, which may be
+        // noticed first when the journal is written.
+        let is_ours = !matches!(
+            outcome,
+            Err(EngineError::Inconsistent(_)
+                | EngineError::LockLost { .. }
+                | EngineError::Journal(_))
+        );
         if is_ours {
             let written = self.state_file.write(&self.run, &self.journal);
             self.note_state_file(written);
@@ -377,7 +382,10 @@ impl<'a> RunLoop<'a> {
                 owned.map_err(|source| EngineError::LockLost { id: id.clone(), source })?;
                 let mut appended = self.journal.append(&decision.records);
                 if let Err(error) = &appended
-                    && error.kind() == io::ErrorKind::StorageFull
+                    && matches!(
+                        error.kind(),
+                        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+                    )
                     && self.room.give_up()
                 {
                     appended = self.journal.append(&decision.records);

@@ -6,7 +6,6 @@
 //! ignored, and the whole journal is replayed instead.
 
 use std::{
-    fs::File,
     io::{self, Read as _, Write as _},
     path::{Path, PathBuf},
     time::{Duration, Instant},
@@ -14,7 +13,7 @@ use std::{
 
 use raymond_flow::{machine::Run, snapshot::Snapshot};
 
-use crate::journal::Journal;
+use crate::{journal::Journal, regular};
 
 /// The state file may be this old while things happen; it is fresh whenever they do not.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
@@ -83,7 +82,7 @@ fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// Reads the state file beside `journal`; whatever is wrong with it, the journal knows better.
 pub(crate) fn read(path: &Path, journal: &Path) -> Option<Snapshot> {
     let mut text = String::new();
-    File::open(path).ok()?.take(BYTES_MAX).read_to_string(&mut text).ok()?;
+    regular::open(path).ok()?.take(BYTES_MAX).read_to_string(&mut text).ok()?;
     let snapshot = Snapshot::from_json(&text).ok()?;
     let checksum = Journal::checksum_at(journal, snapshot.journal_offset).ok()??;
     is_sealed(&text, checksum).then_some(snapshot)

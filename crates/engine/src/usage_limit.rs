@@ -10,10 +10,11 @@ const LONGEST_WAIT: Duration = Duration::from_hours(1);
 /// The wait from `now_ms` until `resets_at` (seconds since 1970) and a margin. If that is not known, it
 /// doubles with each of the `waits` in vain that came before it.
 pub(crate) fn wait(resets_at: Option<u64>, now_ms: u64, margin: Duration, waits: u32) -> Duration {
-    match resets_at {
-        // A time that has passed leaves the margin.
-        Some(at) => Duration::from_millis(at.saturating_mul(1000).saturating_sub(now_ms)) + margin,
-        None => FIRST_WAIT.saturating_mul(1 << waits.min(16)).min(LONGEST_WAIT),
+    let left_ms = resets_at.map(|at| at.saturating_mul(1000).saturating_sub(now_ms));
+    match left_ms {
+        // A time that has passed leaves the margin once; after that it was not the right time.
+        Some(left_ms) if left_ms > 0 || waits == 0 => Duration::from_millis(left_ms) + margin,
+        Some(_) | None => FIRST_WAIT.saturating_mul(1 << waits.min(16)).min(LONGEST_WAIT),
     }
 }
 
@@ -25,9 +26,16 @@ mod tests {
 
     #[test]
     fn known_time_is_waited_for_with_a_margin_and_a_passed_one_leaves_the_margin() {
-        let of = |at| wait(Some(at), 10_000, MARGIN, 9).as_secs();
+        let of = |at| wait(Some(at), 10_000, MARGIN, 0).as_secs();
         assert_eq!([of(70), of(10), of(3)], [90, 30, 30]);
+        assert_eq!(wait(Some(70), 10_000, MARGIN, 9).as_secs(), 90);
         assert!(wait(Some(u64::MAX), 0, MARGIN, 0) > LONGEST_WAIT);
+    }
+
+    #[test]
+    fn passed_time_that_was_waited_for_in_vain_is_an_unknown_one() {
+        let of = |waits| wait(Some(3), 10_000, Duration::ZERO, waits).as_secs() / 60;
+        assert_eq!([1, 2, 9].map(of), [10, 20, 60]);
     }
 
     #[test]

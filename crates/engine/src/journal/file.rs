@@ -12,7 +12,7 @@ use super::{
     Entry, JournalError, Position, line,
     read::{LINE_BYTES_MAX, read_lines},
 };
-use crate::{clock, private, sys};
+use crate::{clock, private, regular, sys};
 
 /// A journal open for appending. There is one writer: the owner of the run.
 #[derive(Debug)]
@@ -99,7 +99,7 @@ impl Journal {
     /// The same from a position that an earlier call has told. Tells also where the last whole line
     /// ends.
     pub fn read_from(path: &Path, from: Position) -> Result<(Vec<Entry>, Position), JournalError> {
-        let file = File::open(path).map_err(JournalError::io("open", path))?;
+        let file = regular::open(path).map_err(JournalError::io("open", path))?;
         read_lines(path, &file, from)
     }
 
@@ -121,9 +121,10 @@ impl Journal {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         if let Err(error) = self.file.write_all(&line) {
-            // Half a line is no line; if it cannot be taken back, the next reader cuts it off.
-            let _ = self.file.set_len(self.end.offset);
-            return Err(error);
+            // Half a line is no line. If it cannot be taken back, the next reader cuts it off, and nothing
+            // may be appended behind it: that error is of another kind than one that passes.
+            let taken_back = self.file.set_len(self.end.offset);
+            return Err(taken_back.err().map_or(error, io::Error::other));
         }
         let offset = self.end.offset + line.len() as u64;
         self.end = Position { offset, checksum, is_chained: true };

@@ -331,10 +331,13 @@ fn is_ours(folder: &Path, pid: Pid) -> bool {
     if link("cwd").as_deref() != Some(folder) {
         return false;
     }
-    // The program may have been replaced by a newer one meanwhile.
-    let whole = |path: PathBuf| path.to_string_lossy().trim_end_matches(" (deleted)").to_owned();
-    let own = fs::read_link("/proc/self/exe").ok().map(whole);
-    link("exe").map(whole) == own
+    // By the name alone: the program may have been replaced, or a newer one may live elsewhere.
+    let name = |path: PathBuf| {
+        let name = path.file_name()?.to_string_lossy().into_owned();
+        Some(name.trim_end_matches(" (deleted)").to_owned())
+    };
+    let own = fs::read_link("/proc/self/exe").ok().and_then(name);
+    own.is_some() && link("exe").and_then(name) == own
 }
 
 fn line<T: Serialize>(value: &T) -> io::Result<Vec<u8>> {

@@ -170,19 +170,20 @@ pub(crate) enum Read {
 }
 
 /// Reads the `exit` file at `path`: the identity of the run that claimed the step, and how the step
-/// stands. `None` if there is no such file.
-pub(crate) fn read(path: &Path) -> io::Result<Option<(String, Read)>> {
+/// stands. `None` if there is no such file. The identity is `None` if it cannot be read: a loss of power
+/// can leave zeros in the place of a claim that was not made durable.
+pub(crate) fn read(path: &Path) -> io::Result<Option<(Option<String>, Read)>> {
     let file = match regular::open(path) {
         Ok(file) => file,
         // Something else was put there.
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-            return Ok(Some((String::new(), Read::Lost)));
+            return Ok(Some((None, Read::Lost)));
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
     if let (claim, Some(record)) = parse(&file)? {
-        return Ok(Some((claim.map(|claim| claim.run).unwrap_or_default(), Read::Ended(record))));
+        return Ok(Some((claim.map(|claim| claim.run), Read::Ended(record))));
     }
     let is_held = match file.try_lock_shared() {
         Ok(()) => false,
@@ -198,7 +199,7 @@ pub(crate) fn read(path: &Path) -> io::Result<Option<(String, Read)>> {
         None if is_held => Read::Running { reaper },
         None => Read::Lost,
     };
-    Ok(Some((run.unwrap_or_default(), read)))
+    Ok(Some((run, read)))
 }
 
 fn parse(mut file: &File) -> io::Result<(Option<ClaimLine>, Option<ExitRecord>)> {
@@ -231,11 +232,11 @@ mod tests {
         fs::write(path.with_extension(std::process::id().to_string()), "").unwrap();
         let claim = Claim::take(&path, "a", false).unwrap();
         let (run, read_back) = read(&path).unwrap().unwrap();
-        assert_eq!(run, "a");
+        assert_eq!(run.as_deref(), Some("a"));
         assert!(matches!(read_back, Read::Running { reaper: Some(_) }));
         let again = Claim::take(&path, "a", false).unwrap_err();
         assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
         drop(claim);
-        assert_eq!(read(&path).unwrap(), Some(("a".to_owned(), Read::Lost)));
+        assert_eq!(read(&path).unwrap(), Some((Some("a".to_owned()), Read::Lost)));
     }
 }

@@ -148,8 +148,12 @@ impl StepFolder {
         {
             let mut source = regular::open(&first)?;
             source.seek(SeekFrom::Start(offset))?;
-            let mut options = private::options();
-            let to = options.create(true).truncate(true).write(true).open(self.stdout());
+            // Anything may be in its place: a FIFO would block, a link would lead elsewhere.
+            match fs::remove_file(self.stdout()) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            let to = private::options().create_new(true).write(true).open(self.stdout());
             io::copy(&mut source, &mut to?)?;
         }
         if regular_length(&self.stderr())?.is_none() {
@@ -204,22 +208,26 @@ impl StepFolder {
         let Some((run, read)) = exit_record::read(&self.path.join("exit"))? else {
             return Ok(StepState::Unclaimed);
         };
-        let is_foreign = self.run.as_ref().is_some_and(|own| *own != run);
-        Ok(match read {
+        // One that cannot be told is not another run's.
+        let foreign = run.filter(|run| self.run.as_ref().is_some_and(|own| own != run));
+        Ok(match (read, foreign) {
             // A reaper says whose step it is a moment after it has claimed it.
-            exit_record::Read::Running { reaper } if !is_foreign || run.is_empty() => {
+            (exit_record::Read::Running { reaper }, None) => StepState::Running(reaper),
+            (exit_record::Read::Running { reaper }, Some(run)) if run.is_empty() => {
                 StepState::Running(reaper)
             }
-            exit_record::Read::Running { reaper } => StepState::Foreign { run, reaper },
-            _ if is_foreign => StepState::Foreign { run, reaper: None },
-            exit_record::Read::Ended(record) => {
+            (exit_record::Read::Running { reaper }, Some(run)) => {
+                StepState::Foreign { run, reaper }
+            }
+            (_, Some(run)) => StepState::Foreign { run, reaper: None },
+            (exit_record::Read::Ended(record), None) => {
                 if record.how.has_output() && !self.has_output(record.stdout_bytes)? {
                     StepState::Damaged
                 } else {
                     StepState::Ended(record)
                 }
             }
-            exit_record::Read::Lost => StepState::Lost,
+            (exit_record::Read::Lost, None) => StepState::Lost,
         })
     }
 }
@@ -252,5 +260,56 @@ fn name(id: &StepId) -> String {
             format!("{front}-{whole:08x}{back:08x}.{number}")
         }
         _ => format!("{agent}.{number}"),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
+mod tests {
+    use raymond_flow::id::AgentId;
+
+    use super::*;
+
+    fn step(steps: &Path) -> StepFolder {
+        StepFolder::new(steps, &StepId { agent: AgentId::main(), number: 1 }).of_run("ours")
+    }
+
+    #[test]
+    fn claim_that_a_loss_of_power_left_as_zeros_is_a_lost_step_and_not_another_runs() {
+        let steps = tempfile::tempdir().unwrap();
+        let folder = step(steps.path());
+        folder.create().unwrap();
+        fs::write(folder.path().join("exit"), [0; 4096]).unwrap();
+        assert_eq!(folder.state().unwrap(), StepState::Lost);
+    }
+
+    #[test]
+    fn claim_of_another_run_is_told_apart() {
+        let steps = tempfile::tempdir().unwrap();
+        let folder = step(steps.path());
+        folder.create().unwrap();
+        drop(Claim::take(&folder.path().join("exit"), "theirs", false).unwrap());
+        let foreign = StepState::Foreign { run: "theirs".to_owned(), reaper: None };
+        assert_eq!(folder.state().unwrap(), foreign);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn output_of_a_lost_turn_is_gathered_whatever_is_in_its_place() {
+        let steps = tempfile::tempdir().unwrap();
+        let folder = step(steps.path());
+        folder.create().unwrap();
+        let first = steps.path().join("main.0");
+        fs::create_dir(&first).unwrap();
+        fs::write(first.join("stdout"), "before|mine").unwrap();
+        let text = format!("7 {}", first.join("stdout").display());
+        fs::write(folder.path().join(OUTPUT_IS_AT), text).unwrap();
+        fs::write(folder.stderr(), "").unwrap();
+        let elsewhere = steps.path().join("elsewhere");
+        fs::write(&elsewhere, "precious").unwrap();
+        std::os::unix::fs::symlink(&elsewhere, folder.stdout()).unwrap();
+        assert_eq!(folder.gather_stdout().unwrap(), 4);
+        assert_eq!(fs::read_to_string(folder.stdout()).unwrap(), "mine");
+        assert_eq!(fs::read_to_string(elsewhere).unwrap(), "precious");
     }
 }

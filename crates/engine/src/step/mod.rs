@@ -9,11 +9,13 @@
 //!     stderr    straight from the child
 //!     output-is-at  where it is meanwhile, if the child had a step before: its files are that step's
 //!     before    what the child had spent then
+//!     values/   what does not fit into a script's environment
 //! ```
 //!
-//! The reaper holds a lock on `exit` for its life. So anybody can tell the four states of a step
-//! apart without asking any process: no `exit` file, nothing was started; locked, it runs; a second
-//! line, it ended so; neither, its outcome is lost.
+//! The reaper holds a lock on `exit` for its life. So the states of a step can be told apart without
+//! asking any process: no `exit` file, nothing was started; locked, it runs; a second line, it ended so,
+//! or is damaged if its output is not all there; neither, its outcome is lost; a first line with the
+//! identity of another run, a deleted run of the same id left it.
 
 mod exit_record;
 mod folder;

@@ -1,13 +1,16 @@
 //! The command of one turn.
 
-use std::{borrow::Cow, fs::File, io::Read, path::Path};
+use std::{borrow::Cow, io::Read, path::Path};
 
 use raymond_flow::machine::SessionPlan;
 use serde_json::json;
 use uuid::Uuid;
 
 use super::{ClaudeConfig, settings, transcript::Transcript};
-use crate::agent::{Reuse, TurnCommand, TurnRequest};
+use crate::{
+    agent::{Reuse, TurnCommand, TurnRequest},
+    regular,
+};
 
 /// What Claude prints at the end of a turn.
 const DONE_MARK: &str = r#"{"type":"result""#;
@@ -149,7 +152,7 @@ fn message(text: &str, id: Uuid) -> String {
 pub(super) fn prompt_id(path: &Path) -> Option<String> {
     const BYTES_MAX: u64 = 64;
     let mut start = Vec::new();
-    File::open(path).ok()?.take(BYTES_MAX).read_to_end(&mut start).ok()?;
+    regular::open(path).ok()?.take(BYTES_MAX).read_to_end(&mut start).ok()?;
     let id = start.strip_prefix(ID_MARK.as_bytes())?.split(|byte| *byte == b'"').next()?;
     Some(String::from_utf8_lossy(id).into_owned())
 }

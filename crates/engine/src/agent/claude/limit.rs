@@ -60,8 +60,8 @@ const BEFORE: [&str; 3] =
     ["api error: request rejected (429) · ", "api error: 429 ", "api error: 400 "];
 
 /// So long after a time of day has passed the words still mean that time, and not tomorrow's: Claude may say
-/// it a moment late.
-const JUST_PASSED: SignedDuration = SignedDuration::from_mins(5);
+/// it late, and clocks differ. A limit without a date lasts some hours at most.
+const JUST_PASSED: SignedDuration = SignedDuration::from_hours(1);
 /// A date without a year that is longer ago than this is one of next year.
 const DATE_PASSED: SignedDuration = SignedDuration::from_hours(180 * 24);
 
@@ -227,8 +227,8 @@ mod tests {
             ("You've hit your weekly limit · resets 12am (UTC)", "2026-11-17T00:00:00Z"),
             ("You’ve hit your Opus limit · resets 12:50pm (Asia/Calcutta)", "2026-11-17T07:20:00Z"),
             (
-                "You've hit your Sonnet limit · resets 3\u{202f}PM (Etc/GMT+5)",
-                "2026-11-17T20:00:00Z",
+                "You've hit your Sonnet limit · resets 2\u{202f}PM (Etc/GMT+5)",
+                "2026-11-17T19:00:00Z",
             ),
             // The zone of this machine, where none is named.
             ("You've hit your usage limit · resets 11pm", "2026-11-16T22:00:00Z"),
@@ -271,8 +271,8 @@ mod tests {
     #[test]
     fn time_that_has_just_passed_is_not_the_one_of_tomorrow() {
         let words = "You've hit your limit · resets 3pm (UTC)";
-        assert_eq!(reset(words, "2026-11-16T15:04:00Z"), "2026-11-16T15:00:00Z");
-        assert_eq!(reset(words, "2026-11-16T15:06:00Z"), "2026-11-17T15:00:00Z");
+        assert_eq!(reset(words, "2026-11-16T15:59:00Z"), "2026-11-16T15:00:00Z");
+        assert_eq!(reset(words, "2026-11-16T16:01:00Z"), "2026-11-17T15:00:00Z");
         let words = "You've hit your limit · resets Nov 16, 3pm (UTC)";
         assert_eq!(reset(words, "2026-11-17T15:00:00Z"), "2026-11-16T15:00:00Z");
     }
@@ -280,8 +280,8 @@ mod tests {
     #[test]
     fn time_of_day_counts_in_its_zone_across_a_change_of_clocks() {
         let words = "You've hit your limit · resets 9am (Europe/Berlin)";
-        assert_eq!(reset(words, "2026-10-24T08:00:00Z"), "2026-10-25T08:00:00Z");
-        assert_eq!(reset(words, "2026-10-23T08:00:00Z"), "2026-10-24T07:00:00Z");
+        assert_eq!(reset(words, "2026-10-24T09:00:00Z"), "2026-10-25T08:00:00Z");
+        assert_eq!(reset(words, "2026-10-23T09:00:00Z"), "2026-10-24T07:00:00Z");
     }
 
     #[test]
