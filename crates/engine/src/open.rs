@@ -224,7 +224,11 @@ impl Engine<'_> {
         let run = Run::new(&started);
         let decision = start(started);
         let append = journal.append(&decision.records);
-        append.map_err(|source| io_error("write to", &files.journal, source))?;
+        append.map_err(|source| {
+            // Nothing has begun: an empty journal would look like a run that cannot be read.
+            let _ = fs::remove_file(&files.journal);
+            io_error("write to", &files.journal, source)
+        })?;
         observer.see(&Event::Opened { id: &id, run: &run, is_new: true });
         for record in &decision.records {
             observer.see(&Event::Recorded { record, at_ms: run.started_at_ms, run: &run });
@@ -401,12 +405,13 @@ fn reopen(id: &RunId, files: &RunFiles) -> Result<(Run, Journal, Option<Trimmed>
         }
         trimmed = opened.trimmed;
     }
-    // One that does not fit may tell of a future that a crash of the machine took back.
-    let _ = fs::remove_file(&files.state);
     let opened = Journal::open(&files.journal, 0)?;
     let opened = opened.ok_or_else(|| replay_error(ReplayError::Empty))?;
     let records = opened.entries.into_iter().flat_map(|entry| entry.records);
     let run = replay(records.collect::<Vec<Record>>()).map_err(replay_error)?;
+    // A state file that does not fit may tell of a future that a crash of the machine took back. Removed
+    // only now: beside a journal that is refused, nothing is changed.
+    let _ = fs::remove_file(&files.state);
     Ok((run, opened.journal, opened.trimmed.or(trimmed)))
 }
 

@@ -142,9 +142,9 @@ impl From<EngineError> for Failure {
             }
             EngineError::Journal(JournalError::Io { .. })
             | EngineError::AtWork { .. }
-            | EngineError::Io { .. } => {
-                Some("nothing that finished is lost: mend the cause, then `raymond run ID` goes on")
-            }
+            | EngineError::Io { .. } => Some(
+                "nothing that finished is lost: fix the cause, then start the run again, or resume it: `raymond list` shows its id",
+            ),
             _ => None,
         };
         let hint = match &error {

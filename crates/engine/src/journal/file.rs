@@ -80,7 +80,7 @@ impl Journal {
 
     /// The checksum of the line that ends at byte `offset`; `None` if none does.
     pub fn checksum_at(path: &Path, offset: u64) -> io::Result<Option<u32>> {
-        Ok(Position::at(&File::open(path)?, offset)?.map(|position| position.checksum))
+        Ok(Position::at(&regular::open(path)?, offset)?.map(|position| position.checksum))
     }
 
     /// Moves a journal away in which nothing is, or nothing but an unfinished line.

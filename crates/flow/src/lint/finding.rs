@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::{
-    graph::{Graph, Origin, State},
+    graph::{Graph, Origin, State, Way},
     id::StateName,
     source::{FINDINGS_MAX, Severity, and_more},
     text::{Position, Span, beginning},
@@ -177,12 +177,31 @@ impl<'g> Report<'g> {
     }
 }
 
-/// How bad it is that `state` says something in a tag that cannot be followed. In frontmatter and
-/// scripts it cannot work, and neither can it in a prompt without a policy, whose agent fails if it does
-/// what the text says. With a policy the agent is reminded, and what the text says may be an example.
-pub(super) fn by_origin(state: &State, origin: Origin) -> Severity {
-    match origin {
-        Origin::Prose if state.has_policy() || state.is_evaluator => Severity::Warning,
-        Origin::Prose | Origin::Policy | Origin::Evaluator | Origin::Script => Severity::Error,
-    }
+/// How bad it is that `state` says something in a tag that cannot be followed: an error where it is
+/// certain to fail. In frontmatter it is, and so it is in a script or in a prompt without a policy if no
+/// other tag is there, or if the script prints this one. Other tags may be searched for, written to a file
+/// or named as an example. With a policy the agent is reminded.
+pub(super) fn by_origin(state: &State, way: &Way) -> Severity {
+    let is_alone = state.mentions.len() == 1;
+    let is_certain = match way.origin {
+        Origin::Policy | Origin::Evaluator => true,
+        Origin::Prose => is_alone && !state.has_policy() && !state.is_evaluator,
+        Origin::Script => is_alone || is_printed(state, way),
+    };
+    if is_certain { Severity::Error } else { Severity::Warning }
+}
+
+/// Whether the command around a tag in a script prints it to the standard output.
+fn is_printed(state: &State, way: &Way) -> bool {
+    let text = state.text.as_bytes();
+    let at = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX).min(text.len());
+    let (before, after) = (&text[..at(way.span.start)], &text[at(way.span.end)..]);
+    let is_border = |byte: &u8| matches!(byte, b'\n' | b';' | b'&' | b'|');
+    let before = before.rsplit(is_border).next().unwrap_or_default();
+    let after = after.split(is_border).next().unwrap_or_default();
+    let before = String::from_utf8_lossy(before);
+    let prints = before
+        .split(|c: char| !c.is_alphanumeric())
+        .any(|word| ["echo", "printf"].iter().any(|command| word.eq_ignore_ascii_case(command)));
+    prints && !before.contains('>') && !after.contains(&b'>')
 }

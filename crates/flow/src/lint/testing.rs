@@ -1,6 +1,10 @@
 //! How the tests of rules are written: files in, lines out.
 
-use crate::{graph::Graph, source::Platform, world::MemoryWorld};
+use crate::{
+    graph::Graph,
+    source::{Platform, Severity},
+    world::MemoryWorld,
+};
 
 use super::{Known, Rule};
 
@@ -26,6 +30,15 @@ pub(super) fn found_on<'a>(
         None => finding.message.clone(),
     };
     found.iter().map(line).collect()
+}
+
+/// How bad what a rule says about a workflow is.
+pub(super) fn severities<'a>(
+    rule: &'static Rule,
+    files: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Vec<Severity> {
+    let graph = Graph::of(&MemoryWorld::new(files), None).unwrap();
+    rule.findings(&graph, &Known::default()).iter().map(|finding| finding.severity).collect()
 }
 
 /// A prompt with one line of frontmatter for each allowed transition.

@@ -61,26 +61,30 @@ const RESERVED_PREFIXES: [&str; 5] = ["BASH_", "DYLD_", "GLIBC_", "LD_", "RAYMON
 
 /// Names in lower case that programs read, although most keep to capitals: shells, `configure` and
 /// `make`, TeX.
-const OF_TOOLS: [&str; 11] = [
-    "auto_resume",
-    "cdpath",
-    "exec_prefix",
-    "fpath",
-    "histchars",
-    "module_path",
+const OF_TOOLS: [&str; 7] =
+    ["auto_resume", "cdpath", "exec_prefix", "fpath", "histchars", "module_path", "prefix"];
+
+/// Families of such names: package managers, `configure`, fish, Spring, TeX (which reads
+/// `shell_escape_pdflatex`, too).
+const OF_TOOLS_PREFIXES: [&str; 12] = [
+    "ac_",
+    "enable_",
+    "fish_",
+    "npm_",
     "openin_any",
     "openout_any",
-    "prefix",
+    "pnpm_",
+    "rvm_",
     "shell_escape",
-    "shell_escape_commands",
+    "spring_",
+    "with_",
+    "yarn_",
 ];
 
-/// Families of such names: package managers, `configure`, fish, Spring.
-const OF_TOOLS_PREFIXES: [&str; 6] = ["ac_", "fish_", "npm_", "pnpm_", "spring_", "yarn_"];
-
-/// What the results of `configure` have within (`gl_cv_…`), and where proxies end.
+/// What the results of `configure` have within (`gl_cv_…`).
 const OF_TOOLS_INFIX: &str = "_cv_";
-const OF_TOOLS_SUFFIX: &str = "_proxy";
+/// Proxies, and the systems that `configure` is told.
+const OF_TOOLS_SUFFIXES: [&str; 2] = ["_alias", "_proxy"];
 
 /// Why a name may not become a variable.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -178,7 +182,7 @@ pub fn check_variable_name(
     if OF_TOOLS.contains(&name)
         || OF_TOOLS_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
         || name.contains(OF_TOOLS_INFIX)
-        || name.ends_with(OF_TOOLS_SUFFIX)
+        || OF_TOOLS_SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
     {
         return Err(UnsafeName::OfATool { name: name_owned() });
     }

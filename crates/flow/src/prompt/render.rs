@@ -103,8 +103,9 @@ fn placeholder(text: &str) -> Option<(&str, usize)> {
     let inside = text.strip_prefix("{{")?;
     let from_name = inside.trim_start_matches([' ', '\t']);
     let is_name_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    let after_name = from_name.trim_start_matches(is_name_char);
-    let name = from_name.strip_suffix(after_name)?;
+    // Cut by length: comparing what follows, which may be the whole file, would make this quadratic.
+    let length = from_name.find(|c| !is_name_char(c)).unwrap_or(from_name.len());
+    let (name, after_name) = from_name.split_at(length);
     let after = after_name.trim_start_matches([' ', '\t']).strip_prefix("}}")?;
     (!name.is_empty()).then_some((name, text.len() - after.len()))
 }

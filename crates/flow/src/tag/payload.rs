@@ -3,8 +3,8 @@
 //! A payload is free text, and it may well be about this very protocol. As long as its opening and
 //! closing tags pair up, the pairs tell. If one is left over, it is either a mention in the payload or
 //! one in the prose around it, and to guess would lose a part of the payload or add prose to it. So
-//! lines decide: the payload begins at the only opening tag that begins a line, and ends at the only
-//! closing tag that ends one. If that tells nothing, the answer is refused.
+//! lines decide: the payload begins at the only opening tag that begins a line, and ends at the last
+//! closing tag if only that one ends a line. If that tells nothing, the answer is refused.
 
 use crate::text::Span;
 
@@ -93,7 +93,9 @@ impl Payload {
             ),
         };
         let begin = only(openings, |open| open.begins_line);
-        let end = only(closings, |closing| closing.ends_line);
+        // What follows the last closing tag is no payload; what follows an earlier one may be.
+        let last = closings.last().map(|closing| closing.span);
+        let end = only(closings, |closing| closing.ends_line).filter(|end| Some(end.span) == last);
         let (Some(begin), Some(end), false) = (begin, end, has_too_many) else {
             return Err(ambiguous);
         };

@@ -776,7 +776,6 @@ fn prose_may_mention_result_beside_one_on_a_line_of_its_own() {
     for text in [
         "As told, I end with a `<result>` tag.\n\n<result>x</result>",
         "Neither <goto> nor <fork>, but <result> as told:\n\t<result>x</result>\n",
-        "<result>x</result>\nIt is closed by </result>, as told.",
         "<result>x</result> I hope that <result> was right.",
         "Not </result> alone. <result>x</result>",
     ] {
@@ -791,6 +790,9 @@ fn result_whose_ends_are_not_certain_is_refused() {
         ("<result>\nonce more:\n<result>x</result>", (2, 1)),
         ("so <result>a</result> b</result> it is", (1, 2)),
         ("<result>a</result>\n</result>\n", (1, 2)),
+        // What follows the first closing tag may be payload, or prose.
+        ("<result>x</result>\nIt is closed by </result>, as told.", (1, 2)),
+        ("<result>important A.\n</result>\nmore B.</result> bye", (1, 2)),
         ("a <result> b <result>c</result>\n</result> <result>", (1, 1)),
     ] {
         match (parse(text), counts) {

@@ -699,24 +699,13 @@ fn on_a_small_disk(reserve: &str, check: &str) {
     assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
 }
 
-#[test]
-fn script_that_fills_the_disk_pauses_the_run_and_goes_on_when_there_is_room() {
-    let project = Project::new([(
-        "START.sh",
-        "[ -e mended ] || head -c 10000000 /dev/zero; echo '<result>fine</result>'",
-    )]);
+/// Runs `script` where `disk` is a disk of 400 KiB; `$1` is the program. `None` if this user may not
+/// mount one.
+fn with_a_small_disk(project: &Project, script: &str) -> Option<Ran> {
     fs::create_dir(project.file("disk")).unwrap();
-    let script = r#"
-        mount -t tmpfs -o size=400k tmpfs "$1/disk" || exit 77
-        "$2" start flow --id r --state-dir disk/state 2> err
-        echo "code $?"
-        rm disk/state/workflows/r/steps/main.1/stdout
-        touch mended
-        "$2" run r --state-dir disk/state
-    "#;
+    let script = format!("mount -t tmpfs -o size=400k,mode=700 tmpfs disk || exit 77\n{script}");
     let ran = Command::new("unshare")
-        .args(["-m", "bash", "-c", script, "bash"])
-        .arg(project.path())
+        .args(["-m", "bash", "-c", &script, "bash"])
         .arg(env!("CARGO_BIN_EXE_raymond"))
         .env("RAYMOND_DISK_RESERVE", "65536")
         .current_dir(project.path())
@@ -726,12 +715,47 @@ fn script_that_fills_the_disk_pauses_the_run_and_goes_on_when_there_is_room() {
     let ran = Ran::of(&ran);
     if ran.code == 77 || ran.stderr.contains("unshare failed") {
         say("skipped: this user may not mount a disk");
-        return;
+        return None;
     }
+    Some(ran)
+}
+
+#[test]
+fn script_that_fills_the_disk_pauses_the_run_and_goes_on_when_there_is_room() {
+    let project = Project::new([(
+        "START.sh",
+        "[ -e mended ] || head -c 10000000 /dev/zero; echo '<result>fine</result>'",
+    )]);
+    let script = r#"
+        "$1" start flow --id r --state-dir disk/state 2> err
+        echo "code $?"
+        rm disk/state/workflows/r/steps/main.1/stdout
+        touch mended
+        "$1" run r --state-dir disk/state
+    "#;
+    let Some(ran) = with_a_small_disk(&project, script) else { return };
     assert_eq!(ran.stdout, "code 4\nfine\n", "{}{}", project.read("err"), ran.stderr);
     let told = project.read("err");
     assert!(told.contains("/disk/state/workflows/r was full"), "{told}");
     assert!(told.matches("state file could not be written").count() <= 1, "{told}");
+}
+
+#[test]
+fn run_that_cannot_begin_on_a_full_disk_leaves_nothing_and_can_be_started_again() {
+    let project = Project::new([("START.sh", "echo '<result>fine</result>'")]);
+    let script = r#"
+        mkdir -p -m 700 disk/state/workflows/r/steps
+        : > disk/state/workflows/r.lock
+        head -c 10000000 /dev/zero > disk/big 2> /dev/null
+        "$1" start flow --id r --state-dir disk/state 2> err
+        echo "code $?"
+        "$1" list --state-dir disk/state
+        rm disk/big
+        "$1" start flow --id r --state-dir disk/state
+    "#;
+    let Some(ran) = with_a_small_disk(&project, script) else { return };
+    assert_eq!(ran.stdout, "code 1\nfine\n", "{}{}", project.read("err"), ran.stderr);
+    assert!(project.read("err").contains("No space left on device"), "{}", project.read("err"));
 }
 
 #[test]

@@ -19,15 +19,17 @@ pub(super) const RULE: Rule = Rule {
 
 fn check(report: &mut Report<'_>) {
     for state in report.states() {
-        let said = state.said().flat_map(|way| way.named().map(move |named| (named, way.origin)));
-        let asked = state.asks.iter().map(|named| (named, crate::graph::Origin::Evaluator));
-        for (named, origin) in said.chain(asked) {
+        let said = state
+            .said()
+            .flat_map(|way| way.named().map(move |named| (named, by_origin(state, way))));
+        let asked = state.asks.iter().map(|named| (named, Severity::Error));
+        for (named, severity) in said.chain(asked) {
             if let Meaning::Wrong(error @ ResolveError::Ambiguous { candidates, .. }) =
                 &named.meaning
             {
                 report
                     .at(state, named.written.span, error.to_string())
-                    .severity(by_origin(state, origin))
+                    .severity(severity)
                     .help(format!("write `{}`", candidates.join("` or `")));
             }
         }

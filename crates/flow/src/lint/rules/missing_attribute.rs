@@ -32,8 +32,7 @@ fn check(report: &mut Report<'_>) {
         for way in &state.mentions {
             if let (Some(name), None) = (way.tag.continuation_attribute(), &way.continuation) {
                 let said = format!("<{}> needs the attribute `{name}`", way.tag);
-                let finding =
-                    report.at(state, way.span, said).severity(by_origin(state, way.origin));
+                let finding = report.at(state, way.span, said).severity(by_origin(state, way));
                 if way.origin == Origin::Prose {
                     finding.help(format!("tell the agent all of it: `{name}=\"…\"`"));
                 }

@@ -29,7 +29,7 @@ fn check(report: &mut Report<'_>) {
     for state in report.states() {
         for way in state.said() {
             for named in way.named() {
-                look(report, state, named, by_origin(state, way.origin));
+                look(report, state, named, by_origin(state, way));
             }
         }
         for asked in &state.asks {
@@ -89,5 +89,26 @@ mod tests {
             ("RUN.sh", script),
         ];
         assert!(found(&RULE, files).is_empty());
+    }
+
+    #[test]
+    fn missing_target_is_an_error_only_where_it_is_certain_to_fail() {
+        use super::super::super::testing::severities;
+        use crate::source::Severity;
+
+        for (text, expected) in [
+            ("echo '<goto>OLD</goto>'", Severity::Error),
+            (
+                "if x; then echo '<goto>OLD</goto>'; else echo '<goto>START</goto>'; fi",
+                Severity::Error,
+            ),
+            ("grep -q '<goto>OLD</goto>' log; echo '<goto>START</goto>'", Severity::Warning),
+            ("echo '<goto>OLD</goto>' >> notes; echo '<goto>START</goto>'", Severity::Warning),
+            ("cat > f <<X\n<goto>OLD</goto>\nX\necho '<goto>START</goto>'", Severity::Warning),
+        ] {
+            assert_eq!(severities(&RULE, [("START.sh", text)]), [expected], "{text}");
+        }
+        let prose = "Never write <goto>OLD</goto>, but <goto>START</goto>.";
+        assert_eq!(severities(&RULE, [("START.md", prose)]), [Severity::Warning]);
     }
 }

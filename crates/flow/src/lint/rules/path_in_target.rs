@@ -31,7 +31,7 @@ fn check(report: &mut Report<'_>) {
             for named in way.named().filter(|named| named.meaning == Meaning::Path) {
                 let name = &named.written.value;
                 let said = format!("`{name}` is a path: a state is named by its file name alone");
-                report.at(state, named.written.span, said).severity(by_origin(state, way.origin));
+                report.at(state, named.written.span, said).severity(by_origin(state, way));
             }
         }
     }

@@ -44,7 +44,7 @@ fn check(report: &mut Report<'_>) {
                 let chooser = if is_agents { Chooser::Agent } else { Chooser::Author };
                 if let Err(error) = look(&name.value, chooser) {
                     let said = format!("the attribute {error}");
-                    report.at(state, name.span, said).severity(by_origin(state, way.origin));
+                    report.at(state, name.span, said).severity(by_origin(state, way));
                 }
             }
         }

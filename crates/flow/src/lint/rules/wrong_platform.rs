@@ -25,7 +25,7 @@ fn check(report: &mut Report<'_>) {
                 if let Meaning::Wrong(error @ ResolveError::WrongPlatform { .. }) = &named.meaning {
                     report
                         .at(state, named.written.span, error.to_string())
-                        .severity(by_origin(state, way.origin));
+                        .severity(by_origin(state, way));
                 }
             }
         }
