@@ -16,7 +16,7 @@ mod entry;
 mod list;
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fs::{self, File},
     io::{self, Write},
     path::{Path, PathBuf},
@@ -43,6 +43,8 @@ pub struct DebugFiles {
     log: Option<File>,
     /// What is known of each agent's last step until it is logged what came of it.
     steps: HashMap<AgentId, LastStep>,
+    /// The names that the files of steps begin with.
+    names: HashSet<String>,
     /// What could not be written, until somebody is told.
     complaint: Option<String>,
     has_complained: bool,
@@ -81,7 +83,14 @@ impl DebugFiles {
                 (None, Some(format!("--debug writes nothing: cannot create {folder}: {error}")))
             }
         };
-        Self { folder, log, steps: HashMap::new(), complaint, has_complained: false }
+        Self {
+            folder,
+            log,
+            steps: HashMap::new(),
+            names: HashSet::new(),
+            complaint,
+            has_complained: false,
+        }
     }
 
     /// The folder.
@@ -91,7 +100,7 @@ impl DebugFiles {
 
     /// Keeps what a step printed.
     fn keep_output(&mut self, id: &StepId, step: &Step, folder: &Path) -> String {
-        let name = format!("{}_{}_{:03}", id.agent, step.state.stem(), id.number);
+        let name = self.unused(format!("{}_{}_{:03}", id.agent, step.state.stem(), id.number));
         match step.action {
             Action::Turn(_) => {
                 let about = list::About { id, state: &step.state, timestamp: &log_time() };
@@ -110,6 +119,14 @@ impl DebugFiles {
             self.write(&format!("{name}.stderr.txt"), |to| copy(&stderr, to));
         }
         name
+    }
+
+    /// A name that no step has had. Names of agents and states have underscores of their own, so two steps
+    /// can come to the same one: `main_b1` in `B`, and `main` in `b1_B`.
+    fn unused(&mut self, name: String) -> String {
+        let others = (2..).map(|n: u32| format!("{name}-{n}"));
+        let mut names = std::iter::once(name.clone()).chain(others);
+        names.find(|name| self.names.insert(name.clone())).unwrap_or(name)
     }
 
     fn write(&mut self, name: &str, write: impl FnOnce(&mut File) -> io::Result<()>) {

@@ -105,7 +105,8 @@ impl StepFolder {
             None if path.exists() => fs::remove_file(path)?,
             None => {}
         }
-        write_durably(&self.path.join("intent"), &serde_json::to_vec(&Intent::from(step))?)?;
+        let intent = Intent::new(self.run.as_deref().unwrap_or_default(), step);
+        write_durably(&self.path.join("intent"), &serde_json::to_vec(&intent)?)?;
         sys::sync_folder(&self.path)?;
         if let Some(steps) = self.path.parent() {
             sys::sync_folder(steps)?;
@@ -162,10 +163,14 @@ impl StepFolder {
         regular_length(&self.stdout())?.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// The intent under which the step was really started, if it is a turn.
+    /// The intent under which the step was really started, if it is a turn of this run.
     pub(crate) fn intent(&self) -> io::Result<Option<Step>> {
         match regular::read(&self.path.join("intent"), OWN_BYTES_MAX) {
-            Ok(bytes) => Ok(serde_json::from_slice::<Intent>(&bytes).ok().map(Step::from)),
+            Ok(bytes) => {
+                let intent = serde_json::from_slice::<Intent>(&bytes).ok();
+                Ok(intent
+                    .and_then(|intent| intent.step_of(self.run.as_deref().unwrap_or_default())))
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
@@ -266,7 +271,11 @@ fn name(id: &StepId) -> String {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 mod tests {
-    use raymond_flow::id::AgentId;
+    use raymond_flow::{
+        id::{AgentId, StateName},
+        machine::Action,
+        source::Timeout,
+    };
 
     use super::*;
 
@@ -291,6 +300,23 @@ mod tests {
         drop(Claim::take(&folder.path().join("exit"), "theirs", false).unwrap());
         let foreign = StepState::Foreign { run: "theirs".to_owned(), reaper: None };
         assert_eq!(folder.state().unwrap(), foreign);
+    }
+
+    #[test]
+    fn intent_of_another_run_is_not_taken_for_one_of_ours() {
+        let steps = tempfile::tempdir().unwrap();
+        let step_of_ours = Step {
+            number: 1,
+            state: StateName::new("START.md"),
+            digest: None,
+            attempt: 1,
+            action: Action::Script { timeout: Timeout::DEFAULT },
+        };
+        let ours = step(steps.path());
+        ours.create_turn(&step_of_ours, "prompt", None).unwrap();
+        assert_eq!(ours.intent().unwrap(), Some(step_of_ours));
+        let theirs = ours.clone().of_run("theirs");
+        assert_eq!(theirs.intent().unwrap(), None);
     }
 
     #[cfg(unix)]

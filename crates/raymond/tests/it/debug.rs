@@ -161,3 +161,17 @@ fn debug_file_that_cannot_be_written_is_warned_about_once() {
     assert!(ran.stderr.starts_with(warning), "{}", ran.stderr);
     assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
 }
+
+#[test]
+fn two_steps_whose_names_come_to_the_same_have_files_of_their_own() {
+    // The worker is called `main_b1`, so both steps are `main_b1_B_001`.
+    let project = project([
+        ("b1_B.sh", r#"echo '<fork next="END">B</fork>'"#),
+        ("B.sh", "echo '<result>the worker</result>'"),
+        ("END.sh", "echo '<result>done</result>'"),
+    ]);
+    let ran = project.raymond(&["start", "flow/b1_B.sh", "--id", "r", "--debug"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(read(&project, "main_b1_B_001.stdout.txt").contains("fork"));
+    assert!(read(&project, "main_b1_B_001-2.stdout.txt").contains("the worker"));
+}
