@@ -73,6 +73,15 @@ impl Interrupts {
         Self { target }
     }
 
+    /// Stops the run that is under way and kills its steps, as two presses of Ctrl-C do. Without a run,
+    /// nothing happens.
+    pub fn stop(&self) {
+        let target = self.target.lock().unwrap_or_else(PoisonError::into_inner);
+        for _ in 0..INTERRUPTS_MAX {
+            target.tell();
+        }
+    }
+
     /// Hands interrupts to a run loop from now on, and those that came before.
     pub(crate) fn deliver_to(&self, outbox: Outbox) {
         let mut target = self.target.lock().unwrap_or_else(PoisonError::into_inner);

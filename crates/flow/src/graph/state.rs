@@ -10,7 +10,7 @@ use crate::{
     text::{Span, Spanned},
 };
 
-use super::{Named, Way};
+use super::{Named, Slip, Way};
 
 /// A state file, read for what it says about where it leads.
 #[derive(Clone, Debug)]
@@ -29,6 +29,8 @@ pub struct State {
     pub mentions: Vec<Way>,
     /// The names of tags in its text, complete or not.
     pub mentioned_kinds: BTreeSet<TagKind>,
+    /// Markup in its text that was meant to be a tag and is none.
+    pub slips: Vec<Slip>,
     /// The evaluators that it asks.
     pub asks: Vec<Named>,
     /// The ways out, as far as they are known.
