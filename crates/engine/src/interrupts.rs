@@ -74,6 +74,15 @@ impl Interrupts {
         Self { target }
     }
 
+    /// Stops the run that is under way and kills its steps, as two presses of Ctrl-C do. Without a run,
+    /// nothing happens.
+    pub fn stop(&self) {
+        let target = self.target.lock().unwrap_or_else(PoisonError::into_inner);
+        for _ in 0..INTERRUPTS_MAX {
+            target.tell();
+        }
+    }
+
     /// Delivers interrupts to a run loop from now on, including those that are queued.
     pub(crate) fn deliver_to(&self, outbox: Outbox) {
         let mut target = self.target.lock().unwrap_or_else(PoisonError::into_inner);

@@ -159,6 +159,8 @@ pub struct Engine<'a> {
     /// How much later than promised a usage limit is taken for lifted: clocks differ, and asking a
     /// little late costs less than asking too early.
     pub reset_margin: Duration,
+    /// Variables that every script gets besides those that it inherits: for tests of workflows.
+    pub environment: Vec<(String, String)>,
     /// Ctrl-C, if anybody listens to it.
     pub interrupts: Option<Interrupts>,
 }
@@ -354,6 +356,7 @@ impl Engine<'_> {
             timers: Timers::default(),
             is_hurried: self.is_hurried,
             disk_reserve_bytes: self.disk_reserve_bytes,
+            environment: self.environment.clone(),
             reset_margin: self.reset_margin,
             limit_waits: 0,
             unpaid: raymond_flow::machine::Spent::default(),

@@ -118,6 +118,8 @@ pub(crate) struct Performer<'a> {
     /// Whether waits are over at once.
     pub(crate) is_hurried: bool,
     pub(crate) disk_reserve_bytes: u64,
+    /// Variables that every script gets besides those that it inherits.
+    pub(crate) environment: Vec<(String, String)>,
     /// How much later than promised a usage limit is taken for lifted.
     pub(crate) reset_margin: Duration,
     /// What processes have spent by themselves after their last turns. The next turn that ends pays it.
@@ -243,7 +245,8 @@ impl Performer<'_> {
                     prompt,
                     continuation,
                     budget_left_usd,
-                    follows_a_model: self.follows_a_model(id, turn),
+                    // Looked up below, if a program has to be asked: it can mean a thousand files.
+                    follows_a_model: false,
                 };
                 self.launch_turn(id, &folder, &request, observer)
             }
@@ -312,6 +315,8 @@ impl Performer<'_> {
             tell_start(observer, (id, request.step), folder, &[]);
             return Ok(Launched::Answered(Box::new(answer)));
         }
+        let follows_a_model = self.follows_a_model(id, request.turn);
+        let request = &TurnRequest { follows_a_model, ..*request };
         if request.turn.recovers {
             // What the session knows decides what is said, and a process may just be leaving it.
             warm::wait_until_left(&self.files.folder, &request.turn.session);
@@ -378,7 +383,9 @@ impl Performer<'_> {
         folder: &StepFolder,
         variables: std::collections::BTreeMap<String, String>,
     ) -> Result<(Vec<(String, String)>, bool), EngineError> {
-        let mut environment = Vec::new();
+        // What the language gives a step stands over these.
+        let outer = self.environment.iter().filter(|(name, _)| !variables.contains_key(name));
+        let mut environment: Vec<_> = outer.cloned().collect();
         let mut has_folder = false;
         for (name, value) in variables {
             // No variable can hold a NUL byte.

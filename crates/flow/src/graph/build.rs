@@ -18,8 +18,9 @@ use crate::{
 };
 
 use super::{
-    Content, Graph, Meaning, Named, Origin, State, Way,
+    Content, Graph, Meaning, Named, Origin, Slip, State, Way,
     script::{loose_attributes, unquoted},
+    slip::slips,
     way::is_open,
 };
 
@@ -81,6 +82,7 @@ impl Reader<'_> {
             declared: Vec::new(),
             mentions: Vec::new(),
             mentioned_kinds: BTreeSet::new(),
+            slips: Vec::new(),
             asks: Vec::new(),
             ways: Vec::new(),
             is_open: false,
@@ -91,10 +93,12 @@ impl Reader<'_> {
                 let source = unquoted(&text, self.platform);
                 state.mentions = self.tags(&source, 0, Origin::Script);
                 state.mentioned_kinds = kinds_in(&source);
+                state.slips = self.slips(&source, 0);
             }
             Ok(StateSource::Prompt(prompt)) => {
                 state.mentions = self.tags(&prompt.body, prompt.body_span.start, Origin::Prose);
                 state.mentioned_kinds = kinds_in(&prompt.body);
+                state.slips = self.slips(&prompt.body, prompt.body_span.start);
                 self.declared(&prompt, &text, &mut state);
                 state.content = Content::Prompt(prompt);
             }
@@ -146,6 +150,10 @@ impl Reader<'_> {
     /// Finds the tags in a text that starts at byte `offset` of its file.
     fn tags(&self, text: &str, offset: u64, origin: Origin) -> Vec<Way> {
         mentions(text).into_iter().map(|element| self.tag(element, text, offset, origin)).collect()
+    }
+
+    fn slips(&self, text: &str, offset: u64) -> Vec<Slip> {
+        slips(text, offset, |name| resolve(self.listing, name, self.platform).is_ok())
     }
 
     fn tag(&self, element: Element, text: &str, offset: u64, origin: Origin) -> Way {

@@ -12,11 +12,13 @@ mod edge;
 mod ends;
 mod reach;
 mod script;
+mod slip;
 mod state;
 mod way;
 
 pub use edge::{Edge, EdgeKind};
 pub use ends::ResultEnd;
+pub use slip::{Slip, SlipKind};
 pub use state::{Content, State};
 pub use way::{Meaning, Named, Origin, Way};
 

@@ -10,7 +10,7 @@ use crate::{
     text::{Span, Spanned},
 };
 
-use super::{Named, Way};
+use super::{Named, Slip, Way};
 
 /// A state file, and the transitions that it declares.
 #[derive(Clone, Debug)]
@@ -30,6 +30,8 @@ pub struct State {
     pub mentions: Vec<Way>,
     /// The kinds of tags in its text, complete or not.
     pub mentioned_kinds: BTreeSet<TagKind>,
+    /// Markup in its text that was meant to be a tag and is none.
+    pub slips: Vec<Slip>,
     /// The evaluators that it asks.
     pub asks: Vec<Named>,
     /// The known transitions out of the state.

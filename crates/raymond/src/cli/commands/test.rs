@@ -22,6 +22,9 @@ use crate::{
 /// Where cases lie, beside the states.
 const FOLDER: &str = "tests";
 
+/// How many of the slowest cases are named at the end.
+const SLOWEST_MAX: usize = 3;
+
 /// `raymond test WORKFLOW`
 pub(in crate::cli) fn test(arguments: &Test) -> Result<ExitCode, Failure> {
     if let Some(id) = &arguments.record {
@@ -65,8 +68,24 @@ pub(in crate::cli) fn test(arguments: &Test) -> Result<ExitCode, Failure> {
         return Err(Failure::usage("no case has that in its name".to_owned()));
     }
     let failed = results.iter().filter(|(_, _, wrong)| !wrong.is_empty()).count();
-    out::text(&format!("\n{} cases, {failed} failed\n", results.len()))?;
+    let cases = if results.len() == 1 { "case" } else { "cases" };
+    out::text(&format!("\n{} {cases}, {failed} failed\n", results.len()))?;
+    out::text(&slowest(&results))?;
     Ok(ExitCode::from(u8::from(failed > 0)))
+}
+
+/// The slowest cases, on one line; nothing for a single case.
+fn slowest(results: &[(String, f64, Vec<String>)]) -> String {
+    if results.len() < 2 {
+        return String::new();
+    }
+    let mut times: Vec<_> = results.iter().map(|(name, seconds, _)| (seconds, name)).collect();
+    times.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+    let shown = times.iter().take(SLOWEST_MAX);
+    let shown: Vec<_> = shown
+        .map(|(seconds, name)| format!("{} ({:.0} ms)", out::one_line(name), *seconds * 1000.0))
+        .collect();
+    format!("slowest: {}\n", shown.join(", "))
 }
 
 fn read_case(workflow: &Path, path: &Path) -> Result<Case, Failure> {
