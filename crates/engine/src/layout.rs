@@ -1,4 +1,4 @@
-//! Where the files of runs lie.
+//! Where the files of runs are.
 
 use std::{
     io::{self, Write as _},
@@ -18,20 +18,20 @@ const NAME: &str = ".raymond";
 const GITIGNORE: &str =
     "# Written by raymond. Only the settings belong into version control.\n*\n!config.toml\n";
 
-/// The folder of all state: `.raymond`, or what `--state-dir` names.
+/// The state directory: `.raymond`, or the argument of `--state-dir`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateDir {
     root: PathBuf,
 }
 
 impl StateDir {
-    /// The state folder at `root`.
+    /// The state directory at `root`.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
-    /// The state folder of the project that `start` lies in: the nearest parent with `.raymond` or
-    /// `.git`, else `start` itself.
+    /// The state directory of the project that contains `start`: in the nearest parent with `.raymond` or
+    /// `.git`, else in `start` itself.
     pub fn of_project(start: &Path) -> Self {
         let is_root = |folder: &&Path| [NAME, ".git"].iter().any(|name| folder.join(name).exists());
         let project = start.ancestors().find(is_root).unwrap_or(start);
@@ -54,27 +54,27 @@ impl StateDir {
         Ok(())
     }
 
-    /// The folder itself.
+    /// The path of the state directory.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Makes sure that nobody else has made the folder, or can write to it.
+    /// Checks that no other user owns the directory or can write to it.
     pub fn check(&self) -> Result<(), TrustError> {
         trust::check_folder(&self.root)
     }
 
-    /// Where runs lie.
+    /// The directory with the files of all runs.
     pub fn workflows(&self) -> PathBuf {
         self.root.join("workflows")
     }
 
-    /// Where `--debug` writes.
+    /// The directory that `--debug` writes to.
     pub fn debug(&self) -> PathBuf {
         self.root.join("debug")
     }
 
-    /// The files of one run.
+    /// The paths of the files of run `id`.
     pub fn run(&self, id: &RunId) -> RunFiles {
         let workflows = self.workflows();
         let file = |extension: &str| workflows.join(format!("{id}.{extension}"));
@@ -89,7 +89,7 @@ impl StateDir {
         }
     }
 
-    /// Makes sure of the same for the folders of one run.
+    /// Checks the same for the directories of one run.
     pub(crate) fn check_run(&self, files: &RunFiles) -> Result<(), TrustError> {
         self.check()?;
         let folders = [&self.workflows(), &files.folder, &files.steps, &files.scope];
@@ -114,19 +114,19 @@ impl StateDir {
     }
 }
 
-/// The files of one run.
+/// The paths of the files of one run.
 #[derive(Clone, Debug)]
 pub struct RunFiles {
-    /// The truth.
+    /// The journal, which is the source of truth.
     pub journal: PathBuf,
-    /// Its snapshot for people and scripts.
+    /// The state file: a snapshot of the run for users and scripts.
     pub state: PathBuf,
-    /// Held while an orchestrator owns the run.
+    /// Locked while an orchestrator owns the run.
     pub lock: PathBuf,
-    /// What steps need to survive a crash.
+    /// The directory for everything else of the run.
     pub folder: PathBuf,
-    /// One folder per step.
+    /// One directory per step.
     pub steps: PathBuf,
-    /// The private copy of an archive's files.
+    /// The extracted files of an archive.
     pub scope: PathBuf,
 }

@@ -88,6 +88,8 @@
 //! ```
 
 #![forbid(unsafe_code)]
+// A new tag, record or phase must be led by the compiler to every place that tells its kind apart.
+#![deny(clippy::wildcard_enum_match_arm)]
 
 pub mod diagram;
 pub mod graph;

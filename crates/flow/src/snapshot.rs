@@ -50,6 +50,12 @@ pub enum SnapshotError {
         /// The name.
         agent: AgentId,
     },
+    /// Written before agents knew their parents. The journal tells who forked whom.
+    #[error("it does not say who forked agent `{agent}`")]
+    NoParent {
+        /// The worker.
+        agent: AgentId,
+    },
 }
 
 impl Snapshot {
@@ -114,6 +120,9 @@ struct WireRun {
 #[derive(Serialize, Deserialize)]
 struct WireAgent {
     id: AgentId,
+    /// Absent for `main`, and in state files of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    parent: Option<AgentId>,
     current_state: StateName,
     /// The conversation with which the state was entered.
     session_id: Option<SessionId>,
@@ -187,6 +196,9 @@ impl WireRun {
         let mut agents = BTreeMap::new();
         for agent in self.agents {
             let agent = agent.into_agent();
+            if agent.parent.is_none() && agent.id != AgentId::main() {
+                return Err(SnapshotError::NoParent { agent: agent.id });
+            }
             if let Some(twin) = agents.insert(agent.id.clone(), agent) {
                 return Err(SnapshotError::DuplicateAgent { agent: twin.id });
             }
@@ -231,6 +243,7 @@ impl WireAgent {
         let (session_id, branches) = session_to_wire(&agent.session);
         Self {
             id: agent.id.clone(),
+            parent: agent.parent.clone(),
             current_state: agent.current_state.clone(),
             session_id,
             branches,
@@ -250,6 +263,7 @@ impl WireAgent {
     fn into_agent(self) -> Agent {
         Agent {
             id: self.id,
+            parent: self.parent,
             born: self.born,
             current_state: self.current_state,
             session: session_from_wire(self.session_id, self.branches),

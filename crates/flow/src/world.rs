@@ -91,7 +91,9 @@ impl World for MemoryWorld {
             match component {
                 Component::ParentDir => drop(real.pop()),
                 Component::CurDir => {}
-                other => real.push(other),
+                Component::Prefix(_) | Component::RootDir | Component::Normal(_) => {
+                    real.push(component);
+                }
             }
         }
         let real = real.to_string_lossy().into_owned();

@@ -1,4 +1,5 @@
-//! Workflows on disk: a file, a folder or an archive, and the world as a run sees it.
+//! Workflows on disk (a file, a directory or an archive), and the [`World`](raymond_flow::world::World)
+//! that a run reads.
 
 mod archive;
 mod files;

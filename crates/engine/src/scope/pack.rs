@@ -1,4 +1,4 @@
-//! A folder as one archive, the same bytes whenever and wherever it is made.
+//! Packs a directory into an archive, reproducibly.
 
 use std::{
     io::{self, Cursor, Write as _},
@@ -14,41 +14,41 @@ use super::{
 };
 use crate::regular;
 
-/// Why a folder cannot become an archive.
+/// Why a directory cannot be packed.
 #[derive(Debug, Error)]
 pub enum PackError {
-    /// It cannot be read.
+    /// A file or the directory cannot be read.
     #[error("cannot read {}", path.display())]
     Io {
-        /// What was read.
+        /// The file or directory.
         path: PathBuf,
-        /// Why not.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// Archives of so many files are refused.
+    /// More files than an archive may have.
     #[error("{} has more than {FILES_MAX} files", path.display())]
     TooMany {
-        /// The folder.
+        /// The directory.
         path: PathBuf,
     },
-    /// Archives with so much in them are refused.
-    #[error("{} makes it larger than the {limit} bytes that are allowed", path.display())]
+    /// More bytes than an archive may have.
+    #[error("{} makes the archive larger than the limit of {limit} bytes", path.display())]
     TooLarge {
-        /// The file.
+        /// The file that exceeds the limit.
         path: PathBuf,
-        /// The limit that it passes.
+        /// The limit in bytes.
         limit: u64,
     },
     /// The archive could not be written.
-    #[error("the archive cannot be made")]
+    #[error("cannot write the archive")]
     Zip(#[from] ZipError),
 }
 
-/// The files directly in `folder` and in its `tests` as a zip archive. Hidden files stay out, and so do
-/// those of file managers.
+/// Packs the files directly in `folder` and in its `tests` into a zip archive. Hidden files and the
+/// files of file managers are left out.
 ///
-/// Reproducible byte for byte: files in the order of their names, all with one time and one mode,
-/// and stored as they are. Compressed bytes would change with the version of the compressor.
+/// The result is reproducible byte for byte: files are sorted by name, have the same time and mode,
+/// and are stored uncompressed, because compressed bytes change with the version of the compressor.
 pub fn pack(folder: &Path) -> Result<Vec<u8>, PackError> {
     let io = |path: &Path| {
         let path = path.to_owned();

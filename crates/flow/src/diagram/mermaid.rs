@@ -71,7 +71,11 @@ fn class(kind: NodeKind) -> &'static str {
     match kind {
         // `end` is a word of Mermaid's own.
         NodeKind::End => "finish",
-        kind => kind.name(),
+        NodeKind::Prompt
+        | NodeKind::Script
+        | NodeKind::Evaluator
+        | NodeKind::Open
+        | NodeKind::Missing => kind.name(),
     }
 }
 

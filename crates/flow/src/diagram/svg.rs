@@ -84,7 +84,7 @@ fn draw_node(
     let radius = match node.kind {
         NodeKind::End | NodeKind::Open => BOX_HEIGHT / 2.0,
         NodeKind::Script => 2.0,
-        _ => 9.0,
+        NodeKind::Prompt | NodeKind::Evaluator | NodeKind::Missing => 9.0,
     };
     let _ = writeln!(
         svg,

@@ -60,7 +60,7 @@ impl Trace {
         let mut accounts = Accounts::default();
         for (number, record) in (2..).zip(records) {
             accounts.add(record);
-            let from = record_agent(record).and_then(|agent| state_of(&run, agent));
+            let from = record.agent().and_then(|agent| state_of(&run, agent));
             apply(&mut run, record).map_err(|source| ReplayError::Unfit { number, source })?;
             if let Some(from) = from {
                 trace.add(&run, from, record);
@@ -98,7 +98,21 @@ impl Trace {
                 take(state_of(run, agent), kind);
             }
             Record::Failed { .. } => self.visits.entry(from).or_default().failures += 1,
-            _ => {}
+            Record::Started(_)
+            | Record::Intended { .. }
+            | Record::Queued { .. }
+            | Record::Called { .. }
+            | Record::Ended { .. }
+            | Record::Overridden { .. }
+            | Record::Reminded { .. }
+            | Record::Evaluating { .. }
+            | Record::Retried { .. }
+            | Record::Woke { .. }
+            | Record::Halted { .. }
+            | Record::UsageLimited { .. }
+            | Record::UsageLimitLifted
+            | Record::Finished { .. }
+            | Record::Resumed { .. } => {}
         }
     }
 }
@@ -120,13 +134,6 @@ fn duration(ms: u64) -> String {
         (0, 0, seconds) => format!("{seconds}.{} s", ms % 1000 / 100),
         (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
         (hours, minutes, _) => format!("{hours} h {minutes} min"),
-    }
-}
-
-fn record_agent(record: &Record) -> Option<&AgentId> {
-    match record {
-        Record::Followed { agent, .. } | Record::Failed { agent, .. } => Some(agent),
-        _ => None,
     }
 }
 

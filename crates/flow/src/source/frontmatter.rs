@@ -157,7 +157,7 @@ impl Reader<'_, '_> {
             Value::Scalar(text) if is_word(text) => {
                 Some(Spanned::new(text.trim().to_owned(), node.span.shifted(self.offset)))
             }
-            _ => {
+            Value::Scalar(_) | Value::Null | Value::Sequence(_) | Value::Mapping(_) => {
                 self.error(node.span, format!("`{key}` should be {expected}"));
                 None
             }
@@ -179,7 +179,7 @@ impl Reader<'_, '_> {
     fn text(&mut self, node: &Node, key: &str, expected: &str) -> Option<String> {
         match &node.value {
             Value::Scalar(text) if !text.is_empty() => Some(text.clone()),
-            _ => {
+            Value::Scalar(_) | Value::Null | Value::Sequence(_) | Value::Mapping(_) => {
                 self.error(node.span, format!("`{key}` should be {expected}"));
                 None
             }

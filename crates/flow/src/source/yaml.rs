@@ -45,6 +45,7 @@ pub struct YamlError {
 }
 
 /// Reads the one document in `text`; `None` if it holds nothing but comments.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the parser may gain kinds of events")]
 pub fn read(text: &str) -> Result<Option<Node>, YamlError> {
     let mut reader = Reader { parser: Parser::new_from_str(text), text };
     let mut root = None;
@@ -89,6 +90,7 @@ impl<'a> Reader<'a> {
         YamlError { span: Span::new(at, at), message: error.info() }
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the parser may gain kinds of events")]
     fn node(&mut self, event: Event<'a>, span: Span, depth: usize) -> Result<Node, YamlError> {
         let refuse = |message: &str| Err(YamlError { span, message: message.to_owned() });
         if depth == 0 {

@@ -145,7 +145,7 @@ fn debug_folder_that_cannot_be_made_is_warned_about() {
     let project = project([("START.sh", "echo '<result>x</result>'")]);
     project.write(".raymond/debug", "a file in its place");
     let ran = start(&project, &["-q"]).completed("x");
-    let warning = "warning: --debug writes nothing: cannot create ";
+    let warning = "warning: --debug is disabled: cannot create ";
     assert!(ran.stderr.starts_with(warning), "{}", ran.stderr);
     assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
 }
@@ -157,7 +157,7 @@ fn debug_file_that_cannot_be_written_is_warned_about_once() {
         ("NEXT.sh", "echo '<result>x</result>'"),
     ]);
     let ran = start(&project, &["-q"]).completed("x");
-    let warning = "warning: --debug misses something: cannot write ";
+    let warning = "warning: the --debug log is incomplete: cannot write ";
     assert!(ran.stderr.starts_with(warning), "{}", ran.stderr);
     assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
 }

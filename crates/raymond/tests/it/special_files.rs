@@ -140,7 +140,7 @@ fn link_within_the_workflow_works() {
     fs::create_dir(project.file("flow/more")).unwrap();
     project.write("flow/more/NEXT.sh", RESULT);
     symlink("more/NEXT.sh", project.file("flow/NEXT.sh")).unwrap();
-    // A folder behind a link is a folder.
+    // A directory behind a link is a directory.
     symlink("more", project.file("flow/less")).unwrap();
     ends(&project, &["flow"]).completed("x");
     for command in ["lint", "diagram", "pack"] {
@@ -160,7 +160,7 @@ fn link_within_the_workflow_works() {
 fn state_that_is_larger_than_any_prompt_is_refused() {
     let project = Project::new([]);
     fs::write(project.file("flow/START.md"), "x".repeat(4 * MIB + 1)).unwrap();
-    is_refused(&project, "flow", "`START.md` is larger than the 4194304 bytes that are allowed");
+    is_refused(&project, "flow", "`START.md` exceeds the limit of 4194304 bytes");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::{
 
 use crate::env::{NOBODY, Project, Ran};
 
-const FOREIGN: &str = "belongs to another user (number 65534";
+const FOREIGN: &str = "belongs to another user (uid 65534";
 
 fn project() -> Project {
     let project = Project::new([("START.sh", "echo '<result>done</result>'")]);
@@ -84,7 +84,7 @@ fn user_who_is_not_root_does_not_obey_root_either() {
     if !give_away(&project.file("flow")) {
         return;
     }
-    as_nobody(&project, &["list"]).failed(2, "belongs to another user (number 0; you are 65534)");
+    as_nobody(&project, &["list"]).failed(2, "belongs to another user (uid 0; your uid is 65534)");
     assert!(give_away(&project.file(".raymond")));
     as_nobody(&project, &["start", "flow", "--id", "r"]).completed("done");
 }
