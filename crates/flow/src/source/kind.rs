@@ -1,14 +1,14 @@
-//! What a file is by its extension, and which scripts a platform can run.
+//! The kind of a file by its extension, and which scripts a platform can run.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// The family of operating systems that a workflow runs on. A parameter everywhere, so that the
+/// The family of operating systems that a workflow runs on. It is always a parameter, so that the
 /// rules of both can be tested on one machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Platform {
-    /// Linux, macOS and their like: scripts are `.sh`, run by bash.
+    /// Linux, macOS and similar systems: scripts are `.sh`, run by bash.
     Unix,
     /// Windows: scripts are `.bat`, run by `cmd.exe`.
     Windows,
@@ -18,7 +18,7 @@ impl Platform {
     /// The platform this program was built for.
     pub const HERE: Self = if cfg!(windows) { Self::Windows } else { Self::Unix };
 
-    /// The extension of the scripts that run here.
+    /// The extension of scripts on this platform.
     pub fn script_extension(self) -> &'static str {
         match self {
             Self::Unix => ".sh",
@@ -69,7 +69,7 @@ pub enum StateKindError {
         /// Where it would run.
         needs: Platform,
     },
-    /// No extension that means anything.
+    /// Not an extension of a state.
     #[error("`{name}` is not a state: states end in .md, .sh or .bat")]
     Unsupported {
         /// The file.
