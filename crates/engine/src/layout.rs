@@ -1,10 +1,22 @@
 //! Where the files of runs are.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
 
 use raymond_flow::id::RunId;
 
-use crate::trust::{self, TrustError};
+use crate::{
+    private,
+    trust::{self, TrustError},
+};
+
+/// The name of the state folder of a project.
+const NAME: &str = ".raymond";
+/// What is in the state folder for git: journals, prompts and outputs are for nobody else.
+const GITIGNORE: &str =
+    "# Written by raymond. Only the settings belong into version control.\n*\n!config.toml\n";
 
 /// The state directory: `.raymond`, or the argument of `--state-dir`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,10 +33,25 @@ impl StateDir {
     /// The state directory of the project that contains `start`: in the nearest parent with `.raymond` or
     /// `.git`, else in `start` itself.
     pub fn of_project(start: &Path) -> Self {
-        let is_root =
-            |folder: &&Path| [".raymond", ".git"].iter().any(|name| folder.join(name).exists());
+        let is_root = |folder: &&Path| [NAME, ".git"].iter().any(|name| folder.join(name).exists());
         let project = start.ancestors().find(is_root).unwrap_or(start);
-        Self::new(project.join(".raymond"))
+        Self::new(project.join(NAME))
+    }
+
+    /// Makes the folder, with a `.gitignore` of its own. A folder that was there and has another name may
+    /// be the user's, with files in it that git should see, so nothing is written to it.
+    pub fn create(&self) -> io::Result<()> {
+        let is_ours = self.root.file_name().is_some_and(|name| name == NAME) || !self.root.exists();
+        private::create_dir_all(&self.root)?;
+        if is_ours {
+            let mut options = private::options();
+            match options.create_new(true).write(true).open(self.root.join(".gitignore")) {
+                Ok(mut file) => file.write_all(GITIGNORE.as_bytes())?,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// The path of the state directory.
@@ -70,10 +97,10 @@ impl StateDir {
     }
 
     /// The ids of all runs that have a journal, sorted.
-    pub fn run_ids(&self) -> std::io::Result<Vec<RunId>> {
+    pub fn run_ids(&self) -> io::Result<Vec<RunId>> {
         let entries = match std::fs::read_dir(self.workflows()) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(error),
         };
         let mut ids = Vec::new();

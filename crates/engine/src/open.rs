@@ -211,6 +211,8 @@ impl Engine<'_> {
         let id = started.workflow_id.clone();
         let files = self.state_dir.run(&id);
         self.state_dir.check_run(&files)?;
+        let root = self.state_dir.root();
+        self.state_dir.create().map_err(|source| io_error("create", root, source))?;
         create_folders(&files)?;
         let lock = lock(&id, &files)?;
         if files.journal.exists() {

@@ -86,6 +86,26 @@ pub enum ArchiveError {
 
 /// Reads the archive at `path`: contents by name in the scope.
 pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Vec<u8>>, ArchiveError> {
+    let mut files = read_all(path)?;
+    files.retain(|name, _| !name.starts_with(TESTS));
+    Ok(files)
+}
+
+/// Writes the tests that the archive at `path` holds into `folder`, and tells how many files that were.
+pub fn extract_tests(path: &Path, folder: &Path) -> Result<usize, ArchiveError> {
+    let files = read_all(path)?;
+    let tests = files.iter().filter_map(|(name, bytes)| Some((name.strip_prefix(TESTS)?, bytes)));
+    let mut count = 0;
+    for (name, bytes) in tests {
+        private::create_dir_all(folder)?;
+        private::write(&folder.join(name), bytes)?;
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// The same with the tests, whose names begin with their folder.
+fn read_all(path: &Path) -> Result<BTreeMap<String, Vec<u8>>, ArchiveError> {
     let file = regular::open(path)?;
     if file.metadata()?.len() > ARCHIVE_BYTES_MAX {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -138,6 +158,9 @@ pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Vec<u8>>, ArchiveErro
     flatten(files)
 }
 
+/// The directory of a workflow's tests, beside the states. It is not part of the scope: a run never sees it.
+pub(super) const TESTS: &str = "tests/";
+
 /// Whether a file comes from a file manager and not from the author: resource forks and directory
 /// settings of macOS, thumbnails and directory settings of Windows. Such files are never read.
 pub(super) fn is_passed_over(name: &str) -> bool {
@@ -160,10 +183,11 @@ fn flatten(files: BTreeMap<String, Vec<u8>>) -> Result<BTreeMap<String, Vec<u8>>
     for (name, bytes) in files {
         let own = if is_one_folder { name.strip_prefix(&prefix) } else { None };
         let own = own.unwrap_or(&name).to_owned();
-        if own.contains('/') {
+        let last = own.strip_prefix(TESTS).unwrap_or(&own);
+        if last.contains('/') {
             return Err(ArchiveError::Nested { name });
         }
-        if own.is_empty() || own == "." || own == ".." {
+        if last.is_empty() || last == "." || last == ".." {
             return Err(ArchiveError::UnsafeName { name });
         }
         if let Some(first) = seen.insert(own.to_lowercase(), own.clone()) {

@@ -116,7 +116,7 @@ pub(super) fn plain(path: PathBuf) -> PathBuf {
 }
 
 /// Whether `path` is an archive: its name ends in `.zip`, and it is not a directory.
-pub(super) fn is_archive(path: &Path) -> bool {
+pub fn is_archive(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("zip"))
         && !path.is_dir()
 }

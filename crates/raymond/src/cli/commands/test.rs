@@ -8,8 +8,15 @@ use std::{
     time::Instant,
 };
 
-use raymond_engine::{answers, interrupts::Interrupts, load, regular};
+use raymond_engine::{
+    answers,
+    interrupts::Interrupts,
+    load, regular,
+    scope::{ScopeError, extract_tests, is_archive},
+};
 use raymond_flow::{id::RunId, machine::Status};
+
+use tempfile::TempDir;
 
 use super::prepare::Surroundings;
 use crate::{
@@ -30,12 +37,17 @@ pub(in crate::cli) fn test(arguments: &Test) -> Result<ExitCode, Failure> {
     if let Some(id) = &arguments.record {
         return record(id, arguments);
     }
+    let packed = packed_tests(arguments)?;
+    let folder = match &packed {
+        Some(folder) => folder.path(),
+        None => folder_of(&arguments.workflow),
+    };
     let filter = arguments.filter.as_deref().unwrap_or_default();
     let update = if arguments.update { Update::Write } else { Update::Compare };
     let mut results = Vec::new();
     let interrupts = Interrupts::install();
-    for path in case_files(&arguments.workflow)? {
-        let case = read_case(&arguments.workflow, &path);
+    for path in case_files(&folder.join(FOLDER))? {
+        let case = read_case(folder, &path);
         let name = case.as_ref().map_or_else(
             |_| path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
             |case| case.name.clone(),
@@ -88,8 +100,26 @@ fn slowest(results: &[(String, f64, Vec<String>)]) -> String {
     format!("slowest: {}\n", shown.join(", "))
 }
 
-fn read_case(workflow: &Path, path: &Path) -> Result<Case, Failure> {
-    let folder = folder_of(workflow);
+/// The tests that an archive holds, in a folder of their own; `None` if it has none, and for a folder.
+fn packed_tests(arguments: &Test) -> Result<Option<TempDir>, Failure> {
+    let workflow = arguments.workflow.as_path();
+    if !is_archive(workflow) {
+        return Ok(None);
+    }
+    let io = |error: io::Error| Failure::io("make a folder for the tests", &error);
+    let folder = tempfile::tempdir().map_err(io)?;
+    let count = extract_tests(workflow, &folder.path().join(FOLDER));
+    let count = count.map_err(|source| ScopeError::Archive { path: workflow.into(), source })?;
+    if count > 0 && arguments.update {
+        return Err(Failure::usage(
+            "the tests lie in an archive, which `--update` cannot change: unpack it, and pack it again"
+                .to_owned(),
+        ));
+    }
+    Ok((count > 0).then_some(folder))
+}
+
+fn read_case(folder: &Path, path: &Path) -> Result<Case, Failure> {
     let text = regular::within(folder, path).and_then(|_| regular::read_text(path, BYTES_MAX));
     let text = text.map_err(|error| Failure::io(&format!("read {}", path.display()), &error))?;
     Case::read(path, &text).map_err(|error| Failure::usage(error.to_string()))
@@ -117,10 +147,9 @@ fn run(
     wrong.map(Some).map_err(|error| Failure::io("compare the snapshot", &error))
 }
 
-/// The cases of a workflow, sorted by name.
-fn case_files(workflow: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let folder = tests_folder(workflow);
-    let entries = fs::read_dir(&folder).map_err(|error| {
+/// The cases in a folder, sorted by name.
+fn case_files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let entries = fs::read_dir(folder).map_err(|error| {
         let folder = folder.display();
         Failure::usage(format!(
             "there are no tests in {folder}: {error}; docs/authoring.md tells how to write one, \
@@ -140,11 +169,7 @@ fn case_files(workflow: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(paths)
 }
 
-/// Beside the states; for one state file or an archive, beside that.
-fn tests_folder(workflow: &Path) -> PathBuf {
-    folder_of(workflow).join(FOLDER)
-}
-
+/// The folder of the states; for one state file or an archive, the folder that it lies in.
 fn folder_of(workflow: &Path) -> &Path {
     match workflow.parent() {
         _ if workflow.is_dir() => workflow,
@@ -165,7 +190,7 @@ fn record(id: &str, arguments: &Test) -> Result<ExitCode, Failure> {
     let text = recorded(&loaded, |step, turn| {
         answers::outcome(&files, step, turn, &surroundings.agents).ok().flatten()
     });
-    let folder = tests_folder(&arguments.workflow);
+    let folder = folder_of(&arguments.workflow).join(FOLDER);
     let path = folder.join(format!("{id}.yaml"));
     let write = || -> io::Result<()> {
         fs::create_dir_all(&folder)?;
