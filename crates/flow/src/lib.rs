@@ -98,6 +98,7 @@ pub mod id;
 pub mod lint;
 pub mod machine;
 pub mod money;
+mod platform;
 pub mod policy;
 pub mod prompt;
 pub mod scope;

@@ -10,9 +10,10 @@ mod state_file;
 mod timeout;
 pub mod yaml;
 
+pub use crate::platform::Platform;
 pub use diagnostic::{Diagnostic, Matter, Severity};
 pub use frontmatter::{Frontmatter, KEYS};
-pub use kind::{Platform, StateKind, StateKindError};
+pub use kind::{StateKind, StateKindError};
 pub use state_file::{Prompt, StateFile, StateFileError, StateSource};
 pub use timeout::{Timeout, TimeoutError};
 
