@@ -27,6 +27,7 @@ use crate::{
     layout::RunFiles,
     open::EngineError,
     private, programs,
+    retention::Retention,
     run_loop::at_work,
     scope::DiskWorld,
     step::{StepFolder, StepState, survivors},
@@ -120,6 +121,8 @@ pub(crate) struct Performer<'a> {
     pub(crate) disk_reserve_bytes: u64,
     /// Variables that every script gets besides those that it inherits.
     pub(crate) environment: Vec<(String, String)>,
+    /// Which script steps keep their files.
+    pub(crate) retention: Retention,
     /// How much later than promised a usage limit is taken for lifted.
     pub(crate) reset_margin: Duration,
     /// What processes have spent by themselves after their last turns. The next turn that ends pays it.

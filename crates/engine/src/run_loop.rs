@@ -11,7 +11,7 @@ use std::{
 
 use raymond_flow::{
     id::{AgentId, StepId},
-    machine::{Decision, Effect, Halt, Input, Launch, Run, Status, apply, decide, settle},
+    machine::{Action, Decision, Effect, Halt, Input, Launch, Run, Status, apply, decide, settle},
 };
 
 use crate::{
@@ -262,7 +262,7 @@ impl<'a> RunLoop<'a> {
         let Some((halt, input)) = outcome else {
             return Ok(());
         };
-        let agent = asked.id.agent.clone();
+        let id = asked.id.clone();
         self.running.remove(name);
         self.performer.step_is_over(name, occasion);
         if occasion == Occasion::Told {
@@ -272,8 +272,13 @@ impl<'a> RunLoop<'a> {
         if let Some(halt) = halt {
             self.input(Input::Halt(halt))?;
         }
+        let step = self.run.running_step(&id).map(|(_, step)| &step.action);
+        let is_script = matches!(step, Some(Action::Script { .. }));
         self.input(input)?;
-        self.performer.warm.drop_forgotten(&self.run, &agent);
+        if is_script {
+            self.performer.retention.ended(self.performer.folder(&id).path().to_owned());
+        }
+        self.performer.warm.drop_forgotten(&self.run, &id.agent);
         Ok(())
     }
 
@@ -414,7 +419,10 @@ impl<'a> RunLoop<'a> {
     }
 
     fn sync(&mut self) -> Result<(), EngineError> {
-        self.journal.sync().map_err(|source| self.performer.journal_error("make durable", source))
+        let synced = self.journal.sync();
+        synced.map_err(|source| self.performer.journal_error("make durable", source))?;
+        self.performer.retention.durable();
+        Ok(())
     }
 
     /// Waits for a message or a timer, and keeps the state file fresh meanwhile.
