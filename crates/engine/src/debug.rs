@@ -25,13 +25,13 @@ use std::{
 use jiff::{Timestamp, tz::TimeZone};
 use raymond_flow::{
     id::{AgentId, RunId, StepId},
-    machine::{Action, Record, Run, Step},
+    machine::{Action, Record, Step},
     money::Usd,
 };
 
 use crate::{
     clock,
-    events::{Event, Observer},
+    events::{Before, Event, Observer, Seen, StepEnd},
     private, regular,
 };
 
@@ -160,14 +160,15 @@ impl DebugFiles {
         }
     }
 
-    fn record(&mut self, record: &Record, run: &Run) {
+    fn record(&mut self, record: &Record, before: Option<&Before>, total_cost_usd: Usd) {
         if let Record::Ended { agent, spent, .. } = record {
             self.steps.entry(agent.clone()).or_default().cost_usd = Some(spent.cost_usd);
             return;
         }
         let steps = &mut self.steps;
-        let text = entry::of_agent(record, run, |agent| steps.remove(agent).unwrap_or_default())
-            .or_else(|| entry::of_run(record, run));
+        let last = |agent: &AgentId| steps.remove(agent).unwrap_or_default();
+        let text = before.and_then(|before| entry::of_agent(record, before, total_cost_usd, last));
+        let text = text.or_else(|| entry::of_run(record, total_cost_usd));
         if let Some(text) = text {
             self.log(&text);
         }
@@ -179,24 +180,31 @@ fn copy(from: &Path, to: &mut File) -> io::Result<()> {
 }
 
 impl Observer for DebugFiles {
-    fn see(&mut self, event: &Event<'_>) {
-        match event {
+    fn see(&mut self, seen: &Seen) {
+        match &seen.event {
             Event::Opened { run, is_new: false, .. } => {
                 let text = entry::of_opened(run);
                 self.log(&text);
             }
             Event::StepStarted { id, environment, .. } => {
-                let step = LastStep { environment: environment.to_vec(), ..LastStep::default() };
+                let step = LastStep { environment: environment.clone(), ..LastStep::default() };
                 self.steps.insert(id.agent.clone(), step);
             }
-            Event::StepEnded { id, step, folder, exit_code, duration_ms } => {
+            // What of its output is there says little, if there is any.
+            Event::StepEnded {
+                end: StepEnd::Answered | StepEnd::NotStarted | StepEnd::Lost,
+                ..
+            } => {}
+            Event::StepEnded { id, step, folder, end, duration_ms } => {
                 let name = self.keep_output(id, step, folder);
                 let is_script = matches!(step.action, Action::Script { .. });
-                let (exit_code, duration_ms) = (*exit_code, *duration_ms);
+                let (exit_code, duration_ms) = (end.code(), *duration_ms);
                 let last = self.steps.entry(id.agent.clone()).or_default();
                 last.ended = Some(Ended { name, is_script, exit_code, duration_ms });
             }
-            Event::Recorded { record, run, .. } => self.record(record, run),
+            Event::Recorded { record, before, total_cost_usd } => {
+                self.record(record, before.as_deref(), *total_cost_usd);
+            }
             Event::Opened { is_new: true, .. }
             | Event::Activity { .. }
             | Event::JournalTrimmed(_)

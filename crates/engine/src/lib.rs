@@ -17,12 +17,14 @@ pub mod agent;
 pub mod answers;
 pub mod clock;
 pub mod debug;
+mod error;
 pub mod events;
 mod inbox;
 pub mod interrupts;
 pub mod journal;
 pub mod keeper;
 pub mod layout;
+mod ledger;
 pub mod lock;
 mod open;
 mod outcome;
@@ -38,9 +40,12 @@ mod state_file;
 mod step;
 mod sys;
 mod tails;
+#[cfg(test)]
+mod testing;
 mod timers;
 pub mod trust;
 mod usage_limit;
 mod warm;
 
-pub use open::{Engine, EngineError, Loaded, RunEnd, load};
+pub use error::EngineError;
+pub use open::{Engine, Loaded, RunEnd, load};

@@ -20,15 +20,13 @@ use raymond_flow::{
 use crate::{
     agent::{Agents, CodingAgent, ReadyAnswer, TurnCommand, TurnRequest},
     clock,
+    error::{EngineError, at_work},
     events::{Event, Observer},
     inbox::{Message, Outbox},
-    journal::JournalError,
     keeper::{self, Gate, Keeper},
     layout::RunFiles,
-    open::EngineError,
     private, programs,
     retention::Retention,
-    run_loop::at_work,
     scope::DiskWorld,
     step::{StepFolder, StepState, survivors},
     sys,
@@ -160,15 +158,16 @@ impl Performer<'_> {
         let fresh = SessionId::new(uuid::Uuid::new_v4().to_string());
         let Preparation { mut input, unknown_variables, warnings } =
             prepare(run, agent, &self.world, fresh);
-        for warning in &warnings {
+        for warning in warnings {
             if self.warned.insert(warning.to_string()) {
-                observer.see(&Event::StateFileWarning(warning));
+                observer.see(&Event::StateFileWarning(warning).now());
             }
         }
         if let Input::Prepared { prepared: Ok(Prepared::Start { step, .. }), .. } = &mut input {
             if !unknown_variables.is_empty() && self.warned.insert(step.state.to_string()) {
-                let (state, names) = (&step.state, unknown_variables.as_slice());
-                observer.see(&Event::UnknownVariables { agent, state, names });
+                let (agent, state) = (agent.clone(), step.state.clone());
+                let names = unknown_variables;
+                observer.see(&Event::UnknownVariables { agent, state, names }.now());
             }
             self.take_over(agent, step, observer)?;
         }
@@ -217,7 +216,7 @@ impl Performer<'_> {
         let place = make_way().map_err(|error| at_work("make way for a step", error))?;
         let (name, place) = (folder.name(), place.display());
         let text = format!("the folder of step {name} is another run's, and was moved to {place}");
-        observer.see(&Event::Trouble(&text));
+        observer.see(&Event::Trouble(text).now());
         folder.state().map_err(look)
     }
 
@@ -270,7 +269,7 @@ impl Performer<'_> {
                     folder: folder.path().to_owned(),
                     has_folder,
                 };
-                tell_start(observer, (id, step), &folder, &launch.environment);
+                tell_start(observer, (id, step), &folder, false, &launch.environment);
                 let gate = self.send(&launch)?;
                 let name = folder.name();
                 self.gates.push((name.clone(), gate));
@@ -315,7 +314,7 @@ impl Performer<'_> {
         if let Ok(agent) = agent
             && let Some(answer) = agent.answer(request)
         {
-            tell_start(observer, (id, request.step), folder, &[]);
+            tell_start(observer, (id, request.step), folder, false, &[]);
             return Ok(Launched::Answered(Box::new(answer)));
         }
         let follows_a_model = self.follows_a_model(id, request.turn);
@@ -348,7 +347,7 @@ impl Performer<'_> {
             idle_seconds: u64::from(request.turn.settings.timeout),
             is_durable: true,
         };
-        tell_start(observer, (id, request.step), folder, &launch.environment);
+        tell_start(observer, (id, request.step), folder, false, &launch.environment);
         let create = |before: Option<&str>| {
             let created = folder.create_turn(request.step, &stdin, before);
             created.map_err(|error| at_work("prepare a step", error))
@@ -491,9 +490,7 @@ impl Performer<'_> {
     /// Notes a step that somebody started before. Returns the name of its folder.
     pub(crate) fn reattach(&self, id: &StepId, step: &Step, observer: &mut dyn Observer) -> String {
         let folder = self.folder(id);
-        let path = folder.path().to_owned();
-        let (is_found, environment) = (true, [].as_slice());
-        observer.see(&Event::StepStarted { id, step, folder: path, is_found, environment });
+        tell_start(observer, (id, step), &folder, true, &[]);
         folder.name()
     }
 
@@ -504,8 +501,8 @@ impl Performer<'_> {
         };
         let folder = self.folder(id);
         if let Ok(agent) = self.agents.for_turn(turn) {
-            for activity in &self.tails.glance(id, &folder, agent) {
-                observer.see(&Event::Activity { id, activity });
+            for activity in self.tails.glance(id, &folder, agent) {
+                observer.see(&Event::Activity { id: id.clone(), activity }.now());
             }
         }
     }
@@ -626,11 +623,6 @@ impl Performer<'_> {
         let delay = if self.is_hurried { Duration::ZERO } else { wait };
         self.timers.set(delay, Timer::UsageLimit);
     }
-
-    pub(crate) fn journal_error(&self, what: &'static str, source: io::Error) -> EngineError {
-        let path = self.files.journal.clone();
-        EngineError::Journal(JournalError::Io { what, path, source })
-    }
 }
 
 /// The command with its program looked up: the reaper takes it as it is.
@@ -649,8 +641,10 @@ fn tell_start(
     observer: &mut dyn Observer,
     (id, step): (&StepId, &Step),
     folder: &StepFolder,
+    is_found: bool,
     environment: &[(String, String)],
 ) {
-    let (folder, is_found) = (folder.path().to_owned(), false);
-    observer.see(&Event::StepStarted { id, step, folder, is_found, environment });
+    let (id, step) = (id.clone(), Box::new(step.clone()));
+    let (folder, environment) = (folder.path().to_owned(), environment.to_vec());
+    observer.see(&Event::StepStarted { id, step, folder, is_found, environment }.now());
 }

@@ -27,6 +27,11 @@ const SEAL: &str = ",\n  \"checksum\": \"";
 /// The end of the JSON object.
 const OBJECT_END: &str = "\n}\n";
 
+/// How long the state file may be stale while the run is idle.
+const IDLE: Duration = Duration::from_millis(50);
+/// The wait after a failed write.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Writes the state file of one run. If a write fails, nothing is lost: the journal has everything.
 #[derive(Debug)]
 pub(crate) struct StateFileWriter {
@@ -34,11 +39,22 @@ pub(crate) struct StateFileWriter {
     written: Option<Instant>,
     cost: Duration,
     is_stale: bool,
+    /// When it could not be written, if that was so the last time.
+    failed: Option<Instant>,
+    /// Whether a failure was returned. One is enough.
+    is_told: bool,
 }
 
 impl StateFileWriter {
     pub(crate) fn new(path: PathBuf) -> Self {
-        Self { path, written: None, cost: Duration::ZERO, is_stale: true }
+        Self {
+            path,
+            written: None,
+            cost: Duration::ZERO,
+            is_stale: true,
+            failed: None,
+            is_told: false,
+        }
     }
 
     /// Marks the file as out of date.
@@ -46,20 +62,32 @@ impl StateFileWriter {
         self.is_stale = true;
     }
 
-    /// Whether the file is out of date.
-    pub(crate) fn is_stale(&self) -> bool {
-        self.is_stale
+    /// How soon [`refresh`](Self::refresh) should be called when nothing happens.
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        let interval = if self.failed.is_some() { RETRY_INTERVAL } else { IDLE };
+        self.is_stale.then_some(interval)
     }
 
     /// Writes the file if it is stale and a write is due. The longer a write takes, the rarer it is.
-    pub(crate) fn refresh(&mut self, run: &Run, journal: &Journal) -> io::Result<()> {
+    /// Returns the first failure.
+    pub(crate) fn refresh(&mut self, run: &Run, journal: &Journal) -> Option<io::Error> {
+        if self.failed.is_some_and(|failed| failed.elapsed() < RETRY_INTERVAL) {
+            return None;
+        }
         let interval = INTERVAL_MIN.max(self.cost * COST_SHARE);
         let is_due = self.written.is_none_or(|written| written.elapsed() >= interval);
-        if self.is_stale && is_due { self.write(run, journal) } else { Ok(()) }
+        if self.is_stale && is_due { self.write(run, journal) } else { None }
     }
 
-    /// Writes the file now.
-    pub(crate) fn write(&mut self, run: &Run, journal: &Journal) -> io::Result<()> {
+    /// Writes the file now. Returns the first failure.
+    pub(crate) fn write(&mut self, run: &Run, journal: &Journal) -> Option<io::Error> {
+        let written = self.try_write(run, journal);
+        self.failed = written.is_err().then(Instant::now);
+        let error = written.err()?;
+        (!std::mem::replace(&mut self.is_told, true)).then_some(error)
+    }
+
+    fn try_write(&mut self, run: &Run, journal: &Journal) -> io::Result<()> {
         let started = Instant::now();
         let text = Snapshot::to_json(run, journal.offset())?;
         write_atomically(&self.path, seal(&text, journal.checksum()).as_bytes())?;

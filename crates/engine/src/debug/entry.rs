@@ -5,12 +5,14 @@
 
 use raymond_flow::{
     id::{AgentId, SessionId},
-    machine::{Agent, Halt, Instead, Limit, Overrider, Record, Run, Session},
+    machine::{Halt, Instead, Limit, Overrider, Record, Run, Session},
+    money::Usd,
     policy::Transition,
     text::{beginning, excerpt},
 };
 
 use super::{LastStep, log_time};
+use crate::events::Before;
 
 /// The limit for text from answers and errors: enough for an error with its causes.
 const VALUE_CHARS_MAX: usize = 2_000;
@@ -38,38 +40,37 @@ impl Entry {
 /// The entry for the outcome of an agent's step. `last` returns what is known about that step.
 pub(super) fn of_agent(
     record: &Record,
-    run: &Run,
+    before: &Before,
+    total_cost_usd: Usd,
     last: impl FnOnce(&AgentId) -> LastStep,
 ) -> Option<String> {
     let mut answered = None;
-    let agent = match record {
-        Record::Followed { agent, session, .. } | Record::Overridden { agent, session, .. } => {
+    match record {
+        Record::Followed { session, .. } | Record::Overridden { session, .. } => {
             answered = session.as_ref();
-            agent
         }
-        Record::Reminded { agent, .. }
-        | Record::Evaluating { agent, .. }
-        | Record::Retried { agent, .. }
-        | Record::Failed { agent, .. } => agent,
+        Record::Reminded { .. }
+        | Record::Evaluating { .. }
+        | Record::Retried { .. }
+        | Record::Failed { .. } => {}
         _ => return None,
-    };
-    let agent = run.agents.get(agent)?;
-    let state = &agent.current_state;
+    }
+    let state = &before.state;
     let arrow = match record {
-        Record::Followed { transition, .. } => destination(agent, transition),
-        Record::Overridden { asked, .. } => destination(agent, asked),
+        Record::Followed { transition, .. } => destination(before, transition),
+        Record::Overridden { asked, .. } => destination(before, asked),
         Record::Reminded { .. } => format!("{state} (reminder)"),
         Record::Evaluating { .. } => "(evaluator)".to_owned(),
         Record::Retried { .. } => format!("{state} (retry)"),
         _ => "(failed)".to_owned(),
     };
-    let mut entry = Entry::new(agent.id.as_str(), &format!("{state} -> {arrow}"));
-    if let Some(session) = shown_session(agent, answered) {
+    let mut entry = Entry::new(before.agent.as_str(), &format!("{state} -> {arrow}"));
+    if let Some(session) = shown_session(before, answered) {
         entry.line("session_id", &session);
     }
-    add_step(&mut entry, &last(&agent.id));
-    entry.line("total_cost", &run.total_cost_usd.to_string());
-    entry.line("stack_depth", &agent.stack.len().to_string());
+    add_step(&mut entry, &last(&before.agent));
+    entry.line("total_cost", &total_cost_usd.to_string());
+    entry.line("stack_depth", &before.stack_depth.to_string());
     add_reason(&mut entry, record);
     Some(entry.finish())
 }
@@ -121,7 +122,7 @@ fn add_reason(entry: &mut Entry, record: &Record) {
 }
 
 /// The entry for a record that concerns the whole run.
-pub(super) fn of_run(record: &Record, run: &Run) -> Option<String> {
+pub(super) fn of_run(record: &Record, total_cost_usd: Usd) -> Option<String> {
     let mut entry;
     match record {
         Record::Halted { why } => {
@@ -136,7 +137,7 @@ pub(super) fn of_run(record: &Record, run: &Run) -> Option<String> {
         Record::Finished { status } => {
             entry = Entry::new("run", "(finished)");
             entry.line("status", &status.to_string());
-            entry.line("total_cost", &run.total_cost_usd.to_string());
+            entry.line("total_cost", &total_cost_usd.to_string());
         }
         _ => return None,
     }
@@ -180,7 +181,7 @@ fn of_time(seconds: Option<u64>) -> String {
 }
 
 /// The target of a transition, as shown in the log.
-fn destination(agent: &Agent, transition: &Transition) -> String {
+fn destination(before: &Before, transition: &Transition) -> String {
     let kind = transition.kind();
     match transition {
         Transition::Goto { target }
@@ -188,17 +189,17 @@ fn destination(agent: &Agent, transition: &Transition) -> String {
         | Transition::Call { target, .. }
         | Transition::Function { target, .. } => format!("{target} ({kind})"),
         Transition::Fork { target, next, .. } => format!("{next} (fork, worker at {target})"),
-        Transition::Result { .. } => match agent.stack.last() {
-            Some(frame) => format!("{} (result)", frame.state),
+        Transition::Result { .. } => match &before.return_to {
+            Some(state) => format!("{state} (result)"),
             None => "(result, terminated)".to_owned(),
         },
     }
 }
 
 /// The session of the answer, or the agent's unchanged session if the step was a script.
-fn shown_session(agent: &Agent, session: Option<&SessionId>) -> Option<String> {
-    match (session, &agent.session) {
-        (Some(session), Session::Open(before)) if session == before => {
+fn shown_session(before: &Before, session: Option<&SessionId>) -> Option<String> {
+    match (session, &before.session) {
+        (Some(session), Session::Open(own)) if session == own => {
             Some(format!("{session} (resumed)"))
         }
         (Some(session), _) | (None, Session::Open(session) | Session::Branch(session)) => {

@@ -523,7 +523,7 @@ fn both_entry_names_are_refused() {
         first: StateName::new("1_START.md"),
         second: StateName::new("START.sh"),
     };
-    assert_eq!(both.to_string(), "two entry states, 1_START.md and START.sh: only one may stay");
+    assert_eq!(both.to_string(), "two entry states, 1_START.md and START.sh: keep only one");
     for (form, _) in FORMS {
         expect_entry_error(&place, form, &both);
     }

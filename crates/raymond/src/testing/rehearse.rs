@@ -6,7 +6,7 @@ use raymond_engine::{
     Engine, RunEnd,
     agent::{Agents, Given, ScriptedAgent},
     clock,
-    events::{Event, Observer},
+    events::{Event, Observer, Seen},
     interrupts::Interrupts,
     layout::StateDir,
     scope::ScopeSource,
@@ -73,8 +73,8 @@ struct Notes {
 }
 
 impl Observer for Notes {
-    fn see(&mut self, event: &Event<'_>) {
-        let Event::Recorded { record, .. } = event else { return };
+    fn see(&mut self, seen: &Seen) {
+        let Event::Recorded { record, .. } = &seen.event else { return };
         match record {
             Record::Intended { agent, step } if step.digest.is_some() && step.attempt == 1 => {
                 let path = self.paths.entry(agent.to_string()).or_default();
@@ -92,9 +92,9 @@ impl Observer for Notes {
 struct Both<'a>(&'a mut Notes, &'a mut Vec<Box<dyn Observer>>);
 
 impl Observer for Both<'_> {
-    fn see(&mut self, event: &Event<'_>) {
-        self.0.see(event);
-        self.1.see(event);
+    fn see(&mut self, seen: &Seen) {
+        self.0.see(seen);
+        self.1.see(seen);
     }
 }
 

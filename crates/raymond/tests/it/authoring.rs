@@ -1,4 +1,4 @@
-//! The tools for those who write workflows, on the real program.
+//! The commands for authors of workflows, on the real program.
 
 use std::{
     fs,

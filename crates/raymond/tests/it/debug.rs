@@ -1,4 +1,4 @@
-//! `--debug`: what the folder holds, and that it tells everything that happened and was paid.
+//! `--debug`: the files in the directory, and that they show every event and every cost.
 
 use std::fs;
 
@@ -36,7 +36,7 @@ fn start(project: &Project, more: &[&str]) -> Ran {
     Ran::of(&command.output().unwrap())
 }
 
-/// A file of the debug folder.
+/// A file of the debug directory.
 fn read(project: &Project, name: &str) -> String {
     let folder = fs::read_dir(project.file(".raymond/debug")).unwrap().next().unwrap().unwrap();
     fs::read_to_string(folder.path().join(name)).unwrap()
