@@ -32,6 +32,7 @@ mod perform;
 pub mod private;
 mod programs;
 pub mod regular;
+mod retention;
 mod room;
 mod run_loop;
 pub mod scope;

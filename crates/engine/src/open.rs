@@ -26,6 +26,7 @@ use crate::{
     lock::{LockError, Owner, RunLock},
     perform::Performer,
     private, programs,
+    retention::Retention,
     run_loop::RunLoop,
     scope::DiskWorld,
     sys,
@@ -65,6 +66,8 @@ pub struct Engine<'a> {
     /// How much later than promised a usage limit is taken for lifted: clocks differ, and asking a
     /// little late costs less than asking too early.
     pub reset_margin: Duration,
+    /// How many finished script steps of a run keep their files; 0 keeps all.
+    pub kept_script_steps: usize,
     /// Variables that every script gets besides those that it inherits: for tests of workflows.
     pub environment: Vec<(String, String)>,
     /// Ctrl-C, if anybody listens to it.
@@ -223,6 +226,8 @@ impl Engine<'_> {
             inbox.outbox().send(&message);
         }
         let warm_limit = if keeper::IS_APART { self.warm_limit } else { 0 };
+        let mut retention = Retention::new(self.kept_script_steps);
+        retention.find(&files.steps, &run);
         let performer = Performer {
             identity: run.identity.clone(),
             files,
@@ -238,6 +243,7 @@ impl Engine<'_> {
             is_hurried: self.is_hurried,
             disk_reserve_bytes: self.disk_reserve_bytes,
             environment: self.environment.clone(),
+            retention,
             reset_margin: self.reset_margin,
             limit_waits: 0,
             unpaid: raymond_flow::machine::Spent::default(),

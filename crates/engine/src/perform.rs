@@ -26,6 +26,7 @@ use crate::{
     keeper::{self, Gate, Keeper},
     layout::RunFiles,
     private, programs,
+    retention::Retention,
     scope::DiskWorld,
     step::{StepFolder, StepState, survivors},
     sys,
@@ -118,6 +119,8 @@ pub(crate) struct Performer<'a> {
     pub(crate) disk_reserve_bytes: u64,
     /// Variables that every script gets besides those that it inherits.
     pub(crate) environment: Vec<(String, String)>,
+    /// Which script steps keep their files.
+    pub(crate) retention: Retention,
     /// How much later than promised a usage limit is taken for lifted.
     pub(crate) reset_margin: Duration,
     /// What processes have spent by themselves after their last turns. The next turn that ends pays it.

@@ -10,7 +10,7 @@ use std::{
 
 use raymond_flow::{
     id::{AgentId, StepId},
-    machine::{Effect, Halt, Input, Launch, Run, Status},
+    machine::{Action, Effect, Halt, Input, Launch, Run, Status},
 };
 
 use crate::{
@@ -100,7 +100,7 @@ impl<'o, 'a> RunLoop<'o, 'a> {
                 self.ledger.trouble(remark);
             }
             // Whatever was decided is durable before we sleep, even if nothing follows from it.
-            self.ledger.sync()?;
+            self.sync()?;
             if self.ledger.run().status != Status::Running {
                 return Ok(());
             }
@@ -152,11 +152,11 @@ impl<'o, 'a> RunLoop<'o, 'a> {
             for effect in scripts {
                 self.perform(effect)?;
                 if self.performer.gates.len() >= GATES_MAX {
-                    self.ledger.sync()?;
+                    self.sync()?;
                     self.performer.open_gates();
                 }
             }
-            self.ledger.sync()?;
+            self.sync()?;
             self.performer.open_gates();
             for effect in others {
                 self.perform(effect)?;
@@ -217,7 +217,7 @@ impl<'o, 'a> RunLoop<'o, 'a> {
         let Some((halt, input)) = outcome else {
             return Ok(());
         };
-        let agent = asked.id.agent.clone();
+        let id = asked.id.clone();
         self.running.remove(name);
         self.performer.step_is_over(name, occasion);
         if occasion == Occasion::Told {
@@ -227,8 +227,13 @@ impl<'o, 'a> RunLoop<'o, 'a> {
         if let Some(halt) = halt {
             self.input(Input::Halt(halt))?;
         }
+        let step = self.ledger.run().running_step(&id).map(|(_, step)| &step.action);
+        let is_script = matches!(step, Some(Action::Script { .. }));
         self.input(input)?;
-        self.performer.warm.drop_forgotten(self.ledger.run(), &agent);
+        if is_script {
+            self.performer.retention.ended(self.performer.folder(&id).path().to_owned());
+        }
+        self.performer.warm.drop_forgotten(self.ledger.run(), &id.agent);
         Ok(())
     }
 
@@ -337,6 +342,12 @@ impl<'o, 'a> RunLoop<'o, 'a> {
                 other => self.effects.push_back(other),
             }
         }
+    }
+
+    fn sync(&mut self) -> Result<(), EngineError> {
+        self.ledger.sync()?;
+        self.performer.retention.durable();
+        Ok(())
     }
 
     /// Waits for a message or a timer, and keeps the state file fresh meanwhile.

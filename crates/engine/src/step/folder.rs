@@ -79,6 +79,17 @@ impl StepFolder {
         self.path.join("stderr")
     }
 
+    /// Whether the step directory at `path` is that of a script: a turn's gets its prompt first of all.
+    pub(crate) fn is_script(path: &Path) -> bool {
+        !path.join("prompt").exists()
+    }
+
+    /// Whether the step in the directory at `path` has run and ended.
+    pub(crate) fn has_run(path: &Path) -> bool {
+        let read = exit_record::read(&path.join("exit"));
+        matches!(read, Ok(Some((_, exit_record::Read::Ended(record)))) if record.how.has_output())
+    }
+
     pub(crate) fn prompt(&self) -> PathBuf {
         self.path.join("prompt")
     }

@@ -28,6 +28,9 @@ use crate::failure::Failure;
 /// Memory, if it can be had as a folder: nothing of a rehearsal has to survive.
 const MEMORY: &str = "/dev/shm";
 
+/// How many finished script steps of a case keep their files: memory is scarcer than a disk.
+const KEPT_SCRIPT_STEPS: usize = 100;
+
 /// What happened in a case.
 #[derive(Debug)]
 pub(crate) struct Rehearsal {
@@ -121,6 +124,7 @@ pub(crate) fn rehearse(
         is_hurried: stage.is_hurried,
         reset_margin: Duration::ZERO,
         disk_reserve_bytes: 0,
+        kept_script_steps: KEPT_SCRIPT_STEPS,
         environment: case.environment.clone().into_iter().collect(),
         interrupts: stage.interrupts.clone(),
     };
