@@ -8,10 +8,10 @@
 //!
 //! Nothing touches the world before the records that ask for it are durable. Everything that the
 //! loop waits for arrives in one inbox; children belong to the [`keeper`], not to this process,
-//! so there is no asynchronous runtime here. This crate never prints: whoever wants to see
-//! something is an [`Observer`](events::Observer).
+//! so there is no asynchronous runtime here. This crate never prints: an
+//! [`Observer`](events::Observer) is told what happens.
 //!
-//! What to read, in this order: `run_loop`, `perform`, `keeper`, `step`, `journal`, `open`.
+//! What to read, in this order: `run_loop`, `ledger`, `perform`, `steps`, `keeper`, `step`, `journal`, `open`.
 
 pub mod agent;
 pub mod answers;
@@ -27,7 +27,6 @@ pub mod layout;
 mod ledger;
 pub mod lock;
 mod open;
-mod outcome;
 mod perform;
 pub mod private;
 mod programs;
@@ -37,6 +36,7 @@ mod run_loop;
 pub mod scope;
 mod state_file;
 mod step;
+mod steps;
 mod sys;
 mod tails;
 #[cfg(test)]
@@ -48,3 +48,4 @@ mod warm;
 
 pub use error::EngineError;
 pub use open::{Engine, Loaded, RunEnd, load};
+pub use steps::Runner;

@@ -52,7 +52,7 @@ impl StepFolder {
     /// The folder of step `id` below `steps`. The name depends on nothing else, so it is found
     /// again even if every record of the step is lost.
     pub(crate) fn new(steps: &Path, id: &StepId) -> Self {
-        Self { path: steps.join(name(id)), run: None }
+        Self { path: steps.join(step_name(id)), run: None }
     }
 
     /// The same folder, which counts as foreign if another run than `identity` has used it.
@@ -253,8 +253,9 @@ fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// `agent.number`, with the end of a very long agent's name replaced by checksums.
-fn name(id: &StepId) -> String {
+/// The name of a step's folder: `agent.number`, with the end of a very long agent's name replaced by
+/// checksums.
+pub(crate) fn step_name(id: &StepId) -> String {
     /// What is left of the 255 bytes of a file name after the rest.
     const AGENT_BYTES_MAX: usize = 200;
     let StepId { agent, number } = id;

@@ -5,7 +5,7 @@ use std::{
 };
 
 use raymond_engine::{
-    Engine, RunEnd,
+    Engine, RunEnd, Runner,
     agent::{Agents, Given, ScriptedAgent},
     clock,
     events::{Event, Observer, Seen},
@@ -110,7 +110,7 @@ pub(crate) fn rehearse(
     let program = env::current_exe().map_err(|error| Failure::io("find this program", &error))?;
     let engine = Engine {
         state_dir: StateDir::new(state_dir),
-        keeper_program: vec![program.into(), OsString::from("__keeper")],
+        runner: Runner::here(vec![program.into(), OsString::from("__keeper")]),
         agents: &agents,
         warm_limit: 0,
         is_hurried: stage.is_hurried,
