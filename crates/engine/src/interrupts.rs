@@ -73,6 +73,11 @@ impl Interrupts {
         Self { target }
     }
 
+    /// Whether one has come that no run loop was given: for programs that only watch a run.
+    pub fn is_pressed(&self) -> bool {
+        self.target.lock().unwrap_or_else(PoisonError::into_inner).waiting > 0
+    }
+
     /// Hands interrupts to a run loop from now on, and those that came before.
     pub(crate) fn deliver_to(&self, outbox: Outbox) {
         let mut target = self.target.lock().unwrap_or_else(PoisonError::into_inner);

@@ -2,9 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use raymond_flow::id::RunId;
+use raymond_flow::id::{RunId, StepId};
 
-use crate::trust::{self, TrustError};
+use crate::{
+    step::StepFolder,
+    trust::{self, TrustError},
+};
 
 /// The folder of all state: `.raymond`, or what `--state-dir` names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,4 +105,11 @@ pub struct RunFiles {
     pub steps: PathBuf,
     /// The private copy of an archive's files.
     pub scope: PathBuf,
+}
+
+impl RunFiles {
+    /// The folder of one step: its `stdout`, its `stderr` and more.
+    pub fn step(&self, id: &StepId) -> PathBuf {
+        StepFolder::new(&self.steps, id).path().to_owned()
+    }
 }

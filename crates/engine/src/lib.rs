@@ -41,5 +41,6 @@ mod timers;
 pub mod trust;
 mod usage_limit;
 mod warm;
+pub mod watch;
 
 pub use open::{Engine, EngineError, Loaded, RunEnd, load};

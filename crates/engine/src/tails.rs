@@ -62,6 +62,14 @@ impl Tails {
         })
     }
 
+    /// Whether everything that the turn has printed so far was looked at.
+    pub(crate) fn is_at_end(&mut self, id: &StepId) -> bool {
+        self.tails.get_mut(id).is_none_or(|tail| {
+            let length = tail.file.metadata().map_or(0, |metadata| metadata.len());
+            tail.file.stream_position().map_or(true, |position| position >= length)
+        })
+    }
+
     /// The turn is over.
     pub(crate) fn forget(&mut self, id: &StepId) {
         self.tails.remove(id);
