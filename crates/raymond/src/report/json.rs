@@ -32,6 +32,13 @@ impl Observer for JsonLines {
     }
 }
 
+/// A record of the journal as an event. `run` is the run before it.
+pub(crate) fn of_logged(record: &Record, run: &Run, at_ms: u64) -> Value {
+    let mut value = of_record(record, run);
+    value["at"] = json!(at_ms);
+    value
+}
+
 /// The last line: how the run stands when the program leaves it.
 pub(crate) fn closed(run: &Run) -> Value {
     json!({

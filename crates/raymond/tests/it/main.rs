@@ -17,6 +17,7 @@ mod portable;
 mod private;
 mod recovery;
 mod rehearsals;
+mod screen;
 mod scripts;
 mod special_files;
 mod stopped;

@@ -1,0 +1,83 @@
+//! A run that another process may be writing, read record by record.
+
+use std::time::Duration;
+
+use raymond_engine::{
+    EngineError,
+    journal::{Journal, Position},
+    layout::RunFiles,
+    lock::RunLock,
+};
+use raymond_flow::{
+    id::RunId,
+    machine::{Record, ReplayError, Run, apply},
+};
+
+/// How often the journal is looked at. There is no way to wait for a file of another process that works
+/// everywhere.
+pub(super) const INTERVAL: Duration = Duration::from_millis(200);
+
+/// Reads a journal as it grows.
+pub(super) struct Follower {
+    pub(super) id: RunId,
+    pub(super) files: RunFiles,
+    position: Position,
+    run: Option<Run>,
+    records: u64,
+}
+
+impl Follower {
+    pub(super) fn new(id: RunId, files: RunFiles) -> Self {
+        Self { id, files, position: Position::START, run: None, records: 0 }
+    }
+
+    /// Reads what is new. `see` is given each record, the run before it, and the time.
+    pub(super) fn read(
+        &mut self,
+        mut see: impl FnMut(&Record, &Run, u64),
+    ) -> Result<(), EngineError> {
+        let (entries, end) = Journal::read_from(&self.files.journal, self.position)?;
+        self.position = end;
+        for entry in &entries {
+            for record in &entry.records {
+                self.records += 1;
+                self.take(record, entry.at_ms, &mut see)
+                    .map_err(|source| EngineError::Replay { id: self.id.clone(), source })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn take(
+        &mut self,
+        record: &Record,
+        at_ms: u64,
+        see: &mut impl FnMut(&Record, &Run, u64),
+    ) -> Result<(), ReplayError> {
+        match (&mut self.run, record) {
+            (None, Record::Started(started)) => {
+                let run = self.run.insert(Run::new(started));
+                see(record, run, at_ms);
+                Ok(())
+            }
+            (None, _) => Err(ReplayError::NoStart),
+            (Some(run), record) => {
+                see(record, run, at_ms);
+                let number = self.records;
+                apply(run, record).map_err(|source| ReplayError::Unfit { number, source })
+            }
+        }
+    }
+
+    /// The run as it was read so far.
+    pub(super) fn run(&self) -> Result<&Run, EngineError> {
+        self.run
+            .as_ref()
+            .ok_or_else(|| EngineError::Replay { id: self.id.clone(), source: ReplayError::Empty })
+    }
+
+    /// Whether a program runs it. Ask before reading: then whatever it wrote last is read.
+    pub(super) fn is_alive(&self) -> bool {
+        RunLock::holder(&self.files.lock).is_some()
+    }
+}
