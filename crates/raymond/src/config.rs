@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use raymond_engine::{private, regular, trust};
+use raymond_engine::{layout::StateDir, private, regular, trust};
 use raymond_flow::{money::Usd, source::Timeout};
 use toml::de::{DeTable, DeValue};
 
@@ -386,7 +386,7 @@ pub(crate) fn write_template(state_dir: &Path) -> Result<PathBuf, Failure> {
         let _ = writeln!(text, "\n# {}\n# {name} = {}", key.help, literal(key));
     }
     let create = || -> io::Result<()> {
-        private::create_dir_all(state_dir)?;
+        StateDir::new(state_dir).create()?;
         let mut file = private::options().create_new(true).write(true).open(&path)?;
         io::Write::write_all(&mut file, text.as_bytes())
     };

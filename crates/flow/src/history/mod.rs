@@ -34,17 +34,22 @@ impl From<Records> for Vec<machine::Record> {
 
 /// The intent of a step as its folder holds it.
 #[derive(Debug, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Intent(v1::Step);
-
-impl From<&machine::Step> for Intent {
-    fn from(step: &machine::Step) -> Self {
-        Self(step.clone().convert())
-    }
+pub struct Intent {
+    /// The identity of the run whose step it is; empty if the run has none, or did not write it yet.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    run: String,
+    #[serde(flatten)]
+    step: v1::Step,
 }
 
-impl From<Intent> for machine::Step {
-    fn from(intent: Intent) -> Self {
-        intent.0.convert()
+impl Intent {
+    /// The intent of a step of the run with this identity.
+    pub fn new(run: &str, step: &machine::Step) -> Self {
+        Self { run: run.to_owned(), step: step.clone().convert() }
+    }
+
+    /// The step, unless it is that of another run than `run`.
+    pub fn step_of(self, run: &str) -> Option<machine::Step> {
+        (self.run.is_empty() || self.run == run).then(|| self.step.convert())
     }
 }

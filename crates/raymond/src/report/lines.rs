@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use raymond_engine::{
-    events::{Event, Observer},
+    events::{Event, Observer, Seen},
     layout::RunFiles,
 };
 use raymond_flow::machine::{Record, Run};
@@ -11,7 +11,7 @@ use raymond_flow::machine::{Record, Run};
 use super::{
     narrator::Narrator,
     time,
-    words::{self, Before, Level, agent_of},
+    words::{self, Level},
 };
 use crate::{
     line::{Line, Style},
@@ -45,10 +45,10 @@ impl<W: Write> Lines<W> {
 }
 
 impl<W: Write> Observer for Lines<W> {
-    fn see(&mut self, event: &Event<'_>) {
-        for line in of_event(event, &mut self.narrator, self.level) {
+    fn see(&mut self, seen: &Seen) {
+        for line in of_event(&seen.event, &mut self.narrator, self.level) {
             if self.has_times {
-                let time = time::stamp(raymond_engine::clock::now_ms());
+                let time = time::stamp(seen.at_ms);
                 self.out.line(&Line::of(format!("{time} ")).then(line));
             } else {
                 self.out.line(&line);
@@ -62,7 +62,7 @@ impl<W: Write> Observer for Lines<W> {
 }
 
 /// The lines for an event.
-pub(super) fn of_event(event: &Event<'_>, narrator: &mut Narrator, level: Level) -> Vec<Line> {
+pub(super) fn of_event(event: &Event, narrator: &mut Narrator, level: Level) -> Vec<Line> {
     use Level::{Detail, News, Trouble};
     let (least, line) = match event {
         Event::Opened { id, run, is_new } => {
@@ -74,9 +74,8 @@ pub(super) fn of_event(event: &Event<'_>, narrator: &mut Narrator, level: Level)
         Event::Recorded { record: Record::Finished { .. }, .. } if level < Detail => {
             return narrator.rest();
         }
-        Event::Recorded { record, run, .. } => {
-            let before = agent_of(record).and_then(|agent| Before::of(run, agent));
-            return narrator.tell(record, before.as_ref());
+        Event::Recorded { record, before, .. } => {
+            return narrator.tell(record, before.as_deref());
         }
         Event::JournalTrimmed(trimmed) => {
             let text = format!(

@@ -8,7 +8,7 @@ use std::{
 
 use raymond_engine::{
     clock,
-    events::{Event, Observer},
+    events::{Event, Observer, Seen},
     layout::RunFiles,
 };
 use raymond_flow::{
@@ -76,13 +76,13 @@ fn lock(view: &Mutex<View>) -> MutexGuard<'_, View> {
 }
 
 impl Observer for Live {
-    fn see(&mut self, event: &Event<'_>) {
+    fn see(&mut self, Seen { at_ms, event }: &Seen) {
         let lines = lines::of_event(event, &mut self.narrator, self.level);
         let mut view = lock(&self.view);
         view.news.extend(lines);
         match event {
-            Event::Opened { run, .. } => view.board.open(run, clock::now_ms()),
-            Event::Recorded { record, at_ms, .. } => {
+            Event::Opened { run, .. } => view.board.open(run, *at_ms),
+            Event::Recorded { record, .. } => {
                 view.board.record(record, *at_ms);
                 if let Record::Intended { agent, step } = record {
                     view.board.rounds(agent, self.narrator.rounds(agent));

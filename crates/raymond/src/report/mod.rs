@@ -15,7 +15,7 @@ pub(crate) mod words;
 
 pub(crate) use complaint::near;
 pub(crate) use findings::{Sources, as_json, as_text};
-pub(crate) use json::{JsonLines, closed, of_logged};
+pub(crate) use json::{JsonLines, closed, of_seen};
 pub(crate) use lines::{Lines, warning};
 pub(crate) use live::Live;
 pub(crate) use narrator::Narrator;

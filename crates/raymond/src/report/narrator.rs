@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use raymond_engine::layout::RunFiles;
+use raymond_engine::{events::Before, layout::RunFiles};
 use raymond_flow::{
     id::{AgentId, StepId},
     machine::{Halt, Record, Run, Spent},
@@ -17,7 +17,7 @@ use raymond_flow::{
 
 use super::{
     complaint, time,
-    words::{self, Before, Level, Mark, News, Way},
+    words::{self, Level, Mark, News, Way},
 };
 use crate::line::{Line, Style};
 

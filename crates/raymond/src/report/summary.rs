@@ -3,7 +3,7 @@
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
 
 use raymond_engine::{
-    events::{Event, Observer},
+    events::{Event, Observer, Seen},
     journal::Entry,
 };
 use raymond_flow::{
@@ -179,9 +179,9 @@ pub(crate) fn advice(what: &str, command: &str) -> Line {
 pub(crate) struct Gatherer(pub(crate) Rc<RefCell<Summary>>);
 
 impl Observer for Gatherer {
-    fn see(&mut self, event: &Event<'_>) {
-        if let Event::Recorded { record, at_ms, .. } = event {
-            self.0.borrow_mut().add(record, *at_ms);
+    fn see(&mut self, seen: &Seen) {
+        if let Event::Recorded { record, .. } = &seen.event {
+            self.0.borrow_mut().add(record, seen.at_ms);
         }
     }
 }

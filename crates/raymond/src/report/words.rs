@@ -1,9 +1,9 @@
 //! What happens to a run, in words for a person.
 
-use raymond_engine::agent::Activity;
+use raymond_engine::{agent::Activity, events::Before};
 use raymond_flow::{
     id::{AgentId, StateName},
-    machine::{Halt, Instead, Limit, Record, Run, Status, Via},
+    machine::{Halt, Instead, Limit, Record, Status, Via},
     policy::Transition,
 };
 
@@ -75,48 +75,6 @@ impl News {
 
     fn of_run(level: Level, mark: Mark, text: Line) -> Self {
         Self { level, mark, agent: None, text, way: None }
-    }
-}
-
-/// What must be known besides a record to tell it.
-#[derive(Clone, Debug)]
-pub(crate) struct Before {
-    /// The state that its agent was in.
-    pub(crate) state: StateName,
-    /// Where that agent's result would have gone.
-    pub(crate) return_to: Option<StateName>,
-}
-
-impl Before {
-    /// What `run` says about `agent`.
-    pub(crate) fn of(run: &Run, agent: &AgentId) -> Option<Self> {
-        run.agents.get(agent).map(|agent| Self {
-            state: agent.current_state.clone(),
-            return_to: agent.stack.last().map(|frame| frame.state.clone()),
-        })
-    }
-}
-
-/// The agent that a record is about.
-pub(crate) fn agent_of(record: &Record) -> Option<&AgentId> {
-    match record {
-        Record::Intended { agent, .. }
-        | Record::Queued { agent }
-        | Record::Called { agent }
-        | Record::Ended { agent, .. }
-        | Record::Followed { agent, .. }
-        | Record::Overridden { agent, .. }
-        | Record::Reminded { agent, .. }
-        | Record::Evaluating { agent, .. }
-        | Record::Retried { agent, .. }
-        | Record::Woke { agent }
-        | Record::Failed { agent, .. } => Some(agent),
-        Record::Started(_)
-        | Record::Halted { .. }
-        | Record::UsageLimited { .. }
-        | Record::UsageLimitLifted
-        | Record::Finished { .. }
-        | Record::Resumed { .. } => None,
     }
 }
 

@@ -86,17 +86,20 @@ impl Watcher<'_> {
     /// Reads what happened before: records, each with its time.
     fn begin(&mut self) -> Result<Vec<(Record, u64)>, EngineError> {
         let mut records = Vec::new();
-        self.follower.read(|record, _, at_ms| records.push((record.clone(), at_ms)))?;
+        self.follower.read(|seen| {
+            if let Event::Recorded { record, .. } = &seen.event {
+                records.push((record.clone(), seen.at_ms));
+            }
+        })?;
         Ok(records)
     }
 
     /// Shows `observer` what has happened since the last look.
     fn look(&mut self, observer: &mut dyn Observer) -> Result<(), EngineError> {
-        self.follower
-            .read(|record, run, at_ms| observer.see(&Event::Recorded { record, at_ms, run }))?;
+        self.follower.read(|seen| observer.see(seen))?;
         for (id, turn) in turns(self.follower.run()?) {
-            for activity in &self.watch.activities(&id, turn, self.agents) {
-                observer.see(&Event::Activity { id: &id, activity });
+            for activity in self.watch.activities(&id, turn, self.agents) {
+                observer.see(&Event::Activity { id: id.clone(), activity }.now());
             }
         }
         Ok(())

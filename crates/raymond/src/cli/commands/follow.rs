@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use raymond_engine::{
     EngineError,
-    journal::{Journal, Position},
+    events::{Event, Seen},
+    journal::{Entry, Journal, Position},
     layout::RunFiles,
     lock::RunLock,
 };
@@ -31,17 +32,14 @@ impl Follower {
         Self { id, files, position: Position::START, run: None, records: 0 }
     }
 
-    /// Reads what is new. `see` is given each record, the run before it, and the time.
-    pub(super) fn read(
-        &mut self,
-        mut see: impl FnMut(&Record, &Run, u64),
-    ) -> Result<(), EngineError> {
+    /// Reads what is new; `see` is shown each record as the run's own program showed it.
+    pub(super) fn read(&mut self, mut see: impl FnMut(&Seen)) -> Result<(), EngineError> {
         let (entries, end) = Journal::read_from(&self.files.journal, self.position)?;
         self.position = end;
-        for entry in &entries {
-            for record in &entry.records {
+        for Entry { at_ms, records } in entries {
+            for record in records {
                 self.records += 1;
-                self.take(record, entry.at_ms, &mut see)
+                self.take(record, at_ms, &mut see)
                     .map_err(|source| EngineError::Replay { id: self.id.clone(), source })?;
             }
         }
@@ -50,22 +48,23 @@ impl Follower {
 
     fn take(
         &mut self,
-        record: &Record,
+        record: Record,
         at_ms: u64,
-        see: &mut impl FnMut(&Record, &Run, u64),
+        see: &mut impl FnMut(&Seen),
     ) -> Result<(), ReplayError> {
-        match (&mut self.run, record) {
-            (None, Record::Started(started)) => {
-                let run = self.run.insert(Run::new(started));
-                see(record, run, at_ms);
-                Ok(())
-            }
-            (None, _) => Err(ReplayError::NoStart),
-            (Some(run), record) => {
-                see(record, run, at_ms);
-                let number = self.records;
+        let (run, is_new) = match (&mut self.run, &record) {
+            (Some(run), _) => (run, false),
+            (none, Record::Started(started)) => (none.insert(Run::new(started)), true),
+            (None, _) => return Err(ReplayError::NoStart),
+        };
+        let seen = Seen { at_ms, event: Event::recorded(record, run) };
+        see(&seen);
+        let number = self.records;
+        match &seen.event {
+            Event::Recorded { record, .. } if !is_new => {
                 apply(run, record).map_err(|source| ReplayError::Unfit { number, source })
             }
+            _ => Ok(()),
         }
     }
 

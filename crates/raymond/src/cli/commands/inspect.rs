@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, process::ExitCode};
 
-use raymond_engine::{agent::Activity, clock, layout::RunFiles, load, watch::Watch};
+use raymond_engine::{agent::Activity, clock, events::Event, layout::RunFiles, load, watch::Watch};
 use raymond_flow::{
     id::{AgentId, RunId, StepId},
     machine::{Action, Run, Turn},
@@ -21,10 +21,7 @@ use crate::{
     failure::Failure,
     line::{Line, Style},
     out::{self, Reader},
-    report::{
-        Narrator, Standing, advice, near, of_logged, status_line, time,
-        words::{Before, Level, agent_of},
-    },
+    report::{Narrator, Standing, advice, near, of_seen, status_line, time, words::Level},
 };
 
 /// A run in the list; `Err` says why it cannot be read.
@@ -177,16 +174,14 @@ pub(in crate::cli) fn log(arguments: &Log) -> Result<ExitCode, Failure> {
         let is_alive = follower.is_alive();
         let mut lines = Vec::new();
         let mut events = String::new();
-        follower.read(|record, run, at_ms| {
+        follower.read(|seen| {
             if *json {
-                let event = of_logged(record, run, at_ms);
-                events.extend([&out::escaped(&event.to_string()), "\n"]);
-                return;
+                events.extend([&out::escaped(&of_seen(seen).to_string()), "\n"]);
+            } else if let Event::Recorded { record, before, .. } = &seen.event {
+                let at = Line::new().dim(format!("{} ", time::stamp(seen.at_ms)));
+                let told = narrator.tell(record, before.as_deref());
+                lines.extend(told.into_iter().map(|line| at.clone().then(line)));
             }
-            let before = agent_of(record).and_then(|agent| Before::of(run, agent));
-            let at = Line::new().dim(format!("{} ", time::stamp(at_ms)));
-            let told = narrator.tell(record, before.as_ref());
-            lines.extend(told.into_iter().map(|line| at.clone().then(line)));
         })?;
         let is_last = !follow || !is_alive;
         if is_last {

@@ -66,6 +66,7 @@ impl Surroundings {
             is_hurried: false,
             reset_margin: Duration::from_secs(number("reset_margin")),
             disk_reserve_bytes: number("disk_reserve"),
+            environment: Vec::new(),
             interrupts: self.interrupts.clone(),
         })
     }

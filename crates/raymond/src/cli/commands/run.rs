@@ -167,6 +167,7 @@ fn detached(state_dir: &StateDir, next: &Next, input: Option<&str>) -> Result<Ex
     if state_dir.run(id).journal.exists() {
         return Err(Failure::of_run(EngineError::Exists { id: id.clone() }, state_dir, next));
     }
+    state_dir.create().map_err(io("create the state folder"))?;
     let workflows = state_dir.workflows();
     private::create_dir_all(&workflows).map_err(io("create the state folder"))?;
     let log = workflows.join(format!("{id}.log"));
