@@ -66,7 +66,7 @@ fn similar_file(path: &Path) -> Option<PathBuf> {
 /// What of `names` is spelled most like `word`, if anything is.
 pub(crate) fn nearest(word: &str, names: impl Iterator<Item = String>) -> Option<String> {
     // One slip for each three letters: `lst` is `list`, but `hello` is not `help`.
-    let slips = word.chars().count().div_ceil(3).min(3);
+    let slips = (word.chars().count() / 3).clamp(1, 3);
     let names = names.map(|name| (strsim::damerau_levenshtein(&name, word), name));
     names.filter(|(distance, _)| *distance <= slips).min().map(|(_, name)| name)
 }

@@ -26,11 +26,14 @@ pub(crate) struct Complaint {
 }
 
 impl Complaint {
-    /// What `step` wrote to standard error; if nothing, to standard output. `None` if it wrote nothing at
-    /// all, or the files are gone.
+    /// What `step` wrote to standard error; a script that wrote nothing there, to standard output. `None`
+    /// if there is nothing, or the files are gone.
     pub(crate) fn of(files: &RunFiles, step: &StepId) -> Option<Self> {
         let folder = files.step(step);
-        ["stderr", "stdout"].into_iter().find_map(|name| {
+        // What a coding agent prints is for programs to read.
+        let is_turn = folder.join("prompt").exists();
+        let names = ["stderr", "stdout"].into_iter().filter(|name| !is_turn || *name == "stderr");
+        names.into_iter().find_map(|name| {
             let path = folder.join(name);
             let lines = last_lines(&regular::open(&path).ok()?).ok()?;
             (!lines.is_empty()).then_some(Self { lines, path })

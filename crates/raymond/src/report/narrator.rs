@@ -112,8 +112,13 @@ impl Narrator {
         let mut lines = Vec::new();
         for mut news in words::of_record(record, before) {
             let running = self.running.len() as u64;
-            if let (Record::Halted { why: Halt::Interrupted }, 1..) = (record, running) {
-                news.text = news.text.plain(words::of_interrupt(running));
+            match (record, running) {
+                (Record::Halted { why: Halt::Interrupted }, 1..) => {
+                    news.text = news.text.plain(words::of_interrupt(running));
+                }
+                // Nothing else runs: the failure says it all.
+                (Record::Halted { why: Halt::ScriptFailed { .. } }, 0) => continue,
+                _ => {}
             }
             let ended =
                 ended.as_ref().filter(|ended| Some(&ended.step.agent) == news.agent.as_ref());
@@ -202,7 +207,7 @@ impl Narrator {
         for way in ways.lately.iter().skip(newest) {
             text = text.dim(" → ").add(Style::Bold, &way.to);
         }
-        let text = text.plain(format!("  {} more", words::count(folded.rounds(), "round")));
+        let text = text.plain(format!("  {}", words::count(folded.rounds(), "more round")));
         let line = self.columns(Mark::Again, Some(agent), Some(folded.took_ms), text);
         let cost = folded.cost_usd;
         Some(if cost > Usd::ZERO { line.dim(format!("  {cost}")) } else { line })

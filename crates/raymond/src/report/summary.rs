@@ -75,7 +75,9 @@ impl Summary {
                 lines.push(Line::new().dim("  result  ").plain(excerpt(result)));
             }
             self.costs(&mut lines);
-            failures(&mut lines, run);
+            if run.agents_born > 1 {
+                failures(&mut lines, run);
+            }
             self.refusals(&mut lines);
         }
         if let Some((what, command)) = next.advice(run, "died") {
