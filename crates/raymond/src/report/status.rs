@@ -146,8 +146,9 @@ impl Standing<'_> {
 
     fn about(&self, agent: &Agent, board: &Board) -> Line {
         let row = board.row(&agent.id);
-        let since = row.map_or_else(String::new, |row| {
-            format!("  for {}", time::elapsed(self.now_ms.saturating_sub(row.since_ms)))
+        let since = row.map_or_else(Line::new, |row| {
+            let since = time::elapsed(self.now_ms.saturating_sub(row.since_ms));
+            Line::new().dim(format!("{since:>6}  "))
         });
         match &agent.phase {
             Phase::Running { .. } if self.status == "died" => Line::of("ran when its program died"),
@@ -158,10 +159,10 @@ impl Standing<'_> {
                     (Some(doing), _) => doing.clone(),
                     (None, _) => Doing::Starting,
                 };
-                doing.line(self.now_ms).dim(format!("{since}  (step {})", step.number))
+                since.then(doing.line(self.now_ms)).dim(format!("  (step {})", step.number))
             }
             Phase::Ready { .. } | Phase::Called { .. } => Line::new().dim("about to start"),
-            Phase::Queued { .. } => Line::new().dim(format!("waits for a place{since}")),
+            Phase::Queued { .. } => since.dim("waits for a place"),
             Phase::Waiting { .. } => match row {
                 Some(row) => row.doing.line(self.now_ms),
                 None => Line::new().dim("waits to try again"),

@@ -135,7 +135,7 @@ pub(crate) fn of_record(record: &Record, before: Option<&Before>) -> Vec<News> {
         }
         Record::Halted { why } => vec![halted(why)],
         Record::UsageLimited { resets_at } => {
-            let text = format!("usage limit reached: all agents wait {}", wait(*resets_at));
+            let text = format!("the provider's usage limit is reached: all agents wait {}", wait(*resets_at));
             vec![News::of_run(Trouble, Mark::Halted, Line::of(text))]
         }
         Record::UsageLimitLifted => {
@@ -253,8 +253,10 @@ pub(crate) fn of_halt(why: &Halt) -> String {
             format!("{max_iterations} states were entered")
         }
         Halt::Interrupted => "interrupted".to_owned(),
-        Halt::UsageLimit { resets_at: None } => "usage limit reached".to_owned(),
-        Halt::UsageLimit { resets_at } => format!("usage limit reached, {}", wait(*resets_at)),
+        Halt::UsageLimit { resets_at } => {
+            let until = resets_at.map(|at| format!(" {}", wait(Some(at)))).unwrap_or_default();
+            format!("the provider's usage limit is reached{until}")
+        }
         Halt::DiskLow { free_bytes } => {
             format!("the disk is nearly full: {free_bytes} bytes are free; make room on it")
         }

@@ -413,7 +413,7 @@ fn fourth_wrong_answer_fails_the_run_and_a_mended_policy_takes_it_without_anothe
     let turns = Turns::new([("START.md", TWO_WAYS), ("NEXT.md", "next")])
         .replies("START.md", [wrong(), wrong(), wrong(), wrong()])
         .replies("NEXT.md", [says(DONE)]);
-    turns.raymond(START).failed(1, "(after 3 reminders)").failed(1, "raymond run");
+    turns.raymond(START).failed(1, "(after 3 reminders)").failed(1, "raymond resume r");
     let four =
         ["START.md fresh S1", "START.md resume S1", "START.md resume S1", "START.md resume S1"];
     assert_eq!(turns.calls(), four);
