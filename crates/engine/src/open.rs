@@ -219,7 +219,8 @@ impl Engine<'_> {
             let moved = Journal::set_aside(&files.journal);
             moved.map_err(|source| io_error("replace", &files.journal, source))?;
         }
-        let world = DiskWorld::open(Path::new(&started.scope_dir), &files.scope)?;
+        let world =
+            DiskWorld::open(Path::new(&started.scope_dir), &files.scope, self.agents.known())?;
         let mut journal = Journal::create(&files.journal)?;
         let run = Run::new(&started);
         let decision = start(started);
@@ -293,11 +294,14 @@ impl Engine<'_> {
             Status::Completed => return Ok(RunEnd { run, is_interrupted: false }),
             Status::Running | Status::Failed | Status::Stopped | Status::Paused => {}
         }
-        let world = match DiskWorld::open(Path::new(&run.scope_dir), &files.scope) {
-            // A run can be cancelled although its archive is gone: nothing of it is read.
-            Err(_) if halt.is_some() => DiskWorld::open(&files.folder, &files.scope)?,
-            opened => opened?,
-        };
+        let world =
+            match DiskWorld::open(Path::new(&run.scope_dir), &files.scope, self.agents.known()) {
+                // A run can be cancelled although its archive is gone: nothing of it is read.
+                Err(_) if halt.is_some() => {
+                    DiskWorld::open(&files.folder, &files.scope, self.agents.known())?
+                }
+                opened => opened?,
+            };
         if let Some(trimmed) = &trimmed {
             observer.see(&Event::JournalTrimmed(trimmed));
         }

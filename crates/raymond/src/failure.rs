@@ -37,6 +37,12 @@ impl Failure {
         Self { message, hint: None, code: USAGE }
     }
 
+    /// The same with what to do next.
+    #[must_use]
+    pub(crate) fn hint(self, hint: &str) -> Self {
+        Self { hint: Some(hint.to_owned()), ..self }
+    }
+
     /// Shows it and gives the exit code.
     pub(crate) fn show(&self) -> ExitCode {
         let mut people = out::people();

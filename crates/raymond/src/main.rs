@@ -1,6 +1,8 @@
 //! `raymond`: the command line. What was typed is read in [`cli`], what happens is shown by
 //! [`report`], whatever goes wrong is explained in [`failure`], and everything is printed by [`out`].
 
+mod advice;
+mod agent_settings;
 mod cli;
 mod config;
 mod failure;

@@ -9,7 +9,10 @@ use super::{
     time,
     words::{of_halt, of_tokens},
 };
-use crate::out::{hanging, one_line};
+use crate::{
+    advice::with_advice,
+    out::{hanging, one_line},
+};
 
 /// The run at length. `status` is its status in a word.
 pub(crate) fn describe(Loaded { run, entries }: &Loaded, status: &str) -> String {
@@ -88,7 +91,7 @@ fn about(agent: &Agent) -> String {
         Phase::Queued { .. } => "waits for a place".to_owned(),
         Phase::Waiting { .. } => "waits to try again".to_owned(),
         Phase::Held { asked, .. } => format!("held by a limit before {asked}"),
-        Phase::Failed { error, .. } => format!("failed: {error}"),
+        Phase::Failed { error, class, .. } => format!("failed: {}", with_advice(error, *class)),
     }
 }
 

@@ -6,6 +6,8 @@ use raymond_flow::{
     text::excerpt,
 };
 
+use crate::advice::with_advice;
+
 /// How much a person wants to hear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
@@ -65,8 +67,8 @@ pub(crate) fn of_record(record: &Record) -> Vec<(Level, String)> {
         Record::Retried { agent, why, delay_ms, .. } => {
             vec![(News, format!("[{agent}] starts again in {} s: {why}", delay_ms / 1000))]
         }
-        Record::Failed { agent, error, .. } => {
-            vec![(Trouble, format!("[{agent}] failed: {error}"))]
+        Record::Failed { agent, error, class, .. } => {
+            vec![(Trouble, format!("[{agent}] failed: {}", with_advice(error, *class)))]
         }
         Record::Halted { why } => {
             let level = match why {

@@ -18,6 +18,7 @@ mod private;
 mod recovery;
 mod rehearsals;
 mod scripts;
+mod sessions;
 mod special_files;
 mod stopped;
 mod terminal;

@@ -815,8 +815,10 @@ fn claude_that_is_not_installed_comes_with_advice() {
     let project = Project::new([("START.md", "x")]);
     let mut command = project.command(START);
     command.env("RAYMOND_CLAUDE", "no-such-claude");
-    Ran::of(&command.output().unwrap())
-        .failed(1, "[main] failed: `no-such-claude` is not installed; install it (npm");
+    Ran::of(&command.output().unwrap()).failed(
+        1,
+        "[main] failed: `no-such-claude` is not installed; install it (Claude Code: npm",
+    );
 }
 
 #[test]

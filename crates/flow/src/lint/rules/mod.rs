@@ -7,6 +7,7 @@ mod dead_end;
 mod endless_loop;
 mod evaluator_not_a_prompt;
 mod forbidden_tag;
+mod foreign_session;
 mod implicit_transition;
 mod missing_attribute;
 mod missing_target;
@@ -17,6 +18,7 @@ mod path_in_target;
 mod reset_in_call;
 mod script_without_tag;
 mod slash_prompt;
+mod unable_agent;
 mod unknown_effort;
 mod unknown_key;
 mod unknown_model;
@@ -38,6 +40,7 @@ pub const RULES: &[&Rule] = &[
     &endless_loop::RULE,
     &evaluator_not_a_prompt::RULE,
     &forbidden_tag::RULE,
+    &foreign_session::RULE,
     &implicit_transition::RULE,
     &missing_attribute::RULE,
     &missing_target::RULE,
@@ -48,6 +51,7 @@ pub const RULES: &[&Rule] = &[
     &reset_in_call::RULE,
     &script_without_tag::RULE,
     &slash_prompt::RULE,
+    &unable_agent::RULE,
     &unknown_effort::RULE,
     &unknown_key::RULE,
     &unknown_model::RULE,
