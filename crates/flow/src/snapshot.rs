@@ -1,8 +1,8 @@
-//! The state file: a run as one readable JSON object.
+//! The state file: a run as one JSON object.
 //!
-//! It is a snapshot for people, for scripts and for quick loading; the journal is the truth. The
-//! names follow the workflow documents (`workflow_id`, `agents`, `stack`, …), so its shape is
-//! spelled out here instead of following the types of the machine. Like the records, it is a
+//! It is a snapshot for users, for scripts and for quick loading; the journal is the source of truth.
+//! The field names are those of the workflow documents (`workflow_id`, `agents`, `stack`, …), so the
+//! format has its own types here instead of using those of the machine. Like the records, it is a
 //! durable format: fields may be added with defaults, nothing else changes within a version.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,29 +23,29 @@ use crate::{
 /// The version of this format.
 pub const VERSION: u32 = 1;
 
-/// A run, and how much of its journal went into it.
+/// A run, and the length of the journal that led to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     /// The run.
     pub run: Run,
-    /// How many bytes of the journal it stands for.
+    /// The number of journal bytes that are applied in `run`.
     pub journal_offset: u64,
 }
 
 /// Why a text is not a state file.
 #[derive(Debug, Error)]
 pub enum SnapshotError {
-    /// Written by a newer program.
+    /// A newer version of Raymond wrote it.
     #[error("it has format version {found}, and this program knows versions up to {VERSION}")]
     Newer {
-        /// Its version.
+        /// Its format version.
         found: u32,
     },
-    /// Not of this shape.
+    /// Not JSON, or not the expected fields.
     #[error("it is not a state file")]
     Malformed(#[from] serde_json::Error),
-    /// Of this shape, but two agents have one name.
-    #[error("agent `{agent}` is there twice")]
+    /// Two agents have the same name.
+    #[error("agent `{agent}` occurs twice")]
     DuplicateAgent {
         /// The name.
         agent: AgentId,
@@ -59,16 +59,16 @@ pub enum SnapshotError {
 }
 
 impl Snapshot {
-    /// The state file's text, ending in a newline.
+    /// Serializes a run as a state file, ending in a newline.
     pub fn to_json(run: &Run, journal_offset: u64) -> serde_json::Result<String> {
         let mut text = serde_json::to_string_pretty(&WireRun::of(run, journal_offset))?;
         text.push('\n');
         Ok(text)
     }
 
-    /// Reads it back.
+    /// Parses a state file.
     pub fn from_json(text: &str) -> Result<Self, SnapshotError> {
-        /// Read on its own first: a newer file may have another shape altogether.
+        /// Parsed first, because a newer version may have other fields.
         #[derive(Deserialize)]
         struct Version {
             version: u32,
@@ -124,7 +124,7 @@ struct WireAgent {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     parent: Option<AgentId>,
     current_state: StateName,
-    /// The session with which the state was entered.
+    /// The session with which the agent entered the state.
     session_id: Option<SessionId>,
     /// Whether the state's prompt starts a branch of that session.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

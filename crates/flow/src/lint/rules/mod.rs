@@ -11,6 +11,7 @@ mod foreign_session;
 mod implicit_transition;
 mod missing_attribute;
 mod missing_target;
+mod misspelled_tag;
 mod never_returns;
 mod no_entry;
 mod no_policy;
@@ -19,6 +20,7 @@ mod reset_in_call;
 mod script_without_tag;
 mod slash_prompt;
 mod unable_agent;
+mod unknown_attribute;
 mod unknown_effort;
 mod unknown_key;
 mod unknown_model;
@@ -44,6 +46,7 @@ pub const RULES: &[&Rule] = &[
     &implicit_transition::RULE,
     &missing_attribute::RULE,
     &missing_target::RULE,
+    &misspelled_tag::RULE,
     &never_returns::RULE,
     &no_entry::RULE,
     &no_policy::RULE,
@@ -52,6 +55,7 @@ pub const RULES: &[&Rule] = &[
     &script_without_tag::RULE,
     &slash_prompt::RULE,
     &unable_agent::RULE,
+    &unknown_attribute::RULE,
     &unknown_effort::RULE,
     &unknown_key::RULE,
     &unknown_model::RULE,
