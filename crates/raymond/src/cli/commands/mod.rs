@@ -1,5 +1,6 @@
 //! The commands, a file for each kind.
 
+mod admit;
 mod attach;
 mod cancel;
 mod demo;
