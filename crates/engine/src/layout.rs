@@ -8,7 +8,7 @@ use std::{
 use raymond_flow::id::RunId;
 
 use crate::{
-    private,
+    private, sys,
     trust::{self, TrustError},
 };
 
@@ -62,6 +62,12 @@ impl StateDir {
     /// Checks that no other user owns the directory or can write to it.
     pub fn check(&self) -> Result<(), TrustError> {
         trust::check_folder(&self.root)
+    }
+
+    /// How many bytes are free on the disk that the directory is on, or will be on.
+    pub fn free_bytes(&self) -> io::Result<u64> {
+        let there = self.root.ancestors().find(|folder| folder.exists());
+        sys::free_bytes(there.unwrap_or(&self.root))
     }
 
     /// The directory with the files of all runs.

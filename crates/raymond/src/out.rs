@@ -170,6 +170,11 @@ pub(crate) fn event(event: &Value) {
     let _ = io::stdout().write_all(line.as_bytes());
 }
 
+/// Whether a terminal shows standard output.
+pub(crate) fn shows_output() -> bool {
+    io::stdout().is_terminal()
+}
+
 /// Whether people read standard error on a terminal.
 pub(crate) fn is_terminal() -> bool {
     io::stderr().is_terminal()

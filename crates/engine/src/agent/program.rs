@@ -69,6 +69,10 @@ impl CodingAgent for ProgramAgent {
         Capabilities { can_branch: true, reports_cost: true }
     }
 
+    fn program(&self) -> Vec<String> {
+        self.program.clone()
+    }
+
     fn command(&self, request: &TurnRequest<'_>) -> Result<TurnCommand, Failure> {
         let turn = request.turn;
         let (mode, from) = match &turn.session {

@@ -3,6 +3,7 @@
 mod args;
 mod authoring;
 mod commands;
+mod upkeep;
 
 use std::{env, process::ExitCode};
 
@@ -33,6 +34,7 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
         Some(Command::Man) => commands::man(),
         Some(Command::Recover { options }) => commands::recover(&options),
         Some(Command::Authoring(command)) => authoring::run(command),
+        Some(Command::Upkeep(command)) => upkeep::run(&command),
         Some(Command::Keeper { folder }) => commands::keep(&folder),
     }
 }

@@ -2,6 +2,7 @@
 
 mod demo;
 mod diagram;
+mod doctor;
 mod inspect;
 mod keep;
 mod lint;
@@ -9,17 +10,20 @@ mod new;
 mod pack;
 mod place;
 mod prepare;
+mod prune;
 mod run;
 mod shell;
 mod test;
 
 pub(super) use demo::demo;
 pub(super) use diagram::diagram;
+pub(super) use doctor::doctor;
 pub(super) use inspect::{list, log, status};
 pub(super) use keep::keep;
 pub(super) use lint::lint;
 pub(super) use new::new;
 pub(super) use pack::pack;
+pub(super) use prune::prune;
 pub(super) use run::{cancel, recover, resume, start};
 pub(super) use shell::{completions, config, init, man};
 pub(super) use test::test;
