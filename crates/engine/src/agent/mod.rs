@@ -4,6 +4,7 @@
 //! that is and what its output means; it starts nothing itself, so that what is started survives
 //! the orchestrator. Each lives in a file or folder of its own and touches nothing else.
 
+mod checkup;
 mod claude;
 mod program;
 mod scripted;
@@ -18,6 +19,7 @@ use raymond_flow::{
     turn::Outcome,
 };
 
+pub use checkup::{Checkup, CheckupAnswer, Verdict};
 pub use claude::{ClaudeAgent, ClaudeConfig};
 pub use program::{Prices, ProgramAgent, ProgramConfig};
 pub use scripted::{Given, Script, ScriptedAgent, ScriptedReply};
@@ -40,6 +42,16 @@ pub trait CodingAgent {
     /// called.
     fn answer(&self, _request: &TurnRequest<'_>) -> Option<ReadyAnswer> {
         None
+    }
+
+    /// The program and its arguments, before those of a turn; empty if there is none.
+    fn program(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// What to ask its program to find out whether it can be used.
+    fn checkups(&self) -> Vec<Checkup> {
+        Vec::new()
     }
 
     /// What one line of its output tells while the turn runs, if that is of interest to a person.
@@ -187,6 +199,11 @@ impl Agents {
     /// The name of the one for states that name none.
     pub fn default_name(&self) -> Option<&str> {
         self.all.first().map(|agent| agent.name())
+    }
+
+    /// All of them, the one for states that name none first.
+    pub fn iter(&self) -> impl Iterator<Item = &dyn CodingAgent> {
+        self.all.iter().map(|agent| &**agent)
     }
 
     /// Whether there is one of this name.

@@ -120,6 +120,10 @@ impl CodingAgent for ProgramAgent {
         Capabilities { reports_cost: can.reports_cost || self.config.prices.is_some(), ..can }
     }
 
+    fn program(&self) -> Vec<String> {
+        self.config.program.clone()
+    }
+
     fn command(&self, request: &TurnRequest<'_>) -> Result<TurnCommand, Failure> {
         let turn = request.turn;
         let (mode, from) = match &turn.session {

@@ -2,6 +2,7 @@
 //!
 //! | file | what it owns |
 //! |---|---|
+//! | `checkup` | whether it is installed and logged in |
 //! | `command` | the command line, the environment and the prompt of a turn |
 //! | `output` | the events that Claude prints, and what came of a turn |
 //! | `failure` | which kind of failure an error of Claude's is |
@@ -9,6 +10,7 @@
 //! | `transcript` | what a session on disk knows already |
 //! | `settings` | which model Claude uses when a turn asks for none |
 
+mod checkup;
 mod command;
 mod failure;
 mod limit;
@@ -20,7 +22,7 @@ use std::{io, path::PathBuf};
 
 use raymond_flow::{coding_agent::Capabilities, machine::Failure};
 
-use super::{Activity, CodingAgent, TurnCommand, TurnEnd, TurnOutput, TurnRequest};
+use super::{Activity, Checkup, CodingAgent, TurnCommand, TurnEnd, TurnOutput, TurnRequest};
 
 /// How Claude Code is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +69,14 @@ impl CodingAgent for ClaudeAgent {
 
     fn outcome(&self, output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
         output::outcome(output)
+    }
+
+    fn program(&self) -> Vec<String> {
+        vec![self.config.program.clone()]
+    }
+
+    fn checkups(&self) -> Vec<Checkup> {
+        checkup::checkups(&self.config.program)
     }
 
     fn activity(&self, line: &[u8]) -> Option<Activity> {
