@@ -87,7 +87,7 @@ impl StepFolder {
     /// Whether the step in the directory at `path` has run and ended.
     pub(crate) fn has_run(path: &Path) -> bool {
         let read = exit_record::read(&path.join("exit"));
-        matches!(read, Ok(Some((_, exit_record::Read::Ended(record)))) if record.how.has_output())
+        matches!(read, Ok(Some((_, exit_record::ExitFile::Ended(record)))) if record.how.has_output())
     }
 
     pub(crate) fn prompt(&self) -> PathBuf {
