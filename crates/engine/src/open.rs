@@ -227,7 +227,7 @@ impl Engine<'_> {
         }
         let warm_limit = if keeper::IS_APART { self.warm_limit } else { 0 };
         let mut retention = Retention::new(self.kept_script_steps);
-        retention.find(&files.steps, &run);
+        retention.find(&files.steps, run);
         let performer = Performer {
             identity: run.identity.clone(),
             files,
