@@ -54,7 +54,7 @@ impl StepFolder {
     /// The directory of step `id` below `steps`. The name depends on nothing else, so the directory is
     /// found again even if every record of the step is lost.
     pub(crate) fn new(steps: &Path, id: &StepId) -> Self {
-        Self { path: steps.join(name(id)), run: None }
+        Self { path: steps.join(step_name(id)), run: None }
     }
 
     /// The same directory, which counts as foreign if a run other than `identity` has used it.
@@ -267,8 +267,9 @@ fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// `agent.number`. The end of a very long agent name is replaced by checksums.
-fn name(id: &StepId) -> String {
+/// The name of a step's directory: `agent.number`. The end of a very long agent name is replaced by
+/// checksums.
+pub(crate) fn step_name(id: &StepId) -> String {
     /// What the checksums and the number leave of the 255 bytes of a file name.
     const AGENT_BYTES_MAX: usize = 200;
     let StepId { agent, number } = id;
