@@ -358,7 +358,6 @@ impl Engine<'_> {
             limit_waits: 0,
             unpaid: raymond_flow::machine::Spent::default(),
             shell: programs::shell().ok_or(EngineError::NoShell)?,
-            gates: Vec::new(),
             keepers_lost: 0,
             remarks: Vec::new(),
             stopped: HashMap::new(),

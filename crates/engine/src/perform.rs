@@ -23,7 +23,7 @@ use crate::{
     events::{Event, Observer},
     inbox::{Message, Outbox},
     journal::JournalError,
-    keeper::{self, Gate, Keeper},
+    keeper::{self, Keeper, LaunchKind, Link, ReuseMarks, SHORTAGE_INTERVAL},
     layout::RunFiles,
     open::EngineError,
     private, programs,
@@ -63,9 +63,6 @@ const SESSION_STEPS_MAX: usize = 1000;
 /// After how many looks in a row a stopped process is woken, and killed. See `CHECK_INTERVAL`.
 const STOPPED_WAKE: u32 = 2;
 const STOPPED_KILL: u32 = 4;
-
-/// How long to wait for a process or thread that cannot be started, times the number of tries.
-const SHORTAGE_INTERVAL: Duration = Duration::from_millis(50);
 
 /// How often a keeper is looked for.
 const CONNECT_TRIES: u32 = 5;
@@ -126,8 +123,6 @@ pub(crate) struct Performer<'a> {
     pub(crate) limit_waits: u32,
     /// What the path of a script is put behind.
     pub(crate) shell: Vec<String>,
-    /// Steps that are ready to start once what asks for them is durable, by their names.
-    pub(crate) gates: Vec<(String, Gate)>,
     /// How many keepers and reapers have gone under our eyes.
     pub(crate) keepers_lost: u32,
     /// What was done about processes that do not do what they are for, to be told.
@@ -220,7 +215,7 @@ impl Performer<'_> {
         StepFolder::new(&self.files.steps, id).of_run(&self.identity)
     }
 
-    /// Gets a step ready, unless it was started before. It starts when the gates are opened.
+    /// Starts a step, unless it was started before. What asks for it must be durable.
     pub(crate) fn launch(
         &mut self,
         (id, step, cwd, launch, budget_left_usd): LaunchEffect<'_>,
@@ -248,26 +243,22 @@ impl Performer<'_> {
                 self.launch_turn(id, &folder, &request, observer)
             }
             (Action::Script { timeout }, Launch::Script { environment }) => {
-                let (environment, has_folder) = self.script_environment(&folder, environment)?;
                 let launch = keeper::Launch {
                     run: self.identity.clone(),
+                    folder: folder.path().to_owned(),
                     program: self.script_program(step),
-                    environment,
+                    environment: self.script_environment(&folder, environment)?,
                     without: PER_STEP_VARIABLES.map(str::to_owned).to_vec(),
                     cwd,
-                    stdin: None,
-                    done_mark: None,
-                    turn_mark: String::new(),
-                    conversations: keeper::Conversations::default(),
                     idle_seconds: u64::from(*timeout),
-                    is_durable: false,
-                    folder: folder.path().to_owned(),
-                    has_folder,
+                    kind: LaunchKind::Script,
                 };
                 tell_start(observer, (id, step), &folder, &launch.environment);
-                let gate = self.send(&launch)?;
+                let link = self.send(&launch)?;
                 let name = folder.name();
-                self.gates.push((name.clone(), gate));
+                if let Some(keeper) = &mut self.keeper {
+                    keeper.keep(name.clone(), link);
+                }
                 Ok(Launched::Started(name))
             }
             _ => unreachable!("the machine gives a turn a prompt and a script an environment"),
@@ -328,17 +319,19 @@ impl Performer<'_> {
         let launch = keeper::Launch {
             run: self.identity.clone(),
             folder: folder.path().to_owned(),
-            has_folder: true,
             program,
             environment,
             without,
             cwd: request.cwd.to_owned(),
-            stdin: Some(folder.prompt()),
-            done_mark: reuse.as_ref().map(|reuse| reuse.done_mark.clone()),
-            turn_mark: reuse.as_ref().map(|reuse| reuse.turn_mark.clone()).unwrap_or_default(),
-            conversations: warm::lock_files(&self.files.folder, &request.turn.session),
             idle_seconds: u64::from(request.turn.settings.timeout),
-            is_durable: true,
+            kind: LaunchKind::Turn {
+                stdin: folder.prompt(),
+                sessions: warm::lock_files(&self.files.folder, &request.turn.session),
+                reuse: reuse.as_ref().map(|reuse| ReuseMarks {
+                    done: reuse.done_mark.clone(),
+                    turn: reuse.turn_mark.clone(),
+                }),
+            },
         };
         tell_start(observer, (id, request.step), folder, &launch.environment);
         let create = |before: Option<&str>| {
@@ -355,10 +348,9 @@ impl Performer<'_> {
         // Whoever leads the session must be gone first: it may know more than is written down.
         self.warm.drop_sessions(&request.turn.session);
         create(None)?;
-        let gate = self.send(&launch)?;
-        gate.open();
+        let link = self.send(&launch)?;
         if let Some(reuse) = reuse {
-            let kept = self.warm.keep(gate, id, request, reuse);
+            let kept = self.warm.keep(link, id, request, reuse);
             kept.map_err(|error| at_work("reach the keeper", error))?;
         }
         Ok(Launched::Started(name))
@@ -371,15 +363,13 @@ impl Performer<'_> {
         program
     }
 
-    /// The variables of a script: what the language says, and where things are. Tells also
-    /// whether something had to be put into its folder.
+    /// The variables of a script: what the language says, and where things are.
     fn script_environment(
         &self,
         folder: &StepFolder,
         variables: std::collections::BTreeMap<String, String>,
-    ) -> Result<(Vec<(String, String)>, bool), EngineError> {
+    ) -> Result<Vec<(String, String)>, EngineError> {
         let mut environment = Vec::new();
-        let mut has_folder = false;
         for (name, value) in variables {
             // No variable can hold a NUL byte.
             if value.len() <= VARIABLE_BYTES_MAX && !value.contains('\0') {
@@ -394,13 +384,12 @@ impl Performer<'_> {
             let written = create.and_then(|()| private::write(&path, value));
             written.map_err(|error| at_work("prepare a step", error))?;
             environment.push((format!("{name}_FILE"), path.to_string_lossy().into_owned()));
-            has_folder = true;
         }
         let path = |path: &Path| path.to_string_lossy().into_owned();
         environment.push(self.mark_variable(folder));
         environment.push(("RAYMOND_STATE_DIR".to_owned(), path(self.world.folder())));
         environment.push(("RAYMOND_STATE_FILE".to_owned(), path(&self.files.state)));
-        Ok((environment, has_folder))
+        Ok(environment)
     }
 
     /// The marks by which all processes of a step of run `identity` can be found: the process of a later
@@ -429,13 +418,13 @@ impl Performer<'_> {
     }
 
     /// Hands a step to a reaper, and starts a keeper if there is none.
-    fn send(&mut self, launch: &keeper::Launch) -> Result<Gate, EngineError> {
+    fn send(&mut self, launch: &keeper::Launch) -> Result<Link, EngineError> {
         // A keeper that is just leaving may still take the call; the next one will not be leaving.
         let mut tries = 0;
         loop {
             tries += 1;
             match self.connected().and_then(|keeper| keeper.launch(launch)) {
-                Ok(gate) => return Ok(gate),
+                Ok(link) => return Ok(link),
                 // It has just gone; what nobody took has not been started.
                 Err(error) if tries <= CONNECT_TRIES => {
                     match error.kind() {
@@ -466,16 +455,6 @@ impl Performer<'_> {
             outbox.send(&Message::KeeperGone(connection));
         })?;
         Ok(keeper)
-    }
-
-    /// Lets every step start that is ready. What asks for them must be durable.
-    pub(crate) fn open_gates(&mut self) {
-        for (name, gate) in self.gates.drain(..) {
-            gate.open();
-            if let Some(keeper) = &mut self.keeper {
-                keeper.keep(name, gate);
-            }
-        }
     }
 
     /// Notes a step that somebody started before. Returns the name of its folder.
@@ -517,11 +496,6 @@ impl Performer<'_> {
         if let Ok(StepState::Running(reaper)) = folder.state() {
             keeper::end(self.keeper.as_ref(), &folder.name(), reaper);
         }
-    }
-
-    /// Removes what killed keepers had prepared in vain. Only for a run that is over.
-    pub(crate) fn tidy(&self) {
-        let _ = std::fs::remove_dir_all(self.files.folder.join(keeper::SPARE_FOLDERS));
     }
 
     /// Takes note that a connection is over.

@@ -11,7 +11,7 @@ use std::{
 
 use raymond_flow::{
     id::{AgentId, StepId},
-    machine::{Decision, Effect, Halt, Input, Launch, Run, Status, apply, decide, settle},
+    machine::{Decision, Effect, Halt, Input, Run, Status, apply, decide, settle},
 };
 
 use crate::{
@@ -39,8 +39,6 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 const BATCH_MAX: usize = 256;
 /// How long nobody may take a step that was asked for. A burst of some thousand needs a few seconds.
 const TAKE_PATIENCE: Duration = Duration::from_secs(15);
-/// How many steps wait at their gates at once: each costs a descriptor and a process that waits.
-const GATES_MAX: usize = 32;
 /// How long reapers may take to end their steps: grace, and a machine that is busy.
 const END_PATIENCE: Duration = Duration::from_secs(15);
 /// How long the keeper may take to go: grace and sweep of its last steps.
@@ -133,9 +131,6 @@ impl<'a> RunLoop<'a> {
         if outcome.is_ok() || !keeper::IS_APART {
             self.dismiss_keeper();
         }
-        if outcome.is_ok() {
-            self.performer.tidy();
-        }
         outcome.map(|()| self.run)
     }
 
@@ -195,24 +190,10 @@ impl<'a> RunLoop<'a> {
             if self.effects.is_empty() {
                 return Ok(());
             }
-            // A script costs nothing but time, so it gets ready while what asks for it is made
-            // durable, and starts after that. Anything else waits until that is done.
-            let effects = std::mem::take(&mut self.effects).into_iter();
-            let (scripts, others): (Vec<_>, Vec<_>) = effects.partition(|effect| {
-                matches!(effect, Effect::Launch { launch: Launch::Script { .. }, .. })
-            });
-            for effect in scripts {
-                self.perform(effect)?;
-                if self.performer.gates.len() >= GATES_MAX {
-                    self.sync()?;
-                    self.performer.open_gates();
-                }
-            }
+            // Nothing touches the world before the records that ask for it are durable.
             self.sync()?;
-            self.performer.open_gates();
-            for effect in others {
+            for effect in std::mem::take(&mut self.effects) {
                 self.perform(effect)?;
-                self.performer.open_gates();
             }
         }
     }

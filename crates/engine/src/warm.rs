@@ -21,7 +21,7 @@ use raymond_flow::{
 use crate::{
     agent::{Reuse, TurnRequest},
     inbox::{Message, Outbox},
-    keeper::{self, Gate},
+    keeper::{self, Link},
 };
 
 /// The processes that are kept.
@@ -50,7 +50,7 @@ struct Line {
     spent_usd: Usd,
     /// The same in the coding agent's own words.
     total: Option<String>,
-    gate: Gate,
+    link: Link,
     /// The turn that it was started for.
     turn: Turn,
     first: StepId,
@@ -75,7 +75,7 @@ pub(crate) struct Leaving {
 impl Drop for Line {
     fn drop(&mut self) {
         // Another end of it is held by the thread that waits for the process to go.
-        self.gate.hang_up();
+        self.link.close();
     }
 }
 
@@ -142,7 +142,7 @@ impl Warm {
         let number = found.number;
         let line = self.lines.iter_mut().find(|line| line.number == number);
         let line = line.ok_or(io::ErrorKind::NotFound)?;
-        line.gate.hand_over(launch)?;
+        line.link.send(launch)?;
         line.step = Some(id.clone());
         Ok(())
     }
@@ -150,14 +150,14 @@ impl Warm {
     /// Notes a process that has just been given its first turn.
     pub(crate) fn keep(
         &mut self,
-        gate: Gate,
+        link: Link,
         id: &StepId,
         request: &TurnRequest<'_>,
         reuse: Reuse,
     ) -> io::Result<()> {
         self.count += 1;
         let (number, outbox) = (self.count, self.outbox.clone());
-        let wait = gate.wait_until_gone()?;
+        let wait = link.wait_until_gone()?;
         let spawned = std::thread::Builder::new().spawn(move || {
             wait();
             outbox.send(&Message::LineGone(number));
@@ -175,7 +175,7 @@ impl Warm {
             budget_usd: request.budget_left_usd,
             spent_usd: Usd::ZERO,
             total: None,
-            gate,
+            link,
             turn: request.turn.clone(),
             first: id.clone(),
             step: Some(id.clone()),
@@ -263,7 +263,7 @@ fn remembers(agent: &Agent, session: &SessionId) -> bool {
 pub(crate) fn wait_until_left(folder: &Path, plan: &SessionPlan) {
     const PATIENCE: Duration = Duration::from_secs(1);
     const INTERVAL: Duration = Duration::from_millis(5);
-    let Some(file) = lock_files(folder, plan).own.and_then(|path| File::open(path).ok()) else {
+    let Some(file) = File::open(lock_files(folder, plan).own).ok() else {
         return;
     };
     let deadline = Instant::now() + PATIENCE;
@@ -273,10 +273,10 @@ pub(crate) fn wait_until_left(folder: &Path, plan: &SessionPlan) {
 }
 
 /// The lock file of a session: whoever leads it holds it.
-pub(crate) fn lock_files(folder: &Path, plan: &SessionPlan) -> keeper::Conversations {
+pub(crate) fn lock_files(folder: &Path, plan: &SessionPlan) -> keeper::SessionFiles {
     let file = |id: &SessionId| folder.join("sessions").join(format!("{id}.lock"));
-    keeper::Conversations {
-        own: Some(file(plan.id())),
+    keeper::SessionFiles {
+        own: file(plan.id()),
         source: match plan {
             SessionPlan::Branch { from, .. } => Some(file(from)),
             SessionPlan::Fresh { .. } | SessionPlan::Resume { .. } => None,

@@ -1,7 +1,8 @@
-//! The keeper where there can be none: every step has a thread of this process as its guardian.
+//! The keeper where there can be no keeper process: every step has a thread of this process as its
+//! guardian.
 //!
-//! It does what a reaper does, with the means of the standard library. What it cannot do is live on
-//! when this process is killed, find processes that have left the group of their step, and keep a
+//! A guardian does what a reaper does, with the means of the standard library. What it cannot do is live
+//! on when this process is killed, find processes that have left the group of their step, and keep a
 //! child for another step.
 
 use std::{
@@ -19,7 +20,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::launch::Launch;
+use super::{
+    launch::{Launch, LaunchKind},
+    patience::{Next, Patience},
+};
 use crate::{
     inbox::{Message, Outbox},
     private,
@@ -30,27 +34,19 @@ use crate::{
 /// Whether the keeper is a process of its own: it outlives us, and keeps children for further turns.
 pub(crate) const IS_APART: bool = false;
 
-/// What a child gets between the polite and the impolite end.
-const GRACE: Duration = Duration::from_secs(5);
-/// How often somebody is ended who did not hear it.
-const KILL_INTERVAL: Duration = Duration::from_millis(100);
-/// How often a conversation is asked for that somebody else has.
+/// How often to try again to lock a session that another process uses.
 const LOCK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// There is no keeper to be.
+/// There is no keeper process here.
 pub fn serve(_folder: &Path) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// What a guardian hears.
+/// What a guardian is told.
 enum Word {
-    /// The step may start.
-    Go,
-    /// Nobody will say so any more.
-    Closed,
-    /// The step is to be ended.
+    /// End the step.
     End,
-    /// The child has ended by itself or by us.
+    /// The child has ended.
     Ended(io::Result<ExitStatus>),
 }
 
@@ -69,7 +65,7 @@ struct Guardians {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The way to each guardian, by the name of its step.
+    /// The channel to each guardian, by the name of its step.
     steps: HashMap<String, Sender<Word>>,
     is_leaving: bool,
 }
@@ -85,51 +81,30 @@ impl Guardians {
     }
 }
 
-/// A step that is ready and waits for a word. Dropping it before means that it never starts.
+/// A step that was handed over. There is no way to its guardian: it takes no further steps.
 #[derive(Debug)]
-pub(crate) struct Gate {
-    /// Nothing if nobody took the step.
-    guardian: Option<Sender<Word>>,
-}
+pub(crate) struct Link;
 
-impl Gate {
-    /// Lets the step start.
-    pub(crate) fn open(&self) {
-        self.say(Word::Go);
-    }
-
-    fn say(&self, word: Word) {
-        if let Some(guardian) = &self.guardian {
-            let _ = guardian.send(word);
-        }
-    }
-
-    /// No child is kept, so none can be given anything.
+impl Link {
+    /// No child is kept, so none can be given another step.
     #[expect(clippy::unused_self, reason = "the other keeper needs it")]
-    pub(crate) fn hand_over(&self, _launch: &Launch) -> io::Result<()> {
+    pub(crate) fn send(&self, _launch: &Launch) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Says that nothing more will be handed over.
-    pub(crate) fn hang_up(&self) {
-        self.say(Word::Closed);
-    }
+    /// No child is kept, so none is told that no more steps will come.
+    #[expect(clippy::unused_self, reason = "the other keeper needs it")]
+    pub(crate) fn close(&self) {}
 
-    /// No child is kept, so there is nobody to wait for.
+    /// No child is kept, so there is none to wait for.
     #[expect(clippy::unused_self, reason = "the other keeper needs it")]
     pub(crate) fn wait_until_gone(&self) -> io::Result<fn()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 }
 
-impl Drop for Gate {
-    fn drop(&mut self) {
-        self.hang_up();
-    }
-}
-
 impl Keeper {
-    /// A keeper without steps. They tell by `outbox` when they end.
+    /// A keeper without steps. Guardians report to `outbox` when steps end.
     #[expect(clippy::unnecessary_wraps, reason = "the other keeper needs it")]
     pub(crate) fn connect(
         _folder: &Path,
@@ -139,18 +114,18 @@ impl Keeper {
         Ok(Self { outbox: outbox.clone(), guardians: Arc::default() })
     }
 
-    /// Claims a step and gives it a guardian, who starts it when the gate is opened.
+    /// Claims a step and gives it a guardian, which starts it at once.
     #[expect(clippy::unnecessary_wraps, reason = "the other keeper needs it")]
-    pub(crate) fn launch(&mut self, launch: &Launch) -> io::Result<Gate> {
-        // By this thread: nobody else claims or forbids a step meanwhile.
+    pub(crate) fn launch(&mut self, launch: &Launch) -> io::Result<Link> {
+        // By this thread, which does not forbid the step meanwhile.
         let Ok((claim, outputs)) = launch.claim() else {
             self.outbox.send(&Message::ReaperGone);
-            return Ok(Gate { guardian: None });
+            return Ok(Link);
         };
         let (words, heard) = mpsc::channel();
         let name = launch.name();
         self.guardians.state().steps.insert(name.clone(), words.clone());
-        let guardian = Guardian { launch: launch.clone(), outputs, words: words.clone(), heard };
+        let guardian = Guardian { launch: launch.clone(), outputs, words, heard };
         let (guardians, outbox) = (Arc::clone(&self.guardians), self.outbox.clone());
         let spawned = thread::Builder::new().spawn(move || {
             guardian.run(claim);
@@ -159,20 +134,20 @@ impl Keeper {
             outbox.send(&Message::Step(name));
         });
         if spawned.is_err() {
-            // The claim is gone with it, and shows that the step was lost.
+            // The claim was dropped with the closure, and shows that the step was lost.
             self.guardians.forget(&name);
             self.outbox.send(&Message::Step(name));
         }
-        Ok(Gate { guardian: Some(words) })
+        Ok(Link)
     }
 
     /// A guardian has one step only.
     #[expect(clippy::unused_self, reason = "the other keeper needs it")]
-    pub(crate) fn keep(&mut self, _step: String, _gate: Gate) {}
+    pub(crate) fn keep(&mut self, _step: String, _link: Link) {}
 
-    /// Nobody waits for another step.
+    /// No guardian waits for another step.
     #[expect(clippy::unused_self, reason = "the other keeper needs it")]
-    pub(crate) fn step_is_over(&mut self, _step: &str, _is_told: bool) {}
+    pub(crate) fn step_is_over(&mut self, _step: &str, _is_reported: bool) {}
 
     /// Ends every step.
     #[expect(clippy::unnecessary_wraps, reason = "the other keeper needs it")]
@@ -203,7 +178,7 @@ impl Keeper {
     }
 }
 
-/// Asks the guardian of a step to end it, with everybody whom it started.
+/// Asks the guardian of a step to end it, with all its processes.
 pub(crate) fn end(keeper: Option<&Keeper>, step: &str, _reaper: Option<Pid>) {
     let guardians = keeper.map(|keeper| keeper.guardians.state());
     if let Some(guardian) = guardians.as_ref().and_then(|state| state.steps.get(step)) {
@@ -216,26 +191,26 @@ pub(crate) fn kill(_folder: &Path, program: Pid) -> io::Result<()> {
     Err(io::Error::other(format!("process {program} still runs it")))
 }
 
-/// Guardians are threads of this process: none is stopped while it looks.
+/// Guardians are threads of this process: none is stopped while this one runs.
 pub(crate) fn stopped(_folder: &Path) -> Vec<Pid> {
     Vec::new()
 }
 
-/// Whoever looks after one step.
+/// The thread that looks after one step.
 struct Guardian {
     launch: Launch,
     outputs: [File; 2],
-    /// The way to ourselves.
+    /// For the thread that waits for the child.
     words: Sender<Word>,
     heard: Receiver<Word>,
 }
 
 impl Guardian {
-    /// Sees the step through and writes down how it ended.
+    /// Runs the step and records how it ended.
     fn run(&self, claim: Claim) {
         let begun = Instant::now();
         let how = self.start_and_guard().unwrap_or_else(|how| how);
-        let is_durable = self.launch.is_durable;
+        let is_durable = self.launch.is_durable();
         if is_durable {
             for output in &self.outputs {
                 let _ = output.sync_all();
@@ -243,28 +218,25 @@ impl Guardian {
         }
         let duration_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         let [stdout_bytes, _] = self.printed();
-        // If it cannot be written, the step is lost; and nobody can read it while it is locked.
+        // If it cannot be written, the step is lost. On Windows it cannot be read while it is locked.
         let _ = claim.end(&ExitRecord { how, duration_ms, stdout_bytes }, is_durable);
         drop(claim);
     }
 
     fn start_and_guard(&self) -> Result<HowEnded, HowEnded> {
-        match self.heard.recv() {
-            Ok(Word::Go) => {}
-            Ok(Word::End) => return Err(HowEnded::Interrupted),
-            Ok(Word::Closed | Word::Ended(_)) | Err(_) => return Err(HowEnded::Forbidden),
-        }
         let not_run = |error: io::Error| self.launch.not_run(&error);
         let _locks = self.lock().map_err(not_run)?.ok_or(HowEnded::Interrupted)?;
         let child = self.start().map_err(not_run)?;
         Ok(self.guard(child))
     }
 
-    /// Waits until the conversations are free. `None` if somebody asks to give up.
+    /// Waits until the sessions are free. `None` if the orchestrator asks to end the step.
     fn lock(&self) -> io::Result<Option<Vec<File>>> {
         let mut locks = Vec::new();
-        let conversations = &self.launch.conversations;
-        for path in [&conversations.own, &conversations.source].into_iter().flatten() {
+        let LaunchKind::Turn { sessions, .. } = &self.launch.kind else {
+            return Ok(Some(locks));
+        };
+        for path in [Some(&sessions.own), sessions.source.as_ref()].into_iter().flatten() {
             if let Some(folder) = path.parent() {
                 private::create_dir_all(folder)?;
             }
@@ -307,73 +279,56 @@ impl Guardian {
 
     /// What the child reads. Not the file itself: some programs take their orders from a pipe only.
     fn stdin(&self) -> io::Result<Stdio> {
-        let Some(path) = &self.launch.stdin else {
+        let LaunchKind::Turn { stdin: path, .. } = &self.launch.kind else {
             return Ok(Stdio::null());
         };
         let words = fs::read(path)?;
         let (theirs, mut ours) = io::pipe()?;
-        // A child need not listen, and one that has ended is told nothing more.
+        // A child need not read. If it ends, the rest is dropped.
         thread::Builder::new().spawn(move || drop(ours.write_all(&words)))?;
         Ok(theirs.into())
     }
 
-    /// Waits for the child, whatever it takes.
+    /// Waits for the child, however long that takes.
     fn guard(&self, child: Pid) -> HowEnded {
-        let idle_seconds = self.launch.idle_seconds;
-        let idle_limit = Duration::from_secs(idle_seconds);
-        let interval = self.launch.look_interval();
-        let mut printed = self.printed();
-        let mut changed = Instant::now();
-        // Why the child is being ended, and when that turns impolite.
-        let mut ending: Option<(HowEnded, Instant)> = None;
+        let mut patience = Patience::of_step(self.launch.idle_seconds, Instant::now());
         loop {
-            let patience = ending.as_ref().map_or(interval, |(_, deadline)| {
-                deadline.saturating_duration_since(Instant::now()).max(KILL_INTERVAL)
-            });
-            let mut why = None;
-            match self.heard.recv_timeout(patience) {
+            if patience.is_limited() {
+                patience.see_output(self.printed(), Instant::now());
+            }
+            let until = match patience.next(Instant::now()) {
+                Next::Wait(until) => until,
+                Next::AskToEnd => {
+                    sys::end_group(child, true);
+                    continue;
+                }
+                Next::Kill => {
+                    sys::end_group(child, false);
+                    continue;
+                }
+            };
+            let left = until.saturating_duration_since(Instant::now());
+            match self.heard.recv_timeout(left) {
                 Ok(Word::Ended(status)) => {
                     if cfg!(unix) {
-                        // Whoever outlived it; elsewhere they cannot be found any more.
+                        // Whatever outlived the child; elsewhere it cannot be found any more.
                         sys::end_group(child, false);
                     }
-                    return self.verdict(ending.map(|(why, _)| why), status);
+                    let how = self.how_ended(status);
+                    return patience.verdict(how, self.launch.is_durable());
                 }
-                Ok(Word::End) => why = Some(HowEnded::Interrupted),
-                Ok(Word::Go | Word::Closed) | Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => unreachable!("we hold an end ourselves"),
-            }
-            if let Some((_, deadline)) = &ending {
-                if *deadline <= Instant::now() {
-                    sys::end_group(child, false);
-                }
-                continue;
-            }
-            let now_printed = self.printed();
-            if now_printed != printed {
-                (printed, changed) = (now_printed, Instant::now());
-            } else if !idle_limit.is_zero() && changed.elapsed() >= idle_limit {
-                why = why.or(Some(HowEnded::TimedOut(idle_seconds)));
-            }
-            if let Some(why) = why {
-                sys::end_group(child, true);
-                ending = Some((why, Instant::now() + GRACE));
+                Ok(Word::End) => patience.end(HowEnded::Interrupted),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => unreachable!("we hold a sender ourselves"),
             }
         }
     }
 
-    /// How the child ended counts as what we did to it, if we did; but a coding agent that used its
-    /// grace to finish has an answer that is paid for.
-    fn verdict(&self, ending: Option<HowEnded>, status: io::Result<ExitStatus>) -> HowEnded {
-        let status = match status {
-            Ok(status) => status,
-            Err(error) => return self.launch.not_run(&error),
-        };
-        match (ending, status.code()) {
-            (Some(_), Some(0)) if self.launch.is_durable => HowEnded::Code(0),
-            (Some(why), _) => why,
-            (None, Some(code)) => HowEnded::Code(code),
-            (None, None) => HowEnded::Signal(sys::signal_of(status)),
+    fn how_ended(&self, status: io::Result<ExitStatus>) -> HowEnded {
+        match status.map(|status| (status.code(), status)) {
+            Ok((Some(code), _)) => HowEnded::Code(code),
+            Ok((None, status)) => HowEnded::Signal(sys::signal_of(status)),
+            Err(error) => self.launch.not_run(&error),
         }
     }
 

@@ -123,14 +123,6 @@ impl Claim {
         }
     }
 
-    /// Says whose step it is, if that was not known when the `exit` file was made. To be done before
-    /// anything of the step is started.
-    #[cfg(not(portable))]
-    pub(crate) fn assign(&mut self, run: &str) -> io::Result<()> {
-        self.line_length = write_claim(&self.file, run)?;
-        Ok(())
-    }
-
     /// Writes down how the step ended. The room for it is there since the claim.
     pub(crate) fn end(&self, record: &ExitRecord, is_durable: bool) -> io::Result<()> {
         sys::write_all_at(&self.file, &line(record)?, self.line_length)?;

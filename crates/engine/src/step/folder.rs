@@ -216,11 +216,7 @@ impl StepFolder {
         // One that cannot be told is not another run's.
         let foreign = run.filter(|run| self.run.as_ref().is_some_and(|own| own != run));
         Ok(match (read, foreign) {
-            // A reaper says whose step it is a moment after it has claimed it.
             (exit_record::Read::Running { reaper }, None) => StepState::Running(reaper),
-            (exit_record::Read::Running { reaper }, Some(run)) if run.is_empty() => {
-                StepState::Running(reaper)
-            }
             (exit_record::Read::Running { reaper }, Some(run)) => {
                 StepState::Foreign { run, reaper }
             }

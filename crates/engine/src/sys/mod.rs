@@ -7,6 +7,8 @@
 mod linux;
 #[cfg(portable)]
 mod portable;
+#[cfg(unix)]
+mod processes;
 #[cfg(not(portable))]
 mod program;
 #[cfg(unix)]
@@ -18,6 +20,8 @@ mod windows;
 pub(crate) use linux::*;
 #[cfg(portable)]
 pub(crate) use portable::*;
+#[cfg(unix)]
+pub(crate) use processes::*;
 #[cfg(not(portable))]
 pub(crate) use program::*;
 #[cfg(unix)]
