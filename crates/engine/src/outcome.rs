@@ -11,10 +11,9 @@ use raymond_flow::{
 use crate::{
     agent::{ReadyAnswer, TurnEnd, TurnOutput},
     answers::{lost_turn_end, turn_end},
-    events::{Event, Observer},
-    open::EngineError,
+    error::{EngineError, at_work},
+    events::{Event, Observer, StepEnd},
     perform::{KEEPERS_LOST_MAX, Occasion, Performer},
-    run_loop::at_work,
     step::{ExitRecord, HowEnded, StepFolder, StepState, scan_output, survivors},
     sys,
     warm::Leaving,
@@ -68,6 +67,7 @@ impl Performer<'_> {
                 }
             }
         };
+        tell_end(observer, (id, step), &folder, step_end(&state), spent.duration_ms);
         self.tails.forget(id);
         // One that did not come to a good end is not asked again.
         self.warm.drop_step(id);
@@ -79,7 +79,7 @@ impl Performer<'_> {
                 "step {id} failed while the disk of {disk} was full; \
                                 it is started again when the run goes on"
             );
-            observer.see(&Event::Trouble(&text));
+            observer.see(&Event::Trouble(text).now());
         }
         let _ = self.world.take_failure();
         let input = conclude(run, id, outcome, spent, &self.world);
@@ -125,12 +125,7 @@ impl Performer<'_> {
             let is_whole = *state == StepState::Lost;
             return Ok((if is_whole { outcome } else { Outcome::Lost }, spent));
         };
-        let exit_code = match record.how {
-            HowEnded::Code(code) => Some(code),
-            _ => None,
-        };
-        let (path, duration_ms) = (folder.path().to_owned(), record.duration_ms);
-        observer.see(&Event::StepEnded { id, step, folder: path, exit_code, duration_ms });
+        let duration_ms = record.duration_ms;
         let (outcome, spent) = match &step.action {
             Action::Script { .. } => script_outcome(folder, record)?,
             Action::Turn(turn) => self.turn_outcome(id, turn, folder, record)?,
@@ -153,7 +148,7 @@ impl Performer<'_> {
                 count => format!("{count} processes"),
             };
             let text = format!("step {id}: ended {processes} that had outlived it");
-            observer.see(&Event::Trouble(&text));
+            observer.see(&Event::Trouble(text).now());
         }
         Ok(())
     }
@@ -240,11 +235,46 @@ impl Performer<'_> {
     }
 
     /// What an answer means that was there without a program.
-    pub(crate) fn answered(&self, run: &Run, id: &StepId, answer: ReadyAnswer) -> Input {
+    pub(crate) fn answered(
+        &self,
+        run: &Run,
+        id: &StepId,
+        answer: ReadyAnswer,
+        observer: &mut dyn Observer,
+    ) -> Input {
         let ReadyAnswer { after, end } = answer;
         let duration_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+        if let Some((_, step)) = run.running_step(id) {
+            tell_end(observer, (id, step), &self.folder(id), StepEnd::Answered, duration_ms);
+        }
         conclude(run, id, end.outcome, Spent { duration_ms, ..end.spent }, &self.world)
     }
+}
+
+/// How a step ended that stands like this and does not run any more.
+fn step_end(state: &StepState) -> StepEnd {
+    match state {
+        StepState::Ended(ExitRecord { how: HowEnded::Code(code), .. }) => StepEnd::Code(*code),
+        StepState::Ended(ExitRecord { how: HowEnded::Forbidden, .. }) | StepState::Unclaimed => {
+            StepEnd::NotStarted
+        }
+        StepState::Ended(_) => StepEnd::NoCode,
+        StepState::Lost
+        | StepState::Damaged
+        | StepState::Running(_)
+        | StepState::Foreign { .. } => StepEnd::Lost,
+    }
+}
+
+fn tell_end(
+    observer: &mut dyn Observer,
+    (id, step): (&StepId, &Step),
+    folder: &StepFolder,
+    end: StepEnd,
+    duration_ms: u64,
+) {
+    let (id, step, folder) = (id.clone(), Box::new(step.clone()), folder.path().to_owned());
+    observer.see(&Event::StepEnded { id, step, folder, end, duration_ms }.now());
 }
 
 fn script_outcome(folder: &StepFolder, record: &ExitRecord) -> io::Result<(Outcome, Spent)> {

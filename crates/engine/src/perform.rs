@@ -20,14 +20,13 @@ use raymond_flow::{
 use crate::{
     agent::{Agents, CodingAgent, ReadyAnswer, TurnCommand, TurnRequest},
     clock,
+    error::{EngineError, at_work},
     events::{Event, Observer},
     inbox::{Message, Outbox},
-    journal::JournalError,
     keeper::{self, Keeper, LaunchKind, Link, ReuseMarks, SHORTAGE_INTERVAL},
     layout::RunFiles,
-    open::EngineError,
     private, programs,
-    run_loop::at_work,
+    retention::Retention,
     scope::DiskWorld,
     step::{StepFolder, StepState, survivors},
     sys,
@@ -115,6 +114,10 @@ pub(crate) struct Performer<'a> {
     /// Whether waits are over at once.
     pub(crate) is_hurried: bool,
     pub(crate) disk_reserve_bytes: u64,
+    /// Variables that every script gets besides those that it inherits.
+    pub(crate) environment: Vec<(String, String)>,
+    /// Which script steps keep their files.
+    pub(crate) retention: Retention,
     /// How much later than promised a usage limit is taken for lifted.
     pub(crate) reset_margin: Duration,
     /// What processes have spent by themselves after their last turns. The next turn that ends pays it.
@@ -150,15 +153,16 @@ impl Performer<'_> {
         let fresh = SessionId::new(uuid::Uuid::new_v4().to_string());
         let Preparation { mut input, unknown_variables, warnings } =
             prepare(run, agent, &self.world, fresh);
-        for warning in &warnings {
+        for warning in warnings {
             if self.warned.insert(warning.to_string()) {
-                observer.see(&Event::StateFileWarning(warning));
+                observer.see(&Event::StateFileWarning(warning).now());
             }
         }
         if let Input::Prepared { prepared: Ok(Prepared::Start { step, .. }), .. } = &mut input {
             if !unknown_variables.is_empty() && self.warned.insert(step.state.to_string()) {
-                let (state, names) = (&step.state, unknown_variables.as_slice());
-                observer.see(&Event::UnknownVariables { agent, state, names });
+                let (agent, state) = (agent.clone(), step.state.clone());
+                let names = unknown_variables;
+                observer.see(&Event::UnknownVariables { agent, state, names }.now());
             }
             self.take_over(agent, step, observer)?;
         }
@@ -207,7 +211,7 @@ impl Performer<'_> {
         let place = make_way().map_err(|error| at_work("make way for a step", error))?;
         let (name, place) = (folder.name(), place.display());
         let text = format!("the folder of step {name} is another run's, and was moved to {place}");
-        observer.see(&Event::Trouble(&text));
+        observer.see(&Event::Trouble(text).now());
         folder.state().map_err(look)
     }
 
@@ -238,7 +242,8 @@ impl Performer<'_> {
                     prompt,
                     continuation,
                     budget_left_usd,
-                    follows_a_model: self.follows_a_model(id, turn),
+                    // Looked up below, if a program has to be asked: it can mean a thousand files.
+                    follows_a_model: false,
                 };
                 self.launch_turn(id, &folder, &request, observer)
             }
@@ -253,7 +258,7 @@ impl Performer<'_> {
                     idle_seconds: u64::from(*timeout),
                     kind: LaunchKind::Script,
                 };
-                tell_start(observer, (id, step), &folder, &launch.environment);
+                tell_start(observer, (id, step), &folder, false, &launch.environment);
                 let link = self.send(&launch)?;
                 let name = folder.name();
                 if let Some(keeper) = &mut self.keeper {
@@ -300,9 +305,11 @@ impl Performer<'_> {
         if let Ok(agent) = agent
             && let Some(answer) = agent.answer(request)
         {
-            tell_start(observer, (id, request.step), folder, &[]);
+            tell_start(observer, (id, request.step), folder, false, &[]);
             return Ok(Launched::Answered(Box::new(answer)));
         }
+        let follows_a_model = self.follows_a_model(id, request.turn);
+        let request = &TurnRequest { follows_a_model, ..*request };
         if request.turn.recovers {
             // What the session knows decides what is said, and a process may just be leaving it.
             warm::wait_until_left(&self.files.folder, &request.turn.session);
@@ -333,7 +340,7 @@ impl Performer<'_> {
                 }),
             },
         };
-        tell_start(observer, (id, request.step), folder, &launch.environment);
+        tell_start(observer, (id, request.step), folder, false, &launch.environment);
         let create = |before: Option<&str>| {
             let created = folder.create_turn(request.step, &stdin, before);
             created.map_err(|error| at_work("prepare a step", error))
@@ -369,7 +376,9 @@ impl Performer<'_> {
         folder: &StepFolder,
         variables: std::collections::BTreeMap<String, String>,
     ) -> Result<Vec<(String, String)>, EngineError> {
-        let mut environment = Vec::new();
+        // What the language gives a step stands over these.
+        let outer = self.environment.iter().filter(|(name, _)| !variables.contains_key(name));
+        let mut environment: Vec<_> = outer.cloned().collect();
         for (name, value) in variables {
             // No variable can hold a NUL byte.
             if value.len() <= VARIABLE_BYTES_MAX && !value.contains('\0') {
@@ -460,9 +469,7 @@ impl Performer<'_> {
     /// Notes a step that somebody started before. Returns the name of its folder.
     pub(crate) fn reattach(&self, id: &StepId, step: &Step, observer: &mut dyn Observer) -> String {
         let folder = self.folder(id);
-        let path = folder.path().to_owned();
-        let (is_found, environment) = (true, [].as_slice());
-        observer.see(&Event::StepStarted { id, step, folder: path, is_found, environment });
+        tell_start(observer, (id, step), &folder, true, &[]);
         folder.name()
     }
 
@@ -473,8 +480,8 @@ impl Performer<'_> {
         };
         let folder = self.folder(id);
         if let Ok(agent) = self.agents.for_turn(turn) {
-            for activity in &self.tails.glance(id, &folder, agent) {
-                observer.see(&Event::Activity { id, activity });
+            for activity in self.tails.glance(id, &folder, agent) {
+                observer.see(&Event::Activity { id: id.clone(), activity }.now());
             }
         }
     }
@@ -590,11 +597,6 @@ impl Performer<'_> {
         let delay = if self.is_hurried { Duration::ZERO } else { wait };
         self.timers.set(delay, Timer::UsageLimit);
     }
-
-    pub(crate) fn journal_error(&self, what: &'static str, source: io::Error) -> EngineError {
-        let path = self.files.journal.clone();
-        EngineError::Journal(JournalError::Io { what, path, source })
-    }
 }
 
 /// The command with its program looked up: the reaper takes it as it is.
@@ -613,8 +615,10 @@ fn tell_start(
     observer: &mut dyn Observer,
     (id, step): (&StepId, &Step),
     folder: &StepFolder,
+    is_found: bool,
     environment: &[(String, String)],
 ) {
-    let (folder, is_found) = (folder.path().to_owned(), false);
-    observer.see(&Event::StepStarted { id, step, folder, is_found, environment });
+    let (id, step) = (id.clone(), Box::new(step.clone()));
+    let (folder, environment) = (folder.path().to_owned(), environment.to_vec());
+    observer.see(&Event::StepStarted { id, step, folder, is_found, environment }.now());
 }

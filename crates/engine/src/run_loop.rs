@@ -5,34 +5,25 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    io,
     time::{Duration, Instant},
 };
 
 use raymond_flow::{
     id::{AgentId, StepId},
-    machine::{Decision, Effect, Halt, Input, Run, Status, apply, decide, settle},
+    machine::{Action, Effect, Halt, Input, Run, Status},
 };
 
 use crate::{
-    clock,
-    events::{Event, Observer},
+    agent::ReadyAnswer,
+    error::EngineError,
     inbox::{Inbox, Message},
-    journal::Journal,
     keeper,
-    lock::RunLock,
-    open::{EngineError, Setup},
+    ledger::Ledger,
     perform::{Launched, Occasion, Performer},
-    room::Room,
-    state_file::StateFileWriter,
     tails::GLANCE_INTERVAL,
     timers::Timer,
 };
 
-/// How long the state file may be stale when nothing happens.
-const IDLE: Duration = Duration::from_millis(50);
-/// How soon a state file is tried again that could not be written.
-const STATE_FILE_INTERVAL: Duration = Duration::from_secs(1);
 /// How often all steps are looked at, in case word of one was lost.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// How many messages share one `fdatasync` at most: what waits is worked off, but not for ever.
@@ -45,13 +36,9 @@ const END_PATIENCE: Duration = Duration::from_secs(15);
 const KEEPER_PATIENCE: Duration = Duration::from_secs(15);
 
 /// The owner of a run.
-pub(crate) struct RunLoop<'a> {
-    run: Run,
-    lock: &'a RunLock,
-    journal: Journal,
-    state_file: StateFileWriter,
+pub(crate) struct RunLoop<'o, 'a> {
+    ledger: Ledger<'o>,
     performer: Performer<'a>,
-    observer: &'a mut dyn Observer,
     inbox: Inbox,
     /// Steps under way, by the names of their folders.
     running: HashMap<String, Asked>,
@@ -62,12 +49,6 @@ pub(crate) struct RunLoop<'a> {
     /// Effects that touch the world.
     effects: VecDeque<Effect>,
     interrupts: u32,
-    /// For what must be written down on a full disk.
-    room: Room,
-    /// When the state file could not be written, if that was so the last time.
-    state_file_failed: Option<Instant>,
-    /// Whether that was told.
-    state_file_told: bool,
     /// When the steps under way were asked to end.
     ending_since: Option<Instant>,
 }
@@ -80,76 +61,42 @@ struct Asked {
     since: Instant,
 }
 
-impl<'a> RunLoop<'a> {
-    pub(crate) fn new(
-        run: Run,
-        journal: Journal,
-        setup: &'a Setup,
-        performer: Performer<'a>,
-        observer: &'a mut dyn Observer,
-        inbox: Inbox,
-    ) -> Self {
-        if let Some(interrupts) = &setup.interrupts {
-            interrupts.deliver_to(inbox.outbox());
-        }
+impl<'o, 'a> RunLoop<'o, 'a> {
+    pub(crate) fn new(ledger: Ledger<'o>, performer: Performer<'a>, inbox: Inbox) -> Self {
         Self {
-            run,
-            lock: &setup.lock,
-            journal,
-            state_file: StateFileWriter::new(setup.files.state.clone()),
+            ledger,
             performer,
-            observer,
             inbox,
             running: HashMap::new(),
             checked: Instant::now(),
             prepares: VecDeque::new(),
             effects: VecDeque::new(),
             interrupts: 0,
-            room: Room::take(&setup.files.folder),
-            state_file_failed: None,
-            state_file_told: false,
             ending_since: None,
         }
     }
 
     /// Runs until the run is over. `effects` are those that it waits for at the beginning.
     pub(crate) fn run(mut self, effects: Vec<Effect>) -> Result<Run, EngineError> {
-        let outcome = self.begin(effects).and_then(|()| self.turn_until_finished());
-        // Never write the state of a half-applied run, nor that of a run with another owner, which may be
-        // noticed first when the journal is written.
-        let is_ours = !matches!(
-            outcome,
-            Err(EngineError::Inconsistent(_)
-                | EngineError::LockLost { .. }
-                | EngineError::Journal(_))
-        );
-        if is_ours {
-            let written = self.state_file.write(&self.run, &self.journal);
-            self.note_state_file(written);
-        }
+        self.sort(effects);
+        let outcome = self.turn_until_finished();
         // Steps go on without us if they can.
         if outcome.is_ok() || !keeper::IS_APART {
             self.dismiss_keeper();
         }
-        outcome.map(|()| self.run)
-    }
-
-    fn begin(&mut self, effects: Vec<Effect>) -> Result<(), EngineError> {
-        let decision = settle(&self.run);
-        self.commit(decision)?;
-        self.sort(effects);
-        Ok(())
+        let run = self.ledger.close();
+        outcome.map(|()| run)
     }
 
     fn turn_until_finished(&mut self) -> Result<(), EngineError> {
         loop {
             self.work_off()?;
             for remark in std::mem::take(&mut self.performer.remarks) {
-                self.trouble(&remark);
+                self.ledger.trouble(remark);
             }
             // Whatever was decided is durable before we sleep, even if nothing follows from it.
             self.sync()?;
-            if self.run.status != Status::Running {
+            if self.ledger.run().status != Status::Running {
                 return Ok(());
             }
             if let Some(message) = self.wait() {
@@ -164,11 +111,11 @@ impl<'a> RunLoop<'a> {
                 }
             }
             while let Some(timer) = self.performer.timers.pop_due() {
-                self.input(match timer {
-                    Timer::Wake(agent) => Input::Woke { agent },
-                    Timer::UsageLimit => Input::UsageLimitLifted,
-                    Timer::Answer(id, answer) => self.performer.answered(&self.run, &id, *answer),
-                })?;
+                match timer {
+                    Timer::Wake(agent) => self.input(Input::Woke { agent })?,
+                    Timer::UsageLimit => self.input(Input::UsageLimitLifted)?,
+                    Timer::Answer(id, answer) => self.answer(&id, *answer)?,
+                }
             }
         }
     }
@@ -184,7 +131,8 @@ impl<'a> RunLoop<'a> {
                 self.input(Input::Halt(Halt::DiskLow { free_bytes }))?;
             }
             while let Some(agent) = self.prepares.pop_front() {
-                let input = self.performer.prepare(&self.run, &agent, self.observer)?;
+                let (run, observer) = self.ledger.split();
+                let input = self.performer.prepare(run, &agent, observer)?;
                 self.input(input)?;
             }
             if self.effects.is_empty() {
@@ -203,7 +151,7 @@ impl<'a> RunLoop<'a> {
             Effect::Prepare { agent } => self.prepares.push_back(agent),
             Effect::Launch { id, step, cwd, launch, budget_left_usd } => {
                 let request = (&id, &*step, cwd, launch, budget_left_usd);
-                match self.performer.launch(request, self.observer)? {
+                match self.performer.launch(request, self.ledger.split().1)? {
                     Launched::Started(name) => self.note_running(name, id),
                     Launched::Found(name) => {
                         // It may be over by now, and then nobody will tell us.
@@ -211,18 +159,17 @@ impl<'a> RunLoop<'a> {
                         self.look_at(&name, Occasion::Launched)?;
                     }
                     Launched::Answered(answer) if answer.after.is_zero() => {
-                        let input = self.performer.answered(&self.run, &id, *answer);
-                        self.input(input)?;
+                        self.answer(&id, *answer)?;
                     }
                     Launched::Answered(answer) => self.performer.answer_later(id, answer),
                     Launched::Failed(failure) => {
-                        let input = self.performer.failed(&self.run, &id, failure);
+                        let input = self.performer.failed(self.ledger.run(), &id, failure);
                         self.input(input)?;
                     }
                 }
             }
             Effect::Reattach { id, step } => {
-                let name = self.performer.reattach(&id, &step, self.observer);
+                let name = self.performer.reattach(&id, &step, self.ledger.split().1);
                 self.note_running(name.clone(), id);
                 self.look_at(&name, Occasion::Reopened)?;
             }
@@ -234,16 +181,24 @@ impl<'a> RunLoop<'a> {
         Ok(())
     }
 
+    /// Takes an answer that was there without a program.
+    fn answer(&mut self, id: &StepId, answer: ReadyAnswer) -> Result<(), EngineError> {
+        let (run, observer) = self.ledger.split();
+        let input = self.performer.answered(run, id, answer, observer);
+        self.input(input)
+    }
+
     /// Takes the outcome of a step if it has one.
     fn look_at(&mut self, name: &str, occasion: Occasion) -> Result<(), EngineError> {
         let Some(asked) = self.running.get(name) else {
             return Ok(());
         };
-        let outcome = self.performer.outcome(&self.run, &asked.id, occasion, self.observer)?;
+        let (run, observer) = self.ledger.split();
+        let outcome = self.performer.outcome(run, &asked.id, occasion, observer)?;
         let Some((halt, input)) = outcome else {
             return Ok(());
         };
-        let agent = asked.id.agent.clone();
+        let id = asked.id.clone();
         self.running.remove(name);
         self.performer.step_is_over(name, occasion);
         if occasion == Occasion::Told {
@@ -253,8 +208,13 @@ impl<'a> RunLoop<'a> {
         if let Some(halt) = halt {
             self.input(Input::Halt(halt))?;
         }
+        let step = self.ledger.run().running_step(&id).map(|(_, step)| &step.action);
+        let is_script = matches!(step, Some(Action::Script { .. }));
         self.input(input)?;
-        self.performer.warm.drop_forgotten(&self.run, &agent);
+        if is_script {
+            self.performer.retention.ended(self.performer.folder(&id).path().to_owned());
+        }
+        self.performer.warm.drop_forgotten(self.ledger.run(), &id.agent);
         Ok(())
     }
 
@@ -302,9 +262,10 @@ impl<'a> RunLoop<'a> {
 
     /// Lets the observer see what turns do while they do it.
     fn glance(&mut self) {
-        if self.observer.wants_activity() && self.performer.tails.is_due() {
+        if self.ledger.wants_activity() && self.performer.tails.is_due() {
+            let (run, observer) = self.ledger.split();
             for asked in self.running.values() {
-                self.performer.glance(&self.run, &asked.id, self.observer);
+                self.performer.glance(run, &asked.id, observer);
             }
         }
     }
@@ -350,38 +311,8 @@ impl<'a> RunLoop<'a> {
     }
 
     fn input(&mut self, input: Input) -> Result<(), EngineError> {
-        let decision = decide(&self.run, input);
-        self.commit(decision)
-    }
-
-    /// Appends and applies a decision and what follows from it.
-    fn commit(&mut self, mut decision: Decision) -> Result<(), EngineError> {
-        while !decision.is_empty() {
-            if !decision.records.is_empty() {
-                let id = &self.run.id;
-                let owned = self.lock.check();
-                owned.map_err(|source| EngineError::LockLost { id: id.clone(), source })?;
-                let mut appended = self.journal.append(&decision.records);
-                if let Err(error) = &appended
-                    && matches!(
-                        error.kind(),
-                        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-                    )
-                    && self.room.give_up()
-                {
-                    appended = self.journal.append(&decision.records);
-                }
-                appended.map_err(|source| self.performer.journal_error("write to", source))?;
-                self.state_file.changed();
-            }
-            let at_ms = clock::now_ms();
-            for record in &decision.records {
-                self.observer.see(&Event::Recorded { record, at_ms, run: &self.run });
-                apply(&mut self.run, record).map_err(EngineError::Inconsistent)?;
-            }
-            self.sort(decision.effects);
-            decision = settle(&self.run);
-        }
+        let effects = self.ledger.input(input)?;
+        self.sort(effects);
         Ok(())
     }
 
@@ -395,43 +326,22 @@ impl<'a> RunLoop<'a> {
     }
 
     fn sync(&mut self) -> Result<(), EngineError> {
-        self.journal.sync().map_err(|source| self.performer.journal_error("make durable", source))
+        self.ledger.sync()?;
+        self.performer.retention.durable();
+        Ok(())
     }
 
     /// Waits for a message or a timer, and keeps the state file fresh meanwhile.
     fn wait(&mut self) -> Option<Message> {
-        self.refresh_state_file();
+        self.ledger.refresh();
+        let is_busy = !self.running.is_empty();
         let limits = [
             self.performer.timers.patience(),
-            (!self.running.is_empty()).then_some(CHECK_INTERVAL),
-            (!self.running.is_empty() && self.observer.wants_activity()).then_some(GLANCE_INTERVAL),
-            self.state_file.is_stale().then_some(match self.state_file_failed {
-                Some(_) => STATE_FILE_INTERVAL,
-                None => IDLE,
-            }),
+            is_busy.then_some(CHECK_INTERVAL),
+            (is_busy && self.ledger.wants_activity()).then_some(GLANCE_INTERVAL),
+            self.ledger.patience(),
         ];
-        let patience = limits.into_iter().flatten().min();
-        self.inbox.next(patience)
-    }
-
-    fn refresh_state_file(&mut self) {
-        if self.state_file_failed.is_some_and(|failed| failed.elapsed() < STATE_FILE_INTERVAL) {
-            return;
-        }
-        let refreshed = self.state_file.refresh(&self.run, &self.journal);
-        self.note_state_file(refreshed);
-    }
-
-    /// Notes whether the state file was written. That it was not is told once: nothing depends on it.
-    fn note_state_file(&mut self, written: io::Result<()>) {
-        let Err(error) = written else {
-            self.state_file_failed = None;
-            return;
-        };
-        self.state_file_failed = Some(Instant::now());
-        if !std::mem::replace(&mut self.state_file_told, true) {
-            self.trouble(&format!("the state file could not be written: {error}"));
-        }
+        self.inbox.next(limits.into_iter().flatten().min())
     }
 
     fn dismiss_keeper(&mut self) {
@@ -447,18 +357,9 @@ impl<'a> RunLoop<'a> {
             }
         }
         let killed = keeper.kill(&self.performer.files.folder);
-        self.trouble(&match killed {
+        self.ledger.trouble(match killed {
             Ok(()) => "the keeper did not go and was killed".to_owned(),
             Err(error) => format!("the keeper did not go, and could not be killed: {error}"),
         });
     }
-
-    fn trouble(&mut self, what: &str) {
-        self.observer.see(&Event::Trouble(what));
-    }
-}
-
-/// An error of the file system in the middle of a run.
-pub(crate) fn at_work(what: &'static str, source: io::Error) -> EngineError {
-    EngineError::AtWork { what, source }
 }

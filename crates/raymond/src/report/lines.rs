@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use raymond_engine::events::{Event, Observer};
+use raymond_engine::events::{Event, Observer, Seen};
 
 use super::{
     time,
@@ -42,8 +42,8 @@ impl<W: Write> Lines<W> {
 }
 
 impl<W: Write> Observer for Lines<W> {
-    fn see(&mut self, event: &Event<'_>) {
-        for (level, line) in of_event(event) {
+    fn see(&mut self, seen: &Seen) {
+        for (level, line) in of_event(&seen.event) {
             self.say(level, &line);
         }
     }
@@ -54,7 +54,7 @@ impl<W: Write> Observer for Lines<W> {
 }
 
 /// The lines for an event.
-pub(super) fn of_event(event: &Event<'_>) -> Vec<(Level, String)> {
+pub(super) fn of_event(event: &Event) -> Vec<(Level, String)> {
     use Level::{Detail, News, Trouble};
     match event {
         Event::Opened { id, is_new: true, .. } => vec![(News, format!("run {id}"))],

@@ -11,7 +11,7 @@ use std::{
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use raymond_engine::{
     clock,
-    events::{Event, Observer},
+    events::{Event, Observer, Seen},
 };
 use raymond_flow::{
     id::AgentId,
@@ -102,7 +102,8 @@ fn lock(screen: &Mutex<Screen>) -> MutexGuard<'_, Screen> {
 }
 
 impl Observer for Live {
-    fn see(&mut self, event: &Event<'_>) {
+    fn see(&mut self, seen: &Seen) {
+        let event = &seen.event;
         let mut screen = lock(&self.screen);
         for (level, line) in lines::of_event(event) {
             if level <= self.level {
