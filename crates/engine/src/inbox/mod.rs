@@ -22,8 +22,8 @@ pub(crate) enum Message {
     KeeperGone(u32),
     /// A reaper was killed; which step it had is unknown.
     ReaperGone,
-    /// The line to a process that was kept is over.
-    LineGone(u32),
+    /// A process that could be given another turn is gone.
+    ProcessGone(u32),
     /// Ctrl-C or a polite signal.
     Interrupt,
     /// The user cancels the run.

@@ -23,13 +23,10 @@ use super::{
     protocol::{ANSWER, KEEPER_SOCKET, Request, STEPS_SOCKET},
 };
 use crate::{
-    inbox::{Outbox, socket_path},
+    inbox::socket_path,
     private,
     sys::{self, Pid},
 };
-
-/// Whether the keeper is a process of its own: it outlives us, and keeps children for further turns.
-pub(crate) const IS_APART: bool = true;
 
 /// How many connections to reapers of scripts are kept open. They spare scripts that follow each other
 /// a new connection; of many agents at once, each gets a reaper of its own.
@@ -131,11 +128,7 @@ impl Keeper {
     /// Connects to the keeper of the run in `folder`, and starts one if there is none. `program` is
     /// the command of a keeper: this program and its hidden subcommand. Reapers find the inbox by its
     /// name.
-    pub(crate) fn connect(
-        folder: &Path,
-        program: &[OsString],
-        _outbox: &Outbox,
-    ) -> io::Result<Self> {
+    pub(crate) fn connect(folder: &Path, program: &[OsString]) -> io::Result<Self> {
         let directory = File::open(folder)?;
         let address = socket_path(&directory, KEEPER_SOCKET);
         let stream = if let Ok(stream) = sys::connect(&address, ANSWER_PATIENCE) {
@@ -260,14 +253,6 @@ fn greet(stream: &UnixStream, folder: &Path) -> io::Result<()> {
     }
     // From now on the keeper writes nothing while it lives.
     stream.set_read_timeout(None)
-}
-
-/// Asks the reaper of a step to end it, with all its processes, also if the reaper is stopped. Its keeper
-/// may be gone.
-pub(crate) fn end(_keeper: Option<&Keeper>, _step: &str, reaper: Option<Pid>) {
-    if let Some(reaper) = reaper {
-        sys::end_process(reaper, true);
-    }
 }
 
 /// Refuses to tell a process of another user what children are given: the environment has keys in it.

@@ -11,7 +11,8 @@ use crate::{
 
 /// How long to wait before something is tried again that failed for lack of memory, processes or
 /// descriptors.
-pub(crate) const SHORTAGE_INTERVAL: Duration = Duration::from_millis(50);
+#[cfg(not(portable))]
+pub(crate) const SHORTAGE_INTERVAL: std::time::Duration = std::time::Duration::from_millis(50);
 
 /// A step to be started. Whatever asks for it is durable: the reaper that reads it starts it at once.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -72,12 +73,12 @@ pub(crate) struct ReuseMarks {
 
 impl Launch {
     /// Whether output and exit record must survive a loss of power.
-    pub(super) fn is_durable(&self) -> bool {
+    pub(crate) fn is_durable(&self) -> bool {
         matches!(self.kind, LaunchKind::Turn { .. })
     }
 
     /// Claims the step, and creates its folder if there is none. Fails if it was claimed before.
-    pub(super) fn claim(&self) -> io::Result<(Claim, [File; 2])> {
+    pub(crate) fn claim(&self) -> io::Result<(Claim, [File; 2])> {
         match private::create_dir(&self.folder) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
@@ -92,7 +93,7 @@ impl Launch {
     }
 
     /// How a step ended whose child could not be started.
-    pub(super) fn not_run(&self, error: &io::Error) -> HowEnded {
+    pub(crate) fn not_run(&self, error: &io::Error) -> HowEnded {
         let name = self.program.first().map_or("", String::as_str);
         let mut why = format!("{name} in {}: {error}", self.cwd.display());
         why.truncate(why.floor_char_boundary(1000));
@@ -102,7 +103,7 @@ impl Launch {
     }
 
     /// The name of the step's folder, by which reapers and orchestrator call the step.
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         self.folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 }

@@ -20,12 +20,11 @@
 //! orchestrator, and if a reaper is killed, the kernel kills its child and the keeper kills the rest.
 //! `docs/design/keeper.md` says what holds at every moment.
 //!
-//! All that needs Linux. Elsewhere `portable` does what can be done in threads of the orchestrator.
+//! All that needs Linux. Elsewhere `steps::threads` does what can be done in threads of the
+//! orchestrator.
 
 mod launch;
 mod patience;
-#[cfg(portable)]
-mod portable;
 
 #[cfg(not(portable))]
 mod client;
@@ -43,11 +42,17 @@ mod server;
 mod session;
 
 #[cfg(not(portable))]
-pub(crate) use client::{IS_APART, Keeper, Link, end, kill, stopped};
-pub(crate) use launch::{Launch, LaunchKind, ReuseMarks, SHORTAGE_INTERVAL, SessionFiles};
-#[cfg(portable)]
-pub use portable::serve;
-#[cfg(portable)]
-pub(crate) use portable::{IS_APART, Keeper, Link, end, kill, stopped};
+pub(crate) use client::{Keeper, Link, kill, stopped};
+#[cfg(not(portable))]
+pub(crate) use launch::SHORTAGE_INTERVAL;
+pub(crate) use launch::{Launch, LaunchKind, ReuseMarks, SessionFiles};
+pub(crate) use patience::{Next, Patience};
 #[cfg(not(portable))]
 pub use server::serve;
+
+/// There is no keeper on this system.
+#[cfg(portable)]
+pub fn serve(folder: &std::path::Path) -> std::io::Result<()> {
+    let message = format!("no keeper for {} on this system", folder.display());
+    Err(std::io::Error::new(std::io::ErrorKind::Unsupported, message))
+}

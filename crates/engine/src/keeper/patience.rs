@@ -14,7 +14,7 @@ pub(super) const KILL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The patience of a keeper with one child.
 #[derive(Debug)]
-pub(super) struct Patience {
+pub(crate) struct Patience {
     /// How long the child may print nothing; `None` is no limit.
     silence: Option<Duration>,
     /// How long it may take to end when it is asked to.
@@ -35,7 +35,7 @@ struct Ending {
 
 /// What to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(crate) enum Next {
     /// Nothing before this time, unless something happens.
     Wait(Instant),
     /// Ask the child and its descendants to end.
@@ -46,41 +46,41 @@ pub(super) enum Next {
 
 impl Patience {
     /// For a child that starts at `now`. A `silence` of zero is for one that is to end at once.
-    pub(super) fn new(silence: Option<Duration>, grace: Duration, now: Instant) -> Self {
+    pub(crate) fn new(silence: Option<Duration>, grace: Duration, now: Instant) -> Self {
         Self { silence, grace, printed: [0, 0], unchanged_since: now, ending: None }
     }
 
     /// For the child of a step that may be silent for `idle_seconds`; 0 is no limit.
-    pub(super) fn of_step(idle_seconds: u64, now: Instant) -> Self {
+    pub(crate) fn of_step(idle_seconds: u64, now: Instant) -> Self {
         let silence = (idle_seconds > 0).then(|| Duration::from_secs(idle_seconds));
         Self::new(silence, GRACE, now)
     }
 
     /// Whether it makes a difference how much the child prints.
-    pub(super) fn is_limited(&self) -> bool {
+    pub(crate) fn is_limited(&self) -> bool {
         self.silence.is_some() && self.ending.is_none()
     }
 
     /// The child has printed so much at `now`.
-    pub(super) fn see_output(&mut self, printed: [u64; 2], now: Instant) {
+    pub(crate) fn see_output(&mut self, printed: [u64; 2], now: Instant) {
         if printed != self.printed {
             (self.printed, self.unchanged_since) = (printed, now);
         }
     }
 
     /// The child is to end because of `why`. The first reason counts.
-    pub(super) fn end(&mut self, why: HowEnded) {
+    pub(crate) fn end(&mut self, why: HowEnded) {
         self.ending.get_or_insert(Ending { why, kill_at: None });
     }
 
     /// Whether the child is to end.
     #[cfg(not(portable))]
-    pub(super) fn is_ending(&self) -> bool {
+    pub(crate) fn is_ending(&self) -> bool {
         self.ending.is_some()
     }
 
     /// What to do at `now`, which counts as done.
-    pub(super) fn next(&mut self, now: Instant) -> Next {
+    pub(crate) fn next(&mut self, now: Instant) -> Next {
         if let Some(silence) = self.silence
             && now.saturating_duration_since(self.unchanged_since) >= silence
         {
@@ -104,7 +104,7 @@ impl Patience {
 
     /// How the step ended whose child ended like `child`. If the child was made to end, the reason for
     /// that counts; but a coding agent that used its grace to finish has an answer that is paid for.
-    pub(super) fn verdict(&mut self, child: HowEnded, is_paid: bool) -> HowEnded {
+    pub(crate) fn verdict(&mut self, child: HowEnded, is_paid: bool) -> HowEnded {
         match self.ending.take() {
             Some(_) if is_paid && child == HowEnded::Code(0) => child,
             Some(Ending { why, .. }) => why,

@@ -5,7 +5,6 @@
 
 #[cfg(not(portable))]
 mod linux;
-#[cfg(portable)]
 mod portable;
 #[cfg(unix)]
 mod processes;
@@ -18,7 +17,6 @@ mod windows;
 
 #[cfg(not(portable))]
 pub(crate) use linux::*;
-#[cfg(portable)]
 pub(crate) use portable::*;
 #[cfg(unix)]
 pub(crate) use processes::*;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, env, ffi::OsString, fs, path::Path, time::Duration};
 
 use raymond_engine::{
-    Engine, RunEnd,
+    Engine, RunEnd, Runner,
     agent::{Agents, Given, ScriptedAgent},
     clock,
     events::{Event, Observer, Seen},
@@ -118,7 +118,7 @@ pub(crate) fn rehearse(
     let program = env::current_exe().map_err(|error| Failure::io("find this program", &error))?;
     let engine = Engine {
         state_dir: StateDir::new(state_dir),
-        keeper_program: vec![program.into(), OsString::from("__keeper")],
+        runner: Runner::here(vec![program.into(), OsString::from("__keeper")]),
         agents: &agents,
         warm_limit: 0,
         is_hurried: stage.is_hurried,

@@ -3,7 +3,7 @@
 use std::{env, ffi::OsString, path::PathBuf, time::Duration};
 
 use raymond_engine::{
-    Engine,
+    Engine, Runner,
     agent::{Agents, ClaudeAgent, ClaudeConfig, CodingAgent, ProgramAgent},
     debug::DebugFiles,
     events::Observer,
@@ -60,7 +60,7 @@ impl Surroundings {
         let warm = warm.unwrap_or_else(|| usize::try_from(number("warm")).unwrap_or(usize::MAX));
         Ok(Engine {
             state_dir: self.state_dir.clone(),
-            keeper_program: vec![program.into(), OsString::from("__keeper")],
+            runner: Runner::here(vec![program.into(), OsString::from("__keeper")]),
             agents: &self.agents,
             warm_limit: warm,
             is_hurried: false,

@@ -20,7 +20,7 @@ use raymond_engine::{
 };
 use raymond_flow::{
     id::RunId,
-    machine::{Limits, Settings, Started, Status},
+    machine::{Halt, Limits, Settings, Started, Status},
 };
 
 use super::{
@@ -249,6 +249,8 @@ fn exit_code(end: &RunEnd) -> u8 {
         Status::Stopped => 3,
         Status::Paused if end.is_interrupted => 130,
         Status::Paused => 4,
+        // There is no room to write down how its last steps ended.
+        Status::Running if matches!(end.run.halt, Some(Halt::DiskLow { .. })) => 4,
         Status::Failed | Status::Cancelled | Status::Running => FAILED,
     }
 }

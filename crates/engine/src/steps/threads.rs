@@ -1,16 +1,13 @@
-//! The keeper where there can be no keeper process: every step has a thread of this process as its
-//! guardian.
+//! Steps without a keeper: every step has a thread of the orchestrator as its guardian.
 //!
-//! A guardian does what a reaper does, with the means of the standard library. What it cannot do is live
-//! on when this process is killed, find processes that have left the group of their step, and keep a
+//! A guardian does what a reaper does, with the means of the standard library. What it cannot do is live on
+//! when this process is killed, find processes that have left the group of their step, and keep a
 //! child for another step.
 
 use std::{
     collections::HashMap,
-    ffi::OsString,
     fs::{self, File},
     io::{self, Write as _},
-    path::Path,
     process::{Child, Command, ExitStatus, Stdio},
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
@@ -20,27 +17,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{
-    launch::{Launch, LaunchKind},
-    patience::{Next, Patience},
-};
+use super::{Place, ProcessNumber, Steps};
 use crate::{
-    inbox::{Message, Outbox},
+    inbox::{Inbox, Message, Outbox},
+    keeper::{Launch, LaunchKind, Next, Patience},
     private,
-    step::{Claim, ExitRecord, HowEnded},
+    step::{Claim, ExitRecord, HowEnded, StepFolder, StepState},
     sys::{self, Pid},
 };
 
-/// Whether the keeper is a process of its own: it outlives us, and keeps children for further turns.
-pub(crate) const IS_APART: bool = false;
-
+/// How long guardians may take to end their steps: grace, and a machine that is busy.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(15);
 /// How often to try again to lock a session that another process uses.
 const LOCK_INTERVAL: Duration = Duration::from_millis(5);
-
-/// There is no keeper process here.
-pub fn serve(_folder: &Path) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
-}
 
 /// What a guardian is told.
 enum Word {
@@ -51,80 +40,58 @@ enum Word {
 }
 
 /// The guardians of a run.
-#[derive(Debug)]
-pub(crate) struct Keeper {
+pub(super) struct ThreadSteps {
+    place: Place,
     outbox: Outbox,
     guardians: Arc<Guardians>,
+    remarks: Vec<String>,
 }
 
 #[derive(Debug, Default)]
 struct Guardians {
-    state: Mutex<State>,
+    /// The way to each guardian, by the name of its step.
+    steps: Mutex<HashMap<String, Sender<Word>>>,
     changed: Condvar,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    /// The channel to each guardian, by the name of its step.
-    steps: HashMap<String, Sender<Word>>,
-    is_leaving: bool,
-}
-
 impl Guardians {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn steps(&self) -> MutexGuard<'_, HashMap<String, Sender<Word>>> {
+        self.steps.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn forget(&self, step: &str) {
-        self.state().steps.remove(step);
+        self.steps().remove(step);
         self.changed.notify_all();
     }
 }
 
-/// A step that was handed over. There is no way to its guardian: it takes no further steps.
-#[derive(Debug)]
-pub(crate) struct Link;
-
-impl Link {
-    /// No child is kept, so none can be given another step.
-    #[expect(clippy::unused_self, reason = "the other keeper needs it")]
-    pub(crate) fn send(&self, _launch: &Launch) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    /// No child is kept, so none is told that no more steps will come.
-    #[expect(clippy::unused_self, reason = "the other keeper needs it")]
-    pub(crate) fn close(&self) {}
-
-    /// No child is kept, so there is none to wait for.
-    #[expect(clippy::unused_self, reason = "the other keeper needs it")]
-    pub(crate) fn wait_until_gone(&self) -> io::Result<fn()> {
-        Err(io::ErrorKind::Unsupported.into())
+impl ThreadSteps {
+    pub(super) fn new(place: Place, outbox: Outbox) -> Self {
+        Self { place, outbox, guardians: Arc::default(), remarks: Vec::new() }
     }
 }
 
-impl Keeper {
-    /// A keeper without steps. Guardians report to `outbox` when steps end.
-    #[expect(clippy::unnecessary_wraps, reason = "the other keeper needs it")]
-    pub(crate) fn connect(
-        _folder: &Path,
-        _program: &[OsString],
-        outbox: &Outbox,
-    ) -> io::Result<Self> {
-        Ok(Self { outbox: outbox.clone(), guardians: Arc::default() })
+impl Steps for ThreadSteps {
+    fn standing(&mut self, step: &StepFolder) -> io::Result<StepState> {
+        // The guardian is a thread of another program, which is not to be killed for it.
+        let kill = |program| Err(io::Error::other(format!("process {program} still runs it")));
+        self.place.standing(step, kill, &mut self.remarks)
     }
 
-    /// Claims a step and gives it a guardian, which starts it at once.
-    #[expect(clippy::unnecessary_wraps, reason = "the other keeper needs it")]
-    pub(crate) fn launch(&mut self, launch: &Launch) -> io::Result<Link> {
-        // By this thread, which does not forbid the step meanwhile.
+    fn forbid(&mut self, step: &StepFolder) -> io::Result<bool> {
+        step.forbid()
+    }
+
+    /// Claims a step and gives it a guardian, who starts it. No child is kept for another turn.
+    fn launch(&mut self, launch: &Launch) -> io::Result<Option<ProcessNumber>> {
+        // By this thread: no other one claims or forbids a step meanwhile.
         let Ok((claim, outputs)) = launch.claim() else {
             self.outbox.send(&Message::ReaperGone);
-            return Ok(Link);
+            return Ok(None);
         };
         let (words, heard) = mpsc::channel();
         let name = launch.name();
-        self.guardians.state().steps.insert(name.clone(), words.clone());
+        self.guardians.steps().insert(name.clone(), words.clone());
         let guardian = Guardian { launch: launch.clone(), outputs, words, heard };
         let (guardians, outbox) = (Arc::clone(&self.guardians), self.outbox.clone());
         let spawned = thread::Builder::new().spawn(move || {
@@ -134,69 +101,49 @@ impl Keeper {
             outbox.send(&Message::Step(name));
         });
         if spawned.is_err() {
-            // The claim was dropped with the closure, and shows that the step was lost.
+            // The claim is gone with it, and shows that the step was lost.
             self.guardians.forget(&name);
             self.outbox.send(&Message::Step(name));
         }
-        Ok(Link)
+        Ok(None)
     }
 
-    /// A guardian has one step only.
-    #[expect(clippy::unused_self, reason = "the other keeper needs it")]
-    pub(crate) fn keep(&mut self, _step: String, _link: Link) {}
+    fn give(&mut self, _process: ProcessNumber, _launch: &Launch) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
-    /// No guardian waits for another step.
-    #[expect(clippy::unused_self, reason = "the other keeper needs it")]
-    pub(crate) fn step_is_over(&mut self, _step: &str, _is_reported: bool) {}
+    fn let_go(&mut self, _process: ProcessNumber) {}
 
-    /// Ends every step.
-    #[expect(clippy::unnecessary_wraps, reason = "the other keeper needs it")]
-    pub(crate) fn shut_down(&mut self) -> io::Result<()> {
-        let mut state = self.guardians.state();
-        state.is_leaving = true;
-        for guardian in state.steps.values() {
+    fn end(&mut self, step: &StepFolder, _reaper: Option<Pid>, _by_force: bool) {
+        if let Some(guardian) = self.guardians.steps().get(&step.name()) {
             let _ = guardian.send(Word::End);
         }
-        self.guardians.changed.notify_all();
-        Ok(())
     }
 
-    /// There is no process to kill.
-    #[expect(clippy::unused_self, reason = "the other keeper needs it")]
-    pub(crate) fn kill(&self, _folder: &Path) -> io::Result<()> {
-        Ok(())
+    fn sweep(&mut self, step: &StepFolder) -> io::Result<usize> {
+        self.place.sweep(step)
     }
 
-    /// Blocks until it was shut down and the last step has ended.
-    #[expect(clippy::unnecessary_wraps, reason = "the other keeper needs it")]
-    pub(crate) fn wait_until_gone(&self) -> io::Result<impl FnOnce() + Send + use<>> {
-        let guardians = Arc::clone(&self.guardians);
-        Ok(move || {
-            let is_here = |state: &mut State| !state.is_leaving || !state.steps.is_empty();
-            drop(guardians.changed.wait_while(guardians.state(), is_here));
-        })
+    fn remarks(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.remarks)
     }
-}
 
-/// Asks the guardian of a step to end it, with all its processes.
-pub(crate) fn end(keeper: Option<&Keeper>, step: &str, _reaper: Option<Pid>) {
-    let guardians = keeper.map(|keeper| keeper.guardians.state());
-    if let Some(guardian) = guardians.as_ref().and_then(|state| state.steps.get(step)) {
-        let _ = guardian.send(Word::End);
+    fn outlive_us(&self) -> bool {
+        false
+    }
+
+    /// Ends every step.
+    fn close(&mut self, _inbox: &Inbox) {
+        let steps = self.guardians.steps();
+        for guardian in steps.values() {
+            let _ = guardian.send(Word::End);
+        }
+        let is_busy = |steps: &mut HashMap<String, Sender<Word>>| !steps.is_empty();
+        drop(self.guardians.changed.wait_timeout_while(steps, CLOSE_PATIENCE, is_busy));
     }
 }
 
-/// The guardian is a thread of another program, which is not to be killed for it.
-pub(crate) fn kill(_folder: &Path, program: Pid) -> io::Result<()> {
-    Err(io::Error::other(format!("process {program} still runs it")))
-}
-
-/// Guardians are threads of this process: none is stopped while this one runs.
-pub(crate) fn stopped(_folder: &Path) -> Vec<Pid> {
-    Vec::new()
-}
-
-/// The thread that looks after one step.
+/// Looks after one step.
 struct Guardian {
     launch: Launch,
     outputs: [File; 2],
