@@ -1,6 +1,6 @@
 //! A step as the orchestrator hands it to a keeper, whichever that is.
 
-use std::{fs::File, io, path::PathBuf, time::Duration};
+use std::{fs::File, io, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
