@@ -1,16 +1,16 @@
-//! Debug mode: a folder that tells everything that happened in a run.
+//! Debug mode: a directory with everything that happened in a run.
 //!
 //! ```text
 //! .raymond/debug/<id>_<YYYYMMDD_HHMMSS>/
 //!     transitions.log
-//!     <agent>_<state>_<number>.json          what a coding agent printed, as a list
-//!     <agent>_<state>_<number>.stdout.txt    of a script
-//!     <agent>_<state>_<number>.stderr.txt    of both, if there is any
+//!     <agent>_<state>_<number>.json          the output of a coding agent, as a list
+//!     <agent>_<state>_<number>.stdout.txt    the output of a script
+//!     <agent>_<state>_<number>.stderr.txt    of a script, and of a coding agent if it is not empty
 //! ```
 //!
-//! It watches and never changes anything: a write that fails leaves a gap and a warning, and the run
-//! goes on. Of the environment only the variables that Raymond itself sets are written, because the
-//! rest holds people's secrets.
+//! Debug mode observes and never affects the run: a failed write leaves a gap and a warning, and the
+//! run goes on. Of the environment, only the variables that Raymond itself sets are written, because
+//! the others may hold secrets.
 
 mod entry;
 mod list;
@@ -35,17 +35,17 @@ use crate::{
     private, regular,
 };
 
-/// Writes the debug folder of one run.
+/// Writes the debug directory of one run.
 #[derive(Debug)]
 pub struct DebugFiles {
     folder: PathBuf,
-    /// Nothing if the folder could not be made.
+    /// `transitions.log`; `None` if the directory could not be created.
     log: Option<File>,
-    /// What is known of each agent's last step until it is logged what came of it.
+    /// Each agent's last step, until its outcome is logged.
     steps: HashMap<AgentId, LastStep>,
-    /// The names that the files of steps begin with.
+    /// The file name prefixes that are in use.
     names: HashSet<String>,
-    /// What could not be written, until somebody is told.
+    /// The warning about a failed write, until the caller takes it.
     complaint: Option<String>,
     has_complained: bool,
 }
@@ -58,10 +58,10 @@ struct LastStep {
     cost_usd: Option<Usd>,
 }
 
-/// How its process ended.
+/// How the process of a step ended.
 #[derive(Debug)]
 struct Ended {
-    /// The beginning of the names of its files.
+    /// The prefix of the names of its files.
     name: String,
     is_script: bool,
     exit_code: Option<i32>,
@@ -69,7 +69,7 @@ struct Ended {
 }
 
 impl DebugFiles {
-    /// The debug folder of run `id` below `root`, named after this moment.
+    /// Creates the debug directory of run `id` below `root`, named after the current time.
     pub fn new(root: &Path, id: &RunId) -> Self {
         let folder = root.join(format!("{id}_{}", time("%Y%m%d_%H%M%S")));
         let created = private::create_dir_all(&folder).and_then(|()| {
@@ -80,7 +80,7 @@ impl DebugFiles {
             Ok(log) => (Some(log), None),
             Err(error) => {
                 let folder = folder.display();
-                (None, Some(format!("--debug writes nothing: cannot create {folder}: {error}")))
+                (None, Some(format!("--debug is disabled: cannot create {folder}: {error}")))
             }
         };
         Self {
@@ -93,12 +93,12 @@ impl DebugFiles {
         }
     }
 
-    /// The folder.
+    /// The debug directory.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Keeps what a step printed.
+    /// Copies the output of a step. Returns the prefix of its file names.
     fn keep_output(&mut self, id: &StepId, step: &Step, folder: &Path) -> String {
         let name = self.unused(format!("{}_{}_{:03}", id.agent, step.state.stem(), id.number));
         match step.action {
@@ -113,7 +113,7 @@ impl DebugFiles {
             }
         }
         let stderr = folder.join("stderr");
-        // A script's is always there to be looked for; a coding agent mostly has none.
+        // Always write a script's, even if it is empty; most coding agents print nothing there.
         let is_script = matches!(step.action, Action::Script { .. });
         if is_script || fs::metadata(&stderr).is_ok_and(|metadata| metadata.len() > 0) {
             self.write(&format!("{name}.stderr.txt"), |to| copy(&stderr, to));
@@ -121,8 +121,8 @@ impl DebugFiles {
         name
     }
 
-    /// A name that no step has had. Names of agents and states have underscores of their own, so two steps
-    /// can come to the same one: `main_b1` in `B`, and `main` in `b1_B`.
+    /// A prefix that no other step has. Names of agents and states may contain underscores, so two steps
+    /// can have the same one: `main_b1` in `B`, and `main` in `b1_B`.
     fn unused(&mut self, name: String) -> String {
         let others = (2..).map(|n: u32| format!("{name}-{n}"));
         let mut names = std::iter::once(name.clone()).chain(others);
@@ -146,7 +146,8 @@ impl DebugFiles {
         }
     }
 
-    /// A full disk must not stop the run for the sake of a log, but people are told, once.
+    /// Records a failed write. A full disk must not stop the run for the sake of a log, but the user is
+    /// warned, once.
     fn note(&mut self, name: &str, written: io::Result<()>) {
         if let Err(error) = written
             && !self.has_complained
@@ -154,7 +155,7 @@ impl DebugFiles {
             self.has_complained = true;
             let path = self.folder.join(name);
             let text =
-                format!("--debug misses something: cannot write {}: {error}", path.display());
+                format!("the --debug log is incomplete: cannot write {}: {error}", path.display());
             self.complaint = Some(text);
         }
     }
@@ -218,7 +219,7 @@ impl Observer for DebugFiles {
     }
 }
 
-/// The time of an entry.
+/// The local time, as shown in entries.
 fn log_time() -> String {
     time("%Y-%m-%d %H:%M:%S")
 }

@@ -1,17 +1,17 @@
-//! Makes the effects of a workflow happen on one machine.
+//! Performs the effects of a workflow run on one machine.
 //!
-//! [`Engine`] opens a run, and its run loop is the one place where things happen in an order:
+//! [`Engine`] opens a run. Its run loop is the only place that decides the order of events:
 //!
 //! ```text
-//! decide ─► append ─► apply ─► (make durable) ─► perform ─► what happens comes back as a message
+//! decide ─► append ─► apply ─► (make durable) ─► perform ─► the outcome comes back as a message
 //! ```
 //!
-//! Nothing touches the world before the records that ask for it are durable. Everything that the
-//! loop waits for arrives in one inbox; children belong to the [`keeper`], not to this process,
-//! so there is no asynchronous runtime here. This crate never prints: an
-//! [`Observer`](events::Observer) is told what happens.
+//! No effect is performed before the records that ask for it are durable. Everything that the
+//! loop waits for arrives in one inbox; child processes belong to the [`keeper`], not to this
+//! process, so there is no asynchronous runtime here. This crate never prints: progress is reported
+//! to an [`Observer`](events::Observer).
 //!
-//! What to read, in this order: `run_loop`, `ledger`, `perform`, `steps`, `keeper`, `step`, `journal`, `open`.
+//! Suggested reading order: `run_loop`, `ledger`, `perform`, `steps`, `keeper`, `step`, `journal`, `open`.
 
 pub mod agent;
 pub mod answers;
@@ -31,6 +31,7 @@ mod perform;
 pub mod private;
 mod programs;
 pub mod regular;
+mod retention;
 mod room;
 mod run_loop;
 pub mod scope;

@@ -23,6 +23,7 @@ use crate::{
     lock::{LockError, Owner, RunLock},
     perform::{Means, Performer},
     private, programs,
+    retention::Retention,
     run_loop::RunLoop,
     scope::DiskWorld,
     steps::Runner,
@@ -60,6 +61,10 @@ pub struct Engine<'a> {
     /// How much later than promised a usage limit is taken for lifted: clocks differ, and asking a
     /// little late costs less than asking too early.
     pub reset_margin: Duration,
+    /// How many finished script steps of a run keep their files; 0 keeps all.
+    pub kept_script_steps: usize,
+    /// Variables that every script gets besides those that it inherits: for tests of workflows.
+    pub environment: Vec<(String, String)>,
     /// Ctrl-C and its relatives, if the program takes them.
     pub interrupts: Option<Interrupts>,
 }
@@ -103,6 +108,8 @@ impl Engine<'_> {
         let id = started.workflow_id.clone();
         let files = self.state_dir.run(&id);
         self.state_dir.check_run(&files)?;
+        let root = self.state_dir.root();
+        self.state_dir.create().map_err(|source| io_error("create", root, source))?;
         create_folders(&files)?;
         let lock = lock(&id, &files)?;
         if files.journal.exists() {
@@ -213,6 +220,8 @@ impl Engine<'_> {
         if let Some(message) = first {
             inbox.outbox().send(&message);
         }
+        let mut retention = Retention::new(self.kept_script_steps);
+        retention.find(&files.steps, run);
         let performer = Performer::new(Means {
             identity: run.identity.clone(),
             world,
@@ -223,6 +232,8 @@ impl Engine<'_> {
             warm_limit: self.warm_limit,
             is_hurried: self.is_hurried,
             disk_reserve_bytes: self.disk_reserve_bytes,
+            environment: self.environment.clone(),
+            retention,
             reset_margin: self.reset_margin,
         });
         if let Some(interrupts) = &self.interrupts {

@@ -82,7 +82,7 @@ impl<'o, 'a> RunLoop<'o, 'a> {
             self.work_off()?;
             self.performer.tell_remarks(self.ledger.split().1);
             // Whatever was decided is durable before we sleep, even if nothing follows from it.
-            self.ledger.sync()?;
+            self.sync()?;
             if self.ledger.run().status != Status::Running || self.performer.flights().are_stuck() {
                 return Ok(());
             }
@@ -125,7 +125,7 @@ impl<'o, 'a> RunLoop<'o, 'a> {
             if self.effects.is_empty() {
                 return Ok(());
             }
-            self.ledger.sync()?;
+            self.sync()?;
             for effect in std::mem::take(&mut self.effects) {
                 self.perform(effect)?;
             }
@@ -306,6 +306,12 @@ impl<'o, 'a> RunLoop<'o, 'a> {
                 other => self.effects.push_back(other),
             }
         }
+    }
+
+    fn sync(&mut self) -> Result<(), EngineError> {
+        self.ledger.sync()?;
+        self.performer.durable();
+        Ok(())
     }
 
     /// Waits for a message or a timer, and keeps the state file fresh meanwhile.

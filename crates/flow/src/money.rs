@@ -1,4 +1,4 @@
-//! Money as whole billionths of a dollar, so that a total is exactly the sum of its parts.
+//! Amounts of money in whole billionths of a dollar, so that a total is exactly the sum of its parts.
 
 use std::{
     fmt,
@@ -17,17 +17,17 @@ pub struct Usd {
 const BILLION: f64 = 1e9;
 
 impl Usd {
-    /// Nothing.
+    /// Zero dollars.
     pub const ZERO: Self = Self { billionths: 0 };
 
-    /// So many billionths of a dollar.
+    /// An amount in billionths of a dollar.
     pub const fn from_billionths(billionths: u64) -> Self {
         Self { billionths }
     }
 
-    /// The amount nearest to `dollars`; `None` if that is negative, not a number or absurd.
+    /// The amount nearest to `dollars`; `None` if it is negative, not a number or too large.
     pub fn from_dollars(dollars: f64) -> Option<Self> {
-        // Far above any run, and low enough that every billionth survives a JSON number.
+        // Far above the cost of any run, and low enough that a JSON number keeps every billionth.
         const DOLLARS_MAX: f64 = 1_000_000.0;
         if !(0.0..=DOLLARS_MAX).contains(&dollars) {
             return None;
@@ -48,7 +48,7 @@ impl Usd {
         billionths / BILLION
     }
 
-    /// What is left of `self` after `spent`; nothing if it was more.
+    /// What is left of `self` after `spent`; zero if `spent` is more.
     #[must_use]
     pub fn less(self, spent: Self) -> Self {
         Self { billionths: self.billionths.saturating_sub(spent.billionths) }
@@ -76,7 +76,7 @@ impl Sum for Usd {
 }
 
 impl fmt::Display for Usd {
-    /// Cents, or finer where cents would hide that something was spent.
+    /// Shows cents, or more digits if cents would round a positive amount to zero.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let decimals = if self.billionths > 0 && self.billionths < 10_000_000 { 4 } else { 2 };
         write!(f, "${:.decimals$}", self.dollars())

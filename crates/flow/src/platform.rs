@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The family of operating systems that a workflow runs on. A parameter everywhere, so that the
+/// The family of operating systems that a workflow runs on. It is always a parameter, so that the
 /// rules of both can be tested on one machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Platform {
-    /// Linux, macOS and their like: scripts are `.sh`, run by bash.
+    /// Linux, macOS and similar systems: scripts are `.sh`, run by bash.
     Unix,
     /// Windows: scripts are `.bat`, run by `cmd.exe`.
     Windows,
@@ -17,7 +17,7 @@ impl Platform {
     /// The platform this program was built for.
     pub const HERE: Self = if cfg!(windows) { Self::Windows } else { Self::Unix };
 
-    /// The extension of the scripts that run here.
+    /// The extension of scripts on this platform.
     pub fn script_extension(self) -> &'static str {
         match self {
             Self::Unix => ".sh",

@@ -61,6 +61,14 @@ pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// The first `chars_max` characters of a text, with an ellipsis where it was cut.
+pub(crate) fn clipped(text: &str, chars_max: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(chars_max) {
+        Some((cut, _)) => Cow::Owned(format!("{}…", text.split_at(cut).0)),
+        None => Cow::Borrowed(text),
+    }
+}
+
 /// The same on one line, whatever it contains: for names, and for a row of the live view.
 pub(crate) fn one_line(text: &str) -> String {
     visible(text).replace('\n', "\\n").replace('\t', " ")

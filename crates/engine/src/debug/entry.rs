@@ -1,7 +1,7 @@
 //! The entries of `transitions.log`.
 //!
-//! Every step that was paid for has one, with its cost, whatever came of it: the costs add up to the
-//! total.
+//! Every step that cost something has an entry with its cost, even if it failed, so that the costs
+//! add up to the total.
 
 use raymond_flow::{
     id::{AgentId, SessionId},
@@ -14,10 +14,10 @@ use raymond_flow::{
 use super::{LastStep, log_time};
 use crate::events::Before;
 
-/// What is shown of a text that others wrote: enough for an error with what led to it.
+/// The limit for text from answers and errors: enough for an error with its causes.
 const VALUE_CHARS_MAX: usize = 2_000;
 
-/// An entry in the making: a head, and a line for each thing worth knowing.
+/// Builds an entry: a headline, then `name: value` lines.
 struct Entry {
     text: String,
 }
@@ -37,7 +37,7 @@ impl Entry {
     }
 }
 
-/// The entry about what came of an agent's step. `last` gives what is known of that step.
+/// The entry for the outcome of an agent's step. `last` returns what is known about that step.
 pub(super) fn of_agent(
     record: &Record,
     before: &Before,
@@ -121,7 +121,7 @@ fn add_reason(entry: &mut Entry, record: &Record) {
     }
 }
 
-/// The entry about something that concerns the whole run.
+/// The entry for a record that concerns the whole run.
 pub(super) fn of_run(record: &Record, total_cost_usd: Usd) -> Option<String> {
     let mut entry;
     match record {
@@ -144,7 +144,7 @@ pub(super) fn of_run(record: &Record, total_cost_usd: Usd) -> Option<String> {
     Some(entry.finish())
 }
 
-/// The first entry about a run that goes on: what was paid before is not in this log.
+/// The first entry of a resumed run, with its total so far: earlier costs are not in this log.
 pub(super) fn of_opened(run: &Run) -> String {
     let mut entry = Entry::new("run", "(resumed)");
     entry.line("total_cost", &run.total_cost_usd.to_string());
@@ -175,12 +175,12 @@ fn of_limit(limit: &Limit) -> String {
     }
 }
 
-/// Seconds since 1970.
+/// Formats a time in seconds since 1970.
 fn of_time(seconds: Option<u64>) -> String {
     seconds.map_or("an unknown time".to_owned(), |seconds| format!("{seconds} s since 1970"))
 }
 
-/// Where a transition leads, as the log shows it.
+/// The target of a transition, as shown in the log.
 fn destination(before: &Before, transition: &Transition) -> String {
     let kind = transition.kind();
     match transition {
@@ -196,7 +196,7 @@ fn destination(before: &Before, transition: &Transition) -> String {
     }
 }
 
-/// The session of the answer, or the one that a script leaves alone.
+/// The session of the answer, or the agent's unchanged session if the step was a script.
 fn shown_session(before: &Before, session: Option<&SessionId>) -> Option<String> {
     match (session, &before.session) {
         (Some(session), Session::Open(own)) if session == own => {

@@ -65,8 +65,10 @@ impl Inbox {
 
     /// Waits for the next message, for at most `patience`.
     pub(crate) fn next(&self, patience: Option<Duration>) -> Option<Message> {
-        // A timeout of zero would mean for ever.
-        let patience = patience.map(|patience| patience.max(Duration::from_micros(1)));
+        // A timeout of zero would mean for ever, and the shortest one takes a tick of the kernel.
+        if patience == Some(Duration::ZERO) {
+            return self.next_waiting();
+        }
         self.socket.set_read_timeout(patience).ok()?;
         self.receive()
     }

@@ -92,7 +92,8 @@ impl Performer<'_> {
                     prompt,
                     continuation,
                     budget_left_usd,
-                    follows_a_model: self.follows_a_model(id, turn),
+                    // Looked up below, if a program has to be asked: it can mean a thousand files.
+                    follows_a_model: false,
                 };
                 self.launch_turn(id, &folder, &request, observer)
             }
@@ -159,6 +160,8 @@ impl Performer<'_> {
             tell_start(observer, (id, request.step), folder, false, &[]);
             return Ok(Launched::Answered(Box::new(answer)));
         }
+        let follows_a_model = self.follows_a_model(id, request.turn);
+        let request = &TurnRequest { follows_a_model, ..*request };
         if request.turn.recovers {
             // What the session knows decides what is said, and a process may just be leaving it.
             warm::wait_until_left(&self.means.files.folder, &request.turn.session);
@@ -237,7 +240,9 @@ impl Performer<'_> {
         folder: &StepFolder,
         variables: BTreeMap<String, String>,
     ) -> Result<(Vec<(String, String)>, bool), EngineError> {
-        let mut environment = Vec::new();
+        // What the language gives a step stands over these.
+        let outer = self.means.environment.iter().filter(|(name, _)| !variables.contains_key(name));
+        let mut environment: Vec<_> = outer.cloned().collect();
         let mut has_folder = false;
         for (name, value) in variables {
             // No variable can hold a NUL byte.

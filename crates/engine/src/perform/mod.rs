@@ -22,6 +22,7 @@ use crate::{
     clock,
     events::{Event, Observer},
     layout::RunFiles,
+    retention::Retention,
     scope::DiskWorld,
     step::StepFolder,
     steps::{Flights, Place, ProcessNumber, Steps},
@@ -52,6 +53,10 @@ pub(crate) struct Means<'a> {
     /// Whether waits are over at once.
     pub(crate) is_hurried: bool,
     pub(crate) disk_reserve_bytes: u64,
+    /// Variables that every script gets besides those that it inherits.
+    pub(crate) environment: Vec<(String, String)>,
+    /// Which script steps keep their files.
+    pub(crate) retention: Retention,
     /// How much later than promised a usage limit is taken for lifted.
     pub(crate) reset_margin: Duration,
 }
@@ -108,6 +113,11 @@ impl<'a> Performer<'a> {
 
     fn folder(&self, id: &StepId) -> StepFolder {
         StepFolder::new(&self.means.files.steps, id).of_run(&self.means.identity)
+    }
+
+    /// Takes note that everything so far is durable.
+    pub(crate) fn durable(&mut self) {
+        self.means.retention.durable();
     }
 
     pub(crate) fn flights(&self) -> &Flights {

@@ -102,6 +102,8 @@ impl Stage {
             is_hurried: true,
             disk_reserve_bytes: 0,
             reset_margin: Duration::ZERO,
+            kept_script_steps: 0,
+            environment: Vec::new(),
             interrupts: None,
         }
     }

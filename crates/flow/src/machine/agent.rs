@@ -15,7 +15,9 @@ use super::{Limit, SessionPlan, Step, TurnSettings};
 pub struct Agent {
     /// Its name, never given twice.
     pub id: AgentId,
-    /// The how-manieth agent of the run it is: a stable order for people.
+    /// The agent that forked it; `None` for `main`.
+    pub parent: Option<AgentId>,
+    /// Birth order within the run, from 0: a stable order for people.
     pub born: u64,
     /// The state it is in.
     pub current_state: StateName,
@@ -251,6 +253,7 @@ impl Agent {
     pub(super) fn new(id: AgentId, born: u64, state: StateName, cwd: String) -> Self {
         Self {
             id,
+            parent: None,
             born,
             current_state: state,
             session: Session::Fresh,

@@ -82,6 +82,7 @@ pub(super) fn follow(
             agent.enter(next);
             if let Some((id, born)) = worker {
                 let mut worker = Agent::new(id, born, target, cwd);
+                worker.parent = Some(agent.id.clone());
                 worker.fork_attributes = attributes;
                 return After::Forks(Box::new(worker));
             }

@@ -147,6 +147,31 @@ pub enum Record {
     },
 }
 
+impl Record {
+    /// The agent that it is about; `None` if it is about the whole run.
+    pub fn agent(&self) -> Option<&AgentId> {
+        match self {
+            Self::Intended { agent, .. }
+            | Self::Queued { agent }
+            | Self::Called { agent }
+            | Self::Ended { agent, .. }
+            | Self::Followed { agent, .. }
+            | Self::Overridden { agent, .. }
+            | Self::Reminded { agent, .. }
+            | Self::Evaluating { agent, .. }
+            | Self::Retried { agent, .. }
+            | Self::Woke { agent }
+            | Self::Failed { agent, .. } => Some(agent),
+            Self::Started(_)
+            | Self::Halted { .. }
+            | Self::UsageLimited { .. }
+            | Self::UsageLimitLifted
+            | Self::Finished { .. }
+            | Self::Resumed { .. } => None,
+        }
+    }
+}
+
 /// With what a run begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Started {

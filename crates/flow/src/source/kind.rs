@@ -1,4 +1,4 @@
-//! What a file is by its extension, and which scripts a platform can run.
+//! The kind of a file by its extension, and which scripts a platform can run.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -29,7 +29,7 @@ pub enum StateKindError {
         /// Where it would run.
         needs: Platform,
     },
-    /// No extension that means anything.
+    /// Not an extension of a state.
     #[error("`{name}` is not a state: states end in .md, .sh or .bat")]
     Unsupported {
         /// The file.

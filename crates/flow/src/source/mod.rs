@@ -1,7 +1,7 @@
-//! From the bytes of a file to a typed state: prompt or script, with its declared policy.
+//! Parses the bytes of a file into a state: a prompt with its declared policy, or a script.
 //!
-//! [`StateFile::read`] is the way in. Whatever is wrong comes back as [`Diagnostic`]s with a
-//! place in the file: several at once where possible, warnings beside errors.
+//! Start at [`StateFile::read`]. Problems are returned as [`Diagnostic`]s with a place in the
+//! file, several at once where possible, and warnings together with errors.
 
 mod diagnostic;
 mod frontmatter;

@@ -137,7 +137,7 @@ fn abstract_name_with_a_batch_file_only_cannot_run_on_unix_1_1_9() {
 #[test]
 fn abstract_name_with_prompt_and_shell_script_is_ambiguous_on_unix_1_1_10() {
     let expected = ambiguous("NEXT", &["NEXT.md", "NEXT.sh"]);
-    assert_eq!(expected.to_string(), "state `NEXT` is ambiguous: NEXT.md, NEXT.sh all fit");
+    assert_eq!(expected.to_string(), "state `NEXT` is ambiguous: NEXT.md, NEXT.sh all match");
     assert_eq!(meaning("NEXT", &["NEXT.md", "NEXT.sh"], Unix), Err(expected.clone()));
     assert_eq!(meaning("NEXT", &["NEXT.md", "NEXT.sh", "NEXT.bat"], Unix), Err(expected));
 }
@@ -320,7 +320,7 @@ fn folder_with_both_entry_states_is_refused() {
         assert_eq!(started(&["START.md", "1_START.md"], platform), Err(expected));
     }
     let error = started(&["START.sh", "1_START.md"], Unix).unwrap_err();
-    assert_eq!(error.to_string(), "two entry states, 1_START.md and START.sh: only one may stay");
+    assert_eq!(error.to_string(), "two entry states, 1_START.md and START.sh: keep only one");
 }
 
 #[test]

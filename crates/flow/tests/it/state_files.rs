@@ -775,8 +775,8 @@ fn evaluator_with_a_part_that_is_wrong_is_an_error() {
             "STATE.md:3:5: `match` needs `then`: the transition to follow instead",
             "STATE.md:4:14: `match` should be a regular expression",
             "STATE.md:5:23: a transition should be `{ tag: goto, target: NEXT.md }`",
-            "STATE.md:6:23: `then` leaves something open: <goto>…</goto>",
-            "STATE.md:7:23: `then` leaves something open: <call return=\"…\">A</call>",
+            "STATE.md:6:23: `then` must be a complete transition, not <goto>…</goto>",
+            "STATE.md:7:23: `then` must be a complete transition, not <call return=\"…\">A</call>",
             "STATE.md:8:15: `prompt` should be the name of a state",
             "STATE.md:9:28: `model` should be the name of a model",
         ]

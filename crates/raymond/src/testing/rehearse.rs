@@ -1,8 +1,6 @@
 //! Running a case on the real engine.
 
-use std::{
-    collections::BTreeMap, env, ffi::OsString, fs, path::Path, process::Command, time::Duration,
-};
+use std::{collections::BTreeMap, env, ffi::OsString, fs, path::Path, time::Duration};
 
 use raymond_engine::{
     Engine, RunEnd, Runner,
@@ -15,16 +13,23 @@ use raymond_engine::{
 };
 use raymond_flow::{
     id::RunId,
-    machine::{Limits, Record, Run, Settings, Started},
+    machine::{Limits, Record, Run, Settings, Started, Status},
     money::Usd,
 };
 use tempfile::TempDir;
 
-use super::Case;
+use super::{
+    Case,
+    limits::{STATES_MAX, TIMEOUT, Watchdog, whereabouts},
+    setup::set_up,
+};
 use crate::failure::Failure;
 
 /// Memory, if it can be had as a folder: nothing of a rehearsal has to survive.
 const MEMORY: &str = "/dev/shm";
+
+/// How many finished script steps of a case keep their files: memory is scarcer than a disk.
+const KEPT_SCRIPT_STEPS: usize = 100;
 
 /// What happened in a case.
 #[derive(Debug)]
@@ -37,9 +42,11 @@ pub(crate) struct Rehearsal {
     pub(crate) errors: Vec<String>,
     pub(crate) prompts: Vec<Given>,
     /// Replies that nobody asked for.
-    pub(crate) left_over: Vec<(String, usize)>,
+    pub(crate) left_over: Vec<(String, u64)>,
     /// Replies that were asked for and are not there.
     pub(crate) missing: Vec<String>,
+    /// Why it was stopped before its end, and where it was, if it was.
+    pub(crate) overrun: Option<String>,
     /// Whether somebody pressed Ctrl-C.
     pub(crate) is_interrupted: bool,
 }
@@ -102,8 +109,9 @@ pub(crate) fn rehearse(
     let state_dir = stage.state_dir.map_or_else(|| folder.path().join(".raymond"), Path::to_owned);
     let cwd = stage.cwd.map_or_else(|| folder.path().join("work"), Path::to_owned);
     fs::create_dir_all(&cwd).map_err(|error| Failure::io("make a folder for the case", &error))?;
+    let timeout = case.timeout.unwrap_or(TIMEOUT);
     if let Some(setup) = &case.setup {
-        set_up(setup, &cwd)?;
+        set_up(setup, &case.environment, &cwd, timeout)?;
     }
     let agent = ScriptedAgent::new(case.replies.clone());
     let agents = Agents::only(Box::new(agent.clone()));
@@ -116,13 +124,18 @@ pub(crate) fn rehearse(
         is_hurried: stage.is_hurried,
         reset_margin: Duration::ZERO,
         disk_reserve_bytes: 0,
-        interrupts: stage.interrupts,
+        kept_script_steps: KEPT_SCRIPT_STEPS,
+        environment: case.environment.clone().into_iter().collect(),
+        interrupts: stage.interrupts.clone(),
     };
     let started = started(&scope, case, &cwd)?;
     let mut notes = Notes::default();
+    // What people watch may take its time.
+    let watchdog = Watchdog::new(stage.interrupts.as_ref().filter(|_| stage.is_hurried), timeout);
     let end = engine.start(started, &mut Both(&mut notes, &mut stage.observers));
     let RunEnd { run, is_interrupted } = end?;
     let Notes { paths, forked, reminders, errors } = notes;
+    let overrun = overrun(case, &run, &paths, watchdog.is_over().then_some(timeout));
     let (prompts, left_over, missing) = (agent.prompts(), agent.left_over(), agent.missing());
     Ok(Rehearsal {
         run,
@@ -133,19 +146,29 @@ pub(crate) fn rehearse(
         prompts,
         left_over,
         missing,
-        is_interrupted,
+        is_interrupted: is_interrupted && overrun.is_none(),
+        overrun,
     })
 }
 
-/// Makes the working directory what the workflow expects.
-fn set_up(script: &str, cwd: &Path) -> Result<(), Failure> {
-    let ran = Command::new("bash").args(["-ec", script]).current_dir(cwd).output();
-    let ran = ran.map_err(|error| Failure::io("run the setup of the case", &error))?;
-    if ran.status.success() {
-        return Ok(());
-    }
-    let words = String::from_utf8_lossy(&ran.stderr).trim().to_owned();
-    Err(Failure::usage(format!("the setup of the case failed: {words}")))
+/// Why a case was stopped before its end. `timeout` is the time that it took in vain.
+fn overrun(
+    case: &Case,
+    run: &Run,
+    paths: &BTreeMap<String, Vec<String>>,
+    timeout: Option<Duration>,
+) -> Option<String> {
+    let is_endless = run.status == Status::Stopped
+        && case.max_iterations.is_none()
+        && run.iteration_count >= STATES_MAX;
+    let why = match timeout {
+        Some(timeout) => format!("the case did not end within {timeout:?} (`timeout`)"),
+        None if is_endless => {
+            format!("the case did not end within {STATES_MAX} states (`max_iterations`)")
+        }
+        None => return None,
+    };
+    Some(format!("{why}{}", whereabouts(paths)))
 }
 
 fn started(scope: &ScopeSource, case: &Case, cwd: &Path) -> Result<Started, Failure> {
@@ -153,7 +176,7 @@ fn started(scope: &ScopeSource, case: &Case, cwd: &Path) -> Result<Started, Fail
     if let Some(budget) = case.budget {
         limits.budget_usd = (budget > Usd::ZERO).then_some(budget);
     }
-    limits.max_iterations = case.max_iterations.filter(|most| *most > 0);
+    limits.max_iterations = Some(case.max_iterations.unwrap_or(STATES_MAX)).filter(|m| *m > 0);
     Ok(Started {
         workflow_id: RunId::new("case")?,
         identity: String::new(),

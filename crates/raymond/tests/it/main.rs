@@ -1,4 +1,4 @@
-//! The program as its users meet it: real processes, real signals, real files.
+//! End-to-end tests of the program: real processes, real signals, real files.
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 #![allow(clippy::disallowed_methods, reason = "tests print for those who run them")]
@@ -17,6 +17,7 @@ mod portable;
 mod private;
 mod recovery;
 mod rehearsals;
+mod retention;
 mod scripts;
 mod special_files;
 mod stopped;

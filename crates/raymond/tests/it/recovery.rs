@@ -57,12 +57,14 @@ fn wait_for(child: Child) -> Ran {
     Ran::of(&child.wait_with_output().unwrap())
 }
 
-/// Kills the orchestrator at random moments until `kills` are used up, then lets it finish.
-fn storm(seed: u64, kills: u32) -> u32 {
+/// Kills the orchestrator at random moments until `kills` are used up, then lets it finish. `settings` are
+/// those of the project.
+pub(crate) fn storm(seed: u64, kills: u32, settings: &str) -> u32 {
     let mut chance = Chance(seed);
     let mut done = 0;
     while done < kills {
         let project = chain(20);
+        project.write(".raymond/config.toml", settings);
         let mut arguments = vec!["start", "flow", "--id", "r"];
         loop {
             let mut child = project.spawn(&arguments);
@@ -100,7 +102,7 @@ fn killed_at_random_moments_nothing_runs_twice_and_nobody_is_left() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let kills = number("RAYMOND_STORM").and_then(|kills| u32::try_from(kills).ok()).unwrap_or(300);
     let seed = number("RAYMOND_STORM_SEED").unwrap_or(20_261_115);
-    assert_eq!(storm(seed, kills), kills);
+    assert_eq!(storm(seed, kills, ""), kills);
 }
 
 #[test]

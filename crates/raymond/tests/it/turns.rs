@@ -1,4 +1,4 @@
-//! Prompts on the real program, carried out by a small program that speaks the agent's protocol.
+//! Prompts on the real program, carried out by a small program that speaks the protocol of coding agents.
 
 use std::{
     collections::BTreeMap,
@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 
 use crate::env::{Project, Ran, kill, reaper_of, wait_until};
 
-/// A coding agent of a few lines. It notes every call in `calls.log` and in a folder of its own
-/// under `calls`, and answers with the next line of `replies/STATE`. An answer that begins with
-/// `@gate` is held back until there is a file `gate`.
+/// A minimal coding agent. It logs every call in `calls.log` and in a new directory under `calls`, and
+/// answers with the next line of `replies/STATE`. An answer that begins with `@gate` is held back until
+/// there is a file `gate`.
 const AGENT: &str = r#"
 cd "$(dirname "$0")" || exit 1
 number=1
@@ -59,7 +59,7 @@ impl Turns {
         Self { project }
     }
 
-    /// What is answered in `state`, call by call.
+    /// Sets the answers in `state`, call by call.
     fn replies(self, state: &str, replies: impl IntoIterator<Item = String>) -> Self {
         let lines: String = replies.into_iter().map(|reply| reply + "\n").collect();
         self.project.write(&format!("replies/{state}"), &lines);
@@ -133,7 +133,7 @@ impl Turns {
         assert_eq!(self.state()["total_cost_usd"], json!(dollars));
     }
 
-    /// The process that looks after a step.
+    /// The reaper of a step.
     fn reaper(&self, step: &str) -> u32 {
         reaper_of(&self.project, step)
     }
@@ -598,7 +598,7 @@ fn reply_that_came_without_an_orchestrator_is_harvested_and_its_cost_is_counted(
     kill(child.id(), libc::SIGKILL);
     let _ = child.wait();
     turns.project.write("go", "");
-    // The agent ends, then its reaper, then the keeper.
+    // The coding agent exits, then its reaper, then the keeper.
     turns.project.wait_until_quiet();
     turns.raymond(RUN).completed("done");
     assert_eq!(turns.calls(), ["START.md fresh S1", "NEXT.md resume S1"]);
@@ -616,7 +616,7 @@ fn reply_is_harvested_with_its_cost_and_without_calling_anybody() {
     turns.project.wait_until_quiet();
     let began = Instant::now();
     turns.raymond(RUN).completed("done");
-    // Only told: `scripts/bench harvest` has the bar.
+    // Only printed: `scripts/bench harvest` has the limit.
     let line = format!("harvest: {} ms\n", began.elapsed().as_millis());
     let _ = std::io::stderr().write_all(line.as_bytes());
     assert_eq!(turns.calls(), ["START.md fresh S1"]);
@@ -686,7 +686,7 @@ fn turn_that_is_lost_with_everything_is_started_again_in_the_same_session() {
         .replies("START.md", [says_after("never", "x"), says(DONE)]);
     let mut child = turns.spawn(START);
     turns.wait_for_call("START.md", 1);
-    // Nobody is left to clean up: the orchestrator goes first, the keeper next.
+    // No process is left to clean up: the orchestrator is killed first, the keeper next.
     kill(child.id(), libc::SIGKILL);
     let _ = child.wait();
     kill(turns.reaper("main.1"), libc::SIGKILL);

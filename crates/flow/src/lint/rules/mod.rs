@@ -10,6 +10,7 @@ mod forbidden_tag;
 mod implicit_transition;
 mod missing_attribute;
 mod missing_target;
+mod misspelled_tag;
 mod never_returns;
 mod no_entry;
 mod no_policy;
@@ -17,6 +18,7 @@ mod path_in_target;
 mod reset_in_call;
 mod script_without_tag;
 mod slash_prompt;
+mod unknown_attribute;
 mod unknown_effort;
 mod unknown_key;
 mod unknown_model;
@@ -41,6 +43,7 @@ pub const RULES: &[&Rule] = &[
     &implicit_transition::RULE,
     &missing_attribute::RULE,
     &missing_target::RULE,
+    &misspelled_tag::RULE,
     &never_returns::RULE,
     &no_entry::RULE,
     &no_policy::RULE,
@@ -48,6 +51,7 @@ pub const RULES: &[&Rule] = &[
     &reset_in_call::RULE,
     &script_without_tag::RULE,
     &slash_prompt::RULE,
+    &unknown_attribute::RULE,
     &unknown_effort::RULE,
     &unknown_key::RULE,
     &unknown_model::RULE,

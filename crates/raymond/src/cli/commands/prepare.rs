@@ -66,6 +66,8 @@ impl Surroundings {
             is_hurried: false,
             reset_margin: Duration::from_secs(number("reset_margin")),
             disk_reserve_bytes: number("disk_reserve"),
+            kept_script_steps: usize::try_from(number("keep_script_steps")).unwrap_or(usize::MAX),
+            environment: Vec::new(),
             interrupts: self.interrupts.clone(),
         })
     }

@@ -114,6 +114,7 @@ fn detached(state_dir: &StateDir, id: &RunId, input: Option<&str>) -> Result<Exi
     if state_dir.run(id).journal.exists() {
         return Err(EngineError::Exists { id: id.clone() }.into());
     }
+    state_dir.create().map_err(io("create the state folder"))?;
     let workflows = state_dir.workflows();
     private::create_dir_all(&workflows).map_err(io("create the state folder"))?;
     let log = workflows.join(format!("{id}.log"));

@@ -1,4 +1,4 @@
-//! Every kind of failure that Claude knows, what follows from it, and what people are told.
+//! Every kind of failure of Claude, what follows from it, and what the user sees.
 
 use raymond_testkit::Reply;
 

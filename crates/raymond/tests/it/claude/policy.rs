@@ -1,4 +1,4 @@
-//! Reminders, the only way out, evaluators.
+//! Reminders, implicit transitions, evaluators.
 
 use raymond_testkit::Reply;
 
