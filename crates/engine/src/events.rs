@@ -153,29 +153,6 @@ impl Before {
     }
 }
 
-/// The agent that a record is about, if it is about one.
-pub(crate) fn agent_of(record: &Record) -> Option<&AgentId> {
-    match record {
-        Record::Intended { agent, .. }
-        | Record::Queued { agent }
-        | Record::Called { agent }
-        | Record::Ended { agent, .. }
-        | Record::Followed { agent, .. }
-        | Record::Overridden { agent, .. }
-        | Record::Reminded { agent, .. }
-        | Record::Evaluating { agent, .. }
-        | Record::Retried { agent, .. }
-        | Record::Woke { agent }
-        | Record::Failed { agent, .. } => Some(agent),
-        Record::Started(_)
-        | Record::Halted { .. }
-        | Record::UsageLimited { .. }
-        | Record::UsageLimitLifted
-        | Record::Finished { .. }
-        | Record::Resumed { .. } => None,
-    }
-}
-
 /// Watches a run.
 pub trait Observer {
     /// Sees an event. Must not block, and cannot fail: watching never changes what is watched.

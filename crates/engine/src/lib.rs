@@ -17,6 +17,7 @@ pub mod agent;
 pub mod answers;
 pub mod clock;
 pub mod debug;
+pub mod door;
 mod error;
 pub mod events;
 mod inbox;

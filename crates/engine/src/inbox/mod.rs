@@ -27,6 +27,6 @@ pub(crate) enum Message {
     ProcessGone(u32),
     /// Ctrl-C or a polite signal.
     Interrupt,
-    /// Somebody gives the run up.
-    Cancel,
+    /// Another process has put a request at the run's door.
+    Door,
 }

@@ -64,6 +64,25 @@ pub(crate) enum Command {
         #[command(flatten)]
         place: Place,
     },
+    /// Stop a running run so that it can be resumed, also one in the background.
+    Stop {
+        /// The run's id.
+        id: String,
+        /// Also stop the steps that are running.
+        #[arg(long)]
+        now: bool,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Change the limits of a run, also while it is running.
+    Limit {
+        /// The run's id.
+        id: String,
+        #[command(flatten)]
+        limits: LimitOptions,
+        #[command(flatten)]
+        place: Place,
+    },
     /// Write a commented .raymond/config.toml.
     Init {
         #[command(flatten)]
@@ -235,4 +254,25 @@ fn key_value(text: &str) -> Result<(String, String), String> {
         return Err(format!("`{key}` is not a name: letters, digits, `_`, `-` and `.`"));
     }
     Ok((key.to_owned(), value.to_owned()))
+}
+
+/// Limits to be changed.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true)]
+pub(crate) struct LimitOptions {
+    /// Dollars that all agents together may spend; 0 is no limit.
+    #[arg(long, value_name = "USD")]
+    pub(crate) budget: Option<f64>,
+
+    /// States that all agents together may enter; 0 is no limit.
+    #[arg(long, value_name = "N")]
+    pub(crate) max_iterations: Option<u64>,
+
+    /// Turns of coding agents that may run at once.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_parallel: Option<u32>,
+
+    /// Retries after a transient failure.
+    #[arg(long, value_name = "N")]
+    pub(crate) retries: Option<u32>,
 }

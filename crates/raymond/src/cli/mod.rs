@@ -27,6 +27,8 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
         Some(Command::Demo) => commands::demo(),
         Some(Command::Log { id, follow, place }) => commands::log(&id, follow, &place),
         Some(Command::Cancel { id, place }) => commands::cancel(&id, &place),
+        Some(Command::Stop { id, now, place }) => commands::stop(&id, now, &place),
+        Some(Command::Limit { id, limits, place }) => commands::limit(&id, &limits, &place),
         Some(Command::Init { place }) => commands::init(&place),
         Some(Command::Config { place }) => commands::config(&place),
         Some(Command::Completions { shell }) => commands::completions(shell),

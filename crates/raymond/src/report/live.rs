@@ -181,6 +181,7 @@ impl Screen {
             Record::Resumed { limits, .. } => {
                 (self.budget_usd, self.limit, self.halted) = (limits.budget_usd, None, None);
             }
+            Record::LimitsChanged { limits } => self.budget_usd = limits.budget_usd,
             Record::Finished { status: Status::Completed } => self.rows.clear(),
             _ => {}
         }

@@ -2,7 +2,7 @@
 
 use raymond_engine::agent::Activity;
 use raymond_flow::{
-    machine::{Halt, Instead, Limit, Record, Status},
+    machine::{Halt, Instead, Limit, Limits, Record, Status},
     text::excerpt,
 };
 
@@ -85,11 +85,22 @@ pub(crate) fn of_record(record: &Record) -> Vec<(Level, String)> {
         }
         Record::UsageLimitLifted => vec![(News, "the usage limit is over".to_owned())],
         Record::Finished { status } => vec![(News, format!("the run is {}", of_end(*status)))],
+        Record::LimitsChanged { limits } => vec![(News, of_limits(limits))],
         Record::Started(_)
         | Record::Called { .. }
         | Record::Woke { .. }
         | Record::Resumed { .. } => Vec::new(),
     }
+}
+
+/// The limits that a user can change.
+fn of_limits(limits: &Limits) -> String {
+    let budget = limits.budget_usd.map_or("none".to_owned(), |budget| budget.to_string());
+    let states = limits.max_iterations.map_or("none".to_owned(), |most| most.to_string());
+    format!(
+        "limits changed: budget {budget}, iterations {states}, parallel {}, retries {}",
+        limits.max_parallel, limits.max_retries
+    )
 }
 
 /// Why nothing new starts, and what to do about it.

@@ -8,6 +8,7 @@ mod browser;
 mod claude;
 mod debug;
 mod documents;
+mod door;
 mod env;
 mod face;
 mod faults;

@@ -1,5 +1,6 @@
 //! The commands, a file for each kind.
 
+mod ask;
 mod demo;
 mod diagram;
 mod inspect;
@@ -13,6 +14,7 @@ mod run;
 mod shell;
 mod test;
 
+pub(super) use ask::{limit, stop};
 pub(super) use demo::demo;
 pub(super) use diagram::diagram;
 pub(super) use inspect::{list, log, status};
