@@ -47,6 +47,7 @@ mod timers;
 pub mod trust;
 mod usage_limit;
 mod warm;
+pub mod watch;
 
 pub use error::EngineError;
 pub use open::{Engine, Loaded, RunEnd, load};

@@ -10,7 +10,7 @@ use std::{
 
 use raymond_flow::{
     id::{AgentId, StepId},
-    machine::{Effect, Halt, Input, Run, Status},
+    machine::{Action, Effect, Halt, Input, Run, Status},
 };
 
 use crate::{
@@ -207,7 +207,12 @@ impl<'o, 'a> RunLoop<'o, 'a> {
                 if let Some(halt) = halt {
                     self.input(Input::Halt(halt))?;
                 }
+                let step = self.ledger.run().running_step(id).map(|(_, step)| &step.action);
+                let is_script = matches!(step, Some(Action::Script { .. }));
                 self.input(input)?;
+                if is_script {
+                    self.performer.script_ended(id);
+                }
                 self.performer.drop_forgotten(self.ledger.run(), &id.agent);
                 Ok(None)
             }
@@ -357,7 +362,7 @@ impl<'o, 'a> RunLoop<'o, 'a> {
 
     fn sync(&mut self) -> Result<(), EngineError> {
         self.ledger.sync()?;
-        self.performer.durable();
+        self.performer.ends_are_durable();
         Ok(())
     }
 

@@ -345,6 +345,50 @@ fn variable(name: &str) -> String {
     }
 }
 
+/// Variables that are no settings: what steps are given by Raymond, whose scripts may call it; the list of
+/// trusted folders; and what only tests of Raymond itself use.
+const OTHER_VARIABLES: [&str; 17] = [
+    "RAYMOND_AGENT_ID",
+    "RAYMOND_INPUT",
+    "RAYMOND_INPUT_FILE",
+    "RAYMOND_RECOVERS",
+    "RAYMOND_RESULT",
+    "RAYMOND_RESULT_FILE",
+    "RAYMOND_SESSION",
+    "RAYMOND_SESSION_FROM",
+    "RAYMOND_SESSION_MODE",
+    "RAYMOND_STATE",
+    "RAYMOND_STATE_DIR",
+    "RAYMOND_STATE_FILE",
+    "RAYMOND_STEP",
+    "RAYMOND_TRUST",
+    "RAYMOND_TURN_EFFORT",
+    "RAYMOND_TURN_MODEL",
+    "RAYMOND_WORKFLOW_ID",
+];
+/// What variables for tests of Raymond itself begin with.
+const TEST_VARIABLES: [&str; 3] = ["RAYMOND_TEST_", "RAYMOND_STORM", "RAYMOND_FAULTS"];
+
+/// A warning for each of these names of variables that looks like one of Raymond's and is none.
+pub(crate) fn unknown_variables(names: impl Iterator<Item = OsString>) -> Vec<String> {
+    let settings: Vec<_> = KEYS.iter().map(|key| variable(key.name)).collect();
+    let known = || settings.iter().map(String::as_str).chain(OTHER_VARIABLES);
+    let names = names.filter_map(|name| name.into_string().ok());
+    let mut names: Vec<_> = names.filter(|name| name.starts_with("RAYMOND_")).collect();
+    names.retain(|name| {
+        !known().any(|known| known == name)
+            && !TEST_VARIABLES.iter().any(|start| name.starts_with(start))
+    });
+    names.sort();
+    let text = |name: String| {
+        let similar = known().min_by_key(|known| strsim::damerau_levenshtein(known, &name));
+        let similar = similar.filter(|known| strsim::damerau_levenshtein(known, &name) <= 2);
+        let meant = similar.map(|known| format!(" (did you mean {known}?)")).unwrap_or_default();
+        format!("{name} is set, but there is no such setting{meant}")
+    };
+    names.into_iter().map(text).collect()
+}
+
 /// The line of a byte, from 1.
 fn line(text: &str, offset: usize) -> usize {
     text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1

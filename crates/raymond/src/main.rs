@@ -1,9 +1,11 @@
 //! `raymond`: the command line. What was typed is read in [`cli`], what happens is shown by
 //! [`report`], whatever goes wrong is explained in [`failure`], and everything is printed by [`out`].
+//! What people read is made of [`line`]s.
 
 mod cli;
 mod config;
 mod failure;
+mod line;
 mod out;
 mod report;
 mod testing;

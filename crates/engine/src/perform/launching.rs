@@ -241,7 +241,8 @@ impl Performer<'_> {
         variables: BTreeMap<String, String>,
     ) -> Result<(Vec<(String, String)>, bool), EngineError> {
         // What the language gives a step stands over these.
-        let outer = self.means.environment.iter().filter(|(name, _)| !variables.contains_key(name));
+        let outer = &self.means.environment;
+        let outer = outer.iter().filter(|(name, _)| !variables.contains_key(name));
         let mut environment: Vec<_> = outer.cloned().collect();
         let mut has_folder = false;
         for (name, value) in variables {

@@ -4,7 +4,7 @@ use std::io;
 
 use raymond_flow::{
     id::StepId,
-    machine::{Action, Halt, Input, Run, Spent, Step},
+    machine::{Halt, Input, Run, Spent, Step},
     turn::Outcome,
 };
 
@@ -108,9 +108,6 @@ impl Performer<'_> {
         };
         let (halt, input) =
             self.conclude(run, (id, step), &standing, (outcome, spent), observer)?;
-        if matches!(step.action, Action::Script { .. }) {
-            self.means.retention.ended(self.folder(id).path().to_owned());
-        }
         self.land(id);
         Ok(Look::Over { halt, input })
     }

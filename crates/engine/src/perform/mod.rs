@@ -115,11 +115,6 @@ impl<'a> Performer<'a> {
         StepFolder::new(&self.means.files.steps, id).of_run(&self.means.identity)
     }
 
-    /// Takes note that everything so far is durable.
-    pub(crate) fn durable(&mut self) {
-        self.means.retention.durable();
-    }
-
     pub(crate) fn flights(&self) -> &Flights {
         &self.flights
     }
@@ -158,6 +153,17 @@ impl<'a> Performer<'a> {
     pub(crate) fn answer_later(&mut self, id: StepId, answer: Box<ReadyAnswer>) {
         let after = if self.means.is_hurried { answer.after / HURRY } else { answer.after };
         self.timers.set(after, Timer::Answer(id, answer));
+    }
+
+    /// Notes that a script step has ended, so that its files can be removed some day.
+    pub(crate) fn script_ended(&mut self, id: &StepId) {
+        let folder = self.folder(id).path().to_owned();
+        self.means.retention.ended(folder);
+    }
+
+    /// Notes that the ends of all steps so far are durable.
+    pub(crate) fn ends_are_durable(&mut self) {
+        self.means.retention.durable();
     }
 
     /// Takes note that a process that was kept is gone. Returns the step that it was to have had.

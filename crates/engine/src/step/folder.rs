@@ -87,7 +87,7 @@ impl StepFolder {
     /// Whether the step in the directory at `path` has run and ended.
     pub(crate) fn has_run(path: &Path) -> bool {
         let read = exit_record::read(&path.join("exit"));
-        matches!(read, Ok(Some((_, exit_record::Read::Ended(record)))) if record.how.has_output())
+        matches!(read, Ok(Some((_, exit_record::ExitFile::Ended(record)))) if record.how.has_output())
     }
 
     pub(crate) fn prompt(&self) -> PathBuf {
@@ -231,22 +231,22 @@ impl StepFolder {
         let foreign = run.filter(|run| self.run.as_ref().is_some_and(|own| own != run));
         Ok(match (read, foreign) {
             // The identity may still be empty: a reaper can write it just after the claim.
-            (exit_record::Read::Running { reaper }, None) => StepState::Running(reaper),
-            (exit_record::Read::Running { reaper }, Some(run)) if run.is_empty() => {
+            (exit_record::ExitFile::Running { reaper }, None) => StepState::Running(reaper),
+            (exit_record::ExitFile::Running { reaper }, Some(run)) if run.is_empty() => {
                 StepState::Running(reaper)
             }
-            (exit_record::Read::Running { reaper }, Some(run)) => {
+            (exit_record::ExitFile::Running { reaper }, Some(run)) => {
                 StepState::Foreign { run, reaper }
             }
             (_, Some(run)) => StepState::Foreign { run, reaper: None },
-            (exit_record::Read::Ended(record), None) => {
+            (exit_record::ExitFile::Ended(record), None) => {
                 if record.how.has_output() && !self.has_output(record.stdout_bytes)? {
                     StepState::Damaged
                 } else {
                     StepState::Ended(record)
                 }
             }
-            (exit_record::Read::Lost, None) => StepState::Lost,
+            (exit_record::ExitFile::Lost, None) => StepState::Lost,
         })
     }
 }

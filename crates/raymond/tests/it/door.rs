@@ -31,11 +31,11 @@ fn stopped_run_pauses_when_its_step_ends_and_is_resumed() {
     wait_until("the step began", PATIENCE, || project.file("began").exists());
     let stopped = project.raymond(&["stop", "r"]);
     assert_eq!(stopped.code, 0, "{stopped:?}");
-    assert!(stopped.stderr.contains("waiting for 1 running step"), "{stopped:?}");
+    assert!(stopped.stderr.contains("Waiting for 1 running step"), "{stopped:?}");
     project.write("go", "");
     project.wait_until_quiet();
     assert!(project.raymond(&["status", "r"]).stdout.contains("paused"));
-    project.raymond(&["run", "r"]).completed("fine");
+    project.raymond(&["resume", "r"]).completed("fine");
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn stop_now_ends_the_running_step_and_a_resume_starts_it_again() {
     assert_eq!(wait(child).code, 130);
     project.wait_until_quiet();
     project.write("go", "");
-    project.raymond(&["run", "r"]).completed("fine");
+    project.raymond(&["resume", "r"]).completed("fine");
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn limit_that_was_confirmed_is_in_force_although_the_orchestrator_is_killed_at_o
         let record = format!("{{\"limits_changed\":{{\"limits\":{{\"budget_usd\":{budget},");
         assert_eq!(journal.matches(&record).count(), 1, "{journal}");
         project.write("go", "");
-        project.raymond(&["run", "r"]).completed("fine");
+        project.raymond(&["resume", "r"]).completed("fine");
         let state = project.read(".raymond/workflows/r.json");
         assert!(state.contains(&format!("\"budget_usd\": {budget}")), "{state}");
         project.wait_until_quiet();
@@ -95,7 +95,7 @@ fn limit_is_confirmed_or_carried_out_by_the_caller_whenever_the_orchestrator_is_
         assert_eq!(limited.code, 0, "{limited:?}");
         let journal = project.read(".raymond/workflows/r.journal");
         assert!(journal.contains("\"max_iterations\":77"), "{journal}");
-        assert_eq!(project.raymond(&["cancel", "r"]).code, 0);
+        assert_eq!(project.raymond(&["cancel", "r", "--yes"]).code, 0);
         project.wait_until_quiet();
         let left = fs::read_dir(project.file(".raymond/workflows/r/door")).unwrap().count();
         assert_eq!(left, 0);

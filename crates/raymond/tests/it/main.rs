@@ -19,6 +19,7 @@ mod private;
 mod recovery;
 mod rehearsals;
 mod retention;
+mod screen;
 mod scripts;
 mod special_files;
 mod stopped;

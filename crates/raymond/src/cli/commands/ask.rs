@@ -3,34 +3,36 @@
 use std::process::ExitCode;
 
 use raymond_engine::door::{Answer, LimitChange};
-use raymond_flow::{id::RunId, machine::Status, money::Usd};
+use raymond_flow::{machine::Status, money::Usd};
 
-use super::prepare::Surroundings;
+use super::{place::state_dir, prepare::Surroundings, runs};
 use crate::{
     cli::args::{LimitOptions, Place},
     failure::Failure,
     out,
-    report::{Lines, words::Level},
+    report::{
+        Lines,
+        words::{Level, count},
+    },
 };
 
 /// `raymond stop ID`
 pub(in crate::cli) fn stop(id: &str, now: bool, place: &Place) -> Result<ExitCode, Failure> {
-    let id = RunId::new(id)?;
+    let id = runs::by_id(&state_dir(place)?, id, place)?;
+    let next = runs::next(&id, place);
     let surroundings = surroundings(place)?;
-    let mut observer = Lines::new(out::people(), Level::Trouble);
-    match surroundings.engine(None)?.stop(&id, now, &mut observer)? {
-        Some(Answer { status: Status::Running, running_steps, .. }) if running_steps > 0 => {
-            let steps = if running_steps == 1 { "step" } else { "steps" };
-            out::note(&format!("run {id} stops; waiting for {running_steps} running {steps}"));
-            if !now {
-                out::note(&format!("to stop them now: raymond stop {id} --now"));
-            }
-        }
-        Some(_) => out::note(&format!("run {id} stops; resume it: raymond run {id}")),
-        None => {
-            let why = format!("run {id} is not running; see: raymond status {id}");
-            return Err(Failure::usage(why));
-        }
+    let mut observer = Lines::new(out::people(), Level::Trouble, None);
+    let Some(answer) = surroundings.engine(None)?.stop(&id, now, &mut observer)? else {
+        let failure = Failure::usage(format!("run {id} is not running"));
+        return Err(failure.with_hint(format!("see how it stands: {}", next.command("status"))));
+    };
+    let Answer { status, running_steps, .. } = answer;
+    if status == Status::Running && running_steps > 0 && !now {
+        let steps = count(running_steps as u64, "running step");
+        out::note(&format!("Run {id} stops. Waiting for {steps}."));
+        out::note(&format!("Stop now: {} --now", next.command("stop")));
+    } else {
+        out::note(&format!("Run {id} stops. Resume it: {}", next.command("resume")));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -41,7 +43,8 @@ pub(in crate::cli) fn limit(
     limits: &LimitOptions,
     place: &Place,
 ) -> Result<ExitCode, Failure> {
-    let id = RunId::new(id)?;
+    let id = runs::by_id(&state_dir(place)?, id, place)?;
+    let next = runs::next(&id, place);
     let budget_usd = limits.budget.map(|dollars| {
         let why = || Failure::usage(format!("`--budget {dollars}` is no amount of dollars"));
         Usd::from_dollars(dollars).ok_or_else(why)
@@ -53,16 +56,17 @@ pub(in crate::cli) fn limit(
         max_retries: limits.retries,
     };
     let surroundings = surroundings(place)?;
-    let mut observer = Lines::new(out::people(), Level::Trouble);
+    let mut observer = Lines::new(out::people(), Level::Trouble, None);
     let answer = surroundings.engine(None)?.limit(&id, &change, &mut observer)?;
     match answer.status {
         Status::Completed | Status::Cancelled => {
             let why = format!("run {id} is {}: it has no limits to change", answer.status);
             return Err(Failure::usage(why));
         }
-        Status::Running => out::note(&format!("run {id} has the new limits")),
+        Status::Running => out::note(&format!("Run {id} has the new limits.")),
         Status::Failed | Status::Stopped | Status::Paused => {
-            out::note(&format!("run {id} has the new limits; resume it: raymond run {id}"));
+            let resume = next.command("resume");
+            out::note(&format!("Run {id} has the new limits. Resume it: {resume}"));
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -78,31 +78,38 @@ impl Surroundings {
         options: &Options,
         id: &RunId,
     ) -> Result<Vec<Box<dyn Observer>>, Failure> {
-        let level = match (options.quiet, options.verbose) {
-            (true, _) => Level::Trouble,
-            (_, true) => Level::Detail,
-            _ => Level::News,
-        };
+        let level = level(options);
+        let files = Some(self.state_dir.run(id));
         let is_live = !options.json && !options.quiet;
         let mut observers: Vec<Box<dyn Observer>> = Vec::new();
         if options.json {
             observers.push(Box::new(JsonLines));
         }
         observers.push(if is_live {
-            on_terminal(level)
+            on_terminal(level, files.clone())
         } else {
-            Box::new(Lines::new(out::people(), level))
+            Box::new(Lines::new(out::people(), level, files.clone()))
         });
         if let Some(path) = &options.log_file {
             let file = private::options().create(true).append(true).open(path);
             let file =
                 file.map_err(|error| Failure::io(&format!("write to {}", path.display()), &error))?;
-            observers.push(Box::new(Lines::with_times(out::Lines::of_file(file), Level::Detail)));
+            let file = out::Lines::of_file(file);
+            observers.push(Box::new(Lines::with_times(file, Level::Detail, files)));
         }
         if options.debug {
             observers.push(Box::new(DebugFiles::new(&self.state_dir.debug(), id)));
         }
         Ok(observers)
+    }
+}
+
+/// How much whoever typed `options` wants to hear.
+pub(super) fn level(options: &Options) -> Level {
+    match (options.quiet, options.verbose) {
+        (true, _) => Level::Trouble,
+        (_, true) => Level::Detail,
+        _ => Level::News,
     }
 }
 
