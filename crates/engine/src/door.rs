@@ -306,7 +306,8 @@ fn read<T: DeserializeOwned>(path: &Path) -> io::Result<T> {
 
 /// Writes a file and gives it its name when it is complete.
 fn write<T: Serialize>(folder: &Path, name: &str, extension: &str, value: &T) -> io::Result<()> {
-    let draft = folder.join(format!(".{name}.{extension}"));
+    // Not a name that could be taken for a request's.
+    let draft = folder.join(format!("{name}.{extension}.draft"));
     private::write(&draft, serde_json::to_vec(value)?)?;
     fs::rename(&draft, folder.join(format!("{name}.{extension}")))
 }

@@ -142,6 +142,7 @@ impl<'o, 'a> RunLoop<'o, 'a> {
             if self.effects.is_empty() {
                 return Ok(());
             }
+            // Nothing touches the world before the records that ask for it are durable.
             self.sync()?;
             for effect in std::mem::take(&mut self.effects) {
                 self.perform(effect)?;

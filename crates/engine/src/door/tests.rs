@@ -223,9 +223,11 @@ fn what_is_no_request_is_refused_with_the_reason() {
 #[test]
 fn half_written_request_is_not_seen() {
     let (_folder, door) = door();
-    fs::write(door.folder.join(".x.request"), "{\"until").unwrap();
+    let draft = door.folder.join("x.request.draft");
+    fs::write(&draft, "{\"until").unwrap();
     fs::write(door.folder.join("x.answer"), "").unwrap();
     assert!(door.requests().is_empty());
+    assert!(draft.exists(), "its caller still writes it");
 }
 
 #[cfg(unix)]
