@@ -5,6 +5,7 @@
 use std::{cell::RefCell, collections::BTreeMap, fs, rc::Rc, time::Duration};
 
 use raymond_flow::{
+    coding_agent::Capabilities,
     id::{AgentId, RunId, StateName, StepId},
     machine::{Limits, Record, Settings, Started},
 };
@@ -12,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::{
     Engine, EngineError, RunEnd, Runner,
-    agent::{Agents, ProgramAgent},
+    agent::{Agents, ProgramAgent, ProgramConfig},
     events::{Event, Observer, Seen, StepEnd},
     keeper::Launch,
     layout::{RunFiles, StateDir},
@@ -91,6 +92,17 @@ impl Recorder {
     }
 }
 
+/// A program that speaks the protocol of `ProgramAgent`. It is never started.
+pub(crate) fn shell() -> ProgramConfig {
+    ProgramConfig {
+        name: "program".to_owned(),
+        program: vec!["sh".to_owned()],
+        model: None,
+        capabilities: Capabilities::FULL,
+        prices: None,
+    }
+}
+
 /// A result that ends a run.
 pub(crate) const RESULT: &str = "<result>done</result>";
 
@@ -154,7 +166,7 @@ impl Stage {
         let mut started = started(flow.to_str().unwrap());
         started.entry = StateName::new(files[0]);
         started.cwd = folder.path().to_str().unwrap().to_owned();
-        let program = ProgramAgent::new(vec!["sh".to_owned()]);
+        let program = ProgramAgent::new(shell());
         Self {
             memory: Memory::new(fates(script.into_iter().collect())),
             seen: Recorder::default(),

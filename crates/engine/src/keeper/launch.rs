@@ -1,6 +1,6 @@
 //! A step as the orchestrator hands it to a keeper, whichever that is.
 
-use std::{fs::File, io, path::PathBuf, time::Duration};
+use std::{fs::File, io, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,8 @@ use crate::{
 
 /// How long to wait before something is tried again that failed for lack of memory, processes or
 /// descriptors.
-pub(crate) const SHORTAGE_INTERVAL: Duration = Duration::from_millis(50);
+#[cfg(not(portable))]
+pub(crate) const SHORTAGE_INTERVAL: std::time::Duration = std::time::Duration::from_millis(50);
 
 /// A step to be started. Whatever asks for it is durable: the reaper that reads it starts it at once.
 #[derive(Clone, Debug, Serialize, Deserialize)]

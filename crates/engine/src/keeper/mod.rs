@@ -20,7 +20,8 @@
 //! orchestrator, and if a reaper is killed, the kernel kills its child and the keeper kills the rest.
 //! `docs/design/keeper.md` says what holds at every moment.
 //!
-//! All that needs Linux. Elsewhere `steps::threads` does what can be done in the orchestrator's own process.
+//! All that needs Linux. Elsewhere `steps::threads` does what can be done in threads of the
+//! orchestrator.
 
 mod launch;
 mod patience;

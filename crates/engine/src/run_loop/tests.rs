@@ -5,6 +5,7 @@
 use std::{fs, io, path::PathBuf};
 
 use raymond_flow::{
+    coding_agent::Capabilities,
     machine::{Halt, Limits, OnUsageLimit, Record, Settings, Status},
     money::Usd,
 };
@@ -12,13 +13,12 @@ use raymond_flow::{
 use crate::{
     EngineError,
     agent::{
-        Agents, Capabilities, CodingAgent, ProgramAgent, Reuse, TurnCommand, TurnEnd, TurnOutput,
-        TurnRequest,
+        Agents, CodingAgent, ProgramAgent, Reuse, TurnCommand, TurnEnd, TurnOutput, TurnRequest,
     },
     events::StepEnd,
     step::HowEnded,
     steps::memory::{Fate, Memory},
-    testing::{RESULT, Stage, fails, id, says, variable},
+    testing::{RESULT, Stage, fails, id, says, shell, variable},
 };
 
 #[test]
@@ -286,7 +286,7 @@ fn agent_that_a_resumed_run_needs_must_be_there() {
     let mut stage = Stage::new(&["START.md"], [("START.md", vec![fails("refused")])]);
     stage.started.settings.agent = Some("program".to_owned());
     stage.start();
-    stage.agents = Agents::new(vec![Box::new(Warmable(ProgramAgent::new(vec!["sh".into()])))]);
+    stage.agents = Agents::new(vec![Box::new(Warmable(ProgramAgent::new(shell())))]);
     let resumed = stage.engine().resume(&id(), |_, _| {}, &mut stage.seen.clone());
     assert!(matches!(resumed, Err(EngineError::NoAgent { agent, .. }) if agent == "program"));
 }
@@ -297,10 +297,6 @@ struct Warmable(ProgramAgent);
 impl CodingAgent for Warmable {
     fn name(&self) -> &'static str {
         "warmable"
-    }
-
-    fn install_advice(&self) -> &'static str {
-        ""
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -326,7 +322,7 @@ impl CodingAgent for Warmable {
 
 fn warm_stage(limit: usize, script: impl IntoIterator<Item = (&'static str, Vec<Fate>)>) -> Stage {
     let mut stage = Stage::new(&["START.md", "NEXT.md", "LAST.md"], script);
-    stage.agents = Agents::new(vec![Box::new(Warmable(ProgramAgent::new(vec!["sh".into()])))]);
+    stage.agents = Agents::new(vec![Box::new(Warmable(ProgramAgent::new(shell())))]);
     stage.warm_limit = limit;
     stage
 }

@@ -59,7 +59,7 @@ impl KeeperSteps {
 
     /// Hands a step to a reaper, and starts a keeper if there is none.
     fn send(&mut self, launch: &Launch) -> io::Result<Link> {
-        // A keeper that is just leaving may still take the call; the next one will not be leaving.
+        // A keeper that is leaving may still accept the connection; the next one will not be leaving.
         let mut tries = 0;
         loop {
             tries += 1;
@@ -127,21 +127,16 @@ impl Steps for KeeperSteps {
 
     fn launch(&mut self, launch: &Launch) -> io::Result<Option<ProcessNumber>> {
         let link = self.send(launch)?;
-        match &launch.kind {
-            LaunchKind::Turn { reuse: Some(_), .. } => self.keep(link),
-            LaunchKind::Turn { reuse: None, .. } => Ok(None),
-            LaunchKind::Script => {
-                if let Some(keeper) = &mut self.keeper {
-                    keeper.keep(launch.name(), link);
-                }
-                Ok(None)
-            }
+        match (&launch.kind, &mut self.keeper) {
+            (LaunchKind::Turn { reuse: Some(_), .. }, _) => return self.keep(link),
+            (LaunchKind::Script, Some(keeper)) => keeper.keep(launch.name(), link),
+            _ => {}
         }
+        Ok(None)
     }
 
     fn give(&mut self, process: ProcessNumber, launch: &Launch) -> io::Result<()> {
-        let link = self.links.get(&process).ok_or(io::ErrorKind::NotFound)?;
-        link.send(launch)
+        self.links.get(&process).ok_or(io::ErrorKind::NotFound)?.send(launch)
     }
 
     fn let_go(&mut self, process: ProcessNumber) {
@@ -184,8 +179,8 @@ impl Steps for KeeperSteps {
     }
 
     fn reconnect(&mut self) {
-        // The reaper that took the step died without a word, or is stopped and keeps others from it: to
-        // greet the keeper again makes it send for another one.
+        // The reaper that has the step died unnoticed, or is stopped and keeps the others from it. A new
+        // greeting makes the keeper fork another one.
         self.keeper = None;
     }
 

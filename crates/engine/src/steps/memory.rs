@@ -191,9 +191,9 @@ impl Steps for MemorySteps {
         self.note("launch", &launch.name());
         self.meet_fate(launch)?;
         let mut shared = self.memory.shared();
-        let can_be_kept = matches!(launch.kind, LaunchKind::Turn { reuse: Some(_), .. });
-        shared.processes += u32::from(can_be_kept);
-        Ok(can_be_kept.then_some(shared.processes))
+        let is_kept = matches!(launch.kind, LaunchKind::Turn { reuse: Some(_), .. });
+        shared.processes += u32::from(is_kept);
+        Ok(is_kept.then_some(shared.processes))
     }
 
     fn give(&mut self, process: ProcessNumber, launch: &Launch) -> io::Result<()> {

@@ -101,7 +101,7 @@ impl Steps for ThreadSteps {
             outbox.send(&Message::Step(name));
         });
         if spawned.is_err() {
-            // The claim was dropped with the closure, and shows that the step was lost.
+            // The claim is gone with it, and shows that the step was lost.
             self.guardians.forget(&name);
             self.outbox.send(&Message::Step(name));
         }
