@@ -53,14 +53,14 @@ pub struct DebugFiles {
 /// An agent's last step.
 #[derive(Debug, Default)]
 struct LastStep {
-    ended: Option<Ended>,
+    ended: Option<EndedStep>,
     environment: Vec<(String, String)>,
     cost_usd: Option<Usd>,
 }
 
 /// How the process of a step ended.
 #[derive(Debug)]
-struct Ended {
+struct EndedStep {
     /// The prefix of the names of its files.
     name: String,
     is_script: bool,
@@ -190,22 +190,18 @@ impl Observer for DebugFiles {
                 let step = LastStep { environment: environment.clone(), ..LastStep::default() };
                 self.steps.insert(id.agent.clone(), step);
             }
-            // What of its output is there says little, if there is any.
-            Event::StepEnded {
-                end: StepEnd::Answered | StepEnd::NotStarted | StepEnd::Lost,
-                ..
-            } => {}
-            Event::StepEnded { id, step, folder, end, duration_ms } => {
+            Event::StepEnded { id, step, folder, end, duration_ms } if has_output(*end) => {
                 let name = self.keep_output(id, step, folder);
                 let is_script = matches!(step.action, Action::Script { .. });
                 let (exit_code, duration_ms) = (end.code(), *duration_ms);
                 let last = self.steps.entry(id.agent.clone()).or_default();
-                last.ended = Some(Ended { name, is_script, exit_code, duration_ms });
+                last.ended = Some(EndedStep { name, is_script, exit_code, duration_ms });
             }
             Event::Recorded { record, before, total_cost_usd } => {
                 self.record(record, before.as_deref(), *total_cost_usd);
             }
             Event::Opened { is_new: true, .. }
+            | Event::StepEnded { .. }
             | Event::Activity { .. }
             | Event::JournalTrimmed(_)
             | Event::UnknownVariables { .. }
@@ -216,6 +212,14 @@ impl Observer for DebugFiles {
 
     fn complaint(&mut self) -> Option<String> {
         self.complaint.take()
+    }
+}
+
+/// Whether a step that ended like this has output files that are complete enough to keep.
+fn has_output(end: StepEnd) -> bool {
+    match end {
+        StepEnd::Code(_) | StepEnd::NoCode => true,
+        StepEnd::Answered | StepEnd::NotStarted | StepEnd::Lost => false,
     }
 }
 

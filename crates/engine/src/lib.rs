@@ -11,7 +11,7 @@
 //! process, so there is no asynchronous runtime here. This crate never prints: progress is reported
 //! to an [`Observer`](events::Observer).
 //!
-//! Suggested reading order: `run_loop`, `perform`, `keeper`, `step`, `journal`, `open`.
+//! Suggested reading order: `run_loop`, `ledger`, `perform`, `steps`, `keeper`, `step`, `journal`, `open`.
 
 pub mod agent;
 pub mod answers;
@@ -27,16 +27,17 @@ pub mod layout;
 mod ledger;
 pub mod lock;
 mod open;
-mod outcome;
 mod perform;
 pub mod private;
 mod programs;
 pub mod regular;
+mod retention;
 mod room;
 mod run_loop;
 pub mod scope;
 mod state_file;
 mod step;
+mod steps;
 mod sys;
 mod tails;
 #[cfg(test)]
@@ -49,3 +50,4 @@ pub mod watch;
 
 pub use error::EngineError;
 pub use open::{Engine, Loaded, RunEnd, load};
+pub use steps::Runner;

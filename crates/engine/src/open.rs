@@ -1,8 +1,6 @@
 //! Opening a run: a new one, or one that ended, was interrupted or died.
 
 use std::{
-    collections::{HashMap, HashSet},
-    ffi::OsString,
     io,
     path::Path,
     time::{Duration, Instant},
@@ -20,18 +18,16 @@ use crate::{
     inbox::{Inbox, Message, Outbox},
     interrupts::Interrupts,
     journal::{Entry, Journal},
-    keeper,
     layout::{RunFiles, StateDir},
     ledger::Ledger,
     lock::{LockError, Owner, RunLock},
-    perform::Performer,
+    perform::{Means, Performer},
     private, programs,
+    retention::Retention,
     run_loop::RunLoop,
     scope::DiskWorld,
+    steps::Runner,
     sys,
-    tails::Tails,
-    timers::Timers,
-    warm::Warm,
 };
 
 /// How often the owner of a run is told to give it up.
@@ -44,7 +40,7 @@ const CANCEL_PATIENCE: Duration = Duration::from_mins(1);
 pub struct RunEnd {
     /// How it stands.
     pub run: Run,
-    /// Whether somebody interrupted it.
+    /// Whether it was interrupted.
     pub is_interrupted: bool,
 }
 
@@ -52,9 +48,9 @@ pub struct RunEnd {
 pub struct Engine<'a> {
     /// Where their files lie.
     pub state_dir: StateDir,
-    /// What to run as a keeper: this program and its hidden subcommand.
-    pub keeper_program: Vec<OsString>,
-    /// Who carries out prompts.
+    /// Who runs the steps.
+    pub runner: Runner,
+    /// The coding agents that carry out prompts.
     pub agents: &'a Agents,
     /// How many processes of coding agents are kept for further turns.
     pub warm_limit: usize,
@@ -65,9 +61,11 @@ pub struct Engine<'a> {
     /// How much later than promised a usage limit is taken for lifted: clocks differ, and asking a
     /// little late costs less than asking too early.
     pub reset_margin: Duration,
+    /// How many finished script steps of a run keep their files; 0 keeps all.
+    pub kept_script_steps: usize,
     /// Variables that every script gets besides those that it inherits: for tests of workflows.
     pub environment: Vec<(String, String)>,
-    /// Ctrl-C, if anybody listens to it.
+    /// Ctrl-C and its relatives, if the program takes them.
     pub interrupts: Option<Interrupts>,
 }
 
@@ -222,32 +220,22 @@ impl Engine<'_> {
         if let Some(message) = first {
             inbox.outbox().send(&message);
         }
-        let warm_limit = if keeper::IS_APART { self.warm_limit } else { 0 };
-        let performer = Performer {
+        let mut retention = Retention::new(self.kept_script_steps);
+        retention.find(&files.steps, &run);
+        let performer = Performer::new(Means {
             identity: run.identity.clone(),
-            files,
             world,
             agents: self.agents,
-            tails: Tails::default(),
-            warm: Warm::new(warm_limit, inbox.outbox()),
-            keeper_program: self.keeper_program.clone(),
-            keeper: None,
-            connection: 0,
-            outbox: inbox.outbox(),
-            timers: Timers::default(),
+            steps: self.runner.steps(&run.identity, &files, inbox.outbox()),
+            files,
+            shell: programs::shell().ok_or(EngineError::NoShell)?,
+            warm_limit: self.warm_limit,
             is_hurried: self.is_hurried,
             disk_reserve_bytes: self.disk_reserve_bytes,
             environment: self.environment.clone(),
+            retention,
             reset_margin: self.reset_margin,
-            limit_waits: 0,
-            unpaid: raymond_flow::machine::Spent::default(),
-            shell: programs::shell().ok_or(EngineError::NoShell)?,
-            gates: Vec::new(),
-            keepers_lost: 0,
-            remarks: Vec::new(),
-            stopped: HashMap::new(),
-            warned: HashSet::new(),
-        };
+        });
         if let Some(interrupts) = &self.interrupts {
             interrupts.deliver_to(inbox.outbox());
         }

@@ -4,22 +4,22 @@
 //! is one socket with a timeout.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::VecDeque,
     time::{Duration, Instant},
 };
 
 use raymond_flow::{
     id::{AgentId, StepId},
-    machine::{Effect, Halt, Input, Launch, Run, Status},
+    machine::{Action, Effect, Halt, Input, Run, Status},
 };
 
 use crate::{
     agent::ReadyAnswer,
     error::EngineError,
     inbox::{Inbox, Message},
-    keeper,
     ledger::Ledger,
-    perform::{Launched, Occasion, Performer},
+    perform::{Launched, Look, Performer, Unclaimed},
+    steps::Flight,
     tails::GLANCE_INTERVAL,
     timers::Timer,
 };
@@ -28,39 +28,25 @@ use crate::{
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// How many messages share one `fdatasync` at most: what waits is worked off, but not for ever.
 const BATCH_MAX: usize = 256;
-/// How long nobody may take a step that was asked for. A burst of some thousand needs a few seconds.
-const TAKE_PATIENCE: Duration = Duration::from_secs(15);
-/// How many steps wait at their gates at once: each costs a descriptor and a process that waits.
-const GATES_MAX: usize = 32;
 /// How long reapers may take to end their steps: grace, and a machine that is busy.
 const END_PATIENCE: Duration = Duration::from_secs(15);
-/// How long the keeper may take to go: grace and sweep of its last steps.
-const KEEPER_PATIENCE: Duration = Duration::from_secs(15);
 
 /// The owner of a run.
 pub(crate) struct RunLoop<'o, 'a> {
     ledger: Ledger<'o>,
     performer: Performer<'a>,
     inbox: Inbox,
-    /// Steps under way, by the names of their folders.
-    running: HashMap<String, Asked>,
-    /// When all of them were looked at.
+    /// When all steps in flight were looked at.
     checked: Instant,
+    /// When the outputs of turns were looked at.
+    glanced: Option<Instant>,
     /// Agents whose next step can be prepared: reading needs nothing to be durable.
     prepares: VecDeque<AgentId>,
     /// Effects that touch the world.
     effects: VecDeque<Effect>,
     interrupts: u32,
-    /// When the steps under way were asked to end.
+    /// When the steps in flight were asked to end.
     ending_since: Option<Instant>,
-}
-
-/// A step that was asked for.
-struct Asked {
-    id: StepId,
-    /// By which connection to a keeper.
-    connection: u32,
-    since: Instant,
 }
 
 impl<'o, 'a> RunLoop<'o, 'a> {
@@ -69,8 +55,8 @@ impl<'o, 'a> RunLoop<'o, 'a> {
             ledger,
             performer,
             inbox,
-            running: HashMap::new(),
             checked: Instant::now(),
+            glanced: None,
             prepares: VecDeque::new(),
             effects: VecDeque::new(),
             interrupts: 0,
@@ -83,12 +69,10 @@ impl<'o, 'a> RunLoop<'o, 'a> {
         self.sort(effects);
         let outcome = self.turn_until_finished();
         // Steps go on without us if they can.
-        if outcome.is_ok() || !keeper::IS_APART {
-            self.dismiss_keeper();
+        if outcome.is_ok() || !self.performer.steps().outlive_us() {
+            self.performer.steps().close(&self.inbox);
         }
-        if outcome.is_ok() {
-            self.performer.tidy();
-        }
+        self.performer.tell_remarks(self.ledger.split().1);
         let run = self.ledger.close();
         outcome.map(|()| run)
     }
@@ -96,12 +80,10 @@ impl<'o, 'a> RunLoop<'o, 'a> {
     fn turn_until_finished(&mut self) -> Result<(), EngineError> {
         loop {
             self.work_off()?;
-            for remark in std::mem::take(&mut self.performer.remarks) {
-                self.ledger.trouble(remark);
-            }
+            self.performer.tell_remarks(self.ledger.split().1);
             // Whatever was decided is durable before we sleep, even if nothing follows from it.
-            self.ledger.sync()?;
-            if self.ledger.run().status != Status::Running {
+            self.sync()?;
+            if self.ledger.run().status != Status::Running || self.performer.flights().are_stuck() {
                 return Ok(());
             }
             if let Some(message) = self.wait() {
@@ -115,7 +97,7 @@ impl<'o, 'a> RunLoop<'o, 'a> {
                     None => break,
                 }
             }
-            while let Some(timer) = self.performer.timers.pop_due() {
+            while let Some(timer) = self.performer.timers().pop_due() {
                 match timer {
                     Timer::Wake(agent) => self.input(Input::Woke { agent })?,
                     Timer::UsageLimit => self.input(Input::UsageLimitLifted)?,
@@ -143,24 +125,9 @@ impl<'o, 'a> RunLoop<'o, 'a> {
             if self.effects.is_empty() {
                 return Ok(());
             }
-            // A script costs nothing but time, so it gets ready while what asks for it is made
-            // durable, and starts after that. Anything else waits until that is done.
-            let effects = std::mem::take(&mut self.effects).into_iter();
-            let (scripts, others): (Vec<_>, Vec<_>) = effects.partition(|effect| {
-                matches!(effect, Effect::Launch { launch: Launch::Script { .. }, .. })
-            });
-            for effect in scripts {
+            self.sync()?;
+            for effect in std::mem::take(&mut self.effects) {
                 self.perform(effect)?;
-                if self.performer.gates.len() >= GATES_MAX {
-                    self.ledger.sync()?;
-                    self.performer.open_gates();
-                }
-            }
-            self.ledger.sync()?;
-            self.performer.open_gates();
-            for effect in others {
-                self.perform(effect)?;
-                self.performer.open_gates();
             }
         }
     }
@@ -170,27 +137,29 @@ impl<'o, 'a> RunLoop<'o, 'a> {
             Effect::Prepare { agent } => self.prepares.push_back(agent),
             Effect::Launch { id, step, cwd, launch, budget_left_usd } => {
                 let request = (&id, &*step, cwd, launch, budget_left_usd);
-                match self.performer.launch(request, self.ledger.split().1)? {
-                    Launched::Started(name) => self.note_running(name, id),
-                    Launched::Found(name) => {
-                        // It may be over by now, and then nobody will tell us.
-                        self.note_running(name.clone(), id);
-                        self.look_at(&name, Occasion::Launched)?;
-                    }
+                let (run, observer) = self.ledger.split();
+                match self.performer.launch(request, observer)? {
+                    Launched::Started => {}
+                    // It may be over by now, and then no message will tell.
+                    Launched::Found => self.look_at(&id, Unclaimed::Wait)?,
                     Launched::Answered(answer) if answer.after.is_zero() => {
                         self.answer(&id, *answer)?;
                     }
                     Launched::Answered(answer) => self.performer.answer_later(id, answer),
                     Launched::Failed(failure) => {
-                        let input = self.performer.failed(self.ledger.run(), &id, failure);
+                        let input = self.performer.failed(run, &id, failure);
+                        self.input(input)?;
+                    }
+                    Launched::NoRoom(halt) => {
+                        let input = self.performer.not_started(run, &id, observer);
+                        self.input(Input::Halt(halt))?;
                         self.input(input)?;
                     }
                 }
             }
             Effect::Reattach { id, step } => {
-                let name = self.performer.reattach(&id, &step, self.ledger.split().1);
-                self.note_running(name.clone(), id);
-                self.look_at(&name, Occasion::Reopened)?;
+                self.performer.reattach(&id, &step, self.ledger.split().1);
+                self.look_at(&id, Unclaimed::Forbid)?;
             }
             Effect::Wait { agent, delay_ms } => self.performer.wait(agent, delay_ms),
             Effect::WaitForUsageLimit { resets_at } => {
@@ -208,44 +177,44 @@ impl<'o, 'a> RunLoop<'o, 'a> {
     }
 
     /// Takes the outcome of a step if it has one.
-    fn look_at(&mut self, name: &str, occasion: Occasion) -> Result<(), EngineError> {
-        let Some(asked) = self.running.get(name) else {
-            return Ok(());
-        };
+    fn look_at(&mut self, id: &StepId, unclaimed: Unclaimed) -> Result<(), EngineError> {
+        self.look(id, unclaimed).map(drop)
+    }
+
+    /// Takes the outcome of a step if it has one; tells how it stands if it has none.
+    fn look(&mut self, id: &StepId, unclaimed: Unclaimed) -> Result<Option<Look>, EngineError> {
         let (run, observer) = self.ledger.split();
-        let outcome = self.performer.outcome(run, &asked.id, occasion, observer)?;
-        let Some((halt, input)) = outcome else {
-            return Ok(());
-        };
-        let agent = asked.id.agent.clone();
-        self.running.remove(name);
-        self.performer.step_is_over(name, occasion);
-        if occasion == Occasion::Told {
-            self.performer.keeper_works();
+        match self.performer.look(run, id, unclaimed, observer)? {
+            Some(Look::Over { halt, input }) => {
+                // First, so that nothing new is started because of the outcome.
+                if let Some(halt) = halt {
+                    self.input(Input::Halt(halt))?;
+                }
+                let step = self.ledger.run().running_step(id).map(|(_, step)| &step.action);
+                let is_script = matches!(step, Some(Action::Script { .. }));
+                self.input(input)?;
+                if is_script {
+                    self.performer.script_ended(id);
+                }
+                self.performer.drop_forgotten(self.ledger.run(), &id.agent);
+                Ok(None)
+            }
+            Some(Look::NoRoom(halt)) => {
+                self.input(Input::Halt(halt))?;
+                Ok(None)
+            }
+            look => Ok(look),
         }
-        // First, so that nothing new is started because of the outcome.
-        if let Some(halt) = halt {
-            self.input(Input::Halt(halt))?;
-        }
-        self.input(input)?;
-        self.performer.warm.drop_forgotten(self.ledger.run(), &agent);
-        Ok(())
     }
 
-    fn note_running(&mut self, name: String, id: StepId) {
-        let connection = self.performer.connection;
-        self.running.insert(name, Asked { id, connection, since: Instant::now() });
-    }
-
-    /// Looks at every step that `concerns` holds for.
+    /// Looks at every step in flight that `is_meant` holds for.
     fn look_at_all(
         &mut self,
-        occasion: Occasion,
-        concerns: impl Fn(u32) -> bool,
+        unclaimed: Unclaimed,
+        is_meant: impl Fn(&Flight) -> bool,
     ) -> Result<(), EngineError> {
-        let concerned = self.running.iter().filter(|(_, asked)| concerns(asked.connection));
-        let names: Vec<_> = concerned.map(|(name, _)| name.clone()).collect();
-        names.iter().try_for_each(|name| self.look_at(name, occasion))
+        let ids = self.performer.flights().ids(is_meant);
+        ids.iter().try_for_each(|id| self.look_at(id, unclaimed))
     }
 
     /// Word of a step can be lost: when this process stood still, or when both its reaper and the
@@ -255,20 +224,18 @@ impl<'o, 'a> RunLoop<'o, 'a> {
             return Ok(());
         }
         self.checked = Instant::now();
-        self.performer.wake_stopped();
-        if self.ending_since.is_some_and(|since| since.elapsed() >= END_PATIENCE) {
-            for asked in self.running.values() {
-                self.performer.kill_reaper(&asked.id);
+        self.performer.steps().check();
+        let is_late = self.ending_since.is_some_and(|since| since.elapsed() >= END_PATIENCE);
+        let mut is_overdue = false;
+        for id in self.performer.flights().ids(|_| true) {
+            match self.look(&id, Unclaimed::Wait)? {
+                Some(Look::Runs(reaper)) if is_late => self.performer.end(&id, reaper, true),
+                Some(Look::Waits) => is_overdue |= self.performer.is_overdue(&id),
+                _ => {}
             }
         }
-        self.look_at_all(Occasion::Launched, |_| true)?;
-        let is_overdue = |asked: &Asked| {
-            asked.since.elapsed() >= TAKE_PATIENCE && self.performer.is_unclaimed(&asked.id)
-        };
-        if self.running.values().any(is_overdue) {
-            // Whoever took it is gone without a word, or stands still and keeps others from it:
-            // to greet the keeper again makes it send for somebody new.
-            self.performer.keeper = None;
+        if is_overdue {
+            self.performer.steps().reconnect();
             return self.handle(Message::ReaperGone);
         }
         Ok(())
@@ -276,28 +243,35 @@ impl<'o, 'a> RunLoop<'o, 'a> {
 
     /// Lets the observer see what turns do while they do it.
     fn glance(&mut self) {
-        if self.ledger.wants_activity() && self.performer.tails.is_due() {
-            let (run, observer) = self.ledger.split();
-            for asked in self.running.values() {
-                self.performer.glance(run, &asked.id, observer);
-            }
+        let is_due = self.glanced.is_none_or(|glanced| glanced.elapsed() >= GLANCE_INTERVAL);
+        if !is_due || !self.ledger.wants_activity() {
+            return;
+        }
+        self.glanced = Some(Instant::now());
+        let (run, observer) = self.ledger.split();
+        for id in self.performer.flights().ids(|_| true) {
+            self.performer.glance(run, &id, observer);
         }
     }
 
     fn handle(&mut self, message: Message) -> Result<(), EngineError> {
         match message {
-            Message::Step(name) => self.look_at(&name, Occasion::Told),
+            Message::Step(name) => match self.performer.told(&name) {
+                Some(id) => self.look_at(&id, Unclaimed::Lost),
+                None => Ok(()),
+            },
             Message::KeeperGone(connection) => {
                 // Reapers go on without it, but a request may have died with it.
-                self.performer.keeper_is_gone(connection);
-                self.look_at_all(Occasion::KeeperGone, |asked_for| asked_for == connection)
+                self.performer.steps().connection_is_over(connection);
+                let unclaimed = self.performer.helper_is_lost();
+                self.look_at_all(unclaimed, |flight| flight.connection == connection)
             }
             Message::ReaperGone => {
-                self.performer.reaper_is_gone();
-                self.look_at_all(Occasion::KeeperGone, |_| true)
+                let unclaimed = self.performer.helper_is_lost();
+                self.look_at_all(unclaimed, |_| true)
             }
-            Message::LineGone(line) => match self.performer.line_is_gone(line) {
-                Some(name) => self.look_at(&name, Occasion::KeeperGone),
+            Message::ProcessGone(process) => match self.performer.process_is_gone(process) {
+                Some(id) => self.look_at(&id, Unclaimed::Forbid),
                 None => Ok(()),
             },
             Message::Interrupt => {
@@ -312,14 +286,14 @@ impl<'o, 'a> RunLoop<'o, 'a> {
         }
     }
 
-    /// Ends whatever runs.
+    /// Ends whatever runs. What was asked for and is not claimed is forbidden, so that everything that is
+    /// left has a reaper to be told.
     fn end_steps(&mut self) -> Result<(), EngineError> {
-        // What was asked for and has not begun must not begin any more; only then is it certain that
-        // everything that is left has a reaper to be told.
-        self.look_at_all(Occasion::Reopened, |_| true)?;
         self.ending_since.get_or_insert_with(Instant::now);
-        for asked in self.running.values() {
-            self.performer.end(&asked.id);
+        for id in self.performer.flights().ids(|_| true) {
+            if let Some(Look::Runs(reaper)) = self.look(&id, Unclaimed::Forbid)? {
+                self.performer.end(&id, reaper, false);
+            }
         }
         Ok(())
     }
@@ -339,35 +313,25 @@ impl<'o, 'a> RunLoop<'o, 'a> {
         }
     }
 
+    fn sync(&mut self) -> Result<(), EngineError> {
+        self.ledger.sync()?;
+        self.performer.ends_are_durable();
+        Ok(())
+    }
+
     /// Waits for a message or a timer, and keeps the state file fresh meanwhile.
     fn wait(&mut self) -> Option<Message> {
         self.ledger.refresh();
-        let is_busy = !self.running.is_empty();
+        let is_busy = !self.performer.flights().is_empty();
         let limits = [
-            self.performer.timers.patience(),
+            self.performer.timers().patience(),
             is_busy.then_some(CHECK_INTERVAL),
             (is_busy && self.ledger.wants_activity()).then_some(GLANCE_INTERVAL),
             self.ledger.patience(),
         ];
         self.inbox.next(limits.into_iter().flatten().min())
     }
-
-    fn dismiss_keeper(&mut self) {
-        let Some(keeper) = self.performer.dismiss_keeper() else {
-            return;
-        };
-        let deadline = Instant::now() + KEEPER_PATIENCE;
-        while Instant::now() < deadline {
-            let left = deadline.saturating_duration_since(Instant::now());
-            // After an interrupt it goes by itself.
-            if let Some(Message::KeeperGone(_) | Message::Interrupt) = self.inbox.next(Some(left)) {
-                return;
-            }
-        }
-        let killed = keeper.kill(&self.performer.files.folder);
-        self.ledger.trouble(match killed {
-            Ok(()) => "the keeper did not go and was killed".to_owned(),
-            Err(error) => format!("the keeper did not go, and could not be killed: {error}"),
-        });
-    }
 }
+
+#[cfg(test)]
+mod tests;

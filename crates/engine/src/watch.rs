@@ -1,12 +1,14 @@
 //! Looking at what turns print, for a process that does not own their run. Nothing is changed.
 
+use std::collections::BTreeMap;
+
 use raymond_flow::{id::StepId, machine::Turn};
 
 use crate::{
     agent::{Activity, Agents},
     layout::RunFiles,
     step::StepFolder,
-    tails::Tails,
+    tails::{Tail, glance},
 };
 
 /// How often a turn is looked at to find its latest activity: that is the most that is read of it.
@@ -16,39 +18,38 @@ const GLANCES_MAX: usize = 256;
 #[derive(Debug)]
 pub struct Watch {
     files: RunFiles,
-    tails: Tails,
+    tails: BTreeMap<StepId, Option<Tail>>,
 }
 
 impl Watch {
     /// Watches the run that has these files.
     pub fn new(files: RunFiles) -> Self {
-        Self { files, tails: Tails::default() }
+        Self { files, tails: BTreeMap::new() }
     }
 
     /// What the turn of step `id` has done since the last call. What it prints faster than it is looked
     /// at comes with later calls.
     pub fn activities(&mut self, id: &StepId, turn: &Turn, agents: &Agents) -> Vec<Activity> {
         let Ok(agent) = agents.for_turn(turn) else { return Vec::new() };
-        self.tails.glance(id, &StepFolder::new(&self.files.steps, id), agent)
+        let tail = self.tails.entry(id.clone()).or_default();
+        glance(tail, &StepFolder::new(&self.files.steps, id), agent)
     }
 
     /// What the turn of step `id` did last.
     pub fn latest(&mut self, id: &StepId, turn: &Turn, agents: &Agents) -> Option<Activity> {
-        let Ok(agent) = agents.for_turn(turn) else { return None };
-        let folder = StepFolder::new(&self.files.steps, id);
         let mut latest = None;
         for _ in 0..GLANCES_MAX {
-            let found = self.tails.glance(id, &folder, agent);
-            latest = found.into_iter().next_back().or(latest);
-            if self.tails.is_at_end(id) {
+            latest = self.activities(id, turn, agents).pop().or(latest);
+            let tail = self.tails.get_mut(id).and_then(Option::as_mut);
+            if tail.is_none_or(Tail::is_at_end) {
                 break;
             }
         }
         latest
     }
 
-    /// The turn is over.
-    pub fn forget(&mut self, id: &StepId) {
-        self.tails.forget(id);
+    /// Forgets every step for which `is_running` does not hold.
+    pub fn retain(&mut self, is_running: impl Fn(&StepId) -> bool) {
+        self.tails.retain(|id, _| is_running(id));
     }
 }

@@ -1,7 +1,7 @@
-//! Settings: a file, the environment, and where each value comes from.
+//! Settings: two files, the environment, and where each value comes from.
 //!
-//! The file is `config.toml` in the state folder. The environment stands over it, and what is typed
-//! stands over both. Every value is read by one table of keys, so that a wrong one is told in the
+//! The user's `config.toml` holds in all projects. The one in the state folder stands over it, the
+//! environment over both, and what is typed over everything. Every value is read by one table of keys, so that a wrong one is told in the
 //! same way wherever it stands.
 
 use std::{
@@ -35,7 +35,7 @@ struct Key {
 }
 
 /// All settings, sorted by name.
-static KEYS: [Key; 16] = [
+static KEYS: [Key; 17] = [
     Key {
         name: "agent",
         default: "claude",
@@ -79,6 +79,12 @@ static KEYS: [Key; 16] = [
         wrong: large,
     },
     Key { name: "effort", default: "", help: "the effort for states that name none", wrong: never },
+    Key {
+        name: "keep_script_steps",
+        default: "500",
+        help: "how many finished script steps of a run keep their files; 0 keeps all",
+        wrong: large,
+    },
     Key {
         name: "max_iterations",
         default: "0",
@@ -194,19 +200,26 @@ impl Config {
             let value = Value { text: key.default.to_owned(), origin: Origin::Default };
             config.values.insert(key.name, value);
         }
-        let path = state_dir.join(FILE_NAME);
-        let read = |error| Failure::io(&format!("read {}", path.display()), &error);
-        match regular::open(&path) {
-            Ok(file) => {
-                trust::check_file(&path, &file)?;
-                let text = regular::text_of(&file, &path, FILE_BYTES_MAX).map_err(read)?;
-                config.add_file(&path, &text)?;
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(read(error)),
+        let user = user_folder(|name| env::var_os(name));
+        for path in user.into_iter().chain([state_dir.to_owned()]) {
+            config.add_layer(&path.join(FILE_NAME))?;
         }
         config.add_environment(|name| env::var(name).ok())?;
         Ok(config)
+    }
+
+    /// Adds the settings of the file at `path`, if it is there, over those that were read before.
+    fn add_layer(&mut self, path: &Path) -> Result<(), Failure> {
+        let read = |error| Failure::io(&format!("read {}", path.display()), &error);
+        match regular::open(path) {
+            Ok(file) => {
+                trust::check_file(path, &file)?;
+                let text = regular::text_of(&file, path, FILE_BYTES_MAX).map_err(read)?;
+                self.add_file(path, &text)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(read(error)),
+        }
     }
 
     fn add_file(&mut self, path: &Path, text: &str) -> Result<(), Failure> {
@@ -312,6 +325,18 @@ impl Config {
     }
 }
 
+/// The directory of the user's own settings, which hold in all projects.
+pub(crate) fn user_folder(get: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    // A relative path would mean another file in every directory.
+    let absolute = |name: &str| get(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = if cfg!(windows) {
+        absolute("APPDATA")
+    } else {
+        absolute("XDG_CONFIG_HOME").or_else(|| absolute("HOME").map(|home| home.join(".config")))
+    };
+    base.map(|base| base.join("raymond"))
+}
+
 /// The environment variable of a setting.
 fn variable(name: &str) -> String {
     match name {
@@ -374,7 +399,8 @@ pub(crate) fn write_template(state_dir: &Path) -> Result<PathBuf, Failure> {
     let path = state_dir.join(FILE_NAME);
     let mut text = String::from(
         "# Settings of Raymond for this project. What the environment says (RAYMOND_BUDGET=5) counts\n\
-         # more, and what is typed (--budget 5) most; `raymond config` tells what holds.\n",
+         # more, and what is typed (--budget 5) most; your own settings for all projects count less.\n\
+         # `raymond config` tells what holds.\n",
     );
     let (own, claude): (Vec<_>, Vec<_>) = KEYS.iter().partition(|key| !key.name.contains('.'));
     for key in own {
@@ -459,6 +485,33 @@ mod tests {
         let wrong = |name: &str| (name == "RAYMOND_WARM").then(|| "many".to_owned());
         let error = config.add_environment(wrong).unwrap_err().to_string();
         assert_eq!(error, "RAYMOND_WARM: `warm`: `many` is no whole number");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn user_settings_lie_where_the_system_says_and_never_at_a_relative_path() {
+        let at = |variables: &[(&str, &str)]| {
+            let get = |name: &str| {
+                variables.iter().find(|(own, _)| *own == name).map(|(_, value)| value.into())
+            };
+            user_folder(get).map(|path| path.to_string_lossy().into_owned())
+        };
+        assert_eq!(at(&[("HOME", "/h")]).as_deref(), Some("/h/.config/raymond"));
+        let both = [("HOME", "/h"), ("XDG_CONFIG_HOME", "/x")];
+        assert_eq!(at(&both).as_deref(), Some("/x/raymond"));
+        let relative = [("HOME", "/h"), ("XDG_CONFIG_HOME", "x")];
+        assert_eq!(at(&relative).as_deref(), Some("/h/.config/raymond"));
+        assert_eq!(at(&[]), None);
+    }
+
+    #[test]
+    fn later_file_stands_over_an_earlier_one() {
+        let mut config = of("budget = 1\nmodel = 'a'").unwrap();
+        config.add_file(Path::new("project.toml"), "budget = 2").unwrap();
+        assert_eq!(config.said::<f64>("budget"), Some(2.0));
+        assert_eq!(config.text("model"), Some("a"));
+        let text = config.describe();
+        assert!(text.contains("c.toml line 2") && text.contains("project.toml line 1"), "{text}");
     }
 
     #[test]

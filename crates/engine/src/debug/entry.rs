@@ -18,11 +18,11 @@ use crate::events::Before;
 const VALUE_CHARS_MAX: usize = 2_000;
 
 /// Builds an entry: a headline, then `name: value` lines.
-struct Entry {
+struct LogEntry {
     text: String,
 }
 
-impl Entry {
+impl LogEntry {
     fn new(who: &str, what: &str) -> Self {
         Self { text: format!("{} [{who}] {what}\n", log_time()) }
     }
@@ -64,7 +64,7 @@ pub(super) fn of_agent(
         Record::Retried { .. } => format!("{state} (retry)"),
         _ => "(failed)".to_owned(),
     };
-    let mut entry = Entry::new(before.agent.as_str(), &format!("{state} -> {arrow}"));
+    let mut entry = LogEntry::new(before.agent.as_str(), &format!("{state} -> {arrow}"));
     if let Some(session) = shown_session(before, answered) {
         entry.line("session_id", &session);
     }
@@ -75,7 +75,7 @@ pub(super) fn of_agent(
     Some(entry.finish())
 }
 
-fn add_step(entry: &mut Entry, last: &LastStep) {
+fn add_step(entry: &mut LogEntry, last: &LastStep) {
     if let Some(ended) = &last.ended {
         entry.line("step", &ended.name);
         if ended.is_script {
@@ -93,7 +93,7 @@ fn add_step(entry: &mut Entry, last: &LastStep) {
     }
 }
 
-fn add_reason(entry: &mut Entry, record: &Record) {
+fn add_reason(entry: &mut LogEntry, record: &Record) {
     match record {
         Record::Followed { transition: Transition::Result { payload }, .. }
         | Record::Overridden { asked: Transition::Result { payload }, .. } => {
@@ -126,16 +126,16 @@ pub(super) fn of_run(record: &Record, total_cost_usd: Usd) -> Option<String> {
     let mut entry;
     match record {
         Record::Halted { why } => {
-            entry = Entry::new("run", "(halted)");
+            entry = LogEntry::new("run", "(halted)");
             entry.line("why", &of_halt(why));
         }
         Record::UsageLimited { resets_at } => {
-            entry = Entry::new("run", "(usage limit)");
+            entry = LogEntry::new("run", "(usage limit)");
             entry.line("resets_at", &of_time(*resets_at));
         }
-        Record::UsageLimitLifted => entry = Entry::new("run", "(usage limit lifted)"),
+        Record::UsageLimitLifted => entry = LogEntry::new("run", "(usage limit lifted)"),
         Record::Finished { status } => {
-            entry = Entry::new("run", "(finished)");
+            entry = LogEntry::new("run", "(finished)");
             entry.line("status", &status.to_string());
             entry.line("total_cost", &total_cost_usd.to_string());
         }
@@ -146,7 +146,7 @@ pub(super) fn of_run(record: &Record, total_cost_usd: Usd) -> Option<String> {
 
 /// The first entry of a resumed run, with its total so far: earlier costs are not in this log.
 pub(super) fn of_opened(run: &Run) -> String {
-    let mut entry = Entry::new("run", "(resumed)");
+    let mut entry = LogEntry::new("run", "(resumed)");
     entry.line("total_cost", &run.total_cost_usd.to_string());
     entry.finish()
 }

@@ -25,7 +25,7 @@ const TELL_PATIENCE: Duration = Duration::from_secs(5);
 /// No step is called like that: their names begin with a letter.
 const KEEPER_GONE: &str = "!keeper-gone ";
 pub(crate) const REAPER_GONE: &str = "!reaper-gone";
-const LINE_GONE: &str = "!line-gone ";
+const PROCESS_GONE: &str = "!process-gone ";
 const INTERRUPT: &str = "!interrupt";
 const CANCEL: &str = "!cancel";
 
@@ -86,9 +86,9 @@ impl Inbox {
         let length = self.socket.recv(&mut bytes).ok()?;
         let text = String::from_utf8_lossy(&bytes[..length]);
         let number = |prefix: &str| text.strip_prefix(prefix)?.parse().ok();
-        Some(match (number(KEEPER_GONE), number(LINE_GONE)) {
+        Some(match (number(KEEPER_GONE), number(PROCESS_GONE)) {
             (Some(connection), _) => Message::KeeperGone(connection),
-            (_, Some(line)) => Message::LineGone(line),
+            (_, Some(process)) => Message::ProcessGone(process),
             _ if text == REAPER_GONE => Message::ReaperGone,
             _ if text == INTERRUPT => Message::Interrupt,
             _ if text == CANCEL => Message::Cancel,
@@ -110,7 +110,7 @@ impl Outbox {
         let text = match message {
             Message::Step(name) => name.clone(),
             Message::KeeperGone(connection) => format!("{KEEPER_GONE}{connection}"),
-            Message::LineGone(line) => format!("{LINE_GONE}{line}"),
+            Message::ProcessGone(process) => format!("{PROCESS_GONE}{process}"),
             Message::ReaperGone => REAPER_GONE.to_owned(),
             Message::Interrupt => INTERRUPT.to_owned(),
             Message::Cancel => CANCEL.to_owned(),

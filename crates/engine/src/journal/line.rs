@@ -26,7 +26,7 @@ pub struct Entry {
 
 /// A decoded line: its entry, and the checksums that link it to its neighbours.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct DecodedLine {
     pub(super) entry: Entry,
     /// The checksum of the previous line; `None` in lines written by the first version.
     pub(super) previous: Option<u32>,
@@ -45,7 +45,7 @@ pub(super) enum LineError {
 }
 
 #[derive(Serialize)]
-struct Written {
+struct WrittenLine {
     v: u32,
     at: u64,
     prev: String,
@@ -53,7 +53,7 @@ struct Written {
 }
 
 #[derive(Deserialize)]
-struct Read<'a> {
+struct ReadLine<'a> {
     at: u64,
     #[serde(default, borrow)]
     prev: Option<&'a str>,
@@ -80,8 +80,12 @@ pub(super) fn encode(
     records: &[Record],
 ) -> serde_json::Result<(Vec<u8>, u32)> {
     let prev = format!("{previous:08x}");
-    let mut line =
-        serde_json::to_vec(&Written { v: history::VERSION, at, prev, records: records.into() })?;
+    let mut line = serde_json::to_vec(&WrittenLine {
+        v: history::VERSION,
+        at,
+        prev,
+        records: records.into(),
+    })?;
     line.pop();
     let checksum = crc32fast::hash(&line);
     line.extend_from_slice(format!(",\"crc\":\"{checksum:08x}\"}}\n").as_bytes());
@@ -89,7 +93,7 @@ pub(super) fn encode(
 }
 
 /// Decodes a line, given without its newline.
-pub(super) fn decode(line: &[u8]) -> Result<Line, LineError> {
+pub(super) fn decode(line: &[u8]) -> Result<DecodedLine, LineError> {
     let split = line.len().checked_sub(CHECKSUM_BYTES).ok_or(LineError::Damaged)?;
     let (covered, rest) = line.split_at(split);
     let checksum = crc32fast::hash(covered);
@@ -100,11 +104,11 @@ pub(super) fn decode(line: &[u8]) -> Result<Line, LineError> {
     if v > u64::from(history::VERSION) {
         return Err(LineError::Newer { version: u32::try_from(v).unwrap_or(u32::MAX) });
     }
-    let Read { at, prev, records } =
+    let ReadLine { at, prev, records } =
         serde_json::from_slice(line).map_err(|_| LineError::Unreadable)?;
     let previous = prev.map(|prev| u32::from_str_radix(prev, 16)).transpose();
     let previous = previous.map_err(|_| LineError::Unreadable)?;
-    Ok(Line { entry: Entry { at_ms: at, records: records.into() }, previous, checksum })
+    Ok(DecodedLine { entry: Entry { at_ms: at, records: records.into() }, previous, checksum })
 }
 
 /// Extracts the checksum from the last bytes of a line.

@@ -58,7 +58,8 @@ pub(super) fn read_lines(
     let io = JournalError::io("read", path);
     file.seek(SeekFrom::Start(from.offset)).map_err(io)?;
     let mut reader = BufReader::with_capacity(1 << 20, file);
-    let mut lines = Lines { path, entries: Vec::new(), end: from, at: from.offset, has_end: false };
+    let mut lines =
+        LineReader { path, entries: Vec::new(), end: from, at: from.offset, has_end: false };
     let mut line = Vec::new();
     loop {
         line.clear();
@@ -72,7 +73,7 @@ pub(super) fn read_lines(
 }
 
 /// Accumulates the lines of a journal while it is read.
-struct Lines<'a> {
+struct LineReader<'a> {
     path: &'a Path,
     entries: Vec<Entry>,
     /// The end of the last complete line.
@@ -83,7 +84,7 @@ struct Lines<'a> {
     has_end: bool,
 }
 
-impl Lines<'_> {
+impl LineReader<'_> {
     /// Adds the next line. It has a newline unless the file ends without one.
     fn add(&mut self, line: &[u8]) -> Result<(), JournalError> {
         let whole = line.strip_suffix(b"\n");

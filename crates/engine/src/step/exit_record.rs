@@ -157,7 +157,7 @@ fn line<T: Serialize>(value: &T) -> io::Result<Vec<u8>> {
 
 /// The content of an `exit` file.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Read {
+pub(crate) enum ExitFile {
     /// The step ended.
     Ended(ExitRecord),
     /// Its reaper holds the lock.
@@ -172,18 +172,18 @@ pub(crate) enum Read {
 /// Reads the `exit` file at `path`: the identity of the run that claimed the step, and the state of
 /// the step. `None` if there is no such file. The identity is `None` if it cannot be read: a power loss
 /// can leave zeros instead of a claim that was not made durable.
-pub(crate) fn read(path: &Path) -> io::Result<Option<(Option<String>, Read)>> {
+pub(crate) fn read(path: &Path) -> io::Result<Option<(Option<String>, ExitFile)>> {
     let file = match regular::open(path) {
         Ok(file) => file,
         // Not a regular file: something else has replaced the claim.
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-            return Ok(Some((None, Read::Lost)));
+            return Ok(Some((None, ExitFile::Lost)));
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
     if let (claim, Some(record)) = parse(&file)? {
-        return Ok(Some((claim.map(|claim| claim.run), Read::Ended(record))));
+        return Ok(Some((claim.map(|claim| claim.run), ExitFile::Ended(record))));
     }
     let is_held = match file.try_lock_shared() {
         Ok(()) => false,
@@ -195,9 +195,9 @@ pub(crate) fn read(path: &Path) -> io::Result<Option<(Option<String>, Read)>> {
     let (reaper, run) = claim.map(|claim| (claim.reaper, claim.run)).unzip();
     let reaper = reaper.and_then(|reaper| sys::Pid::try_from(reaper).ok());
     let read = match record {
-        Some(record) => Read::Ended(record),
-        None if is_held => Read::Running { reaper },
-        None => Read::Lost,
+        Some(record) => ExitFile::Ended(record),
+        None if is_held => ExitFile::Running { reaper },
+        None => ExitFile::Lost,
     };
     Ok(Some((run, read)))
 }
@@ -233,10 +233,10 @@ mod tests {
         let claim = Claim::take(&path, "a", false).unwrap();
         let (run, read_back) = read(&path).unwrap().unwrap();
         assert_eq!(run.as_deref(), Some("a"));
-        assert!(matches!(read_back, Read::Running { reaper: Some(_) }));
+        assert!(matches!(read_back, ExitFile::Running { reaper: Some(_) }));
         let again = Claim::take(&path, "a", false).unwrap_err();
         assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
         drop(claim);
-        assert_eq!(read(&path).unwrap(), Some((Some("a".to_owned()), Read::Lost)));
+        assert_eq!(read(&path).unwrap(), Some((Some("a".to_owned()), ExitFile::Lost)));
     }
 }

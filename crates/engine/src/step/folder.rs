@@ -54,7 +54,7 @@ impl StepFolder {
     /// The directory of step `id` below `steps`. The name depends on nothing else, so the directory is
     /// found again even if every record of the step is lost.
     pub(crate) fn new(steps: &Path, id: &StepId) -> Self {
-        Self { path: steps.join(name(id)), run: None }
+        Self { path: steps.join(step_name(id)), run: None }
     }
 
     /// The same directory, which counts as foreign if a run other than `identity` has used it.
@@ -77,6 +77,17 @@ impl StepFolder {
 
     pub(crate) fn stderr(&self) -> PathBuf {
         self.path.join("stderr")
+    }
+
+    /// Whether the step directory at `path` is that of a script: a turn's gets its prompt first of all.
+    pub(crate) fn is_script(path: &Path) -> bool {
+        !path.join("prompt").exists()
+    }
+
+    /// Whether the step in the directory at `path` has run and ended.
+    pub(crate) fn has_run(path: &Path) -> bool {
+        let read = exit_record::read(&path.join("exit"));
+        matches!(read, Ok(Some((_, exit_record::ExitFile::Ended(record)))) if record.how.has_output())
     }
 
     pub(crate) fn prompt(&self) -> PathBuf {
@@ -220,22 +231,22 @@ impl StepFolder {
         let foreign = run.filter(|run| self.run.as_ref().is_some_and(|own| own != run));
         Ok(match (read, foreign) {
             // The identity may still be empty: a reaper can write it just after the claim.
-            (exit_record::Read::Running { reaper }, None) => StepState::Running(reaper),
-            (exit_record::Read::Running { reaper }, Some(run)) if run.is_empty() => {
+            (exit_record::ExitFile::Running { reaper }, None) => StepState::Running(reaper),
+            (exit_record::ExitFile::Running { reaper }, Some(run)) if run.is_empty() => {
                 StepState::Running(reaper)
             }
-            (exit_record::Read::Running { reaper }, Some(run)) => {
+            (exit_record::ExitFile::Running { reaper }, Some(run)) => {
                 StepState::Foreign { run, reaper }
             }
             (_, Some(run)) => StepState::Foreign { run, reaper: None },
-            (exit_record::Read::Ended(record), None) => {
+            (exit_record::ExitFile::Ended(record), None) => {
                 if record.how.has_output() && !self.has_output(record.stdout_bytes)? {
                     StepState::Damaged
                 } else {
                     StepState::Ended(record)
                 }
             }
-            (exit_record::Read::Lost, None) => StepState::Lost,
+            (exit_record::ExitFile::Lost, None) => StepState::Lost,
         })
     }
 }
@@ -256,8 +267,9 @@ fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// `agent.number`. The end of a very long agent name is replaced by checksums.
-fn name(id: &StepId) -> String {
+/// The name of a step's directory: `agent.number`. The end of a very long agent name is replaced by
+/// checksums.
+pub(crate) fn step_name(id: &StepId) -> String {
     /// What the checksums and the number leave of the 255 bytes of a file name.
     const AGENT_BYTES_MAX: usize = 200;
     let StepId { agent, number } = id;

@@ -29,5 +29,5 @@ pub(crate) mod survivors;
 pub(crate) use exit_record::{Claim, ExitRecord, HowEnded};
 #[cfg(not(portable))]
 pub(crate) use folder::OUTPUT_IS_AT;
-pub(crate) use folder::{StepFolder, StepState};
+pub(crate) use folder::{StepFolder, StepState, step_name};
 pub(crate) use output::scan_output;

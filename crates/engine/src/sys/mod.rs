@@ -5,7 +5,6 @@
 
 #[cfg(not(portable))]
 mod linux;
-#[cfg(portable)]
 mod portable;
 #[cfg(not(portable))]
 mod program;
@@ -16,7 +15,6 @@ mod windows;
 
 #[cfg(not(portable))]
 pub(crate) use linux::*;
-#[cfg(portable)]
 pub(crate) use portable::*;
 #[cfg(not(portable))]
 pub(crate) use program::*;

@@ -1,20 +1,19 @@
 //! What is done where Linux has a call for it, and others have none or another one.
 
-use std::{
-    fs::File,
-    io,
-    path::Path,
-    process::{Command, ExitStatus},
-};
+use std::process::{Command, ExitStatus};
+#[cfg(portable)]
+use std::{fs::File, io, path::Path};
 
 use super::Pid;
 
 /// Reserves room for `bytes` on the disk by writing them.
+#[cfg(portable)]
 pub(crate) fn reserve(file: &File, bytes: u32) -> io::Result<()> {
     super::write_all_at(file, &vec![0; bytes as usize], 0)
 }
 
 /// Gives a file another name unless that is taken: there is no call for it.
+#[cfg(portable)]
 pub(crate) fn rename_new(_from: &Path, _to: &Path) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }

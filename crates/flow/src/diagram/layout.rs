@@ -44,7 +44,7 @@ pub(super) struct Layout {
 }
 
 /// The items that have a position in a layer: boxes first, then bends.
-struct Work<'d> {
+struct Layering<'d> {
     links: &'d [Link],
     /// Per item, the width that it needs. A box with a line to itself needs more than its own width.
     widths: Vec<f64>,
@@ -67,7 +67,7 @@ struct Work<'d> {
 impl Layout {
     /// Computes the layout of `diagram`.
     pub(super) fn of(diagram: &Diagram) -> Self {
-        let mut work = Work::new(diagram);
+        let mut work = Layering::new(diagram);
         work.sort_rows();
         work.spread();
         work.finish()
@@ -106,7 +106,7 @@ fn columns(text: &str) -> f64 {
     text.chars().map(columns).sum::<usize>() as f64
 }
 
-impl<'d> Work<'d> {
+impl<'d> Layering<'d> {
     fn new(diagram: &'d Diagram) -> Self {
         let count = diagram.nodes.len();
         let links = diagram.links.as_slice();
@@ -114,7 +114,7 @@ impl<'d> Work<'d> {
         let layers = layers(count, links, &is_turned);
         let boxes: Vec<f64> = diagram.nodes.iter().map(width).collect();
         let depth = layers.iter().max().map_or(0, |deepest| deepest + 1);
-        let mut work = Work {
+        let mut work = Layering {
             links,
             widths: rooms(diagram, &boxes),
             boxes,

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 use crate::graph::EdgeKind;
 
-use super::{Diagram, Link, LinkKind, Node, NodeKind, Visit};
+use super::{Diagram, Link, LinkKind, Node, NodeKind, StateTotals};
 
 impl Diagram {
     /// The diagram in Mermaid.
@@ -31,7 +31,7 @@ impl Diagram {
     /// Marks what a run did by borders and thick lines; the fill still shows the kind of a box.
     fn mark_run(&self, text: &mut String, taken: &BTreeMap<usize, u64>) {
         text.push_str(RUN_STYLES);
-        let is_failed = |visit: &Visit| visit.failures > 0;
+        let is_failed = |visit: &StateTotals| visit.failures > 0;
         for (index, visit) in self.nodes.iter().enumerate().map(|(at, node)| (at, &node.visit)) {
             let class = match visit {
                 Some(visit) if is_failed(visit) => "failed",

@@ -14,4 +14,4 @@ mod svg;
 mod trace;
 
 pub use model::{Diagram, Link, LinkKind, Node, NodeKind};
-pub use trace::{TakenWay, Trace, Visit};
+pub use trace::{StateTotals, TakenWay, Trace};

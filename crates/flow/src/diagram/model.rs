@@ -8,7 +8,7 @@ use crate::{
     source::StateKind,
 };
 
-use super::{TakenWay, Trace, Visit};
+use super::{StateTotals, TakenWay, Trace};
 
 /// Boxes and lines.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ pub struct Node {
     /// Whether the workflow starts here.
     pub is_entry: bool,
     /// What a run did in this state, if it entered it.
-    pub visit: Option<Visit>,
+    pub visit: Option<StateTotals>,
     /// The text of the file.
     pub text: String,
 }
@@ -180,7 +180,7 @@ struct Drawing {
 }
 
 impl Drawing {
-    fn add_state(&mut self, state: &State, is_entry: bool, visit: Option<Visit>) {
+    fn add_state(&mut self, state: &State, is_entry: bool, visit: Option<StateTotals>) {
         let kind = match state.kind {
             StateKind::Script => NodeKind::Script,
             StateKind::Prompt if state.is_evaluator => NodeKind::Evaluator,

@@ -16,14 +16,14 @@ use super::LinkKind;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
     /// What it did in each state.
-    pub visits: BTreeMap<StateName, Visit>,
+    pub visits: BTreeMap<StateName, StateTotals>,
     /// How often each transition was followed.
     pub ways: BTreeMap<TakenWay, u64>,
 }
 
 /// What a run did in a state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Visit {
+pub struct StateTotals {
     /// The number of steps that ended there.
     pub steps: u64,
     /// Their total cost.
@@ -117,7 +117,7 @@ impl Trace {
     }
 }
 
-impl Visit {
+impl StateTotals {
     /// A summary for the user: how often, how long and at what cost.
     pub fn label(&self) -> String {
         let cost = (self.cost_usd > Usd::ZERO).then(|| format!(", {}", self.cost_usd));

@@ -33,7 +33,7 @@ impl Graph {
             Some(name) => Ok(StateName::new(name)),
             None => entry(&listing, platform),
         };
-        let reader = Reader { listing: &listing, platform };
+        let reader = GraphBuilder { listing: &listing, platform };
         let mut states = BTreeMap::new();
         for name in listing.names() {
             if let Ok(kind) = StateKind::of(name, platform) {
@@ -66,12 +66,12 @@ impl Graph {
     }
 }
 
-struct Reader<'a> {
+struct GraphBuilder<'a> {
     listing: &'a Listing,
     platform: Platform,
 }
 
-impl Reader<'_> {
+impl GraphBuilder<'_> {
     fn state(&self, name: &str, kind: StateKind, bytes: &[u8]) -> State {
         let text = String::from_utf8_lossy(bytes).into_owned();
         let mut state = State {

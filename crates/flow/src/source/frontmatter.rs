@@ -49,7 +49,7 @@ impl Frontmatter {
 
     /// Reads `yaml`, which starts at byte `offset` of the file that `findings` is about.
     pub(super) fn read(yaml: &str, offset: u64, findings: &mut Findings<'_>) -> Self {
-        let mut reader = Reader { offset, findings, patterns_size: 0 };
+        let mut reader = FrontmatterReader { offset, findings, patterns_size: 0 };
         let root = match yaml::read(yaml) {
             Ok(None) => return Self::default(),
             Ok(Some(root)) => root,
@@ -69,14 +69,19 @@ impl Frontmatter {
         frontmatter
     }
 
-    fn read_key(&mut self, key: &Spanned<String>, value: &Node, reader: &mut Reader<'_, '_>) {
+    fn read_key(
+        &mut self,
+        key: &Spanned<String>,
+        value: &Node,
+        reader: &mut FrontmatterReader<'_, '_>,
+    ) {
         match key.value.as_str() {
             "allowed_transitions" => {
                 self.allowed_transitions =
-                    reader.list(value, &key.value, Reader::allowed_transition);
+                    reader.list(value, &key.value, FrontmatterReader::allowed_transition);
             }
             "evaluators" => {
-                self.evaluators = reader.list(value, &key.value, Reader::evaluator);
+                self.evaluators = reader.list(value, &key.value, FrontmatterReader::evaluator);
             }
             "model" => self.model = reader.argument(value, "model", "the name of a model"),
             "effort" => self.effort = reader.argument(value, "effort", "an effort such as `high`"),
@@ -87,7 +92,7 @@ impl Frontmatter {
     }
 }
 
-struct Reader<'a, 'f> {
+struct FrontmatterReader<'a, 'f> {
     /// The byte at which the YAML starts in its file.
     offset: u64,
     findings: &'a mut Findings<'f>,
@@ -97,7 +102,7 @@ struct Reader<'a, 'f> {
 
 type Pairs<'n> = Vec<(Spanned<String>, &'n Node)>;
 
-impl Reader<'_, '_> {
+impl FrontmatterReader<'_, '_> {
     fn error(&mut self, span: Span, message: impl Into<String>) {
         self.findings.error(span.shifted(self.offset), message);
     }

@@ -159,7 +159,7 @@ impl Fences {
     fn find(text: &str) -> Self {
         const BYTE_ORDER_MARK: char = '\u{feff}';
         let start = if text.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len_utf8() } else { 0 };
-        let mut lines = Lines { text, at: start };
+        let mut lines = LineIter { text, at: start };
         let yaml_start = match lines.next() {
             Some(line) if is_fence(line) => lines.at,
             _ => return Self::None { body_start: start },
@@ -186,12 +186,12 @@ fn is_fence(line: &str) -> bool {
 }
 
 /// An iterator over lines that knows the byte at which the next line starts.
-struct Lines<'a> {
+struct LineIter<'a> {
     text: &'a str,
     at: usize,
 }
 
-impl<'a> Iterator for Lines<'a> {
+impl<'a> Iterator for LineIter<'a> {
     type Item = &'a str;
 
     fn next(&mut self) -> Option<&'a str> {

@@ -47,7 +47,7 @@ pub struct YamlError {
 /// Parses the one document in `text`; `None` if it has only comments.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the parser may gain kinds of events")]
 pub fn read(text: &str) -> Result<Option<Node>, YamlError> {
-    let mut reader = Reader { parser: Parser::new_from_str(text), text };
+    let mut reader = TreeReader { parser: Parser::new_from_str(text), text };
     let mut root = None;
     while let Some((event, span)) = reader.next()? {
         match event {
@@ -64,12 +64,12 @@ pub fn read(text: &str) -> Result<Option<Node>, YamlError> {
     Ok(root.filter(|node| !(node.value == Value::Null && node.span.is_empty())))
 }
 
-struct Reader<'a> {
+struct TreeReader<'a> {
     parser: Parser<'a, granit_parser::StrInput<'a>>,
     text: &'a str,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> TreeReader<'a> {
     fn next(&mut self) -> Result<Option<(Event<'a>, Span)>, YamlError> {
         match self.parser.next_event() {
             None => Ok(None),

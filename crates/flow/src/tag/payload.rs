@@ -8,18 +8,18 @@
 
 use crate::text::Span;
 
-use super::scan::{Element, OPEN_MAX, Open, Scan};
+use super::scan::{Element, OPEN_MAX, OpenTag, Scan};
 use super::{TagError, TagKind};
 
 /// The last complete `<result>` that is not inside another element, and the unpaired closing tags
 /// after it.
 #[derive(Clone, Debug)]
 pub(super) struct Payload {
-    open: Open,
+    open: OpenTag,
     /// Unpaired opening tags before it.
-    openings: Vec<Open>,
+    openings: Vec<OpenTag>,
     /// Its own closing tag and those after it, at most [`OPEN_MAX`].
-    closings: Vec<Closing>,
+    closings: Vec<ClosingTag>,
     /// There were more closing tags than are kept, so the end of the payload is ambiguous.
     has_too_many: bool,
     /// There is another complete `<result>` before it, so there are several tags in any case.
@@ -27,7 +27,7 @@ pub(super) struct Payload {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Closing {
+struct ClosingTag {
     span: Span,
     /// The number of elements that were complete at this point.
     elements: u64,
@@ -36,11 +36,16 @@ struct Closing {
 
 impl Payload {
     /// Created when a `<result>` is complete. `previous` is the one before it; `elements` includes it.
-    pub(super) fn new(open: &Open, closing: Span, elements: u64, previous: Option<&Self>) -> Self {
+    pub(super) fn new(
+        open: &OpenTag,
+        closing: Span,
+        elements: u64,
+        previous: Option<&Self>,
+    ) -> Self {
         Self {
             open: open.clone(),
             openings: Vec::new(),
-            closings: vec![Closing { span: closing, elements, ends_line: false }],
+            closings: vec![ClosingTag { span: closing, elements, ends_line: false }],
             has_too_many: false,
             is_one_of_several: previous.is_some(),
         }
@@ -51,7 +56,7 @@ impl Payload {
         if self.closings.len() == OPEN_MAX {
             self.has_too_many = true;
         } else {
-            self.closings.push(Closing { span, elements, ends_line: false });
+            self.closings.push(ClosingTag { span, elements, ends_line: false });
         }
     }
 
@@ -70,7 +75,7 @@ impl Payload {
     }
 
     /// Called at the end of the text, with the opening tags that were never closed.
-    pub(super) fn left_open(&mut self, open: Open) {
+    pub(super) fn left_open(&mut self, open: OpenTag) {
         if open.kind == TagKind::Result && open.span.start < self.open.span.start {
             self.openings.push(open);
         }

@@ -70,7 +70,7 @@ pub struct Scanner {
     found: Scan,
     /// The most elements that are kept; further ones are only counted.
     kept_max: usize,
-    open: VecDeque<Open>,
+    open: VecDeque<OpenTag>,
     /// The number of `open` tags of each kind, so that an unpaired closing tag needs no search.
     open_count: [usize; TagKind::ALL.len()],
     /// The unprocessed end of the input, from a `<` that may still become a tag.
@@ -91,7 +91,7 @@ impl Default for Scanner {
 
 /// An opening tag that is not closed yet.
 #[derive(Clone, Debug)]
-pub(super) struct Open {
+pub(super) struct OpenTag {
     pub(super) kind: TagKind,
     pub(super) span: Span,
     pub(super) attributes: Result<Vec<Attribute>, MalformedWhy>,
@@ -139,7 +139,7 @@ impl Scanner {
         let bytes = std::mem::take(&mut self.pending);
         let used = self.advance(&bytes, true);
         debug_assert_eq!(used, bytes.len(), "nothing stays pending at the end");
-        if let Some(&Open { kind, span, .. }) = self.open.back() {
+        if let Some(&OpenTag { kind, span, .. }) = self.open.back() {
             let why = MalformedWhy::Unclosed;
             self.found.fragment = Some(Fragment { kind, span, why });
         }
@@ -226,15 +226,16 @@ impl Scanner {
         let attributes = attributes.map(|attributes| shifted(attributes, span.start));
         self.open_count[kind as usize] += 1;
         let elements_before = self.found.count;
-        self.open.push_back(Open { kind, span, attributes, elements_before, begins_line });
+        self.open.push_back(OpenTag { kind, span, attributes, elements_before, begins_line });
     }
 
     /// Makes room by dropping the outermost tag of the same kind. It counts as a mention, because the
     /// inner tags of its kind would be closed first. Tags of other kinds may still be closed, and so
     /// may a `<result>` that starts a line.
     fn give_up_one(&mut self, kind: TagKind) {
-        let is_mention =
-            |open: &Open| open.kind == kind && !(open.kind == TagKind::Result && open.begins_line);
+        let is_mention = |open: &OpenTag| {
+            open.kind == kind && !(open.kind == TagKind::Result && open.begins_line)
+        };
         let outermost = self.open.iter().position(is_mention).unwrap_or(0);
         if let Some(open) = self.open.remove(outermost) {
             self.open_count[open.kind as usize] -= 1;
@@ -261,7 +262,7 @@ impl Scanner {
     }
 
     /// Adds an element, and removes those inside it.
-    fn complete(&mut self, open: Open, closing: Span) {
+    fn complete(&mut self, open: OpenTag, closing: Span) {
         let before = usize::try_from(open.elements_before).unwrap_or(usize::MAX);
         self.found.elements.truncate(before);
         self.found.count = open.elements_before + 1;

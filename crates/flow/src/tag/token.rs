@@ -50,27 +50,27 @@ pub(super) fn token(bytes: &[u8], is_last: bool) -> Token {
     };
     let window = &bytes[..bytes.len().min(OPENING_BYTES_MAX)];
     let read = match bytes.get(after_name) {
-        None => Read::Unfinished,
+        None => TagRest::Unfinished,
         Some(byte) if !ends_a_name(*byte) => return Token::Foreign,
         Some(_) if is_closing => closing(window, after_name),
         Some(_) => opening(window, after_name),
     };
     match read {
-        Read::Closed { length } => Token::Closing { kind, length },
-        Read::Opened { length, attributes } => Token::Opening { kind, length, attributes },
-        Read::Broken { length, why } => Token::Broken { kind, length, why },
-        Read::Unfinished if bytes.len() >= OPENING_BYTES_MAX => {
+        TagRest::Closed { length } => Token::Closing { kind, length },
+        TagRest::Opened { length, attributes } => Token::Opening { kind, length, attributes },
+        TagRest::Broken { length, why } => Token::Broken { kind, length, why },
+        TagRest::Unfinished if bytes.len() >= OPENING_BYTES_MAX => {
             Token::Broken { kind, length: after_name, why: MalformedWhy::OpeningTooLong }
         }
-        Read::Unfinished if is_last => {
+        TagRest::Unfinished if is_last => {
             Token::Broken { kind, length: after_name, why: MalformedWhy::Unclosed }
         }
-        Read::Unfinished => Token::Unfinished,
+        TagRest::Unfinished => Token::Unfinished,
     }
 }
 
 /// The result of reading the text after a name.
-enum Read {
+enum TagRest {
     Closed { length: usize },
     Opened { length: usize, attributes: Result<Vec<Attribute>, MalformedWhy> },
     Broken { length: usize, why: MalformedWhy },
@@ -93,28 +93,28 @@ fn ends_a_name(byte: u8) -> bool {
     byte.is_ascii_whitespace() || byte == b'>' || byte == b'/' || byte == b'<'
 }
 
-fn closing(bytes: &[u8], after_name: usize) -> Read {
+fn closing(bytes: &[u8], after_name: usize) -> TagRest {
     let end = skip_whitespace(bytes, after_name);
     match bytes.get(end) {
-        Some(b'>') => Read::Closed { length: end + 1 },
-        Some(_) => Read::Broken { length: after_name, why: MalformedWhy::Closing },
-        None => Read::Unfinished,
+        Some(b'>') => TagRest::Closed { length: end + 1 },
+        Some(_) => TagRest::Broken { length: after_name, why: MalformedWhy::Closing },
+        None => TagRest::Unfinished,
     }
 }
 
-fn opening(bytes: &[u8], after_name: usize) -> Read {
+fn opening(bytes: &[u8], after_name: usize) -> TagRest {
     let mut attributes = Vec::new();
     let mut at = after_name;
     loop {
         let start = skip_whitespace(bytes, at);
         match bytes.get(start) {
-            None => return Read::Unfinished,
+            None => return TagRest::Unfinished,
             Some(b'>') => {
-                return Read::Opened { length: start + 1, attributes: Ok(attributes) };
+                return TagRest::Opened { length: start + 1, attributes: Ok(attributes) };
             }
-            Some(b'/') if bytes.get(start + 1).is_none() => return Read::Unfinished,
+            Some(b'/') if bytes.get(start + 1).is_none() => return TagRest::Unfinished,
             Some(b'/') if bytes.get(start + 1) == Some(&b'>') => {
-                return Read::Broken { length: start + 2, why: MalformedWhy::SelfClosing };
+                return TagRest::Broken { length: start + 2, why: MalformedWhy::SelfClosing };
             }
             Some(_) if start == at => return bad_attributes(bytes, after_name),
             Some(_) => {}
@@ -125,7 +125,7 @@ fn opening(bytes: &[u8], after_name: usize) -> Read {
                 at = end;
             }
             AttributeRead::Bad => return bad_attributes(bytes, after_name),
-            AttributeRead::Unfinished => return Read::Unfinished,
+            AttributeRead::Unfinished => return TagRest::Unfinished,
         }
     }
 }
@@ -133,14 +133,14 @@ fn opening(bytes: &[u8], after_name: usize) -> Read {
 /// An opening tag whose attributes cannot be parsed still opens an element if its `>` comes before
 /// any other bracket, so that it is reported as a tag and not ignored. Quotes are ignored here, because
 /// a stray quote would hide everything after it.
-fn bad_attributes(bytes: &[u8], after_name: usize) -> Read {
+fn bad_attributes(bytes: &[u8], after_name: usize) -> TagRest {
     let why = MalformedWhy::Attribute;
     match memchr2(b'<', b'>', &bytes[after_name..]) {
-        None => Read::Unfinished,
+        None => TagRest::Unfinished,
         Some(found) if bytes[after_name + found] == b'>' => {
-            Read::Opened { length: after_name + found + 1, attributes: Err(why) }
+            TagRest::Opened { length: after_name + found + 1, attributes: Err(why) }
         }
-        Some(_) => Read::Broken { length: after_name, why },
+        Some(_) => TagRest::Broken { length: after_name, why },
     }
 }
 

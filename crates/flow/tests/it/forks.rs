@@ -1,4 +1,4 @@
-//! Many agents: names, counters, variables, and the places that turns share.
+//! Many agents: names, counters, variables, and the limit of parallel turns.
 
 use raymond_flow::{
     machine::{Phase, Status},

@@ -1,4 +1,4 @@
-//! Lint and diagrams take whatever files hold: they are shown before anybody has checked them.
+//! Lint and diagrams accept hostile files: users look at a workflow before they trust it.
 
 use proptest::prelude::*;
 use raymond_flow::{
@@ -9,7 +9,7 @@ use raymond_flow::{
     world::MemoryWorld,
 };
 
-/// Pieces that meet in state files, and some that should not.
+/// Pieces of state files, also of malformed ones.
 fn piece() -> impl Strategy<Value = String> {
     prop_oneof![
         Just("---\n".to_owned()),

@@ -1,4 +1,4 @@
-//! The durable formats: what a journal and a state file look like, and that old ones stay readable.
+//! The durable formats of journal and state file, and that old samples stay readable.
 
 use raymond_flow::{
     history::Records,
@@ -29,8 +29,8 @@ fn sim() -> Sim {
     sim
 }
 
-/// One JSON object a line, as an earlier version of this program wrote it. Never changed: a
-/// journal that was written once must be readable for ever.
+/// One JSON object per line, as an earlier version of Raymond wrote it. Never changed: every journal
+/// that was ever written must stay readable.
 const V1: &str = include_str!("../fixtures/v1/journal.jsonl");
 /// Of a program whose agents did not know their parents.
 const V1_STATE_WITHOUT_PARENTS: &str = include_str!("../fixtures/v1/state.json");

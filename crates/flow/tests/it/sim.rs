@@ -1,7 +1,7 @@
-//! A run driven in memory: the real machine, with scripted children in the place of processes.
+//! A run in memory: the real machine, with scripted children instead of processes.
 //!
-//! After every decision it checks what must always hold: the journal replays to the same run, the
-//! state file reads back as the same run, and `pending` names exactly what is outstanding.
+//! After every decision it checks the invariants: the journal replays to the same run, the
+//! state file reads back as the same run, and `pending` returns exactly the outstanding effects.
 
 use std::collections::BTreeMap;
 

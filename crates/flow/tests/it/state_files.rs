@@ -1,5 +1,5 @@
-//! From the bytes of a file to a typed state: fences, every key of the frontmatter, and every
-//! problem with its place and its words. Covers `raymond_flow::source`.
+//! Parsing state files: fences, every key of the frontmatter, and every problem with its place and
+//! message. Covers `raymond_flow::source`.
 
 use raymond_flow::{
     id::StateName,
@@ -24,14 +24,14 @@ fn prompt(text: &str) -> Prompt {
     }
 }
 
-/// What is declared by `yaml`, which must be without any problem. It starts on line 2.
+/// The frontmatter in `yaml`, which must be without findings. It starts on line 2.
 fn declared(yaml: &str) -> Frontmatter {
     let prompt = prompt(&format!("---\n{yaml}\n---\nbody\n"));
     assert_eq!(prompt.warnings, [], "{yaml}");
     prompt.frontmatter
 }
 
-/// Everything that is wrong or odd with `text`.
+/// All findings about `text`.
 fn diagnostics(text: &str) -> Vec<Diagnostic> {
     match read(text) {
         Err(StateFileError::Frontmatter { diagnostics }) => diagnostics,

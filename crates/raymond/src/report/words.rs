@@ -135,7 +135,10 @@ pub(crate) fn of_record(record: &Record, before: Option<&Before>) -> Vec<News> {
         }
         Record::Halted { why } => vec![halted(why)],
         Record::UsageLimited { resets_at } => {
-            let text = format!("the provider's usage limit is reached: all agents wait {}", wait(*resets_at));
+            let text = format!(
+                "the provider's usage limit is reached: all agents wait {}",
+                wait(*resets_at)
+            );
             vec![News::of_run(Trouble, Mark::Halted, Line::of(text))]
         }
         Record::UsageLimitLifted => {

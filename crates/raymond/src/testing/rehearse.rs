@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, env, ffi::OsString, fs, path::Path, time::Duration};
 
 use raymond_engine::{
-    Engine, RunEnd,
+    Engine, RunEnd, Runner,
     agent::{Agents, Given, ScriptedAgent},
     clock,
     events::{Event, Observer, Seen},
@@ -27,6 +27,9 @@ use crate::failure::Failure;
 
 /// Memory, if it can be had as a folder: nothing of a rehearsal has to survive.
 const MEMORY: &str = "/dev/shm";
+
+/// How many finished script steps of a case keep their files: memory is scarcer than a disk.
+const KEPT_SCRIPT_STEPS: usize = 100;
 
 /// What happened in a case.
 #[derive(Debug)]
@@ -115,12 +118,13 @@ pub(crate) fn rehearse(
     let program = env::current_exe().map_err(|error| Failure::io("find this program", &error))?;
     let engine = Engine {
         state_dir: StateDir::new(state_dir),
-        keeper_program: vec![program.into(), OsString::from("__keeper")],
+        runner: Runner::here(vec![program.into(), OsString::from("__keeper")]),
         agents: &agents,
         warm_limit: 0,
         is_hurried: stage.is_hurried,
         reset_margin: Duration::ZERO,
         disk_reserve_bytes: 0,
+        kept_script_steps: KEPT_SCRIPT_STEPS,
         environment: case.environment.clone().into_iter().collect(),
         interrupts: stage.interrupts.clone(),
     };

@@ -70,6 +70,7 @@ impl Project {
                 command.env_remove(name);
             }
         }
+        command.env("XDG_CONFIG_HOME", self.file(".config"));
         command.stdin(Stdio::null());
         command
     }

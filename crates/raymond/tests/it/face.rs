@@ -705,7 +705,10 @@ fn status_of_a_running_turn_tells_the_tool_and_since_when() {
     let status = project.raymond(&["status", "r"]).stdout;
     let row = status.lines().find(|line| line.contains("START ")).unwrap();
     let words: Vec<_> = row.split_whitespace().collect();
-    assert_eq!((&words[..2], &words[3..6]), (&["main", "START"][..], &["Bash", "cargo", "test"][..]));
+    assert_eq!(
+        (&words[..2], &words[3..6]),
+        (&["main", "START"][..], &["Bash", "cargo", "test"][..])
+    );
     assert!(words[2].ends_with('s'), "{status}");
     let json: serde_json::Value =
         serde_json::from_str(&project.raymond(&["status", "r", "--json"]).stdout).unwrap();

@@ -17,6 +17,7 @@ mod portable;
 mod private;
 mod recovery;
 mod rehearsals;
+mod retention;
 mod screen;
 mod scripts;
 mod special_files;

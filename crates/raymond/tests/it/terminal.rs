@@ -1,4 +1,4 @@
-//! What reaches a terminal: nothing of a model, a script, a file name or a setting may steer it.
+//! Output on a terminal: no text of a model, a script, a file name or a setting may control it.
 
 use std::{
     fs,

@@ -542,7 +542,7 @@ fn failure_to_log_in_fails_at_once_and_the_same_turn_goes_on_after_a_fix() {
 }
 
 #[test]
-fn prompt_that_was_mended_after_a_failure_is_given_anew() {
+fn prompt_that_was_fixed_after_a_failure_is_sent_again() {
     let turns = Turns::new([("START.md", "one")])
         .replies("START.md", [fails("authentication", "not logged in"), says(DONE)]);
     turns.raymond(START).failed(1, "not logged in");

@@ -97,7 +97,9 @@ impl Watcher<'_> {
     /// Shows `observer` what has happened since the last look.
     fn look(&mut self, observer: &mut dyn Observer) -> Result<(), EngineError> {
         self.follower.read(|seen| observer.see(seen))?;
-        for (id, turn) in turns(self.follower.run()?) {
+        let turns = turns(self.follower.run()?);
+        self.watch.retain(|id| turns.iter().any(|(running, _)| running == id));
+        for (id, turn) in turns {
             for activity in self.watch.activities(&id, turn, self.agents) {
                 observer.see(&Event::Activity { id: id.clone(), activity }.now());
             }

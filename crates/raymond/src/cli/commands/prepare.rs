@@ -3,7 +3,7 @@
 use std::{env, ffi::OsString, path::PathBuf, time::Duration};
 
 use raymond_engine::{
-    Engine,
+    Engine, Runner,
     agent::{Agents, ClaudeAgent, ClaudeConfig, CodingAgent, ProgramAgent},
     debug::DebugFiles,
     events::Observer,
@@ -60,12 +60,13 @@ impl Surroundings {
         let warm = warm.unwrap_or_else(|| usize::try_from(number("warm")).unwrap_or(usize::MAX));
         Ok(Engine {
             state_dir: self.state_dir.clone(),
-            keeper_program: vec![program.into(), OsString::from("__keeper")],
+            runner: Runner::here(vec![program.into(), OsString::from("__keeper")]),
             agents: &self.agents,
             warm_limit: warm,
             is_hurried: false,
             reset_margin: Duration::from_secs(number("reset_margin")),
             disk_reserve_bytes: number("disk_reserve"),
+            kept_script_steps: usize::try_from(number("keep_script_steps")).unwrap_or(usize::MAX),
             environment: Vec::new(),
             interrupts: self.interrupts.clone(),
         })

@@ -314,6 +314,8 @@ pub(super) fn exit_code(run: &Run) -> u8 {
         Status::Stopped => 3,
         Status::Paused if run.halt == Some(Halt::Interrupted) => 130,
         Status::Paused => 4,
+        // There is no room to write down how its last steps ended.
+        Status::Running if matches!(run.halt, Some(Halt::DiskLow { .. })) => 4,
         Status::Failed | Status::Cancelled | Status::Running => FAILED,
     }
 }
