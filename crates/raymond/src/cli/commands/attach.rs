@@ -48,8 +48,12 @@ pub(in crate::cli) fn attach(
         watch: Watch::new(files.clone()),
         agents: &surroundings.agents,
     };
-    let is_alive = watcher.follower.is_alive();
+    let mut is_over = !watcher.follower.is_alive();
     let records = watcher.begin()?;
+    if is_over {
+        tell_end(&load(&state_dir, &id)?, &next, level, true);
+        return Ok(ExitCode::from(exit_code(watcher.follower.run()?)));
+    }
     let mut observer: Box<dyn Observer> = if out::can_redraw() {
         let mut live = Live::new(level, Some(files));
         live.catch_up(watcher.follower.run()?, &records);
@@ -59,7 +63,6 @@ pub(in crate::cli) fn attach(
         lines.catch_up(watcher.follower.run()?);
         Box::new(lines)
     };
-    let mut is_over = !is_alive;
     while !is_over {
         if interrupts.is_pressed() {
             drop(observer);
