@@ -53,6 +53,13 @@ impl Usd {
     pub fn less(self, spent: Self) -> Self {
         Self { billionths: self.billionths.saturating_sub(spent.billionths) }
     }
+
+    /// What `count` pieces cost at this price for a million, rounded up to a billionth.
+    #[must_use]
+    pub fn for_millionths(self, count: u64) -> Self {
+        let billionths = (u128::from(self.billionths) * u128::from(count)).div_ceil(1_000_000);
+        Self { billionths: u64::try_from(billionths).unwrap_or(u64::MAX) }
+    }
 }
 
 impl Add for Usd {

@@ -14,10 +14,10 @@ use std::{
 };
 
 use raymond_engine::{layout::StateDir, private, regular, trust};
-use raymond_flow::{money::Usd, source::Timeout};
+use raymond_flow::{money::Usd, source::Timeout, text::looks_like_an_option};
 use toml::de::{DeTable, DeValue};
 
-use crate::{failure::Failure, out::one_line};
+use crate::{agent_settings::AgentSettings, failure::Failure, out::one_line};
 
 /// The name of the file.
 const FILE_NAME: &str = "config.toml";
@@ -45,7 +45,7 @@ static KEYS: [Key; 17] = [
     Key {
         name: "agent_program",
         default: "",
-        help: "a program that carries out prompts in the place of Claude Code",
+        help: "a program that carries out prompts instead of Claude Code: short for [agents.program]",
         wrong: never,
     },
     Key {
@@ -190,6 +190,8 @@ pub(crate) struct Config {
     values: BTreeMap<&'static str, Value>,
     /// Further arguments for Claude Code, the one setting that is a list.
     pub(crate) claude_arguments: Vec<String>,
+    /// The tables `[agents.NAME]`.
+    pub(crate) agents: BTreeMap<String, AgentSettings>,
 }
 
 impl Config {
@@ -244,6 +246,10 @@ impl Config {
             let name = format!("{prefix}{}", key.get_ref());
             let origin = at(key.span().start);
             let text = match value.get_ref() {
+                DeValue::Table(agents) if name == "agents" => {
+                    self.add_agents(agents, at)?;
+                    continue;
+                }
                 DeValue::Table(inner) => {
                     self.add_table(&format!("{name}."), inner, at)?;
                     continue;
@@ -273,6 +279,26 @@ impl Config {
                 }
             };
             self.set(&name, text, origin)?;
+        }
+        Ok(())
+    }
+
+    fn add_agents(
+        &mut self,
+        agents: &DeTable<'_>,
+        at: &dyn Fn(usize) -> Origin,
+    ) -> Result<(), Failure> {
+        for (key, value) in agents {
+            let name = key.get_ref();
+            let origin = at(key.span().start);
+            let DeValue::Table(table) = value.get_ref() else {
+                return Err(Failure::usage(format!("{origin}: `agents.{name}` is a table")));
+            };
+            if name.trim().is_empty() || looks_like_an_option(name) {
+                let why = "is no name: states and options could not say it";
+                return Err(Failure::usage(format!("{origin}: `agents.{name}` {why}")));
+            }
+            self.agents.insert(name.to_string(), AgentSettings::read(name, table, at)?);
         }
         Ok(())
     }
@@ -309,6 +335,12 @@ impl Config {
         self.values.get(name).map(|value| value.text.as_str()).filter(|text| !text.is_empty())
     }
 
+    /// The value of a setting, if the environment gives it.
+    pub(crate) fn said_by_environment(&self, name: &str) -> Option<&str> {
+        let value = self.values.get(name)?;
+        matches!(value.origin, Origin::Environment(_)).then_some(value.text.as_str())
+    }
+
     /// The same as another type; `None` also if nobody has said anything.
     pub(crate) fn said<T: std::str::FromStr>(&self, name: &str) -> Option<T> {
         let value = self.values.get(name).filter(|value| value.origin != Origin::Default)?;
@@ -323,6 +355,13 @@ impl Config {
             let shown = if value.text.is_empty() { "-" } else { &one_line(&value.text) };
             let origin = one_line(&value.origin.to_string());
             let _ = writeln!(text, "{name:<30} {shown:<24} {origin}");
+        }
+        for (agent, settings) in &self.agents {
+            for (key, value, origin) in &settings.shown {
+                let name = one_line(&format!("agents.{agent}.{key}"));
+                let (value, origin) = (one_line(value), one_line(&origin.to_string()));
+                let _ = writeln!(text, "{name:<30} {value:<24} {origin}");
+            }
         }
         text
     }
@@ -414,6 +453,7 @@ pub(crate) fn write_template(state_dir: &Path) -> Result<PathBuf, Failure> {
         let name = key.name.trim_start_matches("claude.");
         let _ = writeln!(text, "\n# {}\n# {name} = {}", key.help, literal(key));
     }
+    text.push_str(AGENTS_EXAMPLE);
     let create = || -> io::Result<()> {
         StateDir::new(state_dir).create()?;
         let mut file = private::options().create_new(true).write(true).open(&path)?;
@@ -427,6 +467,15 @@ pub(crate) fn write_template(state_dir: &Path) -> Result<PathBuf, Failure> {
         Err(error) => Err(Failure::io(&format!("write {}", path.display()), &error)),
     }
 }
+
+/// How another coding agent is added: see docs/operations.md.
+const AGENTS_EXAMPLE: &str = r#"
+# Further coding agents, for states with `agent: codex`. `[agents.claude]` is Claude Code itself.
+#[agents.codex]
+#program = "codex-adapter"
+#names_sessions = true
+#prices = { input = 1.25, cached_input = 0.125, output = 10 }
+"#;
 
 /// A key's default as TOML writes it.
 fn literal(key: &Key) -> String {

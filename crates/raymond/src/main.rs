@@ -2,6 +2,8 @@
 //! [`report`], whatever goes wrong is explained in [`failure`], and everything is printed by [`out`].
 //! What people read is made of [`line`]s.
 
+mod advice;
+mod agent_settings;
 mod cli;
 mod config;
 mod failure;

@@ -1,5 +1,5 @@
-//! The inbox where all who leave word in it are threads of this process; only somebody who gives a
-//! run up comes from outside, and leaves a file.
+//! The inbox where all senders are threads of this process; only `raymond cancel` is another process,
+//! and leaves a file.
 
 use std::{
     fs, io,
@@ -33,7 +33,7 @@ pub(crate) struct Outbox {
 }
 
 impl Inbox {
-    /// Listens in the run's folder, in the place of whoever listened there before.
+    /// Listens in the run's folder, instead of an orchestrator that listened there before.
     pub(crate) fn open(folder: &Path) -> io::Result<Self> {
         let cancel = folder.join(CANCEL);
         match fs::remove_file(&cancel) {
@@ -72,13 +72,13 @@ impl Inbox {
 }
 
 impl Outbox {
-    /// The way to whoever runs the run in `folder`.
+    /// To the orchestrator of the run in `folder`.
     pub(crate) fn to(folder: &Path) -> io::Result<Self> {
         fs::metadata(folder)?;
         Ok(Self { sender: None, cancel: folder.join(CANCEL) })
     }
 
-    /// Leaves word for the loop; if there is none any more, nobody needs it.
+    /// Sends a message to the loop; if there is no loop any more, it is dropped.
     pub(crate) fn send(&self, message: &Message) {
         match &self.sender {
             Some(sender) => drop(sender.send(message.clone())),

@@ -1,8 +1,7 @@
 //! Where everything arrives that a run loop waits for, one message at a time.
 //!
-//! Reapers leave the names of their steps; threads of this process leave word of signals and of
-//! the keeper's end by the same way. So the loop waits in one place, and what a reaper says wakes
-//! it directly.
+//! Reapers send the names of their steps; threads of this process send signals and the end of the
+//! keeper in the same way. So the loop waits in one place, and a reaper wakes it directly.
 
 #[cfg(portable)]
 mod channel;
@@ -21,12 +20,12 @@ pub(crate) enum Message {
     Step(String),
     /// This connection to a keeper is over: it is gone.
     KeeperGone(u32),
-    /// A reaper was killed, and nobody knows with which step.
+    /// A reaper was killed; which step it had is unknown.
     ReaperGone,
     /// A process that could be given another turn is gone.
     ProcessGone(u32),
     /// Ctrl-C or a polite signal.
     Interrupt,
-    /// Somebody gives the run up.
+    /// The user cancels the run.
     Cancel,
 }

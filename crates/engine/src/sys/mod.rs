@@ -6,6 +6,8 @@
 #[cfg(not(portable))]
 mod linux;
 mod portable;
+#[cfg(unix)]
+mod processes;
 #[cfg(not(portable))]
 mod program;
 #[cfg(unix)]
@@ -16,6 +18,8 @@ mod windows;
 #[cfg(not(portable))]
 pub(crate) use linux::*;
 pub(crate) use portable::*;
+#[cfg(unix)]
+pub(crate) use processes::*;
 #[cfg(not(portable))]
 pub(crate) use program::*;
 #[cfg(unix)]

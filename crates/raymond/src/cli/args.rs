@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use raymond_flow::money::Usd;
 
-use super::authoring::Authoring;
+use super::{authoring::Authoring, upkeep::Upkeep};
 
 /// The version, with the commit that it was built from if that is known.
 const VERSION: &str = env!("VERSION_AND_COMMIT");
@@ -108,6 +108,8 @@ pub(crate) enum Command {
     },
     #[command(flatten)]
     Authoring(Authoring),
+    #[command(flatten)]
+    Upkeep(Upkeep),
     /// Start and guard the children of a run. Raymond calls this itself.
     #[command(name = "__keeper", hide = true)]
     Keeper {

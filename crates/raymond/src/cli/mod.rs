@@ -4,6 +4,7 @@ mod args;
 mod authoring;
 mod commands;
 pub(crate) mod mistyped;
+mod upkeep;
 
 use std::{env, process::ExitCode};
 
@@ -38,6 +39,7 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
         Some(Command::Man) => commands::man(),
         Some(Command::Recover { options }) => commands::recover(&options),
         Some(Command::Authoring(command)) => authoring::run(command),
+        Some(Command::Upkeep(command)) => upkeep::run(&command),
         Some(Command::Keeper { folder }) => commands::keep(&folder),
     }
 }

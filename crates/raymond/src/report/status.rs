@@ -18,7 +18,10 @@ use super::{
     time,
     words::{Mark, count, natural, of_activity, of_halt, of_tokens, state},
 };
-use crate::line::{Line, Style, excerpt};
+use crate::{
+    advice::with_advice,
+    line::{Line, Style, excerpt},
+};
 
 /// Everything that is known of a run.
 #[derive(Debug)]
@@ -170,9 +173,9 @@ impl Standing<'_> {
             Phase::Held { asked, .. } => {
                 Line::of(format!("held by a limit before {}", excerpt(&asked.to_string())))
             }
-            Phase::Failed { error, .. } => {
-                Line::new().add(Style::Bad, "failed").plain(format!(": {error}"))
-            }
+            Phase::Failed { error, class, .. } => Line::new()
+                .add(Style::Bad, "failed")
+                .plain(format!(": {}", with_advice(error, *class))),
         }
     }
 }

@@ -8,7 +8,10 @@ use raymond_flow::{
 };
 
 use super::time;
-use crate::line::{Line, Style, excerpt};
+use crate::{
+    advice::with_advice,
+    line::{Line, Style, excerpt},
+};
 
 /// How much a person wants to hear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -116,8 +119,8 @@ pub(crate) fn of_record(record: &Record, before: Option<&Before>) -> Vec<News> {
             let text = here(before).plain(format!("{}: {why}", again(*delay_ms)));
             vec![News::of(Told, Mark::Again, agent, text)]
         }
-        Record::Failed { agent, error, .. } => {
-            let text = here(before).plain(format!("failed: {error}"));
+        Record::Failed { agent, error, class, .. } => {
+            let text = here(before).plain(format!("failed: {}", with_advice(error, *class)));
             vec![News::of(Trouble, Mark::Failed, agent, text)]
         }
         Record::Halted { why } => vec![halted(why)],

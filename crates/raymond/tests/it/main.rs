@@ -20,6 +20,7 @@ mod rehearsals;
 mod retention;
 mod screen;
 mod scripts;
+mod sessions;
 mod special_files;
 mod stopped;
 mod terminal;

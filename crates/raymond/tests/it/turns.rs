@@ -816,7 +816,7 @@ fn claude_that_is_not_installed_comes_with_advice() {
     let mut command = project.command(START);
     command.env("RAYMOND_CLAUDE", "no-such-claude");
     Ran::of(&command.output().unwrap())
-        .failed(1, "failed: `no-such-claude` is not installed; install it (npm");
+        .failed(1, "failed: `no-such-claude` is not installed; install it (Claude Code: npm");
 }
 
 #[test]

@@ -21,10 +21,11 @@ use raymond_engine::{
 use raymond_flow::{
     id::RunId,
     machine::{Halt, Limits, Run, Settings, Started, Status},
+    source::Platform,
 };
 
 use super::{
-    lint,
+    admit, lint,
     place::{current_folder, state_dir},
     prepare::{Surroundings, change, configure, level},
     runs,
@@ -77,6 +78,9 @@ pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
     settings
         .agent
         .get_or_insert_with(|| surroundings.agents.default_name().unwrap_or_default().to_owned());
+    // What cannot be read for this is told when it is entered.
+    let graph = lint::open(&workflow, Platform::HERE).ok().map(|opened| opened.graph);
+    admit::check_agents(graph.as_ref(), &surroundings.agents.known(), &settings, &limits)?;
     let is_piped = input.as_deref() == Some("-");
     let input = match input {
         Some(_) if is_piped => Some(read_input()?),
