@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use raymond_flow::money::Usd;
+
 use super::{authoring::Authoring, upkeep::Upkeep};
 
 /// The version, with the commit that it was built from if that is known.
@@ -229,7 +231,7 @@ pub(crate) struct Options {
     pub(crate) effort: Option<String>,
 
     /// What all agents together may spend, in US dollars; 0 is no limit [default: 10].
-    #[arg(long, value_name = "USD")]
+    #[arg(long, value_name = "USD", value_parser = dollars, allow_negative_numbers = true)]
     pub(crate) budget: Option<f64>,
 
     /// How many states all agents together may enter; 0 is no limit [default: 0].
@@ -294,6 +296,12 @@ pub(crate) struct Place {
     /// The folder for runs and settings [default: .raymond of this project].
     #[arg(long, value_name = "DIR", alias = "state-dir")]
     pub(crate) data_dir: Option<PathBuf>,
+}
+
+fn dollars(text: &str) -> Result<f64, String> {
+    let amount = text.trim_start_matches('$').parse().ok();
+    let amount = amount.filter(|dollars| Usd::from_dollars(*dollars).is_some());
+    amount.ok_or_else(|| "is no amount of dollars; expected for instance 5 or 0.50".to_owned())
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {

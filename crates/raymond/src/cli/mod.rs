@@ -3,7 +3,7 @@
 mod args;
 mod authoring;
 mod commands;
-mod mistyped;
+pub(crate) mod mistyped;
 mod upkeep;
 
 use std::{env, process::ExitCode};
@@ -63,7 +63,8 @@ fn warn_of_unknown_variables() {
 /// quoted, and words of it may be names of files, so they are made visible before clap sees them.
 fn told(error: clap::Error) -> Result<ExitCode, Failure> {
     let is_wrong = error.use_stderr();
-    if let Some(failure) = is_wrong.then(|| mistyped::command(env::args_os().nth(1))).flatten() {
+    let mut typed = env::args_os().skip(1);
+    if is_wrong && let Some(failure) = mistyped::command(&error, typed.next(), typed.next()) {
         return Err(failure);
     }
     let words: Vec<_> = env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
