@@ -23,7 +23,10 @@ use raymond_flow::{
 };
 use serde::Deserialize;
 
-use super::{Capabilities, CodingAgent, TurnCommand, TurnEnd, TurnOutput, TurnRequest};
+use super::{
+    Capabilities, CodingAgent, Entry, TranscriptReader, TurnCommand, TurnEnd, TurnOutput,
+    TurnRequest,
+};
 
 /// The longest last line: an answer of a model, and then some.
 const LAST_LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -54,6 +57,21 @@ struct LastLine {
     #[serde(default)]
     output_tokens: u64,
     resets_at: Option<u64>,
+}
+
+/// The output of a program as a transcript: every line but the last one, which is the answer.
+pub(super) struct PlainReader;
+
+impl TranscriptReader for PlainReader {
+    fn line(&mut self, line: &[u8]) -> Vec<Entry> {
+        let text = String::from_utf8_lossy(line);
+        let text = text.trim_end();
+        let last: Option<LastLine> = serde_json::from_str(text).ok();
+        if text.is_empty() || last.is_some_and(|l| l.result.is_some() || l.error.is_some()) {
+            return Vec::new();
+        }
+        vec![Entry::Text { text: text.to_owned() }]
+    }
 }
 
 impl CodingAgent for ProgramAgent {

@@ -6,6 +6,7 @@ mod lines;
 mod live;
 mod status;
 pub(crate) mod time;
+pub(crate) mod transcript;
 pub(crate) mod words;
 
 pub(crate) use findings::{Sources, as_json, as_text};

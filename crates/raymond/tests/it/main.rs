@@ -19,6 +19,7 @@ mod recovery;
 mod rehearsals;
 mod retention;
 mod scripts;
+mod show;
 mod special_files;
 mod stopped;
 mod terminal;

@@ -13,6 +13,7 @@ mod prepare;
 mod prune;
 mod run;
 mod shell;
+mod show;
 mod test;
 
 pub(super) use demo::demo;
@@ -26,4 +27,5 @@ pub(super) use pack::pack;
 pub(super) use prune::prune;
 pub(super) use run::{cancel, recover, resume, start};
 pub(super) use shell::{completions, config, init, man};
+pub(super) use show::show;
 pub(super) use test::test;
