@@ -94,6 +94,13 @@ pub enum Event {
 }
 
 impl Event {
+    /// That `record` became true of `run`, which does not know of it yet.
+    pub fn recorded(record: Record, run: &Run) -> Self {
+        let before = agent_of(&record).and_then(|id| run.agents.get(id));
+        let before = before.map(|agent| Box::new(Before::of(agent)));
+        Self::Recorded { record, before, total_cost_usd: run.total_cost_usd }
+    }
+
     /// The event as one that happens now.
     pub fn now(self) -> Seen {
         Seen { at_ms: clock::now_ms(), event: self }
@@ -142,7 +149,7 @@ pub struct Before {
 }
 
 impl Before {
-    pub(crate) fn of(agent: &Agent) -> Self {
+    fn of(agent: &Agent) -> Self {
         Self {
             agent: agent.id.clone(),
             state: agent.current_state.clone(),
@@ -154,7 +161,7 @@ impl Before {
 }
 
 /// The agent that a record is about, if it is about one.
-pub(crate) fn agent_of(record: &Record) -> Option<&AgentId> {
+fn agent_of(record: &Record) -> Option<&AgentId> {
     match record {
         Record::Intended { agent, .. }
         | Record::Queued { agent }

@@ -74,6 +74,11 @@ impl Interrupts {
         Self { target }
     }
 
+    /// Whether one has come that no run loop was given: for programs that only watch a run.
+    pub fn is_pressed(&self) -> bool {
+        self.target.lock().unwrap_or_else(PoisonError::into_inner).waiting > 0
+    }
+
     /// Stops the run that is under way and kills its steps, as two presses of Ctrl-C do. Without a run,
     /// nothing happens.
     pub fn stop(&self) {

@@ -5,10 +5,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use raymond_flow::id::RunId;
+use raymond_flow::id::{RunId, StepId};
 
 use crate::{
-    private, sys,
+    private,
+    step::StepFolder,
+    sys,
     trust::{self, TrustError},
 };
 
@@ -135,4 +137,11 @@ pub struct RunFiles {
     pub steps: PathBuf,
     /// The extracted files of an archive.
     pub scope: PathBuf,
+}
+
+impl RunFiles {
+    /// The folder of one step: its `stdout`, its `stderr` and more.
+    pub fn step(&self, id: &StepId) -> PathBuf {
+        StepFolder::new(&self.steps, id).path().to_owned()
+    }
 }

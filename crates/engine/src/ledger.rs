@@ -16,7 +16,7 @@ use raymond_flow::{
 
 use crate::{
     error::EngineError,
-    events::{self, Before, Event, Observer},
+    events::{Event, Observer},
     journal::{Journal, JournalError, Trimmed},
     layout::RunFiles,
     lock::RunLock,
@@ -154,9 +154,7 @@ impl<'a> Ledger<'a> {
     }
 
     fn record_event(&self, record: Record) -> Event {
-        let before = events::agent_of(&record).and_then(|id| self.run.agents.get(id));
-        let before = before.map(|agent| Box::new(Before::of(agent)));
-        Event::Recorded { record, before, total_cost_usd: self.run.total_cost_usd }
+        Event::recorded(record, &self.run)
     }
 
     fn append(&mut self, records: &[Record]) -> Result<(), EngineError> {

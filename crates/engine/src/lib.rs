@@ -48,6 +48,7 @@ pub mod transcript;
 pub mod trust;
 mod usage_limit;
 mod warm;
+pub mod watch;
 
 pub use error::EngineError;
 pub use open::{Engine, Loaded, RunEnd, load};

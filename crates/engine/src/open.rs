@@ -120,7 +120,8 @@ impl Engine<'_> {
             let moved = Journal::set_aside(&files.journal);
             moved.map_err(|source| io_error("replace", &files.journal, source))?;
         }
-        let world = DiskWorld::open(Path::new(&started.scope_dir), &files.scope)?;
+        let world =
+            DiskWorld::open(Path::new(&started.scope_dir), &files.scope, self.agents.known())?;
         let (ledger, effects) = Ledger::begin(started, files, lock, observer)?;
         self.go(ledger, world, effects, None)
     }
@@ -183,11 +184,14 @@ impl Engine<'_> {
             Status::Completed => return Ok(RunEnd { run: run.clone(), is_interrupted: false }),
             Status::Running | Status::Failed | Status::Stopped | Status::Paused => {}
         }
-        let world = match DiskWorld::open(Path::new(&run.scope_dir), &files.scope) {
-            // A run can be cancelled although its archive is gone: nothing of it is read.
-            Err(_) if halt.is_some() => DiskWorld::open(&files.folder, &files.scope)?,
-            opened => opened?,
-        };
+        let world =
+            match DiskWorld::open(Path::new(&run.scope_dir), &files.scope, self.agents.known()) {
+                // A run can be cancelled although its archive is gone: nothing of it is read.
+                Err(_) if halt.is_some() => {
+                    DiskWorld::open(&files.folder, &files.scope, self.agents.known())?
+                }
+                opened => opened?,
+            };
         let (mut settings, mut limits) = (run.settings.clone(), run.limits.clone());
         change(&mut settings, &mut limits);
         if let Some(agent) = settings.agent.clone().filter(|name| !self.agents.has(name))

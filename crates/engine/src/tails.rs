@@ -40,6 +40,12 @@ pub(crate) fn glance(
 }
 
 impl Tail {
+    /// Whether everything that the turn has printed so far was looked at.
+    pub(crate) fn is_at_end(&mut self) -> bool {
+        let length = self.file.metadata().map_or(0, |metadata| metadata.len());
+        self.file.stream_position().map_or(true, |position| position >= length)
+    }
+
     fn lines(&mut self) -> Vec<Vec<u8>> {
         let _ = (&mut self.file).take(GLANCE_BYTES).read_to_end(&mut self.partial);
         let Some(end) = self.partial.iter().rposition(|byte| *byte == b'\n') else {

@@ -8,6 +8,8 @@ use std::{fmt, sync::Arc};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use thiserror::Error;
 
+use crate::text::excerpt;
+
 macro_rules! name_type {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -75,6 +77,34 @@ name_type! {
     SessionId
 }
 opaque_name!(SessionId);
+
+/// The longest id of a session that a coding agent may report: it becomes a part of a file's name.
+pub const SESSION_ID_BYTES_MAX: usize = 200;
+
+/// A reported id that cannot be used.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error(
+    "`{}` cannot be the id of a session: it must have 1 to {SESSION_ID_BYTES_MAX} ASCII letters, digits, `-`, `_` \
+     and `.`, and begin with a letter or digit",
+    excerpt(id)
+)]
+pub struct SessionIdError {
+    /// The id as reported.
+    pub id: String,
+}
+
+impl SessionId {
+    /// Checks an id that a coding agent chose. It becomes an argument, a variable and a part of a file's name.
+    pub fn reported(id: &str) -> Result<Self, SessionIdError> {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let begins_well = id.starts_with(|c: char| c.is_ascii_alphanumeric());
+        if begins_well && id.len() <= SESSION_ID_BYTES_MAX && id.chars().all(is_part) {
+            Ok(Self::new(id))
+        } else {
+            Err(SessionIdError { id: id.to_owned() })
+        }
+    }
+}
 
 name_type! {
     /// The file name of a state that resolution has found, with its extension: `REVIEW.md`.

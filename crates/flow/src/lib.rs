@@ -91,6 +91,7 @@
 // A new tag, record or phase must be led by the compiler to every place that tells its kind apart.
 #![deny(clippy::wildcard_enum_match_arm)]
 
+pub mod coding_agent;
 pub mod diagram;
 pub mod graph;
 pub mod history;

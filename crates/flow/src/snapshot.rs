@@ -129,6 +129,8 @@ struct WireAgent {
     /// Whether the state's prompt starts a branch of that session.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     branches: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    session_agent: Option<String>,
     stack: Vec<WireFrame>,
     cwd: String,
     fork_attributes: BTreeMap<String, String>,
@@ -148,6 +150,8 @@ struct WireFrame {
     session: Option<SessionId>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     branches: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    session_agent: Option<String>,
     state: StateName,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     model: Option<String>,
@@ -247,6 +251,7 @@ impl WireAgent {
             current_state: agent.current_state.clone(),
             session_id,
             branches,
+            session_agent: agent.session_agent.clone(),
             stack: agent.stack.iter().map(WireFrame::of).collect(),
             cwd: agent.cwd.clone(),
             fork_attributes: agent.fork_attributes.clone(),
@@ -267,6 +272,7 @@ impl WireAgent {
             born: self.born,
             current_state: self.current_state,
             session: session_from_wire(self.session_id, self.branches),
+            session_agent: self.session_agent,
             stack: self.stack.into_iter().map(WireFrame::into_frame).collect(),
             cwd: self.cwd,
             fork_attributes: self.fork_attributes,
@@ -283,12 +289,13 @@ impl WireAgent {
 impl WireFrame {
     fn of(frame: &Frame) -> Self {
         let (session, branches) = session_to_wire(&frame.session);
-        Self { session, branches, state: frame.state.clone(), model: frame.model.clone() }
+        let Frame { session_agent, state, model, .. } = frame.clone();
+        Self { session, branches, session_agent, state, model }
     }
 
     fn into_frame(self) -> Frame {
-        let session = session_from_wire(self.session, self.branches);
-        Frame { session, state: self.state, model: self.model }
+        let Self { session, branches, session_agent, state, model } = self;
+        Frame { session: session_from_wire(session, branches), session_agent, state, model }
     }
 }
 

@@ -129,7 +129,7 @@ pub(crate) fn is_word(text: &str) -> bool {
 
 /// Whether a program that gets `text` as an argument would parse it as an option. Values come
 /// from files and models: `--model --dangerously-skip-permissions` must not become a flag.
-pub(crate) fn looks_like_an_option(text: &str) -> bool {
+pub fn looks_like_an_option(text: &str) -> bool {
     text.trim_start().starts_with('-')
 }
 

@@ -10,7 +10,11 @@ use std::{
 
 use thiserror::Error;
 
-use crate::{scope::Listing, source::Platform};
+use crate::{
+    coding_agent::{Capabilities, CodingAgents},
+    scope::Listing,
+    source::Platform,
+};
 
 /// The files and environment of a workflow, at this moment.
 pub trait World {
@@ -30,6 +34,9 @@ pub trait World {
 
     /// Whether the environment that children inherit has a variable with this name.
     fn has_variable(&self, name: &str) -> bool;
+
+    /// The coding agents that can be asked.
+    fn coding_agents(&self) -> &CodingAgents;
 }
 
 /// A query failed.
@@ -53,6 +60,8 @@ pub struct MemoryWorld {
     pub directories: BTreeSet<String>,
     /// The names of the variables that exist.
     pub variables: BTreeSet<String>,
+    /// The coding agents; at first one that can do everything and takes every turn.
+    pub coding_agents: CodingAgents,
 }
 
 impl MemoryWorld {
@@ -64,6 +73,7 @@ impl MemoryWorld {
             files,
             directories: BTreeSet::new(),
             variables: BTreeSet::new(),
+            coding_agents: CodingAgents::only(Capabilities::FULL),
         }
     }
 }
@@ -102,5 +112,9 @@ impl World for MemoryWorld {
 
     fn has_variable(&self, name: &str) -> bool {
         self.variables.contains(name)
+    }
+
+    fn coding_agents(&self) -> &CodingAgents {
+        &self.coding_agents
     }
 }

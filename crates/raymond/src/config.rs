@@ -14,10 +14,10 @@ use std::{
 };
 
 use raymond_engine::{layout::StateDir, private, regular, trust};
-use raymond_flow::{money::Usd, source::Timeout};
+use raymond_flow::{money::Usd, source::Timeout, text::looks_like_an_option};
 use toml::de::{DeTable, DeValue};
 
-use crate::{failure::Failure, out::one_line};
+use crate::{agent_settings::AgentSettings, failure::Failure, out::one_line};
 
 /// The name of the file.
 const FILE_NAME: &str = "config.toml";
@@ -45,7 +45,7 @@ static KEYS: [Key; 17] = [
     Key {
         name: "agent_program",
         default: "",
-        help: "a program that carries out prompts in the place of Claude Code",
+        help: "a program that carries out prompts instead of Claude Code: short for [agents.program]",
         wrong: never,
     },
     Key {
@@ -190,6 +190,8 @@ pub(crate) struct Config {
     values: BTreeMap<&'static str, Value>,
     /// Further arguments for Claude Code, the one setting that is a list.
     pub(crate) claude_arguments: Vec<String>,
+    /// The tables `[agents.NAME]`.
+    pub(crate) agents: BTreeMap<String, AgentSettings>,
 }
 
 impl Config {
@@ -241,6 +243,10 @@ impl Config {
             let name = format!("{prefix}{}", key.get_ref());
             let origin = at(key.span().start);
             let text = match value.get_ref() {
+                DeValue::Table(agents) if name == "agents" => {
+                    self.add_agents(agents, at)?;
+                    continue;
+                }
                 DeValue::Table(inner) => {
                     self.add_table(&format!("{name}."), inner, at)?;
                     continue;
@@ -270,6 +276,26 @@ impl Config {
                 }
             };
             self.set(&name, text, origin)?;
+        }
+        Ok(())
+    }
+
+    fn add_agents(
+        &mut self,
+        agents: &DeTable<'_>,
+        at: &dyn Fn(usize) -> Origin,
+    ) -> Result<(), Failure> {
+        for (key, value) in agents {
+            let name = key.get_ref();
+            let origin = at(key.span().start);
+            let DeValue::Table(table) = value.get_ref() else {
+                return Err(Failure::usage(format!("{origin}: `agents.{name}` is a table")));
+            };
+            if name.trim().is_empty() || looks_like_an_option(name) {
+                let why = "is no name: states and options could not say it";
+                return Err(Failure::usage(format!("{origin}: `agents.{name}` {why}")));
+            }
+            self.agents.insert(name.to_string(), AgentSettings::read(name, table, at)?);
         }
         Ok(())
     }
@@ -306,6 +332,12 @@ impl Config {
         self.values.get(name).map(|value| value.text.as_str()).filter(|text| !text.is_empty())
     }
 
+    /// The value of a setting, if the environment gives it.
+    pub(crate) fn said_by_environment(&self, name: &str) -> Option<&str> {
+        let value = self.values.get(name)?;
+        matches!(value.origin, Origin::Environment(_)).then_some(value.text.as_str())
+    }
+
     /// The same as another type; `None` also if nobody has said anything.
     pub(crate) fn said<T: std::str::FromStr>(&self, name: &str) -> Option<T> {
         let value = self.values.get(name).filter(|value| value.origin != Origin::Default)?;
@@ -320,6 +352,13 @@ impl Config {
             let shown = if value.text.is_empty() { "-" } else { &one_line(&value.text) };
             let origin = one_line(&value.origin.to_string());
             let _ = writeln!(text, "{name:<30} {shown:<24} {origin}");
+        }
+        for (agent, settings) in &self.agents {
+            for (key, value, origin) in &settings.shown {
+                let name = one_line(&format!("agents.{agent}.{key}"));
+                let (value, origin) = (one_line(value), one_line(&origin.to_string()));
+                let _ = writeln!(text, "{name:<30} {value:<24} {origin}");
+            }
         }
         text
     }
@@ -345,6 +384,50 @@ fn variable(name: &str) -> String {
     }
 }
 
+/// Variables that are no settings: what steps are given by Raymond, whose scripts may call it; the list of
+/// trusted folders; and what only tests of Raymond itself use.
+const OTHER_VARIABLES: [&str; 17] = [
+    "RAYMOND_AGENT_ID",
+    "RAYMOND_INPUT",
+    "RAYMOND_INPUT_FILE",
+    "RAYMOND_RECOVERS",
+    "RAYMOND_RESULT",
+    "RAYMOND_RESULT_FILE",
+    "RAYMOND_SESSION",
+    "RAYMOND_SESSION_FROM",
+    "RAYMOND_SESSION_MODE",
+    "RAYMOND_STATE",
+    "RAYMOND_STATE_DIR",
+    "RAYMOND_STATE_FILE",
+    "RAYMOND_STEP",
+    "RAYMOND_TRUST",
+    "RAYMOND_TURN_EFFORT",
+    "RAYMOND_TURN_MODEL",
+    "RAYMOND_WORKFLOW_ID",
+];
+/// What variables for tests of Raymond itself begin with.
+const TEST_VARIABLES: [&str; 3] = ["RAYMOND_TEST_", "RAYMOND_STORM", "RAYMOND_FAULTS"];
+
+/// A warning for each of these names of variables that looks like one of Raymond's and is none.
+pub(crate) fn unknown_variables(names: impl Iterator<Item = OsString>) -> Vec<String> {
+    let settings: Vec<_> = KEYS.iter().map(|key| variable(key.name)).collect();
+    let known = || settings.iter().map(String::as_str).chain(OTHER_VARIABLES);
+    let names = names.filter_map(|name| name.into_string().ok());
+    let mut names: Vec<_> = names.filter(|name| name.starts_with("RAYMOND_")).collect();
+    names.retain(|name| {
+        !known().any(|known| known == name)
+            && !TEST_VARIABLES.iter().any(|start| name.starts_with(start))
+    });
+    names.sort();
+    let text = |name: String| {
+        let similar = known().min_by_key(|known| strsim::damerau_levenshtein(known, &name));
+        let similar = similar.filter(|known| strsim::damerau_levenshtein(known, &name) <= 2);
+        let meant = similar.map(|known| format!(" (did you mean {known}?)")).unwrap_or_default();
+        format!("{name} is set, but there is no such setting{meant}")
+    };
+    names.into_iter().map(text).collect()
+}
+
 /// The line of a byte, from 1.
 fn line(text: &str, offset: usize) -> usize {
     text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
@@ -367,6 +450,7 @@ pub(crate) fn write_template(state_dir: &Path) -> Result<PathBuf, Failure> {
         let name = key.name.trim_start_matches("claude.");
         let _ = writeln!(text, "\n# {}\n# {name} = {}", key.help, literal(key));
     }
+    text.push_str(AGENTS_EXAMPLE);
     let create = || -> io::Result<()> {
         StateDir::new(state_dir).create()?;
         let mut file = private::options().create_new(true).write(true).open(&path)?;
@@ -380,6 +464,15 @@ pub(crate) fn write_template(state_dir: &Path) -> Result<PathBuf, Failure> {
         Err(error) => Err(Failure::io(&format!("write {}", path.display()), &error)),
     }
 }
+
+/// How another coding agent is added: see docs/operations.md.
+const AGENTS_EXAMPLE: &str = r#"
+# Further coding agents, for states with `agent: codex`. `[agents.claude]` is Claude Code itself.
+#[agents.codex]
+#program = "codex-adapter"
+#names_sessions = true
+#prices = { input = 1.25, cached_input = 0.125, output = 10 }
+"#;
 
 /// A key's default as TOML writes it.
 fn literal(key: &Key) -> String {

@@ -5,6 +5,7 @@
 use std::{cell::RefCell, collections::BTreeMap, io, rc::Rc, time::Duration};
 
 use raymond_flow::{
+    coding_agent::Capabilities,
     id::{AgentId, StateName},
     machine::{Failure, FailureClass, Spent},
     money::Usd,
@@ -12,8 +13,7 @@ use raymond_flow::{
 };
 
 use super::{
-    Capabilities, CodingAgent, ReadyAnswer, TurnCommand, TurnEnd, TurnOutput, TurnRequest,
-    misconfigured,
+    CodingAgent, ReadyAnswer, TurnCommand, TurnEnd, TurnOutput, TurnRequest, misconfigured,
 };
 
 /// One answer.
@@ -125,16 +125,13 @@ impl ScriptedAgent {
 }
 
 impl CodingAgent for ScriptedAgent {
-    fn name(&self) -> &'static str {
+    #[expect(clippy::unnecessary_literal_bound, reason = "the trait's names are configured")]
+    fn name(&self) -> &str {
         "scripted"
     }
 
-    fn install_advice(&self) -> &'static str {
-        "it is part of Raymond"
-    }
-
     fn capabilities(&self) -> Capabilities {
-        Capabilities { can_branch: true, reports_cost: true }
+        Capabilities::FULL
     }
 
     fn answer(&self, request: &TurnRequest<'_>) -> Option<ReadyAnswer> {

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File, OpenOptions},
-    io::{self, Read as _, Seek as _, SeekFrom, Write as _},
+    io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _},
     path::{Path, PathBuf},
 };
 
@@ -94,6 +94,15 @@ impl Journal {
     /// Reads a journal without changing it. Another process may be appending to it.
     pub fn read(path: &Path) -> Result<Vec<Entry>, JournalError> {
         Self::read_from(path, Position::START).map(|(entries, _)| entries)
+    }
+
+    /// Reads the first decision of a journal, and nothing else; `None` if there is none.
+    pub fn first(path: &Path) -> io::Result<Option<Entry>> {
+        let mut line = Vec::new();
+        let mut reader = BufReader::new(regular::open(path)?).take(LINE_BYTES_MAX);
+        reader.read_until(b'\n', &mut line)?;
+        let line = line.strip_suffix(b"\n").and_then(|line| line::decode(line).ok());
+        Ok(line.map(|decoded| decoded.entry))
     }
 
     /// Reads from a position that an earlier call returned. Also returns the end of the last complete

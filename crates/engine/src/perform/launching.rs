@@ -273,7 +273,7 @@ impl Performer<'_> {
 fn found(mut command: TurnCommand, agent: &dyn CodingAgent) -> Result<TurnCommand, Failure> {
     let missing = |name: &str| Failure {
         class: FailureClass::NotInstalled,
-        message: format!("`{name}` is not installed; {}", agent.install_advice()),
+        message: format!("`{name}` is not installed"),
     };
     let name = command.program.first_mut().ok_or_else(|| missing(agent.name()))?;
     let path = programs::find(name).ok_or_else(|| missing(name))?;

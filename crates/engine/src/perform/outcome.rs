@@ -141,7 +141,9 @@ impl Performer<'_> {
             HowEnded::Code(code) => Some(*code),
             HowEnded::Signal(_) | HowEnded::Interrupted | HowEnded::TimedOut(_) => None,
             HowEnded::NotRun(why) => return Ok(failed(FailureClass::NotInstalled, why.clone())),
-            HowEnded::NotRunNow(why) => return Ok(failed(FailureClass::Transient, why.clone())),
+            HowEnded::NotRunNow(why) => {
+                return Ok(failed(FailureClass::Transient { retry_after_ms: None }, why.clone()));
+            }
             HowEnded::Forbidden => return Ok((Outcome::NotStarted, Spent::default())),
         };
         let agent = match self.means.agents.for_turn(turn) {

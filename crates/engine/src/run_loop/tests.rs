@@ -5,6 +5,7 @@
 use std::{collections::BTreeMap, fs, io, path::PathBuf, time::Duration};
 
 use raymond_flow::{
+    coding_agent::Capabilities,
     id::RunId,
     machine::{Halt, Limits, OnUsageLimit, Record, Settings, Started, Status},
     money::Usd,
@@ -14,7 +15,7 @@ use tempfile::TempDir;
 use crate::{
     Engine, EngineError, RunEnd, Runner,
     agent::{
-        Agents, Capabilities, CodingAgent, ProgramAgent, Reuse, TurnCommand, TurnEnd, TurnOutput,
+        Agents, CodingAgent, ProgramAgent, ProgramConfig, Reuse, TurnCommand, TurnEnd, TurnOutput,
         TurnRequest,
     },
     events::{Event, StepEnd},
@@ -82,7 +83,7 @@ impl Stage {
         let mut started = started(flow.to_str().unwrap());
         started.entry = raymond_flow::id::StateName::new(files[0]);
         started.cwd = folder.path().to_str().unwrap().to_owned();
-        let program = ProgramAgent::new(vec!["sh".to_owned()]);
+        let program = ProgramAgent::new(shell());
         Self {
             memory: Memory::new(fates(script.into_iter().collect())),
             seen: Recorder::default(),
@@ -435,10 +436,20 @@ fn agent_that_a_resumed_run_needs_must_be_there() {
     let mut stage = Stage::new(&["START.md"], [("START.md", vec![fails("refused")])]);
     stage.started.settings.agent = Some("program".to_owned());
     stage.start();
-    stage.agents = Agents::new(vec![Box::new(Warmable(ProgramAgent::new(vec!["sh".into()])))]);
+    stage.agents = Agents::new(vec![Box::new(Warmable(ProgramAgent::new(shell())))]);
     let resumed =
         stage.engine().resume(&RunId::new("r").unwrap(), |_, _| {}, &mut stage.seen.clone());
     assert!(matches!(resumed, Err(EngineError::NoAgent { agent, .. }) if agent == "program"));
+}
+
+fn shell() -> ProgramConfig {
+    ProgramConfig {
+        name: "program".to_owned(),
+        program: vec!["sh".to_owned()],
+        model: None,
+        capabilities: Capabilities::FULL,
+        prices: None,
+    }
 }
 
 /// A program whose processes can take more than one turn.
@@ -447,10 +458,6 @@ struct Warmable(ProgramAgent);
 impl CodingAgent for Warmable {
     fn name(&self) -> &'static str {
         "warmable"
-    }
-
-    fn install_advice(&self) -> &'static str {
-        ""
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -476,7 +483,7 @@ impl CodingAgent for Warmable {
 
 fn warm_stage(limit: usize, script: impl IntoIterator<Item = (&'static str, Vec<Fate>)>) -> Stage {
     let mut stage = Stage::new(&["START.md", "NEXT.md", "LAST.md"], script);
-    stage.agents = Agents::new(vec![Box::new(Warmable(ProgramAgent::new(vec!["sh".into()])))]);
+    stage.agents = Agents::new(vec![Box::new(Warmable(ProgramAgent::new(shell())))]);
     stage.warm_limit = limit;
     stage
 }

@@ -9,6 +9,7 @@ use std::{
 };
 
 use raymond_flow::{
+    coding_agent::{Capabilities, CodingAgents},
     id::StateName,
     scope::{EntryError, ResolveError},
     source::{Platform, StateKindError},
@@ -127,7 +128,8 @@ fn expect_refused(bytes: &[u8], message: &str) -> ArchiveError {
     assert_eq!(error.to_string(), format!("{} is not a workflow", path.display()));
     assert_eq!(error.source().unwrap().to_string(), message);
     let private = place.root.join("private");
-    let extracted = DiskWorld::open(&path, &private).unwrap_err();
+    let extracted =
+        DiskWorld::open(&path, &private, CodingAgents::only(Capabilities::FULL)).unwrap_err();
     assert_eq!(extracted.source().unwrap().to_string(), message);
     assert!(!private.exists(), "nothing of it is unpacked");
     let ScopeError::Archive { path: refused, source } = error else {
@@ -684,7 +686,7 @@ fn extracted_archive_replaces_what_was_there() {
     place.write("run/scope/OLD.md", "old");
     place.write("run/scope/sub/OLD.md", "old");
     let path = place.write("flow.zip", zip_of(&["f/START.md", "f/NEXT.sh"]));
-    let world = DiskWorld::open(&path, &private).unwrap();
+    let world = DiskWorld::open(&path, &private, CodingAgents::only(Capabilities::FULL)).unwrap();
     assert_eq!(world.folder(), private);
     assert_eq!(world.listing().unwrap().names().collect::<Vec<_>>(), ["NEXT.sh", "START.md"]);
     assert_eq!(world.read("START.md").unwrap(), b"f/START.md");
@@ -701,7 +703,12 @@ fn directory_behind_a_link_is_reported_by_its_real_path() {
     fs::create_dir_all(place.root.join("far/trees/a")).unwrap();
     symlink(place.root.join("far/trees"), place.root.join("project/link")).unwrap();
     symlink(".", place.root.join("project/self")).unwrap();
-    let world = DiskWorld::open(&place.root.join("flow"), &place.root.join("private")).unwrap();
+    let world = DiskWorld::open(
+        &place.root.join("flow"),
+        &place.root.join("private"),
+        CodingAgents::only(Capabilities::FULL),
+    )
+    .unwrap();
     let real = |path: &str| world.directory(place.root.join(path).to_str().unwrap());
     let expected = |path: &str| place.root.join(path).to_str().map(str::to_owned);
     assert_eq!(real("project/./link//a/"), expected("far/trees/a"));
@@ -720,7 +727,7 @@ fn folder_is_used_where_it_lies() {
     let place = Place::new();
     place.write("flow/START.md", "text");
     let (flow, private) = (place.root.join("flow"), place.root.join("private"));
-    let world = DiskWorld::open(&flow, &private).unwrap();
+    let world = DiskWorld::open(&flow, &private, CodingAgents::only(Capabilities::FULL)).unwrap();
     assert_eq!(world.folder(), flow);
     assert_eq!(world.read("START.md").unwrap(), b"text");
     assert!(!private.exists());

@@ -9,6 +9,7 @@ use std::{
 };
 
 use raymond_flow::{
+    coding_agent::CodingAgents,
     scope::Listing,
     source::Platform,
     world::{World, WorldError},
@@ -31,6 +32,8 @@ pub(crate) struct DiskWorld {
     listed: RefCell<Option<(SystemTime, Listing)>>,
     /// The last error of listing the directory, until [`take_failure`](Self::take_failure) returns it.
     failure: RefCell<Option<io::Error>>,
+    /// The coding agents of the run.
+    coding_agents: CodingAgents,
 }
 
 /// File systems store times in ticks. A directory that changed less than this before it was listed
@@ -40,7 +43,11 @@ const TICK: Duration = Duration::from_millis(100);
 impl DiskWorld {
     /// The world of a run whose files are at `scope`. An archive is extracted into `private`, so that
     /// its scripts can be executed.
-    pub(crate) fn open(scope: &Path, private: &Path) -> Result<Self, ScopeError> {
+    pub(crate) fn open(
+        scope: &Path,
+        private: &Path,
+        coding_agents: CodingAgents,
+    ) -> Result<Self, ScopeError> {
         let folder = if is_archive(scope) {
             archive::extract(scope, private)
                 .map_err(|source| ScopeError::Archive { path: scope.to_owned(), source })?;
@@ -50,7 +57,7 @@ impl DiskWorld {
         };
         let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
         let (listed, failure) = (RefCell::new(None), RefCell::new(None));
-        Ok(Self { folder, variables: names.collect(), listed, failure })
+        Ok(Self { folder, variables: names.collect(), listed, failure, coding_agents })
     }
 
     /// The files in the directory. Listed again whenever the directory has changed.
@@ -111,5 +118,9 @@ impl World for DiskWorld {
 
     fn has_variable(&self, name: &str) -> bool {
         self.variables.contains(name)
+    }
+
+    fn coding_agents(&self) -> &CodingAgents {
+        &self.coding_agents
     }
 }

@@ -11,7 +11,7 @@ use crate::{
 };
 
 use super::{
-    Agent, Answer, CountsAs, Instead, Left, Limits, Overrider, Phase, Record, Run, Session,
+    Action, Agent, Answer, CountsAs, Instead, Left, Limits, Overrider, Phase, Record, Run, Session,
     Settings, Spent, Status, Step, Tries, UsageLimit, Work,
     follow::{After, follow, states_entered},
     naming,
@@ -83,14 +83,17 @@ pub fn apply(run: &mut Run, record: &Record) -> Result<(), ApplyError> {
             retried(run, agent, *counts_as, *delay_ms, left.as_ref())
         }
         Record::Woke { agent } => woke(run, agent),
-        Record::Failed { agent, error, work, left, loses_session } => change(run, agent, |agent| {
-            agent.tries.left.clone_from(left);
-            if *loses_session {
-                agent.session = Session::Fresh;
-            }
-            agent.phase = Phase::Failed { error: error.clone(), work: work.clone() };
-            Ok(())
-        }),
+        Record::Failed { agent, error, class, work, left, loses_session } => {
+            change(run, agent, |agent| {
+                agent.tries.left.clone_from(left);
+                if *loses_session {
+                    agent.session = Session::Fresh;
+                }
+                let (error, class, work) = (error.clone(), *class, work.clone());
+                agent.phase = Phase::Failed { error, class, work };
+                Ok(())
+            })
+        }
         Record::Halted { why } => {
             run.halt = Some(why.clone());
             Ok(())
@@ -183,6 +186,11 @@ fn ready_work(agent: &Agent, what: &'static str) -> Result<Work, ApplyError> {
 fn intended(run: &mut Run, agent: &AgentId, step: &Step) -> Result<(), ApplyError> {
     change(run, agent, |agent| {
         let work = ready_work(agent, "start a step")?;
+        if let Action::Turn(turn) = &step.action
+            && !matches!(work, Work::Evaluate(_))
+        {
+            agent.session_agent.clone_from(&turn.settings.agent);
+        }
         agent.steps = step.number;
         agent.tries.starts += 1;
         agent.phase = Phase::Running { work, step: Box::new(step.clone()) };

@@ -11,7 +11,7 @@ use crate::{
     policy::{Source, Transition},
 };
 
-use super::{Evaluation, Left, Limits, Settings, Spent, Status, Step, Work};
+use super::{Evaluation, FailureClass, Left, Limits, Settings, Spent, Status, Step, Work};
 
 /// One fact about a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,6 +114,8 @@ pub enum Record {
         agent: AgentId,
         /// Why.
         error: String,
+        /// Of which kind the failure is, if a coding agent failed.
+        class: Option<FailureClass>,
         /// What is taken up again if the run is continued.
         work: Work,
         /// What a start of it may have left.

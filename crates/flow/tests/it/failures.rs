@@ -75,7 +75,11 @@ fn script_costs_nothing() {
 
 #[test]
 fn transient_failure_waits_and_goes_on_in_the_session_it_had() {
-    for class in [FailureClass::Transient, FailureClass::Killed, FailureClass::TimedOut] {
+    for class in [
+        FailureClass::Transient { retry_after_ms: None },
+        FailureClass::Killed,
+        FailureClass::TimedOut,
+    ] {
         let mut sim = sim();
         fails(&mut sim, "main", class);
         assert_eq!(sim.waits[&agent("main")], 2_000);
@@ -92,12 +96,12 @@ fn transient_failures_wait_longer_each_time_and_end_after_three() {
     let mut sim = sim();
     let mut delays = Vec::new();
     for _ in 0..3 {
-        fails(&mut sim, "main", FailureClass::Transient);
+        fails(&mut sim, "main", FailureClass::Transient { retry_after_ms: None });
         delays.push(sim.waits[&agent("main")]);
         sim.wake("main");
     }
     assert_eq!(delays, [2_000, 4_000, 8_000]);
-    fails(&mut sim, "main", FailureClass::Transient);
+    fails(&mut sim, "main", FailureClass::Transient { retry_after_ms: None });
     assert_eq!(sim.error("main"), "it broke (after 3 retries)");
     assert_eq!(sim.run.status, Status::Failed);
 }
@@ -105,7 +109,7 @@ fn transient_failures_wait_longer_each_time_and_end_after_three() {
 #[test]
 fn retries_start_anew_with_every_state() {
     let mut sim = sim();
-    fails(&mut sim, "main", FailureClass::Transient);
+    fails(&mut sim, "main", FailureClass::Transient { retry_after_ms: None });
     sim.wake("main");
     sim.reply("main", "<goto>A</goto>");
     assert_eq!(sim.main().tries.retries, 0);
@@ -259,7 +263,7 @@ fn interrupt_lets_turns_in_flight_finish_and_pauses_the_run() {
 #[test]
 fn interrupt_of_a_waiting_run_pauses_it_at_once() {
     let mut sim = sim();
-    fails(&mut sim, "main", FailureClass::Transient);
+    fails(&mut sim, "main", FailureClass::Transient { retry_after_ms: None });
     sim.input(Input::Halt(Halt::Interrupted));
     assert_eq!(sim.run.status, Status::Paused);
     sim.resume();

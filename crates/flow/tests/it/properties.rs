@@ -77,7 +77,7 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let which = any::<prop::sample::Index>;
     let classes = vec![
-        FailureClass::Transient,
+        FailureClass::Transient { retry_after_ms: None },
         FailureClass::UsageLimit { resets_at: Some(7) },
         FailureClass::Budget,
         FailureClass::Authentication,
@@ -249,7 +249,7 @@ proptest! {
                     let tag = if kind == 1 { "call" } else { "function" };
                     sim.reply("main", &format!("<{tag} return=\"{state}\">A.md</{tag}>"));
                     let name = raymond_flow::id::StateName::new(state);
-                    let frame = Frame { session: Session::Open(open.clone()), state: name, model: None };
+                    let frame = Frame { session: Session::Open(open.clone()), session_agent: None, state: name, model: None };
                     expected.push(frame);
                     prop_assert_ne!(sim.child("main").session().id(), &open);
                 }

@@ -177,9 +177,21 @@ impl Sim {
     }
 
     pub(crate) fn end(&mut self, name: &str, outcome: Outcome, dollars: f64) {
+        self.end_in(name, outcome, dollars, None);
+    }
+
+    /// Ends the step of `name`, whose coding agent reports `session`.
+    pub(crate) fn end_in(
+        &mut self,
+        name: &str,
+        outcome: Outcome,
+        dollars: f64,
+        session: Option<&str>,
+    ) {
         let id = self.step(name);
         self.children.remove(&id);
-        let spent = Spent { cost_usd: usd(dollars), ..Spent::default() };
+        let session = session.map(SessionId::new);
+        let spent = Spent { cost_usd: usd(dollars), session, ..Spent::default() };
         let input = conclude(&self.run, &id, outcome, spent, &self.world);
         self.input(input);
     }

@@ -22,14 +22,19 @@ pub(crate) struct JsonLines;
 
 impl Observer for JsonLines {
     fn see(&mut self, seen: &Seen) {
-        let mut value = of_event(&seen.event);
-        value["at"] = json!(seen.at_ms);
-        out::event(&value);
+        out::event(&of_seen(seen));
     }
 
     fn wants_activity(&self) -> bool {
         true
     }
+}
+
+/// An event as its line says it.
+pub(crate) fn of_seen(seen: &Seen) -> Value {
+    let mut value = of_event(&seen.event);
+    value["at"] = json!(seen.at_ms);
+    value
 }
 
 /// The last line: how the run stands when the program leaves it.

@@ -172,7 +172,7 @@ fn reply(node: &Node) -> Result<ScriptedReply, Problem> {
 
 fn failure_class(node: &Node) -> Result<FailureClass, Problem> {
     Ok(match scalar(node)? {
-        "transient" => FailureClass::Transient,
+        "transient" => FailureClass::Transient { retry_after_ms: None },
         "usage_limit" => FailureClass::UsageLimit { resets_at: None },
         "budget" => FailureClass::Budget,
         "authentication" => FailureClass::Authentication,

@@ -177,7 +177,7 @@ fn run_whose_workflow_is_gone_can_be_cancelled() {
     let project = with_spoiled_output(|path| fs::write(path, "<result>again</result>\n").unwrap());
     fs::remove_dir_all(project.file("flow")).unwrap();
     assert_eq!(project.raymond(&["cancel", "r"]).code, 0);
-    assert!(project.raymond(&["list"]).stdout.contains("r  cancelled"));
+    assert!(project.raymond(&["list"]).stdout.contains("cancelled"));
 }
 
 /// What a process prints that outlives its step, once there is a file `late`.
@@ -676,7 +676,7 @@ fn run_whose_lock_file_is_removed_stops_and_can_be_resumed() {
     project.write("go", "");
     let first = Ran::of(&first.wait_with_output().unwrap());
     let first = first.failed(1, "r.lock was removed or replaced");
-    assert!(first.stderr.contains("raymond run r"), "{}", first.stderr);
+    assert!(first.stderr.contains("raymond resume r"), "{}", first.stderr);
     assert_eq!(project.lines("log"), ["START"]);
     project.raymond(&["run", "r"]).completed("right");
     assert_eq!(project.lines("log"), ["START", "NEXT"]);

@@ -122,7 +122,7 @@ fn script_that_fails_ends_the_run_and_says_how_to_go_on() {
     ];
     for (script, message) in cases {
         let project = Project::new([("START.sh", script)]);
-        project.raymond(&["flow"]).failed(1, message).failed(1, "raymond run");
+        project.raymond(&["flow"]).failed(1, message).failed(1, "raymond resume flow-");
         project.wait_until_quiet();
     }
 }

@@ -1,8 +1,12 @@
 //! The commands, a file for each kind.
 
+mod admit;
+mod attach;
+mod cancel;
 mod demo;
 mod diagram;
 mod doctor;
+mod follow;
 mod inspect;
 mod keep;
 mod lint;
@@ -12,10 +16,13 @@ mod place;
 mod prepare;
 mod prune;
 mod run;
+mod runs;
 mod shell;
 mod show;
 mod test;
 
+pub(super) use attach::attach;
+pub(super) use cancel::cancel;
 pub(super) use demo::demo;
 pub(super) use diagram::diagram;
 pub(super) use doctor::doctor;
@@ -25,7 +32,7 @@ pub(super) use lint::lint;
 pub(super) use new::new;
 pub(super) use pack::pack;
 pub(super) use prune::prune;
-pub(super) use run::{cancel, recover, resume, start};
+pub(super) use run::{recover, resume, run, start};
 pub(super) use shell::{completions, config, init, man};
 pub(super) use show::show;
 pub(super) use test::test;

@@ -30,7 +30,7 @@ struct Candidate {
 pub(in crate::cli) fn prune(arguments: &Prune) -> Result<ExitCode, Failure> {
     let state_dir = state_dir(&arguments.place)?;
     let found = candidates(&state_dir, arguments)?;
-    let is_dry = arguments.dry_run || (out::shows_output() && !arguments.yes);
+    let is_dry = arguments.dry_run || (out::shows_data() && !arguments.yes);
     let mut removed = Vec::new();
     let mut failure = None;
     for candidate in found {

@@ -6,19 +6,19 @@ use raymond_engine::{
     EngineError,
     agent::{Entry, ToolOutcome},
     journal::{Journal, Position},
-    layout::{RunFiles, StateDir},
+    layout::RunFiles,
     lock::RunLock,
     transcript::{Transcript, cost},
 };
 use raymond_flow::{
-    id::{AgentId, RunId, StepId},
+    id::{AgentId, StepId},
     machine::{Action, Record, Spent, Step},
 };
 use serde_json::json;
 
-use super::prepare::Surroundings;
+use super::{prepare::Surroundings, runs};
 use crate::{
-    cli::upkeep::Show,
+    cli::{args::WhichRun, upkeep::Show},
     failure::Failure,
     out::{self, Reader},
     report::transcript::{self, Length},
@@ -55,7 +55,8 @@ struct View<'a> {
 /// `raymond show RUN [STEP]`
 pub(in crate::cli) fn show(arguments: &Show) -> Result<ExitCode, Failure> {
     let surroundings = Surroundings::of(&arguments.place)?;
-    let id = find(&surroundings.state_dir, arguments.run.as_deref())?;
+    let run = WhichRun { id: arguments.run.clone() };
+    let id = runs::find(&surroundings.state_dir, &run, &arguments.place)?;
     let files = surroundings.state_dir.run(&id);
     let mut view = View {
         files,
@@ -86,28 +87,6 @@ pub(in crate::cli) fn show(arguments: &Show) -> Result<ExitCode, Failure> {
         out::note("there is nothing to show: no files of these steps were kept");
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// The run with this id, or the only one whose id begins so, or the latest.
-fn find(state_dir: &StateDir, typed: Option<&str>) -> Result<RunId, Failure> {
-    let ids = state_dir.run_ids().map_err(|error| Failure::io("list the runs", &error))?;
-    let changed = |id: &RunId| state_dir.run(id).journal.metadata().and_then(|m| m.modified()).ok();
-    let Some(typed) = typed else {
-        let latest = ids.into_iter().max_by_key(changed);
-        return latest.ok_or_else(|| Failure::usage("there are no runs yet".to_owned()));
-    };
-    if let Some(id) = ids.iter().find(|id| id.as_str() == typed) {
-        return Ok(id.clone());
-    }
-    let matching: Vec<_> = ids.iter().filter(|id| id.as_str().starts_with(typed)).collect();
-    match matching[..] {
-        [id] => Ok(id.clone()),
-        [] => Err(EngineError::NoSuchRun { id: RunId::new(typed)? }.into()),
-        _ => {
-            let count = matching.len();
-            Err(Failure::usage(format!("`{typed}` is the beginning of {count} run ids")))
-        }
-    }
 }
 
 impl View<'_> {
