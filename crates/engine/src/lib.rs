@@ -45,6 +45,7 @@ mod tails;
 #[cfg(test)]
 mod testing;
 mod timers;
+pub mod transcript;
 pub mod trust;
 mod usage_limit;
 mod warm;

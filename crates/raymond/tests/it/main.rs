@@ -22,6 +22,7 @@ mod retention;
 mod screen;
 mod scripts;
 mod sessions;
+mod show;
 mod special_files;
 mod stopped;
 mod terminal;

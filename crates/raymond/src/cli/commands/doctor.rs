@@ -59,9 +59,10 @@ pub(in crate::cli) fn doctor(arguments: &Doctor) -> Result<ExitCode, Failure> {
     let surroundings = Surroundings::of(place).or_else(|_| Surroundings::without_settings(place));
     match surroundings {
         Ok(surroundings) => {
-            for (index, agent) in surroundings.agents.iter().enumerate() {
-                // Only the first is used unless a state names another.
-                findings.extend(checked(agent, index == 0));
+            let said = surroundings.config.said::<String>("agent");
+            let used = said.as_deref().or(surroundings.agents.default_name());
+            for agent in surroundings.agents.iter() {
+                findings.extend(checked(agent, used == Some(agent.name())));
             }
             findings.push(disk(&surroundings));
             findings.extend(runs(&surroundings));
@@ -127,17 +128,28 @@ fn checked(agent: &dyn CodingAgent, is_used: bool) -> Vec<Finding> {
         Finding { what: format!("{}{what}", agent.name()), verdict }
     };
     let Some(path) = programs::find(name) else {
-        let verdict = bad(format!("`{name}` is not installed"), crate::advice::NOT_INSTALLED);
+        let verdict = bad(format!("`{name}` is not installed"), install_advice(agent.name()));
         return vec![finding("", verdict)];
     };
     let mut findings = vec![finding("", good(path.display().to_string()))];
     for checkup in agent.checkups() {
         let verdict = asked(&checkup).unwrap_or_else(|error| {
-            bad(format!("cannot be asked: {error}"), crate::advice::NOT_INSTALLED)
+            bad(format!("cannot be asked: {error}"), install_advice(agent.name()))
         });
         findings.push(finding(&format!(" {}", checkup.what), verdict));
     }
     findings
+}
+
+/// How to get the program of a coding agent.
+fn install_advice(agent: &str) -> String {
+    match agent {
+        "claude" => "install it (npm install -g @anthropic-ai/claude-code), or name it: \
+                     RAYMOND_CLAUDE=/path/to/claude"
+            .to_owned(),
+        "program" => "check RAYMOND_AGENT_PROGRAM".to_owned(),
+        name => format!("install it, or change `program` under [agents.{name}]: raymond config"),
+    }
 }
 
 /// Asks a program, and waits for its answer.

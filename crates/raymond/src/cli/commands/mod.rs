@@ -19,6 +19,7 @@ mod prune;
 mod run;
 mod runs;
 mod shell;
+mod show;
 mod test;
 
 pub(super) use ask::{limit, stop};
@@ -35,4 +36,5 @@ pub(super) use pack::pack;
 pub(super) use prune::prune;
 pub(super) use run::{recover, resume, run, start};
 pub(super) use shell::{completions, config, init, man};
+pub(super) use show::show;
 pub(super) use test::test;
