@@ -15,6 +15,7 @@
 
 pub mod agent;
 pub mod answers;
+pub mod background;
 pub mod clock;
 pub mod debug;
 pub mod events;

@@ -1,8 +1,8 @@
 //! The keeper where there can be none: every step has a thread of this process as its guardian.
 //!
-//! It does what a reaper does, with the means of the standard library. What it cannot do is live on
-//! when this process is killed, find processes that have left the group of their step, and keep a
-//! child for another step.
+//! It does what a reaper does, with the means of the standard library and a process tree (`sys::Tree`).
+//! What it cannot do is live on when this process is killed, keep a child for another step and, except
+//! on Windows, find processes that have left the group of their step.
 
 use std::{
     collections::HashMap,
@@ -24,7 +24,7 @@ use crate::{
     inbox::{Message, Outbox},
     private,
     step::{Claim, ExitRecord, HowEnded},
-    sys::{self, Pid},
+    sys::{self, Pid, Tree},
 };
 
 /// Whether the keeper is a process of its own: it outlives us, and keeps children for further turns.
@@ -256,8 +256,8 @@ impl Guardian {
         }
         let not_run = |error: io::Error| self.launch.not_run(&error);
         let _locks = self.lock().map_err(not_run)?.ok_or(HowEnded::Interrupted)?;
-        let child = self.start().map_err(not_run)?;
-        Ok(self.guard(child))
+        let tree = self.start().map_err(not_run)?;
+        Ok(self.guard(&tree))
     }
 
     /// Waits until the conversations are free. `None` if somebody asks to give up.
@@ -280,7 +280,7 @@ impl Guardian {
     }
 
     /// Starts the child. All that may fail is done before it lives.
-    fn start(&self) -> io::Result<Pid> {
+    fn start(&self) -> io::Result<Tree> {
         let Launch { program, environment, without, cwd, .. } = &self.launch;
         let (name, arguments) = program.split_first().ok_or(io::ErrorKind::NotFound)?;
         let [stdout, stderr] = &self.outputs;
@@ -291,7 +291,6 @@ impl Guardian {
             command.env_remove(variable);
         }
         command.envs(environment.iter().map(|(name, value)| (name, value)));
-        sys::set_apart(&mut command);
         let (hand, taken) = mpsc::channel::<Child>();
         let words = self.words.clone();
         thread::Builder::new().spawn(move || {
@@ -299,10 +298,9 @@ impl Guardian {
                 let _ = words.send(Word::Ended(child.wait()));
             }
         })?;
-        let child = command.spawn()?;
-        let pid = Pid::try_from(child.id()).map_err(io::Error::other)?;
+        let (child, tree) = Tree::spawn(&mut command)?;
         let _ = hand.send(child);
-        Ok(pid)
+        Ok(tree)
     }
 
     /// What the child reads. Not the file itself: some programs take their orders from a pipe only.
@@ -318,7 +316,7 @@ impl Guardian {
     }
 
     /// Waits for the child, whatever it takes.
-    fn guard(&self, child: Pid) -> HowEnded {
+    fn guard(&self, tree: &Tree) -> HowEnded {
         let idle_seconds = self.launch.idle_seconds;
         let idle_limit = Duration::from_secs(idle_seconds);
         let interval = self.launch.look_interval();
@@ -333,10 +331,8 @@ impl Guardian {
             let mut why = None;
             match self.heard.recv_timeout(patience) {
                 Ok(Word::Ended(status)) => {
-                    if cfg!(unix) {
-                        // Whoever outlived it; elsewhere they cannot be found any more.
-                        sys::end_group(child, false);
-                    }
+                    // Whoever outlived it.
+                    tree.end(false);
                     return self.verdict(ending.map(|(why, _)| why), status);
                 }
                 Ok(Word::End) => why = Some(HowEnded::Interrupted),
@@ -345,7 +341,7 @@ impl Guardian {
             }
             if let Some((_, deadline)) = &ending {
                 if *deadline <= Instant::now() {
-                    sys::end_group(child, false);
+                    tree.end(false);
                 }
                 continue;
             }
@@ -356,7 +352,7 @@ impl Guardian {
                 why = why.or(Some(HowEnded::TimedOut(idle_seconds)));
             }
             if let Some(why) = why {
-                sys::end_group(child, true);
+                tree.end(true);
                 ending = Some((why, Instant::now() + GRACE));
             }
         }

@@ -13,9 +13,6 @@ use crate::{private, regular, sys};
 /// The room that is reserved before the child starts: a full disk must not lose the outcome.
 pub(crate) const EXIT_RECORD_BYTES: u32 = 4096;
 
-/// What Windows says of a file that somebody else has locked.
-const ERROR_LOCK_VIOLATION: i32 = 33;
-
 /// The first line: who looks after the step.
 #[derive(Debug, Serialize, Deserialize)]
 struct ClaimLine {
@@ -109,7 +106,7 @@ impl Claim {
         let mut options = private::options();
         let file = options.read(true).write(true).create_new(true).open(path)?;
         let prepare = || -> io::Result<u64> {
-            file.lock()?;
+            sys::lock(&file)?;
             sys::reserve(&file, EXIT_RECORD_BYTES)?;
             write_claim(&file, run)
         };
@@ -185,7 +182,7 @@ pub(crate) fn read(path: &Path) -> io::Result<Option<(Option<String>, Read)>> {
     if let (claim, Some(record)) = parse(&file)? {
         return Ok(Some((claim.map(|claim| claim.run), Read::Ended(record))));
     }
-    let is_held = match file.try_lock_shared() {
+    let is_held = match sys::try_lock_shared(&file) {
         Ok(()) => false,
         Err(TryLockError::WouldBlock) => true,
         Err(TryLockError::Error(error)) => return Err(error),
@@ -205,13 +202,7 @@ pub(crate) fn read(path: &Path) -> io::Result<Option<(Option<String>, Read)>> {
 fn parse(mut file: &File) -> io::Result<(Option<ClaimLine>, Option<ExitRecord>)> {
     let mut bytes = Vec::with_capacity(EXIT_RECORD_BYTES as usize);
     file.rewind()?;
-    match file.take(u64::from(EXIT_RECORD_BYTES)).read_to_end(&mut bytes) {
-        // Windows lets nobody read what somebody else has locked.
-        Err(error) if cfg!(windows) && error.raw_os_error() == Some(ERROR_LOCK_VIOLATION) => {
-            return Ok((None, None));
-        }
-        read => read?,
-    };
+    file.take(u64::from(EXIT_RECORD_BYTES)).read_to_end(&mut bytes)?;
     let mut lines = bytes.split_inclusive(|byte| *byte == b'\n');
     // A line that is not complete was never written: the rest of the room is zeros.
     let mut next = || lines.next().filter(|line| line.ends_with(b"\n"));

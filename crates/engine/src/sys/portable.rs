@@ -1,13 +1,11 @@
 //! What is done where Linux has a call for it, and others have none or another one.
 
+use std::{fs::File, io};
+#[cfg(unix)]
 use std::{
-    fs::File,
-    io,
     path::Path,
-    process::{Command, ExitStatus},
+    process::{Child, Command, ExitStatus},
 };
-
-use super::Pid;
 
 /// Reserves room for `bytes` on the disk by writing them.
 pub(crate) fn reserve(file: &File, bytes: u32) -> io::Result<()> {
@@ -15,46 +13,36 @@ pub(crate) fn reserve(file: &File, bytes: u32) -> io::Result<()> {
 }
 
 /// Gives a file another name unless that is taken: there is no call for it.
+#[cfg(unix)]
 pub(crate) fn rename_new(_from: &Path, _to: &Path) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Prepares a child so that it can be ended with everybody whom it starts.
+/// A child and everybody who is in its process group.
 #[cfg(unix)]
-pub(crate) fn set_apart(command: &mut Command) {
-    std::os::unix::process::CommandExt::process_group(command, 0);
+#[derive(Debug)]
+pub(crate) struct Tree {
+    group: super::Pid,
 }
 
-/// A group of its own also keeps the console's Ctrl-C away, as it is meant for us.
-#[cfg(windows)]
-pub(crate) fn set_apart(command: &mut Command) {
-    const CREATE_NEW_PROCESS_GROUP: u32 = 0x200;
-    std::os::windows::process::CommandExt::creation_flags(command, CREATE_NEW_PROCESS_GROUP);
-}
-
-/// Ends a child that was set apart, and whoever is still in its group.
 #[cfg(unix)]
-pub(crate) fn end_group(child: Pid, is_polite: bool) {
-    super::kill(-child, if is_polite { libc::SIGTERM } else { libc::SIGKILL });
-}
+impl Tree {
+    /// Starts a child that can be ended with everybody whom it starts.
+    pub(crate) fn spawn(command: &mut Command) -> io::Result<(Child, Self)> {
+        std::os::unix::process::CommandExt::process_group(command, 0);
+        let child = command.spawn()?;
+        let group = super::Pid::try_from(child.id()).map_err(io::Error::other)?;
+        Ok((child, Self { group }))
+    }
 
-/// Ends a child and its descendants. There is no polite way that a program without a window hears.
-#[cfg(windows)]
-pub(crate) fn end_group(child: Pid, _is_polite: bool) {
-    let mut command = Command::new("taskkill");
-    command.args(["/T", "/F", "/PID", &child.to_string()]);
-    // If that is missing or fails, the child is gone or will be tried again.
-    let _ = command.output();
+    /// Ends whoever is still in the group.
+    pub(crate) fn end(&self, is_polite: bool) {
+        super::kill(-self.group, if is_polite { libc::SIGTERM } else { libc::SIGKILL });
+    }
 }
 
 /// The signal that ended a child which has no exit code.
 #[cfg(unix)]
 pub(crate) fn signal_of(status: ExitStatus) -> i32 {
     std::os::unix::process::ExitStatusExt::signal(&status).unwrap_or_default()
-}
-
-/// There are none here, and every child has an exit code.
-#[cfg(windows)]
-pub(crate) fn signal_of(_status: ExitStatus) -> i32 {
-    0
 }

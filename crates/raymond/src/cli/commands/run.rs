@@ -9,7 +9,7 @@ use std::{
 };
 
 use raymond_engine::{
-    EngineError, RunEnd, clock,
+    EngineError, RunEnd, background, clock,
     events::Observer,
     interrupts::Interrupts,
     layout::StateDir,
@@ -43,10 +43,6 @@ const FAILED: u8 = 1;
 
 /// How often a run in the background is looked for until it has begun.
 const DETACH_INTERVAL: Duration = Duration::from_millis(5);
-
-/// A process group of its own, and a console that nobody sees and nobody can close.
-#[cfg(windows)]
-const HIDDEN_AND_APART: u32 = 0x0800_0200;
 
 /// `raymond start WORKFLOW`
 pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
@@ -125,11 +121,7 @@ fn detached(state_dir: &StateDir, id: &RunId, input: Option<&str>) -> Result<Exi
     }
     let mut command = Command::new(program);
     command.args(words).stdout(log.try_clone().map_err(io("write a log"))?).stderr(log);
-    // A group of its own: the terminal's Ctrl-C is not for it.
-    #[cfg(unix)]
-    std::os::unix::process::CommandExt::process_group(&mut command, 0);
-    #[cfg(windows)]
-    std::os::windows::process::CommandExt::creation_flags(&mut command, HIDDEN_AND_APART);
+    background::set_apart(&mut command);
     command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
     let mut child = command.spawn().map_err(io("start in the background"))?;
     if let (Some(input), Some(mut stdin)) = (input, child.stdin.take()) {
