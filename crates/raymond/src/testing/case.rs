@@ -24,8 +24,10 @@ pub(crate) struct Case {
     pub(crate) path: PathBuf,
     pub(crate) name: String,
     pub(crate) input: Option<String>,
-    /// Shell commands that make the working directory what the workflow expects.
+    /// Commands for the shell of this platform that make the working directory what the workflow expects.
     pub(crate) setup: Option<String>,
+    /// The same for Windows, if its shell needs others.
+    pub(crate) setup_windows: Option<String>,
     pub(crate) variables: BTreeMap<String, String>,
     pub(crate) budget: Option<Usd>,
     pub(crate) max_iterations: Option<u64>,
@@ -88,6 +90,7 @@ fn read(path: &Path, text: &str) -> Result<Case, Problem> {
             "name" => case.name = text_of(value)?,
             "input" => case.input = Some(text_of(value)?),
             "setup" => case.setup = Some(text_of(value)?),
+            "setup_windows" => case.setup_windows = Some(text_of(value)?),
             "vars" => case.variables = texts(value)?,
             "budget" => case.budget = Some(dollars(value)?),
             "max_iterations" => case.max_iterations = Some(number(value)?),
@@ -99,8 +102,17 @@ fn read(path: &Path, text: &str) -> Result<Case, Problem> {
     Ok(case)
 }
 
-const CASE_KEYS: [&str; 8] =
-    ["name", "input", "setup", "vars", "budget", "max_iterations", "replies", "expect"];
+const CASE_KEYS: [&str; 9] = [
+    "name",
+    "input",
+    "setup",
+    "setup_windows",
+    "vars",
+    "budget",
+    "max_iterations",
+    "replies",
+    "expect",
+];
 const REPLY_KEYS: [&str; 5] = ["text", "cost", "delay", "fail", "message"];
 const EXPECT_KEYS: [&str; 8] =
     ["status", "result", "path", "forked", "reminders", "cost", "prompts", "snapshot"];

@@ -17,6 +17,7 @@ use raymond_flow::{
     id::RunId,
     machine::{Limits, Record, Run, Settings, Started},
     money::Usd,
+    source::Platform,
 };
 use tempfile::TempDir;
 
@@ -102,8 +103,8 @@ pub(crate) fn rehearse(
     let state_dir = stage.state_dir.map_or_else(|| folder.path().join(".raymond"), Path::to_owned);
     let cwd = stage.cwd.map_or_else(|| folder.path().join("work"), Path::to_owned);
     fs::create_dir_all(&cwd).map_err(|error| Failure::io("make a folder for the case", &error))?;
-    if let Some(setup) = &case.setup {
-        set_up(setup, &cwd)?;
+    if let Some(setup) = setup_for(Platform::HERE, case) {
+        set_up(setup, &cwd, folder.path())?;
     }
     let agent = ScriptedAgent::new(case.replies.clone());
     let agents = Agents::only(Box::new(agent.clone()));
@@ -137,9 +138,24 @@ pub(crate) fn rehearse(
     })
 }
 
-/// Makes the working directory what the workflow expects.
-fn set_up(script: &str, cwd: &Path) -> Result<(), Failure> {
-    let ran = Command::new("bash").args(["-ec", script]).current_dir(cwd).output();
+/// The commands that set up a case on `platform`.
+fn setup_for(platform: Platform, case: &Case) -> Option<&str> {
+    let own = case.setup_windows.as_ref().filter(|_| platform == Platform::Windows);
+    own.or(case.setup.as_ref()).map(String::as_str)
+}
+
+/// Makes the working directory what the workflow expects, with the shell that also runs the scripts of
+/// this platform. `folder` is for its files.
+fn set_up(script: &str, cwd: &Path, folder: &Path) -> Result<(), Failure> {
+    let ran = match Platform::HERE {
+        Platform::Unix => Command::new("bash").args(["-ec", script]).current_dir(cwd).output(),
+        Platform::Windows => {
+            let file = folder.join("setup.bat");
+            let lines: Vec<_> = ["@echo off"].into_iter().chain(script.lines()).collect();
+            fs::write(&file, lines.join("\r\n") + "\r\n")
+                .and_then(|()| Command::new(&file).current_dir(cwd).output())
+        }
+    };
     let ran = ran.map_err(|error| Failure::io("run the setup of the case", &error))?;
     if ran.status.success() {
         return Ok(());
@@ -172,6 +188,24 @@ fn started(scope: &ScopeSource, case: &Case, cwd: &Path) -> Result<Started, Fail
 fn temporary_folder() -> Result<TempDir, Failure> {
     let mut builder = tempfile::Builder::new();
     let builder = builder.prefix("raymond-test-");
-    let folder = builder.tempdir_in(MEMORY).or_else(|_| builder.tempdir());
+    let in_memory = cfg!(unix).then(|| builder.tempdir_in(MEMORY)).and_then(Result::ok);
+    let folder = in_memory.map_or_else(|| builder.tempdir(), Ok);
     folder.map_err(|error| Failure::io("make a folder for the case", &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn setup_for_windows_is_only_used_there_and_only_if_it_is_given() {
+        let text = |word: &str| Some(word.to_owned());
+        let both = Case { setup: text("ls"), setup_windows: text("dir"), ..Case::default() };
+        assert_eq!(setup_for(Platform::Unix, &both), Some("ls"));
+        assert_eq!(setup_for(Platform::Windows, &both), Some("dir"));
+        let one = Case { setup: text("echo"), ..Case::default() };
+        assert_eq!(setup_for(Platform::Windows, &one), Some("echo"));
+        let other = Case { setup_windows: text("dir"), ..Case::default() };
+        assert_eq!(setup_for(Platform::Unix, &other), None);
+    }
 }
