@@ -1,5 +1,7 @@
-//! The program as its users meet it: real processes, real signals, real files.
+//! The program as its users meet it: real processes, real signals, real files. `tests/windows` has the
+//! same for Windows.
 
+#![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 #![allow(clippy::disallowed_methods, reason = "tests print for those who run them")]
 
@@ -9,6 +11,7 @@ mod claude;
 mod debug;
 mod documents;
 mod env;
+mod examples;
 mod face;
 mod faults;
 mod guide;
