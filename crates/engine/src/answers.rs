@@ -1,4 +1,4 @@
-//! What turns of a run have answered, read back from their folders.
+//! Reads the outcome of turns back from their step directories.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use crate::{
     step::{HowEnded, StepFolder, StepState},
 };
 
-/// What came of a turn; `None` if it has left nothing.
+/// The outcome of a turn; `None` if its directory has none.
 pub fn outcome(
     files: &RunFiles,
     id: &StepId,
@@ -37,9 +37,9 @@ pub fn outcome(
     turn_end(&folder, record.stdout_bytes, exit_code, agent).map(|end| Some(end.outcome))
 }
 
-/// What a coding agent says came of the turn in `folder`, whose reaper died before it could write
-/// down how the turn ended. An answer that is complete is paid for, and counts; anything else is
-/// lost, except for what it cost as far as the output tells.
+/// The coding agent's reading of the turn in `folder`, whose reaper died before it could write
+/// how the turn ended. A complete answer has been paid for and counts. Anything else is lost, except
+/// for the cost that the output shows.
 pub(crate) fn lost_turn_end(folder: &StepFolder, agent: &dyn CodingAgent) -> io::Result<TurnEnd> {
     let end = turn_end(folder, folder.gather_stdout()?, None, agent)?;
     let outcome = match end.outcome {
@@ -49,7 +49,7 @@ pub(crate) fn lost_turn_end(folder: &StepFolder, agent: &dyn CodingAgent) -> io:
     Ok(TurnEnd { outcome, ..end })
 }
 
-/// What a coding agent says came of the turn in `folder`, which printed `stdout_bytes`.
+/// The coding agent's reading of the turn in `folder`, which printed `stdout_bytes` bytes.
 pub(crate) fn turn_end(
     folder: &StepFolder,
     stdout_bytes: u64,

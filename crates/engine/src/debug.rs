@@ -1,16 +1,16 @@
-//! Debug mode: a folder that tells everything that happened in a run.
+//! Debug mode: a directory with everything that happened in a run.
 //!
 //! ```text
 //! .raymond/debug/<id>_<YYYYMMDD_HHMMSS>/
 //!     transitions.log
-//!     <agent>_<state>_<number>.json          what a coding agent printed, as a list
-//!     <agent>_<state>_<number>.stdout.txt    of a script
-//!     <agent>_<state>_<number>.stderr.txt    of both, if there is any
+//!     <agent>_<state>_<number>.json          the output of a coding agent, as a list
+//!     <agent>_<state>_<number>.stdout.txt    the output of a script
+//!     <agent>_<state>_<number>.stderr.txt    of a script, and of a coding agent if it is not empty
 //! ```
 //!
-//! It watches and never changes anything: a write that fails leaves a gap and a warning, and the run
-//! goes on. Of the environment only the variables that Raymond itself sets are written, because the
-//! rest holds people's secrets.
+//! Debug mode observes and never affects the run: a failed write leaves a gap and a warning, and the
+//! run goes on. Of the environment, only the variables that Raymond itself sets are written, because
+//! the others may hold secrets.
 
 mod entry;
 mod list;
@@ -25,27 +25,27 @@ use std::{
 use jiff::{Timestamp, tz::TimeZone};
 use raymond_flow::{
     id::{AgentId, RunId, StepId},
-    machine::{Action, Record, Run, Step},
+    machine::{Action, Record, Step},
     money::Usd,
 };
 
 use crate::{
     clock,
-    events::{Event, Observer},
+    events::{Before, Event, Observer, Seen, StepEnd},
     private, regular,
 };
 
-/// Writes the debug folder of one run.
+/// Writes the debug directory of one run.
 #[derive(Debug)]
 pub struct DebugFiles {
     folder: PathBuf,
-    /// Nothing if the folder could not be made.
+    /// `transitions.log`; `None` if the directory could not be created.
     log: Option<File>,
-    /// What is known of each agent's last step until it is logged what came of it.
+    /// Each agent's last step, until its outcome is logged.
     steps: HashMap<AgentId, LastStep>,
-    /// The names that the files of steps begin with.
+    /// The file name prefixes that are in use.
     names: HashSet<String>,
-    /// What could not be written, until somebody is told.
+    /// The warning about a failed write, until the caller takes it.
     complaint: Option<String>,
     has_complained: bool,
 }
@@ -53,15 +53,15 @@ pub struct DebugFiles {
 /// An agent's last step.
 #[derive(Debug, Default)]
 struct LastStep {
-    ended: Option<Ended>,
+    ended: Option<EndedStep>,
     environment: Vec<(String, String)>,
     cost_usd: Option<Usd>,
 }
 
-/// How its process ended.
+/// How the process of a step ended.
 #[derive(Debug)]
-struct Ended {
-    /// The beginning of the names of its files.
+struct EndedStep {
+    /// The prefix of the names of its files.
     name: String,
     is_script: bool,
     exit_code: Option<i32>,
@@ -69,7 +69,7 @@ struct Ended {
 }
 
 impl DebugFiles {
-    /// The debug folder of run `id` below `root`, named after this moment.
+    /// Creates the debug directory of run `id` below `root`, named after the current time.
     pub fn new(root: &Path, id: &RunId) -> Self {
         let folder = root.join(format!("{id}_{}", time("%Y%m%d_%H%M%S")));
         let created = private::create_dir_all(&folder).and_then(|()| {
@@ -80,7 +80,7 @@ impl DebugFiles {
             Ok(log) => (Some(log), None),
             Err(error) => {
                 let folder = folder.display();
-                (None, Some(format!("--debug writes nothing: cannot create {folder}: {error}")))
+                (None, Some(format!("--debug is disabled: cannot create {folder}: {error}")))
             }
         };
         Self {
@@ -93,12 +93,12 @@ impl DebugFiles {
         }
     }
 
-    /// The folder.
+    /// The debug directory.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Keeps what a step printed.
+    /// Copies the output of a step. Returns the prefix of its file names.
     fn keep_output(&mut self, id: &StepId, step: &Step, folder: &Path) -> String {
         let name = self.unused(format!("{}_{}_{:03}", id.agent, step.state.stem(), id.number));
         match step.action {
@@ -113,7 +113,7 @@ impl DebugFiles {
             }
         }
         let stderr = folder.join("stderr");
-        // A script's is always there to be looked for; a coding agent mostly has none.
+        // Always write a script's, even if it is empty; most coding agents print nothing there.
         let is_script = matches!(step.action, Action::Script { .. });
         if is_script || fs::metadata(&stderr).is_ok_and(|metadata| metadata.len() > 0) {
             self.write(&format!("{name}.stderr.txt"), |to| copy(&stderr, to));
@@ -121,8 +121,8 @@ impl DebugFiles {
         name
     }
 
-    /// A name that no step has had. Names of agents and states have underscores of their own, so two steps
-    /// can come to the same one: `main_b1` in `B`, and `main` in `b1_B`.
+    /// A prefix that no other step has. Names of agents and states may contain underscores, so two steps
+    /// can have the same one: `main_b1` in `B`, and `main` in `b1_B`.
     fn unused(&mut self, name: String) -> String {
         let others = (2..).map(|n: u32| format!("{name}-{n}"));
         let mut names = std::iter::once(name.clone()).chain(others);
@@ -146,7 +146,8 @@ impl DebugFiles {
         }
     }
 
-    /// A full disk must not stop the run for the sake of a log, but people are told, once.
+    /// Records a failed write. A full disk must not stop the run for the sake of a log, but the user is
+    /// warned, once.
     fn note(&mut self, name: &str, written: io::Result<()>) {
         if let Err(error) = written
             && !self.has_complained
@@ -154,19 +155,20 @@ impl DebugFiles {
             self.has_complained = true;
             let path = self.folder.join(name);
             let text =
-                format!("--debug misses something: cannot write {}: {error}", path.display());
+                format!("the --debug log is incomplete: cannot write {}: {error}", path.display());
             self.complaint = Some(text);
         }
     }
 
-    fn record(&mut self, record: &Record, run: &Run) {
+    fn record(&mut self, record: &Record, before: Option<&Before>, total_cost_usd: Usd) {
         if let Record::Ended { agent, spent, .. } = record {
             self.steps.entry(agent.clone()).or_default().cost_usd = Some(spent.cost_usd);
             return;
         }
         let steps = &mut self.steps;
-        let text = entry::of_agent(record, run, |agent| steps.remove(agent).unwrap_or_default())
-            .or_else(|| entry::of_run(record, run));
+        let last = |agent: &AgentId| steps.remove(agent).unwrap_or_default();
+        let text = before.and_then(|before| entry::of_agent(record, before, total_cost_usd, last));
+        let text = text.or_else(|| entry::of_run(record, total_cost_usd));
         if let Some(text) = text {
             self.log(&text);
         }
@@ -178,25 +180,28 @@ fn copy(from: &Path, to: &mut File) -> io::Result<()> {
 }
 
 impl Observer for DebugFiles {
-    fn see(&mut self, event: &Event<'_>) {
-        match event {
+    fn see(&mut self, seen: &Seen) {
+        match &seen.event {
             Event::Opened { run, is_new: false, .. } => {
                 let text = entry::of_opened(run);
                 self.log(&text);
             }
             Event::StepStarted { id, environment, .. } => {
-                let step = LastStep { environment: environment.to_vec(), ..LastStep::default() };
+                let step = LastStep { environment: environment.clone(), ..LastStep::default() };
                 self.steps.insert(id.agent.clone(), step);
             }
-            Event::StepEnded { id, step, folder, exit_code, duration_ms } => {
+            Event::StepEnded { id, step, folder, end, duration_ms } if has_output(*end) => {
                 let name = self.keep_output(id, step, folder);
                 let is_script = matches!(step.action, Action::Script { .. });
-                let (exit_code, duration_ms) = (*exit_code, *duration_ms);
+                let (exit_code, duration_ms) = (end.code(), *duration_ms);
                 let last = self.steps.entry(id.agent.clone()).or_default();
-                last.ended = Some(Ended { name, is_script, exit_code, duration_ms });
+                last.ended = Some(EndedStep { name, is_script, exit_code, duration_ms });
             }
-            Event::Recorded { record, run, .. } => self.record(record, run),
+            Event::Recorded { record, before, total_cost_usd } => {
+                self.record(record, before.as_deref(), *total_cost_usd);
+            }
             Event::Opened { is_new: true, .. }
+            | Event::StepEnded { .. }
             | Event::Activity { .. }
             | Event::JournalTrimmed(_)
             | Event::UnknownVariables { .. }
@@ -210,7 +215,15 @@ impl Observer for DebugFiles {
     }
 }
 
-/// The time of an entry.
+/// Whether a step that ended like this has output files that are complete enough to keep.
+fn has_output(end: StepEnd) -> bool {
+    match end {
+        StepEnd::Code(_) | StepEnd::NoCode => true,
+        StepEnd::Answered | StepEnd::NotStarted | StepEnd::Lost => false,
+    }
+}
+
+/// The local time, as shown in entries.
 fn log_time() -> String {
     time("%Y-%m-%d %H:%M:%S")
 }

@@ -1,93 +1,192 @@
 //! What observers may see of a run: console, debug files, later a TUI and a server.
 //!
-//! One typed stream. It is for eyes only: nothing is ever rebuilt from it.
+//! One typed stream of owned values, which can be sent to other threads. Nothing is ever rebuilt from it.
 
 use std::path::PathBuf;
 
 use raymond_flow::{
     id::{AgentId, RunId, StateName, StepId},
-    machine::{Record, Run, Step},
+    machine::{Agent, Record, Run, Session, Step},
+    money::Usd,
     source::Diagnostic,
 };
 
-use crate::{agent::Activity, journal::Trimmed};
+use crate::{agent::Activity, clock, journal::Trimmed};
+
+/// An event, and when it happened.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// In milliseconds since 1970.
+    pub at_ms: u64,
+    /// What happened.
+    pub event: Event,
+}
 
 /// Something worth seeing.
-#[derive(Debug)]
-pub enum Event<'a> {
-    /// The run is open: it begins, or somebody takes it up again. The first event, unless the journal
-    /// had to be trimmed.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// The run is open: it begins or is resumed. The first event, unless the journal had to be trimmed.
     Opened {
         /// Which run.
-        id: &'a RunId,
-        /// How it stands; of one that is taken up again, as it was left.
-        run: &'a Run,
+        id: RunId,
+        /// How it stands; of one that is resumed, as it was left.
+        run: Box<Run>,
         /// Whether it begins.
         is_new: bool,
     },
     /// An unfinished end of the journal was moved to a file beside it.
-    JournalTrimmed(&'a Trimmed),
+    JournalTrimmed(Trimmed),
     /// A step was started, or found running.
     StepStarted {
         /// Which.
-        id: &'a StepId,
+        id: StepId,
         /// Its intent.
-        step: &'a Step,
+        step: Box<Step>,
         /// Where its output goes.
         folder: PathBuf,
         /// Whether an earlier orchestrator had started it.
         is_found: bool,
         /// The variables that Raymond set for it.
-        environment: &'a [(String, String)],
+        environment: Vec<(String, String)>,
     },
     /// A coding agent does something.
     Activity {
         /// In which step.
-        id: &'a StepId,
+        id: StepId,
         /// What.
-        activity: &'a Activity,
+        activity: Activity,
     },
-    /// A step ended.
+    /// A step is over. Every step that was started or found has one such event.
     StepEnded {
         /// Which.
-        id: &'a StepId,
+        id: StepId,
         /// Its intent.
-        step: &'a Step,
+        step: Box<Step>,
         /// Its folder, with its output.
         folder: PathBuf,
-        /// Its exit code, if it had one.
-        exit_code: Option<i32>,
-        /// How long it ran.
+        /// How it ended.
+        end: StepEnd,
+        /// How long it ran; 0 if that is not known.
         duration_ms: u64,
     },
-    /// Something became true. `run` is the run before that; when it begins, as it begins.
+    /// Something became true.
     Recorded {
         /// What.
-        record: &'a Record,
-        /// When, in milliseconds since 1970.
-        at_ms: u64,
-        /// The run as it was.
-        run: &'a Run,
+        record: Record,
+        /// The agent that it is about, as it was before.
+        before: Option<Box<Before>>,
+        /// What the run had spent before.
+        total_cost_usd: Usd,
     },
     /// Names in a prompt that no variable has.
     UnknownVariables {
         /// Whose prompt.
-        agent: &'a AgentId,
+        agent: AgentId,
         /// Which prompt.
-        state: &'a StateName,
+        state: StateName,
         /// The names.
-        names: &'a [String],
+        names: Vec<String>,
     },
     /// Something is odd about a state file.
-    StateFileWarning(&'a Diagnostic),
+    StateFileWarning(Diagnostic),
     /// Something of no consequence for the run went wrong.
-    Trouble(&'a str),
+    Trouble(String),
 }
 
-/// Somebody who watches.
+impl Event {
+    /// That `record` became true of `run`, which does not know of it yet.
+    pub fn recorded(record: Record, run: &Run) -> Self {
+        let before = agent_of(&record).and_then(|id| run.agents.get(id));
+        let before = before.map(|agent| Box::new(Before::of(agent)));
+        Self::Recorded { record, before, total_cost_usd: run.total_cost_usd }
+    }
+
+    /// The event as one that happens now.
+    pub fn now(self) -> Seen {
+        Seen { at_ms: clock::now_ms(), event: self }
+    }
+}
+
+/// How a step ended, as far as an observer is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepEnd {
+    /// By itself, with this exit code.
+    Code(i32),
+    /// By a signal, a timeout or an interrupt; or its program could not be started.
+    NoCode,
+    /// Its answer was there without a program.
+    Answered,
+    /// It never started, and is forbidden to.
+    NotStarted,
+    /// Its reaper was killed or its output is gone, so that its exit code is not known.
+    Lost,
+}
+
+impl StepEnd {
+    /// The exit code, if there was one.
+    pub fn code(self) -> Option<i32> {
+        match self {
+            Self::Code(code) => Some(code),
+            Self::NoCode | Self::Answered | Self::NotStarted | Self::Lost => None,
+        }
+    }
+}
+
+/// What an observer may want to know of an agent before a record about it: cheap to copy, unlike an
+/// [`Agent`].
+#[derive(Clone, Debug)]
+pub struct Before {
+    /// Which agent.
+    pub agent: AgentId,
+    /// The state that it was in.
+    pub state: StateName,
+    /// The session with which it entered that state.
+    pub session: Session,
+    /// Where its result would have gone; `None` if to nobody.
+    pub return_to: Option<StateName>,
+    /// How many callers waited for it.
+    pub stack_depth: usize,
+}
+
+impl Before {
+    fn of(agent: &Agent) -> Self {
+        Self {
+            agent: agent.id.clone(),
+            state: agent.current_state.clone(),
+            session: agent.session.clone(),
+            return_to: agent.stack.last().map(|frame| frame.state.clone()),
+            stack_depth: agent.stack.len(),
+        }
+    }
+}
+
+/// The agent that a record is about, if it is about one.
+fn agent_of(record: &Record) -> Option<&AgentId> {
+    match record {
+        Record::Intended { agent, .. }
+        | Record::Queued { agent }
+        | Record::Called { agent }
+        | Record::Ended { agent, .. }
+        | Record::Followed { agent, .. }
+        | Record::Overridden { agent, .. }
+        | Record::Reminded { agent, .. }
+        | Record::Evaluating { agent, .. }
+        | Record::Retried { agent, .. }
+        | Record::Woke { agent }
+        | Record::Failed { agent, .. } => Some(agent),
+        Record::Started(_)
+        | Record::Halted { .. }
+        | Record::UsageLimited { .. }
+        | Record::UsageLimitLifted
+        | Record::Finished { .. }
+        | Record::Resumed { .. } => None,
+    }
+}
+
+/// Watches a run.
 pub trait Observer {
-    /// Sees `event`. Must not block, and cannot fail: watching never changes what is watched.
-    fn see(&mut self, event: &Event<'_>);
+    /// Sees an event. Must not block, and cannot fail: watching never changes what is watched.
+    fn see(&mut self, seen: &Seen);
 
     /// Whether it wants to see what coding agents do while they do it.
     fn wants_activity(&self) -> bool {
@@ -100,16 +199,17 @@ pub trait Observer {
     }
 }
 
-/// Several who watch. What one of them cannot do is shown to all as [`Event::Trouble`].
+/// Several observers. What one of them could not do is shown to all as [`Event::Trouble`].
 impl Observer for Vec<Box<dyn Observer>> {
-    fn see(&mut self, event: &Event<'_>) {
+    fn see(&mut self, seen: &Seen) {
         for observer in self.iter_mut() {
-            observer.see(event);
+            observer.see(seen);
         }
         let complaints: Vec<_> = self.iter_mut().filter_map(|who| who.complaint()).collect();
-        for text in &complaints {
+        for text in complaints {
+            let trouble = Event::Trouble(text).now();
             for observer in self.iter_mut() {
-                observer.see(&Event::Trouble(text));
+                observer.see(&trouble);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Ctrl-C and its relatives.
+//! Ctrl-C and the other signals that ask the orchestrator to stop.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,33 +7,33 @@ use crate::{
     sys,
 };
 
-/// The signals that ask a run to stop, held back until the run loop takes them.
+/// The signals that ask a run to stop, queued until a run loop takes them.
 #[derive(Clone, Debug)]
 pub struct Interrupts {
     target: Arc<Mutex<Target>>,
 }
 
-/// How many interrupts a program gets before the next one ends it at once.
+/// The number of interrupts that are delivered to the run loop. The next one exits at once.
 const INTERRUPTS_MAX: u32 = 2;
-/// The same while nothing is there that could react to them.
+/// The same while no run loop exists that could react to them.
 const INTERRUPTS_MAX_WITHOUT_LOOP: u32 = 1;
-/// What an interrupted program exits with.
+/// The exit code of an interrupted program.
 const INTERRUPTED: i32 = 130;
 
 /// Where interrupts go.
 #[derive(Debug, Default)]
 struct Target {
-    /// The loop that owns a run at this moment.
+    /// The inbox of the run loop that is running now.
     outbox: Option<Outbox>,
-    /// How many came while there was none.
+    /// The number of interrupts that came while there was no run loop.
     waiting: u32,
-    /// How many the loop was given.
+    /// The number of interrupts delivered to the run loop.
     given: u32,
 }
 
 impl Target {
-    /// Takes one interrupt. The first two are for the loop; whoever insists does not want to wait for
-    /// whatever it waits for. Nothing is lost: the steps go on, and the run can be resumed.
+    /// Handles one interrupt. The first two go to the run loop; a user who presses Ctrl-C a third time does
+    /// not want to wait for it. Exiting loses nothing: the steps go on, and the run can be resumed.
     fn interrupt(&mut self) {
         if self.outbox.is_some() {
             self.given += 1;
@@ -49,7 +49,8 @@ impl Target {
         }
     }
 
-    /// Tells the loop, without waiting for it: it may be busy, and more interrupts may come.
+    /// Sends an interrupt to the run loop from a thread, because the loop may be busy and more interrupts
+    /// may come.
     fn tell(&self) {
         if let Some(outbox) = self.outbox.clone() {
             let own = outbox.clone();
@@ -62,8 +63,8 @@ impl Target {
 }
 
 impl Interrupts {
-    /// Takes charge of interrupts, for as long as the process lives. To be called before any thread
-    /// is started, because threads inherit what is held back.
+    /// Handles interrupts from now on, for as long as the process lives. Must be called before any thread
+    /// is started, because threads inherit the mask of blocked signals.
     pub fn install() -> Self {
         let target = Arc::new(Mutex::new(Target::default()));
         let watched = Arc::clone(&target);
@@ -73,7 +74,21 @@ impl Interrupts {
         Self { target }
     }
 
-    /// Hands interrupts to a run loop from now on, and those that came before.
+    /// Whether one has come that no run loop was given: for programs that only watch a run.
+    pub fn is_pressed(&self) -> bool {
+        self.target.lock().unwrap_or_else(PoisonError::into_inner).waiting > 0
+    }
+
+    /// Stops the run that is under way and kills its steps, as two presses of Ctrl-C do. Without a run,
+    /// nothing happens.
+    pub fn stop(&self) {
+        let target = self.target.lock().unwrap_or_else(PoisonError::into_inner);
+        for _ in 0..INTERRUPTS_MAX {
+            target.tell();
+        }
+    }
+
+    /// Delivers interrupts to a run loop from now on, including those that are queued.
     pub(crate) fn deliver_to(&self, outbox: Outbox) {
         let mut target = self.target.lock().unwrap_or_else(PoisonError::into_inner);
         target.outbox = Some(outbox);
@@ -83,7 +98,7 @@ impl Interrupts {
         }
     }
 
-    /// The loop is over: whatever comes now is for the next one.
+    /// Queues interrupts for the next run loop, because this one has ended.
     pub(crate) fn hold_back(&self) {
         self.target.lock().unwrap_or_else(PoisonError::into_inner).outbox = None;
     }

@@ -1,53 +1,81 @@
-//! Where the files of runs lie.
+//! Where the files of runs are.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
 
-use raymond_flow::id::RunId;
+use raymond_flow::id::{RunId, StepId};
 
-use crate::trust::{self, TrustError};
+use crate::{
+    private,
+    step::StepFolder,
+    trust::{self, TrustError},
+};
 
-/// The folder of all state: `.raymond`, or what `--state-dir` names.
+/// The name of the state folder of a project.
+const NAME: &str = ".raymond";
+/// What is in the state folder for git: journals, prompts and outputs are for nobody else.
+const GITIGNORE: &str =
+    "# Written by raymond. Only the settings belong into version control.\n*\n!config.toml\n";
+
+/// The state directory: `.raymond`, or the argument of `--state-dir`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateDir {
     root: PathBuf,
 }
 
 impl StateDir {
-    /// The state folder at `root`.
+    /// The state directory at `root`.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
-    /// The state folder of the project that `start` lies in: the nearest parent with `.raymond` or
-    /// `.git`, else `start` itself.
+    /// The state directory of the project that contains `start`: in the nearest parent with `.raymond` or
+    /// `.git`, else in `start` itself.
     pub fn of_project(start: &Path) -> Self {
-        let is_root =
-            |folder: &&Path| [".raymond", ".git"].iter().any(|name| folder.join(name).exists());
+        let is_root = |folder: &&Path| [NAME, ".git"].iter().any(|name| folder.join(name).exists());
         let project = start.ancestors().find(is_root).unwrap_or(start);
-        Self::new(project.join(".raymond"))
+        Self::new(project.join(NAME))
     }
 
-    /// The folder itself.
+    /// Makes the folder, with a `.gitignore` of its own. A folder that was there and has another name may
+    /// be the user's, with files in it that git should see, so nothing is written to it.
+    pub fn create(&self) -> io::Result<()> {
+        let is_ours = self.root.file_name().is_some_and(|name| name == NAME) || !self.root.exists();
+        private::create_dir_all(&self.root)?;
+        if is_ours {
+            let mut options = private::options();
+            match options.create_new(true).write(true).open(self.root.join(".gitignore")) {
+                Ok(mut file) => file.write_all(GITIGNORE.as_bytes())?,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// The path of the state directory.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Makes sure that nobody else has made the folder, or can write to it.
+    /// Checks that no other user owns the directory or can write to it.
     pub fn check(&self) -> Result<(), TrustError> {
         trust::check_folder(&self.root)
     }
 
-    /// Where runs lie.
+    /// The directory with the files of all runs.
     pub fn workflows(&self) -> PathBuf {
         self.root.join("workflows")
     }
 
-    /// Where `--debug` writes.
+    /// The directory that `--debug` writes to.
     pub fn debug(&self) -> PathBuf {
         self.root.join("debug")
     }
 
-    /// The files of one run.
+    /// The paths of the files of run `id`.
     pub fn run(&self, id: &RunId) -> RunFiles {
         let workflows = self.workflows();
         let file = |extension: &str| workflows.join(format!("{id}.{extension}"));
@@ -62,7 +90,7 @@ impl StateDir {
         }
     }
 
-    /// Makes sure of the same for the folders of one run.
+    /// Checks the same for the directories of one run.
     pub(crate) fn check_run(&self, files: &RunFiles) -> Result<(), TrustError> {
         self.check()?;
         let folders = [&self.workflows(), &files.folder, &files.steps, &files.scope];
@@ -70,10 +98,10 @@ impl StateDir {
     }
 
     /// The ids of all runs that have a journal, sorted.
-    pub fn run_ids(&self) -> std::io::Result<Vec<RunId>> {
+    pub fn run_ids(&self) -> io::Result<Vec<RunId>> {
         let entries = match std::fs::read_dir(self.workflows()) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(error),
         };
         let mut ids = Vec::new();
@@ -87,19 +115,26 @@ impl StateDir {
     }
 }
 
-/// The files of one run.
+/// The paths of the files of one run.
 #[derive(Clone, Debug)]
 pub struct RunFiles {
-    /// The truth.
+    /// The journal, which is the source of truth.
     pub journal: PathBuf,
-    /// Its snapshot for people and scripts.
+    /// The state file: a snapshot of the run for users and scripts.
     pub state: PathBuf,
-    /// Held while an orchestrator owns the run.
+    /// Locked while an orchestrator owns the run.
     pub lock: PathBuf,
-    /// What steps need to survive a crash.
+    /// The directory for everything else of the run.
     pub folder: PathBuf,
-    /// One folder per step.
+    /// One directory per step.
     pub steps: PathBuf,
-    /// The private copy of an archive's files.
+    /// The extracted files of an archive.
     pub scope: PathBuf,
+}
+
+impl RunFiles {
+    /// The folder of one step: its `stdout`, its `stderr` and more.
+    pub fn step(&self, id: &StepId) -> PathBuf {
+        StepFolder::new(&self.steps, id).path().to_owned()
+    }
 }

@@ -1,46 +1,54 @@
-//! Makes the effects of a workflow happen on one machine.
+//! Performs the effects of a workflow run on one machine.
 //!
-//! [`Engine`] opens a run, and its run loop is the one place where things happen in an order:
+//! [`Engine`] opens a run. Its run loop is the only place that decides the order of events:
 //!
 //! ```text
-//! decide ─► append ─► apply ─► (make durable) ─► perform ─► what happens comes back as a message
+//! decide ─► append ─► apply ─► (make durable) ─► perform ─► the outcome comes back as a message
 //! ```
 //!
-//! Nothing touches the world before the records that ask for it are durable. Everything that the
-//! loop waits for arrives in one inbox; children belong to the [`keeper`], not to this process,
-//! so there is no asynchronous runtime here. This crate never prints: whoever wants to see
-//! something is an [`Observer`](events::Observer).
+//! No effect is performed before the records that ask for it are durable. Everything that the
+//! loop waits for arrives in one inbox; child processes belong to the [`keeper`], not to this
+//! process, so there is no asynchronous runtime here. This crate never prints: progress is reported
+//! to an [`Observer`](events::Observer).
 //!
-//! What to read, in this order: `run_loop`, `perform`, `keeper`, `step`, `journal`, `open`.
+//! Suggested reading order: `run_loop`, `ledger`, `perform`, `steps`, `keeper`, `step`, `journal`, `open`.
 
 pub mod agent;
 pub mod answers;
-pub mod background;
 pub mod clock;
 pub mod debug;
+mod error;
 pub mod events;
 mod inbox;
 pub mod interrupts;
 pub mod journal;
 pub mod keeper;
 pub mod layout;
+mod ledger;
 pub mod lock;
 mod open;
-mod outcome;
 mod perform;
 pub mod private;
+pub mod processes;
 mod programs;
 pub mod regular;
+mod retention;
 mod room;
 mod run_loop;
 pub mod scope;
 mod state_file;
 mod step;
+mod steps;
 mod sys;
 mod tails;
+#[cfg(test)]
+mod testing;
 mod timers;
 pub mod trust;
 mod usage_limit;
 mod warm;
+pub mod watch;
 
-pub use open::{Engine, EngineError, Loaded, RunEnd, load};
+pub use error::EngineError;
+pub use open::{Engine, Loaded, RunEnd, load};
+pub use steps::Runner;

@@ -1,4 +1,4 @@
-//! One owner per run.
+//! The lock that gives a run one owner.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -12,45 +12,45 @@ use thiserror::Error;
 
 use crate::{clock, private, sys};
 
-/// Held for as long as this process owns the run. The kernel gives it back however we end.
+/// Held for as long as this process owns the run. The kernel releases it however the process ends.
 #[derive(Debug)]
 pub struct RunLock {
     path: PathBuf,
-    /// What the file is, whose name anybody may give to another one.
+    /// Device and inode of the locked file: another process may put a different file under its name.
     identity: (u64, u64),
     _file: File,
 }
 
-/// Who owns a run.
+/// The process that owns a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
-    /// Its process.
+    /// The pid of the orchestrator.
     pub pid: u32,
-    /// Since when, in milliseconds since 1970.
+    /// When it took the lock, in milliseconds since 1970.
     pub since_ms: u64,
 }
 
-/// How often, and how far apart, the lock is tried before somebody else counts as its owner.
+/// How often, and at what interval, the lock is tried before another process counts as its owner.
 const TAKE_TRIES: u32 = 5;
 const TAKE_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Why the run cannot be owned.
+/// Why this process cannot own the run.
 #[derive(Debug, Error)]
 pub enum LockError {
-    /// Somebody else does.
+    /// Another process owns it.
     #[error("{}", describe(owner.as_ref()))]
     Owned {
-        /// Who, if they have said so already.
+        /// That process, if it has already written its pid.
         owner: Option<Owner>,
     },
-    /// The lock file was removed or replaced, so that somebody else may own the run, too.
+    /// The lock file was removed or replaced, so that another process may own the run, too.
     #[error("the lock file {} was removed or replaced", path.display())]
     Lost {
         /// The file.
         path: PathBuf,
     },
     /// The lock file cannot be used.
-    #[error("the lock file cannot be used")]
+    #[error("cannot use the lock file")]
     Io(#[from] io::Error),
 }
 
@@ -62,13 +62,13 @@ fn describe(owner: Option<&Owner>) -> String {
 }
 
 impl RunLock {
-    /// Takes the lock at `path`, or tells at once who has it.
+    /// Takes the lock at `path`. Fails at once with the owner if another process holds it.
     pub fn take(path: &Path) -> Result<Self, LockError> {
         let mut tries = 0;
         loop {
             tries += 1;
             let lock = Self::take_file(path)?;
-            // Whoever removed the file before it was locked has made room for another owner.
+            // If the file was removed before it was locked, another process can lock a new one: try again.
             match lock.check() {
                 Ok(()) => return Ok(lock),
                 Err(error) if tries == TAKE_TRIES => return Err(error),
@@ -81,7 +81,7 @@ impl RunLock {
         let mut options = private::options();
         let mut file = options.create(true).truncate(false).read(true).write(true).open(path)?;
         private::tighten(path)?;
-        // Whoever asks for the holder takes the lock for a moment; an owner keeps it.
+        // A process that calls `holder` takes the lock for a moment; an owner keeps it. So try again.
         let mut tries = 0;
         let taken = loop {
             tries += 1;
@@ -102,7 +102,7 @@ impl RunLock {
             Err(TryLockError::Error(error)) => return Err(error.into()),
         }
         let owner = Owner { pid: std::process::id(), since_ms: clock::now_ms() };
-        // Only for people: a full disk must not keep anybody from continuing a run.
+        // The content is only informative: a full disk must not prevent a run from being resumed.
         let mut write = || -> io::Result<()> {
             file.set_len(0)?;
             file.rewind()?;
@@ -113,8 +113,8 @@ impl RunLock {
         Ok(Self { path: path.to_owned(), identity, _file: file })
     }
 
-    /// Makes sure that nobody has removed or replaced the lock file: the next owner would lock
-    /// another file, and be the second one. To be called before the run is changed.
+    /// Checks that the lock file was not removed or replaced: the next process would lock another file,
+    /// and the run would have two owners. Must be called before the run is changed.
     pub fn check(&self) -> Result<(), LockError> {
         match fs::metadata(&self.path) {
             Ok(metadata) if sys::identity(&metadata) == self.identity => Ok(()),
@@ -122,7 +122,7 @@ impl RunLock {
         }
     }
 
-    /// Who holds the lock at `path` now; `None` if nobody does.
+    /// The process that holds the lock at `path` now; `None` if it is free.
     pub fn holder(path: &Path) -> Option<Owner> {
         let file = File::open(path).ok()?;
         match sys::try_lock_shared(&file) {

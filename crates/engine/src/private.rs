@@ -1,8 +1,8 @@
-//! Files and folders that only their owner can use, whatever the umask.
+//! Creates files and directories that only their owner can use, regardless of the umask.
 //!
-//! Everything that Raymond makes is made here: prompts, answers and logs are for nobody else, nobody
-//! else may hold a lock on them, and nobody else may reach the sockets. Windows has no modes; there a
-//! file inherits the rights of its folder.
+//! Raymond creates all its files here: other users must not read prompts, answers and logs, hold locks
+//! on them, or connect to the sockets. Windows has no modes; there a file inherits the permissions of
+//! its directory.
 
 use std::{
     fs::{self, DirBuilder, OpenOptions},
@@ -12,7 +12,7 @@ use std::{
 
 use crate::sys;
 
-/// Options with which a new file gets the mode 0600.
+/// Options that create files with mode 0600.
 pub fn options() -> OpenOptions {
     #[allow(unused_mut, reason = "there are no modes on Windows")]
     let mut options = OpenOptions::new();
@@ -21,24 +21,24 @@ pub fn options() -> OpenOptions {
     options
 }
 
-/// Makes a folder with the mode 0700.
+/// Creates a directory with mode 0700.
 pub fn create_dir(path: &Path) -> io::Result<()> {
     folders().create(path)
 }
 
-/// The same with the folders above it. Those that are there stay as they are.
+/// The same, including missing parents. Existing directories keep their mode.
 pub fn create_dir_all(path: &Path) -> io::Result<()> {
     folders().recursive(true).create(path)
 }
 
-/// Writes a whole file.
+/// Creates or replaces a file with these contents.
 pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     let mut file = options().create(true).truncate(true).write(true).open(path)?;
     file.write_all(bytes.as_ref())
 }
 
-/// Takes all rights on a file or folder from everybody else, if it is there: earlier versions left
-/// that to the umask.
+/// Removes all permissions of other users from a file or directory, if it exists: earlier versions
+/// left its mode to the umask.
 pub(crate) fn tighten(path: &Path) -> io::Result<()> {
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

@@ -1,15 +1,14 @@
-//! Where programs lie.
+//! Finds programs on the search path.
 
 use std::path::{Path, PathBuf};
 
 use raymond_flow::source::Platform;
 
-/// What makes a file a program, in the order in which it is looked for. On Windows, a file without
-/// any is a script for another shell that lies beside the program.
+/// The extensions of programs, in the order in which they are tried. On Windows, the one without
+/// an extension comes last: beside a program it is often a script for another shell.
 const EXTENSIONS: &[&str] = if cfg!(windows) { &["exe", "cmd", "bat", ""] } else { &[""] };
 
-/// The file that `name` means: itself if it is a path, else the first of that name on the search
-/// path.
+/// The file that `name` refers to: `name` itself if it is a path, else the first match in `PATH`.
 pub(crate) fn find(name: &str) -> Option<PathBuf> {
     if Path::new(name).components().count() > 1 {
         return program(Path::new(name));
@@ -23,8 +22,8 @@ fn program(path: &Path) -> Option<PathBuf> {
     files.find(|file| file.is_file())
 }
 
-/// What the path of a script is put behind; `None` if that is not installed. On Windows it is
-/// nothing: the standard library starts batch files with `cmd.exe`, and knows how to quote for it.
+/// The command to which the path of a script is appended; `None` if the shell is not installed. Empty
+/// on Windows: the standard library starts batch files with `cmd.exe` and quotes arguments for it.
 pub(crate) fn shell() -> Option<Vec<String>> {
     match Platform::HERE {
         Platform::Unix => Some(vec![find("bash")?.to_string_lossy().into_owned()]),

@@ -4,157 +4,86 @@
 //! is one socket with a timeout.
 
 use std::{
-    collections::{HashMap, VecDeque},
-    io,
+    collections::VecDeque,
     time::{Duration, Instant},
 };
 
 use raymond_flow::{
     id::{AgentId, StepId},
-    machine::{Decision, Effect, Halt, Input, Launch, Run, Status, apply, decide, settle},
+    machine::{Action, Effect, Halt, Input, Run, Status},
 };
 
 use crate::{
-    clock,
-    events::{Event, Observer},
+    agent::ReadyAnswer,
+    error::EngineError,
     inbox::{Inbox, Message},
-    journal::Journal,
-    keeper,
-    lock::RunLock,
-    open::{EngineError, Setup},
-    perform::{Launched, Occasion, Performer},
-    room::Room,
-    state_file::StateFileWriter,
+    ledger::Ledger,
+    perform::{Launched, Look, Performer, Unclaimed},
+    steps::Flight,
     tails::GLANCE_INTERVAL,
     timers::Timer,
 };
 
-/// How long the state file may be stale when nothing happens.
-const IDLE: Duration = Duration::from_millis(50);
-/// How soon a state file is tried again that could not be written.
-const STATE_FILE_INTERVAL: Duration = Duration::from_secs(1);
 /// How often all steps are looked at, in case word of one was lost.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// How many messages share one `fdatasync` at most: what waits is worked off, but not for ever.
 const BATCH_MAX: usize = 256;
-/// How long nobody may take a step that was asked for. A burst of some thousand needs a few seconds.
-const TAKE_PATIENCE: Duration = Duration::from_secs(15);
-/// How many steps wait at their gates at once: each costs a descriptor and a process that waits.
-const GATES_MAX: usize = 32;
 /// How long reapers may take to end their steps: grace, and a machine that is busy.
 const END_PATIENCE: Duration = Duration::from_secs(15);
-/// How long the keeper may take to go: grace and sweep of its last steps.
-const KEEPER_PATIENCE: Duration = Duration::from_secs(15);
 
 /// The owner of a run.
-pub(crate) struct RunLoop<'a> {
-    run: Run,
-    lock: &'a RunLock,
-    journal: Journal,
-    state_file: StateFileWriter,
+pub(crate) struct RunLoop<'o, 'a> {
+    ledger: Ledger<'o>,
     performer: Performer<'a>,
-    observer: &'a mut dyn Observer,
     inbox: Inbox,
-    /// Steps under way, by the names of their folders.
-    running: HashMap<String, Asked>,
-    /// When all of them were looked at.
+    /// When all steps in flight were looked at.
     checked: Instant,
+    /// When the outputs of turns were looked at.
+    glanced: Option<Instant>,
     /// Agents whose next step can be prepared: reading needs nothing to be durable.
     prepares: VecDeque<AgentId>,
     /// Effects that touch the world.
     effects: VecDeque<Effect>,
     interrupts: u32,
-    /// For what must be written down on a full disk.
-    room: Room,
-    /// When the state file could not be written, if that was so the last time.
-    state_file_failed: Option<Instant>,
-    /// Whether that was told.
-    state_file_told: bool,
-    /// When the steps under way were asked to end.
+    /// When the steps in flight were asked to end.
     ending_since: Option<Instant>,
 }
 
-/// A step that was asked for.
-struct Asked {
-    id: StepId,
-    /// By which connection to a keeper.
-    connection: u32,
-    since: Instant,
-}
-
-impl<'a> RunLoop<'a> {
-    pub(crate) fn new(
-        run: Run,
-        journal: Journal,
-        setup: &'a Setup,
-        performer: Performer<'a>,
-        observer: &'a mut dyn Observer,
-        inbox: Inbox,
-    ) -> Self {
-        if let Some(interrupts) = &setup.interrupts {
-            interrupts.deliver_to(inbox.outbox());
-        }
+impl<'o, 'a> RunLoop<'o, 'a> {
+    pub(crate) fn new(ledger: Ledger<'o>, performer: Performer<'a>, inbox: Inbox) -> Self {
         Self {
-            run,
-            lock: &setup.lock,
-            journal,
-            state_file: StateFileWriter::new(setup.files.state.clone()),
+            ledger,
             performer,
-            observer,
             inbox,
-            running: HashMap::new(),
             checked: Instant::now(),
+            glanced: None,
             prepares: VecDeque::new(),
             effects: VecDeque::new(),
             interrupts: 0,
-            room: Room::take(&setup.files.folder),
-            state_file_failed: None,
-            state_file_told: false,
             ending_since: None,
         }
     }
 
     /// Runs until the run is over. `effects` are those that it waits for at the beginning.
     pub(crate) fn run(mut self, effects: Vec<Effect>) -> Result<Run, EngineError> {
-        let outcome = self.begin(effects).and_then(|()| self.turn_until_finished());
-        // Never write the state of a half-applied run, nor that of a run with another owner, which may be
-        // noticed first when the journal is written.
-        let is_ours = !matches!(
-            outcome,
-            Err(EngineError::Inconsistent(_)
-                | EngineError::LockLost { .. }
-                | EngineError::Journal(_))
-        );
-        if is_ours {
-            let written = self.state_file.write(&self.run, &self.journal);
-            self.note_state_file(written);
-        }
-        // Steps go on without us if they can.
-        if outcome.is_ok() || !keeper::IS_APART {
-            self.dismiss_keeper();
-        }
-        if outcome.is_ok() {
-            self.performer.tidy();
-        }
-        outcome.map(|()| self.run)
-    }
-
-    fn begin(&mut self, effects: Vec<Effect>) -> Result<(), EngineError> {
-        let decision = settle(&self.run);
-        self.commit(decision)?;
         self.sort(effects);
-        Ok(())
+        let outcome = self.turn_until_finished();
+        // Steps go on without us if they can.
+        if outcome.is_ok() || !self.performer.steps().outlive_us() {
+            self.performer.steps().close(&self.inbox);
+        }
+        self.performer.tell_remarks(self.ledger.split().1);
+        let run = self.ledger.close();
+        outcome.map(|()| run)
     }
 
     fn turn_until_finished(&mut self) -> Result<(), EngineError> {
         loop {
             self.work_off()?;
-            for remark in std::mem::take(&mut self.performer.remarks) {
-                self.trouble(&remark);
-            }
+            self.performer.tell_remarks(self.ledger.split().1);
             // Whatever was decided is durable before we sleep, even if nothing follows from it.
             self.sync()?;
-            if self.run.status != Status::Running {
+            if self.ledger.run().status != Status::Running || self.performer.flights().are_stuck() {
                 return Ok(());
             }
             if let Some(message) = self.wait() {
@@ -168,12 +97,12 @@ impl<'a> RunLoop<'a> {
                     None => break,
                 }
             }
-            while let Some(timer) = self.performer.timers.pop_due() {
-                self.input(match timer {
-                    Timer::Wake(agent) => Input::Woke { agent },
-                    Timer::UsageLimit => Input::UsageLimitLifted,
-                    Timer::Answer(id, answer) => self.performer.answered(&self.run, &id, *answer),
-                })?;
+            while let Some(timer) = self.performer.timers().pop_due() {
+                match timer {
+                    Timer::Wake(agent) => self.input(Input::Woke { agent })?,
+                    Timer::UsageLimit => self.input(Input::UsageLimitLifted)?,
+                    Timer::Answer(id, answer) => self.answer(&id, *answer)?,
+                }
             }
         }
     }
@@ -189,30 +118,16 @@ impl<'a> RunLoop<'a> {
                 self.input(Input::Halt(Halt::DiskLow { free_bytes }))?;
             }
             while let Some(agent) = self.prepares.pop_front() {
-                let input = self.performer.prepare(&self.run, &agent, self.observer)?;
+                let (run, observer) = self.ledger.split();
+                let input = self.performer.prepare(run, &agent, observer)?;
                 self.input(input)?;
             }
             if self.effects.is_empty() {
                 return Ok(());
             }
-            // A script costs nothing but time, so it gets ready while what asks for it is made
-            // durable, and starts after that. Anything else waits until that is done.
-            let effects = std::mem::take(&mut self.effects).into_iter();
-            let (scripts, others): (Vec<_>, Vec<_>) = effects.partition(|effect| {
-                matches!(effect, Effect::Launch { launch: Launch::Script { .. }, .. })
-            });
-            for effect in scripts {
-                self.perform(effect)?;
-                if self.performer.gates.len() >= GATES_MAX {
-                    self.sync()?;
-                    self.performer.open_gates();
-                }
-            }
             self.sync()?;
-            self.performer.open_gates();
-            for effect in others {
+            for effect in std::mem::take(&mut self.effects) {
                 self.perform(effect)?;
-                self.performer.open_gates();
             }
         }
     }
@@ -222,28 +137,29 @@ impl<'a> RunLoop<'a> {
             Effect::Prepare { agent } => self.prepares.push_back(agent),
             Effect::Launch { id, step, cwd, launch, budget_left_usd } => {
                 let request = (&id, &*step, cwd, launch, budget_left_usd);
-                match self.performer.launch(request, self.observer)? {
-                    Launched::Started(name) => self.note_running(name, id),
-                    Launched::Found(name) => {
-                        // It may be over by now, and then nobody will tell us.
-                        self.note_running(name.clone(), id);
-                        self.look_at(&name, Occasion::Launched)?;
-                    }
+                let (run, observer) = self.ledger.split();
+                match self.performer.launch(request, observer)? {
+                    Launched::Started => {}
+                    // It may be over by now, and then no message will tell.
+                    Launched::Found => self.look_at(&id, Unclaimed::Wait)?,
                     Launched::Answered(answer) if answer.after.is_zero() => {
-                        let input = self.performer.answered(&self.run, &id, *answer);
-                        self.input(input)?;
+                        self.answer(&id, *answer)?;
                     }
                     Launched::Answered(answer) => self.performer.answer_later(id, answer),
                     Launched::Failed(failure) => {
-                        let input = self.performer.failed(&self.run, &id, failure);
+                        let input = self.performer.failed(run, &id, failure);
+                        self.input(input)?;
+                    }
+                    Launched::NoRoom(halt) => {
+                        let input = self.performer.not_started(run, &id, observer);
+                        self.input(Input::Halt(halt))?;
                         self.input(input)?;
                     }
                 }
             }
             Effect::Reattach { id, step } => {
-                let name = self.performer.reattach(&id, &step, self.observer);
-                self.note_running(name.clone(), id);
-                self.look_at(&name, Occasion::Reopened)?;
+                self.performer.reattach(&id, &step, self.ledger.split().1);
+                self.look_at(&id, Unclaimed::Forbid)?;
             }
             Effect::Wait { agent, delay_ms } => self.performer.wait(agent, delay_ms),
             Effect::WaitForUsageLimit { resets_at } => {
@@ -253,44 +169,52 @@ impl<'a> RunLoop<'a> {
         Ok(())
     }
 
+    /// Takes an answer that was there without a program.
+    fn answer(&mut self, id: &StepId, answer: ReadyAnswer) -> Result<(), EngineError> {
+        let (run, observer) = self.ledger.split();
+        let input = self.performer.answered(run, id, answer, observer);
+        self.input(input)
+    }
+
     /// Takes the outcome of a step if it has one.
-    fn look_at(&mut self, name: &str, occasion: Occasion) -> Result<(), EngineError> {
-        let Some(asked) = self.running.get(name) else {
-            return Ok(());
-        };
-        let outcome = self.performer.outcome(&self.run, &asked.id, occasion, self.observer)?;
-        let Some((halt, input)) = outcome else {
-            return Ok(());
-        };
-        let agent = asked.id.agent.clone();
-        self.running.remove(name);
-        self.performer.step_is_over(name, occasion);
-        if occasion == Occasion::Told {
-            self.performer.keeper_works();
-        }
-        // First, so that nothing new is started because of the outcome.
-        if let Some(halt) = halt {
-            self.input(Input::Halt(halt))?;
-        }
-        self.input(input)?;
-        self.performer.warm.drop_forgotten(&self.run, &agent);
-        Ok(())
+    fn look_at(&mut self, id: &StepId, unclaimed: Unclaimed) -> Result<(), EngineError> {
+        self.look(id, unclaimed).map(drop)
     }
 
-    fn note_running(&mut self, name: String, id: StepId) {
-        let connection = self.performer.connection;
-        self.running.insert(name, Asked { id, connection, since: Instant::now() });
+    /// Takes the outcome of a step if it has one; tells how it stands if it has none.
+    fn look(&mut self, id: &StepId, unclaimed: Unclaimed) -> Result<Option<Look>, EngineError> {
+        let (run, observer) = self.ledger.split();
+        match self.performer.look(run, id, unclaimed, observer)? {
+            Some(Look::Over { halt, input }) => {
+                // First, so that nothing new is started because of the outcome.
+                if let Some(halt) = halt {
+                    self.input(Input::Halt(halt))?;
+                }
+                let step = self.ledger.run().running_step(id).map(|(_, step)| &step.action);
+                let is_script = matches!(step, Some(Action::Script { .. }));
+                self.input(input)?;
+                if is_script {
+                    self.performer.script_ended(id);
+                }
+                self.performer.drop_forgotten(self.ledger.run(), &id.agent);
+                Ok(None)
+            }
+            Some(Look::NoRoom(halt)) => {
+                self.input(Input::Halt(halt))?;
+                Ok(None)
+            }
+            look => Ok(look),
+        }
     }
 
-    /// Looks at every step that `concerns` holds for.
+    /// Looks at every step in flight that `is_meant` holds for.
     fn look_at_all(
         &mut self,
-        occasion: Occasion,
-        concerns: impl Fn(u32) -> bool,
+        unclaimed: Unclaimed,
+        is_meant: impl Fn(&Flight) -> bool,
     ) -> Result<(), EngineError> {
-        let concerned = self.running.iter().filter(|(_, asked)| concerns(asked.connection));
-        let names: Vec<_> = concerned.map(|(name, _)| name.clone()).collect();
-        names.iter().try_for_each(|name| self.look_at(name, occasion))
+        let ids = self.performer.flights().ids(is_meant);
+        ids.iter().try_for_each(|id| self.look_at(id, unclaimed))
     }
 
     /// Word of a step can be lost: when this process stood still, or when both its reaper and the
@@ -300,20 +224,18 @@ impl<'a> RunLoop<'a> {
             return Ok(());
         }
         self.checked = Instant::now();
-        self.performer.wake_stopped();
-        if self.ending_since.is_some_and(|since| since.elapsed() >= END_PATIENCE) {
-            for asked in self.running.values() {
-                self.performer.kill_reaper(&asked.id);
+        self.performer.steps().check();
+        let is_late = self.ending_since.is_some_and(|since| since.elapsed() >= END_PATIENCE);
+        let mut is_overdue = false;
+        for id in self.performer.flights().ids(|_| true) {
+            match self.look(&id, Unclaimed::Wait)? {
+                Some(Look::Runs(reaper)) if is_late => self.performer.end(&id, reaper, true),
+                Some(Look::Waits) => is_overdue |= self.performer.is_overdue(&id),
+                _ => {}
             }
         }
-        self.look_at_all(Occasion::Launched, |_| true)?;
-        let is_overdue = |asked: &Asked| {
-            asked.since.elapsed() >= TAKE_PATIENCE && self.performer.is_unclaimed(&asked.id)
-        };
-        if self.running.values().any(is_overdue) {
-            // Whoever took it is gone without a word, or stands still and keeps others from it:
-            // to greet the keeper again makes it send for somebody new.
-            self.performer.keeper = None;
+        if is_overdue {
+            self.performer.steps().reconnect();
             return self.handle(Message::ReaperGone);
         }
         Ok(())
@@ -321,27 +243,35 @@ impl<'a> RunLoop<'a> {
 
     /// Lets the observer see what turns do while they do it.
     fn glance(&mut self) {
-        if self.observer.wants_activity() && self.performer.tails.is_due() {
-            for asked in self.running.values() {
-                self.performer.glance(&self.run, &asked.id, self.observer);
-            }
+        let is_due = self.glanced.is_none_or(|glanced| glanced.elapsed() >= GLANCE_INTERVAL);
+        if !is_due || !self.ledger.wants_activity() {
+            return;
+        }
+        self.glanced = Some(Instant::now());
+        let (run, observer) = self.ledger.split();
+        for id in self.performer.flights().ids(|_| true) {
+            self.performer.glance(run, &id, observer);
         }
     }
 
     fn handle(&mut self, message: Message) -> Result<(), EngineError> {
         match message {
-            Message::Step(name) => self.look_at(&name, Occasion::Told),
+            Message::Step(name) => match self.performer.told(&name) {
+                Some(id) => self.look_at(&id, Unclaimed::Lost),
+                None => Ok(()),
+            },
             Message::KeeperGone(connection) => {
                 // Reapers go on without it, but a request may have died with it.
-                self.performer.keeper_is_gone(connection);
-                self.look_at_all(Occasion::KeeperGone, |asked_for| asked_for == connection)
+                self.performer.steps().connection_is_over(connection);
+                let unclaimed = self.performer.helper_is_lost();
+                self.look_at_all(unclaimed, |flight| flight.connection == connection)
             }
             Message::ReaperGone => {
-                self.performer.reaper_is_gone();
-                self.look_at_all(Occasion::KeeperGone, |_| true)
+                let unclaimed = self.performer.helper_is_lost();
+                self.look_at_all(unclaimed, |_| true)
             }
-            Message::LineGone(line) => match self.performer.line_is_gone(line) {
-                Some(name) => self.look_at(&name, Occasion::KeeperGone),
+            Message::ProcessGone(process) => match self.performer.process_is_gone(process) {
+                Some(id) => self.look_at(&id, Unclaimed::Forbid),
                 None => Ok(()),
             },
             Message::Interrupt => {
@@ -356,51 +286,21 @@ impl<'a> RunLoop<'a> {
         }
     }
 
-    /// Ends whatever runs.
+    /// Ends whatever runs. What was asked for and is not claimed is forbidden, so that everything that is
+    /// left has a reaper to be told.
     fn end_steps(&mut self) -> Result<(), EngineError> {
-        // What was asked for and has not begun must not begin any more; only then is it certain that
-        // everything that is left has a reaper to be told.
-        self.look_at_all(Occasion::Reopened, |_| true)?;
         self.ending_since.get_or_insert_with(Instant::now);
-        for asked in self.running.values() {
-            self.performer.end(&asked.id);
+        for id in self.performer.flights().ids(|_| true) {
+            if let Some(Look::Runs(reaper)) = self.look(&id, Unclaimed::Forbid)? {
+                self.performer.end(&id, reaper, false);
+            }
         }
         Ok(())
     }
 
     fn input(&mut self, input: Input) -> Result<(), EngineError> {
-        let decision = decide(&self.run, input);
-        self.commit(decision)
-    }
-
-    /// Appends and applies a decision and what follows from it.
-    fn commit(&mut self, mut decision: Decision) -> Result<(), EngineError> {
-        while !decision.is_empty() {
-            if !decision.records.is_empty() {
-                let id = &self.run.id;
-                let owned = self.lock.check();
-                owned.map_err(|source| EngineError::LockLost { id: id.clone(), source })?;
-                let mut appended = self.journal.append(&decision.records);
-                if let Err(error) = &appended
-                    && matches!(
-                        error.kind(),
-                        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-                    )
-                    && self.room.give_up()
-                {
-                    appended = self.journal.append(&decision.records);
-                }
-                appended.map_err(|source| self.performer.journal_error("write to", source))?;
-                self.state_file.changed();
-            }
-            let at_ms = clock::now_ms();
-            for record in &decision.records {
-                self.observer.see(&Event::Recorded { record, at_ms, run: &self.run });
-                apply(&mut self.run, record).map_err(EngineError::Inconsistent)?;
-            }
-            self.sort(decision.effects);
-            decision = settle(&self.run);
-        }
+        let effects = self.ledger.input(input)?;
+        self.sort(effects);
         Ok(())
     }
 
@@ -414,70 +314,24 @@ impl<'a> RunLoop<'a> {
     }
 
     fn sync(&mut self) -> Result<(), EngineError> {
-        self.journal.sync().map_err(|source| self.performer.journal_error("make durable", source))
+        self.ledger.sync()?;
+        self.performer.ends_are_durable();
+        Ok(())
     }
 
     /// Waits for a message or a timer, and keeps the state file fresh meanwhile.
     fn wait(&mut self) -> Option<Message> {
-        self.refresh_state_file();
+        self.ledger.refresh();
+        let is_busy = !self.performer.flights().is_empty();
         let limits = [
-            self.performer.timers.patience(),
-            (!self.running.is_empty()).then_some(CHECK_INTERVAL),
-            (!self.running.is_empty() && self.observer.wants_activity()).then_some(GLANCE_INTERVAL),
-            self.state_file.is_stale().then_some(match self.state_file_failed {
-                Some(_) => STATE_FILE_INTERVAL,
-                None => IDLE,
-            }),
+            self.performer.timers().patience(),
+            is_busy.then_some(CHECK_INTERVAL),
+            (is_busy && self.ledger.wants_activity()).then_some(GLANCE_INTERVAL),
+            self.ledger.patience(),
         ];
-        let patience = limits.into_iter().flatten().min();
-        self.inbox.next(patience)
-    }
-
-    fn refresh_state_file(&mut self) {
-        if self.state_file_failed.is_some_and(|failed| failed.elapsed() < STATE_FILE_INTERVAL) {
-            return;
-        }
-        let refreshed = self.state_file.refresh(&self.run, &self.journal);
-        self.note_state_file(refreshed);
-    }
-
-    /// Notes whether the state file was written. That it was not is told once: nothing depends on it.
-    fn note_state_file(&mut self, written: io::Result<()>) {
-        let Err(error) = written else {
-            self.state_file_failed = None;
-            return;
-        };
-        self.state_file_failed = Some(Instant::now());
-        if !std::mem::replace(&mut self.state_file_told, true) {
-            self.trouble(&format!("the state file could not be written: {error}"));
-        }
-    }
-
-    fn dismiss_keeper(&mut self) {
-        let Some(keeper) = self.performer.dismiss_keeper() else {
-            return;
-        };
-        let deadline = Instant::now() + KEEPER_PATIENCE;
-        while Instant::now() < deadline {
-            let left = deadline.saturating_duration_since(Instant::now());
-            // After an interrupt it goes by itself.
-            if let Some(Message::KeeperGone(_) | Message::Interrupt) = self.inbox.next(Some(left)) {
-                return;
-            }
-        }
-        let killed = keeper.kill(&self.performer.files.folder);
-        self.trouble(&match killed {
-            Ok(()) => "the keeper did not go and was killed".to_owned(),
-            Err(error) => format!("the keeper did not go, and could not be killed: {error}"),
-        });
-    }
-
-    fn trouble(&mut self, what: &str) {
-        self.observer.see(&Event::Trouble(what));
+        self.inbox.next(limits.into_iter().flatten().min())
     }
 }
 
-/// An error of the file system in the middle of a run.
-pub(crate) fn at_work(what: &'static str, source: io::Error) -> EngineError {
-    EngineError::AtWork { what, source }
-}
+#[cfg(test)]
+mod tests;

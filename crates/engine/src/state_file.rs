@@ -1,8 +1,8 @@
-//! The state file: refreshed when that is cheap, written at once or not at all, and believed only if it
+//! The state file: refreshed when that is cheap, replaced atomically, and trusted only if it
 //! belongs to the journal beside it.
 //!
-//! Its last field is a checksum, over the bytes before it and the checksum of the journal's line that
-//! ends at `journal_offset`. So a state file that was edited, or whose journal went another way, is
+//! Its last field is a checksum over the bytes before it and the checksum of the journal line that
+//! ends at `journal_offset`. So a state file that was edited, or that belongs to another journal, is
 //! ignored, and the whole journal is replayed instead.
 
 use std::{
@@ -15,51 +15,79 @@ use raymond_flow::{machine::Run, snapshot::Snapshot};
 
 use crate::{journal::Journal, regular};
 
-/// The state file may be this old while things happen; it is fresh whenever they do not.
+/// The state file may lag behind a busy run by this much. When the run is idle, it is up to date.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
-/// Writing it takes at most this share of the time.
+/// Writing takes at most one part in this many of the run's time.
 const COST_SHARE: u32 = 20;
 
-/// The largest state file that is read: the journal behind it takes no longer, then.
+/// The largest state file that is read. Replaying the journal instead takes no longer.
 const BYTES_MAX: u64 = 1 << 30;
-/// Where the checksum begins, which covers everything before.
+/// The start of the checksum field. The checksum covers everything before it.
 const SEAL: &str = ",\n  \"checksum\": \"";
-/// How the object in a state file ends.
+/// The end of the JSON object.
 const OBJECT_END: &str = "\n}\n";
 
-/// Writes the state file of one run. It is a convenience: it may fail, and nothing is lost.
+/// How long the state file may be stale while the run is idle.
+const IDLE: Duration = Duration::from_millis(50);
+/// The wait after a failed write.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Writes the state file of one run. If a write fails, nothing is lost: the journal has everything.
 #[derive(Debug)]
 pub(crate) struct StateFileWriter {
     path: PathBuf,
     written: Option<Instant>,
     cost: Duration,
     is_stale: bool,
+    /// When it could not be written, if that was so the last time.
+    failed: Option<Instant>,
+    /// Whether a failure was returned. One is enough.
+    is_told: bool,
 }
 
 impl StateFileWriter {
     pub(crate) fn new(path: PathBuf) -> Self {
-        Self { path, written: None, cost: Duration::ZERO, is_stale: true }
+        Self {
+            path,
+            written: None,
+            cost: Duration::ZERO,
+            is_stale: true,
+            failed: None,
+            is_told: false,
+        }
     }
 
-    /// Notes that the run has changed.
+    /// Marks the file as out of date.
     pub(crate) fn changed(&mut self) {
         self.is_stale = true;
     }
 
-    /// Whether the file is behind the run.
-    pub(crate) fn is_stale(&self) -> bool {
-        self.is_stale
+    /// How soon [`refresh`](Self::refresh) should be called when nothing happens.
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        let interval = if self.failed.is_some() { RETRY_INTERVAL } else { IDLE };
+        self.is_stale.then_some(interval)
     }
 
-    /// Writes it if it is stale and that is due: the larger it is, the more seldom.
-    pub(crate) fn refresh(&mut self, run: &Run, journal: &Journal) -> io::Result<()> {
+    /// Writes the file if it is stale and a write is due. The longer a write takes, the rarer it is.
+    /// Returns the first failure.
+    pub(crate) fn refresh(&mut self, run: &Run, journal: &Journal) -> Option<io::Error> {
+        if self.failed.is_some_and(|failed| failed.elapsed() < RETRY_INTERVAL) {
+            return None;
+        }
         let interval = INTERVAL_MIN.max(self.cost * COST_SHARE);
         let is_due = self.written.is_none_or(|written| written.elapsed() >= interval);
-        if self.is_stale && is_due { self.write(run, journal) } else { Ok(()) }
+        if self.is_stale && is_due { self.write(run, journal) } else { None }
     }
 
-    /// Writes it now.
-    pub(crate) fn write(&mut self, run: &Run, journal: &Journal) -> io::Result<()> {
+    /// Writes the file now. Returns the first failure.
+    pub(crate) fn write(&mut self, run: &Run, journal: &Journal) -> Option<io::Error> {
+        let written = self.try_write(run, journal);
+        self.failed = written.is_err().then(Instant::now);
+        let error = written.err()?;
+        (!std::mem::replace(&mut self.is_told, true)).then_some(error)
+    }
+
+    fn try_write(&mut self, run: &Run, journal: &Journal) -> io::Result<()> {
         let started = Instant::now();
         let text = Snapshot::to_json(run, journal.offset())?;
         write_atomically(&self.path, seal(&text, journal.checksum()).as_bytes())?;
@@ -70,7 +98,7 @@ impl StateFileWriter {
     }
 }
 
-/// Replaces the file at `path`: readers see the old text or the new one, never a part.
+/// Replaces the file at `path`: readers see the old or the new contents, never a part.
 fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut file = tempfile::Builder::new().prefix(".state-").tempfile_in(folder)?;
@@ -79,7 +107,8 @@ fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads the state file beside `journal`; whatever is wrong with it, the journal knows better.
+/// Reads the state file that belongs to `journal`. `None` if anything is wrong with it: the caller
+/// then replays the journal.
 pub(crate) fn read(path: &Path, journal: &Path) -> Option<Snapshot> {
     let mut text = String::new();
     regular::open(path).ok()?.take(BYTES_MAX).read_to_string(&mut text).ok()?;
@@ -88,13 +117,13 @@ pub(crate) fn read(path: &Path, journal: &Path) -> Option<Snapshot> {
     is_sealed(&text, checksum).then_some(snapshot)
 }
 
-/// Adds the checksum to the text of a state file as its last field.
+/// Adds the checksum as the last field.
 fn seal(text: &str, journal: u32) -> String {
     let covered = text.strip_suffix(OBJECT_END).unwrap_or(text);
     format!("{covered}{SEAL}{:08x}\"{OBJECT_END}", checksum(covered, journal))
 }
 
-/// Whether `text` is as it was sealed, beside a journal with the same line before it.
+/// Whether the checksum matches `text` and the checksum of the journal line.
 fn is_sealed(text: &str, journal: u32) -> bool {
     text.rsplit_once(SEAL).is_some_and(|(covered, seal)| {
         seal == format!("{:08x}\"{OBJECT_END}", checksum(covered, journal))
@@ -114,10 +143,10 @@ mod tests {
 
     use super::*;
 
-    /// A run as this version wrote it, beside its journal. Never changed.
+    /// A run with checksums, and its journal. These samples are never changed.
     const STATE: &str = include_str!("../tests/fixtures/v1/chained.state.json");
     const JOURNAL: &[u8] = include_bytes!("../tests/fixtures/v1/chained.journal");
-    /// As the first version wrote it, without a checksum.
+    /// A run as the first version wrote it, without checksums.
     const UNSEALED: &str = include_str!("../tests/fixtures/v1/unchained.state.json");
     const UNCHAINED: &[u8] = include_bytes!("../tests/fixtures/v1/unchained.journal");
 
@@ -130,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn state_file_is_believed_beside_the_journal_that_it_was_written_for() {
+    fn state_file_is_trusted_with_the_journal_that_it_was_written_for() {
         let snapshot = read_beside(STATE, JOURNAL).unwrap();
         assert_eq!(snapshot.journal_offset, JOURNAL.len() as u64);
         let text = Snapshot::to_json(&snapshot.run, snapshot.journal_offset).unwrap();
@@ -140,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn state_file_that_was_edited_anywhere_is_not_believed() {
+    fn state_file_that_was_edited_anywhere_is_not_trusted() {
         for (from, to) in [
             ("/tmp/project/flow", "/tmp/another/flow"),
             ("\"completed\"", "\"running\""),
@@ -157,10 +186,10 @@ mod tests {
     }
 
     #[test]
-    fn state_file_of_the_first_version_or_of_another_journal_is_not_believed() {
+    fn state_file_of_the_first_version_or_of_another_journal_is_not_trusted() {
         assert!(Snapshot::from_json(UNSEALED).is_ok(), "it is readable all the same");
         assert!(read_beside(UNSEALED, UNCHAINED).is_none());
-        // Of the same length, but another story.
+        // The same length, but another last line.
         let mut other = JOURNAL.to_vec();
         let length = other.len();
         other[length - 5] ^= 1;

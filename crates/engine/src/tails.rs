@@ -1,13 +1,10 @@
-//! What turns print while they run, for whoever watches. Nothing depends on it.
+//! What turns print while they run, for observers. Nothing depends on it.
 
 use std::{
-    collections::HashMap,
     fs::File,
     io::{Read, Seek, SeekFrom},
-    time::{Duration, Instant},
+    time::Duration,
 };
-
-use raymond_flow::id::StepId;
 
 use crate::{
     agent::{Activity, CodingAgent},
@@ -17,58 +14,38 @@ use crate::{
 
 /// How often the outputs are looked at.
 pub(crate) const GLANCE_INTERVAL: Duration = Duration::from_millis(200);
-/// What is read of one output at a glance. Who prints more than that is not read by anybody.
+/// What is read of one output at a glance: more than a person can follow.
 const GLANCE_BYTES: u64 = 256 * 1024;
 /// The longest line that is looked at.
 const LINE_BYTES_MAX: usize = 1024 * 1024;
 
-/// The ends of the outputs of turns under way.
-#[derive(Debug, Default)]
-pub(crate) struct Tails {
-    tails: HashMap<StepId, Tail>,
-    glanced: Option<Instant>,
-}
-
+/// The end of the output of a turn under way.
 #[derive(Debug)]
-struct Tail {
+pub(crate) struct Tail {
     file: File,
     partial: Vec<u8>,
 }
 
-impl Tails {
-    /// Whether it is time for another glance.
-    pub(crate) fn is_due(&mut self) -> bool {
-        let is_due = self.glanced.is_none_or(|glanced| glanced.elapsed() >= GLANCE_INTERVAL);
-        if is_due {
-            self.glanced = Some(Instant::now());
-        }
-        is_due
+/// What the turn in `folder` has done since the last glance at `tail`, which is opened if need be.
+pub(crate) fn glance(
+    tail: &mut Option<Tail>,
+    folder: &StepFolder,
+    agent: &dyn CodingAgent,
+) -> Vec<Activity> {
+    if tail.is_none() {
+        *tail = open(folder).map(|file| Tail { file, partial: Vec::new() });
     }
-
-    /// What the turn of step `id` has done since the last glance.
-    pub(crate) fn glance(
-        &mut self,
-        id: &StepId,
-        folder: &StepFolder,
-        agent: &dyn CodingAgent,
-    ) -> Vec<Activity> {
-        if !self.tails.contains_key(id) {
-            let Some(file) = open(folder) else { return Vec::new() };
-            self.tails.insert(id.clone(), Tail { file, partial: Vec::new() });
-        }
-        let tail = self.tails.get_mut(id);
-        tail.map_or_else(Vec::new, |tail| {
-            tail.lines().iter().filter_map(|line| agent.activity(line)).collect()
-        })
-    }
-
-    /// The turn is over.
-    pub(crate) fn forget(&mut self, id: &StepId) {
-        self.tails.remove(id);
-    }
+    let lines = tail.as_mut().map(Tail::lines).unwrap_or_default();
+    lines.iter().filter_map(|line| agent.activity(line)).collect()
 }
 
 impl Tail {
+    /// Whether everything that the turn has printed so far was looked at.
+    pub(crate) fn is_at_end(&mut self) -> bool {
+        let length = self.file.metadata().map_or(0, |metadata| metadata.len());
+        self.file.stream_position().map_or(true, |position| position >= length)
+    }
+
     fn lines(&mut self) -> Vec<Vec<u8>> {
         let _ = (&mut self.file).take(GLANCE_BYTES).read_to_end(&mut self.partial);
         let Some(end) = self.partial.iter().rposition(|byte| *byte == b'\n') else {

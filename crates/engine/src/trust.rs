@@ -1,11 +1,11 @@
-//! Whether a folder or file can only have been written by the user who runs this program.
+//! Checks that only the user who runs Raymond can have written a directory or file.
 //!
-//! A state folder is obeyed: its settings name programs, its journals say what is started. In a
-//! parent folder that others can write to, anybody can put one in the way. So one that belongs to
-//! another user, or that another user can write to, is refused until the user says that it is
-//! trusted. Nobody is an exception: not root, who has most to lose, nor `sudo`, after which the files
-//! of a run would belong to root, nor a folder that was named on the command line, because to name a
-//! folder is not to know whose it is.
+//! Raymond executes what a state directory says: its settings name programs, and its journals say what
+//! to start. In a parent directory that other users can write to, any of them can plant one. So a
+//! state directory that belongs to another user, or that another user can write to, is refused until
+//! the user declares it trusted. There is no exception: not for root, which has the most to lose, nor
+//! for `sudo`, after which the files of a run would belong to root, nor for a directory named on the
+//! command line, because a user who names a directory need not know who owns it.
 
 use std::{
     env,
@@ -18,37 +18,37 @@ use thiserror::Error;
 
 use crate::sys;
 
-/// The variable that lists what the user trusts, like `PATH`. It counts with everything below. The
-/// environment is the one place for it that a project cannot write to.
+/// The variable that lists trusted paths, separated as in `PATH`. A path includes everything below it.
+/// This is not a setting, because the environment is the one place that a project cannot write to.
 pub const TRUST_VARIABLE: &str = "RAYMOND_TRUST";
 
-/// Why a folder or file is not obeyed.
+/// Why a directory or file is not trusted.
 #[derive(Debug, Error)]
 pub enum TrustError {
-    /// Somebody else made it.
-    #[error("{} belongs to another user (number {owner}; you are {user})", path.display())]
+    /// Another user owns it.
+    #[error("{} belongs to another user (uid {owner}; your uid is {user})", path.display())]
     Foreign {
         /// The folder or file.
         path: PathBuf,
-        /// Whose it is.
+        /// The uid of its owner.
         owner: u32,
-        /// Who runs this program.
+        /// The uid of this process.
         user: u32,
     },
-    /// Somebody else may have changed it.
+    /// Other users can write to it.
     #[error("{} can be written to by other users (mode {mode:04o})", path.display())]
     Writable {
         /// The folder or file.
         path: PathBuf,
-        /// Its mode.
+        /// Its permission bits.
         mode: u32,
     },
-    /// It cannot be looked at.
-    #[error("cannot find out whose {} is", path.display())]
+    /// Its owner cannot be determined.
+    #[error("cannot determine the owner of {}", path.display())]
     Io {
         /// The folder or file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
@@ -64,7 +64,7 @@ impl TrustError {
     }
 }
 
-/// Checks a folder, if it is there. A symbolic link counts as well as what it points to.
+/// Checks a directory, if it exists. Of a symbolic link, both the link and its target are checked.
 pub fn check_folder(path: &Path) -> Result<(), TrustError> {
     let io = |source| TrustError::Io { path: path.to_owned(), source };
     let own = match fs::symlink_metadata(path) {
@@ -74,7 +74,7 @@ pub fn check_folder(path: &Path) -> Result<(), TrustError> {
     if !own.is_symlink() {
         return check(path, &own);
     }
-    // The mode of a link means nothing.
+    // The mode of a link is meaningless.
     check_owner(path, &own)?;
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -82,7 +82,8 @@ pub fn check_folder(path: &Path) -> Result<(), TrustError> {
     }
 }
 
-/// Checks a file that is open at `path`. What was checked is what is read, then.
+/// Checks the open file `file`, named `path`. Checking the open file ensures that the file that was
+/// checked is the one that is read.
 pub fn check_file(path: &Path, file: &File) -> Result<(), TrustError> {
     let metadata = file.metadata();
     check(path, &metadata.map_err(|source| TrustError::Io { path: path.to_owned(), source })?)
@@ -106,7 +107,7 @@ fn check_owner(path: &Path, metadata: &Metadata) -> Result<(), TrustError> {
     Ok(())
 }
 
-/// Whether the user has said that `path`, or a folder above it, is trusted.
+/// Whether the user has declared `path`, or a directory above it, trusted.
 fn is_trusted(path: &Path) -> bool {
     let listed = env::var_os(TRUST_VARIABLE).unwrap_or_default();
     let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());

@@ -7,7 +7,6 @@
 
 use std::{
     fs::File,
-    io,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -20,27 +19,26 @@ use raymond_flow::{
 
 use crate::{
     agent::{Reuse, TurnRequest},
-    inbox::{Message, Outbox},
-    keeper::{self, Gate},
+    keeper,
+    steps::ProcessNumber,
 };
 
-/// The processes that are kept.
+/// The processes that are kept, and what each can be used for.
 #[derive(Debug)]
 pub(crate) struct Warm {
     /// How many may wait for a turn at once.
     limit: usize,
-    lines: Vec<Line>,
+    kept: Vec<Kept>,
     /// Processes that were let go and have not left yet.
     leaving: Vec<Leaving>,
-    /// How many there have been.
-    count: u32,
-    outbox: Outbox,
+    /// Processes that are to be let go.
+    released: Vec<ProcessNumber>,
 }
 
-/// The line to a process that is kept. It ends when the line is dropped.
+/// A process that is kept.
 #[derive(Debug)]
-struct Line {
-    number: u32,
+struct Kept {
+    number: ProcessNumber,
     agent: AgentId,
     session: SessionId,
     cwd: PathBuf,
@@ -50,12 +48,11 @@ struct Line {
     spent_usd: Usd,
     /// The same in the coding agent's own words.
     total: Option<String>,
-    gate: Gate,
     /// The turn that it was started for.
     turn: Turn,
     first: StepId,
-    /// The step that it has; nothing while it waits.
-    step: Option<StepId>,
+    /// Whether it waits for a turn.
+    is_idle: bool,
     /// The highest was used last.
     used: u64,
 }
@@ -63,7 +60,7 @@ struct Line {
 /// A process that has no step any more. It may still spend money by itself.
 #[derive(Debug)]
 pub(crate) struct Leaving {
-    number: u32,
+    number: ProcessNumber,
     /// A turn that it took.
     pub(crate) turn: Turn,
     /// Its first step, in whose folder it prints.
@@ -72,20 +69,9 @@ pub(crate) struct Leaving {
     pub(crate) total: String,
 }
 
-impl Drop for Line {
-    fn drop(&mut self) {
-        // Another end of it is held by the thread that waits for the process to go.
-        self.gate.hang_up();
-    }
-}
-
-impl Line {
-    fn is_idle(&self) -> bool {
-        self.step.is_none()
-    }
-
+impl Kept {
     fn leaving(&self) -> Option<Leaving> {
-        let total = self.total.clone().filter(|_| self.is_idle())?;
+        let total = self.total.clone().filter(|_| self.is_idle)?;
         let (turn, first) = (self.turn.clone(), self.first.clone());
         Some(Leaving { number: self.number, turn, first, total })
     }
@@ -102,14 +88,14 @@ impl Line {
 
 /// A kept process for a turn.
 pub(crate) struct Found {
-    number: u32,
+    pub(crate) number: ProcessNumber,
     /// What it had spent before.
     pub(crate) total: Option<String>,
 }
 
 impl Warm {
-    pub(crate) fn new(limit: usize, outbox: Outbox) -> Self {
-        Self { limit, lines: Vec::new(), leaving: Vec::new(), count: 0, outbox }
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { limit, kept: Vec::new(), leaving: Vec::new(), released: Vec::new() }
     }
 
     /// Whether any process may be kept.
@@ -122,51 +108,32 @@ impl Warm {
         let SessionPlan::Resume { id } = &request.turn.session else {
             return None;
         };
-        let line = self.lines.iter().find(|line| {
-            line.is_idle()
-                && line.session == *id
-                && line.cwd == request.cwd
-                && line.likeness == reuse.likeness
-                && line.is_within(request.budget_left_usd)
+        let kept = self.kept.iter().find(|kept| {
+            kept.is_idle
+                && kept.session == *id
+                && kept.cwd == request.cwd
+                && kept.likeness == reuse.likeness
+                && kept.is_within(request.budget_left_usd)
         })?;
-        Some(Found { number: line.number, total: line.total.clone() })
+        Some(Found { number: kept.number, total: kept.total.clone() })
     }
 
-    /// Hands a step to a process that waits.
-    pub(crate) fn hand_over(
-        &mut self,
-        found: &Found,
-        id: &StepId,
-        launch: &keeper::Launch,
-    ) -> io::Result<()> {
-        let number = found.number;
-        let line = self.lines.iter_mut().find(|line| line.number == number);
-        let line = line.ok_or(io::ErrorKind::NotFound)?;
-        line.gate.hand_over(launch)?;
-        line.step = Some(id.clone());
-        Ok(())
+    /// Notes that a process that waited has got a step.
+    pub(crate) fn take(&mut self, number: ProcessNumber) {
+        if let Some(kept) = self.get_mut(number) {
+            kept.is_idle = false;
+        }
     }
 
     /// Notes a process that has just been given its first turn.
     pub(crate) fn keep(
         &mut self,
-        gate: Gate,
+        number: ProcessNumber,
         id: &StepId,
         request: &TurnRequest<'_>,
         reuse: Reuse,
-    ) -> io::Result<()> {
-        self.count += 1;
-        let (number, outbox) = (self.count, self.outbox.clone());
-        let wait = gate.wait_until_gone()?;
-        let spawned = std::thread::Builder::new().spawn(move || {
-            wait();
-            outbox.send(&Message::LineGone(number));
-        });
-        if spawned.is_err() {
-            // Nobody would notice that it is gone: it has this turn only.
-            return Ok(());
-        }
-        self.lines.push(Line {
+    ) {
+        self.kept.push(Kept {
             number,
             agent: id.agent.clone(),
             session: request.turn.session.id().clone(),
@@ -175,77 +142,85 @@ impl Warm {
             budget_usd: request.budget_left_usd,
             spent_usd: Usd::ZERO,
             total: None,
-            gate,
             turn: request.turn.clone(),
             first: id.clone(),
-            step: Some(id.clone()),
+            is_idle: false,
             used: 0,
         });
-        Ok(())
     }
 
-    /// Notes that the process of a step is done with it, well enough to be given another.
-    pub(crate) fn turn_ended(&mut self, id: &StepId, spent_usd: Usd, total: Option<String>) {
-        let latest = self.lines.iter().map(|line| line.used).max().unwrap_or_default();
-        if let Some(line) = self.lines.iter_mut().find(|line| line.step.as_ref() == Some(id)) {
-            line.step = None;
-            line.spent_usd += spent_usd;
-            line.total = total;
-            line.used = latest + 1;
+    fn get_mut(&mut self, number: ProcessNumber) -> Option<&mut Kept> {
+        self.kept.iter_mut().find(|kept| kept.number == number)
+    }
+
+    /// Notes that a process is done with its step, well enough to be given another.
+    pub(crate) fn turn_ended(
+        &mut self,
+        number: ProcessNumber,
+        spent_usd: Usd,
+        total: Option<String>,
+    ) {
+        let latest = self.kept.iter().map(|kept| kept.used).max().unwrap_or_default();
+        if let Some(kept) = self.get_mut(number) {
+            kept.is_idle = true;
+            kept.spent_usd += spent_usd;
+            kept.total = total;
+            kept.used = latest + 1;
         }
-        while self.lines.iter().filter(|line| line.is_idle()).count() > self.limit {
-            let oldest = self.lines.iter().filter(|line| line.is_idle()).min_by_key(|l| l.used);
-            let Some(number) = oldest.map(|line| line.number) else { return };
-            self.retain(|line| line.number != number);
+        while self.kept.iter().filter(|kept| kept.is_idle).count() > self.limit {
+            let oldest = self.kept.iter().filter(|kept| kept.is_idle).min_by_key(|l| l.used);
+            let Some(number) = oldest.map(|kept| kept.number) else { return };
+            self.retain(|kept| kept.number != number);
         }
     }
 
-    /// Lets the process of a step go.
-    pub(crate) fn drop_step(&mut self, id: &StepId) {
-        self.retain(|line| line.step.as_ref() != Some(id));
+    /// Lets a process go unless it waits for a turn: its step did not come to a good end.
+    pub(crate) fn drop_busy(&mut self, number: ProcessNumber) {
+        self.retain(|kept| kept.number != number || kept.is_idle);
     }
 
-    /// Lets processes go that lead one of these sessions and wait: somebody else needs it.
+    /// Lets processes go that lead one of these sessions and wait: another process needs it.
     pub(crate) fn drop_sessions(&mut self, plan: &SessionPlan) {
         let is_needed = |session: &SessionId| match plan {
             SessionPlan::Branch { from, id } => session == from || session == id,
             SessionPlan::Fresh { id } | SessionPlan::Resume { id } => session == id,
         };
-        self.retain(|line| !line.is_idle() || !is_needed(&line.session));
+        self.retain(|kept| !kept.is_idle || !is_needed(&kept.session));
     }
 
     /// Lets processes of `agent` go whose sessions it will not come back to.
     pub(crate) fn drop_forgotten(&mut self, run: &Run, agent: &AgentId) {
         let agent = run.agents.get(agent).ok_or(agent);
-        self.retain(|line| match agent {
-            Ok(agent) if line.agent == agent.id => {
-                !line.is_idle() || remembers(agent, &line.session)
-            }
+        self.retain(|kept| match agent {
+            Ok(agent) if kept.agent == agent.id => !kept.is_idle || remembers(agent, &kept.session),
             Ok(_) => true,
-            Err(gone) => line.agent != *gone,
+            Err(gone) => kept.agent != *gone,
         });
     }
 
     /// Lets all go that wait.
     pub(crate) fn drop_idle(&mut self) {
-        self.retain(|line| !line.is_idle());
+        self.retain(|kept| !kept.is_idle);
     }
 
-    /// Notes that a process is gone; tells which step it was to have had, or what may be left to be
-    /// paid for it.
-    pub(crate) fn gone(&mut self, number: u32) -> (Option<StepId>, Option<Leaving>) {
-        let of_line = self.lines.iter().find(|line| line.number == number);
-        let step = of_line.and_then(|line| line.step.clone());
-        self.retain(|line| line.number != number);
+    /// The processes that are to be let go.
+    pub(crate) fn released(&mut self) -> Vec<ProcessNumber> {
+        std::mem::take(&mut self.released)
+    }
+
+    /// Notes that a process is gone. Returns what may be left to be paid for it.
+    pub(crate) fn gone(&mut self, number: ProcessNumber) -> Option<Leaving> {
+        self.retain(|kept| kept.number != number);
         let leaving = self.leaving.iter().position(|leaving| leaving.number == number);
-        (step, leaving.map(|index| self.leaving.swap_remove(index)))
+        leaving.map(|index| self.leaving.swap_remove(index))
     }
 
     /// Lets the processes go for which `is_kept` does not hold.
-    fn retain(&mut self, is_kept: impl Fn(&Line) -> bool) {
-        let gone = self.lines.iter().filter(|line| !is_kept(line));
-        self.leaving.extend(gone.filter_map(Line::leaving));
-        self.lines.retain(is_kept);
+    fn retain(&mut self, is_kept: impl Fn(&Kept) -> bool) {
+        let gone = self.kept.iter().filter(|kept| !is_kept(kept));
+        self.released.extend(gone.clone().map(|kept| kept.number));
+        self.leaving.extend(gone.filter_map(Kept::leaving));
+        self.kept.retain(is_kept);
     }
 }
 
@@ -258,7 +233,7 @@ fn remembers(agent: &Agent, session: &SessionId) -> bool {
         || agent.phase.work().is_some_and(|work| work.session() == Some(session))
 }
 
-/// Waits for whoever leads the session of `plan` to be gone, for a moment: only then does its
+/// Waits for the process that leads the session of `plan` to be gone, for a moment: only then does the
 /// transcript tell what the session knows.
 pub(crate) fn wait_until_left(folder: &Path, plan: &SessionPlan) {
     const PATIENCE: Duration = Duration::from_secs(1);
@@ -272,7 +247,7 @@ pub(crate) fn wait_until_left(folder: &Path, plan: &SessionPlan) {
     }
 }
 
-/// The lock file of a session: whoever leads it holds it.
+/// The lock files of a session: the process that leads it holds them.
 pub(crate) fn lock_files(folder: &Path, plan: &SessionPlan) -> keeper::Conversations {
     let file = |id: &SessionId| folder.join("sessions").join(format!("{id}.lock"));
     keeper::Conversations {

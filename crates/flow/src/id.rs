@@ -1,12 +1,14 @@
-//! Names that must never be mixed up: runs, agents, sessions, state files and steps.
+//! Ids of runs, agents, sessions, state files and steps.
 //!
-//! Each is a type of its own. They are cheap to clone, because every record and effect
-//! carries some.
+//! Each has its own type, so that they cannot be confused. They are cheap to clone, because every
+//! record and effect carries some.
 
 use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use thiserror::Error;
+
+use crate::text::excerpt;
 
 macro_rules! name_type {
     ($(#[$doc:meta])* $name:ident) => {
@@ -44,7 +46,7 @@ macro_rules! name_type {
 macro_rules! opaque_name {
     ($name:ident) => {
         impl $name {
-            /// Takes `name` as it is.
+            /// Wraps `name` without checking it.
             pub fn new(name: impl AsRef<str>) -> Self {
                 Self(Arc::from(name.as_ref()))
             }
@@ -59,7 +61,7 @@ macro_rules! opaque_name {
 }
 
 name_type! {
-    /// One run of a workflow: the name of its files, so it obeys the rules of file names everywhere.
+    /// One run of a workflow. Its files are named after it, so it is a valid file name on every platform.
     RunId
 }
 
@@ -71,10 +73,38 @@ name_type! {
 opaque_name!(AgentId);
 
 name_type! {
-    /// A conversation of a coding agent. Opaque: whatever the agent program calls it.
+    /// A session of a coding agent. Opaque: the coding agent defines its format.
     SessionId
 }
 opaque_name!(SessionId);
+
+/// The longest id of a session that a coding agent may report: it becomes a part of a file's name.
+pub const SESSION_ID_BYTES_MAX: usize = 200;
+
+/// A reported id that cannot be used.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error(
+    "`{}` cannot be the id of a session: it must have 1 to {SESSION_ID_BYTES_MAX} ASCII letters, digits, `-`, `_` \
+     and `.`, and begin with a letter or digit",
+    excerpt(id)
+)]
+pub struct SessionIdError {
+    /// The id as reported.
+    pub id: String,
+}
+
+impl SessionId {
+    /// Checks an id that a coding agent chose. It becomes an argument, a variable and a part of a file's name.
+    pub fn reported(id: &str) -> Result<Self, SessionIdError> {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let begins_well = id.starts_with(|c: char| c.is_ascii_alphanumeric());
+        if begins_well && id.len() <= SESSION_ID_BYTES_MAX && id.chars().all(is_part) {
+            Ok(Self::new(id))
+        } else {
+            Err(SessionIdError { id: id.to_owned() })
+        }
+    }
+}
 
 name_type! {
     /// The file name of a state that resolution has found, with its extension: `REVIEW.md`.
@@ -99,27 +129,27 @@ impl StateName {
 /// Why a text cannot be the id of a run.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum RunIdError {
-    /// Nothing at all.
+    /// The id is empty.
     #[error("a run id cannot be empty")]
     Empty,
-    /// Longer than the names of its files allow.
+    /// The names of its files would be too long.
     #[error("a run id has at most {max} characters, this one has {length}")]
     TooLong {
-        /// How long it was.
+        /// Its length in characters.
         length: usize,
-        /// How long it may be.
+        /// The limit.
         max: usize,
     },
-    /// An option, where an id should be.
+    /// It starts with a dash, like an option.
     #[error("a run id cannot begin with a dash: commands would take it for an option")]
     Dash,
     /// A character that is not safe in file names.
     #[error("a run id has only letters, digits, `-` and `_`, not {character:?}")]
     Character {
-        /// The first one that is not allowed.
+        /// The first character that is not allowed.
         character: char,
     },
-    /// A device name of Windows, which cannot be a file.
+    /// A device name of Windows, which cannot be a file name.
     #[error("`{name}` is a reserved device name on Windows")]
     Reserved {
         /// The name as given.
@@ -127,11 +157,11 @@ pub enum RunIdError {
     },
 }
 
-/// The longest id of which there can be a file `ID.journal`: file systems allow 255 bytes.
+/// The longest id for which a file `ID.journal` can exist: file systems allow 255 bytes.
 pub const RUN_ID_BYTES_MAX: usize = 255 - ".journal".len();
 
-/// The longest id of a new run. The names that are derived from it, such as that of the debug folder
-/// (`ID_20260131_120000`), add 32 bytes at most.
+/// The longest id of a new run. Names derived from it, such as that of the debug directory
+/// (`ID_20260131_120000`), are at most 32 bytes longer.
 pub const NEW_RUN_ID_BYTES_MAX: usize = 255 - 32;
 
 impl RunId {
@@ -152,8 +182,8 @@ impl RunId {
         Ok(Self(Arc::from(id)))
     }
 
-    /// Checks that a new run may be called `id`. Stricter than [`RunId::new`], which also takes what
-    /// earlier versions let through: those runs must stay within reach.
+    /// Checks that a new run may have this id. Stricter than [`RunId::new`], which also accepts ids that
+    /// earlier versions allowed, so that those runs stay accessible.
     pub fn for_new_run(id: &str) -> Result<Self, RunIdError> {
         if id.len() > NEW_RUN_ID_BYTES_MAX {
             return Err(RunIdError::TooLong { length: id.len(), max: NEW_RUN_ID_BYTES_MAX });
@@ -164,15 +194,15 @@ impl RunId {
         Self::new(id)
     }
 
-    /// The id of a new run of the workflow called `name`: what of it is fit for an id, and `suffix`,
-    /// which makes it unique.
+    /// The id of a new run of the workflow called `name`: the characters of `name` that are allowed in
+    /// an id, and `suffix`, which makes it unique.
     pub fn derived(name: &str, suffix: &str) -> Result<Self, RunIdError> {
         let mut prefix = String::new();
         for c in name.chars() {
             match plain_letters(c) {
                 Some(letters) => prefix.push_str(letters),
                 None if is_id_char(c) => prefix.push(c),
-                // Signs and spaces keep words apart; other scripts have no letters here.
+                // Punctuation and spaces separate words. Letters of other scripts are dropped.
                 None if c.is_ascii() => prefix.push('-'),
                 None => {}
             }
@@ -234,16 +264,16 @@ fn is_windows_device(name: &str) -> bool {
     matches!(numbered.map(str::as_bytes), Some([b'1'..=b'9']))
 }
 
-/// One start of one child process: the `number`th that `agent` asked for.
+/// One start of one child process: step `number` of `agent`.
 ///
-/// Counting per agent makes the id a function of the agent's own history. When the tail of a
-/// journal is lost, replaying the rest asks for the same step under the same id again, so the
-/// folder in which its outcome already lies is found by its name.
+/// Counting per agent makes the id a function of the agent's own history. If the tail of a
+/// journal is lost, replaying the rest leads to the same step with the same id, so the
+/// step directory with its outcome is found by its name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct StepId {
-    /// Whose step it is.
+    /// The agent whose step it is.
     pub agent: AgentId,
-    /// Which one, from 1.
+    /// The number of the step within the agent, from 1.
     pub number: u32,
 }
 

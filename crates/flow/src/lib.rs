@@ -17,18 +17,18 @@
 //!                             machine                               machine
 //! ```
 //!
-//! # What to read, in this order
+//! # Suggested reading order
 //!
-//! 1. [`tag`]: what an agent may say.
-//! 2. [`source`] and [`scope`]: what a state file declares, and which file a name means.
+//! 1. [`tag`]: the transition tags that an agent may emit.
+//! 2. [`source`] and [`scope`]: what a state file declares, and which file a name refers to.
 //! 3. [`policy`]: what a state allows, and the verdict on an answer.
-//! 4. [`prompt`]: what an agent is told.
+//! 4. [`prompt`]: the text that an agent is given.
 //! 5. [`turn`]: the two halves of a step that put these together.
 //! 6. [`machine`]: the run, its six transitions, and decide / apply / replay.
-//! 7. [`history`] and [`snapshot`]: what of it lies on disk.
+//! 7. [`history`] and [`snapshot`]: the formats on disk.
 //!
-//! For authors, beside the way of a step: [`graph`], a workflow as its files tell it, [`lint`],
-//! what is wrong or odd about it, and [`diagram`], its picture.
+//! For authors of workflows: [`graph`], the states and transitions that the files declare, [`lint`],
+//! which reports problems in them, and [`diagram`], which draws them.
 //!
 //! # A whole workflow, in memory
 //!
@@ -88,7 +88,10 @@
 //! ```
 
 #![forbid(unsafe_code)]
+// A new tag, record or phase must be led by the compiler to every place that tells its kind apart.
+#![deny(clippy::wildcard_enum_match_arm)]
 
+pub mod coding_agent;
 pub mod diagram;
 pub mod graph;
 pub mod history;
@@ -96,6 +99,7 @@ pub mod id;
 pub mod lint;
 pub mod machine;
 pub mod money;
+mod platform;
 pub mod policy;
 pub mod prompt;
 pub mod scope;

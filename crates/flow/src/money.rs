@@ -1,4 +1,4 @@
-//! Money as whole billionths of a dollar, so that a total is exactly the sum of its parts.
+//! Amounts of money in whole billionths of a dollar, so that a total is exactly the sum of its parts.
 
 use std::{
     fmt,
@@ -17,17 +17,17 @@ pub struct Usd {
 const BILLION: f64 = 1e9;
 
 impl Usd {
-    /// Nothing.
+    /// Zero dollars.
     pub const ZERO: Self = Self { billionths: 0 };
 
-    /// So many billionths of a dollar.
+    /// An amount in billionths of a dollar.
     pub const fn from_billionths(billionths: u64) -> Self {
         Self { billionths }
     }
 
-    /// The amount nearest to `dollars`; `None` if that is negative, not a number or absurd.
+    /// The amount nearest to `dollars`; `None` if it is negative, not a number or too large.
     pub fn from_dollars(dollars: f64) -> Option<Self> {
-        // Far above any run, and low enough that every billionth survives a JSON number.
+        // Far above the cost of any run, and low enough that a JSON number keeps every billionth.
         const DOLLARS_MAX: f64 = 1_000_000.0;
         if !(0.0..=DOLLARS_MAX).contains(&dollars) {
             return None;
@@ -48,10 +48,17 @@ impl Usd {
         billionths / BILLION
     }
 
-    /// What is left of `self` after `spent`; nothing if it was more.
+    /// What is left of `self` after `spent`; zero if `spent` is more.
     #[must_use]
     pub fn less(self, spent: Self) -> Self {
         Self { billionths: self.billionths.saturating_sub(spent.billionths) }
+    }
+
+    /// What `count` pieces cost at this price for a million, rounded up to a billionth.
+    #[must_use]
+    pub fn for_millionths(self, count: u64) -> Self {
+        let billionths = (u128::from(self.billionths) * u128::from(count)).div_ceil(1_000_000);
+        Self { billionths: u64::try_from(billionths).unwrap_or(u64::MAX) }
     }
 }
 
@@ -76,10 +83,16 @@ impl Sum for Usd {
 }
 
 impl fmt::Display for Usd {
-    /// Cents, or finer where cents would hide that something was spent.
+    /// Cents; below a cent two digits that say something, however small the amount is.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let decimals = if self.billionths > 0 && self.billionths < 10_000_000 { 4 } else { 2 };
-        write!(f, "${:.decimals$}", self.dollars())
+        const CENT: u64 = 10_000_000;
+        if !(1..CENT).contains(&self.billionths) {
+            return write!(f, "${:.2}", self.dollars());
+        }
+        let digits = usize::try_from(self.billionths.ilog10()).unwrap_or(0);
+        let decimals = (9 - digits + 1).min(9);
+        let text = format!("{:.decimals$}", self.dollars());
+        write!(f, "${}", text.trim_end_matches('0'))
     }
 }
 
@@ -125,7 +138,9 @@ mod tests {
 
     #[test]
     fn small_amounts_are_not_shown_as_nothing() {
-        assert_eq!(Usd::from_dollars(0.00375).unwrap().to_string(), "$0.0037");
+        let of = |billionths| Usd::from_billionths(billionths).to_string();
+        assert_eq!([of(3_740_000), of(3_000_000), of(9_999_999)], ["$0.0037", "$0.003", "$0.01"]);
+        assert_eq!([of(41_200), of(12), of(1)], ["$0.000041", "$0.000000012", "$0.000000001"]);
         assert_eq!(Usd::from_dollars(10.0).unwrap().to_string(), "$10.00");
         assert_eq!(Usd::ZERO.to_string(), "$0.00");
     }

@@ -1,8 +1,8 @@
-//! The state file: a run as one readable JSON object.
+//! The state file: a run as one JSON object.
 //!
-//! It is a snapshot for people, for scripts and for quick loading; the journal is the truth. The
-//! names follow the workflow documents (`workflow_id`, `agents`, `stack`, …), so its shape is
-//! spelled out here instead of following the types of the machine. Like the records, it is a
+//! It is a snapshot for users, for scripts and for quick loading; the journal is the source of truth.
+//! The field names are those of the workflow documents (`workflow_id`, `agents`, `stack`, …), so the
+//! format has its own types here instead of using those of the machine. Like the records, it is a
 //! durable format: fields may be added with defaults, nothing else changes within a version.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,46 +23,52 @@ use crate::{
 /// The version of this format.
 pub const VERSION: u32 = 1;
 
-/// A run, and how much of its journal went into it.
+/// A run, and the length of the journal that led to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     /// The run.
     pub run: Run,
-    /// How many bytes of the journal it stands for.
+    /// The number of journal bytes that are applied in `run`.
     pub journal_offset: u64,
 }
 
 /// Why a text is not a state file.
 #[derive(Debug, Error)]
 pub enum SnapshotError {
-    /// Written by a newer program.
+    /// A newer version of Raymond wrote it.
     #[error("it has format version {found}, and this program knows versions up to {VERSION}")]
     Newer {
-        /// Its version.
+        /// Its format version.
         found: u32,
     },
-    /// Not of this shape.
+    /// Not JSON, or not the expected fields.
     #[error("it is not a state file")]
     Malformed(#[from] serde_json::Error),
-    /// Of this shape, but two agents have one name.
-    #[error("agent `{agent}` is there twice")]
+    /// Two agents have the same name.
+    #[error("agent `{agent}` occurs twice")]
     DuplicateAgent {
         /// The name.
+        agent: AgentId,
+    },
+    /// Written before agents knew their parents. The journal tells who forked whom.
+    #[error("it does not say who forked agent `{agent}`")]
+    NoParent {
+        /// The worker.
         agent: AgentId,
     },
 }
 
 impl Snapshot {
-    /// The state file's text, ending in a newline.
+    /// Serializes a run as a state file, ending in a newline.
     pub fn to_json(run: &Run, journal_offset: u64) -> serde_json::Result<String> {
         let mut text = serde_json::to_string_pretty(&WireRun::of(run, journal_offset))?;
         text.push('\n');
         Ok(text)
     }
 
-    /// Reads it back.
+    /// Parses a state file.
     pub fn from_json(text: &str) -> Result<Self, SnapshotError> {
-        /// Read on its own first: a newer file may have another shape altogether.
+        /// Parsed first, because a newer version may have other fields.
         #[derive(Deserialize)]
         struct Version {
             version: u32,
@@ -114,12 +120,17 @@ struct WireRun {
 #[derive(Serialize, Deserialize)]
 struct WireAgent {
     id: AgentId,
+    /// Absent for `main`, and in state files of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    parent: Option<AgentId>,
     current_state: StateName,
-    /// The conversation with which the state was entered.
+    /// The session with which the agent entered the state.
     session_id: Option<SessionId>,
-    /// Whether the state's prompt starts a branch of that conversation.
+    /// Whether the state's prompt starts a branch of that session.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     branches: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    session_agent: Option<String>,
     stack: Vec<WireFrame>,
     cwd: String,
     fork_attributes: BTreeMap<String, String>,
@@ -139,6 +150,8 @@ struct WireFrame {
     session: Option<SessionId>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     branches: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    session_agent: Option<String>,
     state: StateName,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     model: Option<String>,
@@ -187,6 +200,9 @@ impl WireRun {
         let mut agents = BTreeMap::new();
         for agent in self.agents {
             let agent = agent.into_agent();
+            if agent.parent.is_none() && agent.id != AgentId::main() {
+                return Err(SnapshotError::NoParent { agent: agent.id });
+            }
             if let Some(twin) = agents.insert(agent.id.clone(), agent) {
                 return Err(SnapshotError::DuplicateAgent { agent: twin.id });
             }
@@ -231,9 +247,11 @@ impl WireAgent {
         let (session_id, branches) = session_to_wire(&agent.session);
         Self {
             id: agent.id.clone(),
+            parent: agent.parent.clone(),
             current_state: agent.current_state.clone(),
             session_id,
             branches,
+            session_agent: agent.session_agent.clone(),
             stack: agent.stack.iter().map(WireFrame::of).collect(),
             cwd: agent.cwd.clone(),
             fork_attributes: agent.fork_attributes.clone(),
@@ -250,9 +268,11 @@ impl WireAgent {
     fn into_agent(self) -> Agent {
         Agent {
             id: self.id,
+            parent: self.parent,
             born: self.born,
             current_state: self.current_state,
             session: session_from_wire(self.session_id, self.branches),
+            session_agent: self.session_agent,
             stack: self.stack.into_iter().map(WireFrame::into_frame).collect(),
             cwd: self.cwd,
             fork_attributes: self.fork_attributes,
@@ -269,12 +289,13 @@ impl WireAgent {
 impl WireFrame {
     fn of(frame: &Frame) -> Self {
         let (session, branches) = session_to_wire(&frame.session);
-        Self { session, branches, state: frame.state.clone(), model: frame.model.clone() }
+        let Frame { session_agent, state, model, .. } = frame.clone();
+        Self { session, branches, session_agent, state, model }
     }
 
     fn into_frame(self) -> Frame {
-        let session = session_from_wire(self.session, self.branches);
-        Frame { session, state: self.state, model: self.model }
+        let Self { session, branches, session_agent, state, model } = self;
+        Frame { session: session_from_wire(session, branches), session_agent, state, model }
     }
 }
 

@@ -1,8 +1,7 @@
-//! Positions in source text: byte spans, and the line and column that people read.
+//! Positions in source text: byte spans, and line and column for display.
 //!
-//! Everything that can be wrong in a file or in an agent's message carries a [`Span`], so that
-//! the edge can draw a caret under it. Spans are bytes; lines and columns are worked out only
-//! when somebody looks.
+//! Every problem in a file or in an agent's message carries a [`Span`], so that the command line can
+//! draw a caret under it. Spans count bytes; lines and columns are computed only for display.
 
 use std::ops::Range;
 
@@ -31,34 +30,34 @@ impl Span {
         self.end - self.start
     }
 
-    /// Whether the span holds no byte at all.
+    /// Whether the span is empty.
     pub fn is_empty(self) -> bool {
         self.start == self.end
     }
 
-    /// The same bytes counted from `offset` bytes earlier: a span of a part becomes one of the whole.
+    /// Adds `offset`: converts a span within a part to a span within the whole.
     #[must_use]
     pub fn shifted(self, offset: u64) -> Self {
         Self::new(self.start + offset, self.end + offset)
     }
 
-    /// The span as indices into memory; `None` where it cannot be one of this machine's.
+    /// The span as indices into a slice; `None` if it does not fit into `usize`.
     pub fn range(self) -> Option<Range<usize>> {
         Some(usize::try_from(self.start).ok()?..usize::try_from(self.end).ok()?)
     }
 
-    /// The text that the span covers, if it lies within `text` and on character borders.
+    /// The text that the span covers, if it is within `text` and on character boundaries.
     pub fn slice(self, text: &str) -> Option<&str> {
         text.get(self.range()?)
     }
 }
 
-/// A value and where it stood.
+/// A value and its place in the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spanned<T> {
     /// The value.
     pub value: T,
-    /// Where it stood.
+    /// Its place in the source.
     pub span: Span,
 }
 
@@ -69,7 +68,7 @@ impl<T> Spanned<T> {
     }
 }
 
-/// A place in a file as editors show it: both numbers start at 1, columns count characters.
+/// A position in a file as editors show it: both numbers start at 1, and columns count characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Position {
     /// The line, from 1.
@@ -79,7 +78,7 @@ pub struct Position {
 }
 
 impl Position {
-    /// Where byte `offset` of `text` stands. An offset past the end is the end.
+    /// The position of byte `offset` of `text`. An offset past the end gives the end.
     pub fn of(text: &str, offset: u64) -> Self {
         let mut end = usize::try_from(offset).unwrap_or(usize::MAX).min(text.len());
         while !text.is_char_boundary(end) {
@@ -89,7 +88,7 @@ impl Position {
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         let (earlier, line) = before.split_at(line_start);
         let newlines = memchr::memchr_iter(b'\n', earlier.as_bytes()).count();
-        // A byte-order mark takes no place on the screen.
+        // A byte-order mark takes no column.
         let columns = line.chars().filter(|&c| c != '\u{feff}').count();
         Self {
             line: u32::try_from(newlines).map_or(u32::MAX, |n| n.saturating_add(1)),
@@ -104,14 +103,14 @@ impl std::fmt::Display for Position {
     }
 }
 
-/// The beginning of `text`, short enough for a message, with an ellipsis where it was cut.
+/// The start of `text`, short enough for a message, with an ellipsis if it was cut.
 pub fn excerpt(text: &str) -> String {
     /// Enough to recognise a tag, short enough for one line of a terminal.
     const EXCERPT_CHARS_MAX: usize = 80;
     beginning(text, EXCERPT_CHARS_MAX)
 }
 
-/// The first `chars_max` characters of `text` on one line, with an ellipsis where it was cut.
+/// The first `chars_max` characters of `text` on one line, with an ellipsis if it was cut.
 pub fn beginning(text: &str, chars_max: usize) -> String {
     let mut chars = text.chars();
     let mut short: String =
@@ -122,15 +121,15 @@ pub fn beginning(text: &str, chars_max: usize) -> String {
     short
 }
 
-/// Whether a text is one line with something on it.
+/// Whether a text is one line that is not blank.
 pub(crate) fn is_word(text: &str) -> bool {
     let text = text.trim();
     !text.is_empty() && !text.contains(char::is_control)
 }
 
-/// Whether a program would take `text`, given as an argument, for an option of its own. Values come
+/// Whether a program that gets `text` as an argument would parse it as an option. Values come
 /// from files and models: `--model --dangerously-skip-permissions` must not become a flag.
-pub(crate) fn looks_like_an_option(text: &str) -> bool {
+pub fn looks_like_an_option(text: &str) -> bool {
     text.trim_start().starts_with('-')
 }
 

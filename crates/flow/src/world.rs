@@ -1,7 +1,7 @@
-//! What the language asks of the outside: read-only questions, answered by whoever runs it.
+//! Everything that the language reads from outside: read-only queries, answered by the caller.
 //!
-//! The engine answers from disk and environment, tests and dry runs from memory. Nothing in this
-//! crate has another way to learn anything.
+//! The engine answers them from disk and environment, tests and dry runs from memory. This crate has
+//! no other access to files or environment.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,42 +10,49 @@ use std::{
 
 use thiserror::Error;
 
-use crate::{scope::Listing, source::Platform};
+use crate::{
+    coding_agent::{Capabilities, CodingAgents},
+    scope::Listing,
+    source::Platform,
+};
 
-/// The outside as a workflow sees it, at this moment.
+/// The files and environment of a workflow, at this moment.
 pub trait World {
-    /// Whose rules apply.
+    /// The platform whose rules apply.
     fn platform(&self) -> Platform;
 
     /// The names of the files in the workflow's scope.
     fn listing(&self) -> Result<Listing, WorldError>;
 
-    /// The bytes of one of them.
+    /// The bytes of a file in the scope.
     fn read(&self, name: &str) -> Result<Vec<u8>, WorldError>;
 
     /// The real path of the directory at the absolute `path`: without `.`, `..` and symbolic
-    /// links, so that an agent that changes its directory again and again has a path that does not
-    /// grow. `None`: there is no such directory.
+    /// links, so that the path does not grow when an agent changes its directory repeatedly.
+    /// `None` if there is no such directory.
     fn directory(&self, path: &str) -> Option<String>;
 
-    /// Whether the environment that children inherit has a variable of this name.
+    /// Whether the environment that children inherit has a variable with this name.
     fn has_variable(&self, name: &str) -> bool;
+
+    /// The coding agents that can be asked.
+    fn coding_agents(&self) -> &CodingAgents;
 }
 
-/// The outside did not answer.
+/// A query failed.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{what}: {why}")]
 pub struct WorldError {
-    /// What was asked for.
+    /// The query that failed, such as `cannot read START.md`.
     pub what: String,
-    /// What went wrong.
+    /// The reason.
     pub why: String,
 }
 
 /// A world in memory.
 #[derive(Clone, Debug)]
 pub struct MemoryWorld {
-    /// Whose rules apply.
+    /// The platform whose rules apply.
     pub platform: Platform,
     /// The scope: names and contents.
     pub files: BTreeMap<String, Vec<u8>>,
@@ -53,10 +60,12 @@ pub struct MemoryWorld {
     pub directories: BTreeSet<String>,
     /// The names of the variables that exist.
     pub variables: BTreeSet<String>,
+    /// The coding agents; at first one that can do everything and takes every turn.
+    pub coding_agents: CodingAgents,
 }
 
 impl MemoryWorld {
-    /// A Unix world with these files in its scope and nothing else.
+    /// A Unix world with only these files in its scope.
     pub fn new<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let files = files.into_iter().map(|(name, text)| (name.to_owned(), text.into())).collect();
         Self {
@@ -64,6 +73,7 @@ impl MemoryWorld {
             files,
             directories: BTreeSet::new(),
             variables: BTreeSet::new(),
+            coding_agents: CodingAgents::only(Capabilities::FULL),
         }
     }
 }
@@ -84,14 +94,16 @@ impl World for MemoryWorld {
         })
     }
 
-    /// No symbolic links in memory, so here `..` is always the parent.
+    /// There are no symbolic links in memory, so `..` is always the parent.
     fn directory(&self, path: &str) -> Option<String> {
         let mut real = PathBuf::new();
         for component in Path::new(path).components() {
             match component {
                 Component::ParentDir => drop(real.pop()),
                 Component::CurDir => {}
-                other => real.push(other),
+                Component::Prefix(_) | Component::RootDir | Component::Normal(_) => {
+                    real.push(component);
+                }
             }
         }
         let real = real.to_string_lossy().into_owned();
@@ -100,5 +112,9 @@ impl World for MemoryWorld {
 
     fn has_variable(&self, name: &str) -> bool {
         self.variables.contains(name)
+    }
+
+    fn coding_agents(&self) -> &CodingAgents {
+        &self.coding_agents
     }
 }

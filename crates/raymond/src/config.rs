@@ -1,22 +1,23 @@
-//! Settings: a file, the environment, and where each value comes from.
+//! Settings: two files, the environment, and where each value comes from.
 //!
-//! The file is `config.toml` in the state folder. The environment stands over it, and what is typed
-//! stands over both. Every value is read by one table of keys, so that a wrong one is told in the
+//! The user's `config.toml` holds in all projects. The one in the state folder stands over it, the
+//! environment over both, and what is typed over everything. Every value is read by one table of keys, so that a wrong one is told in the
 //! same way wherever it stands.
 
 use std::{
     collections::BTreeMap,
     env,
+    ffi::OsString,
     fmt::{self, Write as _},
     io,
     path::{Path, PathBuf},
 };
 
-use raymond_engine::{private, regular, trust};
-use raymond_flow::{money::Usd, source::Timeout};
+use raymond_engine::{layout::StateDir, private, regular, trust};
+use raymond_flow::{money::Usd, source::Timeout, text::looks_like_an_option};
 use toml::de::{DeTable, DeValue};
 
-use crate::{failure::Failure, out::one_line};
+use crate::{agent_settings::AgentSettings, failure::Failure, out::one_line};
 
 /// The name of the file.
 const FILE_NAME: &str = "config.toml";
@@ -34,7 +35,7 @@ struct Key {
 }
 
 /// All settings, sorted by name.
-static KEYS: [Key; 16] = [
+static KEYS: [Key; 17] = [
     Key {
         name: "agent",
         default: "claude",
@@ -44,7 +45,7 @@ static KEYS: [Key; 16] = [
     Key {
         name: "agent_program",
         default: "",
-        help: "a program that carries out prompts in the place of Claude Code",
+        help: "a program that carries out prompts instead of Claude Code: short for [agents.program]",
         wrong: never,
     },
     Key {
@@ -78,6 +79,12 @@ static KEYS: [Key; 16] = [
         wrong: large,
     },
     Key { name: "effort", default: "", help: "the effort for states that name none", wrong: never },
+    Key {
+        name: "keep_script_steps",
+        default: "500",
+        help: "how many finished script steps of a run keep their files; 0 keeps all",
+        wrong: large,
+    },
     Key {
         name: "max_iterations",
         default: "0",
@@ -183,6 +190,8 @@ pub(crate) struct Config {
     values: BTreeMap<&'static str, Value>,
     /// Further arguments for Claude Code, the one setting that is a list.
     pub(crate) claude_arguments: Vec<String>,
+    /// The tables `[agents.NAME]`.
+    pub(crate) agents: BTreeMap<String, AgentSettings>,
 }
 
 impl Config {
@@ -193,19 +202,26 @@ impl Config {
             let value = Value { text: key.default.to_owned(), origin: Origin::Default };
             config.values.insert(key.name, value);
         }
-        let path = state_dir.join(FILE_NAME);
-        let read = |error| Failure::io(&format!("read {}", path.display()), &error);
-        match regular::open(&path) {
-            Ok(file) => {
-                trust::check_file(&path, &file)?;
-                let text = regular::text_of(&file, &path, FILE_BYTES_MAX).map_err(read)?;
-                config.add_file(&path, &text)?;
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(read(error)),
+        let user = user_folder(|name| env::var_os(name));
+        for path in user.into_iter().chain([state_dir.to_owned()]) {
+            config.add_layer(&path.join(FILE_NAME))?;
         }
         config.add_environment(|name| env::var(name).ok())?;
         Ok(config)
+    }
+
+    /// Adds the settings of the file at `path`, if it is there, over those that were read before.
+    fn add_layer(&mut self, path: &Path) -> Result<(), Failure> {
+        let read = |error| Failure::io(&format!("read {}", path.display()), &error);
+        match regular::open(path) {
+            Ok(file) => {
+                trust::check_file(path, &file)?;
+                let text = regular::text_of(&file, path, FILE_BYTES_MAX).map_err(read)?;
+                self.add_file(path, &text)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(read(error)),
+        }
     }
 
     fn add_file(&mut self, path: &Path, text: &str) -> Result<(), Failure> {
@@ -227,6 +243,10 @@ impl Config {
             let name = format!("{prefix}{}", key.get_ref());
             let origin = at(key.span().start);
             let text = match value.get_ref() {
+                DeValue::Table(agents) if name == "agents" => {
+                    self.add_agents(agents, at)?;
+                    continue;
+                }
                 DeValue::Table(inner) => {
                     self.add_table(&format!("{name}."), inner, at)?;
                     continue;
@@ -256,6 +276,26 @@ impl Config {
                 }
             };
             self.set(&name, text, origin)?;
+        }
+        Ok(())
+    }
+
+    fn add_agents(
+        &mut self,
+        agents: &DeTable<'_>,
+        at: &dyn Fn(usize) -> Origin,
+    ) -> Result<(), Failure> {
+        for (key, value) in agents {
+            let name = key.get_ref();
+            let origin = at(key.span().start);
+            let DeValue::Table(table) = value.get_ref() else {
+                return Err(Failure::usage(format!("{origin}: `agents.{name}` is a table")));
+            };
+            if name.trim().is_empty() || looks_like_an_option(name) {
+                let why = "is no name: states and options could not say it";
+                return Err(Failure::usage(format!("{origin}: `agents.{name}` {why}")));
+            }
+            self.agents.insert(name.to_string(), AgentSettings::read(name, table, at)?);
         }
         Ok(())
     }
@@ -292,6 +332,12 @@ impl Config {
         self.values.get(name).map(|value| value.text.as_str()).filter(|text| !text.is_empty())
     }
 
+    /// The value of a setting, if the environment gives it.
+    pub(crate) fn said_by_environment(&self, name: &str) -> Option<&str> {
+        let value = self.values.get(name)?;
+        matches!(value.origin, Origin::Environment(_)).then_some(value.text.as_str())
+    }
+
     /// The same as another type; `None` also if nobody has said anything.
     pub(crate) fn said<T: std::str::FromStr>(&self, name: &str) -> Option<T> {
         let value = self.values.get(name).filter(|value| value.origin != Origin::Default)?;
@@ -307,8 +353,27 @@ impl Config {
             let origin = one_line(&value.origin.to_string());
             let _ = writeln!(text, "{name:<30} {shown:<24} {origin}");
         }
+        for (agent, settings) in &self.agents {
+            for (key, value, origin) in &settings.shown {
+                let name = one_line(&format!("agents.{agent}.{key}"));
+                let (value, origin) = (one_line(value), one_line(&origin.to_string()));
+                let _ = writeln!(text, "{name:<30} {value:<24} {origin}");
+            }
+        }
         text
     }
+}
+
+/// The directory of the user's own settings, which hold in all projects.
+pub(crate) fn user_folder(get: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    // A relative path would mean another file in every directory.
+    let absolute = |name: &str| get(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = if cfg!(windows) {
+        absolute("APPDATA")
+    } else {
+        absolute("XDG_CONFIG_HOME").or_else(|| absolute("HOME").map(|home| home.join(".config")))
+    };
+    base.map(|base| base.join("raymond"))
 }
 
 /// The environment variable of a setting.
@@ -317,6 +382,50 @@ fn variable(name: &str) -> String {
         "claude.program" => "RAYMOND_CLAUDE".to_owned(),
         name => format!("RAYMOND_{}", name.replace('.', "_").to_uppercase()),
     }
+}
+
+/// Variables that are no settings: what steps are given by Raymond, whose scripts may call it; the list of
+/// trusted folders; and what only tests of Raymond itself use.
+const OTHER_VARIABLES: [&str; 17] = [
+    "RAYMOND_AGENT_ID",
+    "RAYMOND_INPUT",
+    "RAYMOND_INPUT_FILE",
+    "RAYMOND_RECOVERS",
+    "RAYMOND_RESULT",
+    "RAYMOND_RESULT_FILE",
+    "RAYMOND_SESSION",
+    "RAYMOND_SESSION_FROM",
+    "RAYMOND_SESSION_MODE",
+    "RAYMOND_STATE",
+    "RAYMOND_STATE_DIR",
+    "RAYMOND_STATE_FILE",
+    "RAYMOND_STEP",
+    "RAYMOND_TRUST",
+    "RAYMOND_TURN_EFFORT",
+    "RAYMOND_TURN_MODEL",
+    "RAYMOND_WORKFLOW_ID",
+];
+/// What variables for tests of Raymond itself begin with.
+const TEST_VARIABLES: [&str; 3] = ["RAYMOND_TEST_", "RAYMOND_STORM", "RAYMOND_FAULTS"];
+
+/// A warning for each of these names of variables that looks like one of Raymond's and is none.
+pub(crate) fn unknown_variables(names: impl Iterator<Item = OsString>) -> Vec<String> {
+    let settings: Vec<_> = KEYS.iter().map(|key| variable(key.name)).collect();
+    let known = || settings.iter().map(String::as_str).chain(OTHER_VARIABLES);
+    let names = names.filter_map(|name| name.into_string().ok());
+    let mut names: Vec<_> = names.filter(|name| name.starts_with("RAYMOND_")).collect();
+    names.retain(|name| {
+        !known().any(|known| known == name)
+            && !TEST_VARIABLES.iter().any(|start| name.starts_with(start))
+    });
+    names.sort();
+    let text = |name: String| {
+        let similar = known().min_by_key(|known| strsim::damerau_levenshtein(known, &name));
+        let similar = similar.filter(|known| strsim::damerau_levenshtein(known, &name) <= 2);
+        let meant = similar.map(|known| format!(" (did you mean {known}?)")).unwrap_or_default();
+        format!("{name} is set, but there is no such setting{meant}")
+    };
+    names.into_iter().map(text).collect()
 }
 
 /// The line of a byte, from 1.
@@ -329,7 +438,8 @@ pub(crate) fn write_template(state_dir: &Path) -> Result<PathBuf, Failure> {
     let path = state_dir.join(FILE_NAME);
     let mut text = String::from(
         "# Settings of Raymond for this project. What the environment says (RAYMOND_BUDGET=5) counts\n\
-         # more, and what is typed (--budget 5) most; `raymond config` tells what holds.\n",
+         # more, and what is typed (--budget 5) most; your own settings for all projects count less.\n\
+         # `raymond config` tells what holds.\n",
     );
     let (own, claude): (Vec<_>, Vec<_>) = KEYS.iter().partition(|key| !key.name.contains('.'));
     for key in own {
@@ -340,8 +450,9 @@ pub(crate) fn write_template(state_dir: &Path) -> Result<PathBuf, Failure> {
         let name = key.name.trim_start_matches("claude.");
         let _ = writeln!(text, "\n# {}\n# {name} = {}", key.help, literal(key));
     }
+    text.push_str(AGENTS_EXAMPLE);
     let create = || -> io::Result<()> {
-        private::create_dir_all(state_dir)?;
+        StateDir::new(state_dir).create()?;
         let mut file = private::options().create_new(true).write(true).open(&path)?;
         io::Write::write_all(&mut file, text.as_bytes())
     };
@@ -353,6 +464,15 @@ pub(crate) fn write_template(state_dir: &Path) -> Result<PathBuf, Failure> {
         Err(error) => Err(Failure::io(&format!("write {}", path.display()), &error)),
     }
 }
+
+/// How another coding agent is added: see docs/operations.md.
+const AGENTS_EXAMPLE: &str = r#"
+# Further coding agents, for states with `agent: codex`. `[agents.claude]` is Claude Code itself.
+#[agents.codex]
+#program = "codex-adapter"
+#names_sessions = true
+#prices = { input = 1.25, cached_input = 0.125, output = 10 }
+"#;
 
 /// A key's default as TOML writes it.
 fn literal(key: &Key) -> String {
@@ -414,6 +534,33 @@ mod tests {
         let wrong = |name: &str| (name == "RAYMOND_WARM").then(|| "many".to_owned());
         let error = config.add_environment(wrong).unwrap_err().to_string();
         assert_eq!(error, "RAYMOND_WARM: `warm`: `many` is no whole number");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn user_settings_lie_where_the_system_says_and_never_at_a_relative_path() {
+        let at = |variables: &[(&str, &str)]| {
+            let get = |name: &str| {
+                variables.iter().find(|(own, _)| *own == name).map(|(_, value)| value.into())
+            };
+            user_folder(get).map(|path| path.to_string_lossy().into_owned())
+        };
+        assert_eq!(at(&[("HOME", "/h")]).as_deref(), Some("/h/.config/raymond"));
+        let both = [("HOME", "/h"), ("XDG_CONFIG_HOME", "/x")];
+        assert_eq!(at(&both).as_deref(), Some("/x/raymond"));
+        let relative = [("HOME", "/h"), ("XDG_CONFIG_HOME", "x")];
+        assert_eq!(at(&relative).as_deref(), Some("/h/.config/raymond"));
+        assert_eq!(at(&[]), None);
+    }
+
+    #[test]
+    fn later_file_stands_over_an_earlier_one() {
+        let mut config = of("budget = 1\nmodel = 'a'").unwrap();
+        config.add_file(Path::new("project.toml"), "budget = 2").unwrap();
+        assert_eq!(config.said::<f64>("budget"), Some(2.0));
+        assert_eq!(config.text("model"), Some("a"));
+        let text = config.describe();
+        assert!(text.contains("c.toml line 2") && text.contains("project.toml line 1"), "{text}");
     }
 
     #[test]

@@ -5,13 +5,18 @@ use std::{env, error::Error, io, path::Path, process::ExitCode};
 use raymond_engine::{
     EngineError,
     journal::JournalError,
+    layout::StateDir,
     lock::LockError,
     scope::{PackError, ScopeError},
     trust::{TRUST_VARIABLE, TrustError},
 };
 use raymond_flow::id::RunIdError;
 
-use crate::out;
+use crate::{
+    line::{Line, Style},
+    out,
+    report::Next,
+};
 
 /// Something to tell a person, and the exit code that says it to a program.
 #[derive(Debug)]
@@ -37,13 +42,48 @@ impl Failure {
         Self { message, hint: None, code: USAGE }
     }
 
+    /// The same with what to do about it: lines of ours.
+    pub(crate) fn with_hint(self, hint: String) -> Self {
+        Self { hint: Some(hint), ..self }
+    }
+
+    /// What kept a command about run `id` from going on. If the run has begun, it can be resumed.
+    pub(crate) fn of_run(error: EngineError, state_dir: &StateDir, next: &Next) -> Self {
+        let is_of_machine = matches!(
+            error,
+            EngineError::Journal(JournalError::Io { .. })
+                | EngineError::AtWork { .. }
+                | EngineError::Io { .. }
+        );
+        let exists = Some(&error).filter(|error| matches!(error, EngineError::Exists { .. }));
+        let hint = if exists.is_some() {
+            format!("choose another --id, or resume that run: {}", next.command("resume"))
+        } else if let EngineError::Lock { source: LockError::Owned { .. }, .. } = error {
+            format!("watch it: {}\nstop it: {}", next.command("attach"), next.command("stop"))
+        } else if matches!(error, EngineError::LockLost { .. }) {
+            let resume = next.command("resume");
+            format!("no finished step is lost; leave the lock file alone, and resume: {resume}")
+        } else if is_of_machine && state_dir.run(&next.id).journal.exists() {
+            let resume = next.command("resume");
+            format!("no finished step is lost; fix the cause, then resume: {resume}")
+        } else if is_of_machine {
+            "no run was started; fix the cause, then run the same command again".to_owned()
+        } else {
+            return error.into();
+        };
+        Self::from(error).with_hint(hint)
+    }
+
     /// Shows it and gives the exit code.
     pub(crate) fn show(&self) -> ExitCode {
         let mut people = out::people();
-        people.line(&format!("error: {}", self.message));
+        people.line(&Line::new().add(Style::Bad, "error:").plain(format!(" {}", self.message)));
         if let Some(hint) = &self.hint {
-            people.line("");
-            people.line(&format!("hint: {hint}"));
+            people.line(&Line::new());
+            let mut lines = hint.lines();
+            let first = lines.next().unwrap_or_default();
+            people.line(&Line::new().add(Style::Name, "hint:").plain(format!(" {first}")));
+            lines.for_each(|line| people.line(&Line::of(format!("      {}", line.trim_start()))));
         }
         ExitCode::from(self.code)
     }
@@ -72,7 +112,7 @@ fn chain(error: &dyn Error) -> String {
 }
 
 /// A path as a shell takes it.
-fn quoted(path: &Path) -> String {
+pub(crate) fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }
 
@@ -114,7 +154,7 @@ impl From<TrustError> for Failure {
                 let own = if is_sudo {
                     "run the same command without sudo"
                 } else {
-                    "use a state folder of your own: mkdir .raymond in your project, or --state-dir DIR"
+                    "use a state folder of your own: mkdir .raymond in your project, or --data-dir DIR"
                 };
                 Some(format!("{own}\n      {trust}"))
             }
@@ -130,29 +170,17 @@ impl From<EngineError> for Failure {
             error => error,
         };
         let hint = match &error {
-            EngineError::NoSuchRun { .. } => Some("`raymond list` shows the runs of this project"),
-            EngineError::Exists { .. } => {
-                Some("choose another `--id`, or continue it with `raymond run`")
+            EngineError::NoSuchRun { .. } => Some("list the runs: raymond list".to_owned()),
+            EngineError::Cancelled { .. } => {
+                Some("a cancelled run cannot be resumed; start its workflow again".to_owned())
             }
-            EngineError::Lock { source: LockError::Owned { .. }, .. } => {
-                Some("wait for it to end, or stop it with Ctrl-C where it runs")
-            }
-            EngineError::NoAgent { .. } => {
-                Some("configure it as before (`raymond config`), or choose another with `--agent`")
-            }
-            EngineError::Journal(JournalError::Io { .. })
-            | EngineError::AtWork { .. }
-            | EngineError::Io { .. } => Some(
-                "nothing that finished is lost: fix the cause, then start the run again, or resume it: `raymond list` shows its id",
+            EngineError::NoAgent { .. } => Some(
+                "configure it as before (see raymond config), or choose another with --agent"
+                    .to_owned(),
             ),
+            EngineError::NoShell => Some("install bash, or put it on your PATH".to_owned()),
+            EngineError::Journal(error) => journal_hint(error),
             _ => None,
-        };
-        let hint = match &error {
-            EngineError::Journal(error) => journal_hint(error).or(hint.map(str::to_owned)),
-            EngineError::LockLost { id, .. } => Some(format!(
-                "nothing that finished is lost; leave the lock file alone, and resume: raymond run {id}"
-            )),
-            _ => hint.map(str::to_owned),
         };
         let code = match error {
             EngineError::NoSuchRun { .. }

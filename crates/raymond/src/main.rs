@@ -1,9 +1,13 @@
 //! `raymond`: the command line. What was typed is read in [`cli`], what happens is shown by
 //! [`report`], whatever goes wrong is explained in [`failure`], and everything is printed by [`out`].
+//! What people read is made of [`line`]s.
 
+mod advice;
+mod agent_settings;
 mod cli;
 mod config;
 mod failure;
+mod line;
 mod out;
 mod report;
 mod testing;

@@ -10,18 +10,23 @@
 
 #![expect(clippy::disallowed_methods, reason = "this is the one place that prints")]
 
+mod canvas;
+
 use std::{
     borrow::Cow,
     fmt::Write as _,
     fs::File,
-    io::{self, IsTerminal as _, Write},
+    io::{self, BufRead as _, IsTerminal as _, Read as _, Write},
     path::Path,
 };
 
-use indicatif::{MultiProgress, ProgressBar};
 use serde_json::Value;
 
-use crate::failure::Failure;
+use crate::{
+    failure::Failure,
+    line::{Line, hang},
+};
+use canvas::Canvas;
 
 /// Whether anybody still reads what is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +66,14 @@ pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// The first `chars_max` characters of a text, with an ellipsis where it was cut.
+pub(crate) fn clipped(text: &str, chars_max: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(chars_max) {
+        Some((cut, _)) => Cow::Owned(format!("{}…", text.split_at(cut).0)),
+        None => Cow::Borrowed(text),
+    }
+}
+
 /// The same on one line, whatever it contains: for names, and for a row of the live view.
 pub(crate) fn one_line(text: &str) -> String {
     visible(text).replace('\n', "\\n").replace('\t', " ")
@@ -68,15 +81,7 @@ pub(crate) fn one_line(text: &str) -> String {
 
 /// The same with every further line indented, so that none of them can be taken for one of ours.
 pub(crate) fn hanging(text: &str) -> String {
-    const INDENT: &str = "    ";
-    let shown = visible(text);
-    let mut lines = shown.lines();
-    let mut text = lines.next().unwrap_or_default().to_owned();
-    for line in lines {
-        let indent = if line.is_empty() || line.starts_with(INDENT) { "" } else { INDENT };
-        text.extend(["\n", indent, line]);
-    }
-    text
+    hang(visible(text).trim_end_matches('\n'))
 }
 
 /// JSON in which hidden characters are escaped. It means the same, and they occur only in strings.
@@ -120,39 +125,43 @@ fn print(text: &str) -> Result<Reader, Failure> {
     }
 }
 
-/// Tells people something on standard error. If nobody listens, nothing can be done about it.
+/// Tells people something on standard error: several lines of ours. If nobody listens, nothing can be
+/// done about it.
 pub(crate) fn note(text: &str) {
-    people().write(&visible(text));
+    let _ = io::stderr().write_all(format!("{}\n", visible(text)).as_bytes());
 }
 
-/// Where plain lines for people go.
+/// Where lines for people go.
 #[derive(Debug)]
 pub(crate) struct Lines<W> {
     to: W,
+    has_colour: bool,
 }
 
 /// Lines on standard error.
 pub(crate) fn people() -> Lines<io::Stderr> {
-    Lines { to: io::stderr() }
+    Lines { to: io::stderr(), has_colour: has_colour(io::stderr().is_terminal()) }
 }
 
 impl Lines<File> {
     /// Lines in a file, which somebody will look at on a terminal.
     pub(crate) fn of_file(to: File) -> Self {
-        Self { to }
+        Self { to, has_colour: false }
     }
 }
 
 impl<W: Write> Lines<W> {
-    /// Writes a line; if the text has more, they are indented.
-    pub(crate) fn line(&mut self, text: &str) {
-        self.write(&hanging(text));
+    /// Writes a line. A closed terminal or a full disk is no reason to stop.
+    pub(crate) fn line(&mut self, line: &Line) {
+        let _ = self.to.write_all(format!("{}\n", line.render(self.has_colour)).as_bytes());
     }
+}
 
-    /// A closed terminal or a full disk is no reason to stop.
-    fn write(&mut self, text: &str) {
-        let _ = self.to.write_all(format!("{text}\n").as_bytes());
-    }
+/// Prints lines for people on standard output.
+pub(crate) fn lines(lines: &[Line]) -> Result<Reader, Failure> {
+    let has_colour = has_colour(io::stdout().is_terminal());
+    let text: String = lines.iter().map(|line| line.render(has_colour) + "\n").collect();
+    print(&text)
 }
 
 /// Prints an event for programs, a line on standard output. A reader that goes away does not end the
@@ -162,20 +171,72 @@ pub(crate) fn event(event: &Value) {
     let _ = io::stdout().write_all(line.as_bytes());
 }
 
-/// Whether people read standard error on a terminal.
-pub(crate) fn is_terminal() -> bool {
-    io::stderr().is_terminal()
+/// Whether standard output is a terminal.
+pub(crate) fn shows_data() -> bool {
+    io::stdout().is_terminal()
 }
 
-/// Prints a line above the live view.
-pub(crate) fn above(bars: &MultiProgress, text: &str) {
-    let _ = bars.println(hanging(text));
+/// Whether a person can be asked: standard input and standard error are terminals.
+pub(crate) fn can_ask() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-/// Draws a row of the live view.
-pub(crate) fn row(bar: &ProgressBar, text: &str) {
-    bar.set_message(one_line(text));
-    bar.tick();
+/// Asks a person, who answers with a line; `None` at the end of the input.
+pub(crate) fn ask(question: &str) -> Option<String> {
+    /// Nobody types more.
+    const ANSWER_BYTES_MAX: u64 = 4096;
+    let _ = io::stderr().write_all(visible(question).as_bytes());
+    let mut answer = String::new();
+    let mut input = io::stdin().lock().take(ANSWER_BYTES_MAX);
+    match input.read_line(&mut answer) {
+        Ok(0) | Err(_) => None,
+        Ok(_) => Some(answer.trim().to_owned()),
+    }
+}
+
+/// Whether the terminal of standard error can move its cursor, so that rows can be drawn anew.
+pub(crate) fn can_redraw() -> bool {
+    io::stderr().is_terminal() && !is_dumb()
+}
+
+/// Whether escape sequences mean nothing to the terminal. On Windows asking turns them on.
+fn is_dumb() -> bool {
+    if cfg!(windows) {
+        return !console::Term::stderr().features().colors_supported();
+    }
+    std::env::var_os("TERM").is_none_or(|name| name.is_empty() || name == "dumb")
+}
+
+/// Whether colours may be used there.
+fn has_colour(is_terminal: bool) -> bool {
+    let is_refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    is_terminal && !is_refused && !is_dumb()
+}
+
+/// The live view: rows at the bottom of the terminal, and lines that scroll away above them.
+#[derive(Debug)]
+pub(crate) struct Screen {
+    canvas: Canvas,
+    has_colour: bool,
+}
+
+impl Screen {
+    pub(crate) fn new() -> Self {
+        Self { canvas: Canvas::default(), has_colour: has_colour(true) }
+    }
+
+    /// How many rows and columns there are.
+    pub(crate) fn size() -> (usize, usize) {
+        let (rows, columns) = console::Term::stderr().size();
+        (usize::from(rows), usize::from(columns))
+    }
+
+    /// Prints `above` and draws `rows`, in one go.
+    pub(crate) fn draw(&mut self, above: &[Line], rows: &[Line]) {
+        let (_, columns) = Self::size();
+        let frame = self.canvas.frame(above, rows, columns, self.has_colour);
+        let _ = io::stderr().write_all(frame.as_bytes());
+    }
 }
 
 /// Names the terminal's window.

@@ -1,5 +1,5 @@
-//! The real Claude Code for tests: where it is, and an environment in which it touches nothing of
-//! the person who runs them.
+//! The real Claude Code for tests: where it is, and an environment in which it does not touch the
+//! files of the user who runs the tests.
 
 use std::{
     env, fs,
@@ -11,23 +11,23 @@ use crate::ModelApi;
 /// The version that the tests are written for; the same as in `scripts/install-claude`.
 pub const VERSION: &str = "2.1.197";
 
-/// Where to look when the test process has no `PATH` of its own.
+/// The search path if the test process has no `PATH`.
 const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// A Claude Code that can be started.
+/// An installed Claude Code.
 #[derive(Clone, Debug)]
 pub struct Claude {
     program: PathBuf,
 }
 
 impl Claude {
-    /// Finds it: `RAYMOND_TEST_CLAUDE`, or what `scripts/install-claude` put below the target folder.
-    /// The error says why it is not there and how to get it.
+    /// Finds Claude Code: `RAYMOND_TEST_CLAUDE`, or the one that `scripts/install-claude` put below the
+    /// target directory. The error says why it is missing and how to get it.
     ///
     /// # Panics
     ///
-    /// If it is not there although `RAYMOND_TEST_CLAUDE_REQUIRED` is 1: where Claude Code is meant to
-    /// be, tests that quietly skip would be worse than none.
+    /// If it is missing although `RAYMOND_TEST_CLAUDE_REQUIRED` is 1: where Claude Code is expected,
+    /// silently skipped tests would be worse than none.
     pub fn find() -> Result<Self, String> {
         let found = match env::var_os("RAYMOND_TEST_CLAUDE") {
             Some(program) => named(program.into()),
@@ -43,7 +43,7 @@ impl Claude {
         }
     }
 
-    /// Finds it, or says on standard error why the test that asks is skipped.
+    /// Finds Claude Code, or prints to standard error why the calling test is skipped.
     ///
     /// # Panics
     ///
@@ -58,14 +58,13 @@ impl Claude {
         &self.program
     }
 
-    /// All that Claude Code needs, for use after `env_clear`: a home of its own, the loopback model,
-    /// and nothing that calls home. `IS_SANDBOX` lets root use `--permission-mode
-    /// bypassPermissions`.
+    /// The environment for Claude Code, for use after `env_clear`: a private home, the loopback model,
+    /// and no telemetry. `IS_SANDBOX` lets root use `--permission-mode bypassPermissions`.
     pub fn environment(home: &Path, api: &ModelApi) -> Vec<(String, String)> {
         let path = env::var("PATH").unwrap_or_else(|_| USUAL_PATH.into());
         let pairs = [
             ("HOME", home.display().to_string()),
-            // Otherwise every session leaves a folder in /tmp.
+            // Otherwise every session leaves a directory in /tmp.
             ("CLAUDE_CODE_TMPDIR", home.display().to_string()),
             ("PATH", path),
             ("SHELL", "/bin/bash".into()),
@@ -90,8 +89,8 @@ fn named(program: PathBuf) -> Result<PathBuf, String> {
     Err(format!("RAYMOND_TEST_CLAUDE names {}, which is no file", program.display()))
 }
 
-/// The native program of an installed package. npm chose the package that suits this machine, and
-/// its name says which one that is: `claude-code-linux-x64`, for example.
+/// The native program of an installed package. npm chose the package for this machine; its name
+/// has the platform in it, as in `claude-code-linux-x64`.
 fn installed(folder: &Path) -> Result<PathBuf, String> {
     let packages = fs::read_dir(folder.join("node_modules/@anthropic-ai")).into_iter().flatten();
     let mut programs = packages.flatten().filter_map(|package| {
@@ -105,7 +104,7 @@ fn installed(folder: &Path) -> Result<PathBuf, String> {
     })
 }
 
-/// The target folder as `scripts/install-claude` sees it: relative to the workspace.
+/// The target directory as `scripts/install-claude` sees it: relative to the workspace.
 fn target_folder() -> PathBuf {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     workspace.join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))

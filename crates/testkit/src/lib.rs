@@ -1,8 +1,8 @@
-//! What the tests share and no user ever gets: the model API on the loopback, and the real Claude
-//! Code in a private home.
+//! Support for tests, never published: the model API on the loopback, and the real Claude Code in a
+//! private home.
 //!
-//! The model is the only thing that is made up. Claude Code is the real program in a pinned version,
-//! so a test that passes says something about what users have:
+//! Only the model is fake. Claude Code is the real program in a pinned version, so that a test shows
+//! how Raymond behaves for users:
 //!
 //! ```no_run
 //! use std::{process::Command, time::Duration};
@@ -27,7 +27,7 @@
 //!
 //! | module | what it owns |
 //! |---|---|
-//! | [`model_api`] | the stand-in for the Anthropic Messages API |
+//! | [`model_api`] | the fake Anthropic Messages API |
 //! | [`claude`] | where the real Claude Code is, and its environment |
 //!
 //! The program `loopback-model` serves the same API from a file of rules, for benchmarks in bash.

@@ -2,7 +2,7 @@
 //!
 //! One turn is a prompt in, a stream of events, an outcome out. A coding agent says which command
 //! that is and what its output means; it starts nothing itself, so that what is started survives
-//! whoever asked for it. Each lives in a file or folder of its own and touches nothing else.
+//! the orchestrator. Each lives in a file or folder of its own and touches nothing else.
 
 mod claude;
 mod program;
@@ -11,25 +11,23 @@ mod scripted;
 use std::{io, path::Path, time::Duration};
 
 use raymond_flow::{
+    coding_agent::{Capabilities, CodingAgents},
     id::AgentId,
-    machine::{Failure, FailureClass, SessionPlan, Spent, Step, Turn},
+    machine::{Failure, FailureClass, Spent, Step, Turn},
     money::Usd,
     turn::Outcome,
 };
 
 pub use claude::{ClaudeAgent, ClaudeConfig};
-pub use program::ProgramAgent;
+pub use program::{Prices, ProgramAgent, ProgramConfig};
 pub use scripted::{Given, Script, ScriptedAgent, ScriptedReply};
 
 /// A program that carries out prompts.
 pub trait CodingAgent {
     /// What frontmatter calls it.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &str;
 
-    /// What to do when its program is not there.
-    fn install_advice(&self) -> &'static str;
-
-    /// What it can do.
+    /// What it can do. The machine asks before each turn.
     fn capabilities(&self) -> Capabilities;
 
     /// The command for one turn, or why there can be none.
@@ -48,15 +46,6 @@ pub trait CodingAgent {
     fn activity(&self, _line: &[u8]) -> Option<Activity> {
         None
     }
-}
-
-/// What a coding agent can do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Capabilities {
-    /// Begin a conversation with all that was said in another: `<call>` needs it.
-    pub can_branch: bool,
-    /// Tell what a turn cost: a budget needs it.
-    pub reports_cost: bool,
 }
 
 /// A turn to be taken.
@@ -185,8 +174,18 @@ impl Agents {
         Self { all: vec![agent], is_only: true }
     }
 
+    /// Which there are and what they can do, for the machine.
+    pub fn known(&self) -> CodingAgents {
+        let default = self.all.first().map_or(Capabilities::FULL, |agent| agent.capabilities());
+        if self.is_only {
+            return CodingAgents::only(default);
+        }
+        let named = self.all.iter().map(|agent| (agent.name().to_owned(), agent.capabilities()));
+        CodingAgents::new(default, named.collect())
+    }
+
     /// The name of the one for states that name none.
-    pub fn default_name(&self) -> Option<&'static str> {
+    pub fn default_name(&self) -> Option<&str> {
         self.all.first().map(|agent| agent.name())
     }
 
@@ -195,7 +194,7 @@ impl Agents {
         self.is_only || self.all.iter().any(|agent| agent.name() == name)
     }
 
-    /// The one for a turn, if it can take it.
+    /// The one for a turn.
     pub(crate) fn for_turn(&self, turn: &Turn) -> Result<&dyn CodingAgent, Failure> {
         let wanted = turn.settings.agent.as_deref().filter(|_| !self.is_only);
         let found = self.all.iter().find(|agent| wanted.is_none_or(|name| name == agent.name()));
@@ -207,12 +206,6 @@ impl Agents {
                 known.join(", ")
             )));
         };
-        if matches!(turn.session, SessionPlan::Branch { .. }) && !agent.capabilities().can_branch {
-            return Err(misconfigured(format!(
-                "`{}` cannot branch a conversation, which <call> needs; <function> starts a fresh one",
-                agent.name()
-            )));
-        }
         Ok(&**agent)
     }
 }

@@ -7,37 +7,79 @@
 //! line that it prints is a JSON object:
 //!
 //! ```json
-//! {"result": "… <goto>NEXT</goto>", "cost_usd": 0.01}
-//! {"error": "overloaded", "class": "transient", "cost_usd": 0.002}
+//! {"result": "… <goto>NEXT</goto>", "cost_usd": 0.01, "session": "its-own-id"}
+//! {"error": "overloaded", "class": "transient", "retry_after": 20, "cost_usd": 0.002}
 //! ```
+//!
+//! A program that names its own sessions reports them there, and may report one earlier, on a line
+//! of its own among the first that it prints (`{"session": "its-own-id"}`): if it is killed after that,
+//! the turn is continued in that session.
 
 use std::{
-    io::{self, Seek, SeekFrom},
+    io::{self, Read as _, Seek, SeekFrom},
     path::Path,
 };
 
 use raymond_flow::{
+    coding_agent::Capabilities,
+    id::SessionId,
     machine::{Failure, FailureClass, SessionPlan, Spent, Tokens},
     money::Usd,
     turn::Outcome,
 };
 use serde::Deserialize;
 
-use super::{Capabilities, CodingAgent, TurnCommand, TurnEnd, TurnOutput, TurnRequest};
+use super::{CodingAgent, TurnCommand, TurnEnd, TurnOutput, TurnRequest, misconfigured};
 
 /// The longest last line: an answer of a model, and then some.
 const LAST_LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Where a session may be reported before the answer.
+const FIRST_BYTES_MAX: u64 = 64 * 1024;
+
+/// How a program is used.
+#[derive(Clone, Debug)]
+pub struct ProgramConfig {
+    /// What states call it.
+    pub name: String,
+    /// The program and its arguments.
+    pub program: Vec<String>,
+    /// The model of turns that ask for none.
+    pub model: Option<String>,
+    /// What it can do.
+    pub capabilities: Capabilities,
+    /// What its tokens cost, for turns whose cost it does not report.
+    pub prices: Option<Prices>,
+}
+
+/// Prices for a million tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Prices {
+    /// Input that was not cached.
+    pub input: Usd,
+    /// Input that was read from a cache.
+    pub cached_input: Usd,
+    /// Output.
+    pub output: Usd,
+}
+
+impl Prices {
+    fn cost(&self, tokens: &Tokens) -> Usd {
+        self.input.for_millionths(tokens.input)
+            + self.cached_input.for_millionths(tokens.cache_read)
+            + self.output.for_millionths(tokens.output)
+    }
+}
 
 /// A program that speaks the protocol above.
 #[derive(Clone, Debug)]
 pub struct ProgramAgent {
-    program: Vec<String>,
+    config: ProgramConfig,
 }
 
 impl ProgramAgent {
-    /// The program and its arguments.
-    pub fn new(program: Vec<String>) -> Self {
-        Self { program }
+    /// The program, used like this.
+    pub fn new(config: ProgramConfig) -> Self {
+        Self { config }
     }
 }
 
@@ -46,27 +88,36 @@ struct LastLine {
     result: Option<String>,
     error: Option<String>,
     class: Option<String>,
-    #[serde(default)]
-    cost_usd: Usd,
+    session: Option<String>,
+    cost_usd: Option<Usd>,
     model: Option<String>,
+    /// Without those that were read from a cache.
     #[serde(default)]
     input_tokens: u64,
     #[serde(default)]
+    cached_input_tokens: u64,
+    #[serde(default)]
     output_tokens: u64,
     resets_at: Option<u64>,
+    /// In seconds.
+    retry_after: Option<u64>,
+}
+
+/// A line that reports nothing but the session.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SessionLine {
+    session: String,
 }
 
 impl CodingAgent for ProgramAgent {
-    fn name(&self) -> &'static str {
-        "program"
-    }
-
-    fn install_advice(&self) -> &'static str {
-        "check RAYMOND_AGENT_PROGRAM"
+    fn name(&self) -> &str {
+        &self.config.name
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { can_branch: true, reports_cost: true }
+        let can = self.config.capabilities;
+        Capabilities { reports_cost: can.reports_cost || self.config.prices.is_some(), ..can }
     }
 
     fn command(&self, request: &TurnRequest<'_>) -> Result<TurnCommand, Failure> {
@@ -76,12 +127,15 @@ impl CodingAgent for ProgramAgent {
             SessionPlan::Resume { .. } => ("resume", None),
             SessionPlan::Branch { from, .. } => ("branch", Some(from.as_str())),
         };
+        // A program that names its sessions is told only of those that exist.
+        let is_named = mode == "resume" || !self.config.capabilities.names_sessions;
         let settings = &turn.settings;
+        let model = settings.model.as_deref().or(self.config.model.as_deref());
         let variables = [
-            ("RAYMOND_SESSION", Some(turn.session.id().as_str())),
+            ("RAYMOND_SESSION", Some(turn.session.id().as_str()).filter(|_| is_named)),
             ("RAYMOND_SESSION_MODE", Some(mode)),
             ("RAYMOND_SESSION_FROM", from),
-            ("RAYMOND_TURN_MODEL", settings.model.as_deref()),
+            ("RAYMOND_TURN_MODEL", model),
             ("RAYMOND_TURN_EFFORT", settings.effort.as_deref()),
             ("RAYMOND_STATE", Some(request.step.state.as_str())),
             ("RAYMOND_RECOVERS", turn.recovers.then_some("1")),
@@ -90,7 +144,7 @@ impl CodingAgent for ProgramAgent {
         let unset = variables.into_iter().filter(|(_, value)| value.is_none());
         let stdin = if turn.recovers { request.continuation } else { request.prompt };
         Ok(TurnCommand {
-            program: self.program.clone(),
+            program: self.config.program.clone(),
             environment: set.collect(),
             without: unset.map(|(name, _)| name.to_owned()).collect(),
             stdin: stdin.to_owned(),
@@ -100,6 +154,7 @@ impl CodingAgent for ProgramAgent {
 
     fn outcome(&self, output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
         let line = last_line(output.stdout, output.stdout_bytes)?;
+        let early = early_session(output.stdout, output.stdout_bytes)?;
         let Ok(line) = serde_json::from_str::<LastLine>(&line) else {
             let message = match output.exit_code {
                 Some(code) => format!("the program exited with code {code} and without an answer"),
@@ -107,37 +162,58 @@ impl CodingAgent for ProgramAgent {
             };
             let class = FailureClass::Other;
             let outcome = Outcome::Failed(Failure { class, message });
-            return Ok(TurnEnd { outcome, spent: Spent::default(), total: None });
+            let spent = Spent { session: early, ..Spent::default() };
+            return Ok(TurnEnd { outcome, spent, total: None });
         };
-        let spent = Spent {
-            cost_usd: line.cost_usd,
-            tokens: Tokens {
-                input: line.input_tokens,
-                output: line.output_tokens,
-                ..Tokens::default()
-            },
+        let tokens = Tokens {
+            input: line.input_tokens,
+            output: line.output_tokens,
+            cache_read: line.cached_input_tokens,
+            ..Tokens::default()
+        };
+        let priced = self.config.prices.map(|prices| prices.cost(&tokens));
+        let mut spent = Spent {
+            cost_usd: line.cost_usd.or(priced).unwrap_or_default(),
+            tokens,
             model: line.model,
+            session: early,
             ..Spent::default()
         };
-        let outcome = match line.result {
+        let mut outcome = match line.result {
             Some(text) => Outcome::Reply { text },
             None => Outcome::Failed(Failure {
-                class: class(line.class.as_deref(), line.resets_at),
+                class: class(line.class.as_deref(), line.resets_at, line.retry_after),
                 message: line.error.unwrap_or_else(|| "the program gave no answer".to_owned()),
             }),
         };
+        match line.session.as_deref().map(SessionId::reported).transpose() {
+            Ok(session) => spent.session = session.or(spent.session),
+            Err(error) => outcome = Outcome::Failed(misconfigured(error.to_string())),
+        }
         Ok(TurnEnd { outcome, spent, total: None })
     }
 }
 
-fn class(name: Option<&str>, resets_at: Option<u64>) -> FailureClass {
+/// The session that was reported before the answer, if one was.
+fn early_session(path: &Path, bytes: u64) -> io::Result<Option<SessionId>> {
+    let mut start = Vec::new();
+    crate::regular::open(path)?.take(bytes.min(FIRST_BYTES_MAX)).read_to_end(&mut start)?;
+    let text = String::from_utf8_lossy(&start);
+    let mut lines = text.lines().filter_map(|line| serde_json::from_str::<SessionLine>(line).ok());
+    Ok(lines.next().and_then(|line| SessionId::reported(&line.session).ok()))
+}
+
+fn class(name: Option<&str>, resets_at: Option<u64>, retry_after: Option<u64>) -> FailureClass {
     match name {
-        Some("transient") => FailureClass::Transient,
+        Some("transient") => FailureClass::Transient {
+            retry_after_ms: retry_after.map(|seconds| seconds.saturating_mul(1000)),
+        },
         Some("usage_limit") => FailureClass::UsageLimit { resets_at },
         Some("budget") => FailureClass::Budget,
         Some("authentication") => FailureClass::Authentication,
         Some("unknown_model") => FailureClass::UnknownModel,
         Some("session_missing") => FailureClass::SessionMissing,
+        Some("prompt_too_long") => FailureClass::PromptTooLong,
         Some("refused") => FailureClass::Refused,
         _ => FailureClass::Other,
     }
@@ -150,7 +226,7 @@ fn last_line(path: &Path, bytes: u64) -> io::Result<String> {
     let start = length.saturating_sub(LAST_LINE_BYTES_MAX);
     file.seek(SeekFrom::Start(start))?;
     let mut bytes = Vec::new();
-    io::Read::read_to_end(&mut io::Read::take(file, length - start), &mut bytes)?;
+    file.take(length - start).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);
     Ok(text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default().to_owned())
 }

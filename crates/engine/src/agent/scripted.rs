@@ -5,6 +5,7 @@
 use std::{cell::RefCell, collections::BTreeMap, io, rc::Rc, time::Duration};
 
 use raymond_flow::{
+    coding_agent::Capabilities,
     id::{AgentId, StateName},
     machine::{Failure, FailureClass, Spent},
     money::Usd,
@@ -12,8 +13,7 @@ use raymond_flow::{
 };
 
 use super::{
-    Capabilities, CodingAgent, ReadyAnswer, TurnCommand, TurnEnd, TurnOutput, TurnRequest,
-    misconfigured,
+    CodingAgent, ReadyAnswer, TurnCommand, TurnEnd, TurnOutput, TurnRequest, misconfigured,
 };
 
 /// One answer.
@@ -25,12 +25,15 @@ pub struct ScriptedReply {
     pub cost_usd: Usd,
     /// How long it takes.
     pub after: Duration,
+    /// How often it is given; `None` for as often as it is asked for.
+    pub times: Option<u64>,
 }
 
 impl ScriptedReply {
     /// An answer that costs nothing and comes at once.
     pub fn text(text: impl Into<String>) -> Self {
-        Self { answer: Ok(text.into()), cost_usd: Usd::ZERO, after: Duration::ZERO }
+        let (cost_usd, after) = (Usd::ZERO, Duration::ZERO);
+        Self { answer: Ok(text.into()), cost_usd, after, times: Some(1) }
     }
 }
 
@@ -55,7 +58,7 @@ pub struct Given {
 pub struct ScriptedAgent {
     script: Rc<Script>,
     /// How many answers of each state have been given.
-    given: Rc<RefCell<BTreeMap<String, usize>>>,
+    given: Rc<RefCell<BTreeMap<String, u64>>>,
     prompts: Rc<RefCell<Vec<Given>>>,
     /// Replies that were asked for and are not there.
     missing: Rc<RefCell<Vec<String>>>,
@@ -72,11 +75,13 @@ impl ScriptedAgent {
         self.prompts.borrow().clone()
     }
 
-    /// Answers that nobody has asked for: the state and how many.
-    pub fn left_over(&self) -> Vec<(String, usize)> {
+    /// Answers that nobody has asked for: the state and how many. One that is given as often as it is
+    /// asked for is never left over.
+    pub fn left_over(&self) -> Vec<(String, u64)> {
         let given = self.given.borrow();
         let left = self.script.iter().map(|(state, replies)| {
-            (state.clone(), replies.len() - given.get(state).copied().unwrap_or_default())
+            let all: u64 = replies.iter().filter_map(|reply| reply.times).sum();
+            (state.clone(), all.saturating_sub(given.get(state).copied().unwrap_or_default()))
         });
         left.filter(|(_, count)| *count > 0).collect()
     }
@@ -88,8 +93,7 @@ impl ScriptedAgent {
 
     fn failing(&self, message: String) -> ScriptedReply {
         self.missing.borrow_mut().push(message.clone());
-        let answer = Err(misconfigured(message));
-        ScriptedReply { answer, cost_usd: Usd::ZERO, after: Duration::ZERO }
+        ScriptedReply { answer: Err(misconfigured(message)), ..ScriptedReply::text("") }
     }
 
     fn next(&self, state: &StateName) -> ScriptedReply {
@@ -101,26 +105,33 @@ impl ScriptedAgent {
         };
         let mut given = self.given.borrow_mut();
         let count = given.entry((*name).to_owned()).or_default();
-        let Some(reply) = replies.get(*count) else {
-            return self
-                .failing(format!("the script has only {} replies for {state}", replies.len()));
+        let mut before = 0;
+        let reply = replies.iter().find(|reply| {
+            before += reply.times.unwrap_or_default();
+            reply.times.is_none() || before > *count
+        });
+        let Some(reply) = reply else {
+            return self.failing(format!("the script has only {before} replies for {state}"));
         };
         *count += 1;
-        reply.clone()
+        let mut reply = reply.clone();
+        if reply.times.is_none() {
+            // An answer without any delay is given at once, without a look at what else has arrived: a loop
+            // of them could not be interrupted.
+            reply.after = reply.after.max(Duration::from_nanos(1));
+        }
+        reply
     }
 }
 
 impl CodingAgent for ScriptedAgent {
-    fn name(&self) -> &'static str {
+    #[expect(clippy::unnecessary_literal_bound, reason = "the trait's names are configured")]
+    fn name(&self) -> &str {
         "scripted"
     }
 
-    fn install_advice(&self) -> &'static str {
-        "it is part of Raymond"
-    }
-
     fn capabilities(&self) -> Capabilities {
-        Capabilities { can_branch: true, reports_cost: true }
+        Capabilities::FULL
     }
 
     fn answer(&self, request: &TurnRequest<'_>) -> Option<ReadyAnswer> {
@@ -131,7 +142,7 @@ impl CodingAgent for ScriptedAgent {
             prompt: request.prompt.to_owned(),
             model: request.turn.settings.model.clone(),
         });
-        let ScriptedReply { answer, cost_usd, after } = self.next(state);
+        let ScriptedReply { answer, cost_usd, after, .. } = self.next(state);
         let outcome = match answer {
             Ok(text) => Outcome::Reply { text },
             Err(failure) => Outcome::Failed(failure),

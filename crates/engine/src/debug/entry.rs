@@ -1,26 +1,28 @@
 //! The entries of `transitions.log`.
 //!
-//! Every step that was paid for has one, with its cost, whatever came of it: the costs add up to the
-//! total.
+//! Every step that cost something has an entry with its cost, even if it failed, so that the costs
+//! add up to the total.
 
 use raymond_flow::{
     id::{AgentId, SessionId},
-    machine::{Agent, Halt, Instead, Limit, Overrider, Record, Run, Session},
+    machine::{Halt, Instead, Limit, Overrider, Record, Run, Session},
+    money::Usd,
     policy::Transition,
     text::{beginning, excerpt},
 };
 
 use super::{LastStep, log_time};
+use crate::events::Before;
 
-/// What is shown of a text that others wrote: enough for an error with what led to it.
+/// The limit for text from answers and errors: enough for an error with its causes.
 const VALUE_CHARS_MAX: usize = 2_000;
 
-/// An entry in the making: a head, and a line for each thing worth knowing.
-struct Entry {
+/// Builds an entry: a headline, then `name: value` lines.
+struct LogEntry {
     text: String,
 }
 
-impl Entry {
+impl LogEntry {
     fn new(who: &str, what: &str) -> Self {
         Self { text: format!("{} [{who}] {what}\n", log_time()) }
     }
@@ -35,46 +37,45 @@ impl Entry {
     }
 }
 
-/// The entry about what came of an agent's step. `last` gives what is known of that step.
+/// The entry for the outcome of an agent's step. `last` returns what is known about that step.
 pub(super) fn of_agent(
     record: &Record,
-    run: &Run,
+    before: &Before,
+    total_cost_usd: Usd,
     last: impl FnOnce(&AgentId) -> LastStep,
 ) -> Option<String> {
     let mut answered = None;
-    let agent = match record {
-        Record::Followed { agent, session, .. } | Record::Overridden { agent, session, .. } => {
+    match record {
+        Record::Followed { session, .. } | Record::Overridden { session, .. } => {
             answered = session.as_ref();
-            agent
         }
-        Record::Reminded { agent, .. }
-        | Record::Evaluating { agent, .. }
-        | Record::Retried { agent, .. }
-        | Record::Failed { agent, .. } => agent,
+        Record::Reminded { .. }
+        | Record::Evaluating { .. }
+        | Record::Retried { .. }
+        | Record::Failed { .. } => {}
         _ => return None,
-    };
-    let agent = run.agents.get(agent)?;
-    let state = &agent.current_state;
+    }
+    let state = &before.state;
     let arrow = match record {
-        Record::Followed { transition, .. } => destination(agent, transition),
-        Record::Overridden { asked, .. } => destination(agent, asked),
+        Record::Followed { transition, .. } => destination(before, transition),
+        Record::Overridden { asked, .. } => destination(before, asked),
         Record::Reminded { .. } => format!("{state} (reminder)"),
         Record::Evaluating { .. } => "(evaluator)".to_owned(),
         Record::Retried { .. } => format!("{state} (retry)"),
         _ => "(failed)".to_owned(),
     };
-    let mut entry = Entry::new(agent.id.as_str(), &format!("{state} -> {arrow}"));
-    if let Some(session) = shown_session(agent, answered) {
+    let mut entry = LogEntry::new(before.agent.as_str(), &format!("{state} -> {arrow}"));
+    if let Some(session) = shown_session(before, answered) {
         entry.line("session_id", &session);
     }
-    add_step(&mut entry, &last(&agent.id));
-    entry.line("total_cost", &run.total_cost_usd.to_string());
-    entry.line("stack_depth", &agent.stack.len().to_string());
+    add_step(&mut entry, &last(&before.agent));
+    entry.line("total_cost", &total_cost_usd.to_string());
+    entry.line("stack_depth", &before.stack_depth.to_string());
     add_reason(&mut entry, record);
     Some(entry.finish())
 }
 
-fn add_step(entry: &mut Entry, last: &LastStep) {
+fn add_step(entry: &mut LogEntry, last: &LastStep) {
     if let Some(ended) = &last.ended {
         entry.line("step", &ended.name);
         if ended.is_script {
@@ -92,7 +93,7 @@ fn add_step(entry: &mut Entry, last: &LastStep) {
     }
 }
 
-fn add_reason(entry: &mut Entry, record: &Record) {
+fn add_reason(entry: &mut LogEntry, record: &Record) {
     match record {
         Record::Followed { transition: Transition::Result { payload }, .. }
         | Record::Overridden { asked: Transition::Result { payload }, .. } => {
@@ -120,32 +121,32 @@ fn add_reason(entry: &mut Entry, record: &Record) {
     }
 }
 
-/// The entry about something that concerns the whole run.
-pub(super) fn of_run(record: &Record, run: &Run) -> Option<String> {
+/// The entry for a record that concerns the whole run.
+pub(super) fn of_run(record: &Record, total_cost_usd: Usd) -> Option<String> {
     let mut entry;
     match record {
         Record::Halted { why } => {
-            entry = Entry::new("run", "(halted)");
+            entry = LogEntry::new("run", "(halted)");
             entry.line("why", &of_halt(why));
         }
         Record::UsageLimited { resets_at } => {
-            entry = Entry::new("run", "(usage limit)");
+            entry = LogEntry::new("run", "(usage limit)");
             entry.line("resets_at", &of_time(*resets_at));
         }
-        Record::UsageLimitLifted => entry = Entry::new("run", "(usage limit lifted)"),
+        Record::UsageLimitLifted => entry = LogEntry::new("run", "(usage limit lifted)"),
         Record::Finished { status } => {
-            entry = Entry::new("run", "(finished)");
+            entry = LogEntry::new("run", "(finished)");
             entry.line("status", &status.to_string());
-            entry.line("total_cost", &run.total_cost_usd.to_string());
+            entry.line("total_cost", &total_cost_usd.to_string());
         }
         _ => return None,
     }
     Some(entry.finish())
 }
 
-/// The first entry about a run that goes on: what was paid before is not in this log.
+/// The first entry of a resumed run, with its total so far: earlier costs are not in this log.
 pub(super) fn of_opened(run: &Run) -> String {
-    let mut entry = Entry::new("run", "(resumed)");
+    let mut entry = LogEntry::new("run", "(resumed)");
     entry.line("total_cost", &run.total_cost_usd.to_string());
     entry.finish()
 }
@@ -174,13 +175,13 @@ fn of_limit(limit: &Limit) -> String {
     }
 }
 
-/// Seconds since 1970.
+/// Formats a time in seconds since 1970.
 fn of_time(seconds: Option<u64>) -> String {
     seconds.map_or("an unknown time".to_owned(), |seconds| format!("{seconds} s since 1970"))
 }
 
-/// Where a transition leads, as the log shows it.
-fn destination(agent: &Agent, transition: &Transition) -> String {
+/// The target of a transition, as shown in the log.
+fn destination(before: &Before, transition: &Transition) -> String {
     let kind = transition.kind();
     match transition {
         Transition::Goto { target }
@@ -188,17 +189,17 @@ fn destination(agent: &Agent, transition: &Transition) -> String {
         | Transition::Call { target, .. }
         | Transition::Function { target, .. } => format!("{target} ({kind})"),
         Transition::Fork { target, next, .. } => format!("{next} (fork, worker at {target})"),
-        Transition::Result { .. } => match agent.stack.last() {
-            Some(frame) => format!("{} (result)", frame.state),
+        Transition::Result { .. } => match &before.return_to {
+            Some(state) => format!("{state} (result)"),
             None => "(result, terminated)".to_owned(),
         },
     }
 }
 
-/// The session of the answer, or the one that a script leaves alone.
-fn shown_session(agent: &Agent, session: Option<&SessionId>) -> Option<String> {
-    match (session, &agent.session) {
-        (Some(session), Session::Open(before)) if session == before => {
+/// The session of the answer, or the agent's unchanged session if the step was a script.
+fn shown_session(before: &Before, session: Option<&SessionId>) -> Option<String> {
+    match (session, &before.session) {
+        (Some(session), Session::Open(own)) if session == own => {
             Some(format!("{session} (resumed)"))
         }
         (Some(session), _) | (None, Session::Open(session) | Session::Branch(session)) => {

@@ -1,4 +1,4 @@
-//! What a coding agent printed, as one JSON list that people can read.
+//! Writes the output of a coding agent as an indented JSON list.
 
 use std::{
     fs::File,
@@ -8,17 +8,17 @@ use std::{
 use raymond_flow::id::{StateName, StepId};
 use serde_json::{Value, json};
 
-/// A longer line is kept in pieces: no event is that long.
+/// A longer line is split into pieces. No event of a coding agent is that long.
 const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Whose output it is: the first object of the list.
+/// The step that printed the output: the first object of the list.
 pub(super) struct About<'a> {
     pub(super) id: &'a StepId,
     pub(super) state: &'a StateName,
     pub(super) timestamp: &'a str,
 }
 
-/// Writes the lines of `from` as a list: objects as such, anything else as text.
+/// Writes the lines of `from` as a list. A line that is not JSON becomes a string.
 pub(super) fn write(about: &About<'_>, from: File, to: &mut File) -> io::Result<()> {
     let About { id, state, timestamp } = about;
     let about = json!({
@@ -42,7 +42,7 @@ pub(super) fn write(about: &About<'_>, from: File, to: &mut File) -> io::Result<
     to.flush()
 }
 
-/// A newline within a text is escaped, so every newline here is one of the layout.
+/// Indents the lines of a value. JSON escapes newlines in strings, so every newline here is layout.
 fn indented(value: &Value) -> io::Result<String> {
     Ok(serde_json::to_string_pretty(value)?.replace('\n', "\n  "))
 }

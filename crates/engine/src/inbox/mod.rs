@@ -23,8 +23,8 @@ pub(crate) enum Message {
     KeeperGone(u32),
     /// A reaper was killed, and nobody knows with which step.
     ReaperGone,
-    /// The line to a process that was kept is over.
-    LineGone(u32),
+    /// A process that could be given another turn is gone.
+    ProcessGone(u32),
     /// Ctrl-C or a polite signal.
     Interrupt,
     /// Somebody gives the run up.

@@ -25,7 +25,7 @@ const TELL_PATIENCE: Duration = Duration::from_secs(5);
 /// No step is called like that: their names begin with a letter.
 const KEEPER_GONE: &str = "!keeper-gone ";
 pub(crate) const REAPER_GONE: &str = "!reaper-gone";
-const LINE_GONE: &str = "!line-gone ";
+const PROCESS_GONE: &str = "!process-gone ";
 const INTERRUPT: &str = "!interrupt";
 const CANCEL: &str = "!cancel";
 
@@ -65,8 +65,10 @@ impl Inbox {
 
     /// Waits for the next message, for at most `patience`.
     pub(crate) fn next(&self, patience: Option<Duration>) -> Option<Message> {
-        // A timeout of zero would mean for ever.
-        let patience = patience.map(|patience| patience.max(Duration::from_micros(1)));
+        // A timeout of zero would mean for ever, and the shortest one takes a tick of the kernel.
+        if patience == Some(Duration::ZERO) {
+            return self.next_waiting();
+        }
         self.socket.set_read_timeout(patience).ok()?;
         self.receive()
     }
@@ -84,9 +86,9 @@ impl Inbox {
         let length = self.socket.recv(&mut bytes).ok()?;
         let text = String::from_utf8_lossy(&bytes[..length]);
         let number = |prefix: &str| text.strip_prefix(prefix)?.parse().ok();
-        Some(match (number(KEEPER_GONE), number(LINE_GONE)) {
+        Some(match (number(KEEPER_GONE), number(PROCESS_GONE)) {
             (Some(connection), _) => Message::KeeperGone(connection),
-            (_, Some(line)) => Message::LineGone(line),
+            (_, Some(process)) => Message::ProcessGone(process),
             _ if text == REAPER_GONE => Message::ReaperGone,
             _ if text == INTERRUPT => Message::Interrupt,
             _ if text == CANCEL => Message::Cancel,
@@ -108,7 +110,7 @@ impl Outbox {
         let text = match message {
             Message::Step(name) => name.clone(),
             Message::KeeperGone(connection) => format!("{KEEPER_GONE}{connection}"),
-            Message::LineGone(line) => format!("{LINE_GONE}{line}"),
+            Message::ProcessGone(process) => format!("{PROCESS_GONE}{process}"),
             Message::ReaperGone => REAPER_GONE.to_owned(),
             Message::Interrupt => INTERRUPT.to_owned(),
             Message::Cancel => CANCEL.to_owned(),

@@ -10,55 +10,55 @@ use thiserror::Error;
 /// Why a journal cannot be used.
 #[derive(Debug, Error)]
 pub enum JournalError {
-    /// The file system says no.
+    /// An operation of the file system failed.
     #[error("cannot {what} the journal {}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation, as a verb: `open`, `read`.
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// What it said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A line is not as it was written, and no crash leaves such a line behind.
+    /// A line was changed after it was written. A crash never leaves such a line behind.
     #[error("the journal {} is damaged at byte {offset}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// Where the damaged line starts.
+        /// The start of the damaged line.
         offset: u64,
     },
-    /// The lines are as they were written, but not all of them in their order.
+    /// Every line is intact, but a line is missing, repeated or in the wrong place.
     #[error(
-        "the journal {} is out of order at byte {offset}: a line is missing, doubled or moved",
+        "the journal {} is out of order at byte {offset}: a line is missing, duplicated or moved",
         path.display()
     )]
     OutOfOrder {
         /// The file.
         path: PathBuf,
-        /// Where the line starts that does not follow from the one before it.
+        /// The start of the first line whose `prev` does not match the line before it.
         offset: u64,
     },
-    /// The lines are as they were written, except that an editor or git has converted their ends.
-    #[error("the journal {} looks converted to CRLF line ends, from byte {offset} on", path.display())]
+    /// The lines are intact except for their line endings, which an editor or git has converted.
+    #[error("the journal {} has CRLF line endings from byte {offset} on: it was converted", path.display())]
     Crlf {
         /// The file.
         path: PathBuf,
-        /// Where the first such line starts.
+        /// The start of the first converted line.
         offset: u64,
     },
-    /// Written by a newer program.
+    /// A newer version of Raymond wrote the journal.
     #[error("the journal {} has format version {version}, newer than this program", path.display())]
     Newer {
         /// The file.
         path: PathBuf,
-        /// Its version.
+        /// The format version in the journal.
         version: u32,
     },
 }
 
 impl JournalError {
-    /// For `map_err`: the file system said no when `what` was tried.
+    /// For `map_err`: makes an [`Io`](Self::Io) error of the operation `what`.
     pub(super) fn io(what: &'static str, path: &Path) -> impl Fn(io::Error) -> Self + Copy {
         move |source| Self::Io { what, path: path.to_owned(), source }
     }

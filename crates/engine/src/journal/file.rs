@@ -1,8 +1,8 @@
-//! The journal's file: append, make durable, and open again after anything.
+//! The journal's file: append, make durable, and reopen after a crash.
 
 use std::{
     fs::{self, File, OpenOptions},
-    io::{self, Read as _, Seek as _, SeekFrom, Write as _},
+    io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _},
     path::{Path, PathBuf},
 };
 
@@ -14,40 +14,40 @@ use super::{
 };
 use crate::{clock, private, regular, sys};
 
-/// A journal open for appending. There is one writer: the owner of the run.
+/// A journal open for appending. It has one writer: the orchestrator that owns the run.
 #[derive(Debug)]
 pub struct Journal {
     file: File,
-    /// After the last whole line.
+    /// The end of the last complete line.
     end: Position,
     is_durable: bool,
 }
 
-/// A journal that was read back.
+/// A reopened journal.
 #[derive(Debug)]
 pub struct Opened {
-    /// Ready for more.
+    /// The journal, ready for appending.
     pub journal: Journal,
-    /// Everything from the offset asked for.
+    /// The entries from the requested offset on.
     pub entries: Vec<Entry>,
-    /// What had to be cut off its end.
+    /// The unfinished tail that was cut off, if there was one.
     pub trimmed: Option<Trimmed>,
 }
 
-/// The unfinished end of a journal. Nothing that was acted upon was in it, or what it led to is
-/// found again in the folders of the steps.
+/// The unfinished tail of a journal. Either no effect of it was performed, or the result of the
+/// effect is found again in the step directories.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trimmed {
-    /// Where it began.
+    /// The byte at which the tail began.
     pub offset: u64,
-    /// How much it was.
+    /// The length of the tail.
     pub bytes: u64,
-    /// The file that it was moved to.
+    /// The file to which the tail was moved.
     pub kept: PathBuf,
 }
 
 impl Journal {
-    /// Starts a new journal. Fails if there is one.
+    /// Creates a journal. Fails if the file exists.
     pub fn create(path: &Path) -> Result<Self, JournalError> {
         let io = JournalError::io("create", path);
         let file = private::options().create_new(true).append(true).open(path).map_err(io)?;
@@ -57,9 +57,9 @@ impl Journal {
         Ok(Self { file, end: Position::START, is_durable: true })
     }
 
-    /// Opens a journal for appending and reads it from byte `from`. An unfinished end is moved to a
-    /// file beside it. `None`, and nothing is changed, if no line starts at `from`, or if there is
-    /// something in the journal but not one whole line.
+    /// Opens a journal for appending and reads it from byte `from`. Moves an unfinished tail to a
+    /// file beside the journal. Returns `None` and changes nothing if no line starts at `from`, or if the
+    /// journal is not empty but has no complete line.
     pub fn open(path: &Path, from: u64) -> Result<Option<Opened>, JournalError> {
         let io = |what| JournalError::io(what, path);
         let file = OpenOptions::new().read(true).append(true).open(path).map_err(io("open"))?;
@@ -78,12 +78,12 @@ impl Journal {
         Ok(Some(Opened { journal, entries, trimmed }))
     }
 
-    /// The checksum of the line that ends at byte `offset`; `None` if none does.
+    /// The checksum of the line that ends at byte `offset`; `None` if no line ends there.
     pub fn checksum_at(path: &Path, offset: u64) -> io::Result<Option<u32>> {
         Ok(Position::at(&regular::open(path)?, offset)?.map(|position| position.checksum))
     }
 
-    /// Moves a journal away in which nothing is, or nothing but an unfinished line.
+    /// Removes a journal that is empty, or moves it aside if it holds only an unfinished line.
     pub fn set_aside(path: &Path) -> io::Result<()> {
         if fs::metadata(path)?.len() == 0 {
             return fs::remove_file(path);
@@ -91,29 +91,38 @@ impl Journal {
         fs::rename(path, kept_path(path, 0))
     }
 
-    /// Reads a journal that somebody else may own, without changing anything.
+    /// Reads a journal without changing it. Another process may be appending to it.
     pub fn read(path: &Path) -> Result<Vec<Entry>, JournalError> {
         Self::read_from(path, Position::START).map(|(entries, _)| entries)
     }
 
-    /// The same from a position that an earlier call has told. Tells also where the last whole line
-    /// ends.
+    /// Reads the first decision of a journal, and nothing else; `None` if there is none.
+    pub fn first(path: &Path) -> io::Result<Option<Entry>> {
+        let mut line = Vec::new();
+        let mut reader = BufReader::new(regular::open(path)?).take(LINE_BYTES_MAX);
+        reader.read_until(b'\n', &mut line)?;
+        let line = line.strip_suffix(b"\n").and_then(|line| line::decode(line).ok());
+        Ok(line.map(|decoded| decoded.entry))
+    }
+
+    /// Reads from a position that an earlier call returned. Also returns the end of the last complete
+    /// line, at which the next call continues.
     pub fn read_from(path: &Path, from: Position) -> Result<(Vec<Entry>, Position), JournalError> {
         let file = regular::open(path).map_err(JournalError::io("open", path))?;
         read_lines(path, &file, from)
     }
 
-    /// How many bytes it has.
+    /// The length of the journal in bytes.
     pub fn offset(&self) -> u64 {
         self.end.offset
     }
 
-    /// The checksum of its last line.
+    /// The checksum of the last line.
     pub fn checksum(&self) -> u32 {
         self.end.checksum
     }
 
-    /// Adds one decision. It is safe from a crash of this program at once, from a crash of the
+    /// Appends one decision. It survives a crash of this process at once, and a crash of the
     /// machine after [`sync`](Self::sync).
     pub fn append(&mut self, records: &[Record]) -> io::Result<()> {
         let (line, checksum) = line::encode(clock::now_ms(), self.end.checksum, records)?;
@@ -121,8 +130,8 @@ impl Journal {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         if let Err(error) = self.file.write_all(&line) {
-            // Half a line is no line. If it cannot be taken back, the next reader cuts it off, and nothing
-            // may be appended behind it: that error is of another kind than one that passes.
+            // Take back the partial line. If that fails, the next reader cuts it off, but this process must
+            // not append after it: the error then gets a kind that does not count as transient.
             let taken_back = self.file.set_len(self.end.offset);
             return Err(taken_back.err().map_or(error, io::Error::other));
         }
@@ -132,8 +141,9 @@ impl Journal {
         Ok(())
     }
 
-    /// Makes everything that was appended durable. Fails if that is not all, or not what the journal's
-    /// name stands for: then the run has a second owner, or none.
+    /// Makes everything that was appended durable. Fails if the file has another length than this process
+    /// wrote, or is no longer the file under the journal's name: then another process has taken over or
+    /// deleted the run.
     pub fn sync(&mut self) -> io::Result<()> {
         if !self.is_durable {
             let metadata = self.file.metadata()?;
@@ -148,8 +158,8 @@ impl Journal {
     }
 }
 
-/// Moves what follows byte `end` to a file beside the journal. It is durable there before it is cut
-/// off here.
+/// Moves everything after byte `end` to a file beside the journal. The copy is durable before the
+/// journal is truncated.
 fn trim(path: &Path, mut file: &File, end: u64) -> io::Result<Trimmed> {
     let kept = kept_path(path, end);
     let mut copy = private::options().create_new(true).write(true).open(&kept)?;
@@ -159,14 +169,14 @@ fn trim(path: &Path, mut file: &File, end: u64) -> io::Result<Trimmed> {
     if let Some(folder) = path.parent() {
         sys::sync_folder(folder)?;
     }
-    // What is open for appending only cannot be cut everywhere.
+    // Some systems cannot truncate a file that is open only for appending.
     let whole = OpenOptions::new().write(true).open(path)?;
     whole.set_len(end)?;
     whole.sync_all()?;
     Ok(Trimmed { offset: end, bytes, kept })
 }
 
-/// The file for what was cut off at byte `offset`; the time makes it unlike earlier ones.
+/// The file for a tail cut off at byte `offset`. The time keeps the name unique.
 fn kept_path(path: &Path, offset: u64) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".trimmed-{offset}-{}", clock::now_ms()));

@@ -1,8 +1,8 @@
-//! The journal: the truth about a run, append-only, one checksummed JSON object a line.
+//! The journal: the append-only source of truth about a run, one checksummed JSON object per line.
 //!
-//! A line is one decision: its records stand or fall together. Appending and making durable are
-//! two acts, because several decisions may share one `fdatasync`; whoever touches the world calls
-//! [`Journal::sync`] first.
+//! A line is one decision: a reader sees all of its records or none. Appending and making durable
+//! are separate calls, because several decisions may share one `fdatasync`. The caller must call
+//! [`Journal::sync`] before it performs any effect outside this process.
 
 mod error;
 mod file;

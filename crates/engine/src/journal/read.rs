@@ -1,4 +1,4 @@
-//! Reading a journal back: which lines count, and which end was never finished.
+//! Reading a journal back: which lines are valid, and where an unfinished tail begins.
 
 use std::{
     fs::File,
@@ -11,18 +11,18 @@ use super::{
     line::{self, LINE_END_BYTES, LineError},
 };
 
-/// The longest line that is written and read: the largest answer of an agent twice, with every
-/// character escaped, is shorter. Neither is an unfinished end longer.
+/// The longest line that is written or read. Twice the largest answer of an agent, with every
+/// character escaped, is shorter. An unfinished tail is also limited to this length.
 pub(super) const LINE_BYTES_MAX: u64 = 1 << 30;
 
-/// A place between two lines of a journal.
+/// A position between two lines of a journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
-    /// How many bytes are before it.
+    /// The number of bytes before the position.
     pub(super) offset: u64,
-    /// The checksum of the line before it.
+    /// The checksum of the line before the position.
     pub(super) checksum: u32,
-    /// Whether that line names the checksum of its own predecessor, and so must all that follow.
+    /// Whether that line has a `prev` field. If it has, all later lines must have one, too.
     pub(super) is_chained: bool,
 }
 
@@ -30,8 +30,8 @@ impl Position {
     /// Before the first line.
     pub const START: Self = Self { offset: 0, checksum: 0, is_chained: false };
 
-    /// The start of a line at byte `offset` of `file`; `None` if there is none. Only the lines of a
-    /// journal that this version has continued are started from in the middle.
+    /// The position at byte `offset` of `file`; `None` if no line starts there. Only journals to which
+    /// a version with `prev` has appended are ever opened in the middle.
     pub(super) fn at(mut file: &File, offset: u64) -> io::Result<Option<Self>> {
         if offset == 0 {
             return Ok(Some(Self::START));
@@ -48,8 +48,8 @@ impl Position {
     }
 }
 
-/// Reads the lines from `from` to the end of `file`. Returns also where the last whole line ends:
-/// what follows it was never finished.
+/// Reads the lines from `from` to the end of `file`. Also returns the end of the last complete line:
+/// everything after it is an unfinished tail.
 pub(super) fn read_lines(
     path: &Path,
     mut file: &File,
@@ -58,7 +58,8 @@ pub(super) fn read_lines(
     let io = JournalError::io("read", path);
     file.seek(SeekFrom::Start(from.offset)).map_err(io)?;
     let mut reader = BufReader::with_capacity(1 << 20, file);
-    let mut lines = Lines { path, entries: Vec::new(), end: from, at: from.offset, has_end: false };
+    let mut lines =
+        LineReader { path, entries: Vec::new(), end: from, at: from.offset, has_end: false };
     let mut line = Vec::new();
     loop {
         line.clear();
@@ -71,25 +72,25 @@ pub(super) fn read_lines(
     }
 }
 
-/// The lines of a journal so far.
-struct Lines<'a> {
+/// Accumulates the lines of a journal while it is read.
+struct LineReader<'a> {
     path: &'a Path,
     entries: Vec<Entry>,
-    /// Where the last whole line ends.
+    /// The end of the last complete line.
     end: Position,
-    /// Where the next line starts; further than `end` if what is between was never finished.
+    /// The start of the next line. It is beyond `end` if an unfinished tail lies between them.
     at: u64,
-    /// Whether a line end is in what was never finished.
+    /// Whether the unfinished tail contains a newline.
     has_end: bool,
 }
 
-impl Lines<'_> {
-    /// Adds the next line, which has a line end unless the file ends in it.
+impl LineReader<'_> {
+    /// Adds the next line. It has a newline unless the file ends without one.
     fn add(&mut self, line: &[u8]) -> Result<(), JournalError> {
         let whole = line.strip_suffix(b"\n");
         let decoded = whole.map_or(Err(LineError::Damaged), line::decode);
         match decoded {
-            // Something good after something bad: that was not an unfinished end.
+            // A valid line after an invalid one: the invalid one is damage, not an unfinished tail.
             Ok(_) if self.at > self.end.offset => Err(self.damaged(self.end.offset)),
             Ok(decoded) => {
                 let follows = match decoded.previous {
@@ -122,9 +123,9 @@ impl Lines<'_> {
         }
     }
 
-    /// Accepts `line` as part of an unfinished end, if an interrupted write can leave it behind: a
-    /// last line that lacks its end, or one with zeros where the disk never got what was written (no
-    /// line has a zero in it). Anything else was written once and changed later.
+    /// Accepts `line` as part of an unfinished tail, if an interrupted write can leave it behind: a
+    /// last line without its newline, or a line with zero bytes where data never reached the disk (a valid
+    /// line contains no zero byte). Anything else was changed after it was written.
     fn add_unfinished(&mut self, line: &[u8]) -> Result<(), JournalError> {
         let is_whole = line.ends_with(b"\n");
         let length = self.at - self.end.offset + line.len() as u64;
@@ -132,7 +133,7 @@ impl Lines<'_> {
             return Err(self.damaged(self.end.offset));
         }
         self.has_end |= is_whole;
-        // With nothing good before it, this is more likely a file in another encoding.
+        // Without a valid line before it, this is more likely a file in another encoding.
         if self.end.offset == 0 && self.has_end { Err(self.damaged(0)) } else { Ok(()) }
     }
 

@@ -1,4 +1,4 @@
-//! The journal after anything that a disk, a crash or a newer program may do to it.
+//! Journals damaged by disks and crashes, changed by other programs, or written by newer versions.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use super::{Entry, Journal, JournalError, Opened, Trimmed};
 
-/// A folder of its own for one test.
+/// A private directory for one test.
 struct Place {
     _folder: TempDir,
     path: PathBuf,
@@ -110,7 +110,7 @@ fn line(open_object: &str) -> Vec<u8> {
     format!("{open_object},\"crc\":\"{checksum:08x}\"}}\n").into_bytes()
 }
 
-/// Expects that just what follows byte `end` of a journal was moved to a file beside it.
+/// Expects that exactly the bytes after `end` were moved to a file beside the journal.
 #[track_caller]
 fn expect_kept(trimmed: Option<Trimmed>, before: &[u8], end: usize, about: &str) {
     assert_eq!(trimmed.is_some(), end < before.len(), "{about}");
@@ -122,7 +122,7 @@ fn expect_kept(trimmed: Option<Trimmed>, before: &[u8], end: usize, about: &str)
     }
 }
 
-/// Expects that there is nothing to go on from, and that opening changes nothing.
+/// Expects that opening finds no line to continue from, and changes nothing.
 #[track_caller]
 fn expect_nothing_begun(place: &Place, about: &str) {
     let before = place.bytes();
@@ -131,8 +131,8 @@ fn expect_nothing_begun(place: &Place, about: &str) {
     assert_eq!(place.bytes(), before, "{about}: nothing is cut off");
 }
 
-/// Opens what is left of `whole` and expects just its first `count` entries, a file that was cut
-/// to them, and room for more.
+/// Opens the damaged journal of `whole` and expects its first `count` entries, a file truncated
+/// to them, and that more can be appended.
 #[track_caller]
 fn expect_shorter(place: &Place, whole: &[Entry], bounds: &[usize], count: usize, about: &str) {
     let before = place.bytes();
@@ -298,7 +298,7 @@ fn damage_every_byte(damage: impl Fn(u8) -> u8) {
         }
         place.write(&damaged);
         let hit = bounds.iter().filter(|start| **start <= at).count() - 1;
-        // Without its newline a line takes the next one with it.
+        // Without its newline a line merges with the next one.
         let next_good = if bytes[at] == b'\n' { hit + 2 } else { hit + 1 };
         let about = format!("byte {at} is {:#04x}", damaged[at]);
         let is_unfinished = damaged[at] == 0 || at == bytes.len() - 1;
@@ -321,12 +321,12 @@ fn highest_bit_flipped_at_every_byte_is_noticed() {
 }
 
 #[test]
-fn newline_in_the_place_of_every_byte_is_noticed() {
+fn newline_instead_of_every_byte_is_noticed() {
     damage_every_byte(|_| b'\n');
 }
 
 #[test]
-fn zero_in_the_place_of_every_byte_is_noticed() {
+fn zero_instead_of_every_byte_is_noticed() {
     damage_every_byte(|_| 0);
 }
 
@@ -421,7 +421,7 @@ fn journal_without_one_good_line_is_never_cut_off() {
 }
 
 #[test]
-fn journal_that_was_converted_to_crlf_is_refused_with_a_name_for_it() {
+fn journal_that_was_converted_to_crlf_is_refused_with_an_error_of_its_own() {
     let place = Place::with(&decisions());
     let bytes = place.bytes();
     let bounds = starts(&bytes);
@@ -456,7 +456,7 @@ fn journal_that_is_set_aside_is_kept_if_anything_is_in_it() {
 }
 
 #[test]
-fn line_of_a_newer_program_is_told_and_kept() {
+fn line_of_a_newer_version_is_reported_and_kept() {
     for (version, records) in [(2, "[{\"teleported\":{\"agent\":\"main\"}}]"), (77, "7")] {
         for is_last in [true, false] {
             let place = Place::with(&decisions());
@@ -482,7 +482,7 @@ fn line_of_a_newer_program_is_told_and_kept() {
 }
 
 #[test]
-fn whole_line_that_makes_no_sense_is_refused_and_never_cut_off() {
+fn complete_line_that_cannot_be_parsed_is_refused_and_never_cut_off() {
     let place = Place::with(&decisions());
     let bytes = place.bytes();
     let nonsense = line("{\"v\":1,\"at\":1,\"records\":[{\"teleported\":{}}]");
@@ -586,7 +586,7 @@ fn very_long_line_survives() {
 }
 
 #[test]
-fn reader_that_meets_half_a_line_sees_what_is_whole_and_leaves_the_rest_to_its_owner() {
+fn reader_that_finds_a_partial_line_returns_the_complete_ones_and_changes_nothing() {
     let place = Place::with(&decisions());
     let whole = place.read();
     let mut file = fs::OpenOptions::new().append(true).open(&place.path).unwrap();
@@ -699,7 +699,7 @@ fn journal_of_the_first_version_is_continued_with_lines_that_name_their_predeces
 }
 
 #[test]
-fn journal_that_somebody_else_writes_to_or_removes_is_not_made_durable() {
+fn sync_fails_if_another_process_writes_to_or_removes_the_journal() {
     let place = Place::with(&decisions());
     let mut first = open(&place.path, 0).journal;
     let mut second = open(&place.path, 0).journal;

@@ -23,13 +23,10 @@ use super::{
     protocol::{GO, KEEPER_SOCKET, Request, STEPS_SOCKET},
 };
 use crate::{
-    inbox::{Outbox, socket_path},
+    inbox::socket_path,
     private,
     sys::{self, Pid},
 };
-
-/// Whether the keeper is a process of its own: it outlives us, and keeps children for further turns.
-pub(crate) const IS_APART: bool = true;
 
 /// How many lines are kept open after a script was let go. They spare those who follow each other
 /// a new call; of many agents at once, each calls for a reaper of its own.
@@ -142,11 +139,7 @@ impl Keeper {
     /// Connects to the keeper of the run in `folder`, and starts one if there is none. `program` is
     /// what to run as the keeper: this program and its hidden subcommand. Reapers find the inbox
     /// by its name.
-    pub(crate) fn connect(
-        folder: &Path,
-        program: &[OsString],
-        _outbox: &Outbox,
-    ) -> io::Result<Self> {
+    pub(crate) fn connect(folder: &Path, program: &[OsString]) -> io::Result<Self> {
         let directory = File::open(folder)?;
         let address = socket_path(&directory, KEEPER_SOCKET);
         let stream = if let Ok(stream) = UnixStream::connect(&address) {
@@ -279,14 +272,6 @@ fn greet(stream: &UnixStream, folder: &Path) -> io::Result<()> {
     }
     // From now on it says nothing while it lives.
     stream.set_read_timeout(None)
-}
-
-/// Asks the reaper of a step to end it, with everybody whom it started, also if it is stopped. That
-/// may be one of a keeper which is gone.
-pub(crate) fn end(_keeper: Option<&Keeper>, _step: &str, reaper: Option<Pid>) {
-    if let Some(reaper) = reaper {
-        sys::end_process(reaper, true);
-    }
 }
 
 /// Makes sure that no other user gets to see what children are given: the environment has keys in it.

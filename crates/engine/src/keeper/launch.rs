@@ -67,7 +67,7 @@ pub(crate) struct Conversations {
 
 impl Launch {
     /// How often to look whether the child has printed something: a twentieth of its limit.
-    pub(super) fn look_interval(&self) -> Duration {
+    pub(crate) fn look_interval(&self) -> Duration {
         match self.idle_seconds {
             0 => Duration::from_hours(1),
             seconds => Duration::from_millis((seconds * 50).clamp(50, 10_000)),
@@ -75,7 +75,7 @@ impl Launch {
     }
 
     /// Claims the step, and makes its folder unless it is there. Fails if anybody ever did before.
-    pub(super) fn claim(&self) -> io::Result<(Claim, [File; 2])> {
+    pub(crate) fn claim(&self) -> io::Result<(Claim, [File; 2])> {
         match private::create_dir(&self.folder) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
@@ -87,7 +87,7 @@ impl Launch {
     }
 
     /// What it means that the child could not be started.
-    pub(super) fn not_run(&self, error: &io::Error) -> HowEnded {
+    pub(crate) fn not_run(&self, error: &io::Error) -> HowEnded {
         let name = self.program.first().map_or("", String::as_str);
         let mut why = format!("{name} in {}: {error}", self.cwd.display());
         why.truncate(why.floor_char_boundary(1000));
@@ -102,13 +102,13 @@ impl Launch {
     }
 
     /// The name of the step's folder, which is also what reapers call it.
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         self.folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 }
 
 /// Makes the files that a child prints to.
-pub(super) fn outputs(folder: &Path) -> io::Result<[File; 2]> {
+pub(crate) fn outputs(folder: &Path) -> io::Result<[File; 2]> {
     let mut options = private::options();
     options.append(true).create(true);
     let output = |name: &str| options.open(folder.join(name));

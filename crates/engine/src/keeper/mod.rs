@@ -19,12 +19,9 @@
 //! Killing any of the three loses nothing: reapers go on without a keeper and without an
 //! orchestrator, and if a reaper is killed its child dies with it and the keeper sweeps the rest.
 //!
-//! All that needs Linux. Elsewhere `portable` takes the place of the three, in the orchestrator's
-//! own process, and does what can be done there.
+//! All that needs Linux. Elsewhere `steps::threads` does what can be done in the orchestrator's own process.
 
 mod launch;
-#[cfg(portable)]
-mod portable;
 
 #[cfg(not(portable))]
 mod client;
@@ -44,11 +41,16 @@ mod server;
 mod spare;
 
 #[cfg(not(portable))]
-pub(crate) use client::{Gate, IS_APART, Keeper, end, kill, stopped};
-pub(crate) use launch::{Conversations, Launch, SPARE_FOLDERS};
-#[cfg(portable)]
-pub use portable::serve;
-#[cfg(portable)]
-pub(crate) use portable::{Gate, IS_APART, Keeper, end, kill, stopped};
+pub(crate) use client::{Gate, Keeper, kill, stopped};
+#[cfg(not(portable))]
+pub(crate) use launch::SPARE_FOLDERS;
+pub(crate) use launch::{Conversations, Launch};
 #[cfg(not(portable))]
 pub use server::serve;
+
+/// There is no keeper on this system.
+#[cfg(portable)]
+pub fn serve(folder: &std::path::Path) -> std::io::Result<()> {
+    let message = format!("no keeper for {} on this system", folder.display());
+    Err(std::io::Error::new(std::io::ErrorKind::Unsupported, message))
+}

@@ -1,4 +1,4 @@
-//! Archives: read whole, bounded, and refused unless they are just what a workflow may be.
+//! Zip archives: read into memory within limits, and rejected unless they are flat sets of plain files.
 
 use std::{
     collections::BTreeMap,
@@ -14,33 +14,33 @@ use zip::{ZipArchive, result::ZipError};
 
 use crate::regular;
 
-/// More state files than anybody writes.
+/// Far more state files than a workflow written by hand has.
 pub(super) const FILES_MAX: usize = 1_000;
-/// Those, a file of Finder's for each of them, and a few folders.
+/// Room for the files, for one file of macOS's Finder for each of them, and for directories.
 const ENTRIES_MAX: usize = 3 * FILES_MAX;
-/// Larger than any prompt a model can read.
+/// Larger than any prompt that a model can read.
 pub(super) const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// All of it stays in memory for a moment.
+/// All files are in memory at once while an archive is read.
 pub(super) const TOTAL_BYTES_MAX: u64 = 32 * 1024 * 1024;
-/// All files as they are, and as much again for their names and for what is passed over.
+/// All files uncompressed, and as much again for their names and for the files that are skipped.
 const ARCHIVE_BYTES_MAX: u64 = 2 * TOTAL_BYTES_MAX;
 
-/// Why an archive is refused.
+/// Why an archive is rejected.
 #[derive(Debug, Error)]
 pub enum ArchiveError {
-    /// Not an archive, or damaged.
+    /// Not a zip archive, or a damaged one.
     #[error("it cannot be read as a zip archive")]
     Zip(#[from] ZipError),
-    /// The file system says no.
+    /// The file cannot be read.
     #[error("it cannot be read")]
     Io(#[from] io::Error),
-    /// A name that leads out of the archive, or that is no file name.
+    /// A name that leads out of the archive, or that is not a file name.
     #[error("`{name}` is not a safe file name")]
     UnsafeName {
         /// The name.
         name: String,
     },
-    /// A link.
+    /// A symbolic link.
     #[error("`{name}` is a symbolic link")]
     Symlink {
         /// Its name.
@@ -52,19 +52,21 @@ pub enum ArchiveError {
         /// Its name.
         name: String,
     },
-    /// Two files of one name: which of them is meant?
-    #[error("it has two files of the same name")]
+    /// Two files with the same name: it is undefined which of them counts.
+    #[error("it has two files with the same name")]
     DuplicateNames,
-    /// Two files that some file systems cannot tell apart.
-    #[error("`{first}` and `{second}` have the same name where case does not matter")]
+    /// Two names that are the same on a case-insensitive file system.
+    #[error("`{first}` and `{second}` differ only in case")]
     Duplicate {
-        /// The one.
+        /// The name that comes first in the archive's order.
         first: String,
-        /// The other.
+        /// The name that collides with it.
         second: String,
     },
-    /// Neither flat nor one folder.
-    #[error("`{name}` lies in a folder: state files lie at the top, or all in one folder")]
+    /// The files are neither all at the top level nor all in one directory.
+    #[error(
+        "`{name}` is in a subdirectory: put all state files at the top level, or all in one directory"
+    )]
     Nested {
         /// The file.
         name: String,
@@ -72,18 +74,38 @@ pub enum ArchiveError {
     /// Too many files.
     #[error("it has more than {FILES_MAX} files")]
     TooMany,
-    /// Too large a file, or too much in all.
-    #[error("`{name}` makes it larger than the {limit} bytes that are allowed")]
+    /// One file, or all files together, exceed a limit.
+    #[error("`{name}` exceeds the limit of {limit} bytes")]
     TooLarge {
         /// The file.
         name: String,
-        /// The limit that it passes.
+        /// The limit in bytes, of one file or of the total.
         limit: u64,
     },
 }
 
-/// The files of the archive at `path`, by their names in the scope.
+/// Reads the archive at `path`: contents by name in the scope.
 pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Vec<u8>>, ArchiveError> {
+    let mut files = read_all(path)?;
+    files.retain(|name, _| !name.starts_with(TESTS));
+    Ok(files)
+}
+
+/// Writes the tests that the archive at `path` holds into `folder`, and tells how many files that were.
+pub fn extract_tests(path: &Path, folder: &Path) -> Result<usize, ArchiveError> {
+    let files = read_all(path)?;
+    let tests = files.iter().filter_map(|(name, bytes)| Some((name.strip_prefix(TESTS)?, bytes)));
+    let mut count = 0;
+    for (name, bytes) in tests {
+        private::create_dir_all(folder)?;
+        private::write(&folder.join(name), bytes)?;
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// The same with the tests, whose names begin with their folder.
+fn read_all(path: &Path) -> Result<BTreeMap<String, Vec<u8>>, ArchiveError> {
     let file = regular::open(path)?;
     if file.metadata()?.len() > ARCHIVE_BYTES_MAX {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -121,7 +143,7 @@ pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Vec<u8>>, ArchiveErro
             return Err(ArchiveError::TooMany);
         }
         drop(raw);
-        // What the archive says about sizes is not believed: reading stops at the limit.
+        // The sizes that the archive claims are not trusted: reading stops at the limit.
         let left = TOTAL_BYTES_MAX - total;
         let mut bytes = Vec::new();
         archive.by_index(index)?.take(FILE_BYTES_MAX.min(left) + 1).read_to_end(&mut bytes)?;
@@ -136,8 +158,11 @@ pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Vec<u8>>, ArchiveErro
     flatten(files)
 }
 
-/// Whether a file was put there by a file manager and not by the author: resource forks and folder
-/// settings of macOS, thumbnails and folder settings of Windows. They are never read.
+/// The directory of a workflow's tests, beside the states. It is not part of the scope: a run never sees it.
+pub(super) const TESTS: &str = "tests/";
+
+/// Whether a file comes from a file manager and not from the author: resource forks and directory
+/// settings of macOS, thumbnails and directory settings of Windows. Such files are never read.
 pub(super) fn is_passed_over(name: &str) -> bool {
     let (top, own) = (name.split('/').next(), name.rsplit('/').next().unwrap_or_default());
     let is_windows = |of: &str| own.eq_ignore_ascii_case(of);
@@ -148,7 +173,7 @@ pub(super) fn is_passed_over(name: &str) -> bool {
         || is_windows("desktop.ini")
 }
 
-/// Takes the one top-level folder away, if everything lies in one.
+/// Strips the top-level directory, if all files are in one.
 fn flatten(files: BTreeMap<String, Vec<u8>>) -> Result<BTreeMap<String, Vec<u8>>, ArchiveError> {
     let folder = files.keys().next().and_then(|name| name.split_once('/'));
     let prefix = folder.map(|(folder, _)| format!("{folder}/")).unwrap_or_default();
@@ -158,10 +183,11 @@ fn flatten(files: BTreeMap<String, Vec<u8>>) -> Result<BTreeMap<String, Vec<u8>>
     for (name, bytes) in files {
         let own = if is_one_folder { name.strip_prefix(&prefix) } else { None };
         let own = own.unwrap_or(&name).to_owned();
-        if own.contains('/') {
+        let last = own.strip_prefix(TESTS).unwrap_or(&own);
+        if last.contains('/') {
             return Err(ArchiveError::Nested { name });
         }
-        if own.is_empty() || own == "." || own == ".." {
+        if last.is_empty() || last == "." || last == ".." {
             return Err(ArchiveError::UnsafeName { name });
         }
         if let Some(first) = seen.insert(own.to_lowercase(), own.clone()) {
@@ -172,7 +198,7 @@ fn flatten(files: BTreeMap<String, Vec<u8>>) -> Result<BTreeMap<String, Vec<u8>>
     Ok(flat)
 }
 
-/// Writes the files of an archive to a private folder, in the place of what was there.
+/// Extracts an archive into a private directory and replaces the directory's previous contents.
 pub(super) fn extract(path: &Path, folder: &Path) -> Result<(), ArchiveError> {
     let files = read(path)?;
     match fs::remove_dir_all(folder) {

@@ -1,4 +1,4 @@
-//! A workflow's files in memory, for those who look at it and do not run it.
+//! A workflow's files in memory, for commands that inspect a workflow without running it.
 
 use std::{
     collections::BTreeMap,
@@ -18,19 +18,19 @@ use super::{
 };
 use crate::regular;
 
-/// The files of a folder or an archive, whether or not it could be started.
+/// The files of a directory or an archive, even if the workflow cannot be started.
 #[derive(Clone, Debug)]
 pub struct WorkflowFiles {
-    /// The folder or the archive, as it was named.
+    /// The directory or the archive, as the user named it.
     pub path: PathBuf,
-    /// The first state, if it was named: a workflow can be given by one of its files.
+    /// The state file that the user named, if it was one: the run starts there.
     pub entry: Option<StateName>,
-    /// Names and contents. Files that are no state on any platform are empty here.
+    /// Names and contents. The contents of files that are not a state on any platform are left empty.
     pub files: BTreeMap<String, Vec<u8>>,
 }
 
 impl WorkflowFiles {
-    /// Reads a state file with its folder, a folder, or a zip archive.
+    /// Reads a directory, the directory of a state file, or a zip archive.
     pub fn read(path: &Path) -> Result<Self, ScopeError> {
         let io = |source| ScopeError::Io { path: path.to_owned(), source };
         if fs::metadata(path).map_err(io)?.is_dir() {
@@ -41,7 +41,7 @@ impl WorkflowFiles {
                 .map_err(|source| ScopeError::Archive { path: path.to_owned(), source })?;
             return Ok(Self { path: path.to_owned(), entry: None, files });
         }
-        // What a link leads to is started, and so it is what is looked at.
+        // A run starts the file that the link points to, so inspect that file.
         let is_link = fs::symlink_metadata(path).map_err(io)?.is_symlink();
         let real = if is_link { fs::canonicalize(path).map_err(io)? } else { path.to_owned() };
         let name = real.file_name().unwrap_or_default().to_string_lossy().into_owned();

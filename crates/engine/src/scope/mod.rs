@@ -1,4 +1,5 @@
-//! Workflows on disk: a file, a folder or an archive, and the world as a run sees it.
+//! Workflows on disk (a file, a directory or an archive), and the [`World`](raymond_flow::world::World)
+//! that a run reads.
 
 mod archive;
 mod files;
@@ -8,8 +9,8 @@ mod source;
 mod tests;
 mod world;
 
-pub use archive::ArchiveError;
+pub use archive::{ArchiveError, extract_tests};
 pub use files::WorkflowFiles;
 pub use pack::{PackError, pack};
-pub use source::{ScopeError, ScopeSource};
+pub use source::{ScopeError, ScopeSource, is_archive};
 pub(crate) use world::DiskWorld;

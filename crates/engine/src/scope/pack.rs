@@ -1,4 +1,4 @@
-//! A folder as one archive, the same bytes whenever and wherever it is made.
+//! Packs a directory into an archive, reproducibly.
 
 use std::{
     io::{self, Cursor, Write as _},
@@ -9,54 +9,56 @@ use thiserror::Error;
 use zip::{CompressionMethod, DateTime, ZipWriter, result::ZipError, write::SimpleFileOptions};
 
 use super::{
-    archive::{FILE_BYTES_MAX, FILES_MAX, TOTAL_BYTES_MAX, is_passed_over},
+    archive::{FILE_BYTES_MAX, FILES_MAX, TESTS, TOTAL_BYTES_MAX, is_passed_over},
     source::list_folder,
 };
 use crate::regular;
 
-/// Why a folder cannot become an archive.
+/// Why a directory cannot be packed.
 #[derive(Debug, Error)]
 pub enum PackError {
-    /// It cannot be read.
+    /// A file or the directory cannot be read.
     #[error("cannot read {}", path.display())]
     Io {
-        /// What was read.
+        /// The file or directory.
         path: PathBuf,
-        /// Why not.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// Archives of so many files are refused.
+    /// More files than an archive may have.
     #[error("{} has more than {FILES_MAX} files", path.display())]
     TooMany {
-        /// The folder.
+        /// The directory.
         path: PathBuf,
     },
-    /// Archives with so much in them are refused.
-    #[error("{} makes it larger than the {limit} bytes that are allowed", path.display())]
+    /// More bytes than an archive may have.
+    #[error("{} makes the archive larger than the limit of {limit} bytes", path.display())]
     TooLarge {
-        /// The file.
+        /// The file that exceeds the limit.
         path: PathBuf,
-        /// The limit that it passes.
+        /// The limit in bytes.
         limit: u64,
     },
     /// The archive could not be written.
-    #[error("the archive cannot be made")]
+    #[error("cannot write the archive")]
     Zip(#[from] ZipError),
 }
 
-/// The files directly in `folder` as a zip archive. Hidden files stay out, and so do those of file
-/// managers.
+/// Packs the files directly in `folder` and in its `tests` into a zip archive. Hidden files and the
+/// files of file managers are left out.
 ///
-/// Reproducible byte for byte: files in the order of their names, all with one time and one mode,
-/// and stored as they are. Compressed bytes would change with the version of the compressor.
+/// The result is reproducible byte for byte: files are sorted by name, have the same time and mode,
+/// and are stored uncompressed, because compressed bytes change with the version of the compressor.
 pub fn pack(folder: &Path) -> Result<Vec<u8>, PackError> {
     let io = |path: &Path| {
         let path = path.to_owned();
         move |source| PackError::Io { path, source }
     };
-    let listing = list_folder(folder).map_err(io(folder))?;
-    let is_packed = |name: &&str| !name.starts_with('.') && !is_passed_over(name);
-    let names: Vec<&str> = listing.names().filter(is_packed).collect();
+    let mut names = packed_names(folder, "").map_err(io(folder))?;
+    let tests = folder.join(TESTS);
+    if tests.is_dir() {
+        names.extend(packed_names(&tests, TESTS).map_err(io(&tests))?);
+    }
     if names.len() > FILES_MAX {
         return Err(PackError::TooMany { path: folder.to_owned() });
     }
@@ -67,8 +69,8 @@ pub fn pack(folder: &Path) -> Result<Vec<u8>, PackError> {
     let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
     let mut total = 0;
     for name in names {
-        let path = folder.join(name);
-        let bytes = regular::read_in(folder, name, FILE_BYTES_MAX).map_err(io(&path))?;
+        let path = folder.join(&name);
+        let bytes = regular::read_in(folder, &name, FILE_BYTES_MAX).map_err(io(&path))?;
         total += bytes.len() as u64;
         if total > TOTAL_BYTES_MAX {
             return Err(PackError::TooLarge { path, limit: TOTAL_BYTES_MAX });
@@ -77,6 +79,13 @@ pub fn pack(folder: &Path) -> Result<Vec<u8>, PackError> {
         archive.write_all(&bytes).map_err(ZipError::from)?;
     }
     Ok(archive.finish()?.into_inner())
+}
+
+/// The files directly in `folder` that are packed, with `prefix` before their names.
+fn packed_names(folder: &Path, prefix: &str) -> io::Result<Vec<String>> {
+    let listing = list_folder(folder)?;
+    let is_packed = |name: &&str| !name.starts_with('.') && !is_passed_over(name);
+    Ok(listing.names().filter(is_packed).map(|name| format!("{prefix}{name}")).collect())
 }
 
 #[cfg(test)]
@@ -123,6 +132,24 @@ mod tests {
         let names: Vec<_> = files.keys().map(String::as_str).collect();
         assert_eq!(names, ["A.md", "data.bin"]);
         assert_eq!(files["data.bin"], [0, 255]);
+    }
+
+    #[test]
+    fn pack_keeps_the_tests_and_a_run_does_not_see_them() {
+        let folder = folder(&[("A.md", b"a")]);
+        fs::create_dir_all(folder.path().join("tests/deeper")).unwrap();
+        for (name, text) in [("main.yaml", "x"), ("main.snapshot", "y"), (".swp", "z")] {
+            fs::write(folder.path().join("tests").join(name), text).unwrap();
+        }
+        fs::write(folder.path().join("tests/deeper/file"), "x").unwrap();
+        let path = folder.path().join("flow.zip");
+        fs::write(&path, pack(folder.path()).unwrap()).unwrap();
+        let names: Vec<_> = super::super::archive::read(&path).unwrap().into_keys().collect();
+        assert_eq!(names, ["A.md"]);
+        let out = tempfile::tempdir().unwrap();
+        let tests = out.path().join("tests");
+        assert_eq!(super::super::extract_tests(&path, &tests).unwrap(), 2);
+        assert_eq!(fs::read_to_string(tests.join("main.yaml")).unwrap(), "x");
     }
 
     #[test]

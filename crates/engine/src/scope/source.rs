@@ -1,4 +1,4 @@
-//! What somebody typed as a workflow, and what it means.
+//! Resolves the path that the user gave for a workflow.
 
 use std::{
     fs, io,
@@ -17,62 +17,62 @@ use super::{ArchiveError, archive};
 /// A workflow that can be started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScopeSource {
-    /// The folder or the archive, absolute.
+    /// The absolute path of the directory or archive.
     pub path: PathBuf,
-    /// The first state.
+    /// The entry state.
     pub entry: StateName,
-    /// What a run of it is called if nobody says otherwise.
+    /// The name from which the id of a run is made, unless the user gives an id.
     pub name: String,
 }
 
-/// Why something is not a workflow.
+/// Why a path cannot be used as a workflow.
 #[derive(Debug, Error)]
 pub enum ScopeError {
-    /// It is not there, or cannot be read.
+    /// The path does not exist or cannot be read.
     #[error("cannot open {}", path.display())]
     Io {
-        /// What was opened.
+        /// The path.
         path: PathBuf,
-        /// Why not.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A path that is not text cannot be written to the journal.
-    #[error("the path {} is not valid text", path.display())]
+    /// The path is not UTF-8, and so cannot be written to the journal.
+    #[error("the path {} is not valid UTF-8", path.display())]
     NotText {
         /// The path.
         path: PathBuf,
     },
-    /// A file, but no state and no archive.
+    /// A file that is neither a state nor an archive.
     #[error(transparent)]
     Kind(#[from] StateKindError),
-    /// State files that nobody has written by hand.
+    /// The state files together exceed the limit.
     #[error("the state files in {} have more than {limit} bytes", path.display())]
     TooLarge {
-        /// The folder.
+        /// The directory.
         path: PathBuf,
-        /// The limit that they pass.
+        /// The limit in bytes.
         limit: u64,
     },
-    /// A folder or archive without a state to start with.
+    /// A directory or archive without an entry state.
     #[error("{} cannot be started", path.display())]
     Entry {
-        /// The folder or archive.
+        /// The directory or archive.
         path: PathBuf,
-        /// Why not.
+        /// What is wrong with its entry state.
         source: EntryError,
     },
-    /// An archive that is refused.
+    /// The archive cannot be read, or breaks a rule.
     #[error("{} is not a workflow", path.display())]
     Archive {
         /// The archive.
         path: PathBuf,
-        /// Why not.
+        /// The rule that it breaks.
         source: ArchiveError,
     },
 }
 
 impl ScopeSource {
-    /// Looks at what `path` is.
+    /// Finds out whether `path` is a directory, an archive or a state file, and its entry state.
     pub fn open(path: &Path) -> Result<Self, ScopeError> {
         let io = |source| ScopeError::Io { path: path.to_owned(), source };
         let absolute = plain(fs::canonicalize(path).map_err(io)?);
@@ -106,8 +106,8 @@ impl ScopeSource {
     }
 }
 
-/// An absolute path as programs understand it. Windows has another way to write them, which its
-/// own shell does not know.
+/// Removes the `\\?\` prefix that Windows puts before canonical paths: `cmd.exe` does not
+/// understand it.
 pub(super) fn plain(path: PathBuf) -> PathBuf {
     match path.to_str().and_then(|text| text.strip_prefix(r"\\?\")) {
         Some(text) if cfg!(windows) && !text.starts_with("UNC") => PathBuf::from(text),
@@ -115,8 +115,8 @@ pub(super) fn plain(path: PathBuf) -> PathBuf {
     }
 }
 
-/// Whether a path is an archive, by its name: a folder may be called anything.
-pub(super) fn is_archive(path: &Path) -> bool {
+/// Whether `path` is an archive: its name ends in `.zip`, and it is not a directory.
+pub fn is_archive(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("zip"))
         && !path.is_dir()
 }
@@ -126,7 +126,7 @@ pub(super) fn list_folder(folder: &Path) -> io::Result<Listing> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        // A link to a folder is one, too.
+        // A link to a directory counts as a directory.
         let is_folder = entry
             .file_type()
             .is_ok_and(|kind| kind.is_dir() || (kind.is_symlink() && entry.path().is_dir()));

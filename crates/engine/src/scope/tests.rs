@@ -1,4 +1,4 @@
-//! What may be started as a workflow, and every archive that must be refused.
+//! Paths that can be started as a workflow, and archives that must be rejected.
 
 use std::{
     collections::BTreeMap,
@@ -9,6 +9,7 @@ use std::{
 };
 
 use raymond_flow::{
+    coding_agent::{Capabilities, CodingAgents},
     id::StateName,
     scope::{EntryError, ResolveError},
     source::{Platform, StateKindError},
@@ -21,7 +22,7 @@ use super::{ArchiveError, DiskWorld, ScopeError, ScopeSource, archive};
 
 const MIB: usize = 1024 * 1024;
 
-/// A folder of its own for one test.
+/// A private directory for one test.
 struct Place {
     _folder: TempDir,
     root: PathBuf,
@@ -34,7 +35,7 @@ impl Place {
         Self { _folder: folder, root }
     }
 
-    /// Writes a file, and the folders that it lies in.
+    /// Writes a file, and creates its parent directories.
     fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
         let path = self.root.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -69,7 +70,7 @@ fn add(writer: &mut Writer, name: &str, bytes: &[u8]) {
 }
 
 /// An archive with files of these names; each holds its own name. A name that ends in `/` is a
-/// folder.
+/// directory.
 fn zip_of(names: &[&str]) -> Vec<u8> {
     zip(|writer| {
         for name in names {
@@ -81,7 +82,7 @@ fn zip_of(names: &[&str]) -> Vec<u8> {
     })
 }
 
-/// Puts `new` in the place of `old` wherever it stands. Both are of one length.
+/// Replaces every occurrence of `old` by `new`, which has the same length.
 fn patch(mut bytes: Vec<u8>, old: &[u8], new: &[u8]) -> Vec<u8> {
     assert_eq!(old.len(), new.len());
     let places: Vec<_> =
@@ -118,7 +119,7 @@ fn expect_files(bytes: &[u8], expected: &[(&str, &str)]) {
     assert_eq!(files, expected);
 }
 
-/// Expects that an archive is refused with these words, and not as a workflow either.
+/// Expects that an archive is rejected with these words, also when it is started as a workflow.
 #[track_caller]
 fn expect_refused(bytes: &[u8], message: &str) -> ArchiveError {
     let place = Place::new();
@@ -127,7 +128,8 @@ fn expect_refused(bytes: &[u8], message: &str) -> ArchiveError {
     assert_eq!(error.to_string(), format!("{} is not a workflow", path.display()));
     assert_eq!(error.source().unwrap().to_string(), message);
     let private = place.root.join("private");
-    let extracted = DiskWorld::open(&path, &private).unwrap_err();
+    let extracted =
+        DiskWorld::open(&path, &private, CodingAgents::only(Capabilities::FULL)).unwrap_err();
     assert_eq!(extracted.source().unwrap().to_string(), message);
     assert!(!private.exists(), "nothing of it is unpacked");
     let ScopeError::Archive { path: refused, source } = error else {
@@ -145,8 +147,9 @@ fn expect_unsafe(bytes: &[u8], bad: &str) {
 
 #[track_caller]
 fn expect_nested(bytes: &[u8], bad: &str) {
-    let message =
-        format!("`{bad}` lies in a folder: state files lie at the top, or all in one folder");
+    let message = format!(
+        "`{bad}` is in a subdirectory: put all state files at the top level, or all in one directory"
+    );
     let error = expect_refused(bytes, &message);
     assert!(matches!(&error, ArchiveError::Nested { name } if name == bad), "{error:?}");
 }
@@ -186,7 +189,7 @@ fn names_that_are_not_ascii_are_kept() {
 #[test]
 fn files_that_file_managers_add_are_passed_over() {
     let expected = [("NEXT.sh", "tidy/NEXT.sh"), ("START.md", "tidy/START.md")];
-    // As Finder compresses a folder, and as Explorer leaves its own behind.
+    // As Finder compresses a directory, and the files that Explorer leaves in one.
     let names = [
         "tidy/",
         "tidy/.DS_Store",
@@ -204,14 +207,14 @@ fn files_that_file_managers_add_are_passed_over() {
         "__MACOSX/._tidy",
     ];
     expect_files(&zip_of(&names), &expected);
-    // Without a folder.
+    // Without a top-level directory.
     let flat = ["START.md", ".DS_Store", "__MACOSX/._START.md", "._START.md", "thumbs.db"];
     expect_files(&zip_of(&flat), &[("START.md", "START.md")]);
-    // They do not count: each state has one beside it.
+    // They do not count towards the limit: each state has one beside it.
     let names: Vec<_> = (0..1_000).map(|n| [format!("{n}.md"), format!("._{n}.md")]).collect();
     let names: Vec<_> = names.iter().flatten().map(String::as_str).collect();
     assert_eq!(read(&zip_of(&names)).unwrap().len(), 1_000);
-    // Names that only look like theirs are refused as ever.
+    // Names that only look like theirs are rejected like any other.
     expect_nested(&zip_of(&["START.md", "__MACOSX2/x.md"]), "__MACOSX2/x.md");
     expect_unsafe(&zip_of(&["START.md", "../.DS_Store"]), "../.DS_Store");
 }
@@ -307,7 +310,7 @@ fn two_files_of_one_name_are_refused() {
         add(writer, "STARX.md", b"other");
     });
     let bytes = patch(bytes, b"STARX.md", b"START.md");
-    let message = "it has two files of the same name";
+    let message = "it has two files with the same name";
     let error = expect_refused(&bytes, message);
     assert!(matches!(error, ArchiveError::DuplicateNames), "{error:?}");
 }
@@ -320,8 +323,7 @@ fn names_that_differ_only_in_case_are_refused() {
         (["ÜBER.md", "über.md"], ["ÜBER.md", "über.md"]),
     ];
     for (names, [one, other]) in cases {
-        let message =
-            format!("`{one}` and `{other}` have the same name where case does not matter");
+        let message = format!("`{one}` and `{other}` differ only in case");
         let error = expect_refused(&zip_of(&names), &message);
         assert!(
             matches!(&error, ArchiveError::Duplicate { first, second } if first == one && second == other),
@@ -351,7 +353,7 @@ fn zip_of_sizes(sizes: &[(&str, usize)], options: SimpleFileOptions) -> Vec<u8> 
 
 #[track_caller]
 fn expect_too_large(bytes: &[u8], bad: &str, allowed: u64) {
-    let message = format!("`{bad}` makes it larger than the {allowed} bytes that are allowed");
+    let message = format!("`{bad}` exceeds the limit of {allowed} bytes");
     let error = expect_refused(bytes, &message);
     assert!(
         matches!(&error, ArchiveError::TooLarge { name, limit } if name == bad && *limit == allowed),
@@ -384,7 +386,7 @@ fn thirty_two_mebibytes_in_all_are_allowed_and_not_a_byte_more() {
 }
 
 #[test]
-fn total_that_is_too_large_is_told_with_the_limit_of_the_total() {
+fn total_that_is_too_large_is_reported_with_the_limit_of_the_total() {
     expect_too_large(&zip_of_all_that_is_allowed_and(1), "9.md", 33_554_432);
 }
 
@@ -393,7 +395,7 @@ fn bomb_is_read_up_to_the_limit_and_no_further() {
     let bytes = zip_of_sizes(&[("START.md", 32 * MIB)], deflated().compression_level(Some(1)));
     assert!(bytes.len() < MIB, "{} bytes", bytes.len());
     expect_too_large(&bytes, "START.md", 4_194_304);
-    // Nobody has looked at what comes after the limit, or the wrong checksum would be the error.
+    // Nothing after the limit was read, or the wrong checksum would be the error.
     let mut wrong = bytes;
     for at in headers(&wrong, 14, 16) {
         wrong[at] ^= 0xff;
@@ -402,7 +404,7 @@ fn bomb_is_read_up_to_the_limit_and_no_further() {
 }
 
 #[test]
-fn size_that_an_archive_claims_is_not_believed() {
+fn size_that_an_archive_claims_is_not_trusted() {
     // The length before compression, as 32 bits in the last field before that of the name.
     let mut small = zip_of_sizes(&[("START.md", 8 * MIB)], deflated());
     for at in headers(&small, 22, 24) {
@@ -410,7 +412,7 @@ fn size_that_an_archive_claims_is_not_believed() {
     }
     let error = expect_refused(&small, "it cannot be read");
     assert!(matches!(error, ArchiveError::Io(_)), "{error:?}");
-    // Nobody makes room for four gigabytes.
+    // No buffer of four gigabytes is allocated.
     let mut huge = zip_of_sizes(&[("START.md", 10)], deflated());
     for at in headers(&huge, 22, 24) {
         huge[at..at + 4].copy_from_slice(&0xffff_fff0_u32.to_le_bytes());
@@ -485,7 +487,7 @@ fn expect_entry_error(place: &Place, name: &str, expected: &EntryError) {
     assert_eq!((found, &source), (path, expected));
 }
 
-/// A folder, a flat archive and one with a folder in it, all with the same files.
+/// A directory, a flat archive, and an archive with one top-level directory, all with the same files.
 fn three_forms(names: &[&str]) -> Place {
     let place = Place::new();
     fs::create_dir(place.root.join("flow")).unwrap();
@@ -523,7 +525,7 @@ fn both_entry_names_are_refused() {
         first: StateName::new("1_START.md"),
         second: StateName::new("START.sh"),
     };
-    assert_eq!(both.to_string(), "two entry states, 1_START.md and START.sh: only one may stay");
+    assert_eq!(both.to_string(), "two entry states, 1_START.md and START.sh: keep only one");
     for (form, _) in FORMS {
         expect_entry_error(&place, form, &both);
     }
@@ -611,7 +613,7 @@ fn folder_with_a_dot_in_its_name_is_called_by_its_whole_name() {
 }
 
 #[test]
-fn path_that_is_not_there_is_told() {
+fn path_that_does_not_exist_is_reported() {
     let place = Place::new();
     for name in ["nowhere", "nowhere.zip", "no/START.md"] {
         let path = place.root.join(name);
@@ -625,7 +627,7 @@ fn path_that_is_not_there_is_told() {
 }
 
 #[test]
-fn path_that_is_not_text_is_told() {
+fn path_that_is_not_utf8_is_reported() {
     use std::os::unix::ffi::OsStrExt as _;
     let place = Place::new();
     let folder = place.root.join(std::ffi::OsStr::from_bytes(b"fl\xffow"));
@@ -633,7 +635,7 @@ fn path_that_is_not_text_is_told() {
     fs::write(folder.join("START.md"), "x").unwrap();
     for path in [folder.clone(), folder.join("START.md")] {
         let error = ScopeSource::open(&path).unwrap_err();
-        assert_eq!(error.to_string(), format!("the path {} is not valid text", path.display()));
+        assert_eq!(error.to_string(), format!("the path {} is not valid UTF-8", path.display()));
         assert!(matches!(&error, ScopeError::NotText { path: p } if *p == path), "{error:?}");
     }
 }
@@ -678,13 +680,13 @@ fn archive_is_known_by_its_name_in_any_case_and_a_folder_may_be_called_so() {
 }
 
 #[test]
-fn archive_is_unpacked_in_the_place_of_what_was_there() {
+fn extracted_archive_replaces_what_was_there() {
     let place = Place::new();
     let private = place.root.join("run/scope");
     place.write("run/scope/OLD.md", "old");
     place.write("run/scope/sub/OLD.md", "old");
     let path = place.write("flow.zip", zip_of(&["f/START.md", "f/NEXT.sh"]));
-    let world = DiskWorld::open(&path, &private).unwrap();
+    let world = DiskWorld::open(&path, &private, CodingAgents::only(Capabilities::FULL)).unwrap();
     assert_eq!(world.folder(), private);
     assert_eq!(world.listing().unwrap().names().collect::<Vec<_>>(), ["NEXT.sh", "START.md"]);
     assert_eq!(world.read("START.md").unwrap(), b"f/START.md");
@@ -693,7 +695,7 @@ fn archive_is_unpacked_in_the_place_of_what_was_there() {
 
 #[cfg(unix)]
 #[test]
-fn directory_behind_a_link_is_told_by_its_real_path() {
+fn directory_behind_a_link_is_reported_by_its_real_path() {
     use std::os::unix::{ffi::OsStrExt as _, fs::symlink};
     let place = Place::new();
     place.write("flow/START.md", "text");
@@ -701,7 +703,12 @@ fn directory_behind_a_link_is_told_by_its_real_path() {
     fs::create_dir_all(place.root.join("far/trees/a")).unwrap();
     symlink(place.root.join("far/trees"), place.root.join("project/link")).unwrap();
     symlink(".", place.root.join("project/self")).unwrap();
-    let world = DiskWorld::open(&place.root.join("flow"), &place.root.join("private")).unwrap();
+    let world = DiskWorld::open(
+        &place.root.join("flow"),
+        &place.root.join("private"),
+        CodingAgents::only(Capabilities::FULL),
+    )
+    .unwrap();
     let real = |path: &str| world.directory(place.root.join(path).to_str().unwrap());
     let expected = |path: &str| place.root.join(path).to_str().map(str::to_owned);
     assert_eq!(real("project/./link//a/"), expected("far/trees/a"));
@@ -720,7 +727,7 @@ fn folder_is_used_where_it_lies() {
     let place = Place::new();
     place.write("flow/START.md", "text");
     let (flow, private) = (place.root.join("flow"), place.root.join("private"));
-    let world = DiskWorld::open(&flow, &private).unwrap();
+    let world = DiskWorld::open(&flow, &private, CodingAgents::only(Capabilities::FULL)).unwrap();
     assert_eq!(world.folder(), flow);
     assert_eq!(world.read("START.md").unwrap(), b"text");
     assert!(!private.exists());

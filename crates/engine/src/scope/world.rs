@@ -1,4 +1,4 @@
-//! The outside as a run on this machine sees it.
+//! The files and environment that a run on this machine can read.
 
 use std::{
     cell::RefCell,
@@ -9,6 +9,7 @@ use std::{
 };
 
 use raymond_flow::{
+    coding_agent::CodingAgents,
     scope::Listing,
     source::Platform,
     world::{World, WorldError},
@@ -21,26 +22,32 @@ use super::{
 };
 use crate::regular;
 
-/// A folder of state files, and the environment of this process.
+/// A directory of state files, and the environment of this process.
 #[derive(Debug)]
 pub(crate) struct DiskWorld {
     folder: PathBuf,
-    /// Looked up once: the environment does not change while a run is open.
+    /// The names of the environment variables. Read once: they do not change while a run is open.
     variables: HashSet<String>,
-    /// The last listing, and when the folder had changed before it was made.
+    /// The last listing, and the modification time of the directory when it was made.
     listed: RefCell<Option<(SystemTime, Listing)>>,
-    /// Why the folder could not be listed the last time, unless somebody has asked for it.
+    /// The last error of listing the directory, until [`take_failure`](Self::take_failure) returns it.
     failure: RefCell<Option<io::Error>>,
+    /// The coding agents of the run.
+    coding_agents: CodingAgents,
 }
 
-/// File systems tell times in ticks. A folder that changed so shortly before it was listed may
-/// have changed again in the same tick, and its listing is not believed a second time.
+/// File systems store times in ticks. A directory that changed less than this before it was listed
+/// may change again in the same tick, so that listing is not cached.
 const TICK: Duration = Duration::from_millis(100);
 
 impl DiskWorld {
-    /// The world of a run whose files are at `scope`. An archive is unpacked into `private`, so that
-    /// its scripts have a place to run from.
-    pub(crate) fn open(scope: &Path, private: &Path) -> Result<Self, ScopeError> {
+    /// The world of a run whose files are at `scope`. An archive is extracted into `private`, so that
+    /// its scripts can be executed.
+    pub(crate) fn open(
+        scope: &Path,
+        private: &Path,
+        coding_agents: CodingAgents,
+    ) -> Result<Self, ScopeError> {
         let folder = if is_archive(scope) {
             archive::extract(scope, private)
                 .map_err(|source| ScopeError::Archive { path: scope.to_owned(), source })?;
@@ -50,10 +57,10 @@ impl DiskWorld {
         };
         let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
         let (listed, failure) = (RefCell::new(None), RefCell::new(None));
-        Ok(Self { folder, variables: names.collect(), listed, failure })
+        Ok(Self { folder, variables: names.collect(), listed, failure, coding_agents })
     }
 
-    /// The files of the folder. Read afresh whenever the folder has changed.
+    /// The files in the directory. Listed again whenever the directory has changed.
     fn list(&self) -> io::Result<Listing> {
         let changed = fs::metadata(&self.folder)?.modified()?;
         let mut listed = self.listed.borrow_mut();
@@ -69,13 +76,13 @@ impl DiskWorld {
         Ok(listing)
     }
 
-    /// Why the folder could not be listed since this was asked the last time, if it could not:
-    /// what was judged by it says nothing about whoever was judged.
+    /// The error of listing the directory since the last call, if there was one. A verdict on an answer
+    /// that was reached without the listing says nothing about the agent.
     pub(crate) fn take_failure(&self) -> Option<io::Error> {
         self.failure.take()
     }
 
-    /// Where the state files lie.
+    /// The directory with the state files.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
@@ -111,5 +118,9 @@ impl World for DiskWorld {
 
     fn has_variable(&self, name: &str) -> bool {
         self.variables.contains(name)
+    }
+
+    fn coding_agents(&self) -> &CodingAgents {
+        &self.coding_agents
     }
 }

@@ -1,4 +1,4 @@
-//! How a step ended, as its reaper writes it down.
+//! The `exit` file of a step: the claim of its reaper, then how the step ended.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -10,26 +10,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::{private, regular, sys};
 
-/// The room that is reserved before the child starts: a full disk must not lose the outcome.
+/// Disk space reserved before the child starts, so that a full disk cannot lose the outcome.
 pub(crate) const EXIT_RECORD_BYTES: u32 = 4096;
 
-/// The first line: who looks after the step.
+/// The first line: the reaper of the step, and the run that the step belongs to.
 #[derive(Debug, Serialize, Deserialize)]
 struct ClaimLine {
     reaper: u32,
-    /// The identity of the run whose step it is; empty if the run has none.
+    /// The identity of the run; empty if the run has none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     run: String,
 }
 
-/// The second line.
+/// The second line: how the step ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ExitRecord {
-    /// How.
     pub(crate) how: HowEnded,
-    /// How long it ran.
     pub(crate) duration_ms: u64,
-    /// How much it printed. If its file has less, the machine lost it, and so the outcome.
+    /// The length of its output. If the `stdout` file is shorter, a machine crash lost output, and the
+    /// outcome with it.
     #[serde(default)]
     pub(crate) stdout_bytes: u64,
 }
@@ -38,24 +37,24 @@ pub(crate) struct ExitRecord {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum HowEnded {
-    /// By itself, with this code.
+    /// It exited with this code.
     Code(i32),
-    /// By a signal that was not ours.
+    /// It was killed by a signal that Raymond did not send.
     Signal(i32),
-    /// It printed nothing for so many seconds and was ended.
+    /// It printed nothing for this many seconds, and the reaper killed it.
     TimedOut(u64),
-    /// It was ended because somebody asked for it.
+    /// The reaper killed it on request.
     Interrupted,
     /// It could not be started.
     NotRun(String),
-    /// Likewise, for want of something that may be there later.
+    /// It could not be started for a transient reason, such as a lack of memory or processes.
     NotRunNow(String),
-    /// Nobody started it, and nobody may any more.
+    /// It was never started, and the orchestrator has claimed it so that it never will be.
     Forbidden,
 }
 
 impl HowEnded {
-    /// Whether a child ran that printed to the files of its step.
+    /// Whether a child ran, so that the step has output files.
     pub(crate) fn has_output(&self) -> bool {
         match self {
             Self::Code(_) | Self::Signal(_) | Self::TimedOut(_) | Self::Interrupted => true,
@@ -64,7 +63,7 @@ impl HowEnded {
     }
 }
 
-/// The exclusive right to start a step, held by its reaper.
+/// The exclusive right to start a step. Its reaper holds it.
 #[derive(Debug)]
 pub(crate) struct Claim {
     file: File,
@@ -72,20 +71,21 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// Claims the step of run `run` whose `exit` file is `path`. Fails if anybody ever did before.
+    /// Claims the step of run `run` whose `exit` file is `path`. Fails with `AlreadyExists` if the step was
+    /// ever claimed before.
     ///
-    /// The file gets its name only when it is locked and says whose it is: nobody ever sees a claim
-    /// that looks like a lost one.
+    /// The file gets its name only after it is locked and its first line is written, so that no reader
+    /// can take a new claim for a lost step.
     pub(crate) fn take(path: &Path, run: &str, is_durable: bool) -> io::Result<Self> {
         let own = path.with_extension(std::process::id().to_string());
-        // Whoever left a file of that name was killed and had our number.
+        // Left behind by a killed process that had our pid.
         let _ = fs::remove_file(&own);
         let claim = Self::create(&own, run)?;
         if is_durable {
             claim.file.sync_all()?;
         }
         let named = sys::rename_new(&own, path).or_else(|error| match error.kind() {
-            // Some systems and file systems cannot; all of those that matter can link.
+            // Some systems and file systems have no rename that refuses to overwrite, but can link.
             io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported => {
                 fs::hard_link(&own, path).and_then(|()| fs::remove_file(&own))
             }
@@ -101,7 +101,7 @@ impl Claim {
         Ok(claim)
     }
 
-    /// Makes the `exit` file in a folder that nobody else looks at yet.
+    /// Creates the `exit` file directly. Only for a directory that no other process uses yet.
     pub(crate) fn create(path: &Path, run: &str) -> io::Result<Self> {
         let mut options = private::options();
         let file = options.read(true).write(true).create_new(true).open(path)?;
@@ -113,36 +113,36 @@ impl Claim {
         match prepare() {
             Ok(line_length) => Ok(Self { file, line_length }),
             Err(error) => {
-                // No room for the outcome: nothing is claimed.
+                // No space for the outcome: do not claim the step.
                 let _ = fs::remove_file(path);
                 Err(error)
             }
         }
     }
 
-    /// Says whose step it is, if that was not known when the `exit` file was made. To be done before
-    /// anything of the step is started.
+    /// Sets the run, if it was not known when the `exit` file was created. Must be called before
+    /// the child is started.
     #[cfg(not(portable))]
     pub(crate) fn assign(&mut self, run: &str) -> io::Result<()> {
         self.line_length = write_claim(&self.file, run)?;
         Ok(())
     }
 
-    /// Writes down how the step ended. The room for it is there since the claim.
+    /// Writes how the step ended, into the space that the claim has reserved.
     pub(crate) fn end(&self, record: &ExitRecord, is_durable: bool) -> io::Result<()> {
         sys::write_all_at(&self.file, &line(record)?, self.line_length)?;
         if is_durable { self.file.sync_data() } else { Ok(()) }
     }
 }
 
-/// Writes the first line; returns its length.
+/// Writes the first line and returns its length.
 fn write_claim(file: &File, run: &str) -> io::Result<u64> {
     let line = line(&ClaimLine { reaper: std::process::id(), run: run.to_owned() })?;
     sys::write_all_at(file, &line, 0)?;
     Ok(line.len() as u64)
 }
 
-/// A value on one line, short enough for the room that is reserved for both lines.
+/// Serializes a value on one line. At most half of the reserved space, which is for two lines.
 fn line<T: Serialize>(value: &T) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(value)?;
     line.push(b'\n');
@@ -152,49 +152,49 @@ fn line<T: Serialize>(value: &T) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// What an `exit` file says.
+/// The content of an `exit` file.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Read {
-    /// The step ended so.
+pub(crate) enum ExitFile {
+    /// The step ended.
     Ended(ExitRecord),
     /// Its reaper holds the lock.
     Running {
-        /// The reaper, if it has already said who it is.
+        /// The reaper, if it has already written its pid.
         reaper: Option<sys::Pid>,
     },
-    /// Nobody holds it, and nothing was written down.
+    /// No process holds the lock, and there is no second line.
     Lost,
 }
 
-/// Reads the `exit` file at `path`: the identity of the run that claimed the step, and how the step
-/// stands. `None` if there is no such file. The identity is `None` if it cannot be read: a loss of power
-/// can leave zeros in the place of a claim that was not made durable.
-pub(crate) fn read(path: &Path) -> io::Result<Option<(Option<String>, Read)>> {
+/// Reads the `exit` file at `path`: the identity of the run that claimed the step, and the state of
+/// the step. `None` if there is no such file. The identity is `None` if it cannot be read: a power loss
+/// can leave zeros instead of a claim that was not made durable.
+pub(crate) fn read(path: &Path) -> io::Result<Option<(Option<String>, ExitFile)>> {
     let file = match regular::open(path) {
         Ok(file) => file,
-        // Something else was put there.
+        // Not a regular file: something else has replaced the claim.
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-            return Ok(Some((None, Read::Lost)));
+            return Ok(Some((None, ExitFile::Lost)));
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
     if let (claim, Some(record)) = parse(&file)? {
-        return Ok(Some((claim.map(|claim| claim.run), Read::Ended(record))));
+        return Ok(Some((claim.map(|claim| claim.run), ExitFile::Ended(record))));
     }
     let is_held = match sys::try_lock_shared(&file) {
         Ok(()) => false,
         Err(TryLockError::WouldBlock) => true,
         Err(TryLockError::Error(error)) => return Err(error),
     };
-    // The reaper may have ended between the two looks: what it wrote counts.
+    // The reaper may have finished between the first read and the lock attempt: read again.
     let (claim, record) = parse(&file)?;
     let (reaper, run) = claim.map(|claim| (claim.reaper, claim.run)).unzip();
     let reaper = reaper.and_then(|reaper| sys::Pid::try_from(reaper).ok());
     let read = match record {
-        Some(record) => Read::Ended(record),
-        None if is_held => Read::Running { reaper },
-        None => Read::Lost,
+        Some(record) => ExitFile::Ended(record),
+        None if is_held => ExitFile::Running { reaper },
+        None => ExitFile::Lost,
     };
     Ok(Some((run, read)))
 }
@@ -204,7 +204,7 @@ fn parse(mut file: &File) -> io::Result<(Option<ClaimLine>, Option<ExitRecord>)>
     file.rewind()?;
     file.take(u64::from(EXIT_RECORD_BYTES)).read_to_end(&mut bytes)?;
     let mut lines = bytes.split_inclusive(|byte| *byte == b'\n');
-    // A line that is not complete was never written: the rest of the room is zeros.
+    // The rest of the reserved space is zeros, so only a line with its newline was written.
     let mut next = || lines.next().filter(|line| line.ends_with(b"\n"));
     let claim = next().and_then(|line| serde_json::from_slice(line).ok());
     let record = next().and_then(|line| serde_json::from_slice(line).ok());
@@ -217,17 +217,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn claim_is_taken_although_somebody_with_our_number_died_over_it() {
+    fn claim_is_taken_although_a_killed_process_with_our_pid_left_its_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("exit");
         fs::write(path.with_extension(std::process::id().to_string()), "").unwrap();
         let claim = Claim::take(&path, "a", false).unwrap();
         let (run, read_back) = read(&path).unwrap().unwrap();
         assert_eq!(run.as_deref(), Some("a"));
-        assert!(matches!(read_back, Read::Running { reaper: Some(_) }));
+        assert!(matches!(read_back, ExitFile::Running { reaper: Some(_) }));
         let again = Claim::take(&path, "a", false).unwrap_err();
         assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
         drop(claim);
-        assert_eq!(read(&path).unwrap(), Some((Some("a".to_owned()), Read::Lost)));
+        assert_eq!(read(&path).unwrap(), Some((Some("a".to_owned()), ExitFile::Lost)));
     }
 }

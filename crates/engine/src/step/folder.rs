@@ -1,4 +1,4 @@
-//! Where one step lives on disk.
+//! The directory of one step.
 
 use std::{
     fs,
@@ -11,56 +11,58 @@ use raymond_flow::{history::Intent, id::StepId, machine::Step};
 use super::{Claim, ExitRecord, HowEnded, exit_record};
 use crate::{private, regular, sys};
 
-/// Tells where a child prints to that had a step before: an offset and a file.
+/// Where the child prints to, if it is a process that was kept from an earlier turn: an offset and a
+/// file.
 pub(crate) const OUTPUT_IS_AT: &str = "output-is-at";
-/// What the child of a turn had spent before it.
+/// What the process of a kept session had spent before this turn.
 const BEFORE: &str = "before";
-/// The largest file that Raymond itself writes here: an intent with a payload, every byte escaped.
+/// The largest file that Raymond itself writes here: an intent with a payload whose every byte is
+/// escaped.
 const OWN_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// The folder of one step.
+/// The directory of one step.
 #[derive(Clone, Debug)]
 pub(crate) struct StepFolder {
     path: PathBuf,
-    /// The identity of the run that the step must belong to, if that matters.
+    /// The identity of the run that the step must belong to; `None` accepts any.
     run: Option<String>,
 }
 
-/// How a step stands, by its folder alone.
+/// The state of a step, as its directory alone shows it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum StepState {
-    /// Nobody ever started it.
+    /// It was never started.
     Unclaimed,
-    /// It runs, looked after by this reaper.
+    /// It is running under this reaper.
     Running(Option<sys::Pid>),
-    /// Another run has used the folder, one of the same id that was deleted.
+    /// The directory belongs to another run, a deleted one with the same id.
     Foreign {
         /// The identity of that run.
         run: String,
-        /// Its reaper, if it still runs.
+        /// Its reaper, if it is still running.
         reaper: Option<sys::Pid>,
     },
     /// It ended.
     Ended(ExitRecord),
-    /// It ended, but its output is gone, cut short or replaced, and so its outcome cannot be told.
+    /// It ended, but its output is missing, truncated or replaced, so its outcome is unknown.
     Damaged,
-    /// It was started, and nobody knows how it ended.
+    /// It was started, but its reaper died before it wrote how the step ended.
     Lost,
 }
 
 impl StepFolder {
-    /// The folder of step `id` below `steps`. The name depends on nothing else, so it is found
-    /// again even if every record of the step is lost.
+    /// The directory of step `id` below `steps`. The name depends on nothing else, so the directory is
+    /// found again even if every record of the step is lost.
     pub(crate) fn new(steps: &Path, id: &StepId) -> Self {
-        Self { path: steps.join(name(id)), run: None }
+        Self { path: steps.join(step_name(id)), run: None }
     }
 
-    /// The same folder, which counts as foreign if another run than `identity` has used it.
+    /// The same directory, which counts as foreign if a run other than `identity` has used it.
     pub(crate) fn of_run(self, identity: &str) -> Self {
         Self { run: Some(identity.to_owned()), ..self }
     }
 
-    /// The name of the folder, by which reapers call the step.
+    /// The name of the directory, which also names the step in messages of its reaper.
     pub(crate) fn name(&self) -> String {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
@@ -77,11 +79,22 @@ impl StepFolder {
         self.path.join("stderr")
     }
 
+    /// Whether the step directory at `path` is that of a script: a turn's gets its prompt first of all.
+    pub(crate) fn is_script(path: &Path) -> bool {
+        !path.join("prompt").exists()
+    }
+
+    /// Whether the step in the directory at `path` has run and ended.
+    pub(crate) fn has_run(path: &Path) -> bool {
+        let read = exit_record::read(&path.join("exit"));
+        matches!(read, Ok(Some((_, exit_record::ExitFile::Ended(record)))) if record.how.has_output())
+    }
+
     pub(crate) fn prompt(&self) -> PathBuf {
         self.path.join("prompt")
     }
 
-    /// Makes the folder of a script.
+    /// Creates the directory of a script step, unless it exists.
     pub(crate) fn create(&self) -> io::Result<()> {
         match private::create_dir(&self.path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
@@ -89,7 +102,7 @@ impl StepFolder {
         }
     }
 
-    /// Makes the folder of a turn: its prompt and intent are durable before anybody claims it.
+    /// Creates the directory of a turn. Its prompt and intent are durable before a reaper can claim it.
     pub(crate) fn create_turn(
         &self,
         step: &Step,
@@ -101,7 +114,7 @@ impl StepFolder {
         let path = self.path.join(BEFORE);
         match before {
             Some(before) => write_durably(&path, before.as_bytes())?,
-            // One of a start that came to nothing.
+            // Left by an earlier attempt to start this step, which never got to claim it.
             None if path.exists() => fs::remove_file(path)?,
             None => {}
         }
@@ -114,7 +127,7 @@ impl StepFolder {
         Ok(())
     }
 
-    /// What the child had spent before this turn; `None` if the turn was its first.
+    /// What the child process had spent before this turn; `None` if this is its first turn.
     pub(crate) fn before(&self) -> io::Result<Option<String>> {
         match regular::read_text(&self.path.join(BEFORE), OWN_BYTES_MAX) {
             Ok(text) => Ok(Some(text)),
@@ -123,33 +136,34 @@ impl StepFolder {
         }
     }
 
-    /// The first step of the child, if it had a step before this one.
+    /// The name of the child's first step, if the child was kept from an earlier turn.
     pub(crate) fn first_step(&self) -> Option<String> {
         let (_, stdout) = self.output_is_at()?;
         Some(stdout.parent()?.file_name()?.to_str()?.to_owned())
     }
 
-    /// Where the child prints to meanwhile, if it had a step before: from where, and which file.
+    /// Where a child that was kept from an earlier turn prints to while it runs: an offset and a file.
     pub(crate) fn output_is_at(&self) -> Option<(u64, PathBuf)> {
         let text = regular::read_text(&self.path.join(OUTPUT_IS_AT), OWN_BYTES_MAX).ok()?;
         let (offset, path) = text.split_once(' ')?;
-        // Only the name of the step counts: the state folder may have been moved since.
+        // Use only the step's name from the path: the state directory may have been moved since.
         let step = Path::new(path).parent()?.file_name()?;
         Some((offset.parse().ok()?, self.path.parent()?.join(step).join("stdout")))
     }
 
-    /// Completes the `stdout` of a turn whose reaper was killed: what the child of a later turn
-    /// prints lies in the folder of its first one until the reaper copies it. Returns its length.
+    /// Completes the `stdout` of a turn whose reaper was killed, and returns its length. A child that is
+    /// kept for several turns prints into the directory of its first one; its reaper copies the output
+    /// of later turns when they end.
     ///
-    /// Only for a step that is lost: nothing of it may still be printing. `NotFound` if there is no
-    /// regular file.
+    /// Only for a lost step: its child must no longer be printing. Fails with `NotFound` if an output
+    /// file is missing or not a regular file.
     pub(crate) fn gather_stdout(&self) -> io::Result<u64> {
         if let Some((offset, first)) = self.output_is_at()
             && regular_length(&first)?.is_some()
         {
             let mut source = regular::open(&first)?;
             source.seek(SeekFrom::Start(offset))?;
-            // Anything may be in its place: a FIFO would block, a link would lead elsewhere.
+            // Never open what is there: a FIFO would block, and a link would lead elsewhere.
             match fs::remove_file(self.stdout()) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
@@ -163,7 +177,7 @@ impl StepFolder {
         regular_length(&self.stdout())?.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// The intent under which the step was really started, if it is a turn of this run.
+    /// The intent with which the step was started, if it is a turn of this run.
     pub(crate) fn intent(&self) -> io::Result<Option<Step>> {
         match regular::read(&self.path.join("intent"), OWN_BYTES_MAX) {
             Ok(bytes) => {
@@ -176,7 +190,7 @@ impl StepFolder {
         }
     }
 
-    /// Moves the folder into `aside`, so that the step can start. Returns where it is now.
+    /// Moves the directory into `aside`, so that the step can start. Returns its new path.
     pub(crate) fn set_aside(&self, aside: &Path) -> io::Result<PathBuf> {
         private::create_dir_all(aside)?;
         let place = aside.join(format!("{}-{}", self.name(), uuid::Uuid::new_v4().simple()));
@@ -184,8 +198,8 @@ impl StepFolder {
         Ok(place)
     }
 
-    /// Makes sure that a step which nobody has started never will be: a request for it may still
-    /// be on its way. Tells whether that was in time.
+    /// Claims a step that was not started, so that it never will be: a request to start it may still
+    /// be on its way to the keeper. Returns whether the claim was in time.
     pub(crate) fn forbid(&self) -> io::Result<bool> {
         self.create()?;
         let run = self.run.as_deref().unwrap_or_default();
@@ -201,44 +215,44 @@ impl StepFolder {
         }
     }
 
-    /// Whether everything is there that the step had printed when it ended.
+    /// Whether the output files have everything that the step had printed when it ended.
     fn has_output(&self, stdout_bytes: u64) -> io::Result<bool> {
         let stdout = regular_length(&self.stdout())?;
         let has_stdout = stdout.is_some_and(|length| length >= stdout_bytes);
         Ok(has_stdout && regular_length(&self.stderr())?.is_some())
     }
 
-    /// How the step stands.
+    /// Reads the state of the step.
     pub(crate) fn state(&self) -> io::Result<StepState> {
         let Some((run, read)) = exit_record::read(&self.path.join("exit"))? else {
             return Ok(StepState::Unclaimed);
         };
-        // One that cannot be told is not another run's.
+        // An identity that cannot be read does not make the step foreign.
         let foreign = run.filter(|run| self.run.as_ref().is_some_and(|own| own != run));
         Ok(match (read, foreign) {
-            // A reaper says whose step it is a moment after it has claimed it.
-            (exit_record::Read::Running { reaper }, None) => StepState::Running(reaper),
-            (exit_record::Read::Running { reaper }, Some(run)) if run.is_empty() => {
+            // The identity may still be empty: a reaper can write it just after the claim.
+            (exit_record::ExitFile::Running { reaper }, None) => StepState::Running(reaper),
+            (exit_record::ExitFile::Running { reaper }, Some(run)) if run.is_empty() => {
                 StepState::Running(reaper)
             }
-            (exit_record::Read::Running { reaper }, Some(run)) => {
+            (exit_record::ExitFile::Running { reaper }, Some(run)) => {
                 StepState::Foreign { run, reaper }
             }
             (_, Some(run)) => StepState::Foreign { run, reaper: None },
-            (exit_record::Read::Ended(record), None) => {
+            (exit_record::ExitFile::Ended(record), None) => {
                 if record.how.has_output() && !self.has_output(record.stdout_bytes)? {
                     StepState::Damaged
                 } else {
                     StepState::Ended(record)
                 }
             }
-            (exit_record::Read::Lost, None) => StepState::Lost,
+            (exit_record::ExitFile::Lost, None) => StepState::Lost,
         })
     }
 }
 
-/// The length of the regular file at `path`; `None` if there is none. Anything else in its place
-/// could block its reader, or never end.
+/// The length of the regular file at `path`; `None` if there is none. A file of another kind could
+/// block its reader or never end.
 fn regular_length(path: &Path) -> io::Result<Option<u64>> {
     match fs::symlink_metadata(path) {
         Ok(metadata) => Ok(metadata.is_file().then_some(metadata.len())),
@@ -253,9 +267,10 @@ fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// `agent.number`, with the end of a very long agent's name replaced by checksums.
-fn name(id: &StepId) -> String {
-    /// What is left of the 255 bytes of a file name after the rest.
+/// The name of a step's directory: `agent.number`. The end of a very long agent name is replaced by
+/// checksums.
+pub(crate) fn step_name(id: &StepId) -> String {
+    /// What the checksums and the number leave of the 255 bytes of a file name.
     const AGENT_BYTES_MAX: usize = 200;
     let StepId { agent, number } = id;
     match agent.as_str().split_at_checked(AGENT_BYTES_MAX) {
@@ -284,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn claim_that_a_loss_of_power_left_as_zeros_is_a_lost_step_and_not_another_runs() {
+    fn claim_that_a_power_loss_left_as_zeros_is_a_lost_step_and_not_another_runs() {
         let steps = tempfile::tempdir().unwrap();
         let folder = step(steps.path());
         folder.create().unwrap();
@@ -293,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn claim_of_another_run_is_told_apart() {
+    fn claim_of_another_run_makes_the_step_foreign() {
         let steps = tempfile::tempdir().unwrap();
         let folder = step(steps.path());
         folder.create().unwrap();
@@ -321,7 +336,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn output_of_a_lost_turn_is_gathered_whatever_is_in_its_place() {
+    fn output_of_a_lost_turn_replaces_whatever_is_under_its_name() {
         let steps = tempfile::tempdir().unwrap();
         let folder = step(steps.path());
         folder.create().unwrap();

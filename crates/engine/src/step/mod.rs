@@ -1,21 +1,25 @@
-//! The folder of one step: what must survive a crash, and who owns it.
+//! The directory of one step: the files that must survive a crash, and which process owns them.
 //!
 //! ```text
 //! steps/<agent>.<number>/
-//!     intent    the step as it was meant (turns only)
-//!     prompt    what the child reads on its standard input (turns only)
-//!     exit      gets its name only once: the claim. Line 1 names reaper and run, line 2 tells how it ended
-//!     stdout    straight from the child
-//!     stderr    straight from the child
-//!     output-is-at  where it is meanwhile, if the child had a step before: its files are that step's
-//!     before    what the child had spent then
-//!     values/   what does not fit into a script's environment
+//!     intent    the step as the orchestrator meant it (turns only)
+//!     prompt    the child's standard input (turns only)
+//!     exit      created once: the claim. Line 1 names reaper and run, line 2 says how the step ended
+//!     stdout    written directly by the child
+//!     stderr    written directly by the child
+//!     output-is-at  where the output is until the step ends, if the child was kept from an earlier turn
+//!     before    what that child had spent before this turn
+//!     values/   values that do not fit into a script's environment
 //! ```
 //!
-//! The reaper holds a lock on `exit` for its life. So the states of a step can be told apart without
-//! asking any process: no `exit` file, nothing was started; locked, it runs; a second line, it ended so,
-//! or is damaged if its output is not all there; neither, its outcome is lost; a first line with the
-//! identity of another run, a deleted run of the same id left it.
+//! The reaper holds a lock on `exit` for as long as it lives. So the state of a step can be read from
+//! its directory, without asking any process:
+//!
+//! - no `exit` file: the step was never started;
+//! - the first line has the identity of another run: a deleted run with the same id left the directory;
+//! - a second line: the step ended, or is damaged if its output is incomplete;
+//! - locked, without a second line: the step is running;
+//! - neither: its outcome is lost.
 
 mod exit_record;
 mod folder;
@@ -25,5 +29,5 @@ pub(crate) mod survivors;
 pub(crate) use exit_record::{Claim, ExitRecord, HowEnded};
 #[cfg(not(portable))]
 pub(crate) use folder::OUTPUT_IS_AT;
-pub(crate) use folder::{StepFolder, StepState};
+pub(crate) use folder::{StepFolder, StepState, step_name};
 pub(crate) use output::scan_output;

@@ -1,4 +1,4 @@
-//! A child's output read back from its file, in bounded memory whatever it printed.
+//! Scans a child's output file for its tag, in bounded memory.
 
 use std::{
     fs::File,
@@ -13,15 +13,15 @@ use raymond_flow::{
 
 use crate::regular;
 
-/// What is read at once, at most.
+/// The most that is read at once.
 const CHUNK_BYTES: u64 = 64 * 1024;
 
-/// Finds the tag in the first `bytes` of the file at `path`. What follows them was printed after the
-/// step had ended, by a process that it left behind, and changes nothing.
+/// Finds the tag in the first `bytes` bytes of the file at `path`. Anything after them was printed
+/// after the step had ended, by a process that it left behind, and is ignored.
 pub(crate) fn scan_output(path: &Path, bytes: u64) -> io::Result<Result<Spanned<Tag>, TagError>> {
     let file = regular::open(path)?;
     let mut scanner = Scanner::new();
-    // Most say little, and a page that is not needed need not be cleared.
+    // Most outputs are short. A small buffer saves zeroing memory that is never used.
     let chunk_bytes = bytes.saturating_add(1).min(CHUNK_BYTES);
     let mut chunk = vec![0; usize::try_from(chunk_bytes).map_err(io::Error::other)?];
     let mut output = (&file).take(bytes);

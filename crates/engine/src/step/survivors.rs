@@ -1,11 +1,11 @@
-//! Processes that outlived a step, found by a mark in their environment.
+//! Finds and kills processes that outlived a step, by a mark in their environment.
 //!
-//! A reaper is the adoptive parent of all that its step starts, and its keeper is the reaper's. Where
-//! both are killed at once, only the step's first process dies with them; its children go on, in
-//! whatever session and with whatever parent. All of them have inherited the mark.
+//! A reaper is the subreaper of all processes that its step starts, and the keeper is the subreaper of
+//! its reapers. If both are killed at once, only the step's first process dies with them. Its
+//! descendants go on, possibly with another session and parent, but all of them have inherited the mark.
 //!
-//! A process that replaces its environment, or that runs as another user, is not found. Systems
-//! without `/proc` find none.
+//! A process that replaces its environment, or that runs as another user, is not found. On systems
+//! without `/proc`, none is found.
 
 use std::{
     collections::BTreeSet,
@@ -16,15 +16,15 @@ use std::{
 
 use crate::sys;
 
-/// The variable that holds the mark of a step, after those of the steps that its run is part of:
-/// a script can start a run of its own.
+/// The variable with the mark of a step. A script can start a run of its own, so the mark comes after
+/// the marks of the steps in which that run is nested, separated by spaces.
 pub(crate) const MARK: &str = "RAYMOND_STEP";
 
-/// What survivors get between the polite and the impolite signal.
+/// The time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(5);
-/// How long all of it may take: a process that hangs in the kernel cannot be killed.
+/// The limit for the whole attempt: a process that hangs in the kernel cannot be killed.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often they are looked for: some may be born while others are killed.
+/// The time between two scans: new processes may appear while others are killed.
 const INTERVAL: Duration = Duration::from_millis(20);
 
 /// The mark of a step.
@@ -32,14 +32,14 @@ pub(crate) fn mark(run: &str, step: &str) -> String {
     format!("{run}/{step}")
 }
 
-/// The value of [`MARK`] for a process with this mark, in a program whose own value is `outer`.
+/// The value of [`MARK`] for a process with this mark, in an orchestrator whose own value is `outer`.
 pub(crate) fn marks(outer: Option<OsString>, mark: &str) -> String {
     let outer = outer.and_then(|outer| outer.into_string().ok()).unwrap_or_default();
     format!("{outer} {mark}").trim_start().to_owned()
 }
 
-/// Ends every process that has one of these marks, first politely. Tells which they were; an error
-/// names those that could not be ended in time.
+/// Kills every process that has one of these marks, with SIGTERM first. Returns their pids; an error
+/// lists those that could not be killed in time.
 pub(crate) fn end(marks: &[String]) -> io::Result<Vec<sys::Pid>> {
     let begun = Instant::now();
     let mut all = BTreeSet::new();
@@ -53,7 +53,7 @@ pub(crate) fn end(marks: &[String]) -> io::Result<Vec<sys::Pid>> {
         if begun.elapsed() >= PATIENCE {
             let pids: Vec<_> = found.iter().map(ToString::to_string).collect();
             let pids = pids.join(", ");
-            return Err(io::Error::other(format!("these processes cannot be killed: {pids}")));
+            return Err(io::Error::other(format!("cannot kill these processes: {pids}")));
         }
         for pid in found {
             let is_new = all.insert(pid);
@@ -87,13 +87,13 @@ mod tests {
     const WAITS: &str = "echo; exec sleep 1000";
 
     #[test]
-    fn processes_with_the_mark_are_ended_and_no_others() {
+    fn processes_with_the_mark_are_killed_and_no_others() {
         let own = mark("5f", "main.1");
         let others = [mark("5f", "main.11"), mark("5e", "main.1")];
         let mut others = others.map(|mark| process(&mark, WAITS));
         let mut plain = process(&own, WAITS);
         let mut nested = process(&marks(Some(own.clone().into()), "60/main.2"), WAITS);
-        // Deaf to the polite signal, and stopped.
+        // Ignores SIGTERM, and is stopped.
         let mut deaf = process(&own, "trap '' TERM; echo; kill -STOP $$; sleep 1000");
         let reaped = std::thread::spawn(move || {
             [plain.wait(), nested.wait(), deaf.wait()].map(|status| status.unwrap().code())

@@ -38,7 +38,7 @@ const ENDED: u32 = 1;
 /// A child and everybody whom it started. Dropping it kills them, and so does the end of this
 /// process, however it comes: the system closes the handle, which is the only one.
 #[derive(Debug)]
-pub(crate) struct Tree {
+pub struct Tree {
     job: OwnedHandle,
 }
 
@@ -47,7 +47,7 @@ impl Tree {
     ///
     /// It is suspended until it is in its job: it would otherwise have time to start a process
     /// outside. A process group of its own keeps the console's Ctrl-C away, which is for us.
-    pub(crate) fn spawn(command: &mut Command) -> io::Result<(Child, Self)> {
+    pub fn spawn(command: &mut Command) -> io::Result<(Child, Self)> {
         let tree = Self { job: job()? };
         command.creation_flags(CREATE_SUSPENDED | CREATE_NEW_PROCESS_GROUP);
         let mut child = command.spawn()?;
@@ -68,7 +68,7 @@ impl Tree {
 
     /// Kills everybody in the tree. A console program hears of no polite way: a batch file answers
     /// Ctrl-Break with a question to the user.
-    pub(crate) fn end(&self, _is_polite: bool) {
+    pub fn end(&self, _is_polite: bool) {
         // SAFETY: the handle is open. It fails for an empty job only.
         unsafe {
             TerminateJobObject(self.handle(), ENDED);

@@ -8,7 +8,6 @@
 mod job;
 #[cfg(not(portable))]
 mod linux;
-#[cfg(portable)]
 mod portable;
 #[cfg(not(portable))]
 mod program;
@@ -18,10 +17,11 @@ mod unix;
 mod windows;
 
 #[cfg(windows)]
-pub(crate) use job::Tree;
+pub use job::Tree;
 #[cfg(not(portable))]
 pub(crate) use linux::*;
-#[cfg(portable)]
+#[cfg(unix)]
+pub use portable::Tree;
 pub(crate) use portable::*;
 #[cfg(not(portable))]
 pub(crate) use program::*;

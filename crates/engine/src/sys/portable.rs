@@ -1,19 +1,22 @@
 //! What is done where Linux has a call for it, and others have none or another one.
 
-use std::{fs::File, io};
+#[cfg(portable)]
+use std::fs::File;
+#[cfg(any(portable, unix))]
+use std::io;
+#[cfg(all(portable, unix))]
+use std::path::Path;
 #[cfg(unix)]
-use std::{
-    path::Path,
-    process::{Child, Command, ExitStatus},
-};
+use std::process::{Child, Command, ExitStatus};
 
 /// Reserves room for `bytes` on the disk by writing them.
+#[cfg(portable)]
 pub(crate) fn reserve(file: &File, bytes: u32) -> io::Result<()> {
     super::write_all_at(file, &vec![0; bytes as usize], 0)
 }
 
 /// Gives a file another name unless that is taken: there is no call for it.
-#[cfg(unix)]
+#[cfg(all(portable, unix))]
 pub(crate) fn rename_new(_from: &Path, _to: &Path) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
@@ -21,14 +24,14 @@ pub(crate) fn rename_new(_from: &Path, _to: &Path) -> io::Result<()> {
 /// A child and everybody who is in its process group.
 #[cfg(unix)]
 #[derive(Debug)]
-pub(crate) struct Tree {
+pub struct Tree {
     group: super::Pid,
 }
 
 #[cfg(unix)]
 impl Tree {
     /// Starts a child that can be ended with everybody whom it starts.
-    pub(crate) fn spawn(command: &mut Command) -> io::Result<(Child, Self)> {
+    pub fn spawn(command: &mut Command) -> io::Result<(Child, Self)> {
         std::os::unix::process::CommandExt::process_group(command, 0);
         let child = command.spawn()?;
         let group = super::Pid::try_from(child.id()).map_err(io::Error::other)?;
@@ -36,7 +39,7 @@ impl Tree {
     }
 
     /// Ends whoever is still in the group.
-    pub(crate) fn end(&self, is_polite: bool) {
+    pub fn end(&self, is_polite: bool) {
         super::kill(-self.group, if is_polite { libc::SIGTERM } else { libc::SIGKILL });
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
 
 /// Sends `signal`; a process that is gone is no error.
 pub(crate) fn kill(pid: Pid, signal: i32) {
-    // SAFETY: no memory is involved. The result only tells whether there was somebody to hear it.
+    // SAFETY: no memory is involved. An error only means that the process has ended.
     unsafe {
         libc::kill(pid, signal);
     }
@@ -86,14 +86,14 @@ fn parent(pid: Pid) -> Option<Pid> {
     fields.split_ascii_whitespace().nth(1)?.parse().ok().filter(|parent| *parent > 0)
 }
 
-/// A set of signals that are kept waiting until somebody asks for them.
+/// A set of blocked signals that a thread waits for.
 #[derive(Clone, Copy)]
 pub(crate) struct Signals {
     pub(super) set: libc::sigset_t,
 }
 
 impl Signals {
-    /// Holds back `signals` in this thread and in all threads that it starts later.
+    /// Blocks `signals` in this thread and in all threads that it starts later.
     pub(crate) fn block(signals: &[i32]) -> Self {
         // SAFETY: `set` is initialised by `sigemptyset` before anything reads it.
         unsafe {
@@ -107,7 +107,7 @@ impl Signals {
         }
     }
 
-    /// Holds them back no longer.
+    /// Unblocks the signals.
     fn release(&self) {
         // SAFETY: the set outlives the call.
         unsafe {
@@ -126,8 +126,8 @@ impl Signals {
     }
 }
 
-/// Calls `tell` whenever somebody asks this program to stop, which does not stop it any more. To be
-/// called before any thread is started, because threads inherit what is held back.
+/// Calls `tell` for each signal that asks this process to stop; the signal no longer stops it. Must be
+/// called before any thread is started, because threads inherit the mask of blocked signals.
 pub(crate) fn on_interrupt(tell: impl Fn() + Send + 'static) {
     let signals = Signals::block(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP]);
     let spawned = std::thread::Builder::new().spawn(move || {
@@ -137,12 +137,12 @@ pub(crate) fn on_interrupt(tell: impl Fn() + Send + 'static) {
         }
     });
     if spawned.is_err() {
-        // Nobody would hear them: they end the program again.
+        // No thread waits for the signals: let them end the process again.
         signals.release();
     }
 }
 
-/// What is free on the disk of `path` for this user, in bytes.
+/// The free space on the disk of `path` for this user, in bytes.
 pub(crate) fn free_bytes(path: &Path) -> io::Result<u64> {
     let path = c_string(path.as_os_str())?;
     // SAFETY: `path` is a C string and `info` is filled in before it is read.
@@ -174,7 +174,7 @@ pub(crate) fn try_lock_shared(file: &File) -> Result<(), TryLockError> {
     file.try_lock_shared()
 }
 
-/// What tells a file from every other file, whatever its name.
+/// Device and inode, which identify a file regardless of its name.
 pub(crate) fn identity(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
@@ -184,30 +184,30 @@ pub(crate) fn has_name(metadata: &Metadata) -> bool {
     metadata.nlink() > 0
 }
 
-/// The user that this process acts for.
+/// The effective uid of this process.
 pub(crate) fn user() -> u32 {
     // SAFETY: no memory is involved, and it cannot fail.
     unsafe { libc::geteuid() }
 }
 
-/// Whose a file or folder is.
+/// The uid of the owner of a file or directory.
 pub(crate) fn owner(metadata: &Metadata) -> u32 {
     metadata.uid()
 }
 
-/// The mode of a file or folder that others than its owner can write to. A group that has the number
-/// of the owner does not count: by convention nobody else is in it, and whoever has such a group often
-/// has the umask 002, too.
+/// The mode of a file or directory if users other than its owner can write to it. A group whose gid
+/// equals the owner's uid does not count: by convention it has no other member, and systems with such
+/// groups often have the umask 002, too.
 pub(crate) fn writable_by_others(metadata: &Metadata) -> Option<u32> {
     let mode = metadata.mode() & 0o7777;
     let by_group = mode & 0o020 != 0 && metadata.gid() != metadata.uid();
     (by_group || mode & 0o002 != 0).then_some(mode)
 }
 
-/// Takes all rights on a file or folder of ours from everybody else.
+/// Removes all permissions of other users from a file or directory of ours.
 pub(crate) fn tighten(path: &Path, metadata: &Metadata) -> io::Result<()> {
     let mode = metadata.mode() & 0o7777;
-    // Nothing but a folder needs the right to be entered or executed.
+    // Only a directory needs the execute bit.
     let surplus = mode & if metadata.is_dir() { 0o077 } else { 0o177 };
     if surplus == 0 || metadata.uid() != user() {
         return Ok(());
@@ -219,7 +219,7 @@ pub(crate) fn tighten(path: &Path, metadata: &Metadata) -> io::Result<()> {
     }
 }
 
-/// Makes the names in a folder durable.
+/// Makes the names in a directory durable.
 pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }

@@ -1,4 +1,4 @@
-//! DOT: for Graphviz and everything that reads it.
+//! DOT output, for Graphviz and compatible programs.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use crate::graph::EdgeKind;
 use super::{Diagram, Link, LinkKind, Node, NodeKind};
 
 impl Diagram {
-    /// The picture in Graphviz's language.
+    /// The diagram in DOT.
     pub fn dot(&self) -> String {
         let mut text = format!(
             "digraph {} {{\n  rankdir=TB;\n  \

@@ -1,4 +1,4 @@
-//! The page: the drawing, and the text of a state beside it.
+//! HTML output: the drawing, and the text of the selected state beside it.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{Diagram, LinkKind, NodeKind, svg::escaped};
 
 impl Diagram {
-    /// A page that needs nothing else: it opens from a file, without a network.
+    /// A self-contained page: it opens from a file, without a network.
     pub fn html(&self) -> String {
         let title = escaped(&self.title);
         let (svg, states) = (self.svg(), self.states_json());
@@ -27,7 +27,7 @@ impl Diagram {
         )
     }
 
-    /// The kinds of boxes and lines that the picture has.
+    /// The legend: the kinds of boxes and lines that occur in the diagram.
     fn legend(&self) -> String {
         let mut legend = String::new();
         for kind in [NodeKind::Prompt, NodeKind::Script, NodeKind::Evaluator, NodeKind::Missing] {
@@ -54,7 +54,7 @@ impl Diagram {
         legend
     }
 
-    /// What the page shows of each box. No `<` is left, so nothing can end the element.
+    /// What the page shows of each box, as JSON. It contains no `<`, so it cannot end its `<script>` element.
     fn states_json(&self) -> String {
         let states: Vec<_> = self
             .nodes

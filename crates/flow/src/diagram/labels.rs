@@ -1,22 +1,21 @@
-//! Where the words of lines go: on their line, and neither on a box nor on another word if that can
-//! be helped.
+//! Places the labels of lines: on their line, and if possible not on a box or another label.
 
 use super::{
     Diagram,
     layout::{BOX_HEIGHT, Layout, Point, is_loop},
 };
 
-/// The size of a character of a word on a line.
+/// The size of one character of a label.
 pub(super) const CHARACTER: (f64, f64) = (6.8, 13.0);
-/// Between the bend of a line that leads back to its own box and its word.
+/// The gap between a line from a box to itself and its label.
 pub(super) const BESIDE_LOOP: f64 = 6.0;
-/// Which parts of a line are tried, from the best to the worst.
+/// The positions along a line that are tried, from best to worst.
 const PLACES: [f64; 5] = [0.5, 0.35, 0.65, 0.2, 0.8];
 
-/// A rectangle: its middle, and half of its size.
+/// A rectangle: its center, and half of its size.
 type Area = (Point, Point);
 
-/// The middle of each line's word; `None` if it has no word.
+/// The center of each line's label; `None` if the line has no label.
 pub(super) fn places(diagram: &Diagram, layout: &Layout) -> Vec<Option<Point>> {
     let boxes = layout.centers.iter().zip(&layout.widths);
     let mut used: Vec<Area> =
@@ -41,14 +40,14 @@ pub(super) fn places(diagram: &Diagram, layout: &Layout) -> Vec<Option<Point>> {
     layout.paths.iter().enumerate().map(place).collect()
 }
 
-/// How much room a word on a line takes.
+/// The size of a label.
 pub(super) fn width(label: &str) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "a word and a number")]
     let characters = label.chars().count() as f64;
     characters * CHARACTER.0 + 4.0
 }
 
-/// The point of a curved line between two points at this part of its way.
+/// The point at this fraction of a curve between two points.
 fn point(((from_x, from_y), (to_x, to_y)): (Point, Point), at: f64) -> Point {
     let (back, half) = (1.0 - at, f64::midpoint(from_y, to_y));
     let [start, middle, end] = [back.powi(3), 3.0 * at * back, at.powi(3)];

@@ -1,24 +1,24 @@
-//! Where boxes and lines go: a layered drawing, from the top down.
+//! Places boxes and lines: a layered drawing from top to bottom.
 //!
 //! ```text
-//! 1. lines that would close a circle are turned round          order of a depth-first walk
-//! 2. every box lies below all that lead to it                  longest path
-//! 3. a line over several layers gets a bend in each of them
-//! 4. boxes of a layer are sorted by where their neighbours are  barycenter, down and up in turn
-//! 5. boxes move towards their neighbours as far as there is room
+//! 1. reverse the lines that close a cycle                  depth-first search
+//! 2. put every box below all boxes that lead to it         longest path
+//! 3. give a line across several layers a bend in each
+//! 4. sort the boxes of a layer by their neighbours         barycenter, down and up in turn
+//! 5. move boxes towards their neighbours as far as there is room
 //! ```
 
 use super::{Diagram, Link, Node, labels};
 
-/// From one layer to the next.
+/// The distance from one layer to the next.
 const LAYER_HEIGHT: f64 = 104.0;
-/// Between two boxes of a layer.
+/// The gap between two boxes of a layer.
 const GAP: f64 = 36.0;
-/// Around everything.
+/// The margin around the drawing.
 const MARGIN: f64 = 40.0;
-/// Sweeps over all layers. More of them hardly ever change anything.
+/// The number of sweeps over all layers. More sweeps hardly ever change the result.
 const SWEEPS: usize = 12;
-/// A bend needs room for its line and a word beside it.
+/// The width of a bend: room for its line and a label beside it.
 const BEND_WIDTH: f64 = 28.0;
 
 /// How far a line from a box to itself stands out.
@@ -27,26 +27,26 @@ const LOOP_WIDTH: f64 = 34.0;
 /// The height of a box.
 pub(super) const BOX_HEIGHT: f64 = 44.0;
 
-/// A point of the picture.
+/// A point of the drawing.
 pub(super) type Point = (f64, f64);
 
-/// Where everything goes.
+/// The positions of all boxes and lines.
 #[derive(Debug)]
 pub(super) struct Layout {
-    /// The middle of each box.
+    /// The center of each box.
     pub(super) centers: Vec<Point>,
     /// The width of each box.
     pub(super) widths: Vec<f64>,
-    /// For each line the points that it passes, in its own direction.
+    /// The points of each line, in its own direction.
     pub(super) paths: Vec<Vec<Point>>,
-    /// The size of the picture.
+    /// The size of the drawing.
     pub(super) size: (f64, f64),
 }
 
-/// Boxes first, then bends: everything that has a place in a layer.
-struct Work<'d> {
+/// The items that have a position in a layer: boxes first, then bends.
+struct Layering<'d> {
     links: &'d [Link],
-    /// Per item, the room that it takes: a box with a line to itself more than its own width.
+    /// Per item, the width that it needs. A box with a line to itself needs more than its own width.
     widths: Vec<f64>,
     /// Per box, its own width.
     boxes: Vec<f64>,
@@ -57,7 +57,7 @@ struct Work<'d> {
     /// Per item, its neighbours in the layer above and in the one below.
     above: Vec<Vec<usize>>,
     below: Vec<Vec<usize>>,
-    /// Per line, the items that it passes, from the upper end to the lower.
+    /// Per line, the items that it passes, from top to bottom.
     chains: Vec<Vec<usize>>,
     /// Per line, whether it points upwards.
     is_turned: Vec<bool>,
@@ -65,17 +65,17 @@ struct Work<'d> {
 }
 
 impl Layout {
-    /// Finds a place for everything in `diagram`.
+    /// Computes the layout of `diagram`.
     pub(super) fn of(diagram: &Diagram) -> Self {
-        let mut work = Work::new(diagram);
+        let mut work = Layering::new(diagram);
         work.sort_rows();
         work.spread();
         work.finish()
     }
 }
 
-/// The room of each box, with the line to itself and its word on the right. As much is left free on
-/// the left, so that the box stays in the middle.
+/// The width that each box needs, including a line to itself with its label on the right. The same
+/// space is left free on the left, so that the box stays centered.
 fn rooms(diagram: &Diagram, boxes: &[f64]) -> Vec<f64> {
     let mut rooms = boxes.to_vec();
     for (index, link) in diagram.links.iter().enumerate().filter(|(_, link)| link.from == link.to) {
@@ -85,12 +85,12 @@ fn rooms(diagram: &Diagram, boxes: &[f64]) -> Vec<f64> {
     rooms
 }
 
-/// Whether these points are those of a line from a box to itself: both its ends are on one box.
+/// Whether these are the points of a line from a box to itself.
 pub(super) fn is_loop(path: &[Point]) -> bool {
     path.len() == 3 && (path[0].1 - path[2].1).abs() < BOX_HEIGHT
 }
 
-/// How wide a box must be for its texts.
+/// The width of a box for its texts.
 fn width(node: &Node) -> f64 {
     const CHARACTER: f64 = 8.0;
     const SMALL_CHARACTER: f64 = 6.8;
@@ -99,14 +99,14 @@ fn width(node: &Node) -> f64 {
     (label.max(visit) + 36.0).max(72.0)
 }
 
-/// How many columns of a terminal a text takes: letters of East Asia and pictures take two.
+/// The number of terminal columns of a text: East Asian characters and emoji take two.
 #[expect(clippy::cast_precision_loss, reason = "names have at most 255 characters")]
 fn columns(text: &str) -> f64 {
     let columns = |c: char| if c < '\u{1100}' { 1 } else { 2 };
     text.chars().map(columns).sum::<usize>() as f64
 }
 
-impl<'d> Work<'d> {
+impl<'d> Layering<'d> {
     fn new(diagram: &'d Diagram) -> Self {
         let count = diagram.nodes.len();
         let links = diagram.links.as_slice();
@@ -114,7 +114,7 @@ impl<'d> Work<'d> {
         let layers = layers(count, links, &is_turned);
         let boxes: Vec<f64> = diagram.nodes.iter().map(width).collect();
         let depth = layers.iter().max().map_or(0, |deepest| deepest + 1);
-        let mut work = Work {
+        let mut work = Layering {
             links,
             widths: rooms(diagram, &boxes),
             boxes,
@@ -138,7 +138,7 @@ impl<'d> Work<'d> {
         work
     }
 
-    /// The items between the ends of a line, with a new bend in each layer that it crosses.
+    /// Adds a bend in each layer that a line crosses, and returns the items that the line passes.
     fn chain(&mut self, upper: usize, lower: usize) -> Vec<usize> {
         let mut chain = vec![upper];
         for layer in self.layers[upper] + 1..self.layers[lower] {
@@ -158,7 +158,7 @@ impl<'d> Work<'d> {
         chain
     }
 
-    /// Sorts each row by the mean place of the neighbours in the row before.
+    /// Sorts each row by the mean position of the neighbours in the previous row.
     fn sort_rows(&mut self) {
         let mut place = vec![0.0; self.layers.len()];
         for row in &self.rows {
@@ -178,7 +178,7 @@ impl<'d> Work<'d> {
         }
     }
 
-    /// Gives every item its x: side by side first, then towards its neighbours.
+    /// Computes the x of every item: side by side first, then moved towards its neighbours.
     fn spread(&mut self) {
         self.x = vec![0.0; self.layers.len()];
         for row in &self.rows {
@@ -199,7 +199,7 @@ impl<'d> Work<'d> {
         }
     }
 
-    /// Moves the items of one row to where they want to be, and keeps them apart.
+    /// Moves the items of one row to their wanted positions, without overlap.
     fn settle_row(&mut self, layer: usize, down: bool) {
         let row = &self.rows[layer];
         let neighbours = if down { &self.above } else { &self.below };
@@ -210,7 +210,7 @@ impl<'d> Work<'d> {
         let apart = |one: usize, other: usize| {
             f64::midpoint(self.widths[row[one]], self.widths[row[other]]) + GAP
         };
-        // Pushed apart from the left and from the right; the mean of both is fair and keeps order.
+        // Push apart once from the left and once from the right. The mean is unbiased and keeps the order.
         let mut from_left = wanted.clone();
         for at in 1..row.len() {
             from_left[at] = from_left[at].max(from_left[at - 1] + apart(at - 1, at));
@@ -224,7 +224,7 @@ impl<'d> Work<'d> {
         }
     }
 
-    /// Moves everything into view and draws the lines.
+    /// Shifts everything into the drawing and computes the lines.
     fn finish(mut self) -> Layout {
         let left = self.edge(|x, half| x - half, f64::min);
         for x in &mut self.x {
@@ -252,7 +252,7 @@ impl<'d> Work<'d> {
         (self.x[item], layer_y(self.layers[item]))
     }
 
-    /// The points of a line: from the side of one box, through its bends, to the side of another.
+    /// The points of a line: from the edge of one box, through its bends, to the edge of another.
     fn path(&self, link: usize, centers: &[Point]) -> Vec<Point> {
         let chain = &self.chains[link];
         let (Some(&upper), Some(&lower)) = (chain.first(), chain.last()) else {
@@ -277,8 +277,8 @@ impl<'d> Work<'d> {
         vec![(side, y - 10.0), (side + LOOP_WIDTH, y), (side, y + 10.0)]
     }
 
-    /// Where a line meets a box: all lines on a side share its width, in the order of where they
-    /// lead, so that they do not cross at once and two between the same boxes stay apart.
+    /// Where a line meets a box. All lines on a side share its width, in the order of their other ends, so
+    /// that they do not cross near the box and two lines between the same boxes stay apart.
     fn port(&self, item: usize, link: usize, is_below: bool, centers: &[Point]) -> Point {
         let mut lines: Vec<(f64, usize)> = Vec::new();
         for (other, chain) in self.chains.iter().enumerate() {
@@ -319,8 +319,8 @@ fn mean(items: &[usize], place: &[f64]) -> Option<f64> {
     (!items.is_empty()).then(|| items.iter().map(|item| place[*item]).sum::<f64>() / count)
 }
 
-/// Which lines to turn round so that no circle is left: those that lead back to a box on the way
-/// from the first one.
+/// The lines to reverse so that no cycle is left: those that lead back to a box on the current path
+/// of a depth-first search.
 fn turned(diagram: &Diagram) -> Vec<bool> {
     let count = diagram.nodes.len();
     let mut is_turned = vec![false; diagram.links.len()];
@@ -328,7 +328,7 @@ fn turned(diagram: &Diagram) -> Vec<bool> {
     let mut roots: Vec<usize> = (0..count).collect();
     roots.sort_by_key(|node| !diagram.nodes[*node].is_entry);
     for root in roots {
-        // A stack of its own: a chain of states may be longer than the program's stack.
+        // An explicit stack: a chain of states may be too long for recursion.
         let mut stack = vec![(root, 0)];
         while let Some((node, from_link)) = stack.pop() {
             if from_link == 0 {
@@ -358,10 +358,10 @@ fn turned(diagram: &Diagram) -> Vec<bool> {
     is_turned
 }
 
-/// The layer of each box: one below the lowest that leads to it.
+/// The layer of each box: one below the lowest box that leads to it.
 fn layers(count: usize, links: &[Link], is_turned: &[bool]) -> Vec<usize> {
     let mut layers = vec![0; count];
-    // Without circles no path is longer than the number of boxes, so this ends.
+    // Without cycles no path is longer than the number of boxes, so this ends.
     for _ in 0..count {
         let mut is_settled = true;
         for (link, is_turned) in links.iter().zip(is_turned) {

@@ -1,13 +1,13 @@
-//! Mermaid: for markdown files and wherever they are shown.
+//! Mermaid output, for markdown files.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use crate::graph::EdgeKind;
 
-use super::{Diagram, Link, LinkKind, Node, NodeKind, Visit};
+use super::{Diagram, Link, LinkKind, Node, NodeKind, StateTotals};
 
 impl Diagram {
-    /// The picture in Mermaid's language.
+    /// The diagram in Mermaid.
     pub fn mermaid(&self) -> String {
         let mut text = "flowchart TD\n".to_owned();
         // Writing to a String cannot fail, here and below.
@@ -28,10 +28,10 @@ impl Diagram {
         text
     }
 
-    /// Marks what a run did by borders and thick lines; the fills still tell what a box is.
+    /// Marks what a run did by borders and thick lines; the fill still shows the kind of a box.
     fn mark_run(&self, text: &mut String, taken: &BTreeMap<usize, u64>) {
         text.push_str(RUN_STYLES);
-        let is_failed = |visit: &Visit| visit.failures > 0;
+        let is_failed = |visit: &StateTotals| visit.failures > 0;
         for (index, visit) in self.nodes.iter().enumerate().map(|(at, node)| (at, &node.visit)) {
             let class = match visit {
                 Some(visit) if is_failed(visit) => "failed",
@@ -53,7 +53,7 @@ const STYLES: &str = "  classDef prompt fill:#dbeafe,stroke:#2563eb,color:#111\n
     classDef open fill:#fff,stroke:#888,color:#111,stroke-dasharray:4 3\n  \
     classDef finish fill:#eee,stroke:#666,color:#111\n";
 
-/// Red is for failures alone.
+/// Red is used only for failures.
 const RUN_STYLES: &str = "  classDef visited stroke-width:3px\n  \
     classDef failed stroke:#dc2626,stroke-width:4px\n";
 
@@ -69,9 +69,13 @@ fn shape(kind: NodeKind) -> (&'static str, &'static str) {
 
 fn class(kind: NodeKind) -> &'static str {
     match kind {
-        // `end` is a word of Mermaid's own.
+        // `end` is a keyword of Mermaid.
         NodeKind::End => "finish",
-        kind => kind.name(),
+        NodeKind::Prompt
+        | NodeKind::Script
+        | NodeKind::Evaluator
+        | NodeKind::Open
+        | NodeKind::Missing => kind.name(),
     }
 }
 
@@ -99,7 +103,7 @@ fn arrow(kind: LinkKind) -> &'static str {
     }
 }
 
-/// Whatever could mean something to Mermaid or to a browser is written as a number.
+/// Escapes every character that has a meaning in Mermaid or HTML, as a numeric entity.
 fn escaped(text: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '_' | '.' | '-');
     text.chars()

@@ -1,9 +1,8 @@
-//! A workflow as a picture: Mermaid, DOT, or a page with the graph drawn as SVG.
+//! Diagrams of a workflow: Mermaid, DOT, or an HTML page with the graph drawn as SVG.
 //!
 //! [`Diagram::of`] takes a [`Graph`](crate::graph::Graph) and, if there is a run to show, its
-//! [`Trace`]. The three forms are [`Diagram::mermaid`], [`Diagram::dot`] and [`Diagram::html`].
-//! The page is complete in itself: it opens without a network, and nothing from a workflow in it
-//! is ever markup.
+//! [`Trace`]. The three formats are [`Diagram::mermaid`], [`Diagram::dot`] and [`Diagram::html`].
+//! The page is self-contained: it opens without a network. Text from a workflow is always escaped.
 
 mod dot;
 mod html;
@@ -15,4 +14,4 @@ mod svg;
 mod trace;
 
 pub use model::{Diagram, Link, LinkKind, Node, NodeKind};
-pub use trace::{TakenWay, Trace, Visit};
+pub use trace::{StateTotals, TakenWay, Trace};

@@ -1,4 +1,4 @@
-//! What is drawn: boxes and lines, before anybody decides where.
+//! The boxes and lines of a diagram, without positions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,32 +8,32 @@ use crate::{
     source::StateKind,
 };
 
-use super::{TakenWay, Trace, Visit};
+use super::{StateTotals, TakenWay, Trace};
 
 /// Boxes and lines.
 #[derive(Clone, Debug)]
 pub struct Diagram {
-    /// What the picture is called.
+    /// The title of the diagram.
     pub title: String,
-    /// The boxes; links refer to them by index.
+    /// The boxes; lines refer to them by index.
     pub nodes: Vec<Node>,
-    /// The lines, each kind once between two boxes.
+    /// The lines; at most one of each kind between two boxes.
     pub links: Vec<Link>,
-    /// How often a run took each line, by the index of the line; `None` if no run is shown.
+    /// How often a run followed each line, by the index of the line; `None` if no run is shown.
     pub taken: Option<BTreeMap<usize, u64>>,
 }
 
 /// A box.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// What is written in it.
+    /// The text in the box.
     pub label: String,
-    /// What it stands for.
+    /// What the box stands for.
     pub kind: NodeKind,
     /// Whether the workflow starts here.
     pub is_entry: bool,
-    /// What a run did here, if it came here.
-    pub visit: Option<Visit>,
+    /// What a run did in this state, if it entered it.
+    pub visit: Option<StateTotals>,
     /// The text of the file.
     pub text: String,
 }
@@ -45,11 +45,11 @@ pub enum NodeKind {
     Prompt,
     /// A script.
     Script,
-    /// A prompt that is only asked for its opinion.
+    /// A prompt that is only used as an evaluator.
     Evaluator,
-    /// A state that a file names and that is not there.
+    /// A state that a file names but that does not exist.
     Missing,
-    /// Whatever is decided when it runs.
+    /// A target that is decided at run time.
     Open,
     /// The end of an agent.
     End,
@@ -58,9 +58,9 @@ pub enum NodeKind {
 /// A line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Link {
-    /// From this box.
+    /// The box at which it starts.
     pub from: usize,
-    /// To this one.
+    /// The box at which it ends.
     pub to: usize,
     /// What it means.
     pub kind: LinkKind,
@@ -69,19 +69,19 @@ pub struct Link {
 /// What a line means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LinkKind {
-    /// A way to another state.
+    /// A transition to another state.
     Way(EdgeKind),
-    /// A result is handed back to a caller, or ends its agent.
+    /// A result, which returns to a caller or ends its agent.
     Result,
 }
 
 /// The box for the result of the run.
 const RUN_ENDS: &str = "result";
-/// The box in which workers end: their results go nowhere.
+/// The box for the end of workers, whose results are discarded.
 const WORKER_ENDS: &str = "worker ends";
 
 impl LinkKind {
-    /// All of them, in the order of a legend.
+    /// All kinds, in the order of the legend.
     pub const ALL: [Self; 9] = [
         Self::Way(EdgeKind::Goto),
         Self::Way(EdgeKind::Reset),
@@ -104,14 +104,14 @@ impl LinkKind {
 }
 
 impl Node {
-    /// Whether it stands for a file of the workflow.
+    /// Whether it is a file of the workflow.
     pub fn is_file(&self) -> bool {
         matches!(self.kind, NodeKind::Prompt | NodeKind::Script | NodeKind::Evaluator)
     }
 }
 
 impl NodeKind {
-    /// The word for it, also the name of its style.
+    /// The name shown to the user, which is also the name of its style.
     pub fn name(self) -> &'static str {
         match self {
             Self::Prompt => "prompt",
@@ -125,7 +125,7 @@ impl NodeKind {
 }
 
 impl Diagram {
-    /// The picture of `graph`. `trace` tells what a run did, if one is to be shown.
+    /// Makes the diagram of `graph`. `trace` is what a run did, if it is to be shown.
     pub fn of(title: &str, graph: &Graph, trace: Option<&Trace>) -> Self {
         let mut drawing = Drawing::default();
         for state in graph.states.values() {
@@ -135,7 +135,7 @@ impl Diagram {
         }
         drawing.add_results(graph);
         for Edge { from, to, kind, .. } in graph.edges() {
-            // What a subtask hands back shows where its caller goes on.
+            // The result of a subtask leads to the state at which its caller continues.
             if kind != EdgeKind::Return || !drawing.has_result_to(&to) {
                 drawing.link(from.as_str(), to.as_str(), LinkKind::Way(kind));
             }
@@ -152,13 +152,13 @@ impl Diagram {
         Self { title: title.to_owned(), nodes: drawing.nodes, links, taken }
     }
 
-    /// Whether a run took the line with this index, if one is shown.
+    /// Whether a run followed the line with this index; `None` if no run is shown.
     pub(super) fn is_taken(&self, link: usize) -> Option<bool> {
         self.taken.as_ref().map(|taken| taken.contains_key(&link))
     }
 
-    /// The word on a line: what it means, unless its arrow or the box at its end says it all, and
-    /// how often it was taken.
+    /// The label of a line: its kind, unless the arrow or the box at its end makes it obvious, and
+    /// how often it was followed.
     pub(super) fn link_label(&self, link: usize) -> String {
         let Link { to, kind, .. } = self.links[link];
         let is_plain =
@@ -180,7 +180,7 @@ struct Drawing {
 }
 
 impl Drawing {
-    fn add_state(&mut self, state: &State, is_entry: bool, visit: Option<Visit>) {
+    fn add_state(&mut self, state: &State, is_entry: bool, visit: Option<StateTotals>) {
         let kind = match state.kind {
             StateKind::Script => NodeKind::Script,
             StateKind::Prompt if state.is_evaluator => NodeKind::Evaluator,
@@ -191,7 +191,7 @@ impl Drawing {
         self.nodes.push(Node { label, kind, is_entry, visit, text });
     }
 
-    /// Where results lead. A state that nothing leads to is drawn as if it ended the run.
+    /// Adds the lines of results. An unreachable state is drawn as if it ended the run.
     fn add_results(&mut self, graph: &Graph) {
         let ends = graph.result_ends();
         for state in graph.states.values().filter(|state| state.has_result()) {
@@ -212,7 +212,8 @@ impl Drawing {
         self.links.iter().any(|link| Some(&link.to) == to && link.kind == LinkKind::Result)
     }
 
-    /// Adds the ways that a run took, also those that the files do not tell; how often it took each.
+    /// Adds the transitions that a run followed, even if the files do not declare them, and returns how
+    /// often it followed each.
     fn take(&mut self, trace: &Trace) -> BTreeMap<Link, u64> {
         let mut taken = BTreeMap::new();
         for (TakenWay { from, to, kind, is_worker }, count) in &trace.ways {
@@ -228,7 +229,7 @@ impl Drawing {
         taken
     }
 
-    /// The ends of ways that are no states: names that mean nothing, and open ones.
+    /// Adds boxes for targets that are not states: unresolved names, and names unknown until run time.
     fn add_loose_ends(&mut self, state: &State) {
         let from = state.name.as_str();
         let named: Vec<_> =
@@ -249,7 +250,7 @@ impl Drawing {
         }
     }
 
-    /// A box that is no file. Its key cannot be the name of one.
+    /// Adds a box that is not a file. Its key cannot be a file name.
     fn extra(&mut self, label: &str, kind: NodeKind) -> String {
         let key = format!("{}/{label}", kind.name());
         if !self.by_name.contains_key(&key) {

@@ -1,4 +1,4 @@
-//! The drawing itself, as SVG.
+//! The drawing as SVG.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use super::{
 };
 
 impl Diagram {
-    /// The picture as one `<svg>` element. Its styles come from the page.
+    /// The diagram as one `<svg>` element. The page provides its styles.
     pub(super) fn svg(&self) -> String {
         let layout = Layout::of(self);
         let (width, height) = layout.size;
@@ -58,7 +58,7 @@ impl Diagram {
             curve(path)
         );
         if let Some((x, y)) = label {
-            // The y of a text is that of the line on which its letters stand.
+            // The y of a text is its baseline.
             let (word, y) = (self.link_label(index), y + 4.0);
             let _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\">{word}</text>");
         }
@@ -78,13 +78,13 @@ fn draw_node(
     ((x, y), width): (Point, f64),
 ) {
     let (left, top) = (x - width / 2.0, y - BOX_HEIGHT / 2.0);
-    // Only what has a text can be chosen.
+    // Only a box with a text can be selected.
     let choice = if node.is_file() { " tabindex=\"0\" role=\"button\"" } else { "" };
     let label = escaped(&node.label);
     let radius = match node.kind {
         NodeKind::End | NodeKind::Open => BOX_HEIGHT / 2.0,
         NodeKind::Script => 2.0,
-        _ => 9.0,
+        NodeKind::Prompt | NodeKind::Evaluator | NodeKind::Missing => 9.0,
     };
     let _ = writeln!(
         svg,
@@ -93,7 +93,7 @@ fn draw_node(
          rx=\"{radius}\"/>"
     );
     if node.kind == NodeKind::Script {
-        // Two bars, as flow charts draw a procedure: colour alone tells nothing to some eyes.
+        // Two bars, as flow charts draw a procedure: not everyone can see the difference in colour.
         for bar in [left + 7.0, left + width - 7.0] {
             let bottom = top + BOX_HEIGHT;
             let _ = writeln!(
@@ -112,7 +112,7 @@ fn draw_node(
     svg.push_str("</g>\n");
 }
 
-/// A smooth line through the points: upright at each of them, so that it flows from layer to layer.
+/// A smooth line through the points, vertical at each of them.
 fn curve(path: &[Point]) -> String {
     let Some(((x, y), rest)) = path.split_first() else {
         return String::new();
@@ -132,7 +132,7 @@ fn curve(path: &[Point]) -> String {
     text
 }
 
-/// Text that is never markup.
+/// Escapes text for markup.
 pub(super) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -142,7 +142,7 @@ pub(super) fn escaped(text: &str) -> String {
             '>' => safe.push_str("&gt;"),
             '"' => safe.push_str("&quot;"),
             '\'' => safe.push_str("&#39;"),
-            // Not allowed in a page, however it is written.
+            // Control characters are not allowed in a page, not even escaped.
             c if c.is_control() && c != '\n' && c != '\t' => safe.push('\u{fffd}'),
             c => safe.push(c),
         }

@@ -1,4 +1,4 @@
-//! What a run did, as far as a picture can show it: states visited, ways taken, failures.
+//! What a run did, for display in a diagram: states entered, transitions followed, failures.
 
 use std::collections::BTreeMap;
 
@@ -16,39 +16,39 @@ use super::LinkKind;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
     /// What it did in each state.
-    pub visits: BTreeMap<StateName, Visit>,
-    /// How often each way was taken.
+    pub visits: BTreeMap<StateName, StateTotals>,
+    /// How often each transition was followed.
     pub ways: BTreeMap<TakenWay, u64>,
 }
 
 /// What a run did in a state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Visit {
-    /// How many steps ended there.
+pub struct StateTotals {
+    /// The number of steps that ended there.
     pub steps: u64,
-    /// What they cost.
+    /// Their total cost.
     pub cost_usd: Usd,
-    /// How long they took, one after the other.
+    /// Their total duration.
     pub duration_ms: u64,
     /// How often an agent failed there.
     pub failures: u64,
 }
 
-/// A way that was taken.
+/// A transition that was followed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TakenWay {
-    /// From this state.
+    /// The state that it leaves.
     pub from: StateName,
-    /// To this one; `None` is the end of the agent.
+    /// The state that it enters; `None` is the end of the agent.
     pub to: Option<StateName>,
-    /// What the way means.
+    /// Its kind.
     pub kind: LinkKind,
-    /// Whether a worker took it.
+    /// Whether a worker followed it.
     pub is_worker: bool,
 }
 
 impl Trace {
-    /// What the run did whose journal holds `records`.
+    /// Replays `records`, the records of a run's journal.
     pub fn of<'r>(records: impl IntoIterator<Item = &'r Record>) -> Result<Self, ReplayError> {
         let mut records = records.into_iter();
         let mut run = match records.next() {
@@ -60,7 +60,7 @@ impl Trace {
         let mut accounts = Accounts::default();
         for (number, record) in (2..).zip(records) {
             accounts.add(record);
-            let from = record_agent(record).and_then(|agent| state_of(&run, agent));
+            let from = record.agent().and_then(|agent| state_of(&run, agent));
             apply(&mut run, record).map_err(|source| ReplayError::Unfit { number, source })?;
             if let Some(from) = from {
                 trace.add(&run, from, record);
@@ -75,7 +75,7 @@ impl Trace {
         Ok(trace)
     }
 
-    /// Adds what `record` says. `run` is the run after it, `from` the agent's state before it.
+    /// Adds one record. `run` is the run after it, `from` the agent's state before it.
     fn add(&mut self, run: &Run, from: StateName, record: &Record) {
         match record {
             Record::Followed { agent, transition, worker, .. } => {
@@ -98,13 +98,27 @@ impl Trace {
                 take(state_of(run, agent), kind);
             }
             Record::Failed { .. } => self.visits.entry(from).or_default().failures += 1,
-            _ => {}
+            Record::Started(_)
+            | Record::Intended { .. }
+            | Record::Queued { .. }
+            | Record::Called { .. }
+            | Record::Ended { .. }
+            | Record::Overridden { .. }
+            | Record::Reminded { .. }
+            | Record::Evaluating { .. }
+            | Record::Retried { .. }
+            | Record::Woke { .. }
+            | Record::Halted { .. }
+            | Record::UsageLimited { .. }
+            | Record::UsageLimitLifted
+            | Record::Finished { .. }
+            | Record::Resumed { .. } => {}
         }
     }
 }
 
-impl Visit {
-    /// For people: how often, how long and for how much.
+impl StateTotals {
+    /// A summary for the user: how often, how long and at what cost.
     pub fn label(&self) -> String {
         let cost = (self.cost_usd > Usd::ZERO).then(|| format!(", {}", self.cost_usd));
         let failed = if self.failures > 0 { ", failed" } else { "" };
@@ -120,13 +134,6 @@ fn duration(ms: u64) -> String {
         (0, 0, seconds) => format!("{seconds}.{} s", ms % 1000 / 100),
         (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
         (hours, minutes, _) => format!("{hours} h {minutes} min"),
-    }
-}
-
-fn record_agent(record: &Record) -> Option<&AgentId> {
-    match record {
-        Record::Followed { agent, .. } | Record::Failed { agent, .. } => Some(agent),
-        _ => None,
     }
 }
 

@@ -1,4 +1,4 @@
-//! From the files of a scope to a graph.
+//! Builds a graph from the files of a scope.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,13 +18,14 @@ use crate::{
 };
 
 use super::{
-    Content, Graph, Meaning, Named, Origin, State, Way,
+    Content, Graph, Meaning, Named, Origin, Slip, State, Way,
     script::{loose_attributes, unquoted},
+    slip::slips,
     way::is_open,
 };
 
 impl Graph {
-    /// Reads the files of `world`. `entry_given` is the first state if somebody named it.
+    /// Reads the files of `world`. `entry_given` is the entry state, if the user named a state file.
     pub fn of(world: &dyn World, entry_given: Option<&str>) -> Result<Self, WorldError> {
         let listing = world.listing()?;
         let platform = world.platform();
@@ -32,7 +33,7 @@ impl Graph {
             Some(name) => Ok(StateName::new(name)),
             None => entry(&listing, platform),
         };
-        let reader = Reader { listing: &listing, platform };
+        let reader = GraphBuilder { listing: &listing, platform };
         let mut states = BTreeMap::new();
         for name in listing.names() {
             if let Ok(kind) = StateKind::of(name, platform) {
@@ -46,7 +47,7 @@ impl Graph {
         Ok(graph)
     }
 
-    /// A prompt that is asked and never entered has no ways out of its own: it answers for another.
+    /// Removes the transitions of prompts that are only evaluators: their answers are about another state.
     fn tell_evaluators_apart(&mut self) {
         let named = |named: &Named| named.state().cloned();
         let asked: BTreeSet<_> =
@@ -65,12 +66,12 @@ impl Graph {
     }
 }
 
-struct Reader<'a> {
+struct GraphBuilder<'a> {
     listing: &'a Listing,
     platform: Platform,
 }
 
-impl Reader<'_> {
+impl GraphBuilder<'_> {
     fn state(&self, name: &str, kind: StateKind, bytes: &[u8]) -> State {
         let text = String::from_utf8_lossy(bytes).into_owned();
         let mut state = State {
@@ -81,6 +82,7 @@ impl Reader<'_> {
             declared: Vec::new(),
             mentions: Vec::new(),
             mentioned_kinds: BTreeSet::new(),
+            slips: Vec::new(),
             asks: Vec::new(),
             ways: Vec::new(),
             is_open: false,
@@ -91,10 +93,12 @@ impl Reader<'_> {
                 let source = unquoted(&text, self.platform);
                 state.mentions = self.tags(&source, 0, Origin::Script);
                 state.mentioned_kinds = kinds_in(&source);
+                state.slips = self.slips(&source, 0);
             }
             Ok(StateSource::Prompt(prompt)) => {
                 state.mentions = self.tags(&prompt.body, prompt.body_span.start, Origin::Prose);
                 state.mentioned_kinds = kinds_in(&prompt.body);
+                state.slips = self.slips(&prompt.body, prompt.body_span.start);
                 self.declared(&prompt, &text, &mut state);
                 state.content = Content::Prompt(prompt);
             }
@@ -123,8 +127,8 @@ impl Reader<'_> {
         }
     }
 
-    /// An entry of a policy. The reader of frontmatter keeps its place as a whole; the places of
-    /// its pieces are looked up in the text.
+    /// Converts an entry of a policy. The frontmatter parser keeps only the span of the whole entry, so
+    /// the spans of its parts are searched in the text.
     fn entry(&self, entry: &AllowedTransition, span: Span, origin: Origin, text: &str) -> Way {
         let continuation = entry.tag.continuation_attribute();
         let named = |name: &String| self.named(found(text, span, name));
@@ -143,9 +147,13 @@ impl Reader<'_> {
         }
     }
 
-    /// The tags in a text that starts at byte `offset` of its file.
+    /// Finds the tags in a text that starts at byte `offset` of its file.
     fn tags(&self, text: &str, offset: u64, origin: Origin) -> Vec<Way> {
         mentions(text).into_iter().map(|element| self.tag(element, text, offset, origin)).collect()
+    }
+
+    fn slips(&self, text: &str, offset: u64) -> Vec<Slip> {
+        slips(text, offset, |name| resolve(self.listing, name, self.platform).is_ok())
     }
 
     fn tag(&self, element: Element, text: &str, offset: u64, origin: Origin) -> Way {
@@ -190,7 +198,7 @@ impl Reader<'_> {
     }
 }
 
-/// What the state may do: what its policy allows, else what its text says.
+/// The transitions of a state: those that its policy allows, else those in its text.
 fn find_ways(state: &mut State) {
     if matches!(state.content, Content::Unusable(_)) {
         state.is_open = true;
@@ -211,13 +219,13 @@ fn find_ways(state: &mut State) {
     } else {
         ways.extend(state.mentions.iter().cloned());
     }
-    // A script without any tag lets some other program print it.
+    // A script without a tag may call a program that prints one.
     let is_silent_script = state.kind == StateKind::Script && ways.is_empty();
     state.is_open = is_silent_script || ways.iter().any(Way::is_open);
     state.ways = ways;
 }
 
-/// The names of tags that occur, as elements or alone.
+/// The kinds of tags that occur in the text, complete or not.
 fn kinds_in(text: &str) -> BTreeSet<TagKind> {
     static PATTERN: LazyLock<Regex> = LazyLock::new(|| {
         let names = TagKind::ALL.map(TagKind::name).join("|");
@@ -227,7 +235,7 @@ fn kinds_in(text: &str) -> BTreeSet<TagKind> {
     names.filter_map(|name| TagKind::of_name(name.as_str())).collect()
 }
 
-/// `word` where it stands within `span`, else the whole of it.
+/// The span of `word` within `span`; `span` itself if it is not found.
 fn found(text: &str, span: Span, word: &str) -> Spanned<String> {
     let is_word_char = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-');
     let part = span.slice(text).unwrap_or_default();

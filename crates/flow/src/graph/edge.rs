@@ -1,4 +1,4 @@
-//! The lines of the picture.
+//! The edges of a graph.
 
 use std::fmt;
 
@@ -6,44 +6,44 @@ use crate::{id::StateName, tag::TagKind, text::Span};
 
 use super::{Graph, Origin};
 
-/// A line from one state to another.
+/// An edge from one state to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edge {
-    /// The state that it leaves.
+    /// The state whose file declares the edge.
     pub from: StateName,
-    /// The state that it enters.
+    /// The state that the edge leads to.
     pub to: StateName,
-    /// What it means.
+    /// The meaning of the edge.
     pub kind: EdgeKind,
     /// Where it was found.
     pub origin: Origin,
-    /// Where it stands in the file of `from`.
+    /// The place in the file of `from`.
     pub span: Span,
 }
 
-/// What a line means.
+/// The meaning of an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EdgeKind {
-    /// On, in the same session.
+    /// Continue in the same session.
     Goto,
-    /// On, in a fresh one.
+    /// Continue in a fresh session.
     Reset,
-    /// Into a subtask that knows the session.
+    /// Start a subtask in a branch of the session.
     Call,
-    /// Into a subtask that knows nothing.
+    /// Start a subtask in a fresh session.
     Function,
-    /// Where the caller goes on when the subtask has ended.
+    /// The caller continues here after the subtask.
     Return,
-    /// An independent agent starts.
+    /// Start an independent agent.
     Fork,
-    /// Where the one that started it goes on.
+    /// The agent that forked continues here.
     Next,
-    /// An evaluator is asked.
+    /// Ask an evaluator.
     Ask,
 }
 
 impl EdgeKind {
-    /// The word for it.
+    /// The name shown in diagrams.
     pub fn name(self) -> &'static str {
         match self {
             Self::Goto => "goto",
@@ -57,22 +57,22 @@ impl EdgeKind {
         }
     }
 
-    /// What the line from a tag to its target means.
+    /// The kind of the edge from a tag to its target.
     pub fn of_target(tag: TagKind) -> Self {
         kinds(tag).0
     }
 
-    /// Whether the same agent goes on with the same return stack: what a caller waits for.
+    /// Whether the same agent continues with the same return stack, so that its caller still waits.
     pub fn stays_in_frame(self) -> bool {
         matches!(self, Self::Goto | Self::Next | Self::Return)
     }
 
-    /// Whether the same agent goes on, in this frame or without any.
+    /// Whether the same agent continues, with the same return stack or an empty one.
     pub fn goes_on(self) -> bool {
         self.stays_in_frame() || self == Self::Reset
     }
 
-    /// Whether the state that is entered belongs to the same agent.
+    /// Whether the same agent enters the target.
     pub fn stays_in_agent(self) -> bool {
         self != Self::Fork
     }
@@ -85,7 +85,7 @@ impl fmt::Display for EdgeKind {
 }
 
 impl Graph {
-    /// All lines, by the state that they leave and then in the order of its file.
+    /// All edges, ordered by state and then as in its file.
     pub fn edges(&self) -> impl Iterator<Item = Edge> {
         self.states.values().flat_map(|state| {
             let mut edges = Vec::new();
@@ -107,7 +107,7 @@ impl Graph {
     }
 }
 
-/// What the line to a tag's target means, and the one to its `return` or `next`.
+/// The kinds of the edges to a tag's target and to its `return` or `next`.
 pub(super) fn kinds(tag: TagKind) -> (EdgeKind, EdgeKind) {
     match tag {
         TagKind::Goto | TagKind::Result => (EdgeKind::Goto, EdgeKind::Goto),

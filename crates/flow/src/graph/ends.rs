@@ -1,7 +1,7 @@
-//! Where results lead: back to a caller, to the end of a worker, or to the end of the run.
+//! Finds where results lead: back to a caller, to the end of a worker, or to the end of the run.
 //!
 //! The same state may run in several situations (in a subtask, in a worker, on its own), and its
-//! result means something else in each. So the situations are walked, not the states.
+//! result means something else in each. So the search visits pairs of a state and a situation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,16 +16,16 @@ pub enum ResultEnd {
     Run,
     /// The end of a worker.
     Worker,
-    /// The state at which a caller goes on.
+    /// The state at which a caller continues.
     Caller(StateName),
 }
 
-/// Who runs a state, and who waits for its result.
+/// Which agent runs a state, and which caller waits for its result.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Situation {
     is_worker: bool,
-    /// The state at which the caller goes on. Callers further out do not matter here: their states
-    /// are reached by the results of this one.
+    /// The state at which the caller continues. Outer callers do not matter here: their states are
+    /// reached through the results of this one.
     caller: Option<StateName>,
 }
 
@@ -34,11 +34,11 @@ impl Situation {
         Self { is_worker, caller: None }
     }
 
-    /// The situation on the other side of a line of this kind; `returns_to` is where the tag that
-    /// makes the line lets its caller go on.
+    /// The situation after an edge of this kind. `returns_to` is the state at which the caller continues,
+    /// as named by the tag that makes the edge.
     fn beyond(&self, kind: EdgeKind, returns_to: Option<&StateName>) -> Option<Self> {
         match kind {
-            // The caller goes on in its own situation, whatever the subtask does.
+            // The caller continues in its own situation, whatever the subtask does.
             EdgeKind::Goto | EdgeKind::Next | EdgeKind::Return => Some(self.clone()),
             EdgeKind::Reset => Some(Self::alone(self.is_worker)),
             EdgeKind::Fork => Some(Self::alone(true)),
@@ -58,7 +58,7 @@ impl Situation {
 }
 
 impl Graph {
-    /// For each state that can be entered, what its result would lead to.
+    /// For each state that can be entered, where its results lead.
     pub fn result_ends(&self) -> BTreeMap<StateName, BTreeSet<ResultEnd>> {
         let mut seen: BTreeSet<(StateName, Situation)> = BTreeSet::new();
         let first = self.entry.iter().map(|entry| (entry.clone(), Situation::alone(false)));

@@ -1,22 +1,24 @@
-//! A workflow as its files tell it: the states, and the ways from one to another.
+//! The states of a workflow and the transitions between them, as far as its files declare them.
 //!
-//! Nothing runs here. What a prompt allows is in its frontmatter; what a script or a prompt without
-//! a policy may do is told by the tags in its text. Where the text leaves it open (a variable in
-//! the place of a name), the state [is open](State::is_open) and may lead anywhere, so that nobody
-//! draws a conclusion from what could not be read.
+//! Nothing runs here. The transitions of a prompt with a policy are in its frontmatter; those of a
+//! script or of a prompt without a policy are taken from the tags in its text. If a tag has a variable
+//! instead of a name, the state [is open](State::is_open) and may lead anywhere, so that no lint rule
+//! draws conclusions from it.
 //!
-//! [`Graph::of`] is the way in. [`Graph::edges`] is the picture, [`Graph::reachable`] walks it.
+//! Start at [`Graph::of`]. [`Graph::edges`] lists the edges, [`Graph::reachable`] follows them.
 
 mod build;
 mod edge;
 mod ends;
 mod reach;
 mod script;
+mod slip;
 mod state;
 mod way;
 
 pub use edge::{Edge, EdgeKind};
 pub use ends::ResultEnd;
+pub use slip::{Slip, SlipKind};
 pub use state::{Content, State};
 pub use way::{Meaning, Named, Origin, Way};
 
@@ -28,16 +30,16 @@ use crate::{
     source::Platform,
 };
 
-/// The states of a workflow and the ways between them.
+/// The states of a workflow and the transitions between them.
 #[derive(Clone, Debug)]
 pub struct Graph {
-    /// Whose rules apply.
+    /// The platform whose rules apply.
     pub platform: Platform,
     /// The names of all files in the scope.
     pub listing: Listing,
-    /// The first state.
+    /// The entry state.
     pub entry: Result<StateName, EntryError>,
-    /// Whether somebody named the first state, and it was not looked up.
+    /// Whether the user named the entry state, so that it was not searched.
     pub is_entry_given: bool,
     /// The states that can run on this platform, by name.
     pub states: BTreeMap<StateName, State>,

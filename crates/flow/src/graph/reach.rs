@@ -1,4 +1,4 @@
-//! Walking along the lines.
+//! Reachability along edges.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,8 +7,8 @@ use crate::id::StateName;
 use super::{EdgeKind, Graph, State};
 
 impl Graph {
-    /// The states that can be entered from `roots` along lines that `may_pass` lets through, the
-    /// roots included.
+    /// The states that can be reached from `roots` along edges that `may_pass` accepts, including the
+    /// roots.
     pub fn reachable<'a>(
         &'a self,
         roots: impl IntoIterator<Item = &'a StateName>,
@@ -17,8 +17,8 @@ impl Graph {
         self.walk(roots, self.edges().filter(|e| may_pass(e.kind)).map(|e| (e.from, e.to)))
     }
 
-    /// The states from which one of `goals` can be entered along lines that `may_pass` lets through,
-    /// the goals included.
+    /// The states from which one of `goals` can be reached along edges that `may_pass` accepts, including
+    /// the goals.
     pub fn leading_to<'a>(
         &'a self,
         goals: impl IntoIterator<Item = &'a StateName>,
@@ -46,8 +46,8 @@ impl Graph {
         seen
     }
 
-    /// The states that an agent can enter, from the first state on and with everything that is
-    /// forked or called; all of them, if the first state is not known.
+    /// The states that any agent can enter, starting at the entry state and including everything that is
+    /// forked or called; all states if the entry state is unknown.
     pub fn live(&self) -> BTreeSet<StateName> {
         match &self.entry {
             Ok(entry) => self.reachable([entry], |_| true),
@@ -65,17 +65,17 @@ impl Graph {
         self.reachable(&callees, EdgeKind::stays_in_frame)
     }
 
-    /// The state of this name.
+    /// The state with this name.
     pub fn state(&self, name: &StateName) -> Option<&State> {
         self.states.get(name)
     }
 
-    /// Whether a state that an agent can enter may lead to where nobody can tell.
+    /// Whether a state that an agent can enter is [open](State::is_open).
     pub fn has_open_states(&self) -> bool {
         self.live().iter().filter_map(|name| self.state(name)).any(|state| state.is_open)
     }
 
-    /// Whether not all is known of where the states lead that an agent can enter.
+    /// Whether the transitions of a state that an agent can enter are not completely known.
     pub fn has_uncertain_states(&self) -> bool {
         self.live().iter().filter_map(|name| self.state(name)).any(State::is_uncertain)
     }

@@ -1,8 +1,8 @@
-//! Tags in the source of a script, found without understanding the shell.
+//! Finds tags in the source of a script, without parsing the shell language.
 //!
-//! The text is changed, byte for byte, into one that the tag scanner reads: comments become space,
-//! and so do the marks that a shell needs before quotes and brackets (`\"`, `^<`). Places stay
-//! what they are.
+//! The source is converted, byte for byte, to a text for the tag scanner: comments become spaces,
+//! and so do the escape characters of the shell before quotes and brackets (`\"`, `^<`). Positions do
+//! not change.
 
 use std::sync::LazyLock;
 
@@ -13,7 +13,7 @@ use crate::{
     text::{Span, Spanned},
 };
 
-/// The source with everything blanked that hides a tag or only talks about one.
+/// The source with comments and escape characters replaced by spaces.
 pub(super) fn unquoted(source: &str, platform: Platform) -> String {
     let mut text = String::with_capacity(source.len());
     for line in source.split_inclusive('\n') {
@@ -24,7 +24,7 @@ pub(super) fn unquoted(source: &str, platform: Platform) -> String {
     text
 }
 
-/// Where the comment of a line starts; its end, if it has none.
+/// The start of the comment in a line; the end of the line if it has none.
 fn comment_start(line: &str, platform: Platform) -> usize {
     match platform {
         Platform::Unix => shell_comment(line).unwrap_or(line.len()),
@@ -37,7 +37,7 @@ fn comment_start(line: &str, platform: Platform) -> usize {
     }
 }
 
-/// A `#` at the start of a word and outside of quotes, as far as one line tells.
+/// Finds a `#` at the start of a word and outside of quotes, considering only this line.
 fn shell_comment(line: &str) -> Option<usize> {
     let mut quote = None;
     let mut before = ' ';
@@ -66,8 +66,8 @@ fn push_unquoted(line: &str, platform: Platform, text: &mut String) {
     }
 }
 
-/// `name=value` pairs of an opening tag that quotes in more ways than the protocol knows, because a
-/// shell takes some of them away. `start` is where `opening` stands in its file.
+/// The `name=value` pairs of an opening tag. Accepts more ways of quoting than the protocol, because
+/// the shell removes some of the quotes. `start` is the position of `opening` in its file.
 pub(super) fn loose_attributes(
     opening: &str,
     start: u64,
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unquoted_keeps_every_place() {
+    fn unquoted_keeps_every_position() {
         let source = "# <goto>A</goto>\necho \"<fork next=\\\"B\\\">C</fork>\"\n";
         let text = unquoted(source, Platform::Unix);
         assert_eq!(text.len(), source.len());
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn unquoted_takes_a_comment_from_the_end_of_a_line_but_not_from_a_string() {
+    fn unquoted_removes_a_comment_at_the_end_of_a_line_but_not_in_a_string() {
         let blanked = |line: &str| unquoted(line, Platform::Unix).trim_end().to_owned();
         assert_eq!(blanked("make # <goto>A</goto>"), "make");
         for line in ["echo \"issue # <goto>A</goto>\"", "echo '# <goto>A</goto>'", "a=${x#<goto>}"]
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn unquoted_reads_the_marks_of_cmd() {
+    fn unquoted_understands_the_escapes_of_cmd() {
         let source = "rem ^<goto^>A^</goto^>\r\necho ^<goto^>B^</goto^>\r\n";
         let text = unquoted(source, Platform::Windows);
         assert!(!text.contains('A'), "{text}");

@@ -10,49 +10,52 @@ use crate::{
     text::{Span, Spanned},
 };
 
-use super::{Named, Way};
+use super::{Named, Slip, Way};
 
-/// A state file, read for what it says about where it leads.
+/// A state file, and the transitions that it declares.
 #[derive(Clone, Debug)]
 pub struct State {
     /// Its file name.
     pub name: StateName,
-    /// How it is carried out.
+    /// Prompt or script.
     pub kind: StateKind,
-    /// Its text. Spans of everything in it count its bytes.
+    /// Its text. All spans are byte ranges of it.
     pub text: String,
-    /// What could be made of it.
+    /// The parsed file.
     pub content: Content,
-    /// What the frontmatter declares: its policy and what its evaluators put in the place of it.
+    /// The transitions in the frontmatter: those of the policy, and those that evaluators may follow
+    /// instead.
     pub declared: Vec<Way>,
     /// The tags in its text.
     pub mentions: Vec<Way>,
-    /// The names of tags in its text, complete or not.
+    /// The kinds of tags in its text, complete or not.
     pub mentioned_kinds: BTreeSet<TagKind>,
+    /// Markup in its text that was meant to be a tag and is none.
+    pub slips: Vec<Slip>,
     /// The evaluators that it asks.
     pub asks: Vec<Named>,
-    /// The ways out, as far as they are known.
+    /// The known transitions out of the state.
     pub ways: Vec<Way>,
-    /// Whether it may lead somewhere else, too: something in it could not be read or is decided
-    /// only when it runs.
+    /// Whether it may also lead elsewhere: a part of it could not be read, or a target is decided
+    /// only at run time.
     pub is_open: bool,
-    /// Whether it is only asked for its opinion, and never entered.
+    /// Whether it is only used as an evaluator, and never entered.
     pub is_evaluator: bool,
 }
 
-/// What could be made of a state file.
+/// The result of parsing a state file.
 #[derive(Clone, Debug)]
 pub enum Content {
     /// A prompt.
     Prompt(Box<Prompt>),
     /// A script.
     Script,
-    /// A prompt that cannot be used.
+    /// A prompt with errors.
     Unusable(StateFileError),
 }
 
 impl State {
-    /// The prompt, if it is one that can be used.
+    /// The prompt, if it is one without errors.
     pub fn prompt(&self) -> Option<&Prompt> {
         match &self.content {
             Content::Prompt(prompt) => Some(prompt),
@@ -60,38 +63,38 @@ impl State {
         }
     }
 
-    /// The entries of its `allowed_transitions`.
+    /// The entries of `allowed_transitions`.
     pub fn entries(&self) -> impl Iterator<Item = &Spanned<AllowedTransition>> {
         self.prompt().into_iter().flat_map(|prompt| &prompt.frontmatter.allowed_transitions)
     }
 
-    /// Whether its frontmatter lists the ways out.
+    /// Whether its frontmatter has a policy.
     pub fn has_policy(&self) -> bool {
         self.entries().next().is_some()
     }
 
-    /// Everything that it says about ways out, in the frontmatter and in the text.
+    /// All transitions that it mentions, in the frontmatter and in the text.
     pub fn said(&self) -> impl Iterator<Item = &Way> {
         self.declared.iter().chain(&self.mentions)
     }
 
-    /// Whether not all is known of where it leads, because it is open or names what is not there. The
-    /// latter has rules of its own; what follows from it need not be told, too.
+    /// Whether its transitions are not completely known, because it is open or names missing states.
+    /// Missing states have a lint rule of their own, so their consequences are not reported as well.
     pub fn is_uncertain(&self) -> bool {
         self.is_open || self.ways.iter().any(|way| !way.is_known())
     }
 
-    /// Whether it can end with a result, as far as its file tells.
+    /// Whether its file declares a result.
     pub fn has_result(&self) -> bool {
         self.ways.iter().any(|way| way.tag == TagKind::Result)
     }
 
-    /// Whether nothing is known of where it leads.
+    /// Whether none of its transitions is known.
     pub fn leads_nowhere(&self) -> bool {
         self.ways.is_empty() && !self.is_open
     }
 
-    /// The words of its text, with dots and dashes within them and without.
+    /// The words of its text, both whole and split at dots and dashes.
     pub fn words(&self) -> BTreeSet<&str> {
         let is_plain = |c: char| c.is_alphanumeric() || c == '_';
         let plain = self.text.split(move |c| !is_plain(c));
@@ -99,7 +102,7 @@ impl State {
         plain.chain(joined.map(|word| word.trim_matches(['.', '-']))).collect()
     }
 
-    /// The first line of the text itself, where something that is missing would stand.
+    /// The first line of its body: the place for findings about something that is missing.
     pub fn first_line(&self) -> Span {
         let start = self.prompt().map_or(0, |prompt| prompt.body_span.start);
         let body = Span::new(start, self.text.len() as u64).slice(&self.text).unwrap_or_default();

@@ -1,13 +1,13 @@
-//! One way out of a state, and the states that it names.
+//! One declared transition out of a state, and the states that it names.
 
 use crate::{id::StateName, scope::ResolveError, tag::TagKind, text::Span, text::Spanned};
 
-/// A transition that a state may ask for, as far as its file tells.
+/// A transition that the file of a state declares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Way {
     /// The tag.
     pub tag: TagKind,
-    /// The state between the tags. `None` for a result, and for an entry that allows any.
+    /// The state between the tags. `None` for a result, and for a policy entry that allows any state.
     pub target: Option<Named>,
     /// The state in `return` or `next`, if it is given.
     pub continuation: Option<Named>,
@@ -15,47 +15,47 @@ pub struct Way {
     pub attributes: Vec<(Spanned<String>, Spanned<String>)>,
     /// Where it was found.
     pub origin: Origin,
-    /// The whole entry or tag in the file.
+    /// The span of the whole entry or tag.
     pub span: Span,
 }
 
-/// Where a way was found.
+/// Where a transition was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
     /// `allowed_transitions` in the frontmatter.
     Policy,
     /// The `then` of an evaluator.
     Evaluator,
-    /// The words of a prompt.
+    /// The text of a prompt.
     Prose,
     /// The source of a script.
     Script,
 }
 
-/// A state as a file names it.
+/// The name of a state in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
-    /// The name as written, and where.
+    /// The name as written.
     pub written: Spanned<String>,
-    /// What it means.
+    /// What the name refers to.
     pub meaning: Meaning,
 }
 
-/// What a name in a file means.
+/// What the name of a state refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Meaning {
     /// This state.
     State(StateName),
-    /// Whatever a variable holds, or an example's dots.
+    /// Unknown until run time: a variable, or the dots of an example.
     Open,
-    /// Nothing: it is a path.
+    /// Not a state: the name is a path.
     Path,
-    /// Nothing that can be entered.
+    /// Not a state: resolution failed.
     Wrong(ResolveError),
 }
 
 impl Named {
-    /// The state, if there is one.
+    /// The state, if the name refers to one.
     pub fn state(&self) -> Option<&StateName> {
         match &self.meaning {
             Meaning::State(state) => Some(state),
@@ -65,20 +65,20 @@ impl Named {
 }
 
 impl Way {
-    /// The states that it names.
+    /// The names of states in it.
     pub fn named(&self) -> impl Iterator<Item = &Named> {
         self.target.iter().chain(&self.continuation)
     }
 
-    /// Whether everything that it must name is a state.
+    /// Whether it has every name that it needs, and each refers to a state.
     pub fn is_known(&self) -> bool {
         let is_state = |named: &Option<Named>| named.as_ref().is_some_and(|n| n.state().is_some());
         let target = !self.tag.has_target() || is_state(&self.target);
         target && (self.tag.continuation_attribute().is_none() || is_state(&self.continuation))
     }
 
-    /// Whether it may lead to a state that the file does not name. A name that means nothing leads
-    /// nowhere, and a script that leaves `return` or `next` out fails.
+    /// Whether it may lead to a state that the file does not name. An unresolved name leads nowhere, and
+    /// a script that omits `return` or `next` fails.
     pub fn is_open(&self) -> bool {
         let is_left_out = |named: &Option<Named>| named.is_none() && self.origin != Origin::Script;
         let has_target = self.tag.has_target();
@@ -88,8 +88,8 @@ impl Way {
             || (has_continuation && is_left_out(&self.continuation))
     }
 
-    /// Whether `self`, a tag in a text, could be what `entry` of a policy allows. What the text
-    /// leaves open may be anything.
+    /// Whether `self`, a tag in a text, could match `entry` of a policy. Parts that are unknown until run
+    /// time match anything.
     pub fn may_match(&self, entry: &Self) -> bool {
         let same = |one: &Option<Named>, other: &Option<Named>| match (one, other) {
             (Some(one), Some(other)) => one.may_be(other),
@@ -106,8 +106,8 @@ impl Way {
 }
 
 impl Named {
-    /// Whether this could be the state that an entry of a policy names. A name that means nothing
-    /// could have been meant to be any: it is told once, where it stands.
+    /// Whether this could be the state that an entry of a policy names. An unresolved name matches any
+    /// state, so that it is reported only once, at its own place.
     fn may_be(&self, other: &Self) -> bool {
         self.meaning == Meaning::Open
             || other.state().is_none()
@@ -116,7 +116,7 @@ impl Named {
     }
 }
 
-/// Whether a text in a tag stands for something else: a variable of a shell or a template, a format
+/// Whether a text in a tag is a placeholder: a variable of a shell or a template, a format
 /// of `printf`, or the dots of an example.
 pub(super) fn is_open(text: &str) -> bool {
     const MARKS: [&str; 10] = ["$", "`", "%", "!", "{{", "…", "...", "<", ">", "*"];

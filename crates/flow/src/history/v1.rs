@@ -60,6 +60,8 @@ mirror! {
         Failed {
             agent: AgentId,
             error: String,
+            #[serde(default, skip_serializing_if = "is_default")]
+            class: Option<FailureClass>,
             work: Work,
             #[serde(default, skip_serializing_if = "is_default")]
             left: Option<Left>,
@@ -231,6 +233,8 @@ mirror! {
         duration_ms: u64,
         #[serde(default, skip_serializing_if = "is_default")]
         denied: Vec<String>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        session: Option<SessionId>,
     }
 
     #[serde(rename_all = "lowercase")]
@@ -241,7 +245,33 @@ mirror! {
         Running { work: Work, step: Box<Step> },
         Waiting { work: Work, delay_ms: u64 },
         Held { asked: Transition, source: Source, limit: Limit },
-        Failed { error: String, work: Work },
+        Failed {
+            error: String,
+            #[serde(default, skip_serializing_if = "is_default")]
+            class: Option<FailureClass>,
+            work: Work,
+        },
+    }
+
+    #[serde(rename_all = "snake_case")]
+    enum machine::FailureClass {
+        Transient {
+            #[serde(default, skip_serializing_if = "is_default")]
+            retry_after_ms: Option<u64>,
+        },
+        UsageLimit { resets_at: Option<u64> },
+        Budget,
+        Authentication,
+        Billing,
+        UnknownModel,
+        SessionMissing,
+        NotInstalled,
+        Misconfigured,
+        PromptTooLong,
+        Refused,
+        Killed,
+        TimedOut,
+        Other,
     }
 
     #[serde(rename_all = "lowercase")]

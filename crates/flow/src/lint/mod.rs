@@ -18,6 +18,7 @@ pub use rules::RULES;
 use std::collections::BTreeSet;
 
 use crate::{
+    coding_agent::CodingAgents,
     graph::Graph,
     id::StateName,
     source::{Severity, did_you_mean},
@@ -41,6 +42,8 @@ pub struct Rule {
 pub struct Known {
     /// The variables that runs are started with (`--var`).
     pub variables: BTreeSet<String>,
+    /// The coding agents of the project, if its settings are known.
+    pub coding_agents: Option<CodingAgents>,
 }
 
 /// Everything that the rules find, in the order of files and places.

@@ -72,7 +72,21 @@ impl Accounts {
                     self.by_model.entry(model.clone()).or_default().add(spent);
                 }
             }
-            _ => {}
+            Record::Started(_)
+            | Record::Queued { .. }
+            | Record::Called { .. }
+            | Record::Followed { .. }
+            | Record::Overridden { .. }
+            | Record::Reminded { .. }
+            | Record::Evaluating { .. }
+            | Record::Retried { .. }
+            | Record::Woke { .. }
+            | Record::Failed { .. }
+            | Record::Halted { .. }
+            | Record::UsageLimited { .. }
+            | Record::UsageLimitLifted
+            | Record::Finished { .. }
+            | Record::Resumed { .. } => {}
         }
     }
 }

@@ -8,19 +8,24 @@ use crate::{
     policy::{Policy, Source, Transition},
 };
 
-use super::{Limit, SessionPlan, Step, TurnSettings};
+use super::{FailureClass, Limit, SessionPlan, Step, TurnSettings};
 
 /// A logical thread of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Agent {
     /// Its name, never given twice.
     pub id: AgentId,
-    /// The how-manieth agent of the run it is: a stable order for people.
+    /// The agent that forked it; `None` for `main`.
+    pub parent: Option<AgentId>,
+    /// Birth order within the run, from 0: a stable order for people.
     pub born: u64,
     /// The state it is in.
     pub current_state: StateName,
-    /// The conversation with which it entered that state.
+    /// The session with which it entered that state.
     pub session: Session,
+    /// The coding agent of that session, or of the state's first turn if the session was fresh. `None` if
+    /// there was no turn, or in a run whose coding agents have no names.
+    pub session_agent: Option<String>,
     /// Where results go; the last frame is the nearest caller.
     pub stack: Vec<Frame>,
     /// Where its children run; absolute.
@@ -41,7 +46,7 @@ pub struct Agent {
     pub phase: Phase,
 }
 
-/// The conversation that an agent's next prompt belongs to. Scripts leave it alone.
+/// The session that an agent's next prompt belongs to. Scripts leave it alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Session {
     /// None yet: the next prompt starts a new one.
@@ -55,8 +60,10 @@ pub enum Session {
 /// Where a result returns to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// The caller's conversation.
+    /// The caller's session.
     pub session: Session,
+    /// The coding agent of that session.
+    pub session_agent: Option<String>,
     /// The state at which the caller goes on.
     pub state: StateName,
     /// The model that `<function model="…">` asked for, for as long as the function runs.
@@ -134,6 +141,8 @@ pub enum Phase {
     Failed {
         /// Why.
         error: String,
+        /// Of which kind the failure is, if a coding agent failed.
+        class: Option<FailureClass>,
         /// What is taken up again.
         work: Work,
     },
@@ -251,9 +260,11 @@ impl Agent {
     pub(super) fn new(id: AgentId, born: u64, state: StateName, cwd: String) -> Self {
         Self {
             id,
+            parent: None,
             born,
             current_state: state,
             session: Session::Fresh,
+            session_agent: None,
             stack: Vec::new(),
             cwd,
             fork_attributes: BTreeMap::new(),

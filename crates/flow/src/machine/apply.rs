@@ -11,8 +11,8 @@ use crate::{
 };
 
 use super::{
-    Agent, Answer, CountsAs, Instead, Left, Overrider, Phase, Record, Run, Session, Spent, Status,
-    Step, Tries, UsageLimit, Work,
+    Action, Agent, Answer, CountsAs, Instead, Left, Limits, Overrider, Phase, Record, Run, Session,
+    Settings, Spent, Status, Step, Tries, UsageLimit, Work,
     follow::{After, follow, states_entered},
     naming,
 };
@@ -83,44 +83,47 @@ pub fn apply(run: &mut Run, record: &Record) -> Result<(), ApplyError> {
             retried(run, agent, *counts_as, *delay_ms, left.as_ref())
         }
         Record::Woke { agent } => woke(run, agent),
-        Record::Failed { agent, error, work, left, loses_session } => change(run, agent, |agent| {
-            agent.tries.left.clone_from(left);
-            if *loses_session {
-                agent.session = Session::Fresh;
-            }
-            agent.phase = Phase::Failed { error: error.clone(), work: work.clone() };
+        Record::Failed { agent, error, class, work, left, loses_session } => {
+            change(run, agent, |agent| {
+                agent.tries.left.clone_from(left);
+                if *loses_session {
+                    agent.session = Session::Fresh;
+                }
+                let (error, class, work) = (error.clone(), *class, work.clone());
+                agent.phase = Phase::Failed { error, class, work };
+                Ok(())
+            })
+        }
+        Record::Halted { why } => {
+            run.halt = Some(why.clone());
             Ok(())
-        }),
-        Record::Halted { .. }
-        | Record::UsageLimited { .. }
-        | Record::UsageLimitLifted
-        | Record::Finished { .. }
-        | Record::Resumed { .. } => {
-            whole_run(run, record);
+        }
+        Record::UsageLimited { resets_at } => {
+            run.usage_limit = Some(UsageLimit { resets_at: *resets_at });
+            Ok(())
+        }
+        Record::UsageLimitLifted => {
+            run.usage_limit = None;
+            Ok(())
+        }
+        Record::Finished { status } => {
+            run.status = *status;
+            Ok(())
+        }
+        Record::Resumed { settings, limits } => {
+            resumed(run, settings, limits);
             Ok(())
         }
     }
 }
 
-/// The records that are about no agent in particular.
-fn whole_run(run: &mut Run, record: &Record) {
-    match record {
-        Record::Halted { why } => run.halt = Some(why.clone()),
-        Record::UsageLimited { resets_at } => {
-            run.usage_limit = Some(UsageLimit { resets_at: *resets_at });
-        }
-        Record::UsageLimitLifted => run.usage_limit = None,
-        Record::Finished { status } => run.status = *status,
-        Record::Resumed { settings, limits } => {
-            run.settings = settings.clone();
-            run.limits = limits.clone();
-            run.status = Status::Running;
-            run.halt = None;
-            run.usage_limit = None;
-            take_up_stopped(run);
-        }
-        _ => {}
-    }
+fn resumed(run: &mut Run, settings: &Settings, limits: &Limits) {
+    run.settings = settings.clone();
+    run.limits = limits.clone();
+    run.status = Status::Running;
+    run.halt = None;
+    run.usage_limit = None;
+    take_up_stopped(run);
 }
 
 /// Agents that stopped take up what they stopped at, with what a start of it may have left.
@@ -183,6 +186,11 @@ fn ready_work(agent: &Agent, what: &'static str) -> Result<Work, ApplyError> {
 fn intended(run: &mut Run, agent: &AgentId, step: &Step) -> Result<(), ApplyError> {
     change(run, agent, |agent| {
         let work = ready_work(agent, "start a step")?;
+        if let Action::Turn(turn) = &step.action
+            && !matches!(work, Work::Evaluate(_))
+        {
+            agent.session_agent.clone_from(&turn.settings.agent);
+        }
         agent.steps = step.number;
         agent.tries.starts += 1;
         agent.phase = Phase::Running { work, step: Box::new(step.clone()) };
@@ -203,13 +211,13 @@ fn queued(run: &mut Run, agent: &AgentId) -> Result<(), ApplyError> {
 
 fn called(run: &mut Run, agent: &AgentId) -> Result<(), ApplyError> {
     let mut called_ticket = None;
-    change(run, agent, |agent| match &agent.phase {
-        Phase::Queued { work, ticket } => {
-            called_ticket = Some(*ticket);
-            agent.phase = Phase::Called { work: work.clone() };
-            Ok(())
-        }
-        _ => Err(wrong_phase(agent, "be called")),
+    change(run, agent, |agent| {
+        let Phase::Queued { work, ticket } = &agent.phase else {
+            return Err(wrong_phase(agent, "be called"));
+        };
+        called_ticket = Some(*ticket);
+        agent.phase = Phase::Called { work: work.clone() };
+        Ok(())
     })?;
     if let Some(ticket) = called_ticket {
         run.queue.remove(&ticket);
@@ -218,13 +226,20 @@ fn called(run: &mut Run, agent: &AgentId) -> Result<(), ApplyError> {
 }
 
 fn ended(run: &mut Run, id: &AgentId, number: u32, spent: &Spent) -> Result<(), ApplyError> {
-    change(run, id, |agent| match &agent.phase {
-        Phase::Running { work, step } if step.number == number => {
-            agent.phase = Phase::Ready { work: work.clone() };
-            agent.cost_usd += spent.cost_usd;
-            Ok(())
-        }
-        _ => Err(wrong_phase(agent, "end a step")),
+    change(run, id, |agent| {
+        let work = match &agent.phase {
+            Phase::Running { work, step } if step.number == number => work.clone(),
+            Phase::Running { .. }
+            | Phase::Ready { .. }
+            | Phase::Queued { .. }
+            | Phase::Called { .. }
+            | Phase::Waiting { .. }
+            | Phase::Held { .. }
+            | Phase::Failed { .. } => return Err(wrong_phase(agent, "end a step")),
+        };
+        agent.phase = Phase::Ready { work };
+        agent.cost_usd += spent.cost_usd;
+        Ok(())
     })?;
     run.total_cost_usd += spent.cost_usd;
     Ok(())
@@ -254,12 +269,12 @@ fn retried(
 }
 
 fn woke(run: &mut Run, id: &AgentId) -> Result<(), ApplyError> {
-    change(run, id, |agent| match &agent.phase {
-        Phase::Waiting { work, .. } => {
-            agent.phase = Phase::Ready { work: work.clone() };
-            Ok(())
-        }
-        _ => Err(wrong_phase(agent, "wake")),
+    change(run, id, |agent| {
+        let Phase::Waiting { work, .. } = &agent.phase else {
+            return Err(wrong_phase(agent, "wake"));
+        };
+        agent.phase = Phase::Ready { work: work.clone() };
+        Ok(())
     })
 }
 

@@ -11,9 +11,9 @@ use crate::{
 };
 
 use super::{
-    Action, Again, Agent, Conclusion, CountsAs, Effect, Halt, Input, Instead, Launch, Left, Limit,
-    Limits, OnUsageLimit, Overrider, Phase, Prepared, Record, Replaced, Run, Settings, Spent,
-    Started, Status, Step, Via, Work,
+    Action, Again, Agent, Conclusion, CountsAs, Effect, Failure, FailureClass, Halt, Input,
+    Instead, Launch, Left, Limit, Limits, OnUsageLimit, Overrider, Phase, Prepared, Record,
+    Replaced, Run, Settings, Spent, Started, Status, Step, Via, Work,
     follow::{discarded_returns, limit_reached, states_entered},
     naming::worker_name,
     retry::{Remedy, delay_ms, remedy},
@@ -68,14 +68,14 @@ fn decide_prepared(run: &Run, agent: &Agent, prepared: Result<Prepared, String>)
         return Decision::default();
     };
     if !run.is_open() {
-        // The agent stays ready; whoever lifts the halt asks for it again.
+        // The agent stays ready; when the halt is lifted, `pending` asks for it again.
         return Decision::default();
     }
     let mut draft = Draft::new(run, agent);
     match prepared {
         Ok(Prepared::Start { step, launch }) => draft.start(step, launch),
         Ok(Prepared::Settled(conclusion)) => draft.conclude(conclusion),
-        Err(error) => draft.fail(error, work.clone(), agent.tries.left.clone()),
+        Err(error) => draft.fail(error, None, work.clone(), agent.tries.left.clone()),
     }
     draft.decision
 }
@@ -210,14 +210,14 @@ impl<'a> Draft<'a> {
                 let given = self.agent.tries.reminders;
                 if given >= self.run.limits.max_reminders {
                     let error = format!("{problem} (after {given} reminders)");
-                    self.fail(error, otherwise, None);
+                    self.fail(error, None, otherwise, None);
                 } else {
                     self.record(Record::Reminded { agent: agent.clone(), problem, work });
                     self.prepare(agent);
                 }
             }
             Conclusion::Fail { error, work, is_fatal } => {
-                self.fail(error, work, None);
+                self.fail(error, None, work, None);
                 if is_fatal {
                     self.halt(Halt::ScriptFailed { agent });
                 }
@@ -281,34 +281,42 @@ impl<'a> Draft<'a> {
             }
             Again::Lost if tries.losses + 1 >= limits.max_attempts => {
                 let starts = tries.losses + 1;
-                self.give_up(format!("its outcome was lost {starts} times"), left);
+                self.give_up(format!("its outcome was lost {starts} times"), None, left);
             }
             Again::Lost => self.retry("its outcome was lost".to_owned(), CountsAs::Loss, 0, left),
-            Again::Failed(failure) => match remedy(failure.class) {
-                Remedy::Retry if tries.retries >= limits.max_retries => {
-                    let retries = tries.retries;
-                    self.give_up(format!("{failure} (after {retries} retries)"), left);
-                }
-                Remedy::Retry => {
-                    let delay = delay_ms(tries.retries + 1);
-                    self.retry(failure.to_string(), CountsAs::Retry, delay, left);
-                }
-                Remedy::WaitForUsageLimit { resets_at } => {
-                    self.retry(failure.to_string(), CountsAs::Nothing, 0, left);
-                    self.usage_limit(resets_at);
-                }
-                Remedy::Stop => {
-                    self.retry(failure.to_string(), CountsAs::Nothing, 0, left);
-                    let spent_usd = self.run.total_cost_usd + self.spent_usd;
-                    let budget_usd = limits.budget_usd.unwrap_or(spent_usd);
-                    self.halt(Halt::Limit(Limit::Budget { spent_usd, budget_usd }));
-                    self.decision.effects.clear();
-                }
-                // The session has nothing to go on from: a mended prompt must be given to it.
-                Remedy::GiveUpPrompt => self.give_up(failure.to_string(), None),
-                Remedy::GiveUpSession => self.lose_session(failure.to_string()),
-                Remedy::GiveUp => self.give_up(failure.to_string(), left),
-            },
+            Again::Failed(failure) => self.failed(&failure, left),
+        }
+    }
+
+    /// What follows from a failure of the coding agent.
+    fn failed(&mut self, failure: &Failure, left: Option<Left>) {
+        let tries = &self.agent.tries;
+        let limits = &self.run.limits;
+        let class = Some(failure.class);
+        match remedy(failure.class) {
+            Remedy::Retry if tries.retries >= limits.max_retries => {
+                let retries = tries.retries;
+                self.give_up(format!("{failure} (after {retries} retries)"), class, left);
+            }
+            Remedy::Retry => {
+                let delay = delay_ms(tries.retries + 1);
+                self.retry(failure.to_string(), CountsAs::Retry, delay, left);
+            }
+            Remedy::WaitForUsageLimit { resets_at } => {
+                self.retry(failure.to_string(), CountsAs::Nothing, 0, left);
+                self.usage_limit(resets_at);
+            }
+            Remedy::Stop => {
+                self.retry(failure.to_string(), CountsAs::Nothing, 0, left);
+                let spent_usd = self.run.total_cost_usd + self.spent_usd;
+                let budget_usd = limits.budget_usd.unwrap_or(spent_usd);
+                self.halt(Halt::Limit(Limit::Budget { spent_usd, budget_usd }));
+                self.decision.effects.clear();
+            }
+            // The session has nothing to go on from: a fixed prompt must be given to it.
+            Remedy::GiveUpPrompt => self.give_up(failure.to_string(), class, None),
+            Remedy::GiveUpSession => self.lose_session(failure),
+            Remedy::GiveUp => self.give_up(failure.to_string(), class, left),
         }
     }
 
@@ -336,27 +344,30 @@ impl<'a> Draft<'a> {
     }
 
     /// Fails at the work under way; a script's failure stops the whole run.
-    fn give_up(&mut self, error: String, left: Option<Left>) {
+    fn give_up(&mut self, error: String, class: Option<FailureClass>, left: Option<Left>) {
         let work = self.agent.phase.work().cloned().unwrap_or(Work::Enter);
-        self.fail(error, work, left);
+        self.fail(error, class, work, left);
         if let Some(Step { action: Action::Script { .. }, .. }) = self.agent.phase.step() {
             self.halt(Halt::ScriptFailed { agent: self.agent.id.clone() });
         }
     }
 
-    /// Fails because the session is gone. Whoever continues the run knows, and starts afresh.
-    fn lose_session(&mut self, error: String) {
+    /// Fails because the session is gone. When the run is resumed, the agent starts in a fresh one.
+    fn lose_session(&mut self, failure: &Failure) {
         let work = match self.agent.phase.work() {
             Some(Work::Evaluate(evaluation)) => Work::Evaluate(evaluation.clone()),
-            _ => Work::Enter,
+            Some(Work::Enter | Work::Rejudge(_) | Work::Remind(_) | Work::Follow { .. }) | None => {
+                Work::Enter
+            }
         };
         let loses_session = work == Work::Enter;
-        let agent = self.agent.id.clone();
-        self.record(Record::Failed { agent, error, work, left: None, loses_session });
+        let (agent, error, class) =
+            (self.agent.id.clone(), failure.to_string(), Some(failure.class));
+        self.record(Record::Failed { agent, error, class, work, left: None, loses_session });
     }
 
-    fn fail(&mut self, error: String, work: Work, left: Option<Left>) {
+    fn fail(&mut self, error: String, class: Option<FailureClass>, work: Work, left: Option<Left>) {
         let agent = self.agent.id.clone();
-        self.record(Record::Failed { agent, error, work, left, loses_session: false });
+        self.record(Record::Failed { agent, error, class, work, left, loses_session: false });
     }
 }

@@ -54,6 +54,7 @@ pub(super) fn follow(
         Transition::Goto { target } => agent.enter(target),
         Transition::Reset { target, cd } => {
             agent.session = Session::Fresh;
+            agent.session_agent = None;
             agent.stack.clear();
             if let Some(cd) = cd {
                 agent.cwd = cd;
@@ -69,12 +70,14 @@ pub(super) fn follow(
                 }
             };
             let session = std::mem::replace(&mut agent.session, callee);
-            agent.stack.push(Frame { session, state: return_to, model: None });
+            let session_agent = agent.session_agent.clone();
+            agent.stack.push(Frame { session, session_agent, state: return_to, model: None });
             agent.enter(target);
         }
         Transition::Function { target, return_to, model } => {
             let session = std::mem::replace(&mut agent.session, Session::Fresh);
-            agent.stack.push(Frame { session, state: return_to, model });
+            let session_agent = agent.session_agent.take();
+            agent.stack.push(Frame { session, session_agent, state: return_to, model });
             agent.enter(target);
         }
         Transition::Fork { target, next, cd, attributes } => {
@@ -82,14 +85,16 @@ pub(super) fn follow(
             agent.enter(next);
             if let Some((id, born)) = worker {
                 let mut worker = Agent::new(id, born, target, cwd);
+                worker.parent = Some(agent.id.clone());
                 worker.fork_attributes = attributes;
                 return After::Forks(Box::new(worker));
             }
         }
         Transition::Result { payload } => match agent.stack.pop() {
             None => return After::Ends(payload),
-            Some(Frame { session, state, .. }) => {
+            Some(Frame { session, session_agent, state, .. }) => {
                 agent.session = session;
+                agent.session_agent = session_agent;
                 agent.enter(state);
                 agent.result = Some(payload);
             }

@@ -144,8 +144,11 @@ pub struct Failure {
 /// Failures told apart by what follows from them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureClass {
-    /// Overload, network, server: may pass by itself.
-    Transient,
+    /// Overload, network, server: a transient failure.
+    Transient {
+        /// How long to wait at least, if the provider said so.
+        retry_after_ms: Option<u64>,
+    },
     /// The provider's usage limit: passes at a known time.
     UsageLimit {
         /// When, in seconds since 1970; `None` if it did not say.

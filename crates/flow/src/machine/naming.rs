@@ -30,6 +30,10 @@ const PARENT_BYTES_MAX: usize = 100;
 /// How much of a hash stands for a longer one. Nobody makes two names that share 64 bits.
 const HASH_DIGITS: usize = 16;
 
+/// The most numbers that a parent may pass over for one worker. A million irregular names would have to
+/// be in the way; a name that is further on is not one of this parent's.
+const PASSED_OVER_MAX: u32 = 1_000_000;
+
 /// A name that was never given in this run.
 pub(super) fn worker_name(run: &Run, parent: &AgentId, state: &StateName) -> AgentId {
     let abbreviation = abbreviation(state);
@@ -37,7 +41,7 @@ pub(super) fn worker_name(run: &Run, parent: &AgentId, state: &StateName) -> Age
     let mut counter = run.fork_counters.get(parent).copied().unwrap_or(0);
     loop {
         counter = counter.saturating_add(1);
-        let name = AgentId::new(format!("{prefix}_{abbreviation}{counter}"));
+        let name = AgentId::new(name(&prefix, &abbreviation, counter));
         let is_taken = run.irregular_names.contains(&name)
             || (!is_regular(&abbreviation) && could_be_given(run, parent, &name));
         // The last counter ends the search: four billion forks are not a workflow.
@@ -47,18 +51,25 @@ pub(super) fn worker_name(run: &Run, parent: &AgentId, state: &StateName) -> Age
     }
 }
 
-/// Notes that `parent` forked `worker` to `state`.
+/// Notes that `parent` forked `worker` to `state`: its counter goes on to the number in that name.
 pub(super) fn given(run: &mut Run, parent: &AgentId, worker: &AgentId, state: &StateName) {
     let abbreviation = abbreviation(state);
-    let own = |prefix: &str| worker.as_str().strip_prefix(prefix)?.strip_prefix('_');
-    // Journals of earlier versions have the whole name of every parent.
-    let own = own(&prefix(parent)).or_else(|| own(parent.as_str())).unwrap_or_default();
-    let digits = own.strip_prefix(&abbreviation).unwrap_or_default();
+    let prefix = prefix(parent);
     let counter = run.fork_counters.entry(parent.clone()).or_default();
-    *counter = digits.parse().unwrap_or(*counter + 1).max(*counter);
+    // Journals of earlier versions have the whole name of every parent.
+    let is_name = |number: &u32| {
+        let is_of = |prefix: &str| *worker.as_str() == name(prefix, &abbreviation, *number);
+        is_of(&prefix) || is_of(parent.as_str())
+    };
+    let numbers = counter.saturating_add(1)..=counter.saturating_add(PASSED_OVER_MAX);
+    *counter = numbers.clone().find(is_name).unwrap_or(*numbers.start());
     if !is_regular(&abbreviation) {
         run.irregular_names.insert(worker.clone());
     }
+}
+
+fn name(prefix: &str, abbreviation: &str, counter: u32) -> String {
+    format!("{prefix}_{abbreviation}{counter}")
 }
 
 /// What the names of `parent`'s workers begin with.

@@ -11,7 +11,7 @@ use crate::{
     policy::{Source, Transition},
 };
 
-use super::{Evaluation, Left, Limits, Settings, Spent, Status, Step, Work};
+use super::{Evaluation, FailureClass, Left, Limits, Settings, Spent, Status, Step, Work};
 
 /// One fact about a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,6 +114,8 @@ pub enum Record {
         agent: AgentId,
         /// Why.
         error: String,
+        /// Of which kind the failure is, if a coding agent failed.
+        class: Option<FailureClass>,
         /// What is taken up again if the run is continued.
         work: Work,
         /// What a start of it may have left.
@@ -145,6 +147,31 @@ pub enum Record {
         /// Limits from now on.
         limits: Limits,
     },
+}
+
+impl Record {
+    /// The agent that it is about; `None` if it is about the whole run.
+    pub fn agent(&self) -> Option<&AgentId> {
+        match self {
+            Self::Intended { agent, .. }
+            | Self::Queued { agent }
+            | Self::Called { agent }
+            | Self::Ended { agent, .. }
+            | Self::Followed { agent, .. }
+            | Self::Overridden { agent, .. }
+            | Self::Reminded { agent, .. }
+            | Self::Evaluating { agent, .. }
+            | Self::Retried { agent, .. }
+            | Self::Woke { agent }
+            | Self::Failed { agent, .. } => Some(agent),
+            Self::Started(_)
+            | Self::Halted { .. }
+            | Self::UsageLimited { .. }
+            | Self::UsageLimitLifted
+            | Self::Finished { .. }
+            | Self::Resumed { .. } => None,
+        }
+    }
 }
 
 /// With what a run begins.

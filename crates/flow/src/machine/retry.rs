@@ -21,7 +21,7 @@ pub(super) enum Remedy {
 
 pub(super) fn remedy(class: FailureClass) -> Remedy {
     match class {
-        FailureClass::Transient
+        FailureClass::Transient { .. }
         | FailureClass::Killed
         | FailureClass::TimedOut
         | FailureClass::Other => Remedy::Retry,

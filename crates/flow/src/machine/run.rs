@@ -144,9 +144,9 @@ impl Run {
         self.queue = self
             .agents
             .values()
-            .filter_map(|agent| match agent.phase {
-                Phase::Queued { ticket, .. } => Some((ticket, agent.id.clone())),
-                _ => None,
+            .filter_map(|agent| {
+                let Phase::Queued { ticket, .. } = agent.phase else { return None };
+                Some((ticket, agent.id.clone()))
             })
             .collect();
     }

@@ -100,7 +100,7 @@ impl SessionPlan {
     }
 }
 
-/// What a step cost, and what it was not given.
+/// What a step reported of itself: what it cost, what it was not given, where it happened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
     /// In money.
@@ -113,6 +113,8 @@ pub struct Spent {
     pub duration_ms: u64,
     /// What it asked for and was not allowed to do. It went on without, so a person should know.
     pub denied: Vec<String>,
+    /// The session of the turn, if the coding agent reported it.
+    pub session: Option<SessionId>,
 }
 
 /// Tokens as providers bill them.

@@ -8,7 +8,7 @@
 
 use thiserror::Error;
 
-use crate::source::Platform;
+use crate::platform::Platform;
 
 /// Who chose the name of an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

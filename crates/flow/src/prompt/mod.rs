@@ -1,7 +1,7 @@
-//! From a template to the words that an agent is given.
+//! The text that an agent is given.
 //!
 //! [`render`] fills in `{{variables}}`; [`reminder`], [`evaluator_reminder`] and [`continuation`]
-//! are the few sentences that Raymond says in its own voice.
+//! are the messages that Raymond writes itself.
 
 mod render;
 mod voice;

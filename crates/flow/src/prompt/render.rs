@@ -1,7 +1,7 @@
-//! `{{name}}` replaced by its value, in one pass.
+//! Replaces `{{name}}` by its value, in one pass.
 //!
-//! One pass, because values come from models: a value that itself contains `{{name}}` is text,
-//! never expanded again. A name that nobody knows stays as it is and is reported.
+//! One pass, because values come from models: a value that itself contains `{{name}}` is text and
+//! never expanded again. An unknown name stays as it is and is reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,8 +11,8 @@ use crate::text::{Span, Spanned};
 
 /// The variables of one prompt.
 ///
-/// Later layers win: what the run was started with, then what the agent was forked with, then
-/// what Raymond itself says about this very step.
+/// Later layers win: the variables of the run, then those of the fork that started the agent, then
+/// those that Raymond itself sets for this step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Variables {
     values: BTreeMap<String, String>,
@@ -24,7 +24,7 @@ impl Variables {
         Self::default()
     }
 
-    /// Sets `name`, in the place of any earlier value.
+    /// Sets `name`, replacing any earlier value.
     pub fn set(&mut self, name: impl Into<String>, value: impl Into<String>) {
         self.values.insert(name.into(), value.into());
     }
@@ -45,7 +45,7 @@ impl Variables {
 pub struct Rendered {
     /// The text.
     pub text: String,
-    /// The names that no variable had, each once, in the order of the text.
+    /// The unknown names, each once, in the order of the text.
     pub unknown: Vec<String>,
 }
 
@@ -70,7 +70,7 @@ pub fn render(template: &str, variables: &Variables) -> Rendered {
             }
             rest = after;
         } else {
-            // Only one brace is passed over: in `{{{name}}` the last two open the placeholder.
+            // Skip only one brace: in `{{{name}}` the last two open the placeholder.
             let (brace, after) = from_braces.split_at(1);
             text.push_str(brace);
             rest = after;
@@ -80,7 +80,7 @@ pub fn render(template: &str, variables: &Variables) -> Rendered {
     Rendered { text, unknown }
 }
 
-/// The names between braces in `template`, each where it stands.
+/// The names between braces in `template`, with their places.
 pub fn placeholders(template: &str) -> Vec<Spanned<String>> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -103,7 +103,7 @@ fn placeholder(text: &str) -> Option<(&str, usize)> {
     let inside = text.strip_prefix("{{")?;
     let from_name = inside.trim_start_matches([' ', '\t']);
     let is_name_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    // Cut by length: comparing what follows, which may be the whole file, would make this quadratic.
+    // Cut by length. Comparing the remainder, which may be the whole file, would make rendering quadratic.
     let length = from_name.find(|c| !is_name_char(c)).unwrap_or(from_name.len());
     let (name, after_name) = from_name.split_at(length);
     let after = after_name.trim_start_matches([' ', '\t']).strip_prefix("}}")?;

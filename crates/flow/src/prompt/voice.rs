@@ -1,10 +1,10 @@
-//! What Raymond says to an agent in its own words.
+//! The messages that Raymond itself writes to an agent.
 
 use std::fmt::Write as _;
 
 use crate::policy::{LEFT_OPEN, Policy, Problem};
 
-/// Asks again after an answer that broke the protocol, listing what is allowed.
+/// Asks an agent again after an answer that broke the protocol, and lists what is allowed.
 pub fn reminder(problem: &Problem, policy: &Policy) -> String {
     let mut text = format!(
         "Your last message did not end this step: {problem}.\n\n\
@@ -15,7 +15,7 @@ pub fn reminder(problem: &Problem, policy: &Policy) -> String {
     text
 }
 
-/// Asks an evaluator again.
+/// Asks an evaluator again after an answer that is not a verdict.
 pub fn evaluator_reminder(problem: &Problem, policy: &Policy) -> String {
     let mut text = format!(
         "Your last message was not a judgement: {problem}.\n\n\
@@ -31,7 +31,7 @@ pub fn evaluator_reminder(problem: &Problem, policy: &Policy) -> String {
     text
 }
 
-/// Goes on with a turn that was cut off, in the session that remembers it.
+/// Continues an interrupted turn in the same session.
 pub fn continuation(policy: &Policy) -> String {
     let mut text = "Your last turn was interrupted before it ended. Go on from where you stopped: \
                     look at what is already done, do not do it again, and finish the task."

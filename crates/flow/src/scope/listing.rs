@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use crate::source::did_you_mean;
 
-/// The file names of a scope at one moment, sorted. Cheap to clone: it is asked for at every step.
+/// The sorted file names of a scope at one moment. Cheap to clone, because every step needs it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
     names: Arc<BTreeSet<String>>,
@@ -16,7 +16,7 @@ impl Listing {
         Self { names: Arc::new(names.into_iter().collect()) }
     }
 
-    /// Whether there is a file of exactly this name.
+    /// Whether there is a file with exactly this name.
     pub fn contains(&self, name: &str) -> bool {
         self.names.contains(name)
     }
@@ -26,10 +26,10 @@ impl Listing {
         self.names.iter().map(String::as_str)
     }
 
-    /// The file that `name` was probably meant to be.
+    /// The file that the author of `name` probably meant.
     pub fn suggest(&self, name: &str) -> Option<&str> {
         did_you_mean(name, self.names()).or_else(|| {
-            // A name without extension is compared with names without theirs.
+            // Compare a name without an extension with the stems of the files.
             let stem =
                 |name: &str| name.rsplit_once('.').map_or(name.len(), |(stem, _)| stem.len());
             let stems = self.names().filter_map(|name| name.get(..stem(name)));

@@ -1,7 +1,7 @@
-//! From the name in a tag to the file that it means.
+//! Resolves the name in a tag to a file.
 //!
-//! A scope is flat: the files of one folder, or of one archive. [`resolve`] finds the state that
-//! a name stands for on a platform, [`entry`] the state with which a folder starts.
+//! A scope is flat: the files of one directory or of one archive. [`resolve`] finds the state that
+//! a name refers to on a platform, [`entry`] the state at which a workflow starts.
 
 mod listing;
 mod resolve;

@@ -1,4 +1,4 @@
-//! Which file a state's name means on a platform.
+//! Which file the name of a state refers to on a platform.
 //!
 //! | written | Unix | Windows |
 //! |---|---|---|
@@ -7,7 +7,7 @@
 //! | `NEXT.bat` | wrong platform | that file |
 //! | `NEXT` | `NEXT.md` or `NEXT.sh`, whichever exists; both are ambiguous | likewise with `.bat` |
 //!
-//! A script of the other platform is never a candidate, so a workflow may carry both.
+//! A script of the other platform is never a candidate, so a workflow may have both.
 
 use thiserror::Error;
 
@@ -18,46 +18,46 @@ use crate::{
 
 use super::Listing;
 
-/// The names that start a folder or an archive.
+/// The names of entry states.
 pub const ENTRY_STEMS: [&str; 2] = ["1_START", "START"];
 
-/// Why a name means no state.
+/// Why a name does not resolve to a state.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ResolveError {
-    /// No file fits.
+    /// No file matches.
     #[error("state `{name}` not found")]
     NotFound {
         /// The name as written.
         name: String,
-        /// The file names that would have fitted.
+        /// The file names that would match.
         candidates: Vec<String>,
-        /// What was probably meant.
+        /// The file that was probably meant.
         suggestion: Option<String>,
     },
-    /// Several files fit.
-    #[error("state `{name}` is ambiguous: {} all fit", candidates.join(", "))]
+    /// Several files match.
+    #[error("state `{name}` is ambiguous: {} all match", candidates.join(", "))]
     Ambiguous {
         /// The name as written.
         name: String,
         /// The files that exist.
         candidates: Vec<String>,
     },
-    /// Only a script of the other platform fits.
+    /// Only a script of the other platform matches.
     #[error("state `{name}` cannot run on {platform}: {} is for {}", candidates.join(", "), platform.other())]
     WrongPlatform {
         /// The name as written.
         name: String,
-        /// Where we are.
+        /// The platform of the run.
         platform: Platform,
         /// The files of the other platform.
         candidates: Vec<String>,
     },
-    /// A file, but not a state.
+    /// A file that is not a state.
     #[error(transparent)]
     Unsupported(StateKindError),
 }
 
-/// Finds the state that `name` means.
+/// Finds the state that `name` refers to.
 pub fn resolve(
     listing: &Listing,
     name: &str,
@@ -77,7 +77,7 @@ pub fn resolve(
     }
 }
 
-/// A name without an extension that means anything, such as `NEXT` or `v1.2`.
+/// Resolves a name without the extension of a state, such as `NEXT` or `v1.2`.
 fn resolve_abstract(
     listing: &Listing,
     name: &str,
@@ -112,31 +112,31 @@ fn not_found(listing: &Listing, name: &str, candidates: Vec<String>) -> ResolveE
     ResolveError::NotFound { name: name.to_owned(), candidates, suggestion }
 }
 
-/// Why a folder has no state to start with.
+/// Why a directory or archive has no entry state.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum EntryError {
-    /// Neither name is there.
+    /// Neither name exists.
     #[error("no entry state: expected 1_START or START, with the extension .md or {extension}")]
     None {
-        /// The extension of scripts here.
+        /// The extension of scripts on this platform.
         extension: &'static str,
-        /// What was probably meant to be it.
+        /// The file that was probably meant.
         suggestion: Option<String>,
     },
-    /// Both names are there.
-    #[error("two entry states, {first} and {second}: only one may stay")]
+    /// Both names exist.
+    #[error("two entry states, {first} and {second}: keep only one")]
     Both {
         /// The file for `1_START`.
         first: StateName,
         /// The file for `START`.
         second: StateName,
     },
-    /// One is there, but cannot be used.
+    /// An entry state exists but cannot be used.
     #[error("the entry state cannot be used")]
     Unusable(#[source] ResolveError),
 }
 
-/// The state with which a folder or archive starts.
+/// Finds the state at which a directory or archive starts.
 pub fn entry(listing: &Listing, platform: Platform) -> Result<StateName, EntryError> {
     let mut found = Vec::new();
     let mut unusable = None;
@@ -144,8 +144,8 @@ pub fn entry(listing: &Listing, platform: Platform) -> Result<StateName, EntryEr
         match resolve(listing, stem, platform) {
             Ok(state) => found.push(state),
             Err(ResolveError::NotFound { .. }) => {}
-            // Two files for one name leave no doubt that this name was meant; a script of the
-            // other platform matters only if nothing else is there.
+            // An ambiguous name is clearly the one that the author meant. A script of the other
+            // platform matters only if there is no other candidate.
             Err(error @ ResolveError::Ambiguous { .. }) => return Err(EntryError::Unusable(error)),
             Err(error) => unusable = Some(error),
         }

@@ -1,4 +1,4 @@
-//! Something to say about a place in a workflow file: data only, drawn by whoever shows it.
+//! A finding about a place in a workflow file: data only, formatted by the caller.
 
 use std::fmt;
 
@@ -6,27 +6,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::text::{Position, Span, Spanned, excerpt};
 
-/// How bad it is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Nothing is wrong, but it is good to know.
+    /// Not a problem, but worth knowing.
     Note,
-    /// The file works, but hardly as its author thinks.
+    /// The file works, but probably not as its author intended.
     Warning,
     /// The file cannot be used.
     Error,
 }
 
-/// What a finding is about, for whoever sorts them.
+/// The topic of a finding, by which lint rules select findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Matter {
     /// Frontmatter that cannot be used.
     Frontmatter,
-    /// A key that means nothing.
+    /// A key that frontmatter does not define.
     UnknownKey,
-    /// A path where the name of a state belongs.
+    /// A path instead of the name of a state.
     PathInTarget,
 }
 
@@ -35,15 +35,15 @@ pub enum Matter {
 pub struct Diagnostic {
     /// How bad it is.
     pub severity: Severity,
-    /// What it is about.
+    /// Its topic.
     pub matter: Matter,
     /// The file's name.
     pub file: String,
-    /// The bytes it is about.
+    /// The bytes in question.
     pub span: Span,
-    /// The same place for people.
+    /// The same place as line and column.
     pub position: Position,
-    /// What is wrong and what was expected.
+    /// What is wrong, and what was expected.
     pub message: String,
     /// What was probably meant.
     pub suggestion: Option<String>,
@@ -60,18 +60,18 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// The one of `candidates` that `word` was probably meant to be.
+/// The candidate that the author of `word` probably meant.
 pub(crate) fn did_you_mean<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
-    /// The distance takes time with the product of both lengths, and no name is this long.
+    /// Computing the distance takes time proportional to the product of both lengths. No name is this long.
     const WORD_BYTES_MAX: usize = 100;
     if word.len() > WORD_BYTES_MAX {
         return None;
     }
     let word = word.to_lowercase();
-    // One slip in a short word, a third of a longer one.
+    // One typo in a short word, up to a third of the letters in a longer one.
     let slips_max = (word.chars().count() / 3).max(1);
     candidates
         .into_iter()
@@ -81,24 +81,24 @@ pub(crate) fn did_you_mean<'a>(
         .map(|(_, candidate)| candidate)
 }
 
-/// How many findings of one kind are told about one file; the others are counted. Nobody reads more,
-/// and a hostile file can have a million.
+/// The most findings of one topic that are reported for one file; the others are only counted. More are
+/// of no use to a reader, and a hostile file can have a million.
 pub(crate) const FINDINGS_MAX: usize = 100;
 
-/// What stands for the findings that are not told.
+/// The message that replaces the findings that are not reported.
 pub(crate) fn and_more(count: usize) -> String {
     format!("and {count} more like this in this file")
 }
 
-/// Collects what is found in one text, so that places are worked out in one way.
+/// Collects the findings of one text and computes their positions.
 #[derive(Debug)]
 pub(super) struct Findings<'a> {
     file: &'a str,
     text: &'a str,
     found: Vec<Diagnostic>,
-    /// How many there were in all.
+    /// The number of all findings.
     pub(super) count: usize,
-    /// Of each matter: how many there were, and where the first one is that was not kept.
+    /// For each topic: the number of findings, and the place of the first one that was not kept.
     matters: Vec<(Matter, usize, Span)>,
 }
 
@@ -125,7 +125,7 @@ impl<'a> Findings<'a> {
         self.add(Matter::Frontmatter, span, || (message.into(), suggestion));
     }
 
-    /// Warns of a key that is none of the `known` ones.
+    /// Warns about a key that is not one of `known`.
     pub(super) fn unknown_key(&mut self, key: &Spanned<String>, known: &[&str]) {
         self.add(Matter::UnknownKey, key.span, || {
             let message = format!("unknown key `{}` is ignored", excerpt(&key.value));
@@ -134,7 +134,7 @@ impl<'a> Findings<'a> {
         });
     }
 
-    /// Everything that was found, and how much more there is.
+    /// All findings that were kept, and messages with the number of the others.
     pub(super) fn finish(mut self) -> Vec<Diagnostic> {
         for (matter, count, span) in std::mem::take(&mut self.matters) {
             if count > FINDINGS_MAX {
@@ -144,7 +144,7 @@ impl<'a> Findings<'a> {
         self.found
     }
 
-    /// `message` is asked only for what is kept.
+    /// Calls `message` only for findings that are kept.
     fn add(
         &mut self,
         matter: Matter,

@@ -1,6 +1,6 @@
-//! The YAML between the `---` fences of a prompt: every key, checked, with its place.
+//! Parses the YAML between the `---` fences of a prompt and checks every key.
 //!
-//! One function per key. Each takes what it understands and reports the rest, so that an author
+//! Each key has its own function, which reports what it cannot use and continues, so that an author
 //! sees all problems of a file at once.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,18 +21,18 @@ use super::{
 pub const KEYS: [&str; 6] =
     ["allowed_transitions", "model", "effort", "timeout", "agent", "evaluators"];
 
-/// What a prompt declares about itself.
+/// What the frontmatter of a prompt declares.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frontmatter {
-    /// The ways out of the state.
+    /// The transitions that the state allows.
     pub allowed_transitions: Vec<Spanned<AllowedTransition>>,
-    /// The model, passed on as written.
+    /// The model, passed to the coding agent as written.
     pub model: Option<Spanned<String>>,
-    /// The effort, passed on as written.
+    /// The effort, passed to the coding agent as written.
     pub effort: Option<Spanned<String>>,
-    /// How long a turn may stay silent.
+    /// How long a turn may print nothing.
     pub timeout: Option<Spanned<Timeout>>,
-    /// Which coding agent carries the prompt out.
+    /// The coding agent that carries out the prompt.
     pub agent: Option<Spanned<String>>,
     /// Second opinions on the transition.
     pub evaluators: Vec<Spanned<Evaluator>>,
@@ -49,7 +49,7 @@ impl Frontmatter {
 
     /// Reads `yaml`, which starts at byte `offset` of the file that `findings` is about.
     pub(super) fn read(yaml: &str, offset: u64, findings: &mut Findings<'_>) -> Self {
-        let mut reader = Reader { offset, findings, patterns_size: 0 };
+        let mut reader = FrontmatterReader { offset, findings, patterns_size: 0 };
         let root = match yaml::read(yaml) {
             Ok(None) => return Self::default(),
             Ok(Some(root)) => root,
@@ -69,14 +69,19 @@ impl Frontmatter {
         frontmatter
     }
 
-    fn read_key(&mut self, key: &Spanned<String>, value: &Node, reader: &mut Reader<'_, '_>) {
+    fn read_key(
+        &mut self,
+        key: &Spanned<String>,
+        value: &Node,
+        reader: &mut FrontmatterReader<'_, '_>,
+    ) {
         match key.value.as_str() {
             "allowed_transitions" => {
                 self.allowed_transitions =
-                    reader.list(value, &key.value, Reader::allowed_transition);
+                    reader.list(value, &key.value, FrontmatterReader::allowed_transition);
             }
             "evaluators" => {
-                self.evaluators = reader.list(value, &key.value, Reader::evaluator);
+                self.evaluators = reader.list(value, &key.value, FrontmatterReader::evaluator);
             }
             "model" => self.model = reader.argument(value, "model", "the name of a model"),
             "effort" => self.effort = reader.argument(value, "effort", "an effort such as `high`"),
@@ -87,17 +92,17 @@ impl Frontmatter {
     }
 }
 
-struct Reader<'a, 'f> {
-    /// Where the YAML starts in its file.
+struct FrontmatterReader<'a, 'f> {
+    /// The byte at which the YAML starts in its file.
     offset: u64,
     findings: &'a mut Findings<'f>,
-    /// The size of all patterns that were read.
+    /// The total compiled size of the patterns so far.
     patterns_size: u64,
 }
 
 type Pairs<'n> = Vec<(Spanned<String>, &'n Node)>;
 
-impl Reader<'_, '_> {
+impl FrontmatterReader<'_, '_> {
     fn error(&mut self, span: Span, message: impl Into<String>) {
         self.findings.error(span.shifted(self.offset), message);
     }
@@ -124,7 +129,7 @@ impl Reader<'_, '_> {
         Some(read)
     }
 
-    /// The items of a list; an absent one is empty.
+    /// The items of a list; an empty value is an empty list.
     fn list<T>(
         &mut self,
         node: &Node,
@@ -157,14 +162,14 @@ impl Reader<'_, '_> {
             Value::Scalar(text) if is_word(text) => {
                 Some(Spanned::new(text.trim().to_owned(), node.span.shifted(self.offset)))
             }
-            _ => {
+            Value::Scalar(_) | Value::Null | Value::Sequence(_) | Value::Mapping(_) => {
                 self.error(node.span, format!("`{key}` should be {expected}"));
                 None
             }
         }
     }
 
-    /// A word that becomes an argument of a program.
+    /// A word that is passed to a program as an argument.
     fn argument(&mut self, node: &Node, key: &str, expected: &str) -> Option<Spanned<String>> {
         let word = self.word(node, key, expected)?;
         if looks_like_an_option(&word.value) {
@@ -175,11 +180,11 @@ impl Reader<'_, '_> {
         Some(word)
     }
 
-    /// A scalar as it is, white space included.
+    /// A scalar, verbatim with its white space.
     fn text(&mut self, node: &Node, key: &str, expected: &str) -> Option<String> {
         match &node.value {
             Value::Scalar(text) if !text.is_empty() => Some(text.clone()),
-            _ => {
+            Value::Scalar(_) | Value::Null | Value::Sequence(_) | Value::Mapping(_) => {
                 self.error(node.span, format!("`{key}` should be {expected}"));
                 None
             }
@@ -197,7 +202,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// The name of a state: no path.
+    /// The name of a state. Paths are rejected.
     fn state(&mut self, node: &Node, key: &str) -> Option<String> {
         let word = self.word(node, key, "the name of a state")?;
         if word.value.contains(['/', '\\']) {
@@ -251,7 +256,7 @@ impl Reader<'_, '_> {
                 }
             }
         }
-        // What could not be read is not left open: half an entry would allow too much.
+        // Drop an entry with an attribute that cannot be read: without it, the entry would allow too much.
         (self.findings.count == found_before).then_some(entry)
     }
 
@@ -298,7 +303,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Warns of keys that mean nothing here.
+    /// Warns about keys that have no meaning here.
     fn ignore_others(&mut self, pairs: &Pairs<'_>, known: &[&str]) {
         for (key, _) in pairs {
             if !known.contains(&key.value.as_str()) {
@@ -327,13 +332,14 @@ impl Reader<'_, '_> {
             Ok(size) => self.patterns_size = self.patterns_size.saturating_add(size),
         }
         if self.patterns_size > PATTERNS_SIZE_MAX {
-            let message = "the patterns of this state are too large: let them repeat less";
+            let message = "the patterns of this state are too large: use lower repeat counts";
             self.error(pattern.span, message);
             return None;
         }
         let then_entry = self.allowed_transition(then)?;
         if !then_entry.is_complete() {
-            let message = format!("`then` leaves something open: {}", then_entry.example());
+            let message =
+                format!("`then` must be a complete transition, not {}", then_entry.example());
             self.error(then.span, message);
             return None;
         }

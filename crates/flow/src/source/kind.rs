@@ -1,49 +1,9 @@
-//! What a file is by its extension, and which scripts a platform can run.
+//! The kind of a file by its extension, and which scripts a platform can run.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// The family of operating systems that a workflow runs on. A parameter everywhere, so that the
-/// rules of both can be tested on one machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Platform {
-    /// Linux, macOS and their like: scripts are `.sh`, run by bash.
-    Unix,
-    /// Windows: scripts are `.bat`, run by `cmd.exe`.
-    Windows,
-}
-
-impl Platform {
-    /// The platform this program was built for.
-    pub const HERE: Self = if cfg!(windows) { Self::Windows } else { Self::Unix };
-
-    /// The extension of the scripts that run here.
-    pub fn script_extension(self) -> &'static str {
-        match self {
-            Self::Unix => ".sh",
-            Self::Windows => ".bat",
-        }
-    }
-
-    /// The other family.
-    #[must_use]
-    pub fn other(self) -> Self {
-        match self {
-            Self::Unix => Self::Windows,
-            Self::Windows => Self::Unix,
-        }
-    }
-}
-
-impl std::fmt::Display for Platform {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Unix => "Unix",
-            Self::Windows => "Windows",
-        })
-    }
-}
+use crate::platform::Platform;
 
 /// The extension of prompts.
 pub(crate) const PROMPT_EXTENSION: &str = ".md";
@@ -69,7 +29,7 @@ pub enum StateKindError {
         /// Where it would run.
         needs: Platform,
     },
-    /// No extension that means anything.
+    /// Not an extension of a state.
     #[error("`{name}` is not a state: states end in .md, .sh or .bat")]
     Unsupported {
         /// The file.

@@ -1,7 +1,7 @@
-//! From the bytes of a file to a typed state: prompt or script, with its declared policy.
+//! Parses the bytes of a file into a state: a prompt with its declared policy, or a script.
 //!
-//! [`StateFile::read`] is the way in. Whatever is wrong comes back as [`Diagnostic`]s with a
-//! place in the file: several at once where possible, warnings beside errors.
+//! Start at [`StateFile::read`]. Problems are returned as [`Diagnostic`]s with a place in the
+//! file, several at once where possible, and warnings together with errors.
 
 mod diagnostic;
 mod frontmatter;
@@ -10,9 +10,10 @@ mod state_file;
 mod timeout;
 pub mod yaml;
 
+pub use crate::platform::Platform;
 pub use diagnostic::{Diagnostic, Matter, Severity};
 pub use frontmatter::{Frontmatter, KEYS};
-pub use kind::{Platform, StateKind, StateKindError};
+pub use kind::{StateKind, StateKindError};
 pub use state_file::{Prompt, StateFile, StateFileError, StateSource};
 pub use timeout::{Timeout, TimeoutError};
 

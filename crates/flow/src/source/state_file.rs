@@ -12,7 +12,7 @@ use super::{
     Diagnostic, Frontmatter, Platform, Severity, StateKind, StateKindError, diagnostic::Findings,
 };
 
-/// The largest frontmatter. The tree of its YAML takes many times that, and it is read at every step.
+/// The largest frontmatter. Its YAML tree takes many times as much memory, and it is parsed at every step.
 const FRONTMATTER_BYTES_MAX: usize = 256 * 1024;
 
 /// A state file that can be carried out.
@@ -20,51 +20,51 @@ const FRONTMATTER_BYTES_MAX: usize = 256 * 1024;
 pub struct StateFile {
     /// Its file name.
     pub name: StateName,
-    /// A fingerprint of its bytes, for the journal: what exactly was used.
+    /// A hash of its bytes, recorded in the journal to show which version was used.
     pub digest: String,
-    /// What it holds.
+    /// Its contents.
     pub source: StateSource,
 }
 
-/// What a state file holds.
+/// The contents of a state file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StateSource {
     /// A prompt.
     Prompt(Box<Prompt>),
-    /// A script. Its text is the shell's business.
+    /// A script. Its text is not parsed.
     Script,
 }
 
-/// A prompt and what it says about itself.
+/// A prompt and its frontmatter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prompt {
-    /// What it declares.
+    /// The parsed frontmatter.
     pub frontmatter: Frontmatter,
     /// The text after the frontmatter: the prompt before substitution.
     pub body: String,
-    /// Where the body stands in the file.
+    /// The place of the body in the file.
     pub body_span: Span,
-    /// What is odd but not wrong.
+    /// Findings that do not prevent its use.
     pub warnings: Vec<Diagnostic>,
 }
 
-/// Why a file cannot be carried out.
+/// Why a state file cannot be used.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum StateFileError {
-    /// Not of a kind that runs here.
+    /// Not a state, or one for another platform.
     #[error(transparent)]
     Kind(#[from] StateKindError),
-    /// A prompt that is not text.
+    /// A prompt that is not UTF-8.
     #[error("`{name}` is not UTF-8 text: byte {offset} (line {}) cannot be part of a character", position.line)]
     NotUtf8 {
         /// The file.
         name: String,
-        /// The first bad byte.
+        /// The first invalid byte.
         offset: u64,
-        /// Where that is.
+        /// The line and column of that byte.
         position: Position,
     },
-    /// Frontmatter with errors; warnings are among the diagnostics too.
+    /// Frontmatter with errors. The diagnostics include warnings.
     #[error("{}", first(diagnostics))]
     Frontmatter {
         /// At least one of them is an error.
@@ -83,7 +83,7 @@ fn first(diagnostics: &[Diagnostic]) -> String {
 }
 
 impl StateFile {
-    /// Makes sense of the file called `name`, as it would be run on `platform`.
+    /// Parses the file called `name` for `platform`.
     pub fn read(name: &str, bytes: &[u8], platform: Platform) -> Result<Self, StateFileError> {
         let source = match StateKind::of(name, platform)? {
             StateKind::Script => StateSource::Script,
@@ -101,7 +101,7 @@ impl StateFile {
     }
 }
 
-/// The first half of a SHA-256 in hexadecimal: no two texts of a workflow will ever share it.
+/// The first half of the SHA-256 in hexadecimal, which is enough to tell texts apart.
 pub(crate) fn fingerprint(bytes: &[u8]) -> String {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     let digest = Sha256::digest(bytes);
@@ -147,7 +147,7 @@ fn prompt(name: &str, text: &str) -> Result<Prompt, StateFileError> {
     Ok(Prompt { frontmatter, body, body_span, warnings: diagnostics })
 }
 
-/// Where the frontmatter of a text lies. Only a fence on the very first line opens it, so a
+/// Finds the frontmatter of a text. Only a fence on the very first line opens it, so a
 /// `---` rule further down is part of the prompt.
 enum Fences {
     None { body_start: usize },
@@ -159,7 +159,7 @@ impl Fences {
     fn find(text: &str) -> Self {
         const BYTE_ORDER_MARK: char = '\u{feff}';
         let start = if text.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len_utf8() } else { 0 };
-        let mut lines = Lines { text, at: start };
+        let mut lines = LineIter { text, at: start };
         let yaml_start = match lines.next() {
             Some(line) if is_fence(line) => lines.at,
             _ => return Self::None { body_start: start },
@@ -185,13 +185,13 @@ fn is_fence(line: &str) -> bool {
     line.trim_end() == "---"
 }
 
-/// Lines and, between them, the byte at which the next one starts.
-struct Lines<'a> {
+/// An iterator over lines that knows the byte at which the next line starts.
+struct LineIter<'a> {
     text: &'a str,
     at: usize,
 }
 
-impl<'a> Iterator for Lines<'a> {
+impl<'a> Iterator for LineIter<'a> {
     type Item = &'a str;
 
     fn next(&mut self) -> Option<&'a str> {

@@ -1,11 +1,11 @@
-//! How long a step may stay silent, as frontmatter and the command line write it.
+//! How long a step may print nothing, as written in frontmatter and on the command line.
 
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// How long a child may print nothing before it counts as hung.
+/// How long a child may print nothing before its reaper kills it as hung.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "u64", into = "u64")]
 pub struct Timeout {
@@ -13,10 +13,10 @@ pub struct Timeout {
 }
 
 impl Timeout {
-    /// What applies where nobody says otherwise: builds and polls run long.
+    /// The default: 10 minutes, because builds and polling loops can be silent for long.
     pub const DEFAULT: Self = Self { seconds: 600 };
 
-    /// So many seconds of silence; 0 is no limit.
+    /// A timeout in seconds; 0 is no limit.
     pub fn from_seconds(seconds: u64) -> Self {
         Self { seconds }
     }
@@ -34,7 +34,7 @@ impl From<Timeout> for u64 {
     }
 }
 
-/// A text that is no duration.
+/// A text that is not a duration.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("expected seconds, or a number with `s`, `m` or `h` (`90`, `10m`, `2h`), not `{text}`")]
 pub struct TimeoutError {

@@ -1,8 +1,8 @@
-//! YAML as a tree of spanned nodes: the only file that knows the YAML parser.
+//! YAML as a tree of nodes with spans. The only file that uses the YAML parser.
 //!
-//! A tree, not serde: serde stops at the first problem and loses places in nested values, while
-//! an author wants every problem at once, each with its line and column. Scalars stay text; the
-//! reader of a key knows what it wants.
+//! A tree instead of serde, because serde stops at the first problem and loses positions in nested
+//! values, while an author wants all problems at once, each with its line and column. Scalars stay
+//! text; the function for a key converts them.
 
 use std::borrow::Cow;
 
@@ -10,22 +10,22 @@ use granit_parser::{Event, Parser, ScalarStyle, ScanError};
 
 use crate::text::Span;
 
-/// Deeper than any frontmatter; bounds recursion on hostile input.
+/// Deeper than any real frontmatter. Limits the recursion on hostile input.
 const DEPTH_MAX: usize = 16;
 
 /// One value of a YAML document.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Node {
-    /// What it is.
+    /// The value.
     pub value: Value,
-    /// Where it stands.
+    /// Its place in the text.
     pub span: Span,
 }
 
-/// What a value can be.
+/// The kinds of values.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Value {
-    /// `~`, `null` or nothing at all.
+    /// `~`, `null` or empty.
     Null,
     /// Any other scalar, with quotes and escapes resolved.
     Scalar(String),
@@ -35,18 +35,19 @@ pub enum Value {
     Mapping(Vec<(Node, Node)>),
 }
 
-/// Why a text is not YAML that we take.
+/// Why a text is not supported YAML.
 #[derive(Debug, PartialEq, Eq)]
 pub struct YamlError {
-    /// Where.
+    /// The place of the error.
     pub span: Span,
-    /// Why.
+    /// The reason.
     pub message: String,
 }
 
-/// Reads the one document in `text`; `None` if it holds nothing but comments.
+/// Parses the one document in `text`; `None` if it has only comments.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the parser may gain kinds of events")]
 pub fn read(text: &str) -> Result<Option<Node>, YamlError> {
-    let mut reader = Reader { parser: Parser::new_from_str(text), text };
+    let mut reader = TreeReader { parser: Parser::new_from_str(text), text };
     let mut root = None;
     while let Some((event, span)) = reader.next()? {
         match event {
@@ -63,12 +64,12 @@ pub fn read(text: &str) -> Result<Option<Node>, YamlError> {
     Ok(root.filter(|node| !(node.value == Value::Null && node.span.is_empty())))
 }
 
-struct Reader<'a> {
+struct TreeReader<'a> {
     parser: Parser<'a, granit_parser::StrInput<'a>>,
     text: &'a str,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> TreeReader<'a> {
     fn next(&mut self) -> Result<Option<(Event<'a>, Span)>, YamlError> {
         match self.parser.next_event() {
             None => Ok(None),
@@ -79,7 +80,7 @@ impl<'a> Reader<'a> {
 
     fn span(&self, span: granit_parser::Span) -> Span {
         let range = span.byte_range().unwrap_or_default();
-        // Block collections end where the next token starts; the end of the text bounds them.
+        // A block collection ends where the next token starts, which may be after the end of the text.
         let end = range.end.min(self.text.len());
         Span::new(range.start.min(end) as u64, end as u64)
     }
@@ -89,6 +90,7 @@ impl<'a> Reader<'a> {
         YamlError { span: Span::new(at, at), message: error.info() }
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the parser may gain kinds of events")]
     fn node(&mut self, event: Event<'a>, span: Span, depth: usize) -> Result<Node, YamlError> {
         let refuse = |message: &str| Err(YamlError { span, message: message.to_owned() });
         if depth == 0 {
@@ -134,7 +136,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A collection from its start to its own closing bracket or, in block form, to its last item.
+/// The span of a collection, to its closing bracket or, in block form, to its last item.
 fn joined(start: Span, last_item: Option<Span>, end: Span) -> Span {
     let own_end =
         if end.is_empty() { last_item.map_or(start.end, |item| item.end) } else { end.end };

@@ -1,69 +1,70 @@
-//! The catalogue of tags: their names, and what may be written in them.
+//! The catalogue of tags: their names, content and attributes.
 //!
-//! A new tag begins here. The compiler then leads to every place that must say what it does.
+//! To add a tag, start here. Every match on [`TagKind`] is exhaustive, so the compiler then reports
+//! each place that must handle it.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Which of the six transition tags.
+/// One of the six transition tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TagKind {
-    /// Go on in the same session.
+    /// Continue in the same session.
     Goto,
-    /// Go on in a fresh session; pending returns are discarded.
+    /// Continue in a fresh session; pending returns are discarded.
     Reset,
     /// Do a subtask in a branch of the session, then return.
     Call,
     /// Do a subtask in a fresh session, then return.
     Function,
-    /// Start an independent agent and go on.
+    /// Start an independent agent and continue.
     Fork,
-    /// Hand a value back to the caller, or end.
+    /// Return a value to the caller, or end the agent.
     Result,
 }
 
-/// What may be written in a tag of one kind. Scanner, policy, graph, messages and the test of the JSON
-/// Schema all read it here.
+/// The grammar of one tag. Scanner, policy, graph, messages and the test of the JSON Schema all read
+/// it from here.
 #[derive(Debug)]
 pub struct TagSpec {
     /// The name between the angle brackets.
     pub name: &'static str,
-    /// What stands between the opening and the closing tag.
+    /// What must be between the opening and the closing tag.
     pub content: TagContent,
-    /// The attributes that the protocol gives a meaning.
+    /// The attributes that the protocol defines.
     pub attributes: &'static [(&'static str, AttributeRole)],
-    /// Whether any other attribute is a variable. Without that it is an error.
+    /// Whether other attributes are allowed and become variables. If not, they are errors.
     pub takes_variables: bool,
 }
 
-/// What stands between the opening and the closing tag.
+/// The kind of text between the opening and the closing tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TagContent {
     /// The name of a state.
     State,
-    /// A text that is handed on as it is.
+    /// Free text, passed on unchanged.
     Payload,
 }
 
-/// What an attribute means.
+/// The meaning of an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttributeRole {
-    /// The state where the agent itself goes on. Required.
+    /// The state at which the agent itself continues. Required.
     Continuation,
     /// A directory. Optional.
     Directory,
-    /// A model, which becomes an argument of the coding agent. Optional.
+    /// A model, passed to the coding agent as an argument. Optional.
     Model,
 }
 
 impl TagKind {
-    /// All six, in the order of the protocol document.
+    /// All tags, in the order of the protocol document.
     pub const ALL: [Self; 6] =
         [Self::Goto, Self::Reset, Self::Call, Self::Function, Self::Fork, Self::Result];
 
-    /// Its entry in the catalogue.
+    /// The entry of this tag in the catalogue.
     pub fn spec(self) -> &'static TagSpec {
         use AttributeRole::{Continuation, Directory, Model};
         use TagContent::{Payload, State};
@@ -109,28 +110,28 @@ impl TagKind {
         self.spec().name
     }
 
-    /// The tag of this name. Names are lower case; anything else is not of the protocol.
+    /// The tag with this name. Names are case-sensitive and lower case.
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// Whether a state stands between the tags.
+    /// Whether the content is the name of a state.
     pub fn has_target(self) -> bool {
         self.spec().content == TagContent::State
     }
 
-    /// What attribute `name` means; `None` for a variable, and for one that the tag does not take.
+    /// The meaning of attribute `name`; `None` for a variable, and for an unknown attribute.
     pub fn role_of(self, name: &str) -> Option<AttributeRole> {
         self.spec().attributes.iter().find(|(known, _)| *known == name).map(|(_, role)| *role)
     }
 
-    /// The attribute that names the state where the agent itself goes on, if the tag needs one.
+    /// The attribute that names the state at which the agent itself continues, if the tag needs one.
     pub fn continuation_attribute(self) -> Option<&'static str> {
         let mut attributes = self.spec().attributes.iter();
         attributes.find(|(_, role)| *role == AttributeRole::Continuation).map(|(name, _)| *name)
     }
 
-    /// Whether the tag takes attribute `name`.
+    /// Whether the tag may have attribute `name`.
     pub fn takes_attribute(self, name: &str) -> bool {
         self.spec().takes_variables || self.role_of(name).is_some()
     }

@@ -1,14 +1,13 @@
-//! From an agent's words to one typed transition tag.
+//! Extracts the one transition tag from an agent's answer.
 //!
 //! Text goes through three stages:
 //!
 //! 1. `token` finds opening and closing tags in the bytes, by the names in the catalogue (`kind`);
 //! 2. `scan` pairs them into elements, in one pass, chunk by chunk, in bounded memory;
-//! 3. `parse` demands that there is exactly one and that it says all it must. `payload` tells where a
-//!    result ends that mentions its own tag.
+//! 3. `parse` requires exactly one element with everything that its tag needs. `payload` finds the end
+//!    of a result that mentions its own tag.
 //!
-//! Nothing here knows which states exist or what is allowed: that is [`crate::scope`] and
-//! [`crate::policy`].
+//! Which states exist is checked in [`crate::scope`], and what is allowed in [`crate::policy`].
 
 mod kind;
 mod parse;

@@ -1,4 +1,4 @@
-//! Exactly one tag, and everything that tag must say; or which of that is missing.
+//! Requires exactly one tag, complete, or says what is missing.
 
 use std::convert::Infallible;
 
@@ -12,41 +12,41 @@ use super::{
     token::Attribute,
 };
 
-/// The longest name of a state: what file systems allow.
+/// The longest name of a state, which is the limit of file systems.
 pub const TARGET_BYTES_MAX: u64 = 255;
 
-/// The longest text between the tags that can be a name with white space around it.
+/// The longest content that is accepted as a name with white space around it.
 const CONTENT_BYTES_MAX: u64 = 4096;
 
-/// The largest payload of a `<result>`. It is written to the journal and put into a prompt; no
-/// model reads more than this at once.
+/// The largest payload of a `<result>`. It is written to the journal and inserted into a prompt, and no
+/// model can read more than this at once.
 pub const PAYLOAD_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
-/// What keeps a text from being one good tag. Every variant names the text in question.
+/// Why an answer does not have exactly one complete tag. Every variant shows the text in question.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum TagError {
-    /// No tag of the protocol at all.
+    /// No transition tag.
     #[error("no transition tag was found")]
     None,
-    /// More than one.
+    /// More than one transition tag.
     #[error("{count} transition tags were found where exactly one is allowed: {}", list(tags, *count))]
     Several {
-        /// The first few of them.
+        /// The first few tags.
         tags: Vec<Spanned<String>>,
-        /// How many in all.
+        /// The number of all tags.
         count: u64,
     },
-    /// Markup that was meant to be a tag but is none.
+    /// Markup that looks like a tag but is not a complete one.
     #[error("`{}` is not a complete <{kind}> tag: {why}", text.value)]
     Malformed {
-        /// Which tag it seems to be.
+        /// The tag that it looks like.
         kind: TagKind,
         /// The text.
         text: Spanned<String>,
-        /// What is wrong.
+        /// What is wrong with it.
         why: MalformedWhy,
     },
-    /// Nothing where the name of a state is needed.
+    /// The name of a state is empty.
     #[error("`{}` names no state in {place}", text.value)]
     EmptyTarget {
         /// Which tag.
@@ -66,7 +66,7 @@ pub enum TagError {
         /// The name in question.
         target: Target,
     },
-    /// A name that no file can have.
+    /// A name that cannot be a file name.
     #[error("`{}` in {place} of <{kind}> is not the name of a file", excerpt(&target.value))]
     NotAFileName {
         /// Which tag.
@@ -76,7 +76,7 @@ pub enum TagError {
         /// The text in question.
         target: Target,
     },
-    /// `return` or `next` is not there.
+    /// The required attribute `return` or `next` is missing.
     #[error("`{}` lacks the attribute `{name}`", text.value)]
     MissingAttribute {
         /// Which tag.
@@ -86,7 +86,7 @@ pub enum TagError {
         /// The whole tag.
         text: Spanned<String>,
     },
-    /// An attribute that the tag does not have.
+    /// An attribute that the tag does not define.
     #[error("<{kind}> has no attribute `{}`", name.value)]
     UnknownAttribute {
         /// Which tag.
@@ -102,21 +102,21 @@ pub enum TagError {
         /// The second one's name.
         name: Spanned<String>,
     },
-    /// A `<result>` beside its own name, and nothing tells which is which.
+    /// The answer mentions `<result>` more than once, and the payload's ends are ambiguous.
     #[error(
         "it is not certain where the payload of <result> begins and ends, because its opening tag \
          occurs {openings} times and its closing tag {closings} times: begin a line with the opening \
          tag, end a line with the closing tag, and name neither elsewhere outside of the payload"
     )]
     AmbiguousResult {
-        /// How many opening tags could begin it.
+        /// The number of opening tags that could start the payload.
         openings: usize,
-        /// How many closing tags could end it.
+        /// The number of closing tags that could end it.
         closings: usize,
         /// From the first to the last of them.
         span: Span,
     },
-    /// A `<result>` too large to hand on.
+    /// The payload exceeds [`PAYLOAD_BYTES_MAX`].
     #[error(
         "the payload of <result> has {bytes} bytes, more than the {PAYLOAD_BYTES_MAX} that can be handed on"
     )]
@@ -128,7 +128,7 @@ pub enum TagError {
     },
 }
 
-/// What is wrong with markup that is no tag.
+/// What is wrong with markup that is not a complete tag.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum MalformedWhy {
     /// Opened, never closed.
@@ -146,12 +146,12 @@ pub enum MalformedWhy {
     /// An attribute that is not `name="value"`.
     #[error("attributes are written name=\"value\"")]
     Attribute,
-    /// Attributes without end, usually a missing quote.
+    /// The opening tag has no end, usually because of a missing quote.
     #[error("the opening tag does not end")]
     OpeningTooLong,
 }
 
-/// Which part of a tag names a state.
+/// The part of a tag that names a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetPlace {
     /// Between the opening and the closing tag.
@@ -177,7 +177,7 @@ fn list(tags: &[Spanned<String>], count: u64) -> String {
     text
 }
 
-/// The one tag in `text`, an agent's final message.
+/// Parses the one tag in `text`, an agent's final message.
 pub fn parse(text: &str) -> Result<Spanned<Tag>, TagError> {
     let read = |span: Span| {
         let bytes = span.range().and_then(|range| text.as_bytes().get(range)).unwrap_or_default();
@@ -190,8 +190,8 @@ pub fn parse(text: &str) -> Result<Spanned<Tag>, TagError> {
 }
 
 impl Scan {
-    /// The one tag of the text that was scanned. `read` fetches the few bytes that matter, never
-    /// more than [`PAYLOAD_BYTES_MAX`]; if it fails, so does this.
+    /// Parses the one tag of the scanned text. `read` fetches the bytes of the tag, never
+    /// more than [`PAYLOAD_BYTES_MAX`] at once; its errors are passed on.
     pub fn tag<E>(
         mut self,
         mut read: impl FnMut(Span) -> Result<String, E>,
@@ -234,13 +234,13 @@ impl Scan {
     }
 }
 
-/// The beginning of a span, for a message.
+/// The start of a span, for a message.
 fn quoted<E>(
     span: Span,
     read: &mut impl FnMut(Span) -> Result<String, E>,
 ) -> Result<Spanned<String>, E> {
-    // More than an excerpt shows, whatever the characters take. A cut within a character is the
-    // reader's to make good.
+    // More bytes than an excerpt shows, however long its characters are. `read` must cope with a cut
+    // within a character.
     const QUOTED_BYTES_MAX: u64 = 400;
     let end = span.end.min(span.start + QUOTED_BYTES_MAX);
     Ok(Spanned::new(excerpt(&read(Span::new(span.start, end))?), span))
@@ -281,7 +281,7 @@ fn complete(
     Ok(Spanned::new(tag, span))
 }
 
-/// The attributes of one tag that nothing has asked for yet.
+/// The attributes of one tag that have not been taken yet.
 struct Attributes {
     kind: TagKind,
     rest: Vec<Attribute>,
@@ -349,7 +349,7 @@ fn check_target(
     Ok(target)
 }
 
-/// Counted from both ends, because text that was not UTF-8 has another length than its bytes.
+/// Counted from both ends: replaced bytes that were not UTF-8 change the length of the text.
 fn trimmed(text: &Spanned<String>) -> Target {
     let Spanned { value, span } = text;
     let front = (value.len() - value.trim_start().len()) as u64;

@@ -1,15 +1,15 @@
-//! Opening and closing tags paired into elements, in one pass and in bounded memory.
+//! Pairs opening and closing tags into elements, in one pass and in bounded memory.
 //!
-//! The rules, which also decide what is a mention in prose and what is meant:
+//! The rules, which also tell a mention in prose from a tag that is meant:
 //!
-//! * A closing tag ends the nearest opening tag of its name that is still open. What stands
-//!   between the two is opaque: tags inside a `<result>` payload are payload.
-//! * An opening tag that nothing closes is a mention. It hides nothing that follows.
-//! * The payload of a `<result>` may mention the tag itself: [`payload`](super::payload) tells where
-//!   it begins and ends then.
+//! * A closing tag closes the nearest open tag of its name. The text between the two is opaque:
+//!   tags inside a `<result>` payload are payload.
+//! * An opening tag that is never closed is a mention. It does not hide the tags after it.
+//! * The payload of a `<result>` may mention the tag itself: [`payload`](super::payload) then finds
+//!   where it begins and ends.
 //!
-//! The scanner keeps positions, not text, so gigabytes may pass through it. Whoever fed it reads
-//! the few bytes that turn out to matter back from where they lie.
+//! The scanner keeps positions, not text, so it can scan gigabytes. The caller reads the few bytes
+//! that matter back from their source.
 
 use std::collections::VecDeque;
 
@@ -23,27 +23,27 @@ use super::{
     token::{Attribute, Token, token},
 };
 
-/// How many opening tags may wait for their closing tags. Deeper nesting has no meaning in the
-/// protocol; at the limit one is given up as a mention.
+/// The most opening tags that are kept until they are closed. Deeper nesting has no meaning in the
+/// protocol; at the limit one of them is dropped as a mention.
 pub(super) const OPEN_MAX: usize = 128;
 
-/// How many complete elements are kept for the message that there were several.
+/// The most complete elements that are kept, for the error message about several tags.
 const ELEMENTS_KEPT_MAX: usize = 4;
 
 /// One complete element: `<name …>content</name>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Element {
-    /// Which tag.
+    /// The kind of tag.
     pub kind: TagKind,
-    /// From the first bracket to the last.
+    /// From the `<` of the opening tag to the `>` of the closing one.
     pub span: Span,
     /// The text between the tags.
     pub content: Span,
-    /// The attributes in the order written, or why they cannot be read.
+    /// The attributes in the order written, or why they cannot be parsed.
     pub attributes: Result<Vec<Attribute>, MalformedWhy>,
 }
 
-/// A piece of markup that looks like the protocol's but is no element.
+/// Markup that looks like a tag of the protocol but is not a complete element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fragment {
     pub(super) kind: TagKind,
@@ -51,16 +51,16 @@ pub(super) struct Fragment {
     pub(super) why: MalformedWhy,
 }
 
-/// Everything that was found in a text.
+/// The result of scanning a text.
 #[derive(Clone, Debug, Default)]
 pub struct Scan {
     /// The first few elements.
     pub(super) elements: Vec<Element>,
-    /// How many elements there were in all.
+    /// The number of all elements.
     pub(super) count: u64,
-    /// The last thing that looked like a tag but was none.
+    /// The last markup that looked like a tag but is not a complete element.
     pub(super) fragment: Option<Fragment>,
-    /// The last `<result>`, and what may belong to it.
+    /// The last `<result>`, and the unpaired tags that may belong to it.
     pub(super) payload: Option<Payload>,
 }
 
@@ -68,18 +68,18 @@ pub struct Scan {
 #[derive(Debug)]
 pub struct Scanner {
     found: Scan,
-    /// How many elements are kept; the others are only counted.
+    /// The most elements that are kept; further ones are only counted.
     kept_max: usize,
-    open: VecDeque<Open>,
-    /// How many of `open` there are of each kind, so that a stray closing tag costs nothing.
+    open: VecDeque<OpenTag>,
+    /// The number of `open` tags of each kind, so that an unpaired closing tag needs no search.
     open_count: [usize; TagKind::ALL.len()],
-    /// The end of what was pushed, from a `<` that may still become a tag.
+    /// The unprocessed end of the input, from a `<` that may still become a tag.
     pending: Vec<u8>,
-    /// How many bytes came before `pending`.
+    /// The number of bytes before `pending`.
     offset: u64,
-    /// Whether there was nothing but white space on the current line so far.
+    /// Whether the current line has only white space so far.
     is_line_blank: bool,
-    /// Whether there was nothing but white space since the last closing tag of a `<result>`.
+    /// Whether only white space has followed the last closing tag of a `<result>`.
     may_end_line: bool,
 }
 
@@ -89,20 +89,20 @@ impl Default for Scanner {
     }
 }
 
-/// An opening tag that nothing has closed yet.
+/// An opening tag that is not closed yet.
 #[derive(Clone, Debug)]
-pub(super) struct Open {
+pub(super) struct OpenTag {
     pub(super) kind: TagKind,
     pub(super) span: Span,
     pub(super) attributes: Result<Vec<Attribute>, MalformedWhy>,
-    /// How many elements were complete when this one opened: what came later lies inside it.
+    /// The number of elements that were complete when this one opened. Later ones are inside it.
     pub(super) elements_before: u64,
     /// Whether only white space precedes it on its line.
     pub(super) begins_line: bool,
 }
 
 impl Scanner {
-    /// A scanner that has seen nothing yet.
+    /// A scanner without input.
     pub fn new() -> Self {
         Self::default()
     }
@@ -120,7 +120,7 @@ impl Scanner {
         }
     }
 
-    /// Takes the next bytes of the text.
+    /// Scans the next bytes of the text.
     pub fn push(&mut self, chunk: &[u8]) {
         if self.pending.is_empty() {
             let used = self.advance(chunk, false);
@@ -134,12 +134,12 @@ impl Scanner {
         }
     }
 
-    /// Says that the text is complete.
+    /// Ends the text and returns the result.
     pub fn finish(mut self) -> Scan {
         let bytes = std::mem::take(&mut self.pending);
         let used = self.advance(&bytes, true);
         debug_assert_eq!(used, bytes.len(), "nothing stays pending at the end");
-        if let Some(&Open { kind, span, .. }) = self.open.back() {
+        if let Some(&OpenTag { kind, span, .. }) = self.open.back() {
             let why = MalformedWhy::Unclosed;
             self.found.fragment = Some(Fragment { kind, span, why });
         }
@@ -152,7 +152,7 @@ impl Scanner {
         self.found
     }
 
-    /// Text without tags goes by.
+    /// Skips text without tags.
     fn pass(&mut self, text: &[u8]) {
         let is_mark = |byte: &u8| *byte == b'\n' || !byte.is_ascii_whitespace();
         if self.may_end_line
@@ -176,7 +176,7 @@ impl Scanner {
         }
     }
 
-    /// Consumes tokens from `bytes` and returns how many bytes are done with.
+    /// Consumes tokens from `bytes` and returns the number of bytes consumed.
     fn advance(&mut self, bytes: &[u8], is_last: bool) -> usize {
         let mut at = 0;
         while let Some(found) = memchr(b'<', &bytes[at..]) {
@@ -226,15 +226,16 @@ impl Scanner {
         let attributes = attributes.map(|attributes| shifted(attributes, span.start));
         self.open_count[kind as usize] += 1;
         let elements_before = self.found.count;
-        self.open.push_back(Open { kind, span, attributes, elements_before, begins_line });
+        self.open.push_back(OpenTag { kind, span, attributes, elements_before, begins_line });
     }
 
-    /// Makes room: the outermost tag of the same kind is a mention by now, because its inner
-    /// namesakes would be closed first. Tags of other kinds may still be waiting for their end, and
-    /// so may a `<result>` that begins a line.
+    /// Makes room by dropping the outermost tag of the same kind. It counts as a mention, because the
+    /// inner tags of its kind would be closed first. Tags of other kinds may still be closed, and so
+    /// may a `<result>` that starts a line.
     fn give_up_one(&mut self, kind: TagKind) {
-        let is_mention =
-            |open: &Open| open.kind == kind && !(open.kind == TagKind::Result && open.begins_line);
+        let is_mention = |open: &OpenTag| {
+            open.kind == kind && !(open.kind == TagKind::Result && open.begins_line)
+        };
         let outermost = self.open.iter().position(is_mention).unwrap_or(0);
         if let Some(open) = self.open.remove(outermost) {
             self.open_count[open.kind as usize] -= 1;
@@ -260,8 +261,8 @@ impl Scanner {
         }
     }
 
-    /// Counts an element, and forgets those that lie inside it.
-    fn complete(&mut self, open: Open, closing: Span) {
+    /// Adds an element, and removes those inside it.
+    fn complete(&mut self, open: OpenTag, closing: Span) {
         let before = usize::try_from(open.elements_before).unwrap_or(usize::MAX);
         self.found.elements.truncate(before);
         self.found.count = open.elements_before + 1;
@@ -286,14 +287,13 @@ impl Scanner {
     }
 }
 
-/// Every element of a text, however many there are: a prompt may explain all the tags that its
-/// agent could answer with.
+/// All elements of a text, without a limit: a prompt may show every tag that its agent can answer with.
 pub fn mentions(text: &str) -> Vec<Element> {
     Scan::with(Scanner::keeping(usize::MAX), text).elements
 }
 
 impl Scan {
-    /// Finds the elements of a text that is all there.
+    /// Finds the elements of a complete text.
     pub fn of(text: &str) -> Self {
         Self::with(Scanner::new(), text)
     }

@@ -1,7 +1,7 @@
-//! The smallest pieces: one opening or closing tag of the protocol, read from bytes.
+//! Reads one opening or closing tag of the protocol from bytes.
 //!
-//! Works on bytes because scripts print what they like; every delimiter is ASCII, so a cut at
-//! one is always a cut between characters.
+//! It works on bytes because scripts may print anything. Every delimiter is ASCII, so a cut at
+//! a delimiter is always between characters.
 
 use memchr::{memchr, memchr2};
 
@@ -9,8 +9,8 @@ use crate::text::{Span, Spanned};
 
 use super::{MalformedWhy, TagKind};
 
-/// The longest opening tag, attributes included. A model that writes more into an attribute
-/// than this belongs on disk; the limit bounds what an unclosed quote can make us look at.
+/// The longest opening tag, including its attributes. A longer value belongs into a file; the limit
+/// bounds how far an unclosed quote can make the scanner look.
 pub const OPENING_BYTES_MAX: usize = 64 * 1024;
 
 /// One `name="value"` of an opening tag.
@@ -18,22 +18,22 @@ pub const OPENING_BYTES_MAX: usize = 64 * 1024;
 pub struct Attribute {
     /// The name as written.
     pub name: Spanned<String>,
-    /// The value between the quotes, as it is: there are no escapes.
+    /// The value between the quotes, verbatim: there are no escapes.
     pub value: Spanned<String>,
 }
 
-/// What stands at a `<`.
+/// What a `<` begins.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Token {
-    /// `<name …>`, with its attributes or what is wrong with them.
+    /// `<name …>`, with its attributes or the error in them.
     Opening { kind: TagKind, length: usize, attributes: Result<Vec<Attribute>, MalformedWhy> },
     /// `</name>`
     Closing { kind: TagKind, length: usize },
-    /// Begins like a tag of the protocol but never becomes one. `length` is what to skip.
+    /// Begins like a tag of the protocol but is not one. `length` is the number of bytes to skip.
     Broken { kind: TagKind, length: usize, why: MalformedWhy },
-    /// Nothing of ours.
+    /// Not a tag of the protocol.
     Foreign,
-    /// The bytes end before the tag does.
+    /// More bytes are needed to tell.
     Unfinished,
 }
 
@@ -50,27 +50,27 @@ pub(super) fn token(bytes: &[u8], is_last: bool) -> Token {
     };
     let window = &bytes[..bytes.len().min(OPENING_BYTES_MAX)];
     let read = match bytes.get(after_name) {
-        None => Read::Unfinished,
+        None => TagRest::Unfinished,
         Some(byte) if !ends_a_name(*byte) => return Token::Foreign,
         Some(_) if is_closing => closing(window, after_name),
         Some(_) => opening(window, after_name),
     };
     match read {
-        Read::Closed { length } => Token::Closing { kind, length },
-        Read::Opened { length, attributes } => Token::Opening { kind, length, attributes },
-        Read::Broken { length, why } => Token::Broken { kind, length, why },
-        Read::Unfinished if bytes.len() >= OPENING_BYTES_MAX => {
+        TagRest::Closed { length } => Token::Closing { kind, length },
+        TagRest::Opened { length, attributes } => Token::Opening { kind, length, attributes },
+        TagRest::Broken { length, why } => Token::Broken { kind, length, why },
+        TagRest::Unfinished if bytes.len() >= OPENING_BYTES_MAX => {
             Token::Broken { kind, length: after_name, why: MalformedWhy::OpeningTooLong }
         }
-        Read::Unfinished if is_last => {
+        TagRest::Unfinished if is_last => {
             Token::Broken { kind, length: after_name, why: MalformedWhy::Unclosed }
         }
-        Read::Unfinished => Token::Unfinished,
+        TagRest::Unfinished => Token::Unfinished,
     }
 }
 
-/// What became of the text after a name.
-enum Read {
+/// The result of reading the text after a name.
+enum TagRest {
     Closed { length: usize },
     Opened { length: usize, attributes: Result<Vec<Attribute>, MalformedWhy> },
     Broken { length: usize, why: MalformedWhy },
@@ -83,7 +83,7 @@ fn name(bytes: &[u8], start: usize) -> Option<(TagKind, usize)> {
     Some((kind, start + kind.name().len()))
 }
 
-/// Whether more bytes could still turn this into a name of the protocol.
+/// Whether more bytes could still complete this to a name of the protocol.
 fn could_begin_a_name(bytes: &[u8], start: usize) -> bool {
     let rest = bytes.get(start..).unwrap_or_default();
     TagKind::ALL.into_iter().any(|kind| kind.name().as_bytes().starts_with(rest))
@@ -93,28 +93,28 @@ fn ends_a_name(byte: u8) -> bool {
     byte.is_ascii_whitespace() || byte == b'>' || byte == b'/' || byte == b'<'
 }
 
-fn closing(bytes: &[u8], after_name: usize) -> Read {
+fn closing(bytes: &[u8], after_name: usize) -> TagRest {
     let end = skip_whitespace(bytes, after_name);
     match bytes.get(end) {
-        Some(b'>') => Read::Closed { length: end + 1 },
-        Some(_) => Read::Broken { length: after_name, why: MalformedWhy::Closing },
-        None => Read::Unfinished,
+        Some(b'>') => TagRest::Closed { length: end + 1 },
+        Some(_) => TagRest::Broken { length: after_name, why: MalformedWhy::Closing },
+        None => TagRest::Unfinished,
     }
 }
 
-fn opening(bytes: &[u8], after_name: usize) -> Read {
+fn opening(bytes: &[u8], after_name: usize) -> TagRest {
     let mut attributes = Vec::new();
     let mut at = after_name;
     loop {
         let start = skip_whitespace(bytes, at);
         match bytes.get(start) {
-            None => return Read::Unfinished,
+            None => return TagRest::Unfinished,
             Some(b'>') => {
-                return Read::Opened { length: start + 1, attributes: Ok(attributes) };
+                return TagRest::Opened { length: start + 1, attributes: Ok(attributes) };
             }
-            Some(b'/') if bytes.get(start + 1).is_none() => return Read::Unfinished,
+            Some(b'/') if bytes.get(start + 1).is_none() => return TagRest::Unfinished,
             Some(b'/') if bytes.get(start + 1) == Some(&b'>') => {
-                return Read::Broken { length: start + 2, why: MalformedWhy::SelfClosing };
+                return TagRest::Broken { length: start + 2, why: MalformedWhy::SelfClosing };
             }
             Some(_) if start == at => return bad_attributes(bytes, after_name),
             Some(_) => {}
@@ -125,22 +125,22 @@ fn opening(bytes: &[u8], after_name: usize) -> Read {
                 at = end;
             }
             AttributeRead::Bad => return bad_attributes(bytes, after_name),
-            AttributeRead::Unfinished => return Read::Unfinished,
+            AttributeRead::Unfinished => return TagRest::Unfinished,
         }
     }
 }
 
-/// An opening tag whose attributes cannot be read still opens an element if its `>` comes before
-/// any other bracket: so it counts as a tag that was meant, not as nothing. Quotes mean nothing
-/// here, because a stray one would swallow whatever follows.
-fn bad_attributes(bytes: &[u8], after_name: usize) -> Read {
+/// An opening tag whose attributes cannot be parsed still opens an element if its `>` comes before
+/// any other bracket, so that it is reported as a tag and not ignored. Quotes are ignored here, because
+/// a stray quote would hide everything after it.
+fn bad_attributes(bytes: &[u8], after_name: usize) -> TagRest {
     let why = MalformedWhy::Attribute;
     match memchr2(b'<', b'>', &bytes[after_name..]) {
-        None => Read::Unfinished,
+        None => TagRest::Unfinished,
         Some(found) if bytes[after_name + found] == b'>' => {
-            Read::Opened { length: after_name + found + 1, attributes: Err(why) }
+            TagRest::Opened { length: after_name + found + 1, attributes: Err(why) }
         }
-        Some(_) => Read::Broken { length: after_name, why },
+        Some(_) => TagRest::Broken { length: after_name, why },
     }
 }
 
@@ -150,7 +150,7 @@ enum AttributeRead {
     Unfinished,
 }
 
-/// `name="value"` at `start`; the other kind of quote may stand inside the value.
+/// Parses `name="value"` at `start`. The value may contain the other kind of quote.
 fn attribute(bytes: &[u8], start: usize) -> AttributeRead {
     let is_name_byte =
         |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':');

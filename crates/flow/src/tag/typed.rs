@@ -1,4 +1,4 @@
-//! One transition tag as the agent wrote it, with the place of every piece.
+//! One transition tag as the agent wrote it, with the span of every part.
 
 use crate::text::Spanned;
 
@@ -12,12 +12,12 @@ pub type Target = Spanned<String>;
 pub enum Tag {
     /// `<goto>TARGET</goto>`
     Goto {
-        /// The state to go on at.
+        /// The state to continue at.
         target: Target,
     },
     /// `<reset cd="DIR">TARGET</reset>`
     Reset {
-        /// The state to go on at, in a fresh session.
+        /// The state to continue at, in a fresh session.
         target: Target,
         /// The agent's working directory from now on.
         cd: Option<Spanned<String>>,
@@ -26,14 +26,14 @@ pub enum Tag {
     Call {
         /// The state that does the subtask.
         target: Target,
-        /// The state to go on at with its result.
+        /// The state to continue at with its result.
         return_to: Target,
     },
     /// `<function return="NEXT" model="MODEL">TARGET</function>`
     Function {
         /// The state that does the subtask.
         target: Target,
-        /// The state to go on at with its result.
+        /// The state to continue at with its result.
         return_to: Target,
         /// The model for the function's states that do not name one themselves.
         model: Option<Spanned<String>>,
@@ -42,22 +42,22 @@ pub enum Tag {
     Fork {
         /// The worker's first state.
         target: Target,
-        /// The state at which the parent goes on.
+        /// The state at which the parent continues.
         next: Target,
         /// The worker's working directory.
         cd: Option<Spanned<String>>,
-        /// Everything else: the worker's variables.
+        /// All other attributes: the worker's variables.
         attributes: Vec<Attribute>,
     },
     /// `<result>PAYLOAD</result>`
     Result {
-        /// The text between the tags, as it is.
+        /// The text between the tags, verbatim.
         payload: Spanned<String>,
     },
 }
 
 impl Tag {
-    /// Which of the six it is.
+    /// The kind of tag.
     pub fn kind(&self) -> TagKind {
         match self {
             Self::Goto { .. } => TagKind::Goto,

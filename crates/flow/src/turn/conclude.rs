@@ -5,8 +5,8 @@ use thiserror::Error;
 use crate::{
     id::{SessionId, StepId},
     machine::{
-        Action, Again, Agent, Answer, Conclusion, Evaluation, Failure, Input, Left, Overrider,
-        Reminder, Replaced, Run, Spent, Turn, Visit, Work,
+        Action, Again, Agent, Answer, Conclusion, Evaluation, Failure, FailureClass, Input, Left,
+        Overrider, Reminder, Replaced, Run, SessionPlan, Spent, Turn, Visit, Work,
     },
     policy::{
         Accepted, Evaluator, Opinion, Problem, Source, Surroundings, Verdict, judge, judge_script,
@@ -35,7 +35,7 @@ pub enum Outcome {
     },
     /// A coding agent did not answer.
     Failed(Failure),
-    /// Nobody knows how it ended.
+    /// How it ended is not known.
     Lost,
     /// It was never started.
     NotStarted,
@@ -76,7 +76,7 @@ pub fn conclude(
         None => again(Again::NotStarted),
         Some((agent, running)) => match &running.action {
             Action::Script { .. } => script(agent, outcome, world),
-            Action::Turn(turn) => turn_outcome(agent, turn, outcome, world),
+            Action::Turn(turn) => turn_outcome(agent, turn, outcome, spent.session.as_ref(), world),
         },
     };
     Input::Ended { step: step.clone(), spent, conclusion }
@@ -91,7 +91,7 @@ pub(super) fn surroundings<'a>(world: &'a dyn World, agent: &'a Agent) -> Surrou
     Surroundings { world, cwd: &agent.cwd }
 }
 
-/// Nobody can remind a script, so whatever is wrong with it stops the run.
+/// A script cannot be reminded, so whatever is wrong with it stops the run.
 fn script(agent: &Agent, outcome: Outcome, world: &dyn World) -> Conclusion {
     let state = &agent.current_state;
     let fatal = |error: String| Conclusion::Fail { error, work: Work::Enter, is_fatal: true };
@@ -116,15 +116,28 @@ fn script(agent: &Agent, outcome: Outcome, world: &dyn World) -> Conclusion {
     }
 }
 
-fn turn_outcome(agent: &Agent, turn: &Turn, outcome: Outcome, world: &dyn World) -> Conclusion {
-    let left = Left { plan: turn.session.clone(), prompt_digest: turn.prompt_digest.clone() };
-    let again = |why| Conclusion::Again { why, left: Some(left) };
+fn turn_outcome(
+    agent: &Agent,
+    turn: &Turn,
+    outcome: Outcome,
+    reported: Option<&SessionId>,
+    world: &dyn World,
+) -> Conclusion {
+    // A coding agent that is not configured any more answers nothing; what it has said counts.
+    let capabilities = world.coding_agents().get(turn.settings.agent.as_deref());
+    let names_sessions = capabilities.is_ok_and(|can| can.names_sessions);
+    let left = left(turn, reported, names_sessions);
+    let again = |why| Conclusion::Again { why, left };
     match outcome {
-        Outcome::Reply { text } => match agent.phase.work() {
-            Some(Work::Evaluate(evaluation)) => {
-                evaluator_reply(agent, turn, evaluation, &text, world)
-            }
-            _ => reply(agent, turn, text, world),
+        Outcome::Reply { text } => match session(turn, reported, names_sessions) {
+            Err(failure) => Conclusion::Again { why: Again::Failed(failure), left: None },
+            Ok(session) => match agent.phase.work() {
+                Some(Work::Evaluate(evaluation)) => {
+                    evaluator_reply(agent, &session, evaluation, &text, world)
+                }
+                Some(Work::Enter | Work::Rejudge(_) | Work::Remind(_) | Work::Follow { .. })
+                | None => reply(agent, turn, session, text, world),
+            },
         },
         Outcome::Failed(failure) => again(Again::Failed(failure)),
         Outcome::Lost => again(Again::Lost),
@@ -138,8 +151,58 @@ fn turn_outcome(agent: &Agent, turn: &Turn, outcome: Outcome, world: &dyn World)
     }
 }
 
-fn reply(agent: &Agent, turn: &Turn, text: String, world: &dyn World) -> Conclusion {
-    let session = turn.session.id().clone();
+/// The session in which a turn was answered. Some programs start a new session without a word if they do
+/// not find the one that they should resume, so the id that they report is compared.
+fn session(
+    turn: &Turn,
+    reported: Option<&SessionId>,
+    names_sessions: bool,
+) -> Result<SessionId, Failure> {
+    let failed = |class, message| Err(Failure { class, message });
+    match (&turn.session, reported) {
+        (SessionPlan::Resume { id }, Some(other)) if other != id => failed(
+            FailureClass::SessionMissing,
+            format!(
+                "session `{id}` was not resumed: the coding agent answered in session `{other}`"
+            ),
+        ),
+        (SessionPlan::Branch { from, .. }, Some(same)) if same == from => failed(
+            FailureClass::Misconfigured,
+            format!("session `{from}` was not branched: the coding agent went on in it"),
+        ),
+        (SessionPlan::Fresh { .. } | SessionPlan::Branch { .. }, None) if names_sessions => failed(
+            FailureClass::Misconfigured,
+            "the coding agent names its own sessions, but did not report the id of this one"
+                .to_owned(),
+        ),
+        (plan, reported) => Ok(reported.unwrap_or_else(|| plan.id()).clone()),
+    }
+}
+
+/// What a start that failed may have left: the session that it reported, else the one that was planned if
+/// Raymond has named it.
+fn left(turn: &Turn, reported: Option<&SessionId>, names_sessions: bool) -> Option<Left> {
+    let plan = match (&turn.session, reported) {
+        (SessionPlan::Fresh { id } | SessionPlan::Branch { id, .. }, Some(named))
+            if named != id =>
+        {
+            SessionPlan::Resume { id: named.clone() }
+        }
+        (SessionPlan::Fresh { .. } | SessionPlan::Branch { .. }, None) if names_sessions => {
+            return None;
+        }
+        (plan, _) => plan.clone(),
+    };
+    Some(Left { plan, prompt_digest: turn.prompt_digest.clone() })
+}
+
+fn reply(
+    agent: &Agent,
+    turn: &Turn,
+    session: SessionId,
+    text: String,
+    world: &dyn World,
+) -> Conclusion {
     let surroundings = surroundings(world, agent);
     let verdict = judge(tag::parse(&text), &turn.policy, &surroundings);
     let rejudge =
@@ -216,7 +279,7 @@ pub(super) fn accepted(
 /// An evaluator answers `<result>accept</result>` or one transition that the state allows.
 fn evaluator_reply(
     agent: &Agent,
-    turn: &Turn,
+    session: &SessionId,
     evaluation: &Evaluation,
     text: &str,
     world: &dyn World,
@@ -243,7 +306,7 @@ fn evaluator_reply(
             }),
         },
         Verdict::Remind(problem) | Verdict::Fail(problem) => {
-            remind_evaluator(turn.session.id(), evaluation, &problem)
+            remind_evaluator(session, evaluation, &problem)
         }
     }
 }

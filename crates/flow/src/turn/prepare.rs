@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 
 use crate::{
+    coding_agent::UnknownAgent,
     id::{AgentId, SessionId, StateName},
     machine::{
         Action, Agent, Answer, Conclusion, Evaluation, Input, Launch, Prepared, Reminder, Run,
@@ -34,7 +35,7 @@ pub struct Preparation {
     pub warnings: Vec<Diagnostic>,
 }
 
-/// Prepares the next step of `agent`. `fresh` is the id of a session that nobody has used yet.
+/// Prepares the next step of `agent`. `fresh` is the id of a session that does not exist yet.
 pub fn prepare(run: &Run, agent: &AgentId, world: &dyn World, fresh: SessionId) -> Preparation {
     let mut notes = Notes::default();
     let prepared = match run.agents.get(agent) {
@@ -70,6 +71,20 @@ enum PrepareError {
     Option { what: &'static str, value: String },
     #[error("evaluator number {0} is not in the policy")]
     NoSuchEvaluator(usize),
+    #[error(transparent)]
+    UnknownAgent(#[from] UnknownAgent),
+    #[error("`{agent}` cannot branch a session, which <call> needs; <function> starts a fresh one")]
+    CannotBranch { agent: String },
+    #[error(
+        "`{agent}` does not report what its turns cost, so the budget cannot be kept; configure its prices, \
+         or run without a budget (`--budget 0`)"
+    )]
+    UnknownCost { agent: String },
+    #[error(
+        "the session belongs to the coding agent `{owner}`, and `{agent}` cannot resume it; enter this state by \
+         <reset>, <function> or <fork>"
+    )]
+    ForeignSession { owner: String, agent: String },
 }
 
 #[derive(Default)]
@@ -127,6 +142,8 @@ impl Preparer<'_> {
                 let settings =
                     settings(&frontmatter, self.agent.function_model(), &self.run.settings)?;
                 let plan = self.plan();
+                self.check_agent(&settings, &plan)?;
+                self.check_owner(&settings)?;
                 self.turn((file.name, Some(file.digest)), plan, settings, policy, rendered.text)
             }
         })
@@ -136,14 +153,54 @@ impl Preparer<'_> {
     /// paid for, not after.
     fn check_evaluators(&self, policy: &Policy) -> Result<(), PrepareError> {
         for evaluator in &policy.evaluators {
-            if let Evaluator::Prompt { prompt, .. } = evaluator {
-                self.evaluator(prompt)?;
+            if let Evaluator::Prompt { prompt: name, model } = evaluator {
+                let in_evaluator = |error| PrepareError::Evaluator {
+                    evaluator: name.clone(),
+                    error: Box::new(error),
+                };
+                let (_, _, prompt) = self.evaluator(name)?;
+                let settings = settings(&prompt.frontmatter, model.as_deref(), &self.run.settings);
+                let plan = SessionPlan::Fresh { id: self.fresh.clone() };
+                settings
+                    .and_then(|settings| self.check_agent(&settings, &plan))
+                    .map_err(in_evaluator)?;
             }
         }
         Ok(())
     }
 
-    /// A refused answer is paid for: if the workflow was mended so that it is good, use it.
+    /// A turn that its coding agent cannot take, or whose cost would not be known, is refused before it is
+    /// paid for.
+    fn check_agent(&self, settings: &TurnSettings, plan: &SessionPlan) -> Result<(), PrepareError> {
+        let can = self.world.coding_agents().get(settings.agent.as_deref())?;
+        let agent = || settings.agent.clone().unwrap_or_else(|| "the coding agent".to_owned());
+        if matches!(plan, SessionPlan::Branch { .. }) && !can.can_branch {
+            return Err(PrepareError::CannotBranch { agent: agent() });
+        }
+        if self.run.limits.budget_usd.is_some() && !can.reports_cost {
+            return Err(PrepareError::UnknownCost { agent: agent() });
+        }
+        Ok(())
+    }
+
+    /// A session can be resumed and branched only by the coding agent that made it.
+    fn check_owner(&self, settings: &TurnSettings) -> Result<(), PrepareError> {
+        match (&self.agent.session, self.foreign_owner(settings)) {
+            (Session::Open(_) | Session::Branch(_), Some((owner, agent))) => {
+                let (owner, agent) = (owner.to_owned(), agent.to_owned());
+                Err(PrepareError::ForeignSession { owner, agent })
+            }
+            (Session::Fresh, _) | (_, None) => Ok(()),
+        }
+    }
+
+    /// The coding agent of the agent's session and the one of `settings`, if they are not the same.
+    fn foreign_owner<'b>(&'b self, settings: &'b TurnSettings) -> Option<(&'b str, &'b str)> {
+        let owner = self.agent.session_agent.as_deref()?;
+        settings.agent.as_deref().filter(|agent| *agent != owner).map(|agent| (owner, agent))
+    }
+
+    /// A refused answer is paid for: if the workflow was fixed so that it is good, use it.
     fn rejudge(self, answer: &Answer) -> Result<Prepared, PrepareError> {
         let file = self.file(self.agent.current_state.as_str())?;
         if let StateSource::Prompt(prompt) = &file.source {
@@ -234,9 +291,18 @@ impl Preparer<'_> {
     ) -> Prepared {
         let continuation = continuation(&policy);
         let prompt_digest = fingerprint(prompt.as_bytes());
+        let can_continue = self
+            .world
+            .coding_agents()
+            .get(settings.agent.as_deref())
+            .is_ok_and(|can| can.can_continue);
+        // An evaluator's turns are in sessions of their own.
+        let is_own = !matches!(self.agent.phase.work(), Some(Work::Evaluate(_)));
+        let is_foreign = is_own && self.foreign_owner(&settings).is_some();
         let left = self.agent.tries.left.as_ref();
         // Only the session that knows this very prompt can go on with it.
-        let left = left.filter(|left| left.prompt_digest == prompt_digest);
+        let left =
+            left.filter(|left| left.prompt_digest == prompt_digest && can_continue && !is_foreign);
         let recovers = left.is_some();
         let session = left.map_or(session, |left| left.plan.clone());
         let turn = Turn { session, settings, policy, prompt_digest, recovers };

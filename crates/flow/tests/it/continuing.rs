@@ -1,4 +1,4 @@
-//! `raymond run ID`: nothing finished is repeated, and the workflow is as it is now.
+//! Resuming a run: nothing finished is repeated, and the current files of the workflow are used.
 
 use raymond_flow::{
     machine::{Input, SessionPlan, Status},
@@ -17,16 +17,16 @@ fn failed_agent_is_taken_up_at_the_state_where_it_failed() {
     sim.reply("main", "<result>fine</result>");
     sim.reply("main_w1", "no tag");
     assert_eq!(sim.run.status, Status::Failed);
-    sim.world.files.insert("W.md".to_owned(), b"mended".to_vec());
+    sim.world.files.insert("W.md".to_owned(), b"fixed".to_vec());
     sim.resume();
     assert_eq!(sim.names(), ["main_w1"], "nothing else is repeated");
-    assert_eq!(sim.child("main_w1").prompt(), "mended");
+    assert_eq!(sim.child("main_w1").prompt(), "fixed");
     sim.reply("main_w1", "<result>now</result>");
     assert_eq!(sim.run.status, Status::Completed);
 }
 
 #[test]
-fn refused_answer_is_used_if_the_workflow_was_mended_so_that_it_is_good() {
+fn rejected_answer_is_used_if_the_fixed_workflow_allows_it() {
     let mut sim = Sim::new([("START.md", "start")]);
     sim.reply_costing("main", "<goto>A</goto>", 3.0);
     assert_eq!(sim.error("main"), "state `A` not found");

@@ -1,4 +1,4 @@
-//! Workflows as pictures.
+//! Diagrams of workflows.
 
 use raymond_flow::{
     diagram::{Diagram, Trace},

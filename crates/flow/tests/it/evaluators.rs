@@ -183,7 +183,7 @@ work";
 }
 
 #[test]
-fn evaluator_whose_state_is_missing_fails_the_agent_and_can_be_mended() {
+fn evaluator_whose_state_is_missing_fails_the_agent_and_can_be_fixed() {
     let mut sim = sim(PROMPT);
     let judge = sim.world.files.remove("JUDGE.md").unwrap();
     sim.reply("main", "<goto>NEXT</goto>");

@@ -1,4 +1,4 @@
-//! What goes wrong with children: scripts, coding agents, lost outcomes, usage limits, halts.
+//! Failures of children: scripts, coding agents, lost outcomes, usage limits, halts.
 
 use raymond_flow::{
     machine::{Failure, FailureClass, Halt, Input, OnUsageLimit, Phase, SessionPlan, Status},
@@ -75,7 +75,11 @@ fn script_costs_nothing() {
 
 #[test]
 fn transient_failure_waits_and_goes_on_in_the_session_it_had() {
-    for class in [FailureClass::Transient, FailureClass::Killed, FailureClass::TimedOut] {
+    for class in [
+        FailureClass::Transient { retry_after_ms: None },
+        FailureClass::Killed,
+        FailureClass::TimedOut,
+    ] {
         let mut sim = sim();
         fails(&mut sim, "main", class);
         assert_eq!(sim.waits[&agent("main")], 2_000);
@@ -92,12 +96,12 @@ fn transient_failures_wait_longer_each_time_and_end_after_three() {
     let mut sim = sim();
     let mut delays = Vec::new();
     for _ in 0..3 {
-        fails(&mut sim, "main", FailureClass::Transient);
+        fails(&mut sim, "main", FailureClass::Transient { retry_after_ms: None });
         delays.push(sim.waits[&agent("main")]);
         sim.wake("main");
     }
     assert_eq!(delays, [2_000, 4_000, 8_000]);
-    fails(&mut sim, "main", FailureClass::Transient);
+    fails(&mut sim, "main", FailureClass::Transient { retry_after_ms: None });
     assert_eq!(sim.error("main"), "it broke (after 3 retries)");
     assert_eq!(sim.run.status, Status::Failed);
 }
@@ -105,7 +109,7 @@ fn transient_failures_wait_longer_each_time_and_end_after_three() {
 #[test]
 fn retries_start_anew_with_every_state() {
     let mut sim = sim();
-    fails(&mut sim, "main", FailureClass::Transient);
+    fails(&mut sim, "main", FailureClass::Transient { retry_after_ms: None });
     sim.wake("main");
     sim.reply("main", "<goto>A</goto>");
     assert_eq!(sim.main().tries.retries, 0);
@@ -131,22 +135,22 @@ fn failures_that_would_only_fail_again_fail_the_agent_at_once() {
 }
 
 #[test]
-fn prompt_that_was_mended_after_a_failure_is_given_anew() {
+fn prompt_that_was_fixed_after_a_failure_is_sent_again() {
     for class in [FailureClass::Authentication, FailureClass::PromptTooLong, FailureClass::Refused]
     {
         let mut sim = sim();
         fails(&mut sim, "main", class);
-        sim.world.files.insert("START.md".to_owned(), b"mended".to_vec());
+        sim.world.files.insert("START.md".to_owned(), b"fixed".to_vec());
         sim.resume();
         let child = sim.child("main");
-        assert_eq!(child.prompt(), "mended");
+        assert_eq!(child.prompt(), "fixed");
         assert!(!child.turn().recovers, "the session does not know this prompt");
         assert_eq!(child.session(), &SessionPlan::Fresh { id: session("s2") });
     }
 }
 
 #[test]
-fn prompt_that_was_not_mended_goes_on_in_the_session_that_knows_it() {
+fn prompt_that_was_not_changed_continues_in_the_session_that_has_it() {
     let mut sim = sim();
     fails(&mut sim, "main", FailureClass::Authentication);
     sim.resume();
@@ -155,7 +159,7 @@ fn prompt_that_was_not_mended_goes_on_in_the_session_that_knows_it() {
 }
 
 #[test]
-fn session_that_is_gone_is_replaced_by_a_fresh_one_when_somebody_continues() {
+fn missing_session_is_replaced_by_a_fresh_one_on_resume() {
     let mut sim = sim();
     sim.reply("main", "<goto>A</goto>");
     fails(&mut sim, "main", FailureClass::SessionMissing);
@@ -216,7 +220,7 @@ fn usage_limit_makes_all_agents_wait_and_then_go_on() {
     assert!(sim.waits_for_usage_limit);
     assert_eq!(sim.run.status, Status::Running);
     sim.reply("main_w1", "<goto>A</goto>");
-    assert!(sim.children.is_empty(), "nobody starts");
+    assert!(sim.children.is_empty(), "nothing starts");
     sim.input(Input::UsageLimitLifted);
     assert_eq!((sim.state("main"), sim.state("main_w1")), ("A.md", "A.md"));
     assert_eq!(sim.main().tries.retries, 0, "it was not the turn's fault");
@@ -232,7 +236,7 @@ fn usage_limit_survives_a_crash() {
 }
 
 #[test]
-fn usage_limit_pauses_the_run_if_nobody_wants_to_wait() {
+fn usage_limit_pauses_the_run_with_no_wait() {
     let mut begin = started("START.md");
     begin.settings.on_usage_limit = OnUsageLimit::Pause;
     let mut sim = Sim::with(begin, MemoryWorld::new([("START.md", "")]));
@@ -259,7 +263,7 @@ fn interrupt_lets_turns_in_flight_finish_and_pauses_the_run() {
 #[test]
 fn interrupt_of_a_waiting_run_pauses_it_at_once() {
     let mut sim = sim();
-    fails(&mut sim, "main", FailureClass::Transient);
+    fails(&mut sim, "main", FailureClass::Transient { retry_after_ms: None });
     sim.input(Input::Halt(Halt::Interrupted));
     assert_eq!(sim.run.status, Status::Paused);
     sim.resume();

@@ -1,4 +1,4 @@
-//! Many agents: names, counters, variables, and the places that turns share.
+//! Many agents: names, counters, variables, and the limit of parallel turns.
 
 use raymond_flow::{
     machine::{Phase, Status},
@@ -41,6 +41,29 @@ fn forked_agents_are_named_after_parent_state_and_counter() {
     ];
     assert_eq!(sim.names(), expected);
     assert_eq!(sim.run.fork_counters[&agent("main")], 3);
+}
+
+#[test]
+fn worker_knows_who_forked_it_whatever_its_name_could_mean() {
+    let mut sim = Sim::new([("START.md", "s"), ("W.md", "w"), ("W1_X.md", "x"), ("X.md", "x")]);
+    sim.reply("main", "<fork next=\"START\">W</fork>");
+    // `main_w1_x2` could also be the second worker of `main_w1`.
+    sim.reply("main", "<fork next=\"START\">W1_X</fork>");
+    sim.reply("main_w1", "<fork next=\"W\">X</fork>");
+    let parents: Vec<_> = sim
+        .run
+        .agents_by_birth()
+        .iter()
+        .map(|worker| (worker.id.to_string(), worker.parent.as_ref().map(ToString::to_string)))
+        .collect();
+    let expected = [
+        ("main", None),
+        ("main_w1", Some("main")),
+        ("main_w1_x2", Some("main")),
+        ("main_w1_x1", Some("main_w1")),
+    ];
+    let expected = expected.map(|(id, parent)| (id.to_owned(), parent.map(str::to_owned)));
+    assert_eq!(parents, expected);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What the files of a workflow tell about where its states lead.
+//! The transitions that the files of a workflow declare.
 
 use raymond_flow::{
     graph::{Graph, Origin},

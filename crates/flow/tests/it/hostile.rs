@@ -1,4 +1,4 @@
-//! Lint and diagrams take whatever files hold: they are shown before anybody has checked them.
+//! Lint and diagrams accept hostile files: users look at a workflow before they trust it.
 
 use proptest::prelude::*;
 use raymond_flow::{
@@ -9,7 +9,7 @@ use raymond_flow::{
     world::MemoryWorld,
 };
 
-/// Pieces that meet in state files, and some that should not.
+/// Pieces of state files, also of malformed ones.
 fn piece() -> impl Strategy<Value = String> {
     prop_oneof![
         Just("---\n".to_owned()),
@@ -128,7 +128,7 @@ fn patterns_of_a_state_have_a_size_together() {
     let error = read(&one.repeat(300)).unwrap_err().to_string();
     assert!(error.contains("the patterns of this state are too large"), "{error}");
     let error = read("  - { match: '((a{90}){90}){90}', then: { tag: result } }\n").unwrap_err();
-    let expected = "A.md:3:14: the patterns of this state are too large: let them repeat less";
+    let expected = "A.md:3:14: the patterns of this state are too large: use lower repeat counts";
     assert_eq!(error.to_string(), expected);
 }
 

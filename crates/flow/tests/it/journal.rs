@@ -1,7 +1,8 @@
-//! The durable formats: what a journal and a state file look like, and that old ones stay readable.
+//! The durable formats of journal and state file, and that old samples stay readable.
 
 use raymond_flow::{
     history::Records,
+    id::AgentId,
     machine::{Record, replay},
     snapshot::{Snapshot, SnapshotError},
 };
@@ -28,10 +29,12 @@ fn sim() -> Sim {
     sim
 }
 
-/// One JSON object a line, as an earlier version of this program wrote it. Never changed: a
-/// journal that was written once must be readable for ever.
+/// One JSON object per line, as an earlier version of Raymond wrote it. Never changed: every journal
+/// that was ever written must stay readable.
 const V1: &str = include_str!("../fixtures/v1/journal.jsonl");
-const V1_STATE: &str = include_str!("../fixtures/v1/state.json");
+/// Of a program whose agents did not know their parents.
+const V1_STATE_WITHOUT_PARENTS: &str = include_str!("../fixtures/v1/state.json");
+const V1_STATE: &str = include_str!("../fixtures/v1/state-with-parents.json");
 
 /// A policy that declares the attributes of a fork.
 const V1_DECLARED: &str = include_str!("../fixtures/v1/declared.jsonl");
@@ -56,6 +59,19 @@ fn journal_of_version_1_is_readable_for_ever() {
     let state = Snapshot::from_json(V1_STATE).unwrap();
     assert_eq!(state.run, run);
     assert_eq!(state.journal_offset, 4096);
+}
+
+#[test]
+fn state_file_without_parents_is_refused_and_its_journal_tells_them() {
+    let error = Snapshot::from_json(V1_STATE_WITHOUT_PARENTS).unwrap_err();
+    assert_eq!(error.to_string(), "it does not say who forked agent `main_w1`");
+    let run = replay(V1.lines().map(record)).unwrap();
+    let parents: Vec<_> = run.agents_by_birth().iter().map(|agent| agent.parent.clone()).collect();
+    assert_eq!(parents, [None, Some(AgentId::main())]);
+    // One agent needs no parent: such a file is still taken.
+    let mut alone: serde_json::Value = serde_json::from_str(V1_STATE_WITHOUT_PARENTS).unwrap();
+    alone["agents"].as_array_mut().unwrap().truncate(1);
+    assert_eq!(Snapshot::from_json(&alone.to_string()).unwrap().run.agents.len(), 1);
 }
 
 #[test]

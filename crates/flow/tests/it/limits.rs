@@ -1,4 +1,4 @@
-//! Budget and iterations: what stops, what is recorded, and how it goes on.
+//! Budget and iterations: what stops, what is recorded, and how the run is resumed.
 
 use raymond_flow::{
     id::StateName,
@@ -29,7 +29,7 @@ fn overrides(sim: &Sim) -> Vec<&Record> {
 }
 
 #[test]
-fn budget_is_ten_dollars_unless_somebody_says_otherwise() {
+fn budget_is_ten_dollars_by_default() {
     assert_eq!(Limits::default().budget_usd, Some(usd(10.0)));
     assert_eq!(Limits::default().max_iterations, None);
     assert_eq!(Limits::default().max_parallel, 16);

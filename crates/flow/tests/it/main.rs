@@ -20,6 +20,7 @@ mod policy;
 mod properties;
 mod resolution;
 mod schema;
+mod sessions;
 mod sim;
 mod state_files;
 mod tags;

@@ -1,4 +1,4 @@
-//! Allowed transitions, implicit transitions, reminders, and who is believed about the model.
+//! Allowed transitions, implicit transitions, reminders, and which setting of the model wins.
 
 use raymond_flow::{
     machine::{Phase, Record, SessionPlan, Settings, Status, Via},
@@ -249,7 +249,7 @@ fn fork_attribute_of_an_agent_is_lower_case_or_declared() {
     assert!(accepts(text, vec![fork(&[], &[("MAKEFLAGS", "--eval=x")])]));
     assert!(accepts(text, vec![fork(&[], &[]), fork(&["MAKEFLAGS"], &[])]), "any entry that fits");
     assert!(accepts("<fork next=\"A\" item=\"x\">W</fork>", vec![fork(&["PART"], &[])]));
-    let Verdict::Fail(problem) = verdict(text, vec![]) else { panic!("nobody declares it") };
+    let Verdict::Fail(problem) = verdict(text, vec![]) else { panic!("it is not declared") };
     assert_eq!(
         problem.to_string(),
         "the attribute `MAKEFLAGS` is not allowed: choose a name in lower case (`a` to `z`, digits, \
@@ -418,7 +418,7 @@ fn model_of_the_frontmatter_beats_the_tag_which_beats_the_run() {
 }
 
 #[test]
-fn model_is_left_to_the_coding_agent_where_nobody_names_one() {
+fn model_is_left_to_the_coding_agent_if_none_is_named() {
     let sim = Sim::new([("START.md", "x")]);
     assert_eq!(sim.child("main").turn().settings.model, None);
     assert_eq!(sim.child("main").turn().settings.effort, None);

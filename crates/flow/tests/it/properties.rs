@@ -1,7 +1,7 @@
-//! What holds for every workflow, whatever agents say and whenever things break.
+//! Properties of every workflow, for random answers and failures.
 //!
 //! The simulator itself checks after each decision that the journal replays to the live run and
-//! that the state file reads back as it; here it is driven by chance.
+//! that the state file reads back as the same run; here it is driven at random.
 
 use std::collections::BTreeSet;
 
@@ -40,7 +40,7 @@ fn prompt() -> impl Strategy<Value = String> {
         .prop_map(|(policy, body)| format!("{policy}{body}"))
 }
 
-/// An answer: often a good tag, sometimes not.
+/// An answer: often a valid tag, sometimes not.
 fn answer() -> impl Strategy<Value = String> {
     let state =
         || select(vec!["START", "PLAN", "STEP1", "W1_X", "X.md", "POLL", "BUILD", "NOWHERE"]);
@@ -77,7 +77,7 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let which = any::<prop::sample::Index>;
     let classes = vec![
-        FailureClass::Transient,
+        FailureClass::Transient { retry_after_ms: None },
         FailureClass::UsageLimit { resets_at: Some(7) },
         FailureClass::Budget,
         FailureClass::Authentication,
@@ -249,7 +249,7 @@ proptest! {
                     let tag = if kind == 1 { "call" } else { "function" };
                     sim.reply("main", &format!("<{tag} return=\"{state}\">A.md</{tag}>"));
                     let name = raymond_flow::id::StateName::new(state);
-                    let frame = Frame { session: Session::Open(open.clone()), state: name, model: None };
+                    let frame = Frame { session: Session::Open(open.clone()), session_agent: None, state: name, model: None };
                     expected.push(frame);
                     prop_assert_ne!(sim.child("main").session().id(), &open);
                 }

@@ -1,6 +1,5 @@
-//! Which file a name means, and with which state a folder starts, by the rules of both platforms.
-//! Covers `raymond_flow::scope` and `raymond_flow::source::StateKind`; the numbers are those of
-//! phase 1 of the plan for script states.
+//! Which file a name refers to, and at which state a directory starts, by the rules of both platforms.
+//! Covers `raymond_flow::scope` and `raymond_flow::source::StateKind`.
 
 use raymond_flow::{
     id::StateName,
@@ -137,7 +136,7 @@ fn abstract_name_with_a_batch_file_only_cannot_run_on_unix_1_1_9() {
 #[test]
 fn abstract_name_with_prompt_and_shell_script_is_ambiguous_on_unix_1_1_10() {
     let expected = ambiguous("NEXT", &["NEXT.md", "NEXT.sh"]);
-    assert_eq!(expected.to_string(), "state `NEXT` is ambiguous: NEXT.md, NEXT.sh all fit");
+    assert_eq!(expected.to_string(), "state `NEXT` is ambiguous: NEXT.md, NEXT.sh all match");
     assert_eq!(meaning("NEXT", &["NEXT.md", "NEXT.sh"], Unix), Err(expected.clone()));
     assert_eq!(meaning("NEXT", &["NEXT.md", "NEXT.sh", "NEXT.bat"], Unix), Err(expected));
 }
@@ -295,7 +294,7 @@ fn started(files: &[&str], platform: Platform) -> Result<StateName, EntryError> 
 }
 
 #[test]
-fn folder_starts_with_start_or_1_start() {
+fn directory_starts_with_start_or_1_start() {
     for platform in BOTH {
         assert_eq!(started(&["START.md", "NEXT.md"], platform), is("START.md"));
         assert_eq!(started(&["1_START.md", "2_NEXT.md"], platform), is("1_START.md"));
@@ -303,7 +302,7 @@ fn folder_starts_with_start_or_1_start() {
 }
 
 #[test]
-fn folder_may_start_with_a_script() {
+fn directory_may_start_with_a_script() {
     let files = ["START.bat", "START.sh"];
     assert_eq!(started(&files, Unix), is("START.sh"));
     assert_eq!(started(&files, Windows), is("START.bat"));
@@ -311,7 +310,7 @@ fn folder_may_start_with_a_script() {
 }
 
 #[test]
-fn folder_with_both_entry_states_is_refused() {
+fn directory_with_both_entry_states_is_refused() {
     for platform in BOTH {
         let expected = EntryError::Both {
             first: StateName::new("1_START.md"),
@@ -320,7 +319,7 @@ fn folder_with_both_entry_states_is_refused() {
         assert_eq!(started(&["START.md", "1_START.md"], platform), Err(expected));
     }
     let error = started(&["START.sh", "1_START.md"], Unix).unwrap_err();
-    assert_eq!(error.to_string(), "two entry states, 1_START.md and START.sh: only one may stay");
+    assert_eq!(error.to_string(), "two entry states, 1_START.md and START.sh: keep only one");
 }
 
 #[test]
@@ -331,7 +330,7 @@ fn entry_state_of_the_other_platform_does_not_count_beside_one_that_runs_here() 
 }
 
 #[test]
-fn folder_with_an_entry_state_of_the_other_platform_only_is_refused() {
+fn directory_with_an_entry_state_of_the_other_platform_only_is_refused() {
     let cause = wrong_platform("START", Unix, "START.bat");
     assert_eq!(started(&["START.bat"], Unix), Err(EntryError::Unusable(cause)));
     let cause = wrong_platform("1_START", Windows, "1_START.sh");
@@ -343,7 +342,7 @@ fn folder_with_an_entry_state_of_the_other_platform_only_is_refused() {
 }
 
 #[test]
-fn folder_with_an_ambiguous_entry_state_is_refused() {
+fn directory_with_an_ambiguous_entry_state_is_refused() {
     let cause = ambiguous("START", &["START.md", "START.sh"]);
     assert_eq!(started(&["START.md", "START.sh"], Unix), Err(EntryError::Unusable(cause)));
     assert_eq!(started(&["START.md", "START.sh"], Windows), is("START.md"));
@@ -353,7 +352,7 @@ fn folder_with_an_ambiguous_entry_state_is_refused() {
 }
 
 #[test]
-fn folder_without_an_entry_state_is_refused_with_what_was_expected() {
+fn directory_without_an_entry_state_is_refused_with_what_was_expected() {
     let error = EntryError::None { extension: ".sh", suggestion: None };
     assert_eq!(
         error.to_string(),
@@ -366,7 +365,7 @@ fn folder_without_an_entry_state_is_refused_with_what_was_expected() {
 }
 
 #[test]
-fn folder_without_an_entry_state_suggests_the_file_that_was_meant() {
+fn directory_without_an_entry_state_suggests_the_file_that_was_meant() {
     for file in ["start.md", "STRAT.md", "START.sh.md"] {
         let found = started(&["REVIEW.md", file], Unix);
         let expected = match file {

@@ -1,4 +1,4 @@
-//! The JSON Schema that editors use says what the reader of frontmatter does.
+//! The JSON Schema for editors agrees with the parser of frontmatter.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ fn keys(object: &Value) -> BTreeSet<&str> {
     object["properties"].as_object().unwrap().keys().map(String::as_str).collect()
 }
 
-/// How many warnings frontmatter gives; `None` if it has errors.
+/// The number of warnings about frontmatter; `None` if it has errors.
 fn warnings(frontmatter: &str) -> Option<usize> {
     let text = format!("---\n{frontmatter}---\n");
     match StateFile::read("STATE.md", text.as_bytes(), Platform::Unix).ok()?.source {

@@ -1,7 +1,7 @@
-//! A run driven in memory: the real machine, with scripted children in the place of processes.
+//! A run in memory: the real machine, with scripted children instead of processes.
 //!
-//! After every decision it checks what must always hold: the journal replays to the same run, the
-//! state file reads back as the same run, and `pending` names exactly what is outstanding.
+//! After every decision it checks the invariants: the journal replays to the same run, the
+//! state file reads back as the same run, and `pending` returns exactly the outstanding effects.
 
 use std::collections::BTreeMap;
 
@@ -177,9 +177,21 @@ impl Sim {
     }
 
     pub(crate) fn end(&mut self, name: &str, outcome: Outcome, dollars: f64) {
+        self.end_in(name, outcome, dollars, None);
+    }
+
+    /// Ends the step of `name`, whose coding agent reports `session`.
+    pub(crate) fn end_in(
+        &mut self,
+        name: &str,
+        outcome: Outcome,
+        dollars: f64,
+        session: Option<&str>,
+    ) {
         let id = self.step(name);
         self.children.remove(&id);
-        let spent = Spent { cost_usd: usd(dollars), ..Spent::default() };
+        let session = session.map(SessionId::new);
+        let spent = Spent { cost_usd: usd(dollars), session, ..Spent::default() };
         let input = conclude(&self.run, &id, outcome, spent, &self.world);
         self.input(input);
     }

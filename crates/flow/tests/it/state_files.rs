@@ -1,5 +1,5 @@
-//! From the bytes of a file to a typed state: fences, every key of the frontmatter, and every
-//! problem with its place and its words. Covers `raymond_flow::source`.
+//! Parsing state files: fences, every key of the frontmatter, and every problem with its place and
+//! message. Covers `raymond_flow::source`.
 
 use raymond_flow::{
     id::StateName,
@@ -24,14 +24,14 @@ fn prompt(text: &str) -> Prompt {
     }
 }
 
-/// What is declared by `yaml`, which must be without any problem. It starts on line 2.
+/// The frontmatter in `yaml`, which must be without findings. It starts on line 2.
 fn declared(yaml: &str) -> Frontmatter {
     let prompt = prompt(&format!("---\n{yaml}\n---\nbody\n"));
     assert_eq!(prompt.warnings, [], "{yaml}");
     prompt.frontmatter
 }
 
-/// Everything that is wrong or odd with `text`.
+/// All findings about `text`.
 fn diagnostics(text: &str) -> Vec<Diagnostic> {
     match read(text) {
         Err(StateFileError::Frontmatter { diagnostics }) => diagnostics,
@@ -775,8 +775,8 @@ fn evaluator_with_a_part_that_is_wrong_is_an_error() {
             "STATE.md:3:5: `match` needs `then`: the transition to follow instead",
             "STATE.md:4:14: `match` should be a regular expression",
             "STATE.md:5:23: a transition should be `{ tag: goto, target: NEXT.md }`",
-            "STATE.md:6:23: `then` leaves something open: <goto>…</goto>",
-            "STATE.md:7:23: `then` leaves something open: <call return=\"…\">A</call>",
+            "STATE.md:6:23: `then` must be a complete transition, not <goto>…</goto>",
+            "STATE.md:7:23: `then` must be a complete transition, not <call return=\"…\">A</call>",
             "STATE.md:8:15: `prompt` should be the name of a state",
             "STATE.md:9:28: `model` should be the name of a model",
         ]

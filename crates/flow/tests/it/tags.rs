@@ -1,5 +1,5 @@
-//! What an agent may say: finding tags in text of any kind and in chunks of any size, and making
-//! exactly one typed tag of it or saying what is wrong. Covers `raymond_flow::tag`.
+//! Finding tags in any text and in chunks of any size, and parsing exactly one typed tag or
+//! reporting the error. Covers `raymond_flow::tag`.
 
 use raymond_flow::{
     tag::{
@@ -9,7 +9,7 @@ use raymond_flow::{
     text::{Span, Spanned},
 };
 
-/// Where `piece` stands in `text`, in which it stands only once.
+/// The span of `piece` in `text`, in which it occurs only once.
 fn span_of(text: &str, piece: &str) -> Span {
     assert_eq!(text.matches(piece).count(), 1, "`{piece}` in `{text}`");
     let start = text.find(piece).expect("it was counted") as u64;
@@ -32,7 +32,7 @@ fn attribute(text: &str, name: &str, value: &str) -> Attribute {
     }
 }
 
-/// The good tag `tag`, which is written as `whole` in `text`.
+/// The valid tag `tag`, which is written as `whole` in `text`.
 #[expect(clippy::unnecessary_wraps, reason = "compared with the result of `parse`")]
 fn found(text: &str, whole: &str, tag: Tag) -> Result<Spanned<Tag>, TagError> {
     Ok(Spanned::new(tag, span_of(text, whole)))

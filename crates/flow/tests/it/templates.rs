@@ -1,5 +1,5 @@
-//! The words that an agent is given: filling in templates, and the sentences that Raymond says in
-//! its own voice. Covers `raymond_flow::prompt`.
+//! The text that an agent is given: filling in templates, and the messages that Raymond writes
+//! itself. Covers `raymond_flow::prompt`.
 
 use std::collections::BTreeMap;
 
@@ -142,7 +142,7 @@ fn allowed(tag: TagKind, target: Option<&str>, attributes: &[(&str, &str)]) -> A
     AllowedTransition { tag, target: target.map(str::to_owned), attributes, declared: Vec::new() }
 }
 
-/// One way out of each kind, some with something left open.
+/// One allowed transition of each kind, some of them incomplete.
 fn policy() -> Policy {
     let allowed = vec![
         allowed(TagKind::Goto, Some("REVIEW.md"), &[]),

@@ -35,7 +35,12 @@ fn branch(from: &str, name: &str) -> SessionPlan {
 }
 
 fn frame(open: &str, state: &str) -> Frame {
-    Frame { session: Session::Open(session(open)), state: StateName::new(state), model: None }
+    Frame {
+        session: Session::Open(session(open)),
+        session_agent: None,
+        state: StateName::new(state),
+        model: None,
+    }
 }
 
 #[test]

@@ -24,45 +24,63 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Start a workflow: a state file, a folder or a zip archive.
     Start(Start),
-    /// Continue a run that ended, was interrupted or died.
-    Run {
-        /// The run's id.
-        id: String,
+    /// Start a workflow, or resume a run.
+    Run(Start),
+    /// Resume a run that failed, was stopped or paused, or whose program died.
+    Resume {
+        #[command(flatten)]
+        run: WhichRun,
         #[command(flatten)]
         options: Options,
     },
-    /// List the runs of this project.
+    /// List the runs of this project, the newest first.
+    #[command(visible_alias = "ls")]
     List {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
         #[command(flatten)]
         place: Place,
     },
-    /// Tell how a run stands.
+    /// Show the status of a run: agents, costs, what to do next.
     Status {
-        /// The run's id.
+        #[command(flatten)]
+        run: WhichRun,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Show what happened in a run, a line each.
+    Log(Log),
+    /// Watch a run that another process runs. Ctrl-C leaves it running.
+    Attach {
+        #[command(flatten)]
+        run: WhichRun,
+        /// Show also what coding agents do meanwhile.
+        #[arg(long, short)]
+        verbose: bool,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Cancel a run permanently and stop its processes.
+    Cancel {
+        /// The run's id, or the beginning of it.
         id: String,
+        /// Do not ask. Needed for a run that can be resumed, where nobody can be asked.
+        #[arg(long, short)]
+        yes: bool,
         #[command(flatten)]
         place: Place,
     },
     /// Run the tests of a workflow: no model is asked, nothing is paid.
     Test(Test),
     /// Show a workflow at work, on replies that were written beforehand.
-    Demo,
-    /// Tell what happened in a run, a line each.
-    Log {
-        /// The run's id.
-        id: String,
-        /// Go on until the run ends.
-        #[arg(long, short)]
-        follow: bool,
-        #[command(flatten)]
-        place: Place,
-    },
-    /// Give a run up for good, and end whatever of it still runs.
-    Cancel {
-        /// The run's id.
-        id: String,
-        #[command(flatten)]
-        place: Place,
+    Demo {
+        /// Print one event a line as JSON instead of the result.
+        #[arg(long)]
+        json: bool,
     },
     /// Write a commented .raymond/config.toml.
     Init {
@@ -81,7 +99,7 @@ pub(crate) enum Command {
     },
     /// Print the manual page.
     Man,
-    /// Continue every run whose orchestrator died.
+    /// Resume every run whose program died.
     Recover {
         #[command(flatten)]
         options: Options,
@@ -94,6 +112,35 @@ pub(crate) enum Command {
         /// The run's folder.
         folder: PathBuf,
     },
+}
+
+/// A run.
+#[derive(Debug, Args)]
+pub(crate) struct WhichRun {
+    /// The run's id, or the beginning of it [default: the latest run].
+    pub(crate) id: Option<String>,
+}
+
+/// What happened in a run.
+#[derive(Debug, Args)]
+pub(crate) struct Log {
+    #[command(flatten)]
+    pub(crate) run: WhichRun,
+
+    /// Go on until the run ends; exit with its code.
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+
+    /// Show everything: every step, and every round of a loop.
+    #[arg(long, short)]
+    pub(crate) all: bool,
+
+    /// Print one event a line as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) place: Place,
 }
 
 /// A workflow to be started.
@@ -115,7 +162,7 @@ pub(crate) struct Start {
     #[arg(long = "var", value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) variables: Vec<(String, String)>,
 
-    /// Run on in the background, and print the run's id.
+    /// Run in the background, and print the run's id.
     #[arg(long, conflicts_with = "json")]
     pub(crate) detach: bool,
 
@@ -140,7 +187,7 @@ pub(crate) struct Test {
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
 
-    /// Make a case of this run, which is over, in the place of running any.
+    /// Make a case of this run, which is over, instead of running any.
     #[arg(long, value_name = "ID", conflicts_with_all = ["filter", "update", "junit"])]
     pub(crate) record: Option<String>,
 
@@ -176,7 +223,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<raymond_flow::source::Timeout>,
 
-    /// How often a turn is tried again after a failure that may pass [default: 3].
+    /// How often a turn is retried after a transient failure [default: 3].
     #[arg(long, value_name = "N")]
     pub(crate) retries: Option<u32>,
 
@@ -200,19 +247,19 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) debug: bool,
 
-    /// Print one event a line as JSON, in the place of the result.
+    /// Print one event a line as JSON instead of the result.
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Say nothing but what goes wrong.
+    /// Show only what goes wrong.
     #[arg(long, short)]
     pub(crate) quiet: bool,
 
-    /// Say also what coding agents do meanwhile.
+    /// Show also what coding agents do meanwhile.
     #[arg(long, short, conflicts_with = "quiet")]
     pub(crate) verbose: bool,
 
-    /// Write everything that happens to this file, too.
+    /// Also write everything that happens to this file.
     #[arg(long, value_name = "FILE")]
     pub(crate) log_file: Option<PathBuf>,
 
@@ -223,9 +270,9 @@ pub(crate) struct Options {
 /// Where runs lie.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Place {
-    /// The folder for state in the place of .raymond.
-    #[arg(long, value_name = "DIR")]
-    pub(crate) state_dir: Option<PathBuf>,
+    /// The folder for runs and settings [default: .raymond of this project].
+    #[arg(long, value_name = "DIR", alias = "state-dir")]
+    pub(crate) data_dir: Option<PathBuf>,
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {

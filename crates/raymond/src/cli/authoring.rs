@@ -49,11 +49,11 @@ pub(crate) struct Lint {
     pub(crate) level: Level,
 
     /// Treat findings of a rule as errors; `warnings` means all warnings.
-    #[arg(long, value_name = "RULE")]
+    #[arg(long, value_name = "RULE", value_delimiter = ',')]
     pub(crate) deny: Vec<String>,
 
     /// Ignore findings of a rule.
-    #[arg(long, value_name = "RULE")]
+    #[arg(long, value_name = "RULE", value_delimiter = ',')]
     pub(crate) allow: Vec<String>,
 
     /// Print the manual page of a rule; `all` lists them.

@@ -3,12 +3,13 @@
 mod args;
 mod authoring;
 mod commands;
+mod mistyped;
 
 use std::{env, process::ExitCode};
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
 
-use crate::{failure::Failure, out};
+use crate::{config, failure::Failure, out, report::warning};
 use args::{Arguments, Command};
 
 /// Does what the command line says.
@@ -17,16 +18,20 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
         Ok(arguments) => arguments,
         Err(error) => return told(error),
     };
+    warn_of_unknown_variables();
     match command {
+        None if start.workflow.is_none() && env::args_os().len() < 2 => help(),
         None => commands::start(start),
         Some(Command::Start(start)) => commands::start(start),
-        Some(Command::Run { id, options }) => commands::resume(&id, &options),
-        Some(Command::List { place }) => commands::list(&place),
-        Some(Command::Status { id, place }) => commands::status(&id, &place),
+        Some(Command::Run(start)) => commands::run(start),
+        Some(Command::Resume { run, options }) => commands::resume(&run, &options),
+        Some(Command::List { json, place }) => commands::list(json, &place),
+        Some(Command::Status { run, json, place }) => commands::status(&run, json, &place),
+        Some(Command::Log(log)) => commands::log(&log),
+        Some(Command::Attach { run, verbose, place }) => commands::attach(&run, verbose, &place),
+        Some(Command::Cancel { id, yes, place }) => commands::cancel(&id, yes, &place),
         Some(Command::Test(test)) => commands::test(&test),
-        Some(Command::Demo) => commands::demo(),
-        Some(Command::Log { id, follow, place }) => commands::log(&id, follow, &place),
-        Some(Command::Cancel { id, place }) => commands::cancel(&id, &place),
+        Some(Command::Demo { json }) => commands::demo(json),
         Some(Command::Init { place }) => commands::init(&place),
         Some(Command::Config { place }) => commands::config(&place),
         Some(Command::Completions { shell }) => commands::completions(shell),
@@ -37,10 +42,26 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
     }
 }
 
+/// `raymond`
+fn help() -> Result<ExitCode, Failure> {
+    out::data(&Arguments::command().render_help().to_string())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A setting that is misspelled would do nothing, silently.
+fn warn_of_unknown_variables() {
+    for text in config::unknown_variables(env::vars_os().map(|(name, _)| name)) {
+        out::people().line(&warning(&text));
+    }
+}
+
 /// Prints what clap has to say: help, the version, or what is wrong with the command line. That is
 /// quoted, and words of it may be names of files, so they are made visible before clap sees them.
 fn told(error: clap::Error) -> Result<ExitCode, Failure> {
     let is_wrong = error.use_stderr();
+    if let Some(failure) = is_wrong.then(|| mistyped::command(env::args_os().nth(1))).flatten() {
+        return Err(failure);
+    }
     let words: Vec<_> = env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     let shown: Vec<_> = words.iter().map(|word| out::one_line(word)).collect();
     let error = if is_wrong && shown != words {

@@ -4,7 +4,7 @@ use std::{fmt::Write as _, path::Path};
 
 use raymond_flow::{graph::Graph, id::StateName, lint::Finding, source::Severity};
 
-use crate::out::{self, one_line, visible};
+use crate::out::{self, clipped, one_line, visible};
 
 /// Where the files of the findings are.
 pub(crate) struct Sources<'a> {
@@ -79,8 +79,8 @@ impl Line {
         let rest = tail.split('\n').next().unwrap_or_default().trim_end_matches('\r');
         let length = range.end.saturating_sub(start).min(rest.len());
         let marked = rest.get(..length).unwrap_or(rest);
-        let (head, rest) = (ending(head, BEFORE_CHARS_MAX), beginning(rest, AFTER_CHARS_MAX));
-        let marked = beginning(marked, AFTER_CHARS_MAX);
+        let (head, rest) = (ending(head, BEFORE_CHARS_MAX), clipped(rest, AFTER_CHARS_MAX));
+        let marked = clipped(marked, AFTER_CHARS_MAX);
         // Tabs stay tabs, so that the carets stand below what they mean.
         let before = visible(&head).chars().map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
         let carets = "^".repeat(visible(&marked).chars().count().max(1));
@@ -97,14 +97,6 @@ const AFTER_CHARS_MAX: usize = 100;
 fn ending(text: &str, chars_max: usize) -> String {
     match text.char_indices().rev().nth(chars_max) {
         Some((cut, c)) => format!("…{}", text.split_at(cut + c.len_utf8()).1),
-        None => text.to_owned(),
-    }
-}
-
-/// The first `chars_max` characters of a line, with an ellipsis where it was cut.
-fn beginning(text: &str, chars_max: usize) -> String {
-    match text.char_indices().nth(chars_max) {
-        Some((cut, _)) => format!("{}…", text.split_at(cut).0),
         None => text.to_owned(),
     }
 }

@@ -4,7 +4,7 @@
 use raymond_engine::{
     agent::Activity,
     clock,
-    events::{Event, Observer},
+    events::{Before, Event, Observer, Seen, StepEnd},
 };
 use raymond_flow::{
     machine::{
@@ -21,15 +21,20 @@ use crate::out;
 pub(crate) struct JsonLines;
 
 impl Observer for JsonLines {
-    fn see(&mut self, event: &Event<'_>) {
-        let mut value = of_event(event);
-        value["at"] = json!(clock::now_ms());
-        out::event(&value);
+    fn see(&mut self, seen: &Seen) {
+        out::event(&of_seen(seen));
     }
 
     fn wants_activity(&self) -> bool {
         true
     }
+}
+
+/// An event as its line says it.
+pub(crate) fn of_seen(seen: &Seen) -> Value {
+    let mut value = of_event(&seen.event);
+    value["at"] = json!(seen.at_ms);
+    value
 }
 
 /// The last line: how the run stands when the program leaves it.
@@ -40,7 +45,7 @@ pub(crate) fn closed(run: &Run) -> Value {
     })
 }
 
-fn of_event(event: &Event<'_>) -> Value {
+fn of_event(event: &Event) -> Value {
     match event {
         Event::Opened { id, is_new, .. } => {
             json!({ "event": "opened", "run": id, "is_new": is_new })
@@ -61,11 +66,18 @@ fn of_event(event: &Event<'_>) -> Value {
             }
             value
         }
-        Event::StepEnded { id, step, exit_code, duration_ms, .. } => json!({
+        Event::StepEnded { id, step, end, duration_ms, .. } => json!({
             "event": "step_ended", "agent": id.agent, "number": id.number, "state": step.state,
-            "exit_code": exit_code, "duration_ms": duration_ms,
+            "end": match end {
+                StepEnd::Code(_) => "exited",
+                StepEnd::NoCode => "ended",
+                StepEnd::Answered => "answered",
+                StepEnd::NotStarted => "not_started",
+                StepEnd::Lost => "lost",
+            },
+            "exit_code": end.code(), "duration_ms": duration_ms,
         }),
-        Event::Recorded { record, run, .. } => of_record(record, run),
+        Event::Recorded { record, before, .. } => of_record(record, before.as_deref()),
         Event::JournalTrimmed(trimmed) => json!({
             "event": "journal_trimmed", "offset": trimmed.offset, "bytes": trimmed.bytes,
             "kept": trimmed.kept,
@@ -80,8 +92,8 @@ fn of_event(event: &Event<'_>) -> Value {
     }
 }
 
-/// What became true. `run` is the run before it did.
-fn of_record(record: &Record, run: &Run) -> Value {
+/// What became true. `before` is the agent that it is about, as it was.
+fn of_record(record: &Record, before: Option<&Before>) -> Value {
     match record {
         Record::Started(started) => of_started(started),
         Record::Intended { agent, step } => json!({
@@ -101,7 +113,7 @@ fn of_record(record: &Record, run: &Run) -> Value {
                 Via::Implicit => "implicit",
                 Via::Evaluator => "evaluator",
             };
-            let from = run.agents.get(agent).map(|agent| &agent.current_state);
+            let from = before.map(|before| &before.state);
             let event = json!({
                 "event": "transition", "agent": agent, "from": from, "via": via, "worker": worker,
                 "discarded_returns": discarded_returns,

@@ -2,49 +2,57 @@
 
 use std::io::Write;
 
-use raymond_engine::events::{Event, Observer};
+use raymond_engine::{
+    events::{Event, Observer, Seen},
+    layout::RunFiles,
+};
+use raymond_flow::machine::{Record, Run};
 
 use super::{
+    narrator::Narrator,
     time,
     words::{self, Level},
 };
-use crate::out;
+use crate::{
+    line::{Line, Style},
+    out,
+};
 
 /// Writes a line for what happens.
 #[derive(Debug)]
 pub(crate) struct Lines<W> {
     out: out::Lines<W>,
     level: Level,
+    narrator: Narrator,
     /// Whether each line begins with the time: for a file that is read later.
     has_times: bool,
 }
 
 impl<W: Write> Lines<W> {
-    pub(crate) fn new(out: out::Lines<W>, level: Level) -> Self {
-        Self { out, level, has_times: false }
+    pub(crate) fn new(out: out::Lines<W>, level: Level, files: Option<RunFiles>) -> Self {
+        Self { out, level, narrator: Narrator::new(level, files), has_times: false }
     }
 
-    pub(crate) fn with_times(out: out::Lines<W>, level: Level) -> Self {
-        Self { out, level, has_times: true }
+    pub(crate) fn with_times(out: out::Lines<W>, level: Level, files: Option<RunFiles>) -> Self {
+        Self { has_times: true, ..Self::new(out, level, files) }
     }
 
-    fn say(&mut self, level: Level, text: &str) {
-        if level > self.level {
-            return;
-        }
-        let time = if self.has_times {
-            format!("{} ", time::stamp(raymond_engine::clock::now_ms()))
-        } else {
-            String::new()
-        };
-        self.out.line(&format!("{time}{text}"));
+    /// Tells that the run is watched, which went on before.
+    pub(crate) fn catch_up(&mut self, run: &Run) {
+        self.narrator.open(run);
+        self.out.line(&watched(run));
     }
 }
 
 impl<W: Write> Observer for Lines<W> {
-    fn see(&mut self, event: &Event<'_>) {
-        for (level, line) in of_event(event) {
-            self.say(level, &line);
+    fn see(&mut self, seen: &Seen) {
+        for line in of_event(&seen.event, &mut self.narrator, self.level) {
+            if self.has_times {
+                let time = time::stamp(seen.at_ms);
+                self.out.line(&Line::of(format!("{time} ")).then(line));
+            } else {
+                self.out.line(&line);
+            }
         }
     }
 
@@ -54,29 +62,52 @@ impl<W: Write> Observer for Lines<W> {
 }
 
 /// The lines for an event.
-pub(super) fn of_event(event: &Event<'_>) -> Vec<(Level, String)> {
+pub(super) fn of_event(event: &Event, narrator: &mut Narrator, level: Level) -> Vec<Line> {
     use Level::{Detail, News, Trouble};
-    match event {
-        Event::Opened { id, is_new: true, .. } => vec![(News, format!("run {id}"))],
-        Event::Opened { id, .. } => vec![(News, format!("run {id} goes on"))],
-        Event::Recorded { record, .. } => words::of_record(record),
-        Event::JournalTrimmed(trimmed) => vec![(
-            Trouble,
-            format!(
-                "warning: the journal ended in the middle of a line; {} bytes from byte {} on were moved to {}",
+    let (least, line) = match event {
+        Event::Opened { id, run, is_new } => {
+            narrator.open(run);
+            let more = if *is_new { "" } else { " goes on" };
+            (News, Line::of("run ").add(Style::Bold, id.as_str()).plain(more))
+        }
+        // The summary tells that, and more.
+        Event::Recorded { record: Record::Finished { .. }, .. } if level < Detail => {
+            return narrator.rest();
+        }
+        Event::Recorded { record, before, .. } => {
+            return narrator.tell(record, before.as_deref());
+        }
+        Event::JournalTrimmed(trimmed) => {
+            let text = format!(
+                "the journal ended in the middle of a line; {} bytes from byte {} on were moved to {}",
                 trimmed.bytes,
                 trimmed.offset,
                 trimmed.kept.display()
-            ),
-        )],
+            );
+            (Trouble, warning(&text))
+        }
         Event::UnknownVariables { state, names, .. } => {
-            vec![(News, format!("warning: {state}: nothing is known of {}", names.join(", ")))]
+            let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+            let plural = if names.len() == 1 { "" } else { "s" };
+            (News, warning(&format!("{state}: unknown variable{plural} {}", names.join(", "))))
         }
-        Event::StateFileWarning(warning) => vec![(News, format!("warning: {warning}"))],
-        Event::Trouble(what) => vec![(Trouble, format!("warning: {what}"))],
+        Event::StateFileWarning(diagnostic) => (News, warning(&diagnostic.to_string())),
+        Event::Trouble(what) => (Trouble, warning(what)),
         Event::Activity { id, activity } => {
-            vec![(Detail, format!("[{}] {}", id.agent, words::of_activity(activity)))]
+            let text = Line::new().dim(words::of_activity(activity));
+            (Detail, narrator.aside(&id.agent, text))
         }
-        Event::StepStarted { .. } | Event::StepEnded { .. } => Vec::new(),
-    }
+        Event::StepStarted { .. } | Event::StepEnded { .. } => return Vec::new(),
+    };
+    if least <= level { vec![line] } else { Vec::new() }
+}
+
+/// The first line of whoever begins to watch a run that goes on.
+pub(super) fn watched(run: &Run) -> Line {
+    Line::of("run ").add(Style::Bold, run.id.as_str()).dim(", watched from here on")
+}
+
+/// Something odd that changes nothing.
+pub(crate) fn warning(text: &str) -> Line {
+    Line::new().add(Style::Warning, "warning:").plain(format!(" {text}"))
 }

@@ -1,28 +1,37 @@
 //! What people and programs see of a run.
 
+mod board;
+mod complaint;
 mod findings;
 mod json;
 mod lines;
 mod live;
+mod narrator;
+mod next;
 mod status;
+mod summary;
 pub(crate) mod time;
 pub(crate) mod words;
 
+pub(crate) use complaint::near;
 pub(crate) use findings::{Sources, as_json, as_text};
-pub(crate) use json::{JsonLines, closed};
-pub(crate) use lines::Lines;
-pub(crate) use status::describe;
+pub(crate) use json::{JsonLines, closed, of_seen};
+pub(crate) use lines::{Lines, warning};
+pub(crate) use live::Live;
+pub(crate) use narrator::Narrator;
+pub(crate) use next::Next;
+pub(crate) use status::{Standing, status_line};
+pub(crate) use summary::{Gatherer, Summary, advice};
 
-use raymond_engine::events::Observer;
+use raymond_engine::{events::Observer, layout::RunFiles};
 
 use crate::out;
 
-/// Whoever tells a person on standard error: live if that is a terminal, else in plain lines.
-pub(crate) fn on_terminal(level: words::Level) -> Box<dyn Observer> {
-    let is_plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    if out::is_terminal() && !is_plain {
-        Box::new(live::Live::new(level))
+/// Whoever tells a person on standard error: live if rows can be drawn there, else in plain lines.
+pub(crate) fn on_terminal(level: words::Level, files: Option<RunFiles>) -> Box<dyn Observer> {
+    if out::can_redraw() {
+        Box::new(Live::new(level, files))
     } else {
-        Box::new(Lines::new(out::people(), level))
+        Box::new(Lines::new(out::people(), level, files))
     }
 }

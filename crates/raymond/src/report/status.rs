@@ -1,153 +1,272 @@
 //! How a run stands, as a person would rather read it than its JSON.
 
-use std::{fmt, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
-use raymond_engine::{Loaded, journal::Entry};
-use raymond_flow::machine::{Account, Accounts, Agent, Halt, Phase, Record, Run, Session, Status};
+use raymond_engine::{Loaded, agent::Activity, journal::Entry, layout::RunFiles};
+use raymond_flow::{
+    id::{AgentId, StepId},
+    machine::{Account, Accounts, Agent, Phase, Record, Run, Session, Status},
+};
+
+use serde_json::{Value, json};
 
 use super::{
+    board::{Board, Doing},
+    complaint,
+    next::Next,
+    summary::advice,
     time,
-    words::{of_halt, of_tokens},
+    words::{Mark, count, natural, of_activity, of_halt, of_tokens, state},
 };
-use crate::out::{hanging, one_line};
+use crate::{
+    advice::with_advice,
+    line::{Line, Style, excerpt},
+};
 
-/// The run at length. `status` is its status in a word.
-pub(crate) fn describe(Loaded { run, entries }: &Loaded, status: &str) -> String {
-    let mut page = Page::default();
-    head(&mut page, run, entries, status);
-    agents(&mut page, run);
-    let records = entries.iter().flat_map(|entry| &entry.records);
-    let accounts = Accounts::of(records.clone());
-    money(&mut page, &accounts);
-    denials(&mut page, records);
-    if let Some(advice) = advice(run, status) {
-        page.line(format_args!(""));
-        page.line(format_args!("{advice}"));
-    }
-    page.text
+/// Everything that is known of a run.
+#[derive(Debug)]
+pub(crate) struct Standing<'a> {
+    pub(crate) loaded: &'a Loaded,
+    /// Its status in a word: also `died`.
+    pub(crate) status: &'a str,
+    pub(crate) files: &'a RunFiles,
+    /// What coding agents did last, of those whose turns run.
+    pub(crate) activities: BTreeMap<AgentId, Activity>,
+    pub(crate) now_ms: u64,
+    pub(crate) next: &'a Next,
 }
 
-/// Lines, each of which begins one entry: what an agent said cannot begin another.
-#[derive(Default)]
-struct Page {
-    text: String,
-}
-
-impl Page {
-    fn line(&mut self, line: fmt::Arguments<'_>) {
-        self.text.extend([&hanging(&line.to_string()), "\n"]);
-    }
-}
-
-fn head(page: &mut Page, run: &Run, entries: &[Entry], status: &str) {
-    page.line(format_args!("run       {}", run.id));
-    page.line(format_args!("status    {status}"));
-    page.line(format_args!("workflow  {}", run.scope_dir));
-    page.line(format_args!("started   {}", time::stamp(run.started_at_ms)));
-    if let Some(last) = entries.last() {
-        let took = Duration::from_millis(last.at_ms.saturating_sub(run.started_at_ms));
-        page.line(format_args!(
-            "last news {} (after {})",
-            time::stamp(last.at_ms),
-            time::duration(took)
-        ));
-    }
-    let budget = run.limits.budget_usd.map_or("no limit".to_owned(), |budget| budget.to_string());
-    page.line(format_args!("spent     {} of {budget}", run.total_cost_usd));
-    let most = run.limits.max_iterations.map_or("no limit".to_owned(), |most| most.to_string());
-    page.line(format_args!("states    {} entered of {most}", run.iteration_count));
-    if let Some(result) = &run.result {
-        page.line(format_args!("result    {}", raymond_flow::text::excerpt(result)));
-    }
-    if let Some(why) = run.halt.as_ref().filter(|_| run.status != Status::Completed) {
-        page.line(format_args!("halted    {}", of_halt(why)));
-    }
-}
-
-fn agents(page: &mut Page, run: &Run) {
-    if run.agents.is_empty() {
-        return;
-    }
-    page.line(format_args!(""));
-    page.line(format_args!("agents"));
-    for agent in run.agents_by_birth() {
-        page.line(format_args!("  {}  {}  {}", agent.id, agent.current_state, about(agent)));
-        if let Session::Open(session) = &agent.session {
-            page.line(format_args!("      session {session} in {}", agent.cwd));
+impl Standing<'_> {
+    /// The run at length.
+    pub(crate) fn lines(&self) -> Vec<Line> {
+        let Loaded { run, entries } = self.loaded;
+        let mut page = Vec::new();
+        self.head(&mut page, run, entries);
+        self.agents(&mut page, run, entries);
+        let records = entries.iter().flat_map(|entry| &entry.records);
+        costs(&mut page, &Accounts::of(records.clone()));
+        denials(&mut page, records);
+        if let Some((what, command)) = self.next.advice(run, self.status) {
+            page.extend([Line::new(), advice(&what, &command)]);
         }
-        for frame in agent.stack.iter().rev() {
-            page.line(format_args!("      returns to {}", frame.state));
+        page
+    }
+
+    /// The same for programs; `docs/operations.md` describes it.
+    pub(crate) fn json(&self) -> Value {
+        let Loaded { run, entries } = self.loaded;
+        let board = board(entries);
+        let agents = run.agents_by_birth().into_iter().map(|agent| {
+            let activity = self.activities.get(&agent.id);
+            let tool = activity.and_then(|activity| match activity {
+                Activity::Uses { tool, .. } => Some(tool),
+                Activity::Says(_) | Activity::Waits(_) => None,
+            });
+            let (phase, error) = match &agent.phase {
+                Phase::Running { .. } => ("running", None),
+                Phase::Ready { .. } | Phase::Called { .. } => ("starting", None),
+                Phase::Queued { .. } => ("queued", None),
+                Phase::Waiting { .. } => ("waiting", None),
+                Phase::Held { .. } => ("held", None),
+                Phase::Failed { error, .. } => ("failed", Some(error)),
+            };
+            json!({
+                "agent": agent.id, "state": agent.current_state, "phase": phase, "error": error,
+                "step": agent.phase.step().map(|step| step.number),
+                "since": board.row(&agent.id).map(|row| row.since_ms),
+                "tool": tool, "activity": activity.map(of_activity),
+                "cost_usd": agent.cost_usd,
+                "returns_to": agent.stack.iter().rev().map(|frame| &frame.state).collect::<Vec<_>>(),
+            })
+        });
+        let agents: Vec<_> = agents.collect();
+        let next = self.next.advice(run, self.status).map(|(_, command)| command);
+        json!({
+            "run": run.id, "status": self.status, "workflow": run.scope_dir,
+            "started_at": run.started_at_ms, "last_at": entries.last().map(|entry| entry.at_ms),
+            "total_cost_usd": run.total_cost_usd, "budget_usd": run.limits.budget_usd,
+            "states_entered": run.iteration_count, "max_iterations": run.limits.max_iterations,
+            "result": run.result, "halted": run.halt.as_ref().map(of_halt), "agents": agents,
+            "next": next,
+        })
+    }
+
+    fn head(&self, page: &mut Vec<Line>, run: &Run, entries: &[Entry]) {
+        let mut entry = |name: &str, value: Line| {
+            page.push(Line::new().dim(format!("{name:<9} ")).then(value));
+        };
+        let ago = |at_ms: u64| format!("  {} ago", time::age(self.now_ms.saturating_sub(at_ms)));
+        entry("run", Line::new().add(Style::Bold, run.id.as_str()));
+        entry("status", status_line(self.status));
+        entry("workflow", Line::of(&run.scope_dir));
+        let started = run.started_at_ms;
+        entry("started", Line::of(time::stamp(started)).dim(ago(started)));
+        if let Some(last) = entries.last() {
+            entry("last news", Line::of(time::stamp(last.at_ms)).dim(ago(last.at_ms)));
+        }
+        let budget = run.limits.budget_usd.map_or("no limit".to_owned(), |most| most.to_string());
+        entry("spent", Line::of(run.total_cost_usd.to_string()).dim(format!(" of {budget}")));
+        let most = run.limits.max_iterations.map(|most| format!(" of {most}")).unwrap_or_default();
+        entry("states", Line::of(run.iteration_count.to_string()).dim(format!("{most} entered")));
+        if let Some(result) = &run.result {
+            entry("result", Line::of(excerpt(result)));
+        }
+        if let Some(why) = run.halt.as_ref().filter(|_| run.status != Status::Completed) {
+            entry("halted", Line::of(of_halt(why)));
+        }
+    }
+
+    fn agents(&self, page: &mut Vec<Line>, run: &Run, entries: &[Entry]) {
+        if run.agents.is_empty() {
+            return;
+        }
+        let board = board(entries);
+        let mut failed = FailedSteps::default();
+        entries.iter().flat_map(|entry| &entry.records).for_each(|record| failed.record(record));
+        page.extend([Line::new(), Line::new().add(Style::Bold, "Agents")]);
+        let agents = run.agents_by_birth();
+        let widest = |texts: Vec<&str>| texts.into_iter().map(console::measure_text_width).max();
+        let names = widest(agents.iter().map(|agent| agent.id.as_str()).collect()).unwrap_or(0);
+        let states = widest(agents.iter().map(|agent| agent.current_state.stem()).collect());
+        let states = states.unwrap_or(0);
+        for agent in agents {
+            let line = Line::of("  ").add(Style::Name, agent.id.as_str()).pad(2 + names);
+            let line = line.plain("  ").then(state(&agent.current_state)).pad(4 + names + states);
+            page.push(line.plain("  ").then(self.about(agent, &board)));
+            for frame in agent.stack.iter().rev() {
+                page.push(Line::new().dim(format!("      returns to {}", frame.state.stem())));
+            }
+            if let Session::Open(session) = &agent.session {
+                page.push(Line::new().dim(format!("      session {session} in {}", agent.cwd)));
+            }
+            let is_failed = matches!(agent.phase, Phase::Failed { .. });
+            if let Some(number) = failed.0.get(&agent.id).filter(|_| is_failed) {
+                let step = StepId { agent: agent.id.clone(), number: *number };
+                page.extend(complaint::of_step(self.files, &step));
+            }
+        }
+    }
+
+    fn about(&self, agent: &Agent, board: &Board) -> Line {
+        let row = board.row(&agent.id);
+        let since = row.map_or_else(Line::new, |row| {
+            let since = time::elapsed(self.now_ms.saturating_sub(row.since_ms));
+            Line::new().dim(format!("{since:>6}  "))
+        });
+        match &agent.phase {
+            Phase::Running { .. } if self.status == "died" => Line::of("ran when its program died"),
+            Phase::Running { step, .. } => {
+                let activity = self.activities.get(&agent.id).cloned();
+                let doing = match (row.map(|row| &row.doing), activity) {
+                    (Some(Doing::Turn(_)), activity) => Doing::Turn(activity),
+                    (Some(doing), _) => doing.clone(),
+                    (None, _) => Doing::Starting,
+                };
+                since.then(doing.line(self.now_ms)).dim(format!("  (step {})", step.number))
+            }
+            Phase::Ready { .. } | Phase::Called { .. } => Line::new().dim("about to start"),
+            Phase::Queued { .. } => since.dim("waits for a place"),
+            Phase::Waiting { .. } => match row {
+                Some(row) => row.doing.line(self.now_ms),
+                None => Line::new().dim("waits to try again"),
+            },
+            Phase::Held { asked, .. } => {
+                Line::of(format!("held by a limit before {}", excerpt(&asked.to_string())))
+            }
+            Phase::Failed { error, class, .. } => Line::new()
+                .add(Style::Bad, "failed")
+                .plain(format!(": {}", with_advice(error, *class))),
         }
     }
 }
 
-fn about(agent: &Agent) -> String {
-    match &agent.phase {
-        Phase::Running { step, .. } => format!("step {} runs", step.number),
-        Phase::Ready { .. } | Phase::Called { .. } => "about to start".to_owned(),
-        Phase::Queued { .. } => "waits for a place".to_owned(),
-        Phase::Waiting { .. } => "waits to try again".to_owned(),
-        Phase::Held { asked, .. } => format!("held by a limit before {asked}"),
-        Phase::Failed { error, .. } => format!("failed: {error}"),
+fn board(entries: &[Entry]) -> Board {
+    let mut board = Board::default();
+    for entry in entries {
+        entry.records.iter().for_each(|record| board.record(record, entry.at_ms));
+    }
+    board
+}
+
+/// The status with its symbol.
+pub(crate) fn status_line(status: &str) -> Line {
+    let (mark, style) = match status {
+        "completed" => (Mark::Done.line(), Style::Good),
+        "failed" | "cancelled" | "died" => (Mark::Failed.line(), Style::Bad),
+        "running" => (Line::new().add(Style::Name, "●"), Style::Name),
+        _ => (Mark::Halted.line(), Style::Warning),
+    };
+    mark.plain(" ").add(style, status)
+}
+
+/// The steps by which agents have failed.
+#[derive(Debug, Default)]
+struct FailedSteps(BTreeMap<AgentId, u32>);
+
+impl FailedSteps {
+    /// Takes in the next record. A failure follows right after the end of the step that it is about.
+    fn record(&mut self, record: &Record) {
+        match record {
+            Record::Ended { agent, number, .. } => drop(self.0.insert(agent.clone(), *number)),
+            Record::Intended { agent, .. } | Record::Followed { agent, .. } => {
+                self.0.remove(agent);
+            }
+            _ => {}
+        }
     }
 }
 
-fn money(page: &mut Page, accounts: &Accounts) {
+fn costs(page: &mut Vec<Line>, accounts: &Accounts) {
     if accounts.total.steps == 0 {
         return;
     }
-    page.line(format_args!(""));
-    page.line(format_args!("where it went"));
-    let mut row = |name: &str, account: &Account| {
-        let tokens = account.tokens;
-        let took = time::duration(Duration::from_millis(account.duration_ms));
-        let tokens = format!(
-            "{} in, {} out, {} cached",
-            of_tokens(tokens.input + tokens.cache_write),
-            of_tokens(tokens.output),
-            of_tokens(tokens.cache_read)
-        );
-        let (cost, steps) = (account.cost_usd.to_string(), account.steps);
-        let name = one_line(name);
-        page.line(format_args!("  {name:<28} {cost:>10}  {steps:>5} steps  {took:>7}  {tokens}"));
-    };
-    accounts.by_state.iter().for_each(|(state, account)| row(state.as_str(), account));
-    accounts.by_model.iter().for_each(|(model, account)| row(model, account));
-    if accounts.by_agent.len() > 1 {
-        accounts.by_agent.iter().for_each(|(agent, account)| row(agent.as_str(), account));
+    let tables = [
+        ("Cost by state", named(accounts.by_state.iter().map(|(name, a)| (name.stem(), a)))),
+        ("Cost by model", named(accounts.by_model.iter().map(|(name, a)| (name.as_str(), a)))),
+        ("Cost by agent", named(accounts.by_agent.iter().map(|(name, a)| (name.as_str(), a)))),
+    ];
+    let rows = tables.iter().flat_map(|(_, rows)| rows);
+    let names = rows.map(|(name, _)| console::measure_text_width(name)).max().unwrap_or(0);
+    for (title, rows) in tables.iter().filter(|(_, rows)| !rows.is_empty()) {
+        page.extend([Line::new(), Line::new().add(Style::Bold, title)]);
+        page.extend(rows.iter().map(|(name, account)| cost_row(name, account, names)));
     }
-    row("all", &accounts.total);
+    page.push(cost_row("all", &accounts.total, names));
 }
 
-fn denials<'a>(page: &mut Page, records: impl Iterator<Item = &'a Record>) {
+/// Accounts with their names, in the order that people expect.
+fn named<'a>(rows: impl Iterator<Item = (&'a str, &'a Account)>) -> Vec<(&'a str, &'a Account)> {
+    let mut rows: Vec<_> = rows.collect();
+    rows.sort_by(|(a, _), (b, _)| natural(a, b));
+    rows
+}
+
+fn cost_row(name: &str, account: &Account, names: usize) -> Line {
+    let took = time::duration(Duration::from_millis(account.duration_ms));
+    let (cost, steps) = (account.cost_usd.to_string(), count(account.steps, "step"));
+    let line = Line::of("  ").plain(name).pad(2 + names);
+    let line = line.plain(format!("  {cost:>8}")).dim(format!("  {steps:>9}  {took:>6}"));
+    let tokens = account.tokens;
+    if tokens.input + tokens.output + tokens.cache_write + tokens.cache_read == 0 {
+        return line;
+    }
+    line.dim(format!(
+        "  {} in, {} out, {} cached",
+        of_tokens(tokens.input + tokens.cache_write),
+        of_tokens(tokens.output),
+        of_tokens(tokens.cache_read)
+    ))
+}
+
+fn denials<'a>(page: &mut Vec<Line>, records: impl Iterator<Item = &'a Record>) {
     let mut is_first = true;
     for record in records {
         let Record::Ended { agent, spent, .. } = record else { continue };
         for denied in &spent.denied {
             if std::mem::take(&mut is_first) {
-                page.line(format_args!(""));
-                page.line(format_args!("not allowed"));
+                page.extend([Line::new(), Line::new().add(Style::Bold, "Not allowed")]);
             }
-            page.line(format_args!("  {agent}  {denied}"));
+            page.push(Line::of("  ").add(Style::Name, agent.as_str()).plain(format!("  {denied}")));
         }
-    }
-}
-
-/// What to do next.
-fn advice(run: &Run, status: &str) -> Option<String> {
-    let id = &run.id;
-    match run.status {
-        Status::Running if status == "died" => {
-            Some(format!("its program died: `raymond run {id}` goes on, and repeats nothing"))
-        }
-        Status::Failed => Some(format!("mend what failed, then `raymond run {id}` takes it up")),
-        Status::Stopped => match run.halt {
-            Some(Halt::Limit(raymond_flow::machine::Limit::Budget { .. })) => {
-                Some(format!("`raymond run {id} --budget USD` goes on with more"))
-            }
-            _ => Some(format!("`raymond run {id} --max-iterations N` goes on with more")),
-        },
-        Status::Paused => Some(format!("`raymond run {id}` goes on")),
-        Status::Running | Status::Completed | Status::Cancelled => None,
     }
 }

@@ -1,9 +1,16 @@
-//! What happens to a run, in a line for a person.
+//! What happens to a run, in words for a person.
 
-use raymond_engine::agent::Activity;
+use raymond_engine::{agent::Activity, events::Before};
 use raymond_flow::{
-    machine::{Halt, Instead, Limit, Record, Status},
-    text::excerpt,
+    id::{AgentId, StateName},
+    machine::{Halt, Instead, Limit, Record, Status, Via},
+    policy::Transition,
+};
+
+use super::time;
+use crate::{
+    advice::with_advice,
+    line::{Line, Style, excerpt},
 };
 
 /// How much a person wants to hear.
@@ -17,74 +24,137 @@ pub(crate) enum Level {
     Detail,
 }
 
-/// A line for a record, if it is worth one, and who wants to hear it.
-pub(crate) fn of_record(record: &Record) -> Vec<(Level, String)> {
-    use Level::{Detail, News, Trouble};
+/// The symbol at the beginning of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mark {
+    Done,
+    Forked,
+    Again,
+    Odd,
+    Failed,
+    Halted,
+    Detail,
+}
+
+impl Mark {
+    pub(crate) fn line(self) -> Line {
+        let (style, symbol) = match self {
+            Self::Done => (Style::Good, "✓"),
+            Self::Forked => (Style::Name, "+"),
+            Self::Again => (Style::Warning, "↻"),
+            Self::Odd => (Style::Warning, "!"),
+            Self::Failed => (Style::Bad, "✗"),
+            Self::Halted => (Style::Warning, "■"),
+            Self::Detail => (Style::Dim, "·"),
+        };
+        Line::new().add(style, symbol)
+    }
+}
+
+/// Something worth a line.
+#[derive(Debug)]
+pub(crate) struct News {
+    pub(crate) level: Level,
+    pub(crate) mark: Mark,
+    /// Whom it is about; `None` for the whole run.
+    pub(crate) agent: Option<AgentId>,
+    pub(crate) text: Line,
+    /// Which way was gone, if that can be part of a loop.
+    pub(crate) way: Option<Way>,
+}
+
+/// A way between two states: the same one is gone again and again by a loop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Way {
+    pub(crate) from: String,
+    pub(crate) to: String,
+    kind: &'static str,
+}
+
+impl News {
+    fn of(level: Level, mark: Mark, agent: &AgentId, text: Line) -> Self {
+        Self { level, mark, agent: Some(agent.clone()), text, way: None }
+    }
+
+    fn of_run(level: Level, mark: Mark, text: Line) -> Self {
+        Self { level, mark, agent: None, text, way: None }
+    }
+}
+
+/// What a record tells, if that is worth a line. `before` is about its agent.
+pub(crate) fn of_record(record: &Record, before: Option<&Before>) -> Vec<News> {
+    use Level::{Detail, News as Told, Trouble};
     match record {
         Record::Intended { agent, step } => {
-            vec![(Detail, format!("[{agent}] {} (step {})", step.state, step.number))]
+            let text = state(&step.state).dim(format!(" (step {})", step.number));
+            vec![News::of(Detail, Mark::Detail, agent, text)]
         }
         Record::Queued { agent } => {
-            vec![(Detail, format!("[{agent}] waits: enough turns run already"))]
+            let text = Line::new().dim("waits: enough turns run already");
+            vec![News::of(Detail, Mark::Detail, agent, text)]
         }
         Record::Ended { agent, spent, .. } => {
             let denied = spent.denied.iter().map(|denied| {
-                let advice =
-                    "allow it in Claude's settings, or see docs/operations.md, Permissions";
-                (Trouble, format!("[{agent}] was not allowed: {denied}; {advice}"))
+                let text = Line::of(format!("was not allowed: {denied}"))
+                    .dim("; allow it in .claude/settings.json, permissions.allow");
+                News::of(Trouble, Mark::Odd, agent, text)
             });
             denied.collect()
         }
-        Record::Followed { agent, transition, discarded_returns, .. } => {
-            let mut lines = vec![(News, format!("[{agent}] {}", excerpt(&transition.to_string())))];
+        Record::Followed { agent, transition, via, worker, discarded_returns, .. } => {
+            let mut news = vec![followed(before, agent, transition, *via, worker.as_ref())];
             if *discarded_returns > 0 {
-                let text = format!(
-                    "[{agent}] warning: reset discards {discarded_returns} pending returns"
-                );
-                lines.push((Trouble, text));
+                let returns = count(*discarded_returns as u64, "pending return");
+                let text = Line::of(format!("warning: reset discards {returns}"));
+                news.push(News::of(Trouble, Mark::Odd, agent, text));
             }
-            lines
+            news
         }
         Record::Overridden { agent, asked, instead, .. } => {
             let instead = match instead {
-                Instead::Follow(transition) => transition.to_string(),
+                Instead::Follow(transition) => excerpt(&transition.to_string()),
                 Instead::Stop => "the run stops".to_owned(),
             };
-            vec![(News, format!("[{agent}] asked for {asked}, instead: {instead}"))]
+            let asked = excerpt(&asked.to_string());
+            let text = Line::of(format!("asked for {asked}, instead: {instead}"));
+            vec![News::of(Told, Mark::Odd, agent, text)]
         }
         Record::Reminded { agent, problem, .. } => {
-            vec![(News, format!("[{agent}] reminded: {problem}"))]
+            let text = here(before).plain(format!("reminded: {problem}"));
+            vec![News::of(Told, Mark::Odd, agent, text)]
         }
         Record::Evaluating { agent, evaluation } => {
-            vec![(Detail, format!("[{agent}] an evaluator judges {}", evaluation.transition))]
-        }
-        // Perhaps not now: a limit may forbid it, or the run is being ended.
-        Record::Retried { agent, why, delay_ms: 0, .. } => {
-            vec![(News, format!("[{agent}] has to start again: {why}"))]
+            let asked = excerpt(&evaluation.transition.to_string());
+            let text = Line::new().dim(format!("an evaluator judges {asked}"));
+            vec![News::of(Detail, Mark::Detail, agent, text)]
         }
         Record::Retried { agent, why, delay_ms, .. } => {
-            vec![(News, format!("[{agent}] starts again in {} s: {why}", delay_ms / 1000))]
+            let text = here(before).plain(format!("{}: {why}", again(*delay_ms)));
+            vec![News::of(Told, Mark::Again, agent, text)]
         }
-        Record::Failed { agent, error, .. } => {
-            vec![(Trouble, format!("[{agent}] failed: {error}"))]
+        Record::Failed { agent, error, class, .. } => {
+            let text = here(before).plain(format!("failed: {}", with_advice(error, *class)));
+            vec![News::of(Trouble, Mark::Failed, agent, text)]
         }
-        Record::Halted { why } => {
-            let level = match why {
-                Halt::Limit(_) | Halt::UsageLimit { .. } | Halt::DiskLow { .. } => Trouble,
-                Halt::ScriptFailed { .. } | Halt::Interrupted | Halt::Cancelled => News,
-            };
-            vec![(level, format!("nothing new starts: {}", of_halt(why)))]
-        }
+        Record::Halted { why } => vec![halted(why)],
         Record::UsageLimited { resets_at } => {
-            let until = resets_at.map_or_else(
-                || "some minutes, then try again".to_owned(),
-                |at| format!("until {}", super::time::clock_time(at)),
+            let text = format!(
+                "the provider's usage limit is reached: all agents wait {}",
+                wait(*resets_at)
             );
-            let text = format!("the provider's usage limit is reached: all agents wait {until}");
-            vec![(Trouble, text)]
+            vec![News::of_run(Trouble, Mark::Halted, Line::of(text))]
         }
-        Record::UsageLimitLifted => vec![(News, "the usage limit is over".to_owned())],
-        Record::Finished { status } => vec![(News, format!("the run is {}", of_end(*status)))],
+        Record::UsageLimitLifted => {
+            vec![News::of_run(Told, Mark::Done, Line::of("the usage limit is over"))]
+        }
+        Record::Finished { status } => {
+            let mark = match status {
+                Status::Completed => Mark::Done,
+                Status::Failed | Status::Cancelled => Mark::Failed,
+                Status::Running | Status::Stopped | Status::Paused => Mark::Halted,
+            };
+            vec![News::of_run(Told, mark, Line::of(format!("run {status}")))]
+        }
         Record::Started(_)
         | Record::Called { .. }
         | Record::Woke { .. }
@@ -92,40 +162,127 @@ pub(crate) fn of_record(record: &Record) -> Vec<(Level, String)> {
     }
 }
 
-/// Why nothing new starts, and what to do about it.
+/// A state as people call it: without its extension.
+pub(crate) fn state(name: &StateName) -> Line {
+    Line::new().add(Style::Bold, name.stem())
+}
+
+/// The state that an agent is in, before what is told of it.
+fn here(before: Option<&Before>) -> Line {
+    before.map_or_else(Line::new, |before| state(&before.state).plain("  "))
+}
+
+/// From where to where, and by which tag.
+fn followed(
+    before: Option<&Before>,
+    id: &AgentId,
+    transition: &Transition,
+    via: Via,
+    worker: Option<&AgentId>,
+) -> News {
+    let from = before.map_or_else(String::new, |before| before.state.stem().to_owned());
+    let caller = before.and_then(|before| before.return_to.as_ref());
+    let (to, details) = match transition {
+        Transition::Goto { target } => (Some(target), Line::new()),
+        Transition::Reset { target, cd } => (Some(target), attribute("cd", cd.as_ref())),
+        Transition::Call { target, return_to } => (Some(target), returns(return_to)),
+        Transition::Function { target, return_to, model } => {
+            (Some(target), returns(return_to).then(attribute("model", model.as_ref())))
+        }
+        Transition::Fork { target, next, cd, attributes } => {
+            let worker = worker.map_or("", AgentId::as_str);
+            let mut details = Line::of(" ").add(Style::Name, worker);
+            for (name, value) in attributes {
+                details = details.then(attribute(name, Some(value)));
+            }
+            details = details.then(attribute("cd", cd.as_ref()));
+            if next.stem() != from {
+                details = details.dim(format!(", goes on at {}", next.stem()));
+            }
+            (Some(target), details)
+        }
+        Transition::Result { payload } => (caller, Line::of(format!(": {}", excerpt(payload)))),
+    };
+    let kind = transition.kind().name();
+    let mut text = Line::new().add(Style::Bold, &from);
+    if let Some(to) = to {
+        text = text.dim(" → ").add(Style::Bold, to.stem());
+    }
+    text = text.plain(format!("  {kind}")).then(details);
+    let text = match via {
+        Via::Tag => text,
+        Via::Implicit => text.dim(" (implicit)"),
+        Via::Evaluator => text.dim(" (by an evaluator)"),
+    };
+    let is_fork = worker.is_some();
+    let mark = if is_fork { Mark::Forked } else { Mark::Done };
+    let way = to.filter(|_| !is_fork).map(|to| Way { from, to: to.stem().to_owned(), kind });
+    News { way, ..News::of(Level::News, mark, id, text) }
+}
+
+fn returns(to: &StateName) -> Line {
+    Line::new().dim(format!(", returns to {}", to.stem()))
+}
+
+fn attribute(name: &str, value: Option<&String>) -> Line {
+    value.map_or_else(Line::new, |value| Line::new().dim(format!(" {name}=")).plain(excerpt(value)))
+}
+
+fn halted(why: &Halt) -> News {
+    let text = match why {
+        Halt::Interrupted => "Interrupted.".to_owned(),
+        Halt::Cancelled => "Cancelled.".to_owned(),
+        why => format!("no new step starts: {}", of_halt(why)),
+    };
+    let level = match why {
+        Halt::Limit(_) | Halt::UsageLimit { .. } | Halt::DiskLow { .. } => Level::Trouble,
+        Halt::ScriptFailed { .. } | Halt::Interrupted | Halt::Cancelled => Level::News,
+    };
+    News::of_run(level, Mark::Halted, Line::of(text))
+}
+
+/// What an interrupted run waits for, and how not to wait.
+pub(crate) fn of_interrupt(running: u64) -> String {
+    let (steps, them) = (count(running, "running step"), if running == 1 { "it" } else { "them" });
+    format!(" Waiting for {steps}; press Ctrl-C again to stop {them} now.")
+}
+
+/// Why nothing new starts.
 pub(crate) fn of_halt(why: &Halt) -> String {
     match why {
         Halt::ScriptFailed { agent } => format!("a script of {agent} failed"),
         Halt::Limit(Limit::Budget { spent_usd, budget_usd }) => {
-            format!("{spent_usd} of {budget_usd} are spent; `raymond run ID --budget` raises that")
+            format!("the budget is used up: {spent_usd} of {budget_usd} are spent")
         }
+        Halt::Limit(Limit::Iterations { max_iterations: 1 }) => "1 state was entered".to_owned(),
         Halt::Limit(Limit::Iterations { max_iterations }) => {
-            format!("{max_iterations} states were entered; `--max-iterations` raises that")
+            format!("{max_iterations} states were entered")
         }
-        Halt::Interrupted => "interrupted; waiting for what runs, again to end it".to_owned(),
+        Halt::Interrupted => "interrupted".to_owned(),
         Halt::UsageLimit { resets_at } => {
-            let until = resets_at.map(super::time::clock_time);
-            let until = until.map(|until| format!(" until {until}")).unwrap_or_default();
+            let until = resets_at.map(|at| format!(" {}", wait(Some(at)))).unwrap_or_default();
             format!("the provider's usage limit is reached{until}")
         }
         Halt::DiskLow { free_bytes } => {
-            format!(
-                "only {free_bytes} bytes are free on the disk; make room, then `raymond run ID`"
-            )
+            format!("the disk is nearly full: {free_bytes} bytes are free; make room on it")
         }
         Halt::Cancelled => "cancelled".to_owned(),
     }
 }
 
-/// How a run ended, and how to go on.
-pub(crate) fn of_end(status: Status) -> &'static str {
-    match status {
-        Status::Running => "running",
-        Status::Completed => "completed",
-        Status::Failed => "failed; `raymond run ID` takes up what failed",
-        Status::Stopped => "stopped by a limit; `raymond run ID` goes on",
-        Status::Paused => "paused; `raymond run ID` goes on",
-        Status::Cancelled => "cancelled",
+/// How long everybody waits, for an outage as for a usage limit. `until` is in seconds since 1970.
+pub(crate) fn wait(until: Option<u64>) -> String {
+    until.map_or_else(
+        || "some minutes, then try again".to_owned(),
+        |at| format!("until {}", time::clock_time(at)),
+    )
+}
+
+/// When something is tried again. Perhaps not now: a limit may forbid it, or the run is being ended.
+pub(crate) fn again(delay_ms: u64) -> String {
+    match delay_ms {
+        0 => "has to start again".to_owned(),
+        _ => format!("starts again in {} s", delay_ms.div_ceil(1000)),
     }
 }
 
@@ -147,5 +304,52 @@ pub(crate) fn of_tokens(count: u64) -> String {
         0..1_000 => count.to_string(),
         1_000..1_000_000 => format!("{:.1}k", number / 1e3),
         _ => format!("{:.1}M", number / 1e6),
+    }
+}
+
+/// So many of something: `1 agent`, `2 agents`.
+pub(crate) fn count(number: u64, word: &str) -> String {
+    format!("{number} {word}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Compares names as people do: `w2` comes before `w10`.
+pub(crate) fn natural(a: &str, b: &str) -> std::cmp::Ordering {
+    /// A name as runs of digits, which count as numbers, and of everything else.
+    fn parts(name: &str) -> Vec<(&str, u128)> {
+        let mut parts = Vec::new();
+        let mut rest = name;
+        while let Some(first) = rest.chars().next() {
+            let is_number = first.is_ascii_digit();
+            let end = rest.find(|c: char| c.is_ascii_digit() != is_number);
+            let (part, tail) = rest.split_at(end.unwrap_or(rest.len()));
+            // A number that is too large is a word.
+            let number = part.parse().ok().filter(|_| is_number);
+            parts.push(number.map_or((part, 0), |number| ("0", number)));
+            rest = tail;
+        }
+        parts
+    }
+    parts(a).cmp(&parts(b)).then_with(|| a.cmp(b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_in_the_order_of_their_numbers() {
+        let mut names = ["w10", "w2", "main_w1", "w1", "main", "w1_x", "w01", "w"];
+        names.sort_by(|a, b| natural(a, b));
+        assert_eq!(names, ["main", "main_w1", "w", "w01", "w1", "w1_x", "w2", "w10"]);
+    }
+
+    #[test]
+    fn one_is_singular() {
+        assert_eq!(
+            [count(1, "agent"), count(0, "step"), count(2, "step")],
+            ["1 agent", "0 steps", "2 steps"]
+        );
+        let one = Halt::Limit(Limit::Iterations { max_iterations: 1 });
+        assert_eq!(of_halt(&one), "1 state was entered");
     }
 }

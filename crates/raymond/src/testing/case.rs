@@ -11,12 +11,18 @@ use raymond_engine::agent::{Script, ScriptedReply};
 use raymond_flow::{
     machine::{Failure, FailureClass},
     money::Usd,
-    source::yaml::{self, Node, Value},
-    text::Span,
+    source::{
+        Timeout,
+        yaml::{self, Node, Value},
+    },
+    text::{Span, beginning},
 };
 
 /// The largest file of a case: the replies of a long run, or the prompts that it was given.
 pub(crate) const BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// The longest message about a case: some lines of a terminal.
+const MESSAGE_CHARS_MAX: usize = 500;
 
 /// A case that can be run.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +35,10 @@ pub(crate) struct Case {
     /// The same for Windows, if its shell needs others.
     pub(crate) setup_windows: Option<String>,
     pub(crate) variables: BTreeMap<String, String>,
+    /// Environment variables for its scripts and its setup.
+    pub(crate) environment: BTreeMap<String, String>,
+    /// How long it may take; zero is no limit.
+    pub(crate) timeout: Option<Duration>,
     pub(crate) budget: Option<Usd>,
     pub(crate) max_iterations: Option<u64>,
     pub(crate) replies: Script,
@@ -75,6 +85,8 @@ impl Case {
         read(path, text).map_err(|(span, message)| {
             let before = text.bytes().take(usize::try_from(span.start).unwrap_or(usize::MAX));
             let line = before.filter(|byte| *byte == b'\n').count() + 1;
+            // A key that is quoted can be as long as the file.
+            let message = beginning(&message, MESSAGE_CHARS_MAX);
             CaseError { path: path.to_owned(), line, message }
         })
     }
@@ -92,6 +104,8 @@ fn read(path: &Path, text: &str) -> Result<Case, Problem> {
             "setup" => case.setup = Some(text_of(value)?),
             "setup_windows" => case.setup_windows = Some(text_of(value)?),
             "vars" => case.variables = texts(value)?,
+            "env" => case.environment = environment(value)?,
+            "timeout" => case.timeout = Some(timeout(value)?),
             "budget" => case.budget = Some(dollars(value)?),
             "max_iterations" => case.max_iterations = Some(number(value)?),
             "replies" => case.replies = replies(value)?,
@@ -102,28 +116,35 @@ fn read(path: &Path, text: &str) -> Result<Case, Problem> {
     Ok(case)
 }
 
-const CASE_KEYS: [&str; 9] = [
+const CASE_KEYS: [&str; 11] = [
     "name",
     "input",
     "setup",
     "setup_windows",
     "vars",
+    "env",
+    "timeout",
     "budget",
     "max_iterations",
     "replies",
     "expect",
 ];
-const REPLY_KEYS: [&str; 5] = ["text", "cost", "delay", "fail", "message"];
+const REPLY_KEYS: [&str; 6] = ["text", "cost", "delay", "fail", "message", "repeat"];
 const EXPECT_KEYS: [&str; 8] =
     ["status", "result", "path", "forked", "reminders", "cost", "prompts", "snapshot"];
 
 fn replies(node: &Node) -> Result<Script, Problem> {
     let mut script = Script::new();
     for (state, value) in pairs(node)? {
-        let replies = match &value.value {
+        let replies: Vec<ScriptedReply> = match &value.value {
             Value::Sequence(items) => items.iter().map(reply).collect::<Result<_, _>>()?,
             _ => vec![reply(value)?],
         };
+        let endless = replies.iter().position(|reply| reply.times.is_none());
+        if endless.is_some_and(|at| at + 1 < replies.len()) {
+            let why = "a reply with `repeat: true` must be the last one of its state";
+            return Err((value.span, why.to_owned()));
+        }
         script.insert(scalar(state)?.to_owned(), replies);
     }
     Ok(script)
@@ -142,6 +163,7 @@ fn reply(node: &Node) -> Result<ScriptedReply, Problem> {
             "delay" => reply.after = delay(value)?,
             "fail" => class = Some(failure_class(value)?),
             "message" => message = Some(text_of(value)?),
+            "repeat" => reply.times = repeat(value)?,
             other => return Err(unknown(key, other, &REPLY_KEYS)),
         }
     }
@@ -154,7 +176,7 @@ fn reply(node: &Node) -> Result<ScriptedReply, Problem> {
 
 fn failure_class(node: &Node) -> Result<FailureClass, Problem> {
     Ok(match scalar(node)? {
-        "transient" => FailureClass::Transient,
+        "transient" => FailureClass::Transient { retry_after_ms: None },
         "usage_limit" => FailureClass::UsageLimit { resets_at: None },
         "budget" => FailureClass::Budget,
         "authentication" => FailureClass::Authentication,
@@ -168,6 +190,37 @@ fn failure_class(node: &Node) -> Result<FailureClass, Problem> {
             return Err((node.span, format!("unknown failure `{other}`; known: {known}")));
         }
     })
+}
+
+/// `true` for as often as it is asked for, or how often.
+fn repeat(node: &Node) -> Result<Option<u64>, Problem> {
+    match scalar(node)? {
+        "true" => Ok(None),
+        text => match text.parse::<u32>() {
+            Ok(times @ 1..) => Ok(Some(times.into())),
+            _ => Err((node.span, format!("`{text}` is neither true nor a number from 1 on"))),
+        },
+    }
+}
+
+fn timeout(node: &Node) -> Result<Duration, Problem> {
+    let timeout = scalar(node)?.parse::<Timeout>();
+    let timeout = timeout.map_err(|error| (node.span, error.to_string()))?;
+    Ok(Duration::from_secs(timeout.into()))
+}
+
+/// Names that can be variables and are not Raymond's own.
+fn environment(node: &Node) -> Result<BTreeMap<String, String>, Problem> {
+    for (key, value) in pairs(node)? {
+        let name = scalar(key)?;
+        if name.is_empty() || name.contains(['=', '\0']) || scalar(value)?.contains('\0') {
+            return Err((key.span, format!("`{name}` cannot be an environment variable")));
+        }
+        if name.starts_with("RAYMOND_") {
+            return Err((key.span, format!("`{name}` is set by Raymond itself")));
+        }
+    }
+    texts(node)
 }
 
 /// `50ms` or `2s`.

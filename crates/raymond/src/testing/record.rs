@@ -111,7 +111,7 @@ fn reply(outcome: &Outcome, cost: f64) -> Option<String> {
                 FailureClass::SessionMissing => "session_missing",
                 FailureClass::PromptTooLong => "prompt_too_long",
                 FailureClass::Refused => "refused",
-                FailureClass::Transient
+                FailureClass::Transient { .. }
                 | FailureClass::NotInstalled
                 | FailureClass::Misconfigured
                 | FailureClass::Killed

@@ -1,31 +1,36 @@
 //! Running a case on the real engine.
 
-use std::{
-    collections::BTreeMap, env, ffi::OsString, fs, path::Path, process::Command, time::Duration,
-};
+use std::{collections::BTreeMap, env, ffi::OsString, fs, path::Path, time::Duration};
 
 use raymond_engine::{
-    Engine, RunEnd,
+    Engine, RunEnd, Runner,
     agent::{Agents, Given, ScriptedAgent},
     clock,
-    events::{Event, Observer},
+    events::{Event, Observer, Seen},
     interrupts::Interrupts,
     layout::StateDir,
     scope::ScopeSource,
 };
 use raymond_flow::{
     id::RunId,
-    machine::{Limits, Record, Run, Settings, Started},
+    machine::{Limits, Record, Run, Settings, Started, Status},
     money::Usd,
     source::Platform,
 };
 use tempfile::TempDir;
 
-use super::Case;
+use super::{
+    Case,
+    limits::{STATES_MAX, TIMEOUT, Watchdog, whereabouts},
+    setup::set_up,
+};
 use crate::failure::Failure;
 
 /// Memory, if it can be had as a folder: nothing of a rehearsal has to survive.
 const MEMORY: &str = "/dev/shm";
+
+/// How many finished script steps of a case keep their files: memory is scarcer than a disk.
+const KEPT_SCRIPT_STEPS: usize = 100;
 
 /// What happened in a case.
 #[derive(Debug)]
@@ -38,9 +43,11 @@ pub(crate) struct Rehearsal {
     pub(crate) errors: Vec<String>,
     pub(crate) prompts: Vec<Given>,
     /// Replies that nobody asked for.
-    pub(crate) left_over: Vec<(String, usize)>,
+    pub(crate) left_over: Vec<(String, u64)>,
     /// Replies that were asked for and are not there.
     pub(crate) missing: Vec<String>,
+    /// Why it was stopped before its end, and where it was, if it was.
+    pub(crate) overrun: Option<String>,
     /// Whether somebody pressed Ctrl-C.
     pub(crate) is_interrupted: bool,
 }
@@ -67,8 +74,8 @@ struct Notes {
 }
 
 impl Observer for Notes {
-    fn see(&mut self, event: &Event<'_>) {
-        let Event::Recorded { record, .. } = event else { return };
+    fn see(&mut self, seen: &Seen) {
+        let Event::Recorded { record, .. } = &seen.event else { return };
         match record {
             Record::Intended { agent, step } if step.digest.is_some() && step.attempt == 1 => {
                 let path = self.paths.entry(agent.to_string()).or_default();
@@ -86,9 +93,9 @@ impl Observer for Notes {
 struct Both<'a>(&'a mut Notes, &'a mut Vec<Box<dyn Observer>>);
 
 impl Observer for Both<'_> {
-    fn see(&mut self, event: &Event<'_>) {
-        self.0.see(event);
-        self.1.see(event);
+    fn see(&mut self, seen: &Seen) {
+        self.0.see(seen);
+        self.1.see(seen);
     }
 }
 
@@ -103,27 +110,33 @@ pub(crate) fn rehearse(
     let state_dir = stage.state_dir.map_or_else(|| folder.path().join(".raymond"), Path::to_owned);
     let cwd = stage.cwd.map_or_else(|| folder.path().join("work"), Path::to_owned);
     fs::create_dir_all(&cwd).map_err(|error| Failure::io("make a folder for the case", &error))?;
-    if let Some(setup) = setup_for(Platform::HERE, case) {
-        set_up(setup, &cwd, folder.path())?;
+    let timeout = case.timeout.unwrap_or(TIMEOUT);
+    if let Some(script) = setup_for(Platform::HERE, case) {
+        set_up(script, &case.environment, &cwd, timeout)?;
     }
     let agent = ScriptedAgent::new(case.replies.clone());
     let agents = Agents::only(Box::new(agent.clone()));
     let program = env::current_exe().map_err(|error| Failure::io("find this program", &error))?;
     let engine = Engine {
         state_dir: StateDir::new(state_dir),
-        keeper_program: vec![program.into(), OsString::from("__keeper")],
+        runner: Runner::here(vec![program.into(), OsString::from("__keeper")]),
         agents: &agents,
         warm_limit: 0,
         is_hurried: stage.is_hurried,
         reset_margin: Duration::ZERO,
         disk_reserve_bytes: 0,
-        interrupts: stage.interrupts,
+        kept_script_steps: KEPT_SCRIPT_STEPS,
+        environment: case.environment.clone().into_iter().collect(),
+        interrupts: stage.interrupts.clone(),
     };
     let started = started(&scope, case, &cwd)?;
     let mut notes = Notes::default();
+    // What people watch may take its time.
+    let watchdog = Watchdog::new(stage.interrupts.as_ref().filter(|_| stage.is_hurried), timeout);
     let end = engine.start(started, &mut Both(&mut notes, &mut stage.observers));
     let RunEnd { run, is_interrupted } = end?;
     let Notes { paths, forked, reminders, errors } = notes;
+    let overrun = overrun(case, &run, &paths, watchdog.is_over().then_some(timeout));
     let (prompts, left_over, missing) = (agent.prompts(), agent.left_over(), agent.missing());
     Ok(Rehearsal {
         run,
@@ -134,8 +147,29 @@ pub(crate) fn rehearse(
         prompts,
         left_over,
         missing,
-        is_interrupted,
+        is_interrupted: is_interrupted && overrun.is_none(),
+        overrun,
     })
+}
+
+/// Why a case was stopped before its end. `timeout` is the time that it took in vain.
+fn overrun(
+    case: &Case,
+    run: &Run,
+    paths: &BTreeMap<String, Vec<String>>,
+    timeout: Option<Duration>,
+) -> Option<String> {
+    let is_endless = run.status == Status::Stopped
+        && case.max_iterations.is_none()
+        && run.iteration_count >= STATES_MAX;
+    let why = match timeout {
+        Some(timeout) => format!("the case did not end within {timeout:?} (`timeout`)"),
+        None if is_endless => {
+            format!("the case did not end within {STATES_MAX} states (`max_iterations`)")
+        }
+        None => return None,
+    };
+    Some(format!("{why}{}", whereabouts(paths)))
 }
 
 /// The commands that set up a case on `platform`.
@@ -144,32 +178,12 @@ fn setup_for(platform: Platform, case: &Case) -> Option<&str> {
     own.or(case.setup.as_ref()).map(String::as_str)
 }
 
-/// Makes the working directory what the workflow expects, with the shell that also runs the scripts of
-/// this platform. `folder` is for its files.
-fn set_up(script: &str, cwd: &Path, folder: &Path) -> Result<(), Failure> {
-    let ran = match Platform::HERE {
-        Platform::Unix => Command::new("bash").args(["-ec", script]).current_dir(cwd).output(),
-        Platform::Windows => {
-            let file = folder.join("setup.bat");
-            let lines: Vec<_> = ["@echo off"].into_iter().chain(script.lines()).collect();
-            fs::write(&file, lines.join("\r\n") + "\r\n")
-                .and_then(|()| Command::new(&file).current_dir(cwd).output())
-        }
-    };
-    let ran = ran.map_err(|error| Failure::io("run the setup of the case", &error))?;
-    if ran.status.success() {
-        return Ok(());
-    }
-    let words = String::from_utf8_lossy(&ran.stderr).trim().to_owned();
-    Err(Failure::usage(format!("the setup of the case failed: {words}")))
-}
-
 fn started(scope: &ScopeSource, case: &Case, cwd: &Path) -> Result<Started, Failure> {
     let mut limits = Limits::default();
     if let Some(budget) = case.budget {
         limits.budget_usd = (budget > Usd::ZERO).then_some(budget);
     }
-    limits.max_iterations = case.max_iterations.filter(|most| *most > 0);
+    limits.max_iterations = Some(case.max_iterations.unwrap_or(STATES_MAX)).filter(|m| *m > 0);
     Ok(Started {
         workflow_id: RunId::new("case")?,
         identity: String::new(),

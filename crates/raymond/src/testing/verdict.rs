@@ -10,6 +10,10 @@ use raymond_engine::regular;
 use raymond_flow::machine::Status;
 
 use super::{BYTES_MAX, Case, Rehearsal};
+use crate::out::clipped;
+
+/// How much is shown of a prompt that lacks what was expected.
+const PROMPT_CHARS_MAX: usize = 10_000;
 
 /// Whether snapshots are compared or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +32,11 @@ pub(crate) fn differences(
     // Whatever came of it: a reply that is not there is a mistake in the case.
     let missing = seen.missing.iter().map(|missing| format!("replies: {missing}"));
     let mut differences: Vec<_> = missing.collect();
+    if let Some(overrun) = &seen.overrun {
+        // Nothing else was to be expected, then.
+        differences.push(overrun.clone());
+        return Ok(differences);
+    }
     let status = seen.run.status.to_string();
     let expected = expect.status.as_deref().unwrap_or("completed");
     if status != expected {
@@ -96,7 +105,8 @@ fn prompts(case: &Case, seen: &Rehearsal, differences: &mut Vec<String>) {
             };
             let missing = needles.iter().filter(|needle| !given.prompt.contains(needle.as_str()));
             differences.extend(missing.map(|needle| {
-                let prompt = given.prompt.trim_end().replace('\n', "\n      | ");
+                let prompt = clipped(given.prompt.trim_end(), PROMPT_CHARS_MAX);
+                let prompt = prompt.replace('\n', "\n      | ");
                 format!("prompt {number} of {state} does not contain {needle:?}:\n      | {prompt}")
             }));
         }
@@ -138,6 +148,10 @@ fn snapshot(
     Ok(())
 }
 
+/// How many lines of a difference are shown, and how much of each: a result can have megabytes.
+const DIFF_LINES_MAX: usize = 200;
+const DIFF_CHARS_MAX: usize = 500;
+
 /// Two texts line by line: what both begin and end with is left out, except for a little.
 fn diff(expected: &str, got: &str) -> String {
     let (old, new): (Vec<_>, Vec<_>) = (expected.lines().collect(), got.lines().collect());
@@ -145,21 +159,24 @@ fn diff(expected: &str, got: &str) -> String {
     let most = old.len().min(new.len()) - front;
     let both = old.iter().rev().zip(new.iter().rev()).take(most);
     let back = both.take_while(|(a, b)| a == b).count();
-    let mut text = String::new();
+    let marked = |mark: char, lines: &[&str]| -> String {
+        let shown = lines.iter().take(DIFF_LINES_MAX);
+        let mut text: String =
+            shown.map(|line| format!("\n      {mark} {}", clipped(line, DIFF_CHARS_MAX))).collect();
+        if let Some(left @ 1..) = lines.len().checked_sub(DIFF_LINES_MAX) {
+            let _ = write!(text, "\n      {mark} … {left} more lines");
+        }
+        text
+    };
     let start = front.saturating_sub(2);
-    for line in &old[start..front] {
-        let _ = write!(text, "\n        {line}");
-    }
-    for line in &old[front..old.len() - back] {
-        let _ = write!(text, "\n      - {line}");
-    }
-    for line in &new[front..new.len() - back] {
-        let _ = write!(text, "\n      + {line}");
-    }
-    for line in old[old.len() - back..].iter().take(2) {
-        let _ = write!(text, "\n        {line}");
-    }
-    text
+    let after = &old[old.len() - back..];
+    [
+        marked(' ', &old[start..front]),
+        marked('-', &old[front..old.len() - back]),
+        marked('+', &new[front..new.len() - back]),
+        marked(' ', &after[..after.len().min(2)]),
+    ]
+    .concat()
 }
 
 #[cfg(test)]
@@ -179,6 +196,14 @@ mod tests {
             "        f",
         ];
         assert_eq!(text, format!("\n{}", lines.join("\n")));
+    }
+
+    #[test]
+    fn diff_of_long_texts_is_clipped() {
+        let text = diff(&"x\n".repeat(1_000_000), &"y".repeat(60_000_000));
+        assert!(text.contains("\n      - … 999800 more lines\n"), "{text}");
+        assert!(text.contains(&format!("\n      + {}…", "y".repeat(500))), "{text}");
+        assert!(text.len() < 10_000, "{}", text.len());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The tools for those who write workflows, on the real program.
+//! The commands for authors of workflows, on the real program.
 
 use std::{
     fs,
@@ -176,4 +176,39 @@ fn pack_makes_an_archive_that_can_be_started_and_is_always_the_same() {
 fn pack_refuses_what_is_no_folder() {
     let project = Project::new([("START.md", "x")]);
     project.raymond(&["pack", "flow/START.md"]).failed(2, "is not a folder");
+}
+
+#[test]
+fn packed_workflow_has_its_tests_and_they_can_be_run() {
+    let project = Project::new([("START.sh", "echo '<result>x</result>'")]);
+    fs::create_dir(project.file("flow/tests")).unwrap();
+    project.write("flow/tests/main.yaml", "expect: { result: x }\n");
+    assert_eq!(project.raymond(&["pack", "flow", "-o", "elsewhere.zip"]).code, 0);
+    fs::remove_dir_all(project.file("flow")).unwrap();
+    let ran = project.raymond(&["test", "elsewhere.zip"]);
+    assert_eq!((ran.code, ran.stdout.contains("ok     main")), (0, true), "{ran:?}");
+    project.raymond(&["test", "elsewhere.zip", "--update"]).failed(2, "unpack it");
+    project.raymond(&["elsewhere.zip"]).completed("x");
+}
+
+#[test]
+fn state_folder_is_ignored_by_git_except_for_its_settings() {
+    let project = Project::new([("START.sh", "echo '<result>x</result>'")]);
+    let git = |arguments: &[&str]| {
+        let mut command = std::process::Command::new("git");
+        let ran = command.args(arguments).current_dir(project.path());
+        String::from_utf8(ran.output().unwrap().stdout).unwrap()
+    };
+    fs::remove_dir_all(project.file(".raymond")).unwrap();
+    git(&["init", "-q"]);
+    project.raymond(&["flow"]).completed("x");
+    assert_eq!(git(&["status", "--short", "-uall"]), "?? flow/START.sh\n");
+    assert_eq!(project.raymond(&["init"]).code, 0);
+    assert_eq!(git(&["status", "--short", "-uall"]), "?? .raymond/config.toml\n?? flow/START.sh\n");
+    // Another folder may be the user's: nothing is written to it.
+    fs::create_dir(project.file("mine")).unwrap();
+    project.raymond(&["flow", "--state-dir", "mine"]).completed("x");
+    assert!(!project.file("mine/.gitignore").exists());
+    project.raymond(&["flow", "--state-dir", "new"]).completed("x");
+    assert!(project.file("new/.gitignore").exists());
 }

@@ -8,7 +8,7 @@ use std::{
 
 use crate::env::Project;
 
-/// The first browser that is installed. `None` is told to whoever reads the output of the tests.
+/// The first browser that is installed. Without one, prints that the test is skipped.
 fn browser() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
@@ -24,7 +24,7 @@ fn browser() -> Option<PathBuf> {
     found
 }
 
-/// Opens a page with these options and gives what the browser prints.
+/// Opens a page with these options and returns the browser's output.
 fn open(browser: &Path, project: &Project, options: &[&str], address: &str) -> String {
     let profile = project.file("profile");
     let output = Command::new(browser)
@@ -71,7 +71,7 @@ fn page_can_be_clicked_dragged_and_zoomed() {
     let Some(browser) = browser() else { return };
     let project = Project::new([("START.md", "<goto>RUN</goto>"), ("RUN.sh", "echo hello")]);
     let address = page(&project);
-    // What a hand would do, after everything else on the page; its findings end up in the title.
+    // Act like a user, after the page's own code. The results are put into the title.
     let hand = "<script>{
         const svg = document.getElementById('picture');
         const at = () => svg.getAttribute('viewBox');

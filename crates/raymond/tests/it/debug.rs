@@ -1,4 +1,4 @@
-//! `--debug`: what the folder holds, and that it tells everything that happened and was paid.
+//! `--debug`: the files in the directory, and that they show every event and every cost.
 
 use std::fs;
 
@@ -36,7 +36,7 @@ fn start(project: &Project, more: &[&str]) -> Ran {
     Ran::of(&command.output().unwrap())
 }
 
-/// A file of the debug folder.
+/// A file of the debug directory.
 fn read(project: &Project, name: &str) -> String {
     let folder = fs::read_dir(project.file(".raymond/debug")).unwrap().next().unwrap().unwrap();
     fs::read_to_string(folder.path().join(name)).unwrap()
@@ -145,7 +145,7 @@ fn debug_folder_that_cannot_be_made_is_warned_about() {
     let project = project([("START.sh", "echo '<result>x</result>'")]);
     project.write(".raymond/debug", "a file in its place");
     let ran = start(&project, &["-q"]).completed("x");
-    let warning = "warning: --debug writes nothing: cannot create ";
+    let warning = "warning: --debug is disabled: cannot create ";
     assert!(ran.stderr.starts_with(warning), "{}", ran.stderr);
     assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
 }
@@ -157,7 +157,7 @@ fn debug_file_that_cannot_be_written_is_warned_about_once() {
         ("NEXT.sh", "echo '<result>x</result>'"),
     ]);
     let ran = start(&project, &["-q"]).completed("x");
-    let warning = "warning: --debug misses something: cannot write ";
+    let warning = "warning: the --debug log is incomplete: cannot write ";
     assert!(ran.stderr.starts_with(warning), "{}", ran.stderr);
     assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
 }

@@ -1,4 +1,4 @@
-//! The documents: every command in them is run, and what they quote is what the program says.
+//! The documents: every command in them is run, and the output that they quote is compared.
 
 use std::{
     fs,
@@ -20,7 +20,7 @@ fn document(name: &str) -> String {
 fn blocks(text: &str, kind: &str) -> Vec<String> {
     let mut parts = text.split("```");
     let mut blocks = Vec::new();
-    // What is outside a fence comes first, and then by turns.
+    // Text outside and inside of fences alternates, starting outside.
     while let (Some(_), Some(inside)) = (parts.next(), parts.next()) {
         if let Some(block) = inside.strip_prefix(&format!("{kind}\n")) {
             blocks.push(block.to_owned());
@@ -29,7 +29,7 @@ fn blocks(text: &str, kind: &str) -> Vec<String> {
     blocks
 }
 
-/// Runs the commands of all `console` blocks of a document, one after the other in one folder.
+/// Runs the commands of all `console` blocks of a document, one after the other in one directory.
 fn run_commands(name: &str) -> usize {
     let project = Project::new([]);
     let program = Path::new(env!("CARGO_BIN_EXE_raymond"));
@@ -39,7 +39,7 @@ fn run_commands(name: &str) -> usize {
     for block in blocks(&document(name), "console") {
         for line in block.lines().filter_map(|line| line.strip_prefix("$ ")) {
             let command = line.replace("cargo run --release --", "raymond");
-            // This very test is part of it.
+            // It would run this test.
             if command.starts_with("scripts/test") {
                 continue;
             }
@@ -67,10 +67,12 @@ fn recording_in_the_readme_is_what_the_demo_prints() {
     let recording = blocks(&document("README.md"), "text").into_iter().next().unwrap();
     let said = Project::new([]).raymond(&["demo"]).stderr;
     // Agents work side by side, so only each one's own lines have an order.
-    for agent in ["[main]", "[main_work1]", "[main_work2]", "[main_work3]"] {
+    for agent in ["main", "main_work1", "main_work2", "main_work3"] {
+        // How long it took is different each time, and so is the width of the column of names.
         let of = |text: &str| -> Vec<String> {
-            let lines = text.lines().filter(|line| line.starts_with(&format!("{agent} ")));
-            lines.map(str::to_owned).collect()
+            let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+            let lines = lines.filter(|words| words.get(2) == Some(&agent));
+            lines.map(|words| [&words[..1], &words[2..]].concat().join(" ")).collect()
         };
         assert_eq!(of(&recording), of(&said), "of {agent}");
     }

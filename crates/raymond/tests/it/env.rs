@@ -1,4 +1,4 @@
-//! A project of its own for one test: real program, real processes, real files.
+//! A private project for one test: real program, real processes, real files.
 
 use std::{
     collections::BTreeMap,
@@ -10,7 +10,7 @@ use std::{
 
 use tempfile::TempDir;
 
-/// A fresh project folder with a workflow.
+/// A fresh project directory with a workflow.
 pub(crate) struct Project {
     folder: TempDir,
 }
@@ -20,7 +20,7 @@ impl Project {
     pub(crate) fn new<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let folder = tempfile::Builder::new().prefix("raymond-test-").tempdir().unwrap();
         fs::create_dir_all(folder.path().join("flow")).unwrap();
-        // Whoever runs the tests may have a umask with which others could write to it.
+        // The umask of the user who runs the tests may let others write to it.
         #[cfg_attr(windows, expect(unused_mut, reason = "there are no modes on Windows"))]
         let mut state_dir = fs::DirBuilder::new();
         #[cfg(unix)]
@@ -54,7 +54,7 @@ impl Project {
         self.read(name).lines().map(str::to_owned).collect()
     }
 
-    /// How often each step wrote itself down in `log`.
+    /// How often each step appended its name to `log`.
     pub(crate) fn counts(&self) -> BTreeMap<String, usize> {
         let mut counts = BTreeMap::new();
         for line in self.lines("log") {
@@ -66,12 +66,13 @@ impl Project {
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_raymond"));
         command.args(arguments).current_dir(self.path());
-        // Whoever runs the tests has settings of his own, and some are for the tests themselves.
+        // The user who runs the tests has settings, and some variables are for the tests themselves.
         for (name, _) in std::env::vars_os() {
             if name.as_encoded_bytes().starts_with(b"RAYMOND_") {
                 command.env_remove(name);
             }
         }
+        command.env("XDG_CONFIG_HOME", self.file(".config"));
         command.stdin(Stdio::null());
         command
     }
@@ -104,7 +105,7 @@ impl Project {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    /// The processes that have anything to do with this project.
+    /// The processes that belong to this project.
     #[cfg(unix)]
     pub(crate) fn processes(&self) -> Vec<String> {
         let own = self.path().to_string_lossy().into_owned();
@@ -145,7 +146,7 @@ impl Project {
     }
 }
 
-/// Waits for something that has no signal of its own: another process's file or death.
+/// Polls for a condition that sends no signal: the file or the death of another process.
 pub(crate) fn wait_until(what: &str, patience: Duration, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + patience;
     while !is_so() {
@@ -154,7 +155,7 @@ pub(crate) fn wait_until(what: &str, patience: Duration, mut is_so: impl FnMut()
     }
 }
 
-/// The process that looks after a step of run `r`.
+/// The reaper of a step of run `r`.
 #[cfg(unix)]
 pub(crate) fn reaper_of(project: &Project, step: &str) -> u32 {
     let exit = project.read(&format!(".raymond/workflows/r/steps/{step}/exit"));
@@ -162,7 +163,7 @@ pub(crate) fn reaper_of(project: &Project, step: &str) -> u32 {
     line["reaper"].as_u64().unwrap().try_into().unwrap()
 }
 
-/// What became of a call of `raymond`.
+/// The outcome of a call of `raymond`.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -193,7 +194,7 @@ impl Ran {
     }
 }
 
-/// Kills a process without asking.
+/// Kills a process with SIGKILL.
 #[cfg(unix)]
 #[expect(unsafe_code, reason = "a system call without memory")]
 pub(crate) fn kill(pid: u32, signal: i32) {
@@ -203,11 +204,11 @@ pub(crate) fn kill(pid: u32, signal: i32) {
     }
 }
 
-/// Another user, whom everybody knows.
+/// Another user, who exists on every system.
 #[cfg(unix)]
 pub(crate) const NOBODY: u32 = 65534;
 
-/// Does something as another user. Only root can; for anybody else there is nothing to be seen.
+/// Runs a function as another user. Only root can; other users skip it.
 #[cfg(unix)]
 #[expect(unsafe_code, reason = "system calls without memory")]
 pub(crate) fn as_nobody<T: Send>(act: impl FnOnce() -> T + Send) -> Option<T> {

@@ -76,8 +76,8 @@ fn log_tells_what_happened_with_the_time() {
     project.raymond(&["start", "flow", "--id", "r"]).completed("the end");
     let log = project.raymond(&["log", "r"]).stdout;
     let lines: Vec<_> = log.lines().collect();
-    assert!(lines.iter().any(|line| line.ends_with("[main] <goto>END.sh</goto>")), "{log}");
-    assert!(lines.last().unwrap().ends_with("the run is completed"), "{log}");
+    assert!(lines.iter().any(|line| line.ends_with("main  START → END  goto")), "{log}");
+    assert!(lines.last().unwrap().ends_with("run completed"), "{log}");
     assert!(lines.iter().all(|line| line.starts_with("20")), "{log}");
     project.raymond(&["log", "nobody"]).failed(2, "there is no run `nobody`");
 }
@@ -90,7 +90,7 @@ fn log_follows_a_run_to_its_end() {
     let log = project.spawn(&["log", "r", "--follow"]);
     project.write("go", "");
     let log = Ran::of(&log.wait_with_output().unwrap());
-    assert!(log.stdout.contains("the run is completed"), "{}", log.stdout);
+    assert!(log.stdout.contains("run completed"), "{}", log.stdout);
     Ran::of(&run.wait_with_output().unwrap()).completed("the end");
 }
 
@@ -117,7 +117,7 @@ fn cancel_ends_what_a_dead_orchestrator_left() {
     run.wait().unwrap();
     assert_eq!(project.raymond(&["cancel", "r"]).code, 0);
     project.wait_until_quiet();
-    assert!(project.raymond(&["list"]).stdout.contains("r  cancelled"));
+    assert!(project.raymond(&["list"]).stdout.contains("cancelled"));
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn detached_run_goes_on_in_the_background() {
     project.write("go", "");
     let log = project.spawn(&["log", id, "--follow"]);
     let log = Ran::of(&log.wait_with_output().unwrap());
-    assert!(log.stdout.contains("the run is completed"), "{}", log.stdout);
+    assert!(log.stdout.contains("run completed"), "{}", log.stdout);
     project.wait_until_quiet();
     assert!(project.read(&format!(".raymond/workflows/{id}.log")).contains("the end"));
 }
@@ -151,7 +151,7 @@ fn detached_run_has_the_input_that_was_piped_in() {
     assert_eq!(Ran::of(&child.wait_with_output().unwrap()).stdout, "r\n");
     let log = project.spawn(&["log", "r", "--follow"]);
     let log = Ran::of(&log.wait_with_output().unwrap());
-    assert!(log.stdout.contains("<result>from a pipe</result>"), "{}", log.stdout);
+    assert!(log.stdout.contains("result: from a pipe"), "{}", log.stdout);
     project.wait_until_quiet();
 }
 
@@ -165,7 +165,8 @@ fn id_from_a_folder_with_an_odd_name_is_never_taken_for_an_option() {
         project.raymond(&["start", &format!("./{name}")]).completed("x");
     }
     let list = project.raymond(&["list"]);
-    let ids: Vec<_> = list.stdout.lines().filter_map(|line| line.split(' ').next()).collect();
+    let ids = list.stdout.lines().skip(1).filter_map(|line| line.split(' ').next());
+    let ids: Vec<_> = ids.collect();
     assert_eq!(ids.len(), 4, "{list:?}");
     for id in ids {
         assert!(!id.starts_with('-'), "{id}");
@@ -249,7 +250,7 @@ fn log_file_has_everything_even_when_nobody_wants_to_hear_it() {
     let ran = project.raymond(&["flow", "--quiet", "--log-file", "log.txt"]);
     assert_eq!(ran.completed("the end").stderr, "");
     let log = project.read("log.txt");
-    assert!(log.contains("[main] START.sh (step 1)") && log.contains("completed"), "{log}");
+    assert!(log.contains("main  START (step 1)") && log.contains("completed"), "{log}");
 }
 
 #[test]
@@ -262,12 +263,12 @@ fn status_tells_agents_money_and_what_to_do_next() {
     assert_eq!(project.raymond(&["start", "flow", "--id", "r"]).code, 1);
     let status = project.raymond(&["status", "r"]).stdout;
     for part in [
-        "status    failed",
-        "main  SUB.sh  failed: ",
-        "returns to BACK.sh",
-        "START.sh",
-        "1 steps",
-        "mend what failed, then `raymond run r` takes it up",
+        "status    ✗ failed",
+        "main  SUB  failed: ",
+        "returns to BACK",
+        "Cost by state",
+        "1 step ",
+        "Fix the failure, then resume: raymond resume r",
     ] {
         assert!(status.contains(part), "{part:?} is not in:\n{status}");
     }
@@ -307,13 +308,13 @@ fn live_progress_shows_a_line_for_each_agent() {
     let screen = || {
         String::from_utf8_lossy(&fs::read(project.file("screen")).unwrap_or_default()).into_owned()
     };
-    wait_until("the agent has a line", PATIENCE, || screen().contains("main  START.sh  "));
-    wait_until("there is a total", PATIENCE, || screen().contains("1 agents  0 steps"));
+    wait_until("the agent has a line", PATIENCE, || screen().contains("runs its script"));
+    wait_until("there is a total", PATIENCE, || screen().contains("1 agent"));
     project.write("go", "");
     assert!(child.wait_with_output().unwrap().status.success());
     let screen = screen();
-    assert!(screen.contains("\u{1b}]0;raymond: START.sh"), "no title in {screen:?}");
-    assert!(screen.contains("[main] <result>x</result>"), "{screen:?}");
+    assert!(screen.contains("\u{1b}]0;raymond: START"), "no title in {screen:?}");
+    assert!(screen.contains("result: x"), "{screen:?}");
 }
 
 #[test]
@@ -354,7 +355,7 @@ fn detached_run_takes_a_long_input() {
     let ran = project.raymond(&["start", "flow", "--id", "r", "--detach", "--input", &input]);
     assert_eq!(ran.stdout, "r\n", "{}", ran.stderr);
     let log = Ran::of(&project.spawn(&["log", "r", "-f"]).wait_with_output().unwrap());
-    assert!(log.stdout.contains("<result>90000</result>"), "{}", log.stdout);
+    assert!(log.stdout.contains("result: 90000"), "{}", log.stdout);
     project.wait_until_quiet();
 }
 
@@ -367,7 +368,7 @@ fn recover_takes_the_options_that_are_typed() {
     run.wait().unwrap();
     project.write("go", "");
     project.raymond(&["recover", "--budget", "nan"]).failed(2, "is no amount of dollars");
-    project.raymond(&["recover", "--max-iterations", "1"]).failed(3, "1 states were entered");
+    project.raymond(&["recover", "--max-iterations", "1"]).failed(3, "1 state was entered");
     project.raymond(&["run", "r", "--max-iterations", "9"]).completed("the end");
 }
 
@@ -386,7 +387,7 @@ fn run_is_not_continued_by_another_coding_agent() {
 #[test]
 fn limit_that_stops_a_run_is_told_even_when_it_is_quiet() {
     let project = simple();
-    project.raymond(&["flow", "-q", "--max-iterations", "1"]).failed(3, "1 states were entered");
+    project.raymond(&["flow", "-q", "--max-iterations", "1"]).failed(3, "1 state was entered");
 }
 
 #[test]
@@ -398,4 +399,321 @@ fn mistake_in_the_settings_does_not_keep_a_run_from_being_cancelled() {
     assert_eq!(project.raymond(&["cancel", "r"]).code, 0);
     assert_eq!(Ran::of(&run.wait_with_output().unwrap()).code, 1);
     project.wait_until_quiet();
+}
+
+#[test]
+fn failed_script_shows_what_it_complained_about_and_where_all_of_it_is() {
+    let project = Project::new([(
+        "START.sh",
+        "for i in $(seq 1 50); do echo \"line $i\" >&2; done; printf 'cannot open \\033[2J the door' >&2; exit 3",
+    )]);
+    let ran = project.raymond(&["start", "flow", "--id", "r"]).failed(1, "exited with code 3");
+    let outputs = [
+        ran.stderr,
+        project.raymond(&["status", "r"]).stdout,
+        project.raymond(&["log", "r"]).stdout,
+        project.raymond(&["run", "r", "--quiet"]).stderr,
+    ];
+    for (shown, step) in outputs.iter().zip(["main.1", "main.1", "main.1", "main.2"]) {
+        for part in
+            ["│ line 50", "│ cannot open \\u{1b}[2J the door", &format!("steps/{step}/stderr")]
+        {
+            assert!(shown.contains(part), "{part:?} is not in:\n{shown}");
+        }
+        assert!(!shown.contains("line 41\n") && shown.contains("line 42\n"), "{shown}");
+    }
+}
+
+#[test]
+fn script_that_prints_no_tag_shows_what_it_printed() {
+    let project = Project::new([("START.sh", "echo almost done")]);
+    let ran = project.raymond(&["flow"]).failed(1, "│ almost done");
+    assert!(ran.stderr.contains("main.1/stdout"), "{}", ran.stderr);
+}
+
+#[test]
+fn advice_is_a_whole_command_that_works() {
+    let agent = [("RAYMOND_AGENT_PROGRAM", "bash agent.sh")];
+    let project = Project::new([("START.md", "x"), ("END.md", "y")]);
+    let reply = "cat > /dev/null; case $RAYMOND_STATE in START*) t='<goto>END</goto>' ;; \
+                 *) t='<result>done</result>' ;; esac; \
+                 printf '{\"result\": \"%s\", \"cost_usd\": 0.25}\\n' \"$t\"";
+    project.write("agent.sh", reply);
+    let arguments = ["start", "flow", "--id", "r", "--budget", "0.2", "--data-dir", "my data"];
+    let ran = with_env(&project, &arguments, &agent).failed(3, "$0.25 of $0.20 are spent");
+    let advice = ran.stderr.lines().find_map(|line| line.split_once("raymond resume ")).unwrap().1;
+    assert_eq!(advice, "r --data-dir 'my data' --budget 0.50");
+    for shown in
+        [&ran.stderr, &with_env(&project, &["status", "--data-dir", "my data"], &agent).stdout]
+    {
+        assert!(!shown.contains(" ID"), "{shown}");
+    }
+    let words = ["resume", "r", "--data-dir", "my data", "--budget", "0.50"];
+    with_env(&project, &words, &agent).completed("done");
+}
+
+#[test]
+fn quiet_run_that_fails_is_named() {
+    let project = Project::new([("START.sh", "exit 3")]);
+    let ran = project.raymond(&["start", "flow", "--id", "abc", "-q"]);
+    let ran = ran.failed(1, "run abc failed").failed(1, "raymond resume abc");
+    assert!(!ran.stderr.contains("step 1"), "{}", ran.stderr);
+}
+
+#[test]
+fn mistyped_commands_and_paths_are_explained() {
+    let project = simple();
+    for (arguments, message, hint) in [
+        (&["lst"][..], "`lst` is neither a command nor a file or folder here", "raymond list"),
+        (&["statuss", "foo"], "`statuss` is neither a command", "raymond status"),
+        (&["flwo"], "`flwo` is neither a command nor a file", "did you mean `flow`?"),
+        (
+            &["start", "flow/STRAT.sh"],
+            "there is no file or folder `flow/STRAT.sh`",
+            "`flow/START.sh`",
+        ),
+        (&["run", "nowhere"], "`nowhere` is neither", "raymond --help"),
+        (&["status"], "there are no runs in .raymond yet", "start one"),
+        (&["resume"], "there are no runs in .raymond yet", "start one"),
+        (&["log", "x"], "there are no runs in .raymond yet", "start one"),
+    ] {
+        let ran = project.raymond(arguments).failed(2, message).failed(2, hint);
+        // There is no run, so nothing may be promised about one.
+        assert!(!ran.stderr.contains("lost") && !ran.stderr.contains("raymond resume"), "{ran:?}");
+    }
+    assert!(!project.file(".raymond/workflows").exists(), "nothing was written");
+}
+
+#[test]
+fn alone_it_prints_help() {
+    let ran = simple().raymond(&[]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
+    assert!(
+        ran.stdout.contains("Usage: raymond") && ran.stdout.contains("resume"),
+        "{}",
+        ran.stdout
+    );
+}
+
+#[test]
+fn run_starts_a_path_and_resumes_an_id() {
+    let project = simple();
+    project.raymond(&["run", "flow", "--id", "first"]).completed("the end");
+    project.raymond(&["run", "first"]).completed("the end");
+    project.raymond(&["run", "fir"]).completed("the end");
+    project.raymond(&["run", "first", "--input", "x"]).failed(2, "--input is for new ones");
+    // A run of exactly that name counts more than a folder, as it always has.
+    project.raymond(&["run", "flow", "--id", "flow"]).completed("the end");
+    let ran = project.raymond(&["run", "flow"]).completed("the end");
+    assert!(ran.stderr.contains("raymond start flow"), "{}", ran.stderr);
+    assert_eq!(project.raymond(&["list"]).stdout.lines().count(), 3);
+}
+
+#[test]
+fn ids_may_be_abbreviated_and_the_latest_run_is_meant_without_one() {
+    let project = simple();
+    for id in ["alpha-1", "alpha-2", "beta"] {
+        project.raymond(&["start", "flow", "--id", id]).completed("the end");
+    }
+    assert!(project.raymond(&["status", "b"]).stdout.starts_with("run       beta\n"));
+    assert!(project.raymond(&["status"]).stdout.starts_with("run       beta\n"));
+    assert!(project.raymond(&["log", "alpha-2"]).stdout.contains("START → END"));
+    assert!(project.raymond(&["log"]).stdout.contains("START → END"));
+    project.raymond(&["resume"]).completed("the end");
+    project.raymond(&["status", "alpha"]).failed(2, "alpha-1, alpha-2");
+    project.raymond(&["status", "alpah-1"]).failed(2, "did you mean `alpha-1`?");
+    project.raymond(&["resume", "zzz"]).failed(2, "raymond list");
+}
+
+#[test]
+fn list_has_a_header_and_the_newest_run_first() {
+    let project = simple();
+    let empty = project.raymond(&["list"]);
+    assert_eq!((empty.code, empty.stdout.as_str()), (0, ""));
+    assert!(empty.stderr.contains("There are no runs in .raymond yet"), "{}", empty.stderr);
+    assert_eq!(project.raymond(&["list", "--json"]).stdout.trim(), "[]");
+    project.raymond(&["start", "flow", "--id", "old"]).completed("the end");
+    project.raymond(&["start", "flow", "--id", "a-newer-one", "--max-iterations", "1"]);
+    let list = project.raymond(&["list"]).stdout;
+    let rows: Vec<Vec<_>> = list.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[0], ["RUN", "STATUS", "AGE", "COST", "WORKFLOW"]);
+    assert_eq!((rows[1][0], rows[1][2], rows[1][5]), ("a-newer-one", "stopped", "flow"));
+    assert_eq!((rows[2][0], rows[2][2], rows[2][4]), ("old", "completed", "$0.00"));
+    let json: serde_json::Value =
+        serde_json::from_str(&project.raymond(&["list", "--json"]).stdout).unwrap();
+    assert_eq!((&json[0]["run"], &json[0]["status"]), (&"a-newer-one".into(), &"stopped".into()));
+}
+
+#[test]
+fn status_and_log_are_there_as_json() {
+    let project = Project::new([("START.sh", "echo '<goto>END</goto>'"), ("END.sh", "exit 3")]);
+    project.raymond(&["start", "flow", "--id", "r"]).failed(1, "exited with code 3");
+    let status = project.raymond(&["status", "r", "--json"]).stdout;
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    assert_eq!(
+        (&status["status"], &status["next"]),
+        (&"failed".into(), &"raymond resume r".into())
+    );
+    assert_eq!(status["agents"][0]["state"], "END.sh");
+    assert_eq!(status["agents"][0]["phase"], "failed");
+    let log = project.raymond(&["log", "r", "--json"]).stdout;
+    let events: Vec<serde_json::Value> =
+        log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(events[0]["event"], "started");
+    let moved = events.iter().find(|event| event["event"] == "transition").unwrap();
+    assert_eq!((&moved["from"], &moved["to"]), (&"START.sh".into(), &"END.sh".into()));
+    assert!(events.iter().all(|event| event["at"].as_u64().is_some()));
+}
+
+#[test]
+fn log_that_follows_exits_like_the_run() {
+    let project =
+        Project::new([("START.sh", "touch began; while [ ! -e go ]; do sleep 0.01; done; exit 3")]);
+    let run = project.spawn(&["start", "flow", "--id", "r"]);
+    wait_until("the step began", PATIENCE, || project.file("began").exists());
+    let log = project.spawn(&["log", "r", "--follow"]);
+    project.write("go", "");
+    let log = Ran::of(&log.wait_with_output().unwrap());
+    assert_eq!(log.code, 1, "{log:?}");
+    run.wait_with_output().unwrap();
+    project.raymond(&["log", "r"]).completed(project.raymond(&["log", "r"]).stdout.trim_end());
+}
+
+#[test]
+fn demo_prints_events() {
+    let ran = simple().raymond(&["demo", "--json"]);
+    let events: Vec<serde_json::Value> =
+        ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let closed = events.last().unwrap();
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
+    assert_eq!(
+        (&closed["event"], &closed["result"]),
+        (&"closed".into(), &"The shop has a search box.".into())
+    );
+}
+
+#[test]
+fn unknown_variable_that_looks_like_a_setting_is_told() {
+    let project = simple();
+    let ran = with_env(&project, &["list"], &[("RAYMOND_BUGDET", "3"), ("RAYMOND_BUDGET", "3")]);
+    let warning = "warning: RAYMOND_BUGDET is set, but there is no such setting (did you mean RAYMOND_BUDGET?)";
+    assert!(ran.stderr.contains(warning), "{}", ran.stderr);
+    assert_eq!(ran.stderr.matches("warning").count(), 1, "{}", ran.stderr);
+    // A script that calls raymond has what Raymond itself has set.
+    let inner =
+        format!("{} list 2> inner; echo '<result>x</result>'", env!("CARGO_BIN_EXE_raymond"));
+    let project = Project::new([("START.sh", inner.as_str())]);
+    project.raymond(&["flow", "--input", "y"]).completed("x");
+    assert!(!project.read("inner").contains("warning"), "{}", project.read("inner"));
+}
+
+#[test]
+fn folder_for_runs_has_an_option_that_is_not_called_like_a_variable() {
+    let project = simple();
+    project.raymond(&["start", "flow", "--id", "r", "--data-dir", "here"]).completed("the end");
+    assert!(project.file("here/workflows/r.journal").exists());
+    // The name that it had before.
+    assert!(project.raymond(&["list", "--state-dir", "here"]).stdout.contains("completed"));
+    assert!(!project.raymond(&["list", "--help"]).stdout.contains("state-dir"));
+}
+
+#[test]
+fn resumable_run_is_not_cancelled_by_accident() {
+    let project = Project::new([("START.sh", "exit 3")]);
+    project.raymond(&["start", "flow", "--id", "r"]).failed(1, "exited with code 3");
+    let ran = project.raymond(&["cancel", "r"]).failed(2, "it was not cancelled");
+    assert!(ran.stderr.contains("raymond resume r"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("raymond cancel r --yes"), "{}", ran.stderr);
+    assert!(project.raymond(&["status", "r"]).stdout.contains("✗ failed"));
+    let ran = project.raymond(&["cancel", "r", "--yes"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.stderr.contains("Cancelled run r"), "{}", ran.stderr);
+    project.raymond(&["resume", "r"]).failed(1, "is cancelled");
+}
+
+#[test]
+fn rounds_of_a_poll_are_folded_into_one_line() {
+    let script = "n=$(cat n 2>/dev/null || echo 0); echo $((n + 1)) > n; \
+                  if [ $n -lt 40 ]; then echo '<goto>START</goto>'; else echo '<goto>A</goto>'; fi";
+    let pair = "n=$(cat m 2>/dev/null || echo 0); echo $((n + 1)) > m; \
+                if [ $n -lt 20 ]; then echo '<goto>B</goto>'; else echo '<result>x</result>'; fi";
+    let project =
+        Project::new([("START.sh", script), ("A.sh", pair), ("B.sh", "echo '<goto>A</goto>'")]);
+    let ran = project.raymond(&["start", "flow", "--id", "r"]).completed("x");
+    for shown in [&ran.stderr, &project.raymond(&["log", "r"]).stdout] {
+        assert_eq!(shown.matches("START → START  goto").count(), 2, "{shown}");
+        assert_eq!(shown.matches("START → START  38 more rounds").count(), 1, "{shown}");
+        assert_eq!(shown.matches("A → B  goto").count(), 2, "{shown}");
+        assert_eq!(shown.matches("A → B → A  18 more rounds").count(), 1, "{shown}");
+        assert!(shown.lines().count() < 15, "{shown}");
+    }
+    let all = project.raymond(&["log", "r", "--all"]).stdout;
+    assert_eq!(all.matches("START → START  goto").count(), 40, "{all}");
+}
+
+#[test]
+fn forks_are_told_with_their_attributes_and_agents_in_the_order_of_their_numbers() {
+    let mut files = vec![("W.sh".to_owned(), "echo '<result>w</result>'".to_owned())];
+    for number in 1..=11 {
+        let next = if number == 11 { "END".to_owned() } else { format!("F{}", number + 1) };
+        let fork = format!("echo '<fork next=\"{next}\" item=\"n{number}\">W</fork>'");
+        files.push((format!("F{number}.sh"), fork));
+    }
+    files.push(("END.sh".to_owned(), "echo '<result>x</result>'".to_owned()));
+    let project = Project::new(files.iter().map(|(name, text)| (name.as_str(), text.as_str())));
+    let ran = project.raymond(&["start", "flow/F1.sh", "--id", "r"]).completed("x");
+    assert!(ran.stderr.contains("F2 → W  fork main_w2 item=n2, goes on at F3"), "{}", ran.stderr);
+    let status = project.raymond(&["status", "r"]).stdout;
+    let (_, agents) = status.split_once("Cost by agent").unwrap();
+    let names: Vec<_> = agents.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(names[..4], ["main", "main_w1", "main_w2", "main_w3"], "{status}");
+    let row = agents.lines().find(|line| line.contains("main_w1 ")).unwrap();
+    assert_eq!(row.split_whitespace().collect::<Vec<_>>().join(" "), "main_w1 $0.00 1 step 0s");
+}
+
+#[test]
+fn control_characters_of_an_agent_are_shown_in_transitions() {
+    let project = Project::new([("START.sh", "printf '<result>a\\033[2Jb</result>'")]);
+    let ran = project.raymond(&["flow"]);
+    assert!(ran.stderr.contains("result: a\\u{1b}[2Jb"), "{}", ran.stderr);
+}
+
+#[test]
+fn several_rules_can_be_denied_at_once() {
+    let project = Project::new([("START.sh", "echo '<goto>GONE</goto>'")]);
+    project.raymond(&["lint", "flow", "--deny", "missing-target,nonsense"]).failed(2, "`nonsense`");
+}
+
+#[test]
+fn status_of_a_running_turn_tells_the_tool_and_since_when() {
+    let project = Project::new([("START.md", "x")]);
+    let claude = "#!/bin/bash\nread -r _\n\
+        echo '{\"type\":\"assistant\",\"message\":{\"content\":[{\"type\":\"tool_use\",\"name\":\"Bash\",\"input\":{\"command\":\"cargo test\"}}]}}'\n\
+        touch began; while [ ! -e go ]; do sleep 0.02; done\n\
+        echo '{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"num_turns\":1,\"usage\":{\"input_tokens\":9,\"output_tokens\":5},\"total_cost_usd\":0.01,\"result\":\"<result>x</result>\"}'\n";
+    project.write("claude", claude);
+    std::fs::set_permissions(
+        project.file("claude"),
+        std::os::unix::fs::PermissionsExt::from_mode(0o755),
+    )
+    .unwrap();
+    let path = project.file("claude").display().to_string();
+    let mut command = project.command(&["start", "flow", "--id", "r", "--warm", "0"]);
+    command.env("RAYMOND_CLAUDE", &path).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let run = command.spawn().unwrap();
+    wait_until("the tool is used", PATIENCE, || project.file("began").exists());
+    let status = project.raymond(&["status", "r"]).stdout;
+    let row = status.lines().find(|line| line.contains("START ")).unwrap();
+    let words: Vec<_> = row.split_whitespace().collect();
+    assert_eq!(
+        (&words[..2], &words[3..6]),
+        (&["main", "START"][..], &["Bash", "cargo", "test"][..])
+    );
+    assert!(words[2].ends_with('s'), "{status}");
+    let json: serde_json::Value =
+        serde_json::from_str(&project.raymond(&["status", "r", "--json"]).stdout).unwrap();
+    assert_eq!((&json["agents"][0]["tool"], &json["status"]), (&"Bash".into(), &"running".into()));
+    project.raymond(&["resume", "r"]).failed(1, "raymond attach r");
+    project.write("go", "");
+    Ran::of(&run.wait_with_output().unwrap()).completed("x");
 }

@@ -1,12 +1,12 @@
-//! Every system call that matters, killed or failed in turn, writes that are cut short, and disks
-//! that are really full.
+//! Kills and errors at every relevant system call in turn, writes that are cut short, and full
+//! disks.
 //!
-//! `strace` injects the faults. Where it cannot be had, or may not trace, these tests say so and
-//! pass; the test command installs it. It counts the calls of each process by itself, so number 3
-//! of a call is the third of every process that makes so many.
+//! `strace` injects the faults. If it is not installed or may not trace, these tests print that and
+//! pass; `scripts/test` installs it. It counts the calls of each process separately, so number 3
+//! of a call is the third one of every process that makes that many.
 //!
-//! A sweep tries every point there is with `RAYMOND_FAULTS=all`, and else a selection by a fixed
-//! seed (`RAYMOND_FAULTS_SEED`).
+//! A sweep tries every point with `RAYMOND_FAULTS=all`, else a selection by a fixed seed
+//! (`RAYMOND_FAULTS_SEED`).
 
 use std::{
     collections::BTreeMap,
@@ -90,8 +90,8 @@ impl Traced {
         Self { strace, log }
     }
 
-    /// Waits for the orchestrator's end. `strace` stays for keeper and reapers: whoever continues
-    /// the run takes over those that live, and faults hit them still.
+    /// Waits for the orchestrator's end. `strace` stays for keeper and reapers: the next orchestrator
+    /// uses those that are alive, and faults still hit them.
     fn wait_for_orchestrator(&mut self, project: &Project) {
         let is_orchestrator = |line: &String| {
             let (_, command) = line.split_once(' ').unwrap();
@@ -135,7 +135,7 @@ impl Traced {
     }
 }
 
-/// Continues a run that was hit until it is completed, as a person would.
+/// Resumes a run that was hit until it is completed, as a user would.
 fn finish(project: &Project, context: &str) {
     for _ in 0..4 {
         let began = project.read(".raymond/workflows/r.journal").contains('\n');
@@ -329,8 +329,8 @@ fn anybody_killed_at_every_call_finishes_no_step_twice() {
     });
 }
 
-/// Carries out prompts like the scripts of a chain. Whoever finds an earlier process of the same step
-/// alive says so in `beside`.
+/// Carries out prompts like the scripts of a chain. A process that finds an earlier process of the same
+/// step alive logs that in `beside`.
 const AGENT: &str = r#"
     me=$RAYMOND_STATE.pid
     [ -e $me ] && grep -qs agent.sh /proc/$(cat $me)/cmdline && echo $RAYMOND_STATE >> beside
@@ -366,7 +366,7 @@ fn storm(seed: u64, project: &Project) {
         let mut command = project.command(if began { &["run", "r"] } else { &START });
         command.env("RAYMOND_AGENT_PROGRAM", "bash agent.sh");
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        // In the end it is let alone: whoever is killed every time gets nowhere.
+        // After some rounds the kills stop: a run that is killed every time never completes.
         while child.try_wait().unwrap().is_none() && chance.below(6) > 0 {
             std::thread::sleep(Duration::from_micros(chance.below(25_000)));
             let mut victims = project.pids("__keeper");
@@ -651,7 +651,7 @@ fn reserve_keeps_a_full_disk_from_costing_any_step() {
 /// what the steps wrote down.
 fn on_a_small_disk(reserve: &str, check: &str) {
     let project = project();
-    // A disk of its own, visible to nobody else, with so much room and then some more.
+    // A disk that only this process can see, with this much free space and then some more.
     let script = r#"
         set -e
         mount -t tmpfs -o size=400k tmpfs "$1/disk" || exit 77

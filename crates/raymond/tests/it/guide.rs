@@ -1,10 +1,10 @@
-//! `docs/authoring.md` does what it says: its files are written, its commands are run.
+//! `docs/authoring.md` is correct: its files are written, and its commands are run.
 
 use std::{fs, os::unix::fs::symlink, path::Path};
 
 use crate::env::Project;
 
-/// A coding agent for the guide: it goes on where it can, and ends where it must.
+/// A coding agent for the guide.
 const AGENT: &str = "#!/bin/bash\ncat > /dev/null\n\
     if [ -e answered ]; then r='<result>bonjour</result>'; else r='I wrote it.'; touch answered; fi\n\
     printf '{\"result\": \"%s\", \"cost_usd\": 0.01}\\n' \"$r\"\n";

@@ -1,5 +1,5 @@
-//! The program as its users meet it: real processes, real signals, real files. `tests/windows` has the
-//! same for Windows.
+//! End-to-end tests of the program: real processes, real signals, real files. `tests/windows` has those for
+//! Windows.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
@@ -20,7 +20,10 @@ mod portable;
 mod private;
 mod recovery;
 mod rehearsals;
+mod retention;
+mod screen;
 mod scripts;
+mod sessions;
 mod special_files;
 mod stopped;
 mod terminal;

@@ -1,13 +1,13 @@
-//! What holds whichever keeper looks after the steps, and what nobody may lose even without one.
+//! Guarantees that hold with every keeper, also with the portable one.
 //!
 //! `scripts/test` runs these, and most tests of scripts and turns, a second time with the portable
-//! keeper, which is all that other systems than Linux have.
+//! keeper, which systems other than Linux use.
 
 use std::time::Duration;
 
 use crate::env::{Project, kill, wait_until};
 
-/// A chain with a call, a function and workers; every script writes down that it ran.
+/// A chain with a call, a function and workers; every script logs that it ran.
 fn project() -> Project {
     let project = Project::new([
         ("START.sh", "<call return=\"BACK\">CHILD</call>"),
@@ -63,7 +63,7 @@ fn killed_program_loses_no_finished_step_and_no_result() {
     project.raymond(&["run", "r"]).completed("all done");
     let mut lines = project.lines("log");
     lines.sort();
-    // What ran while the program was killed may run again if nobody could keep it.
+    // With the portable keeper, a step that ran when the program was killed may run again.
     let again = project.lines("ends").len() - 1;
     assert!(again <= 1, "{lines:?}");
     lines.drain(..again);

@@ -1,4 +1,4 @@
-//! What a run leaves and listens on is for its owner alone, whatever the umask.
+//! The files and sockets of a run are accessible only to its owner, regardless of the umask.
 
 use std::{
     fs,
@@ -41,7 +41,7 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// Everything below a folder, and the folder itself.
+/// A directory and everything below it.
 fn tree(path: &Path) -> Vec<PathBuf> {
     let mut found = vec![path.to_owned()];
     if path.is_dir() {
@@ -114,7 +114,7 @@ fn files_of_an_earlier_version_are_made_private_when_they_are_opened() {
     assert_eq!(files.each_ref().map(|path| mode(path)), [0o600; 2]);
 }
 
-/// A run whose script waits, in a folder that others may enter.
+/// A run whose script waits, in a directory that other users may enter.
 fn waiting() -> Project {
     let project = project();
     set_mode(project.path(), 0o755);
@@ -151,16 +151,16 @@ fn another_user_can_neither_lock_nor_reach_anything_of_a_run() {
     project.raymond(&["run", "r"]).completed("done");
 }
 
-/// Asks on a socket of a run for something, and waits until the other end hangs up.
+/// Sends a request to a socket of a run, and waits until the other end closes the connection.
 fn ask(socket: &Path, words: &str) {
     let mut stream = UnixStream::connect(socket).unwrap();
-    // Whoever is turned away may find the connection closed already.
+    // A rejected client may find the connection already closed.
     let _ = stream.write_all(words.as_bytes());
     let _ = stream.shutdown(std::net::Shutdown::Write);
     let _ = stream.read_to_end(&mut Vec::new());
 }
 
-/// Even if somebody opens up the folders, which are the first fence.
+/// Even if the permissions of the directories, which are the first barrier, are opened.
 #[test]
 fn keeper_and_reapers_do_nothing_for_another_user() {
     let project = waiting();
@@ -184,7 +184,7 @@ fn keeper_and_reapers_do_nothing_for_another_user() {
         ask(&run.join("steps.sock"), &launch("foreign"));
         ask(&run.join("keeper.sock"), "\"shutdown\"\n");
     });
-    // The same words from the owner are obeyed, so it was not for their sake.
+    // The same request from the owner works, so it was not rejected for its content.
     ask(&run.join("steps.sock"), &launch("own"));
     wait_until("the owner's step ran", PATIENCE, || project.file("own").exists());
     assert!(asked.is_none() || !project.file("foreign").exists());

@@ -1,4 +1,4 @@
-//! Whatever dies, nothing that finished is done again, and nobody is left behind.
+//! After any process is killed, no finished step runs again, and no process is left behind.
 
 use std::{
     fs,
@@ -8,7 +8,7 @@ use std::{
 
 use crate::env::{Project, Ran, kill, reaper_of, wait_until};
 
-/// A generator of chance that repeats itself: a failure can be run again.
+/// A deterministic random generator, so that a failure can be reproduced.
 pub(crate) struct Chance(pub(crate) u64);
 
 impl Chance {
@@ -26,7 +26,7 @@ impl Chance {
 
 const STEP: &str = "echo \"$RAYMOND_AGENT_ID START\" >> log; sleep 0.005; ";
 
-/// A chain of `length` scripts with two workers; every script writes down that it ran.
+/// A chain of `length` scripts with two workers; every script logs that it ran.
 pub(crate) fn chain(length: usize) -> Project {
     let project = Project::new([]);
     for number in 1..=length {
@@ -57,12 +57,14 @@ fn wait_for(child: Child) -> Ran {
     Ran::of(&child.wait_with_output().unwrap())
 }
 
-/// Kills the orchestrator at random moments until `kills` are used up, then lets it finish.
-fn storm(seed: u64, kills: u32) -> u32 {
+/// Kills the orchestrator at random moments until `kills` are used up, then lets it finish. `settings` are
+/// those of the project.
+pub(crate) fn storm(seed: u64, kills: u32, settings: &str) -> u32 {
     let mut chance = Chance(seed);
     let mut done = 0;
     while done < kills {
         let project = chain(20);
+        project.write(".raymond/config.toml", settings);
         let mut arguments = vec!["start", "flow", "--id", "r"];
         loop {
             let mut child = project.spawn(&arguments);
@@ -82,7 +84,7 @@ fn storm(seed: u64, kills: u32) -> u32 {
                 wait_for(child).completed("all done");
                 break;
             }
-            // A run that was killed before anything was written down never began.
+            // A run whose orchestrator was killed before it wrote anything never began.
             let began = project.read(".raymond/workflows/r.journal").contains('\n');
             arguments = if began { vec!["run", "r"] } else { vec!["start", "flow", "--id", "r"] };
         }
@@ -100,7 +102,7 @@ fn killed_at_random_moments_nothing_runs_twice_and_nobody_is_left() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let kills = number("RAYMOND_STORM").and_then(|kills| u32::try_from(kills).ok()).unwrap_or(300);
     let seed = number("RAYMOND_STORM_SEED").unwrap_or(20_261_115);
-    assert_eq!(storm(seed, kills), kills);
+    assert_eq!(storm(seed, kills, ""), kills);
 }
 
 #[test]
@@ -118,7 +120,7 @@ fn outcome_of_a_step_that_ended_without_an_orchestrator_is_harvested() {
     let _ = child.wait();
     project.write("go", "");
     wait_until("the step ended", Duration::from_mins(1), || project.file("ended").exists());
-    // The keeper lingers for a moment, then goes: nothing of the run is left but its files.
+    // The keeper exits after a short delay: nothing of the run is left but its files.
     project.wait_until_quiet();
     project.raymond(&["run", "r"]).completed("harvested");
     assert_eq!(project.lines("log"), ["x"]);
@@ -175,7 +177,7 @@ fn run_whose_workflow_is_gone_can_be_cancelled() {
     let project = with_spoiled_output(|path| fs::write(path, "<result>again</result>\n").unwrap());
     fs::remove_dir_all(project.file("flow")).unwrap();
     assert_eq!(project.raymond(&["cancel", "r"]).code, 0);
-    assert!(project.raymond(&["list"]).stdout.contains("r  cancelled"));
+    assert!(project.raymond(&["list"]).stdout.contains("cancelled"));
 }
 
 /// What a process prints that outlives its step, once there is a file `late`.
@@ -275,7 +277,7 @@ fn reapers(project: &Project) -> Vec<u32> {
     keepers.skip(1).filter_map(|line| line.split(' ').next()?.parse().ok()).collect()
 }
 
-/// Kills keeper and reapers at once, so that none of them can clean up after the other.
+/// Kills keeper and reapers at once, so that none of them can clean up after the others.
 fn kill_keeper_and_reapers(project: &Project) {
     let pids = project.pids("__keeper");
     for signal in [libc::SIGSTOP, libc::SIGKILL] {
@@ -342,7 +344,7 @@ fn cancel_ends_what_a_lost_step_left() {
     project.wait_until_quiet();
 }
 
-/// Forgets a run, but not the folder of its steps.
+/// Deletes a run, but not its step directories.
 fn delete_journal(project: &Project) {
     for file in ["r.journal", "r.json", "r.lock"] {
         let _ = fs::remove_file(project.file(&format!(".raymond/workflows/{file}")));
@@ -627,7 +629,7 @@ fn journal_converted_to_crlf_is_refused_with_a_command_that_converts_it_back() {
     project.write(".raymond/workflows/r.journal", &converted);
     let ran = project.raymond(&["run", "r"]).failed(1, "converted to CRLF");
     assert_eq!(project.read(".raymond/workflows/r.journal"), converted, "nothing is cut off");
-    // Not even a new run of the same name takes its place.
+    // Not even a new run with the same id replaces it.
     project.raymond(&["start", "flow", "--id", "r"]).failed(2, "there is a run `r` already");
     let command = ran.stderr.lines().find(|line| line.trim().starts_with("sed ")).unwrap();
     let status = Command::new("bash").args(["-c", command]).status().unwrap();
@@ -654,7 +656,7 @@ fn what_is_cut_off_a_journal_is_kept_and_told() {
     assert!(ran.stderr.contains(event["kept"].as_str().unwrap()), "{}", ran.stderr);
 }
 
-/// A first step that waits for the file `go`, and a second one. Both write themselves down.
+/// A first step that waits for the file `go`, and a second one. Both log that they ran.
 fn waiting() -> Project {
     Project::new([
         (
@@ -674,7 +676,7 @@ fn run_whose_lock_file_is_removed_stops_and_can_be_resumed() {
     project.write("go", "");
     let first = Ran::of(&first.wait_with_output().unwrap());
     let first = first.failed(1, "r.lock was removed or replaced");
-    assert!(first.stderr.contains("raymond run r"), "{}", first.stderr);
+    assert!(first.stderr.contains("raymond resume r"), "{}", first.stderr);
     assert_eq!(project.lines("log"), ["START"]);
     project.raymond(&["run", "r"]).completed("right");
     assert_eq!(project.lines("log"), ["START", "NEXT"]);
@@ -711,7 +713,7 @@ fn journal_with_a_line_dropped_or_doubled_is_refused() {
         for command in ["status", "log", "run"] {
             project.raymond(&[command, "r"]).failed(1, "is out of order at byte");
         }
-        // The command that the hint names makes the run go on, and repeats no step.
+        // The command in the hint resumes the run and repeats no step.
         let ran = project.raymond(&["run", "r"]);
         let command = ran.stderr.lines().find(|line| line.trim().starts_with("cp ")).unwrap();
         assert!(Command::new("bash").args(["-c", command]).status().unwrap().success());
@@ -774,7 +776,7 @@ fn state_file_of_a_future_that_was_taken_back_is_not_believed() {
     ]);
     project.raymond(&["start", "flow", "--id", "r"]).failed(1, "exited with code 1");
     let journal = fs::read(project.file(".raymond/workflows/r.journal")).unwrap();
-    // The machine lost the end of the journal, but not the state file that tells of it.
+    // The machine lost the end of the journal, but not the newer state file.
     let first_line = journal.iter().position(|byte| *byte == b'\n').unwrap() + 1;
     fs::write(project.file(".raymond/workflows/r.journal"), &journal[..first_line]).unwrap();
     project.write("mended", "");

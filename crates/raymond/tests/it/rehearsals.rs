@@ -44,7 +44,7 @@ fn case_that_holds_passes() {
     let ran = project(GOOD).raymond(&["test", "flow"]);
     assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
     assert!(ran.stdout.starts_with("ok     main"), "{}", ran.stdout);
-    assert!(ran.stdout.ends_with("1 cases, 0 failed\n"), "{}", ran.stdout);
+    assert!(ran.stdout.ends_with("1 case, 0 failed\n"), "{}", ran.stdout);
 }
 
 #[test]
@@ -215,4 +215,107 @@ fn workers_that_end_in_another_order_are_recorded_in_the_order_they_were_asked()
     assert_eq!(run(&["test", "flow", "--record", "r"]).code, 0);
     let ran = project.raymond(&["test", "flow"]);
     assert_eq!(ran.code, 0, "{}{}", ran.stdout, project.read("flow/tests/r.yaml"));
+}
+
+const ROUND: [(&str, &str); 2] = [
+    ("START.md", "---\nallowed_transitions: [{ tag: goto, target: AGAIN }]\n---\nx"),
+    ("AGAIN.md", "---\nallowed_transitions: [{ tag: goto, target: START }]\n---\nx"),
+];
+
+/// What the one case of a workflow comes to.
+fn rehearsed(states: &[(&str, &str)], case: &str) -> Ran {
+    let project = Project::new(states.iter().copied());
+    fs::create_dir(project.file("flow/tests")).unwrap();
+    project.write("flow/tests/main.yaml", case);
+    project.raymond(&["test", "flow"])
+}
+
+#[test]
+fn case_that_goes_round_is_stopped_and_tells_where() {
+    let forever =
+        "replies:\n  START: { text: on, repeat: true }\n  AGAIN: { text: on, repeat: true }\n";
+    let ran = rehearsed(&ROUND, forever);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    let why = "the case did not end within 10000 states (`max_iterations`)\n      \
+               main looped 5000 times: AGAIN.md -> START.md -> AGAIN.md";
+    assert!(ran.stdout.contains(why), "{}", ran.stdout);
+    // With a limit of its own it is the workflow that is stopped, and that can be expected.
+    let limited = format!("{forever}max_iterations: 7\nexpect: {{ status: stopped }}\n");
+    assert_eq!(rehearsed(&ROUND, &limited).code, 0);
+}
+
+#[test]
+fn case_without_a_limit_of_states_is_stopped_when_its_time_is_over() {
+    let forever = "replies:\n  START: { text: on, repeat: true }\n  AGAIN: { text: on, repeat: true }\n\
+                   max_iterations: 0\ntimeout: 1s\n";
+    let ran = rehearsed(&ROUND, forever);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    let why = "the case did not end within 1s (`timeout`)\n      main looped ";
+    assert!(ran.stdout.contains(why), "{}", ran.stdout);
+}
+
+#[test]
+fn case_that_hangs_is_killed_when_its_time_is_over() {
+    for case in ["timeout: 1s\n", "setup: |\n  sleep 1000\ntimeout: 1s\n"] {
+        let project = Project::new([("START.sh", "sleep 1000; echo '<result>x</result>'")]);
+        fs::create_dir(project.file("flow/tests")).unwrap();
+        project.write("flow/tests/main.yaml", case);
+        let ran = project.raymond(&["test", "flow"]);
+        assert_eq!(ran.code, 1, "{ran:?}");
+        assert!(ran.stdout.contains("did not end within 1s (`timeout`)"), "{}", ran.stdout);
+        assert!(project.processes().is_empty(), "{:?}", project.processes());
+    }
+}
+
+#[test]
+fn case_sets_the_environment_of_its_scripts_and_its_setup() {
+    let script = "echo \"<result>$COLOUR $(cat made) $RAYMOND_AGENT_ID</result>\"";
+    let case = "env: { COLOUR: green }\nsetup: echo \"by $COLOUR\" > made\n\
+                expect: { result: green by green main }\n";
+    let ran = rehearsed(&[("START.sh", script)], case);
+    assert_eq!(ran.code, 0, "{}", ran.stdout);
+    for (case, why) in [
+        ("env: { RAYMOND_STEP: x }\n", "line 1: `RAYMOND_STEP` is set by Raymond itself"),
+        ("env: { 'A=B': x }\n", "line 1: `A=B` cannot be an environment variable"),
+    ] {
+        let ran = rehearsed(&[("START.sh", script)], case);
+        assert!(ran.stdout.contains(why), "{}", ran.stdout);
+    }
+}
+
+#[test]
+fn reply_can_be_given_several_times() {
+    let states = [
+        ("START.md", "---\nallowed_transitions: [{ tag: goto, target: COUNT }]\n---\nx"),
+        (
+            "COUNT.sh",
+            "echo x >> n; if [ $(wc -l < n) -lt 4 ]; then echo '<goto>START</goto>'; \
+                      else echo '<result>done</result>'; fi",
+        ),
+    ];
+    let case =
+        |repeat: &str| format!("replies: {{ START: [one, {{ text: on, repeat: {repeat} }}] }}\n");
+    assert_eq!(rehearsed(&states, &case("3")).code, 0);
+    assert_eq!(rehearsed(&states, &case("true")).code, 0);
+    let ran = rehearsed(&states, &case("2"));
+    assert!(ran.stdout.contains("the script has only 3 replies for START.md"), "{}", ran.stdout);
+    let ran = rehearsed(&states, &case("5"));
+    assert!(ran.stdout.contains("replies: 2 of START were never asked for"), "{}", ran.stdout);
+    let wrong = "replies: { START: [{ text: on, repeat: true }, last] }\n";
+    let ran = rehearsed(&states, wrong);
+    assert!(ran.stdout.contains("`repeat: true` must be the last one of its state"), "{ran:?}");
+    assert!(
+        rehearsed(&states, &case("0"))
+            .stdout
+            .contains("`0` is neither true nor a number from 1 on")
+    );
+}
+
+#[test]
+fn slowest_cases_are_named_at_the_end() {
+    let project = project(GOOD);
+    project.write("flow/tests/slow.yaml", &format!("{GOOD}setup: sleep 0.3\n"));
+    let ran = project.raymond(&["test", "flow"]);
+    let last = ran.stdout.lines().last().unwrap();
+    assert!(last.starts_with("slowest: slow (") && last.contains("), main ("), "{last}");
 }

@@ -36,7 +36,7 @@ fn script_sees_the_variables_that_tell_it_about_the_run() {
          RAYMOND_STATE_FILE={root}/.raymond/workflows/my-run.json\nRAYMOND_STEP=main.1\n\
          RAYMOND_WORKFLOW_ID=my-run\n"
     );
-    // The mark has the identity of the run in it, which is random.
+    // The mark contains the identity of the run, which is random.
     let journal = project.read(".raymond/workflows/my-run.journal");
     let identity = journal.split("\"identity\":\"").nth(1).unwrap().split('"').next().unwrap();
     assert_eq!(identity.len(), 32);
@@ -122,7 +122,7 @@ fn script_that_fails_ends_the_run_and_says_how_to_go_on() {
     ];
     for (script, message) in cases {
         let project = Project::new([("START.sh", script)]);
-        project.raymond(&["flow"]).failed(1, message).failed(1, "raymond run");
+        project.raymond(&["flow"]).failed(1, message).failed(1, "raymond resume flow-");
         project.wait_until_quiet();
     }
 }

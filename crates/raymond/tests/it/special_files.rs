@@ -1,4 +1,4 @@
-//! Files that are no files: FIFOs, devices, links that lead elsewhere, and more than anybody writes.
+//! Special files: FIFOs, devices, links that lead elsewhere, and files above the limits.
 
 use std::{
     fs,
@@ -17,7 +17,7 @@ fn fifo(path: &Path) {
     assert!(made.success());
 }
 
-/// Runs `raymond`, which must end by itself: a program that waits for a FIFO is killed, and that fails.
+/// Runs `raymond`, which must exit on its own. If it hangs on a FIFO, kills it and fails.
 fn ends(project: &Project, arguments: &[&str]) -> Ran {
     let program = project.command(arguments);
     let mut command = Command::new("timeout");
@@ -32,11 +32,11 @@ fn ends(project: &Project, arguments: &[&str]) -> Ran {
     Ran::of(&command.output().unwrap())
 }
 
-/// Every command that reads a workflow refuses it, in these words.
+/// Every command that reads a workflow rejects it with this message.
 #[track_caller]
 fn is_refused(project: &Project, workflow: &str, words: &str) {
     for command in ["start", "lint", "diagram", "pack"] {
-        // Only folders can be packed.
+        // Only directories can be packed.
         if command == "pack" && !project.file(workflow).is_dir() {
             continue;
         }
@@ -79,7 +79,7 @@ fn fifo_or_device_as_settings_is_refused() {
     ends(&project, &["config"]).failed(1, "`config.toml` is a device, not a regular file");
     fs::remove_file(&settings).unwrap();
     fs::write(&settings, "#".repeat(MIB + 1)).unwrap();
-    ends(&project, &["config"]).failed(1, "`config.toml` is larger than the 1048576 bytes");
+    ends(&project, &["config"]).failed(1, "`config.toml` exceeds the limit of 1048576 bytes");
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn case_that_is_no_file_or_lies_elsewhere_is_refused() {
     fs::remove_file(&case).unwrap();
     symlink("b.txt", &case).unwrap();
     assert_eq!(ends(&project, &["test", "flow"]).code, 0);
-    // A snapshot is neither read from such a place nor written there.
+    // A state file is neither read from such a file nor written to it.
     project.write("flow/tests/b.txt", "expect: { result: x, snapshot: true }\n");
     let snapshot = project.file("flow/tests/a.snapshot");
     fifo(&snapshot);
@@ -140,7 +140,7 @@ fn link_within_the_workflow_works() {
     fs::create_dir(project.file("flow/more")).unwrap();
     project.write("flow/more/NEXT.sh", RESULT);
     symlink("more/NEXT.sh", project.file("flow/NEXT.sh")).unwrap();
-    // A folder behind a link is a folder.
+    // A directory behind a link is a directory.
     symlink("more", project.file("flow/less")).unwrap();
     ends(&project, &["flow"]).completed("x");
     for command in ["lint", "diagram", "pack"] {
@@ -148,7 +148,7 @@ fn link_within_the_workflow_works() {
         assert_eq!(ran.code, 0, "{command}: {ran:?}");
     }
     ends(&project, &["flow.zip"]).completed("x");
-    // The workflow itself may be reached by a link: it is the folder that the link leads to.
+    // The workflow itself may be reached through a link to its directory.
     symlink(project.file("flow"), project.file("way")).unwrap();
     ends(&project, &["way"]).completed("x");
     symlink(project.file("flow/START.sh"), project.file("state.sh")).unwrap();
@@ -160,7 +160,7 @@ fn link_within_the_workflow_works() {
 fn state_that_is_larger_than_any_prompt_is_refused() {
     let project = Project::new([]);
     fs::write(project.file("flow/START.md"), "x".repeat(4 * MIB + 1)).unwrap();
-    is_refused(&project, "flow", "`START.md` is larger than the 4194304 bytes that are allowed");
+    is_refused(&project, "flow", "`START.md` exceeds the limit of 4194304 bytes");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Processes of a run that are stopped (SIGSTOP): nobody waits for them for ever, and whatever is done
-//! about them is told.
+//! Stopped processes of a run (SIGSTOP): no command waits for them forever, and the user is told what was
+//! done about them.
 
 use std::{
     process::Child,
@@ -10,7 +10,7 @@ use crate::env::{Project, Ran, kill, reaper_of, wait_until};
 
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Waits for a program that may hang: if it does, all of the project is ended before the test fails.
+/// Waits for a program. If it hangs, kills all processes of the project before the test fails.
 #[track_caller]
 fn wait_for(project: &Project, mut child: Child) -> Ran {
     let deadline = Instant::now() + PATIENCE;
@@ -89,7 +89,7 @@ fn third_interrupt_leaves_at_once_and_the_run_can_be_resumed() {
     for signal in [libc::SIGINT, libc::SIGTERM] {
         kill(child.id(), signal);
     }
-    // The reaper has asked the step to end, and gives it some seconds.
+    // The reaper has sent SIGTERM to the step, and gives it some seconds.
     let halted = || project.read(".raymond/workflows/r.journal").contains("interrupted");
     wait_until("the run is halted", PATIENCE, halted);
     kill(child.id(), libc::SIGHUP);

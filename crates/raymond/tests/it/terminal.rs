@@ -1,4 +1,4 @@
-//! What reaches a terminal: nothing of a model, a script, a file name or a setting may steer it.
+//! Output on a terminal: no text of a model, a script, a file name or a setting may control it.
 
 use std::{
     fs,
@@ -194,12 +194,13 @@ fn own_sequence(rest: &str) -> Option<usize> {
     let end = rest.find(|c: char| c.is_ascii_alphabetic())?;
     let (parameters, last) = rest.split_at(end);
     let is_drawing = match last.chars().next()? {
-        // Up, down, column: indicatif moves to its lines and clears them.
-        'A' | 'B' | 'G' | 'K' => parameters.chars().all(|c| c.is_ascii_digit()),
-        'J' => parameters.is_empty() || parameters == "0",
-        'h' | 'l' => parameters == "?25",
-        // The colours of clap.
-        'm' => matches!(parameters, "0" | "1" | "4" | "31" | "32" | "33"),
+        // Up to the first row of the live view.
+        'A' => parameters.chars().all(|c| c.is_ascii_digit()),
+        'J' => parameters.is_empty(),
+        // A frame is shown at once.
+        'h' | 'l' => parameters == "?2026",
+        // Ours, and those of clap.
+        'm' => matches!(parameters, "0" | "1" | "2" | "4" | "31" | "32" | "33" | "36"),
         _ => false,
     };
     is_drawing.then_some(1 + end + 1)

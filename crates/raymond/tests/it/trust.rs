@@ -1,4 +1,4 @@
-//! State folders and settings of another user, or that others can write to, are not obeyed.
+//! State directories and settings that belong to another user, or that others can write to, are refused.
 
 use std::{
     fs,
@@ -9,7 +9,7 @@ use std::{
 
 use crate::env::{NOBODY, Project, Ran};
 
-const FOREIGN: &str = "belongs to another user (number 65534";
+const FOREIGN: &str = "belongs to another user (uid 65534";
 
 fn project() -> Project {
     let project = Project::new([("START.sh", "echo '<result>done</result>'")]);
@@ -21,7 +21,7 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// Gives a file to another user; `false` if whoever runs the tests cannot.
+/// Gives a file to another user; `false` if the user who runs the tests may not.
 fn give_away(path: &Path) -> bool {
     chown(path, Some(NOBODY), Some(NOBODY)).is_ok()
 }
@@ -60,7 +60,7 @@ fn state_folder_of_another_user_is_refused_with_a_hint() {
     ] {
         let ran = project.raymond(command).failed(2, FOREIGN);
         assert!(ran.stderr.contains(&format!("export RAYMOND_TRUST='{root}'")), "{}", ran.stderr);
-        // It is found from below as well.
+        // The state directory is found from a subdirectory as well.
         let mut below = project.command(command);
         let below = below.current_dir(project.file("a/b")).output().unwrap();
         if command[0] != "start" {
@@ -71,7 +71,7 @@ fn state_folder_of_another_user_is_refused_with_a_hint() {
     let mut trusting = project.command(&["run", "r"]);
     trusting.env("RAYMOND_TRUST", format!("/nowhere:{root}"));
     Ran::of(&trusting.output().unwrap()).completed("done");
-    // Another one is not meant by that, nor is a path that means something else everywhere.
+    // That does not include another directory, and a relative path is ignored.
     for other in ["/nowhere", "/.raymond", ".raymond", ""] {
         let mut command = project.command(&["run", "r"]);
         Ran::of(&command.env("RAYMOND_TRUST", other).output().unwrap()).failed(2, FOREIGN);
@@ -84,7 +84,7 @@ fn user_who_is_not_root_does_not_obey_root_either() {
     if !give_away(&project.file("flow")) {
         return;
     }
-    as_nobody(&project, &["list"]).failed(2, "belongs to another user (number 0; you are 65534)");
+    as_nobody(&project, &["list"]).failed(2, "belongs to another user (uid 0; your uid is 65534)");
     assert!(give_away(&project.file(".raymond")));
     as_nobody(&project, &["start", "flow", "--id", "r"]).completed("done");
 }
@@ -148,7 +148,7 @@ fn what_others_can_write_to_is_refused_with_the_command_that_changes_it() {
 fn private_group_may_write_and_any_other_group_may_not() {
     let project = project();
     let root = project.file(".raymond");
-    // The group has the number of the user, as where umask 002 is the custom.
+    // The gid equals the uid, as on systems with a default umask of 002.
     set_mode(&root, 0o775);
     let own_group = fs::metadata(&root).map(|metadata| {
         use std::os::unix::fs::MetadataExt as _;

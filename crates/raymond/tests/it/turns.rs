@@ -1,4 +1,4 @@
-//! Prompts on the real program, carried out by a small program that speaks the agent's protocol.
+//! Prompts on the real program, carried out by a small program that speaks the protocol of coding agents.
 
 use std::{
     collections::BTreeMap,
@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 
 use crate::env::{Project, Ran, kill, reaper_of, wait_until};
 
-/// A coding agent of a few lines. It notes every call in `calls.log` and in a folder of its own
-/// under `calls`, and answers with the next line of `replies/STATE`. An answer that begins with
-/// `@gate` is held back until there is a file `gate`.
+/// A minimal coding agent. It logs every call in `calls.log` and in a new directory under `calls`, and
+/// answers with the next line of `replies/STATE`. An answer that begins with `@gate` is held back until
+/// there is a file `gate`.
 const AGENT: &str = r#"
 cd "$(dirname "$0")" || exit 1
 number=1
@@ -59,7 +59,7 @@ impl Turns {
         Self { project }
     }
 
-    /// What is answered in `state`, call by call.
+    /// Sets the answers in `state`, call by call.
     fn replies(self, state: &str, replies: impl IntoIterator<Item = String>) -> Self {
         let lines: String = replies.into_iter().map(|reply| reply + "\n").collect();
         self.project.write(&format!("replies/{state}"), &lines);
@@ -133,7 +133,7 @@ impl Turns {
         assert_eq!(self.state()["total_cost_usd"], json!(dollars));
     }
 
-    /// The process that looks after a step.
+    /// The reaper of a step.
     fn reaper(&self, step: &str) -> u32 {
         reaper_of(&self.project, step)
     }
@@ -413,7 +413,7 @@ fn fourth_wrong_answer_fails_the_run_and_a_mended_policy_takes_it_without_anothe
     let turns = Turns::new([("START.md", TWO_WAYS), ("NEXT.md", "next")])
         .replies("START.md", [wrong(), wrong(), wrong(), wrong()])
         .replies("NEXT.md", [says(DONE)]);
-    turns.raymond(START).failed(1, "(after 3 reminders)").failed(1, "raymond run");
+    turns.raymond(START).failed(1, "(after 3 reminders)").failed(1, "raymond resume r");
     let four =
         ["START.md fresh S1", "START.md resume S1", "START.md resume S1", "START.md resume S1"];
     assert_eq!(turns.calls(), four);
@@ -427,7 +427,7 @@ fn fourth_wrong_answer_fails_the_run_and_a_mended_policy_takes_it_without_anothe
 #[test]
 fn wrong_answer_without_a_list_fails_at_once() {
     let turns = Turns::new([("START.md", "x")]).replies("START.md", [says("no tag")]);
-    turns.raymond(START).failed(1, "[main] failed: no transition tag was found");
+    turns.raymond(START).failed(1, "failed: no transition tag was found");
     assert_eq!(turns.calls(), ["START.md fresh S1"]);
 }
 
@@ -449,7 +449,7 @@ fn budget_that_is_passed_stops_the_run_and_more_of_it_goes_on_without_repeating_
         .replies("START.md", [says("<goto>NEXT</goto>")])
         .replies("NEXT.md", [says(DONE)]);
     let ran = turns.raymond(&with(START, &["--budget", "0.2"]));
-    ran.failed(3, "$0.25 of $0.20 are spent").failed(3, "raymond run");
+    ran.failed(3, "$0.25 of $0.20 are spent").failed(3, "raymond resume r --budget ");
     assert_eq!(turns.state()["status"], "stopped");
     turns.raymond(RUN).failed(3, "$0.25 of $0.20 are spent");
     assert_eq!(turns.calls(), ["START.md fresh S1"], "nothing new was started");
@@ -511,7 +511,7 @@ fn failure_that_may_pass_is_tried_again_in_the_same_session_and_paid_for() {
     let turns = Turns::new([("START.md", "the prompt")])
         .replies("START.md", [fails("transient", "overloaded"), says(DONE)]);
     let ran = turns.raymond(START).completed("done");
-    assert!(ran.stderr.contains("[main] starts again in 2 s: overloaded"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("starts again in 2 s: overloaded"), "{}", ran.stderr);
     assert_eq!(turns.calls(), ["START.md fresh S1", "START.md fresh S1 recovers=1"]);
     let prompt = turns.prompt("START.md", 2);
     assert!(prompt.starts_with("Your last turn was interrupted before it ended."), "{prompt}");
@@ -523,7 +523,7 @@ fn failure_that_may_pass_fails_at_once_if_it_is_not_to_be_tried_again() {
     let turns =
         Turns::new([("START.md", "x")]).replies("START.md", [fails("transient", "overloaded")]);
     let ran = turns.raymond(&with(START, &["--retries", "0"]));
-    ran.failed(1, "[main] failed: overloaded (after 0 retries)");
+    ran.failed(1, "failed: overloaded (after 0 retries)");
     assert_eq!(turns.calls(), ["START.md fresh S1"]);
 }
 
@@ -532,7 +532,7 @@ fn failure_to_log_in_fails_at_once_and_the_same_turn_goes_on_after_a_fix() {
     let turns = Turns::new([("START.md", "one"), ("NEXT.md", "two")])
         .replies("START.md", [says("<goto>NEXT</goto>")])
         .replies("NEXT.md", [fails("authentication", "not logged in"), says(DONE)]);
-    turns.raymond(START).failed(1, "[main] failed: not logged in");
+    turns.raymond(START).failed(1, "failed: not logged in");
     assert_eq!(turns.calls(), ["START.md fresh S1", "NEXT.md resume S1"]);
     turns.expect_cost(0.375);
     turns.raymond(RUN).completed("done");
@@ -542,7 +542,7 @@ fn failure_to_log_in_fails_at_once_and_the_same_turn_goes_on_after_a_fix() {
 }
 
 #[test]
-fn prompt_that_was_mended_after_a_failure_is_given_anew() {
+fn prompt_that_was_fixed_after_a_failure_is_sent_again() {
     let turns = Turns::new([("START.md", "one")])
         .replies("START.md", [fails("authentication", "not logged in"), says(DONE)]);
     turns.raymond(START).failed(1, "not logged in");
@@ -557,7 +557,7 @@ fn session_that_is_gone_fails_the_agent_and_a_fresh_one_goes_on() {
     let turns = Turns::new([("START.md", "one"), ("NEXT.md", "two")])
         .replies("START.md", [says("<goto>NEXT</goto>")])
         .replies("NEXT.md", [fails("session_missing", "no such session"), says(DONE)]);
-    turns.raymond(START).failed(1, "[main] failed: no such session");
+    turns.raymond(START).failed(1, "failed: no such session");
     turns.raymond(RUN).completed("done");
     assert_eq!(turns.calls(), ["START.md fresh S1", "NEXT.md resume S1", "NEXT.md fresh S2"]);
     assert_eq!(turns.prompt("NEXT.md", 2), "two");
@@ -598,7 +598,7 @@ fn reply_that_came_without_an_orchestrator_is_harvested_and_its_cost_is_counted(
     kill(child.id(), libc::SIGKILL);
     let _ = child.wait();
     turns.project.write("go", "");
-    // The agent ends, then its reaper, then the keeper.
+    // The coding agent exits, then its reaper, then the keeper.
     turns.project.wait_until_quiet();
     turns.raymond(RUN).completed("done");
     assert_eq!(turns.calls(), ["START.md fresh S1", "NEXT.md resume S1"]);
@@ -616,7 +616,7 @@ fn reply_is_harvested_with_its_cost_and_without_calling_anybody() {
     turns.project.wait_until_quiet();
     let began = Instant::now();
     turns.raymond(RUN).completed("done");
-    // Only told: `scripts/bench harvest` has the bar.
+    // Only printed: `scripts/bench harvest` has the limit.
     let line = format!("harvest: {} ms\n", began.elapsed().as_millis());
     let _ = std::io::stderr().write_all(line.as_bytes());
     assert_eq!(turns.calls(), ["START.md fresh S1"]);
@@ -686,7 +686,7 @@ fn turn_that_is_lost_with_everything_is_started_again_in_the_same_session() {
         .replies("START.md", [says_after("never", "x"), says(DONE)]);
     let mut child = turns.spawn(START);
     turns.wait_for_call("START.md", 1);
-    // Nobody is left to clean up: the orchestrator goes first, the keeper next.
+    // No process is left to clean up: the orchestrator is killed first, the keeper next.
     kill(child.id(), libc::SIGKILL);
     let _ = child.wait();
     kill(turns.reaper("main.1"), libc::SIGKILL);
@@ -760,7 +760,7 @@ fn turn_that_is_lost_three_times_fails() {
         kill(turns.reaper(&format!("main.{number}")), libc::SIGKILL);
     }
     let ran = Ran::of(&child.wait_with_output().unwrap());
-    ran.failed(1, "[main] failed: its outcome was lost 3 times");
+    ran.failed(1, "failed: its outcome was lost 3 times");
     let again = "START.md fresh S1 recovers=1";
     assert_eq!(turns.calls(), ["START.md fresh S1", again, again]);
     turns.project.wait_until_quiet();
@@ -804,7 +804,7 @@ fn agent_is_found_on_the_search_path() {
 #[test]
 fn agent_that_is_not_named_at_all_fails_the_run() {
     let turns = Turns::new([("START.md", "x")]).replies("START.md", [says(DONE)]);
-    let ran = turns.project.raymond(START).failed(1, "[main] failed: ");
+    let ran = turns.project.raymond(START).failed(1, "failed: ");
     assert!(!ran.stderr.contains("panicked"), "{}", ran.stderr);
     turns.project.wait_until_quiet();
     turns.raymond(&["run", "r", "--agent", "program"]).completed("done");
@@ -816,7 +816,7 @@ fn claude_that_is_not_installed_comes_with_advice() {
     let mut command = project.command(START);
     command.env("RAYMOND_CLAUDE", "no-such-claude");
     Ran::of(&command.output().unwrap())
-        .failed(1, "[main] failed: `no-such-claude` is not installed; install it (npm");
+        .failed(1, "failed: `no-such-claude` is not installed; install it (Claude Code: npm");
 }
 
 #[test]
@@ -883,7 +883,7 @@ fn evaluator_that_accepts_is_asked_in_a_fresh_session_and_the_state_keeps_its_ow
 fn evaluator_may_put_another_allowed_transition_in_the_place() {
     let turns = judged([says("<goto>FIX</goto>")]);
     let ran = turns.raymond(START).completed("fixed");
-    let told = "[main] asked for <goto>NEXT.md</goto>, instead: <goto>FIX.md</goto>";
+    let told = "asked for <goto>NEXT.md</goto>, instead: <goto>FIX.md</goto>";
     assert!(ran.stderr.contains(told), "{}", ran.stderr);
     assert_eq!(turns.calls(), ["START.md fresh S1", "JUDGE.md fresh S2", "FIX.md resume S1"]);
 }

@@ -22,10 +22,10 @@
 //!       { "text": "made", "stop_reason": "end_turn" } ] } ] }
 //! ```
 //!
-//! A rule is for the requests whose last user text has `when` in it; an empty `when` is for all. The
-//! last such rule in the file counts. Its replies are given one after the other, over all clients,
-//! and the last one for ever. A reply is a `text`, a `tool` with its `input`, a `status` with `kind`
-//! and `message`, or `"hang": true`. What else a reply may have is optional.
+//! A rule applies to requests whose last user text contains `when`; an empty `when` applies to all. If
+//! several rules apply, the last one in the file wins. Its replies are given in order, over all clients,
+//! and the last one is repeated. A reply is a `text`, a `tool` with its `input`, a `status` with `kind`
+//! and `message`, or `"hang": true`. All other fields of a reply are optional.
 
 #![forbid(unsafe_code)]
 

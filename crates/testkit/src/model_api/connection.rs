@@ -1,4 +1,4 @@
-//! One client: its requests in, replies out, however the reply wants it.
+//! One client connection: reads requests and sends replies, with the faults that a reply asks for.
 
 use std::{
     io::{self, BufReader, Read, Write},
@@ -16,15 +16,15 @@ use super::{
     server::{Live, Shared},
 };
 
-/// What is sent of a message that is cut: its start, the start of its text, a piece of that.
+/// The events of a message that is cut short: its start, the start of its text, one piece of text.
 const EVENTS_BEFORE_CUT: usize = 3;
 
-/// A connection and what it is served from.
+/// A connection and the state of its API.
 pub(super) struct Connection {
     from: BufReader<TcpStream>,
     to: TcpStream,
     shared: Arc<Shared>,
-    /// Keeps the connection known, so that the end of the API reaches it.
+    /// Keeps the connection registered, so that shutdown can close it.
     live: Live,
 }
 
@@ -36,13 +36,12 @@ enum Next {
 
 impl Connection {
     pub(super) fn new(stream: TcpStream, shared: Arc<Shared>, live: Live) -> io::Result<Self> {
-        // Otherwise the end of a short answer waits for the client's delayed acknowledgement.
+        // Otherwise the end of a short answer is delayed until the client's delayed acknowledgement.
         stream.set_nodelay(true)?;
         Ok(Self { from: BufReader::new(stream.try_clone()?), to: stream, shared, live })
     }
 
-    /// Serves until either side closes. Errors end a connection and nothing else: a client that was
-    /// killed is an everyday thing in tests.
+    /// Serves until either side closes. An error ends only this connection: tests often kill clients.
     pub(super) fn serve(mut self) {
         while let Ok(Next::Stay) = self.serve_one() {}
     }
@@ -69,7 +68,7 @@ impl Connection {
             ("POST", "/v1/messages/count_tokens") => {
                 Response::json(200, &json!({ "input_tokens": 10 }))
             }
-            // Claude Code warms its connection up with this.
+            // Claude Code sends this to warm up its connection.
             ("HEAD", "/") => Response::json(200, &json!({})),
             _ => self.error(404, "not_found_error", "the loopback model knows no such path"),
         };
@@ -83,8 +82,8 @@ impl Connection {
 
     fn answer_message(&mut self, head: &Head, body: Value) -> io::Result<Next> {
         let request = Request { body, headers: head.headers.clone() };
-        // First the reply, then the record: a rule that a test adds after it has waited for this
-        // request must not be asked about it.
+        // Choose the reply before the request is recorded: a rule that a test adds after it has waited
+        // for this request must not apply to it.
         let reply = self.shared.rules.reply_to(&request);
         self.shared.record(&request);
         if !reply.after.is_zero() {
@@ -98,7 +97,7 @@ impl Connection {
         }
         match &reply.kind {
             Kind::Hang => {
-                // Reading is how one notices that the client is gone, or that the API is.
+                // Reading returns when the client closes the connection or the API is dropped.
                 io::copy(&mut self.from.by_ref(), &mut io::sink())?;
                 Ok(Next::Close)
             }
@@ -145,7 +144,7 @@ impl Connection {
         response
     }
 
-    /// A number that no other answer of this API has.
+    /// A number that is unique among the answers of this API.
     fn number(&self) -> u64 {
         self.shared.answers.fetch_add(1, Ordering::Relaxed) + 1
     }

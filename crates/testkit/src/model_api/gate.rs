@@ -1,4 +1,4 @@
-//! A gate: replies wait at it until the test says so, so that no test has to sleep.
+//! A gate at which replies wait until the test opens it, so that no test has to sleep.
 
 use std::{
     sync::{Arc, Condvar, Mutex, PoisonError},
@@ -25,7 +25,7 @@ impl Gate {
         Self::default()
     }
 
-    /// Lets through all that wait and all that come later.
+    /// Releases all threads that wait and lets later ones pass.
     pub fn open(&self) {
         *lock(&self.inner.open) = true;
         self.inner.changed.notify_all();
@@ -36,23 +36,23 @@ impl Gate {
         *lock(&self.inner.open)
     }
 
-    /// Waits until this gate or `other` is open. Whoever opens `other` must [`wake`](Self::wake)
-    /// this one.
+    /// Waits until this gate or `other` is open. The thread that opens `other` must [`wake`](Self::wake)
+    /// this gate.
     pub(super) fn wait_unless(&self, other: &Gate) {
         let open = lock(&self.inner.open);
         let waited = self.inner.changed.wait_while(open, |open| !*open && !other.is_open());
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Waits until it is open, but not longer than this.
+    /// Waits until the gate is open, at most this long.
     pub(super) fn wait_at_most(&self, patience: Duration) {
         let open = lock(&self.inner.open);
         let waited = self.inner.changed.wait_timeout_while(open, patience, |open| !*open);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Makes those who wait look again. Takes the lock, so that nobody is just between looking and
-    /// falling asleep.
+    /// Makes waiting threads check again. Takes the lock, so that no thread is between its check and
+    /// its wait.
     pub(super) fn wake(&self) {
         let open = lock(&self.inner.open);
         self.inner.changed.notify_all();

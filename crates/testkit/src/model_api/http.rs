@@ -1,30 +1,30 @@
-//! HTTP/1.1 as far as a client of this API speaks it: requests in, with a length or in chunks;
-//! responses out.
+//! The part of HTTP/1.1 that clients of this API use: requests with a length or in chunks, and
+//! responses.
 
 use std::io::{self, BufRead, ErrorKind, Read, Write};
 
-/// A line of a request head; no client of this API comes near it.
+/// The longest line of a request head. No client of this API comes near it.
 const MAX_LINE_BYTES: u64 = 64 * 1024;
-/// Lines of a request head.
+/// The most lines of a request head.
 const MAX_HEADERS: usize = 200;
-/// A body. The real API refuses more than 32 MB itself.
+/// The longest body. The real API rejects more than 32 MB.
 const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
 
-/// What ends a body in chunks.
+/// The end of a chunked body.
 const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 /// The head of a request.
 #[derive(Debug)]
 pub(super) struct Head {
     pub(super) method: String,
-    /// Without the query.
+    /// The path without the query.
     pub(super) path: String,
-    /// Names in lower case.
+    /// The headers; names are lower case.
     pub(super) headers: Vec<(String, String)>,
 }
 
 impl Head {
-    /// Reads the next head. `None`: the client has nothing more to ask.
+    /// Reads the next head; `None` if the client has closed the connection.
     pub(super) fn read(from: &mut impl BufRead) -> io::Result<Option<Self>> {
         let first = read_line(from)?;
         if first.is_empty() {
@@ -77,12 +77,12 @@ pub(super) struct Response {
     pub(super) body: Body,
 }
 
-/// What follows the head.
+/// The body of a response.
 #[derive(Debug)]
 pub(super) enum Body {
-    /// Everything at once, with its length.
+    /// Sent at once, with its length.
     Whole(Vec<u8>),
-    /// Piece by piece.
+    /// Sent in chunks.
     Chunks(Vec<Vec<u8>>),
 }
 
@@ -105,7 +105,7 @@ impl Response {
         to.write_all(&bytes)
     }
 
-    /// Sends the beginning: half of a whole body, or the first `chunks`.
+    /// Sends only a part: half of a whole body, or the first `chunks` chunks.
     pub(super) fn send_beginning(&self, to: &mut impl Write, chunks: usize) -> io::Result<()> {
         let mut bytes = self.head();
         match &self.body {
@@ -121,7 +121,7 @@ impl Response {
     }
 
     fn head(&self) -> Vec<u8> {
-        // The words after the code may be left out, and no client looks at them.
+        // The reason phrase may be omitted, and no client reads it.
         let mut lines = vec![format!("HTTP/1.1 {} ", self.code)];
         lines.extend(self.headers.iter().map(|(name, value)| format!("{name}: {value}")));
         lines.push(match &self.body {
@@ -167,7 +167,7 @@ fn read_exactly(from: &mut impl BufRead, length: usize) -> io::Result<Vec<u8>> {
     Ok(body)
 }
 
-/// A line without its end. At the end of the connection it is empty.
+/// Reads a line without its line ending. Empty at the end of the connection.
 fn read_line(from: &mut impl BufRead) -> io::Result<String> {
     let mut line = String::new();
     from.take(MAX_LINE_BYTES).read_line(&mut line)?;

@@ -1,14 +1,14 @@
-//! A reply in the API's JSON, and as the stream of events that the API makes of it.
+//! A reply as a JSON document, and as a stream of events.
 
 use serde_json::{Value, json};
 
 use super::{Block, Reply, Usage};
 
-/// How much of a block comes in one event. The real API sends a few words at a time; this is large so
-/// that a megabyte stays quick, and small so that long answers come in pieces.
+/// The most text in one event. The real API sends a few words at a time; this is larger so
+/// that a megabyte is sent quickly, and small enough that long answers come in pieces.
 const PIECE_CHARS: usize = 2048;
 
-/// A message that knows its name.
+/// A reply with its id.
 #[derive(Debug)]
 pub(super) struct Message<'a> {
     /// Distinguishes this message and its tool uses from all others.
@@ -19,7 +19,7 @@ pub(super) struct Message<'a> {
 }
 
 impl Message<'_> {
-    /// The message as one document.
+    /// The message as one JSON document.
     pub(super) fn document(&self) -> Value {
         let content = self.blocks.iter().enumerate().map(|(index, block)| match block {
             Block::Text(text) => json!({ "type": "text", "text": text }),
@@ -34,8 +34,8 @@ impl Message<'_> {
         document
     }
 
-    /// The message as events. The last one of a list that is cut short is its third: the first piece
-    /// of the first block.
+    /// The message as events. A message that is cut short ends after the third: the first piece of the
+    /// first block.
     pub(super) fn events(&self) -> Vec<Value> {
         let mut events = vec![json!({ "type": "message_start", "message": self.envelope() })];
         for (index, block) in self.blocks.iter().enumerate() {
@@ -71,7 +71,7 @@ impl Message<'_> {
         events.push(json!({ "type": "content_block_stop", "index": index }));
     }
 
-    /// The message before its first word: the real one claims one token of output there.
+    /// The message before its first block. Like the real API, it already counts one output token.
     fn envelope(&self) -> Value {
         json!({
             "id": format!("msg_{}", self.number),
@@ -96,7 +96,7 @@ impl Message<'_> {
     }
 }
 
-/// An error as the API words it.
+/// An error in the format of the API.
 pub(super) fn error(kind: &str, message: &str, request_id: &str) -> Value {
     json!({
         "type": "error",

@@ -1,4 +1,4 @@
-//! A stand-in for the Anthropic Messages API on 127.0.0.1, the only stand-in of the project.
+//! A fake Anthropic Messages API on 127.0.0.1, the only fake of the project.
 //!
 //! ```text
 //! bytes ─► http ─► Request ─► rules ─► Reply ─► message ─► http ─► bytes
@@ -6,14 +6,14 @@
 //!
 //! | file | what it owns |
 //! |---|---|
-//! | `server` | [`ModelApi`]: the port, the connections, what was asked, the end |
-//! | `connection` | one client: requests in, replies out, however the reply wants it |
-//! | `http` | HTTP/1.1 as far as a client of this API speaks it |
-//! | `request` | [`Request`]: what the model was asked |
+//! | `server` | [`ModelApi`]: the port, the connections, the recorded requests, the shutdown |
+//! | `connection` | one client: reads requests, sends replies |
+//! | `http` | the part of HTTP/1.1 that clients of this API use |
+//! | `request` | [`Request`]: one recorded request |
 //! | `rules` | which reply a request gets |
-//! | `reply` | [`Reply`]: what a test wants the model to say, and how it arrives |
-//! | `message` | a reply in the API's JSON and as its stream of events |
-//! | `gate` | [`Gate`]: replies that wait for a word of the test |
+//! | `reply` | [`Reply`]: what the model answers, and how it is delivered |
+//! | `message` | a reply as JSON and as a stream of events |
+//! | `gate` | [`Gate`]: holds replies until the test opens it |
 
 mod connection;
 mod gate;
@@ -31,8 +31,8 @@ pub use server::ModelApi;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks, whoever panicked before: a failed test must not take the others' words away, and what is
-/// guarded here is complete between any two statements.
+/// Locks even if another thread panicked while it held the lock: a failed test must not hide the
+/// messages of others, and the guarded data is consistent between any two statements.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! What a test wants the model to say, and how that shall arrive.
+//! What the model answers in a test, and how the answer is delivered.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::Gate;
 
-/// One answer of the model, or the way in which there is none.
+/// One answer of the model, or the way in which it fails.
 #[derive(Clone, Debug)]
 pub struct Reply {
     pub(super) kind: Kind,
@@ -17,18 +17,18 @@ pub struct Reply {
     pub(super) stop_reason: Option<String>,
 }
 
-/// What becomes of the request.
+/// How the request is answered.
 #[derive(Clone, Debug)]
 pub(super) enum Kind {
-    /// A message, complete.
+    /// A complete message.
     Message(Vec<Block>),
-    /// The beginning of a message; then the connection is closed.
+    /// The start of a message; then the connection is closed.
     Cut(Vec<Block>),
-    /// An error in the API's shape.
+    /// An error in the format of the API.
     Status { code: u16, kind: String, message: String },
-    /// Nothing, for ever.
+    /// No answer, ever.
     Hang,
-    /// The connection is closed before anything is said.
+    /// The connection is closed without an answer.
     Dropped,
 }
 
@@ -39,7 +39,7 @@ pub enum Block {
     Text(String),
     /// A tool that the model wants to be used.
     Tool {
-        /// Which one, such as `Bash`.
+        /// The name of the tool, such as `Bash`.
         name: String,
         /// Its arguments.
         input: Value,
@@ -58,33 +58,33 @@ impl Block {
     }
 }
 
-/// The tokens of a call.
+/// The token counts of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
-    /// Read at full price.
+    /// Input tokens at full price.
     pub input: u64,
-    /// Written.
+    /// Output tokens.
     pub output: u64,
-    /// Read from the cache.
+    /// Input tokens read from the cache.
     pub cache_read: u64,
-    /// Put into the cache.
+    /// Input tokens written to the cache.
     pub cache_write: u64,
 }
 
 impl Default for Usage {
-    /// 1000 in and 50 out, which is $0.00375 on the sonnet that Claude Code 2.1.197 takes.
+    /// 1000 in and 50 out, which is $0.00375 with the sonnet model that Claude Code 2.1.197 uses.
     fn default() -> Self {
         Self { input: 1000, output: 50, cache_read: 0, cache_write: 0 }
     }
 }
 
 impl Reply {
-    /// The model says this and ends its turn.
+    /// The model answers with this text and ends its turn.
     pub fn text(text: impl Into<String>) -> Self {
         Self::blocks([Block::text(text)])
     }
 
-    /// The model wants this tool to be used.
+    /// The model asks for this tool.
     pub fn tool(name: impl Into<String>, input: Value) -> Self {
         Self::blocks([Block::tool(name, input)])
     }
@@ -99,7 +99,7 @@ impl Reply {
         Self::new(Kind::Status { code, kind: kind.into(), message: message.into() })
     }
 
-    /// No answer until the client goes or the API is dropped.
+    /// No answer until the client disconnects or the API is dropped.
     pub fn hang() -> Self {
         Self::new(Kind::Hang)
     }
@@ -126,19 +126,19 @@ impl Reply {
         Self { gate: Some(gate.clone()), ..self }
     }
 
-    /// What the call is said to have used.
+    /// Sets the token counts that the answer reports.
     #[must_use]
     pub fn usage(self, usage: Usage) -> Self {
         Self { usage, ..self }
     }
 
-    /// Why the model stopped; otherwise `tool_use` if it wants a tool, and `end_turn` if not.
+    /// Sets the stop reason. The default is `tool_use` if a tool is asked for, else `end_turn`.
     #[must_use]
     pub fn stop_reason(self, reason: impl Into<String>) -> Self {
         Self { stop_reason: Some(reason.into()), ..self }
     }
 
-    /// A header more, such as `retry-after`.
+    /// Adds a header, such as `retry-after`.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.push((name.into(), value.into()));

@@ -1,20 +1,20 @@
-//! What the model was asked, with the questions that tests have about it.
+//! One recorded request, with accessors for tests.
 
 use serde_json::Value;
 
-/// How Claude Code marks what it adds to the conversation on its own.
+/// How Claude Code marks the text that it adds to a session on its own.
 const REMINDER: &str = "<system-reminder>";
 
 /// One `POST /v1/messages`.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The whole body.
+    /// The body as JSON.
     pub body: Value,
     pub(super) headers: Vec<(String, String)>,
 }
 
 impl Request {
-    /// The model that is asked.
+    /// The requested model.
     pub fn model(&self) -> &str {
         self.body["model"].as_str().unwrap_or_default()
     }
@@ -24,12 +24,12 @@ impl Request {
         self.body["output_config"]["effort"].as_str()
     }
 
-    /// How much the model may write at most.
+    /// The limit of output tokens.
     pub fn max_tokens(&self) -> Option<u64> {
         self.body["max_tokens"].as_u64()
     }
 
-    /// Whether the answer is wanted as a stream of events.
+    /// Whether the client wants a stream of events.
     pub fn is_streaming(&self) -> bool {
         self.body["stream"].as_bool().unwrap_or_default()
     }
@@ -39,13 +39,13 @@ impl Request {
         elements(&self.body["tools"]).iter().any(|tool| tool["name"] == name)
     }
 
-    /// The value of a header; its name in lower case.
+    /// The value of a header; the name must be lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// What people and model said so far: role and text of every text block, without what Claude
-    /// Code added on its own.
+    /// The messages so far: role and text of every text block, without the text that Claude Code added on
+    /// its own.
     pub fn texts(&self) -> Vec<(String, String)> {
         let mut all = Vec::new();
         for message in self.messages() {
@@ -58,14 +58,14 @@ impl Request {
         all
     }
 
-    /// The newest text of a user. After a tool this is still the prompt that led to it: results of
-    /// tools and reminders are no text in this sense. Only the newest block counts, because Claude
+    /// The newest text of the user. After a tool this is still the prompt that led to it, because results
+    /// of tools and reminders do not count as text. Only the newest block counts, because Claude
     /// Code keeps a prompt that failed and sends it in one message with the prompt that follows it.
     pub fn last_user_text(&self) -> &str {
         self.last_prompt().map(|(_, text)| text).unwrap_or_default()
     }
 
-    /// What the tools gave since the [last user text](Self::last_user_text), in order.
+    /// The results of tools since the [last user text](Self::last_user_text), in order.
     pub fn tool_results(&self) -> Vec<String> {
         let from = self.last_prompt().map_or(0, |(index, _)| index + 1);
         let since = self.messages().get(from..).unwrap_or_default();
@@ -73,7 +73,7 @@ impl Request {
         blocks.filter(|block| block["type"] == "tool_result").map(result_text).collect()
     }
 
-    /// The newest user message with text: where it is, and the last of its texts.
+    /// The newest user message with text: its index, and the last of its texts.
     fn last_prompt(&self) -> Option<(usize, &str)> {
         let messages = self.messages().iter().enumerate().rev();
         let mut users = messages.filter(|(_, message)| message["role"] == "user");
@@ -85,7 +85,7 @@ impl Request {
     }
 }
 
-/// The texts of a message which somebody said.
+/// The text blocks of a message that Claude Code did not add on its own.
 fn spoken(message: &Value) -> Vec<&str> {
     let content = &message["content"];
     let blocks = elements(content).iter().filter(|block| block["type"] == "text");
@@ -95,7 +95,7 @@ fn spoken(message: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// The text of a result, which comes as a string or as blocks.
+/// The text of a tool result, which is a string or a list of blocks.
 fn result_text(result: &Value) -> String {
     let content = &result["content"];
     let texts = elements(content).iter().filter_map(|block| block["text"].as_str());

@@ -10,25 +10,25 @@ use std::{
 
 use super::{Reply, Request, lock};
 
-/// Says what a request gets, or that it is not for this rule.
+/// The reply to a request; `None` if the rule does not apply.
 type Rule = dyn Fn(&Request) -> Option<Reply> + Send + Sync;
 
-/// How much of an unexpected text an error shows: enough to recognise a prompt.
+/// The part of an unexpected text that an error shows: enough to recognise a prompt.
 const SHOWN_CHARS: usize = 200;
 
-/// The rules; the one that was added last is asked first.
+/// The rules; the one that was added last is tried first.
 #[derive(Default)]
 pub(super) struct Rules {
     rules: Mutex<Vec<Arc<Rule>>>,
 }
 
 impl Rules {
-    /// Adds a rule in code.
+    /// Adds a rule as a function.
     pub(super) fn add(&self, rule: impl Fn(&Request) -> Option<Reply> + Send + Sync + 'static) {
         lock(&self.rules).push(Arc::new(rule));
     }
 
-    /// Adds a rule for a text: one reply after the other, the last one for ever.
+    /// Adds a rule for a text: the replies in order, and the last one repeatedly.
     pub(super) fn add_needle(&self, needle: String, replies: Vec<Reply>) {
         let used = AtomicUsize::new(0);
         self.add(move |request| {
@@ -40,7 +40,7 @@ impl Rules {
         });
     }
 
-    /// The reply to a request. Rules run without the lock: a test's own code may take its time, add
+    /// The reply to a request. Rules run without the lock, because a test's function may be slow, add
     /// rules, or panic.
     pub(super) fn reply_to(&self, request: &Request) -> Reply {
         let rules = lock(&self.rules).clone();
@@ -48,7 +48,7 @@ impl Rules {
     }
 }
 
-/// A 400, because Claude Code does not retry it: the test fails at once and says why.
+/// A 400, because Claude Code does not retry it: the test fails at once and shows why.
 fn no_rule(request: &Request) -> Reply {
     let text: String = request.last_user_text().chars().take(SHOWN_CHARS).collect();
     let message = format!("the loopback model has no rule for: {text}");

@@ -1,4 +1,4 @@
-//! The API as tests hold it: a port, the connections to it, what was asked, and the end.
+//! The server: its port, its connections, the recorded requests, and its shutdown.
 
 use std::{
     collections::HashMap,
@@ -11,7 +11,7 @@ use std::{
 
 use super::{Gate, Reply, Request, connection::Connection, lock, rules::Rules};
 
-/// The model API on a port of its own. Dropping it closes every connection.
+/// The model API on its own port. Dropping it closes every connection.
 #[derive(Debug)]
 pub struct ModelApi {
     address: SocketAddr,
@@ -32,33 +32,33 @@ impl ModelApi {
         Ok(Self { address, shared, listening: Some(listening) })
     }
 
-    /// Where it is, for `ANTHROPIC_BASE_URL`.
+    /// Its URL, for `ANTHROPIC_BASE_URL`.
     pub fn base_url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Adds a rule: requests whose [last user text](Request::last_user_text) has `needle` in it get
-    /// these replies one after the other, and the last one for ever. The rule that was added last
-    /// goes first. A request without a rule gets a 400 that shows its text.
+    /// Adds a rule: requests whose [last user text](Request::last_user_text) contains `needle` get
+    /// these replies in order; the last one is repeated. The rule that was added last is tried
+    /// first. A request without a rule gets a 400 that shows its text.
     pub fn on(&self, needle: impl Into<String>, replies: impl IntoIterator<Item = Reply>) {
         self.shared.rules.add_needle(needle.into(), replies.into_iter().collect());
     }
 
-    /// Adds a rule in code; `None` leaves the request to the rules before it.
+    /// Adds a rule as a function; if it returns `None`, the rules before it are tried.
     pub fn answer_with(&self, rule: impl Fn(&Request) -> Option<Reply> + Send + Sync + 'static) {
         self.shared.rules.add(rule);
     }
 
-    /// Everything that the model was asked so far, in order.
+    /// All requests so far, in order.
     pub fn requests(&self) -> Vec<Request> {
         lock(&self.shared.requests).clone()
     }
 
-    /// Waits until the model was asked `count` times, and gives what it was asked.
+    /// Waits until there are `count` requests, and returns them.
     ///
     /// # Panics
     ///
-    /// If that does not happen in time; the message shows what was asked.
+    /// If that does not happen in time. The message shows the requests so far.
     pub fn wait_for_requests(&self, count: usize, patience: Duration) -> Vec<Request> {
         let requests = lock(&self.shared.requests);
         let waited = self
@@ -80,10 +80,10 @@ impl ModelApi {
 impl Drop for ModelApi {
     fn drop(&mut self) {
         self.shared.ended.open();
-        // A listener cannot be interrupted, but it can be called.
+        // `accept` cannot be interrupted, but a connection wakes it.
         let called = TcpStream::connect(self.address);
         if let (Ok(_), Some(listening)) = (called, self.listening.take()) {
-            // Afterwards no connection is added. A panic over there was reported over there.
+            // After this no connection is added. A panic in that thread was already reported there.
             let _ = listening.join();
         }
         for open in lock(&self.shared.open).values() {
@@ -95,13 +95,13 @@ impl Drop for ModelApi {
     }
 }
 
-/// What the threads of one API share.
+/// The state that all threads of one API share.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     pub(super) rules: Rules,
-    /// Open when the API is dropped.
+    /// Opened when the API is dropped.
     pub(super) ended: Gate,
-    /// How many answers were numbered.
+    /// The number of ids given to answers.
     pub(super) answers: AtomicU64,
     requests: Mutex<Vec<Request>>,
     asked: Condvar,
@@ -115,15 +115,15 @@ impl Shared {
     }
 }
 
-/// A connection as the end of the API needs it.
+/// What shutdown needs of a connection.
 #[derive(Debug)]
 struct Open {
     stream: TcpStream,
     waits_at: Option<Gate>,
 }
 
-/// A place among the open connections, given up when dropped, also by a panic of a test's rule:
-/// while the copy of the stream stands there, the client sees no end.
+/// An entry in the list of open connections, removed when dropped, also when a test's rule panics:
+/// as long as the list holds a copy of the stream, the client does not see it close.
 pub(super) struct Live {
     id: u64,
     shared: Arc<Shared>,
@@ -136,9 +136,9 @@ impl Live {
         Ok(Self { id, shared: Arc::clone(shared) })
     }
 
-    /// Waits until the gate is open or the API at its end.
+    /// Waits until the gate is open or the API is dropped.
     pub(super) fn wait_at(&self, gate: &Gate) {
-        // First make it known, then look: the end is announced before the gates are woken.
+        // Register first, then check: shutdown opens its own gate before it wakes the others.
         self.set_gate(Some(gate.clone()));
         gate.wait_unless(&self.shared.ended);
         self.set_gate(None);
@@ -157,13 +157,13 @@ impl Drop for Live {
     }
 }
 
-/// Takes connections until the API is dropped, each one into a thread of its own.
+/// Accepts connections until the API is dropped, each in its own thread.
 fn listen(listener: &TcpListener, shared: &Arc<Shared>) {
     for (id, stream) in (0..).zip(listener.incoming()) {
         if shared.ended.is_open() {
             return;
         }
-        // A client that is gone before it was accepted, or a thread too many: that client's loss.
+        // The client is already gone, or no thread can be started: drop this connection only.
         let _ = stream.and_then(|stream| serve(id, stream, shared));
     }
 }

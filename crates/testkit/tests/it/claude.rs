@@ -16,14 +16,14 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// What 1000 tokens in and 50 out cost on sonnet.
 const COST_OF_A_CALL: f64 = 0.003_75;
 
-/// A home, a project folder and a model for one test.
+/// A home, a project directory and a model for one test.
 struct Desk {
     claude: Claude,
     api: ModelApi,
     folder: TempDir,
 }
 
-/// What one start of Claude Code left behind.
+/// The output of one start of Claude Code.
 struct Turn {
     code: Option<i32>,
     events: Vec<Value>,

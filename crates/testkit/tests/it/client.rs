@@ -1,4 +1,4 @@
-//! A client that knows nothing but sockets, so that the API is not tested with its own code.
+//! A client that uses plain sockets, so that the API is not tested with its own code.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -12,13 +12,13 @@ pub(crate) struct Client {
     stream: BufReader<TcpStream>,
 }
 
-/// What came back.
+/// An answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) code: u16,
     pub(crate) head: String,
     pub(crate) body: String,
-    /// Whether the body came to its end.
+    /// Whether the body is complete.
     pub(crate) complete: bool,
 }
 
@@ -28,7 +28,7 @@ impl Client {
         Self { stream: BufReader::new(TcpStream::connect(address).unwrap()) }
     }
 
-    /// Sends a request and takes the answer.
+    /// Sends a request and reads the answer.
     pub(crate) fn ask(&mut self, body: &Value) -> Answer {
         self.send(body);
         self.answer().expect("an answer")
@@ -47,7 +47,7 @@ impl Client {
         self.stream.get_mut().write_all(bytes.as_bytes()).unwrap();
     }
 
-    /// Takes an answer; `None` if the connection is closed instead.
+    /// Reads an answer; `None` if the connection is closed instead.
     pub(crate) fn answer(&mut self) -> Option<Answer> {
         let head = self.head()?;
         let code = head.split(' ').nth(1).unwrap().parse().unwrap();
@@ -58,7 +58,7 @@ impl Client {
         Some(Answer { code, head, body, complete })
     }
 
-    /// The head alone, in lower case, which is all that HEAD gets.
+    /// Reads only the head, in lower case: the whole answer to HEAD.
     pub(crate) fn head(&mut self) -> Option<String> {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {

@@ -1,4 +1,4 @@
-//! What clients of the model API get: messages, errors, silence, and in which order.
+//! Replies of the model API: messages, errors, silence, and their order.
 
 use std::{
     sync::mpsc,
@@ -168,7 +168,7 @@ fn a_gate_holds_replies_until_it_is_opened() {
         thread::spawn(move || done.send(client.ask(&streaming(text)).code));
     }
     api.wait_for_requests(2, PATIENCE);
-    // The others are not in the way of this one, and nothing was let through.
+    // Held replies do not block this one, and none of them was released.
     assert_eq!(Client::new(&api.base_url()).ask(&prompt("free")).code, 200);
     assert!(answers.try_recv().is_err());
     gate.open();

@@ -1,4 +1,4 @@
-//! What the model API takes and remembers: HTTP in its forms, and the questions about a request.
+//! Requests to the model API: the forms of HTTP, and the accessors of a request.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ fn a_connection_carries_many_requests_with_a_length_or_in_chunks() {
 }
 
 #[test]
-fn a_client_that_asks_first_is_told_to_continue() {
+fn a_client_that_expects_continue_gets_it() {
     let (_api, mut client) = api();
     let body = prompt("go").to_string();
     let length = body.len();

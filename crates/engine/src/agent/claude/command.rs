@@ -81,15 +81,16 @@ pub(super) fn command(config: &ClaudeConfig, request: &TurnRequest<'_>) -> TurnC
         reuse: Some(Reuse {
             turn_mark: format!(r#""uuid":"{id}""#),
             done_mark: DONE_MARK.to_owned(),
-            likeness: likeness(request),
+            likeness: likeness(config, request),
         }),
     }
 }
 
 /// What another turn of the same process must ask for, too.
-fn likeness(request: &TurnRequest<'_>) -> Vec<String> {
+fn likeness(config: &ClaudeConfig, request: &TurnRequest<'_>) -> Vec<String> {
     let settings = &request.turn.settings;
-    let asked = [&settings.model, &settings.effort].map(|text| text.clone().unwrap_or_default());
+    let model = settings.model.as_ref().or(config.model.as_ref());
+    let asked = [model, settings.effort.as_ref()].map(|text| text.cloned().unwrap_or_default());
     asked.into_iter().chain([settings.skip_permissions.to_string()]).collect()
 }
 
@@ -102,7 +103,7 @@ fn arguments(config: &ClaudeConfig, request: &TurnRequest<'_>) -> Vec<String> {
     };
     // One argument: the option takes as many as follow it.
     arguments.extend(["--disallowedTools".to_owned(), TOOLS_WITHOUT_USE.join(",")]);
-    let model = settings.model.clone().or_else(|| {
+    let model = settings.model.clone().or_else(|| config.model.clone()).or_else(|| {
         // A session goes on with the model of its last turn. That is the user's own choice, unless
         // that turn was asked of another model; then the choice has to be named again.
         request.follows_a_model.then(|| settings::default_model(config, request.cwd))

@@ -1,4 +1,4 @@
-//! Which kind of failure an error of Claude's is, and what to do about it.
+//! Which kind of failure an error of Claude's is.
 
 use jiff::tz::TimeZone;
 use raymond_flow::{
@@ -18,19 +18,10 @@ const MESSAGE_CHARS_MAX: usize = 400;
 pub(super) fn of(events: &Events, result: &Event) -> Failure {
     let message = message(result);
     let class = class(events, result, &message);
-    let advice = match class {
-        FailureClass::Authentication => "; run `claude` and log in, or set ANTHROPIC_API_KEY",
-        FailureClass::Billing => {
-            "; add credit or raise the limit at the provider, then `raymond run` goes on"
-        }
-        FailureClass::UnknownModel => "; check `model:` in the state, `--model` and the config",
-        _ => "",
-    };
     if !result.is_error {
-        let advice = "look at the UserPromptSubmit hooks in Claude's settings";
-        return failed(class, format!("no model was asked: {message}; {advice}"));
+        return failed(class, format!("no model was asked: {message}"));
     }
-    failed(class, format!("{message}{advice}"))
+    failed(class, message)
 }
 
 fn message(result: &Event) -> String {
@@ -82,7 +73,9 @@ fn class(events: &Events, result: &Event, message: &str) -> FailureClass {
         Some("billing_error") => FailureClass::Billing,
         Some("model_not_found") => FailureClass::UnknownModel,
         // A limit on requests, not on usage: it passes soon.
-        Some("rate_limit" | "server_error" | "overloaded") => FailureClass::Transient,
+        Some("rate_limit" | "server_error" | "overloaded") => {
+            FailureClass::Transient { retry_after_ms: None }
+        }
         _ => FailureClass::Other,
     }
 }
@@ -99,10 +92,9 @@ pub(super) fn without_result(exit_code: Option<i32>, complaint: &str) -> Failure
         Some(_) if complaint.contains("No conversation found") => {
             failed(FailureClass::SessionMissing, words)
         }
-        Some(_) if complaint.contains("root/sudo privileges") => failed(
-            FailureClass::Misconfigured,
-            format!("{words}; run as another user, or set IS_SANDBOX=1 inside a sandbox"),
-        ),
+        Some(_) if complaint.contains("root/sudo privileges") => {
+            failed(FailureClass::Misconfigured, words)
+        }
         Some(1) if complaint.to_lowercase().contains("error:") => {
             failed(FailureClass::Misconfigured, words)
         }

@@ -7,7 +7,7 @@
 //! | `failure` | which kind of failure an error of Claude's is |
 //! | `limit` | usage limits told in words: the wordings, and the time in them |
 //! | `transcript` | what a session on disk knows already |
-//! | `settings` | which model Claude uses when nobody asks for one |
+//! | `settings` | which model Claude uses when a turn asks for none |
 
 mod command;
 mod failure;
@@ -18,19 +18,23 @@ mod transcript;
 
 use std::{io, path::PathBuf};
 
-use raymond_flow::machine::Failure;
+use raymond_flow::{coding_agent::Capabilities, machine::Failure};
 
-use super::{Activity, Capabilities, CodingAgent, TurnCommand, TurnEnd, TurnOutput, TurnRequest};
+use super::{Activity, CodingAgent, TurnCommand, TurnEnd, TurnOutput, TurnRequest};
 
 /// How Claude Code is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaudeConfig {
+    /// What states call it.
+    pub name: String,
     /// The program.
     pub program: String,
     /// Further arguments for every turn.
     pub arguments: Vec<String>,
     /// Where Claude keeps its settings and transcripts.
     pub config_dir: PathBuf,
+    /// The model of turns that ask for none.
+    pub model: Option<String>,
     /// The model of `ANTHROPIC_MODEL`, if it is set.
     pub environment_model: Option<String>,
 }
@@ -49,16 +53,12 @@ impl ClaudeAgent {
 }
 
 impl CodingAgent for ClaudeAgent {
-    fn name(&self) -> &'static str {
-        "claude"
-    }
-
-    fn install_advice(&self) -> &'static str {
-        "install it (npm install -g @anthropic-ai/claude-code), or name it with RAYMOND_CLAUDE"
+    fn name(&self) -> &str {
+        &self.config.name
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { can_branch: true, reports_cost: true }
+        Capabilities::FULL
     }
 
     fn command(&self, request: &TurnRequest<'_>) -> Result<TurnCommand, Failure> {

@@ -14,6 +14,7 @@ use std::{
 
 use jiff::Timestamp;
 use raymond_flow::{
+    id::SessionId,
     machine::{Failure, FailureClass, Spent, Tokens},
     money::Usd,
     text::excerpt,
@@ -39,6 +40,7 @@ pub(super) struct Event {
     kind: String,
     subtype: String,
     uuid: Option<String>,
+    session_id: Option<String>,
     pub(super) is_error: bool,
     pub(super) result: Option<String>,
     pub(super) errors: Vec<String>,
@@ -171,7 +173,7 @@ pub(super) fn outcome(output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
         }
     };
     let before = output.before.and_then(|text| serde_json::from_str(text).ok());
-    let (spent, total) = match events.other.as_ref().or(events.answer.as_ref()) {
+    let (mut spent, total) = match events.other.as_ref().or(events.answer.as_ref()) {
         Some(last) => {
             let (spent, total) =
                 last.event.spent(&before.unwrap_or_default(), events.model.clone());
@@ -179,6 +181,11 @@ pub(super) fn outcome(output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
         }
         None => (Spent::default(), None),
     };
+    // Only of an answer: the result of a turn that could not begin has an id that means nothing.
+    if let (Outcome::Reply { .. }, Some(closing)) = (&outcome, &events.answer) {
+        let reported = closing.event.session_id.as_deref();
+        spent.session = reported.and_then(|id| SessionId::reported(id).ok());
+    }
     Ok(TurnEnd { outcome, spent, total })
 }
 

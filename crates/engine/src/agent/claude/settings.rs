@@ -46,6 +46,8 @@ mod tests {
     fn nearest_settings_name_the_model() {
         let folder = tempfile::tempdir().unwrap();
         let config = ClaudeConfig {
+            name: "claude".to_owned(),
+            model: None,
             program: "claude".to_owned(),
             arguments: Vec::new(),
             config_dir: folder.path().join("home"),

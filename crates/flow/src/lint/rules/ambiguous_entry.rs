@@ -35,11 +35,11 @@ mod tests {
     #[test]
     fn ambiguous_entry_is_found_where_two_files_could_start() {
         let said = found(&RULE, [("1_START.md", "x"), ("START.md", "x")]);
-        assert_eq!(said, ["two entry states, 1_START.md and START.md: only one may stay"]);
+        assert_eq!(said, ["two entry states, 1_START.md and START.md: keep only one"]);
         let said = found(&RULE, [("START.md", "x"), ("START.sh", "x")]);
         assert_eq!(
             said,
-            ["two entry states: state `START` is ambiguous: START.md, START.sh all fit"]
+            ["two entry states: state `START` is ambiguous: START.md, START.sh all match"]
         );
     }
 

@@ -44,7 +44,7 @@ mod tests {
     fn ambiguous_target_is_found_where_a_prompt_and_a_script_share_a_name() {
         let files = [("START.sh", "echo '<goto>NEXT</goto>'"), ("NEXT.md", ""), ("NEXT.sh", "")];
         let said = found(&RULE, files);
-        assert_eq!(said, ["START.sh:1:13: state `NEXT` is ambiguous: NEXT.md, NEXT.sh all fit"]);
+        assert_eq!(said, ["START.sh:1:13: state `NEXT` is ambiguous: NEXT.md, NEXT.sh all match"]);
     }
 
     #[test]

@@ -35,7 +35,7 @@ fn check(report: &mut Report<'_>) {
             Content::Unusable(error) => {
                 let at = match error {
                     StateFileError::NotUtf8 { offset, .. } => *offset,
-                    _ => 0,
+                    StateFileError::Kind(_) | StateFileError::Frontmatter { .. } => 0,
                 };
                 report.at(state, Span::new(at, at), error.to_string());
             }

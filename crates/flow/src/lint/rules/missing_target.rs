@@ -44,7 +44,10 @@ fn look(report: &mut Report<'_>, state: &State, named: &Named, severity: Severit
             (error, suggestion.as_deref())
         }
         Meaning::Wrong(error @ ResolveError::Unsupported(_)) => (error, None),
-        _ => return,
+        Meaning::Wrong(ResolveError::Ambiguous { .. } | ResolveError::WrongPlatform { .. })
+        | Meaning::State(_)
+        | Meaning::Open
+        | Meaning::Path => return,
     };
     report.at(state, named.written.span, error.to_string()).severity(severity).meant(suggestion);
 }

@@ -7,9 +7,11 @@ mod dead_end;
 mod endless_loop;
 mod evaluator_not_a_prompt;
 mod forbidden_tag;
+mod foreign_session;
 mod implicit_transition;
 mod missing_attribute;
 mod missing_target;
+mod misspelled_tag;
 mod never_returns;
 mod no_entry;
 mod no_policy;
@@ -17,6 +19,8 @@ mod path_in_target;
 mod reset_in_call;
 mod script_without_tag;
 mod slash_prompt;
+mod unable_agent;
+mod unknown_attribute;
 mod unknown_effort;
 mod unknown_key;
 mod unknown_model;
@@ -38,9 +42,11 @@ pub const RULES: &[&Rule] = &[
     &endless_loop::RULE,
     &evaluator_not_a_prompt::RULE,
     &forbidden_tag::RULE,
+    &foreign_session::RULE,
     &implicit_transition::RULE,
     &missing_attribute::RULE,
     &missing_target::RULE,
+    &misspelled_tag::RULE,
     &never_returns::RULE,
     &no_entry::RULE,
     &no_policy::RULE,
@@ -48,6 +54,8 @@ pub const RULES: &[&Rule] = &[
     &reset_in_call::RULE,
     &script_without_tag::RULE,
     &slash_prompt::RULE,
+    &unable_agent::RULE,
+    &unknown_attribute::RULE,
     &unknown_effort::RULE,
     &unknown_key::RULE,
     &unknown_model::RULE,

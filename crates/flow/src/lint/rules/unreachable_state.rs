@@ -44,11 +44,11 @@ fn check(report: &mut Report<'_>) {
 
 /// The states that a state probably means by names that mean nothing: that is told there.
 fn meant(state: &State) -> impl Iterator<Item = StateName> {
-    state.said().flat_map(Way::named).chain(&state.asks).filter_map(|named| match &named.meaning {
-        Meaning::Wrong(ResolveError::NotFound { suggestion, .. }) => {
-            suggestion.as_ref().map(StateName::new)
-        }
-        _ => None,
+    state.said().flat_map(Way::named).chain(&state.asks).filter_map(|named| {
+        let Meaning::Wrong(ResolveError::NotFound { suggestion, .. }) = &named.meaning else {
+            return None;
+        };
+        suggestion.as_ref().map(StateName::new)
     })
 }
 

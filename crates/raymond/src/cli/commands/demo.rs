@@ -7,7 +7,7 @@ use raymond_engine::{events::Observer, interrupts::Interrupts};
 use crate::{
     failure::Failure,
     out,
-    report::{on_terminal, words::Level},
+    report::{Gatherer, JsonLines, Next, closed, on_terminal, words::Level},
     testing::{Case, Stage, rehearse},
 };
 
@@ -27,8 +27,22 @@ const FILES: [(&str, &str); 12] = [
     ("tests/demo.yaml", include_str!("../../../demo/tests/demo.yaml")),
 ];
 
+const INTRODUCTION: &str = "\
+This demo runs a real workflow on the real engine: ten states, every tag, a script,
+a fork of three workers, a reminder and a retry. No model is asked: the replies were
+written beforehand, and the costs are made up.
+";
+
+const AFTERWORD: &str = "
+To run such a workflow on Claude Code, install that (npm install -g
+@anthropic-ai/claude-code), log in by running `claude` once, and then:
+
+    raymond new hello                      # a workflow to start from
+    raymond hello --input 'what to do'     # run it
+";
+
 /// `raymond demo`
-pub(in crate::cli) fn demo() -> Result<ExitCode, Failure> {
+pub(in crate::cli) fn demo(is_json: bool) -> Result<ExitCode, Failure> {
     let interrupts = Interrupts::install();
     let io = |what: &'static str| move |error: io::Error| Failure::io(what, &error);
     let folder = tempfile::Builder::new().prefix("raymond-demo-").tempdir();
@@ -41,27 +55,32 @@ pub(in crate::cli) fn demo() -> Result<ExitCode, Failure> {
     let path = workflow.join("tests/demo.yaml");
     let text = fs::read_to_string(&path).map_err(io("read the demo"))?;
     let case = Case::read(&path, &text).map_err(|error| Failure::usage(error.to_string()))?;
-    out::note(
-        "This demo runs a real workflow on the real engine: ten states, every tag, a script,\n\
-         a fork of three workers, a reminder and a retry. No model is asked: the replies were\n\
-         written beforehand, and the costs are made up.\n",
-    );
-    let observers: Vec<Box<dyn Observer>> = vec![on_terminal(Level::News)];
+    let gatherer = Gatherer::default();
+    let teller: Box<dyn Observer> = if is_json {
+        Box::new(JsonLines)
+    } else {
+        out::note(INTRODUCTION);
+        on_terminal(Level::News, None)
+    };
+    let observers = vec![teller, Box::new(gatherer.clone())];
     let interrupts = Some(interrupts);
     let stage = Stage { state_dir: None, cwd: None, is_hurried: false, interrupts, observers };
     let seen = rehearse(&workflow, &case, stage)?;
     if seen.is_interrupted {
         return Ok(ExitCode::from(130));
     }
-    let result = seen.run.result.as_deref().unwrap_or("(none)");
-    out::data(&format!("{result}\n"))?;
-    out::note(&format!(
-        "\nIt took {} states and would have cost {}. To see how it is made: crates/raymond/demo.\n\
-         To run such a workflow on Claude Code, install that (npm install -g\n\
-         @anthropic-ai/claude-code), log in by running `claude` once, and then:\n\n    \
-         raymond new hello          # a workflow to start from\n    \
-         raymond hello              # run it\n",
-        seen.run.iteration_count, seen.run.total_cost_usd,
-    ));
-    Ok(ExitCode::from(u8::from(seen.run.result.is_none())))
+    let has_failed = u8::from(seen.run.result.is_none());
+    if is_json {
+        out::event(&closed(&seen.run));
+        return Ok(ExitCode::from(has_failed));
+    }
+    let next = Next { id: seen.run.id.clone(), place: String::new() };
+    let summary = gatherer.0.borrow();
+    let mut people = out::people();
+    for line in summary.lines(&seen.run, &next, Level::News, !out::shows_data()) {
+        people.line(&line);
+    }
+    out::data(&format!("{}\n", seen.run.result.as_deref().unwrap_or("(none)")))?;
+    out::note(AFTERWORD);
+    Ok(ExitCode::from(has_failed))
 }

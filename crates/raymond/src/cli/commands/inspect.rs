@@ -1,88 +1,198 @@
 //! Commands that look at runs and change nothing.
 
-use std::{process::ExitCode, time::Duration};
+use std::{collections::BTreeMap, process::ExitCode};
 
-use raymond_engine::{
-    EngineError,
-    journal::{Journal, Position},
-    layout::StateDir,
-    load,
-    lock::RunLock,
+use raymond_engine::{agent::Activity, clock, events::Event, layout::RunFiles, load, watch::Watch};
+use raymond_flow::{
+    id::{AgentId, RunId, StepId},
+    machine::{Action, Run, Turn},
 };
-use raymond_flow::{id::RunId, machine::Status};
+use serde_json::{Value, json};
 
-use super::place::state_dir;
+use super::{
+    follow::{Follower, INTERVAL},
+    place::state_dir,
+    prepare::Surroundings,
+    run::exit_code,
+    runs::{self, status_word},
+};
 use crate::{
-    cli::args::Place,
+    cli::args::{Log, Place, WhichRun},
     failure::Failure,
+    line::{Line, Style},
     out::{self, Reader},
-    report::{describe, time, words},
+    report::{Narrator, Standing, advice, near, of_seen, status_line, time, words::Level},
 };
 
-/// How often `log --follow` looks for more. Nobody can wait for a file of another process.
-const FOLLOW_INTERVAL: Duration = Duration::from_millis(200);
+/// A run in the list; `Err` says why it cannot be read.
+struct Listed {
+    id: RunId,
+    run: Result<(Run, String), String>,
+}
 
 /// `raymond list`
-pub(in crate::cli) fn list(place: &Place) -> Result<ExitCode, Failure> {
+pub(in crate::cli) fn list(is_json: bool, place: &Place) -> Result<ExitCode, Failure> {
     let state_dir = state_dir(place)?;
-    for id in state_dir.run_ids().map_err(|error| Failure::io("list the runs", &error))? {
-        let line = match load(&state_dir, &id) {
-            Ok(loaded) => {
-                let run = loaded.run;
-                let status = status_word(&state_dir, &id, run.status);
-                format!("{id}  {status}  {}  {} agents", run.total_cost_usd, run.agents.len())
+    let read = |id: RunId| {
+        let run = load(&state_dir, &id).map_err(|error| error.to_string()).map(|loaded| {
+            let status = status_word(&state_dir, &id, loaded.run.status);
+            (loaded.run, status)
+        });
+        Listed { id, run }
+    };
+    let mut runs: Vec<_> = runs::ids(&state_dir)?.into_iter().map(read).collect();
+    runs.sort_by_key(|listed| {
+        std::cmp::Reverse(listed.run.as_ref().map_or(0, |(run, _)| run.started_at_ms))
+    });
+    if is_json {
+        let runs: Vec<_> = runs.iter().map(listed_json).collect();
+        out::data(&format!("{}\n", out::escaped(&format!("{:#}", Value::from(runs)))))?;
+    } else if runs.is_empty() {
+        let message = format!("There are no runs in {} yet.", runs::shown(&state_dir));
+        out::people().line(&Line::of(message));
+        out::people().line(&advice("Start one:", "raymond WORKFLOW"));
+    } else {
+        out::lines(&table(&runs))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn table(runs: &[Listed]) -> Vec<Line> {
+    /// The width of `✓ completed`, of which a symbol has three bytes.
+    const STATUS: usize = "✓ completed".len() - 2;
+    let now_ms = clock::now_ms();
+    let widest = |texts: &mut dyn Iterator<Item = String>| {
+        texts.map(|text| console::measure_text_width(&text)).max().unwrap_or(0)
+    };
+    let ids = widest(&mut runs.iter().map(|listed| listed.id.to_string())).max("RUN".len());
+    let known = || runs.iter().filter_map(|listed| listed.run.as_ref().ok());
+    let costs = widest(&mut known().map(|(run, _)| run.total_cost_usd.to_string())).max(4);
+    let columns = |id: Line, status: Line, age: &str, cost: &str| {
+        let line = id.pad(ids).plain("  ").then(status).pad(ids + 2 + STATUS);
+        line.dim(format!("  {age:>4}")).plain(format!("  {cost:>costs$}  "))
+    };
+    let head = format!(
+        "{:<ids$}  {:<STATUS$}  {:>4}  {:>costs$}  WORKFLOW",
+        "RUN", "STATUS", "AGE", "COST"
+    );
+    let mut lines = vec![Line::new().dim(head)];
+    for Listed { id, run } in runs {
+        let name = Line::new().add(Style::Bold, id.as_str());
+        lines.push(match run {
+            Ok((run, status)) => {
+                let age = time::age(now_ms.saturating_sub(run.started_at_ms));
+                let cost = run.total_cost_usd.to_string();
+                let workflow = near(std::path::Path::new(&run.scope_dir)).display().to_string();
+                columns(name, status_line(status), &age, &cost).plain(workflow)
             }
-            Err(error) => format!("{id}  unreadable: {error}"),
-        };
-        if out::text(&format!("{}\n", out::hanging(&line)))? == Reader::Gone {
+            Err(error) => {
+                let status = Line::new().add(Style::Bad, "✗ unreadable");
+                columns(name, status, "", "").plain(error)
+            }
+        });
+    }
+    lines
+}
+
+fn listed_json(Listed { id, run }: &Listed) -> Value {
+    match run {
+        Ok((run, status)) => json!({
+            "run": id, "status": status, "workflow": run.scope_dir,
+            "started_at": run.started_at_ms, "agents": run.agents.len(),
+            "total_cost_usd": run.total_cost_usd,
+        }),
+        Err(error) => json!({ "run": id, "status": "unreadable", "error": error }),
+    }
+}
+
+/// `raymond status [ID]`
+pub(in crate::cli) fn status(
+    run: &WhichRun,
+    is_json: bool,
+    place: &Place,
+) -> Result<ExitCode, Failure> {
+    let state_dir = state_dir(place)?;
+    let id = runs::find(&state_dir, run, place)?;
+    let loaded = load(&state_dir, &id)?;
+    let (status, files) = (status_word(&state_dir, &id, loaded.run.status), state_dir.run(&id));
+    let is_live = status == "running";
+    let activities = if is_live { latest(place, &files, &loaded.run) } else { BTreeMap::new() };
+    let (next, now_ms) = (runs::next(&id, place), clock::now_ms());
+    let standing = Standing {
+        loaded: &loaded,
+        status: &status,
+        files: &files,
+        activities,
+        now_ms,
+        next: &next,
+    };
+    if is_json {
+        out::data(&format!("{}\n", out::escaped(&format!("{:#}", standing.json()))))?;
+    } else {
+        out::lines(&standing.lines())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the coding agents did last whose turns run.
+fn latest(place: &Place, files: &RunFiles, run: &Run) -> BTreeMap<AgentId, Activity> {
+    // A mistake in the settings does not keep anybody from looking.
+    let surroundings = Surroundings::of(place).or_else(|_| Surroundings::without_settings(place));
+    let Ok(Surroundings { agents, .. }) = surroundings else { return BTreeMap::new() };
+    let mut watch = Watch::new(files.clone());
+    let turns = turns(run).into_iter().filter_map(|(id, turn)| {
+        let activity = watch.latest(&id, turn, &agents)?;
+        Some((id.agent, activity))
+    });
+    turns.collect()
+}
+
+/// The turns that run.
+pub(super) fn turns(run: &Run) -> Vec<(StepId, &Turn)> {
+    let steps =
+        run.agents.values().filter_map(|agent| agent.phase.step().map(|step| (agent, step)));
+    steps
+        .filter_map(|(agent, step)| match &step.action {
+            Action::Turn(turn) => {
+                Some((StepId { agent: agent.id.clone(), number: step.number }, turn))
+            }
+            Action::Script { .. } => None,
+        })
+        .collect()
+}
+
+/// `raymond log [ID]`
+pub(in crate::cli) fn log(arguments: &Log) -> Result<ExitCode, Failure> {
+    let Log { run, follow, all, json, place } = arguments;
+    let state_dir = state_dir(place)?;
+    let id = runs::find(&state_dir, run, place)?;
+    let files = state_dir.run(&id);
+    let level = if *all { Level::Detail } else { Level::News };
+    let mut narrator = Narrator::new(level, Some(files.clone()));
+    let mut follower = Follower::new(id, files);
+    loop {
+        let is_alive = follower.is_alive();
+        let mut lines = Vec::new();
+        let mut events = String::new();
+        follower.read(|seen| {
+            if *json {
+                events.extend([&out::escaped(&of_seen(seen).to_string()), "\n"]);
+            } else if let Event::Recorded { record, before, .. } = &seen.event {
+                let at = Line::new().dim(format!("{} ", time::stamp(seen.at_ms)));
+                let told = narrator.tell(record, before.as_deref());
+                lines.extend(told.into_iter().map(|line| at.clone().then(line)));
+            }
+        })?;
+        let is_last = !follow || !is_alive;
+        if is_last {
+            lines.extend(narrator.rest());
+        }
+        let reader = if *json { out::data(&events)? } else { out::lines(&lines)? };
+        if reader == Reader::Gone || is_last {
             break;
         }
+        std::thread::sleep(INTERVAL);
     }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// `raymond status ID`
-pub(in crate::cli) fn status(id: &str, place: &Place) -> Result<ExitCode, Failure> {
-    let state_dir = state_dir(place)?;
-    let id = RunId::new(id)?;
-    let loaded = load(&state_dir, &id)?;
-    let text = describe(&loaded, &status_word(&state_dir, &id, loaded.run.status));
-    out::text(&text)?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// `raymond log ID`
-pub(in crate::cli) fn log(id: &str, follow: bool, place: &Place) -> Result<ExitCode, Failure> {
-    let state_dir = state_dir(place)?;
-    let id = RunId::new(id)?;
-    let files = state_dir.run(&id);
-    if !files.journal.exists() {
-        return Err(EngineError::NoSuchRun { id }.into());
-    }
-    let mut position = Position::START;
-    loop {
-        // Asked before reading: whatever it wrote last is read, then.
-        let is_alive = RunLock::holder(&files.lock).is_some();
-        let (entries, end) =
-            Journal::read_from(&files.journal, position).map_err(EngineError::from)?;
-        position = end;
-        for entry in &entries {
-            let at = time::stamp(entry.at_ms);
-            for (_, line) in entry.records.iter().flat_map(words::of_record) {
-                let line = out::hanging(&format!("{at} {line}"));
-                if out::text(&format!("{line}\n"))? == Reader::Gone {
-                    return Ok(ExitCode::SUCCESS);
-                }
-            }
-        }
-        if !follow || !is_alive {
-            return Ok(ExitCode::SUCCESS);
-        }
-        std::thread::sleep(FOLLOW_INTERVAL);
-    }
-}
-
-fn status_word(state_dir: &StateDir, id: &RunId, status: Status) -> String {
-    let is_dead = || RunLock::holder(&state_dir.run(id).lock).is_none();
-    if status == Status::Running && is_dead() { "died".to_owned() } else { status.to_string() }
+    let code = if *follow { exit_code(follower.run()?) } else { 0 };
+    Ok(ExitCode::from(code))
 }

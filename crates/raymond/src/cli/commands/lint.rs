@@ -12,8 +12,9 @@ use raymond_flow::{
     world::MemoryWorld,
 };
 
+use super::prepare::Surroundings;
 use crate::{
-    cli::authoring::Lint,
+    cli::{args::Place, authoring::Lint},
     failure::Failure,
     out,
     report::{Sources, as_json, as_text},
@@ -27,7 +28,11 @@ pub(in crate::cli) fn lint(arguments: &Lint) -> Result<ExitCode, Failure> {
     let workflow = arguments.workflow.as_deref().unwrap_or(Path::new("."));
     let platform = arguments.platform.map_or(Platform::HERE, Platform::from);
     let Opened { files, graph } = open(workflow, platform)?;
-    let known = Known { variables: arguments.variables.iter().cloned().collect() };
+    let surroundings = Surroundings::of(&Place { data_dir: None }).ok();
+    let known = Known {
+        variables: arguments.variables.iter().cloned().collect(),
+        coding_agents: surroundings.map(|surroundings| surroundings.agents.known()),
+    };
     let mut found = lint::lint(&graph, &known);
     weigh(&mut found, &arguments.deny, &arguments.allow)?;
     let level = Severity::from(arguments.level);

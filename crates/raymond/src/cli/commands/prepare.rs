@@ -3,7 +3,7 @@
 use std::{env, ffi::OsString, path::PathBuf, time::Duration};
 
 use raymond_engine::{
-    Engine,
+    Engine, Runner,
     agent::{Agents, ClaudeAgent, ClaudeConfig, CodingAgent, ProgramAgent},
     debug::DebugFiles,
     events::Observer,
@@ -19,12 +19,16 @@ use raymond_flow::{
 
 use super::place::state_dir;
 use crate::{
+    agent_settings::CLAUDE,
     cli::args::{Options, Place},
     config::Config,
     failure::Failure,
     out,
     report::{JsonLines, Lines, on_terminal, words::Level},
 };
+
+/// What states call the program of the setting `agent_program`.
+const PROGRAM: &str = "program";
 
 /// Everything of the surroundings that a run needs.
 pub(super) struct Surroundings {
@@ -60,12 +64,14 @@ impl Surroundings {
         let warm = warm.unwrap_or_else(|| usize::try_from(number("warm")).unwrap_or(usize::MAX));
         Ok(Engine {
             state_dir: self.state_dir.clone(),
-            keeper_program: vec![program.into(), OsString::from("__keeper")],
+            runner: Runner::here(vec![program.into(), OsString::from("__keeper")]),
             agents: &self.agents,
             warm_limit: warm,
             is_hurried: false,
             reset_margin: Duration::from_secs(number("reset_margin")),
             disk_reserve_bytes: number("disk_reserve"),
+            kept_script_steps: usize::try_from(number("keep_script_steps")).unwrap_or(usize::MAX),
+            environment: Vec::new(),
             interrupts: self.interrupts.clone(),
         })
     }
@@ -76,26 +82,24 @@ impl Surroundings {
         options: &Options,
         id: &RunId,
     ) -> Result<Vec<Box<dyn Observer>>, Failure> {
-        let level = match (options.quiet, options.verbose) {
-            (true, _) => Level::Trouble,
-            (_, true) => Level::Detail,
-            _ => Level::News,
-        };
+        let level = level(options);
+        let files = Some(self.state_dir.run(id));
         let is_live = !options.json && !options.quiet;
         let mut observers: Vec<Box<dyn Observer>> = Vec::new();
         if options.json {
             observers.push(Box::new(JsonLines));
         }
         observers.push(if is_live {
-            on_terminal(level)
+            on_terminal(level, files.clone())
         } else {
-            Box::new(Lines::new(out::people(), level))
+            Box::new(Lines::new(out::people(), level, files.clone()))
         });
         if let Some(path) = &options.log_file {
             let file = private::options().create(true).append(true).open(path);
             let file =
                 file.map_err(|error| Failure::io(&format!("write to {}", path.display()), &error))?;
-            observers.push(Box::new(Lines::with_times(out::Lines::of_file(file), Level::Detail)));
+            let file = out::Lines::of_file(file);
+            observers.push(Box::new(Lines::with_times(file, Level::Detail, files)));
         }
         if options.debug {
             observers.push(Box::new(DebugFiles::new(&self.state_dir.debug(), id)));
@@ -104,21 +108,44 @@ impl Surroundings {
     }
 }
 
-/// Claude Code, and whatever program is configured. If one is, it is meant.
+/// How much the user wants to be shown.
+pub(super) fn level(options: &Options) -> Level {
+    match (options.quiet, options.verbose) {
+        (true, _) => Level::Trouble,
+        (_, true) => Level::Detail,
+        _ => Level::News,
+    }
+}
+
+/// Claude Code, and every program that is configured. `agent_program`, if it is set, is the default.
 fn agents(config: &Config) -> Agents {
     let text = |name: &str| env::var(name).ok().filter(|text| !text.is_empty());
     let home = text("HOME").map(PathBuf::from).unwrap_or_default();
     let config_dir = text("CLAUDE_CONFIG_DIR").map(PathBuf::from);
+    let own = config.agents.get(CLAUDE).cloned().unwrap_or_default();
+    // `[claude]` is an older name of `[agents.claude]`; the environment counts more than both.
+    let program = config.said_by_environment("claude.program").map(str::to_owned);
+    let program = program.or(own.program);
+    let program = program.or_else(|| config.text("claude.program").map(str::to_owned));
     let claude = ClaudeAgent::new(ClaudeConfig {
-        program: config.text("claude.program").unwrap_or("claude").to_owned(),
-        arguments: config.claude_arguments.clone(),
+        name: CLAUDE.to_owned(),
+        program: program.unwrap_or_else(|| "claude".to_owned()),
+        arguments: own.arguments.unwrap_or_else(|| config.claude_arguments.clone()),
         config_dir: config_dir.unwrap_or_else(|| home.join(".claude")),
+        model: own.model,
         environment_model: text("ANTHROPIC_MODEL"),
     });
     let mut agents: Vec<Box<dyn CodingAgent>> = vec![Box::new(claude)];
+    for (name, settings) in config.agents.iter().filter(|(name, _)| *name != CLAUDE) {
+        agents.push(Box::new(ProgramAgent::new(settings.program_config(name))));
+    }
     if let Some(program) = config.text("agent_program") {
-        let words = program.split_whitespace().map(str::to_owned).collect();
-        agents.insert(0, Box::new(ProgramAgent::new(words)));
+        let mut settings = config.agents.get(PROGRAM).cloned().unwrap_or_default();
+        let mut words = program.split_whitespace().map(str::to_owned);
+        settings.program = words.next();
+        settings.arguments = Some(words.collect());
+        agents.retain(|agent| agent.name() != PROGRAM);
+        agents.insert(0, Box::new(ProgramAgent::new(settings.program_config(PROGRAM))));
     }
     Agents::new(agents)
 }

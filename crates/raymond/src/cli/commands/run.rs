@@ -9,30 +9,35 @@ use std::{
 };
 
 use raymond_engine::{
-    EngineError, RunEnd, background, clock,
+    EngineError, Loaded, RunEnd, clock,
     events::Observer,
     interrupts::Interrupts,
     layout::StateDir,
     load,
     lock::{Owner, RunLock},
-    private,
+    private, processes,
     scope::ScopeSource,
 };
 use raymond_flow::{
     id::RunId,
-    machine::{Limits, Settings, Started, Status},
+    machine::{Halt, Limits, Run, Settings, Started, Status},
+    source::Platform,
 };
 
 use super::{
-    lint,
-    place::current_folder,
-    prepare::{Surroundings, change, configure},
+    admit, lint,
+    place::{current_folder, state_dir},
+    prepare::{Surroundings, change, configure, level},
+    runs,
 };
 use crate::{
-    cli::args::{Options, Place, Start},
+    cli::{
+        args::{Options, Start, WhichRun},
+        mistyped::no_such_workflow,
+    },
     failure::Failure,
     out,
-    report::{Lines, closed, words::Level},
+    report::{Next, Summary, advice, closed, warning, words::Level},
 };
 
 /// What can be given to a workflow on standard input: as much as a state can hand to another.
@@ -48,9 +53,13 @@ const DETACH_INTERVAL: Duration = Duration::from_millis(5);
 pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
     let Start { workflow, id, input, variables, detach, options } = arguments;
     let workflow = workflow.ok_or_else(|| {
-        let message = "a workflow is needed: a state file, a folder or a zip archive";
+        let message = "no workflow was named: a state file, a folder or a zip archive";
         Failure::usage(message.to_owned())
+            .with_hint("raymond WORKFLOW, for instance: raymond ./hello".to_owned())
     })?;
+    if !workflow.exists() {
+        return Err(no_such_workflow(&workflow));
+    }
     let scope = ScopeSource::open(&workflow)?;
     let id = match id {
         Some(id) => RunId::for_new_run(&id)?,
@@ -63,6 +72,9 @@ pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
     settings
         .agent
         .get_or_insert_with(|| surroundings.agents.default_name().unwrap_or_default().to_owned());
+    // What cannot be read for this is told when it is entered.
+    let graph = lint::open(&workflow, Platform::HERE).ok().map(|opened| opened.graph);
+    admit::check_agents(graph.as_ref(), &surroundings.agents.known(), &settings, &limits)?;
     let is_piped = input.as_deref() == Some("-");
     let input = match input {
         Some(_) if is_piped => Some(read_input()?),
@@ -70,7 +82,7 @@ pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
     };
     if detach {
         let piped = input.as_deref().filter(|_| is_piped);
-        return detached(&surroundings.state_dir, &id, piped);
+        return detached(&surroundings.state_dir, &runs::next(&id, &options.place), piped);
     }
     surroundings.interrupts = Some(Interrupts::install());
     let started = Started {
@@ -87,7 +99,51 @@ pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
     };
     let mut observers = surroundings.observers(&options, &id)?;
     let end = surroundings.engine(options.warm)?.start(started, &mut observers);
-    finish(end, observers, &options)
+    finish(end, observers, &surroundings.state_dir, &id, &options)
+}
+
+/// `raymond run WORKFLOW` and `raymond run ID`. A run of exactly that id counts before a file of that
+/// name, as it always has; a file before the beginning of an id.
+pub(in crate::cli) fn run(arguments: Start) -> Result<ExitCode, Failure> {
+    let state_dir = state_dir(&arguments.options.place)?;
+    let Some(word) = arguments.workflow.as_deref() else {
+        return Err(Failure::usage("nothing was named to run".to_owned()).with_hint(
+            "start a workflow: raymond run PATH\nresume the latest run: raymond resume".to_owned(),
+        ));
+    };
+    let name = word.to_str().filter(|name| runs::exists(&state_dir, name));
+    let is_file = word.exists();
+    if let (None, true) = (name, is_file) {
+        return start(arguments);
+    }
+    let Start { id, input, variables, detach, options, .. } = &arguments;
+    let only_new = [
+        (id.is_some(), "--id"),
+        (input.is_some(), "--input"),
+        (!variables.is_empty(), "--var"),
+        (*detach, "--detach"),
+    ];
+    let id = word.to_str().map(str::to_owned);
+    // Neither: most likely a path that is mistyped, if it looks like one.
+    let is_path = word.components().count() > 1 || word.extension().is_some();
+    if name.is_none() && (is_path || runs::ids(&state_dir)?.is_empty()) {
+        return Err(no_such_workflow(word));
+    }
+    if let Some((_, option)) = only_new.iter().find(|(is_typed, _)| *is_typed) {
+        let message = format!("`{}` is a run: {option} is for new ones", word.display());
+        return Err(Failure::usage(message).with_hint(format!(
+            "start the workflow of that name: raymond start ./{}",
+            word.display()
+        )));
+    }
+    if is_file && !options.quiet {
+        let text = format!(
+            "`{0}` is a run, and also a file or folder; to start that: raymond start {0}",
+            word.display()
+        );
+        out::people().line(&warning(&text));
+    }
+    resume(&WhichRun { id }, options)
 }
 
 /// What is given on standard input.
@@ -105,11 +161,13 @@ fn read_input() -> Result<String, Failure> {
 
 /// Starts the same command again in the background, and tells the run's id. `input` is what was read
 /// from standard input, for it to be read again.
-fn detached(state_dir: &StateDir, id: &RunId, input: Option<&str>) -> Result<ExitCode, Failure> {
+fn detached(state_dir: &StateDir, next: &Next, input: Option<&str>) -> Result<ExitCode, Failure> {
     let io = |what: &'static str| move |error: io::Error| Failure::io(what, &error);
+    let id = &next.id;
     if state_dir.run(id).journal.exists() {
-        return Err(EngineError::Exists { id: id.clone() }.into());
+        return Err(Failure::of_run(EngineError::Exists { id: id.clone() }, state_dir, next));
     }
+    state_dir.create().map_err(io("create the state folder"))?;
     let workflows = state_dir.workflows();
     private::create_dir_all(&workflows).map_err(io("create the state folder"))?;
     let log = workflows.join(format!("{id}.log"));
@@ -121,7 +179,7 @@ fn detached(state_dir: &StateDir, id: &RunId, input: Option<&str>) -> Result<Exi
     }
     let mut command = Command::new(program);
     command.args(words).stdout(log.try_clone().map_err(io("write a log"))?).stderr(log);
-    background::set_apart(&mut command);
+    processes::set_apart(&mut command);
     command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
     let mut child = command.spawn().map_err(io("start in the background"))?;
     if let (Some(input), Some(mut stdin)) = (input, child.stdin.take()) {
@@ -140,17 +198,21 @@ fn detached(state_dir: &StateDir, id: &RunId, input: Option<&str>) -> Result<Exi
             }
             let log = workflows.join(format!("{id}.log"));
             let why = fs::read_to_string(log).unwrap_or_default();
-            return Err(Failure::usage(format!("it ended at once: {}", why.trim())));
+            let why = why.trim().trim_start_matches("error: ");
+            return Err(Failure::usage(format!("the run in the background ended at once: {why}")));
         }
         std::thread::sleep(DETACH_INTERVAL);
     }
     out::data(&format!("{id}\n"))?;
+    if out::shows_data() {
+        out::people().line(&advice("Watch it:", &next.command("attach")));
+    }
     Ok(ExitCode::SUCCESS)
 }
 
-/// `raymond run ID`
-pub(in crate::cli) fn resume(id: &str, options: &Options) -> Result<ExitCode, Failure> {
-    let id = RunId::new(id)?;
+/// `raymond resume [ID]`
+pub(in crate::cli) fn resume(run: &WhichRun, options: &Options) -> Result<ExitCode, Failure> {
+    let id = runs::find(&state_dir(&options.place)?, run, &options.place)?;
     // A wrong value is found before anything happens.
     change(options, &mut Settings::default(), &mut Limits::default())?;
     let mut surroundings = Surroundings::of(&options.place)?;
@@ -160,21 +222,7 @@ pub(in crate::cli) fn resume(id: &str, options: &Options) -> Result<ExitCode, Fa
         let _ = change(options, settings, limits);
     };
     let end = surroundings.engine(options.warm)?.resume(&id, change, &mut observers);
-    finish(end, observers, options)
-}
-
-/// `raymond cancel ID`
-pub(in crate::cli) fn cancel(id: &str, place: &Place) -> Result<ExitCode, Failure> {
-    let id = RunId::new(id)?;
-    // A mistake in the settings must not keep anybody from this.
-    let surroundings =
-        Surroundings::of(place).or_else(|_| Surroundings::without_settings(place))?;
-    let mut observer = Lines::new(out::people(), Level::Trouble);
-    let run = surroundings.engine(None)?.cancel(&id, &mut observer)?;
-    match run.status {
-        Status::Cancelled => Ok(ExitCode::SUCCESS),
-        _ => Err(Failure::usage(format!("run `{id}` is over: there is nothing to cancel"))),
-    }
+    finish(end, observers, &surroundings.state_dir, &id, options)
 }
 
 /// `raymond recover`
@@ -191,6 +239,9 @@ pub(in crate::cli) fn recover(options: &Options) -> Result<ExitCode, Failure> {
     }
     surroundings.interrupts = Some(Interrupts::install());
     let mut worst = 0;
+    if ids.is_empty() && !options.quiet {
+        out::note("No run has to be recovered: none has died.");
+    }
     for id in ids {
         let mut observers = surroundings.observers(options, &id)?;
         let change = |settings: &mut Settings, limits: &mut Limits| {
@@ -198,12 +249,16 @@ pub(in crate::cli) fn recover(options: &Options) -> Result<ExitCode, Failure> {
         };
         let end = surroundings.engine(options.warm)?.resume(&id, change, &mut observers);
         drop(observers);
-        // One that cannot be taken up does not keep the others from it. A failure counts most.
+        let next = runs::next(&id, &options.place);
+        if let (Ok(_), Ok(loaded)) = (&end, load(&state_dir, &id)) {
+            tell_end(&loaded, &next, level(options), true);
+        }
+        // One that cannot be resumed does not keep the others from it. A failure counts most.
         let code = match end {
-            Ok(end) if end.is_interrupted => return Ok(ExitCode::from(exit_code(&end))),
-            Ok(end) => exit_code(&end),
+            Ok(end) if end.is_interrupted => return Ok(ExitCode::from(exit_code(&end.run))),
+            Ok(end) => exit_code(&end.run),
             Err(error) => {
-                Failure::from(error).show();
+                Failure::of_run(error, &state_dir, &next).show();
                 FAILED
             }
         };
@@ -216,30 +271,47 @@ pub(in crate::cli) fn recover(options: &Options) -> Result<ExitCode, Failure> {
 fn finish(
     end: Result<RunEnd, EngineError>,
     observers: Vec<Box<dyn Observer>>,
+    state_dir: &StateDir,
+    id: &RunId,
     options: &Options,
 ) -> Result<ExitCode, Failure> {
     // Whoever draws on the terminal leaves it before anything else is written there.
     drop(observers);
-    let end = end?;
+    let next = runs::next(id, &options.place);
+    let end = end.map_err(|error| Failure::of_run(error, state_dir, &next))?;
     if end.run.status == Status::Failed
         && let Some(mistakes) = lint::mistakes(&end.run)
     {
         out::note(&format!("\n{}", mistakes.trim_end()));
+    }
+    if let Ok(loaded) = load(state_dir, id) {
+        tell_end(&loaded, &next, level(options), options.json || !out::shows_data());
     }
     match (&end.run.result, end.run.status) {
         _ if options.json => out::event(&closed(&end.run)),
         (Some(result), Status::Completed) => drop(out::data(&format!("{result}\n"))?),
         _ => {}
     }
-    Ok(ExitCode::from(exit_code(&end)))
+    Ok(ExitCode::from(exit_code(&end.run)))
 }
 
-fn exit_code(end: &RunEnd) -> u8 {
-    match end.run.status {
+/// Tells people how a run has ended.
+pub(super) fn tell_end(loaded: &Loaded, next: &Next, level: Level, shows_result: bool) {
+    let summary = Summary::of(&loaded.entries);
+    let mut people = out::people();
+    for line in summary.lines(&loaded.run, next, level, shows_result) {
+        people.line(&line);
+    }
+}
+
+pub(super) fn exit_code(run: &Run) -> u8 {
+    match run.status {
         Status::Completed => 0,
         Status::Stopped => 3,
-        Status::Paused if end.is_interrupted => 130,
+        Status::Paused if run.halt == Some(Halt::Interrupted) => 130,
         Status::Paused => 4,
+        // There is no room to write down how its last steps ended.
+        Status::Running if matches!(run.halt, Some(Halt::DiskLow { .. })) => 4,
         Status::Failed | Status::Cancelled | Status::Running => FAILED,
     }
 }

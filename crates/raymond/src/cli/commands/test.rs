@@ -8,8 +8,15 @@ use std::{
     time::Instant,
 };
 
-use raymond_engine::{answers, interrupts::Interrupts, load, regular};
+use raymond_engine::{
+    answers,
+    interrupts::Interrupts,
+    load, regular,
+    scope::{ScopeError, extract_tests, is_archive},
+};
 use raymond_flow::{id::RunId, machine::Status};
+
+use tempfile::TempDir;
 
 use super::prepare::Surroundings;
 use crate::{
@@ -22,17 +29,25 @@ use crate::{
 /// Where cases lie, beside the states.
 const FOLDER: &str = "tests";
 
+/// How many of the slowest cases are named at the end.
+const SLOWEST_MAX: usize = 3;
+
 /// `raymond test WORKFLOW`
 pub(in crate::cli) fn test(arguments: &Test) -> Result<ExitCode, Failure> {
     if let Some(id) = &arguments.record {
         return record(id, arguments);
     }
+    let packed = packed_tests(arguments)?;
+    let folder = match &packed {
+        Some(folder) => folder.path(),
+        None => folder_of(&arguments.workflow),
+    };
     let filter = arguments.filter.as_deref().unwrap_or_default();
     let update = if arguments.update { Update::Write } else { Update::Compare };
     let mut results = Vec::new();
     let interrupts = Interrupts::install();
-    for path in case_files(&arguments.workflow)? {
-        let case = read_case(&arguments.workflow, &path);
+    for path in case_files(&folder.join(FOLDER))? {
+        let case = read_case(folder, &path);
         let name = case.as_ref().map_or_else(
             |_| path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
             |case| case.name.clone(),
@@ -65,12 +80,46 @@ pub(in crate::cli) fn test(arguments: &Test) -> Result<ExitCode, Failure> {
         return Err(Failure::usage("no case has that in its name".to_owned()));
     }
     let failed = results.iter().filter(|(_, _, wrong)| !wrong.is_empty()).count();
-    out::text(&format!("\n{} cases, {failed} failed\n", results.len()))?;
+    let cases = if results.len() == 1 { "case" } else { "cases" };
+    out::text(&format!("\n{} {cases}, {failed} failed\n", results.len()))?;
+    out::text(&slowest(&results))?;
     Ok(ExitCode::from(u8::from(failed > 0)))
 }
 
-fn read_case(workflow: &Path, path: &Path) -> Result<Case, Failure> {
-    let folder = folder_of(workflow);
+/// The slowest cases, on one line; nothing for a single case.
+fn slowest(results: &[(String, f64, Vec<String>)]) -> String {
+    if results.len() < 2 {
+        return String::new();
+    }
+    let mut times: Vec<_> = results.iter().map(|(name, seconds, _)| (seconds, name)).collect();
+    times.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+    let shown = times.iter().take(SLOWEST_MAX);
+    let shown: Vec<_> = shown
+        .map(|(seconds, name)| format!("{} ({:.0} ms)", out::one_line(name), *seconds * 1000.0))
+        .collect();
+    format!("slowest: {}\n", shown.join(", "))
+}
+
+/// The tests that an archive holds, in a folder of their own; `None` if it has none, and for a folder.
+fn packed_tests(arguments: &Test) -> Result<Option<TempDir>, Failure> {
+    let workflow = arguments.workflow.as_path();
+    if !is_archive(workflow) {
+        return Ok(None);
+    }
+    let io = |error: io::Error| Failure::io("make a folder for the tests", &error);
+    let folder = tempfile::tempdir().map_err(io)?;
+    let count = extract_tests(workflow, &folder.path().join(FOLDER));
+    let count = count.map_err(|source| ScopeError::Archive { path: workflow.into(), source })?;
+    if count > 0 && arguments.update {
+        return Err(Failure::usage(
+            "the tests lie in an archive, which `--update` cannot change: unpack it, and pack it again"
+                .to_owned(),
+        ));
+    }
+    Ok((count > 0).then_some(folder))
+}
+
+fn read_case(folder: &Path, path: &Path) -> Result<Case, Failure> {
     let text = regular::within(folder, path).and_then(|_| regular::read_text(path, BYTES_MAX));
     let text = text.map_err(|error| Failure::io(&format!("read {}", path.display()), &error))?;
     Case::read(path, &text).map_err(|error| Failure::usage(error.to_string()))
@@ -98,10 +147,9 @@ fn run(
     wrong.map(Some).map_err(|error| Failure::io("compare the snapshot", &error))
 }
 
-/// The cases of a workflow, sorted by name.
-fn case_files(workflow: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let folder = tests_folder(workflow);
-    let entries = fs::read_dir(&folder).map_err(|error| {
+/// The cases in a folder, sorted by name.
+fn case_files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let entries = fs::read_dir(folder).map_err(|error| {
         let folder = folder.display();
         Failure::usage(format!(
             "there are no tests in {folder}: {error}; docs/authoring.md tells how to write one, \
@@ -121,11 +169,7 @@ fn case_files(workflow: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(paths)
 }
 
-/// Beside the states; for one state file or an archive, beside that.
-fn tests_folder(workflow: &Path) -> PathBuf {
-    folder_of(workflow).join(FOLDER)
-}
-
+/// The folder of the states; for one state file or an archive, the folder that it lies in.
 fn folder_of(workflow: &Path) -> &Path {
     match workflow.parent() {
         _ if workflow.is_dir() => workflow,
@@ -146,7 +190,7 @@ fn record(id: &str, arguments: &Test) -> Result<ExitCode, Failure> {
     let text = recorded(&loaded, |step, turn| {
         answers::outcome(&files, step, turn, &surroundings.agents).ok().flatten()
     });
-    let folder = tests_folder(&arguments.workflow);
+    let folder = folder_of(&arguments.workflow).join(FOLDER);
     let path = folder.join(format!("{id}.yaml"));
     let write = || -> io::Result<()> {
         fs::create_dir_all(&folder)?;

@@ -1,11 +1,11 @@
-//! Prompts that look like commands of Claude's reach the model, and a turn in which no model was
-//! asked is never taken for an answer.
+//! Prompts that look like commands of Claude Code reach the model, and a turn without a model request is
+//! never taken for an answer.
 
 use serde_json::json;
 
 use super::env::{DONE, Desk};
 
-/// A prompt whose only way out needs no tag.
+/// A prompt whose only transition needs no tag.
 fn only_way(target: &str, text: &str) -> String {
     format!("---\nallowed_transitions:\n  - {{ tag: goto, target: {target} }}\n---\n{text}")
 }

@@ -1,4 +1,4 @@
-//! What is paid, and what the model is told, when something is killed in the middle of a turn.
+//! Costs and prompts after a process is killed in the middle of a turn.
 
 use std::{fs, process::Child};
 
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::env::{DONE, Desk, PATIENCE, WAIT, finish};
 use crate::env::{kill, wait_until};
 
-/// How a turn goes on that was cut off.
+/// The start of the prompt that continues an interrupted turn.
 const GO_ON: &str = "Your last turn was interrupted";
 
 /// A run of two prompts, and the gate that the reply to prompt `held` waits at.
@@ -31,7 +31,7 @@ fn start_in_vain(desk: &Desk) -> Child {
     child
 }
 
-/// The model heard the prompt once, and was asked to go on after that.
+/// The model got the prompt once, and after that the prompt to continue.
 #[track_caller]
 fn expect_continuation(desk: &Desk, request: usize) {
     let heard = &desk.heard()[request];
@@ -61,7 +61,7 @@ fn answer_of_a_warm_process_is_harvested_after_everybody_is_gone() {
     desk.start_and_kill(2);
     assert!(desk.was_warm("main.2"));
     gate.open();
-    // Claude ends, since nobody can hand it another turn, then its reaper, then the keeper.
+    // Claude exits, because no orchestrator can give it another turn, then its reaper, then the keeper.
     desk.project.wait_until_quiet();
     desk.run(&[]).completed("done");
     assert_eq!(desk.asked(), ["first", "second"]);
@@ -116,7 +116,7 @@ fn turn_that_is_lost_with_everything_goes_on_in_its_session() {
     let Some((desk, _gate)) = two_prompts("first") else { return };
     desk.says(GO_ON, DONE);
     let mut child = start_in_vain(&desk);
-    // Nobody is left to clean up: the orchestrator goes first, the keeper next.
+    // No process is left to clean up: the orchestrator is killed first, the keeper next.
     kill(child.id(), libc::SIGKILL);
     child.wait().unwrap();
     kill(desk.reaper("main.1"), libc::SIGKILL);
@@ -146,13 +146,13 @@ fn warm_turn_that_is_lost_with_its_reaper_goes_on_in_its_session() {
     desk.project.wait_until_quiet();
 }
 
-/// Kills the reaper of `step` when Claude has printed its answer to the `requests`th request into
-/// the folder of the first step, and before the reaper can write down that it ended.
+/// Kills the reaper of `step` after Claude has printed its answer to request number `requests` into
+/// the directory of the first step, and before the reaper can write the exit record.
 fn lose_the_reaper_after_the_answer(held: &str, step: &str, requests: usize) -> Option<Desk> {
     let (desk, gate) = two_prompts(held)?;
     let child = desk.spawn_start(&[]);
     desk.api.wait_for_requests(requests, PATIENCE);
-    // Without it there is no session to go on in.
+    // Without a transcript there is no session to resume.
     desk.wait_for_transcript(requests - 1, &format!("{held}\n"));
     let reaper = desk.reaper(step);
     kill(reaper, libc::SIGSTOP);
@@ -183,8 +183,8 @@ fn complete_answer_of_a_warm_turn_is_taken_although_its_reaper_was_killed() {
     desk.project.wait_until_quiet();
 }
 
-/// Hands `prompt` to a process that does not listen any more, and kills it. Tells what the model
-/// heard when the turn was started again.
+/// Gives `prompt` to a process that no longer reads its input, and kills it. Returns what the model
+/// got when the turn was started again.
 fn handed_over_in_vain(prompt: &str) -> Option<Vec<String>> {
     let desk = Desk::or_skip([("START.md", "first"), ("WAIT.sh", WAIT), ("NEXT.md", prompt)])?;
     desk.says(prompt, DONE).replies("first", [Reply::text("<goto>WAIT</goto>"), Reply::text(DONE)]);
@@ -246,7 +246,7 @@ fn second_interrupt_ends_claude_with_its_tools_and_the_session_goes_on() {
     kill(child.id(), libc::SIGINT);
     kill(child.id(), libc::SIGTERM);
     finish(child).failed(130, "paused");
-    // The tool leads a session of its own, and would outlive Claude.
+    // The tool runs in its own process session, and would outlive Claude.
     desk.project.wait_until_quiet();
     desk.run(&[]).completed("done");
     assert_eq!(desk.asked().len(), 2);

@@ -14,12 +14,12 @@ use crate::env::{Project, Ran, kill, wait_until};
 
 /// Longer than Claude needs to start on a busy machine.
 pub(super) const PATIENCE: Duration = Duration::from_mins(1);
-/// What one call of sonnet costs, in dollars, with the model's usual usage.
+/// The cost of one call of sonnet, in dollars, with the default usage.
 pub(super) const CALL_USD: f64 = 0.003_75;
 /// The answer that ends a run.
 pub(super) const DONE: &str = "<result>done</result>";
-/// A script that waits for a file `go` and then goes on to `NEXT`. It leaves `waits` behind, so that
-/// a test knows when the turn before it is over.
+/// A script that waits for a file `go` and then goes to `NEXT`. It creates the file `waits`, so that
+/// a test knows when the turn before it has ended.
 pub(super) const WAIT: &str = "touch waits; for _ in {1..6000}; do [ -e go ] && break; sleep 0.01; \
                                done; echo '<goto>NEXT</goto>'";
 
@@ -31,7 +31,7 @@ pub(super) struct Desk {
 }
 
 impl Desk {
-    /// A desk whose workflow has these state files, if there is a Claude.
+    /// A desk whose workflow has these state files; `None` without Claude.
     pub(super) fn or_skip<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Option<Self> {
         let claude = Claude::or_skip()?;
         let project = Project::new(files);
@@ -39,12 +39,12 @@ impl Desk {
         Some(Self { project, api: ModelApi::start().unwrap(), claude })
     }
 
-    /// To a prompt with `needle` in it the model says this, now and always.
+    /// The model answers every prompt that contains `needle` with this text.
     pub(super) fn says(&self, needle: &str, text: &str) -> &Self {
         self.replies(needle, [Reply::text(text)])
     }
 
-    /// To a prompt with `needle` in it the model replies so, call by call.
+    /// The model answers prompts that contain `needle` with these replies, call by call.
     pub(super) fn replies(&self, needle: &str, replies: impl IntoIterator<Item = Reply>) -> &Self {
         self.api.on(needle, replies);
         self
@@ -55,7 +55,7 @@ impl Desk {
         self.claude.program()
     }
 
-    /// `raymond` in an environment that has nothing of the person who runs the tests.
+    /// `raymond` in an environment without anything of the user who runs the tests.
     pub(super) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.project.command(arguments);
         command.env_clear().envs(Claude::environment(&self.project.file("home"), &self.api));
@@ -93,7 +93,7 @@ impl Desk {
         spawn(self.command(RUN))
     }
 
-    /// Starts run `r`, and kills its orchestrator when the model has been asked so often.
+    /// Starts run `r`, and kills its orchestrator after this many requests to the model.
     pub(super) fn start_and_kill(&self, requests: usize) {
         let mut child = self.spawn_start(&[]);
         self.api.wait_for_requests(requests, PATIENCE);
@@ -101,7 +101,7 @@ impl Desk {
         child.wait().unwrap();
     }
 
-    /// What was said in the conversation of each request, the newest last.
+    /// The messages of each request, the newest last.
     pub(super) fn heard(&self) -> Vec<Vec<String>> {
         self.api.requests().iter().map(texts).collect()
     }
@@ -195,7 +195,7 @@ impl Desk {
         self.spent().iter().map(calls).collect()
     }
 
-    /// Whether a step was taken by a process that had taken another before.
+    /// Whether a step ran in a process that was kept from an earlier step.
     pub(super) fn was_warm(&self, step: &str) -> bool {
         assert!(self.step(step, "exit").exists(), "{step} was never started");
         self.step(step, "before").exists()
@@ -206,7 +206,7 @@ impl Desk {
         self.project.file(&format!(".raymond/workflows/r/steps/{step}/{name}"))
     }
 
-    /// The process that looks after a step.
+    /// The reaper of a step.
     pub(super) fn reaper(&self, step: &str) -> u32 {
         let exit = fs::read_to_string(self.step(step, "exit")).unwrap();
         let line: Value = serde_json::from_str(exit.lines().next().unwrap()).unwrap();
@@ -227,7 +227,7 @@ pub(super) fn finish(child: Child) -> Ran {
     Ran::of(&child.wait_with_output().unwrap())
 }
 
-/// What was said so far, the newest last. Who said it can be seen from it.
+/// The texts of a request, the newest last, without their roles.
 pub(super) fn texts(request: &Request) -> Vec<String> {
     request.texts().into_iter().map(|(_, text)| text.trim_end().to_owned()).collect()
 }

@@ -1,4 +1,4 @@
-//! Every kind of failure that Claude knows, what follows from it, and what people are told.
+//! Every kind of failure of Claude, what follows from it, and what the user sees.
 
 use raymond_testkit::Reply;
 
@@ -21,7 +21,7 @@ fn bad_request(message: &str) -> Reply {
 fn wrong_key_fails_at_once_with_advice_and_the_turn_goes_on_after_a_fix() {
     let wrong = Reply::status(401, "authentication_error", "invalid x-api-key");
     let Some((desk, ran)) = one_prompt([wrong]) else { return };
-    let ran = ran.failed(1, "[main] failed: Invalid API key").failed(1, "set ANTHROPIC_API_KEY");
+    let ran = ran.failed(1, "failed: Invalid API key").failed(1, "set ANTHROPIC_API_KEY");
     assert!(!ran.stderr.contains("starts again"), "{}", ran.stderr);
     // Claude's own tries, which Raymond keeps few.
     assert_eq!(desk.asked(), ["the prompt"; 3]);
@@ -36,7 +36,7 @@ fn wrong_key_fails_at_once_with_advice_and_the_turn_goes_on_after_a_fix() {
 fn unknown_model_fails_at_once_with_advice() {
     let unknown = Reply::status(404, "not_found_error", "model: claude-sonnet-5");
     let Some((desk, ran)) = one_prompt([unknown]) else { return };
-    ran.failed(1, "[main] failed: There's an issue with the selected model")
+    ran.failed(1, "failed: There's an issue with the selected model")
         .failed(1, "check `model:` in the state");
     assert_eq!(desk.asked().len(), 2);
 }
@@ -45,7 +45,7 @@ fn unknown_model_fails_at_once_with_advice() {
 fn empty_account_fails_at_once_with_advice() {
     let message = "Your credit balance is too low to access the Anthropic API.";
     let Some((desk, ran)) = one_prompt([bad_request(message)]) else { return };
-    ran.failed(1, "[main] failed: Credit balance is too low").failed(1, "add credit");
+    ran.failed(1, "failed: Credit balance is too low").failed(1, "add credit");
     assert_eq!(desk.asked().len(), 1);
 }
 
@@ -55,7 +55,7 @@ fn overload_is_waited_out_by_claude_and_then_by_the_run_and_only_the_answer_is_p
     let replies = [overloaded(), overloaded(), overloaded(), Reply::text(DONE)];
     let Some((desk, ran)) = one_prompt(replies) else { return };
     let ran = ran.completed("done");
-    assert!(ran.stderr.contains("[main] starts again in 2 s: API Error: 529"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("starts again in 2 s: API Error: 529"), "{}", ran.stderr);
     assert_eq!(desk.asked().len(), 4);
     assert!(desk.asked()[3].starts_with("Your last turn was interrupted"), "{:?}", desk.asked());
     desk.expect_calls_paid(1.0);
@@ -65,7 +65,7 @@ fn overload_is_waited_out_by_claude_and_then_by_the_run_and_only_the_answer_is_p
 fn prompt_that_is_too_long_fails_at_once_and_a_shorter_one_begins_afresh() {
     let message = "prompt is too long: 250000 tokens > 200000 maximum";
     let Some((desk, ran)) = one_prompt([bad_request(message)]) else { return };
-    ran.failed(1, "[main] failed: Prompt is too long");
+    ran.failed(1, "failed: Prompt is too long");
     assert_eq!(desk.asked().len(), 1);
     desk.project.write("flow/START.md", "shorter");
     desk.says("shorter", DONE).run(&[]).completed("done");
@@ -75,7 +75,7 @@ fn prompt_that_is_too_long_fails_at_once_and_a_shorter_one_begins_afresh() {
 #[test]
 fn refusal_fails_at_once() {
     let Some((desk, ran)) = one_prompt([Reply::text("no").stop_reason("refusal")]) else { return };
-    ran.failed(1, "[main] failed: API Error: Claude Code is unable to respond");
+    ran.failed(1, "failed: API Error: Claude Code is unable to respond");
     assert_eq!(desk.asked().len(), 1);
 }
 
@@ -89,7 +89,7 @@ fn session_that_is_gone_fails_the_agent_and_it_goes_on_in_a_fresh_one() {
         return;
     };
     desk.says("first", "<goto>FORGET</goto>").says("second", DONE);
-    desk.start(&["--warm", "0"]).failed(1, "[main] failed: No conversation found");
+    desk.start(&["--warm", "0"]).failed(1, "failed: No conversation found");
     assert_eq!(desk.asked(), ["first"]);
     desk.run(&[]).completed("done");
     assert_eq!(desk.heard()[1], ["second"]);
@@ -102,7 +102,7 @@ fn model_that_says_nothing_for_too_long_is_given_up_and_nobody_is_left() {
     let Some(desk) = Desk::or_skip([("START.md", hangs)]) else { return };
     desk.replies("", [Reply::hang()]);
     let ran = desk.start(&["--retries", "0"]);
-    ran.failed(1, "[main] failed: it printed nothing for 3 seconds");
+    ran.failed(1, "failed: it printed nothing for 3 seconds");
     assert_eq!(desk.asked().len(), 1);
     desk.project.wait_until_quiet();
 }

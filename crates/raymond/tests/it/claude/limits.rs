@@ -17,7 +17,7 @@ fn budget_ends_a_turn_between_two_calls_and_more_of_it_goes_on_in_the_session() 
     desk.replies("the prompt", [works()]);
     // Enough for two calls and a part of the third.
     let ran = desk.start(&["--budget", "0.01"]);
-    ran.failed(3, "$0.01 of $0.01 are spent").failed(3, "raymond run");
+    ran.failed(3, "$0.01 of $0.01 are spent").failed(3, "raymond resume r --budget ");
     assert_eq!(desk.asked().len(), 3);
     assert_eq!(desk.state()["status"], "stopped");
     desk.expect_calls_paid(3.0);

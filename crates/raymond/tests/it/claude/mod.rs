@@ -1,18 +1,18 @@
-//! Prompts on the real Claude Code; only the model behind it is made up.
+//! Prompts on the real Claude Code; only the model is fake.
 //!
 //! | file | what it proves |
 //! |---|---|
 //! | `env` | nothing: the project, the model and the Claude of one test |
-//! | `commands` | prompts that look like commands of Claude's, and turns that ask no model |
+//! | `commands` | prompts that look like commands of Claude Code, and turns without a model request |
 //! | `sessions` | what each tag makes the model remember, and which model is asked |
-//! | `policy` | reminders, the only way out, evaluators |
-//! | `failures` | every kind of failure that Claude knows, and what people are told |
+//! | `policy` | reminders, implicit transitions, evaluators |
+//! | `failures` | every kind of failure of Claude, and what the user sees |
 //! | `limits` | budget and usage limit |
 //! | `tools` | files, permissions, many workers, long prompts |
-//! | `crashes` | what is paid when something is killed |
+//! | `crashes` | costs and prompts after a process is killed |
 //! | `debug` | what `--debug` keeps of a turn |
-//! | `unasked` | what Claude says without being asked is no answer, and is paid once |
-//! | `warm` | processes that are kept change nothing but the time |
+//! | `unasked` | output of Claude without a prompt is not an answer, and is paid once |
+//! | `warm` | kept processes change only the time that a turn takes |
 //!
 //! All of them are skipped, with a reason, where Claude Code is not installed.
 

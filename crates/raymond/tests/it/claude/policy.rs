@@ -1,4 +1,4 @@
-//! Reminders, the only way out, evaluators.
+//! Reminders, implicit transitions, evaluators.
 
 use raymond_testkit::Reply;
 
@@ -64,7 +64,7 @@ fn evaluator_is_asked_and_reminded_in_a_session_of_its_own() {
     desk.replies("judge", [Reply::text("hm")]);
     desk.says("was not a judgement", "<goto>FIX</goto>");
     let ran = desk.start(&[]).completed("done");
-    let told = "[main] asked for <goto>NEXT.md</goto>, instead: <goto>FIX.md</goto>";
+    let told = "asked for <goto>NEXT.md</goto>, instead: <goto>FIX.md</goto>";
     assert!(ran.stderr.contains(told), "{}", ran.stderr);
     let heard = desk.heard();
     let question = "judge <goto>NEXT.md</goto> after fine, <goto>NEXT</goto>";

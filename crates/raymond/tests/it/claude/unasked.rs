@@ -1,5 +1,5 @@
-//! A process that goes on by itself: the answer to a turn is the answer to its own prompt, and
-//! what nobody asked for is paid once.
+//! A process that continues without a prompt: the answer to a turn is the answer to its own prompt, and
+//! unrequested output is paid once.
 
 use std::process::Child;
 

@@ -1,4 +1,4 @@
-//! Processes that are kept for the next turn change nothing but the time that it takes.
+//! Processes that are kept for the next turn change only the time that it takes.
 
 use std::{
     path::Path,
@@ -69,7 +69,7 @@ fn process_that_is_killed_while_it_waits_costs_nothing() {
     desk.project.write("go", "");
     let ran = finish(child).completed("done");
     assert!(!ran.stderr.contains("was killed"), "{}", ran.stderr);
-    // Handed over in the moment between its death and the news of it, it is asked for again.
+    // A turn given to a process that has died, before its reaper reports that, is started again.
     assert!(!desk.was_warm("main.3") || !desk.was_warm("main.4"));
     assert_eq!(desk.heard()[1..], [["first", "<goto>WAIT</goto>", "second"]]);
     desk.expect_calls_paid(2.0);
@@ -92,7 +92,7 @@ fn conversation_is_branched_only_after_the_process_that_leads_it_is_gone() {
     let child = desk.spawn_start(&[]);
     desk.wait_for_file("waits");
     desk.wait_for_transcript(0, "<goto>WAIT</goto>");
-    // It cannot go when it is told to; its reaper ends it after a while.
+    // It cannot exit when asked to; its reaper kills it after the grace period.
     let leader = desk.claude();
     kill(leader, libc::SIGSTOP);
     let overlaps = Arc::new(AtomicBool::new(false));

@@ -4,6 +4,9 @@ use std::fs;
 
 use super::*;
 
+/// Busy, for a time that is not known.
+const TRANSIENT: FailureClass = FailureClass::Transient { retry_after_ms: None };
+
 const INIT: &str =
     r#"{"type":"system","subtype":"init","model":"claude-sonnet-5","session_id":"s"}"#;
 
@@ -169,7 +172,7 @@ fn answer_of_a_model_that_reports_no_usage_is_an_answer() {
 #[test]
 fn failures_are_told_apart() {
     use FailureClass::{
-        Authentication, Billing, Budget, Other, PromptTooLong, Refused, SessionMissing, Transient,
+        Authentication, Billing, Budget, Other, PromptTooLong, Refused, SessionMissing,
         UnknownModel, UsageLimit,
     };
     let cases: [(&[&str], FailureClass); 13] = [
@@ -181,10 +184,10 @@ fn failures_are_told_apart() {
         ),
         (
             &[&told("rate_limit"), &error("API Error: Request rejected (429) · slow", "429")],
-            Transient,
+            TRANSIENT,
         ),
-        (&[&told("server_error"), &error("API Error: 529 Overloaded.", "529")], Transient),
-        (&[&told("server_error"), &error("Request timed out", "null")], Transient),
+        (&[&told("server_error"), &error("API Error: 529 Overloaded.", "529")], TRANSIENT),
+        (&[&told("server_error"), &error("Request timed out", "null")], TRANSIENT),
         (&[&told("unknown"), &error("API Error: 400 bad thing", "400")], Other),
         (&[&told("invalid_request"), &error("Request too large", "413")], PromptTooLong),
         (
@@ -252,10 +255,10 @@ fn usage_limit_is_told_by_an_event_or_in_words() {
     let overage = event(r#""status":"rejected","isUsingOverage":true"#);
     let slow = error("API Error: Request rejected (429) · slow", "429");
     for last in [&allowed, &overage] {
-        assert_eq!(of(&[&rejected, last, &limited, &slow]), FailureClass::Transient);
+        assert_eq!(of(&[&rejected, last, &limited, &slow]), TRANSIENT);
     }
     let broken = [&*rejected, &told("server_error"), &error("API Error: 500", "500")];
-    assert_eq!(of(&broken), FailureClass::Transient);
+    assert_eq!(of(&broken), TRANSIENT);
     let spend = error("You've hit your monthly spend limit. /model to switch models.", "429");
     assert_eq!(of(&[&limited, &spend]), FailureClass::Billing);
 }

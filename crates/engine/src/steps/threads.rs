@@ -1,15 +1,13 @@
-//! The keeper where there can be none: every step has a thread of this process as its guardian.
+//! Steps without a keeper: every step has a thread of the orchestrator as its guardian.
 //!
-//! It does what a reaper does, with the means of the standard library and a process tree (`sys::Tree`).
-//! What it cannot do is live on when this process is killed, keep a child for another step and, except
-//! on Windows, find processes that have left the group of their step.
+//! A guardian does what a reaper does, with the means of the standard library and a process tree
+//! ([`sys::Tree`]). It cannot live on when this process is killed, keep a child for another step or, except on
+//! Windows, find processes that have left the group of their step.
 
 use std::{
     collections::HashMap,
-    ffi::OsString,
     fs::{self, File},
     io::{self, Write as _},
-    path::Path,
     process::{Child, Command, ExitStatus, Stdio},
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
@@ -19,35 +17,26 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::launch::Launch;
+use super::{Place, ProcessNumber, Steps};
 use crate::{
-    inbox::{Message, Outbox},
+    inbox::{Inbox, Message, Outbox},
+    keeper::Launch,
     private,
-    step::{Claim, ExitRecord, HowEnded},
+    step::{Claim, ExitRecord, HowEnded, StepFolder, StepState},
     sys::{self, Pid, Tree},
 };
 
-/// Whether the keeper is a process of its own: it outlives us, and keeps children for further turns.
-pub(crate) const IS_APART: bool = false;
-
 /// What a child gets between the polite and the impolite end.
 const GRACE: Duration = Duration::from_secs(5);
-/// How often somebody is ended who did not hear it.
+/// How long guardians may take to end their steps: grace, and a machine that is busy.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(15);
+/// How often a child is killed that does not end.
 const KILL_INTERVAL: Duration = Duration::from_millis(100);
-/// How often a conversation is asked for that somebody else has.
+/// How often a session is asked for that another process has.
 const LOCK_INTERVAL: Duration = Duration::from_millis(5);
-
-/// There is no keeper to be.
-pub fn serve(_folder: &Path) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
-}
 
 /// What a guardian hears.
 enum Word {
-    /// The step may start.
-    Go,
-    /// Nobody will say so any more.
-    Closed,
     /// The step is to be ended.
     End,
     /// The child has ended by itself or by us.
@@ -55,102 +44,59 @@ enum Word {
 }
 
 /// The guardians of a run.
-#[derive(Debug)]
-pub(crate) struct Keeper {
+pub(super) struct ThreadSteps {
+    place: Place,
     outbox: Outbox,
     guardians: Arc<Guardians>,
+    remarks: Vec<String>,
 }
 
 #[derive(Debug, Default)]
 struct Guardians {
-    state: Mutex<State>,
+    /// The way to each guardian, by the name of its step.
+    steps: Mutex<HashMap<String, Sender<Word>>>,
     changed: Condvar,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    /// The way to each guardian, by the name of its step.
-    steps: HashMap<String, Sender<Word>>,
-    is_leaving: bool,
-}
-
 impl Guardians {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn steps(&self) -> MutexGuard<'_, HashMap<String, Sender<Word>>> {
+        self.steps.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn forget(&self, step: &str) {
-        self.state().steps.remove(step);
+        self.steps().remove(step);
         self.changed.notify_all();
     }
 }
 
-/// A step that is ready and waits for a word. Dropping it before means that it never starts.
-#[derive(Debug)]
-pub(crate) struct Gate {
-    /// Nothing if nobody took the step.
-    guardian: Option<Sender<Word>>,
-}
-
-impl Gate {
-    /// Lets the step start.
-    pub(crate) fn open(&self) {
-        self.say(Word::Go);
-    }
-
-    fn say(&self, word: Word) {
-        if let Some(guardian) = &self.guardian {
-            let _ = guardian.send(word);
-        }
-    }
-
-    /// No child is kept, so none can be given anything.
-    #[expect(clippy::unused_self, reason = "the other keeper needs it")]
-    pub(crate) fn hand_over(&self, _launch: &Launch) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    /// Says that nothing more will be handed over.
-    pub(crate) fn hang_up(&self) {
-        self.say(Word::Closed);
-    }
-
-    /// No child is kept, so there is nobody to wait for.
-    #[expect(clippy::unused_self, reason = "the other keeper needs it")]
-    pub(crate) fn wait_until_gone(&self) -> io::Result<fn()> {
-        Err(io::ErrorKind::Unsupported.into())
+impl ThreadSteps {
+    pub(super) fn new(place: Place, outbox: Outbox) -> Self {
+        Self { place, outbox, guardians: Arc::default(), remarks: Vec::new() }
     }
 }
 
-impl Drop for Gate {
-    fn drop(&mut self) {
-        self.hang_up();
-    }
-}
-
-impl Keeper {
-    /// A keeper without steps. They tell by `outbox` when they end.
-    #[expect(clippy::unnecessary_wraps, reason = "the other keeper needs it")]
-    pub(crate) fn connect(
-        _folder: &Path,
-        _program: &[OsString],
-        outbox: &Outbox,
-    ) -> io::Result<Self> {
-        Ok(Self { outbox: outbox.clone(), guardians: Arc::default() })
+impl Steps for ThreadSteps {
+    fn standing(&mut self, step: &StepFolder) -> io::Result<StepState> {
+        // The guardian is a thread of another program, which is not to be killed for it.
+        let kill = |program| Err(io::Error::other(format!("process {program} still runs it")));
+        self.place.standing(step, kill, &mut self.remarks)
     }
 
-    /// Claims a step and gives it a guardian, who starts it when the gate is opened.
-    #[expect(clippy::unnecessary_wraps, reason = "the other keeper needs it")]
-    pub(crate) fn launch(&mut self, launch: &Launch) -> io::Result<Gate> {
-        // By this thread: nobody else claims or forbids a step meanwhile.
+    fn forbid(&mut self, step: &StepFolder) -> io::Result<bool> {
+        step.forbid()
+    }
+
+    /// Claims a step and gives it a guardian, who starts it. No child is kept for another turn.
+    fn launch(&mut self, launch: &Launch) -> io::Result<Option<ProcessNumber>> {
+        // By this thread: no other one claims or forbids a step meanwhile.
         let Ok((claim, outputs)) = launch.claim() else {
             self.outbox.send(&Message::ReaperGone);
-            return Ok(Gate { guardian: None });
+            return Ok(None);
         };
         let (words, heard) = mpsc::channel();
         let name = launch.name();
-        self.guardians.state().steps.insert(name.clone(), words.clone());
-        let guardian = Guardian { launch: launch.clone(), outputs, words: words.clone(), heard };
+        self.guardians.steps().insert(name.clone(), words.clone());
+        let guardian = Guardian { launch: launch.clone(), outputs, words, heard };
         let (guardians, outbox) = (Arc::clone(&self.guardians), self.outbox.clone());
         let spawned = thread::Builder::new().spawn(move || {
             guardian.run(claim);
@@ -163,65 +109,45 @@ impl Keeper {
             self.guardians.forget(&name);
             self.outbox.send(&Message::Step(name));
         }
-        Ok(Gate { guardian: Some(words) })
+        Ok(None)
     }
 
-    /// A guardian has one step only.
-    #[expect(clippy::unused_self, reason = "the other keeper needs it")]
-    pub(crate) fn keep(&mut self, _step: String, _gate: Gate) {}
+    fn give(&mut self, _process: ProcessNumber, _launch: &Launch) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
-    /// Nobody waits for another step.
-    #[expect(clippy::unused_self, reason = "the other keeper needs it")]
-    pub(crate) fn step_is_over(&mut self, _step: &str, _is_told: bool) {}
+    fn let_go(&mut self, _process: ProcessNumber) {}
 
-    /// Ends every step.
-    #[expect(clippy::unnecessary_wraps, reason = "the other keeper needs it")]
-    pub(crate) fn shut_down(&mut self) -> io::Result<()> {
-        let mut state = self.guardians.state();
-        state.is_leaving = true;
-        for guardian in state.steps.values() {
+    fn end(&mut self, step: &StepFolder, _reaper: Option<Pid>, _by_force: bool) {
+        if let Some(guardian) = self.guardians.steps().get(&step.name()) {
             let _ = guardian.send(Word::End);
         }
-        self.guardians.changed.notify_all();
-        Ok(())
     }
 
-    /// There is no process to kill.
-    #[expect(clippy::unused_self, reason = "the other keeper needs it")]
-    pub(crate) fn kill(&self, _folder: &Path) -> io::Result<()> {
-        Ok(())
+    fn sweep(&mut self, step: &StepFolder) -> io::Result<usize> {
+        self.place.sweep(step)
     }
 
-    /// Blocks until it was shut down and the last step has ended.
-    #[expect(clippy::unnecessary_wraps, reason = "the other keeper needs it")]
-    pub(crate) fn wait_until_gone(&self) -> io::Result<impl FnOnce() + Send + use<>> {
-        let guardians = Arc::clone(&self.guardians);
-        Ok(move || {
-            let is_here = |state: &mut State| !state.is_leaving || !state.steps.is_empty();
-            drop(guardians.changed.wait_while(guardians.state(), is_here));
-        })
+    fn remarks(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.remarks)
     }
-}
 
-/// Asks the guardian of a step to end it, with everybody whom it started.
-pub(crate) fn end(keeper: Option<&Keeper>, step: &str, _reaper: Option<Pid>) {
-    let guardians = keeper.map(|keeper| keeper.guardians.state());
-    if let Some(guardian) = guardians.as_ref().and_then(|state| state.steps.get(step)) {
-        let _ = guardian.send(Word::End);
+    fn outlive_us(&self) -> bool {
+        false
+    }
+
+    /// Ends every step.
+    fn close(&mut self, _inbox: &Inbox) {
+        let steps = self.guardians.steps();
+        for guardian in steps.values() {
+            let _ = guardian.send(Word::End);
+        }
+        let is_busy = |steps: &mut HashMap<String, Sender<Word>>| !steps.is_empty();
+        drop(self.guardians.changed.wait_timeout_while(steps, CLOSE_PATIENCE, is_busy));
     }
 }
 
-/// The guardian is a thread of another program, which is not to be killed for it.
-pub(crate) fn kill(_folder: &Path, program: Pid) -> io::Result<()> {
-    Err(io::Error::other(format!("process {program} still runs it")))
-}
-
-/// Guardians are threads of this process: none is stopped while it looks.
-pub(crate) fn stopped(_folder: &Path) -> Vec<Pid> {
-    Vec::new()
-}
-
-/// Whoever looks after one step.
+/// Looks after one step.
 struct Guardian {
     launch: Launch,
     outputs: [File; 2],
@@ -249,11 +175,6 @@ impl Guardian {
     }
 
     fn start_and_guard(&self) -> Result<HowEnded, HowEnded> {
-        match self.heard.recv() {
-            Ok(Word::Go) => {}
-            Ok(Word::End) => return Err(HowEnded::Interrupted),
-            Ok(Word::Closed | Word::Ended(_)) | Err(_) => return Err(HowEnded::Forbidden),
-        }
         let not_run = |error: io::Error| self.launch.not_run(&error);
         let _locks = self.lock().map_err(not_run)?.ok_or(HowEnded::Interrupted)?;
         let tree = self.start().map_err(not_run)?;
@@ -336,7 +257,7 @@ impl Guardian {
                     return self.verdict(ending.map(|(why, _)| why), status);
                 }
                 Ok(Word::End) => why = Some(HowEnded::Interrupted),
-                Ok(Word::Go | Word::Closed) | Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => unreachable!("we hold an end ourselves"),
             }
             if let Some((_, deadline)) = &ending {

@@ -8,86 +8,62 @@ use raymond_flow::{
     turn::{Exit, Outcome, conclude},
 };
 
+use super::Performer;
 use crate::{
     agent::{ReadyAnswer, TurnEnd, TurnOutput},
     answers::{lost_turn_end, turn_end},
-    events::{Event, Observer},
-    open::EngineError,
-    perform::{KEEPERS_LOST_MAX, Occasion, Performer},
-    run_loop::at_work,
-    step::{ExitRecord, HowEnded, StepFolder, StepState, scan_output, survivors},
+    error::{EngineError, at_work},
+    events::{Event, Observer, StepEnd},
+    step::{ExitRecord, HowEnded, StepFolder, StepState, scan_output},
     sys,
     warm::Leaving,
 };
 
-/// With less than that, a disk counts as full even if nobody wants a reserve.
+/// With less than that, a disk counts as full even if no reserve is configured.
 const FULL_BYTES: u64 = 64 * 1024;
 
 impl Performer<'_> {
-    /// What the outcome of a step means; `None` while it has none. Tells also whether nothing new may
-    /// start because of it.
-    pub(crate) fn outcome(
-        &mut self,
+    /// What came of a step that is over, for the machine. Tells also whether nothing new may start
+    /// because of it.
+    pub(super) fn conclude(
+        &self,
         run: &Run,
-        id: &StepId,
-        occasion: Occasion,
+        (id, step): (&StepId, &Step),
+        standing: &StepState,
+        (outcome, spent): (Outcome, Spent),
         observer: &mut dyn Observer,
-    ) -> Result<Option<(Option<Halt>, Input)>, EngineError> {
-        let Some((_, step)) = run.running_step(id) else {
-            return Ok(None);
-        };
-        let look = |error| at_work("look at a step", error);
-        let folder = self.folder(id);
-        let mut state = self.state(id, observer)?;
-        if state == StepState::Unclaimed
-            && occasion != Occasion::Launched
-            && !folder.forbid().map_err(look)?
-        {
-            // Claimed between the two looks.
-            state = folder.state().map_err(look)?;
-        }
-        let (outcome, spent) = match (&state, occasion) {
-            (StepState::Running(_) | StepState::Foreign { .. }, _)
-            | (StepState::Unclaimed, Occasion::Launched) => return Ok(None),
-            (StepState::Unclaimed, Occasion::Reopened) => (Outcome::NotStarted, Spent::default()),
-            (StepState::Unclaimed, Occasion::KeeperGone)
-                if self.keepers_lost <= KEEPERS_LOST_MAX =>
-            {
-                (Outcome::NotStarted, Spent::default())
-            }
-            // Asked for and not started: trying for ever would not help.
-            (StepState::Unclaimed, _) => (Outcome::Lost, Spent::default()),
-            (StepState::Lost | StepState::Damaged | StepState::Ended(_), _) => {
-                let read = self.read_outcome((id, step), &folder, &state, observer);
-                match read {
-                    // A run that is given up needs no outcome, and nothing may keep it from ending.
-                    read if run.halt == Some(Halt::Cancelled) => {
-                        (Outcome::Interrupted, read.map(|(_, spent)| spent).unwrap_or_default())
-                    }
-                    read => read.map_err(|error| at_work("read an outcome", error))?,
-                }
-            }
-        };
-        self.tails.forget(id);
-        // One that did not come to a good end is not asked again.
-        self.warm.drop_step(id);
+    ) -> Result<(Option<Halt>, Input), EngineError> {
         let halt = self.spoiled_by_full_disk(&outcome);
         let outcome = if halt.is_some() { Outcome::Interrupted } else { outcome };
+        let duration_ms = spent.duration_ms;
+        let world = &self.means.world;
+        let _ = world.take_failure();
+        let input = conclude(run, id, outcome, spent, world);
+        if let Some(error) = world.take_failure() {
+            // Its outcome stays where it is, and is judged when the workflow can be read.
+            return Err(at_work("list the files of the workflow", error));
+        }
+        tell_end(observer, (id, step), &self.folder(id), step_end(standing), duration_ms);
         if halt.is_some() {
-            let disk = self.files.folder.display();
+            let disk = self.means.files.folder.display();
             let text = format!(
                 "step {id} failed while the disk of {disk} was full; \
-                                it is started again when the run goes on"
+                 it is started again when the run goes on"
             );
-            observer.see(&Event::Trouble(&text));
+            observer.see(&Event::Trouble(text).now());
         }
-        let _ = self.world.take_failure();
-        let input = conclude(run, id, outcome, spent, &self.world);
-        match self.world.take_failure() {
-            // Its outcome stays where it is, and is judged when the workflow can be read.
-            Some(error) => Err(at_work("list the files of the workflow", error)),
-            None => Ok(Some((halt, input))),
+        Ok((halt, input))
+    }
+
+    /// What it means that a step could not be started for want of room on the disk.
+    pub(crate) fn not_started(&self, run: &Run, id: &StepId, observer: &mut dyn Observer) -> Input {
+        if let Some((_, step)) = run.running_step(id) {
+            let disk = self.means.files.folder.display();
+            let text = format!("step {id} was not started, because the disk of {disk} is full");
+            observer.see(&Event::Trouble(text).now());
+            tell_end(observer, (id, step), &self.folder(id), StepEnd::NotStarted, 0);
         }
+        conclude(run, id, Outcome::NotStarted, Spent::default(), &self.means.world)
     }
 
     /// Why the run pauses, if a step has failed and there is too little room for what it prints. It
@@ -100,19 +76,20 @@ impl Performer<'_> {
             }
             _ => false,
         };
-        let free_bytes = has_failed.then(|| sys::free_bytes(&self.files.folder).ok()).flatten()?;
-        let reserve = self.disk_reserve_bytes.max(FULL_BYTES);
+        let free_bytes =
+            has_failed.then(|| sys::free_bytes(&self.means.files.folder).ok()).flatten()?;
+        let reserve = self.means.disk_reserve_bytes.max(FULL_BYTES);
         (free_bytes < reserve).then_some(Halt::DiskLow { free_bytes })
     }
 
     /// What came of a step that does not run any more, and what it cost.
-    fn read_outcome(
+    pub(super) fn read_outcome(
         &mut self,
         (id, step): (&StepId, &Step),
-        folder: &StepFolder,
         state: &StepState,
         observer: &mut dyn Observer,
     ) -> io::Result<(Outcome, Spent)> {
+        let folder = &self.folder(id);
         if *state == StepState::Lost {
             self.end_survivors(id, folder, observer)?;
         }
@@ -125,12 +102,7 @@ impl Performer<'_> {
             let is_whole = *state == StepState::Lost;
             return Ok((if is_whole { outcome } else { Outcome::Lost }, spent));
         };
-        let exit_code = match record.how {
-            HowEnded::Code(code) => Some(code),
-            _ => None,
-        };
-        let (path, duration_ms) = (folder.path().to_owned(), record.duration_ms);
-        observer.see(&Event::StepEnded { id, step, folder: path, exit_code, duration_ms });
+        let duration_ms = record.duration_ms;
         let (outcome, spent) = match &step.action {
             Action::Script { .. } => script_outcome(folder, record)?,
             Action::Turn(turn) => self.turn_outcome(id, turn, folder, record)?,
@@ -141,19 +113,17 @@ impl Performer<'_> {
     /// Ends what a lost step has left: nothing of it may run beside its next attempt, or go on
     /// printing what is about to be read.
     fn end_survivors(
-        &self,
+        &mut self,
         id: &StepId,
         folder: &StepFolder,
         observer: &mut dyn Observer,
     ) -> io::Result<()> {
-        let ended = survivors::end(&self.marks(&self.identity, folder))?;
-        if !ended.is_empty() {
-            let processes = match ended.len() {
-                1 => "1 process".to_owned(),
-                count => format!("{count} processes"),
-            };
+        let ended = self.means.steps.sweep(folder)?;
+        if ended > 0 {
+            let processes =
+                if ended == 1 { "1 process".to_owned() } else { format!("{ended} processes") };
             let text = format!("step {id}: ended {processes} that had outlived it");
-            observer.see(&Event::Trouble(&text));
+            observer.see(&Event::Trouble(text).now());
         }
         Ok(())
     }
@@ -171,12 +141,14 @@ impl Performer<'_> {
             HowEnded::Code(code) => Some(*code),
             HowEnded::Signal(_) | HowEnded::Interrupted | HowEnded::TimedOut(_) => None,
             HowEnded::NotRun(why) => return Ok(failed(FailureClass::NotInstalled, why.clone())),
-            HowEnded::NotRunNow(why) => return Ok(failed(FailureClass::Transient, why.clone())),
+            HowEnded::NotRunNow(why) => {
+                return Ok(failed(FailureClass::Transient { retry_after_ms: None }, why.clone()));
+            }
             HowEnded::Forbidden => return Ok((Outcome::NotStarted, Spent::default())),
         };
-        let agent = match self.agents.for_turn(turn) {
+        let agent = match self.means.agents.for_turn(turn) {
             Ok(agent) => agent,
-            // An answer that is paid for waits for somebody who understands it.
+            // An answer that is paid for waits for a coding agent that understands it.
             Err(failure) => return Err(io::Error::other(failure)),
         };
         let TurnEnd { outcome, mut spent, total } =
@@ -187,7 +159,9 @@ impl Performer<'_> {
         // What was said before it was ended is paid for: an answer counts, and so does the cost.
         let outcome = match (&record.how, outcome) {
             (HowEnded::Code(0), reply @ Outcome::Reply { .. }) => {
-                self.warm.turn_ended(id, spent.cost_usd, total);
+                if let Some(process) = self.flights.get_mut(id).and_then(|flight| flight.process) {
+                    self.warm.turn_ended(process, spent.cost_usd, total);
+                }
                 reply
             }
             (_, reply @ Outcome::Reply { .. }) => reply,
@@ -207,7 +181,7 @@ impl Performer<'_> {
     /// What came of a turn whose reaper was killed: perhaps the whole answer is there.
     fn lost_turn(&self, turn: &Turn, folder: &StepFolder) -> io::Result<(Outcome, Spent)> {
         // An answer that is paid for waits for a coding agent that understands it.
-        let agent = self.agents.for_turn(turn).map_err(io::Error::other)?;
+        let agent = self.means.agents.for_turn(turn).map_err(io::Error::other)?;
         match lost_turn_end(folder, agent) {
             Ok(TurnEnd { outcome, spent, .. }) => Ok((outcome, spent)),
             // The reaper was killed before it had made the files, or they are gone.
@@ -220,7 +194,7 @@ impl Performer<'_> {
 
     /// What a process that is gone has spent since its last turn ended.
     pub(crate) fn spent_unasked(&self, leaving: &Leaving) -> Option<Spent> {
-        let agent = self.agents.for_turn(&leaving.turn).ok()?;
+        let agent = self.means.agents.for_turn(&leaving.turn).ok()?;
         let folder = self.folder(&leaving.first);
         let stdout = folder.stdout();
         let output = TurnOutput {
@@ -236,15 +210,50 @@ impl Performer<'_> {
 
     /// What it means that there was nothing to start.
     pub(crate) fn failed(&self, run: &Run, id: &StepId, failure: Failure) -> Input {
-        conclude(run, id, Outcome::Failed(failure), Spent::default(), &self.world)
+        conclude(run, id, Outcome::Failed(failure), Spent::default(), &self.means.world)
     }
 
     /// What an answer means that was there without a program.
-    pub(crate) fn answered(&self, run: &Run, id: &StepId, answer: ReadyAnswer) -> Input {
+    pub(crate) fn answered(
+        &self,
+        run: &Run,
+        id: &StepId,
+        answer: ReadyAnswer,
+        observer: &mut dyn Observer,
+    ) -> Input {
         let ReadyAnswer { after, end } = answer;
         let duration_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
-        conclude(run, id, end.outcome, Spent { duration_ms, ..end.spent }, &self.world)
+        if let Some((_, step)) = run.running_step(id) {
+            tell_end(observer, (id, step), &self.folder(id), StepEnd::Answered, duration_ms);
+        }
+        conclude(run, id, end.outcome, Spent { duration_ms, ..end.spent }, &self.means.world)
     }
+}
+
+/// How a step ended that stands like this and does not run any more.
+fn step_end(state: &StepState) -> StepEnd {
+    match state {
+        StepState::Ended(ExitRecord { how: HowEnded::Code(code), .. }) => StepEnd::Code(*code),
+        StepState::Ended(ExitRecord { how: HowEnded::Forbidden, .. }) | StepState::Unclaimed => {
+            StepEnd::NotStarted
+        }
+        StepState::Ended(_) => StepEnd::NoCode,
+        StepState::Lost
+        | StepState::Damaged
+        | StepState::Running(_)
+        | StepState::Foreign { .. } => StepEnd::Lost,
+    }
+}
+
+fn tell_end(
+    observer: &mut dyn Observer,
+    (id, step): (&StepId, &Step),
+    folder: &StepFolder,
+    end: StepEnd,
+    duration_ms: u64,
+) {
+    let (id, step, folder) = (id.clone(), Box::new(step.clone()), folder.path().to_owned());
+    observer.see(&Event::StepEnded { id, step, folder, end, duration_ms }.now());
 }
 
 fn script_outcome(folder: &StepFolder, record: &ExitRecord) -> io::Result<(Outcome, Spent)> {

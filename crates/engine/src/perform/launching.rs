@@ -1,0 +1,294 @@
+//! A step as a command with its environment, handed to the runner.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use raymond_flow::{
+    id::{SessionId, StepId},
+    machine::{Action, Failure, FailureClass, Halt, Launch, SessionPlan, Step, Turn},
+    money::Usd,
+};
+
+use super::Performer;
+use crate::{
+    agent::{CodingAgent, ReadyAnswer, TurnCommand, TurnRequest},
+    error::{EngineError, at_work},
+    events::{Event, Observer},
+    keeper, private, programs,
+    step::StepFolder,
+    steps::ProcessNumber,
+    warm,
+};
+
+/// What a value may have in an environment; the kernel takes little more.
+const VARIABLE_BYTES_MAX: usize = 100 * 1024;
+/// Variables that mean something for one step only. A run inside a run must not pass on its own.
+const PER_STEP_VARIABLES: [&str; 4] =
+    ["RAYMOND_RESULT", "RAYMOND_RESULT_FILE", "RAYMOND_INPUT", "RAYMOND_INPUT_FILE"];
+
+/// Where a step's folder holds the values that do not fit into an environment.
+const VALUES: &str = "values";
+
+/// How many steps of an agent are looked at for the last turn of a session. It is mostly the one before;
+/// a subtask in between may have taken more.
+const SESSION_STEPS_MAX: usize = 1000;
+
+/// A launch as the machine asks for it.
+type LaunchEffect<'e> = (&'e StepId, &'e Step, String, Launch, Option<Usd>);
+
+/// What became of a launch.
+pub(crate) enum Launched {
+    /// It is in flight.
+    Started,
+    /// It was started before. It is in flight, and may be over by now.
+    Found,
+    /// There is nothing to start.
+    Failed(Failure),
+    /// There is nothing to start, because the answer is there.
+    Answered(Box<ReadyAnswer>),
+    /// It was not started, because the disk is full.
+    NoRoom(Halt),
+}
+
+impl Performer<'_> {
+    /// Starts a step, unless it was started before. What asks for it must be durable.
+    pub(crate) fn launch(
+        &mut self,
+        effect: LaunchEffect<'_>,
+        observer: &mut dyn Observer,
+    ) -> Result<Launched, EngineError> {
+        let (id, step, ..) = effect;
+        if self.started_before.remove(id) {
+            self.reattach(id, step, observer);
+            return Ok(Launched::Found);
+        }
+        match self.start(effect, observer) {
+            Err(EngineError::AtWork { what, source }) => match self.no_room(&source) {
+                Some(halt) => Ok(Launched::NoRoom(halt)),
+                None => Err(at_work(what, source)),
+            },
+            launched => launched,
+        }
+    }
+
+    fn start(
+        &mut self,
+        (id, step, cwd, launch, budget_left_usd): LaunchEffect<'_>,
+        observer: &mut dyn Observer,
+    ) -> Result<Launched, EngineError> {
+        let folder = self.folder(id);
+        let cwd = PathBuf::from(cwd);
+        match (&step.action, launch) {
+            (Action::Turn(turn), Launch::Turn { prompt, continuation }) => {
+                let (cwd, prompt, continuation) = (&*cwd, &*prompt, &*continuation);
+                let agent = &id.agent;
+                let request = TurnRequest {
+                    agent,
+                    step,
+                    turn,
+                    cwd,
+                    prompt,
+                    continuation,
+                    budget_left_usd,
+                    // Looked up below, if a program has to be asked: it can mean a thousand files.
+                    follows_a_model: false,
+                };
+                self.launch_turn(id, &folder, &request, observer)
+            }
+            (Action::Script { timeout }, Launch::Script { environment }) => {
+                let (environment, has_folder) = self.script_environment(&folder, environment)?;
+                let launch = keeper::Launch {
+                    run: self.means.identity.clone(),
+                    program: self.script_program(step),
+                    environment,
+                    without: PER_STEP_VARIABLES.map(str::to_owned).to_vec(),
+                    cwd,
+                    stdin: None,
+                    done_mark: None,
+                    turn_mark: String::new(),
+                    conversations: keeper::Conversations::default(),
+                    idle_seconds: u64::from(*timeout),
+                    is_durable: false,
+                    folder: folder.path().to_owned(),
+                    has_folder,
+                };
+                tell_start(observer, (id, step), &folder, false, &launch.environment);
+                self.hand_to_runner(id, &launch)?;
+                Ok(Launched::Started)
+            }
+            _ => unreachable!("the machine gives a turn a prompt and a script an environment"),
+        }
+    }
+
+    /// Whether the last turn in the session of `turn` was asked of a certain model. The intents of the
+    /// agent's earlier steps tell.
+    fn follows_a_model(&self, id: &StepId, turn: &Turn) -> bool {
+        let [own, source] = match &turn.session {
+            SessionPlan::Fresh { id } => [Some(id).filter(|_| turn.recovers), None],
+            SessionPlan::Resume { id } => [Some(id), None],
+            // One that is started again may or may not have its own session by now.
+            SessionPlan::Branch { from, id } => [Some(id).filter(|_| turn.recovers), Some(from)],
+        };
+        let last_model = |session: &SessionId| {
+            let earlier = (1..id.number).rev().take(SESSION_STEPS_MAX);
+            let mut models = earlier.filter_map(|number| {
+                let id = StepId { agent: id.agent.clone(), number };
+                match self.folder(&id).intent().ok()??.action {
+                    Action::Turn(turn) if turn.session.id() == session => Some(turn.settings.model),
+                    _ => None,
+                }
+            });
+            models.next().flatten()
+        };
+        [own, source].into_iter().flatten().any(|session| last_model(session).is_some())
+    }
+
+    /// Starts a turn, in a process that was kept if there is one for it.
+    fn launch_turn(
+        &mut self,
+        id: &StepId,
+        folder: &StepFolder,
+        request: &TurnRequest<'_>,
+        observer: &mut dyn Observer,
+    ) -> Result<Launched, EngineError> {
+        let agent = self.means.agents.for_turn(request.turn);
+        if let Ok(agent) = agent
+            && let Some(answer) = agent.answer(request)
+        {
+            tell_start(observer, (id, request.step), folder, false, &[]);
+            return Ok(Launched::Answered(Box::new(answer)));
+        }
+        let follows_a_model = self.follows_a_model(id, request.turn);
+        let request = &TurnRequest { follows_a_model, ..*request };
+        if request.turn.recovers {
+            // What the session knows decides what is said, and a process may just be leaving it.
+            warm::wait_until_left(&self.means.files.folder, &request.turn.session);
+        }
+        let command = agent.and_then(|agent| found(agent.command(request)?, agent));
+        let command = match command {
+            Ok(command) => command,
+            Err(failure) => return Ok(Launched::Failed(failure)),
+        };
+        let TurnCommand { program, mut environment, mut without, stdin, reuse } = command;
+        environment.push(self.place.mark_variable(folder));
+        without.extend(PER_STEP_VARIABLES.map(str::to_owned));
+        let reuse = reuse.filter(|_| self.warm.is_on());
+        let launch = keeper::Launch {
+            run: self.means.identity.clone(),
+            folder: folder.path().to_owned(),
+            has_folder: true,
+            program,
+            environment,
+            without,
+            cwd: request.cwd.to_owned(),
+            stdin: Some(folder.prompt()),
+            done_mark: reuse.as_ref().map(|reuse| reuse.done_mark.clone()),
+            turn_mark: reuse.as_ref().map(|reuse| reuse.turn_mark.clone()).unwrap_or_default(),
+            conversations: warm::lock_files(&self.means.files.folder, &request.turn.session),
+            idle_seconds: u64::from(request.turn.settings.timeout),
+            is_durable: true,
+        };
+        tell_start(observer, (id, request.step), folder, false, &launch.environment);
+        let create = |before: Option<&str>| {
+            let created = folder.create_turn(request.step, &stdin, before);
+            created.map_err(|error| at_work("prepare a step", error))
+        };
+        if let Some(kept) = reuse.as_ref().and_then(|reuse| self.warm.find(request, reuse)) {
+            create(kept.total.as_deref())?;
+            if self.means.steps.give(kept.number, &launch).is_ok() {
+                self.warm.take(kept.number);
+                let connection = self.means.steps.connection();
+                self.flights.add(id.clone(), connection, Some(kept.number));
+                return Ok(Launched::Started);
+            }
+        }
+        // The process that leads the session must be gone first: it may know more than is written down.
+        self.warm.drop_sessions(&request.turn.session);
+        self.let_released_go();
+        create(None)?;
+        let process = self.hand_to_runner(id, &launch)?;
+        if let (Some(number), Some(reuse)) = (process, reuse) {
+            self.warm.keep(number, id, request, reuse);
+        }
+        Ok(Launched::Started)
+    }
+
+    fn hand_to_runner(
+        &mut self,
+        id: &StepId,
+        launch: &keeper::Launch,
+    ) -> Result<Option<ProcessNumber>, EngineError> {
+        let process = self.means.steps.launch(launch);
+        let process = process.map_err(|error| at_work("reach the keeper", error))?;
+        self.flights.add(id.clone(), self.means.steps.connection(), process);
+        Ok(process)
+    }
+
+    fn script_program(&self, step: &Step) -> Vec<String> {
+        let script = self.means.world.folder().join(step.state.as_str());
+        let mut program = self.means.shell.clone();
+        program.push(script.to_string_lossy().into_owned());
+        program
+    }
+
+    /// The variables of a script: what the language says, and where things are. Tells also
+    /// whether something had to be put into its folder.
+    fn script_environment(
+        &self,
+        folder: &StepFolder,
+        variables: BTreeMap<String, String>,
+    ) -> Result<(Vec<(String, String)>, bool), EngineError> {
+        // What the language gives a step stands over these.
+        let outer = &self.means.environment;
+        let outer = outer.iter().filter(|(name, _)| !variables.contains_key(name));
+        let mut environment: Vec<_> = outer.cloned().collect();
+        let mut has_folder = false;
+        for (name, value) in variables {
+            // No variable can hold a NUL byte.
+            if value.len() <= VARIABLE_BYTES_MAX && !value.contains('\0') {
+                environment.push((name, value));
+                continue;
+            }
+            // It does not fit into an environment: the script finds it in a file. In a folder of its own,
+            // because an agent may have chosen the name: `stdout` or `exit` would pass for the step's.
+            let values = folder.path().join(VALUES);
+            let path = values.join(&name);
+            let create = folder.create().and_then(|()| private::create_dir_all(&values));
+            let written = create.and_then(|()| private::write(&path, value));
+            written.map_err(|error| at_work("prepare a step", error))?;
+            environment.push((format!("{name}_FILE"), path.to_string_lossy().into_owned()));
+            has_folder = true;
+        }
+        let path = |path: &Path| path.to_string_lossy().into_owned();
+        environment.push(self.place.mark_variable(folder));
+        environment.push(("RAYMOND_STATE_DIR".to_owned(), path(self.means.world.folder())));
+        environment.push(("RAYMOND_STATE_FILE".to_owned(), path(&self.means.files.state)));
+        Ok((environment, has_folder))
+    }
+}
+
+/// The command with its program looked up: the reaper takes it as it is.
+fn found(mut command: TurnCommand, agent: &dyn CodingAgent) -> Result<TurnCommand, Failure> {
+    let missing = |name: &str| Failure {
+        class: FailureClass::NotInstalled,
+        message: format!("`{name}` is not installed"),
+    };
+    let name = command.program.first_mut().ok_or_else(|| missing(agent.name()))?;
+    let path = programs::find(name).ok_or_else(|| missing(name))?;
+    *name = path.to_string_lossy().into_owned();
+    Ok(command)
+}
+
+pub(super) fn tell_start(
+    observer: &mut dyn Observer,
+    (id, step): (&StepId, &Step),
+    folder: &StepFolder,
+    is_found: bool,
+    environment: &[(String, String)],
+) {
+    let (id, step) = (id.clone(), Box::new(step.clone()));
+    let (folder, environment) = (folder.path().to_owned(), environment.to_vec());
+    observer.see(&Event::StepStarted { id, step, folder, is_found, environment }.now());
+}

@@ -1,0 +1,253 @@
+//! Steps as processes of their own, which the run's keeper and its reapers look after.
+
+use std::{
+    collections::HashMap,
+    ffi::OsString,
+    fs, io,
+    time::{Duration, Instant},
+};
+
+use super::{Place, ProcessNumber, Steps};
+use crate::{
+    inbox::{Inbox, Message, Outbox},
+    keeper::{self, Gate, Keeper, Launch},
+    step::{StepFolder, StepState},
+    sys::{self, Pid},
+};
+
+/// After how many checks in a row a stopped process is woken, and killed.
+const STOPPED_WAKE: u32 = 2;
+const STOPPED_KILL: u32 = 4;
+
+/// How long to wait for a process or thread that cannot be started, times the number of tries.
+const SHORTAGE_INTERVAL: Duration = Duration::from_millis(50);
+
+/// How often a keeper is looked for.
+const CONNECT_TRIES: u32 = 5;
+
+/// How long the keeper may take to go: grace and sweep of its last steps.
+const KEEPER_PATIENCE: Duration = Duration::from_secs(15);
+
+/// Hands steps to the reapers of a keeper, which is started when the first step is.
+pub(super) struct KeeperSteps {
+    program: Vec<OsString>,
+    place: Place,
+    outbox: Outbox,
+    keeper: Option<Keeper>,
+    /// Counts connections to keepers: a message about an earlier one is out of date.
+    connection: u32,
+    /// The lines to processes that can be given another turn.
+    lines: HashMap<ProcessNumber, Gate>,
+    /// How many such processes there have been.
+    count: ProcessNumber,
+    /// Keepers and reapers that are stopped, and how often in a row they were found so.
+    stopped: HashMap<Pid, u32>,
+    remarks: Vec<String>,
+}
+
+impl KeeperSteps {
+    pub(super) fn new(program: Vec<OsString>, place: Place, outbox: Outbox) -> Self {
+        Self {
+            program,
+            place,
+            outbox,
+            keeper: None,
+            connection: 0,
+            lines: HashMap::new(),
+            count: 0,
+            stopped: HashMap::new(),
+            remarks: Vec::new(),
+        }
+    }
+
+    /// Hands a step to a reaper, and starts a keeper if there is none.
+    fn send(&mut self, launch: &Launch) -> io::Result<Gate> {
+        // A keeper that is just leaving may still take the call; the next one will not be leaving.
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match self.connected().and_then(|keeper| keeper.launch(launch)) {
+                // It has just gone; what no reaper took has not been started.
+                Err(error) if tries <= CONNECT_TRIES => {
+                    match error.kind() {
+                        io::ErrorKind::TimedOut => self.remarks.push(error.to_string()),
+                        // No process or thread can be started just now.
+                        io::ErrorKind::WouldBlock => std::thread::sleep(SHORTAGE_INTERVAL * tries),
+                        _ => {}
+                    }
+                    self.keeper = None;
+                }
+                sent => return sent,
+            }
+        }
+    }
+
+    fn connected(&mut self) -> io::Result<&mut Keeper> {
+        let keeper = self.keeper.take().map_or_else(|| self.connect(), Ok)?;
+        Ok(self.keeper.insert(keeper))
+    }
+
+    fn connect(&mut self) -> io::Result<Keeper> {
+        let keeper = Keeper::connect(self.place.folder(), &self.program)?;
+        self.connection += 1;
+        let (wait, outbox) = (keeper.wait_until_gone()?, self.outbox.clone());
+        let connection = self.connection;
+        std::thread::Builder::new().spawn(move || {
+            wait();
+            outbox.send(&Message::KeeperGone(connection));
+        })?;
+        Ok(keeper)
+    }
+
+    /// Keeps the line to a process that can be given another turn.
+    fn keep(&mut self, line: Gate) -> io::Result<Option<ProcessNumber>> {
+        let (number, outbox) = (self.count + 1, self.outbox.clone());
+        let wait = line.wait_until_gone()?;
+        let spawned = std::thread::Builder::new().spawn(move || {
+            wait();
+            outbox.send(&Message::ProcessGone(number));
+        });
+        if spawned.is_err() {
+            // The loop would not hear that it is gone: it has this turn only.
+            line.hang_up();
+            return Ok(None);
+        }
+        self.count = number;
+        self.lines.insert(number, line);
+        Ok(Some(number))
+    }
+}
+
+impl Steps for KeeperSteps {
+    fn standing(&mut self, step: &StepFolder) -> io::Result<StepState> {
+        let kill = |reaper| keeper::kill(self.place.folder(), reaper);
+        self.place.standing(step, kill, &mut self.remarks)
+    }
+
+    fn forbid(&mut self, step: &StepFolder) -> io::Result<bool> {
+        step.forbid()
+    }
+
+    fn launch(&mut self, launch: &Launch) -> io::Result<Option<ProcessNumber>> {
+        let line = self.send(launch)?;
+        line.open();
+        if launch.done_mark.is_some() {
+            return self.keep(line);
+        }
+        if !launch.is_durable
+            && let Some(keeper) = &mut self.keeper
+        {
+            keeper.keep(launch.name(), line);
+        }
+        Ok(None)
+    }
+
+    fn give(&mut self, process: ProcessNumber, launch: &Launch) -> io::Result<()> {
+        let line = self.lines.get(&process).ok_or(io::ErrorKind::NotFound)?;
+        line.hand_over(launch)
+    }
+
+    fn let_go(&mut self, process: ProcessNumber) {
+        if let Some(line) = self.lines.remove(&process) {
+            // Another end of it is held by the thread that waits for the process to go.
+            line.hang_up();
+        }
+    }
+
+    fn end(&mut self, step: &StepFolder, reaper: Option<Pid>, by_force: bool) {
+        let Some(reaper) = reaper else { return };
+        if !by_force {
+            // Also if it is stopped, and also one of a keeper that is gone.
+            sys::end_process(reaper, true);
+        } else if keeper::kill(self.place.folder(), reaper).is_ok() {
+            let name = step.name();
+            let text = format!("step {name} could not be ended; its reaper {reaper} was killed");
+            self.remarks.push(text);
+        }
+    }
+
+    fn is_over(&mut self, step: &StepFolder, is_told: bool) {
+        if let Some(keeper) = &mut self.keeper {
+            keeper.step_is_over(&step.name(), is_told);
+        }
+    }
+
+    fn sweep(&mut self, step: &StepFolder) -> io::Result<usize> {
+        self.place.sweep(step)
+    }
+
+    fn connection(&self) -> u32 {
+        self.connection
+    }
+
+    fn connection_is_over(&mut self, connection: u32) {
+        if connection == self.connection {
+            self.keeper = None;
+        }
+    }
+
+    fn reconnect(&mut self) {
+        // The reaper that took the step died without a word, or is stopped and keeps others from it: to
+        // greet the keeper again makes it send for another one.
+        self.keeper = None;
+    }
+
+    /// Looks for keepers and reapers that are stopped: what they look after has no timeout and
+    /// cannot be ended. They are woken, and killed if that does not help. Found so only once, they
+    /// may have been stopped together with us, and be woken next.
+    fn check(&mut self) {
+        let found = keeper::stopped(self.place.folder());
+        self.stopped.retain(|pid, _| found.contains(pid));
+        for pid in found {
+            let times = self.stopped.entry(pid).or_default();
+            *times += 1;
+            if *times == STOPPED_WAKE {
+                sys::wake(pid);
+                let text = format!("process {pid} of the run's keeper was stopped; it was woken");
+                self.remarks.push(text);
+            } else if *times >= STOPPED_KILL && keeper::kill(self.place.folder(), pid).is_ok() {
+                let text = format!("process {pid} of the run's keeper stays stopped; killed");
+                self.remarks.push(text);
+            }
+        }
+    }
+
+    fn remarks(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.remarks)
+    }
+
+    fn outlive_us(&self) -> bool {
+        true
+    }
+
+    fn close(&mut self, inbox: &Inbox) {
+        self.dismiss(inbox);
+        // What killed keepers had prepared in vain.
+        let _ = fs::remove_dir_all(self.place.folder().join(keeper::SPARE_FOLDERS));
+    }
+}
+
+impl KeeperSteps {
+    fn dismiss(&mut self, inbox: &Inbox) {
+        for line in self.lines.drain().map(|(_, line)| line) {
+            line.hang_up();
+        }
+        keeper::stopped(self.place.folder()).into_iter().for_each(sys::wake);
+        let Some(mut keeper) = self.keeper.take() else { return };
+        if keeper.shut_down().is_err() {
+            return;
+        }
+        let deadline = Instant::now() + KEEPER_PATIENCE;
+        while Instant::now() < deadline {
+            let left = deadline.saturating_duration_since(Instant::now());
+            // After an interrupt it goes by itself.
+            if let Some(Message::KeeperGone(_) | Message::Interrupt) = inbox.next(Some(left)) {
+                return;
+            }
+        }
+        self.remarks.push(match keeper.kill(self.place.folder()) {
+            Ok(()) => "the keeper did not go and was killed".to_owned(),
+            Err(error) => format!("the keeper did not go, and could not be killed: {error}"),
+        });
+    }
+}

@@ -1,0 +1,58 @@
+//! Looking at what turns print, for a process that does not own their run. Nothing is changed.
+
+use std::collections::HashMap;
+
+use raymond_flow::{id::StepId, machine::Turn};
+
+use crate::{
+    agent::{Activity, Agents},
+    layout::RunFiles,
+    step::StepFolder,
+    tails::{self, Tail},
+};
+
+/// How often a turn is looked at to find its latest activity: that is the most that is read of it.
+const GLANCES_MAX: usize = 256;
+
+/// Reads the outputs of turns, each from where it was left.
+#[derive(Debug)]
+pub struct Watch {
+    files: RunFiles,
+    tails: HashMap<StepId, Option<Tail>>,
+}
+
+impl Watch {
+    /// Watches the run that has these files.
+    pub fn new(files: RunFiles) -> Self {
+        Self { files, tails: HashMap::new() }
+    }
+
+    /// What the turn of step `id` has done since the last call. What it prints faster than it is looked
+    /// at comes with later calls.
+    pub fn activities(&mut self, id: &StepId, turn: &Turn, agents: &Agents) -> Vec<Activity> {
+        let Ok(agent) = agents.for_turn(turn) else { return Vec::new() };
+        let tail = self.tails.entry(id.clone()).or_default();
+        tails::glance(tail, &StepFolder::new(&self.files.steps, id), agent)
+    }
+
+    /// What the turn of step `id` did last.
+    pub fn latest(&mut self, id: &StepId, turn: &Turn, agents: &Agents) -> Option<Activity> {
+        let Ok(agent) = agents.for_turn(turn) else { return None };
+        let folder = StepFolder::new(&self.files.steps, id);
+        let tail = self.tails.entry(id.clone()).or_default();
+        let mut latest = None;
+        for _ in 0..GLANCES_MAX {
+            let found = tails::glance(tail, &folder, agent);
+            latest = found.into_iter().next_back().or(latest);
+            if tail.as_mut().is_none_or(Tail::is_at_end) {
+                break;
+            }
+        }
+        latest
+    }
+
+    /// The turn is over.
+    pub fn forget(&mut self, id: &StepId) {
+        self.tails.remove(id);
+    }
+}

@@ -1,0 +1,115 @@
+//! `raymond attach`: the live view of a run that another process runs.
+
+use std::process::ExitCode;
+
+use raymond_engine::{
+    EngineError,
+    agent::Agents,
+    events::{Event, Observer},
+    interrupts::Interrupts,
+    load,
+    watch::Watch,
+};
+use raymond_flow::machine::Record;
+
+use super::{
+    follow::{Follower, INTERVAL},
+    inspect::turns,
+    place::state_dir,
+    prepare::Surroundings,
+    run::{exit_code, tell_end},
+    runs,
+};
+use crate::{
+    cli::args::{Place, WhichRun},
+    failure::Failure,
+    line::{Line, Style},
+    out,
+    report::{Lines, Live, Next, advice, words::Level},
+};
+
+/// `raymond attach [ID]`
+pub(in crate::cli) fn attach(
+    run: &WhichRun,
+    verbose: bool,
+    place: &Place,
+) -> Result<ExitCode, Failure> {
+    let state_dir = state_dir(place)?;
+    let id = runs::find(&state_dir, run, place)?;
+    // A mistake in the settings does not keep anybody from watching.
+    let surroundings =
+        Surroundings::of(place).or_else(|_| Surroundings::without_settings(place))?;
+    let interrupts = Interrupts::install();
+    let level = if verbose { Level::Detail } else { Level::News };
+    let files = state_dir.run(&id);
+    let next = runs::next(&id, place);
+    let mut watcher = Watcher {
+        follower: Follower::new(id.clone(), files.clone()),
+        watch: Watch::new(files.clone()),
+        agents: &surroundings.agents,
+    };
+    let is_alive = watcher.follower.is_alive();
+    let records = watcher.begin()?;
+    let mut observer: Box<dyn Observer> = if out::can_redraw() {
+        let mut live = Live::new(level, Some(files));
+        live.catch_up(watcher.follower.run()?, &records);
+        Box::new(live)
+    } else {
+        let mut lines = Lines::new(out::people(), level, Some(files));
+        lines.catch_up(watcher.follower.run()?);
+        Box::new(lines)
+    };
+    let mut is_over = !is_alive;
+    while !is_over {
+        if interrupts.is_pressed() {
+            drop(observer);
+            detached(&next);
+            return Ok(ExitCode::SUCCESS);
+        }
+        std::thread::sleep(INTERVAL);
+        is_over = !watcher.follower.is_alive();
+        watcher.look(observer.as_mut())?;
+    }
+    drop(observer);
+    let loaded = load(&state_dir, &id)?;
+    tell_end(&loaded, &next, level, true);
+    Ok(ExitCode::from(exit_code(&loaded.run)))
+}
+
+struct Watcher<'a> {
+    follower: Follower,
+    watch: Watch,
+    agents: &'a Agents,
+}
+
+impl Watcher<'_> {
+    /// Reads what happened before: records, each with its time.
+    fn begin(&mut self) -> Result<Vec<(Record, u64)>, EngineError> {
+        let mut records = Vec::new();
+        self.follower.read(|seen| {
+            if let Event::Recorded { record, .. } = &seen.event {
+                records.push((record.clone(), seen.at_ms));
+            }
+        })?;
+        Ok(records)
+    }
+
+    /// Shows `observer` what has happened since the last look.
+    fn look(&mut self, observer: &mut dyn Observer) -> Result<(), EngineError> {
+        self.follower.read(|seen| observer.see(seen))?;
+        for (id, turn) in turns(self.follower.run()?) {
+            for activity in self.watch.activities(&id, turn, self.agents) {
+                observer.see(&Event::Activity { id: id.clone(), activity }.now());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn detached(next: &Next) {
+    let mut people = out::people();
+    let line = Line::of("Detached: run ").add(Style::Bold, next.id.as_str());
+    people.line(&line.plain(" goes on without you."));
+    people.line(&advice("Watch it again:", &next.command("attach")));
+    people.line(&advice("Stop it, to be resumed later:", &next.command("stop")));
+}

@@ -1,0 +1,90 @@
+//! `raymond cancel`: a run is given up for good, if that is really meant.
+
+use std::process::ExitCode;
+
+use raymond_engine::load;
+use raymond_flow::machine::{Run, Status};
+
+use super::{
+    place::state_dir,
+    prepare::Surroundings,
+    runs::{self, status_word},
+};
+use crate::{
+    cli::args::Place,
+    failure::Failure,
+    line::{Line, Style},
+    out,
+    report::{
+        Lines, Next,
+        words::{Level, count},
+    },
+};
+
+/// `raymond cancel ID`
+pub(in crate::cli) fn cancel(id: &str, yes: bool, place: &Place) -> Result<ExitCode, Failure> {
+    let state_dir = state_dir(place)?;
+    let id = runs::by_id(&state_dir, id, place)?;
+    let next = runs::next(&id, place);
+    let run = load(&state_dir, &id)?.run;
+    let status = status_word(&state_dir, &id, run.status);
+    match run.status {
+        Status::Completed => {
+            let message = format!("run {id} is over: there is nothing to cancel");
+            return Err(Failure::usage(message));
+        }
+        Status::Cancelled => {
+            out::note(&format!("Run {id} was cancelled before."));
+            return Ok(ExitCode::SUCCESS);
+        }
+        _ if yes => {}
+        _ if out::can_ask() => {
+            if !is_meant(&run, &status) {
+                out::note("Nothing was changed.");
+                return Ok(ExitCode::from(1));
+            }
+        }
+        Status::Running => {}
+        Status::Failed | Status::Stopped | Status::Paused => return Err(refused(&status, &next)),
+    }
+    // A mistake in the settings must not keep anybody from this.
+    let surroundings =
+        Surroundings::of(place).or_else(|_| Surroundings::without_settings(place))?;
+    let mut observer = Lines::new(out::people(), Level::Trouble, None);
+    let cancelled = surroundings.engine(None)?.cancel(&id, &mut observer)?;
+    if cancelled.status != Status::Cancelled {
+        let message = format!("run {id} is over: there is nothing to cancel");
+        return Err(Failure::usage(message));
+    }
+    let was = match running(&run) {
+        0 => format!("It was {status}"),
+        steps => format!("{} stopped", count(steps, "running step")),
+    };
+    let line = Line::of("Cancelled run ").add(Style::Bold, id.as_str());
+    out::people().line(&line.plain(format!(". {was}; it cannot be resumed. Its files stay.")));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn running(run: &Run) -> u64 {
+    run.agents.values().filter(|agent| agent.phase.step().is_some()).count() as u64
+}
+
+/// Asks whether the run is really to be given up.
+fn is_meant(run: &Run, status: &str) -> bool {
+    let (agents, id) = (count(run.agents.len() as u64, "agent"), &run.id);
+    let question = format!(
+        "Run {id} is {status} ({agents}, {} spent). Cancel it permanently? [y/N] ",
+        run.total_cost_usd
+    );
+    out::ask(&question).is_some_and(|answer| matches!(answer.to_lowercase().as_str(), "y" | "yes"))
+}
+
+/// A run that can be resumed is not given up by accident.
+fn refused(status: &str, next: &Next) -> Failure {
+    let message = format!("run {} is {status} and can be resumed: it was not cancelled", next.id);
+    Failure::usage(message).with_hint(format!(
+        "resume it: {}\ncancel it permanently: {} --yes",
+        next.command("resume"),
+        next.command("cancel")
+    ))
+}

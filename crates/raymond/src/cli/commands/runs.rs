@@ -1,0 +1,107 @@
+//! Finding runs: by id, by the beginning of it, or the latest.
+
+use raymond_engine::{journal::Journal, layout::StateDir, lock::RunLock};
+use raymond_flow::{
+    id::RunId,
+    machine::{Record, Status},
+};
+
+use super::place::typed;
+use crate::{
+    cli::{
+        args::{Place, WhichRun},
+        mistyped,
+    },
+    failure::Failure,
+    report::Next,
+};
+
+/// How many runs an error names.
+const NAMED_MAX: usize = 5;
+
+/// The run that was typed, or the latest one.
+pub(super) fn find(state_dir: &StateDir, run: &WhichRun, place: &Place) -> Result<RunId, Failure> {
+    match &run.id {
+        Some(id) => by_id(state_dir, id, place),
+        None => latest(state_dir)?.ok_or_else(|| no_runs(state_dir)),
+    }
+}
+
+/// The run whose id is `typed`, or the only one whose id begins with it.
+pub(super) fn by_id(state_dir: &StateDir, word: &str, place: &Place) -> Result<RunId, Failure> {
+    let ids = ids(state_dir)?;
+    if let Some(id) = ids.iter().find(|id| id.as_str() == word) {
+        return Ok(id.clone());
+    }
+    let begins = |id: &&RunId| !word.is_empty() && id.as_str().starts_with(word);
+    let matching: Vec<_> = ids.iter().filter(begins).collect();
+    match matching[..] {
+        [id] => return Ok(id.clone()),
+        [] => {}
+        _ => {
+            let message = format!("`{word}` is the beginning of {} run ids", matching.len());
+            let hint = format!("type more of one of them: {}", listed(&matching));
+            return Err(Failure::usage(message).with_hint(hint));
+        }
+    }
+    // An id that can be none says more about what is wrong with it.
+    let id = RunId::new(word)?;
+    if ids.is_empty() {
+        return Err(no_runs(state_dir));
+    }
+    let failure = Failure::usage(format!("there is no run `{id}` in {}", shown(state_dir)));
+    Err(match mistyped::nearest(word, ids.iter().map(ToString::to_string)) {
+        Some(meant) => failure.with_hint(format!("did you mean `{meant}`?")),
+        None => failure.with_hint(format!("list the runs: raymond list{}", typed(place))),
+    })
+}
+
+/// Whether there is a run with exactly this id.
+pub(super) fn exists(state_dir: &StateDir, id: &str) -> bool {
+    RunId::new(id).is_ok_and(|id| state_dir.run(&id).journal.exists())
+}
+
+/// The ids of all runs.
+pub(super) fn ids(state_dir: &StateDir) -> Result<Vec<RunId>, Failure> {
+    state_dir.run_ids().map_err(|error| Failure::io("list the runs", &error))
+}
+
+/// The run that was started last. Only the first line of each journal is read.
+fn latest(state_dir: &StateDir) -> Result<Option<RunId>, Failure> {
+    let started = ids(state_dir)?.into_iter().map(|id| {
+        let entry = Journal::first(&state_dir.run(&id).journal).ok().flatten();
+        let started = entry.as_ref().and_then(|entry| match entry.records.first() {
+            Some(Record::Started(started)) => Some(started.started_at_ms),
+            _ => None,
+        });
+        (started, id)
+    });
+    Ok(started.max().map(|(_, id)| id))
+}
+
+/// The status of a run in a word: `died` if it should be running, but no program runs it.
+pub(super) fn status_word(state_dir: &StateDir, id: &RunId, status: Status) -> String {
+    let is_dead = || RunLock::holder(&state_dir.run(id).lock).is_none();
+    if status == Status::Running && is_dead() { "died".to_owned() } else { status.to_string() }
+}
+
+/// What can be typed about a run.
+pub(super) fn next(id: &RunId, place: &Place) -> Next {
+    Next { id: id.clone(), place: typed(place) }
+}
+
+fn no_runs(state_dir: &StateDir) -> Failure {
+    let message = format!("there are no runs in {} yet", shown(state_dir));
+    Failure::usage(message).with_hint("start one: raymond WORKFLOW, or see raymond demo".to_owned())
+}
+
+/// The folder as it is told.
+pub(super) fn shown(state_dir: &StateDir) -> String {
+    crate::report::near(state_dir.root()).display().to_string()
+}
+
+fn listed(ids: &[&RunId]) -> String {
+    let names: Vec<_> = ids.iter().take(NAMED_MAX).map(ToString::to_string).collect();
+    let more = if ids.len() > NAMED_MAX { ", …" } else { "" };
+    format!("{}{more}", names.join(", "))
+}

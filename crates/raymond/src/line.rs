@@ -1,0 +1,215 @@
+//! A line for people: pieces of text, each with a style.
+//!
+//! Text from models, scripts and files is made visible when it is added, so no piece can steer the
+//! terminal. Colours are the sixteen of the terminal itself: they follow its theme, dark or light.
+
+use std::fmt::Write as _;
+
+use crate::out::visible;
+
+/// What a piece of text is, and so how it looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    Plain,
+    /// Secondary: units, costs, paths.
+    Dim,
+    Bold,
+    Good,
+    Bad,
+    Warning,
+    /// The name of an agent or a command.
+    Name,
+}
+
+impl Style {
+    /// The parameters of the escape sequence that begins it.
+    fn code(self) -> Option<&'static str> {
+        match self {
+            Self::Plain => None,
+            Self::Dim => Some("2"),
+            Self::Bold => Some("1"),
+            Self::Good => Some("32"),
+            Self::Bad => Some("31"),
+            Self::Warning => Some("33"),
+            Self::Name => Some("36"),
+        }
+    }
+}
+
+/// What further lines of a text begin with, so that none of them can be taken for one of ours.
+const INDENT: &str = "    ";
+
+/// A line. A text in it may have several lines; all but its first are indented when it is printed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Line {
+    pieces: Vec<(Style, String)>,
+}
+
+impl Line {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    /// A line of plain text.
+    pub(crate) fn of(text: impl AsRef<str>) -> Self {
+        Self::new().add(Style::Plain, text)
+    }
+
+    /// Adds a piece.
+    #[must_use]
+    pub(crate) fn add(mut self, style: Style, text: impl AsRef<str>) -> Self {
+        if !text.as_ref().is_empty() {
+            self.pieces.push((style, visible(text.as_ref()).into_owned()));
+        }
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn plain(self, text: impl AsRef<str>) -> Self {
+        self.add(Style::Plain, text)
+    }
+
+    #[must_use]
+    pub(crate) fn dim(self, text: impl AsRef<str>) -> Self {
+        self.add(Style::Dim, text)
+    }
+
+    /// Adds all pieces of another line.
+    #[must_use]
+    pub(crate) fn then(mut self, other: Self) -> Self {
+        self.pieces.extend(other.pieces);
+        self
+    }
+
+    /// Adds spaces up to `column`: what follows is aligned.
+    #[must_use]
+    pub(crate) fn pad(self, column: usize) -> Self {
+        let width = self.width();
+        self.plain(" ".repeat(column.saturating_sub(width)))
+    }
+
+    /// How many columns it takes.
+    pub(crate) fn width(&self) -> usize {
+        self.pieces.iter().map(|(_, text)| console::measure_text_width(text)).sum()
+    }
+
+    /// The same on one row of `columns`, with an ellipsis where it was cut.
+    #[must_use]
+    pub(crate) fn cut(&self, columns: usize) -> Self {
+        let pieces = self
+            .pieces
+            .iter()
+            .map(|(style, text)| (*style, text.replace('\n', "\\n").replace('\t', " ")));
+        let whole = Self { pieces: pieces.collect() };
+        if whole.width() <= columns {
+            return whole;
+        }
+        let mut room = columns.saturating_sub(1);
+        let mut cut = Self::new();
+        for (style, text) in whole.pieces {
+            let kept = beginning(&text, room);
+            room -= console::measure_text_width(kept);
+            let is_cut = kept.len() < text.len();
+            cut.pieces.push((style, kept.to_owned()));
+            if is_cut {
+                break;
+            }
+        }
+        cut.pieces.push((Style::Dim, "…".to_owned()));
+        cut
+    }
+
+    /// The text to print, without a line end.
+    pub(crate) fn render(&self, has_colour: bool) -> String {
+        let mut shown = String::new();
+        for (number, (style, text)) in self.pieces.iter().enumerate() {
+            let is_last = number + 1 == self.pieces.len();
+            // A row that ends in spaces wraps when its terminal becomes narrower.
+            let text = hang(if is_last { text.trim_end_matches(' ') } else { text });
+            match style.code().filter(|_| has_colour && !text.is_empty()) {
+                Some(code) => {
+                    let _ = write!(shown, "\u{1b}[{code}m{text}\u{1b}[0m");
+                }
+                None => shown.push_str(&text),
+            }
+        }
+        shown
+    }
+}
+
+/// The longest beginning of `text` that takes at most `columns`.
+fn beginning(text: &str, columns: usize) -> &str {
+    let mut room = columns;
+    for (index, c) in text.char_indices() {
+        match room.checked_sub(console::measure_text_width(c.encode_utf8(&mut [0; 4]))) {
+            Some(left) => room = left,
+            None => return text.get(..index).unwrap_or_default(),
+        }
+    }
+    text
+}
+
+/// `text` with every further line indented.
+pub(crate) fn hang(text: &str) -> String {
+    let mut lines = text.split('\n');
+    let mut hung = lines.next().unwrap_or_default().to_owned();
+    for line in lines {
+        let indent = if line.is_empty() || line.starts_with(INDENT) { "" } else { INDENT };
+        hung.extend(["\n", indent, line]);
+    }
+    hung
+}
+
+/// `text` on one line and not longer than a person wants to read there.
+pub(crate) fn excerpt(text: &str) -> String {
+    const EXCERPT_CHARS_MAX: usize = 80;
+    let shown = visible(text.trim());
+    let mut characters = shown.chars();
+    let short: String = characters.by_ref().take(EXCERPT_CHARS_MAX).collect();
+    let end = if characters.next().is_some() { "…" } else { "" };
+    format!("{}{end}", short.replace('\n', "\\n").replace('\t', " "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colour_is_around_the_pieces_and_nothing_else_can_bring_any() {
+        let line = Line::of("a ").add(Style::Bad, "b\u{1b}[2J");
+        assert_eq!(line.render(false), "a b\\u{1b}[2J");
+        assert_eq!(line.render(true), "a \u{1b}[31mb\\u{1b}[2J\u{1b}[0m");
+    }
+
+    #[test]
+    fn cut_line_fits_whatever_its_characters_are() {
+        for columns in 1..40 {
+            for text in
+                ["abcdefghijklmnopqrstuvwxyz", "日本語の文字は幅が二倍です", "👍🏽 e\u{301}x y z"]
+            {
+                let line = Line::of("12 ").add(Style::Good, text).cut(columns);
+                assert!(line.width() <= columns, "{columns}: {:?}", line.render(false));
+            }
+        }
+        assert_eq!(Line::of("a\nb").cut(9).render(false), "a\\nb");
+        assert_eq!(Line::of("abcdef").cut(4).render(false), "abc…");
+    }
+
+    #[test]
+    fn no_line_ends_in_spaces() {
+        assert_eq!(Line::of("a").pad(9).render(true), "a");
+        assert_eq!(Line::of("a").pad(3).plain("b").render(true), "a  b");
+    }
+
+    #[test]
+    fn further_lines_of_a_text_are_indented() {
+        let line = Line::of("x: ").add(Style::Dim, "a\nb\n\n     c");
+        assert_eq!(line.render(false), "x: a\n    b\n\n     c");
+    }
+
+    #[test]
+    fn excerpt_shows_control_characters_and_ends() {
+        assert_eq!(excerpt("a\u{1b}b\nc"), "a\\u{1b}b\\nc");
+        assert_eq!(excerpt(&"x".repeat(100)).chars().count(), 81);
+    }
+}

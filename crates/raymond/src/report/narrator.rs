@@ -1,0 +1,236 @@
+//! Tells a run in lines: puts together what belongs together, and folds loops.
+//!
+//! A line has columns at its left end, so that they are aligned without any padding at the right:
+//!
+//! ```text
+//! ✓   4.2s  main        PLAN → ESTIMATE  call, returns to ASSIGN  $0.01
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use raymond_engine::{events::Before, layout::RunFiles};
+use raymond_flow::{
+    id::{AgentId, StepId},
+    machine::{Halt, Record, Run, Spent},
+    money::Usd,
+};
+
+use super::{
+    complaint, time,
+    words::{self, Level, Mark, News, Way},
+};
+use crate::line::{Line, Style};
+
+/// The widest column for the names of agents; longer ones just stand out.
+const NAMES_MAX: usize = 24;
+/// The longest loop that is folded, in transitions.
+const LOOP_MAX: usize = 4;
+/// How often a way is told before it is folded: the rounds of a review are all told, those of a poll
+/// are not.
+const ROUNDS_TOLD: usize = 2;
+
+/// Tells what happens, record by record.
+#[derive(Debug)]
+pub(crate) struct Narrator {
+    level: Level,
+    folds: bool,
+    /// Where the run's files are, for what a failed step complained about.
+    files: Option<RunFiles>,
+    /// How wide the column of names is.
+    names: usize,
+    /// The step that has just ended; the next record tells what came of it.
+    ended: Option<Ended>,
+    loops: BTreeMap<AgentId, Ways>,
+    /// The agents whose steps run.
+    running: BTreeSet<AgentId>,
+}
+
+#[derive(Debug)]
+struct Ended {
+    step: StepId,
+    spent: Spent,
+}
+
+/// The ways that an agent has gone lately.
+#[derive(Debug, Default)]
+struct Ways {
+    lately: VecDeque<Way>,
+    folded: Option<Folded>,
+}
+
+/// What was not told, because it was a loop.
+#[derive(Debug, Default)]
+struct Folded {
+    ways: u64,
+    period: usize,
+    took_ms: u64,
+    cost_usd: Usd,
+}
+
+impl Ways {
+    fn push(&mut self, way: &Way) {
+        if self.lately.len() == LOOP_MAX * ROUNDS_TOLD {
+            self.lately.pop_front();
+        }
+        self.lately.push_back(way.clone());
+    }
+}
+
+impl Folded {
+    fn rounds(&self) -> u64 {
+        self.ways.div_ceil(self.period.max(1) as u64)
+    }
+}
+
+impl Narrator {
+    pub(crate) fn new(level: Level, files: Option<RunFiles>) -> Self {
+        let folds = level < Level::Detail;
+        let (loops, running) = (BTreeMap::new(), BTreeSet::new());
+        Self { level, folds, files, names: 0, ended: None, loops, running }
+    }
+
+    /// The steps that run already.
+    pub(crate) fn open(&mut self, run: &Run) {
+        let running = run.agents.values().filter(|agent| agent.phase.step().is_some());
+        self.running.extend(running.map(|agent| agent.id.clone()));
+    }
+
+    /// The lines for a record; `before` is about its agent.
+    pub(crate) fn tell(&mut self, record: &Record, before: Option<&Before>) -> Vec<Line> {
+        let ended = self.ended.take();
+        match record {
+            Record::Intended { agent, .. } => drop(self.running.insert(agent.clone())),
+            Record::Ended { agent, number, spent } => {
+                self.running.remove(agent);
+                let step = StepId { agent: agent.clone(), number: *number };
+                self.ended = Some(Ended { step, spent: spent.clone() });
+            }
+            // Its lines will follow: the column is wide enough from here on.
+            Record::Followed { worker: Some(worker), .. } => self.make_room(worker),
+            _ => {}
+        }
+        let mut lines = Vec::new();
+        for mut news in words::of_record(record, before) {
+            let running = self.running.len() as u64;
+            match (record, running) {
+                (Record::Halted { why: Halt::Interrupted }, 1..) => {
+                    news.text = news.text.plain(words::of_interrupt(running));
+                }
+                // Nothing else runs: the failure says it all.
+                (Record::Halted { why: Halt::ScriptFailed { .. } }, 0) => continue,
+                _ => {}
+            }
+            let ended =
+                ended.as_ref().filter(|ended| Some(&ended.step.agent) == news.agent.as_ref());
+            self.add(&mut lines, &news, ended);
+            if let (Record::Failed { .. }, Some(ended), Some(files)) = (record, ended, &self.files)
+            {
+                lines.extend(complaint::of_step(files, &ended.step));
+            }
+        }
+        if let Record::Finished { .. } = record {
+            lines.splice(0..0, self.rest());
+        }
+        lines
+    }
+
+    /// The lines for the loops that were not over: nothing more is told of them.
+    pub(crate) fn rest(&mut self) -> Vec<Line> {
+        let agents: Vec<_> = self.loops.keys().cloned().collect();
+        agents.iter().filter_map(|agent| self.unfold(agent)).collect()
+    }
+
+    /// A line about an agent that no record tells of.
+    pub(crate) fn aside(&mut self, agent: &AgentId, text: Line) -> Line {
+        self.columns(Mark::Detail, Some(agent), None, text)
+    }
+
+    /// How many rounds of a loop of `agent` were not told.
+    pub(crate) fn rounds(&self, agent: &AgentId) -> u64 {
+        let folded = self.loops.get(agent).and_then(|ways| ways.folded.as_ref());
+        folded.map_or(0, Folded::rounds)
+    }
+
+    fn add(&mut self, lines: &mut Vec<Line>, news: &News, ended: Option<&Ended>) {
+        if news.level > self.level {
+            return;
+        }
+        let spent = ended.map(|ended| &ended.spent);
+        if let Some(agent) = &news.agent {
+            if self.folds(agent, news, spent) {
+                return;
+            }
+            lines.extend(self.unfold(agent));
+        }
+        let took = spent.filter(|_| news.mark != Mark::Detail).map(|spent| spent.duration_ms);
+        let cost = spent.map_or(Usd::ZERO, |spent| spent.cost_usd);
+        let mut line = self.columns(news.mark, news.agent.as_ref(), took, news.text.clone());
+        if cost > Usd::ZERO {
+            line = line.dim(format!("  {cost}"));
+        }
+        lines.push(line);
+        match (&news.agent, &news.way) {
+            (Some(agent), Some(way)) => self.loops.entry(agent.clone()).or_default().push(way),
+            (Some(agent), None) => drop(self.loops.remove(agent)),
+            (None, _) => {}
+        }
+    }
+
+    /// Whether the news is one more round of a loop; then it is counted.
+    fn folds(&mut self, agent: &AgentId, news: &News, spent: Option<&Spent>) -> bool {
+        let Some(way) = news.way.as_ref().filter(|_| self.folds) else { return false };
+        let ways = self.loops.entry(agent.clone()).or_default();
+        let is_way = |back: usize| {
+            ways.lately.len().checked_sub(back).and_then(|index| ways.lately.get(index))
+                == Some(way)
+        };
+        let is_loop = |period: &usize| (1..=ROUNDS_TOLD).all(|round| is_way(round * period));
+        let Some(period) = (1..=LOOP_MAX).find(is_loop) else { return false };
+        ways.push(way);
+        let folded = ways.folded.get_or_insert_default();
+        folded.ways += 1;
+        folded.period = period;
+        if let Some(spent) = spent {
+            folded.took_ms += spent.duration_ms;
+            folded.cost_usd += spent.cost_usd;
+        }
+        true
+    }
+
+    /// The line for the rounds that were not told.
+    fn unfold(&mut self, agent: &AgentId) -> Option<Line> {
+        let ways = self.loops.get_mut(agent)?;
+        let folded = ways.folded.take()?;
+        let newest = ways.lately.len().checked_sub(folded.period)?;
+        let first = ways.lately.get(newest)?.from.clone();
+        let mut text = Line::new().add(Style::Bold, first);
+        for way in ways.lately.iter().skip(newest) {
+            text = text.dim(" → ").add(Style::Bold, &way.to);
+        }
+        let text = text.plain(format!("  {}", words::count(folded.rounds(), "more round")));
+        let line = self.columns(Mark::Again, Some(agent), Some(folded.took_ms), text);
+        let cost = folded.cost_usd;
+        Some(if cost > Usd::ZERO { line.dim(format!("  {cost}")) } else { line })
+    }
+
+    fn make_room(&mut self, agent: &AgentId) {
+        let width = console::measure_text_width(agent.as_str());
+        self.names = self.names.max(width.min(NAMES_MAX));
+    }
+
+    fn columns(
+        &mut self,
+        mark: Mark,
+        agent: Option<&AgentId>,
+        took_ms: Option<u64>,
+        text: Line,
+    ) -> Line {
+        let Some(agent) = agent else { return mark.line().plain(" ").then(text) };
+        self.make_room(agent);
+        let name = Line::new().add(Style::Name, agent.as_str());
+        let took = took_ms.map(time::elapsed).unwrap_or_default();
+        let line = mark.line().dim(format!(" {took:>6}  ")).then(name);
+        let column = "✓ 123456  ".chars().count() + self.names;
+        line.pad(column).plain("  ").then(text)
+    }
+}

@@ -1,0 +1,72 @@
+//! What to type next: real ids and whole commands.
+
+use raymond_flow::{
+    id::RunId,
+    machine::{Halt, Limit, Run, Status},
+    money::Usd,
+};
+
+/// Commands about one run.
+#[derive(Clone, Debug)]
+pub(crate) struct Next {
+    pub(crate) id: RunId,
+    /// Options without which the run is not found.
+    pub(crate) place: String,
+}
+
+impl Next {
+    /// The command that does `verb` to the run.
+    pub(crate) fn command(&self, verb: &str) -> String {
+        format!("raymond {verb} {}{}", self.id, self.place)
+    }
+
+    /// What a person can do about the run, and the command for it. `status` is its status in a word.
+    pub(crate) fn advice(&self, run: &Run, status: &str) -> Option<(String, String)> {
+        let resume = self.command("resume");
+        let (what, command) = match (run.status, &run.halt) {
+            (Status::Running, _) if status == "died" => {
+                ("Its program died. Resume it; no finished step runs again:", resume)
+            }
+            (Status::Running, _) => ("Watch it:", self.command("attach")),
+            (Status::Failed, _) => ("Fix the failure, then resume:", resume),
+            (Status::Stopped, Some(Halt::Limit(Limit::Iterations { max_iterations }))) => {
+                let more = max_iterations.saturating_mul(2);
+                ("Raise the limit and resume:", format!("{resume} --max-iterations {more}"))
+            }
+            (Status::Stopped, _) => {
+                let more = higher_budget(run.limits.budget_usd, run.total_cost_usd);
+                ("Raise the budget and resume:", format!("{resume} --budget {more}"))
+            }
+            (Status::Paused, Some(Halt::DiskLow { .. })) => ("Make room, then resume:", resume),
+            (Status::Paused, Some(Halt::UsageLimit { resets_at: Some(at) })) => {
+                let at = super::time::clock_time(*at);
+                return Some((format!("Resume it after {at}:"), resume));
+            }
+            (Status::Paused, _) => ("Resume it:", resume),
+            (Status::Completed | Status::Cancelled, _) => return None,
+        };
+        Some((what.to_owned(), command))
+    }
+}
+
+/// A budget that is enough to go on: twice as much as was allowed or spent.
+fn higher_budget(budget: Option<Usd>, spent: Usd) -> String {
+    let most = budget.unwrap_or_default().max(spent);
+    let doubled = (most + most).to_string();
+    let doubled = doubled.trim_start_matches('$');
+    doubled.strip_suffix(".00").unwrap_or(doubled).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn higher_budget_is_above_what_was_spent() {
+        let of = |budget, spent| {
+            higher_budget(Usd::from_dollars(budget), Usd::from_dollars(spent).unwrap())
+        };
+        assert_eq!([of(5.0, 5.01), of(0.2, 0.25), of(0.004, 0.003)], ["10.02", "0.50", "0.008"]);
+        assert_eq!(of(10.0, 10.0), "20");
+    }
+}

@@ -1,0 +1,189 @@
+//! How a run ended: the lines that stay when everything else has scrolled away.
+
+use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
+
+use raymond_engine::{
+    events::{Event, Observer, Seen},
+    journal::Entry,
+};
+use raymond_flow::{
+    id::AgentId,
+    machine::{Accounts, Phase, Record, Run, Status},
+    money::Usd,
+};
+
+use super::{
+    next::Next,
+    time,
+    words::{Level, Mark, count, natural},
+};
+use crate::line::{Line, Style, excerpt};
+
+/// How many agents, failures and refusals are listed. `raymond status` has all of them.
+const LISTED_MAX: usize = 12;
+
+/// What is told at the end, gathered from records.
+#[derive(Debug, Default)]
+pub(crate) struct Summary {
+    accounts: Accounts,
+    /// What was not allowed, and how often.
+    denied: BTreeMap<(AgentId, String), u64>,
+    /// When the run was last opened, and when its last record was written.
+    opened_ms: u64,
+    last_ms: u64,
+}
+
+impl Summary {
+    pub(crate) fn of(entries: &[Entry]) -> Self {
+        let mut summary = Self::default();
+        for entry in entries {
+            entry.records.iter().for_each(|record| summary.add(record, entry.at_ms));
+        }
+        summary
+    }
+
+    fn add(&mut self, record: &Record, at_ms: u64) {
+        self.accounts.add(record);
+        self.last_ms = at_ms;
+        match record {
+            Record::Started(_) | Record::Resumed { .. } => self.opened_ms = at_ms,
+            Record::Ended { agent, spent, .. } => {
+                for denied in &spent.denied {
+                    *self.denied.entry((agent.clone(), denied.clone())).or_default() += 1;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The lines for a person who wants to hear `level`. `shows_result` says that the result is not printed
+    /// where the person sees it.
+    pub(crate) fn lines(
+        &self,
+        run: &Run,
+        next: &Next,
+        level: Level,
+        shows_result: bool,
+    ) -> Vec<Line> {
+        if level < Level::News && run.status == Status::Completed {
+            return Vec::new();
+        }
+        let mut lines = vec![self.head(run)];
+        if level >= Level::News {
+            lines.insert(0, Line::new());
+            if let (Some(result), true) = (&run.result, shows_result) {
+                lines.push(Line::new().dim("  result  ").plain(excerpt(result)));
+            }
+            self.costs(&mut lines);
+            if run.agents_born > 1 {
+                failures(&mut lines, run);
+            }
+            self.refusals(&mut lines);
+        }
+        if let Some((what, command)) = next.advice(run, "died") {
+            lines.push(advice(&what, &command));
+        }
+        if level >= Level::News && run.status == Status::Completed && !shows_result {
+            // The result comes next.
+            lines.push(Line::new());
+        }
+        lines
+    }
+
+    fn head(&self, run: &Run) -> Line {
+        let (mark, style) = match run.status {
+            Status::Completed => (Mark::Done, Style::Good),
+            Status::Failed | Status::Cancelled => (Mark::Failed, Style::Bad),
+            Status::Running | Status::Stopped | Status::Paused => (Mark::Halted, Style::Warning),
+        };
+        let took = time::elapsed(self.last_ms.saturating_sub(self.opened_ms));
+        let when = if run.status == Status::Completed { "in" } else { "after" };
+        let line = mark.line().plain(" run ").add(Style::Bold, run.id.as_str()).plain(" ");
+        let mut line = line.add(style, run.status.to_string()).plain(format!(" {when} {took}"));
+        line = line.dim(format!(" · {}", count(self.accounts.total.steps, "step")));
+        if run.agents_born > 1 {
+            line = line.dim(format!(" · {}", count(run.agents_born, "agent")));
+        }
+        if run.total_cost_usd > Usd::ZERO {
+            let budget = run.limits.budget_usd.map(|budget| format!(" of {budget}"));
+            line = line.dim(format!(" · {}{}", run.total_cost_usd, budget.unwrap_or_default()));
+        }
+        line
+    }
+
+    /// What each agent cost, if there were several.
+    fn costs(&self, lines: &mut Vec<Line>) {
+        let mut agents: Vec<_> = self.accounts.by_agent.iter().collect();
+        if agents.len() < 2 || self.accounts.total.cost_usd == Usd::ZERO {
+            return;
+        }
+        agents.sort_by(|(a, _), (b, _)| natural(a.as_str(), b.as_str()));
+        let hidden = agents.len().saturating_sub(LISTED_MAX);
+        agents.truncate(LISTED_MAX);
+        let names = agents.iter().map(|(agent, _)| console::measure_text_width(agent.as_str()));
+        let names = names.max().unwrap_or_default();
+        for (agent, account) in agents {
+            let took = time::duration(Duration::from_millis(account.duration_ms));
+            let (cost, steps) = (account.cost_usd.to_string(), count(account.steps, "step"));
+            let line = Line::of("  ").add(Style::Name, agent.as_str()).pad(2 + names);
+            lines.push(line.plain(format!("  {cost:>8}")).dim(format!("  {steps:>9}  {took:>6}")));
+        }
+        more(lines, hidden, "more agent");
+    }
+
+    fn refusals(&self, lines: &mut Vec<Line>) {
+        for ((agent, what), times) in self.denied.iter().take(LISTED_MAX) {
+            let line = Line::of("  ").then(Mark::Odd.line()).plain(" ");
+            let line = line.add(Style::Name, agent.as_str());
+            let line = line.plain(format!("  was not allowed: {}", excerpt(what)));
+            lines.push(if *times > 1 { line.dim(format!(" ({times} times)")) } else { line });
+        }
+        more(lines, self.denied.len().saturating_sub(LISTED_MAX), "more refusal");
+    }
+}
+
+/// The agents that failed.
+fn failures(lines: &mut Vec<Line>, run: &Run) {
+    let mut failed: Vec<_> = run
+        .agents_by_birth()
+        .into_iter()
+        .filter_map(|agent| match &agent.phase {
+            Phase::Failed { error, .. } => Some((agent, error)),
+            _ => None,
+        })
+        .collect();
+    let hidden = failed.len().saturating_sub(LISTED_MAX);
+    failed.truncate(LISTED_MAX);
+    for (agent, error) in failed {
+        let line = Line::of("  ").then(Mark::Failed.line()).plain(" ");
+        let line = line.add(Style::Name, agent.id.as_str()).plain("  ");
+        lines.push(
+            line.then(super::words::state(&agent.current_state))
+                .plain(format!("  {}", excerpt(error))),
+        );
+    }
+    more(lines, hidden, "more failed agent");
+}
+
+fn more(lines: &mut Vec<Line>, hidden: usize, what: &str) {
+    if hidden > 0 {
+        lines.push(Line::new().dim(format!("  … and {}", count(hidden as u64, what))));
+    }
+}
+
+/// What to do, and the command for it.
+pub(crate) fn advice(what: &str, command: &str) -> Line {
+    Line::of(format!("  {what} ")).add(Style::Name, command)
+}
+
+/// Gathers a summary from the events of a run whose journal nobody will read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Gatherer(pub(crate) Rc<RefCell<Summary>>);
+
+impl Observer for Gatherer {
+    fn see(&mut self, seen: &Seen) {
+        if let Event::Recorded { record, .. } = &seen.event {
+            self.0.borrow_mut().add(record, seen.at_ms);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! How long a case may take, how many states it may enter, and where it looped if it did not end.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{self, RecvTimeoutError, Sender},
+    },
+    thread,
+    time::Duration,
+};
+
+use raymond_engine::interrupts::Interrupts;
+
+/// How long a case may take unless it says otherwise: a slow build, but not a night in CI.
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(1);
+/// How many states a case may enter unless it says otherwise: no case of a real workflow needs more.
+pub(crate) const STATES_MAX: u64 = 10_000;
+/// The longest loop that is recognized.
+const LOOP_STATES_MAX: usize = 20;
+/// How many states are shown of a path that is no loop.
+const SHOWN_MAX: usize = 8;
+/// How often a run that is to stop is told so: it may not have begun to listen.
+const STOP_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Stops a run whose time is over.
+pub(crate) struct Watchdog {
+    is_over: Arc<AtomicBool>,
+    /// Its end tells the thread that the run has ended.
+    _done: Sender<()>,
+}
+
+impl Watchdog {
+    /// Stops the run by `interrupts` unless it ends within `timeout`; zero is no limit.
+    pub(crate) fn new(interrupts: Option<&Interrupts>, timeout: Duration) -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (done, ended) = mpsc::channel();
+        if let Some(interrupts) = interrupts.cloned().filter(|_| !timeout.is_zero()) {
+            let is_over = Arc::clone(&is_over);
+            thread::spawn(move || {
+                let mut patience = timeout;
+                while ended.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
+                    is_over.store(true, Ordering::Relaxed);
+                    interrupts.stop();
+                    patience = STOP_INTERVAL;
+                }
+            });
+        }
+        Self { is_over, _done: done }
+    }
+
+    /// Whether the time was over before the run was.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+}
+
+/// What each agent did last, for somebody who wonders why a case does not end.
+pub(crate) fn whereabouts(paths: &BTreeMap<String, Vec<String>>) -> String {
+    let agents = paths.iter().map(|(agent, path)| {
+        let (words, states) = match looped(path) {
+            Some((states, times)) => (format!("looped {times} times: "), states),
+            None => (String::new(), &path[path.len().saturating_sub(SHOWN_MAX)..]),
+        };
+        format!("\n      {agent} {words}{}", states.join(" -> "))
+    });
+    agents.collect()
+}
+
+/// The shortest loop that a path ends with, from its first state back to it, and how often it went round.
+fn looped(path: &[String]) -> Option<(&[String], usize)> {
+    (1..=LOOP_STATES_MAX).find_map(|length| {
+        let (_, last) = path.split_at_checked(path.len().checked_sub(length)?)?;
+        let times = path.rchunks_exact(length).take_while(|chunk| *chunk == last).count();
+        let start = path.len().checked_sub(length + 1)?;
+        (times > 1).then(|| path.get(start..).map(|states| (states, times))).flatten()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(path: &str) -> String {
+        let path = path.split(' ').map(str::to_owned).collect();
+        whereabouts(&BTreeMap::from([("main".to_owned(), path)]))
+    }
+
+    #[test]
+    fn whereabouts_name_the_shortest_loop_and_how_often_it_went_round() {
+        assert_eq!(told("A B C B C B C"), "\n      main looped 3 times: C -> B -> C");
+        assert_eq!(told("A B B B"), "\n      main looped 3 times: B -> B");
+    }
+
+    #[test]
+    fn whereabouts_are_the_last_states_if_there_is_no_loop() {
+        assert_eq!(told("A"), "\n      main A");
+        let path = "A B C D E F G H I J";
+        assert_eq!(told(path), "\n      main C -> D -> E -> F -> G -> H -> I -> J");
+    }
+}

@@ -1,0 +1,82 @@
+//! The `setup` of a case: shell commands that make the working directory what the workflow expects.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, Read as _, Seek as _, Write as _},
+    path::Path,
+    process::{Command, ExitStatus, Stdio},
+    time::{Duration, Instant},
+};
+
+use raymond_engine::processes::Tree;
+use raymond_flow::source::Platform;
+use tempfile::TempPath;
+
+use crate::failure::Failure;
+
+/// How often it is looked whether the setup has ended.
+const INTERVAL: Duration = Duration::from_millis(2);
+/// How much of what it complains about is shown.
+const ERROR_BYTES_MAX: u64 = 4096;
+
+/// Runs `script` in `cwd`. Zero is no limit of time.
+pub(super) fn set_up(
+    script: &str,
+    environment: &BTreeMap<String, String>,
+    cwd: &Path,
+    timeout: Duration,
+) -> Result<(), Failure> {
+    let run = || -> io::Result<(Option<ExitStatus>, String)> {
+        // A file and no pipe: what the setup leaves running could keep a pipe open for ever.
+        let mut stderr = tempfile::tempfile()?;
+        let (mut command, _file) = shell(script)?;
+        command.current_dir(cwd).envs(environment);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr.try_clone()?);
+        let status = wait(&mut command, timeout)?;
+        let mut words = Vec::new();
+        stderr.rewind()?;
+        stderr.take(ERROR_BYTES_MAX).read_to_end(&mut words)?;
+        Ok((status, String::from_utf8_lossy(&words).trim().to_owned()))
+    };
+    match run().map_err(|error| Failure::io("run the setup of the case", &error))? {
+        (Some(status), _) if status.success() => Ok(()),
+        (Some(_), words) => Err(Failure::usage(format!("the setup of the case failed: {words}"))),
+        (None, _) => Err(Failure::usage(format!(
+            "the setup of the case did not end within {timeout:?} (`timeout`)"
+        ))),
+    }
+}
+
+/// The command that runs `script` with the shell that also runs the scripts of this platform, and the file
+/// that it needs.
+fn shell(script: &str) -> io::Result<(Command, Option<TempPath>)> {
+    if Platform::HERE == Platform::Unix {
+        let mut command = Command::new("bash");
+        command.args(["-ec", script]);
+        return Ok((command, None));
+    }
+    let lines = ["@echo off"].into_iter().chain(script.lines());
+    let text: String = lines.flat_map(|line| [line, "\r\n"]).collect();
+    // Closed before it is run: Windows does not share a file that is open for writing.
+    let mut file = tempfile::Builder::new().suffix(".bat").tempfile()?;
+    file.write_all(text.as_bytes())?;
+    let path = file.into_temp_path();
+    Ok((Command::new(&path), Some(path)))
+}
+
+/// Runs the setup to its end; `None` if it had to be killed.
+fn wait(command: &mut Command, timeout: Duration) -> io::Result<Option<ExitStatus>> {
+    let started = Instant::now();
+    let (mut child, tree) = Tree::spawn(command)?;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if !timeout.is_zero() && started.elapsed() >= timeout {
+            tree.end(false);
+            child.wait()?;
+            return Ok(None);
+        }
+        std::thread::sleep(INTERVAL);
+    }
+}

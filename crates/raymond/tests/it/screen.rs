@@ -1,0 +1,263 @@
+//! What a person sees on a real terminal: tmux draws it, wraps it and is resized.
+
+use std::{
+    process::Command,
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
+};
+
+use crate::env::{Project, wait_until};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Two steps that are over, and one that waits for a file `go`.
+const WAITS: [(&str, &str); 3] = [
+    ("START.sh", "echo '<goto>NEXT</goto>'"),
+    (
+        "NEXT.sh",
+        "echo '<fork next=\"WAIT\" item=\"a rather long value of an attribute\">WAIT</fork>'",
+    ),
+    (
+        "WAIT.sh",
+        "touch began-$RAYMOND_AGENT_ID; while [ ! -e go ]; do sleep 0.02; done; echo '<result>the end</result>'",
+    ),
+];
+
+/// A terminal of its own. `None` where there is no tmux.
+struct Terminal<'a> {
+    project: &'a Project,
+    name: String,
+}
+
+impl<'a> Terminal<'a> {
+    fn new(project: &'a Project, columns: u32, command: &str) -> Option<Self> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let terminal =
+            Self { project, name: format!("raymond-test-{}-{number}", std::process::id()) };
+        let program = env!("CARGO_BIN_EXE_raymond");
+        // What comes after the command shows that nothing was left of the live view.
+        let script = format!("{}\necho \"ended $?\"\nread -r", command.replace("raymond", program));
+        project.write("terminal.sh", &script);
+        let size = [columns.to_string(), "30".to_owned()];
+        let folder = project.path().to_string_lossy().into_owned();
+        let shell = "env -u NO_COLOR bash terminal.sh";
+        let arguments = [
+            "-f",
+            "/dev/null",
+            "new-session",
+            "-d",
+            "-c",
+            &folder,
+            "-x",
+            &size[0],
+            "-y",
+            &size[1],
+            shell,
+        ];
+        if terminal.tmux(&arguments).is_none() {
+            use std::io::Write as _;
+            let _ = writeln!(std::io::stderr(), "skipped: there is no tmux");
+            return None;
+        }
+        Some(terminal)
+    }
+
+    fn tmux(&self, arguments: &[&str]) -> Option<String> {
+        let mut command = Command::new("tmux");
+        command.args(["-L", &self.name]).args(arguments).env("LC_ALL", "C.UTF-8");
+        for (name, _) in std::env::vars_os() {
+            if name.as_encoded_bytes().starts_with(b"RAYMOND_") {
+                command.env_remove(name);
+            }
+        }
+        let output = command.current_dir(self.project.path()).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Everything on the screen and above it; a line that wraps is one line.
+    fn text(&self) -> String {
+        self.tmux(&["capture-pane", "-p", "-J", "-S", "-"]).unwrap_or_default()
+    }
+
+    /// The same with colours.
+    fn coloured(&self) -> String {
+        self.tmux(&["capture-pane", "-p", "-e", "-S", "-"]).unwrap_or_default()
+    }
+
+    fn press(&self, key: &str) {
+        self.tmux(&["send-keys", key]);
+    }
+
+    fn resize(&self, columns: u32) {
+        self.tmux(&["resize-window", "-x", &columns.to_string()]);
+    }
+
+    #[track_caller]
+    fn wait_for(&self, text: &str) {
+        wait_until(&format!("{text:?} is shown"), PATIENCE, || self.text().contains(text));
+    }
+
+    /// Waits until the live view stands for the width that the terminal has: `total` is its last row.
+    #[track_caller]
+    fn wait_for_total(&self, total: &str) {
+        wait_until(&format!("the last row is {total:?}"), PATIENCE, || {
+            self.text().trim_end().lines().last().is_some_and(|last| last.starts_with(total))
+        });
+    }
+}
+
+impl Drop for Terminal<'_> {
+    fn drop(&mut self) {
+        self.tmux(&["kill-server"]);
+    }
+}
+
+fn count(text: &str, part: &str) -> usize {
+    text.matches(part).count()
+}
+
+/// The lines that stay must be there once, and nothing of the live view.
+#[track_caller]
+fn is_clean(text: &str) {
+    for part in [
+        "START → NEXT  goto",
+        "fork main_wait1",
+        "main_wait1  WAIT  result: the end",
+        "run r completed",
+    ] {
+        assert_eq!(count(text, part), 1, "{part:?} in:\n{text}");
+    }
+    for part in ["runs its script", "2 agents ·", "^C"] {
+        assert_eq!(count(text, part), 0, "{part:?} in:\n{text}");
+    }
+    assert!(text.lines().all(|line| line.trim_end().len() == line.len()), "padded:\n{text}");
+}
+
+#[test]
+fn live_view_leaves_nothing_behind_at_any_width() {
+    for columns in [45, 60, 100, 200] {
+        let project = Project::new(WAITS);
+        let Some(terminal) = Terminal::new(&project, columns, "raymond flow --id r") else {
+            return;
+        };
+        terminal.wait_for_total("2 agents · 2 steps");
+        project.write("go", "");
+        terminal.wait_for("ended 0");
+        is_clean(&terminal.text());
+    }
+}
+
+#[test]
+fn live_view_survives_a_terminal_that_is_resized_while_it_runs() {
+    let project = Project::new(WAITS);
+    let Some(terminal) = Terminal::new(&project, 100, "raymond flow --id r") else { return };
+    terminal.wait_for_total("2 agents · 2 steps");
+    for columns in [45, 200, 60, 45, 100] {
+        terminal.resize(columns);
+        // A frame of that width: its rows are drawn, and there is one copy of each.
+        wait_until("the rows are drawn again", PATIENCE, || {
+            let text = terminal.text();
+            count(&text, "2 agents ·") == 1 && count(&text, "main_wait1  WAIT ") == 1
+        });
+    }
+    project.write("go", "");
+    terminal.wait_for("ended 0");
+    is_clean(&terminal.text());
+}
+
+#[test]
+fn interrupts_leave_no_ghosts() {
+    let project = Project::new(WAITS);
+    let Some(terminal) = Terminal::new(&project, 80, "raymond flow --id r") else { return };
+    terminal.wait_for_total("2 agents · 2 steps");
+    wait_until("both wait", PATIENCE, || {
+        project.file("began-main_wait1").exists() && project.file("began-main").exists()
+    });
+    terminal.press("C-c");
+    terminal.wait_for("Waiting for 2 running steps; press Ctrl-C again to stop them now.");
+    terminal.press("C-c");
+    terminal.wait_for("ended 130");
+    let text = terminal.text();
+    for part in ["^C", "runs its script", "2 agents ·"] {
+        assert_eq!(count(&text, part), 0, "{part:?} in:\n{text}");
+    }
+    assert!(text.contains("run r paused") && text.contains("raymond resume r"), "{text}");
+}
+
+#[test]
+fn terminal_that_knows_no_escape_sequences_gets_plain_lines() {
+    for unset in ["TERM=dumb", "-u TERM"] {
+        let project = Project::new([("START.sh", "echo oops >&2; exit 3")]);
+        let command = format!("env {unset} raymond flow --id r");
+        let Some(terminal) = Terminal::new(&project, 100, &command) else { return };
+        terminal.wait_for("ended 1");
+        let text = terminal.coloured();
+        for part in ["exited with code 3", "oops", "raymond resume r"] {
+            assert!(text.contains(part), "{part:?} in:\n{text}");
+        }
+        assert!(!text.contains('\u{1b}'), "{text:?}");
+    }
+}
+
+#[test]
+fn no_color_turns_off_the_colours_and_nothing_else() {
+    let project = Project::new(WAITS);
+    let Some(terminal) = Terminal::new(&project, 100, "NO_COLOR=1 raymond flow --id r") else {
+        return;
+    };
+    terminal.wait_for_total("2 agents · 2 steps");
+    let text = terminal.coloured();
+    assert!(text.contains("main_wait1  WAIT ") && !text.contains("\u{1b}["), "{text:?}");
+    project.write("go", "");
+    terminal.wait_for("ended 0");
+    let Some(terminal) = Terminal::new(&project, 100, "raymond list; raymond status r") else {
+        return;
+    };
+    terminal.wait_for("ended 0");
+    assert!(terminal.coloured().contains("\u{1b}[32m"), "{:?}", terminal.coloured());
+}
+
+#[test]
+fn attached_terminal_shows_what_another_process_runs_and_leaves_it_running() {
+    let project = Project::new(WAITS);
+    let id = project.raymond(&["start", "flow", "--id", "r", "--detach"]).stdout;
+    assert_eq!(id, "r\n");
+    wait_until("both wait", PATIENCE, || {
+        project.file("began-main_wait1").exists() && project.file("began-main").exists()
+    });
+    let Some(terminal) = Terminal::new(&project, 100, "raymond attach") else { return };
+    terminal.wait_for_total("2 agents · 2 steps");
+    assert!(terminal.text().contains("main_wait1  WAIT "), "{}", terminal.text());
+    terminal.press("C-c");
+    terminal.wait_for("ended 0");
+    let text = terminal.text();
+    for part in ["Detached: run r goes on", "raymond attach r", "raymond stop r"] {
+        assert!(text.contains(part), "{part:?} in:\n{text}");
+    }
+    assert_eq!(count(&text, "^C"), 0, "{text}");
+    // It goes on, and whoever watches sees its end.
+    let Some(terminal) = Terminal::new(&project, 100, "raymond attach r") else { return };
+    terminal.wait_for_total("2 agents · 2 steps");
+    project.write("go", "");
+    terminal.wait_for("ended 0");
+    assert!(terminal.text().contains("run r completed"), "{}", terminal.text());
+}
+
+#[test]
+fn cancel_asks_on_a_terminal() {
+    let project = Project::new([("START.sh", "exit 3")]);
+    project.raymond(&["start", "flow", "--id", "r"]).failed(1, "exited with code 3");
+    let Some(terminal) = Terminal::new(&project, 100, "raymond cancel r") else { return };
+    terminal.wait_for("Run r is failed (1 agent, $0.00 spent). Cancel it permanently? [y/N]");
+    terminal.press("Enter");
+    terminal.wait_for("ended 1");
+    assert!(terminal.text().contains("Nothing was changed."), "{}", terminal.text());
+    assert!(project.raymond(&["status", "r"]).stdout.contains("failed"));
+    let Some(terminal) = Terminal::new(&project, 100, "raymond cancel r") else { return };
+    terminal.wait_for("[y/N]");
+    terminal.press("y");
+    terminal.press("Enter");
+    terminal.wait_for("Cancelled run r.");
+    terminal.wait_for("ended 0");
+}
