@@ -30,6 +30,7 @@ pub mod lock;
 mod open;
 mod perform;
 pub mod private;
+pub mod processes;
 pub mod programs;
 pub mod prune;
 pub mod regular;

@@ -15,7 +15,7 @@ use raymond_engine::{
     layout::StateDir,
     load,
     lock::{Owner, RunLock},
-    private,
+    private, processes,
     scope::ScopeSource,
 };
 use raymond_flow::{
@@ -48,10 +48,6 @@ const FAILED: u8 = 1;
 
 /// How often a run in the background is looked for until it has begun.
 const DETACH_INTERVAL: Duration = Duration::from_millis(5);
-
-/// A process group of its own, and a console that nobody sees and nobody can close.
-#[cfg(windows)]
-const HIDDEN_AND_APART: u32 = 0x0800_0200;
 
 /// `raymond start WORKFLOW`
 pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
@@ -187,11 +183,7 @@ fn detached(state_dir: &StateDir, next: &Next, input: Option<&str>) -> Result<Ex
     }
     let mut command = Command::new(program);
     command.args(words).stdout(log.try_clone().map_err(io("write a log"))?).stderr(log);
-    // A group of its own: the terminal's Ctrl-C is not for it.
-    #[cfg(unix)]
-    std::os::unix::process::CommandExt::process_group(&mut command, 0);
-    #[cfg(windows)]
-    std::os::windows::process::CommandExt::creation_flags(&mut command, HIDDEN_AND_APART);
+    processes::set_apart(&mut command);
     command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
     let mut child = command.spawn().map_err(io("start in the background"))?;
     if let (Some(input), Some(mut stdin)) = (input, child.stdin.take()) {
