@@ -203,6 +203,8 @@ impl Config {
             config.values.insert(key.name, value);
         }
         let user = user_folder(|name| env::var_os(name));
+        // Another user's: HOME stays as it was when a program changes its user.
+        let user = user.filter(|folder| !is_closed(folder));
         for path in user.into_iter().chain([state_dir.to_owned()]) {
             config.add_layer(&path.join(FILE_NAME))?;
         }
@@ -377,6 +379,12 @@ pub(crate) fn user_folder(get: impl Fn(&str) -> Option<OsString>) -> Option<Path
         absolute("XDG_CONFIG_HOME").or_else(|| absolute("HOME").map(|home| home.join(".config")))
     };
     base.map(|base| base.join("raymond"))
+}
+
+/// Whether this user may not even look at what is in `folder`.
+fn is_closed(folder: &Path) -> bool {
+    let looked = folder.join(FILE_NAME).symlink_metadata();
+    looked.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }
 
 /// The environment variable of a setting.
