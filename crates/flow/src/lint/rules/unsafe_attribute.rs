@@ -12,7 +12,7 @@
 //!
 //! A script may fork with any name. Nobody may set what changes how programs are found and loaded or
 //! how shells start (`PATH`, `LD_PRELOAD`, `BASH_ENV`, `RAYMOND_…`), or what no shell can have as a
-//! variable (`my-item`). `docs/protocol.md` lists the names.
+//! variable (`my-item`). `raymond help protocol` lists the names.
 
 use crate::{
     graph::{Origin, State},
