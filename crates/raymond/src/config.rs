@@ -387,6 +387,13 @@ fn is_closed(folder: &Path) -> bool {
     looked.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }
 
+/// The environment variables of all settings, and what they mean.
+pub(crate) fn variables() -> Vec<(String, String)> {
+    let is_variable = |key: &&Key| key.name != "claude.arguments";
+    let keys = KEYS.iter().filter(is_variable);
+    keys.map(|key| (variable(key.name), key.help.to_owned())).collect()
+}
+
 /// The environment variable of a setting.
 fn variable(name: &str) -> String {
     match name {
@@ -476,7 +483,7 @@ pub(crate) fn write_template(state_dir: &Path) -> Result<PathBuf, Failure> {
     }
 }
 
-/// How another coding agent is added: see docs/operations.md.
+/// How another coding agent is added: see `raymond help operations`.
 const AGENTS_EXAMPLE: &str = r#"
 # Further coding agents, for states with `agent: codex`. `[agents.claude]` is Claude Code itself.
 #[agents.codex]
