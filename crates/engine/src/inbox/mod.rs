@@ -26,6 +26,6 @@ pub(crate) enum Message {
     ProcessGone(u32),
     /// Ctrl-C or a polite signal.
     Interrupt,
-    /// The user cancels the run.
-    Cancel,
+    /// Another process has put a request at the run's door.
+    Door,
 }

@@ -27,7 +27,7 @@ const KEEPER_GONE: &str = "!keeper-gone ";
 pub(crate) const REAPER_GONE: &str = "!reaper-gone";
 const PROCESS_GONE: &str = "!process-gone ";
 const INTERRUPT: &str = "!interrupt";
-const CANCEL: &str = "!cancel";
+const DOOR: &str = "!door";
 
 /// The receiving end. Only the owner of the run has it.
 #[derive(Debug)]
@@ -91,7 +91,7 @@ impl Inbox {
             (_, Some(process)) => Message::ProcessGone(process),
             _ if text == REAPER_GONE => Message::ReaperGone,
             _ if text == INTERRUPT => Message::Interrupt,
-            _ if text == CANCEL => Message::Cancel,
+            _ if text == DOOR => Message::Door,
             _ => Message::Step(text.into_owned()),
         })
     }
@@ -113,7 +113,7 @@ impl Outbox {
             Message::ProcessGone(process) => format!("{PROCESS_GONE}{process}"),
             Message::ReaperGone => REAPER_GONE.to_owned(),
             Message::Interrupt => INTERRUPT.to_owned(),
-            Message::Cancel => CANCEL.to_owned(),
+            Message::Door => DOOR.to_owned(),
         };
         if let Ok(socket) = UnixDatagram::unbound() {
             // A loop that is stopped does not read.

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use crate::step::HowEnded;
 
 /// How long a child may take to end after it was asked to.
-pub(super) const GRACE: Duration = Duration::from_secs(5);
+pub(crate) const GRACE: Duration = Duration::from_secs(5);
 /// How often processes are killed again: a new one may be born while the others are killed.
-pub(super) const KILL_INTERVAL: Duration = Duration::from_millis(20);
+pub(crate) const KILL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The patience of a keeper with one child.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! The commands, a file for each kind.
 
 mod admit;
+mod ask;
 mod attach;
 mod cancel;
 mod demo;
@@ -10,6 +11,7 @@ mod follow;
 mod inspect;
 mod keep;
 mod lint;
+mod manual;
 mod new;
 mod pack;
 mod place;
@@ -18,8 +20,10 @@ mod prune;
 mod run;
 mod runs;
 mod shell;
+mod show;
 mod test;
 
+pub(super) use ask::{limit, stop};
 pub(super) use attach::attach;
 pub(super) use cancel::cancel;
 pub(super) use demo::demo;
@@ -28,9 +32,11 @@ pub(super) use doctor::doctor;
 pub(super) use inspect::{list, log, status};
 pub(super) use keep::keep;
 pub(super) use lint::lint;
+pub(super) use manual::{help, man};
 pub(super) use new::new;
 pub(super) use pack::pack;
 pub(super) use prune::prune;
 pub(super) use run::{recover, resume, run, start};
-pub(super) use shell::{completions, config, init, man};
+pub(super) use shell::{completions, config, init};
+pub(super) use show::show;
 pub(super) use test::test;
