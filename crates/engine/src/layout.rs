@@ -10,6 +10,7 @@ use raymond_flow::id::{RunId, StepId};
 use crate::{
     private,
     step::StepFolder,
+    sys,
     trust::{self, TrustError},
 };
 
@@ -63,6 +64,12 @@ impl StateDir {
     /// Checks that no other user owns the directory or can write to it.
     pub fn check(&self) -> Result<(), TrustError> {
         trust::check_folder(&self.root)
+    }
+
+    /// How many bytes are free on the disk that the directory is on, or will be on.
+    pub fn free_bytes(&self) -> io::Result<u64> {
+        let there = self.root.ancestors().find(|folder| folder.exists());
+        sys::free_bytes(there.unwrap_or(&self.root))
     }
 
     /// The directory with the files of all runs.

@@ -9,7 +9,7 @@ use raymond_flow::source::Platform;
 const EXTENSIONS: &[&str] = if cfg!(windows) { &["exe", "cmd", "bat", ""] } else { &[""] };
 
 /// The file that `name` refers to: `name` itself if it is a path, else the first match in `PATH`.
-pub(crate) fn find(name: &str) -> Option<PathBuf> {
+pub fn find(name: &str) -> Option<PathBuf> {
     if Path::new(name).components().count() > 1 {
         return program(Path::new(name));
     }

@@ -206,7 +206,9 @@ impl Config {
         for path in user.into_iter().chain([state_dir.to_owned()]) {
             config.add_layer(&path.join(FILE_NAME))?;
         }
-        config.add_environment(|name| env::var(name).ok())?;
+        let hint = "fix or unset that variable, then run the same command again";
+        let added = config.add_environment(|name| env::var(name).ok());
+        added.map_err(|failure| failure.with_hint(hint.to_owned()))?;
         Ok(config)
     }
 
@@ -217,7 +219,8 @@ impl Config {
             Ok(file) => {
                 trust::check_file(path, &file)?;
                 let text = regular::text_of(&file, path, FILE_BYTES_MAX).map_err(read)?;
-                self.add_file(path, &text)
+                let hint = "fix or remove that line, then run the same command again";
+                self.add_file(path, &text).map_err(|failure| failure.with_hint(hint.to_owned()))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(read(error)),

@@ -4,9 +4,11 @@
 //! that is and what its output means; it starts nothing itself, so that what is started survives
 //! the orchestrator. Each lives in a file or folder of its own and touches nothing else.
 
+mod checkup;
 mod claude;
 mod program;
 mod scripted;
+mod transcript;
 
 use std::{io, path::Path, time::Duration};
 
@@ -18,9 +20,11 @@ use raymond_flow::{
     turn::Outcome,
 };
 
+pub use checkup::{Checkup, CheckupAnswer, Verdict};
 pub use claude::{ClaudeAgent, ClaudeConfig};
 pub use program::{Prices, ProgramAgent, ProgramConfig};
 pub use scripted::{Given, Script, ScriptedAgent, ScriptedReply};
+pub use transcript::{Entry, Stream, ToolOutcome, TranscriptReader};
 
 /// A program that carries out prompts.
 pub trait CodingAgent {
@@ -40,6 +44,27 @@ pub trait CodingAgent {
     /// called.
     fn answer(&self, _request: &TurnRequest<'_>) -> Option<ReadyAnswer> {
         None
+    }
+
+    /// The program and its arguments, before those of a turn; empty if there is none.
+    fn program(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The words of a prompt, from what the program was given on standard input.
+    fn prompt_text(&self, stdin: &str) -> String {
+        stdin.to_owned()
+    }
+
+    /// A reader of the output of the turn that was given the file `stdin`. `is_first` tells whether that is
+    /// the first turn of its process.
+    fn transcript(&self, _stdin: &Path, _is_first: bool) -> Box<dyn TranscriptReader> {
+        Box::new(program::PlainReader)
+    }
+
+    /// What to ask its program to find out whether it can be used.
+    fn checkups(&self) -> Vec<Checkup> {
+        Vec::new()
     }
 
     /// What one line of its output tells while the turn runs, if that is of interest to a person.
@@ -187,6 +212,11 @@ impl Agents {
     /// The name of the one for states that name none.
     pub fn default_name(&self) -> Option<&str> {
         self.all.first().map(|agent| agent.name())
+    }
+
+    /// All of them, the one for states that name none first.
+    pub fn iter(&self) -> impl Iterator<Item = &dyn CodingAgent> {
+        self.all.iter().map(|agent| &**agent)
     }
 
     /// Whether there is one of this name.

@@ -120,14 +120,6 @@ impl Claim {
         }
     }
 
-    /// Sets the run, if it was not known when the `exit` file was created. Must be called before
-    /// the child is started.
-    #[cfg(not(portable))]
-    pub(crate) fn assign(&mut self, run: &str) -> io::Result<()> {
-        self.line_length = write_claim(&self.file, run)?;
-        Ok(())
-    }
-
     /// Writes how the step ended, into the space that the claim has reserved.
     pub(crate) fn end(&self, record: &ExitRecord, is_durable: bool) -> io::Result<()> {
         sys::write_all_at(&self.file, &line(record)?, self.line_length)?;

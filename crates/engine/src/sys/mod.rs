@@ -9,6 +9,8 @@ mod job;
 #[cfg(not(portable))]
 mod linux;
 mod portable;
+#[cfg(unix)]
+mod processes;
 #[cfg(not(portable))]
 mod program;
 #[cfg(unix)]
@@ -23,6 +25,8 @@ pub(crate) use linux::*;
 #[cfg(unix)]
 pub use portable::Tree;
 pub(crate) use portable::*;
+#[cfg(unix)]
+pub(crate) use processes::*;
 #[cfg(not(portable))]
 pub(crate) use program::*;
 #[cfg(unix)]

@@ -114,6 +114,10 @@ pub fn apply(run: &mut Run, record: &Record) -> Result<(), ApplyError> {
             resumed(run, settings, limits);
             Ok(())
         }
+        Record::LimitsChanged { limits } => {
+            run.limits = limits.clone();
+            Ok(())
+        }
     }
 }
 

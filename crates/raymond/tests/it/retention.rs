@@ -92,3 +92,122 @@ fn settings_of_the_user_hold_in_all_projects_and_below_those_of_the_project() {
     project.write(".config/raymond/config.toml", "\nbugdet = 3\n");
     project.raymond(&["config"]).failed(2, ".config/raymond/config.toml line 2: unknown setting");
 }
+
+/// Makes everything of run `id` look as if it had been left alone for `days`.
+fn age(project: &Project, id: &str, days: u64) {
+    let time = std::time::SystemTime::now() - Duration::from_hours(24 * days);
+    for entry in fs::read_dir(project.file(".raymond/workflows")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if name.split('.').next() == Some(id) {
+            fs::File::open(&path).unwrap().set_modified(time).unwrap();
+        }
+    }
+}
+
+fn runs(project: &Project) -> Vec<String> {
+    let entries = fs::read_dir(project.file(".raymond/workflows")).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut ids: Vec<_> = names.map(|name| name.split('.').next().unwrap().to_owned()).collect();
+    ids.sort();
+    ids.dedup();
+    ids
+}
+
+/// A project with a completed run `done`, one that failed, `bad`, and `new`, which is completed, too.
+fn with_runs() -> Project {
+    let project =
+        Project::new([("START.sh", "[ -n \"$FAIL\" ] && exit 3; echo '<result>x</result>'")]);
+    project.raymond(&["flow", "--id", "done"]).completed("x");
+    let mut command = project.command(&["flow", "--id", "bad"]);
+    assert_eq!(command.env("FAIL", "1").output().unwrap().status.code(), Some(1));
+    project.raymond(&["flow", "--id", "new"]).completed("x");
+    age(&project, "done", 9);
+    age(&project, "bad", 20);
+    project
+}
+
+#[test]
+fn prune_removes_old_runs_that_cannot_be_resumed() {
+    let project = with_runs();
+    let listed = project.raymond(&["prune", "--dry-run"]);
+    assert!(listed.stdout.starts_with("done  completed") && listed.stdout.lines().count() == 1);
+    assert_eq!(runs(&project), ["bad", "done", "new"], "{listed:?}");
+    let pruned = project.raymond(&["prune"]);
+    assert_eq!((pruned.code, runs(&project)), (0, vec!["bad".to_owned(), "new".to_owned()]));
+    assert!(pruned.stderr.starts_with("1 run removed, "), "{pruned:?}");
+    assert_eq!(project.raymond(&["prune", "--status", "failed", "--older-than", "2w"]).code, 0);
+    assert_eq!(runs(&project), ["new"]);
+    assert!(project.raymond(&["prune"]).stderr.contains("no run is old enough"));
+}
+
+#[test]
+fn prune_removes_the_oldest_until_the_rest_is_small_enough() {
+    let project = with_runs();
+    let json = project.raymond(&["prune", "--max-size", "0", "--dry-run", "--json"]).stdout;
+    let listed: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let ids: Vec<_> = listed.as_array().unwrap().iter().map(|run| run["id"].as_str()).collect();
+    assert_eq!(ids, [Some("done"), Some("new")], "the failed run can be resumed");
+    assert_eq!(project.raymond(&["prune", "--max-size", "1T"]).stdout, "");
+    // All but one byte of what is there: the oldest is enough.
+    let all: u64 = {
+        let all = ["--status", "failed", "--status", "completed"];
+        let json = project
+            .raymond(&[&["prune", "--max-size", "0", "--dry-run", "--json"], &all[..]].concat());
+        let listed: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+        listed.as_array().unwrap().iter().map(|run| run["bytes"].as_u64().unwrap()).sum()
+    };
+    assert_eq!(project.raymond(&["prune", "--max-size", &(all - 1).to_string()]).code, 0);
+    assert_eq!(runs(&project), ["bad", "new"]);
+}
+
+#[test]
+fn prune_leaves_a_run_alone_that_is_under_way() {
+    let wait = "touch began; while [ ! -e go ]; do sleep 0.01; done; echo '<result>x</result>'";
+    let project = Project::new([("START.sh", wait)]);
+    let child = project.spawn(&["flow", "--id", "r"]);
+    wait_until("it began", Duration::from_mins(1), || project.file("began").exists());
+    let pruned = project.raymond(&["prune", "--older-than", "0d"]);
+    assert_eq!((pruned.code, pruned.stdout.as_str()), (0, ""));
+    project.write("go", "");
+    Ran::of(&child.wait_with_output().unwrap()).completed("x");
+}
+
+#[test]
+fn doctor_says_what_is_missing_and_what_to_do() {
+    let project = Project::new([]);
+    let mut command = project.command(&["doctor"]);
+    command.env("RAYMOND_CLAUDE", "/nowhere/claude");
+    let ran = Ran::of(&command.output().unwrap());
+    assert_eq!(ran.code, 1, "{ran:?}");
+    let missing = "problem  claude    `/nowhere/claude` is not installed\n";
+    assert!(ran.stdout.contains(missing), "{}", ran.stdout);
+    assert!(ran.stdout.contains("-> install it (npm install"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("ok       shell     /"), "{}", ran.stdout);
+    // With another coding agent, Claude Code need not be there.
+    let mut command = project.command(&["doctor", "--json"]);
+    command.env("RAYMOND_CLAUDE", "/nowhere/claude").env("RAYMOND_AGENT_PROGRAM", "bash x");
+    let ran = Ran::of(&command.output().unwrap());
+    let findings: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let of = |what: &str| {
+        findings.as_array().unwrap().iter().find(|found| found["what"] == what).unwrap()["verdict"]
+            .clone()
+    };
+    assert_eq!((ran.code, of("program"), of("claude")), (0, "ok".into(), "warning".into()));
+}
+
+#[test]
+fn doctor_finds_wrong_settings_and_runs_that_died() {
+    let project = Project::new([("START.sh", "touch began; sleep 1000")]);
+    let mut child = project.spawn(&["flow", "--id", "r"]);
+    wait_until("it began", Duration::from_mins(1), || project.file("began").exists());
+    kill(child.id(), libc::SIGKILL);
+    let _ = child.wait();
+    project.write(".raymond/config.toml", "bugdet = 1\n");
+    let ran = project.raymond(&["doctor"]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.stdout.contains("unknown setting `bugdet`"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("the program of run r died\n"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("-> resume them: raymond recover"), "{}", ran.stdout);
+    assert_eq!(project.raymond(&["cancel", "r"]).code, 0);
+}

@@ -2,25 +2,34 @@
 //!
 //! | file | what it owns |
 //! |---|---|
+//! | `checkup` | whether it is installed and logged in |
 //! | `command` | the command line, the environment and the prompt of a turn |
+//! | `conversation` | the events as a transcript that does not depend on Claude Code |
 //! | `output` | the events that Claude prints, and what came of a turn |
 //! | `failure` | which kind of failure an error of Claude's is |
 //! | `limit` | usage limits told in words: the wordings, and the time in them |
 //! | `transcript` | what a session on disk knows already |
 //! | `settings` | which model Claude uses when a turn asks for none |
 
+mod checkup;
 mod command;
+mod conversation;
 mod failure;
 mod limit;
 mod output;
 mod settings;
 mod transcript;
 
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use raymond_flow::{coding_agent::Capabilities, machine::Failure};
 
-use super::{Activity, CodingAgent, TurnCommand, TurnEnd, TurnOutput, TurnRequest};
+use super::{
+    Activity, Checkup, CodingAgent, TranscriptReader, TurnCommand, TurnEnd, TurnOutput, TurnRequest,
+};
 
 /// How Claude Code is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +76,22 @@ impl CodingAgent for ClaudeAgent {
 
     fn outcome(&self, output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
         output::outcome(output)
+    }
+
+    fn program(&self) -> Vec<String> {
+        vec![self.config.program.clone()]
+    }
+
+    fn prompt_text(&self, stdin: &str) -> String {
+        conversation::prompt(stdin)
+    }
+
+    fn transcript(&self, stdin: &Path, is_first: bool) -> Box<dyn TranscriptReader> {
+        Box::new(conversation::reader(stdin, is_first))
+    }
+
+    fn checkups(&self) -> Vec<Checkup> {
+        checkup::checkups(&self.config.program)
     }
 
     fn activity(&self, line: &[u8]) -> Option<Activity> {

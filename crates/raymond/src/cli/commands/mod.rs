@@ -1,10 +1,12 @@
 //! The commands, a file for each kind.
 
 mod admit;
+mod ask;
 mod attach;
 mod cancel;
 mod demo;
 mod diagram;
+mod doctor;
 mod follow;
 mod inspect;
 mod keep;
@@ -13,20 +15,26 @@ mod new;
 mod pack;
 mod place;
 mod prepare;
+mod prune;
 mod run;
 mod runs;
 mod shell;
+mod show;
 mod test;
 
+pub(super) use ask::{limit, stop};
 pub(super) use attach::attach;
 pub(super) use cancel::cancel;
 pub(super) use demo::demo;
 pub(super) use diagram::diagram;
+pub(super) use doctor::doctor;
 pub(super) use inspect::{list, log, status};
 pub(super) use keep::keep;
 pub(super) use lint::lint;
 pub(super) use new::new;
 pub(super) use pack::pack;
+pub(super) use prune::prune;
 pub(super) use run::{recover, resume, run, start};
 pub(super) use shell::{completions, config, init, man};
+pub(super) use show::show;
 pub(super) use test::test;

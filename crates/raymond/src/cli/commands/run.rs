@@ -62,7 +62,9 @@ pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
     }
     let scope = ScopeSource::open(&workflow)?;
     let id = match id {
-        Some(id) => RunId::for_new_run(&id)?,
+        Some(id) => RunId::for_new_run(&id).map_err(|error| {
+            Failure::from(error).with_hint("choose another, for instance: --id my-run".to_owned())
+        })?,
         None => fresh_id(&scope.name)?,
     };
     let mut surroundings = Surroundings::of(&options.place)?;
@@ -131,10 +133,12 @@ pub(in crate::cli) fn run(arguments: Start) -> Result<ExitCode, Failure> {
     }
     if let Some((_, option)) = only_new.iter().find(|(is_typed, _)| *is_typed) {
         let message = format!("`{}` is a run: {option} is for new ones", word.display());
-        return Err(Failure::usage(message).with_hint(format!(
-            "start the workflow of that name: raymond start ./{}",
-            word.display()
-        )));
+        let hint = if is_file {
+            format!("start the workflow of that name: raymond start ./{}", word.display())
+        } else {
+            format!("resume the run without it: raymond resume {}", word.display())
+        };
+        return Err(Failure::usage(message).with_hint(hint));
     }
     if is_file && !options.quiet {
         let text = format!(

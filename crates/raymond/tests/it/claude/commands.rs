@@ -4,6 +4,7 @@
 use serde_json::json;
 
 use super::env::{DONE, Desk};
+use crate::env::Ran;
 
 /// A prompt whose only transition needs no tag.
 fn only_way(target: &str, text: &str) -> String {
@@ -100,4 +101,18 @@ fn prompt_that_a_hook_keeps_from_the_model_fails_the_agent_in_a_kept_process() {
     assert!(desk.was_warm("main.2"));
     assert_eq!(desk.asked(), ["begin"]);
     desk.expect_calls_paid(1.0);
+}
+
+#[test]
+fn doctor_asks_claude_for_its_version_and_its_login() {
+    let Some(desk) = Desk::or_skip([]) else { return };
+    let ran = Ran::of(&desk.command(&["doctor"]).output().unwrap());
+    assert!(ran.stdout.contains("claude version  2."), "{}", ran.stdout);
+    assert!(ran.stdout.contains("claude login    logged in (api_key)"), "{}", ran.stdout);
+    assert_eq!(ran.code, 0, "{}", ran.stdout);
+    let mut command = desk.command(&["doctor"]);
+    command.env_remove("ANTHROPIC_API_KEY");
+    let ran = Ran::of(&command.output().unwrap());
+    assert!(ran.stdout.contains("problem  claude login    not logged in\n"), "{}", ran.stdout);
+    assert_eq!(ran.code, 1, "{}", ran.stdout);
 }

@@ -1,0 +1,229 @@
+//! Runs as they lie on the disk, and removing them.
+//!
+//! Order: the journal is removed first, under the run's lock. A process that is killed in between leaves a
+//! run without a journal: no command takes that for a run, and the next prune removes what is left.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use raymond_flow::id::RunId;
+
+use crate::{
+    error::EngineError,
+    layout::{RunFiles, StateDir},
+    lock::{LockError, RunLock},
+};
+
+/// How long files without a journal must have been left alone: a run that is just starting has none yet.
+const LEFTOVER_AGE: Duration = Duration::from_hours(1);
+
+/// A run, or what is left of one.
+#[derive(Clone, Debug)]
+pub struct StoredRun {
+    /// Its id.
+    pub id: RunId,
+    /// Whether it has a journal. Without one it is what a deleted run left.
+    pub has_journal: bool,
+    /// How many files and directories it has.
+    pub files: u64,
+    /// How many bytes they have.
+    pub bytes: u64,
+    /// When one of its files beside its directory was written last.
+    pub changed: SystemTime,
+    /// Everything that belongs to it.
+    paths: Vec<PathBuf>,
+}
+
+/// All runs below a state directory, the oldest first, and what deleted runs left.
+pub fn stored_runs(state_dir: &StateDir) -> io::Result<Vec<StoredRun>> {
+    let mut paths: BTreeMap<RunId, Vec<PathBuf>> = BTreeMap::new();
+    for path in entries(&state_dir.workflows())? {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        // An id has no dot: everything of a run is called `ID` or `ID.something`.
+        let id = name.split('.').next().and_then(|id| RunId::new(id).ok());
+        if let Some(id) = id {
+            paths.entry(id).or_default().push(path);
+        }
+    }
+    for path in entries(&state_dir.debug())? {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if let Some(paths) = debug_owner(name).and_then(|id| paths.get_mut(&id)) {
+            paths.push(path);
+        }
+    }
+    let stored = paths.into_iter().map(|(id, paths)| {
+        let journal = state_dir.run(&id).journal;
+        let mut run = StoredRun {
+            has_journal: paths.contains(&journal),
+            id,
+            files: 0,
+            bytes: 0,
+            changed: SystemTime::UNIX_EPOCH,
+            paths,
+        };
+        for path in &run.paths {
+            let changed = fs::symlink_metadata(path).and_then(|metadata| metadata.modified());
+            run.changed = run.changed.max(changed.unwrap_or(SystemTime::UNIX_EPOCH));
+            let (files, bytes) = usage(path);
+            run.files += files;
+            run.bytes += bytes;
+        }
+        run
+    });
+    let mut stored: Vec<_> = stored.collect();
+    stored.retain(|run| run.has_journal || run.age() >= LEFTOVER_AGE);
+    stored.sort_by_key(|run| run.changed);
+    Ok(stored)
+}
+
+impl StoredRun {
+    /// How long ago one of its files was written.
+    pub fn age(&self) -> Duration {
+        self.changed.elapsed().unwrap_or_default()
+    }
+
+    /// Removes it. Returns false if a process owns it, or if it has changed since it was looked at.
+    pub fn remove(&self, state_dir: &StateDir) -> Result<bool, EngineError> {
+        let files = state_dir.run(&self.id);
+        state_dir.check_run(&files)?;
+        let journal_changed = modified(&files.journal);
+        let lock = match RunLock::take(&files.lock) {
+            Ok(lock) => lock,
+            Err(LockError::Owned { .. }) => return Ok(false),
+            Err(source) => return Err(EngineError::Lock { id: self.id.clone(), source }),
+        };
+        if modified(&files.journal) != journal_changed
+            || journal_changed.is_some_and(|changed| changed > self.changed)
+        {
+            return Ok(false);
+        }
+        let removed = self.remove_files(&files);
+        removed.map_err(|(path, source)| EngineError::Io { what: "remove", path, source })?;
+        drop(lock);
+        Ok(true)
+    }
+
+    fn remove_files(&self, files: &RunFiles) -> Result<(), (PathBuf, io::Error)> {
+        let others =
+            self.paths.iter().filter(|path| **path != files.journal && **path != files.lock);
+        let order = [&files.journal].into_iter().chain(others).chain([&files.lock]);
+        for path in order {
+            let is_folder = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
+            let removed = if is_folder { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+            match removed {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err((path.clone(), error));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    fs::symlink_metadata(path).and_then(|metadata| metadata.modified()).ok()
+}
+
+/// What is in a directory; nothing if it is not there.
+fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    match fs::read_dir(folder) {
+        Ok(entries) => entries.map(|entry| Ok(entry?.path())).collect(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+/// The run that a debug directory `ID_YYYYMMDD_HHMMSS` belongs to, whatever stands behind that.
+fn debug_owner(name: &str) -> Option<RunId> {
+    let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    name.match_indices('_').find_map(|(at, _)| {
+        let (id, rest) = (name.get(..at)?, name.get(at + 1..)?);
+        let (date, time) = (rest.get(..8)?, rest.get(9..15)?);
+        let is_stamp = is_digits(date) && is_digits(time) && rest.get(8..9) == Some("_");
+        is_stamp.then(|| RunId::new(id).ok()).flatten()
+    })
+}
+
+/// How many files and bytes are at `path` and below, links not followed.
+fn usage(path: &Path) -> (u64, u64) {
+    let Ok(metadata) = fs::symlink_metadata(path) else {
+        return (0, 0);
+    };
+    let (mut files, mut bytes) = (1, metadata.len());
+    if metadata.is_dir() {
+        for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+            let (inner_files, inner_bytes) = usage(&entry.path());
+            files += inner_files;
+            bytes += inner_bytes;
+        }
+    }
+    (files, bytes)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
+mod tests {
+    use super::*;
+
+    fn stored(root: &Path, names: &[&str]) -> Vec<StoredRun> {
+        for name in names {
+            let path = root.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "text").unwrap();
+        }
+        stored_runs(&StateDir::new(root)).unwrap()
+    }
+
+    #[test]
+    fn everything_of_a_run_belongs_to_it_and_nothing_of_a_run_with_a_longer_id() {
+        let root = tempfile::tempdir().unwrap();
+        let runs = stored(
+            root.path(),
+            &[
+                "workflows/a.journal",
+                "workflows/a.journal.trimmed-7-1",
+                "workflows/a/steps/main.1/exit",
+                "workflows/a-b.journal",
+                "debug/a_20260101_101010/transitions.log",
+                "debug/a_20260101_101010-2/transitions.log",
+                "debug/a_x_20260101_101010/transitions.log",
+            ],
+        );
+        let run = runs.iter().find(|run| run.id.as_str() == "a").unwrap();
+        assert_eq!((run.has_journal, runs.len(), run.paths.len()), (true, 2, 5));
+        assert!(run.remove(&StateDir::new(root.path())).unwrap());
+        let left = stored(root.path(), &[]);
+        assert_eq!(left.len(), 1);
+        assert_eq!(left[0].id.as_str(), "a-b");
+        let debug: Vec<_> = entries(&root.path().join("debug")).unwrap();
+        assert_eq!(debug, [root.path().join("debug/a_x_20260101_101010")]);
+    }
+
+    #[test]
+    fn run_that_a_process_owns_or_that_has_changed_is_not_removed() {
+        let root = tempfile::tempdir().unwrap();
+        let state_dir = StateDir::new(root.path());
+        let runs = stored(root.path(), &["workflows/a.journal"]);
+        let lock = RunLock::take(&state_dir.run(&runs[0].id).lock).unwrap();
+        assert!(!runs[0].remove(&state_dir).unwrap());
+        drop(lock);
+        let journal = fs::File::options().append(true).open(state_dir.run(&runs[0].id).journal);
+        journal.unwrap().set_modified(SystemTime::now() + Duration::from_mins(1)).unwrap();
+        assert!(!runs[0].remove(&state_dir).unwrap());
+        assert!(stored(root.path(), &[])[0].remove(&state_dir).unwrap());
+    }
+
+    #[test]
+    fn what_a_deleted_run_left_is_found_when_it_is_old_enough() {
+        let root = tempfile::tempdir().unwrap();
+        assert!(stored(root.path(), &["workflows/a.lock"]).is_empty());
+        let lock = fs::File::options().append(true).open(root.path().join("workflows/a.lock"));
+        lock.unwrap().set_modified(SystemTime::now() - 2 * LEFTOVER_AGE).unwrap();
+        assert!(!stored(root.path(), &[])[0].has_journal);
+    }
+}

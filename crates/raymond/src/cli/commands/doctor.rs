@@ -1,0 +1,256 @@
+//! `raymond doctor`: whether everything is there that runs need, and what to do if not.
+
+use std::{
+    env,
+    io::{self, Read as _, Seek as _},
+    process::{Command, ExitCode, Stdio},
+    time::{Duration, Instant},
+};
+
+use raymond_engine::{
+    agent::{Checkup, CheckupAnswer, CodingAgent, Verdict},
+    load,
+    lock::RunLock,
+    programs,
+};
+use raymond_flow::machine::Status;
+use serde_json::json;
+
+use super::{place::state_dir, prepare::Surroundings, prune::size};
+use crate::{
+    cli::{args::Place, upkeep::Doctor},
+    config,
+    failure::Failure,
+    out,
+};
+
+/// How long a program may take to answer: Claude Code needs some seconds on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often it is looked whether it has answered.
+const INTERVAL: Duration = Duration::from_millis(5);
+/// How much of an answer is read.
+const ANSWER_BYTES_MAX: u64 = 64 * 1024;
+/// Less than this much free space is worth a warning: a few long transcripts.
+const DISK_BYTES_MIN: u64 = 1 << 30;
+
+/// Something that was looked at.
+struct Finding {
+    what: String,
+    verdict: Verdict,
+}
+
+fn good(found: impl Into<String>) -> Verdict {
+    Verdict::Good(found.into())
+}
+
+fn doubtful(found: impl Into<String>, advice: impl Into<String>) -> Verdict {
+    Verdict::Doubtful { found: found.into(), advice: advice.into() }
+}
+
+fn bad(found: impl Into<String>, advice: impl Into<String>) -> Verdict {
+    Verdict::Bad { found: found.into(), advice: advice.into() }
+}
+
+/// `raymond doctor`
+pub(in crate::cli) fn doctor(arguments: &Doctor) -> Result<ExitCode, Failure> {
+    let mut findings = vec![platform(), shell(), git()];
+    let place = &arguments.place;
+    findings.push(settings(place));
+    let surroundings = Surroundings::of(place).or_else(|_| Surroundings::without_settings(place));
+    match surroundings {
+        Ok(surroundings) => {
+            let said = surroundings.config.said::<String>("agent");
+            let used = said.as_deref().or(surroundings.agents.default_name());
+            for agent in surroundings.agents.iter() {
+                findings.extend(checked(agent, used == Some(agent.name())));
+            }
+            findings.push(disk(&surroundings));
+            findings.extend(runs(&surroundings));
+        }
+        Err(failure) => {
+            let verdict = bad(failure.to_string(), "use a directory of your own");
+            findings.push(Finding { what: "state directory".to_owned(), verdict });
+        }
+    }
+    out::text(&if arguments.json { as_json(&findings) } else { as_text(&findings) })?;
+    let has_problem = findings.iter().any(|found| matches!(found.verdict, Verdict::Bad { .. }));
+    Ok(ExitCode::from(u8::from(has_problem)))
+}
+
+fn platform() -> Finding {
+    let (system, machine) = (env::consts::OS, env::consts::ARCH);
+    let found = format!("{} on {system} {machine}", env!("VERSION_AND_COMMIT"));
+    let verdict = if cfg!(target_os = "linux") {
+        good(found)
+    } else {
+        doubtful(found, "see what differs here: raymond help operations")
+    };
+    Finding { what: "raymond".to_owned(), verdict }
+}
+
+fn shell() -> Finding {
+    let verdict = match (cfg!(windows), programs::find("bash")) {
+        (true, _) => good("cmd.exe, for .bat states"),
+        (false, Some(path)) => good(path.display().to_string()),
+        (false, None) => bad("bash is not installed", "install bash: script states need it"),
+    };
+    Finding { what: "shell".to_owned(), verdict }
+}
+
+fn git() -> Finding {
+    let verdict = match programs::find("git") {
+        Some(path) => good(path.display().to_string()),
+        None => doubtful("not installed", "install git if your workflows commit or use worktrees"),
+    };
+    Finding { what: "git".to_owned(), verdict }
+}
+
+fn settings(place: &Place) -> Finding {
+    let verdict = match state_dir(place).and_then(|dir| config::Config::load(dir.root())) {
+        Ok(_) => good("can be read; see them: raymond config"),
+        Err(failure) => bad(failure.to_string(), "fix that file or variable"),
+    };
+    Finding { what: "settings".to_owned(), verdict }
+}
+
+/// What there is to say about a coding agent. `is_used` tells whether states that name none use it.
+fn checked(agent: &dyn CodingAgent, is_used: bool) -> Vec<Finding> {
+    let program = agent.program();
+    let Some(name) = program.first() else {
+        return Vec::new();
+    };
+    let finding = |what: &str, verdict| {
+        // What is not used by default need not be there.
+        let verdict = match verdict {
+            Verdict::Bad { found, advice } if !is_used => Verdict::Doubtful { found, advice },
+            verdict => verdict,
+        };
+        Finding { what: format!("{}{what}", agent.name()), verdict }
+    };
+    let Some(path) = programs::find(name) else {
+        let verdict = bad(format!("`{name}` is not installed"), install_advice(agent.name()));
+        return vec![finding("", verdict)];
+    };
+    let mut findings = vec![finding("", good(path.display().to_string()))];
+    for checkup in agent.checkups() {
+        let verdict = asked(&checkup).unwrap_or_else(|error| {
+            bad(format!("cannot be asked: {error}"), install_advice(agent.name()))
+        });
+        findings.push(finding(&format!(" {}", checkup.what), verdict));
+    }
+    findings
+}
+
+/// How to get the program of a coding agent.
+fn install_advice(agent: &str) -> String {
+    match agent {
+        "claude" => "install it (npm install -g @anthropic-ai/claude-code), or name it: \
+                     RAYMOND_CLAUDE=/path/to/claude"
+            .to_owned(),
+        "program" => "check RAYMOND_AGENT_PROGRAM".to_owned(),
+        name => format!("install it, or change `program` under [agents.{name}]: raymond config"),
+    }
+}
+
+/// Asks a program, and waits for its answer.
+fn asked(checkup: &Checkup) -> io::Result<Verdict> {
+    let (program, arguments) = checkup.command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+    let program = programs::find(program).ok_or(io::ErrorKind::NotFound)?;
+    // Files and no pipes: nobody reads them while the program runs.
+    let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null());
+    command.stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
+    let mut child = command.spawn()?;
+    let started = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if started.elapsed() >= PATIENCE {
+            let _ = child.kill();
+            child.wait()?;
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "it does not answer"));
+        }
+        std::thread::sleep(INTERVAL);
+    };
+    let text = |file: &mut std::fs::File| -> io::Result<String> {
+        let mut bytes = Vec::new();
+        file.rewind()?;
+        file.take(ANSWER_BYTES_MAX).read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let (stdout, stderr) = (text(&mut stdout)?, text(&mut stderr)?);
+    Ok((checkup.judge)(&CheckupAnswer { exit_code: status.code(), stdout, stderr }))
+}
+
+fn disk(surroundings: &Surroundings) -> Finding {
+    let reserve = surroundings.config.text("disk_reserve").and_then(|text| text.parse().ok());
+    let (reserve, place) = (reserve.unwrap_or(0), surroundings.state_dir.root().display());
+    let advice = "remove old runs: raymond prune";
+    let verdict = match surroundings.state_dir.free_bytes() {
+        Ok(free) if free < reserve => {
+            let found = format!("{} free for {place}, and runs need {}", size(free), size(reserve));
+            bad(found, advice)
+        }
+        Ok(free) if free < DISK_BYTES_MIN => {
+            doubtful(format!("{} free for {place}", size(free)), advice)
+        }
+        Ok(free) => good(format!("{} free for {place}", size(free))),
+        Err(error) => doubtful(format!("{place}: {error}"), "check the disk"),
+    };
+    Finding { what: "disk".to_owned(), verdict }
+}
+
+/// Runs whose program died. Nothing is said if there are none.
+fn runs(surroundings: &Surroundings) -> Option<Finding> {
+    let state_dir = &surroundings.state_dir;
+    let is_dead = |id: &raymond_flow::id::RunId| {
+        RunLock::holder(&state_dir.run(id).lock).is_none()
+            && load(state_dir, id).is_ok_and(|loaded| loaded.run.status == Status::Running)
+    };
+    let dead: Vec<_> = state_dir.run_ids().ok()?.into_iter().filter(is_dead).collect();
+    let first = dead.first()?;
+    let found = match dead.len() {
+        1 => format!("the program of run {first} died"),
+        count => format!("the programs of {count} runs died, the first is {first}"),
+    };
+    let verdict = doubtful(found, "resume them: raymond recover");
+    Some(Finding { what: "runs".to_owned(), verdict })
+}
+
+fn as_text(findings: &[Finding]) -> String {
+    let width = findings.iter().map(|finding| finding.what.len()).max().unwrap_or(0);
+    let line = |finding: &Finding| {
+        let (mark, found, advice) = parts(&finding.verdict);
+        let what = &finding.what;
+        let line = format!("{mark:<7}  {what:<width$}  {}\n", out::one_line(found));
+        match advice {
+            Some(advice) => {
+                let indent = " ".repeat(width + 11);
+                format!("{line}{indent}-> {}\n", out::one_line(advice))
+            }
+            None => line,
+        }
+    };
+    findings.iter().map(line).collect()
+}
+
+fn as_json(findings: &[Finding]) -> String {
+    let list: Vec<_> = findings
+        .iter()
+        .map(|finding| {
+            let (mark, found, advice) = parts(&finding.verdict);
+            json!({ "what": finding.what, "verdict": mark, "found": found, "advice": advice })
+        })
+        .collect();
+    format!("{}\n", out::escaped(&json!(list).to_string()))
+}
+
+fn parts(verdict: &Verdict) -> (&'static str, &str, Option<&str>) {
+    match verdict {
+        Verdict::Good(found) => ("ok", found, None),
+        Verdict::Doubtful { found, advice } => ("warning", found, Some(advice)),
+        Verdict::Bad { found, advice } => ("problem", found, Some(advice)),
+    }
+}

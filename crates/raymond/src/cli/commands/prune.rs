@@ -1,0 +1,158 @@
+//! `raymond prune`: runs that nobody needs any more.
+
+use std::{fmt::Write as _, process::ExitCode, time::Duration};
+
+use raymond_engine::{
+    layout::StateDir,
+    load,
+    prune::{StoredRun, stored_runs},
+};
+use serde_json::json;
+
+use super::place::state_dir;
+use crate::{
+    cli::upkeep::{Prune, PrunedStatus},
+    failure::Failure,
+    out,
+    report::time,
+};
+
+/// How old a run must be if nothing is said.
+const OLDER_THAN: Duration = Duration::from_hours(7 * 24);
+
+/// A run that is removed, and in which status it is.
+struct Candidate {
+    run: StoredRun,
+    status: String,
+}
+
+/// `raymond prune`
+pub(in crate::cli) fn prune(arguments: &Prune) -> Result<ExitCode, Failure> {
+    let state_dir = state_dir(&arguments.place)?;
+    let found = candidates(&state_dir, arguments)?;
+    let is_dry = arguments.dry_run || (out::shows_data() && !arguments.yes);
+    let mut removed = Vec::new();
+    let mut failure = None;
+    for candidate in found {
+        let is_removed = is_dry
+            || candidate.run.remove(&state_dir).unwrap_or_else(|error| {
+                failure.get_or_insert(Failure::from(error));
+                false
+            });
+        if is_removed {
+            removed.push(candidate);
+        }
+    }
+    out::text(&if arguments.json { as_json(&removed, is_dry) } else { as_text(&removed) })?;
+    if !arguments.json {
+        summarize(&removed, is_dry);
+    }
+    failure.map_or(Ok(ExitCode::SUCCESS), Err)
+}
+
+/// The runs that `arguments` mean, the oldest first.
+fn candidates(state_dir: &StateDir, arguments: &Prune) -> Result<Vec<Candidate>, Failure> {
+    let stored = stored_runs(state_dir).map_err(|error| Failure::io("list the runs", &error))?;
+    let by_default = if arguments.max_size.is_some() { Duration::ZERO } else { OLDER_THAN };
+    let older_than = arguments.older_than.map_or(by_default, |age| age.0);
+    let mut excess = match arguments.max_size {
+        Some(size) => stored.iter().map(|run| run.bytes).sum::<u64>().saturating_sub(size.0),
+        None => u64::MAX,
+    };
+    let mut found = Vec::new();
+    for run in stored {
+        if excess == 0 {
+            break;
+        }
+        if run.age() < older_than {
+            continue;
+        }
+        if let Some(status) = status(state_dir, &run, &arguments.status) {
+            if arguments.max_size.is_some() {
+                excess = excess.saturating_sub(run.bytes);
+            }
+            found.push(Candidate { run, status });
+        }
+    }
+    Ok(found)
+}
+
+/// The status of a run in a word, if runs of that status are meant.
+fn status(state_dir: &StateDir, run: &StoredRun, meant: &[PrunedStatus]) -> Option<String> {
+    if !run.has_journal {
+        return meant.is_empty().then(|| "left over".to_owned());
+    }
+    let (status, word) = match load(state_dir, &run.id) {
+        Ok(loaded) => (PrunedStatus::of(loaded.run.status)?, loaded.run.status.to_string()),
+        Err(_) => (PrunedStatus::Unreadable, "unreadable".to_owned()),
+    };
+    let is_meant = if meant.is_empty() {
+        matches!(status, PrunedStatus::Completed | PrunedStatus::Cancelled)
+    } else {
+        meant.contains(&status)
+    };
+    is_meant.then_some(word)
+}
+
+fn as_text(found: &[Candidate]) -> String {
+    let width = found.iter().map(|candidate| candidate.run.id.as_str().len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for Candidate { run, status } in found {
+        let (age, size) = (time::duration(run.age()), size(run.bytes));
+        let _ = writeln!(text, "{:<width$}  {status:<10}  {age:>9}  {size:>9}", run.id.as_str());
+    }
+    text
+}
+
+fn as_json(found: &[Candidate], is_dry: bool) -> String {
+    let runs: Vec<_> = found
+        .iter()
+        .map(|Candidate { run, status }| {
+            json!({
+                "id": run.id.as_str(),
+                "status": status,
+                "age_seconds": run.age().as_secs(),
+                "files": run.files,
+                "bytes": run.bytes,
+                "removed": !is_dry,
+            })
+        })
+        .collect();
+    format!("{}\n", out::escaped(&json!(runs).to_string()))
+}
+
+fn summarize(found: &[Candidate], is_dry: bool) {
+    let total = size(found.iter().map(|candidate| candidate.run.bytes).sum());
+    let runs = if found.len() == 1 { "1 run".to_owned() } else { format!("{} runs", found.len()) };
+    out::note(&match (found.is_empty(), is_dry) {
+        (true, _) => "no run is old enough and over; see raymond prune --help".to_owned(),
+        (_, true) => format!("{runs}, {total}: nothing was removed yet; remove them with --yes"),
+        (_, false) => format!("{runs} removed, {total} freed"),
+    });
+}
+
+/// Bytes as people read them.
+pub(super) fn size(bytes: u64) -> String {
+    let units = ["kB", "MB", "GB", "TB"];
+    let mut rest = bytes;
+    let mut shown = format!("{bytes} B");
+    for unit in units {
+        if rest < 1000 {
+            break;
+        }
+        shown = format!("{}.{} {unit}", rest / 1000, rest % 1000 / 100);
+        rest /= 1000;
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_short() {
+        let sizes = [999, 1000, 12_345, 244_000_000, 3_200_000_000].map(size);
+        assert_eq!(sizes, ["999 B", "1.0 kB", "12.3 kB", "244.0 MB", "3.2 GB"]);
+    }
+}
