@@ -96,7 +96,7 @@ pub enum Event {
 impl Event {
     /// That `record` became true of `run`, which does not know of it yet.
     pub fn recorded(record: Record, run: &Run) -> Self {
-        let before = agent_of(&record).and_then(|id| run.agents.get(id));
+        let before = record.agent().and_then(|id| run.agents.get(id));
         let before = before.map(|agent| Box::new(Before::of(agent)));
         Self::Recorded { record, before, total_cost_usd: run.total_cost_usd }
     }
@@ -157,29 +157,6 @@ impl Before {
             return_to: agent.stack.last().map(|frame| frame.state.clone()),
             stack_depth: agent.stack.len(),
         }
-    }
-}
-
-/// The agent that a record is about, if it is about one.
-fn agent_of(record: &Record) -> Option<&AgentId> {
-    match record {
-        Record::Intended { agent, .. }
-        | Record::Queued { agent }
-        | Record::Called { agent }
-        | Record::Ended { agent, .. }
-        | Record::Followed { agent, .. }
-        | Record::Overridden { agent, .. }
-        | Record::Reminded { agent, .. }
-        | Record::Evaluating { agent, .. }
-        | Record::Retried { agent, .. }
-        | Record::Woke { agent }
-        | Record::Failed { agent, .. } => Some(agent),
-        Record::Started(_)
-        | Record::Halted { .. }
-        | Record::UsageLimited { .. }
-        | Record::UsageLimitLifted
-        | Record::Finished { .. }
-        | Record::Resumed { .. } => None,
     }
 }
 

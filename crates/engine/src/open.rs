@@ -13,9 +13,10 @@ use raymond_flow::{
 
 use crate::{
     agent::Agents,
+    door::{self, Answer, Ask, Door, Letter, LimitChange},
     error::{EngineError, io_error},
     events::{Event, Observer},
-    inbox::{Inbox, Message, Outbox},
+    inbox::Inbox,
     interrupts::Interrupts,
     journal::{Entry, Journal},
     layout::{RunFiles, StateDir},
@@ -30,10 +31,18 @@ use crate::{
     sys,
 };
 
-/// How often the owner of a run is told to give it up.
-const CANCEL_INTERVAL: Duration = Duration::from_millis(100);
-/// How long it may take to do so: steps, reapers and the keeper have their own time to end.
+/// How often the orchestrator of a run is asked again, in case it was not listening, and its lock is tried.
+const ASK_INTERVAL: Duration = Duration::from_millis(100);
+/// How long a cancelled run may take to end: steps, reapers and the keeper have their own time to end.
 const CANCEL_PATIENCE: Duration = Duration::from_mins(1);
+
+/// What came of asking a run for something.
+enum Asked {
+    /// Its orchestrator has done it.
+    Answered(Answer),
+    /// No orchestrator runs it. This is its lock.
+    Unowned(RunLock),
+}
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,7 +132,7 @@ impl Engine<'_> {
         let world =
             DiskWorld::open(Path::new(&started.scope_dir), &files.scope, self.agents.known())?;
         let (ledger, effects) = Ledger::begin(started, files, lock, observer)?;
-        self.go(ledger, world, effects, None)
+        self.go(ledger, world, effects)
     }
 
     /// Takes a run up again and sees it through; one that is completed is just told again.
@@ -137,28 +146,108 @@ impl Engine<'_> {
         self.reopen(id, change, None, observer)
     }
 
-    /// Gives a run up for good, and ends whatever still runs. One that somebody else runs is given
-    /// up by them.
+    /// Cancels a run permanently, and ends whatever of it still runs. If an orchestrator runs it, that one does.
     pub fn cancel(&self, id: &RunId, observer: &mut dyn Observer) -> Result<Run, EngineError> {
-        let files = self.state_dir.run(id);
         let deadline = Instant::now() + CANCEL_PATIENCE;
         loop {
-            match self.reopen(id, |_, _| {}, Some(Halt::Cancelled), observer) {
-                Err(EngineError::Lock { source: LockError::Owned { owner }, id }) => {
-                    if Instant::now() >= deadline {
-                        return Err(EngineError::Lock { source: LockError::Owned { owner }, id });
-                    }
-                    wake_owner(owner.as_ref(), observer);
+            if let Asked::Unowned(lock) = self.ask(id, &Ask::Cancel, observer)? {
+                drop(lock);
+                match self.reopen(id, |_, _| {}, Some(Halt::Cancelled), observer) {
+                    Err(EngineError::Cancelled { .. }) => return Ok(load(&self.state_dir, id)?.run),
+                    // Another process has taken the run in between.
+                    Err(EngineError::Lock { source: LockError::Owned { .. }, .. })
+                        if Instant::now() < deadline => {}
+                    end => return end.map(|end| end.run),
                 }
-                Err(EngineError::Cancelled { .. }) => return Ok(load(&self.state_dir, id)?.run),
-                Ok(end) => return Ok(end.run),
+            } else if Instant::now() >= deadline {
+                let owner = RunLock::holder(&self.state_dir.run(id).lock);
+                return Err(EngineError::Lock {
+                    source: LockError::Owned { owner },
+                    id: id.clone(),
+                });
+            }
+            // It was confirmed; the orchestrator ends its steps and leaves.
+            std::thread::sleep(ASK_INTERVAL);
+        }
+    }
+
+    /// Asks the orchestrator of a run to stop it, so that it can be resumed. `now` ends running steps, too.
+    /// `None` if no orchestrator runs it.
+    pub fn stop(
+        &self,
+        id: &RunId,
+        now: bool,
+        observer: &mut dyn Observer,
+    ) -> Result<Option<Answer>, EngineError> {
+        match self.ask(id, &Ask::Stop { now }, observer)? {
+            Asked::Answered(answer) => Ok(Some(answer)),
+            Asked::Unowned(_) => Ok(None),
+        }
+    }
+
+    /// Changes the limits of a run, whether or not an orchestrator runs it. When this returns, the change is
+    /// durable.
+    pub fn limit(
+        &self,
+        id: &RunId,
+        change: &LimitChange,
+        observer: &mut dyn Observer,
+    ) -> Result<Answer, EngineError> {
+        let lock = match self.ask(id, &Ask::Limit(change.clone()), observer)? {
+            Asked::Answered(answer) => return Ok(answer),
+            Asked::Unowned(lock) => lock,
+        };
+        let mut ledger = Ledger::open(id, self.state_dir.run(id), lock, observer)?;
+        if ledger.run().status == Status::Cancelled {
+            return Err(EngineError::Cancelled { id: id.clone() });
+        }
+        let limits = change.apply(ledger.run().limits.clone());
+        ledger.input(Input::ChangeLimits { limits })?;
+        ledger.sync()?;
+        Ok(Answer { status: ledger.close().status, running_steps: 0 })
+    }
+
+    /// Asks the orchestrator of a run for something, and waits for its answer. If no orchestrator runs it, its
+    /// lock is returned.
+    fn ask(
+        &self,
+        id: &RunId,
+        ask: &Ask,
+        observer: &mut dyn Observer,
+    ) -> Result<Asked, EngineError> {
+        let files = self.state_dir.run(id);
+        if !files.journal.exists() {
+            return Err(EngineError::NoSuchRun { id: id.clone() });
+        }
+        self.state_dir.check_run(&files)?;
+        create_folders(&files)?;
+        let door_error = |source| io_error("ask at the door of", &files.folder, source);
+        let deadline = Instant::now() + door::PATIENCE;
+        let mut letter: Option<Letter> = None;
+        loop {
+            let owner = match lock(id, &files) {
+                Ok(lock) => {
+                    // The orchestrator may have answered and left.
+                    let answer = letter.as_ref().and_then(Letter::answer).transpose();
+                    let answer = answer.map_err(door_error)?;
+                    return Ok(answer.map_or(Asked::Unowned(lock), Asked::Answered));
+                }
+                Err(EngineError::Lock { source: LockError::Owned { owner }, .. }) => owner,
                 Err(error) => return Err(error),
+            };
+            if letter.is_none() {
+                letter = Some(Letter::post(&files.folder, ask).map_err(door_error)?);
             }
-            // Said again and again: its owner may not be listening yet.
-            if let Ok(outbox) = Outbox::to(&files.folder) {
-                outbox.send(&Message::Cancel);
+            if Instant::now() >= deadline {
+                let source = LockError::Owned { owner };
+                return Err(EngineError::Lock { source, id: id.clone() });
             }
-            std::thread::sleep(CANCEL_INTERVAL);
+            wake_owner(owner.as_ref(), observer);
+            if let Some(letter) = &letter
+                && let Some(answer) = letter.wait(ASK_INTERVAL)
+            {
+                return answer.map(Asked::Answered).map_err(door_error);
+            }
         }
     }
 
@@ -200,15 +289,13 @@ impl Engine<'_> {
             return Err(EngineError::NoAgent { id: id.clone(), agent });
         }
         ledger.tell_opened(false);
-        // Heard when the steps that still run are found again.
-        let first = halt.is_some().then_some(Message::Cancel);
         let inputs = [Some(Input::Resume { settings, limits }), halt.map(Input::Halt)];
         for input in inputs.into_iter().flatten() {
             // Whatever it wants is among what is pending.
             ledger.input(input)?;
         }
         let effects = pending(ledger.run());
-        self.go(ledger, world, effects, first)
+        self.go(ledger, world, effects)
     }
 
     fn go(
@@ -216,16 +303,14 @@ impl Engine<'_> {
         ledger: Ledger<'_>,
         world: DiskWorld,
         effects: Vec<Effect>,
-        first: Option<Message>,
     ) -> Result<RunEnd, EngineError> {
         let (run, files) = (ledger.run(), ledger.files().clone());
         let inbox = Inbox::open(&files.folder);
         let inbox = inbox.map_err(|source| io_error("listen in", &files.folder, source))?;
-        if let Some(message) = first {
-            inbox.outbox().send(&message);
-        }
+        let door = Door::open(&files.folder);
+        let door = door.map_err(|source| io_error("open the door of", &files.folder, source))?;
         let mut retention = Retention::new(self.kept_script_steps);
-        retention.find(&files.steps, &run);
+        retention.find(&files.steps, run);
         let performer = Performer::new(Means {
             identity: run.identity.clone(),
             world,
@@ -243,7 +328,7 @@ impl Engine<'_> {
         if let Some(interrupts) = &self.interrupts {
             interrupts.deliver_to(inbox.outbox());
         }
-        let run = RunLoop::new(ledger, performer, inbox).run(effects);
+        let run = RunLoop::new(ledger, performer, inbox, door).run(effects);
         if let Some(interrupts) = &self.interrupts {
             interrupts.hold_back();
         }

@@ -15,6 +15,7 @@ use raymond_flow::{
 
 use crate::{
     agent::ReadyAnswer,
+    door::{Answer, Ask, Door},
     error::EngineError,
     inbox::{Inbox, Message},
     ledger::Ledger,
@@ -36,6 +37,7 @@ pub(crate) struct RunLoop<'o, 'a> {
     ledger: Ledger<'o>,
     performer: Performer<'a>,
     inbox: Inbox,
+    door: Door,
     /// When all steps in flight were looked at.
     checked: Instant,
     /// When the outputs of turns were looked at.
@@ -50,11 +52,17 @@ pub(crate) struct RunLoop<'o, 'a> {
 }
 
 impl<'o, 'a> RunLoop<'o, 'a> {
-    pub(crate) fn new(ledger: Ledger<'o>, performer: Performer<'a>, inbox: Inbox) -> Self {
+    pub(crate) fn new(
+        ledger: Ledger<'o>,
+        performer: Performer<'a>,
+        inbox: Inbox,
+        door: Door,
+    ) -> Self {
         Self {
             ledger,
             performer,
             inbox,
+            door,
             checked: Instant::now(),
             glanced: None,
             prepares: VecDeque::new(),
@@ -67,7 +75,7 @@ impl<'o, 'a> RunLoop<'o, 'a> {
     /// Runs until the run is over. `effects` are those that it waits for at the beginning.
     pub(crate) fn run(mut self, effects: Vec<Effect>) -> Result<Run, EngineError> {
         self.sort(effects);
-        let outcome = self.turn_until_finished();
+        let outcome = self.begin().and_then(|()| self.turn_until_finished());
         // Steps go on without us if they can.
         if outcome.is_ok() || !self.performer.steps().outlive_us() {
             self.performer.steps().close(&self.inbox);
@@ -75,6 +83,15 @@ impl<'o, 'a> RunLoop<'o, 'a> {
         self.performer.tell_remarks(self.ledger.split().1);
         let run = self.ledger.close();
         outcome.map(|()| run)
+    }
+
+    fn begin(&mut self) -> Result<(), EngineError> {
+        if self.ledger.run().halt == Some(Halt::Cancelled) {
+            // What still runs is found first.
+            self.work_off()?;
+            self.end_steps()?;
+        }
+        Ok(())
     }
 
     fn turn_until_finished(&mut self) -> Result<(), EngineError> {
@@ -125,6 +142,7 @@ impl<'o, 'a> RunLoop<'o, 'a> {
             if self.effects.is_empty() {
                 return Ok(());
             }
+            // Nothing touches the world before the records that ask for it are durable.
             self.sync()?;
             for effect in std::mem::take(&mut self.effects) {
                 self.perform(effect)?;
@@ -279,11 +297,41 @@ impl<'o, 'a> RunLoop<'o, 'a> {
                 self.input(Input::Halt(Halt::Interrupted))?;
                 if self.interrupts > 1 { self.end_steps() } else { Ok(()) }
             }
-            Message::Cancel => {
-                self.input(Input::Halt(Halt::Cancelled))?;
-                self.end_steps()
+            Message::Door => self.answer_door(),
+        }
+    }
+
+    /// Carries out what other processes ask for, and confirms it when it is durable.
+    fn answer_door(&mut self) -> Result<(), EngineError> {
+        let requests = self.door.requests();
+        for request in &requests {
+            match &request.ask {
+                Ask::Stop { now } => {
+                    self.input(Input::Halt(Halt::Interrupted))?;
+                    if *now {
+                        self.end_steps()?;
+                    }
+                }
+                Ask::Cancel => {
+                    self.input(Input::Halt(Halt::Cancelled))?;
+                    self.end_steps()?;
+                }
+                Ask::Limit(change) => {
+                    let limits = change.apply(self.ledger.run().limits.clone());
+                    self.input(Input::ChangeLimits { limits })?;
+                }
             }
         }
+        if requests.is_empty() {
+            return Ok(());
+        }
+        self.sync()?;
+        let running_steps = self.performer.flights().ids(|_| true).len();
+        let answer = Answer { status: self.ledger.run().status, running_steps };
+        for request in &requests {
+            self.door.confirm(request, &answer);
+        }
+        Ok(())
     }
 
     /// Ends whatever runs. What was asked for and is not claimed is forbidden, so that everything that is

@@ -1,27 +1,58 @@
-//! What the tests of this crate share: a run to begin, and an observer that remembers.
+//! What the tests of this crate share: a workflow on steps in memory, and an observer that remembers.
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 
-use std::{cell::RefCell, rc::Rc};
+use std::{cell::RefCell, collections::BTreeMap, fs, rc::Rc, time::Duration};
 
 use raymond_flow::{
-    id::{RunId, StateName},
+    coding_agent::Capabilities,
+    id::{AgentId, RunId, StateName, StepId},
     machine::{Limits, Record, Settings, Started},
 };
+use tempfile::TempDir;
 
-use crate::events::{Event, Observer, Seen};
+use crate::{
+    Engine, EngineError, RunEnd, Runner,
+    agent::{Agents, ProgramAgent, ProgramConfig},
+    events::{Event, Observer, Seen, StepEnd},
+    keeper::Launch,
+    layout::{RunFiles, StateDir},
+    step::StepFolder,
+    steps::memory::{Fate, Memory},
+};
+
+/// The id of every run here.
+pub(crate) fn id() -> RunId {
+    RunId::new("r").unwrap()
+}
+
+/// An engine in which every wait is over at once.
+pub(crate) fn engine(state_dir: StateDir, runner: Runner, agents: &Agents) -> Engine<'_> {
+    Engine {
+        state_dir,
+        runner,
+        agents,
+        warm_limit: 0,
+        is_hurried: true,
+        disk_reserve_bytes: 0,
+        reset_margin: Duration::ZERO,
+        kept_script_steps: 0,
+        environment: Vec::new(),
+        interrupts: None,
+    }
+}
 
 /// A run of the workflow in `scope_dir` that begins with `START.sh`.
 pub(crate) fn started(scope_dir: &str) -> Started {
     Started {
-        workflow_id: RunId::new("r").unwrap(),
+        workflow_id: id(),
         identity: "5f".to_owned(),
         scope_dir: scope_dir.to_owned(),
         entry: StateName::new("START.sh"),
         cwd: "/".to_owned(),
         started_at_ms: 1,
         input: None,
-        metadata: std::collections::BTreeMap::new(),
+        metadata: BTreeMap::new(),
         settings: Settings::default(),
         limits: Limits::default(),
     }
@@ -58,5 +89,160 @@ impl Recorder {
             Event::Trouble(text) => Some(text.clone()),
             _ => None,
         })
+    }
+}
+
+/// A program that speaks the protocol of `ProgramAgent`. It is never started.
+pub(crate) fn shell() -> ProgramConfig {
+    ProgramConfig {
+        name: "program".to_owned(),
+        program: vec!["sh".to_owned()],
+        model: None,
+        capabilities: Capabilities::FULL,
+        prices: None,
+    }
+}
+
+/// A result that ends a run.
+pub(crate) const RESULT: &str = "<result>done</result>";
+
+/// A workflow whose steps have the fates that a test gives them.
+pub(crate) struct Stage {
+    pub(crate) folder: TempDir,
+    pub(crate) memory: Memory,
+    pub(crate) seen: Recorder,
+    pub(crate) agents: Agents,
+    pub(crate) warm_limit: usize,
+    pub(crate) started: Started,
+}
+
+/// The file that a launch carries out.
+pub(crate) fn state(launch: &Launch) -> String {
+    let of_turn = launch.environment.iter().find(|(name, _)| name == "RAYMOND_STATE");
+    let script = || launch.program.last().unwrap().rsplit('/').next().unwrap().to_owned();
+    of_turn.map_or_else(script, |(_, value)| value.clone())
+}
+
+pub(crate) fn variable(launch: &Launch, name: &str) -> String {
+    let found = launch.environment.iter().find(|(own, _)| own == name);
+    found.map(|(_, value)| value.clone()).unwrap_or_default()
+}
+
+/// The last line of a turn that answers this.
+pub(crate) fn says(text: &str) -> Fate {
+    Fate::prints(&serde_json::json!({ "result": text, "cost_usd": 0.5 }).to_string())
+}
+
+pub(crate) fn fails(class: &str) -> Fate {
+    Fate::prints(&serde_json::json!({ "error": "no", "class": class }).to_string())
+}
+
+/// Fates by state, each list in its order; the last one stays.
+pub(crate) fn fates(
+    mut script: BTreeMap<&'static str, Vec<Fate>>,
+) -> impl FnMut(&Launch) -> Fate + Send + 'static {
+    move |launch| {
+        let fates = script.get_mut(&*state(launch)).unwrap();
+        if fates.len() > 1 { fates.remove(0) } else { fates[0].clone() }
+    }
+}
+
+impl Stage {
+    pub(crate) fn new(
+        files: &[&str],
+        script: impl IntoIterator<Item = (&'static str, Vec<Fate>)>,
+    ) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let flow = folder.path().join("flow");
+        fs::create_dir(&flow).unwrap();
+        for name in files {
+            fs::write(flow.join(name), "Do it.").unwrap();
+        }
+        if files[0].ends_with(".md") {
+            let policy =
+                "---\nallowed_transitions: [{ tag: result }, { tag: goto, target: NEXT }]\n---\n";
+            fs::write(flow.join(files[0]), format!("{policy}Do it.")).unwrap();
+        }
+        let mut started = started(flow.to_str().unwrap());
+        started.entry = StateName::new(files[0]);
+        started.cwd = folder.path().to_str().unwrap().to_owned();
+        let program = ProgramAgent::new(shell());
+        Self {
+            memory: Memory::new(fates(script.into_iter().collect())),
+            seen: Recorder::default(),
+            agents: Agents::new(vec![Box::new(program)]),
+            warm_limit: 0,
+            started,
+            folder,
+        }
+    }
+
+    pub(crate) fn state_dir(&self) -> StateDir {
+        StateDir::new(self.folder.path().join(".raymond"))
+    }
+
+    pub(crate) fn files(&self) -> RunFiles {
+        self.state_dir().run(&id())
+    }
+
+    pub(crate) fn engine(&self) -> Engine<'_> {
+        Engine {
+            warm_limit: self.warm_limit,
+            ..engine(self.state_dir(), Runner::memory(self.memory.clone()), &self.agents)
+        }
+    }
+
+    pub(crate) fn try_start(&self) -> Result<RunEnd, EngineError> {
+        self.engine().start(self.started.clone(), &mut self.seen.clone())
+    }
+
+    #[track_caller]
+    pub(crate) fn start(&self) -> RunEnd {
+        self.try_start().unwrap()
+    }
+
+    #[track_caller]
+    pub(crate) fn resume(&self) -> RunEnd {
+        self.engine().resume(&id(), |_, _| {}, &mut self.seen.clone()).unwrap()
+    }
+
+    pub(crate) fn step(&self, name: &str) -> StepFolder {
+        let (agent, number) = name.rsplit_once('.').unwrap();
+        let (agent, number) = (AgentId::new(agent), number.parse().unwrap());
+        StepFolder::new(&self.files().steps, &StepId { agent, number })
+    }
+
+    /// What the runner was asked for, without the end.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        self.memory.asked().into_iter().filter(|what| what != "close all").collect()
+    }
+
+    pub(crate) fn launches(&self) -> usize {
+        self.asked().iter().filter(|what| what.starts_with("launch ")).count()
+    }
+
+    pub(crate) fn records(&self, is_meant: fn(&Record) -> bool) -> usize {
+        self.seen.records().iter().filter(|record| is_meant(record)).count()
+    }
+
+    /// The ends of all steps, in order.
+    pub(crate) fn ends(&self) -> Vec<(String, StepEnd)> {
+        self.seen.all(|event| match event {
+            Event::StepEnded { id, end, .. } => Some((id.to_string(), *end)),
+            _ => None,
+        })
+    }
+
+    /// Every step that was started or found is told to have ended once.
+    #[track_caller]
+    pub(crate) fn check_ends(&self) {
+        let mut starts = self.seen.all(|event| match event {
+            Event::StepStarted { id, .. } => Some(id.to_string()),
+            _ => None,
+        });
+        starts.sort();
+        let mut ends: Vec<_> = self.ends().into_iter().map(|(id, _)| id).collect();
+        ends.sort();
+        assert_eq!(starts, ends);
     }
 }

@@ -238,7 +238,7 @@ fn remembers(agent: &Agent, session: &SessionId) -> bool {
 pub(crate) fn wait_until_left(folder: &Path, plan: &SessionPlan) {
     const PATIENCE: Duration = Duration::from_secs(1);
     const INTERVAL: Duration = Duration::from_millis(5);
-    let Some(file) = lock_files(folder, plan).own.and_then(|path| File::open(path).ok()) else {
+    let Some(file) = File::open(lock_files(folder, plan).own).ok() else {
         return;
     };
     let deadline = Instant::now() + PATIENCE;
@@ -248,10 +248,10 @@ pub(crate) fn wait_until_left(folder: &Path, plan: &SessionPlan) {
 }
 
 /// The lock files of a session: the process that leads it holds them.
-pub(crate) fn lock_files(folder: &Path, plan: &SessionPlan) -> keeper::Conversations {
+pub(crate) fn lock_files(folder: &Path, plan: &SessionPlan) -> keeper::SessionFiles {
     let file = |id: &SessionId| folder.join("sessions").join(format!("{id}.lock"));
-    keeper::Conversations {
-        own: Some(file(plan.id())),
+    keeper::SessionFiles {
+        own: file(plan.id()),
         source: match plan {
             SessionPlan::Branch { from, .. } => Some(file(from)),
             SessionPlan::Fresh { .. } | SessionPlan::Resume { .. } => None,

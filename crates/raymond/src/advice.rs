@@ -2,6 +2,10 @@
 
 use raymond_flow::machine::FailureClass;
 
+/// What to do about a coding agent's program that cannot be started.
+pub(crate) const NOT_INSTALLED: &str = "install it (Claude Code: npm install -g @anthropic-ai/claude-code), or \
+    name its program in the settings: `raymond config` shows them";
+
 /// What to do about a failure of this class whose message is `error`, if anything can be done.
 pub(crate) fn of_failure(class: Option<FailureClass>, error: &str) -> Option<&'static str> {
     // Two that Claude Code tells in words of its own.
@@ -19,10 +23,7 @@ pub(crate) fn of_failure(class: Option<FailureClass>, error: &str) -> Option<&'s
         FailureClass::UnknownModel => {
             Some("check `model:` in the state, `--model` and the settings")
         }
-        FailureClass::NotInstalled => Some(
-            "install it (Claude Code: npm install -g @anthropic-ai/claude-code), or name its program in the \
-             settings: `raymond config` shows them",
-        ),
+        FailureClass::NotInstalled => Some(NOT_INSTALLED),
         FailureClass::PromptTooLong => {
             Some("shorten the prompt, or enter the state by <reset> or <function>")
         }

@@ -203,10 +203,14 @@ impl Config {
             config.values.insert(key.name, value);
         }
         let user = user_folder(|name| env::var_os(name));
+        // Another user's: HOME stays as it was when a program changes its user.
+        let user = user.filter(|folder| !is_closed(folder));
         for path in user.into_iter().chain([state_dir.to_owned()]) {
             config.add_layer(&path.join(FILE_NAME))?;
         }
-        config.add_environment(|name| env::var(name).ok())?;
+        let hint = "fix or unset that variable, then run the same command again";
+        let added = config.add_environment(|name| env::var(name).ok());
+        added.map_err(|failure| failure.with_hint(hint.to_owned()))?;
         Ok(config)
     }
 
@@ -217,7 +221,8 @@ impl Config {
             Ok(file) => {
                 trust::check_file(path, &file)?;
                 let text = regular::text_of(&file, path, FILE_BYTES_MAX).map_err(read)?;
-                self.add_file(path, &text)
+                let hint = "fix or remove that line, then run the same command again";
+                self.add_file(path, &text).map_err(|failure| failure.with_hint(hint.to_owned()))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(read(error)),
@@ -374,6 +379,12 @@ pub(crate) fn user_folder(get: impl Fn(&str) -> Option<OsString>) -> Option<Path
         absolute("XDG_CONFIG_HOME").or_else(|| absolute("HOME").map(|home| home.join(".config")))
     };
     base.map(|base| base.join("raymond"))
+}
+
+/// Whether this user may not even look at what is in `folder`.
+fn is_closed(folder: &Path) -> bool {
+    let looked = folder.join(FILE_NAME).symlink_metadata();
+    looked.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }
 
 /// The environment variables of all settings, and what they mean.

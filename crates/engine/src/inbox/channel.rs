@@ -1,24 +1,23 @@
-//! The inbox where all who leave word in it are threads of this process; only somebody who gives a
-//! run up comes from outside, and leaves a file.
+//! The inbox where all senders are threads of this process. Only requests at the run's door come from
+//! other processes, and are looked for.
 
 use std::{
-    fs, io,
+    io,
     path::{Path, PathBuf},
     sync::mpsc::{self, Receiver, Sender},
     time::{Duration, Instant},
 };
 
 use super::Message;
-use crate::private;
+use crate::door;
 
-/// The file that asks to give the run up.
-const CANCEL: &str = "cancel";
-/// How often it is looked for.
-const CANCEL_INTERVAL: Duration = Duration::from_millis(250);
+/// How often the door is looked at.
+const DOOR_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The receiving end. Only the owner of the run has it.
 #[derive(Debug)]
 pub(crate) struct Inbox {
+    folder: PathBuf,
     receiver: Receiver<Message>,
     outbox: Outbox,
 }
@@ -26,22 +25,16 @@ pub(crate) struct Inbox {
 /// The sending end.
 #[derive(Clone, Debug)]
 pub(crate) struct Outbox {
-    /// To a loop of this process.
+    /// The way to a loop of this process. A loop of another one looks for itself.
     sender: Option<Sender<Message>>,
-    /// To one of another.
-    cancel: PathBuf,
 }
 
 impl Inbox {
-    /// Listens in the run's folder, in the place of whoever listened there before.
+    /// Listens for the run in `folder`.
     pub(crate) fn open(folder: &Path) -> io::Result<Self> {
-        let cancel = folder.join(CANCEL);
-        match fs::remove_file(&cancel) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
         let (sender, receiver) = mpsc::channel();
-        Ok(Self { receiver, outbox: Outbox { sender: Some(sender), cancel } })
+        let outbox = Outbox { sender: Some(sender) };
+        Ok(Self { folder: folder.to_owned(), receiver, outbox })
     }
 
     pub(crate) fn outbox(&self) -> Outbox {
@@ -53,9 +46,10 @@ impl Inbox {
         let begun = Instant::now();
         loop {
             let left = patience.map_or(Duration::MAX, |all| all.saturating_sub(begun.elapsed()));
-            let message = self.receiver.recv_timeout(left.min(CANCEL_INTERVAL)).ok();
-            let message = message.or_else(|| self.cancelled());
-            if message.is_some() || left <= CANCEL_INTERVAL {
+            let message = self.receiver.recv_timeout(left.min(DOOR_INTERVAL)).ok();
+            let door = || door::has_requests(&self.folder).then_some(Message::Door);
+            let message = message.or_else(door);
+            if message.is_some() || left <= DOOR_INTERVAL {
                 return message;
             }
         }
@@ -65,24 +59,19 @@ impl Inbox {
     pub(crate) fn next_waiting(&self) -> Option<Message> {
         self.receiver.try_recv().ok()
     }
-
-    fn cancelled(&self) -> Option<Message> {
-        fs::remove_file(&self.outbox.cancel).ok().map(|()| Message::Cancel)
-    }
 }
 
 impl Outbox {
-    /// The way to whoever runs the run in `folder`.
+    /// The way to the orchestrator of the run in `folder`, which is another process.
     pub(crate) fn to(folder: &Path) -> io::Result<Self> {
-        fs::metadata(folder)?;
-        Ok(Self { sender: None, cancel: folder.join(CANCEL) })
+        std::fs::metadata(folder)?;
+        Ok(Self { sender: None })
     }
 
-    /// Leaves word for the loop; if there is none any more, nobody needs it.
+    /// Leaves a message for the loop; if there is none any more, it is not needed.
     pub(crate) fn send(&self, message: &Message) {
-        match &self.sender {
-            Some(sender) => drop(sender.send(message.clone())),
-            None => drop(private::write(&self.cancel, "")),
+        if let Some(sender) = &self.sender {
+            let _ = sender.send(message.clone());
         }
     }
 }

@@ -1,8 +1,7 @@
 //! Where everything arrives that a run loop waits for, one message at a time.
 //!
-//! Reapers leave the names of their steps; threads of this process leave word of signals and of
-//! the keeper's end by the same way. So the loop waits in one place, and what a reaper says wakes
-//! it directly.
+//! Reapers send the names of their steps; threads of this process send signals and the end of the
+//! keeper in the same way. So the loop waits in one place, and a reaper wakes it directly.
 
 #[cfg(portable)]
 mod channel;
@@ -20,13 +19,15 @@ pub(crate) enum Message {
     /// A reaper says that there is something to see in the folder of this name.
     Step(String),
     /// This connection to a keeper is over: it is gone.
+    #[cfg_attr(portable, expect(dead_code, reason = "only a keeper keeps processes"))]
     KeeperGone(u32),
-    /// A reaper was killed, and nobody knows with which step.
+    /// A reaper was killed; which step it had is unknown.
     ReaperGone,
     /// A process that could be given another turn is gone.
+    #[cfg_attr(portable, expect(dead_code, reason = "only a keeper keeps processes"))]
     ProcessGone(u32),
     /// Ctrl-C or a polite signal.
     Interrupt,
-    /// Somebody gives the run up.
-    Cancel,
+    /// Another process has put a request at the run's door.
+    Door,
 }

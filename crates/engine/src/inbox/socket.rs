@@ -1,4 +1,4 @@
-//! The inbox as a socket, so that reapers, which are other processes, can leave their words in it.
+//! The inbox as a socket, so that reapers, which are other processes, can send to it.
 
 use std::{
     cell::OnceCell,
@@ -27,7 +27,7 @@ const KEEPER_GONE: &str = "!keeper-gone ";
 pub(crate) const REAPER_GONE: &str = "!reaper-gone";
 const PROCESS_GONE: &str = "!process-gone ";
 const INTERRUPT: &str = "!interrupt";
-const CANCEL: &str = "!cancel";
+const DOOR: &str = "!door";
 
 /// The receiving end. Only the owner of the run has it.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ pub(crate) struct Outbox {
 }
 
 impl Inbox {
-    /// Listens in the run's folder, in the place of whoever listened there before.
+    /// Listens in the run's folder, instead of an orchestrator that listened there before.
     pub(crate) fn open(folder: &Path) -> io::Result<Self> {
         match fs::remove_file(folder.join(INBOX_SOCKET)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -53,8 +53,8 @@ impl Inbox {
         }
         let outbox = Outbox::to(folder)?;
         let socket = UnixDatagram::bind(&outbox.address)?;
-        // A datagram does not tell who sent it, but the kernel checks for each whether its sender may
-        // write to this file, and may enter the folder. That is why nobody else has to be turned away.
+        // A datagram does not name its sender, but the kernel checks for each whether the sender may
+        // write to this file and enter the folder. So messages of other users cannot arrive.
         private::tighten(&outbox.address)?;
         Ok(Self { socket, outbox })
     }
@@ -91,21 +91,21 @@ impl Inbox {
             (_, Some(process)) => Message::ProcessGone(process),
             _ if text == REAPER_GONE => Message::ReaperGone,
             _ if text == INTERRUPT => Message::Interrupt,
-            _ if text == CANCEL => Message::Cancel,
+            _ if text == DOOR => Message::Door,
             _ => Message::Step(text.into_owned()),
         })
     }
 }
 
 impl Outbox {
-    /// The way to whoever runs the run in `folder`.
+    /// To the orchestrator of the run in `folder`.
     pub(crate) fn to(folder: &Path) -> io::Result<Self> {
         let directory = Arc::new(File::open(folder)?);
         let address = socket_path(&directory, INBOX_SOCKET);
         Ok(Self { address, _folder: directory })
     }
 
-    /// Leaves word for the loop; if there is none any more, nobody needs it.
+    /// Sends a message to the loop; if there is no loop any more, it is dropped.
     pub(crate) fn send(&self, message: &Message) {
         let text = match message {
             Message::Step(name) => name.clone(),
@@ -113,7 +113,7 @@ impl Outbox {
             Message::ProcessGone(process) => format!("{PROCESS_GONE}{process}"),
             Message::ReaperGone => REAPER_GONE.to_owned(),
             Message::Interrupt => INTERRUPT.to_owned(),
-            Message::Cancel => CANCEL.to_owned(),
+            Message::Door => DOOR.to_owned(),
         };
         if let Ok(socket) = UnixDatagram::unbound() {
             // A loop that is stopped does not read.
@@ -123,16 +123,16 @@ impl Outbox {
     }
 }
 
-/// How keeper and reapers leave word, whose working directory is the run's folder. Whoever listens
-/// there may change while they live.
+/// How keeper and reapers, whose working directory is the run's folder, send to the orchestrator. It may
+/// be replaced by another one while they live.
 #[derive(Debug, Default)]
 pub(crate) struct Notifier {
-    /// Made when there is something to tell.
+    /// Created for the first message.
     socket: OnceCell<UnixDatagram>,
 }
 
 impl Notifier {
-    /// Leaves word. Nobody may be listening; whoever takes over looks for himself.
+    /// Sends a message. If there is no orchestrator, it is lost: the next one looks at all steps.
     pub(crate) fn tell(&self, words: &str) {
         if self.socket.get().is_none()
             && let Ok(socket) = UnixDatagram::unbound()

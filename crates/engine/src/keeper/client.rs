@@ -1,7 +1,7 @@
-//! The orchestrator's end: finds or starts the keeper.
+//! The orchestrator's side: finds or starts the keeper, and hands steps to its reapers.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::HashMap,
     ffi::OsString,
     fs::{self, File},
     io::{self, BufRead, BufReader, Write},
@@ -19,8 +19,8 @@ use std::{
 use serde::Serialize;
 
 use super::{
-    launch::Launch,
-    protocol::{GO, KEEPER_SOCKET, Request, STEPS_SOCKET},
+    launch::{Launch, SHORTAGE_INTERVAL, is_shortage},
+    protocol::{ANSWER, KEEPER_SOCKET, Request, STEPS_SOCKET},
 };
 use crate::{
     inbox::socket_path,
@@ -28,71 +28,67 @@ use crate::{
     sys::{self, Pid},
 };
 
-/// How many lines are kept open after a script was let go. They spare those who follow each other
-/// a new call; of many agents at once, each calls for a reaper of its own.
-const LINES_MAX: usize = 4;
+/// How many connections to reapers of scripts are kept open. They spare scripts that follow each other
+/// a new connection; of many agents at once, each gets a reaper of its own.
+const LINKS_MAX: usize = 4;
 
-/// What is said on a line at most: much less than a socket holds.
-const LINE_BYTES_MAX: usize = 64 * 1024;
+/// The longest launch that is sent on a link which was kept: less than the buffer of a socket, because
+/// only one reaper can read it, and may take its time.
+const KEPT_LINK_BYTES_MAX: usize = 64 * 1024;
 
-/// How long somebody may not listen in the middle of a sentence.
-const LISTEN_PATIENCE: Duration = Duration::from_secs(15);
+/// How long a reaper may take to accept a connection, and to read on when the socket is full.
+const REAPER_PATIENCE: Duration = Duration::from_secs(15);
 
-/// How often, and how far apart, something is said again that the kernel had no memory for.
-const SHORTAGES_MAX: u32 = 50;
-const SHORTAGE_INTERVAL: Duration = Duration::from_millis(10);
+/// How often a write is tried again that the kernel had no memory for.
+const SHORTAGES_MAX: u32 = 10;
 
 /// How long a keeper may take to answer; one that is stopped is not waited for.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(15);
-/// How often it is looked at meanwhile.
+/// How often to look whether it is stopped.
 const ANSWER_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long a keeper may take to start, with what it waits for another one to go.
+/// How long a keeper may take to start, including the time until an earlier one has gone.
 const START_PATIENCE: Duration = Duration::from_secs(30);
 
 /// A connection to the keeper of a run.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     stream: Arc<UnixStream>,
-    /// Where spare reapers listen.
+    /// The socket on which reapers accept steps.
     steps: PathBuf,
-    /// The lines to reapers that have a script of ours, by the name of its step.
-    engaged: HashMap<String, Gate>,
-    /// The lines to those that are done with it and wait for another, the longest-waiting first.
-    idle: VecDeque<Gate>,
-    /// Keeps the address valid.
+    /// Links to reapers that run a script, by the name of its step.
+    busy: HashMap<String, Link>,
+    /// Links to reapers that have ended a script and wait for another.
+    idle: Vec<Link>,
+    /// Keeps the addresses of the sockets valid.
     _folder: File,
 }
 
-/// A step that is ready and waits for a word. Dropping it before, or dying, means that it never
-/// starts; later it means that a child which was kept may go.
+/// The connection to the reaper of a step. For a child that is kept for further turns, closing it means
+/// that there will be none.
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub(crate) struct Link {
     stream: UnixStream,
     keeper: Arc<UnixStream>,
 }
 
-impl Gate {
-    /// Lets the step start. If its reaper is gone, its keeper tells; if it cannot be told, it hears
-    /// that the step must not start, and says so.
-    pub(crate) fn open(&self) {
-        if self.say(GO).is_err() {
-            let _ = self.stream.shutdown(Shutdown::Both);
-        }
+impl Link {
+    /// Hands over a step, which the reaper starts at once.
+    pub(crate) fn send(&self, launch: &Launch) -> io::Result<()> {
+        self.write(&line(launch)?)
     }
 
-    /// Says something to whoever takes the call. If that is more than a socket holds, it waits for
-    /// a reaper to listen, which none will do once the keeper is gone: those that have steps keep
-    /// the socket open, and may themselves wait for us. Nor does one that stands still, whom the
-    /// keeper takes for ready.
-    fn say(&self, mut words: &[u8]) -> io::Result<()> {
+    /// Writes `bytes`. If that is more than the socket's buffer holds, it waits for a reaper to read.
+    /// None will if the keeper is gone: reapers that are busy keep the socket open, and may themselves
+    /// wait for us. Nor will a reaper that is stopped, which the keeper takes for a waiting one.
+    fn write(&self, mut bytes: &[u8]) -> io::Result<()> {
         let mut shortages = 0;
-        while !words.is_empty() {
-            match (&self.stream).write(words) {
-                Ok(length) => words = &words[length..],
+        while !bytes.is_empty() {
+            match (&self.stream).write(bytes) {
+                Ok(length) => bytes = &bytes[length..],
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     let keeper = self.keeper.as_raw_fd();
-                    if !sys::wait_for_room(self.stream.as_raw_fd(), keeper, LISTEN_PATIENCE)? {
+                    if !sys::wait_for_room(self.stream.as_raw_fd(), keeper, REAPER_PATIENCE)? {
                         return Err(io::ErrorKind::NotConnected.into());
                     }
                 }
@@ -107,19 +103,12 @@ impl Gate {
         Ok(())
     }
 
-    /// Hands over another step to a child that was kept, and lets it start.
-    pub(crate) fn hand_over(&self, launch: &Launch) -> io::Result<()> {
-        let mut words = line(launch)?;
-        words.extend_from_slice(GO);
-        self.say(&words)
-    }
-
-    /// Says that nothing more will be handed over.
-    pub(crate) fn hang_up(&self) {
+    /// Tells the reaper that no more steps will come.
+    pub(crate) fn close(&self) {
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
-    /// Blocks until the reaper at the other end lets go.
+    /// A function that blocks until the reaper has closed its end.
     pub(crate) fn wait_until_gone(&self) -> io::Result<impl FnOnce() + Send + use<>> {
         let mut stream = self.stream.try_clone()?;
         Ok(move || {
@@ -127,7 +116,7 @@ impl Gate {
                 Ok(length) => length > 0,
                 Err(error) => error.kind() == io::ErrorKind::WouldBlock,
             };
-            // Nothing is ever said on this side.
+            // Reapers write nothing.
             while sys::poll(&[stream.as_raw_fd()], None).is_ok()
                 && is_open(io::Read::read(&mut stream, &mut [0]))
             {}
@@ -137,16 +126,16 @@ impl Gate {
 
 impl Keeper {
     /// Connects to the keeper of the run in `folder`, and starts one if there is none. `program` is
-    /// what to run as the keeper: this program and its hidden subcommand. Reapers find the inbox
-    /// by its name.
+    /// the command of a keeper: this program and its hidden subcommand. Reapers find the inbox by its
+    /// name.
     pub(crate) fn connect(folder: &Path, program: &[OsString]) -> io::Result<Self> {
         let directory = File::open(folder)?;
         let address = socket_path(&directory, KEEPER_SOCKET);
-        let stream = if let Ok(stream) = UnixStream::connect(&address) {
+        let stream = if let Ok(stream) = sys::connect(&address, ANSWER_PATIENCE) {
             stream
         } else {
             start(folder, program)?;
-            UnixStream::connect(&address)?
+            sys::connect(&address, ANSWER_PATIENCE)?
         };
         check_peer(&stream)?;
         greet(&stream, folder)?;
@@ -154,58 +143,55 @@ impl Keeper {
         Ok(Self {
             stream: Arc::new(stream),
             steps,
-            engaged: HashMap::new(),
-            idle: VecDeque::new(),
+            busy: HashMap::new(),
+            idle: Vec::new(),
             _folder: directory,
         })
     }
 
-    /// Kills a keeper of the run in `folder` that was asked to go and has not gone. Steps do not
-    /// need it.
+    /// Kills a keeper of the run in `folder` that was asked to go and has not gone. Steps go on
+    /// without it.
     pub(crate) fn kill(&self, folder: &Path) -> io::Result<()> {
         kill(folder, sys::peer(&self.stream)?)
     }
 
-    /// Hands a step to a reaper. It gets ready at once, and starts when the gate is opened.
-    pub(crate) fn launch(&mut self, launch: &Launch) -> io::Result<Gate> {
-        let words = line(launch)?;
-        // Nobody else can take what is said on a line, so it must not need a reaper to listen.
-        // The one that has just told of an end is still busy with it, and with the processor.
-        while words.len() <= LINE_BYTES_MAX
-            && self.idle.len() > 1
-            && let Some(gate) = self.idle.pop_front()
+    /// Hands a step to a reaper, which starts it at once.
+    pub(crate) fn launch(&mut self, launch: &Launch) -> io::Result<Link> {
+        let bytes = line(launch)?;
+        while bytes.len() <= KEPT_LINK_BYTES_MAX
+            && let Some(link) = self.idle.pop()
         {
-            // A reaper that is gone, or has to clean up, has hung up.
-            if gate.say(&words).is_ok() {
-                return Ok(gate);
+            // Fails if the reaper is gone, or has closed the link because it has to clean up.
+            if link.write(&bytes).is_ok() {
+                return Ok(link);
             }
         }
-        let stream = UnixStream::connect(&self.steps)?;
+        let stream = sys::connect(&self.steps, REAPER_PATIENCE)?;
         check_peer(&stream)?;
         stream.set_nonblocking(true)?;
-        let gate = Gate { stream, keeper: Arc::clone(&self.stream) };
-        gate.say(&words)?;
-        Ok(gate)
+        let link = Link { stream, keeper: Arc::clone(&self.stream) };
+        link.write(&bytes)?;
+        Ok(link)
     }
 
-    /// Keeps the line to the reaper of a script that was let go.
-    pub(crate) fn keep(&mut self, step: String, gate: Gate) {
-        // One of a keeper that is gone has nobody who would tell of its end.
-        let is_ours = Arc::ptr_eq(&gate.keeper, &self.stream);
-        if is_ours && self.engaged.len() + self.idle.len() < LINES_MAX {
-            self.engaged.insert(step, gate);
+    /// Keeps the link to the reaper of a script.
+    pub(crate) fn keep(&mut self, step: String, link: Link) {
+        // The reapers of a keeper that is gone take no further steps: if one were killed, no keeper would report it.
+        let is_ours = Arc::ptr_eq(&link.keeper, &self.stream);
+        if is_ours && self.busy.len() + self.idle.len() < LINKS_MAX {
+            self.busy.insert(step, link);
         }
     }
 
-    /// Takes note that a step is over. If its reaper has told so, it can have another.
-    pub(crate) fn step_is_over(&mut self, step: &str, is_told: bool) {
-        self.idle.extend(self.engaged.remove(step).filter(|_| is_told));
+    /// Notes that a step is over. If its reaper has reported that, it can have another.
+    pub(crate) fn step_is_over(&mut self, step: &str, is_reported: bool) {
+        self.idle.extend(self.busy.remove(step).filter(|_| is_reported));
     }
 
     /// Asks the keeper to end everything and go.
     pub(crate) fn shut_down(&mut self) -> io::Result<()> {
-        // Reapers wait for another step for as long as their lines are open.
-        self.engaged.clear();
+        // Reapers wait for another step for as long as their links are open.
+        self.busy.clear();
         self.idle.clear();
         self.send(&Request::Shutdown)
     }
@@ -224,57 +210,52 @@ impl Keeper {
     }
 }
 
-/// Whether the kernel is short of memory for a message, which may pass.
-fn is_shortage(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::ENOBUFS | libc::ENOMEM))
-}
-
-/// Gives the keeper our environment and waits until it has it. One that does not answer is killed:
-/// steps go on without it, and the next attempt starts another.
+/// Gives the keeper our environment and waits until it has it. A keeper that does not answer, or that is
+/// of another version, is killed: steps go on without it, and the next attempt starts another.
 fn greet(stream: &UnixStream, folder: &Path) -> io::Result<()> {
     let environment = std::env::vars_os()
         .map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat())
         .collect();
-    let words = line(&Request::Hello { environment })?;
+    let hello = line(&Request::Hello { environment })?;
     stream.set_write_timeout(Some(ANSWER_INTERVAL))?;
     stream.set_read_timeout(Some(ANSWER_INTERVAL))?;
     let keeper = sys::peer(stream)?;
-    let deadline = Instant::now() + ANSWER_PATIENCE;
-    let is_late = |error: &io::Error| {
-        let is_timeout =
-            matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut);
-        is_timeout && (sys::is_stopped(keeper) || Instant::now() >= deadline)
+    let replace = |why: &str| {
+        kill(folder, keeper)?;
+        let message = format!("the keeper (process {keeper}) {why} and was killed");
+        Err(io::Error::new(io::ErrorKind::TimedOut, message))
     };
-    let mut said = 0;
-    let mut answer = [0; 3];
-    let mut heard = 0;
-    while heard < answer.len() {
-        let step = if said < words.len() {
-            (&mut &*stream).write(&words[said..]).map(|length| said += length)
+    let deadline = Instant::now() + ANSWER_PATIENCE;
+    let mut written = 0;
+    let mut answer = [0; ANSWER.len()];
+    let mut read = 0;
+    while read < answer.len() {
+        let step = if written < hello.len() {
+            (&mut &*stream).write(&hello[written..]).map(|length| written += length)
         } else {
-            io::Read::read(&mut &*stream, &mut answer[heard..]).and_then(|length| {
-                heard += length;
+            io::Read::read(&mut &*stream, &mut answer[read..]).and_then(|length| {
+                read += length;
                 if length == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
             })
         };
-        match step {
-            Err(error) if is_late(&error) => {
-                kill(folder, keeper)?;
-                return Err(io::Error::new(
-                    io::ErrorKind::TimedOut,
-                    format!("the keeper (process {keeper}) did not answer and was killed"),
-                ));
+        match step.map_err(|error| (error.kind(), error)) {
+            Ok(()) | Err((io::ErrorKind::Interrupted, _)) => {}
+            Err((io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut, _)) => {
+                if sys::is_stopped(keeper) || Instant::now() >= deadline {
+                    return replace("did not answer");
+                }
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            step => step?,
+            Err((_, error)) => return Err(error),
         }
     }
-    // From now on it says nothing while it lives.
+    if answer != *ANSWER {
+        return replace("is of another version");
+    }
+    // From now on the keeper writes nothing while it lives.
     stream.set_read_timeout(None)
 }
 
-/// Makes sure that no other user gets to see what children are given: the environment has keys in it.
+/// Refuses to tell a process of another user what children are given: the environment has keys in it.
 fn check_peer(stream: &UnixStream) -> io::Result<()> {
     if sys::is_own_peer(stream) {
         return Ok(());
@@ -304,15 +285,13 @@ pub(crate) fn stopped(folder: &Path) -> Vec<Pid> {
     let Ok(folder) = fs::canonicalize(folder) else {
         return Vec::new();
     };
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter(|pid| is_ours(&folder, *pid) && sys::is_stopped(*pid)).collect()
+    sys::processes().filter(|pid| is_ours(&folder, *pid) && sys::is_stopped(*pid)).collect()
 }
 
-/// Whether a process is a keeper or reaper of the run in `folder`, told by its program and by where
-/// it works: it is no other process that has got its number. One that has ended works nowhere.
+/// Whether a process is a keeper or reaper of the run in `folder`, and not another process that has
+/// got its id: that shows by its program and its working directory. One that has ended has neither.
 fn is_ours(folder: &Path, pid: Pid) -> bool {
-    let link = |name: &str| fs::read_link(format!("/proc/{pid}/{name}")).ok();
+    let link = |name: &str| fs::read_link(sys::file_of(pid, name)).ok();
     if link("cwd").as_deref() != Some(folder) {
         return false;
     }
@@ -342,8 +321,7 @@ fn start(folder: &Path, program: &[OsString]) -> io::Result<()> {
         .stderr(log)
         .spawn()?;
     let stdout = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
-    let is_heard = sys::poll(&[stdout.as_raw_fd()], Some(START_PATIENCE))?.is_some();
-    if !is_heard {
+    if sys::poll(&[stdout.as_raw_fd()], Some(START_PATIENCE))?.is_none() {
         let _ = child.kill();
         let _ = child.wait();
         return Err(io::Error::new(io::ErrorKind::TimedOut, "the keeper did not start in time"));
@@ -355,7 +333,51 @@ fn start(folder: &Path, program: &[OsString]) -> io::Result<()> {
         let message = format!("the keeper did not start: {}", why.trim_end());
         return Err(io::Error::other(message));
     }
-    // Nobody waits for it here: it outlives us, or it is collected when we end.
+    // The keeper outlives us, or is collected here if it ends before.
     let _ = std::thread::Builder::new().spawn(move || child.wait());
     Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    /// Greets a keeper that gives this answer.
+    fn greet_keeper(answer: &'static [u8]) -> io::Result<()> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let listener = UnixListener::bind(&path).unwrap();
+        let keeper = std::thread::spawn(move || {
+            let (stream, _) = listener.accept().unwrap();
+            let mut hello = String::new();
+            BufReader::new(&stream).read_line(&mut hello).unwrap();
+            (&stream).write_all(answer).unwrap();
+            hello
+        });
+        // The peer is this process, which does not work in `folder`: it is not killed.
+        let greeted = greet(&UnixStream::connect(&path).unwrap(), folder.path());
+        assert!(keeper.join().unwrap().starts_with("{\"hello\":{\"environment\":[["));
+        greeted
+    }
+
+    #[test]
+    fn keeper_of_the_same_version_is_accepted() {
+        greet_keeper(ANSWER).unwrap();
+    }
+
+    #[test]
+    fn keeper_of_another_version_is_replaced() {
+        let error = greet_keeper(b"ok\n").unwrap_err();
+        // For this kind the caller reports it and starts another keeper.
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(error.to_string().contains("is of another version and was killed"), "{error}");
+    }
+
+    #[test]
+    fn keeper_that_closes_the_connection_is_an_error() {
+        assert_eq!(greet_keeper(b"").unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
 }

@@ -1,11 +1,6 @@
-//! A step as it is handed to a keeper, whichever that is.
+//! A step as the orchestrator hands it to a keeper, whichever that is.
 
-use std::{
-    fs::File,
-    io,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{fs::File, io, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -14,103 +9,107 @@ use crate::{
     step::{Claim, HowEnded},
 };
 
-/// Where folders are prepared for steps to come.
-pub(crate) const SPARE_FOLDERS: &str = "spare";
+/// How long to wait before something is tried again that failed for lack of memory, processes or
+/// descriptors.
+#[cfg(not(portable))]
+pub(crate) const SHORTAGE_INTERVAL: std::time::Duration = std::time::Duration::from_millis(50);
 
-/// A step to be started.
+/// A step to be started. Whatever asks for it is durable: the reaper that reads it starts it at once.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Launch {
     /// The identity of the run.
-    #[serde(default)]
     pub(crate) run: String,
-    /// The step's folder.
+    /// The step's folder. It is created if it does not exist.
     pub(crate) folder: PathBuf,
-    /// Whether the folder is there already, with something for the child in it. If it is not, a
-    /// prepared one can take its place.
-    pub(crate) has_folder: bool,
-    /// The program, absolute, and its arguments.
+    /// The absolute path of the program, and its arguments.
     pub(crate) program: Vec<String>,
-    /// Variables on top of what children inherit; an empty value does not unset anything.
+    /// Variables on top of those that children inherit; an empty value does not unset anything.
     pub(crate) environment: Vec<(String, String)>,
     /// Variables that children must not inherit.
-    #[serde(default)]
     pub(crate) without: Vec<String>,
-    /// Where it runs.
+    /// The child's working directory.
     pub(crate) cwd: PathBuf,
-    /// What it reads; `None` is nothing.
-    pub(crate) stdin: Option<PathBuf>,
-    /// What it prints, at the beginning of a line, when it is done and can be given more to read.
-    /// It is then kept for another step that is handed over on the same call, until that call ends.
-    #[serde(default)]
-    pub(crate) done_mark: Option<String>,
-    /// What stands in a line that it prints when it has taken up this very step: a done mark before
-    /// that is not for this step. Empty if there is no such line.
-    #[serde(default)]
-    pub(crate) turn_mark: String,
-    /// Files to be locked: nobody else may have the same conversation meanwhile.
-    #[serde(default)]
-    pub(crate) conversations: Conversations,
-    /// How long it may print nothing; 0 is no limit.
+    /// How long the child may print nothing; 0 is no limit.
     pub(crate) idle_seconds: u64,
-    /// Whether output and exit record must survive a loss of power: somebody paid for them.
-    pub(crate) is_durable: bool,
+    pub(crate) kind: LaunchKind,
 }
 
-/// The conversations that a child has to itself.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Conversations {
-    /// The one that it leads, for as long as it lives.
-    pub(crate) own: Option<PathBuf>,
-    /// The one that it begins with, for its first step.
+/// What differs between scripts and turns.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum LaunchKind {
+    /// A script reads nothing and costs nothing but time: if the machine loses power, it is run again.
+    Script,
+    /// A turn of a coding agent costs money: its output and exit record survive a loss of power.
+    Turn {
+        /// The file that the child reads on its standard input.
+        stdin: PathBuf,
+        /// The lock files of the sessions that the child uses.
+        sessions: SessionFiles,
+        /// How to tell when the child can be given another turn, if it may be.
+        reuse: Option<ReuseMarks>,
+    },
+}
+
+/// The lock files of sessions. No two processes may use a session at once.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct SessionFiles {
+    /// Of the child's own session; locked for as long as the child lives.
+    pub(crate) own: PathBuf,
+    /// Of the session that the child's own branches off; locked during its first step.
     pub(crate) source: Option<PathBuf>,
 }
 
+/// What a child prints that can be given one turn after another.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ReuseMarks {
+    /// A line that begins with this says that the child is done with a turn. The child is then kept for
+    /// another turn on the same connection, until that is closed.
+    pub(crate) done: String,
+    /// A line with this in it says that the child has begun this very turn: a done mark before it does
+    /// not count. Empty if there is no such line.
+    pub(crate) turn: String,
+}
+
 impl Launch {
-    /// How often to look whether the child has printed something: a twentieth of its limit.
-    pub(crate) fn look_interval(&self) -> Duration {
-        match self.idle_seconds {
-            0 => Duration::from_hours(1),
-            seconds => Duration::from_millis((seconds * 50).clamp(50, 10_000)),
-        }
+    /// Whether output and exit record must survive a loss of power.
+    pub(crate) fn is_durable(&self) -> bool {
+        matches!(self.kind, LaunchKind::Turn { .. })
     }
 
-    /// Claims the step, and makes its folder unless it is there. Fails if anybody ever did before.
+    /// Claims the step, and creates its folder if there is none. Fails if it was claimed before.
     pub(crate) fn claim(&self) -> io::Result<(Claim, [File; 2])> {
         match private::create_dir(&self.folder) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
         // Before the claim, which makes the folder durable.
-        let outputs = outputs(&self.folder)?;
-        let claim = Claim::take(&self.folder.join("exit"), &self.run, self.is_durable)?;
+        let mut options = private::options();
+        options.append(true).create(true);
+        let output = |name: &str| options.open(self.folder.join(name));
+        let outputs = [output("stdout")?, output("stderr")?];
+        let claim = Claim::take(&self.folder.join("exit"), &self.run, self.is_durable())?;
         Ok((claim, outputs))
     }
 
-    /// What it means that the child could not be started.
+    /// How a step ended whose child could not be started.
     pub(crate) fn not_run(&self, error: &io::Error) -> HowEnded {
         let name = self.program.first().map_or("", String::as_str);
         let mut why = format!("{name} in {}: {error}", self.cwd.display());
         why.truncate(why.floor_char_boundary(1000));
-        match error.raw_os_error() {
-            Some(libc::EAGAIN | libc::ENOMEM | libc::EMFILE | libc::ENFILE | libc::ETXTBSY)
-                if cfg!(unix) =>
-            {
-                HowEnded::NotRunNow(why)
-            }
-            _ => HowEnded::NotRun(why),
-        }
+        // A program that is being written cannot be executed until that is done.
+        let is_busy = cfg!(unix) && error.raw_os_error() == Some(libc::ETXTBSY);
+        if is_busy || is_shortage(error) { HowEnded::NotRunNow(why) } else { HowEnded::NotRun(why) }
     }
 
-    /// The name of the step's folder, which is also what reapers call it.
+    /// The name of the step's folder, by which reapers and orchestrator call the step.
     pub(crate) fn name(&self) -> String {
         self.folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 }
 
-/// Makes the files that a child prints to.
-pub(crate) fn outputs(folder: &Path) -> io::Result<[File; 2]> {
-    let mut options = private::options();
-    options.append(true).create(true);
-    let output = |name: &str| options.open(folder.join(name));
-    Ok([output("stdout")?, output("stderr")?])
+/// Whether the system lacks memory, processes or descriptors just now.
+pub(super) fn is_shortage(error: &io::Error) -> bool {
+    const CODES: [i32; 5] = [libc::EAGAIN, libc::ENOBUFS, libc::ENOMEM, libc::EMFILE, libc::ENFILE];
+    cfg!(unix) && error.raw_os_error().is_some_and(|code| CODES.contains(&code))
 }

@@ -3,30 +3,31 @@
 //! ```text
 //!                  keeper ──fork──┐
 //!                                 ▼
-//! orchestrator ──Launch, go──► reaper ──clone, exec──► bash, claude, …
+//! orchestrator ───Launch────► reaper ──clone, exec──► bash, claude, …
 //!      ▲                          │ output straight to files
-//!      └────── "step ended" ──────┘ how it ended, written down before it is told
+//!      └────── "step ended" ──────┘ exit record first, then the message
 //! ```
 //!
 //! The keeper (`server`) is the same program under a hidden subcommand, in a session of its own.
-//! It is small and single-threaded, so that forking is cheap and safe. Each step gets a `reaper`:
-//! a fork without exec that adopts every descendant of its step, ends them when time is up or
-//! somebody asks, sweeps what a step leaves behind, and writes the exit record. Reapers are forked
-//! ahead of time and wait at their `post`; one that is done with a step may come back for
-//! another. The orchestrator (`client`) hands a step directly to whichever waits, and that one
-//! tells it directly how the step ended.
+//! It is small and single-threaded, so that forking is cheap and safe. Each step has a `reaper`:
+//! a fork without exec that adopts every descendant of its step, ends them when they are silent for too
+//! long or when a signal asks for it (`patience`), kills what a step leaves behind, and writes the exit
+//! record. Reapers are forked ahead of time and wait in `post`; one that has ended a step may take
+//! another. The orchestrator (`client`) connects to a waiting reaper directly, and the reaper reports
+//! directly to the orchestrator when the step has ended.
 //!
 //! Killing any of the three loses nothing: reapers go on without a keeper and without an
-//! orchestrator, and if a reaper is killed its child dies with it and the keeper sweeps the rest.
+//! orchestrator, and if a reaper is killed, the kernel kills its child and the keeper kills the rest.
+//! `docs/design/keeper.md` says what holds at every moment.
 //!
-//! All that needs Linux. Elsewhere `steps::threads` does what can be done in the orchestrator's own process.
+//! All that needs Linux. Elsewhere `steps::threads` does what can be done in threads of the
+//! orchestrator.
 
 mod launch;
+mod patience;
 
 #[cfg(not(portable))]
 mod client;
-#[cfg(not(portable))]
-mod conversation;
 #[cfg(not(portable))]
 mod post;
 #[cfg(not(portable))]
@@ -38,13 +39,14 @@ mod reaper;
 #[cfg(not(portable))]
 mod server;
 #[cfg(not(portable))]
-mod spare;
+mod session;
 
 #[cfg(not(portable))]
-pub(crate) use client::{Gate, Keeper, kill, stopped};
+pub(crate) use client::{Keeper, Link, kill, stopped};
 #[cfg(not(portable))]
-pub(crate) use launch::SPARE_FOLDERS;
-pub(crate) use launch::{Conversations, Launch};
+pub(crate) use launch::SHORTAGE_INTERVAL;
+pub(crate) use launch::{Launch, LaunchKind, ReuseMarks, SessionFiles};
+pub(crate) use patience::{Next, Patience};
 #[cfg(not(portable))]
 pub use server::serve;
 

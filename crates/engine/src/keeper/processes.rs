@@ -1,19 +1,19 @@
-//! Who descends from whom, read from `/proc`.
+//! The descendants of a process.
 
-use std::{collections::HashMap, fs};
+use std::collections::HashMap;
 
 use crate::sys::{self, Pid};
 
 /// All living descendants of `ancestor`, nearest first.
 pub(super) fn descendants(ancestor: Pid) -> Vec<Pid> {
     let mut children: HashMap<Pid, Vec<Pid>> = HashMap::new();
-    for (pid, parent) in processes() {
+    for (pid, parent) in with_parents() {
         children.entry(parent).or_default().push(pid);
     }
     let mut found = Vec::new();
     let mut next = vec![ancestor];
     while let Some(pid) = next.pop() {
-        // Removing makes it end even if the listing, which is no snapshot, contains a circle.
+        // Removing entries ends the loop even if the listing, which is no snapshot, contains a cycle.
         for child in children.remove(&pid).unwrap_or_default() {
             found.push(child);
             next.push(child);
@@ -24,7 +24,7 @@ pub(super) fn descendants(ancestor: Pid) -> Vec<Pid> {
 
 /// The direct children of `parent`.
 pub(super) fn children(parent: Pid) -> Vec<Pid> {
-    processes().filter(|(_, of)| *of == parent).map(|(pid, _)| pid).collect()
+    with_parents().filter(|(_, of)| *of == parent).map(|(pid, _)| pid).collect()
 }
 
 /// Sends `signal` to every descendant of this process.
@@ -35,15 +35,8 @@ pub(super) fn signal_descendants(signal: i32) {
     }
 }
 
-/// Every process, with its parent. One that has ended shows until it is collected, and does not
-/// mind a signal; one whose first thread has ended only looks as if it had.
-fn processes() -> impl Iterator<Item = (Pid, Pid)> {
-    fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
-        let pid: Pid = entry.file_name().to_str()?.parse().ok()?;
-        let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
-        // pid (name) state ppid …; the name may contain anything, so look after its last bracket.
-        let (_, fields) = stat.rsplit_once(')')?;
-        let parent = fields.split_ascii_whitespace().nth(1)?.parse().ok()?;
-        Some((pid, parent))
-    })
+/// Every process, with its parent. A process that has ended is listed until its parent collects it,
+/// and ignores a signal; one whose first thread has ended only looks as if it had ended.
+fn with_parents() -> impl Iterator<Item = (Pid, Pid)> {
+    sys::processes().filter_map(|pid| Some((pid, sys::parent(pid)?)))
 }

@@ -1,32 +1,32 @@
 //! What orchestrator, keeper and reapers say to each other.
 //!
-//! The keeper hears requests on one socket, one JSON object a line, and answers the first with
-//! `ok`. A step is handed over on another socket, which spare reapers listen on: whoever takes the
-//! call reads a [`Launch`](super::Launch) on one line, gets everything ready, and starts when the next line says
-//! `go`. A call that ends before is a step that must not start. After a script, the reaper waits for
-//! another on the same call for as long as the caller keeps it open; it hangs up if it has to
-//! clean up first. If a turn's child can be kept for another turn, that one comes on the same call,
-//! and the end of the call is the end of the child. What becomes of steps comes as datagrams from
-//! the reapers: the bare name of a step's folder, meaning "look at it".
+//! The keeper reads requests on one socket, one JSON object a line, and answers the first with
+//! [`ANSWER`]. Steps are handed over on another socket, on which idle reapers listen: the reaper that
+//! accepts a connection reads a [`Launch`](super::Launch) on one line and starts it at once. The next
+//! line on the same connection is the next step, for as long as the orchestrator keeps it open. A reaper
+//! that has to clean up after a script closes the connection. A step that follows a turn is for the same
+//! child, and the end of the connection is the end of the child. What becomes of steps comes as datagrams
+//! from the reapers: the bare name of a step's folder, meaning "look at it".
 
 use serde::{Deserialize, Serialize};
 
 /// The keeper's socket in the run's folder.
 pub(super) const KEEPER_SOCKET: &str = "keeper.sock";
-/// Where spare reapers wait for steps.
+/// The socket on which idle reapers accept steps.
 pub(super) const STEPS_SOCKET: &str = "steps.sock";
-/// What a reaper waits for before it starts anything.
-pub(super) const GO: &[u8] = b"go\n";
 /// Held for life by the one keeper of a run.
 pub(super) const KEEPER_LOCK: &str = "keeper.lock";
+/// What a keeper answers to `Hello`. It names the version of this protocol: a keeper of an earlier one,
+/// which answers `ok`, cannot read today's launches. Always three bytes.
+pub(super) const ANSWER: &[u8; 3] = b"k2\n";
 
-/// A wish of the orchestrator.
+/// What an orchestrator asks of the keeper.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Request {
-    /// Always the first: the environment that children inherit, as `NAME=value` bytes. Once it is
-    /// answered, no step gets another.
+    /// Always the first: the environment that children inherit, as `NAME=value` bytes. After the answer,
+    /// no step is started with another environment.
     Hello { environment: Vec<Vec<u8>> },
-    /// End everything and go.
+    /// End all steps and leave.
     Shutdown,
 }

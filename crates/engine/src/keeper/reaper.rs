@@ -1,131 +1,105 @@
-//! One step's guardian: starts the child, waits, writes down how it ended, leaves nobody behind.
+//! Runs one step: starts the child, waits for it, records how it ended, and kills what it leaves behind.
 
 use std::{
     ffi::CString,
     fs::File,
     io::{self, PipeWriter, Read as _, Seek as _, SeekFrom},
-    os::{
-        fd::{AsRawFd, OwnedFd},
-        unix::ffi::OsStrExt,
-    },
-    path::Path,
+    os::{fd::OwnedFd, unix::ffi::OsStrExt},
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
 use super::{
-    conversation::{self, Conversation, Locks},
-    launch::Launch,
-    post::{self, Call, Post},
+    launch::{Launch, LaunchKind},
+    patience::{GRACE, KILL_INTERVAL, Next, Patience},
+    post::{Connection, Tools},
     processes,
+    session::{self, ReusableChild, SessionLocks},
 };
 use crate::{
-    inbox::Notifier,
     private,
     step::{Claim, ExitRecord, HowEnded, OUTPUT_IS_AT},
     sys::{self, Ended, Pid, Program, Waited},
 };
 
-/// What a child gets between the polite and the impolite signal.
-const GRACE: Duration = Duration::from_secs(5);
-/// What a daemon gets that outlived its step.
+/// How long processes that outlived their step may take to end when they are asked to.
 const SWEEP_GRACE: Duration = Duration::from_secs(2);
-/// What a child gets before its reaper does anything else: for so long they may share a processor.
-const SETTLE: Duration = Duration::from_micros(250);
-/// How often somebody is looked for who is born while the others are killed.
-const KILL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Runs a step to its end, and further ones that come on the same call if its child can be kept.
-/// Returns the reaper's exit code, should it leave.
-pub(super) fn run(call: &mut Call, post: &mut Post<'_>, inherited: &[CString]) -> i32 {
+/// Runs a step to its end, and further turns that come on the same connection if its child can take
+/// them. Returns the reaper's exit code: if that is not 0, the reaper must leave.
+pub(super) fn run(launch: Launch, connection: &mut Connection, tools: &Tools<'_>) -> i32 {
     // A signal that came late was for the step before.
-    while post.signals.wait(Duration::ZERO).is_some() {}
-    let (claim, outputs) = match post.claim(&call.launch) {
+    while tools.signals.wait(Duration::ZERO).is_some() {}
+    let (claim, outputs) = match launch.claim() {
         Ok(claimed) => claimed,
         Err(error) => {
-            // The word that would let it start must not be taken for a step.
-            call.hang_up();
-            // If somebody claimed the step before, it is theirs.
+            connection.close();
+            // A step that was claimed before is not this reaper's.
             return i32::from(error.kind() != io::ErrorKind::AlreadyExists);
         }
     };
-    match start(call, post, inherited, &outputs) {
-        Ok((child, locks, conversation)) => {
-            let launch = call.launch.clone();
+    match start(&launch, tools, &outputs) {
+        Ok(Started { child, locks, reusable }) => {
+            let first = launch.folder.clone();
             let task = Task { launch, claim, started: Instant::now(), from: [0, 0] };
-            Reaper { task, call, post, child, outputs, locks, conversation, ending: None }.guard()
+            Reaper { task, connection, tools, child, first, outputs, locks, reusable }.guard()
         }
-        Err(how) => {
-            call.hang_up();
-            end_without_child(&call.launch, &claim, how, &post.notifier)
-        }
+        Err(how) => end_without_child(&launch, &claim, how, tools),
     }
 }
 
-/// Starts the child of a step once it may, or says why there is none.
-fn start(
-    call: &mut Call,
-    post: &mut Post<'_>,
-    inherited: &[CString],
-    outputs: &[File; 2],
-) -> Result<(Pid, Locks, Option<Conversation>), HowEnded> {
-    let launch = &call.launch;
+/// A child that was started.
+struct Started {
+    child: Pid,
+    /// The locks on the sessions of a turn.
+    locks: Option<SessionLocks>,
+    /// How to give the child further turns, if it can take any.
+    reusable: Option<ReusableChild>,
+}
+
+/// Starts the child of a step, or says why there is none.
+fn start(launch: &Launch, tools: &Tools<'_>, outputs: &[File; 2]) -> Result<Started, HowEnded> {
     let not_run = |error: io::Error| launch.not_run(&error);
-    // Everything that can be done before the word is done before it.
-    let locks = Locks::take(&launch.conversations, &post.signals).map_err(not_run)?;
-    let locks = locks.ok_or(HowEnded::Interrupted)?;
-    let (stdin, pipe) = stdin(launch).map_err(not_run)?;
-    let program = program(launch, inherited, stdin, outputs).map_err(not_run)?;
-    // A coding agent may have rights of its own, which it would lose; a shell is just a shell.
-    let is_held = post.can_hold && !launch.is_durable;
-    let program = if is_held { program.load() } else { program.wait() };
-    if !post.may_go(&mut call.stream) {
-        return Err(HowEnded::Forbidden);
-    }
-    // Without a pipe for more, the child is not kept.
-    let more = pipe.as_ref().and_then(|pipe| pipe.try_clone().ok());
-    // Before there is a child that would wait for it in vain.
-    if let Some(pipe) = pipe {
-        conversation::say(launch, pipe).map_err(not_run)?;
-    }
-    let child = program.go().map_err(not_run)?;
-    let conversation = match (&launch.done_mark, more) {
-        (Some(mark), Some(pipe)) => {
-            let stdout = launch.folder.join("stdout");
-            Conversation::new([mark, &launch.turn_mark], pipe, &stdout, &post.signals).ok()
-        }
-        _ => None,
+    let LaunchKind::Turn { stdin, sessions, reuse } = &launch.kind else {
+        let stdin = File::open("/dev/null").map_err(not_run)?;
+        let child = program(launch, tools, stdin, outputs).and_then(Program::start);
+        return Ok(Started { child: child.map_err(not_run)?, locks: None, reusable: None });
     };
-    Ok((child, locks, conversation))
-}
-
-/// What the child reads, and our end of it if there is something to say. Not the file itself: some
-/// programs take their orders from a pipe only.
-fn stdin(launch: &Launch) -> io::Result<(File, Option<PipeWriter>)> {
-    if launch.stdin.is_none() {
-        return Ok((File::open("/dev/null")?, None));
-    }
-    let (theirs, ours) = io::pipe()?;
-    Ok((File::from(OwnedFd::from(theirs)), Some(ours)))
+    let locks = SessionLocks::take(sessions, &tools.signals).map_err(not_run)?;
+    let locks = locks.ok_or(HowEnded::Interrupted)?;
+    // Not the file itself: some programs take their orders from a pipe only.
+    let (theirs, ours) = io::pipe().map_err(not_run)?;
+    let theirs = File::from(OwnedFd::from(theirs));
+    let program = program(launch, tools, theirs, outputs).map_err(not_run)?;
+    // Without a pipe for more, the child is not kept.
+    let more: Option<PipeWriter> = ours.try_clone().ok();
+    // Before there is a child that would wait for its prompt in vain.
+    session::write_prompt(stdin.clone(), ours).map_err(not_run)?;
+    let child = program.start().map_err(not_run)?;
+    let reusable = reuse.as_ref().zip(more).and_then(|(marks, pipe)| {
+        ReusableChild::new(marks, pipe, &launch.folder.join("stdout"), &tools.signals).ok()
+    });
+    Ok(Started { child, locks: Some(locks), reusable })
 }
 
 fn program(
     launch: &Launch,
-    inherited: &[CString],
+    tools: &Tools<'_>,
     stdin: File,
     outputs: &[File; 2],
 ) -> io::Result<Program> {
     let arguments = launch.program.iter().map(|part| c_string(part)).collect::<io::Result<_>>()?;
-    let variables = environment(launch, inherited)?;
+    let variables = environment(launch, tools.inherited)?;
     let [stdout, stderr] = outputs;
     let files = [stdin, stdout.try_clone()?, stderr.try_clone()?];
     Program::new(arguments, variables, &launch.cwd, files)
 }
 
-/// Writes down that there was nothing to guard; returns the reaper's exit code.
-fn end_without_child(launch: &Launch, claim: &Claim, how: HowEnded, notifier: &Notifier) -> i32 {
+/// Records the end of a step that has no child; returns the reaper's exit code.
+fn end_without_child(launch: &Launch, claim: &Claim, how: HowEnded, tools: &Tools<'_>) -> i32 {
     let record = ExitRecord { how, duration_ms: 0, stdout_bytes: 0 };
-    let written = claim.end(&record, launch.is_durable);
-    notifier.tell(&launch.name());
+    let written = claim.end(&record, launch.is_durable());
+    tools.notifier.tell(&launch.name());
     i32::from(written.is_err())
 }
 
@@ -134,52 +108,49 @@ struct Task {
     launch: Launch,
     claim: Claim,
     started: Instant,
-    /// Where its part of the child's output and complaints begins.
+    /// Where its part of the child's stdout and stderr begins.
     from: [u64; 2],
 }
 
 /// Why a reaper has stopped waiting.
 enum Over {
-    /// The child has ended so.
+    /// The step ended like this, with its child.
     Child(HowEnded),
-    /// The child is done with its step, and waits for another.
-    Task,
+    /// The child is done with its step. It is kept for another one unless it is to end.
+    Task { is_kept: bool },
 }
 
-struct Reaper<'a, 'p> {
+struct Reaper<'a> {
     task: Task,
-    call: &'a mut Call,
-    post: &'a mut Post<'p>,
+    connection: &'a mut Connection,
+    tools: &'a Tools<'a>,
     child: Pid,
-    /// Where the child's output goes: to the folder of its first step.
+    /// The folder of the child's first step, to which it prints.
+    first: PathBuf,
     outputs: [File; 2],
-    locks: Locks,
-    /// How to give it more to do, if it can be given more.
-    conversation: Option<Conversation>,
-    /// Why the child is being ended, and when that turns impolite.
-    ending: Option<(HowEnded, Instant)>,
+    locks: Option<SessionLocks>,
+    reusable: Option<ReusableChild>,
 }
 
-impl Reaper<'_, '_> {
-    /// Waits for the child, whatever it takes, and returns the reaper's own exit code.
+impl Reaper<'_> {
+    /// Waits for the child, however long that takes, and returns the reaper's own exit code.
     fn guard(mut self) -> i32 {
         loop {
-            let over = self.wait();
-            let (how, is_kept) = match over {
+            let (how, is_kept) = match self.wait() {
                 Over::Child(how) => (how, false),
-                Over::Task => (HowEnded::Code(0), self.ending.is_none()),
+                Over::Task { is_kept } => (HowEnded::Code(0), is_kept),
             };
             let written = self.end_task(how);
             if !is_kept && !matches!(sys::wait_any(), Ok(Waited::NoChildren)) {
-                // There is somebody to be swept, for whom no other step should wait.
-                self.call.hang_up();
+                // The next step must not wait until the descendants of this one are gone.
+                self.connection.close();
             }
-            // Telling comes after writing, and before sweeping: the next step need not wait for the
-            // daemons of this one.
-            self.post.notifier.tell(&self.task.launch.name());
-            // Whoever waits for the word is better off with this processor than we are.
-            std::thread::yield_now();
-            self.locks.release_source();
+            // After the record is written, so that the orchestrator finds it; before the sweep, so that
+            // the next step need not wait for that.
+            self.tools.notifier.tell(&self.task.launch.name());
+            if let Some(locks) = &mut self.locks {
+                locks.release_source();
+            }
             if written.is_err() {
                 return 1;
             }
@@ -192,202 +163,152 @@ impl Reaper<'_, '_> {
         0
     }
 
-    /// Writes down how the step ended, with all that it printed in its own folder.
+    /// Records how the step ended, with all that it printed in its own folder.
     fn end_task(&self, how: HowEnded) -> io::Result<()> {
         let Task { launch, claim, started, from } = &self.task;
         let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let to = self.printed();
-        if *from != [0, 0] {
-            let first = &self.call.launch.folder;
+        if launch.folder != self.first {
             for (name, range) in ["stdout", "stderr"].iter().zip(from.iter().zip(to)) {
                 let (start, end) = range;
-                copy_part(&first.join(name), *start, end, &launch.folder.join(name))?;
+                copy_part(&self.first.join(name), *start, end, &launch.folder.join(name))?;
             }
-        } else if launch.is_durable {
+        } else if launch.is_durable() {
             for output in &self.outputs {
                 let _ = output.sync_all();
             }
         }
         let stdout_bytes = to[0].saturating_sub(from[0]);
-        claim.end(&ExitRecord { how, duration_ms, stdout_bytes }, launch.is_durable)
+        claim.end(&ExitRecord { how, duration_ms, stdout_bytes }, launch.is_durable())
     }
 
-    /// Waits for another step for the child; `false` if there will be none.
+    /// Waits for another turn for the child, and gives it to the child. `false` if there will be none.
     fn take_next(&mut self) -> bool {
-        self.post.tell_busy();
-        let Some(conversation) = &self.conversation else {
+        let Some(reusable) = &mut self.reusable else {
             return false;
         };
-        let [signals, _] = conversation.descriptors();
-        loop {
-            let is_there = !self.call.stream.buffer().is_empty();
-            let fds = [signals, self.call.stream.get_ref().as_raw_fd()];
-            if !is_there && matches!(sys::poll(&fds, None), Ok(Some(0))) {
-                match self.post.signals.wait(Duration::ZERO) {
-                    // Somebody of the child's, or the child itself.
-                    Some(libc::SIGCHLD) if collect(self.child).is_none() => continue,
-                    None => continue,
-                    Some(_) => return false,
-                }
+        let [signals, _] = reusable.descriptors();
+        while !self.connection.wait(signals) {
+            match self.tools.signals.wait(Duration::ZERO) {
+                None => {}
+                // A descendant of the child has ended, not the child itself.
+                Some(libc::SIGCHLD) if collect(self.child).is_none() => {}
+                Some(_) => return false,
             }
-            let Some(launch) = post::read_launch(&mut self.call.stream) else {
-                return false;
-            };
-            let Ok((claim, _)) = launch.claim() else {
-                return false;
-            };
-            if !self.post.may_go(&mut self.call.stream) {
-                let how = HowEnded::Forbidden;
-                end_without_child(&launch, &claim, how, &self.post.notifier);
-                return false;
-            }
-            let from = self.printed();
-            let first = self.call.launch.folder.join("stdout");
-            let _ = private::write(
-                &launch.folder.join(OUTPUT_IS_AT),
-                format!("{} {}", from[0], first.display()),
-            );
-            let mut said = Ok(());
-            if let Some(conversation) = &mut self.conversation {
-                conversation.begin(&launch.turn_mark);
-                said = conversation.more().and_then(|pipe| conversation::say(&launch, pipe));
-            }
-            if let Err(error) = said {
-                let how = launch.not_run(&error);
-                end_without_child(&launch, &claim, how, &self.post.notifier);
-                return false;
-            }
-            self.task = Task { launch, claim, started: Instant::now(), from };
-            return true;
         }
+        let Some(launch) = self.connection.next_launch() else {
+            return false;
+        };
+        let LaunchKind::Turn { stdin, reuse: Some(marks), .. } = &launch.kind else {
+            return false;
+        };
+        let Ok((claim, _)) = launch.claim() else {
+            return false;
+        };
+        let from = printed(&self.outputs);
+        let place = format!("{} {}", from[0], self.first.join("stdout").display());
+        let _ = private::write(&launch.folder.join(OUTPUT_IS_AT), place);
+        if let Err(error) = reusable.give(&marks.turn, stdin) {
+            end_without_child(&launch, &claim, launch.not_run(&error), self.tools);
+            return false;
+        }
+        self.task = Task { launch, claim, started: Instant::now(), from };
+        true
     }
 
-    /// Lets a child go that was kept: there is nothing more to read for it.
-    fn dismiss(&mut self) {
-        if self.conversation.take().is_none() {
-            return;
-        }
-        let mut deadline = Instant::now() + GRACE;
-        let mut signal = libc::SIGTERM;
+    /// Waits until the child has ended or is done with its step. Ends a child that is silent for too
+    /// long, or that a signal asks to end.
+    fn wait(&mut self) -> Over {
+        let mut patience = Patience::of_step(self.task.launch.idle_seconds, Instant::now());
         loop {
-            match sys::wait_any() {
-                Ok(Waited::Child(pid, _)) if pid == self.child => return,
-                Ok(Waited::Child(..)) => continue,
-                Ok(Waited::NoChildren) | Err(_) => return,
-                Ok(Waited::None) => {}
+            if self.reusable.as_mut().is_some_and(ReusableChild::is_done) {
+                return Over::Task { is_kept: !patience.is_ending() };
             }
-            if deadline <= Instant::now() {
-                processes::signal_descendants(signal);
-                (signal, deadline) = (libc::SIGKILL, Instant::now() + KILL_INTERVAL);
+            if patience.is_limited() {
+                patience.see_output(self.printed(), Instant::now());
             }
-            self.post.signals.wait(deadline.saturating_duration_since(Instant::now()));
+            let mut signal = None;
+            match patience.next(Instant::now()) {
+                Next::Wait(until) => signal = self.rest(until),
+                Next::AskToEnd => processes::signal_descendants(libc::SIGTERM),
+                Next::Kill => processes::signal_descendants(libc::SIGKILL),
+            }
+            if let Some(ended) = collect(self.child) {
+                let how = match ended {
+                    Ended::Code(code) => HowEnded::Code(code),
+                    Ended::Signal(signal) => HowEnded::Signal(signal),
+                };
+                return Over::Child(patience.verdict(how, self.task.launch.is_durable()));
+            }
+            if !matches!(signal, None | Some(libc::SIGCHLD)) {
+                patience.end(HowEnded::Interrupted);
+            }
         }
     }
 
     /// Waits for a signal, or for output of a child that can be kept.
-    fn rest(&mut self, patience: Duration) -> Option<i32> {
-        match &self.conversation {
-            None => self.post.signals.wait(patience),
-            Some(conversation) => {
-                let patience = patience.min(conversation.patience());
-                let _ = sys::poll(&conversation.descriptors(), Some(patience));
-                self.post.signals.wait(Duration::ZERO)
-            }
-        }
+    fn rest(&self, until: Instant) -> Option<i32> {
+        let left = |until: Instant| until.saturating_duration_since(Instant::now());
+        let Some(reusable) = &self.reusable else {
+            return self.tools.signals.wait(left(until));
+        };
+        let until = reusable.look_again().map_or(until, |look_again| look_again.min(until));
+        let _ = sys::poll(&reusable.descriptors(), Some(left(until)));
+        self.tools.signals.wait(Duration::ZERO)
     }
 
-    fn wait(&mut self) -> Over {
-        let idle_seconds = self.task.launch.idle_seconds;
-        let idle_limit = Duration::from_secs(idle_seconds);
-        let interval = self.task.launch.look_interval();
-        let mut printed = self.printed();
-        let mut changed = Instant::now();
-        let mut is_settling = !self.task.launch.is_durable;
-        loop {
-            if self.conversation.as_mut().is_some_and(Conversation::is_done) {
-                return Over::Task;
-            }
-            let patience = match &self.ending {
-                None if is_settling => SETTLE,
-                None => interval.min(self.post.patience()),
-                Some((_, deadline)) if *deadline <= Instant::now() => KILL_INTERVAL,
-                Some((_, deadline)) => *deadline - Instant::now(),
-            };
-            let signal = self.rest(patience);
-            // Whoever has ended by itself was not ended by us.
-            if let Some(ended) = collect(self.child) {
-                return Over::Child(self.verdict(ended));
-            }
-            if std::mem::take(&mut is_settling) {
-                self.post.prepare_early();
-            } else {
-                self.post.tell_busy();
-            }
-            if !matches!(signal, None | Some(libc::SIGCHLD)) {
-                self.end_child(HowEnded::Interrupted);
-            }
-            if let Some((_, deadline)) = &self.ending {
-                if *deadline <= Instant::now() {
-                    processes::signal_descendants(libc::SIGKILL);
-                }
-                continue;
-            }
-            let now_printed = self.printed();
-            if now_printed != printed {
-                printed = now_printed;
-                changed = Instant::now();
-            } else if !idle_limit.is_zero() && changed.elapsed() >= idle_limit {
-                self.end_child(HowEnded::TimedOut(idle_seconds));
-            }
+    /// Lets a kept child go: it ends by itself when there is nothing more to read.
+    fn dismiss(&mut self) {
+        if self.reusable.take().is_none() {
+            return;
         }
+        let mut patience = Patience::new(Some(GRACE), KILL_INTERVAL, Instant::now());
+        let is_gone = |waited: &Waited| match waited {
+            Waited::Child(pid, _) => *pid == self.child,
+            Waited::NoChildren => true,
+            Waited::None => false,
+        };
+        self.end_descendants(&mut patience, is_gone);
     }
 
-    /// How the child ended counts as what we did to it, if we did; but a coding agent that used its
-    /// grace to finish has an answer that is paid for.
-    fn verdict(&mut self, ended: Ended) -> HowEnded {
-        match (self.ending.take(), ended) {
-            (Some(_), Ended::Code(0)) if self.task.launch.is_durable => HowEnded::Code(0),
-            (Some((why, _)), _) => why,
-            (None, Ended::Code(code)) => HowEnded::Code(code),
-            (None, Ended::Signal(signal)) => HowEnded::Signal(signal),
-        }
+    /// Ends all processes that outlived the child.
+    fn sweep(&self) {
+        let mut patience = Patience::new(Some(Duration::ZERO), SWEEP_GRACE, Instant::now());
+        self.end_descendants(&mut patience, |waited| *waited == Waited::NoChildren);
     }
 
-    fn end_child(&mut self, why: HowEnded) {
-        if self.ending.is_none() {
-            // It may take its time.
-            self.post.tell_busy();
-            processes::signal_descendants(libc::SIGTERM);
-            self.ending = Some((why, Instant::now() + GRACE));
-        }
-    }
-
-    /// Ends whoever outlived the child: first politely, then until nobody is left.
-    fn sweep(&mut self) {
-        let deadline = Instant::now() + SWEEP_GRACE;
-        let mut was_polite = false;
+    /// Ends descendants as `patience` demands, until `is_over` holds for what was waited for.
+    fn end_descendants(&self, patience: &mut Patience, is_over: impl Fn(&Waited) -> bool) {
         loop {
             match sys::wait_any() {
+                Ok(waited) if is_over(&waited) => return,
                 Ok(Waited::Child(..)) => continue,
                 Ok(Waited::NoChildren) | Err(_) => return,
-                Ok(Waited::None) => self.post.tell_busy(),
+                Ok(Waited::None) => {}
             }
-            if !was_polite {
-                processes::signal_descendants(libc::SIGTERM);
-                was_polite = true;
-            } else if deadline <= Instant::now() {
-                processes::signal_descendants(libc::SIGKILL);
+            match patience.next(Instant::now()) {
+                // Not for long: processes that are not our children yet end without a signal to us.
+                Next::Wait(until) => {
+                    let left = until.saturating_duration_since(Instant::now());
+                    self.tools.signals.wait(left.min(KILL_INTERVAL));
+                }
+                Next::AskToEnd => processes::signal_descendants(libc::SIGTERM),
+                Next::Kill => processes::signal_descendants(libc::SIGKILL),
             }
-            self.post.signals.wait(KILL_INTERVAL);
         }
     }
 
     fn printed(&self) -> [u64; 2] {
-        self.outputs.each_ref().map(|file| file.metadata().map_or(0, |metadata| metadata.len()))
+        printed(&self.outputs)
     }
 }
 
-/// Collects everybody who ended; tells how `child` did, if it was among them.
+/// How much was printed to each of these files.
+fn printed(outputs: &[File; 2]) -> [u64; 2] {
+    outputs.each_ref().map(|file| file.metadata().map_or(0, |metadata| metadata.len()))
+}
+
+/// Collects all children that ended; returns how `child` did, if it is among them.
 fn collect(child: Pid) -> Option<Ended> {
     let mut found = None;
     while let Ok(Waited::Child(pid, ended)) = sys::wait_any() {

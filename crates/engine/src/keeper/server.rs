@@ -1,4 +1,4 @@
-//! The keeper process itself.
+//! The keeper process: forks reapers, replaces those that are taken, kills what a killed reaper leaves.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -15,10 +15,9 @@ use std::{
 
 use super::{
     client,
-    launch::SPARE_FOLDERS,
     post::{self, BUSY},
     processes,
-    protocol::{KEEPER_LOCK, KEEPER_SOCKET, Request, STEPS_SOCKET},
+    protocol::{ANSWER, KEEPER_LOCK, KEEPER_SOCKET, Request, STEPS_SOCKET},
 };
 use crate::{
     inbox::{Notifier, REAPER_GONE},
@@ -26,24 +25,26 @@ use crate::{
     sys::{self, Forked, Pid, Signals, Waited},
 };
 
-/// How long a keeper without an orchestrator and without steps waits for somebody to come back.
+/// How long a keeper without an orchestrator and without steps waits for another orchestrator.
 const LINGER: Duration = Duration::from_secs(2);
-/// How many reapers come back for another step. Two are enough to take turns in a chain of steps;
-/// of many agents at once each gets one of its own.
+/// How many reapers wait for another connection when one has ended. One runs the scripts of a chain and
+/// one waits; when many agents run at once, each step gets a new reaper.
 const STANDING_MAX: usize = 2;
 /// How long reapers may take to go: grace and sweep of their last steps.
 const LEAVE_PATIENCE: Duration = Duration::from_secs(10);
-/// The longest process id, and then some.
+/// More than a request with the largest environment that a system allows, every byte as a number.
+const REQUEST_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Longer than any process id.
 const HOLDER_BYTES_MAX: u64 = 32;
-/// How soon a reaper is tried again that could not be forked.
+/// When to try again to fork a reaper.
 const FORK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Is the keeper of the run in `folder`, until nobody needs one. Says `ready` on standard output
+/// Is the keeper of the run in `folder` for as long as there is an orchestrator or a step. Prints `ready`
 /// once it listens; ends at once if the run has a keeper already.
 pub fn serve(folder: &Path) -> io::Result<()> {
     // Relative names from here on: the path of a socket has hardly a hundred bytes.
     std::env::set_current_dir(folder)?;
-    // Not emptied: it names the keeper that holds it.
+    // Not truncated: it names the keeper that holds the lock.
     let mut options = private::options();
     let mut lock = options.create(true).truncate(false).read(true).write(true).open(KEEPER_LOCK)?;
     if !become_the_one(&mut lock)? {
@@ -54,11 +55,8 @@ pub fn serve(folder: &Path) -> io::Result<()> {
     let signals = Signals::block(&[libc::SIGCHLD, libc::SIGINT, libc::SIGHUP]);
     let _ = fs::remove_file(KEEPER_SOCKET);
     let _ = fs::remove_file(STEPS_SOCKET);
-    // What a killed keeper had prepared stays until the run is over: a reaper of its own may just
-    // be renaming it.
-    private::create_dir_all(Path::new(SPARE_FOLDERS))?;
     let steps = UnixListener::bind(STEPS_SOCKET)?;
-    // Several may be woken by one call, and only one gets it.
+    // One connection wakes several reapers, and only one of them gets it.
     steps.set_nonblocking(true)?;
     let listener = UnixListener::bind(KEEPER_SOCKET)?;
     for socket in [STEPS_SOCKET, KEEPER_SOCKET] {
@@ -72,13 +70,12 @@ pub fn serve(folder: &Path) -> io::Result<()> {
         steps,
         orchestrator: None,
         inherited: Vec::new(),
-        can_hold: sys::can_hold(),
         reapers: HashMap::new(),
         standing: VecDeque::new(),
         leaving_since: None,
     };
     let outcome = server.run();
-    // One that is stopped sees only when it is woken that it is not needed any more.
+    // A stopped reaper notices that it is not needed any more when it is continued.
     for reaper in server.reapers.keys() {
         sys::wake(*reaper);
     }
@@ -87,14 +84,14 @@ pub fn serve(folder: &Path) -> io::Result<()> {
     outcome
 }
 
-/// Whether this process is the run's keeper. If there is another, it is one that answers: one that
-/// is about to begin or to go is waited for, and killed if it does neither.
+/// Whether this process is the run's keeper. If it is not, there is another that answers. A keeper that
+/// holds the lock but does not answer is starting or leaving: wait for it, and kill it if it does neither.
 fn become_the_one(lock: &mut File) -> io::Result<bool> {
     const PATIENCE: Duration = Duration::from_secs(10);
     const INTERVAL: Duration = Duration::from_millis(2);
     let deadline = Instant::now() + PATIENCE;
     while lock.try_lock().is_err() {
-        if UnixStream::connect(KEEPER_SOCKET).is_ok() {
+        if sys::connect(Path::new(KEEPER_SOCKET), PATIENCE).is_ok() {
             return Ok(false);
         }
         if Instant::now() >= deadline {
@@ -128,17 +125,16 @@ struct Server {
     steps: UnixListener,
     orchestrator: Option<Connection>,
     inherited: Vec<CString>,
-    can_hold: bool,
-    /// Whether each reaper guards a step, or may do so.
+    /// Whether each reaper has a step, or may have one.
     reapers: HashMap<Pid, bool>,
-    /// Those that come back for another step, the longest-serving first.
+    /// Those that wait for a connection or will do so again, the oldest first.
     standing: VecDeque<Standing>,
-    /// When the orchestrator asked to go.
+    /// When the orchestrator sent `Shutdown`.
     leaving_since: Option<Instant>,
 }
 
-/// A reaper that waits for a step or will do so again. It tells when that changes, and leaves when
-/// it has no step and this end of the pipe is dropped.
+/// A reaper that waits for a connection or will do so again. It reports when that changes, and leaves
+/// when it has no step and this end of the pipe is closed.
 struct Standing {
     pid: Pid,
     pipe: UnixStream,
@@ -150,11 +146,11 @@ struct Connection {
     partial: Vec<u8>,
 }
 
-/// Who wants something of the keeper.
-enum Caller {
-    Child,
-    Newcomer,
-    Orchestrator,
+/// What the keeper can be woken by.
+enum Event {
+    ChildEnded,
+    Connected,
+    Request,
     Reaper(usize),
 }
 
@@ -173,33 +169,33 @@ impl Server {
                 (true, None) => (!is_ready).then_some(FORK_INTERVAL),
                 (false, _) => Some(LINGER),
             };
-            match self.next_caller(patience)? {
+            match self.next_event(patience)? {
                 None if !is_needed => return Ok(()),
                 None => {}
-                Some(Caller::Child) => self.collect(),
-                Some(Caller::Newcomer) => self.accept(),
-                Some(Caller::Orchestrator) => self.read()?,
-                Some(Caller::Reaper(index)) => self.hear_reaper(index),
+                Some(Event::ChildEnded) => self.collect(),
+                Some(Event::Connected) => self.accept(),
+                Some(Event::Request) => self.read()?,
+                Some(Event::Reaper(index)) => self.read_reaper(index),
             }
         }
     }
 
-    fn next_caller(&self, patience: Option<Duration>) -> io::Result<Option<Caller>> {
+    fn next_event(&self, patience: Option<Duration>) -> io::Result<Option<Event>> {
         let own = [
-            self.signal_fd.as_ref().map(|fd| (fd.as_raw_fd(), Caller::Child)),
-            self.listener.as_ref().map(|listener| (listener.as_raw_fd(), Caller::Newcomer)),
+            self.signal_fd.as_ref().map(|fd| (fd.as_raw_fd(), Event::ChildEnded)),
+            self.listener.as_ref().map(|listener| (listener.as_raw_fd(), Event::Connected)),
             self.orchestrator
                 .as_ref()
-                .map(|connection| (connection.stream.as_raw_fd(), Caller::Orchestrator)),
+                .map(|connection| (connection.stream.as_raw_fd(), Event::Request)),
         ];
         let reapers = self.standing.iter().enumerate();
         let reapers =
-            reapers.map(|(index, reaper)| (reaper.pipe.as_raw_fd(), Caller::Reaper(index)));
-        let (fds, mut callers): (Vec<_>, Vec<_>) = own.into_iter().flatten().chain(reapers).unzip();
-        Ok(sys::poll(&fds, patience)?.map(|index| callers.swap_remove(index)))
+            reapers.map(|(index, reaper)| (reaper.pipe.as_raw_fd(), Event::Reaper(index)));
+        let (fds, mut events): (Vec<_>, Vec<_>) = own.into_iter().flatten().chain(reapers).unzip();
+        Ok(sys::poll(&fds, patience)?.map(|index| events.swap_remove(index)))
     }
 
-    /// Kills reapers that have not gone in time. Returns how long to wait for them.
+    /// Kills reapers that have not left in time. Returns how long to wait for them.
     fn hurry(&self, leaving_since: Instant) -> Duration {
         let left = LEAVE_PATIENCE.saturating_sub(leaving_since.elapsed());
         if !left.is_zero() {
@@ -211,8 +207,8 @@ impl Server {
         LEAVE_PATIENCE
     }
 
-    /// Makes sure that somebody waits for the next step; tells whether anybody does. That is
-    /// made while the step before runs, so that it is ready before the next one is.
+    /// Makes sure that a reaper waits for the next connection; `false` if none can be forked. That is
+    /// done while earlier steps run, so that the next step need not wait for it.
     fn stand_by(&mut self) -> bool {
         let is_idle = |reaper: &Standing| self.reapers.get(&reaper.pid) == Some(&false);
         if self.standing.iter().any(is_idle) {
@@ -228,25 +224,26 @@ impl Server {
         true
     }
 
-    /// A standing reaper has taken a step, or is done with it, or is gone.
-    fn hear_reaper(&mut self, index: usize) {
+    /// A reaper has a connection, or waits for another, or is gone.
+    fn read_reaper(&mut self, index: usize) {
         let reaper = &mut self.standing[index];
-        let mut word = [0];
-        match reaper.pipe.read(&mut word) {
+        let mut report = [0];
+        match reaper.pipe.read(&mut report) {
             Ok(1) => {
-                self.reapers.insert(reaper.pid, word == BUSY);
+                self.reapers.insert(reaper.pid, report == BUSY);
             }
             _ => drop(self.standing.remove(index)),
         }
     }
 
     fn accept(&mut self) {
-        // Whoever holds the run's lock connects; an older orchestrator is gone.
+        // Only the orchestrator that holds the run's lock connects; an older one is gone.
         let accepted = self.listener.as_ref().map(UnixListener::accept);
         if let Some(Ok((stream, _))) = accepted
             && sys::is_own_peer(&stream)
         {
-            // Whoever sent us away is gone, and somebody that it left behind has kept us.
+            // The orchestrator that sent `Shutdown` is gone, but a busy reaper keeps this keeper alive.
+            // Serve the next orchestrator.
             self.leaving_since = None;
             self.orchestrator = Some(Connection { stream, partial: Vec::new() });
         }
@@ -258,7 +255,7 @@ impl Server {
         };
         let mut chunk = vec![0; 64 * 1024];
         let length = connection.stream.read(&mut chunk).unwrap_or(0);
-        if length == 0 {
+        if length == 0 || connection.partial.len() > REQUEST_BYTES_MAX {
             self.orchestrator = None;
             return Ok(());
         }
@@ -280,13 +277,13 @@ impl Server {
                 let variables =
                     environment.into_iter().filter_map(|bytes| CString::new(bytes).ok());
                 self.inherited = variables.collect();
-                // One that stands by would hand on the environment of somebody who is gone. It
-                // leaves, unless it has just taken a step, and then it cannot tell any more.
+                // A waiting reaper would give its children the environment of an orchestrator that is
+                // gone. It leaves, unless it has just got a connection, and then it cannot report that.
                 for reaper in self.standing.drain(..) {
                     self.reapers.insert(reaper.pid, true);
                 }
                 if let Some(connection) = &mut self.orchestrator {
-                    let _ = connection.stream.write_all(b"ok\n");
+                    let _ = connection.stream.write_all(ANSWER);
                 }
             }
             Request::Shutdown => {
@@ -296,7 +293,7 @@ impl Server {
                     if *is_busy {
                         sys::kill(*pid, libc::SIGTERM);
                     }
-                    // One that is stopped can neither end its step nor go.
+                    // A stopped reaper can neither end its step nor leave.
                     sys::wake(*pid);
                 }
             }
@@ -312,22 +309,22 @@ impl Server {
             }
             Forked::Child => {
                 drop(pipe);
-                // Nothing of the keeper's may live on in a reaper: its lock would keep the next
-                // keeper out, its sockets would seem to answer.
+                // A reaper must keep nothing of the keeper open: with its lock no other keeper could
+                // start, and its sockets would seem to answer.
                 self.lock = None;
                 self.listener = None;
                 self.orchestrator = None;
                 self.signal_fd = None;
                 self.standing.clear();
-                sys::exit_now(post::stand_by(&self.steps, theirs, &self.inherited, self.can_hold))
+                sys::exit_now(post::stand_by(&self.steps, theirs, &self.inherited))
             }
         }
     }
 
-    /// Collects children that ended. A reaper that did not end by itself could not sweep: its
-    /// descendants are ours now, and all that is ours and no reaper is ended.
+    /// Collects children that ended. A reaper that was killed could not sweep: its descendants are the
+    /// keeper's children now. All children of the keeper that are no reapers are killed.
     fn collect(&mut self) {
-        // The number of signals says nothing about the number of children.
+        // One signal can stand for several children.
         if let Some(Ok(signals)) = self.signal_fd.as_ref().map(OwnedFd::try_clone) {
             let _ = File::from(signals).read(&mut [0; 128]);
         }
@@ -348,7 +345,7 @@ impl Server {
             }
         }
         if lost_reaper {
-            // Which step it had, if any, only the steps' folders tell.
+            // Only the folders of the steps show which step it had, if any.
             Notifier::default().tell(REAPER_GONE);
         }
     }

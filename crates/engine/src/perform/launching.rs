@@ -16,7 +16,8 @@ use crate::{
     agent::{CodingAgent, ReadyAnswer, TurnCommand, TurnRequest},
     error::{EngineError, at_work},
     events::{Event, Observer},
-    keeper, private, programs,
+    keeper::{self, LaunchKind, ReuseMarks},
+    private, programs,
     step::StepFolder,
     steps::ProcessNumber,
     warm,
@@ -98,21 +99,15 @@ impl Performer<'_> {
                 self.launch_turn(id, &folder, &request, observer)
             }
             (Action::Script { timeout }, Launch::Script { environment }) => {
-                let (environment, has_folder) = self.script_environment(&folder, environment)?;
                 let launch = keeper::Launch {
                     run: self.means.identity.clone(),
+                    folder: folder.path().to_owned(),
                     program: self.script_program(step),
-                    environment,
+                    environment: self.script_environment(&folder, environment)?,
                     without: PER_STEP_VARIABLES.map(str::to_owned).to_vec(),
                     cwd,
-                    stdin: None,
-                    done_mark: None,
-                    turn_mark: String::new(),
-                    conversations: keeper::Conversations::default(),
                     idle_seconds: u64::from(*timeout),
-                    is_durable: false,
-                    folder: folder.path().to_owned(),
-                    has_folder,
+                    kind: LaunchKind::Script,
                 };
                 tell_start(observer, (id, step), &folder, false, &launch.environment);
                 self.hand_to_runner(id, &launch)?;
@@ -178,17 +173,19 @@ impl Performer<'_> {
         let launch = keeper::Launch {
             run: self.means.identity.clone(),
             folder: folder.path().to_owned(),
-            has_folder: true,
             program,
             environment,
             without,
             cwd: request.cwd.to_owned(),
-            stdin: Some(folder.prompt()),
-            done_mark: reuse.as_ref().map(|reuse| reuse.done_mark.clone()),
-            turn_mark: reuse.as_ref().map(|reuse| reuse.turn_mark.clone()).unwrap_or_default(),
-            conversations: warm::lock_files(&self.means.files.folder, &request.turn.session),
             idle_seconds: u64::from(request.turn.settings.timeout),
-            is_durable: true,
+            kind: LaunchKind::Turn {
+                stdin: folder.prompt(),
+                sessions: warm::lock_files(&self.means.files.folder, &request.turn.session),
+                reuse: reuse.as_ref().map(|reuse| ReuseMarks {
+                    done: reuse.done_mark.clone(),
+                    turn: reuse.turn_mark.clone(),
+                }),
+            },
         };
         tell_start(observer, (id, request.step), folder, false, &launch.environment);
         let create = |before: Option<&str>| {
@@ -233,18 +230,16 @@ impl Performer<'_> {
         program
     }
 
-    /// The variables of a script: what the language says, and where things are. Tells also
-    /// whether something had to be put into its folder.
+    /// The variables of a script: what the language says, and where things are.
     fn script_environment(
         &self,
         folder: &StepFolder,
         variables: BTreeMap<String, String>,
-    ) -> Result<(Vec<(String, String)>, bool), EngineError> {
+    ) -> Result<Vec<(String, String)>, EngineError> {
         // What the language gives a step stands over these.
         let outer = &self.means.environment;
         let outer = outer.iter().filter(|(name, _)| !variables.contains_key(name));
         let mut environment: Vec<_> = outer.cloned().collect();
-        let mut has_folder = false;
         for (name, value) in variables {
             // No variable can hold a NUL byte.
             if value.len() <= VARIABLE_BYTES_MAX && !value.contains('\0') {
@@ -259,13 +254,12 @@ impl Performer<'_> {
             let written = create.and_then(|()| private::write(&path, value));
             written.map_err(|error| at_work("prepare a step", error))?;
             environment.push((format!("{name}_FILE"), path.to_string_lossy().into_owned()));
-            has_folder = true;
         }
         let path = |path: &Path| path.to_string_lossy().into_owned();
         environment.push(self.place.mark_variable(folder));
         environment.push(("RAYMOND_STATE_DIR".to_owned(), path(self.means.world.folder())));
         environment.push(("RAYMOND_STATE_FILE".to_owned(), path(&self.means.files.state)));
-        Ok((environment, has_folder))
+        Ok(environment)
     }
 }
 

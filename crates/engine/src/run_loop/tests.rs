@@ -2,173 +2,24 @@
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 
-use std::{collections::BTreeMap, fs, io, path::PathBuf, time::Duration};
+use std::{fs, io, path::PathBuf};
 
 use raymond_flow::{
     coding_agent::Capabilities,
-    id::RunId,
-    machine::{Halt, Limits, OnUsageLimit, Record, Settings, Started, Status},
+    machine::{Halt, Limits, OnUsageLimit, Record, Settings, Status},
     money::Usd,
 };
-use tempfile::TempDir;
 
 use crate::{
-    Engine, EngineError, RunEnd, Runner,
+    EngineError,
     agent::{
-        Agents, CodingAgent, ProgramAgent, ProgramConfig, Reuse, TurnCommand, TurnEnd, TurnOutput,
-        TurnRequest,
+        Agents, CodingAgent, ProgramAgent, Reuse, TurnCommand, TurnEnd, TurnOutput, TurnRequest,
     },
-    events::{Event, StepEnd},
-    keeper::Launch,
-    layout::StateDir,
-    step::{HowEnded, StepFolder},
+    events::StepEnd,
+    step::HowEnded,
     steps::memory::{Fate, Memory},
-    testing::{Recorder, started},
+    testing::{RESULT, Stage, fails, id, says, shell, variable},
 };
-
-/// A workflow whose steps have the fates that a test gives them.
-struct Stage {
-    folder: TempDir,
-    memory: Memory,
-    seen: Recorder,
-    agents: Agents,
-    warm_limit: usize,
-    started: Started,
-}
-
-/// The file that a launch carries out.
-fn state(launch: &Launch) -> String {
-    let of_turn = launch.environment.iter().find(|(name, _)| name == "RAYMOND_STATE");
-    let script = || launch.program.last().unwrap().rsplit('/').next().unwrap().to_owned();
-    of_turn.map_or_else(script, |(_, value)| value.clone())
-}
-
-fn variable(launch: &Launch, name: &str) -> String {
-    let found = launch.environment.iter().find(|(own, _)| own == name);
-    found.map(|(_, value)| value.clone()).unwrap_or_default()
-}
-
-/// The last line of a turn that answers this.
-fn says(text: &str) -> Fate {
-    Fate::prints(&serde_json::json!({ "result": text, "cost_usd": 0.5 }).to_string())
-}
-
-fn fails(class: &str) -> Fate {
-    Fate::prints(&serde_json::json!({ "error": "no", "class": class }).to_string())
-}
-
-/// Fates by state, each list in its order; the last one stays.
-fn fates(
-    mut script: BTreeMap<&'static str, Vec<Fate>>,
-) -> impl FnMut(&Launch) -> Fate + Send + 'static {
-    move |launch| {
-        let fates = script.get_mut(&*state(launch)).unwrap();
-        if fates.len() > 1 { fates.remove(0) } else { fates[0].clone() }
-    }
-}
-
-impl Stage {
-    fn new(files: &[&str], script: impl IntoIterator<Item = (&'static str, Vec<Fate>)>) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let flow = folder.path().join("flow");
-        fs::create_dir(&flow).unwrap();
-        for name in files {
-            fs::write(flow.join(name), "Do it.").unwrap();
-        }
-        if files[0].ends_with(".md") {
-            let policy =
-                "---\nallowed_transitions: [{ tag: result }, { tag: goto, target: NEXT }]\n---\n";
-            fs::write(flow.join(files[0]), format!("{policy}Do it.")).unwrap();
-        }
-        let mut started = started(flow.to_str().unwrap());
-        started.entry = raymond_flow::id::StateName::new(files[0]);
-        started.cwd = folder.path().to_str().unwrap().to_owned();
-        let program = ProgramAgent::new(shell());
-        Self {
-            memory: Memory::new(fates(script.into_iter().collect())),
-            seen: Recorder::default(),
-            agents: Agents::new(vec![Box::new(program)]),
-            warm_limit: 0,
-            started,
-            folder,
-        }
-    }
-
-    fn engine(&self) -> Engine<'_> {
-        Engine {
-            state_dir: StateDir::new(self.folder.path().join(".raymond")),
-            runner: Runner::memory(self.memory.clone()),
-            agents: &self.agents,
-            warm_limit: self.warm_limit,
-            is_hurried: true,
-            disk_reserve_bytes: 0,
-            reset_margin: Duration::ZERO,
-            kept_script_steps: 0,
-            environment: Vec::new(),
-            interrupts: None,
-        }
-    }
-
-    fn try_start(&self) -> Result<RunEnd, EngineError> {
-        self.engine().start(self.started.clone(), &mut self.seen.clone())
-    }
-
-    #[track_caller]
-    fn start(&self) -> RunEnd {
-        self.try_start().unwrap()
-    }
-
-    #[track_caller]
-    fn resume(&self) -> RunEnd {
-        let id = RunId::new("r").unwrap();
-        self.engine().resume(&id, |_, _| {}, &mut self.seen.clone()).unwrap()
-    }
-
-    fn step(&self, name: &str) -> StepFolder {
-        let files = StateDir::new(self.folder.path().join(".raymond"));
-        let files = files.run(&RunId::new("r").unwrap());
-        let (agent, number) = name.rsplit_once('.').unwrap();
-        let agent = raymond_flow::id::AgentId::new(agent);
-        let number = number.parse().unwrap();
-        StepFolder::new(&files.steps, &raymond_flow::id::StepId { agent, number })
-    }
-
-    /// What the runner was asked for, without the end.
-    fn asked(&self) -> Vec<String> {
-        self.memory.asked().into_iter().filter(|what| what != "close all").collect()
-    }
-
-    fn launches(&self) -> usize {
-        self.asked().iter().filter(|what| what.starts_with("launch ")).count()
-    }
-
-    fn records(&self, is_meant: fn(&Record) -> bool) -> usize {
-        self.seen.records().iter().filter(|record| is_meant(record)).count()
-    }
-
-    /// The ends of all steps, in order.
-    fn ends(&self) -> Vec<(String, StepEnd)> {
-        self.seen.all(|event| match event {
-            Event::StepEnded { id, end, .. } => Some((id.to_string(), *end)),
-            _ => None,
-        })
-    }
-
-    /// Every step that was started or found is told to have ended once.
-    #[track_caller]
-    fn check_ends(&self) {
-        let mut starts = self.seen.all(|event| match event {
-            Event::StepStarted { id, .. } => Some(id.to_string()),
-            _ => None,
-        });
-        starts.sort();
-        let mut ends: Vec<_> = self.ends().into_iter().map(|(id, _)| id).collect();
-        ends.sort();
-        assert_eq!(starts, ends);
-    }
-}
-
-const RESULT: &str = "<result>done</result>";
 
 #[test]
 fn chain_launches_each_step_once_and_reads_its_result() {
@@ -295,9 +146,8 @@ fn budget_stops_the_run_and_a_larger_one_lets_it_go_on() {
     stage.started.limits.budget_usd = Usd::from_dollars(0.4);
     assert_eq!(stage.start().run.status, Status::Stopped);
     assert_eq!(stage.launches(), 1);
-    let id = RunId::new("r").unwrap();
     let raise = |_: &mut Settings, limits: &mut Limits| limits.budget_usd = Usd::from_dollars(2.0);
-    let end = stage.engine().resume(&id, raise, &mut stage.seen.clone()).unwrap();
+    let end = stage.engine().resume(&id(), raise, &mut stage.seen.clone()).unwrap();
     assert_eq!(end.run.status, Status::Completed);
 }
 
@@ -437,19 +287,8 @@ fn agent_that_a_resumed_run_needs_must_be_there() {
     stage.started.settings.agent = Some("program".to_owned());
     stage.start();
     stage.agents = Agents::new(vec![Box::new(Warmable(ProgramAgent::new(shell())))]);
-    let resumed =
-        stage.engine().resume(&RunId::new("r").unwrap(), |_, _| {}, &mut stage.seen.clone());
+    let resumed = stage.engine().resume(&id(), |_, _| {}, &mut stage.seen.clone());
     assert!(matches!(resumed, Err(EngineError::NoAgent { agent, .. }) if agent == "program"));
-}
-
-fn shell() -> ProgramConfig {
-    ProgramConfig {
-        name: "program".to_owned(),
-        program: vec!["sh".to_owned()],
-        model: None,
-        capabilities: Capabilities::FULL,
-        prices: None,
-    }
 }
 
 /// A program whose processes can take more than one turn.

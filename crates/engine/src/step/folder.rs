@@ -230,11 +230,7 @@ impl StepFolder {
         // An identity that cannot be read does not make the step foreign.
         let foreign = run.filter(|run| self.run.as_ref().is_some_and(|own| own != run));
         Ok(match (read, foreign) {
-            // The identity may still be empty: a reaper can write it just after the claim.
             (exit_record::ExitFile::Running { reaper }, None) => StepState::Running(reaper),
-            (exit_record::ExitFile::Running { reaper }, Some(run)) if run.is_empty() => {
-                StepState::Running(reaper)
-            }
             (exit_record::ExitFile::Running { reaper }, Some(run)) => {
                 StepState::Foreign { run, reaper }
             }

@@ -3,14 +3,14 @@
 use std::{
     collections::HashMap,
     ffi::OsString,
-    fs, io,
+    io,
     time::{Duration, Instant},
 };
 
 use super::{Place, ProcessNumber, Steps};
 use crate::{
     inbox::{Inbox, Message, Outbox},
-    keeper::{self, Gate, Keeper, Launch},
+    keeper::{self, Keeper, Launch, LaunchKind, Link, SHORTAGE_INTERVAL},
     step::{StepFolder, StepState},
     sys::{self, Pid},
 };
@@ -18,9 +18,6 @@ use crate::{
 /// After how many checks in a row a stopped process is woken, and killed.
 const STOPPED_WAKE: u32 = 2;
 const STOPPED_KILL: u32 = 4;
-
-/// How long to wait for a process or thread that cannot be started, times the number of tries.
-const SHORTAGE_INTERVAL: Duration = Duration::from_millis(50);
 
 /// How often a keeper is looked for.
 const CONNECT_TRIES: u32 = 5;
@@ -36,8 +33,8 @@ pub(super) struct KeeperSteps {
     keeper: Option<Keeper>,
     /// Counts connections to keepers: a message about an earlier one is out of date.
     connection: u32,
-    /// The lines to processes that can be given another turn.
-    lines: HashMap<ProcessNumber, Gate>,
+    /// The links to processes that can be given another turn.
+    links: HashMap<ProcessNumber, Link>,
     /// How many such processes there have been.
     count: ProcessNumber,
     /// Keepers and reapers that are stopped, and how often in a row they were found so.
@@ -53,7 +50,7 @@ impl KeeperSteps {
             outbox,
             keeper: None,
             connection: 0,
-            lines: HashMap::new(),
+            links: HashMap::new(),
             count: 0,
             stopped: HashMap::new(),
             remarks: Vec::new(),
@@ -61,8 +58,8 @@ impl KeeperSteps {
     }
 
     /// Hands a step to a reaper, and starts a keeper if there is none.
-    fn send(&mut self, launch: &Launch) -> io::Result<Gate> {
-        // A keeper that is just leaving may still take the call; the next one will not be leaving.
+    fn send(&mut self, launch: &Launch) -> io::Result<Link> {
+        // A keeper that is leaving may still accept the connection; the next one will not be leaving.
         let mut tries = 0;
         loop {
             tries += 1;
@@ -99,21 +96,21 @@ impl KeeperSteps {
         Ok(keeper)
     }
 
-    /// Keeps the line to a process that can be given another turn.
-    fn keep(&mut self, line: Gate) -> io::Result<Option<ProcessNumber>> {
+    /// Keeps the link to a process that can be given another turn.
+    fn keep(&mut self, link: Link) -> io::Result<Option<ProcessNumber>> {
         let (number, outbox) = (self.count + 1, self.outbox.clone());
-        let wait = line.wait_until_gone()?;
+        let wait = link.wait_until_gone()?;
         let spawned = std::thread::Builder::new().spawn(move || {
             wait();
             outbox.send(&Message::ProcessGone(number));
         });
         if spawned.is_err() {
             // The loop would not hear that it is gone: it has this turn only.
-            line.hang_up();
+            link.close();
             return Ok(None);
         }
         self.count = number;
-        self.lines.insert(number, line);
+        self.links.insert(number, link);
         Ok(Some(number))
     }
 }
@@ -129,28 +126,23 @@ impl Steps for KeeperSteps {
     }
 
     fn launch(&mut self, launch: &Launch) -> io::Result<Option<ProcessNumber>> {
-        let line = self.send(launch)?;
-        line.open();
-        if launch.done_mark.is_some() {
-            return self.keep(line);
-        }
-        if !launch.is_durable
-            && let Some(keeper) = &mut self.keeper
-        {
-            keeper.keep(launch.name(), line);
+        let link = self.send(launch)?;
+        match (&launch.kind, &mut self.keeper) {
+            (LaunchKind::Turn { reuse: Some(_), .. }, _) => return self.keep(link),
+            (LaunchKind::Script, Some(keeper)) => keeper.keep(launch.name(), link),
+            _ => {}
         }
         Ok(None)
     }
 
     fn give(&mut self, process: ProcessNumber, launch: &Launch) -> io::Result<()> {
-        let line = self.lines.get(&process).ok_or(io::ErrorKind::NotFound)?;
-        line.hand_over(launch)
+        self.links.get(&process).ok_or(io::ErrorKind::NotFound)?.send(launch)
     }
 
     fn let_go(&mut self, process: ProcessNumber) {
-        if let Some(line) = self.lines.remove(&process) {
+        if let Some(link) = self.links.remove(&process) {
             // Another end of it is held by the thread that waits for the process to go.
-            line.hang_up();
+            link.close();
         }
     }
 
@@ -187,8 +179,8 @@ impl Steps for KeeperSteps {
     }
 
     fn reconnect(&mut self) {
-        // The reaper that took the step died without a word, or is stopped and keeps others from it: to
-        // greet the keeper again makes it send for another one.
+        // The reaper that has the step died unnoticed, or is stopped and keeps the others from it. A new
+        // greeting makes the keeper fork another one.
         self.keeper = None;
     }
 
@@ -221,16 +213,8 @@ impl Steps for KeeperSteps {
     }
 
     fn close(&mut self, inbox: &Inbox) {
-        self.dismiss(inbox);
-        // What killed keepers had prepared in vain.
-        let _ = fs::remove_dir_all(self.place.folder().join(keeper::SPARE_FOLDERS));
-    }
-}
-
-impl KeeperSteps {
-    fn dismiss(&mut self, inbox: &Inbox) {
-        for line in self.lines.drain().map(|(_, line)| line) {
-            line.hang_up();
+        for link in self.links.drain().map(|(_, link)| link) {
+            link.close();
         }
         keeper::stopped(self.place.folder()).into_iter().for_each(sys::wake);
         let Some(mut keeper) = self.keeper.take() else { return };

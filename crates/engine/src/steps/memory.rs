@@ -12,7 +12,7 @@ use std::{
 use super::{ProcessNumber, Steps};
 use crate::{
     inbox::{Inbox, Message, Outbox},
-    keeper::Launch,
+    keeper::{Launch, LaunchKind},
     step::{ExitRecord, HowEnded, StepFolder, StepState},
     sys::Pid,
 };
@@ -191,8 +191,9 @@ impl Steps for MemorySteps {
         self.note("launch", &launch.name());
         self.meet_fate(launch)?;
         let mut shared = self.memory.shared();
-        shared.processes += u32::from(launch.done_mark.is_some());
-        Ok(launch.done_mark.is_some().then_some(shared.processes))
+        let is_kept = matches!(launch.kind, LaunchKind::Turn { reuse: Some(_), .. });
+        shared.processes += u32::from(is_kept);
+        Ok(is_kept.then_some(shared.processes))
     }
 
     fn give(&mut self, process: ProcessNumber, launch: &Launch) -> io::Result<()> {

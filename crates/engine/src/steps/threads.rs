@@ -1,8 +1,8 @@
 //! Steps without a keeper: every step has a thread of the orchestrator as its guardian.
 //!
-//! A guardian does what a reaper does, with the means of the standard library. What it cannot do is live on
-//! when this process is killed, find processes that have left the group of their step, and keep a
-//! child for another step.
+//! A guardian does what a reaper does, with the means of the standard library and a process tree
+//! ([`sys::Tree`]). It cannot live on when this process is killed, keep a child for another step or, except on
+//! Windows, find processes that have left the group of their step.
 
 use std::{
     collections::HashMap,
@@ -20,26 +20,22 @@ use std::{
 use super::{Place, ProcessNumber, Steps};
 use crate::{
     inbox::{Inbox, Message, Outbox},
-    keeper::Launch,
+    keeper::{Launch, LaunchKind, Next, Patience},
     private,
     step::{Claim, ExitRecord, HowEnded, StepFolder, StepState},
-    sys::{self, Pid},
+    sys::{self, Pid, Tree},
 };
 
-/// What a child gets between the polite and the impolite end.
-const GRACE: Duration = Duration::from_secs(5);
 /// How long guardians may take to end their steps: grace, and a machine that is busy.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(15);
-/// How often a child is killed that does not end.
-const KILL_INTERVAL: Duration = Duration::from_millis(100);
-/// How often a session is asked for that another process has.
+/// How often to try again to lock a session that another process uses.
 const LOCK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// What a guardian hears.
+/// What a guardian is told.
 enum Word {
-    /// The step is to be ended.
+    /// End the step.
     End,
-    /// The child has ended by itself or by us.
+    /// The child has ended.
     Ended(io::Result<ExitStatus>),
 }
 
@@ -147,21 +143,21 @@ impl Steps for ThreadSteps {
     }
 }
 
-/// Looks after one step.
+/// The thread that looks after one step.
 struct Guardian {
     launch: Launch,
     outputs: [File; 2],
-    /// The way to ourselves.
+    /// For the thread that waits for the child.
     words: Sender<Word>,
     heard: Receiver<Word>,
 }
 
 impl Guardian {
-    /// Sees the step through and writes down how it ended.
+    /// Runs the step and records how it ended.
     fn run(&self, claim: Claim) {
         let begun = Instant::now();
         let how = self.start_and_guard().unwrap_or_else(|how| how);
-        let is_durable = self.launch.is_durable;
+        let is_durable = self.launch.is_durable();
         if is_durable {
             for output in &self.outputs {
                 let _ = output.sync_all();
@@ -169,7 +165,7 @@ impl Guardian {
         }
         let duration_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         let [stdout_bytes, _] = self.printed();
-        // If it cannot be written, the step is lost; and nobody can read it while it is locked.
+        // If it cannot be written, the step is lost. On Windows it cannot be read while it is locked.
         let _ = claim.end(&ExitRecord { how, duration_ms, stdout_bytes }, is_durable);
         drop(claim);
     }
@@ -177,15 +173,17 @@ impl Guardian {
     fn start_and_guard(&self) -> Result<HowEnded, HowEnded> {
         let not_run = |error: io::Error| self.launch.not_run(&error);
         let _locks = self.lock().map_err(not_run)?.ok_or(HowEnded::Interrupted)?;
-        let child = self.start().map_err(not_run)?;
-        Ok(self.guard(child))
+        let tree = self.start().map_err(not_run)?;
+        Ok(self.guard(&tree))
     }
 
-    /// Waits until the conversations are free. `None` if somebody asks to give up.
+    /// Waits until the sessions are free. `None` if the orchestrator asks to end the step.
     fn lock(&self) -> io::Result<Option<Vec<File>>> {
         let mut locks = Vec::new();
-        let conversations = &self.launch.conversations;
-        for path in [&conversations.own, &conversations.source].into_iter().flatten() {
+        let LaunchKind::Turn { sessions, .. } = &self.launch.kind else {
+            return Ok(Some(locks));
+        };
+        for path in [Some(&sessions.own), sessions.source.as_ref()].into_iter().flatten() {
             if let Some(folder) = path.parent() {
                 private::create_dir_all(folder)?;
             }
@@ -201,7 +199,7 @@ impl Guardian {
     }
 
     /// Starts the child. All that may fail is done before it lives.
-    fn start(&self) -> io::Result<Pid> {
+    fn start(&self) -> io::Result<Tree> {
         let Launch { program, environment, without, cwd, .. } = &self.launch;
         let (name, arguments) = program.split_first().ok_or(io::ErrorKind::NotFound)?;
         let [stdout, stderr] = &self.outputs;
@@ -212,7 +210,6 @@ impl Guardian {
             command.env_remove(variable);
         }
         command.envs(environment.iter().map(|(name, value)| (name, value)));
-        sys::set_apart(&mut command);
         let (hand, taken) = mpsc::channel::<Child>();
         let words = self.words.clone();
         thread::Builder::new().spawn(move || {
@@ -220,81 +217,61 @@ impl Guardian {
                 let _ = words.send(Word::Ended(child.wait()));
             }
         })?;
-        let child = command.spawn()?;
-        let pid = Pid::try_from(child.id()).map_err(io::Error::other)?;
+        let (child, tree) = Tree::spawn(&mut command)?;
         let _ = hand.send(child);
-        Ok(pid)
+        Ok(tree)
     }
 
     /// What the child reads. Not the file itself: some programs take their orders from a pipe only.
     fn stdin(&self) -> io::Result<Stdio> {
-        let Some(path) = &self.launch.stdin else {
+        let LaunchKind::Turn { stdin: path, .. } = &self.launch.kind else {
             return Ok(Stdio::null());
         };
         let words = fs::read(path)?;
         let (theirs, mut ours) = io::pipe()?;
-        // A child need not listen, and one that has ended is told nothing more.
+        // A child need not read. If it ends, the rest is dropped.
         thread::Builder::new().spawn(move || drop(ours.write_all(&words)))?;
         Ok(theirs.into())
     }
 
-    /// Waits for the child, whatever it takes.
-    fn guard(&self, child: Pid) -> HowEnded {
-        let idle_seconds = self.launch.idle_seconds;
-        let idle_limit = Duration::from_secs(idle_seconds);
-        let interval = self.launch.look_interval();
-        let mut printed = self.printed();
-        let mut changed = Instant::now();
-        // Why the child is being ended, and when that turns impolite.
-        let mut ending: Option<(HowEnded, Instant)> = None;
+    /// Waits for the child, however long that takes.
+    fn guard(&self, tree: &Tree) -> HowEnded {
+        let mut patience = Patience::of_step(self.launch.idle_seconds, Instant::now());
         loop {
-            let patience = ending.as_ref().map_or(interval, |(_, deadline)| {
-                deadline.saturating_duration_since(Instant::now()).max(KILL_INTERVAL)
-            });
-            let mut why = None;
-            match self.heard.recv_timeout(patience) {
+            if patience.is_limited() {
+                patience.see_output(self.printed(), Instant::now());
+            }
+            let until = match patience.next(Instant::now()) {
+                Next::Wait(until) => until,
+                Next::AskToEnd => {
+                    tree.end(true);
+                    continue;
+                }
+                Next::Kill => {
+                    tree.end(false);
+                    continue;
+                }
+            };
+            let left = until.saturating_duration_since(Instant::now());
+            match self.heard.recv_timeout(left) {
                 Ok(Word::Ended(status)) => {
-                    if cfg!(unix) {
-                        // Whoever outlived it; elsewhere they cannot be found any more.
-                        sys::end_group(child, false);
-                    }
-                    return self.verdict(ending.map(|(why, _)| why), status);
+                    // Processes that outlived it.
+                    tree.end(false);
+                    let how = self.how_ended(status);
+                    return patience.verdict(how, self.launch.is_durable());
                 }
-                Ok(Word::End) => why = Some(HowEnded::Interrupted),
+                Ok(Word::End) => patience.end(HowEnded::Interrupted),
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => unreachable!("we hold an end ourselves"),
-            }
-            if let Some((_, deadline)) = &ending {
-                if *deadline <= Instant::now() {
-                    sys::end_group(child, false);
-                }
-                continue;
-            }
-            let now_printed = self.printed();
-            if now_printed != printed {
-                (printed, changed) = (now_printed, Instant::now());
-            } else if !idle_limit.is_zero() && changed.elapsed() >= idle_limit {
-                why = why.or(Some(HowEnded::TimedOut(idle_seconds)));
-            }
-            if let Some(why) = why {
-                sys::end_group(child, true);
-                ending = Some((why, Instant::now() + GRACE));
+                Err(RecvTimeoutError::Disconnected) => unreachable!("we hold a sender ourselves"),
             }
         }
     }
 
-    /// How the child ended counts as what we did to it, if we did; but a coding agent that used its
-    /// grace to finish has an answer that is paid for.
-    fn verdict(&self, ending: Option<HowEnded>, status: io::Result<ExitStatus>) -> HowEnded {
-        let status = match status {
-            Ok(status) => status,
-            Err(error) => return self.launch.not_run(&error),
-        };
-        match (ending, status.code()) {
-            (Some(_), Some(0)) if self.launch.is_durable => HowEnded::Code(0),
-            (Some(why), _) => why,
-            (None, Some(code)) => HowEnded::Code(code),
-            (None, None) => HowEnded::Signal(sys::signal_of(status)),
+    fn how_ended(&self, status: io::Result<ExitStatus>) -> HowEnded {
+        match status.map(|status| (status.code(), status)) {
+            Ok((Some(code), _)) => HowEnded::Code(code),
+            Ok((None, status)) => HowEnded::Signal(sys::signal_of(status)),
+            Err(error) => self.launch.not_run(&error),
         }
     }
 

@@ -9,7 +9,7 @@ use std::{
     io,
     os::{
         fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
-        unix::net::UnixStream,
+        unix::{ffi::OsStrExt as _, net::UnixStream},
     },
     path::Path,
     time::Duration,
@@ -44,16 +44,6 @@ pub(crate) fn exit_now(code: i32) -> ! {
 pub(crate) fn become_subreaper() -> io::Result<()> {
     // SAFETY: a plain flag of this process.
     check(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }).map(drop)
-}
-
-/// Lets nobody hear of children that stand still: they are held, and whoever holds them knows.
-pub(crate) fn ignore_stopped_children() {
-    // SAFETY: the action is valid when zeroed: the default one, with nothing held back.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_flags = libc::SA_NOCLDSTOP;
-        libc::sigaction(libc::SIGCHLD, &raw const action, std::ptr::null_mut());
-    }
 }
 
 /// Starts a session of its own, away from the terminal and its signals.
@@ -97,7 +87,7 @@ pub(crate) fn wait_any() -> io::Result<Waited> {
                 _ => Err(error),
             }
         }
-        // One that asked to be traced by us, which nobody does: it stands still and lives.
+        // Only a child that asked to be traced by its parent is reported when it stops. It lives.
         _ if libc::WIFSTOPPED(status) => Ok(Waited::None),
         pid if libc::WIFSIGNALED(status) => {
             Ok(Waited::Child(pid, Ended::Signal(libc::WTERMSIG(status))))
@@ -123,7 +113,7 @@ impl Signals {
     /// A descriptor that is readable while one of these signals is pending.
     pub(crate) fn descriptor(&self) -> io::Result<OwnedFd> {
         let flags = libc::SFD_CLOEXEC | libc::SFD_NONBLOCK;
-        // SAFETY: the set outlives the call, and the new descriptor is owned by nobody else.
+        // SAFETY: the set outlives the call, and nothing else owns the new descriptor.
         unsafe {
             let fd = check(libc::signalfd(-1, &raw const self.set, flags))?;
             Ok(OwnedFd::from_raw_fd(fd))
@@ -150,6 +140,33 @@ pub(crate) fn poll(fds: &[RawFd], timeout: Option<Duration>) -> io::Result<Optio
     Ok(entries.iter().position(|entry| entry.revents != 0))
 }
 
+/// Connects to the socket at `path`. If its backlog is full, it waits for at most `patience`, and then
+/// fails with `WouldBlock`. For any thread.
+pub(crate) fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
+    let bytes = path.as_os_str().as_bytes();
+    // SAFETY: the address is valid when zeroed, and stays terminated by a zero; all arguments outlive
+    // their calls, which are told how long they are. Nothing else owns the new descriptor.
+    unsafe {
+        let mut address: libc::sockaddr_un = std::mem::zeroed();
+        if bytes.is_empty() || bytes.len() >= address.sun_path.len() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        address.sun_family =
+            libc::sa_family_t::try_from(libc::AF_UNIX).map_err(io::Error::other)?;
+        for (to, from) in address.sun_path.iter_mut().zip(bytes) {
+            *to = from.cast_signed();
+        }
+        let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
+        let stream = UnixStream::from_raw_fd(check(libc::socket(libc::AF_UNIX, kind, 0))?);
+        // Connecting counts as writing here.
+        stream.set_write_timeout(Some(patience))?;
+        let length = libc::socklen_t::try_from(size_of_val(&address)).map_err(io::Error::other)?;
+        check(libc::connect(stream.as_raw_fd(), (&raw const address).cast(), length))?;
+        stream.set_write_timeout(None)?;
+        Ok(stream)
+    }
+}
+
 /// The process at the other end of a socket: of one that was connected to a listener, the process
 /// that listens. For any thread.
 pub(crate) fn peer(socket: &UnixStream) -> io::Result<Pid> {
@@ -174,10 +191,10 @@ fn credentials(socket: &UnixStream) -> io::Result<libc::ucred> {
     }
 }
 
-/// A descriptor that is readable when somebody has written to the file at `path`.
+/// A descriptor that is readable when the file at `path` was written to.
 pub(crate) fn watch(path: &Path) -> io::Result<File> {
     let path = c_string(path.as_os_str())?;
-    // SAFETY: `path` is a C string, and the new descriptor is owned by nobody else.
+    // SAFETY: `path` is a C string, and nothing else owns the new descriptor.
     unsafe {
         let fd = check(libc::inotify_init1(libc::IN_CLOEXEC | libc::IN_NONBLOCK))?;
         let file = File::from_raw_fd(fd);
@@ -187,7 +204,7 @@ pub(crate) fn watch(path: &Path) -> io::Result<File> {
 }
 
 /// Waits until something can be written to `fd`, but not for longer than `patience`. `false` if the
-/// keeper, who says nothing on its connection while it lives, is gone before. For any thread.
+/// keeper, which writes nothing to its connection while it lives, is gone before. For any thread.
 pub(crate) fn wait_for_room(fd: RawFd, keeper: RawFd, patience: Duration) -> io::Result<bool> {
     let mut entries = [
         libc::pollfd { fd, events: libc::POLLOUT, revents: 0 },
@@ -231,4 +248,32 @@ pub(crate) fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
         )
     };
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn connecting_to_a_socket_with_a_full_backlog_fails_in_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let listener = UnixListener::bind(&path).unwrap();
+        // SAFETY: no memory is involved.
+        check(unsafe { libc::listen(listener.as_raw_fd(), 0) }).unwrap();
+        let mut waiting = Vec::new();
+        let error = loop {
+            match connect(&path, Duration::from_millis(10)) {
+                Ok(stream) => waiting.push(stream),
+                Err(error) => break error,
+            }
+            assert!(waiting.len() < 10, "the backlog has no limit");
+        };
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        listener.accept().unwrap();
+        connect(&path, Duration::from_mins(1)).unwrap();
+    }
 }

@@ -4,7 +4,7 @@
 
 use std::{
     ffi::{CString, OsStr},
-    fs::{self, File, Metadata, Permissions},
+    fs::{self, File, Metadata, Permissions, TryLockError},
     io::{self, Read as _},
     os::unix::{
         ffi::OsStrExt,
@@ -12,6 +12,8 @@ use std::{
     },
     path::Path,
 };
+
+use super::processes::{file_of, parent, processes};
 
 /// A process id.
 pub(crate) type Pid = libc::pid_t;
@@ -34,56 +36,29 @@ pub(crate) fn end_process(pid: Pid, is_polite: bool) {
     kill(pid, libc::SIGCONT);
 }
 
-/// The processes of this user that had, when they became what they are, a `variable` whose value
-/// satisfies `is_meant`. This process and those that it descends from are not among them.
-#[cfg(target_os = "linux")]
+/// The processes of this user whose environment had, when they executed their program, a `variable`
+/// whose value satisfies `is_meant`. This process and its ancestors are not among them.
 pub(crate) fn processes_with(variable: &str, is_meant: impl Fn(&str) -> bool) -> Vec<Pid> {
     /// More than a system lets a process have.
     const ENVIRONMENT_BYTES_MAX: u64 = 16 * 1024 * 1024;
-    let ancestors: Vec<_> = std::iter::successors(own_pid(), |pid| parent(*pid)).collect();
+    let own = Pid::try_from(std::process::id()).ok();
+    let ancestors: Vec<_> = std::iter::successors(own, |pid| parent(*pid)).collect();
     let prefix = format!("{variable}=").into_bytes();
     let has_it = |pid: Pid| -> Option<bool> {
-        // Nobody else's can be opened, and that of one that has ended is empty.
-        let file = File::open(format!("/proc/{pid}/environ")).ok()?;
+        // That of another user's process cannot be opened, and that of one that has ended is empty.
+        let file = File::open(file_of(pid, "environ")).ok()?;
         let mut bytes = Vec::new();
         file.take(ENVIRONMENT_BYTES_MAX).read_to_end(&mut bytes).ok()?;
         let mut variables = bytes.split(|byte| *byte == 0);
         let value = variables.find_map(|variable| variable.strip_prefix(&*prefix))?;
         Some(is_meant(std::str::from_utf8(value).ok()?))
     };
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter(|pid| !ancestors.contains(pid) && has_it(*pid) == Some(true)).collect()
-}
-
-/// There is no `/proc` to ask.
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn processes_with(_variable: &str, _is_meant: impl Fn(&str) -> bool) -> Vec<Pid> {
-    Vec::new()
-}
-
-/// Whether a process was stopped by a signal. `false` where that cannot be told.
-pub(crate) fn is_stopped(pid: Pid) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(')').is_some_and(|(_, fields)| fields.trim_start().starts_with('T'))
+    processes().filter(|pid| !ancestors.contains(pid) && has_it(*pid) == Some(true)).collect()
 }
 
 /// Lets a stopped process go on.
 pub(crate) fn wake(pid: Pid) {
     kill(pid, libc::SIGCONT);
-}
-
-#[cfg(target_os = "linux")]
-fn own_pid() -> Option<Pid> {
-    Pid::try_from(std::process::id()).ok()
-}
-
-#[cfg(target_os = "linux")]
-fn parent(pid: Pid) -> Option<Pid> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // pid (name) state ppid …; the name may contain anything, so look after its last bracket.
-    let (_, fields) = stat.rsplit_once(')')?;
-    fields.split_ascii_whitespace().nth(1)?.parse().ok().filter(|parent| *parent > 0)
 }
 
 /// A set of blocked signals that a thread waits for.
@@ -157,6 +132,21 @@ pub(crate) fn free_bytes(path: &Path) -> io::Result<u64> {
 /// Writes `bytes` at `offset`.
 pub(crate) fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
     std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
+}
+
+/// Takes the lock of a file, and waits for it. It is held until the file is closed.
+pub(crate) fn lock(file: &File) -> io::Result<()> {
+    file.lock()
+}
+
+/// Takes the lock of a file if nobody has it.
+pub(crate) fn try_lock(file: &File) -> Result<(), TryLockError> {
+    file.try_lock()
+}
+
+/// The same for a lock that several may share.
+pub(crate) fn try_lock_shared(file: &File) -> Result<(), TryLockError> {
+    file.try_lock_shared()
 }
 
 /// Device and inode, which identify a file regardless of its name.

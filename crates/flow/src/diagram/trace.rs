@@ -112,7 +112,8 @@ impl Trace {
             | Record::UsageLimited { .. }
             | Record::UsageLimitLifted
             | Record::Finished { .. }
-            | Record::Resumed { .. } => {}
+            | Record::Resumed { .. }
+            | Record::LimitsChanged { .. } => {}
         }
     }
 }

@@ -73,6 +73,7 @@ mirror! {
         UsageLimitLifted,
         Finished { status: Status },
         Resumed { settings: Settings, limits: Limits },
+        LimitsChanged { limits: Limits },
     }
 
     struct machine::Started {

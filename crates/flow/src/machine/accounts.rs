@@ -86,7 +86,8 @@ impl Accounts {
             | Record::UsageLimited { .. }
             | Record::UsageLimitLifted
             | Record::Finished { .. }
-            | Record::Resumed { .. } => {}
+            | Record::Resumed { .. }
+            | Record::LimitsChanged { .. } => {}
         }
     }
 }

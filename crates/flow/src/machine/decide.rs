@@ -47,7 +47,9 @@ pub fn start(started: Started) -> Decision {
 
 /// What follows from `input`.
 pub fn decide(run: &Run, input: Input) -> Decision {
-    if run.status != Status::Running && !matches!(input, Input::Resume { .. }) {
+    if run.status != Status::Running
+        && !matches!(input, Input::Resume { .. } | Input::ChangeLimits { .. })
+    {
         return Decision::default();
     }
     match input {
@@ -60,6 +62,7 @@ pub fn decide(run: &Run, input: Input) -> Decision {
         Input::UsageLimitLifted => decide_lifted(run),
         Input::Halt(why) => decide_halt(run, why),
         Input::Resume { settings, limits } => decide_resume(run, settings, limits),
+        Input::ChangeLimits { limits } => decide_limits(run, limits),
     }
 }
 
@@ -136,6 +139,12 @@ fn decide_resume(run: &Run, settings: Settings, limits: Limits) -> Decision {
     if run.status.can_resume() {
         records.push(Record::Resumed { settings, limits });
     }
+    Decision { records, effects: Vec::new() }
+}
+
+fn decide_limits(run: &Run, limits: Limits) -> Decision {
+    let is_news = run.status.can_resume() && run.limits != limits;
+    let records = if is_news { vec![Record::LimitsChanged { limits }] } else { Vec::new() };
     Decision { records, effects: Vec::new() }
 }
 

@@ -50,6 +50,11 @@ pub enum Input {
         /// Limits from now on.
         limits: Limits,
     },
+    /// A user changes the limits, whether or not the run is under way.
+    ChangeLimits {
+        /// Limits from now on.
+        limits: Limits,
+    },
 }
 
 /// A step that can start.

@@ -147,6 +147,11 @@ pub enum Record {
         /// Limits from now on.
         limits: Limits,
     },
+    /// A user changed the limits of the run.
+    LimitsChanged {
+        /// Limits from now on.
+        limits: Limits,
+    },
 }
 
 impl Record {
@@ -169,7 +174,8 @@ impl Record {
             | Self::UsageLimited { .. }
             | Self::UsageLimitLifted
             | Self::Finished { .. }
-            | Self::Resumed { .. } => None,
+            | Self::Resumed { .. }
+            | Self::LimitsChanged { .. } => None,
         }
     }
 }

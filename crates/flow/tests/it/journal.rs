@@ -96,6 +96,19 @@ fn identity_of_a_run_is_kept_in_journal_and_state_file() {
     assert_eq!(Snapshot::from_json(&state).unwrap().run, run);
 }
 
+/// A change of limits.
+const V1_LIMITS: &str = include_str!("../fixtures/v1/limits-changed.jsonl");
+
+#[test]
+fn changed_limits_are_kept_in_journal_and_state_file() {
+    let changed = record(V1_LIMITS.trim_end());
+    assert_eq!(lines(std::slice::from_ref(&changed)), V1_LIMITS);
+    let run = replay([record(V1_IDENTITY.trim_end()), changed]).unwrap();
+    assert_eq!(run.limits.budget_usd, Some(usd(25.0)));
+    let state = Snapshot::to_json(&run, 1).unwrap();
+    assert_eq!(Snapshot::from_json(&state).unwrap().run.limits, run.limits);
+}
+
 #[test]
 fn journal_keeps_the_attributes_that_a_policy_declares() {
     let start = "---\nallowed_transitions:\n  - { tag: fork, target: A, next: A, kind: bug, attributes: [PART] }\n---\nx";

@@ -2,7 +2,7 @@
 
 use raymond_flow::{
     id::StateName,
-    machine::{Halt, Instead, Limit, Limits, Overrider, Phase, Record, Status},
+    machine::{Halt, Input, Instead, Limit, Limits, Overrider, Phase, Record, Status},
     policy::Transition,
     world::MemoryWorld,
 };
@@ -169,4 +169,46 @@ fn limit_does_not_hide_that_an_agent_failed() {
     sim.reply_costing("main_w1", "no tag", 1.0);
     sim.prints("main", "<goto>A</goto>");
     assert_eq!(sim.run.status, Status::Failed);
+}
+
+#[test]
+fn raised_budget_of_a_run_under_way_lets_it_go_on() {
+    let mut sim = sim(budget(0.5));
+    sim.input(Input::ChangeLimits { limits: budget(2.0) });
+    sim.reply_costing("main", "<goto>A</goto>", 0.6);
+    assert_eq!((sim.run.status, &sim.run.halt), (Status::Running, &None));
+    sim.input(Input::ChangeLimits { limits: budget(0.7) });
+    sim.reply_costing("main", "<goto>A</goto>", 0.6);
+    assert_eq!(sim.run.status, Status::Stopped);
+}
+
+#[test]
+fn more_places_call_the_turns_that_wait_for_one() {
+    let mut sim = sim(Limits { max_parallel: 1, ..Limits::default() });
+    sim.reply("main", "<fork next=\"A\">W</fork>");
+    let running =
+        |sim: &Sim| sim.run.agents.values().filter(|agent| agent.phase.step().is_some()).count();
+    assert_eq!(running(&sim), 1);
+    sim.input(Input::ChangeLimits { limits: Limits { max_parallel: 2, ..Limits::default() } });
+    assert_eq!(running(&sim), 2);
+}
+
+#[test]
+fn limits_of_a_run_that_ended_change_what_it_is_resumed_with() {
+    let mut sim = sim(budget(0.5));
+    sim.reply_costing("main", "<goto>A</goto>", 0.6);
+    assert_eq!(sim.run.status, Status::Stopped);
+    sim.input(Input::ChangeLimits { limits: budget(2.0) });
+    assert_eq!((sim.run.status, sim.run.limits.budget_usd), (Status::Stopped, Some(usd(2.0))));
+    let count = sim.journal.len();
+    sim.input(Input::ChangeLimits { limits: budget(2.0) });
+    assert_eq!(sim.journal.len(), count, "no change is no record");
+}
+
+#[test]
+fn completed_run_has_no_limits_to_change() {
+    let mut sim = sim(budget(5.0));
+    sim.reply("main", "<result>x</result>");
+    sim.input(Input::ChangeLimits { limits: budget(2.0) });
+    assert_eq!(sim.run.limits.budget_usd, Some(usd(5.0)));
 }

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use raymond_flow::money::Usd;
+
 use super::{authoring::Authoring, upkeep::Upkeep};
 
 /// The version, with the commit that it was built from if that is known.
@@ -81,6 +83,25 @@ pub(crate) enum Command {
         /// Print one event a line as JSON instead of the result.
         #[arg(long)]
         json: bool,
+    },
+    /// Stop a running run so that it can be resumed, also one in the background.
+    Stop {
+        /// The run's id, or the beginning of it.
+        id: String,
+        /// Also stop the steps that are running.
+        #[arg(long)]
+        now: bool,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Change the limits of a run, also while it is running.
+    Limit {
+        /// The run's id, or the beginning of it.
+        id: String,
+        #[command(flatten)]
+        limits: LimitOptions,
+        #[command(flatten)]
+        place: Place,
     },
     /// Write a commented .raymond/config.toml.
     Init {
@@ -218,7 +239,7 @@ pub(crate) struct Options {
     pub(crate) effort: Option<String>,
 
     /// What all agents together may spend, in US dollars; 0 is no limit [default: 10].
-    #[arg(long, value_name = "USD")]
+    #[arg(long, value_name = "USD", value_parser = dollars, allow_negative_numbers = true)]
     pub(crate) budget: Option<f64>,
 
     /// How many states all agents together may enter; 0 is no limit [default: 0].
@@ -285,6 +306,12 @@ pub(crate) struct Place {
     pub(crate) data_dir: Option<PathBuf>,
 }
 
+fn dollars(text: &str) -> Result<f64, String> {
+    let amount = text.trim_start_matches('$').parse().ok();
+    let amount = amount.filter(|dollars| Usd::from_dollars(*dollars).is_some());
+    amount.ok_or_else(|| "is no amount of dollars; expected for instance 5 or 0.50".to_owned())
+}
+
 fn key_value(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
     let is_name_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
@@ -292,4 +319,25 @@ fn key_value(text: &str) -> Result<(String, String), String> {
         return Err(format!("`{key}` is not a name: letters, digits, `_`, `-` and `.`"));
     }
     Ok((key.to_owned(), value.to_owned()))
+}
+
+/// Limits to be changed.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true)]
+pub(crate) struct LimitOptions {
+    /// Dollars that all agents together may spend; 0 is no limit.
+    #[arg(long, value_name = "USD")]
+    pub(crate) budget: Option<f64>,
+
+    /// States that all agents together may enter; 0 is no limit.
+    #[arg(long, value_name = "N")]
+    pub(crate) max_iterations: Option<u64>,
+
+    /// Turns of coding agents that may run at once.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_parallel: Option<u32>,
+
+    /// Retries after a transient failure.
+    #[arg(long, value_name = "N")]
+    pub(crate) retries: Option<u32>,
 }

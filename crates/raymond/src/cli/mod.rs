@@ -3,7 +3,7 @@
 mod args;
 mod authoring;
 mod commands;
-mod mistyped;
+pub(crate) mod mistyped;
 mod upkeep;
 
 use std::{env, process::ExitCode};
@@ -32,6 +32,8 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
         Some(Command::Attach { run, verbose, place }) => commands::attach(&run, verbose, &place),
         Some(Command::Cancel { id, yes, place }) => commands::cancel(&id, yes, &place),
         Some(Command::Test(test)) => commands::test(&test),
+        Some(Command::Stop { id, now, place }) => commands::stop(&id, now, &place),
+        Some(Command::Limit { id, limits, place }) => commands::limit(&id, &limits, &place),
         Some(Command::Demo { json }) => commands::demo(json),
         Some(Command::Init { place }) => commands::init(&place),
         Some(Command::Config { place }) => commands::config(&place),
@@ -62,7 +64,8 @@ fn warn_of_unknown_variables() {
 /// quoted, and words of it may be names of files, so they are made visible before clap sees them.
 fn told(error: clap::Error) -> Result<ExitCode, Failure> {
     let is_wrong = error.use_stderr();
-    if let Some(failure) = is_wrong.then(|| mistyped::command(env::args_os().nth(1))).flatten() {
+    let mut typed = env::args_os().skip(1);
+    if is_wrong && let Some(failure) = mistyped::command(&error, typed.next(), typed.next()) {
         return Err(failure);
     }
     let words: Vec<_> = env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();

@@ -133,6 +133,7 @@ impl Board {
                 self.limit = Some(UsageLimit { resets_at: *resets_at });
             }
             Record::UsageLimitLifted => self.limit = None,
+            Record::LimitsChanged { limits } => self.budget_usd = limits.budget_usd,
             Record::Resumed { limits, .. } => {
                 (self.budget_usd, self.limit, self.halted) = (limits.budget_usd, None, None);
                 self.failed = 0;

@@ -155,6 +155,9 @@ fn of_record(record: &Record, before: Option<&Before>) -> Value {
         Record::Finished { status } => {
             json!({ "event": "finished", "status": status.to_string() })
         }
+        Record::LimitsChanged { limits } => {
+            json!({ "event": "limits_changed", "limits": of_limits(limits) })
+        }
         Record::Resumed { settings, limits } => json!({
             "event": "resumed", "settings": of_settings(settings), "limits": of_limits(limits),
         }),

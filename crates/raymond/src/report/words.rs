@@ -3,7 +3,7 @@
 use raymond_engine::{agent::Activity, events::Before};
 use raymond_flow::{
     id::{AgentId, StateName},
-    machine::{Halt, Instead, Limit, Record, Status, Via},
+    machine::{Halt, Instead, Limit, Limits, Record, Status, Via},
     policy::Transition,
 };
 
@@ -94,12 +94,7 @@ pub(crate) fn of_record(record: &Record, before: Option<&Before>) -> Vec<News> {
             vec![News::of(Detail, Mark::Detail, agent, text)]
         }
         Record::Ended { agent, spent, .. } => {
-            let denied = spent.denied.iter().map(|denied| {
-                let text = Line::of(format!("was not allowed: {denied}"))
-                    .dim("; allow it in .claude/settings.json, permissions.allow");
-                News::of(Trouble, Mark::Odd, agent, text)
-            });
-            denied.collect()
+            spent.denied.iter().map(|what| denied(agent, what)).collect()
         }
         Record::Followed { agent, transition, via, worker, discarded_returns, .. } => {
             let mut news = vec![followed(before, agent, transition, *via, worker.as_ref())];
@@ -110,15 +105,7 @@ pub(crate) fn of_record(record: &Record, before: Option<&Before>) -> Vec<News> {
             }
             news
         }
-        Record::Overridden { agent, asked, instead, .. } => {
-            let instead = match instead {
-                Instead::Follow(transition) => excerpt(&transition.to_string()),
-                Instead::Stop => "the run stops".to_owned(),
-            };
-            let asked = excerpt(&asked.to_string());
-            let text = Line::of(format!("asked for {asked}, instead: {instead}"));
-            vec![News::of(Told, Mark::Odd, agent, text)]
-        }
+        Record::Overridden { agent, asked, instead, .. } => vec![overridden(agent, asked, instead)],
         Record::Reminded { agent, problem, .. } => {
             let text = here(before).plain(format!("reminded: {problem}"));
             vec![News::of(Told, Mark::Odd, agent, text)]
@@ -137,6 +124,9 @@ pub(crate) fn of_record(record: &Record, before: Option<&Before>) -> Vec<News> {
             vec![News::of(Trouble, Mark::Failed, agent, text)]
         }
         Record::Halted { why } => vec![halted(why)],
+        Record::LimitsChanged { limits } => {
+            vec![News::of_run(Told, Mark::Odd, Line::of(of_limits(limits)))]
+        }
         Record::UsageLimited { resets_at } => {
             let text = format!(
                 "the provider's usage limit is reached: all agents wait {}",
@@ -160,6 +150,22 @@ pub(crate) fn of_record(record: &Record, before: Option<&Before>) -> Vec<News> {
         | Record::Woke { .. }
         | Record::Resumed { .. } => Vec::new(),
     }
+}
+
+fn denied(agent: &AgentId, what: &str) -> News {
+    let text = Line::of(format!("was not allowed: {what}"))
+        .dim("; allow it in .claude/settings.json, permissions.allow");
+    News::of(Level::Trouble, Mark::Odd, agent, text)
+}
+
+fn overridden(agent: &AgentId, asked: &Transition, instead: &Instead) -> News {
+    let instead = match instead {
+        Instead::Follow(transition) => excerpt(&transition.to_string()),
+        Instead::Stop => "the run stops".to_owned(),
+    };
+    let asked = excerpt(&asked.to_string());
+    let text = Line::of(format!("asked for {asked}, instead: {instead}"));
+    News::of(Level::News, Mark::Odd, agent, text)
 }
 
 /// A state as people call it: without its extension.
@@ -245,6 +251,16 @@ fn halted(why: &Halt) -> News {
 pub(crate) fn of_interrupt(running: u64) -> String {
     let (steps, them) = (count(running, "running step"), if running == 1 { "it" } else { "them" });
     format!(" Waiting for {steps}; press Ctrl-C again to stop {them} now.")
+}
+
+/// The limits that a user can change.
+fn of_limits(limits: &Limits) -> String {
+    let budget = limits.budget_usd.map_or("none".to_owned(), |budget| budget.to_string());
+    let states = limits.max_iterations.map_or("none".to_owned(), |most| most.to_string());
+    format!(
+        "limits changed: budget {budget}, iterations {states}, parallel {}, retries {}",
+        limits.max_parallel, limits.max_retries
+    )
 }
 
 /// Why nothing new starts.

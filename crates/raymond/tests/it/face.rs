@@ -476,6 +476,16 @@ fn mistyped_commands_and_paths_are_explained() {
         (&["status"], "there are no runs in .raymond yet", "start one"),
         (&["resume"], "there are no runs in .raymond yet", "start one"),
         (&["log", "x"], "there are no runs in .raymond yet", "start one"),
+        (&["flow", "more"], "`flow` is a workflow: only options may follow it", "--input TEXT"),
+        (&["lint", "flwo"], "there is no file or folder `flwo`", "did you mean `flow`?"),
+        (&["pack", "nowhere"], "there is no file or folder `nowhere`", "a workflow is"),
+        (&["test", "nowhere"], "there is no file or folder `nowhere`", "a workflow is"),
+        (&["start", "."], "no entry state", "raymond new NAME"),
+        (&["flow", "--budget", "-1"], "is no amount of dollars", "for instance 5"),
+        (&["flow", "--budget", "abc"], "is no amount of dollars", "for instance 5"),
+        (&["flow", "--id", "a/b"], "a run id has only letters", "--id my-run"),
+        (&["flow", "--data-dir", "/dev/null"], "/dev/null is not a folder", "--data-dir DIR"),
+        (&["new", "flow"], "flow exists already", "choose another name"),
     ] {
         let ran = project.raymond(arguments).failed(2, message).failed(2, hint);
         // There is no run, so nothing may be promised about one.

@@ -124,16 +124,15 @@ fn step_that_nobody_takes_is_asked_for_again() {
 }
 
 #[test]
-fn scripts_that_follow_each_other_are_given_to_two_reapers_by_turns() {
+fn scripts_that_follow_each_other_are_given_to_the_same_reaper() {
     let project = Project::new([
         ("START.sh", "echo '<goto>TWO</goto>'"),
         ("TWO.sh", "echo '<goto>THREE</goto>'"),
-        ("THREE.sh", "echo '<goto>FOUR</goto>'"),
-        ("FOUR.sh", "echo '<result>fine</result>'"),
+        ("THREE.sh", "echo '<result>fine</result>'"),
     ]);
     project.raymond(&["start", "flow", "--id", "r"]).completed("fine");
-    assert_eq!(reaper_of(&project, "main.1"), reaper_of(&project, "main.3"));
-    assert_eq!(reaper_of(&project, "main.2"), reaper_of(&project, "main.4"));
+    let reapers = ["main.1", "main.2", "main.3"].map(|step| reaper_of(&project, step));
+    assert_eq!(reapers, [reapers[0]; 3]);
     project.wait_until_quiet();
 }
 
@@ -165,22 +164,26 @@ fn reaper_that_stands_still_between_two_steps_holds_up_neither_run_nor_agent() {
     expect_that_somebody_takes_it(&project, child, &stopped);
 }
 
-/// A run with two open lines to reapers that stand still. The third one's reaper has a daemon to
-/// sweep when it hands over.
-fn with_lines_to_nobody(hold: &str) -> (Project, Child, [u32; 2]) {
+/// A run with two kept connections to reapers that are stopped: first the one that the next script is
+/// sent to. The reaper of the script under way has a daemon to end when that is over.
+fn with_stopped_reapers(hold: &str) -> (Project, Child, [u32; 2]) {
+    let worker = |waits_for: &str, name: &str| {
+        format!("until {waits_for}; do sleep 0.01; done; echo '<result>{name}</result>'")
+    };
     let project = Project::new([
-        ("START.sh", "echo '<fork next=\"MAIN\">WORKER</fork>'"),
-        ("WORKER.sh", "while [ ! -e began ]; do sleep 0.01; done; echo '<result>worked</result>'"),
-        // So long that the keeper hears of it, and sends for somebody else.
-        ("MAIN.sh", "sleep 0.1; echo '<call return=\"NEXT\">HOLD</call>'"),
+        ("START.sh", "echo '<fork next=\"MORE\">FIRST</fork>'"),
+        ("MORE.sh", "echo '<fork next=\"MAIN\">LAST</fork>'"),
+        ("FIRST.sh", &worker("[ -e began ]", "first worked")),
+        ("LAST.sh", &worker("grep -q 'first worked' .raymond/workflows/r.journal", "worked")),
+        ("MAIN.sh", "echo '<call return=\"NEXT\">HOLD</call>'"),
         ("HOLD.sh", &format!("{WAITS_FOR_GO} trap '' TERM; sleep 1000 & {hold}")),
         ("NEXT.sh", "echo ${#RAYMOND_RESULT} >> next; echo '<result>fine</result>'"),
     ]);
     let child = project.spawn(&["start", "flow", "--id", "r"]);
     wait_until("the step began", PATIENCE, || project.file("began").exists());
     let worked = || project.read(".raymond/workflows/r.journal").contains("\"worked\"");
-    wait_until("the worker has ended", PATIENCE, worked);
-    let stopped = ["main.2", "main_worker1.1"].map(|step| reaper_of(&project, step));
+    wait_until("the workers have ended", PATIENCE, worked);
+    let stopped = ["main_last2.1", "main_first1.1"].map(|step| reaper_of(&project, step));
     signal_all(&stopped, libc::SIGSTOP);
     (project, child, stopped)
 }
@@ -189,8 +192,8 @@ fn with_lines_to_nobody(hold: &str) -> (Project, Child, [u32; 2]) {
 fn launch_longer_than_a_socket_holds_hangs_nobody_although_all_stand_still() {
     let big = "tr '\\0' '\\001' < /dev/zero | head -c 90000";
     let (project, child, stopped) =
-        with_lines_to_nobody(&format!("echo \"<result>$({big})</result>\""));
-    let others = stop_idle_reapers(&project, &["main.3"]);
+        with_stopped_reapers(&format!("echo \"<result>$({big})</result>\""));
+    let others = stop_idle_reapers(&project, &["main.4"]);
     project.write("go", "");
     wait_until("somebody new takes it", PATIENCE, || project.file("next").exists());
     signal_all(&others, libc::SIGCONT);
@@ -202,14 +205,14 @@ fn launch_longer_than_a_socket_holds_hangs_nobody_although_all_stand_still() {
 
 #[test]
 fn step_that_might_have_died_with_somebody_is_asked_for_once_more_and_runs_once() {
-    let (project, child, stopped) = with_lines_to_nobody("echo '<result>x</result>'");
+    let (project, child, stopped) = with_stopped_reapers("echo '<result>x</result>'");
     project.write("go", "");
     wait_until("the next step is asked for", PATIENCE, || is_intended(&project, "NEXT.sh"));
-    // All that is known then is that somebody was killed, and the step might have been his.
+    // The orchestrator knows only that a reaper was killed, which might have had the step.
     let [asked, other] = stopped;
     kill(other, libc::SIGKILL);
     wait_until("it is forbidden", PATIENCE, || {
-        project.file(".raymond/workflows/r/steps/main.4/exit").exists()
+        project.file(".raymond/workflows/r/steps/main.5/exit").exists()
     });
     kill(asked, libc::SIGCONT);
     wait_for(&project, child).completed("fine");

@@ -1,5 +1,7 @@
-//! End-to-end tests of the program: real processes, real signals, real files.
+//! End-to-end tests of the program: real processes, real signals, real files. `tests/windows` has those for
+//! Windows.
 
+#![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 #![allow(clippy::disallowed_methods, reason = "tests print for those who run them")]
 
@@ -8,7 +10,9 @@ mod browser;
 mod claude;
 mod debug;
 mod documents;
+mod door;
 mod env;
+mod examples;
 mod face;
 mod faults;
 mod guide;

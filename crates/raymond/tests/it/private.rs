@@ -83,7 +83,6 @@ fn everything_that_a_run_makes_is_private_whatever_the_umask() {
             "exit",
             "stdout",
             "stderr",
-            "spare",
             "transitions.log",
         ];
         for name in names {
@@ -174,11 +173,11 @@ fn keeper_and_reapers_do_nothing_for_another_user() {
     }
     let launch = |name: &str| {
         let launch = json!({
-            "folder": run.join("steps").join(name), "has_folder": false,
+            "run": "", "folder": run.join("steps").join(name),
             "program": ["/usr/bin/env", "touch", project.file(name)], "environment": [],
-            "cwd": project.path(), "stdin": null, "idle_seconds": 0, "is_durable": false,
+            "without": [], "cwd": project.path(), "idle_seconds": 0, "kind": "script",
         });
-        format!("{launch}\ngo\n")
+        format!("{launch}\n")
     };
     let asked = as_nobody(|| {
         ask(&run.join("steps.sock"), &launch("foreign"));

@@ -1,7 +1,7 @@
 //! `ambiguous-entry` (error): the workflow could start at several states.
 //!
-//! Only one of `1_START` and `START` may exist, and only once: not `START.md` beside `START.sh`. A
-//! script of the other platform is no rival, so `START.sh` and `START.bat` may lie side by side.
+//! Only one of `1_START` and `START` may exist, and only once: not both `START.md` and `START.sh`. A
+//! script of the other platform does not count, so a workflow may have both `START.sh` and `START.bat`.
 //!
 //! Rename the files that should not come first.
 

@@ -1,7 +1,7 @@
-//! `ambiguous-target` (error): a name in a transition means several files.
+//! `ambiguous-target` (error): a name in a transition matches several files.
 //!
-//! `NEXT` means `NEXT.md` or the script `NEXT.sh`, whichever exists. If both do, nobody can say
-//! which one is meant. Write the extension, or rename one of the files.
+//! `NEXT` means `NEXT.md` or the script `NEXT.sh`, whichever exists. If both exist, the name is
+//! ambiguous. Write the extension, or rename one of the files.
 
 use crate::{graph::Meaning, scope::ResolveError, source::Severity};
 

@@ -1,8 +1,8 @@
 //! `bad-frontmatter` (error): a prompt whose frontmatter cannot be used.
 //!
 //! The YAML between the first line `---` and the next one must be readable, with each key once and
-//! values of the right kind. An agent that should enter such a state fails. A prompt that is not
-//! UTF-8 text is found here, too.
+//! values of the right kind. An agent that enters such a state fails. This rule also reports a prompt that
+//! is not UTF-8 text.
 //!
 //! `raymond help protocol` lists the keys; `frontmatter.schema.json` of the documents lets editors check them.
 

@@ -1,7 +1,7 @@
-//! `dead-end` (error): a prompt that says no way out.
+//! `dead-end` (error): a prompt without a transition.
 //!
 //! Every state ends with a tag. This prompt has no `allowed_transitions`, and its text mentions no
-//! tag either, so the agent cannot know that one is expected: it answers without, and fails.
+//! tag either, so the agent cannot know that one is expected: it answers without a tag, and fails.
 //!
 //! Say in the frontmatter what is allowed and in the text what to write:
 //!

@@ -1,9 +1,9 @@
 //! `endless-loop` (warning): states that lead to each other and never to an end.
 //!
-//! No state of the loop, and none that it leads to, ends with a `<result>`. The agent goes round
-//! until the budget or `--max-iterations` stops it. Give one of the states a way out.
+//! No state of the loop, and none that it leads to, ends with a `<result>`. The agent loops
+//! until the budget or `--max-iterations` stops it. Give one of the states a transition out of the loop.
 //!
-//! A loop inside a call is found by `never-returns`.
+//! The rule `never-returns` reports a loop inside a call.
 
 use std::collections::BTreeSet;
 
@@ -48,7 +48,7 @@ fn check(report: &mut Report<'_>) {
     }
 }
 
-/// The states at which the same agent goes on.
+/// The states at which the same agent continues.
 fn next_states(state: &State) -> impl Iterator<Item = &StateName> {
     state.ways.iter().flat_map(|way| {
         let goes_on = EdgeKind::of_target(way.tag).goes_on();
@@ -56,7 +56,7 @@ fn next_states(state: &State) -> impl Iterator<Item = &StateName> {
     })
 }
 
-/// Whether a state can end, or is wrong in a way that has a rule of its own.
+/// Whether a state can end, or has a problem that another rule reports.
 fn may_end(state: &State) -> bool {
     state.has_result() || state.is_uncertain() || state.leads_nowhere()
 }

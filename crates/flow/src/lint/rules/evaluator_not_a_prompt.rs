@@ -1,7 +1,7 @@
 //! `evaluator-not-a-prompt` (error): an evaluator that is a script.
 //!
 //! `prompt` of an evaluator names a markdown state: it is carried out by a coding agent, which
-//! sees `{{output}}` and `{{transition}}`. A script cannot be asked. To judge by a pattern, use
+//! gets `{{output}}` and `{{transition}}`. A script cannot be an evaluator. To judge by a pattern, use
 //! `match` with `then`.
 
 use crate::{

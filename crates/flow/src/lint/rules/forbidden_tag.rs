@@ -1,9 +1,9 @@
 //! `forbidden-tag` (warning): the prompt mentions a tag that its frontmatter does not allow.
 //!
-//! An agent that does what the text says is refused and reminded, and it costs a turn. Add the
+//! The answer of an agent that follows the text is rejected, and the reminder costs a turn. Add the
 //! transition to `allowed_transitions`, or change the text.
 //!
-//! An example that is not meant to be followed is best written with dots: `<goto>…</goto>`.
+//! Write an example that is not meant to be followed with dots: `<goto>…</goto>`.
 
 use crate::{
     graph::{Meaning, Origin},

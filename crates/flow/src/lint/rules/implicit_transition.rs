@@ -1,8 +1,8 @@
 //! `implicit-transition` (note): a state whose answer needs no tag.
 //!
-//! The list of allowed transitions has one entry, and the entry says everything. An answer without
-//! any tag then means that entry, so the prompt need not mention it. This is no mistake; it is
-//! worth knowing because such a state never waits for the agent to decide.
+//! The list of allowed transitions has one entry, and the entry is complete. An answer without a
+//! tag then means that entry, so the prompt need not mention it. This is not a mistake, but worth
+//! knowing: in such a state the agent has no choice.
 
 use crate::source::Severity;
 

@@ -1,7 +1,7 @@
 //! `missing-attribute` (error): a tag lacks the `return` or `next` that it needs.
 //!
-//! `<call>` and `<function>` must say where the caller goes on when the subtask has ended
-//! (`return`), and `<fork>` where the agent itself goes on (`next`). A tag without it is
+//! `<call>` and `<function>` must name the state at which the caller continues after the subtask
+//! (`return`), and `<fork>` the state at which the agent itself continues (`next`). A tag without it is
 //! malformed.
 //!
 //! ```text
@@ -10,8 +10,7 @@
 //! ```
 //!
 //! In a prompt with `allowed_transitions` this is a warning: the agent is reminded of what the example
-//! left out. An entry of
-//! `allowed_transitions` may leave it out, and then the agent chooses.
+//! omits. An entry of `allowed_transitions` may omit it, and then the agent chooses.
 
 use crate::{graph::Origin, source::Severity};
 

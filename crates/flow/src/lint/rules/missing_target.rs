@@ -1,11 +1,11 @@
-//! `missing-target` (error): a transition leads to a state that is not there.
+//! `missing-target` (error): a transition leads to a state that does not exist.
 //!
-//! Names are looked up in the workflow's own folder, byte for byte: `REVIEW` means `REVIEW.md` or
-//! the script `REVIEW.sh`, never `review.md`. An agent that asks for a state that is not there is
+//! Names are looked up in the workflow's own directory, byte for byte: `REVIEW` means `REVIEW.md` or
+//! the script `REVIEW.sh`, never `review.md`. An agent that asks for a state that does not exist is
 //! reminded in vain or fails.
 //!
-//! In the words of a prompt with `allowed_transitions` this is a warning, because they may be an example
-//! and the agent is reminded. To leave a name open in an example, write dots: `<goto>…</goto>`.
+//! In the text of a prompt with `allowed_transitions` this is a warning, because it may be an example
+//! and the agent is reminded. Instead of a name in an example, write dots: `<goto>…</goto>`.
 
 use crate::{
     graph::{Meaning, Named, State},

@@ -1,10 +1,10 @@
 //! `misspelled-tag` (error): the name in an opening or closing tag is misspelled.
 //!
-//! `<goto>NEXT</gotoo>` is no tag: nothing closes the `<goto>`. A script that prints it fails, and an
-//! agent that copies it from its prompt has to be reminded. Names are lower case.
+//! `<goto>NEXT</gotoo>` is not a tag: the `<goto>` is never closed. A script that prints it fails, and an
+//! agent that copies it from its prompt must be reminded. Names are lower case.
 //!
-//! In a prompt this is a warning, because an agent may write what was meant. Other markup is passed
-//! over: a name counts as misspelled only if the other half of the element shows which tag was meant.
+//! In a prompt this is a warning, because an agent may write what was meant. Other markup is
+//! ignored: a name counts as misspelled only if the other half of the element shows which tag was meant.
 
 use crate::{
     graph::SlipKind,

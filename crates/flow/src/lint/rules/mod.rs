@@ -1,4 +1,4 @@
-//! The rules, one file each. A new one is a file and two lines here.
+//! The rules, one file each. To add one, add a file and two lines here.
 
 mod ambiguous_entry;
 mod ambiguous_target;

@@ -1,10 +1,10 @@
-//! `never-returns` (warning): a call whose subtask never hands a result back.
+//! `never-returns` (warning): a call whose subtask never returns a result.
 //!
-//! `<call>` and `<function>` wait for a `<result>`. From the state that is called, no state can be
-//! reached that ends with one, so the caller never goes on at `return`.
+//! `<call>` and `<function>` wait for a `<result>`. No state that ends with one can be reached from
+//! the called state, so the caller never continues at `return`.
 //!
-//! Let the last state of the subtask end with `<result>…</result>`. If nothing should come back,
-//! use `<goto>` or `<reset>`.
+//! Let the last state of the subtask end with `<result>…</result>`. If it should not return, use
+//! `<goto>` or `<reset>`.
 
 use crate::{
     graph::{EdgeKind, State},
@@ -41,7 +41,7 @@ fn check(report: &mut Report<'_>) {
     }
 }
 
-/// Whether a state ends with a result, or something else is wrong with it that has a rule of its own.
+/// Whether a state ends with a result, or has a problem that another rule reports.
 fn may_return(state: &State) -> bool {
     let resets = state.ways.iter().any(|way| way.tag == TagKind::Reset);
     state.has_result() || state.is_uncertain() || state.leads_nowhere() || resets

@@ -1,7 +1,7 @@
-//! `no-entry` (error): the workflow has no state to start with.
+//! `no-entry` (error): the workflow has no entry state.
 //!
-//! A folder or an archive starts at the state that `1_START` or `START` names: `START.md`,
-//! `START.sh` or, on Windows, `START.bat`. Without one, `raymond start FOLDER` refuses it. Rename
+//! A directory or an archive starts at the state that `1_START` or `START` resolves to: `START.md`,
+//! `START.sh` or, on Windows, `START.bat`. Without one, `raymond start DIR` fails. Rename
 //! the first state, or start the workflow by naming the file.
 //!
 //! A file that only another platform can run does not count.

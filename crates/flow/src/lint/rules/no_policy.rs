@@ -1,8 +1,8 @@
 //! `no-policy` (warning): a prompt without `allowed_transitions`.
 //!
-//! Without a list, an answer with no tag, with several or with a wrong one ends the agent: nobody
-//! can remind it of what was expected. With a list it is reminded up to three times. List the ways
-//! out, even if there is only one:
+//! Without a list, the agent fails after an answer with no tag, several tags or a wrong one, because
+//! Raymond does not know what was expected. With a list it is reminded up to three times. List the
+//! allowed transitions, even if there is only one:
 //!
 //! ```text
 //! ---
@@ -12,7 +12,7 @@
 //! ---
 //! ```
 //!
-//! Silent about a prompt whose text has exactly one tag that can be followed.
+//! A prompt whose text has exactly one tag that can be followed is not reported.
 
 use crate::{graph::State, source::Severity};
 
@@ -37,7 +37,7 @@ fn check(report: &mut Report<'_>) {
     }
 }
 
-/// Whether the text says one tag, complete and right: there is nothing to choose wrongly.
+/// Whether the text has exactly one tag, complete and valid: there is no wrong choice.
 fn has_one_way(state: &State) -> bool {
     matches!(state.mentions.as_slice(), [only] if only.is_known())
         && state.mentioned_kinds.len() == 1

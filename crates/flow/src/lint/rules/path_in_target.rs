@@ -1,7 +1,7 @@
 //! `path-in-target` (error): a transition names a state by a path.
 //!
 //! A workflow is flat: states are named by their file names alone, and a name with `/` or `\` is
-//! refused. There are no transitions to another folder.
+//! rejected. There are no transitions to another directory.
 
 use crate::{
     graph::{Content, Meaning},

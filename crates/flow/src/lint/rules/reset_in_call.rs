@@ -1,7 +1,7 @@
-//! `reset-in-call` (warning): a state that was called throws its caller away.
+//! `reset-in-call` (warning): a state inside a call discards its caller.
 //!
 //! `<reset>` clears the return stack. In a state that runs inside a `<call>` or `<function>`, that
-//! discards the caller: its `return` is never entered. Hand a `<result>` back and let the caller
+//! discards the caller: its `return` is never entered. Return a `<result>` and let the caller
 //! reset, or use `<goto>`.
 
 use crate::{source::Severity, tag::TagKind};

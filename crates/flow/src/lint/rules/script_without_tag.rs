@@ -1,11 +1,11 @@
 //! `script-without-tag` (warning): a script whose source has no tag.
 //!
-//! A script must print exactly one tag, else the run stops. Nothing in this one looks like a tag.
-//! That can be right if another program that it calls prints the tag; then say so in the script,
+//! A script must print exactly one tag, else the run stops. This script contains nothing like a tag.
+//! That can be right if a program that it calls prints the tag; then mention the tag in the script
 //! in a line that prints nothing, or let the script print what that program decides.
 //!
-//! Silent about a script that computes the name of its tag (`echo "<$tag>$next</$tag>"`) or that sources
-//! another file.
+//! A script that computes the name of its tag (`echo "<$tag>$next</$tag>"`) or that sources another file
+//! is not reported.
 
 use std::sync::LazyLock;
 

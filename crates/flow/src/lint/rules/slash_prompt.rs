@@ -1,10 +1,10 @@
 //! `slash-prompt` (warning): a prompt that begins like a command of Claude Code.
 //!
-//! When a person types `/review`, Claude Code runs a command or a skill of that name instead of
-//! asking the model. A workflow must mean the same on every machine, so its prompts are never taken
-//! for commands: Raymond gives the text to the model as words, behind an empty line. If the words
-//! are what you mean, begin with another one; if you want a skill, ask for it in a sentence ("Use
-//! the review skill on …"). Paths such as `/etc/hosts` are left alone.
+//! When a user types `/review`, Claude Code runs a command or a skill of that name instead of
+//! asking the model. A workflow must mean the same on every machine, so its prompts are never run
+//! as commands: Raymond sends the text to the model, after an empty line. If you mean the text
+//! itself, begin with another word; if you want a skill, ask for it in a sentence ("Use
+//! the review skill on …"). Paths such as `/etc/hosts` are not reported.
 
 use crate::source::Severity;
 
@@ -33,7 +33,7 @@ fn check(report: &mut Report<'_>) {
     }
 }
 
-/// The word that Claude Code would take for a command if a person typed this line.
+/// The word that Claude Code would run as a command if a user typed this line.
 fn command(line: &str) -> Option<&str> {
     let word = line.split_whitespace().next()?;
     let name = word.strip_prefix('/')?;

@@ -1,8 +1,8 @@
-//! `unknown-attribute` (error): a tag has an attribute that it does not take.
+//! `unknown-attribute` (error): a tag has an unknown attribute.
 //!
-//! Only `<fork>` takes attributes of your own. `<goto>` and `<result>` take none, `<reset>` takes `cd`,
+//! Only `<fork>` takes attributes that you name. `<goto>` and `<result>` take none, `<reset>` takes `cd`,
 //! `<call>` takes `return`, `<function>` takes `return` and `model`. A tag with any other attribute is
-//! refused.
+//! rejected.
 //!
 //! In a prompt with `allowed_transitions` this is a warning: the agent is reminded of what is allowed.
 

@@ -1,8 +1,7 @@
 //! `unknown-effort` (warning): an effort that Claude Code does not know.
 //!
 //! Efforts are passed on as written. Claude Code knows `low`, `medium`, `high`, `xhigh` and `max`;
-//! with another word it warns and uses its default. States with an `agent` of their own are left
-//! alone.
+//! with another word it warns and uses its default. States that name an `agent` are not reported.
 
 use crate::source::{Severity, did_you_mean};
 

@@ -1,7 +1,7 @@
-//! `unknown-key` (warning): a key in the frontmatter that means nothing.
+//! `unknown-key` (warning): an unknown key in the frontmatter.
 //!
-//! Unknown keys are ignored, so a slip of the pen silently changes nothing: with
-//! `alowed_transitions` a state has no policy at all. The known keys are `allowed_transitions`,
+//! Unknown keys are ignored, so a typo goes unnoticed: with
+//! `alowed_transitions` a state has no policy. The known keys are `allowed_transitions`,
 //! `model`, `effort`, `timeout`, `agent` and `evaluators`.
 
 use crate::{

@@ -1,9 +1,9 @@
-//! `unknown-model` (warning): a model that nobody has heard of.
+//! `unknown-model` (warning): an unknown model.
 //!
-//! Models are passed on as written. Known are the aliases `opus`, `sonnet`, `haiku`, `fable` and
-//! `default`, with an ending such as `[1m]` or without, and full names, which begin with
-//! `claude-`. Another name may be right if another coding agent carries the state out, so states
-//! with an `agent` are left alone.
+//! Models are passed to the coding agent as written. Known are the aliases `opus`, `sonnet`, `haiku`,
+//! `fable` and `default`, with or without a suffix such as `[1m]`, and full names, which begin with
+//! `claude-`. Another name may be right for another coding agent, so states that name an `agent` are
+//! not reported.
 
 use crate::{
     graph::State,

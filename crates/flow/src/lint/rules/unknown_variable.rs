@@ -1,12 +1,12 @@
-//! `unknown-variable` (warning): a `{{name}}` that nothing gives a value to.
+//! `unknown-variable` (warning): a `{{name}}` without a value.
 //!
-//! A name that no variable has stays in the prompt as it is, braces included. Variables are:
+//! An unknown name stays in the prompt as it is, including the braces. Variables are:
 //!
 //! * `{{input}}` in the first state, `{{result}}` in a state that a call or function returns to;
 //! * `{{workflow_id}}` and `{{agent_id}}` everywhere;
 //! * `{{output}}` and `{{transition}}` in an evaluator;
 //! * the attributes of a fork, in all states of the worker;
-//! * what the run is started with, `--var NAME=VALUE`. Tell lint of it: `raymond lint --var NAME`.
+//! * the variables of the run, `--var NAME=VALUE`. Declare them for lint: `raymond lint --var NAME`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +29,7 @@ pub(super) const RULE: Rule = Rule {
 
 const EVERYWHERE: [&str; 2] = ["workflow_id", "agent_id"];
 
-/// Names that have a value in some states only. Nobody starts a run with them.
+/// Names that have a value in some states only. They are not variables of a run.
 const OF_A_PLACE: [&str; 4] = ["input", "result", "output", "transition"];
 
 fn check(report: &mut Report<'_>) {

@@ -1,10 +1,10 @@
-//! `unmentioned-transition` (warning): an allowed transition of which the prompt says nothing.
+//! `unmentioned-transition` (warning): an allowed transition that the prompt does not mention.
 //!
-//! An agent sees the text of the prompt, not its frontmatter. A transition that the text does not
-//! mention is learnt only from a reminder, after a wrong answer that was paid for. Write the tag
-//! into the text, or take the entry out of the list.
+//! An agent sees the text of the prompt, not its frontmatter. It learns about a transition that the
+//! text does not mention only from a reminder, after a wrong answer that was paid for. Write the tag
+//! into the text, or remove the entry from the list.
 //!
-//! Silent about the only entry of a list where it needs no tag at all.
+//! The only entry of a list is not reported if it needs no tag.
 
 use crate::{
     graph::{Origin, State, Way},

@@ -1,11 +1,11 @@
 //! `unreachable-state` (warning): a state that no other state leads to.
 //!
-//! Every `.md` file in a workflow's folder is a state, and so is every script that can run here.
-//! One that nothing leads to is left over, or the name of it is misspelt somewhere. A README does
-//! not belong into the folder of a workflow.
+//! Every `.md` file in a workflow's directory is a state, and so is every script for this platform.
+//! A state that cannot be reached is left over, or its name is misspelled somewhere. A README does
+//! not belong in the directory of a workflow.
 //!
-//! Silent if some state leads to where nobody can tell (`<goto>$NEXT</goto>`), and if the workflow
-//! is started by naming a file: the others may belong to another start.
+//! Nothing is reported if the target of some state is known only at run time (`<goto>$NEXT</goto>`), or
+//! if the workflow is started by naming a file: the other states may belong to another entry.
 
 use crate::{
     graph::{Meaning, State, Way},

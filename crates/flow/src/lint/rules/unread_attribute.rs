@@ -2,7 +2,7 @@
 //!
 //! Attributes other than `next` and `cd` become variables of the worker: `{{item}}` in its prompts
 //! and `$item` in its scripts. Here none of its states uses the name, so the worker does not know
-//! what it should work on. Mostly the name differs by a letter.
+//! what it should work on. Usually the name is misspelled.
 
 use std::collections::{BTreeMap, BTreeSet};
 

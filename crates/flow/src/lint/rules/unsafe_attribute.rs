@@ -10,9 +10,9 @@
 //!   - { tag: fork, target: WORKER, next: MORE, attributes: [PART] }
 //! ```
 //!
-//! A script may fork with any name. Nobody may set what changes how programs are found and loaded or
-//! how shells start (`PATH`, `LD_PRELOAD`, `BASH_ENV`, `RAYMOND_…`), or what no shell can have as a
-//! variable (`my-item`). `raymond help protocol` lists the names.
+//! A script may fork with any other name. Neither scripts nor agents may set variables that control how
+//! programs are found and loaded or how shells start (`PATH`, `LD_PRELOAD`, `BASH_ENV`, `RAYMOND_…`), or
+//! use names that no shell variable can have (`my-item`). `raymond help protocol` lists the names.
 
 use crate::{
     graph::{Origin, State},

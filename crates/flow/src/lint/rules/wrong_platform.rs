@@ -1,8 +1,8 @@
 //! `wrong-platform` (error): a transition leads to a script that cannot run here.
 //!
-//! Scripts are `.sh` on Unix and `.bat` on Windows. A workflow for both carries both files under
-//! one name and names them without extension: `<goto>BUILD</goto>` is `BUILD.sh` here and
-//! `BUILD.bat` there.
+//! Scripts are `.sh` on Unix and `.bat` on Windows. A workflow for both has both files under
+//! one name and names them without extension: `<goto>BUILD</goto>` is `BUILD.sh` on Unix and
+//! `BUILD.bat` on Windows.
 
 use crate::{graph::Meaning, scope::ResolveError, source::Severity};
 

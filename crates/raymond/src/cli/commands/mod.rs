@@ -1,6 +1,7 @@
 //! The commands, a file for each kind.
 
 mod admit;
+mod ask;
 mod attach;
 mod cancel;
 mod demo;
@@ -22,6 +23,7 @@ mod shell;
 mod show;
 mod test;
 
+pub(super) use ask::{limit, stop};
 pub(super) use attach::attach;
 pub(super) use cancel::cancel;
 pub(super) use demo::demo;

@@ -20,7 +20,7 @@ use tempfile::TempDir;
 
 use super::prepare::Surroundings;
 use crate::{
-    cli::args::Test,
+    cli::{args::Test, mistyped::no_such_path},
     failure::Failure,
     out,
     testing::{BYTES_MAX, Case, Stage, Update, differences, junit, recorded, rehearse},
@@ -36,6 +36,9 @@ const SLOWEST_MAX: usize = 3;
 pub(in crate::cli) fn test(arguments: &Test) -> Result<ExitCode, Failure> {
     if let Some(id) = &arguments.record {
         return record(id, arguments);
+    }
+    if !arguments.workflow.exists() {
+        return Err(no_such_path(&arguments.workflow));
     }
     let packed = packed_tests(arguments)?;
     let folder = match &packed {

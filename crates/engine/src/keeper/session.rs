@@ -1,30 +1,30 @@
-//! A child that can be given more than one thing to do: its ears, its marks, its locks.
+//! A child that is given one turn after another of its session: its input, its marks, its locks.
 
 use std::{
     fs::{self, File},
     io::{self, PipeWriter, Read, Write},
     os::fd::{AsRawFd, OwnedFd, RawFd},
-    path::Path,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
 use memchr::memmem;
 
-use super::launch::{Conversations, Launch};
+use super::launch::{ReuseMarks, SessionFiles};
 use crate::{
     private,
     sys::{self, Signals},
 };
 
-/// How often a conversation is asked for that somebody else has.
+/// How often to try again to lock a session that another process uses.
 const LOCK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// How long a child may stay silent that has ended something else than its step: then it has not
-/// taken the step up, and will not. One that has queued it goes on with it at once.
+/// How long a child may be silent that has ended something else than its step: then it has not begun
+/// the step, and will not. A child that has queued the step begins it at once.
 const UNANSWERED: Duration = Duration::from_secs(5);
 
-/// The way to talk with a child that stays.
-pub(super) struct Conversation {
+/// A child that can be given further turns.
+pub(super) struct ReusableChild {
     stdin: PipeWriter,
     stdout: File,
     written: File,
@@ -34,52 +34,47 @@ pub(super) struct Conversation {
     ended_other: Option<Instant>,
 }
 
-impl Conversation {
-    /// With a child whose output goes to `stdout`. `stdin` is our end of what it reads.
+impl ReusableChild {
+    /// For a child that prints to `stdout` and reads what is written to `stdin`.
     pub(super) fn new(
-        [done_mark, turn_mark]: [&str; 2],
+        marks: &ReuseMarks,
         stdin: PipeWriter,
         stdout: &Path,
         signals: &Signals,
     ) -> io::Result<Self> {
         Ok(Self {
             stdin,
-            // Watched first, so that nothing is written unseen.
+            // Watched before it is opened, so that no output is missed.
             written: sys::watch(stdout)?,
             stdout: File::open(stdout)?,
             signals: signals.descriptor()?,
-            marks: Marks::new(done_mark, turn_mark),
+            marks: Marks::new(marks),
             ended_other: None,
         })
     }
 
-    /// Our end of what the child reads, to say more.
-    pub(super) fn more(&self) -> io::Result<PipeWriter> {
-        self.stdin.try_clone()
-    }
-
-    /// What becomes readable when a signal or some output is there.
+    /// Becomes readable when a signal is pending, or when the child has printed something.
     pub(super) fn descriptors(&self) -> [RawFd; 2] {
         [self.signals.as_raw_fd(), self.written.as_raw_fd()]
     }
 
-    /// From now on the child works on the step with this mark. To be called before it is told.
-    pub(super) fn begin(&mut self, turn_mark: &str) {
-        // What was printed so far belongs to no step.
+    /// Gives the child the turn with this mark, whose prompt is the file `stdin`.
+    pub(super) fn give(&mut self, turn_mark: &str, stdin: &Path) -> io::Result<()> {
+        // Output so far belongs to no step. To be read before the child can print more.
         self.look();
         self.ended_other = None;
         self.marks.begin(turn_mark);
+        write_prompt(stdin.to_owned(), self.stdin.try_clone()?)
     }
 
-    /// Looks at what was printed since the last look; whether the step is done.
+    /// Looks at the output since the last look; whether the child is done with its step.
     pub(super) fn is_done(&mut self) -> bool {
         self.look() || self.ended_other.is_some_and(|since| since.elapsed() >= UNANSWERED)
     }
 
-    /// When to look again, although nothing is printed.
-    pub(super) fn patience(&self) -> Duration {
-        let left = |since: Instant| UNANSWERED.saturating_sub(since.elapsed());
-        self.ended_other.map_or(Duration::MAX, left)
+    /// When to look again although nothing is printed.
+    pub(super) fn look_again(&self) -> Option<Instant> {
+        self.ended_other.map(|since| since + UNANSWERED)
     }
 
     fn look(&mut self) -> bool {
@@ -98,13 +93,12 @@ impl Conversation {
     }
 }
 
-/// Says what is in the step's file. Beside the guard, which must not stand still because a child
-/// does not listen; one that has ended is told nothing more.
-pub(super) fn say(launch: &Launch, mut pipe: PipeWriter) -> io::Result<()> {
-    let path = launch.stdin.clone();
+/// Writes the file `prompt` to a child. In a thread, because the reaper must not block when a child
+/// does not read. If the child ends meanwhile, the rest is dropped.
+pub(super) fn write_prompt(prompt: PathBuf, mut pipe: PipeWriter) -> io::Result<()> {
     let spawned = std::thread::Builder::new().spawn(move || {
-        let words = path.and_then(|path| fs::read(path).ok()).unwrap_or_default();
-        let _ = pipe.write_all(&words);
+        let text = fs::read(prompt).unwrap_or_default();
+        let _ = pipe.write_all(&text);
     });
     spawned.map(drop)
 }
@@ -114,30 +108,30 @@ pub(super) fn say(launch: &Launch, mut pipe: PipeWriter) -> io::Result<()> {
 enum Done {
     /// The step that it was given.
     Step,
-    /// Something that nobody asked for, or what it was given before.
+    /// The step before, or something that it began by itself.
     Other,
 }
 
-/// Finds the lines that say which step a child has taken up and that it is done, however the text is
+/// Finds the lines that say that a child has begun its step and that it is done, however the text is
 /// cut into pieces.
 struct Marks {
     done: Vec<u8>,
     /// How many bytes of `done` the current line has begun with; `None` if it begins otherwise.
     matched: Option<usize>,
     turn: Vec<u8>,
-    /// Whether the child has taken up the step.
+    /// Whether the child has begun the step.
     is_begun: bool,
     /// The end of the current line, in which `turn` may begin.
     tail: Vec<u8>,
 }
 
 impl Marks {
-    fn new(done: &str, turn: &str) -> Self {
-        let done = done.as_bytes().to_vec();
-        let mut marks =
-            Self { done, matched: Some(0), turn: Vec::new(), is_begun: true, tail: Vec::new() };
-        marks.begin(turn);
-        marks
+    fn new(marks: &ReuseMarks) -> Self {
+        let done = marks.done.as_bytes().to_vec();
+        let (matched, turn, tail) = (Some(0), Vec::new(), Vec::new());
+        let mut new = Self { done, matched, turn, is_begun: true, tail };
+        new.begin(&marks.turn);
+        new
     }
 
     /// Waits for another step.
@@ -146,8 +140,8 @@ impl Marks {
         self.is_begun = turn.is_empty();
     }
 
-    /// What the child was done with when it printed `piece`: with its step, if that is among it, else
-    /// with what came last and was not followed by anything.
+    /// What the child was done with when it printed `piece`: its step, if that is among it; otherwise
+    /// the last thing that it was done with, unless more output followed.
     fn look(&mut self, piece: &[u8]) -> Option<Done> {
         let mut seen = None;
         for line in piece.split_inclusive(|byte| *byte == b'\n') {
@@ -185,40 +179,46 @@ impl Marks {
     }
 }
 
-/// Locks on conversations: two processes in one would lose what one of them says.
-pub(super) struct Locks {
-    _own: Option<File>,
+/// Locks on the sessions of a child: if two processes used a session at once, what one of them adds to
+/// it would be lost.
+pub(super) struct SessionLocks {
+    _own: File,
     source: Option<File>,
 }
 
-impl Locks {
-    /// Waits until the conversations are free. `None` if a signal asks to give up.
-    pub(super) fn take(
-        Conversations { own, source }: &Conversations,
-        signals: &Signals,
-    ) -> io::Result<Option<Self>> {
-        let mut locks = [None, None];
-        for (lock, path) in locks.iter_mut().zip([own, source]) {
-            let Some(path) = path else { continue };
-            if let Some(folder) = path.parent() {
-                private::create_dir_all(folder)?;
-            }
-            let file = private::options().create(true).append(true).open(path)?;
-            while file.try_lock().is_err() {
-                if signals.wait(LOCK_INTERVAL).is_some_and(|signal| signal != libc::SIGCHLD) {
-                    return Ok(None);
-                }
-            }
-            *lock = Some(file);
-        }
-        let [own, source] = locks;
+impl SessionLocks {
+    /// Waits until the sessions are free. `None` if a signal asks the reaper to give up.
+    pub(super) fn take(files: &SessionFiles, signals: &Signals) -> io::Result<Option<Self>> {
+        let Some(own) = lock(&files.own, signals)? else {
+            return Ok(None);
+        };
+        let source = match &files.source {
+            None => None,
+            Some(path) => match lock(path, signals)? {
+                None => return Ok(None),
+                locked => locked,
+            },
+        };
         Ok(Some(Self { _own: own, source }))
     }
 
-    /// What the conversation began with has been read.
+    /// The child has read the session that its own branches off.
     pub(super) fn release_source(&mut self) {
         self.source = None;
     }
+}
+
+fn lock(path: &Path, signals: &Signals) -> io::Result<Option<File>> {
+    if let Some(folder) = path.parent() {
+        private::create_dir_all(folder)?;
+    }
+    let file = private::options().create(true).append(true).open(path)?;
+    while file.try_lock().is_err() {
+        if signals.wait(LOCK_INTERVAL).is_some_and(|signal| signal != libc::SIGCHLD) {
+            return Ok(None);
+        }
+    }
+    Ok(Some(file))
 }
 
 #[cfg(test)]
@@ -229,22 +229,25 @@ mod tests {
     const TURN: &str = "\"uuid\":\"7\"";
     const TEXT: &[u8] =
         b"{\"type\":\"assistant\"}\n x{\"type\":\"result\"\n{\"type\":\"result\",1}\n";
-    /// A result that nobody asked for, the step, and its result.
+    /// A result that was not asked for, the step, and its result.
     const PAIRED: &[u8] =
         b"{\"type\":\"result\",0}\n{\"type\":\"user\",\"uuid\":\"7\",1}\n{\"type\":\"result\",2}\n";
 
+    fn marks(turn: &str) -> Marks {
+        Marks::new(&ReuseMarks { done: DONE.to_owned(), turn: turn.to_owned() })
+    }
+
     #[test]
     fn mark_counts_at_the_beginning_of_a_whole_line_only() {
-        let ends: Vec<_> = (0..=TEXT.len())
-            .filter(|end| Marks::new(DONE, "").look(&TEXT[..*end]).is_some())
-            .collect();
+        let ends: Vec<_> =
+            (0..=TEXT.len()).filter(|end| marks("").look(&TEXT[..*end]).is_some()).collect();
         assert_eq!(ends, [TEXT.len()]);
     }
 
     #[test]
     fn mark_is_found_however_the_text_is_cut() {
         for at in 0..=TEXT.len() {
-            let mut marks = Marks::new(DONE, "");
+            let mut marks = marks("");
             let (front, back) = TEXT.split_at(at);
             let seen = [marks.look(front), marks.look(back)].map(|seen| seen == Some(Done::Step));
             let is_first = at == TEXT.len();
@@ -253,9 +256,9 @@ mod tests {
     }
 
     #[test]
-    fn step_is_done_only_after_the_child_has_taken_it_up_however_the_text_is_cut() {
+    fn step_is_done_only_after_the_child_has_begun_it_however_the_text_is_cut() {
         for at in 0..PAIRED.len() {
-            let mut marks = Marks::new(DONE, TURN);
+            let mut marks = marks(TURN);
             let (front, back) = PAIRED.split_at(at);
             assert_ne!(marks.look(front), Some(Done::Step), "cut at {at}");
             assert_eq!(marks.look(back), Some(Done::Step), "cut at {at}");
@@ -264,7 +267,7 @@ mod tests {
 
     #[test]
     fn result_after_the_end_of_a_step_is_not_the_end_of_the_next_one() {
-        let mut marks = Marks::new(DONE, TURN);
+        let mut marks = marks(TURN);
         let [first, rest] = [&PAIRED[..20], &PAIRED[20..]];
         assert_eq!(marks.look(first), Some(Done::Other));
         // In one piece with the end of the step, and after it.
@@ -278,7 +281,7 @@ mod tests {
 
     #[test]
     fn end_of_something_else_counts_as_long_as_nothing_follows() {
-        let mut marks = Marks::new(DONE, TURN);
+        let mut marks = marks(TURN);
         assert_eq!(marks.look(b"{\"type\":\"result\",0}\n{\"type\":\"sys"), None);
     }
 }

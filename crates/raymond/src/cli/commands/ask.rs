@@ -1,0 +1,78 @@
+//! Commands that ask a run for something, through its door.
+
+use std::process::ExitCode;
+
+use raymond_engine::door::{Answer, LimitChange};
+use raymond_flow::{machine::Status, money::Usd};
+
+use super::{place::state_dir, prepare::Surroundings, runs};
+use crate::{
+    cli::args::{LimitOptions, Place},
+    failure::Failure,
+    out,
+    report::{
+        Lines,
+        words::{Level, count},
+    },
+};
+
+/// `raymond stop ID`
+pub(in crate::cli) fn stop(id: &str, now: bool, place: &Place) -> Result<ExitCode, Failure> {
+    let id = runs::by_id(&state_dir(place)?, id, place)?;
+    let next = runs::next(&id, place);
+    let surroundings = surroundings(place)?;
+    let mut observer = Lines::new(out::people(), Level::Trouble, None);
+    let Some(answer) = surroundings.engine(None)?.stop(&id, now, &mut observer)? else {
+        let failure = Failure::usage(format!("run {id} is not running"));
+        return Err(failure.with_hint(format!("see how it stands: {}", next.command("status"))));
+    };
+    let Answer { status, running_steps, .. } = answer;
+    if status == Status::Running && running_steps > 0 && !now {
+        let steps = count(running_steps as u64, "running step");
+        out::note(&format!("Run {id} stops. Waiting for {steps}."));
+        out::note(&format!("Stop now: {} --now", next.command("stop")));
+    } else {
+        out::note(&format!("Run {id} stops. Resume it: {}", next.command("resume")));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `raymond limit ID`
+pub(in crate::cli) fn limit(
+    id: &str,
+    limits: &LimitOptions,
+    place: &Place,
+) -> Result<ExitCode, Failure> {
+    let id = runs::by_id(&state_dir(place)?, id, place)?;
+    let next = runs::next(&id, place);
+    let budget_usd = limits.budget.map(|dollars| {
+        let why = || Failure::usage(format!("`--budget {dollars}` is no amount of dollars"));
+        Usd::from_dollars(dollars).ok_or_else(why)
+    });
+    let change = LimitChange {
+        budget_usd: budget_usd.transpose()?,
+        max_iterations: limits.max_iterations,
+        max_parallel: limits.max_parallel,
+        max_retries: limits.retries,
+    };
+    let surroundings = surroundings(place)?;
+    let mut observer = Lines::new(out::people(), Level::Trouble, None);
+    let answer = surroundings.engine(None)?.limit(&id, &change, &mut observer)?;
+    match answer.status {
+        Status::Completed | Status::Cancelled => {
+            let why = format!("run {id} is {}: it has no limits to change", answer.status);
+            return Err(Failure::usage(why));
+        }
+        Status::Running => out::note(&format!("Run {id} has the new limits.")),
+        Status::Failed | Status::Stopped | Status::Paused => {
+            let resume = next.command("resume");
+            out::note(&format!("Run {id} has the new limits. Resume it: {resume}"));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A mistake in the settings must not keep a user from stopping a run.
+fn surroundings(place: &Place) -> Result<Surroundings, Failure> {
+    Surroundings::of(place).or_else(|_| Surroundings::without_settings(place))
+}

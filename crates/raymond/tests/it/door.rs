@@ -1,0 +1,117 @@
+//! Asking a run for something from another process: stop, limit, cancel.
+
+use std::{fs, process::Child, time::Duration};
+
+use crate::env::{Project, Ran, as_nobody, kill, wait_until};
+
+const PATIENCE: Duration = Duration::from_mins(1);
+/// Runs until a file tells it to end.
+const WAITS: &str =
+    "touch began; until [ -e go ]; do sleep 0.01; done; echo '<result>fine</result>'";
+
+/// A run whose step waits.
+fn running() -> (Project, Child) {
+    let project = Project::new([("START.sh", WAITS)]);
+    let child = project.spawn(&["start", "flow", "--id", "r"]);
+    wait_until("the step began", PATIENCE, || project.file("began").exists());
+    (project, child)
+}
+
+fn wait(child: Child) -> Ran {
+    Ran::of(&child.wait_with_output().unwrap())
+}
+
+#[test]
+fn stopped_run_pauses_when_its_step_ends_and_is_resumed() {
+    let project = Project::new([
+        ("START.sh", "touch began; until [ -e go ]; do sleep 0.01; done; echo '<goto>NEXT</goto>'"),
+        ("NEXT.sh", "echo '<result>fine</result>'"),
+    ]);
+    project.raymond(&["start", "flow", "--id", "r", "--detach"]);
+    wait_until("the step began", PATIENCE, || project.file("began").exists());
+    let stopped = project.raymond(&["stop", "r"]);
+    assert_eq!(stopped.code, 0, "{stopped:?}");
+    assert!(stopped.stderr.contains("Waiting for 1 running step"), "{stopped:?}");
+    project.write("go", "");
+    project.wait_until_quiet();
+    assert!(project.raymond(&["status", "r"]).stdout.contains("paused"));
+    project.raymond(&["resume", "r"]).completed("fine");
+}
+
+#[test]
+fn stop_now_ends_the_running_step_and_a_resume_starts_it_again() {
+    let (project, child) = running();
+    let stopped = project.raymond(&["stop", "r", "--now"]);
+    assert_eq!(stopped.code, 0, "{stopped:?}");
+    assert_eq!(wait(child).code, 130);
+    project.wait_until_quiet();
+    project.write("go", "");
+    project.raymond(&["resume", "r"]).completed("fine");
+}
+
+#[test]
+fn run_that_is_not_running_cannot_be_stopped_and_says_so() {
+    let project = Project::new([("START.sh", "echo '<result>fine</result>'")]);
+    project.raymond(&["start", "flow", "--id", "r"]).completed("fine");
+    let stopped = project.raymond(&["stop", "r"]);
+    assert_eq!(stopped.code, 2, "{stopped:?}");
+    assert!(stopped.stderr.contains("run r is not running"), "{stopped:?}");
+    let limited = project.raymond(&["limit", "r", "--budget", "1"]);
+    assert_eq!(limited.code, 2, "{limited:?}");
+    assert!(limited.stderr.contains("it has no limits to change"), "{limited:?}");
+    assert_eq!(project.raymond(&["limit", "r"]).code, 2, "a limit has to be named");
+}
+
+#[test]
+fn limit_that_was_confirmed_is_in_force_although_the_orchestrator_is_killed_at_once() {
+    for round in 1..=5_u32 {
+        let (project, mut child) = running();
+        let budget = format!("{round}.25");
+        let limited = project.raymond(&["limit", "r", "--budget", &budget]);
+        kill(child.id(), libc::SIGKILL);
+        let _ = child.wait();
+        assert_eq!(limited.code, 0, "{limited:?}");
+        let journal = project.read(".raymond/workflows/r.journal");
+        let record = format!("{{\"limits_changed\":{{\"limits\":{{\"budget_usd\":{budget},");
+        assert_eq!(journal.matches(&record).count(), 1, "{journal}");
+        project.write("go", "");
+        project.raymond(&["resume", "r"]).completed("fine");
+        let state = project.read(".raymond/workflows/r.json");
+        assert!(state.contains(&format!("\"budget_usd\": {budget}")), "{state}");
+        project.wait_until_quiet();
+    }
+}
+
+#[test]
+fn limit_is_confirmed_or_carried_out_by_the_caller_whenever_the_orchestrator_is_killed() {
+    for delay_ms in [0, 3, 10, 30, 60] {
+        let (project, mut child) = running();
+        let asking = project.spawn(&["limit", "r", "--max-iterations", "77"]);
+        // Any moment is right: whatever it is, the change must be in force when it is confirmed.
+        std::thread::sleep(Duration::from_millis(delay_ms));
+        kill(child.id(), libc::SIGKILL);
+        let _ = child.wait();
+        let limited = wait(asking);
+        assert_eq!(limited.code, 0, "{limited:?}");
+        let journal = project.read(".raymond/workflows/r.journal");
+        assert!(journal.contains("\"max_iterations\":77"), "{journal}");
+        assert_eq!(project.raymond(&["cancel", "r", "--yes"]).code, 0);
+        project.wait_until_quiet();
+        let left = fs::read_dir(project.file(".raymond/workflows/r/door")).unwrap().count();
+        assert_eq!(left, 0);
+    }
+}
+
+#[test]
+fn another_user_finds_the_door_closed() {
+    let (project, child) = running();
+    let door = project.file(".raymond/workflows/r/door");
+    let entered = as_nobody(|| {
+        (fs::read_dir(&door).is_ok(), fs::write(door.join("x.request"), "{}").is_ok())
+    });
+    if let Some(entered) = entered {
+        assert_eq!(entered, (false, false));
+    }
+    project.write("go", "");
+    wait(child).completed("fine");
+}
