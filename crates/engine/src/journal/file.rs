@@ -62,6 +62,8 @@ impl Journal {
     /// journal is not empty but has no complete line.
     pub fn open(path: &Path, from: u64) -> Result<Option<Opened>, JournalError> {
         let io = |what| JournalError::io(what, path);
+        // A FIFO or a device in its place could be opened for writing, and says less when it is read.
+        regular::open(path).map_err(io("open"))?;
         let file = OpenOptions::new().read(true).append(true).open(path).map_err(io("open"))?;
         private::tighten(path).map_err(io("open"))?;
         let length = file.metadata().map_err(io("open"))?.len();

@@ -714,3 +714,16 @@ fn sync_fails_if_another_process_writes_to_or_removes_the_journal() {
     journal.append(&more()).unwrap();
     assert_eq!(journal.sync().is_err(), cfg!(unix));
 }
+
+#[cfg(unix)]
+#[test]
+fn fifo_in_the_place_of_a_journal_is_refused_and_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.journal");
+    let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+    assert!(made.success());
+    let Err(JournalError::Io { source, .. }) = Journal::open(&path, 0) else {
+        panic!("it is no journal")
+    };
+    assert!(source.to_string().contains("is a FIFO, not a regular file"), "{source}");
+}

@@ -255,7 +255,7 @@ impl Guardian {
             let left = until.saturating_duration_since(Instant::now());
             match self.heard.recv_timeout(left) {
                 Ok(Word::Ended(status)) => {
-                    // Whatever outlived the child.
+                    // Processes that outlived it.
                     tree.end(false);
                     let how = self.how_ended(status);
                     return patience.verdict(how, self.launch.is_durable());

@@ -13,7 +13,7 @@ const VERSION: &str = env!("VERSION_AND_COMMIT");
 
 /// Runs multi-step work through AI coding agents.
 #[derive(Debug, Parser)]
-#[command(name = "raymond", version = VERSION, args_conflicts_with_subcommands = true)]
+#[command(name = "raymond", version = VERSION, args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
@@ -118,8 +118,16 @@ pub(crate) enum Command {
         /// Which shell.
         shell: clap_complete::Shell,
     },
-    /// Print the manual page.
-    Man,
+    /// Print the manual page, or write one for each command to a folder.
+    Man {
+        /// Where to write raymond.1, raymond-start.1 and so on.
+        folder: Option<PathBuf>,
+    },
+    /// Show help about a command or a topic: protocol, authoring, operations, events, journal.
+    Help {
+        /// A command or a topic [default: all commands, and a list of the topics].
+        words: Vec<String>,
+    },
     /// Resume every run whose program died.
     Recover {
         #[command(flatten)]
@@ -250,7 +258,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N")]
     pub(crate) retries: Option<u32>,
 
-    /// Let coding agents do anything without asking. Read docs/operations.md first.
+    /// Let coding agents do anything without asking. Read `raymond help operations` first.
     #[arg(long)]
     pub(crate) dangerously_skip_permissions: bool,
 

@@ -320,7 +320,6 @@ fn anybody_killed_at_every_call_finishes_no_step_twice() {
         "socket:signal=SIGKILL",
         "socketpair:signal=SIGKILL",
         "unlink:signal=SIGKILL",
-        "unlinkat:signal=SIGKILL",
         "wait4:signal=SIGKILL",
         "write:signal=SIGKILL",
     ];
@@ -702,12 +701,17 @@ fn on_a_small_disk(reserve: &str, check: &str) {
 /// Runs `script` where `disk` is a disk of 400 KiB; `$1` is the program. `None` if this user may not
 /// mount one.
 fn with_a_small_disk(project: &Project, script: &str) -> Option<Ran> {
+    with_a_disk(project, "400k", "65536", script)
+}
+
+/// The same with a disk of this size, and a reserve of so many bytes.
+fn with_a_disk(project: &Project, size: &str, reserve: &str, script: &str) -> Option<Ran> {
     fs::create_dir(project.file("disk")).unwrap();
-    let script = format!("mount -t tmpfs -o size=400k,mode=700 tmpfs disk || exit 77\n{script}");
+    let script = format!("mount -t tmpfs -o size={size},mode=700 tmpfs disk || exit 77\n{script}");
     let ran = Command::new("unshare")
         .args(["-m", "bash", "-c", &script, "bash"])
         .arg(env!("CARGO_BIN_EXE_raymond"))
-        .env("RAYMOND_DISK_RESERVE", "65536")
+        .env("RAYMOND_DISK_RESERVE", reserve)
         .current_dir(project.path())
         .stdin(Stdio::null())
         .output()
@@ -738,6 +742,34 @@ fn script_that_fills_the_disk_pauses_the_run_and_goes_on_when_there_is_room() {
     let told = project.read("err");
     assert!(told.contains("/disk/state/workflows/r was full"), "{told}");
     assert!(told.matches("state file could not be written").count() <= 1, "{told}");
+}
+
+#[test]
+fn full_disk_while_a_step_is_prepared_pauses_the_run_and_starts_nothing_twice() {
+    // The prompt of the turn does not fit on the disk any more. Without a reserve the run notices only then
+    // that there is no space.
+    let fill = "head -c $(($(stat -f -c '%a * %S' disk) - 100 * 1024)) /dev/zero > disk/filler";
+    let prompt = "x".repeat(300_000);
+    let project = Project::new([
+        ("START.sh", &*format!("{fill}; echo start >> log; echo '<goto>NEXT</goto>'")),
+        ("NEXT.md", &prompt),
+    ]);
+    project.write(
+        "agent.sh",
+        "cat > /dev/null; echo next >> log; echo '{\"result\": \"<result>fine</result>\"}'",
+    );
+    let script = r#"
+        export RAYMOND_AGENT_PROGRAM="bash agent.sh"
+        "$1" start flow --id r --state-dir disk/state 2> err
+        echo "code $?"
+        rm disk/filler
+        "$1" resume r --state-dir disk/state
+    "#;
+    let Some(ran) = with_a_disk(&project, "1200k", "0", script) else { return };
+    let told = project.read("err");
+    assert_eq!(ran.stdout, "code 4\nfine\n", "{told}{}", ran.stderr);
+    assert!(told.contains("disk/state/workflows/r is full"), "{told}");
+    assert_eq!(project.lines("log"), ["start", "next"]);
 }
 
 #[test]
@@ -781,7 +813,7 @@ fn disk_below_the_reserve_pauses_the_run_before_the_next_step() {
     let project = project();
     let mut command = project.command(&["start", "flow", "--id", "r"]);
     command.env("RAYMOND_DISK_RESERVE", u64::MAX.to_string());
-    Ran::of(&command.output().unwrap()).failed(4, "bytes are free on the disk");
+    Ran::of(&command.output().unwrap()).failed(4, "the disk is nearly full");
     assert_eq!(project.lines("log"), Vec::<String>::new());
     project.raymond(&["run", "r"]).completed("all done");
 }

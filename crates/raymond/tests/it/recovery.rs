@@ -627,7 +627,7 @@ fn journal_converted_to_crlf_is_refused_with_a_command_that_converts_it_back() {
     let journal = project.read(".raymond/workflows/r.journal");
     let converted = journal.replace('\n', "\r\n");
     project.write(".raymond/workflows/r.journal", &converted);
-    let ran = project.raymond(&["run", "r"]).failed(1, "converted to CRLF");
+    let ran = project.raymond(&["run", "r"]).failed(1, "has CRLF line endings");
     assert_eq!(project.read(".raymond/workflows/r.journal"), converted, "nothing is cut off");
     // Not even a new run with the same id replaces it.
     project.raymond(&["start", "flow", "--id", "r"]).failed(2, "there is a run `r` already");

@@ -13,11 +13,12 @@ use raymond_engine::{
     lock::RunLock,
     programs,
 };
-use raymond_flow::machine::Status;
+use raymond_flow::machine::{FailureClass, Status};
 use serde_json::json;
 
 use super::{place::state_dir, prepare::Surroundings, prune::size};
 use crate::{
+    advice,
     cli::{args::Place, upkeep::Doctor},
     config,
     failure::Failure,
@@ -127,29 +128,19 @@ fn checked(agent: &dyn CodingAgent, is_used: bool) -> Vec<Finding> {
         };
         Finding { what: format!("{}{what}", agent.name()), verdict }
     };
+    let install_advice = advice::of_failure(Some(FailureClass::NotInstalled), "");
+    let install_advice = install_advice.unwrap_or_default();
     let Some(path) = programs::find(name) else {
-        let verdict = bad(format!("`{name}` is not installed"), install_advice(agent.name()));
+        let verdict = bad(format!("`{name}` is not installed"), install_advice);
         return vec![finding("", verdict)];
     };
     let mut findings = vec![finding("", good(path.display().to_string()))];
     for checkup in agent.checkups() {
-        let verdict = asked(&checkup).unwrap_or_else(|error| {
-            bad(format!("cannot be asked: {error}"), install_advice(agent.name()))
-        });
+        let verdict = asked(&checkup)
+            .unwrap_or_else(|error| bad(format!("cannot be asked: {error}"), install_advice));
         findings.push(finding(&format!(" {}", checkup.what), verdict));
     }
     findings
-}
-
-/// How to get the program of a coding agent.
-fn install_advice(agent: &str) -> String {
-    match agent {
-        "claude" => "install it (npm install -g @anthropic-ai/claude-code), or name it: \
-                     RAYMOND_CLAUDE=/path/to/claude"
-            .to_owned(),
-        "program" => "check RAYMOND_AGENT_PROGRAM".to_owned(),
-        name => format!("install it, or change `program` under [agents.{name}]: raymond config"),
-    }
 }
 
 /// Asks a program, and waits for its answer.

@@ -155,7 +155,7 @@ fn case_files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let entries = fs::read_dir(folder).map_err(|error| {
         let folder = folder.display();
         Failure::usage(format!(
-            "there are no tests in {folder}: {error}; docs/authoring.md tells how to write one, \
+            "there are no tests in {folder}: {error}; `raymond help authoring` tells how to write one, \
              and `raymond test WORKFLOW --record ID` makes one of a run"
         ))
     })?;
