@@ -7,12 +7,12 @@ use thiserror::Error;
 
 use crate::{
     id::{AgentId, SessionId},
-    policy::Transition,
+    policy::{Source, Transition},
 };
 
 use super::{
-    Action, Agent, Answer, CountsAs, Instead, Left, Limits, Overrider, Phase, Record, Run, Session,
-    Settings, Spent, Status, Step, Tries, UsageLimit, Work,
+    Action, Agent, Answer, CountsAs, Instead, Left, Limit, Limits, Overrider, Phase, Record, Run,
+    Session, Settings, Spent, Status, Step, Tries, UsageLimit, Work,
     follow::{After, follow, states_entered},
     naming,
 };
@@ -59,11 +59,7 @@ pub fn apply(run: &mut Run, record: &Record) -> Result<(), ApplyError> {
         Record::Overridden { agent, asked, source, session, by, instead } => {
             change(run, agent, |agent| {
                 if let (Overrider::Limit(limit), Instead::Stop) = (by, instead) {
-                    if let Some(session) = session {
-                        agent.session = Session::Open(session.clone());
-                    }
-                    let (asked, source, limit) = (asked.clone(), *source, *limit);
-                    agent.phase = Phase::Held { asked, source, limit };
+                    hold(agent, (asked, *source), session.as_ref(), *limit);
                 }
                 Ok(())
             })
@@ -119,6 +115,19 @@ pub fn apply(run: &mut Run, record: &Record) -> Result<(), ApplyError> {
             Ok(())
         }
     }
+}
+
+/// An agent asked for more than a limit allows.
+fn hold(
+    agent: &mut Agent,
+    (asked, source): (&Transition, Source),
+    session: Option<&SessionId>,
+    limit: Limit,
+) {
+    if let Some(session) = session {
+        agent.session = Session::Open(session.clone());
+    }
+    agent.phase = Phase::Held { asked: asked.clone(), source, limit };
 }
 
 fn resumed(run: &mut Run, settings: &Settings, limits: &Limits) {
