@@ -210,7 +210,7 @@ impl<'o, 'a> RunLoop<'o, 'a> {
                 }
                 let step = self.ledger.run().running_step(id).map(|(_, step)| &step.action);
                 let is_script = matches!(step, Some(Action::Script { .. }));
-                self.input(input)?;
+                self.input(*input)?;
                 if is_script {
                     self.performer.script_ended(id);
                 }

@@ -158,7 +158,7 @@ impl Stage {
         for name in files {
             fs::write(flow.join(name), "Do it.").unwrap();
         }
-        if files[0].ends_with(".md") {
+        if files[0] == "START.md" {
             let policy =
                 "---\nallowed_transitions: [{ tag: result }, { tag: goto, target: NEXT }]\n---\n";
             fs::write(flow.join(files[0]), format!("{policy}Do it.")).unwrap();

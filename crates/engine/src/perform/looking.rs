@@ -39,7 +39,7 @@ pub(crate) enum Look {
         /// Why nothing new may start because of it.
         halt: Option<Halt>,
         /// What its outcome means.
-        input: Input,
+        input: Box<Input>,
     },
     /// It runs, under this reaper.
     Runs(Option<Pid>),
@@ -89,8 +89,9 @@ impl Performer<'_> {
         let standing = self.standing(id, unclaimed);
         let standing = standing.map_err(|error| at_work("look at a step", error))?;
         let (outcome, spent) = match &standing {
-            StepState::Running(reaper) => return Ok(Look::Runs(*reaper)),
-            StepState::Foreign { reaper, .. } => return Ok(Look::Runs(*reaper)),
+            StepState::Running(reaper) | StepState::Foreign { reaper, .. } => {
+                return Ok(Look::Runs(*reaper));
+            }
             StepState::Unclaimed => match unclaimed {
                 Unclaimed::Wait => return Ok(Look::Waits),
                 Unclaimed::Forbid => (Outcome::NotStarted, Spent::default()),
@@ -109,7 +110,7 @@ impl Performer<'_> {
         let (halt, input) =
             self.conclude(run, (id, step), &standing, (outcome, spent), observer)?;
         self.land(id);
-        Ok(Look::Over { halt, input })
+        Ok(Look::Over { halt, input: Box::new(input) })
     }
 
     /// How a step stands. One that is not claimed is forbidden, unless it is waited for.

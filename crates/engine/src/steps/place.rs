@@ -25,6 +25,7 @@ impl Place {
     }
 
     /// The run's folder.
+    #[cfg(not(portable))]
     pub(crate) fn folder(&self) -> &PathBuf {
         &self.folder
     }

@@ -7,12 +7,12 @@ use thiserror::Error;
 
 use crate::{
     id::{AgentId, SessionId},
-    policy::Transition,
+    policy::{Source, Transition},
 };
 
 use super::{
-    Action, Agent, Answer, CountsAs, Instead, Left, Limits, Overrider, Phase, Record, Run, Session,
-    Settings, Spent, Status, Step, Tries, UsageLimit, Work,
+    Action, Agent, Answer, CountsAs, Instead, Left, Limit, Limits, Overrider, Phase, Record, Run,
+    Session, Settings, Spent, Status, Step, Tries, UsageLimit, Work,
     follow::{After, follow, states_entered},
     naming,
 };
@@ -56,18 +56,16 @@ pub fn apply(run: &mut Run, record: &Record) -> Result<(), ApplyError> {
         Record::Followed { agent, transition, session, worker, .. } => {
             followed(run, agent, transition, session.as_ref(), worker.as_ref())
         }
-        Record::Overridden { agent, asked, source, session, by, instead } => {
-            change(run, agent, |agent| {
-                if let (Overrider::Limit(limit), Instead::Stop) = (by, instead) {
-                    if let Some(session) = session {
-                        agent.session = Session::Open(session.clone());
-                    }
-                    let (asked, source, limit) = (asked.clone(), *source, *limit);
-                    agent.phase = Phase::Held { asked, source, limit };
-                }
+        Record::Overridden { agent, asked, source, session, by, instead } => match (by, instead) {
+            (Overrider::Limit(limit), Instead::Stop) => change(run, agent, |agent| {
+                hold(agent, asked, *source, session.as_ref(), *limit);
                 Ok(())
-            })
-        }
+            }),
+            // What happens instead is a record of its own.
+            (_, Instead::Follow(_)) | (Overrider::Match { .. } | Overrider::Prompt { .. }, _) => {
+                change(run, agent, |_| Ok(()))
+            }
+        },
         Record::Reminded { agent, work, .. } => change(run, agent, |agent| {
             let reminders = agent.tries.reminders + 1;
             agent.tries = Tries { reminders, ..Tries::default() };
@@ -119,6 +117,20 @@ pub fn apply(run: &mut Run, record: &Record) -> Result<(), ApplyError> {
             Ok(())
         }
     }
+}
+
+/// A limit keeps `agent` from what it asked for. The session of its answer is kept for later.
+fn hold(
+    agent: &mut Agent,
+    asked: &Transition,
+    source: Source,
+    session: Option<&SessionId>,
+    limit: Limit,
+) {
+    if let Some(session) = session {
+        agent.session = Session::Open(session.clone());
+    }
+    agent.phase = Phase::Held { asked: asked.clone(), source, limit };
 }
 
 fn resumed(run: &mut Run, settings: &Settings, limits: &Limits) {

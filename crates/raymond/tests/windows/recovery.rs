@@ -83,6 +83,19 @@ fn run_of_another_program_is_cancelled_with_what_runs() {
 }
 
 #[test]
+fn detached_run_is_stopped_and_can_be_resumed() {
+    let project = waiting();
+    project.raymond(&["start", "flow", "--id", "r", "--detach"]).completed("r");
+    wait_until_held(&project, "held");
+    let ran = project.raymond(&["stop", "r"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    wait_until_released(&project, "held");
+    project.write("go", "");
+    project.raymond(&["resume", "r"]).completed("x");
+    assert_eq!(log(&project), ["START", "WAIT", "WAIT", "LAST"]);
+}
+
+#[test]
 fn interrupt_waits_for_what_runs_and_the_run_can_be_resumed() {
     let project = waiting();
     let child = spawn_interruptible(&project, &["start", "flow", "--id", "r", "--json"]);
