@@ -15,6 +15,7 @@ pub(crate) use socket::{Inbox, Notifier, Outbox, REAPER_GONE, socket_path};
 
 /// Something that came from outside the loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(portable, allow(dead_code, reason = "only the keeper sends some of them"))]
 pub(crate) enum Message {
     /// A reaper says that there is something to see in the folder of this name.
     Step(String),
