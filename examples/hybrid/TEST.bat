@@ -1,7 +1,8 @@
 @echo off
-make test > test.log 2>&1 && (
-  echo ^<result^>the tests pass^</result^>
-) || (
+call make test > test.log 2>&1
+if errorlevel 1 (
   echo ^<goto^>FIX^</goto^>
+) else (
+  echo ^<result^>the tests pass^</result^>
 )
 exit /b 0

@@ -1,11 +1,24 @@
 @echo off
-setlocal enabledelayedexpansion
-if not exist ..\pieces mkdir ..\pieces
+rem One git worktree for each piece, so that the workers do not disturb each other. The next state takes
+rem them one after the other.
+setlocal disabledelayedexpansion
+git rev-parse --show-cdup > nul
+if errorlevel 1 exit /b 1
+set "up="
+for /f "delims=" %%u in ('git rev-parse --show-cdup') do set "up=%%u"
+if not exist "%up%..\pieces" mkdir "%up%..\pieces"
+for %%d in ("%up%..\pieces") do set "pieces=%%~fd"
 set number=0
 type nul > worktrees.txt
 for /f "usebackq delims=" %%p in ("pieces.txt") do (
-  set /a number+=1
-  git worktree add --quiet -b %RAYMOND_WORKFLOW_ID%-!number! ..\pieces\%RAYMOND_WORKFLOW_ID%-!number! 1>&2
-  echo %CD%\..\pieces\%RAYMOND_WORKFLOW_ID%-!number!	%%p>> worktrees.txt
+  set /a number+=1 > nul
+  set "piece=%%p"
+  setlocal enabledelayedexpansion
+  set "name=%RAYMOND_WORKFLOW_ID%-!number!"
+  git worktree add --quiet -b "!name!" "%up%..\pieces\!name!" 1>&2
+  if errorlevel 1 exit /b 1
+  >> worktrees.txt echo !pieces!\!name!
+  >> worktrees.txt echo !piece!
+  endlocal
 )
 echo ^<goto^>DISPATCH^</goto^>

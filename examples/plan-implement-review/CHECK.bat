@@ -1,10 +1,13 @@
 @echo off
+rem The project's own checks: scripts\test.bat, make test or cargo test, whichever there is.
 set "check=ver"
-if exist Makefile set "check=make test"
 if exist Cargo.toml set "check=cargo test --quiet"
-%check% > .issue\check.log 2>&1 && (
-  echo ^<function return="JUDGE" model="opus"^>REVIEW^</function^>
-) || (
+if exist Makefile set "check=make test"
+if exist scripts\test.bat set "check=scripts\test.bat"
+call %check% > .issue\check.log 2>&1
+if errorlevel 1 (
   echo ^<goto^>MEND^</goto^>
+) else (
+  echo ^<function return="JUDGE" model="opus"^>REVIEW^</function^>
 )
 exit /b 0

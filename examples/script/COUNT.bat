@@ -1,2 +1,4 @@
 @echo off
-for /f %%n in ('find /c /v "" ^< file-list.txt') do echo ^<result^>%%n files^</result^>
+set count=0
+for /f "usebackq delims=" %%l in ("file-list.txt") do set /a count+=1 > nul
+echo ^<result^>%count% files^</result^>

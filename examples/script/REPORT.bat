@@ -1,3 +1,4 @@
 @echo off
+setlocal enabledelayedexpansion
 del file-list.txt
-echo ^<result^>%RAYMOND_WORKFLOW_ID%: %RAYMOND_RESULT%^</result^>
+echo ^<result^>%RAYMOND_WORKFLOW_ID%: !RAYMOND_RESULT!^</result^>

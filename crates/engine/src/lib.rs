@@ -30,6 +30,7 @@ pub mod lock;
 mod open;
 mod perform;
 pub mod private;
+pub mod processes;
 pub mod programs;
 pub mod prune;
 pub mod regular;
@@ -45,6 +46,7 @@ mod tails;
 #[cfg(test)]
 mod testing;
 mod timers;
+pub mod transcript;
 pub mod trust;
 mod usage_limit;
 mod warm;

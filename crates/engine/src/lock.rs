@@ -85,7 +85,7 @@ impl RunLock {
         let mut tries = 0;
         let taken = loop {
             tries += 1;
-            match file.try_lock() {
+            match sys::try_lock(&file) {
                 Err(TryLockError::WouldBlock) if tries < TAKE_TRIES => {
                     std::thread::sleep(TAKE_INTERVAL);
                 }
@@ -125,7 +125,7 @@ impl RunLock {
     /// The process that holds the lock at `path` now; `None` if it is free.
     pub fn holder(path: &Path) -> Option<Owner> {
         let file = File::open(path).ok()?;
-        match file.try_lock_shared() {
+        match sys::try_lock_shared(&file) {
             Err(TryLockError::WouldBlock) => {
                 let text = io::read_to_string(file).unwrap_or_default();
                 Some(serde_json::from_str(&text).unwrap_or(Owner { pid: 0, since_ms: 0 }))

@@ -40,7 +40,7 @@ pub(crate) fn glance(
 }
 
 impl Tail {
-    /// Whether everything that the turn has printed so far was looked at.
+    /// Whether everything that was printed so far was read.
     pub(crate) fn is_at_end(&mut self) -> bool {
         let length = self.file.metadata().map_or(0, |metadata| metadata.len());
         self.file.stream_position().map_or(true, |position| position >= length)

@@ -1,6 +1,6 @@
 //! Looking at what turns print, for a process that does not own their run. Nothing is changed.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use raymond_flow::{id::StepId, machine::Turn};
 
@@ -8,7 +8,7 @@ use crate::{
     agent::{Activity, Agents},
     layout::RunFiles,
     step::StepFolder,
-    tails::{self, Tail},
+    tails::{Tail, glance},
 };
 
 /// How often a turn is looked at to find its latest activity: that is the most that is read of it.
@@ -18,13 +18,13 @@ const GLANCES_MAX: usize = 256;
 #[derive(Debug)]
 pub struct Watch {
     files: RunFiles,
-    tails: HashMap<StepId, Option<Tail>>,
+    tails: BTreeMap<StepId, Option<Tail>>,
 }
 
 impl Watch {
     /// Watches the run that has these files.
     pub fn new(files: RunFiles) -> Self {
-        Self { files, tails: HashMap::new() }
+        Self { files, tails: BTreeMap::new() }
     }
 
     /// What the turn of step `id` has done since the last call. What it prints faster than it is looked
@@ -32,27 +32,24 @@ impl Watch {
     pub fn activities(&mut self, id: &StepId, turn: &Turn, agents: &Agents) -> Vec<Activity> {
         let Ok(agent) = agents.for_turn(turn) else { return Vec::new() };
         let tail = self.tails.entry(id.clone()).or_default();
-        tails::glance(tail, &StepFolder::new(&self.files.steps, id), agent)
+        glance(tail, &StepFolder::new(&self.files.steps, id), agent)
     }
 
     /// What the turn of step `id` did last.
     pub fn latest(&mut self, id: &StepId, turn: &Turn, agents: &Agents) -> Option<Activity> {
-        let Ok(agent) = agents.for_turn(turn) else { return None };
-        let folder = StepFolder::new(&self.files.steps, id);
-        let tail = self.tails.entry(id.clone()).or_default();
         let mut latest = None;
         for _ in 0..GLANCES_MAX {
-            let found = tails::glance(tail, &folder, agent);
-            latest = found.into_iter().next_back().or(latest);
-            if tail.as_mut().is_none_or(Tail::is_at_end) {
+            latest = self.activities(id, turn, agents).pop().or(latest);
+            let tail = self.tails.get_mut(id).and_then(Option::as_mut);
+            if tail.is_none_or(Tail::is_at_end) {
                 break;
             }
         }
         latest
     }
 
-    /// The turn is over.
-    pub fn forget(&mut self, id: &StepId) {
-        self.tails.remove(id);
+    /// Forgets every step for which `is_running` does not hold.
+    pub fn retain(&mut self, is_running: impl Fn(&StepId) -> bool) {
+        self.tails.retain(|id, _| is_running(id));
     }
 }

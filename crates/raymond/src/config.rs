@@ -203,10 +203,14 @@ impl Config {
             config.values.insert(key.name, value);
         }
         let user = user_folder(|name| env::var_os(name));
+        // Another user's: HOME stays as it was when a program changes its user.
+        let user = user.filter(|folder| !is_closed(folder));
         for path in user.into_iter().chain([state_dir.to_owned()]) {
             config.add_layer(&path.join(FILE_NAME))?;
         }
-        config.add_environment(|name| env::var(name).ok())?;
+        let hint = "fix or unset that variable, then run the same command again";
+        let added = config.add_environment(|name| env::var(name).ok());
+        added.map_err(|failure| failure.with_hint(hint.to_owned()))?;
         Ok(config)
     }
 
@@ -217,7 +221,8 @@ impl Config {
             Ok(file) => {
                 trust::check_file(path, &file)?;
                 let text = regular::text_of(&file, path, FILE_BYTES_MAX).map_err(read)?;
-                self.add_file(path, &text)
+                let hint = "fix or remove that line, then run the same command again";
+                self.add_file(path, &text).map_err(|failure| failure.with_hint(hint.to_owned()))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(read(error)),
@@ -376,6 +381,19 @@ pub(crate) fn user_folder(get: impl Fn(&str) -> Option<OsString>) -> Option<Path
     base.map(|base| base.join("raymond"))
 }
 
+/// Whether this user may not even look at what is in `folder`.
+fn is_closed(folder: &Path) -> bool {
+    let looked = folder.join(FILE_NAME).symlink_metadata();
+    looked.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+}
+
+/// The environment variables of all settings, and what they mean.
+pub(crate) fn variables() -> Vec<(String, String)> {
+    let is_variable = |key: &&Key| key.name != "claude.arguments";
+    let keys = KEYS.iter().filter(is_variable);
+    keys.map(|key| (variable(key.name), key.help.to_owned())).collect()
+}
+
 /// The environment variable of a setting.
 fn variable(name: &str) -> String {
     match name {
@@ -465,7 +483,7 @@ pub(crate) fn write_template(state_dir: &Path) -> Result<PathBuf, Failure> {
     }
 }
 
-/// How another coding agent is added: see docs/operations.md.
+/// How another coding agent is added: see `raymond help operations`.
 const AGENTS_EXAMPLE: &str = r#"
 # Further coding agents, for states with `agent: codex`. `[agents.claude]` is Claude Code itself.
 #[agents.codex]

@@ -13,9 +13,10 @@ use raymond_engine::{
 use raymond_flow::id::RunIdError;
 
 use crate::{
+    cli::mistyped,
     line::{Line, Style},
     out,
-    report::Next,
+    report::{Next, near},
 };
 
 /// Something to tell a person, and the exit code that says it to a program.
@@ -195,7 +196,18 @@ impl From<EngineError> for Failure {
 
 impl From<ScopeError> for Failure {
     fn from(error: ScopeError) -> Self {
-        Self { message: chain(&error), hint: None, code: USAGE }
+        let hint = match &error {
+            ScopeError::Io { path, source } if source.kind() == io::ErrorKind::NotFound => {
+                return mistyped::no_such_path(path);
+            }
+            ScopeError::Entry { path, .. } => Some(format!(
+                "name the first state: raymond {}/FILE.md\nor begin a workflow elsewhere: raymond new NAME",
+                near(path).display()
+            )),
+            ScopeError::Kind(_) => Some("name a state file, a folder or a zip archive".to_owned()),
+            _ => None,
+        };
+        Self { message: chain(&error), hint, code: USAGE }
     }
 }
 

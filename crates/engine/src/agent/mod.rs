@@ -8,6 +8,7 @@ mod checkup;
 mod claude;
 mod program;
 mod scripted;
+mod transcript;
 
 use std::{io, path::Path, time::Duration};
 
@@ -23,6 +24,7 @@ pub use checkup::{Checkup, CheckupAnswer, Verdict};
 pub use claude::{ClaudeAgent, ClaudeConfig};
 pub use program::{Prices, ProgramAgent, ProgramConfig};
 pub use scripted::{Given, Script, ScriptedAgent, ScriptedReply};
+pub use transcript::{Entry, Stream, ToolOutcome, TranscriptReader};
 
 /// A program that carries out prompts.
 pub trait CodingAgent {
@@ -47,6 +49,17 @@ pub trait CodingAgent {
     /// The program and its arguments, before those of a turn; empty if there is none.
     fn program(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    /// The words of a prompt, from what the program was given on standard input.
+    fn prompt_text(&self, stdin: &str) -> String {
+        stdin.to_owned()
+    }
+
+    /// A reader of the output of the turn that was given the file `stdin`. `is_first` tells whether that is
+    /// the first turn of its process.
+    fn transcript(&self, _stdin: &Path, _is_first: bool) -> Box<dyn TranscriptReader> {
+        Box::new(program::PlainReader)
     }
 
     /// What to ask its program to find out whether it can be used.

@@ -29,7 +29,10 @@ use raymond_flow::{
 };
 use serde::Deserialize;
 
-use super::{CodingAgent, TurnCommand, TurnEnd, TurnOutput, TurnRequest, misconfigured};
+use super::{
+    CodingAgent, Entry, TranscriptReader, TurnCommand, TurnEnd, TurnOutput, TurnRequest,
+    misconfigured,
+};
 
 /// The longest last line: an answer of a model, and then some.
 const LAST_LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -108,6 +111,23 @@ struct LastLine {
 #[serde(deny_unknown_fields)]
 struct SessionLine {
     session: String,
+}
+
+/// The output of a program as a transcript: every line but the last one, which is the answer.
+pub(super) struct PlainReader;
+
+impl TranscriptReader for PlainReader {
+    fn line(&mut self, line: &[u8]) -> Vec<Entry> {
+        let text = String::from_utf8_lossy(line);
+        let text = text.trim_end();
+        let last: Option<LastLine> = serde_json::from_str(text).ok();
+        let is_answer = last.is_some_and(|last| last.result.is_some() || last.error.is_some());
+        let is_session = serde_json::from_str::<SessionLine>(text).is_ok();
+        if text.is_empty() || is_answer || is_session {
+            return Vec::new();
+        }
+        vec![Entry::Text { text: text.to_owned() }]
+    }
 }
 
 impl CodingAgent for ProgramAgent {

@@ -15,15 +15,16 @@ pub(crate) use socket::{Inbox, Notifier, Outbox, REAPER_GONE, socket_path};
 
 /// Something that came from outside the loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(portable, allow(dead_code, reason = "only the keeper sends some of them"))]
 pub(crate) enum Message {
     /// A reaper says that there is something to see in the folder of this name.
     Step(String),
     /// This connection to a keeper is over: it is gone.
+    #[cfg_attr(portable, expect(dead_code, reason = "only a keeper keeps processes"))]
     KeeperGone(u32),
     /// A reaper was killed; which step it had is unknown.
     ReaperGone,
     /// A process that could be given another turn is gone.
+    #[cfg_attr(portable, expect(dead_code, reason = "only a keeper keeps processes"))]
     ProcessGone(u32),
     /// Ctrl-C or a polite signal.
     Interrupt,

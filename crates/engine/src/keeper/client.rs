@@ -337,3 +337,47 @@ fn start(folder: &Path, program: &[OsString]) -> io::Result<()> {
     let _ = std::thread::Builder::new().spawn(move || child.wait());
     Ok(())
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    /// Greets a keeper that gives this answer.
+    fn greet_keeper(answer: &'static [u8]) -> io::Result<()> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let listener = UnixListener::bind(&path).unwrap();
+        let keeper = std::thread::spawn(move || {
+            let (stream, _) = listener.accept().unwrap();
+            let mut hello = String::new();
+            BufReader::new(&stream).read_line(&mut hello).unwrap();
+            (&stream).write_all(answer).unwrap();
+            hello
+        });
+        // The peer is this process, which does not work in `folder`: it is not killed.
+        let greeted = greet(&UnixStream::connect(&path).unwrap(), folder.path());
+        assert!(keeper.join().unwrap().starts_with("{\"hello\":{\"environment\":[["));
+        greeted
+    }
+
+    #[test]
+    fn keeper_of_the_same_version_is_accepted() {
+        greet_keeper(ANSWER).unwrap();
+    }
+
+    #[test]
+    fn keeper_of_another_version_is_replaced() {
+        let error = greet_keeper(b"ok\n").unwrap_err();
+        // For this kind the caller reports it and starts another keeper.
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(error.to_string().contains("is of another version and was killed"), "{error}");
+    }
+
+    #[test]
+    fn keeper_that_closes_the_connection_is_an_error() {
+        assert_eq!(greet_keeper(b"").unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+}

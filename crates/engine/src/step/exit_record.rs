@@ -13,9 +13,6 @@ use crate::{private, regular, sys};
 /// Disk space reserved before the child starts, so that a full disk cannot lose the outcome.
 pub(crate) const EXIT_RECORD_BYTES: u32 = 4096;
 
-/// The Windows error for reading a file that another process has locked.
-const ERROR_LOCK_VIOLATION: i32 = 33;
-
 /// The first line: the reaper of the step, and the run that the step belongs to.
 #[derive(Debug, Serialize, Deserialize)]
 struct ClaimLine {
@@ -109,7 +106,7 @@ impl Claim {
         let mut options = private::options();
         let file = options.read(true).write(true).create_new(true).open(path)?;
         let prepare = || -> io::Result<u64> {
-            file.lock()?;
+            sys::lock(&file)?;
             sys::reserve(&file, EXIT_RECORD_BYTES)?;
             write_claim(&file, run)
         };
@@ -177,7 +174,7 @@ pub(crate) fn read(path: &Path) -> io::Result<Option<(Option<String>, ExitFile)>
     if let (claim, Some(record)) = parse(&file)? {
         return Ok(Some((claim.map(|claim| claim.run), ExitFile::Ended(record))));
     }
-    let is_held = match file.try_lock_shared() {
+    let is_held = match sys::try_lock_shared(&file) {
         Ok(()) => false,
         Err(TryLockError::WouldBlock) => true,
         Err(TryLockError::Error(error)) => return Err(error),
@@ -197,13 +194,7 @@ pub(crate) fn read(path: &Path) -> io::Result<Option<(Option<String>, ExitFile)>
 fn parse(mut file: &File) -> io::Result<(Option<ClaimLine>, Option<ExitRecord>)> {
     let mut bytes = Vec::with_capacity(EXIT_RECORD_BYTES as usize);
     file.rewind()?;
-    match file.take(u64::from(EXIT_RECORD_BYTES)).read_to_end(&mut bytes) {
-        // On Windows, a file that another process has locked cannot be read.
-        Err(error) if cfg!(windows) && error.raw_os_error() == Some(ERROR_LOCK_VIOLATION) => {
-            return Ok((None, None));
-        }
-        read => read?,
-    };
+    file.take(u64::from(EXIT_RECORD_BYTES)).read_to_end(&mut bytes)?;
     let mut lines = bytes.split_inclusive(|byte| *byte == b'\n');
     // The rest of the reserved space is zeros, so only a line with its newline was written.
     let mut next = || lines.next().filter(|line| line.ends_with(b"\n"));

@@ -1,8 +1,8 @@
 //! Steps without a keeper: every step has a thread of the orchestrator as its guardian.
 //!
-//! A guardian does what a reaper does, with the means of the standard library. What it cannot do is live on
-//! when this process is killed, find processes that have left the group of their step, and keep a
-//! child for another step.
+//! A guardian does what a reaper does, with the means of the standard library and a process tree
+//! ([`sys::Tree`]). It cannot live on when this process is killed, keep a child for another step or, except on
+//! Windows, find processes that have left the group of their step.
 
 use std::{
     collections::HashMap,
@@ -23,7 +23,7 @@ use crate::{
     keeper::{Launch, LaunchKind, Next, Patience},
     private,
     step::{Claim, ExitRecord, HowEnded, StepFolder, StepState},
-    sys::{self, Pid},
+    sys::{self, Pid, Tree},
 };
 
 /// How long guardians may take to end their steps: grace, and a machine that is busy.
@@ -173,8 +173,8 @@ impl Guardian {
     fn start_and_guard(&self) -> Result<HowEnded, HowEnded> {
         let not_run = |error: io::Error| self.launch.not_run(&error);
         let _locks = self.lock().map_err(not_run)?.ok_or(HowEnded::Interrupted)?;
-        let child = self.start().map_err(not_run)?;
-        Ok(self.guard(child))
+        let tree = self.start().map_err(not_run)?;
+        Ok(self.guard(&tree))
     }
 
     /// Waits until the sessions are free. `None` if the orchestrator asks to end the step.
@@ -199,7 +199,7 @@ impl Guardian {
     }
 
     /// Starts the child. All that may fail is done before it lives.
-    fn start(&self) -> io::Result<Pid> {
+    fn start(&self) -> io::Result<Tree> {
         let Launch { program, environment, without, cwd, .. } = &self.launch;
         let (name, arguments) = program.split_first().ok_or(io::ErrorKind::NotFound)?;
         let [stdout, stderr] = &self.outputs;
@@ -210,7 +210,6 @@ impl Guardian {
             command.env_remove(variable);
         }
         command.envs(environment.iter().map(|(name, value)| (name, value)));
-        sys::set_apart(&mut command);
         let (hand, taken) = mpsc::channel::<Child>();
         let words = self.words.clone();
         thread::Builder::new().spawn(move || {
@@ -218,10 +217,9 @@ impl Guardian {
                 let _ = words.send(Word::Ended(child.wait()));
             }
         })?;
-        let child = command.spawn()?;
-        let pid = Pid::try_from(child.id()).map_err(io::Error::other)?;
+        let (child, tree) = Tree::spawn(&mut command)?;
         let _ = hand.send(child);
-        Ok(pid)
+        Ok(tree)
     }
 
     /// What the child reads. Not the file itself: some programs take their orders from a pipe only.
@@ -237,7 +235,7 @@ impl Guardian {
     }
 
     /// Waits for the child, however long that takes.
-    fn guard(&self, child: Pid) -> HowEnded {
+    fn guard(&self, tree: &Tree) -> HowEnded {
         let mut patience = Patience::of_step(self.launch.idle_seconds, Instant::now());
         loop {
             if patience.is_limited() {
@@ -246,21 +244,19 @@ impl Guardian {
             let until = match patience.next(Instant::now()) {
                 Next::Wait(until) => until,
                 Next::AskToEnd => {
-                    sys::end_group(child, true);
+                    tree.end(true);
                     continue;
                 }
                 Next::Kill => {
-                    sys::end_group(child, false);
+                    tree.end(false);
                     continue;
                 }
             };
             let left = until.saturating_duration_since(Instant::now());
             match self.heard.recv_timeout(left) {
                 Ok(Word::Ended(status)) => {
-                    if cfg!(unix) {
-                        // Whatever outlived the child; elsewhere it cannot be found any more.
-                        sys::end_group(child, false);
-                    }
+                    // Processes that outlived it.
+                    tree.end(false);
                     let how = self.how_ended(status);
                     return patience.verdict(how, self.launch.is_durable());
                 }

@@ -1,8 +1,11 @@
 //! The system calls that the standard library does not have, each behind a safe function.
 //!
 //! The only place of this crate with `unsafe`. `unix` and `windows` offer the same to everybody;
-//! `linux` and `program` have what the keeper needs beside it, `portable` what is done in its place elsewhere.
+//! `linux` and `program` have what the keeper needs beside it, `portable` what is done in its place elsewhere,
+//! `job` the process trees of Windows.
 
+#[cfg(windows)]
+mod job;
 #[cfg(not(portable))]
 mod linux;
 mod portable;
@@ -15,8 +18,12 @@ mod unix;
 #[cfg(windows)]
 mod windows;
 
+#[cfg(windows)]
+pub use job::Tree;
 #[cfg(not(portable))]
 pub(crate) use linux::*;
+#[cfg(unix)]
+pub use portable::Tree;
 pub(crate) use portable::*;
 #[cfg(unix)]
 pub(crate) use processes::*;

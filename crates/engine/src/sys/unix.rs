@@ -4,7 +4,7 @@
 
 use std::{
     ffi::{CString, OsStr},
-    fs::{self, File, Metadata, Permissions},
+    fs::{self, File, Metadata, Permissions, TryLockError},
     io::{self, Read as _},
     os::unix::{
         ffi::OsStrExt,
@@ -132,6 +132,21 @@ pub(crate) fn free_bytes(path: &Path) -> io::Result<u64> {
 /// Writes `bytes` at `offset`.
 pub(crate) fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
     std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
+}
+
+/// Takes the lock of a file, and waits for it. It is held until the file is closed.
+pub(crate) fn lock(file: &File) -> io::Result<()> {
+    file.lock()
+}
+
+/// Takes the lock of a file if nobody has it.
+pub(crate) fn try_lock(file: &File) -> Result<(), TryLockError> {
+    file.try_lock()
+}
+
+/// The same for a lock that several may share.
+pub(crate) fn try_lock_shared(file: &File) -> Result<(), TryLockError> {
+    file.try_lock_shared()
 }
 
 /// Device and inode, which identify a file regardless of its name.

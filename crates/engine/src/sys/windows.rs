@@ -1,14 +1,33 @@
-//! The same for Windows as `unix` has for the others. Compiled here, never run.
+//! The same for Windows as `unix` has for the others.
 
 #![expect(unsafe_code, reason = "system calls; every block says why it is sound")]
 
 use std::{
-    fs::{self, File, Metadata},
+    fs::{self, File, Metadata, TryLockError},
     io::{self, Seek as _, SeekFrom, Write as _},
-    os::windows::ffi::OsStrExt,
+    os::windows::{ffi::OsStrExt, io::AsRawHandle, process::CommandExt},
     path::Path,
+    process::{Command, ExitStatus},
     ptr,
     sync::{Mutex, PoisonError},
+};
+
+use windows_sys::Win32::{
+    Foundation::{
+        ERROR_IO_PENDING, ERROR_LOCK_VIOLATION, HANDLE_FLAG_INHERIT, SetHandleInformation,
+    },
+    Storage::FileSystem::{
+        GetDiskFreeSpaceExW, LOCK_FILE_FLAGS, LOCKFILE_EXCLUSIVE_LOCK, LOCKFILE_FAIL_IMMEDIATELY,
+        LockFileEx, MoveFileExW,
+    },
+    System::{
+        Console::{
+            GetStdHandle, STD_ERROR_HANDLE, STD_INPUT_HANDLE, STD_OUTPUT_HANDLE,
+            SetConsoleCtrlHandler,
+        },
+        IO::{OVERLAPPED, OVERLAPPED_0, OVERLAPPED_0_0},
+        Threading::{CREATE_NEW_PROCESS_GROUP, CREATE_NO_WINDOW},
+    },
 };
 
 /// A process id.
@@ -17,18 +36,14 @@ pub(crate) type Pid = u32;
 /// What to do when somebody asks this program to stop.
 static TELL: Mutex<Option<Box<dyn Fn() + Send>>> = Mutex::new(None);
 
-#[link(name = "kernel32")]
-unsafe extern "system" {
-    fn SetConsoleCtrlHandler(
-        handler: Option<unsafe extern "system" fn(u32) -> i32>,
-        add: i32,
-    ) -> i32;
-    fn GetDiskFreeSpaceExW(
-        folder: *const u16,
-        free_for_caller: *mut u64,
-        total: *mut u64,
-        free: *mut u64,
-    ) -> i32;
+/// Whether a call has worked: zero means no.
+pub(super) fn check(result: i32) -> io::Result<()> {
+    if result == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// A path for the system.
+fn wide(path: &Path) -> Vec<u16> {
+    path.as_os_str().encode_wide().chain([0]).collect()
 }
 
 /// Calls `tell` whenever somebody presses Ctrl-C or Ctrl-Break, which does not end this program any
@@ -52,6 +67,18 @@ unsafe extern "system" fn interrupted(_kind: u32) -> i32 {
     }
 }
 
+/// Gives a program a process group and a console of its own, which nobody sees and nobody can close. It
+/// would inherit every handle that can be inherited, so ours cannot any more.
+pub(crate) fn set_apart(command: &mut Command) {
+    command.creation_flags(CREATE_NO_WINDOW | CREATE_NEW_PROCESS_GROUP);
+    for which in [STD_INPUT_HANDLE, STD_OUTPUT_HANDLE, STD_ERROR_HANDLE] {
+        // SAFETY: no memory is involved. A handle that is not there cannot be inherited either.
+        unsafe {
+            SetHandleInformation(GetStdHandle(which), HANDLE_FLAG_INHERIT, 0);
+        }
+    }
+}
+
 /// Nobody else's environment can be read.
 pub(crate) fn processes_with(_variable: &str, _is_meant: impl Fn(&str) -> bool) -> Vec<Pid> {
     Vec::new()
@@ -65,20 +92,65 @@ pub(crate) fn is_stopped(_pid: Pid) -> bool {
 /// Lets a stopped process go on.
 pub(crate) fn wake(_pid: Pid) {}
 
-/// Ends a process and its descendants.
-pub(crate) fn end_process(pid: Pid, is_polite: bool) {
-    super::end_group(pid, is_polite);
+/// Processes are only ended with their job.
+pub(crate) fn end_process(_pid: Pid, _is_polite: bool) {}
+
+/// There are no signals here, and every child has an exit code.
+pub(crate) fn signal_of(_status: ExitStatus) -> i32 {
+    0
 }
 
 /// What is free on the disk of `path` for this user, in bytes.
 pub(crate) fn free_bytes(path: &Path) -> io::Result<u64> {
-    let path: Vec<u16> = path.as_os_str().encode_wide().chain([0]).collect();
+    let path = wide(path);
     let mut free = 0;
     // SAFETY: `path` ends with a zero, `free` outlives the call, and nothing else is asked for.
-    let result = unsafe {
+    check(unsafe {
         GetDiskFreeSpaceExW(path.as_ptr(), &raw mut free, ptr::null_mut(), ptr::null_mut())
-    };
-    if result == 0 { Err(io::Error::last_os_error()) } else { Ok(free) }
+    })?;
+    Ok(free)
+}
+
+/// Gives a file another name unless that is taken.
+pub(crate) fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    let (from, to) = (wide(from), wide(to));
+    // SAFETY: both end with a zero. Without a flag, nothing is replaced.
+    check(unsafe { MoveFileExW(from.as_ptr(), to.as_ptr(), 0) })
+}
+
+/// Takes the lock of a file, and waits for it. It is held until the file is closed.
+pub(crate) fn lock(file: &File) -> io::Result<()> {
+    lock_mark(file, LOCKFILE_EXCLUSIVE_LOCK)
+}
+
+/// Takes the lock of a file if nobody has it.
+pub(crate) fn try_lock(file: &File) -> Result<(), TryLockError> {
+    try_lock_mark(file, LOCKFILE_EXCLUSIVE_LOCK)
+}
+
+/// The same for a lock that several may share.
+pub(crate) fn try_lock_shared(file: &File) -> Result<(), TryLockError> {
+    try_lock_mark(file, 0)
+}
+
+fn try_lock_mark(file: &File, flags: LOCK_FILE_FLAGS) -> Result<(), TryLockError> {
+    lock_mark(file, flags | LOCKFILE_FAIL_IMMEDIATELY).map_err(|error| {
+        let code = error.raw_os_error().map(i32::cast_unsigned);
+        match code {
+            Some(ERROR_LOCK_VIOLATION | ERROR_IO_PENDING) => TryLockError::WouldBlock,
+            _ => TryLockError::Error(error),
+        }
+    })
+}
+
+/// Locks the last byte that a file could have. Nobody can read what somebody else has locked here, so
+/// the standard library's locks, which are on the whole file, would hide who holds them.
+fn lock_mark(file: &File, flags: LOCK_FILE_FLAGS) -> io::Result<()> {
+    let offset = OVERLAPPED_0_0 { Offset: u32::MAX - 1, OffsetHigh: i32::MAX.cast_unsigned() };
+    let mut place =
+        OVERLAPPED { Anonymous: OVERLAPPED_0 { Anonymous: offset }, ..OVERLAPPED::default() };
+    // SAFETY: the file is open for synchronous work, so `place` is not used after the call.
+    check(unsafe { LockFileEx(file.as_raw_handle(), flags, 0, 1, 0, &raw mut place) })
 }
 
 /// Writes `bytes` at `offset`.

@@ -56,14 +56,16 @@ pub fn apply(run: &mut Run, record: &Record) -> Result<(), ApplyError> {
         Record::Followed { agent, transition, session, worker, .. } => {
             followed(run, agent, transition, session.as_ref(), worker.as_ref())
         }
-        Record::Overridden { agent, asked, source, session, by, instead } => {
-            change(run, agent, |agent| {
-                if let (Overrider::Limit(limit), Instead::Stop) = (by, instead) {
-                    hold(agent, (asked, *source), session.as_ref(), *limit);
-                }
+        Record::Overridden { agent, asked, source, session, by, instead } => match (by, instead) {
+            (Overrider::Limit(limit), Instead::Stop) => change(run, agent, |agent| {
+                hold(agent, asked, *source, session.as_ref(), *limit);
                 Ok(())
-            })
-        }
+            }),
+            // What happens instead is a record of its own.
+            (_, Instead::Follow(_)) | (Overrider::Match { .. } | Overrider::Prompt { .. }, _) => {
+                change(run, agent, |_| Ok(()))
+            }
+        },
         Record::Reminded { agent, work, .. } => change(run, agent, |agent| {
             let reminders = agent.tries.reminders + 1;
             agent.tries = Tries { reminders, ..Tries::default() };
@@ -117,10 +119,11 @@ pub fn apply(run: &mut Run, record: &Record) -> Result<(), ApplyError> {
     }
 }
 
-/// An agent asked for more than a limit allows.
+/// A limit keeps `agent` from what it asked for. The session of its answer is kept for later.
 fn hold(
     agent: &mut Agent,
-    (asked, source): (&Transition, Source),
+    asked: &Transition,
+    source: Source,
     session: Option<&SessionId>,
     limit: Limit,
 ) {

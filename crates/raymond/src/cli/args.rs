@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use raymond_flow::money::Usd;
+
 use super::{authoring::Authoring, upkeep::Upkeep};
 
 /// The version, with the commit that it was built from if that is known.
@@ -11,7 +13,7 @@ const VERSION: &str = env!("VERSION_AND_COMMIT");
 
 /// Runs multi-step work through AI coding agents.
 #[derive(Debug, Parser)]
-#[command(name = "raymond", version = VERSION, args_conflicts_with_subcommands = true)]
+#[command(name = "raymond", version = VERSION, args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
@@ -116,8 +118,16 @@ pub(crate) enum Command {
         /// Which shell.
         shell: clap_complete::Shell,
     },
-    /// Print the manual page.
-    Man,
+    /// Print the manual page, or write one for each command to a folder.
+    Man {
+        /// Where to write raymond.1, raymond-start.1 and so on.
+        folder: Option<PathBuf>,
+    },
+    /// Show help about a command or a topic: protocol, authoring, operations, events, journal.
+    Help {
+        /// A command or a topic [default: all commands, and a list of the topics].
+        words: Vec<String>,
+    },
     /// Resume every run whose program died.
     Recover {
         #[command(flatten)]
@@ -229,7 +239,7 @@ pub(crate) struct Options {
     pub(crate) effort: Option<String>,
 
     /// What all agents together may spend, in US dollars; 0 is no limit [default: 10].
-    #[arg(long, value_name = "USD")]
+    #[arg(long, value_name = "USD", value_parser = dollars, allow_negative_numbers = true)]
     pub(crate) budget: Option<f64>,
 
     /// How many states all agents together may enter; 0 is no limit [default: 0].
@@ -248,7 +258,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N")]
     pub(crate) retries: Option<u32>,
 
-    /// Let coding agents do anything without asking. Read docs/operations.md first.
+    /// Let coding agents do anything without asking. Read `raymond help operations` first.
     #[arg(long)]
     pub(crate) dangerously_skip_permissions: bool,
 
@@ -294,6 +304,12 @@ pub(crate) struct Place {
     /// The folder for runs and settings [default: .raymond of this project].
     #[arg(long, value_name = "DIR", alias = "state-dir")]
     pub(crate) data_dir: Option<PathBuf>,
+}
+
+fn dollars(text: &str) -> Result<f64, String> {
+    let amount = text.trim_start_matches('$').parse().ok();
+    let amount = amount.filter(|dollars| Usd::from_dollars(*dollars).is_some());
+    amount.ok_or_else(|| "is no amount of dollars; expected for instance 5 or 0.50".to_owned())
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {

@@ -5,42 +5,58 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use clap::CommandFactory as _;
+use clap::{CommandFactory as _, error::ErrorKind};
 
 use super::args::Arguments;
 use crate::failure::Failure;
 
-/// The error for the first word of a command line, if that is neither a command, an option nor a file.
-pub(super) fn command(word: Option<OsString>) -> Option<Failure> {
-    let word = word?;
-    let text = word.to_string_lossy();
-    let is_known = Arguments::command().find_subcommand(text.as_ref()).is_some();
-    if text.starts_with('-') || is_known || Path::new(&word).exists() {
+/// The error for a command line that clap does not understand, if its first word is neither a command nor
+/// an option: then it was meant to be a workflow.
+pub(super) fn command(
+    error: &clap::Error,
+    first: Option<OsString>,
+    second: Option<OsString>,
+) -> Option<Failure> {
+    let (first, second) = (first?, second.unwrap_or_default());
+    let (word, path) = (first.to_string_lossy(), Path::new(&first));
+    let is_known = Arguments::command().find_subcommand(word.as_ref()).is_some();
+    if word.starts_with('-') || is_known {
         return None;
     }
-    Some(no_such_workflow(Path::new(&word)))
+    if !path.exists() {
+        return Some(no_such_workflow(path));
+    }
+    let more = second.to_string_lossy();
+    let is_more = error.kind() == ErrorKind::ArgumentConflict && !more.starts_with('-');
+    is_more.then(|| {
+        let message = format!("`{word}` is a workflow: only options may follow it, not `{more}`");
+        Failure::usage(message).with_hint(format!("give it text: raymond {word} --input TEXT"))
+    })
 }
 
 /// The error for a workflow that does not exist. Typed as a single word, it may have been meant as a
 /// command.
 pub(crate) fn no_such_workflow(path: &Path) -> Failure {
-    let shown = path.display();
     let is_word = path.components().count() == 1 && path.extension().is_none();
-    let command = path.to_str().filter(|_| is_word).and_then(similar_command);
-    let message = if is_word {
-        format!("`{shown}` is neither a command nor a file or folder here")
-    } else {
-        format!("there is no file or folder `{shown}`")
-    };
-    let hint = match (command, similar_file(path)) {
+    let Some(word) = path.to_str().filter(|_| is_word) else { return no_such_path(path) };
+    let hint = match (similar_command(word), similar_file(path)) {
         (Some(name), _) => format!("did you mean `raymond {name}`?"),
         (None, Some(file)) => format!("did you mean `{}`?", file.display()),
-        (None, None) if is_word => {
-            format!("list the commands: raymond --help\nbegin a workflow: raymond new {shown}")
+        (None, None) => {
+            format!("list the commands: raymond --help\nbegin a workflow: raymond new {word}")
         }
-        (None, None) => "a workflow is a state file, a folder or a zip archive".to_owned(),
     };
+    let message = format!("`{word}` is neither a command nor a file or folder here");
     Failure::usage(message).with_hint(hint)
+}
+
+/// The error for a file or folder that does not exist.
+pub(crate) fn no_such_path(path: &Path) -> Failure {
+    let hint = similar_file(path).map_or_else(
+        || "a workflow is a state file, a folder or a zip archive".to_owned(),
+        |file| format!("did you mean `{}`?", file.display()),
+    );
+    Failure::usage(format!("there is no file or folder `{}`", path.display())).with_hint(hint)
 }
 
 /// The command that is spelled most like `word`.

@@ -3,7 +3,7 @@
 mod args;
 mod authoring;
 mod commands;
-mod mistyped;
+pub(crate) mod mistyped;
 mod upkeep;
 
 use std::{env, process::ExitCode};
@@ -38,7 +38,8 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
         Some(Command::Init { place }) => commands::init(&place),
         Some(Command::Config { place }) => commands::config(&place),
         Some(Command::Completions { shell }) => commands::completions(shell),
-        Some(Command::Man) => commands::man(),
+        Some(Command::Man { folder }) => commands::man(folder.as_deref()),
+        Some(Command::Help { words }) => commands::help(&words),
         Some(Command::Recover { options }) => commands::recover(&options),
         Some(Command::Authoring(command)) => authoring::run(command),
         Some(Command::Upkeep(command)) => upkeep::run(&command),
@@ -63,7 +64,8 @@ fn warn_of_unknown_variables() {
 /// quoted, and words of it may be names of files, so they are made visible before clap sees them.
 fn told(error: clap::Error) -> Result<ExitCode, Failure> {
     let is_wrong = error.use_stderr();
-    if let Some(failure) = is_wrong.then(|| mistyped::command(env::args_os().nth(1))).flatten() {
+    let mut typed = env::args_os().skip(1);
+    if is_wrong && let Some(failure) = mistyped::command(&error, typed.next(), typed.next()) {
         return Err(failure);
     }
     let words: Vec<_> = env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();

@@ -1,4 +1,4 @@
-//! What can be typed to look after Raymond itself: its runs on the disk, and what it needs.
+//! What can be typed to look into runs and to look after Raymond itself.
 
 use std::{process::ExitCode, str::FromStr, time::Duration};
 
@@ -7,12 +7,14 @@ use raymond_flow::machine::Status;
 
 use super::{
     args::Place,
-    commands::{doctor, prune},
+    commands::{doctor, prune, show},
 };
 use crate::failure::Failure;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Upkeep {
+    /// Show what was asked and answered in a run: prompts, texts, tools, answers, costs.
+    Show(Show),
     /// Check whether everything is there that Raymond needs.
     ///
     /// Exits with 1 if there is a problem that prevents runs.
@@ -27,9 +29,31 @@ pub(crate) enum Upkeep {
 /// Does what was typed.
 pub(super) fn run(command: &Upkeep) -> Result<ExitCode, Failure> {
     match command {
+        Upkeep::Show(arguments) => show(arguments),
         Upkeep::Doctor(arguments) => doctor(arguments),
         Upkeep::Prune(arguments) => prune(arguments),
     }
+}
+
+/// What is shown.
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    /// The run's id, or the beginning of it [default: the latest run].
+    pub(crate) run: Option<String>,
+
+    /// One step (`main.3`, or `3` for main), or all steps of an agent; shown in full length.
+    pub(crate) step: Option<String>,
+
+    /// Go on until the run ends.
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+
+    /// Print one entry a line as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) place: Place,
 }
 
 /// What is checked.

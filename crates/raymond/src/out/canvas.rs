@@ -5,6 +5,8 @@
 //! wraps only what is really longer than its new width. How many lines the rows take is worked out anew for
 //! each frame, from the width that the terminal has then.
 
+use std::fmt::Write as _;
+
 use crate::line::Line;
 
 /// What is drawn at the moment.
@@ -30,7 +32,7 @@ impl Canvas {
         // Shown at once where the terminal can do that; others ignore it.
         let mut frame = String::from("\u{1b}[?2026h\r");
         if up > 0 {
-            frame.push_str(&format!("\u{1b}[{up}A"));
+            let _ = write!(frame, "\u{1b}[{up}A");
         }
         frame.push_str("\u{1b}[J");
         for line in above {

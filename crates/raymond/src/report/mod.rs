@@ -11,6 +11,7 @@ mod next;
 mod status;
 mod summary;
 pub(crate) mod time;
+pub(crate) mod transcript;
 pub(crate) mod words;
 
 pub(crate) use complaint::near;

@@ -94,12 +94,7 @@ pub(crate) fn of_record(record: &Record, before: Option<&Before>) -> Vec<News> {
             vec![News::of(Detail, Mark::Detail, agent, text)]
         }
         Record::Ended { agent, spent, .. } => {
-            let denied = spent.denied.iter().map(|denied| {
-                let text = Line::of(format!("was not allowed: {denied}"))
-                    .dim("; allow it in .claude/settings.json, permissions.allow");
-                News::of(Trouble, Mark::Odd, agent, text)
-            });
-            denied.collect()
+            spent.denied.iter().map(|what| denied(agent, what)).collect()
         }
         Record::Followed { agent, transition, via, worker, discarded_returns, .. } => {
             let mut news = vec![followed(before, agent, transition, *via, worker.as_ref())];
@@ -110,15 +105,7 @@ pub(crate) fn of_record(record: &Record, before: Option<&Before>) -> Vec<News> {
             }
             news
         }
-        Record::Overridden { agent, asked, instead, .. } => {
-            let instead = match instead {
-                Instead::Follow(transition) => excerpt(&transition.to_string()),
-                Instead::Stop => "the run stops".to_owned(),
-            };
-            let asked = excerpt(&asked.to_string());
-            let text = Line::of(format!("asked for {asked}, instead: {instead}"));
-            vec![News::of(Told, Mark::Odd, agent, text)]
-        }
+        Record::Overridden { agent, asked, instead, .. } => vec![overridden(agent, asked, instead)],
         Record::Reminded { agent, problem, .. } => {
             let text = here(before).plain(format!("reminded: {problem}"));
             vec![News::of(Told, Mark::Odd, agent, text)]
@@ -163,6 +150,22 @@ pub(crate) fn of_record(record: &Record, before: Option<&Before>) -> Vec<News> {
         | Record::Woke { .. }
         | Record::Resumed { .. } => Vec::new(),
     }
+}
+
+fn denied(agent: &AgentId, what: &str) -> News {
+    let text = Line::of(format!("was not allowed: {what}"))
+        .dim("; allow it in .claude/settings.json, permissions.allow");
+    News::of(Level::Trouble, Mark::Odd, agent, text)
+}
+
+fn overridden(agent: &AgentId, asked: &Transition, instead: &Instead) -> News {
+    let instead = match instead {
+        Instead::Follow(transition) => excerpt(&transition.to_string()),
+        Instead::Stop => "the run stops".to_owned(),
+    };
+    let asked = excerpt(&asked.to_string());
+    let text = Line::of(format!("asked for {asked}, instead: {instead}"));
+    News::of(Level::News, Mark::Odd, agent, text)
 }
 
 /// A state as people call it: without its extension.

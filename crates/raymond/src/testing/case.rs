@@ -30,8 +30,10 @@ pub(crate) struct Case {
     pub(crate) path: PathBuf,
     pub(crate) name: String,
     pub(crate) input: Option<String>,
-    /// Shell commands that make the working directory what the workflow expects.
+    /// Commands for the shell of this platform that make the working directory what the workflow expects.
     pub(crate) setup: Option<String>,
+    /// The same for Windows, if its shell needs others.
+    pub(crate) setup_windows: Option<String>,
     pub(crate) variables: BTreeMap<String, String>,
     /// Environment variables for its scripts and its setup.
     pub(crate) environment: BTreeMap<String, String>,
@@ -100,6 +102,7 @@ fn read(path: &Path, text: &str) -> Result<Case, Problem> {
             "name" => case.name = text_of(value)?,
             "input" => case.input = Some(text_of(value)?),
             "setup" => case.setup = Some(text_of(value)?),
+            "setup_windows" => case.setup_windows = Some(text_of(value)?),
             "vars" => case.variables = texts(value)?,
             "env" => case.environment = environment(value)?,
             "timeout" => case.timeout = Some(timeout(value)?),
@@ -113,10 +116,11 @@ fn read(path: &Path, text: &str) -> Result<Case, Problem> {
     Ok(case)
 }
 
-const CASE_KEYS: [&str; 10] = [
+const CASE_KEYS: [&str; 11] = [
     "name",
     "input",
     "setup",
+    "setup_windows",
     "vars",
     "env",
     "timeout",

@@ -15,6 +15,7 @@ use raymond_flow::{
     id::RunId,
     machine::{Limits, Record, Run, Settings, Started, Status},
     money::Usd,
+    source::Platform,
 };
 use tempfile::TempDir;
 
@@ -110,8 +111,8 @@ pub(crate) fn rehearse(
     let cwd = stage.cwd.map_or_else(|| folder.path().join("work"), Path::to_owned);
     fs::create_dir_all(&cwd).map_err(|error| Failure::io("make a folder for the case", &error))?;
     let timeout = case.timeout.unwrap_or(TIMEOUT);
-    if let Some(setup) = &case.setup {
-        set_up(setup, &case.environment, &cwd, timeout)?;
+    if let Some(script) = setup_for(Platform::HERE, case) {
+        set_up(script, &case.environment, &cwd, timeout)?;
     }
     let agent = ScriptedAgent::new(case.replies.clone());
     let agents = Agents::only(Box::new(agent.clone()));
@@ -171,6 +172,12 @@ fn overrun(
     Some(format!("{why}{}", whereabouts(paths)))
 }
 
+/// The commands that set up a case on `platform`.
+fn setup_for(platform: Platform, case: &Case) -> Option<&str> {
+    let own = case.setup_windows.as_ref().filter(|_| platform == Platform::Windows);
+    own.or(case.setup.as_ref()).map(String::as_str)
+}
+
 fn started(scope: &ScopeSource, case: &Case, cwd: &Path) -> Result<Started, Failure> {
     let mut limits = Limits::default();
     if let Some(budget) = case.budget {
@@ -195,6 +202,24 @@ fn started(scope: &ScopeSource, case: &Case, cwd: &Path) -> Result<Started, Fail
 fn temporary_folder() -> Result<TempDir, Failure> {
     let mut builder = tempfile::Builder::new();
     let builder = builder.prefix("raymond-test-");
-    let folder = builder.tempdir_in(MEMORY).or_else(|_| builder.tempdir());
+    let in_memory = cfg!(unix).then(|| builder.tempdir_in(MEMORY)).and_then(Result::ok);
+    let folder = in_memory.map_or_else(|| builder.tempdir(), Ok);
     folder.map_err(|error| Failure::io("make a folder for the case", &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn setup_for_windows_is_only_used_there_and_only_if_it_is_given() {
+        let text = |word: &str| Some(word.to_owned());
+        let both = Case { setup: text("ls"), setup_windows: text("dir"), ..Case::default() };
+        assert_eq!(setup_for(Platform::Unix, &both), Some("ls"));
+        assert_eq!(setup_for(Platform::Windows, &both), Some("dir"));
+        let one = Case { setup: text("echo"), ..Case::default() };
+        assert_eq!(setup_for(Platform::Windows, &one), Some("echo"));
+        let other = Case { setup_windows: text("dir"), ..Case::default() };
+        assert_eq!(setup_for(Platform::Unix, &other), None);
+    }
 }

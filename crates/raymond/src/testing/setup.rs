@@ -2,11 +2,15 @@
 
 use std::{
     collections::BTreeMap,
-    io::{self, Read as _, Seek as _},
+    io::{self, Read as _, Seek as _, Write as _},
     path::Path,
-    process::{Child, Command, ExitStatus, Stdio},
+    process::{Command, ExitStatus, Stdio},
     time::{Duration, Instant},
 };
+
+use raymond_engine::processes::Tree;
+use raymond_flow::source::Platform;
+use tempfile::TempPath;
 
 use crate::failure::Failure;
 
@@ -25,13 +29,10 @@ pub(super) fn set_up(
     let run = || -> io::Result<(Option<ExitStatus>, String)> {
         // A file and no pipe: what the setup leaves running could keep a pipe open for ever.
         let mut stderr = tempfile::tempfile()?;
-        let mut command = Command::new("bash");
-        command.args(["-ec", script]).current_dir(cwd).envs(environment);
+        let (mut command, _file) = shell(script)?;
+        command.current_dir(cwd).envs(environment);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr.try_clone()?);
-        // A group of its own, so that everything that it starts can be killed with it.
-        #[cfg(unix)]
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        let status = wait(command.spawn()?, timeout)?;
+        let status = wait(&mut command, timeout)?;
         let mut words = Vec::new();
         stderr.rewind()?;
         stderr.take(ERROR_BYTES_MAX).read_to_end(&mut words)?;
@@ -46,19 +47,33 @@ pub(super) fn set_up(
     }
 }
 
-/// Waits for the end of the setup; `None` if it had to be killed.
-fn wait(mut child: Child, timeout: Duration) -> io::Result<Option<ExitStatus>> {
+/// The command that runs `script` with the shell that also runs the scripts of this platform, and the file
+/// that it needs.
+fn shell(script: &str) -> io::Result<(Command, Option<TempPath>)> {
+    if Platform::HERE == Platform::Unix {
+        let mut command = Command::new("bash");
+        command.args(["-ec", script]);
+        return Ok((command, None));
+    }
+    let lines = ["@echo off"].into_iter().chain(script.lines());
+    let text: String = lines.flat_map(|line| [line, "\r\n"]).collect();
+    // Closed before it is run: Windows does not share a file that is open for writing.
+    let mut file = tempfile::Builder::new().suffix(".bat").tempfile()?;
+    file.write_all(text.as_bytes())?;
+    let path = file.into_temp_path();
+    Ok((Command::new(&path), Some(path)))
+}
+
+/// Runs the setup to its end; `None` if it had to be killed.
+fn wait(command: &mut Command, timeout: Duration) -> io::Result<Option<ExitStatus>> {
     let started = Instant::now();
+    let (mut child, tree) = Tree::spawn(command)?;
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
         }
         if !timeout.is_zero() && started.elapsed() >= timeout {
-            #[cfg(unix)]
-            let _ = Command::new("bash")
-                .args(["-c", &format!("kill -KILL -- -{}", child.id())])
-                .status();
-            let _ = child.kill();
+            tree.end(false);
             child.wait()?;
             return Ok(None);
         }

@@ -21,7 +21,9 @@ impl Project {
         let folder = tempfile::Builder::new().prefix("raymond-test-").tempdir().unwrap();
         fs::create_dir_all(folder.path().join("flow")).unwrap();
         // The umask of the user who runs the tests may let others write to it.
+        #[cfg_attr(windows, expect(unused_mut, reason = "there are no modes on Windows"))]
         let mut state_dir = fs::DirBuilder::new();
+        #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut state_dir, 0o755);
         state_dir.create(folder.path().join(".raymond")).unwrap();
         let project = Self { folder };
@@ -76,6 +78,7 @@ impl Project {
     }
 
     /// The same with a umask, which an outer shell sets.
+    #[cfg(unix)]
     pub(crate) fn command_with_umask(&self, umask: &str, arguments: &[&str]) -> Command {
         let inner = self.command(arguments);
         let mut command = Command::new("bash");
@@ -103,6 +106,7 @@ impl Project {
     }
 
     /// The processes that belong to this project.
+    #[cfg(unix)]
     pub(crate) fn processes(&self) -> Vec<String> {
         let own = self.path().to_string_lossy().into_owned();
         let mut found = Vec::new();
@@ -126,6 +130,7 @@ impl Project {
     }
 
     /// The ids of those of them whose command line contains `text`, the oldest first.
+    #[cfg(unix)]
     pub(crate) fn pids(&self, text: &str) -> Vec<u32> {
         let found = self.processes().into_iter().filter(|line| line.contains(text));
         let mut pids: Vec<_> =
@@ -135,6 +140,7 @@ impl Project {
     }
 
     /// Waits until no process of this project is left.
+    #[cfg(unix)]
     pub(crate) fn wait_until_quiet(&self) {
         wait_until("no process is left", Duration::from_secs(15), || self.processes().is_empty());
     }
@@ -150,6 +156,7 @@ pub(crate) fn wait_until(what: &str, patience: Duration, mut is_so: impl FnMut()
 }
 
 /// The reaper of a step of run `r`.
+#[cfg(unix)]
 pub(crate) fn reaper_of(project: &Project, step: &str) -> u32 {
     let exit = project.read(&format!(".raymond/workflows/r/steps/{step}/exit"));
     let line: serde_json::Value = serde_json::from_str(exit.lines().next().unwrap()).unwrap();
@@ -188,6 +195,7 @@ impl Ran {
 }
 
 /// Kills a process with SIGKILL.
+#[cfg(unix)]
 #[expect(unsafe_code, reason = "a system call without memory")]
 pub(crate) fn kill(pid: u32, signal: i32) {
     // SAFETY: no memory is involved.
@@ -197,9 +205,11 @@ pub(crate) fn kill(pid: u32, signal: i32) {
 }
 
 /// Another user, who exists on every system.
+#[cfg(unix)]
 pub(crate) const NOBODY: u32 = 65534;
 
 /// Runs a function as another user. Only root can; other users skip it.
+#[cfg(unix)]
 #[expect(unsafe_code, reason = "system calls without memory")]
 pub(crate) fn as_nobody<T: Send>(act: impl FnOnce() -> T + Send) -> Option<T> {
     // SAFETY: no memory is involved.

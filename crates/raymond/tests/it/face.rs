@@ -476,6 +476,16 @@ fn mistyped_commands_and_paths_are_explained() {
         (&["status"], "there are no runs in .raymond yet", "start one"),
         (&["resume"], "there are no runs in .raymond yet", "start one"),
         (&["log", "x"], "there are no runs in .raymond yet", "start one"),
+        (&["flow", "more"], "`flow` is a workflow: only options may follow it", "--input TEXT"),
+        (&["lint", "flwo"], "there is no file or folder `flwo`", "did you mean `flow`?"),
+        (&["pack", "nowhere"], "there is no file or folder `nowhere`", "a workflow is"),
+        (&["test", "nowhere"], "there is no file or folder `nowhere`", "a workflow is"),
+        (&["start", "."], "no entry state", "raymond new NAME"),
+        (&["flow", "--budget", "-1"], "is no amount of dollars", "for instance 5"),
+        (&["flow", "--budget", "abc"], "is no amount of dollars", "for instance 5"),
+        (&["flow", "--id", "a/b"], "a run id has only letters", "--id my-run"),
+        (&["flow", "--data-dir", "/dev/null"], "/dev/null is not a folder", "--data-dir DIR"),
+        (&["new", "flow"], "flow exists already", "choose another name"),
     ] {
         let ran = project.raymond(arguments).failed(2, message).failed(2, hint);
         // There is no run, so nothing may be promised about one.
@@ -716,4 +726,49 @@ fn status_of_a_running_turn_tells_the_tool_and_since_when() {
     project.raymond(&["resume", "r"]).failed(1, "raymond attach r");
     project.write("go", "");
     Ran::of(&run.wait_with_output().unwrap()).completed("x");
+}
+
+#[test]
+fn help_has_the_documents_and_every_command() {
+    let project = Project::new([]);
+    for (topic, first) in [
+        ("protocol", "# The workflow language\n"),
+        ("authoring", "# Writing workflows\n"),
+        ("operations", "# Operations\n"),
+    ] {
+        let ran = project.raymond(&["help", topic]);
+        assert!(ran.code == 0 && ran.stdout.starts_with(first), "{topic}: {ran:?}");
+    }
+    assert!(project.raymond(&["help", "prune"]).stdout.contains("--older-than"));
+    let all = project.raymond(&["help"]).stdout;
+    assert!(all.contains("Usage: raymond") && all.contains("  protocol     the workflow"), "{all}");
+    project.raymond(&["help", "protocl"]).failed(2, "did you mean `raymond help protocol`?");
+    project.raymond(&["help", "prune", "x"]).failed(2, "there is no help about `prune x`");
+}
+
+#[test]
+fn man_writes_a_page_for_each_command_that_man_can_read() {
+    let project = Project::new([]);
+    let ran = project.raymond(&["man", "pages"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let pages: Vec<_> = ran.stdout.lines().collect();
+    assert!(
+        pages.contains(&"pages/raymond.1") && pages.contains(&"pages/raymond-show.1"),
+        "{pages:?}"
+    );
+    assert!(pages.len() > 20 && !pages.iter().any(|page| page.contains("__keeper")), "{pages:?}");
+    for path in pages {
+        let page = project.read(path);
+        for section in [
+            "SH NAME\n",
+            "SH SYNOPSIS\n",
+            "SH \"EXIT STATUS\"\n",
+            "SH \"FILES\"\n",
+            "SH \"ENVIRONMENT\"\n",
+        ] {
+            assert!(page.contains(section), "{path}: {section}");
+        }
+        let name = path.trim_start_matches("pages/").trim_end_matches(".1");
+        assert!(page.contains(&format!(".TH {name} 1")), "{path}: {page:.300}");
+    }
 }

@@ -813,7 +813,7 @@ fn disk_below_the_reserve_pauses_the_run_before_the_next_step() {
     let project = project();
     let mut command = project.command(&["start", "flow", "--id", "r"]);
     command.env("RAYMOND_DISK_RESERVE", u64::MAX.to_string());
-    Ran::of(&command.output().unwrap()).failed(4, "bytes are free on the disk");
+    Ran::of(&command.output().unwrap()).failed(4, "the disk is nearly full");
     assert_eq!(project.lines("log"), Vec::<String>::new());
     project.raymond(&["run", "r"]).completed("all done");
 }

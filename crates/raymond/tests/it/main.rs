@@ -1,5 +1,7 @@
-//! End-to-end tests of the program: real processes, real signals, real files.
+//! End-to-end tests of the program: real processes, real signals, real files. `tests/windows` has those for
+//! Windows.
 
+#![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 #![allow(clippy::disallowed_methods, reason = "tests print for those who run them")]
 
@@ -10,6 +12,7 @@ mod debug;
 mod documents;
 mod door;
 mod env;
+mod examples;
 mod face;
 mod faults;
 mod guide;
@@ -22,6 +25,7 @@ mod retention;
 mod screen;
 mod scripts;
 mod sessions;
+mod show;
 mod special_files;
 mod stopped;
 mod terminal;

@@ -564,11 +564,11 @@ fn recover_continues_every_run_whose_orchestrator_died() {
         let _ = child.wait();
     }
     let listed = project.raymond(&["list"]);
-    assert!(listed.stdout.contains("a  died") && listed.stdout.contains("b  died"), "{listed:?}");
+    assert_eq!(listed.stdout.matches("✗ died").count(), 2, "{listed:?}");
     project.write("go", "");
     assert_eq!(project.raymond(&["recover"]).code, 0);
     let listed = project.raymond(&["list"]).stdout;
-    assert!(listed.contains("a  completed") && listed.contains("b  completed"), "{listed}");
+    assert_eq!(listed.matches("✓ completed").count(), 2, "{listed}");
     project.wait_until_quiet();
 }
 
@@ -627,7 +627,7 @@ fn journal_converted_to_crlf_is_refused_with_a_command_that_converts_it_back() {
     let journal = project.read(".raymond/workflows/r.journal");
     let converted = journal.replace('\n', "\r\n");
     project.write(".raymond/workflows/r.journal", &converted);
-    let ran = project.raymond(&["run", "r"]).failed(1, "converted to CRLF");
+    let ran = project.raymond(&["run", "r"]).failed(1, "has CRLF line endings");
     assert_eq!(project.read(".raymond/workflows/r.journal"), converted, "nothing is cut off");
     // Not even a new run with the same id replaces it.
     project.raymond(&["start", "flow", "--id", "r"]).failed(2, "there is a run `r` already");

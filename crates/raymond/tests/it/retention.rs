@@ -182,7 +182,7 @@ fn doctor_says_what_is_missing_and_what_to_do() {
     assert_eq!(ran.code, 1, "{ran:?}");
     let missing = "problem  claude    `/nowhere/claude` is not installed\n";
     assert!(ran.stdout.contains(missing), "{}", ran.stdout);
-    assert!(ran.stdout.contains("-> install it (npm install"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("-> install it (Claude Code: npm install"), "{}", ran.stdout);
     assert!(ran.stdout.contains("ok       shell     /"), "{}", ran.stdout);
     // With another coding agent, Claude Code need not be there.
     let mut command = project.command(&["doctor", "--json"]);

@@ -8,7 +8,7 @@ use std::{
 
 use crate::env::{Project, wait_until};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Two steps that are over, and one that waits for a file `go`.
 const WAITS: [(&str, &str); 3] = [

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `checkup` | whether it is installed and logged in |
 //! | `command` | the command line, the environment and the prompt of a turn |
+//! | `conversation` | the events as a transcript that does not depend on Claude Code |
 //! | `output` | the events that Claude prints, and what came of a turn |
 //! | `failure` | which kind of failure an error of Claude's is |
 //! | `limit` | usage limits told in words: the wordings, and the time in them |
@@ -12,17 +13,23 @@
 
 mod checkup;
 mod command;
+mod conversation;
 mod failure;
 mod limit;
 mod output;
 mod settings;
 mod transcript;
 
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use raymond_flow::{coding_agent::Capabilities, machine::Failure};
 
-use super::{Activity, Checkup, CodingAgent, TurnCommand, TurnEnd, TurnOutput, TurnRequest};
+use super::{
+    Activity, Checkup, CodingAgent, TranscriptReader, TurnCommand, TurnEnd, TurnOutput, TurnRequest,
+};
 
 /// How Claude Code is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,6 +80,14 @@ impl CodingAgent for ClaudeAgent {
 
     fn program(&self) -> Vec<String> {
         vec![self.config.program.clone()]
+    }
+
+    fn prompt_text(&self, stdin: &str) -> String {
+        conversation::prompt(stdin)
+    }
+
+    fn transcript(&self, stdin: &Path, is_first: bool) -> Box<dyn TranscriptReader> {
+        Box::new(conversation::reader(stdin, is_first))
     }
 
     fn checkups(&self) -> Vec<Checkup> {

@@ -300,7 +300,7 @@ impl Denial {
 }
 
 /// What a tool is used on, in a few words: whatever says most.
-fn tool_words(input: &serde_json::Value) -> String {
+pub(super) fn tool_words(input: &serde_json::Value) -> String {
     const TELLING: [&str; 8] =
         ["command", "file_path", "path", "pattern", "url", "query", "description", "prompt"];
     let telling = TELLING.iter().find_map(|name| input.get(name)?.as_str());

@@ -4,7 +4,7 @@
 //! values of the right kind. An agent that enters such a state fails. This rule also reports a prompt that
 //! is not UTF-8 text.
 //!
-//! `docs/protocol.md` lists the keys; `docs/frontmatter.schema.json` lets editors check them.
+//! `raymond help protocol` lists the keys; `frontmatter.schema.json` of the documents lets editors check them.
 
 use crate::{
     graph::Content,

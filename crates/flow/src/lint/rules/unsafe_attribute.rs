@@ -12,7 +12,7 @@
 //!
 //! A script may fork with any other name. Neither scripts nor agents may set variables that control how
 //! programs are found and loaded or how shells start (`PATH`, `LD_PRELOAD`, `BASH_ENV`, `RAYMOND_…`), or
-//! use names that no shell variable can have (`my-item`). `docs/protocol.md` lists the names.
+//! use names that no shell variable can have (`my-item`). `raymond help protocol` lists the names.
 
 use crate::{
     graph::{Origin, State},

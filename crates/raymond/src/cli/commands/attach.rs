@@ -48,8 +48,12 @@ pub(in crate::cli) fn attach(
         watch: Watch::new(files.clone()),
         agents: &surroundings.agents,
     };
-    let is_alive = watcher.follower.is_alive();
+    let mut is_over = !watcher.follower.is_alive();
     let records = watcher.begin()?;
+    if is_over {
+        tell_end(&load(&state_dir, &id)?, &next, level, true);
+        return Ok(ExitCode::from(exit_code(watcher.follower.run()?)));
+    }
     let mut observer: Box<dyn Observer> = if out::can_redraw() {
         let mut live = Live::new(level, Some(files));
         live.catch_up(watcher.follower.run()?, &records);
@@ -59,7 +63,6 @@ pub(in crate::cli) fn attach(
         lines.catch_up(watcher.follower.run()?);
         Box::new(lines)
     };
-    let mut is_over = !is_alive;
     while !is_over {
         if interrupts.is_pressed() {
             drop(observer);
@@ -97,7 +100,9 @@ impl Watcher<'_> {
     /// Shows `observer` what has happened since the last look.
     fn look(&mut self, observer: &mut dyn Observer) -> Result<(), EngineError> {
         self.follower.read(|seen| observer.see(seen))?;
-        for (id, turn) in turns(self.follower.run()?) {
+        let turns = turns(self.follower.run()?);
+        self.watch.retain(|id| turns.iter().any(|(running, _)| running == id));
+        for (id, turn) in turns {
             for activity in self.watch.activities(&id, turn, self.agents) {
                 observer.see(&Event::Activity { id: id.clone(), activity }.now());
             }

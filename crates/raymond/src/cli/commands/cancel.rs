@@ -31,7 +31,8 @@ pub(in crate::cli) fn cancel(id: &str, yes: bool, place: &Place) -> Result<ExitC
     match run.status {
         Status::Completed => {
             let message = format!("run {id} is over: there is nothing to cancel");
-            return Err(Failure::usage(message));
+            let hint = format!("show its result: {}", next.command("status"));
+            return Err(Failure::usage(message).with_hint(hint));
         }
         Status::Cancelled => {
             out::note(&format!("Run {id} was cancelled before."));

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The workflow and its replies, as they lie in `demo/`.
-const FILES: [(&str, &str); 11] = [
+const FILES: [(&str, &str); 12] = [
     ("START.md", include_str!("../../../demo/START.md")),
     ("PLAN.md", include_str!("../../../demo/PLAN.md")),
     ("ESTIMATE.md", include_str!("../../../demo/ESTIMATE.md")),
@@ -20,6 +20,7 @@ const FILES: [(&str, &str); 11] = [
     ("DISPATCH.md", include_str!("../../../demo/DISPATCH.md")),
     ("WORK.md", include_str!("../../../demo/WORK.md")),
     ("CHECK.sh", include_str!("../../../demo/CHECK.sh")),
+    ("CHECK.bat", include_str!("../../../demo/CHECK.bat")),
     ("REVIEW.md", include_str!("../../../demo/REVIEW.md")),
     ("REPORT.md", include_str!("../../../demo/REPORT.md")),
     ("SUMMARY.md", include_str!("../../../demo/SUMMARY.md")),

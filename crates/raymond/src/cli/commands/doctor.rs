@@ -13,11 +13,12 @@ use raymond_engine::{
     lock::RunLock,
     programs,
 };
-use raymond_flow::machine::Status;
+use raymond_flow::machine::{FailureClass, Status};
 use serde_json::json;
 
 use super::{place::state_dir, prepare::Surroundings, prune::size};
 use crate::{
+    advice,
     cli::{args::Place, upkeep::Doctor},
     config,
     failure::Failure,
@@ -59,9 +60,10 @@ pub(in crate::cli) fn doctor(arguments: &Doctor) -> Result<ExitCode, Failure> {
     let surroundings = Surroundings::of(place).or_else(|_| Surroundings::without_settings(place));
     match surroundings {
         Ok(surroundings) => {
-            for (index, agent) in surroundings.agents.iter().enumerate() {
-                // Only the first is used unless a state names another.
-                findings.extend(checked(agent, index == 0));
+            let said = surroundings.config.said::<String>("agent");
+            let used = said.as_deref().or(surroundings.agents.default_name());
+            for agent in surroundings.agents.iter() {
+                findings.extend(checked(agent, used == Some(agent.name())));
             }
             findings.push(disk(&surroundings));
             findings.extend(runs(&surroundings));
@@ -126,15 +128,16 @@ fn checked(agent: &dyn CodingAgent, is_used: bool) -> Vec<Finding> {
         };
         Finding { what: format!("{}{what}", agent.name()), verdict }
     };
+    let install_advice = advice::of_failure(Some(FailureClass::NotInstalled), "");
+    let install_advice = install_advice.unwrap_or_default();
     let Some(path) = programs::find(name) else {
-        let verdict = bad(format!("`{name}` is not installed"), crate::advice::NOT_INSTALLED);
+        let verdict = bad(format!("`{name}` is not installed"), install_advice);
         return vec![finding("", verdict)];
     };
     let mut findings = vec![finding("", good(path.display().to_string()))];
     for checkup in agent.checkups() {
-        let verdict = asked(&checkup).unwrap_or_else(|error| {
-            bad(format!("cannot be asked: {error}"), crate::advice::NOT_INSTALLED)
-        });
+        let verdict = asked(&checkup)
+            .unwrap_or_else(|error| bad(format!("cannot be asked: {error}"), install_advice));
         findings.push(finding(&format!(" {}", checkup.what), verdict));
     }
     findings

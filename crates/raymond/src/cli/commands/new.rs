@@ -44,6 +44,7 @@ pub(in crate::cli) fn new(arguments: &New) -> Result<ExitCode, Failure> {
     fs::create_dir(folder).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => {
             Failure::usage(format!("{} exists already", folder.display()))
+                .with_hint("choose another name: nothing is written over".to_owned())
         }
         _ => Failure::io("make the folder", &error),
     })?;

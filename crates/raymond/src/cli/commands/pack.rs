@@ -2,13 +2,22 @@
 
 use std::{fs, path::Path, process::ExitCode};
 
-use crate::{cli::authoring::Pack, failure::Failure, out};
+use crate::{
+    cli::{authoring::Pack, mistyped::no_such_path},
+    failure::Failure,
+    out,
+};
 
 /// `raymond pack DIR`
 pub(in crate::cli) fn pack(arguments: &Pack) -> Result<ExitCode, Failure> {
     let folder = arguments.folder.as_path();
     if !folder.is_dir() {
-        return Err(Failure::usage(format!("{} is not a folder", folder.display())));
+        return Err(if folder.exists() {
+            Failure::usage(format!("{} is not a folder", folder.display()))
+                .with_hint("name the folder that the states are in".to_owned())
+        } else {
+            no_such_path(folder)
+        });
     }
     let bytes = raymond_engine::scope::pack(folder)?;
     let file = if let Some(file) = &arguments.output {

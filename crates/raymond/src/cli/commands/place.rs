@@ -21,6 +21,11 @@ pub(super) fn state_dir(place: &Place) -> Result<StateDir, Failure> {
         }
         None => StateDir::of_project(Path::new(&current_folder()?)),
     };
+    if state_dir.root().exists() && !state_dir.root().is_dir() {
+        let message = format!("{} is not a folder", state_dir.root().display());
+        return Err(Failure::usage(message)
+            .with_hint("runs and settings need a folder of their own: --data-dir DIR".to_owned()));
+    }
     state_dir.check()?;
     Ok(state_dir)
 }

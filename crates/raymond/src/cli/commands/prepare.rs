@@ -96,8 +96,10 @@ impl Surroundings {
         });
         if let Some(path) = &options.log_file {
             let file = private::options().create(true).append(true).open(path);
-            let file =
-                file.map_err(|error| Failure::io(&format!("write to {}", path.display()), &error))?;
+            let file = file.map_err(|error| {
+                Failure::io(&format!("write to {}", path.display()), &error)
+                    .with_hint("name a file that can be written: --log-file FILE".to_owned())
+            })?;
             let file = out::Lines::of_file(file);
             observers.push(Box::new(Lines::with_times(file, Level::Detail, files)));
         }

@@ -15,7 +15,7 @@ use raymond_engine::{
     layout::StateDir,
     load,
     lock::{Owner, RunLock},
-    private,
+    private, processes,
     scope::ScopeSource,
 };
 use raymond_flow::{
@@ -49,10 +49,6 @@ const FAILED: u8 = 1;
 /// How often a run in the background is looked for until it has begun.
 const DETACH_INTERVAL: Duration = Duration::from_millis(5);
 
-/// A process group of its own, and a console that nobody sees and nobody can close.
-#[cfg(windows)]
-const HIDDEN_AND_APART: u32 = 0x0800_0200;
-
 /// `raymond start WORKFLOW`
 pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
     let Start { workflow, id, input, variables, detach, options } = arguments;
@@ -66,7 +62,9 @@ pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
     }
     let scope = ScopeSource::open(&workflow)?;
     let id = match id {
-        Some(id) => RunId::for_new_run(&id)?,
+        Some(id) => RunId::for_new_run(&id).map_err(|error| {
+            Failure::from(error).with_hint("choose another, for instance: --id my-run".to_owned())
+        })?,
         None => fresh_id(&scope.name)?,
     };
     let mut surroundings = Surroundings::of(&options.place)?;
@@ -135,10 +133,12 @@ pub(in crate::cli) fn run(arguments: Start) -> Result<ExitCode, Failure> {
     }
     if let Some((_, option)) = only_new.iter().find(|(is_typed, _)| *is_typed) {
         let message = format!("`{}` is a run: {option} is for new ones", word.display());
-        return Err(Failure::usage(message).with_hint(format!(
-            "start the workflow of that name: raymond start ./{}",
-            word.display()
-        )));
+        let hint = if is_file {
+            format!("start the workflow of that name: raymond start ./{}", word.display())
+        } else {
+            format!("resume the run without it: raymond resume {}", word.display())
+        };
+        return Err(Failure::usage(message).with_hint(hint));
     }
     if is_file && !options.quiet {
         let text = format!(
@@ -183,11 +183,7 @@ fn detached(state_dir: &StateDir, next: &Next, input: Option<&str>) -> Result<Ex
     }
     let mut command = Command::new(program);
     command.args(words).stdout(log.try_clone().map_err(io("write a log"))?).stderr(log);
-    // A group of its own: the terminal's Ctrl-C is not for it.
-    #[cfg(unix)]
-    std::os::unix::process::CommandExt::process_group(&mut command, 0);
-    #[cfg(windows)]
-    std::os::windows::process::CommandExt::creation_flags(&mut command, HIDDEN_AND_APART);
+    processes::set_apart(&mut command);
     command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
     let mut child = command.spawn().map_err(io("start in the background"))?;
     if let (Some(input), Some(mut stdin)) = (input, child.stdin.take()) {

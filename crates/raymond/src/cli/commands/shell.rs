@@ -1,4 +1,4 @@
-//! Commands about the program itself: settings, completions, the manual page.
+//! Commands about the program itself: settings and completions.
 
 use std::process::ExitCode;
 
@@ -30,14 +30,5 @@ pub(in crate::cli) fn completions(shell: clap_complete::Shell) -> Result<ExitCod
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "raymond", &mut script);
     out::data(&String::from_utf8_lossy(&script))?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// `raymond man`
-pub(in crate::cli) fn man() -> Result<ExitCode, Failure> {
-    let mut page = Vec::new();
-    let rendered = clap_mangen::Man::new(Arguments::command()).render(&mut page);
-    rendered.map_err(|error| Failure::io("print", &error))?;
-    out::data(&String::from_utf8_lossy(&page))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -20,7 +20,7 @@ use tempfile::TempDir;
 
 use super::prepare::Surroundings;
 use crate::{
-    cli::args::Test,
+    cli::{args::Test, mistyped::no_such_path},
     failure::Failure,
     out,
     testing::{BYTES_MAX, Case, Stage, Update, differences, junit, recorded, rehearse},
@@ -36,6 +36,9 @@ const SLOWEST_MAX: usize = 3;
 pub(in crate::cli) fn test(arguments: &Test) -> Result<ExitCode, Failure> {
     if let Some(id) = &arguments.record {
         return record(id, arguments);
+    }
+    if !arguments.workflow.exists() {
+        return Err(no_such_path(&arguments.workflow));
     }
     let packed = packed_tests(arguments)?;
     let folder = match &packed {
@@ -152,7 +155,7 @@ fn case_files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let entries = fs::read_dir(folder).map_err(|error| {
         let folder = folder.display();
         Failure::usage(format!(
-            "there are no tests in {folder}: {error}; docs/authoring.md tells how to write one, \
+            "there are no tests in {folder}: {error}; `raymond help authoring` tells how to write one, \
              and `raymond test WORKFLOW --record ID` makes one of a run"
         ))
     })?;

@@ -181,8 +181,9 @@ impl Desk {
         let ended = records.filter_map(|mut record| Some(record.get_mut("ended")?.take()));
         ended
             .map(|mut ended| {
-                // The only thing that differs from run to run.
+                // What differs from run to run.
                 ended["spent"]["duration_ms"] = json!(0);
+                ended["spent"]["session"] = json!(null);
                 ended
             })
             .collect()

@@ -94,3 +94,28 @@ fn long_prompt_arrives_whole_in_a_fresh_and_in_a_warm_process() {
     assert!(desk.was_warm("main.3"));
     assert_eq!(heard[2][2], format!("third {}", long.trim_end()));
 }
+
+#[test]
+fn show_tells_the_turns_of_one_kept_process_apart() {
+    let Some((desk, outside)) = writes_outside() else { return };
+    let look = Reply::tool("Bash", json!({ "command": "echo looking" }));
+    desk.replies("next", [look, Reply::text("Looked. <result>done</result>")]);
+    desk.start(&[]).completed("done");
+    assert!(desk.was_warm("main.2"));
+    let show = |step: &str| {
+        let output = desk.command(&["show", "r", step]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let path = outside.path().join("written");
+    let (first, second) = (show("1"), show("2"));
+    let denied = format!("! Write: {}  denied: ", path.display());
+    assert!(first.contains("\n> write it\n"), "{first}");
+    assert!(first.contains(&denied) && first.contains("\n=> <goto>NEXT</goto>\n"), "{first}");
+    assert!(!first.contains("looking") && !first.contains("Looked"), "{first}");
+    assert!(second.contains("\n> next\n* Bash: echo looking\n"), "{second}");
+    assert!(
+        second.contains("\n  Looked. <result>done</result>\n=> <result>done</result>\n"),
+        "{second}"
+    );
+    assert!(!second.contains("Write") && second.contains(", $0.0075, claude-sonnet"), "{second}");
+}

@@ -1,0 +1,216 @@
+//! `raymond show`: what was asked and answered in a run.
+
+use std::{collections::BTreeMap, process::ExitCode, time::Duration};
+
+use raymond_engine::{
+    EngineError,
+    agent::{Entry, ToolOutcome},
+    journal::{Journal, Position},
+    layout::RunFiles,
+    lock::RunLock,
+    transcript::{Transcript, cost},
+};
+use raymond_flow::{
+    id::{AgentId, StepId},
+    machine::{Action, Record, Spent, Step},
+};
+use serde_json::json;
+
+use super::{prepare::Surroundings, runs};
+use crate::{
+    cli::{args::WhichRun, upkeep::Show},
+    failure::Failure,
+    out::{self, Reader},
+    report::transcript::{self, Length},
+};
+
+/// How often `--follow` looks for more. There is no way to wait for files of another process that works
+/// everywhere.
+const INTERVAL: Duration = Duration::from_millis(200);
+
+/// A step of the run.
+struct Shown {
+    id: StepId,
+    step: Step,
+    at_ms: u64,
+    spent: Option<Spent>,
+    transcript: Transcript,
+    /// Whether everything of it was printed.
+    is_done: bool,
+}
+
+/// What is shown, and how far it is.
+struct View<'a> {
+    files: RunFiles,
+    surroundings: &'a Surroundings,
+    arguments: &'a Show,
+    position: Position,
+    /// Steps that are not done, in the order in which they began.
+    steps: BTreeMap<u64, Shown>,
+    count: u64,
+    /// The step whose heading was printed last.
+    last: Option<StepId>,
+}
+
+/// `raymond show RUN [STEP]`
+pub(in crate::cli) fn show(arguments: &Show) -> Result<ExitCode, Failure> {
+    let surroundings = Surroundings::of(&arguments.place)?;
+    let run = WhichRun { id: arguments.run.clone() };
+    let id = runs::find(&surroundings.state_dir, &run, &arguments.place)?;
+    let files = surroundings.state_dir.run(&id);
+    let mut view = View {
+        files,
+        surroundings: &surroundings,
+        arguments,
+        position: Position::START,
+        steps: BTreeMap::new(),
+        count: 0,
+        last: None,
+    };
+    let mut shown = 0;
+    loop {
+        // Asked before reading: then whatever was written last is read.
+        let is_alive = RunLock::holder(&view.files.lock).is_some();
+        view.read()?;
+        let (reader, count) = view.print()?;
+        shown += count;
+        if reader == Reader::Gone || !arguments.follow || !is_alive {
+            break;
+        }
+        std::thread::sleep(INTERVAL);
+    }
+    if let (Some(step), 0) = (&arguments.step, view.count) {
+        let message = format!("run `{id}` has no step or agent `{step}`");
+        return Err(Failure::usage(message));
+    }
+    if shown == 0 {
+        out::note("there is nothing to show: no files of these steps were kept");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl View<'_> {
+    /// Takes in what is new in the journal.
+    fn read(&mut self) -> Result<(), Failure> {
+        let (entries, end) =
+            Journal::read_from(&self.files.journal, self.position).map_err(EngineError::from)?;
+        self.position = end;
+        for entry in entries {
+            for record in entry.records {
+                match record {
+                    Record::Intended { agent, step } => self.begin(agent, *step, entry.at_ms),
+                    Record::Ended { agent, number, spent } => {
+                        let is_it = |s: &&mut Shown| s.id.agent == agent && s.id.number == number;
+                        if let Some(shown) = self.steps.values_mut().find(is_it) {
+                            shown.spent = Some(spent);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, agent: AgentId, step: Step, at_ms: u64) {
+        let id = StepId { agent, number: step.number };
+        if !self.is_meant(&id) {
+            return;
+        }
+        self.count += 1;
+        let transcript = Transcript::new(&self.files, &id, &step);
+        let shown = Shown { id, step, at_ms, spent: None, transcript, is_done: false };
+        self.steps.insert(self.count, shown);
+    }
+
+    /// Whether a step is among those that were asked for.
+    fn is_meant(&self, id: &StepId) -> bool {
+        let Some(typed) = self.arguments.step.as_deref() else {
+            return true;
+        };
+        let is_number = |text: &str| text.parse() == Ok(id.number);
+        match typed.rsplit_once(['.', '/']) {
+            Some((agent, number)) => agent == id.agent.as_str() && is_number(number),
+            None => typed == id.agent.as_str() || (id.agent == AgentId::main() && is_number(typed)),
+        }
+    }
+
+    /// Prints what is new, and forgets the steps of which all is printed. Tells how much that was.
+    fn print(&mut self) -> Result<(Reader, usize), Failure> {
+        let length = if self.arguments.step.is_some() { Length::Full } else { Length::Short };
+        let mut printed = 0;
+        for shown in self.steps.values_mut() {
+            let entries = shown.more(self.surroundings, length)?;
+            printed += entries.len();
+            if entries.is_empty() {
+                continue;
+            }
+            let mut text = String::new();
+            for entry in &entries {
+                if self.arguments.json {
+                    text.push_str(&as_json(shown, entry)?);
+                    continue;
+                }
+                if self.last.as_ref() != Some(&shown.id) {
+                    let gap = if self.last.is_some() { "\n" } else { "" };
+                    let state = shown.step.state.as_str();
+                    text.push_str(gap);
+                    text.push_str(&transcript::heading(&shown.id, state, shown.at_ms));
+                    self.last = Some(shown.id.clone());
+                }
+                text.push_str(&transcript::entry(entry, length));
+            }
+            if out::text(&text)? == Reader::Gone {
+                return Ok((Reader::Gone, printed));
+            }
+        }
+        self.steps.retain(|_, shown| !shown.is_done);
+        Ok((Reader::There, printed))
+    }
+}
+
+impl Shown {
+    /// What is new of the step. Tools that have ended since are told once.
+    fn more(&mut self, surroundings: &Surroundings, length: Length) -> Result<Vec<Entry>, Failure> {
+        // Before reading: what the step printed until its end is read, then.
+        let is_over = self.spent.is_some();
+        let read = self.transcript.more(&surroundings.agents);
+        let read = read.map_err(|error| Failure::io(&format!("read step {}", self.id), &error))?;
+        let mut entries: Vec<Entry> = Vec::new();
+        for entry in read {
+            if let Some(earlier) = entries.iter_mut().find(|earlier| is_same_tool(earlier, &entry))
+            {
+                *earlier = entry;
+            } else if !matches!(entry, Entry::Tool { outcome: ToolOutcome::Done, .. }) {
+                entries.push(entry);
+            }
+        }
+        let is_script = matches!(self.step.action, Action::Script { .. });
+        if is_script && length == Length::Short {
+            // What a script printed is shown where it is asked for, and here only that it failed.
+            entries.retain(|entry| !matches!(entry, Entry::Output { .. }));
+        }
+        if let (true, false, Some(spent)) = (is_over, self.is_done, &self.spent) {
+            self.is_done = true;
+            if !is_script && !self.transcript.is_empty() {
+                entries.push(cost(spent));
+            }
+        }
+        Ok(entries)
+    }
+}
+
+fn is_same_tool(one: &Entry, other: &Entry) -> bool {
+    match (one, other) {
+        (Entry::Tool { id: one, .. }, Entry::Tool { id: other, .. }) => one == other,
+        _ => false,
+    }
+}
+
+fn as_json(shown: &Shown, entry: &Entry) -> Result<String, Failure> {
+    let unwritable = |error: serde_json::Error| Failure::io("print", &error.into());
+    let mut value = serde_json::to_value(entry).map_err(unwritable)?;
+    value["step"] = json!(shown.id.to_string());
+    value["state"] = json!(shown.step.state.as_str());
+    Ok(format!("{}\n", out::escaped(&value.to_string())))
+}

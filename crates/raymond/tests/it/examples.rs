@@ -1,0 +1,42 @@
+//! The workflows that come with the program do what their own tests say, on this platform.
+
+use std::fs;
+
+use crate::env::Project;
+
+#[test]
+fn tests_of_the_examples_pass() {
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+    let project = Project::new([]);
+    let mut count = 0;
+    for entry in fs::read_dir(examples).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            let ran = project.raymond(&["test", path.to_str().unwrap()]);
+            assert_eq!(ran.code, 0, "{}:\n{}{}", path.display(), ran.stdout, ran.stderr);
+            count += 1;
+        }
+    }
+    assert!(count >= 11, "only {count} examples");
+}
+
+#[test]
+fn new_workflows_come_with_a_test_that_passes() {
+    let project = Project::new([]);
+    for template in ["linear", "review", "fan-out", "polling"] {
+        assert_eq!(project.raymond(&["new", template, "--template", template]).code, 0);
+        let ran = project.raymond(&["test", template]);
+        assert_eq!(ran.code, 0, "{template}:\n{}{}", ran.stdout, ran.stderr);
+        assert_eq!(project.raymond(&["lint", template]).code, 0, "{template}");
+    }
+}
+
+#[test]
+fn test_of_the_demo_passes() {
+    let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/demo");
+    let project = Project::new([]);
+    let ran = project.raymond(&["test", demo]);
+    assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
+    let ran = project.raymond(&["lint", demo]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, ""), "{}", ran.stderr);
+}
