@@ -85,7 +85,7 @@ impl KeeperSteps {
     }
 
     fn connect(&mut self) -> io::Result<Keeper> {
-        let keeper = Keeper::connect(self.place.folder(), &self.program)?;
+        let keeper = Keeper::connect(&self.place.folder, &self.program)?;
         self.connection += 1;
         let (wait, outbox) = (keeper.wait_until_gone()?, self.outbox.clone());
         let connection = self.connection;
@@ -117,7 +117,7 @@ impl KeeperSteps {
 
 impl Steps for KeeperSteps {
     fn standing(&mut self, step: &StepFolder) -> io::Result<StepState> {
-        let kill = |reaper| keeper::kill(self.place.folder(), reaper);
+        let kill = |reaper| keeper::kill(&self.place.folder, reaper);
         self.place.standing(step, kill, &mut self.remarks)
     }
 
@@ -151,7 +151,7 @@ impl Steps for KeeperSteps {
         if !by_force {
             // Also if it is stopped, and also one of a keeper that is gone.
             sys::end_process(reaper, true);
-        } else if keeper::kill(self.place.folder(), reaper).is_ok() {
+        } else if keeper::kill(&self.place.folder, reaper).is_ok() {
             let name = step.name();
             let text = format!("step {name} could not be ended; its reaper {reaper} was killed");
             self.remarks.push(text);
@@ -188,7 +188,7 @@ impl Steps for KeeperSteps {
     /// cannot be ended. They are woken, and killed if that does not help. Found so only once, they
     /// may have been stopped together with us, and be woken next.
     fn check(&mut self) {
-        let found = keeper::stopped(self.place.folder());
+        let found = keeper::stopped(&self.place.folder);
         self.stopped.retain(|pid, _| found.contains(pid));
         for pid in found {
             let times = self.stopped.entry(pid).or_default();
@@ -197,7 +197,7 @@ impl Steps for KeeperSteps {
                 sys::wake(pid);
                 let text = format!("process {pid} of the run's keeper was stopped; it was woken");
                 self.remarks.push(text);
-            } else if *times >= STOPPED_KILL && keeper::kill(self.place.folder(), pid).is_ok() {
+            } else if *times >= STOPPED_KILL && keeper::kill(&self.place.folder, pid).is_ok() {
                 let text = format!("process {pid} of the run's keeper stays stopped; killed");
                 self.remarks.push(text);
             }
@@ -216,7 +216,7 @@ impl Steps for KeeperSteps {
         for link in self.links.drain().map(|(_, link)| link) {
             link.close();
         }
-        keeper::stopped(self.place.folder()).into_iter().for_each(sys::wake);
+        keeper::stopped(&self.place.folder).into_iter().for_each(sys::wake);
         let Some(mut keeper) = self.keeper.take() else { return };
         if keeper.shut_down().is_err() {
             return;
@@ -229,7 +229,7 @@ impl Steps for KeeperSteps {
                 return;
             }
         }
-        self.remarks.push(match keeper.kill(self.place.folder()) {
+        self.remarks.push(match keeper.kill(&self.place.folder) {
             Ok(()) => "the keeper did not go and was killed".to_owned(),
             Err(error) => format!("the keeper did not go, and could not be killed: {error}"),
         });

@@ -16,18 +16,13 @@ const ASIDE: &str = "aside";
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     identity: String,
-    folder: PathBuf,
+    /// The run's folder.
+    pub(crate) folder: PathBuf,
 }
 
 impl Place {
     pub(crate) fn new(identity: &str, files: &RunFiles) -> Self {
         Self { identity: identity.to_owned(), folder: files.folder.clone() }
-    }
-
-    /// The run's folder.
-    #[cfg(not(portable))]
-    pub(crate) fn folder(&self) -> &PathBuf {
-        &self.folder
     }
 
     /// How a step stands, told from its folder. What another run left there says nothing about this one:
