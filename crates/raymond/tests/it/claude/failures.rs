@@ -21,7 +21,8 @@ fn bad_request(message: &str) -> Reply {
 fn wrong_key_fails_at_once_with_advice_and_the_turn_goes_on_after_a_fix() {
     let wrong = Reply::status(401, "authentication_error", "invalid x-api-key");
     let Some((desk, ran)) = one_prompt([wrong]) else { return };
-    let ran = ran.failed(1, "failed: Invalid API key").failed(1, "set the API key (ANTHROPIC_API_KEY)");
+    let ran =
+        ran.failed(1, "failed: Invalid API key").failed(1, "set the API key (ANTHROPIC_API_KEY)");
     assert!(!ran.stderr.contains("starts again"), "{}", ran.stderr);
     // Claude's own tries, which Raymond keeps few.
     assert_eq!(desk.asked(), ["the prompt"; 3]);
