@@ -12,9 +12,9 @@
 //! It is small and single-threaded, so that forking is cheap and safe. Each step has a `reaper`:
 //! a fork without exec that adopts every descendant of its step, ends them when they are silent for too
 //! long or when a signal asks for it (`patience`), kills what a step leaves behind, and writes the exit
-//! record. Reapers are forked ahead of time and wait in `post`; one that has ended a step may take
-//! another. The orchestrator (`client`) connects to a waiting reaper directly, and the reaper reports
-//! directly to the orchestrator when the step has ended.
+//! record. One reaper is always forked ahead of time and waits in `post` for a connection; on that it gets
+//! one step or more. The orchestrator (`client`) connects to the waiting reaper directly, and the reaper
+//! reports directly to the orchestrator when a step has ended.
 //!
 //! Killing any of the three loses nothing: reapers go on without a keeper and without an
 //! orchestrator, and if a reaper is killed, the kernel kills its child and the keeper kills the rest.

@@ -1,8 +1,8 @@
-//! Where a reaper waits for steps, and what it reports to its keeper.
+//! The connection on which a reaper gets its steps.
 
 use std::{
     ffi::CString,
-    io::{self, BufRead as _, BufReader, Read as _, Write as _},
+    io::{self, BufRead as _, BufReader, Read as _},
     net::Shutdown,
     os::{
         fd::{AsRawFd, RawFd},
@@ -16,36 +16,30 @@ use crate::{
     sys::{self, Signals},
 };
 
-/// What a reaper tells its keeper when an orchestrator has connected: another reaper must wait now.
-pub(super) const BUSY: [u8; 1] = *b"b";
-/// And when it waits for another connection.
-const IDLE: [u8; 1] = *b"i";
-
 /// More than the arguments and variables that a system lets a program have.
 const LAUNCH_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// The life of a reaper: wait for a connection, run the steps that come on it, and wait again. The reaper
-/// leaves when it has no step and the keeper has closed its end of `keeper`. Returns its exit code.
-pub(super) fn stand_by(steps: &UnixListener, mut keeper: UnixStream, inherited: &[CString]) -> i32 {
+/// The life of a reaper: wait for a connection, and run one step after another that comes on it. The
+/// reaper leaves when the connection ends, or before it has one when the keeper closes its end of `keeper`.
+/// Returns its exit code.
+pub(super) fn serve(steps: &UnixListener, keeper: UnixStream, inherited: &[CString]) -> i32 {
     let signals = Signals::block(&[libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP]);
     if sys::become_subreaper().is_err() {
         return 1;
     }
+    let Some(mut connection) = accept(steps, &keeper) else {
+        return 0;
+    };
+    // The keeper forks the next reaper.
+    drop(keeper);
     let tools = Tools { signals, notifier: Notifier::default(), inherited };
-    while let Some(mut connection) = accept(steps, &keeper) {
-        let _ = keeper.write_all(&BUSY);
-        while let Some(launch) = connection.next_launch() {
-            let is_turn = launch.is_durable();
-            let code = reaper::run(launch, &mut connection, &tools);
-            if code != 0 {
-                return code;
-            }
-            // The connection is closed when the child is gone that took turns on it.
-            if is_turn {
-                break;
-            }
+    while let Some(launch) = connection.next_launch() {
+        let is_turn = launch.is_durable();
+        let code = reaper::run(launch, &mut connection, &tools);
+        // The orchestrator waits for the end of the connection when the child of a turn has to leave.
+        if code != 0 || is_turn {
+            return code;
         }
-        let _ = keeper.write_all(&IDLE);
     }
     0
 }

@@ -1,7 +1,7 @@
 //! The keeper process: forks reapers, replaces those that are taken, kills what a killed reaper leaves.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::HashSet,
     ffi::CString,
     fs::{self, File},
     io::{self, Read, Seek as _, Write},
@@ -14,9 +14,7 @@ use std::{
 };
 
 use super::{
-    client,
-    post::{self, BUSY},
-    processes,
+    client, post, processes,
     protocol::{ANSWER, KEEPER_LOCK, KEEPER_SOCKET, Request, STEPS_SOCKET},
 };
 use crate::{
@@ -27,9 +25,6 @@ use crate::{
 
 /// How long a keeper without an orchestrator and without steps waits for another orchestrator.
 const LINGER: Duration = Duration::from_secs(2);
-/// How many reapers wait for another connection when one has ended. One runs the scripts of a chain and
-/// one waits; when many agents run at once, each step gets a new reaper.
-const STANDING_MAX: usize = 2;
 /// How long reapers may take to go: grace and sweep of their last steps.
 const LEAVE_PATIENCE: Duration = Duration::from_secs(10);
 /// More than a request with the largest environment that a system allows, every byte as a number.
@@ -56,7 +51,7 @@ pub fn serve(folder: &Path) -> io::Result<()> {
     let _ = fs::remove_file(KEEPER_SOCKET);
     let _ = fs::remove_file(STEPS_SOCKET);
     let steps = UnixListener::bind(STEPS_SOCKET)?;
-    // One connection wakes several reapers, and only one of them gets it.
+    // A connection can wake several reapers, if an earlier one is just leaving; only one gets it.
     steps.set_nonblocking(true)?;
     let listener = UnixListener::bind(KEEPER_SOCKET)?;
     for socket in [STEPS_SOCKET, KEEPER_SOCKET] {
@@ -70,13 +65,13 @@ pub fn serve(folder: &Path) -> io::Result<()> {
         steps,
         orchestrator: None,
         inherited: Vec::new(),
-        reapers: HashMap::new(),
-        standing: VecDeque::new(),
+        reapers: HashSet::new(),
+        waiting: None,
         leaving_since: None,
     };
     let outcome = server.run();
     // A stopped reaper notices that it is not needed any more when it is continued.
-    for reaper in server.reapers.keys() {
+    for reaper in &server.reapers {
         sys::wake(*reaper);
     }
     let _ = fs::remove_file(KEEPER_SOCKET);
@@ -125,17 +120,16 @@ struct Server {
     steps: UnixListener,
     orchestrator: Option<Connection>,
     inherited: Vec<CString>,
-    /// Whether each reaper has a step, or may have one.
-    reapers: HashMap<Pid, bool>,
-    /// Those that wait for a connection or will do so again, the oldest first.
-    standing: VecDeque<Standing>,
+    reapers: HashSet<Pid>,
+    /// The one of them that waits for a connection.
+    waiting: Option<Waiting>,
     /// When the orchestrator sent `Shutdown`.
     leaving_since: Option<Instant>,
 }
 
-/// A reaper that waits for a connection or will do so again. It reports when that changes, and leaves
-/// when it has no step and this end of the pipe is closed.
-struct Standing {
+/// A reaper that waits for a connection. It closes its end of the pipe when it has one, and leaves when
+/// the keeper closes this end.
+struct Waiting {
     pid: Pid,
     pipe: UnixStream,
 }
@@ -151,13 +145,13 @@ enum Event {
     ChildEnded,
     Connected,
     Request,
-    Reaper(usize),
+    ReaperTaken,
 }
 
 impl Server {
     fn run(&mut self) -> io::Result<()> {
         loop {
-            let has_steps = self.reapers.values().any(|is_busy| *is_busy);
+            let has_steps = self.reapers.len() > usize::from(self.waiting.is_some());
             let is_needed = self.orchestrator.is_some() || has_steps;
             if self.leaving_since.is_some() && self.reapers.is_empty() {
                 return Ok(());
@@ -175,23 +169,21 @@ impl Server {
                 Some(Event::ChildEnded) => self.collect(),
                 Some(Event::Connected) => self.accept(),
                 Some(Event::Request) => self.read()?,
-                Some(Event::Reaper(index)) => self.read_reaper(index),
+                Some(Event::ReaperTaken) => self.waiting = None,
             }
         }
     }
 
     fn next_event(&self, patience: Option<Duration>) -> io::Result<Option<Event>> {
-        let own = [
+        let sources = [
             self.signal_fd.as_ref().map(|fd| (fd.as_raw_fd(), Event::ChildEnded)),
             self.listener.as_ref().map(|listener| (listener.as_raw_fd(), Event::Connected)),
             self.orchestrator
                 .as_ref()
                 .map(|connection| (connection.stream.as_raw_fd(), Event::Request)),
+            self.waiting.as_ref().map(|reaper| (reaper.pipe.as_raw_fd(), Event::ReaperTaken)),
         ];
-        let reapers = self.standing.iter().enumerate();
-        let reapers =
-            reapers.map(|(index, reaper)| (reaper.pipe.as_raw_fd(), Event::Reaper(index)));
-        let (fds, mut events): (Vec<_>, Vec<_>) = own.into_iter().flatten().chain(reapers).unzip();
+        let (fds, mut events): (Vec<_>, Vec<_>) = sources.into_iter().flatten().unzip();
         Ok(sys::poll(&fds, patience)?.map(|index| events.swap_remove(index)))
     }
 
@@ -201,7 +193,7 @@ impl Server {
         if !left.is_zero() {
             return left;
         }
-        for reaper in self.reapers.keys() {
+        for reaper in &self.reapers {
             sys::kill(*reaper, libc::SIGKILL);
         }
         LEAVE_PATIENCE
@@ -210,30 +202,10 @@ impl Server {
     /// Makes sure that a reaper waits for the next connection; `false` if none can be forked. That is
     /// done while earlier steps run, so that the next step need not wait for it.
     fn stand_by(&mut self) -> bool {
-        let is_idle = |reaper: &Standing| self.reapers.get(&reaper.pid) == Some(&false);
-        if self.standing.iter().any(is_idle) {
-            return true;
+        if self.waiting.is_none() {
+            self.waiting = self.fork_reaper().ok();
         }
-        let Ok(reaper) = self.fork_reaper() else {
-            return false;
-        };
-        self.standing.push_back(reaper);
-        if self.standing.len() > STANDING_MAX {
-            self.standing.pop_front();
-        }
-        true
-    }
-
-    /// A reaper has a connection, or waits for another, or is gone.
-    fn read_reaper(&mut self, index: usize) {
-        let reaper = &mut self.standing[index];
-        let mut report = [0];
-        match reaper.pipe.read(&mut report) {
-            Ok(1) => {
-                self.reapers.insert(reaper.pid, report == BUSY);
-            }
-            _ => drop(self.standing.remove(index)),
-        }
+        self.waiting.is_some()
     }
 
     fn accept(&mut self) {
@@ -278,34 +250,29 @@ impl Server {
                     environment.into_iter().filter_map(|bytes| CString::new(bytes).ok());
                 self.inherited = variables.collect();
                 // A waiting reaper would give its children the environment of an orchestrator that is
-                // gone. It leaves, unless it has just got a connection, and then it cannot report that.
-                for reaper in self.standing.drain(..) {
-                    self.reapers.insert(reaper.pid, true);
-                }
+                // gone. It leaves, unless it has just got a connection.
+                self.waiting = None;
                 if let Some(connection) = &mut self.orchestrator {
                     let _ = connection.stream.write_all(ANSWER);
                 }
             }
             Request::Shutdown => {
                 self.leaving_since = Some(Instant::now());
-                self.standing.clear();
-                for (pid, is_busy) in &self.reapers {
-                    if *is_busy {
-                        sys::kill(*pid, libc::SIGTERM);
-                    }
-                    // A stopped reaper can neither end its step nor leave.
-                    sys::wake(*pid);
+                self.waiting = None;
+                for reaper in &self.reapers {
+                    // Also if it is stopped: then it could neither end its step nor leave.
+                    sys::end_process(*reaper, true);
                 }
             }
         }
     }
 
-    fn fork_reaper(&mut self) -> io::Result<Standing> {
+    fn fork_reaper(&mut self) -> io::Result<Waiting> {
         let (pipe, theirs) = UnixStream::pair()?;
         match sys::fork()? {
             Forked::Parent(pid) => {
-                self.reapers.insert(pid, false);
-                Ok(Standing { pid, pipe })
+                self.reapers.insert(pid);
+                Ok(Waiting { pid, pipe })
             }
             Forked::Child => {
                 drop(pipe);
@@ -315,8 +282,7 @@ impl Server {
                 self.listener = None;
                 self.orchestrator = None;
                 self.signal_fd = None;
-                self.standing.clear();
-                sys::exit_now(post::stand_by(&self.steps, theirs, &self.inherited))
+                sys::exit_now(post::serve(&self.steps, theirs, &self.inherited))
             }
         }
     }
@@ -330,8 +296,8 @@ impl Server {
         }
         let (mut has_orphans, mut lost_reaper) = (false, false);
         while let Ok(Waited::Child(pid, ended)) = sys::wait_any() {
-            self.standing.retain(|reaper| reaper.pid != pid);
-            let is_reaper = self.reapers.remove(&pid).is_some();
+            self.waiting.take_if(|reaper| reaper.pid == pid);
+            let is_reaper = self.reapers.remove(&pid);
             let is_clean = ended == sys::Ended::Code(0);
             lost_reaper |= is_reaper && !is_clean;
             has_orphans |= !is_reaper || !is_clean;
@@ -339,7 +305,7 @@ impl Server {
         if has_orphans {
             let own = Pid::try_from(std::process::id()).unwrap_or_default();
             for pid in processes::children(own) {
-                if !self.reapers.contains_key(&pid) {
+                if !self.reapers.contains(&pid) {
                     sys::kill(pid, libc::SIGKILL);
                 }
             }

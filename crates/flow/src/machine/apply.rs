@@ -11,8 +11,8 @@ use crate::{
 };
 
 use super::{
-    Action, Agent, Answer, CountsAs, Instead, Left, Limits, Overrider, Phase, Record, Run, Session,
-    Settings, Spent, Status, Step, Tries, UsageLimit, Work,
+    Action, Agent, Answer, CountsAs, Instead, Left, Limit, Limits, Overrider, Phase, Record, Run,
+    Session, Settings, Spent, Status, Step, Tries, UsageLimit, Work,
     follow::{After, follow, states_entered},
     naming,
 };
