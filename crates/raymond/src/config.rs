@@ -35,7 +35,7 @@ struct Key {
 }
 
 /// All settings, sorted by name.
-static KEYS: [Key; 17] = [
+static KEYS: [Key; 19] = [
     Key {
         name: "agent",
         default: "claude",
@@ -115,6 +115,18 @@ static KEYS: [Key; 17] = [
         default: "3",
         help: "how often a turn is tried again after a failure that may pass",
         wrong: number,
+    },
+    Key {
+        name: "serve.max_budget",
+        default: "50",
+        help: "the highest budget that a run can be given from the page, in US dollars; 0 is no limit",
+        wrong: dollars,
+    },
+    Key {
+        name: "serve.recover",
+        default: "true",
+        help: "whether `raymond serve` resumes the runs whose program died when it starts",
+        wrong: switch,
     },
     Key {
         name: "timeout",
