@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::{
-    graph::{Graph, Origin, State, Way},
+    graph::{Graph, State, Way, WayOrigin},
     id::StateName,
     source::{FINDINGS_MAX, Severity, and_more},
     text::{Position, Span, beginning},
@@ -184,9 +184,9 @@ impl<'g> Report<'g> {
 pub(super) fn by_origin(state: &State, way: &Way) -> Severity {
     let is_alone = state.mentions.len() == 1;
     let is_certain = match way.origin {
-        Origin::Policy | Origin::Evaluator => true,
-        Origin::Prose => is_alone && !state.has_policy() && !state.is_evaluator,
-        Origin::Script => is_alone || is_printed(state, way),
+        WayOrigin::Policy | WayOrigin::Evaluator => true,
+        WayOrigin::Prose => is_alone && !state.has_policy() && !state.is_evaluator,
+        WayOrigin::Script => is_alone || is_printed(state, way),
     };
     if is_certain { Severity::Error } else { Severity::Warning }
 }

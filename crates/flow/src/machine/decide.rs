@@ -11,9 +11,9 @@ use crate::{
 };
 
 use super::{
-    Action, Again, Agent, Conclusion, CountsAs, Effect, Failure, FailureClass, Halt, Input,
-    Instead, Launch, Left, Limit, Limits, OnUsageLimit, Overrider, Phase, Prepared, Record,
-    Replaced, Run, Settings, Spent, Started, Status, Step, Via, Work,
+    Action, Again, Agent, Conclusion, CountsAs, Effect, FailureClass, Halt, Input, Instead, Launch,
+    Left, Limit, Limits, OnUsageLimit, Overrider, Phase, Prepared, Record, Replaced, Run, Settings,
+    Spent, Started, Status, Step, TurnFailure, Via, Work,
     follow::{discarded_returns, limit_reached, states_entered},
     naming::worker_name,
     retry::{Remedy, delay_ms, remedy},
@@ -298,7 +298,7 @@ impl<'a> Draft<'a> {
     }
 
     /// What follows from a failure of the coding agent.
-    fn failed(&mut self, failure: &Failure, left: Option<Left>) {
+    fn failed(&mut self, failure: &TurnFailure, left: Option<Left>) {
         let tries = &self.agent.tries;
         let limits = &self.run.limits;
         let class = Some(failure.class);
@@ -362,7 +362,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Fails because the session is gone. When the run is resumed, the agent starts in a fresh one.
-    fn lose_session(&mut self, failure: &Failure) {
+    fn lose_session(&mut self, failure: &TurnFailure) {
         let work = match self.agent.phase.work() {
             Some(Work::Evaluate(evaluation)) => Work::Evaluate(evaluation.clone()),
             Some(Work::Enter | Work::Rejudge(_) | Work::Remind(_) | Work::Follow { .. }) | None => {

@@ -127,7 +127,7 @@ pub struct Replaced {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Again {
     /// The coding agent failed.
-    Failed(Failure),
+    Failed(TurnFailure),
     /// Nobody knows how the step ended.
     Lost,
     /// It was never started.
@@ -139,7 +139,7 @@ pub enum Again {
 /// A coding agent did not answer.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{message}")]
-pub struct Failure {
+pub struct TurnFailure {
     /// Of which kind.
     pub class: FailureClass,
     /// In its own words.

@@ -33,7 +33,7 @@ pub use apply::{ApplyError, apply};
 pub(crate) use counts::Counts;
 pub use decide::{Decision, decide, start};
 pub use effect::{Effect, Launch};
-pub use input::{Again, Conclusion, Failure, FailureClass, Input, Prepared, Replaced};
+pub use input::{Again, Conclusion, FailureClass, Input, Prepared, Replaced, TurnFailure};
 pub use pending::pending;
 pub use record::{CountsAs, Halt, Instead, Limit, Overrider, Record, Started, Via};
 pub use replay::{ReplayError, replay};

@@ -82,16 +82,16 @@ pub enum Problem {
 }
 
 /// Where an answer is judged.
-pub struct Surroundings<'a> {
+pub struct JudgeContext<'a> {
     /// The outside.
     pub world: &'a dyn World,
     /// The working directory of the agent.
     pub cwd: &'a str,
 }
 
-impl std::fmt::Debug for Surroundings<'_> {
+impl std::fmt::Debug for JudgeContext<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Surroundings").field("cwd", &self.cwd).finish_non_exhaustive()
+        f.debug_struct("JudgeContext").field("cwd", &self.cwd).finish_non_exhaustive()
     }
 }
 
@@ -99,13 +99,13 @@ impl std::fmt::Debug for Surroundings<'_> {
 pub fn judge(
     answer: Result<Spanned<Tag>, TagError>,
     policy: &Policy,
-    surroundings: &Surroundings<'_>,
+    context: &JudgeContext<'_>,
 ) -> Verdict {
-    let listing = match surroundings.world.listing() {
+    let listing = match context.world.listing() {
         Ok(listing) => listing,
         Err(error) => return Verdict::Fail(error.into()),
     };
-    let judge = Judge { policy, surroundings, listing: &listing };
+    let judge = Judge { policy, context, listing: &listing };
     match answer {
         Ok(tag) => judge.tag(&tag.value),
         Err(TagError::None) if let Some(entry) = policy.implicit() => judge.implicit(entry),
@@ -117,10 +117,10 @@ pub fn judge(
 /// `then`. It needs no policy to allow it.
 pub fn judge_transition(
     entry: &AllowedTransition,
-    surroundings: &Surroundings<'_>,
+    context: &JudgeContext<'_>,
 ) -> Result<Transition, Problem> {
-    let listing = surroundings.world.listing()?;
-    let judge = Judge { policy: &Policy::default(), surroundings, listing: &listing };
+    let listing = context.world.listing()?;
+    let judge = Judge { policy: &Policy::default(), context, listing: &listing };
     judge.transition(&authored(entry), |_| Chooser::Author)
 }
 
@@ -128,17 +128,17 @@ pub fn judge_transition(
 /// the workflow wants.
 pub fn judge_script(
     answer: Result<Spanned<Tag>, TagError>,
-    surroundings: &Surroundings<'_>,
+    context: &JudgeContext<'_>,
 ) -> Result<Transition, Problem> {
     let tag = answer?;
-    let listing = surroundings.world.listing()?;
-    let judge = Judge { policy: &Policy::default(), surroundings, listing: &listing };
+    let listing = context.world.listing()?;
+    let judge = Judge { policy: &Policy::default(), context, listing: &listing };
     judge.transition(&tag.value, |_| Chooser::Author)
 }
 
 struct Judge<'a> {
     policy: &'a Policy,
-    surroundings: &'a Surroundings<'a>,
+    context: &'a JudgeContext<'a>,
     listing: &'a Listing,
 }
 
@@ -206,7 +206,7 @@ impl Judge<'_> {
     }
 
     fn resolve(&self, name: &str) -> Result<StateName, ResolveError> {
-        resolve(self.listing, name, self.surroundings.world.platform())
+        resolve(self.listing, name, self.context.world.platform())
     }
 
     /// `chooser` tells who chose the name of a fork's attribute.
@@ -251,7 +251,7 @@ impl Judge<'_> {
         if cd.value.is_empty() {
             return Err(Problem::EmptyDirectory);
         }
-        let Surroundings { world, cwd } = self.surroundings;
+        let JudgeContext { world, cwd } = self.context;
         let joined = Path::new(cwd).join(&cd.value);
         let path = joined.to_string_lossy().into_owned();
         match world.directory(&path) {
@@ -266,7 +266,7 @@ impl Judge<'_> {
         value: &str,
         chooser: Chooser,
     ) -> Result<(String, String), Problem> {
-        let world = self.surroundings.world;
+        let world = self.context.world;
         check_variable_name(name, chooser, world.platform(), |name| world.has_variable(name))?;
         Ok((name.to_owned(), value.to_owned()))
     }

@@ -5,11 +5,11 @@ use thiserror::Error;
 use crate::{
     id::{SessionId, StepId},
     machine::{
-        Action, Again, Agent, Answer, Conclusion, Evaluation, Failure, FailureClass, Input, Left,
-        Overrider, Reminder, Replaced, Run, SessionPlan, Spent, Turn, Visit, Work,
+        Action, Again, Agent, Answer, Conclusion, Evaluation, FailureClass, Input, Left, Overrider,
+        Reminder, Replaced, Run, SessionPlan, Spent, Turn, TurnFailure, Visit, Work,
     },
     policy::{
-        Accepted, Evaluator, Opinion, Problem, Source, Surroundings, Verdict, judge, judge_script,
+        Accepted, Evaluator, JudgeContext, Opinion, Problem, Source, Verdict, judge, judge_script,
         judge_transition, next_opinion,
     },
     prompt::{evaluator_reminder, reminder},
@@ -34,7 +34,7 @@ pub enum Outcome {
         text: String,
     },
     /// A coding agent did not answer.
-    Failed(Failure),
+    Failed(TurnFailure),
     /// How it ended is not known.
     Lost,
     /// It was never started.
@@ -87,8 +87,8 @@ fn again(why: Again) -> Conclusion {
 }
 
 /// Where the answers of `agent` are judged.
-pub(super) fn surroundings<'a>(world: &'a dyn World, agent: &'a Agent) -> Surroundings<'a> {
-    Surroundings { world, cwd: &agent.cwd }
+pub(super) fn judge_context<'a>(world: &'a dyn World, agent: &'a Agent) -> JudgeContext<'a> {
+    JudgeContext { world, cwd: &agent.cwd }
 }
 
 /// A script cannot be reminded, so whatever is wrong with it stops the run.
@@ -97,7 +97,7 @@ fn script(agent: &Agent, outcome: Outcome, world: &dyn World) -> Conclusion {
     let fatal = |error: String| Conclusion::Fail { error, work: Work::Enter, is_fatal: true };
     match outcome {
         Outcome::Script { exit: Exit::Code(0), tag } => {
-            match judge_script(tag, &surroundings(world, agent)) {
+            match judge_script(tag, &judge_context(world, agent)) {
                 Ok(transition) => Conclusion::Follow {
                     transition,
                     source: Source::Tag,
@@ -157,8 +157,8 @@ fn session(
     turn: &Turn,
     reported: Option<&SessionId>,
     names_sessions: bool,
-) -> Result<SessionId, Failure> {
-    let failed = |class, message| Err(Failure { class, message });
+) -> Result<SessionId, TurnFailure> {
+    let failed = |class, message| Err(TurnFailure { class, message });
     match (&turn.session, reported) {
         (SessionPlan::Resume { id }, Some(other)) if other != id => failed(
             FailureClass::SessionMissing,
@@ -203,8 +203,8 @@ fn reply(
     text: String,
     world: &dyn World,
 ) -> Conclusion {
-    let surroundings = surroundings(world, agent);
-    let verdict = judge(tag::parse(&text), &turn.policy, &surroundings);
+    let context = judge_context(world, agent);
+    let verdict = judge(tag::parse(&text), &turn.policy, &context);
     let rejudge =
         |text: String, session: SessionId| Work::Rejudge(Box::new(Answer { text, session }));
     let visit = || Visit {
@@ -213,7 +213,7 @@ fn reply(
         policy: turn.policy.clone(),
     };
     match verdict {
-        Verdict::Accept(found) => accepted(visit(), &text, found, 0, &surroundings),
+        Verdict::Accept(found) => accepted(visit(), &text, found, 0, &context),
         Verdict::Remind(problem) => Conclusion::Remind {
             problem: problem.to_string(),
             work: Work::Remind(Box::new(Reminder {
@@ -236,7 +236,7 @@ pub(super) fn accepted(
     output: &str,
     found: Accepted,
     from: usize,
-    surroundings: &Surroundings<'_>,
+    context: &JudgeContext<'_>,
 ) -> Conclusion {
     let Accepted { transition, source } = found;
     let session = Some(visit.session.clone());
@@ -251,20 +251,18 @@ pub(super) fn accepted(
     match next_opinion(&visit.policy.evaluators, from, output) {
         Err(error) => fail(format!("an evaluator's pattern is not valid: {error}")),
         Ok(None) => Conclusion::Follow { transition, source, session, replaced: None },
-        Ok(Some(Opinion::Replace { pattern, then })) => {
-            match judge_transition(then, surroundings) {
-                Err(problem) => fail(format!("evaluator `{pattern}`: {problem}")),
-                Ok(replacement) => Conclusion::Follow {
-                    transition: replacement,
-                    source,
-                    session,
-                    replaced: Some(Replaced {
-                        asked: transition,
-                        by: Overrider::Match { pattern: pattern.to_owned() },
-                    }),
-                },
-            }
-        }
+        Ok(Some(Opinion::Replace { pattern, then })) => match judge_transition(then, context) {
+            Err(problem) => fail(format!("evaluator `{pattern}`: {problem}")),
+            Ok(replacement) => Conclusion::Follow {
+                transition: replacement,
+                source,
+                session,
+                replaced: Some(Replaced {
+                    asked: transition,
+                    by: Overrider::Match { pattern: pattern.to_owned() },
+                }),
+            },
+        },
         Ok(Some(Opinion::Ask { index })) => Conclusion::Evaluate(Box::new(Evaluation {
             visit,
             output: output.to_owned(),
@@ -284,16 +282,16 @@ fn evaluator_reply(
     text: &str,
     world: &dyn World,
 ) -> Conclusion {
-    let surroundings = surroundings(world, agent);
+    let context = judge_context(world, agent);
     let Evaluation { visit, output, transition, source, index, .. } = evaluation;
     let verdict = match tag::parse(text) {
         // An evaluator has no implicit answer: its silence is not a transition.
         Err(error) => Verdict::Remind(error.into()),
         Ok(tag) if is_accept(&tag.value) => {
             let found = Accepted { transition: transition.clone(), source: *source };
-            return accepted(visit.clone(), output, found, index + 1, &surroundings);
+            return accepted(visit.clone(), output, found, index + 1, &context);
         }
-        Ok(tag) => judge(Ok(tag), &visit.policy, &surroundings),
+        Ok(tag) => judge(Ok(tag), &visit.policy, &context),
     };
     match verdict {
         Verdict::Accept(Accepted { transition: replacement, .. }) => Conclusion::Follow {

@@ -37,7 +37,7 @@ pub struct Preparation {
 
 /// Prepares the next step of `agent`. `fresh` is the id of a session that does not exist yet.
 pub fn prepare(run: &Run, agent: &AgentId, world: &dyn World, fresh: SessionId) -> Preparation {
-    let mut notes = Notes::default();
+    let mut notes = PrepareNotes::default();
     let prepared = match run.agents.get(agent) {
         None => Err(PrepareError::Gone),
         Some(agent) => Preparer { run, agent, world, fresh, notes: &mut notes }.work(),
@@ -88,7 +88,7 @@ enum PrepareError {
 }
 
 #[derive(Default)]
-struct Notes {
+struct PrepareNotes {
     unknown_variables: Vec<String>,
     warnings: Vec<Diagnostic>,
 }
@@ -98,7 +98,7 @@ struct Preparer<'a> {
     agent: &'a Agent,
     world: &'a dyn World,
     fresh: SessionId,
-    notes: &'a mut Notes,
+    notes: &'a mut PrepareNotes,
 }
 
 impl Preparer<'_> {
@@ -211,11 +211,10 @@ impl Preparer<'_> {
                 settings: settings(frontmatter, function_model, &self.run.settings)?,
                 policy: frontmatter.policy(),
             };
-            let surroundings = super::conclude::surroundings(self.world, self.agent);
+            let context = super::conclude::judge_context(self.world, self.agent);
             let tag = crate::tag::parse(&answer.text);
-            if let Verdict::Accept(found) = crate::policy::judge(tag, &visit.policy, &surroundings)
-            {
-                let conclusion = accepted(visit, &answer.text, found, 0, &surroundings);
+            if let Verdict::Accept(found) = crate::policy::judge(tag, &visit.policy, &context) {
+                let conclusion = accepted(visit, &answer.text, found, 0, &context);
                 return Ok(Prepared::Settled(conclusion));
             }
         }

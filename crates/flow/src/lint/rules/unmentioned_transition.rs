@@ -7,7 +7,7 @@
 //! The only entry of a list is not reported if it needs no tag.
 
 use crate::{
-    graph::{Origin, State, Way},
+    graph::{State, Way, WayOrigin},
     source::Severity,
 };
 
@@ -26,7 +26,7 @@ fn check(report: &mut Report<'_>) {
         if prompt.frontmatter.policy().implicit().is_some() {
             continue;
         }
-        for entry in state.declared.iter().filter(|way| way.origin == Origin::Policy) {
+        for entry in state.declared.iter().filter(|way| way.origin == WayOrigin::Policy) {
             if !is_mentioned(state, entry) {
                 let target = entry.target.as_ref().map(|target| target.written.value.as_str());
                 let tag = format!("<{0}>{1}</{0}>", entry.tag, target.unwrap_or("…"));
