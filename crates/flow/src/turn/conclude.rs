@@ -1,4 +1,4 @@
-//! From what came out of a step to what it means.
+//! From the outcome of a step to its meaning.
 
 use thiserror::Error;
 
@@ -21,11 +21,11 @@ use crate::{
 /// What the engine saw of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// A script ran to its end, or was ended.
+    /// A script ended or was killed.
     Script {
-        /// How.
+        /// How it ended.
         exit: Exit,
-        /// The one tag of its standard output.
+        /// The one tag on its standard output.
         tag: Result<Spanned<Tag>, TagError>,
     },
     /// A coding agent answered.
@@ -35,27 +35,27 @@ pub enum Outcome {
     },
     /// A coding agent did not answer.
     Failed(TurnFailure),
-    /// How it ended is not known.
+    /// The outcome is lost.
     Lost,
     /// It was never started.
     NotStarted,
-    /// It was ended on purpose, with the run.
+    /// Raymond killed it, together with the run.
     Interrupted,
 }
 
 /// How a script ended.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum Exit {
-    /// By itself.
+    /// By itself, with this exit code.
     #[error("exited with code {0}")]
     Code(i32),
-    /// By a signal.
+    /// Killed by this signal.
     #[error("was ended by signal {0}")]
     Signal(i32),
     /// It printed nothing for too long.
     #[error("printed nothing for {seconds} seconds and was ended")]
     TimedOut {
-        /// How long.
+        /// The timeout.
         seconds: u64,
     },
     /// It could not be started.
@@ -63,8 +63,8 @@ pub enum Exit {
     NotRun,
 }
 
-/// Says what the outcome of a step means, by the rules under which the step was started. A step
-/// that is not under way any more concludes to nothing that the machine would act on.
+/// Decides what the outcome of a step means, by the rules under which the step was started. For a step that
+/// is no longer running, the machine ignores the conclusion.
 pub fn conclude(
     run: &Run,
     step: &StepId,
@@ -86,12 +86,12 @@ fn again(why: Again) -> Conclusion {
     Conclusion::Again { why, left: None }
 }
 
-/// Where the answers of `agent` are judged.
+/// What is needed to judge the answers of `agent`.
 pub(super) fn judge_context<'a>(world: &'a dyn World, agent: &'a Agent) -> JudgeContext<'a> {
     JudgeContext { world, cwd: &agent.cwd }
 }
 
-/// A script cannot be reminded, so whatever is wrong with it stops the run.
+/// A script cannot be reminded, so every mistake of a script stops the run.
 fn script(agent: &Agent, outcome: Outcome, world: &dyn World) -> Conclusion {
     let state = &agent.current_state;
     let fatal = |error: String| Conclusion::Fail { error, work: Work::Enter, is_fatal: true };
@@ -123,7 +123,7 @@ fn turn_outcome(
     reported: Option<&SessionId>,
     world: &dyn World,
 ) -> Conclusion {
-    // A coding agent that is not configured any more answers nothing; what it has said counts.
+    // A coding agent that is no longer configured has no capabilities, but its earlier answers still count.
     let capabilities = world.coding_agents().get(turn.settings.agent.as_deref());
     let names_sessions = capabilities.is_ok_and(|can| can.names_sessions);
     let left = left(turn, reported, names_sessions);
@@ -151,8 +151,8 @@ fn turn_outcome(
     }
 }
 
-/// The session in which a turn was answered. Some programs start a new session without a word if they do
-/// not find the one that they should resume, so the id that they report is compared.
+/// The session in which a turn was answered. Some programs silently start a new session if they do not find
+/// the one to resume, so the id that they report is compared.
 fn session(
     turn: &Turn,
     reported: Option<&SessionId>,
@@ -179,8 +179,8 @@ fn session(
     }
 }
 
-/// What a start that failed may have left: the session that it reported, else the one that was planned if
-/// Raymond has named it.
+/// What a failed start may have left: the session that the coding agent reported, else the planned one if
+/// Raymond chose its id.
 fn left(turn: &Turn, reported: Option<&SessionId>, names_sessions: bool) -> Option<Left> {
     let plan = match (&turn.session, reported) {
         (SessionPlan::Fresh { id } | SessionPlan::Branch { id, .. }, Some(named))
@@ -230,7 +230,7 @@ fn reply(
     }
 }
 
-/// A transition that the state allows, put before the evaluators from number `from` on.
+/// Passes an allowed transition to the evaluators, from index `from` on.
 pub(super) fn accepted(
     visit: Visit,
     output: &str,
@@ -285,7 +285,7 @@ fn evaluator_reply(
     let context = judge_context(world, agent);
     let Evaluation { visit, output, transition, source, index, .. } = evaluation;
     let verdict = match tag::parse(text) {
-        // An evaluator has no implicit answer: its silence is not a transition.
+        // An evaluator has no implicit answer: an answer without a tag is not a verdict.
         Err(error) => Verdict::Remind(error.into()),
         Ok(tag) if is_accept(&tag.value) => {
             let found = Accepted { transition: transition.clone(), source: *source };
@@ -324,7 +324,7 @@ fn evaluator_name(evaluation: &Evaluation) -> String {
 fn remind_evaluator(session: &SessionId, evaluation: &Evaluation, problem: &Problem) -> Conclusion {
     let text = evaluator_reminder(problem, &evaluation.visit.policy);
     let reminded = Evaluation { reminder: Some((session.clone(), text)), ..evaluation.clone() };
-    // When reminders do not help, the question is asked anew; the transition stays as it is.
+    // If reminders do not help, the evaluator is asked again from the beginning; the transition stays the same.
     let anew = Evaluation { reminder: None, ..evaluation.clone() };
     Conclusion::Remind {
         problem: format!("evaluator `{}`: {problem}", evaluator_name(evaluation)),

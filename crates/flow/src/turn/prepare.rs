@@ -24,14 +24,14 @@ use crate::{
 
 use super::conclude::accepted;
 
-/// What came of preparing, and what is worth telling a person about it.
+/// The prepared step, and what the user should know about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preparation {
-    /// For the machine.
+    /// The input for the machine.
     pub input: Input,
-    /// Names in the prompt that no variable has.
+    /// Names in the prompt that are not variables.
     pub unknown_variables: Vec<String>,
-    /// What is odd about the state file.
+    /// Warnings about the state file.
     pub warnings: Vec<Diagnostic>,
 }
 
@@ -149,8 +149,8 @@ impl Preparer<'_> {
         })
     }
 
-    /// An evaluator that cannot be asked fails the agent before the turn that it should judge is
-    /// paid for, not after.
+    /// If an evaluator cannot be asked, the agent fails before the turn that the evaluator should judge is paid
+    /// for, not after.
     fn check_evaluators(&self, policy: &Policy) -> Result<(), PrepareError> {
         for evaluator in &policy.evaluators {
             if let Evaluator::Prompt { prompt: name, model } = evaluator {
@@ -200,7 +200,7 @@ impl Preparer<'_> {
         settings.agent.as_deref().filter(|agent| *agent != owner).map(|agent| (owner, agent))
     }
 
-    /// A refused answer is paid for: if the workflow was fixed so that it is good, use it.
+    /// A rejected answer is paid for: if it is valid now that the workflow was fixed, use it.
     fn rejudge(self, answer: &Answer) -> Result<Prepared, PrepareError> {
         let file = self.file(self.agent.current_state.as_str())?;
         if let StateSource::Prompt(prompt) = &file.source {
@@ -295,11 +295,11 @@ impl Preparer<'_> {
             .coding_agents()
             .get(settings.agent.as_deref())
             .is_ok_and(|can| can.can_continue);
-        // An evaluator's turns are in sessions of their own.
+        // An evaluator's turns have sessions of their own.
         let is_own = !matches!(self.agent.phase.work(), Some(Work::Evaluate(_)));
         let is_foreign = is_own && self.foreign_owner(&settings).is_some();
         let left = self.agent.tries.left.as_ref();
-        // Only the session that knows this very prompt can go on with it.
+        // Only the session that contains this very prompt can continue it.
         let left =
             left.filter(|left| left.prompt_digest == prompt_digest && can_continue && !is_foreign);
         let recovers = left.is_some();
@@ -320,7 +320,7 @@ impl Preparer<'_> {
         Prepared::Start { step: Box::new(Step { number, state, digest, attempt, action }), launch }
     }
 
-    /// Later layers win: what Raymond itself says about this step cannot be said by a model.
+    /// Later layers win: a model cannot override what Raymond itself sets for this step.
     fn variables(&self) -> Variables {
         let mut variables = Variables::new();
         variables.layer(&self.run.metadata);
@@ -336,7 +336,7 @@ impl Preparer<'_> {
         variables
     }
 
-    /// What a script learns from the language itself; the engine adds the paths.
+    /// The variables of the language for a script; the engine adds the paths.
     fn environment(&self) -> BTreeMap<String, String> {
         let mut environment = self.agent.fork_attributes.clone();
         let mut set =
@@ -353,8 +353,8 @@ impl Preparer<'_> {
     }
 }
 
-/// Who carries a prompt out: the state's own word first, then the tag or evaluator that asked for
-/// it, then the run's.
+/// The coding agent and its settings for a prompt: those of the state first, then those of the tag or
+/// evaluator that asked for it, then those of the run.
 fn settings(
     frontmatter: &Frontmatter,
     asked_model: Option<&str>,

@@ -37,7 +37,7 @@ fn check(report: &mut Report<'_>) {
     }
 }
 
-/// Whether the text has such a tag, or the name of the tag and, somewhere, that of the state.
+/// Whether the text has such a tag, or mentions both the name of the tag and that of the state.
 fn is_mentioned(state: &State, entry: &Way) -> bool {
     let Some(prompt) = state.prompt() else { return true };
     let names_state = |name: &str| {
