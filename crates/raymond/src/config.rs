@@ -1,8 +1,8 @@
 //! Settings: two files, the environment, and where each value comes from.
 //!
 //! The user's `config.toml` holds in all projects. The one in the state folder stands over it, the
-//! environment over both, and what is typed over everything. Every value is read by one table of keys, so that a wrong one is told in the
-//! same way wherever it stands.
+//! environment over both, and what is typed over everything. Every value is read by one table of keys, so
+//! that a wrong one is told in the same way wherever it stands.
 
 use std::{
     collections::BTreeMap,

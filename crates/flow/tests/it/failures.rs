@@ -30,11 +30,11 @@ fn script_failures_are_fatal_without_reminder_or_retry() {
     let cases = [
         ("no tag", Exit::Code(0), "script `S.sh`: no transition tag was found"),
         ("<goto>A</goto>", Exit::Code(3), "script `S.sh` exited with code 3"),
-        ("<goto>A</goto>", Exit::Signal(9), "script `S.sh` was ended by signal 9"),
+        ("<goto>A</goto>", Exit::Signal(9), "script `S.sh` was killed by signal 9"),
         (
             "",
             Exit::TimedOut { seconds: 600 },
-            "script `S.sh` printed nothing for 600 seconds and was ended",
+            "script `S.sh` printed nothing for 600 seconds and was killed",
         ),
         (
             "<goto>A</goto><goto>A</goto>",
