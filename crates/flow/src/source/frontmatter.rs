@@ -18,8 +18,8 @@ use super::{
 };
 
 /// The keys that frontmatter knows.
-pub const KEYS: [&str; 6] =
-    ["allowed_transitions", "model", "effort", "timeout", "agent", "evaluators"];
+pub const KEYS: [&str; 7] =
+    ["allowed_transitions", "model", "effort", "timeout", "agent", "evaluators", "input"];
 
 /// What the frontmatter of a prompt declares.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,6 +36,9 @@ pub struct Frontmatter {
     pub agent: Option<Spanned<String>>,
     /// Second opinions on the transition.
     pub evaluators: Vec<Spanned<Evaluator>>,
+    /// Whether `{{input}}` is empty where there is no input. Otherwise a run that enters the prompt
+    /// first needs one.
+    pub is_input_optional: bool,
 }
 
 impl Frontmatter {
@@ -87,6 +90,7 @@ impl Frontmatter {
             "effort" => self.effort = reader.argument(value, "effort", "an effort such as `high`"),
             "agent" => self.agent = reader.argument(value, "agent", "the name of a coding agent"),
             "timeout" => self.timeout = reader.timeout(value),
+            "input" => self.is_input_optional = reader.is_optional(value),
             _ => {}
         }
     }
@@ -204,6 +208,18 @@ impl FrontmatterReader<'_, '_> {
             Err(error) => {
                 self.error(node.span, format!("`timeout`: {error}"));
                 None
+            }
+        }
+    }
+
+    fn is_optional(&mut self, node: &YamlNode) -> bool {
+        const EXPECTED: &str = "`optional` or `required`";
+        match self.word(node, "input", EXPECTED).as_ref().map(|word| word.value.as_str()) {
+            Some("optional") => true,
+            Some("required") | None => false,
+            Some(_) => {
+                self.error(node.span, format!("`input` should be {EXPECTED}"));
+                false
             }
         }
     }

@@ -50,6 +50,9 @@ pub fn prepare(run: &Run, agent: &AgentId, world: &dyn World, fresh: SessionId) 
     }
 }
 
+/// The variable that holds the run's input.
+const INPUT: &str = "input";
+
 /// Why a step cannot be prepared.
 #[derive(Debug, Error)]
 enum PrepareError {
@@ -71,6 +74,8 @@ enum PrepareError {
     Option { what: &'static str, value: String },
     #[error("evaluator number {0} is not in the policy")]
     NoSuchEvaluator(usize),
+    #[error("`{0}` uses {{{{input}}}}, but the run was started without an input")]
+    NoInput(StateName),
     #[error(transparent)]
     UnknownAgent(#[from] UnknownAgent),
     #[error("`{agent}` cannot branch a session, which <call> needs; <function> starts a fresh one")]
@@ -135,7 +140,12 @@ impl Preparer<'_> {
             StateSource::Prompt(prompt) => {
                 let Prompt { frontmatter, body, warnings, .. } = *prompt;
                 self.notes.warnings = warnings;
-                let rendered = render(&body, &self.variables());
+                let mut variables = self.variables();
+                if frontmatter.is_input_optional && variables.get(INPUT).is_none() {
+                    variables.set(INPUT, "");
+                }
+                let rendered = render(&body, &variables);
+                self.check_input(&file.name, &rendered.unknown)?;
                 self.notes.unknown_variables = rendered.unknown;
                 let policy = frontmatter.policy();
                 self.check_evaluators(&policy)?;
@@ -165,6 +175,15 @@ impl Preparer<'_> {
                     .and_then(|settings| self.check_agent(&settings, &plan))
                     .map_err(in_evaluator)?;
             }
+        }
+        Ok(())
+    }
+
+    /// A first state without the input that it uses is refused before it is paid for.
+    fn check_input(&self, state: &StateName, unknown: &[String]) -> Result<(), PrepareError> {
+        let is_first = self.run.iteration_count == 1;
+        if is_first && unknown.iter().any(|name| name == INPUT) {
+            return Err(PrepareError::NoInput(state.clone()));
         }
         Ok(())
     }
@@ -328,7 +347,7 @@ impl Preparer<'_> {
         variables.set("workflow_id", self.run.id.as_str());
         variables.set("agent_id", self.agent.id.as_str());
         if let Some(input) = &self.agent.input {
-            variables.set("input", input);
+            variables.set(INPUT, input);
         }
         if let Some(result) = &self.agent.result {
             variables.set("result", result);

@@ -78,12 +78,14 @@ pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
     let graph = lint::open(&workflow, Platform::HERE).ok().map(|opened| opened.graph);
     admit::check_agents(graph.as_ref(), &project.agents.known(), &settings, &limits)?;
     let is_piped = input.as_deref() == Some("-");
+    let is_typed = input.is_some() && !is_piped;
     let input = match input {
         Some(_) if is_piped => Some(read_input()?),
+        None => admit::missing_input(&workflow, graph.as_ref(), &variables)?,
         input => input,
     };
     if detach {
-        let piped = input.as_deref().filter(|_| is_piped);
+        let piped = input.as_deref().filter(|_| !is_typed);
         return detached(&project.state_dir, &runs::next(&id, &options.place), piped);
     }
     project.interrupts = Some(Interrupts::install());
@@ -164,7 +166,7 @@ fn read_input() -> Result<String, Failure> {
 }
 
 /// Starts the same command again in the background, and tells the run's id. `input` is what was read
-/// from standard input, for it to be read again.
+/// from standard input or asked for: the command reads it from its standard input.
 fn detached(state_dir: &StateDir, next: &Next, input: Option<&str>) -> Result<ExitCode, Failure> {
     let io = |what: &'static str| move |error: io::Error| Failure::io(what, &error);
     let id = &next.id;
@@ -180,6 +182,9 @@ fn detached(state_dir: &StateDir, next: &Next, input: Option<&str>) -> Result<Ex
     let mut words: Vec<_> = env::args_os().skip(1).filter(|word| word != "--detach").collect();
     if !words.iter().any(|word| word.to_string_lossy().starts_with("--id")) {
         words.extend(["--id".into(), id.as_str().into()]);
+    }
+    if input.is_some() && !words.iter().any(|word| word.to_string_lossy().starts_with("--input")) {
+        words.extend(["--input".into(), "-".into()]);
     }
     let mut command = Command::new(program);
     command.args(words).stdout(log.try_clone().map_err(io("write a log"))?).stderr(log);
