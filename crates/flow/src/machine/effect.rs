@@ -44,7 +44,7 @@ pub enum Effect {
         /// Its intent.
         step: Box<Step>,
     },
-    /// Wait before the next try, with some jitter. Waiting twice costs time only.
+    /// Wait before the next try. Waiting twice costs time only.
     Wait {
         /// Whose.
         agent: AgentId,
