@@ -15,7 +15,7 @@ use crate::{
     Engine, EngineError, RunEnd, Runner,
     agent::{Agents, ProgramAgent, ProgramConfig},
     events::{Event, Observer, Seen, StepEnd},
-    keeper::Launch,
+    keeper::StepLaunch,
     layout::{RunFiles, StateDir},
     step::StepFolder,
     steps::memory::{Fate, Memory},
@@ -117,13 +117,13 @@ pub(crate) struct Stage {
 }
 
 /// The file that a launch carries out.
-pub(crate) fn state(launch: &Launch) -> String {
+pub(crate) fn state(launch: &StepLaunch) -> String {
     let of_turn = launch.environment.iter().find(|(name, _)| name == "RAYMOND_STATE");
     let script = || launch.program.last().unwrap().rsplit('/').next().unwrap().to_owned();
     of_turn.map_or_else(script, |(_, value)| value.clone())
 }
 
-pub(crate) fn variable(launch: &Launch, name: &str) -> String {
+pub(crate) fn variable(launch: &StepLaunch, name: &str) -> String {
     let found = launch.environment.iter().find(|(own, _)| own == name);
     found.map(|(_, value)| value.clone()).unwrap_or_default()
 }
@@ -140,7 +140,7 @@ pub(crate) fn fails(class: &str) -> Fate {
 /// Fates by state, each list in its order; the last one stays.
 pub(crate) fn fates(
     mut script: BTreeMap<&'static str, Vec<Fate>>,
-) -> impl FnMut(&Launch) -> Fate + Send + 'static {
+) -> impl FnMut(&StepLaunch) -> Fate + Send + 'static {
     move |launch| {
         let fates = script.get_mut(&*state(launch)).unwrap();
         if fates.len() > 1 { fates.remove(0) } else { fates[0].clone() }

@@ -12,7 +12,7 @@ use std::{
 use super::{ProcessNumber, Steps};
 use crate::{
     inbox::{Inbox, Message, Outbox},
-    keeper::{Launch, LaunchKind},
+    keeper::{LaunchKind, StepLaunch},
     step::{ExitRecord, HowEnded, StepFolder, StepState},
     sys::Pid,
 };
@@ -39,7 +39,7 @@ impl Fate {
     }
 }
 
-type Oracle = dyn FnMut(&Launch) -> Fate + Send;
+type Oracle = dyn FnMut(&StepLaunch) -> Fate + Send;
 
 /// Steps and their fates. Clones share them: a test keeps one, and every run loop gets another.
 #[derive(Clone)]
@@ -73,7 +73,7 @@ impl fmt::Debug for Memory {
 
 impl Memory {
     /// Steps with the fates that `oracle` gives them.
-    pub(crate) fn new(oracle: impl FnMut(&Launch) -> Fate + Send + 'static) -> Self {
+    pub(crate) fn new(oracle: impl FnMut(&StepLaunch) -> Fate + Send + 'static) -> Self {
         let (oracle, standings) = (Box::new(oracle), BTreeMap::new());
         let shared = Shared { oracle, standings, asked: Vec::new(), processes: 0, is_full: false };
         Self { shared: Arc::new(Mutex::new(shared)) }
@@ -103,7 +103,7 @@ impl Memory {
     }
 
     /// Gives every step from now on another fate.
-    pub(crate) fn change(&self, oracle: impl FnMut(&Launch) -> Fate + Send + 'static) {
+    pub(crate) fn change(&self, oracle: impl FnMut(&StepLaunch) -> Fate + Send + 'static) {
         self.shared().oracle = Box::new(oracle);
     }
 
@@ -126,7 +126,7 @@ impl MemorySteps {
         self.memory.shared().asked.push(format!("{what} {step}"));
     }
 
-    fn meet_fate(&self, launch: &Launch) -> io::Result<()> {
+    fn meet_fate(&self, launch: &StepLaunch) -> io::Result<()> {
         let name = launch.name();
         let fate = (self.memory.shared().oracle)(launch);
         match fate {
@@ -157,7 +157,7 @@ fn record(how: HowEnded, printed: &str) -> ExitRecord {
     ExitRecord { how, duration_ms: 1, stdout_bytes: printed.len() as u64 }
 }
 
-fn print(launch: &Launch, text: &str) -> io::Result<()> {
+fn print(launch: &StepLaunch, text: &str) -> io::Result<()> {
     fs::create_dir_all(&launch.folder)?;
     fs::write(launch.folder.join("stdout"), text)?;
     fs::write(launch.folder.join("stderr"), "")
@@ -187,7 +187,7 @@ impl Steps for MemorySteps {
         Ok(is_free)
     }
 
-    fn launch(&mut self, launch: &Launch) -> io::Result<Option<ProcessNumber>> {
+    fn launch(&mut self, launch: &StepLaunch) -> io::Result<Option<ProcessNumber>> {
         self.note("launch", &launch.name());
         self.meet_fate(launch)?;
         let mut shared = self.memory.shared();
@@ -196,7 +196,7 @@ impl Steps for MemorySteps {
         Ok(is_kept.then_some(shared.processes))
     }
 
-    fn give(&mut self, process: ProcessNumber, launch: &Launch) -> io::Result<()> {
+    fn give(&mut self, process: ProcessNumber, launch: &StepLaunch) -> io::Result<()> {
         self.note(&format!("give {process}"), &launch.name());
         self.meet_fate(launch)
     }

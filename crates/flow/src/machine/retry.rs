@@ -1,4 +1,4 @@
-//! What follows from a failure of a coding agent: durations, no clock.
+//! Decides what follows from a failure of a coding agent. It computes durations and reads no clock.
 
 use crate::{id::StepId, source::fingerprint};
 
@@ -11,15 +11,15 @@ pub(super) enum Remedy {
     Retry,
     /// Wait and try again until the waits add up to the run's limit.
     RetryFor { at_least_ms: u64 },
-    /// Let all agents wait.
+    /// All agents wait.
     WaitForUsageLimit { resets_at: Option<u64> },
     /// The budget is spent: stop the run.
     Stop,
-    /// Trying again would only fail again.
+    /// A retry would fail in the same way.
     GiveUp,
-    /// Likewise, and the prompt itself is the reason.
+    /// The same, and the prompt itself is the reason.
     GiveUpPrompt,
-    /// Likewise, and the session is gone.
+    /// The same, and the session is gone.
     GiveUpSession,
 }
 
@@ -44,7 +44,7 @@ pub(super) fn remedy(class: FailureClass) -> Remedy {
 /// The wait before retry number `retry`, from 1: it doubles each time.
 pub(super) fn delay_ms(retry: u32) -> u64 {
     const FIRST_MS: u64 = 2_000;
-    // A failure of an unknown kind that lasts longer is for a person to look at.
+    // A failure of an unknown kind that lasts longer needs the user.
     const LONGEST_MS: u64 = 5 * 60 * 1_000;
     let doublings = retry.saturating_sub(1).min(16);
     (FIRST_MS << doublings).min(LONGEST_MS)

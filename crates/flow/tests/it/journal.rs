@@ -3,7 +3,7 @@
 use raymond_flow::{
     history::Records,
     id::AgentId,
-    machine::{Failure, FailureClass, Record, replay},
+    machine::{FailureClass, Record, TurnFailure, replay},
     snapshot::{Snapshot, SnapshotError},
     turn::Outcome,
     world::MemoryWorld,
@@ -121,7 +121,7 @@ fn time_for_retries_is_kept_in_journal_and_state_file() {
     (begin.limits.budget_usd, begin.limits.retry_for_ms) = (None, 5_000);
     let mut sim = Sim::with(begin, MemoryWorld::new([("START.md", "s")]));
     let class = FailureClass::Transient { retry_after_ms: Some(3_000) };
-    let failure = Failure { class, message: "overloaded".to_owned() };
+    let failure = TurnFailure { class, message: "overloaded".to_owned() };
     sim.end("main", Outcome::Failed(failure), 0.0);
     assert_eq!(lines(&sim.journal), V1_RETRIES);
     assert_eq!(replay(V1_RETRIES.lines().map(record)).unwrap(), sim.run);

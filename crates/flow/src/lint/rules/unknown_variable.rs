@@ -56,7 +56,7 @@ fn check(report: &mut Report<'_>) {
         if may_be_anywhere || returned_to.contains(&state.name) {
             known.insert("result");
         }
-        // The text of whoever forks may tell of an attribute in words.
+        // The text of the state that forks may describe an attribute in words.
         let mut told: BTreeSet<&str> = BTreeSet::new();
         for fork in forks.iter().filter(|f| may_be_anywhere || f.states.contains(&state.name)) {
             known.extend(&fork.attributes);
