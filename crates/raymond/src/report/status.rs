@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use raymond_engine::{
     Loaded,
     agent::Activity,
-    journal::Entry,
+    journal::JournalEntry,
     layout::RunFiles,
     overview::Overview,
     views::{self, Live},
@@ -72,7 +72,7 @@ impl Standing<'_> {
         value
     }
 
-    fn head(&self, page: &mut Vec<Line>, run: &Run, entries: &[Entry]) {
+    fn head(&self, page: &mut Vec<Line>, run: &Run, entries: &[JournalEntry]) {
         let mut entry = |name: &str, value: Line| {
             page.push(Line::new().dim(format!("{name:<9} ")).then(value));
         };
@@ -97,7 +97,7 @@ impl Standing<'_> {
         }
     }
 
-    fn agents(&self, page: &mut Vec<Line>, run: &Run, entries: &[Entry]) {
+    fn agents(&self, page: &mut Vec<Line>, run: &Run, entries: &[JournalEntry]) {
         if run.agents.is_empty() {
             return;
         }
@@ -161,7 +161,7 @@ impl Standing<'_> {
     }
 }
 
-fn board(entries: &[Entry]) -> Board {
+fn board(entries: &[JournalEntry]) -> Board {
     let mut board = Board::default();
     for entry in entries {
         entry.records.iter().for_each(|record| board.record(record, entry.at_ms));

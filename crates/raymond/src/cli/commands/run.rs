@@ -31,7 +31,7 @@ use raymond_flow::{
 use super::{
     admit, lint,
     place::{current_folder, state_dir},
-    prepare::{Surroundings, change, configure, level},
+    prepare::{Project, change, configure, level},
     runs,
 };
 use crate::{
@@ -71,28 +71,30 @@ pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
         })?,
         None => fresh_id(&scope.name)?,
     };
-    let mut surroundings = Surroundings::of(&options.place)?;
+    let mut project = Project::of(&options.place)?;
     let (mut settings, mut limits) = (Settings::default(), Limits::default());
-    configure(&surroundings.config, &mut settings, &mut limits);
+    configure(&project.config, &mut settings, &mut limits);
     change(&options, &mut settings, &mut limits)?;
     settings
         .agent
-        .get_or_insert_with(|| surroundings.agents.default_name().unwrap_or_default().to_owned());
+        .get_or_insert_with(|| project.agents.default_name().unwrap_or_default().to_owned());
     // What cannot be read for this is told when it is entered.
     let graph = lint::open(&workflow, Platform::HERE).ok().map(|opened| opened.graph);
-    admit::check_agents(graph.as_ref(), &surroundings.agents.known(), &settings, &limits)?;
+    admit::check_agents(graph.as_ref(), &project.agents.known(), &settings, &limits)?;
     let is_piped = input.as_deref() == Some("-");
+    let is_typed = input.is_some() && !is_piped;
     let input = match input {
         Some(_) if is_piped => Some(read_input()?),
+        None => admit::missing_input(&workflow, graph.as_ref(), &variables)?,
         input => input,
     };
     if detach {
-        let piped = input.as_deref().filter(|_| is_piped);
+        let piped = input.as_deref().filter(|_| !is_typed);
         let next = runs::next(&id, &options.place);
-        return detached(&surroundings.state_dir, &next, Detached::New { input: piped });
+        return detached(&project.state_dir, &next, Detached::New { input: piped });
     }
-    remember(&surroundings.state_dir);
-    surroundings.interrupts = Some(Interrupts::install());
+    remember(&project.state_dir);
+    project.interrupts = Some(Interrupts::install());
     let started = Started {
         workflow_id: id.clone(),
         identity: String::new(),
@@ -105,9 +107,9 @@ pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
         settings,
         limits,
     };
-    let mut observers = surroundings.observers(&options, &id)?;
-    let end = surroundings.engine(options.warm)?.start(started, &mut observers);
-    finish(end, observers, &surroundings.state_dir, &id, &options)
+    let mut observers = project.observers(&options, &id)?;
+    let end = project.engine(options.warm)?.start(started, &mut observers);
+    finish(end, observers, &project.state_dir, &id, &options)
 }
 
 /// `raymond run WORKFLOW` and `raymond run ID`. A run of exactly that id counts before a file of that
@@ -171,7 +173,8 @@ fn read_input() -> Result<String, Failure> {
 
 /// What goes on in the background.
 enum Detached<'a> {
-    /// A new run. `input` is what was read from standard input, for it to be read again.
+    /// A new run. `input` is what was read from standard input or asked for: the command reads it from its standard
+    /// input.
     New { input: Option<&'a str> },
     /// A run that is resumed. `is_named` says that its id was typed.
     Resumed { is_named: bool },
@@ -200,11 +203,15 @@ fn detached(state_dir: &StateDir, next: &Next, what: Detached<'_>) -> Result<Exi
     let program = env::current_exe().map_err(io("find this program"))?;
     let mut words: Vec<_> = env::args_os().skip(1).filter(|word| word != "--detach").collect();
     let has_id = words.iter().any(|word| word.to_string_lossy().starts_with("--id"));
-    let more: Vec<OsString> = match what {
+    let mut more: Vec<OsString> = match what {
         Detached::New { .. } if !has_id => vec!["--id".into(), id.as_str().into()],
         Detached::Resumed { is_named: false } => vec![id.as_str().into()],
         Detached::New { .. } | Detached::Resumed { .. } => Vec::new(),
     };
+    let has_input = words.iter().any(|word| word.to_string_lossy().starts_with("--input"));
+    if input.is_some() && !has_input {
+        more.extend(["--input".into(), "-".into()]);
+    }
     // What follows `--` is no option.
     let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
     words.splice(end..end, more);
@@ -251,27 +258,27 @@ pub(in crate::cli) fn resume(
     let id = runs::find(&state_dir(&options.place)?, run, &options.place)?;
     // A wrong value is found before anything happens.
     change(options, &mut Settings::default(), &mut Limits::default())?;
-    let mut surroundings = Surroundings::of(&options.place)?;
+    let mut project = Project::of(&options.place)?;
     if detach {
         let next = runs::next(&id, &options.place);
         let is_named = run.id.is_some();
-        return detached(&surroundings.state_dir, &next, Detached::Resumed { is_named });
+        return detached(&project.state_dir, &next, Detached::Resumed { is_named });
     }
-    remember(&surroundings.state_dir);
-    surroundings.interrupts = Some(Interrupts::install());
-    let mut observers = surroundings.observers(options, &id)?;
+    remember(&project.state_dir);
+    project.interrupts = Some(Interrupts::install());
+    let mut observers = project.observers(options, &id)?;
     let change = |settings: &mut Settings, limits: &mut Limits| {
         let _ = change(options, settings, limits);
     };
-    let end = surroundings.engine(options.warm)?.resume(&id, change, &mut observers);
-    finish(end, observers, &surroundings.state_dir, &id, options)
+    let end = project.engine(options.warm)?.resume(&id, change, &mut observers);
+    finish(end, observers, &project.state_dir, &id, options)
 }
 
 /// `raymond recover`
 pub(in crate::cli) fn recover(options: &Options) -> Result<ExitCode, Failure> {
     change(options, &mut Settings::default(), &mut Limits::default())?;
-    let mut surroundings = Surroundings::of(&options.place)?;
-    let state_dir = surroundings.state_dir.clone();
+    let mut project = Project::of(&options.place)?;
+    let state_dir = project.state_dir.clone();
     let mut ids = Vec::new();
     for id in state_dir.run_ids().map_err(|error| Failure::io("list the runs", &error))? {
         let is_dead = load(&state_dir, &id)
@@ -279,17 +286,17 @@ pub(in crate::cli) fn recover(options: &Options) -> Result<ExitCode, Failure> {
             && RunLock::holder(&state_dir.run(&id).lock).is_none();
         ids.extend(is_dead.then_some(id));
     }
-    surroundings.interrupts = Some(Interrupts::install());
+    project.interrupts = Some(Interrupts::install());
     let mut worst = 0;
     if ids.is_empty() && !options.quiet {
         out::note("No run has to be recovered: none has died.");
     }
     for id in ids {
-        let mut observers = surroundings.observers(options, &id)?;
+        let mut observers = project.observers(options, &id)?;
         let change = |settings: &mut Settings, limits: &mut Limits| {
             let _ = change(options, settings, limits);
         };
-        let end = surroundings.engine(options.warm)?.resume(&id, change, &mut observers);
+        let end = project.engine(options.warm)?.resume(&id, change, &mut observers);
         drop(observers);
         let next = runs::next(&id, &options.place);
         if let (Ok(_), Ok(loaded)) = (&end, load(&state_dir, &id)) {
