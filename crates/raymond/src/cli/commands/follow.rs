@@ -1,4 +1,4 @@
-//! A run that another process may be writing, read record by record.
+//! Reads a run record by record while another process may be writing it.
 
 use std::time::Duration;
 
@@ -14,8 +14,7 @@ use raymond_flow::{
     machine::{Record, ReplayError, Run, apply},
 };
 
-/// How often the journal is looked at. There is no way to wait for a file of another process that works
-/// everywhere.
+/// How often the journal is read. There is no portable way to wait for changes of a file.
 pub(super) const INTERVAL: Duration = Duration::from_millis(200);
 
 /// Reads a journal as it grows.
@@ -32,7 +31,7 @@ impl Follower {
         Self { id, files, position: JournalPosition::START, run: None, records: 0 }
     }
 
-    /// Reads what is new; `see` is shown each record as the run's own program showed it.
+    /// Reads new records; `see` receives each of them as the run's own observers did.
     pub(super) fn read(&mut self, mut see: impl FnMut(&Seen)) -> Result<(), EngineError> {
         let (entries, end) = Journal::read_from(&self.files.journal, self.position)?;
         self.position = end;
@@ -68,14 +67,14 @@ impl Follower {
         }
     }
 
-    /// The run as it was read so far.
+    /// The run after the records read so far.
     pub(super) fn run(&self) -> Result<&Run, EngineError> {
         self.run
             .as_ref()
             .ok_or_else(|| EngineError::Replay { id: self.id.clone(), source: ReplayError::Empty })
     }
 
-    /// Whether a program runs it. Ask before reading: then whatever it wrote last is read.
+    /// Whether an orchestrator owns it. Ask before reading: then its last records are read.
     pub(super) fn is_alive(&self) -> bool {
         RunLock::holder(&self.files.lock).is_some()
     }
