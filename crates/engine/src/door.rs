@@ -74,9 +74,12 @@ pub struct LimitChange {
     /// How many turns may run at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_parallel: Option<u32>,
-    /// How often a turn is retried after a transient failure.
+    /// How often a turn is retried after a failure of an unknown kind, a timeout or a kill.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_retries: Option<u32>,
+    /// How long a turn is retried after transient failures, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_for_ms: Option<u64>,
 }
 
 impl LimitChange {
@@ -91,6 +94,7 @@ impl LimitChange {
         }
         limits.max_parallel = self.max_parallel.unwrap_or(limits.max_parallel);
         limits.max_retries = self.max_retries.unwrap_or(limits.max_retries);
+        limits.retry_for_ms = self.retry_for_ms.unwrap_or(limits.retry_for_ms);
         limits
     }
 }

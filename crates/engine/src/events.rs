@@ -146,6 +146,8 @@ pub struct Before {
     pub return_to: Option<StateName>,
     /// The number of callers that waited for it.
     pub stack_depth: usize,
+    /// How often its work had been started.
+    pub starts: u32,
 }
 
 impl Before {
@@ -156,6 +158,7 @@ impl Before {
             session: agent.session.clone(),
             return_to: agent.stack.last().map(|frame| frame.state.clone()),
             stack_depth: agent.stack.len(),
+            starts: agent.tries.starts,
         }
     }
 }

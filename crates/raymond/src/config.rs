@@ -35,7 +35,7 @@ struct Key {
 }
 
 /// All settings, sorted by name.
-static KEYS: [Key; 17] = [
+static KEYS: [Key; 18] = [
     Key {
         name: "agent",
         default: "claude",
@@ -113,8 +113,14 @@ static KEYS: [Key; 17] = [
     Key {
         name: "retries",
         default: "3",
-        help: "how often a turn is retried after a transient failure",
+        help: "how often a turn is retried after a failure of an unknown kind; 0 retries nothing",
         wrong: number,
+    },
+    Key {
+        name: "retry_for",
+        default: "10m",
+        help: "how long a turn is retried while the provider is overloaded or cannot be reached: seconds, or 10m, 2h; 0 is not at all",
+        wrong: time,
     },
     Key {
         name: "timeout",

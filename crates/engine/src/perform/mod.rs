@@ -190,9 +190,7 @@ impl<'a> Performer<'a> {
     }
 
     pub(crate) fn wait(&mut self, agent: AgentId, delay_ms: u64) {
-        // Agents that failed at the same time should not retry at the same time.
-        let jitter_percent = 75 + u64::from(uuid::Uuid::new_v4().as_bytes()[0]) * 50 / 255;
-        let delay_ms = if self.means.is_hurried { 0 } else { delay_ms * jitter_percent / 100 };
+        let delay_ms = if self.means.is_hurried { 0 } else { delay_ms };
         self.timers.set(Duration::from_millis(delay_ms), Timer::Wake(agent));
     }
 

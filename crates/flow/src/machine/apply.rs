@@ -273,7 +273,10 @@ fn retried(
         match counts_as {
             CountsAs::Retry => agent.tries.retries += 1,
             CountsAs::Loss => agent.tries.losses += 1,
-            CountsAs::Nothing => {}
+            // Only transient failures wait without being counted.
+            CountsAs::Nothing => {
+                agent.tries.waited_ms = agent.tries.waited_ms.saturating_add(delay_ms);
+            }
         }
         agent.tries.left = left.cloned();
         agent.phase = match delay_ms {

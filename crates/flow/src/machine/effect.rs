@@ -44,7 +44,7 @@ pub enum Effect {
         /// The intent of the step.
         step: Box<Step>,
     },
-    /// Wait before a retry, with some jitter. Waiting twice costs only time.
+    /// Wait before a retry. Waiting twice costs only time.
     Wait {
         /// The agent that retries.
         agent: AgentId,

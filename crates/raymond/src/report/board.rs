@@ -52,6 +52,8 @@ pub(crate) struct Row {
     /// Since when it is doing this, in milliseconds since 1970.
     pub(crate) since_ms: u64,
     pub(crate) doing: Doing,
+    /// The number of starts of its work.
+    starts: u32,
     /// The number of rounds of a loop that were not shown.
     rounds: u64,
 }
@@ -67,6 +69,7 @@ pub(crate) enum Doing {
     /// It waits for a retry at this time, in milliseconds since 1970.
     Waits {
         until_ms: u64,
+        attempt: u32,
         why: String,
     },
 }
@@ -81,6 +84,7 @@ impl Board {
         let is_active = |agent: &&&Agent| !matches!(agent.phase, Phase::Failed { .. });
         for agent in run.agents_by_birth().iter().filter(is_active) {
             self.enter(&agent.id, agent.current_state.stem(), now_ms, Doing::Starting);
+            self.started(&agent.id, agent.tries.starts);
         }
     }
 
@@ -106,10 +110,13 @@ impl Board {
                     Action::Turn(_) => Doing::Turn(None),
                 };
                 self.enter(agent, step.state.stem(), at_ms, doing);
+                self.started(agent, step.attempt);
             }
             Record::Queued { agent } => self.change(agent, at_ms, Doing::Queued),
             Record::Retried { agent, why, delay_ms, .. } => {
-                let doing = Doing::Waits { until_ms: at_ms + delay_ms, why: why.clone() };
+                let attempt = self.rows.get(agent).map_or(0, |row| row.starts) + 1;
+                let until_ms = at_ms + delay_ms;
+                let doing = Doing::Waits { until_ms, attempt, why: why.clone() };
                 self.change(agent, at_ms, doing);
             }
             Record::Woke { agent } | Record::Called { agent } => {
@@ -166,8 +173,15 @@ impl Board {
             |row| row.born,
         );
         let rounds = self.rows.get(agent).map_or(0, |row| row.rounds);
-        let row = Row { born, state: state.to_owned(), since_ms, doing, rounds };
+        let row = Row { born, state: state.to_owned(), since_ms, doing, starts: 0, rounds };
         self.rows.insert(agent.clone(), row);
+    }
+
+    /// So often the work of `agent` was started.
+    fn started(&mut self, agent: &AgentId, starts: u32) {
+        if let Some(row) = self.rows.get_mut(agent) {
+            row.starts = starts;
+        }
     }
 
     fn change(&mut self, agent: &AgentId, since_ms: u64, doing: Doing) {
@@ -291,9 +305,9 @@ impl Doing {
             }
             Self::Turn(Some(activity)) => Line::of(words::of_activity(activity)),
             Self::Queued => Line::new().dim("waits for a free slot"),
-            Self::Waits { until_ms, why } => {
-                let left = until_ms.saturating_sub(now_ms);
-                Line::new().add(Style::Warning, words::again(left)).dim(format!(": {why}"))
+            Self::Waits { until_ms, attempt, why } => {
+                let again = words::again(until_ms.saturating_sub(now_ms), *attempt);
+                Line::new().add(Style::Warning, again).dim(format!(": {why}"))
             }
         }
     }

@@ -116,7 +116,8 @@ pub(crate) fn of_record(record: &Record, before: Option<&Before>) -> Vec<News> {
             vec![News::of(Detail, Mark::Detail, agent, text)]
         }
         Record::Retried { agent, why, delay_ms, .. } => {
-            let text = here(before).plain(format!("{}: {why}", again(*delay_ms)));
+            let starts = before.map_or(0, |before| before.starts);
+            let text = here(before).plain(format!("{}: {why}", again(*delay_ms, starts + 1)));
             vec![News::of(Told, Mark::Again, agent, text)]
         }
         Record::Failed { agent, error, class, .. } => {
@@ -257,8 +258,9 @@ pub(crate) fn of_interrupt(running: u64) -> String {
 fn of_limits(limits: &Limits) -> String {
     let budget = limits.budget_usd.map_or("none".to_owned(), |budget| budget.to_string());
     let states = limits.max_iterations.map_or("none".to_owned(), |most| most.to_string());
+    let retry_for = time::duration(std::time::Duration::from_millis(limits.retry_for_ms));
     format!(
-        "limits changed: budget {budget}, iterations {states}, parallel {}, retries {}",
+        "limits changed: budget {budget}, iterations {states}, parallel {}, retries {}, retry for {retry_for}",
         limits.max_parallel, limits.max_retries
     )
 }
@@ -294,11 +296,12 @@ pub(crate) fn wait(until: Option<u64>) -> String {
     )
 }
 
-/// When something is retried. That may not happen: a limit may prevent it, or the run may be ending.
-pub(crate) fn again(delay_ms: u64) -> String {
+/// When something is retried, and the number of the attempt. Without a delay that may not happen: a limit may
+/// prevent it, or the run may be ending.
+pub(crate) fn again(delay_ms: u64, attempt: u32) -> String {
     match delay_ms {
         0 => "has to start again".to_owned(),
-        _ => format!("starts again in {} s", delay_ms.div_ceil(1000)),
+        _ => format!("starts again in {} s (try {attempt})", delay_ms.div_ceil(1000)),
     }
 }
 

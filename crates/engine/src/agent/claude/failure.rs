@@ -72,9 +72,14 @@ fn class(events: &ClaudeEvents, result: &ClaudeEvent, message: &str) -> FailureC
         Some("authentication_failed") => FailureClass::Authentication,
         Some("billing_error") => FailureClass::Billing,
         Some("model_not_found") => FailureClass::UnknownModel,
-        // A limit on the rate of requests, not on usage: it is over soon.
-        Some("rate_limit" | "server_error" | "overloaded") => {
-            FailureClass::Transient { retry_after_ms: None }
+        // A limit on requests: all agents of the run share it, as they share a usage limit.
+        Some("rate_limit") => {
+            let said_at_ms = u64::try_from(events.said_at.as_millisecond()).unwrap_or_default();
+            let resets_at = |wait_ms: u64| said_at_ms.saturating_add(wait_ms).div_ceil(1000);
+            FailureClass::UsageLimit { resets_at: events.retry_after_ms.map(resets_at) }
+        }
+        Some("server_error" | "overloaded") => {
+            FailureClass::Transient { retry_after_ms: events.retry_after_ms }
         }
         _ => FailureClass::Other,
     }

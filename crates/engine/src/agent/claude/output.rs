@@ -151,6 +151,9 @@ pub(super) struct ClaudeEvents {
     pub(super) error: Option<String>,
     /// The usage limit, if it is reached.
     pub(super) limit: Option<ClaudeRateLimit>,
+    /// How long the provider asked to wait (`retry-after`), as Claude last reported it. Claude reports only how long
+    /// it waits; the waits that it chooses itself have jitter and are not whole seconds.
+    pub(super) retry_after_ms: Option<u64>,
     /// When Claude wrote the last line: needed to interpret a time of day without a date.
     pub(super) said_at: Timestamp,
     model: Option<String>,
@@ -248,6 +251,9 @@ impl ClaudeEvents {
                 self.error = event.error.and_then(|error| error.as_str().map(str::to_owned));
             }
             "system" if event.subtype == "init" => self.model = event.model,
+            "system" if event.subtype == "api_retry" => {
+                self.retry_after_ms = whole_seconds(event.retry_delay_ms).or(self.retry_after_ms);
+            }
             "rate_limit_event" => {
                 let mut info = event.rate_limit_info.unwrap_or_default();
                 info.resets_at = info.resets_at.map(limit::seconds);
@@ -257,6 +263,20 @@ impl ClaudeEvents {
             _ => {}
         }
     }
+}
+
+/// Milliseconds that are whole seconds, as `retry-after` gives them.
+fn whole_seconds(ms: f64) -> Option<u64> {
+    // A day. Claude itself waits for at most a minute.
+    const SECONDS_MAX: f64 = 86_400.0;
+    let seconds = ms / 1000.0;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the range is checked before"
+    )]
+    let whole = || seconds as u64 * 1000;
+    ((1.0..=SECONDS_MAX).contains(&seconds) && seconds.fract() == 0.0).then(whole)
 }
 
 impl ClaudeEvent {

@@ -5,7 +5,11 @@ use std::process::ExitCode;
 use raymond_engine::door::{DoorAnswer, LimitChange};
 use raymond_flow::{machine::Status, money::Usd};
 
-use super::{place::state_dir, prepare::Project, runs};
+use super::{
+    place::state_dir,
+    prepare::{Project, retry_for_ms},
+    runs,
+};
 use crate::{
     cli::args::{LimitOptions, Place},
     failure::Failure,
@@ -54,6 +58,7 @@ pub(in crate::cli) fn limit(
         max_iterations: limits.max_iterations,
         max_parallel: limits.max_parallel,
         max_retries: limits.retries,
+        retry_for_ms: retry_for_ms(limits.retries, limits.retry_for),
     };
     let project = project(place)?;
     let mut observer = Lines::new(out::people(), Level::Trouble, None);
