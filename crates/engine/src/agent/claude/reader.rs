@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn tool_is_told_when_it_begins_and_when_it_ends() {
+    fn tool_call_has_an_entry_when_it_begins_and_when_it_ends() {
         let denied = "This command requires approval";
         for (is_error, text, outcome) in [
             (false, "ok", ToolOutcome::Done),

@@ -1,4 +1,4 @@
-//! Commands that look at runs and change nothing.
+//! Commands that show runs and change nothing.
 
 use std::{collections::BTreeMap, process::ExitCode};
 
@@ -142,9 +142,9 @@ pub(in crate::cli) fn status(
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the coding agents did last whose turns run.
+/// The latest activity of each running turn.
 fn latest(place: &Place, files: &RunFiles, run: &Run) -> BTreeMap<AgentId, Activity> {
-    // A mistake in the settings does not keep anybody from looking.
+    // A mistake in the settings must not prevent the user from looking at a run.
     let project = Project::of(place).or_else(|_| Project::without_settings(place));
     let Ok(Project { agents, .. }) = project else { return BTreeMap::new() };
     let mut watch = Watch::new(files.clone());
@@ -155,7 +155,7 @@ fn latest(place: &Place, files: &RunFiles, run: &Run) -> BTreeMap<AgentId, Activ
     turns.collect()
 }
 
-/// The turns that run.
+/// The running turns.
 pub(super) fn turns(run: &Run) -> Vec<(StepId, &Turn)> {
     let steps =
         run.agents.values().filter_map(|agent| agent.phase.step().map(|step| (agent, step)));

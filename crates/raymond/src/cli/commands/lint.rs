@@ -48,7 +48,7 @@ pub(in crate::cli) fn lint(arguments: &Lint) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(u8::from(has_errors)))
 }
 
-/// What `--deny` and `--allow` make of the findings. A rule that is both is allowed.
+/// Applies `--deny` and `--allow` to the findings. If a rule is in both, it is allowed.
 fn weigh(found: &mut Vec<Finding>, deny: &[String], allow: &[String]) -> Result<(), Failure> {
     const WARNINGS: &str = "warnings";
     let rules = deny.iter().filter(|name| *name != WARNINGS).chain(allow);
@@ -73,7 +73,7 @@ fn no_such_rule(name: &str) -> Failure {
     ))
 }
 
-/// A workflow as it is drawn and checked.
+/// The files and the graph of a workflow.
 pub(super) struct OpenedWorkflow {
     pub(super) files: WorkflowFiles,
     pub(super) graph: Graph,
@@ -85,7 +85,7 @@ pub(super) fn open(workflow: &Path, platform: Platform) -> Result<OpenedWorkflow
     Ok(OpenedWorkflow { files, graph })
 }
 
-/// The mistakes in states by which agents of a run have failed, drawn for a person.
+/// The lint errors in the states in which agents of a run have failed, as text.
 pub(super) fn mistakes(run: &Run) -> Option<String> {
     let errors: Vec<_> = run
         .agents
@@ -121,7 +121,7 @@ fn explain(name: &str) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// One line for people, after everything else.
+/// The last line: the number of findings.
 fn summarize(found: &[Finding], shown: usize) {
     let count = |severity| found.iter().filter(|finding| finding.severity == severity).count();
     let many = |number: usize, word: &str| match number {
