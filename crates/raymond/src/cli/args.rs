@@ -126,7 +126,7 @@ pub(crate) enum Command {
         /// Directory for raymond.1, raymond-start.1 and so on.
         folder: Option<PathBuf>,
     },
-    /// Show help about a command or a topic: protocol, authoring, operations, events, journal.
+    /// Show help about a command or a topic: protocol, authoring, operations, events, journal, api.
     Help {
         /// A command or a topic [default: all commands, and a list of the topics].
         words: Vec<String>,
@@ -217,7 +217,7 @@ pub(crate) struct Test {
     #[arg(long)]
     pub(crate) update: bool,
 
-    /// Write the results to this file as JUnit XML.
+    /// Write the results to this file as `JUnit` XML.
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
 
