@@ -35,7 +35,7 @@ struct Key {
 }
 
 /// All settings, sorted by name.
-static KEYS: [Key; 18] = [
+static KEYS: [Key; 20] = [
     Key {
         name: "agent",
         default: "claude",
@@ -121,6 +121,18 @@ static KEYS: [Key; 18] = [
         default: "10m",
         help: "how long a turn is retried while the provider is overloaded or cannot be reached: seconds, or 10m, 2h; 0 is not at all",
         wrong: time,
+    },
+    Key {
+        name: "serve.max_budget",
+        default: "50",
+        help: "the highest budget that a run can be given from the page, in US dollars; 0 is no limit",
+        wrong: dollars,
+    },
+    Key {
+        name: "serve.recover",
+        default: "true",
+        help: "whether `raymond serve` resumes the runs whose program died when it starts",
+        wrong: switch,
     },
     Key {
         name: "timeout",

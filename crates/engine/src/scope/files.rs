@@ -7,8 +7,10 @@ use std::{
 };
 
 use raymond_flow::{
+    graph::Graph,
     id::StateName,
     source::{Platform, StateKind, StateKindError},
+    world::{MemoryWorld, WorldError},
 };
 
 use super::{
@@ -54,6 +56,14 @@ impl WorkflowFiles {
         };
         let entry = Some(StateName::new(name));
         Ok(Self { path: folder.to_owned(), entry, files: read_folder(folder)? })
+    }
+
+    /// Its states and the transitions that they declare, on `platform`.
+    pub fn graph(&self, platform: Platform) -> Result<Graph, WorldError> {
+        let mut world = MemoryWorld::new([]);
+        world.platform = platform;
+        world.files.clone_from(&self.files);
+        Graph::of(&world, self.entry.as_ref().map(StateName::as_str))
     }
 }
 

@@ -32,6 +32,9 @@ pub(crate) enum Command {
     Resume {
         #[command(flatten)]
         run: WhichRun,
+        /// Resume in the background, and print the run's id.
+        #[arg(long, conflicts_with = "json")]
+        detach: bool,
         #[command(flatten)]
         options: Options,
     },
@@ -310,7 +313,7 @@ pub(crate) struct Place {
     pub(crate) data_dir: Option<PathBuf>,
 }
 
-fn dollars(text: &str) -> Result<f64, String> {
+pub(crate) fn dollars(text: &str) -> Result<f64, String> {
     let amount = text.trim_start_matches('$').parse().ok();
     let amount = amount.filter(|dollars| Usd::from_dollars(*dollars).is_some());
     amount.ok_or_else(|| "is not an amount of dollars; expected for instance 5 or 0.50".to_owned())

@@ -25,7 +25,7 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
         None => commands::start(start),
         Some(Command::Start(start)) => commands::start(start),
         Some(Command::Run(start)) => commands::run(start),
-        Some(Command::Resume { run, options }) => commands::resume(&run, &options),
+        Some(Command::Resume { run, detach, options }) => commands::resume(&run, detach, &options),
         Some(Command::List { json, place }) => commands::list(json, &place),
         Some(Command::Status { run, json, place }) => commands::status(&run, json, &place),
         Some(Command::Log(log)) => commands::log(&log),

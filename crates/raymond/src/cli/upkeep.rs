@@ -1,10 +1,14 @@
 //! The command line for transcripts, checks and old runs.
 
+#[cfg(feature = "serve")]
+use std::{net::IpAddr, path::PathBuf};
 use std::{process::ExitCode, str::FromStr, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
 use raymond_flow::machine::Status;
 
+#[cfg(feature = "serve")]
+use super::commands::{open, serve};
 use super::{
     args::Place,
     commands::{doctor, prune, show},
@@ -24,6 +28,14 @@ pub(crate) enum Upkeep {
     /// Runs that can still be resumed are kept unless `--status` names them; running ones are always kept.
     /// On a terminal nothing is removed without `--yes`.
     Prune(Prune),
+    /// Show all your runs in a browser, live, on this machine.
+    ///
+    /// Prints a link. The server owns no run: it can be ended at any time, and runs go on.
+    #[cfg(feature = "serve")]
+    Serve(Serve),
+    /// Open the page of the running server in a browser.
+    #[cfg(feature = "serve")]
+    Open(Open),
 }
 
 /// Runs the command.
@@ -32,6 +44,10 @@ pub(super) fn run(command: &Upkeep) -> Result<ExitCode, Failure> {
         Upkeep::Show(arguments) => show(arguments),
         Upkeep::Doctor(arguments) => doctor(arguments),
         Upkeep::Prune(arguments) => prune(arguments),
+        #[cfg(feature = "serve")]
+        Upkeep::Serve(arguments) => serve(arguments),
+        #[cfg(feature = "serve")]
+        Upkeep::Open(arguments) => open(arguments),
     }
 }
 
@@ -96,6 +112,48 @@ pub(crate) struct Prune {
 
     #[command(flatten)]
     pub(crate) place: Place,
+}
+
+/// How runs are served.
+#[cfg(feature = "serve")]
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// Show only the runs of this project [default: all projects in which you started runs].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) project: Option<PathBuf>,
+
+    /// A directory whose workflows can be started from the page; can be repeated [default: the projects].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) root: Vec<PathBuf>,
+
+    /// The port [default: 7420, or a free one after it].
+    #[arg(long, value_name = "N")]
+    pub(crate) port: Option<u16>,
+
+    /// Another address than the loopback. Anyone who reaches it needs only the token.
+    #[arg(long, value_name = "ADDRESS", requires = "host")]
+    pub(crate) listen: Option<IpAddr>,
+
+    /// A name under which browsers ask for the server; can be repeated [default: localhost].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Vec<String>,
+
+    /// Only show: nothing can be started, stopped or answered.
+    #[arg(long)]
+    pub(crate) read_only: bool,
+
+    /// The highest budget that a run can be given from the page, in US dollars; 0 is no limit [default: 50].
+    #[arg(long, value_name = "USD", value_parser = super::args::dollars)]
+    pub(crate) max_budget: Option<f64>,
+}
+
+/// How the page is opened.
+#[cfg(feature = "serve")]
+#[derive(Debug, Args)]
+pub(crate) struct Open {
+    /// Print the link instead of opening a browser.
+    #[arg(long)]
+    pub(crate) print: bool,
 }
 
 /// The statuses of runs that can be removed. A running one cannot.

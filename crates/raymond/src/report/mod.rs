@@ -3,7 +3,7 @@
 mod board;
 mod complaint;
 mod findings;
-mod json;
+mod json_lines;
 mod lines;
 mod live;
 mod narrator;
@@ -16,7 +16,7 @@ pub(crate) mod words;
 
 pub(crate) use complaint::near;
 pub(crate) use findings::{Sources, as_json, as_text};
-pub(crate) use json::{JsonLines, closed, of_seen};
+pub(crate) use json_lines::JsonLines;
 pub(crate) use lines::{Lines, warning};
 pub(crate) use live::Live;
 pub(crate) use narrator::Narrator;

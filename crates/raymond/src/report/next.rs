@@ -41,7 +41,7 @@ impl Next {
                 ("Free disk space, then resume:", resume)
             }
             (Status::Paused, Some(Halt::UsageLimit { resets_at: Some(at) })) => {
-                let at = super::time::clock_time(*at);
+                let at = raymond_engine::views::clock_time(*at);
                 return Some((format!("Resume it after {at}:"), resume));
             }
             (Status::Paused, _) => ("Resume it:", resume),

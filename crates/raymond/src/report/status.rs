@@ -2,7 +2,14 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use raymond_engine::{Loaded, agent::Activity, journal::JournalEntry, layout::RunFiles};
+use raymond_engine::{
+    Loaded,
+    agent::Activity,
+    journal::JournalEntry,
+    layout::RunFiles,
+    overview::Overview,
+    views::{self, Live},
+};
 use raymond_flow::{
     id::{AgentId, StepId},
     machine::{Account, Accounts, Agent, Phase, Record, Run, Session, Status},
@@ -16,7 +23,7 @@ use super::{
     next::Next,
     summary::advice,
     time,
-    words::{Mark, count, natural, of_activity, of_halt, of_tokens, state},
+    words::{Mark, count, natural, of_halt, of_tokens, state},
 };
 use crate::{
     advice::with_advice,
@@ -54,41 +61,15 @@ impl Standing<'_> {
 
     /// The same as JSON; `docs/operations.md` describes it.
     pub(crate) fn json(&self) -> Value {
-        let Loaded { run, entries } = self.loaded;
-        let board = board(entries);
-        let agents = run.agents_by_birth().into_iter().map(|agent| {
-            let activity = self.activities.get(&agent.id);
-            let tool = activity.and_then(|activity| match activity {
-                Activity::Uses { tool, .. } => Some(tool),
-                Activity::Says(_) | Activity::Waits(_) => None,
-            });
-            let (phase, error) = match &agent.phase {
-                Phase::Running { .. } => ("running", None),
-                Phase::Ready { .. } | Phase::Called { .. } => ("starting", None),
-                Phase::Queued { .. } => ("queued", None),
-                Phase::Waiting { .. } => ("waiting", None),
-                Phase::Held { .. } => ("held", None),
-                Phase::Failed { error, .. } => ("failed", Some(error)),
-            };
-            json!({
-                "agent": agent.id, "state": agent.current_state, "phase": phase, "error": error,
-                "step": agent.phase.step().map(|step| step.number),
-                "since": board.row(&agent.id).map(|row| row.since_ms),
-                "tool": tool, "activity": activity.map(of_activity),
-                "cost_usd": agent.cost_usd,
-                "returns_to": agent.stack.iter().rev().map(|frame| &frame.state).collect::<Vec<_>>(),
-            })
-        });
-        let agents: Vec<_> = agents.collect();
+        let run = &self.loaded.run;
+        let mut overview = Overview::new(run.id.clone(), self.files.clone());
+        let mut live = Live::of(&overview);
+        live.activities.clone_from(&self.activities);
+        overview.refresh();
+        let mut value = views::status(&overview, overview.run().unwrap_or(run), &live);
         let next = self.next.advice(run, self.status).map(|(_, command)| command);
-        json!({
-            "run": run.id, "status": self.status, "workflow": run.scope_dir,
-            "started_at": run.started_at_ms, "last_at": entries.last().map(|entry| entry.at_ms),
-            "total_cost_usd": run.total_cost_usd, "budget_usd": run.limits.budget_usd,
-            "states_entered": run.iteration_count, "max_iterations": run.limits.max_iterations,
-            "result": run.result, "halted": run.halt.as_ref().map(of_halt), "agents": agents,
-            "next": next,
-        })
+        value["next"] = json!(next);
+        value
     }
 
     fn head(&self, page: &mut Vec<Line>, run: &Run, entries: &[JournalEntry]) {

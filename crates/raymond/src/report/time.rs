@@ -4,17 +4,6 @@ use std::time::Duration;
 
 use jiff::{Timestamp, tz::TimeZone};
 
-/// A local time from seconds since 1970: `14:05:09`, with the date if it is another day.
-pub(crate) fn clock_time(seconds: u64) -> String {
-    let of = |seconds: i64| {
-        Timestamp::from_second(seconds).unwrap_or_default().to_zoned(TimeZone::system())
-    };
-    let time = of(i64::try_from(seconds).unwrap_or(i64::MAX));
-    let now = of(Timestamp::now().as_second());
-    let format = if time.date() == now.date() { "%H:%M:%S" } else { "%Y-%m-%d %H:%M:%S" };
-    time.strftime(format).to_string()
-}
-
 /// A local time from milliseconds since 1970.
 pub(crate) fn stamp(milliseconds: u64) -> String {
     let time = Timestamp::from_millisecond(i64::try_from(milliseconds).unwrap_or(i64::MAX));

@@ -20,6 +20,8 @@ pub(crate) enum Length {
 /// How many lines are shown of a prompt and of any other text, if not all are.
 const PROMPT_LINES_MAX: usize = 10;
 const TEXT_LINES_MAX: usize = 40;
+/// The same of a thought, which is rarely what a reader looks for.
+const THOUGHT_LINES_MAX: usize = 3;
 /// How much is shown of one line.
 const LINE_CHARS_MAX: usize = 2000;
 
@@ -32,6 +34,7 @@ pub(crate) fn heading(id: &StepId, state: &str, at_ms: u64) -> String {
 pub(crate) fn entry(entry: &Entry, length: Length) -> String {
     match entry {
         Entry::Prompt { text } => lines("> ", text, PROMPT_LINES_MAX, length),
+        Entry::Thinking { text } => lines("~ ", text, THOUGHT_LINES_MAX, length),
         Entry::Text { text } | Entry::Answer { text, .. } => {
             let mut shown = lines("  ", text, TEXT_LINES_MAX, length);
             if let Entry::Answer { tag: Some(tag), .. } = entry {

@@ -1,9 +1,10 @@
 //! Describes the events of a run in words.
 
-use raymond_engine::{agent::Activity, events::Before};
+use raymond_engine::events::Before;
+pub(crate) use raymond_engine::views::{of_activity, of_halt, wait};
 use raymond_flow::{
     id::{AgentId, StateName},
-    machine::{Halt, Instead, Limit, Limits, Record, Status, Via},
+    machine::{Halt, Instead, Limits, Record, Status, Via},
     policy::Transition,
 };
 
@@ -265,53 +266,12 @@ fn of_limits(limits: &Limits) -> String {
     )
 }
 
-/// Why no new step starts.
-pub(crate) fn of_halt(why: &Halt) -> String {
-    match why {
-        Halt::ScriptFailed { agent } => format!("a script of {agent} failed"),
-        Halt::Limit(Limit::Budget { spent_usd, budget_usd }) => {
-            format!("the budget is used up: {spent_usd} of {budget_usd} are spent")
-        }
-        Halt::Limit(Limit::Iterations { max_iterations: 1 }) => "1 state was entered".to_owned(),
-        Halt::Limit(Limit::Iterations { max_iterations }) => {
-            format!("{max_iterations} states were entered")
-        }
-        Halt::Interrupted => "interrupted".to_owned(),
-        Halt::UsageLimit { resets_at } => {
-            let until = resets_at.map(|at| format!(" {}", wait(Some(at)))).unwrap_or_default();
-            format!("the provider's usage limit is reached{until}")
-        }
-        Halt::DiskLow { free_bytes } => {
-            format!("the disk is nearly full: {free_bytes} bytes are free; free some space")
-        }
-        Halt::Cancelled => "cancelled".to_owned(),
-    }
-}
-
-/// How long all agents wait, for an outage or a usage limit. `until` is in seconds since 1970.
-pub(crate) fn wait(until: Option<u64>) -> String {
-    until.map_or_else(
-        || "some minutes, then try again".to_owned(),
-        |at| format!("until {}", time::clock_time(at)),
-    )
-}
-
 /// When something is retried, and the number of the attempt. Without a delay that may not happen: a limit may
 /// prevent it, or the run may be ending.
 pub(crate) fn again(delay_ms: u64, attempt: u32) -> String {
     match delay_ms {
         0 => "has to start again".to_owned(),
         _ => format!("starts again in {} s (try {attempt})", delay_ms.div_ceil(1000)),
-    }
-}
-
-/// What a coding agent is doing.
-pub(crate) fn of_activity(activity: &Activity) -> String {
-    match activity {
-        Activity::Says(words) => format!("“{words}”"),
-        Activity::Uses { tool, what } if what.is_empty() => tool.clone(),
-        Activity::Uses { tool, what } => format!("{tool}: {what}"),
-        Activity::Waits(why) => why.clone(),
     }
 }
 
@@ -368,7 +328,5 @@ mod tests {
             [count(1, "agent"), count(0, "step"), count(2, "step")],
             ["1 agent", "0 steps", "2 steps"]
         );
-        let one = Halt::Limit(Limit::Iterations { max_iterations: 1 });
-        assert_eq!(of_halt(&one), "1 state was entered");
     }
 }

@@ -6,6 +6,7 @@ use raymond_engine::{
     EngineError,
     agent::Agents,
     events::{Event, Observer},
+    follower::{Follower, INTERVAL},
     interrupts::Interrupts,
     load,
     watch::Watch,
@@ -13,7 +14,6 @@ use raymond_engine::{
 use raymond_flow::machine::Record;
 
 use super::{
-    follow::{Follower, INTERVAL},
     inspect::turns,
     place::state_dir,
     prepare::Project,
@@ -88,9 +88,9 @@ impl Watcher<'_> {
     /// Reads the records so far, each with its time.
     fn begin(&mut self) -> Result<Vec<(Record, u64)>, EngineError> {
         let mut records = Vec::new();
-        self.follower.read(|seen| {
-            if let Event::Recorded { record, .. } = &seen.event {
-                records.push((record.clone(), seen.at_ms));
+        self.follower.read(|read| {
+            if let Event::Recorded { record, .. } = &read.seen.event {
+                records.push((record.clone(), read.seen.at_ms));
             }
         })?;
         Ok(records)
@@ -98,7 +98,7 @@ impl Watcher<'_> {
 
     /// Shows `observer` the events since the last call.
     fn look(&mut self, observer: &mut dyn Observer) -> Result<(), EngineError> {
-        self.follower.read(|seen| observer.see(seen))?;
+        self.follower.read(|read| observer.see(read.seen))?;
         let turns = turns(self.follower.run()?);
         self.watch.retain(|id| turns.iter().any(|(running, _)| running == id));
         for (id, turn) in turns {

@@ -2,12 +2,12 @@
 
 use std::{fs, io, process::ExitCode};
 
-use raymond_engine::{events::Observer, interrupts::Interrupts};
+use raymond_engine::{events::Observer, interrupts::Interrupts, views::closed};
 
 use crate::{
     failure::Failure,
     out,
-    report::{Gatherer, JsonLines, Next, closed, on_terminal, words::Level},
+    report::{Gatherer, JsonLines, Next, on_terminal, words::Level},
     testing::{Case, Stage, rehearse},
 };
 

@@ -5,11 +5,9 @@ use std::{path::Path, process::ExitCode};
 use raymond_engine::scope::WorkflowFiles;
 use raymond_flow::{
     graph::Graph,
-    id::StateName,
     lint::{self, Finding, Known},
     machine::{Phase, Run},
     source::{Platform, Severity},
-    world::MemoryWorld,
 };
 
 use super::prepare::Project;
@@ -83,11 +81,7 @@ pub(super) struct OpenedWorkflow {
 
 pub(super) fn open(workflow: &Path, platform: Platform) -> Result<OpenedWorkflow, Failure> {
     let files = WorkflowFiles::read(workflow)?;
-    let mut world = MemoryWorld::new([]);
-    world.platform = platform;
-    world.files.clone_from(&files.files);
-    let entry = files.entry.as_ref().map(StateName::as_str);
-    let graph = Graph::of(&world, entry).map_err(|error| Failure::usage(error.to_string()))?;
+    let graph = files.graph(platform).map_err(|error| Failure::usage(error.to_string()))?;
     Ok(OpenedWorkflow { files, graph })
 }
 

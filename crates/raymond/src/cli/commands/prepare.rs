@@ -121,7 +121,7 @@ pub(super) fn level(options: &Options) -> Level {
 }
 
 /// Claude Code, and every configured program. `agent_program`, if it is set, is the default.
-fn agents(config: &Config) -> Agents {
+pub(super) fn agents(config: &Config) -> Agents {
     let text = |name: &str| env::var(name).ok().filter(|text| !text.is_empty());
     let home = text("HOME").map(PathBuf::from).unwrap_or_default();
     let config_dir = text("CLAUDE_CONFIG_DIR").map(PathBuf::from);

@@ -2,7 +2,9 @@
 
 use std::{
     collections::BTreeMap,
-    env, fs,
+    env,
+    ffi::OsString,
+    fs,
     io::{self, Read as _, Write as _},
     process::{Command, ExitCode, Stdio},
     time::Duration,
@@ -17,6 +19,8 @@ use raymond_engine::{
     lock::{Owner, RunLock},
     private, processes,
     scope::ScopeSource,
+    user::UserDir,
+    views::closed,
 };
 use raymond_flow::{
     id::RunId,
@@ -37,7 +41,7 @@ use crate::{
     },
     failure::Failure,
     out,
-    report::{Next, Summary, advice, closed, warning, words::Level},
+    report::{Next, Summary, advice, warning, words::Level},
 };
 
 /// The largest input of a workflow: as much as one state can pass to another.
@@ -86,8 +90,10 @@ pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
     };
     if detach {
         let piped = input.as_deref().filter(|_| !is_typed);
-        return detached(&project.state_dir, &runs::next(&id, &options.place), piped);
+        let next = runs::next(&id, &options.place);
+        return detached(&project.state_dir, &next, Detached::New { input: piped });
     }
+    remember(&project.state_dir);
     project.interrupts = Some(Interrupts::install());
     let started = Started {
         workflow_id: id.clone(),
@@ -149,7 +155,7 @@ pub(in crate::cli) fn run(arguments: Start) -> Result<ExitCode, Failure> {
         );
         out::people().line(&warning(&text));
     }
-    resume(&WhichRun { id }, options)
+    resume(&WhichRun { id }, false, options)
 }
 
 /// The input from standard input.
@@ -165,27 +171,50 @@ fn read_input() -> Result<String, Failure> {
         .map_err(|_| Failure::usage("standard input is not valid UTF-8".to_owned()))
 }
 
-/// Starts the same command again in the background, and prints the run's id. `input` is what was read
-/// from standard input or asked for: the command reads it from its standard input.
-fn detached(state_dir: &StateDir, next: &Next, input: Option<&str>) -> Result<ExitCode, Failure> {
+/// What goes on in the background.
+enum Detached<'a> {
+    /// A new run. `input` is what was read from standard input or asked for: the command reads it from its standard
+    /// input.
+    New { input: Option<&'a str> },
+    /// A run that is resumed. `is_named` says that its id was typed.
+    Resumed { is_named: bool },
+}
+
+/// Starts the same command again in the background, and prints the run's id.
+fn detached(state_dir: &StateDir, next: &Next, what: Detached<'_>) -> Result<ExitCode, Failure> {
     let io = |what: &'static str| move |error: io::Error| Failure::io(what, &error);
     let id = &next.id;
-    if state_dir.run(id).journal.exists() {
+    let input = match what {
+        Detached::New { input } => input,
+        Detached::Resumed { .. } => None,
+    };
+    let is_new = matches!(what, Detached::New { .. });
+    if is_new && state_dir.run(id).journal.exists() {
         return Err(Failure::of_run(EngineError::Exists { id: id.clone() }, state_dir, next));
     }
     state_dir.create().map_err(io("create the state directory"))?;
     let workflows = state_dir.workflows();
     private::create_dir_all(&workflows).map_err(io("create the state directory"))?;
-    let log = workflows.join(format!("{id}.log"));
-    let log = private::options().create(true).append(true).open(log).map_err(io("write a log"))?;
+    let log_path = workflows.join(format!("{id}.log"));
+    let log = private::options().create(true).append(true).open(&log_path);
+    let log = log.map_err(io("write a log"))?;
+    // What an earlier process wrote there.
+    let before = log.metadata().map_or(0, |log| log.len());
     let program = env::current_exe().map_err(io("find this program"))?;
     let mut words: Vec<_> = env::args_os().skip(1).filter(|word| word != "--detach").collect();
-    if !words.iter().any(|word| word.to_string_lossy().starts_with("--id")) {
-        words.extend(["--id".into(), id.as_str().into()]);
+    let has_id = words.iter().any(|word| word.to_string_lossy().starts_with("--id"));
+    let mut more: Vec<OsString> = match what {
+        Detached::New { .. } if !has_id => vec!["--id".into(), id.as_str().into()],
+        Detached::Resumed { is_named: false } => vec![id.as_str().into()],
+        Detached::New { .. } | Detached::Resumed { .. } => Vec::new(),
+    };
+    let has_input = words.iter().any(|word| word.to_string_lossy().starts_with("--input"));
+    if input.is_some() && !has_input {
+        more.extend(["--input".into(), "-".into()]);
     }
-    if input.is_some() && !words.iter().any(|word| word.to_string_lossy().starts_with("--input")) {
-        words.extend(["--input".into(), "-".into()]);
-    }
+    // What follows `--` is no option.
+    let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    words.splice(end..end, more);
     let mut command = Command::new(program);
     command.args(words).stdout(log.try_clone().map_err(io("write a log"))?).stderr(log);
     processes::set_apart(&mut command);
@@ -205,8 +234,9 @@ fn detached(state_dir: &StateDir, next: &Next, input: Option<&str>) -> Result<Ex
             if status.success() {
                 break;
             }
-            let log = workflows.join(format!("{id}.log"));
-            let why = fs::read_to_string(log).unwrap_or_default();
+            let log = fs::read(&log_path).unwrap_or_default();
+            let said = log.get(usize::try_from(before).unwrap_or(0)..).unwrap_or_default();
+            let why = String::from_utf8_lossy(said);
             let why = why.trim().trim_start_matches("error: ");
             return Err(Failure::usage(format!("the run in the background ended at once: {why}")));
         }
@@ -220,11 +250,21 @@ fn detached(state_dir: &StateDir, next: &Next, input: Option<&str>) -> Result<Ex
 }
 
 /// `raymond resume [ID]`
-pub(in crate::cli) fn resume(run: &WhichRun, options: &Options) -> Result<ExitCode, Failure> {
+pub(in crate::cli) fn resume(
+    run: &WhichRun,
+    detach: bool,
+    options: &Options,
+) -> Result<ExitCode, Failure> {
     let id = runs::find(&state_dir(&options.place)?, run, &options.place)?;
     // Report a wrong value before anything happens.
     change(options, &mut Settings::default(), &mut Limits::default())?;
     let mut project = Project::of(&options.place)?;
+    if detach {
+        let next = runs::next(&id, &options.place);
+        let is_named = run.id.is_some();
+        return detached(&project.state_dir, &next, Detached::Resumed { is_named });
+    }
+    remember(&project.state_dir);
     project.interrupts = Some(Interrupts::install());
     let mut observers = project.observers(options, &id)?;
     let change = |settings: &mut Settings, limits: &mut Limits| {
@@ -323,6 +363,13 @@ pub(super) fn exit_code(run: &Run) -> u8 {
         // There was no disk space to record how its last steps ended.
         Status::Running if matches!(run.halt, Some(Halt::DiskLow { .. })) => 4,
         Status::Failed | Status::Cancelled | Status::Running => FAILED,
+    }
+}
+
+/// Leaves word of the project for `raymond serve`. If that fails, its runs are not listed there.
+fn remember(state_dir: &StateDir) {
+    if let Some(user_dir) = UserDir::here() {
+        let _ = user_dir.remember(state_dir);
     }
 }
 
