@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use raymond_flow::id::{AgentId, StepId};
+use raymond_flow::id::{AgentId, AskId, StepId};
 
 use crate::agent::ReadyAnswer;
 
@@ -14,6 +14,8 @@ use crate::agent::ReadyAnswer;
 pub(crate) enum Timer {
     /// An agent tries again.
     Wake(AgentId),
+    /// A question may have reached its deadline.
+    Ask(AskId),
     /// The usage limit should be lifted.
     UsageLimit,
     /// An answer is given that was there before.

@@ -14,7 +14,7 @@ use super::{
     time,
     words::{self, count},
 };
-use crate::line::{Line, Style};
+use crate::line::{Line, Style, excerpt};
 
 /// How many agents are shown at most.
 const ROWS_MAX: usize = 20;
@@ -64,6 +64,8 @@ pub(crate) enum Doing {
     /// A turn, and what the coding agent did last.
     Turn(Option<Activity>),
     Queued,
+    /// It waits for a person's answer to this question.
+    Asks(String),
     /// It tries again then; in milliseconds since 1970.
     Waits {
         until_ms: u64,
@@ -80,7 +82,11 @@ impl Board {
         self.limit = run.usage_limit;
         let is_active = |agent: &&&Agent| !matches!(agent.phase, Phase::Failed { .. });
         for agent in run.agents_by_birth().iter().filter(is_active) {
-            self.enter(&agent.id, agent.current_state.stem(), now_ms, Doing::Starting);
+            let doing = match &agent.phase {
+                Phase::Asking { question, .. } => Doing::Asks(question.text.clone()),
+                _ => Doing::Starting,
+            };
+            self.enter(&agent.id, agent.current_state.stem(), now_ms, doing);
         }
     }
 
@@ -108,6 +114,10 @@ impl Board {
                 self.enter(agent, step.state.stem(), at_ms, doing);
             }
             Record::Queued { agent } => self.change(agent, at_ms, Doing::Queued),
+            Record::Asked { agent, question, .. } => {
+                self.change(agent, at_ms, Doing::Asks(question.text.clone()));
+            }
+            Record::Answered { agent, .. } => self.change(agent, at_ms, Doing::Starting),
             Record::Retried { agent, why, delay_ms, .. } => {
                 let doing = Doing::Waits { until_ms: at_ms + delay_ms, why: why.clone() };
                 self.change(agent, at_ms, doing);
@@ -216,6 +226,7 @@ impl Board {
     ) -> Line {
         let mark = match row.doing {
             _ if self.limit.is_some() => Line::new().add(Style::Warning, "■"),
+            Doing::Asks(_) => Line::new().add(Style::Warning, "?"),
             Doing::Queued | Doing::Waits { .. } => Line::new().add(Style::Warning, "◦"),
             _ => Line::new().add(Style::Good, spinner),
         };
@@ -291,6 +302,7 @@ impl Doing {
             }
             Self::Turn(Some(activity)) => Line::of(words::of_activity(activity)),
             Self::Queued => Line::new().dim("waits for a place"),
+            Self::Asks(question) => Line::of("asks: ").plain(excerpt(question)),
             Self::Waits { until_ms, why } => {
                 let left = until_ms.saturating_sub(now_ms);
                 Line::new().add(Style::Warning, words::again(left)).dim(format!(": {why}"))

@@ -67,6 +67,7 @@ impl Standing<'_> {
                 Phase::Ready { .. } | Phase::Called { .. } => ("starting", None),
                 Phase::Queued { .. } => ("queued", None),
                 Phase::Waiting { .. } => ("waiting", None),
+                Phase::Asking { .. } => ("asking", None),
                 Phase::Held { .. } => ("held", None),
                 Phase::Failed { error, .. } => ("failed", Some(error)),
             };
@@ -170,6 +171,10 @@ impl Standing<'_> {
                 Some(row) => row.doing.line(self.now_ms),
                 None => Line::new().dim("waits to try again"),
             },
+            Phase::Asking { number, question } => {
+                let line = since.plain(format!("asks {}.{number}: ", agent.id));
+                line.add(Style::Bold, excerpt(&question.text))
+            }
             Phase::Held { asked, .. } => {
                 Line::of(format!("held by a limit before {}", excerpt(&asked.to_string())))
             }

@@ -10,6 +10,7 @@
 //! | `record` | a finished run made into a case |
 //! | `junit` | results for CI |
 
+mod answers;
 mod case;
 mod junit;
 mod limits;
