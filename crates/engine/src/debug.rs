@@ -204,6 +204,8 @@ impl Observer for DebugFiles {
             | Event::StepEnded { .. }
             | Event::Activity { .. }
             | Event::JournalTrimmed(_)
+            | Event::Asked { .. }
+            | Event::WaitsForPeople
             | Event::UnknownVariables { .. }
             | Event::StateFileWarning(_)
             | Event::Trouble(_) => {}

@@ -11,7 +11,7 @@ use raymond_flow::{
     source::Diagnostic,
 };
 
-use crate::{agent::Activity, clock, journal::Trimmed};
+use crate::{agent::Activity, asks::PublishedQuestion, clock, journal::Trimmed};
 
 /// An event, and when it happened.
 #[derive(Clone, Debug)]
@@ -69,6 +69,15 @@ pub enum Event {
         /// How long it ran; 0 if that is unknown.
         duration_ms: u64,
     },
+    /// A question to a person can be answered: it was published, or found published.
+    Asked {
+        /// The question.
+        question: Box<PublishedQuestion>,
+        /// Whether it was published now.
+        is_new: bool,
+    },
+    /// Only people can bring the run on: agents wait for answers, and no other agent can continue.
+    WaitsForPeople,
     /// A record was committed.
     Recorded {
         /// The record.

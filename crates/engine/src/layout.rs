@@ -93,6 +93,7 @@ impl StateDir {
             lock: file("lock"),
             steps: folder.join("steps"),
             scope: folder.join("scope"),
+            asks: folder.join("asks"),
             folder,
         }
     }
@@ -100,7 +101,7 @@ impl StateDir {
     /// Checks the same for the directories of one run.
     pub(crate) fn check_run(&self, files: &RunFiles) -> Result<(), TrustError> {
         self.check()?;
-        let folders = [&self.workflows(), &files.folder, &files.steps, &files.scope];
+        let folders = [&self.workflows(), &files.folder, &files.steps, &files.scope, &files.asks];
         folders.into_iter().try_for_each(|folder| trust::check_folder(folder))
     }
 
@@ -137,6 +138,8 @@ pub struct RunFiles {
     pub steps: PathBuf,
     /// The extracted files of an archive.
     pub scope: PathBuf,
+    /// One directory per question to a person.
+    pub asks: PathBuf,
 }
 
 impl RunFiles {

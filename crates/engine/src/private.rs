@@ -37,6 +37,18 @@ pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     file.write_all(bytes.as_ref())
 }
 
+/// Gives the file `draft` the name `path`. Fails with `AlreadyExists` if there is such a file: of several
+/// processes exactly one succeeds.
+pub(crate) fn name_new(draft: &Path, path: &Path) -> io::Result<()> {
+    sys::rename_new(draft, path).or_else(|error| match error.kind() {
+        // Some systems and file systems have no rename that refuses to overwrite, but can link.
+        io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported => {
+            fs::hard_link(draft, path).and_then(|()| fs::remove_file(draft))
+        }
+        _ => Err(error),
+    })
+}
+
 /// Removes all permissions of other users from a file or directory, if it exists: earlier versions
 /// left its mode to the umask.
 pub fn tighten(path: &Path) -> io::Result<()> {

@@ -38,6 +38,7 @@ pub(crate) fn engine(state_dir: StateDir, runner: Runner, agents: &Agents) -> En
         reset_margin: Duration::ZERO,
         kept_script_steps: 0,
         environment: Vec::new(),
+        answerer: None,
         interrupts: None,
     }
 }

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use raymond_flow::id::{AgentId, StepId};
+use raymond_flow::id::{AgentId, AskId, StepId};
 
 use crate::agent::ReadyAnswer;
 
@@ -14,6 +14,8 @@ use crate::agent::ReadyAnswer;
 pub(crate) enum Timer {
     /// Retry the work of an agent.
     Wake(AgentId),
+    /// A question may have reached its deadline.
+    Ask(AskId),
     /// The usage limit should be lifted.
     UsageLimit,
     /// Give an answer that needed no program.

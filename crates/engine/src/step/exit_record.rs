@@ -84,14 +84,7 @@ impl Claim {
         if is_durable {
             claim.file.sync_all()?;
         }
-        let named = sys::rename_new(&own, path).or_else(|error| match error.kind() {
-            // Some systems and file systems have no rename that refuses to overwrite, but can link.
-            io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported => {
-                fs::hard_link(&own, path).and_then(|()| fs::remove_file(&own))
-            }
-            _ => Err(error),
-        });
-        if let Err(error) = named {
+        if let Err(error) = private::name_new(&own, path) {
             let _ = fs::remove_file(&own);
             return Err(error);
         }
