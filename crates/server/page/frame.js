@@ -55,8 +55,8 @@ function footer() {
     ${summary ? html`<span>${summary.running} running</span>${summary.waiting ? html`<span>${summary.waiting} waiting</span>` : nothing}<span>${money(summary.cost_today_usd)} today</span>` : nothing}
     <span class="gap"></span>
     ${store.server?.is_read_only ? html`<span>read only</span>` : nothing}
-    <span class="wide"><kbd>?</kbd> keys</span>
-    ${store.server ? html`<span class="wide">${store.server.version}</span>` : nothing}
+    <span class="spare"><kbd>?</kbd> keys</span>
+    ${store.server ? html`<span class="spare">${store.server.version}</span>` : nothing}
   </footer>`;
 }
 

@@ -4,6 +4,7 @@ import { html, nothing } from '../vendor/lit-html/lit-html.js';
 import { repeat } from '../vendor/lit-html/directives/repeat.js';
 import { age, money, moment, now, plural, short, state } from '../format.js';
 import { to } from '../router.js';
+import { invalidate } from '../screen.js';
 import { QUIET_MS } from './row.js';
 import { icon, phaseShape } from './status.js';
 import { Virtual } from './virtual.js';
@@ -13,6 +14,8 @@ import { Virtual } from './virtual.js';
 /** Above this many agents each has one line of a fixed height. */
 const ROOMY_MAX = 100;
 const HEIGHT = 32;
+/** So many agents fit into the box. */
+const FEW_MAX = 12;
 /** How much of an attribute is shown. */
 const VALUE_MAX = 40;
 
@@ -37,20 +40,21 @@ function doing(agent, heardAt) {
 
 export class AgentsPart {
   rows = new Virtual(HEIGHT);
-  showsEnded = false;
+  /** What the person chose; else those that ended are shown where there is room. @type {boolean | null} */
+  showsEnded = null;
 
   /** @param {Run} run @param {Agent[]} agents @param {Map<string, number>} heard when the page last heard of each */
   template(run, agents, heard) {
     const living = agents.filter((agent) => !agent.is_ended);
     const ended = agents.filter((agent) => agent.is_ended);
-    const showsEnded = this.showsEnded || !living.length;
+    const showsEnded = !living.length || (this.showsEnded ?? agents.length <= FEW_MAX);
     const shown = showsEnded ? [...living, ...ended] : living;
     const isRoomy = shown.length <= ROOMY_MAX;
     const row = (/** @type {Agent} */ agent) => this.row(run, agent, heard.get(agent.agent) ?? 0, isRoomy);
     const hidden = Math.max(0, (run.agents_born ?? agents.length) - living.length - ended.length);
     return html`<section class="agents" aria-label="agents">
       <h2>Agents <span class="count">${living.length ? plural(living.length, 'agent') : ''}${living.length && ended.length ? ', ' : ''}${ended.length ? `${(ended.length + hidden).toLocaleString('en')} ended` : ''}</span>
-        ${living.length && ended.length ? html`<button class="quiet small" @click=${() => (this.showsEnded = !this.showsEnded)}>${showsEnded ? 'hide ended' : 'show ended'}</button>` : nothing}</h2>
+        ${living.length && ended.length ? html`<button class="quiet small" @click=${() => { this.showsEnded = !showsEnded; invalidate(); }}>${showsEnded ? 'hide ended' : 'show ended'}</button>` : nothing}</h2>
       <div class="scroll ${isRoomy ? '' : 'tight'}">${isRoomy ? repeat(shown, (agent) => agent.agent, row) : this.rows.template(shown, (agent) => agent.agent, row)}
       ${shown.length ? nothing : html`<p class="empty">No agent yet: the first one begins with the run.</p>`}</div></section>`;
   }

@@ -17,8 +17,10 @@ const TRAVELLERS_MAX = 24;
 const TRAVEL_MS = 400;
 const RADIUS = 5;
 /** The drawing has room for labels between layers; the page shows names only in part, and puts the layers closer. */
-const SQUEEZE = 0.72;
-const MARGIN = 14;
+const SQUEEZE = 0.5;
+const MARGIN = 6;
+/** The least that is shown, in units of the drawing. */
+const SMALLEST = 380;
 const ZOOM_STEP = 1.25;
 const ZOOM_MAX = 4;
 
@@ -41,7 +43,7 @@ export class GraphPart {
   /** The mouse was moved while its button was down: what follows is no click. */
   wasDragged = false;
 
-  /** @param {{ onState?: (name: string) => void, onAgent?: (agent: Agent) => void }} [options] */
+  /** @param {{ isRun?: boolean, onState?: (name: string) => void, onAgent?: (agent: Agent) => void }} [options] `isRun`: what a run did is shown */
   constructor(options = {}) {
     this.options = options;
   }
@@ -79,7 +81,9 @@ export class GraphPart {
   /** @returns {Box} */
   whole() {
     const [width, height] = this.graph?.size ?? [100, 100];
-    return { x: -MARGIN, y: -MARGIN, width: width + 2 * MARGIN, height: this.squeeze(height) + 2 * MARGIN };
+    // A small graph is not blown up.
+    const [wide, high] = [Math.max(width + 2 * MARGIN, SMALLEST), Math.max(this.squeeze(height) + 2 * MARGIN, SMALLEST)];
+    return { x: (width - wide) / 2, y: (this.squeeze(height) - high) / 2, width: wide, height: high };
   }
 
   /** @param {number} factor @param {{ x: number, y: number }} [at] a point that stays where it is */
@@ -197,8 +201,8 @@ export class GraphPart {
       element.addEventListener('wheel', (event) => this.wheel(/** @type {WheelEvent} */ (event)), { passive: false });
     };
     return html`<div class="graph"><svg viewBox="${x} ${y} ${width} ${height}" ${withElement(keep)} role="group" aria-label="graph of the workflow"
-      class=${graph.taken ? 'live' : ''} @pointerdown=${(/** @type {PointerEvent} */ event) => this.drag(event)}>${ARROW}
-      ${graph.links.map((link, index) => this.link(link, taken.get(index), Boolean(graph.taken)))}
+      @pointerdown=${(/** @type {PointerEvent} */ event) => this.drag(event)}>${ARROW}
+      ${graph.links.map((link, index) => this.link(link, taken.get(index)))}
       ${graph.nodes.map((node) => this.node(node, chosen))}
       ${graph.nodes.map((node, index) => this.agents(node, there.get(index) ?? []))}
       <g class="travellers"></g></svg>
@@ -206,12 +210,12 @@ export class GraphPart {
         @click=${() => this.zoom(1 / ZOOM_STEP)}>−</button>${this.view ? html`<button class="quiet small" @click=${() => this.look(null)}>fit</button>` : nothing}</div></div>`;
   }
 
-  /** @param {GraphLink} link @param {number | undefined} count @param {boolean} isRun */
-  link(link, count, isRun) {
+  /** @param {GraphLink} link @param {number | undefined} count */
+  link(link, count) {
     const graph = /** @type {Graph} */ (this.graph);
     const said = count && count > 1 ? `${link.label} ${count}×`.trim() : link.label;
     const [from, to] = [graph.nodes[link.from], graph.nodes[link.to]];
-    return svg`<g class="link ${link.kind} ${isRun ? (count ? 'taken' : 'untaken') : ''}"><title>${stateName(from?.name)} ${link.kind} ${stateName(to?.name)}${count ? `, ${count}×` : ''}</title>
+    return svg`<g class="link ${link.kind} ${this.options.isRun ? (count ? 'taken' : 'untaken') : ''}"><title>${stateName(from?.name)} ${link.kind} ${stateName(to?.name)}${count ? `, ${count}×` : ''}</title>
       <path d=${this.path(link)} marker-end="url(#arrow)" />
       ${link.label_at && said ? svg`<text x=${link.label_at[0]} y=${this.squeeze(link.label_at[1]) + 4}>${said}</text>` : nothing}</g>`;
   }
@@ -222,7 +226,7 @@ export class GraphPart {
     const y = this.squeeze(cy);
     const visit = this.graph?.visits?.[name];
     const isFile = kind === 'prompt' || kind === 'script' || kind === 'evaluator';
-    const unvisited = this.graph?.visits && !visit && isFile;
+    const unvisited = this.options.isRun && !visit && isFile;
     const radius = kind === 'end' || kind === 'open' ? height / 2 : kind === 'script' ? 2 : 8;
     const then = this.click(() => this.options.onState?.(name));
     const press = (/** @type {KeyboardEvent} */ event) => {

@@ -47,7 +47,7 @@ export function runView({ params: [project, name], query: first }) {
     const step = agent.step ?? agent.steps;
     if (step) go(to.step(id, `${agent.agent}.${step}`));
   };
-  const graph = new GraphPart({ onState: (name) => setQuery({ tab: null, state: query.get('state') === name ? null : name }), onAgent: openAgent });
+  const graph = new GraphPart({ isRun: true, onState: (name) => setQuery({ tab: null, state: query.get('state') === name ? null : name }), onAgent: openAgent });
   const timeline = new TimelinePart((step) => go(to.step(id, step)));
   const list = new AgentsPart();
   const steps = new StepsPart(id);

@@ -2,7 +2,7 @@
 
 import { html, nothing } from '../vendor/lit-html/lit-html.js';
 import { ApiError, get, path, post } from '../api.js';
-import { money, plural, state } from '../format.js';
+import { money, state } from '../format.js';
 import { costTable } from '../parts/cost.js';
 import { wordsOf } from '../parts/dialog.js';
 import { GraphPart } from '../parts/graph.js';
@@ -81,7 +81,7 @@ export function workflowView({ params: [key] }) {
   function lint(findings) {
     if (!findings.length) return html`<p class="recorded">lint finds nothing</p>`;
     return html`<ul class="findings">${findings.map((finding) => html`<li class=${finding.severity}><b>${finding.severity}</b> <span class="dim">${finding.file ? state(finding.file) : ''}${finding.line ? `:${finding.line}` : ''}</span>
-      ${finding.message} <code>${finding.rule}</code>${finding.help ? html`<p class="dim">${finding.help}</p>` : nothing}</li>`)}</ul>`;
+      ${finding.message} <span class="chip">${finding.rule}</span>${finding.help ? html`<p class="dim">${finding.help}</p>` : nothing}</li>`)}</ul>`;
   }
 
   return {
@@ -94,7 +94,7 @@ export function workflowView({ params: [key] }) {
         <div class="head"><h1>${workflow.name}</h1><span class="dim">${workflow.path}</span></div>
         ${workflow.problem ? html`<p class="banner problem">${workflow.problem}</p>` : nothing}
         <div class="halves"><div>${graph.template()}</div><div>${startForm(workflow)}<section class="lint"><h2>Lint</h2>${lint(workflow.findings)}</section></div></div>
-        <section class="group"><h2>Runs <span class="count">${runs.length ? `the last ${plural(runs.length, 'run')}` : ''}</span></h2>
+        <section class="group"><h2>Runs <span class="count">${runs.length || ''}</span></h2>
           ${runs.length ? html`<ul class="rows">${runs.map((row) => rowTemplate(row))}</ul>` : html`<p class="empty">It was not run yet. Start it above, or with <code>raymond ${workflow.name}</code>.</p>`}</section>
         ${workflow.cost_by_state.some((row) => row.steps) ? costTable('Cost by state', workflow.cost_by_state, (row) => state(row.name)) : nothing}</div>`;
     },
