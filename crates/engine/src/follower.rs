@@ -10,7 +10,7 @@ use raymond_flow::{
 use crate::{
     error::EngineError,
     events::{Event, Seen},
-    journal::{Journal, Position},
+    journal::{Journal, JournalPosition},
     layout::RunFiles,
     lock::RunLock,
 };
@@ -25,7 +25,7 @@ pub struct Follower {
     pub id: RunId,
     /// Its files.
     pub files: RunFiles,
-    position: Position,
+    position: JournalPosition,
     run: Option<Run>,
     records: u64,
 }
@@ -46,7 +46,7 @@ pub struct Read<'a> {
 impl Follower {
     /// Follows the run with these files from its beginning.
     pub fn new(id: RunId, files: RunFiles) -> Self {
-        Self { id, files, position: Position::START, run: None, records: 0 }
+        Self { id, files, position: JournalPosition::START, run: None, records: 0 }
     }
 
     /// Reads what is new, and shows `see` each record. After an error, everything before it was shown.

@@ -7,14 +7,14 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "entry", rename_all = "snake_case")]
 pub enum Entry {
-    /// What the coding agent was asked.
+    /// The prompt.
     Prompt {
-        /// All of it.
+        /// The complete text.
         text: String,
     },
-    /// What it said on its way to the answer.
+    /// A message before the answer.
     Text {
-        /// All of it.
+        /// The complete text.
         text: String,
     },
     /// What it thought, if its program tells.
@@ -24,43 +24,43 @@ pub enum Entry {
     },
     /// A tool that it used. An entry with the same id replaces an earlier one.
     Tool {
-        /// Which use of a tool this is.
+        /// The id of the tool call.
         id: String,
-        /// The tool.
+        /// The name of the tool.
         name: String,
         /// What it was used on, in one line.
         summary: String,
-        /// What came of it.
+        /// The outcome of the call.
         #[serde(flatten)]
         outcome: ToolOutcome,
         /// What it was given, and what it gave back.
         #[serde(flatten)]
         detail: Box<ToolDetail>,
     },
-    /// Something that the coding agent's program tells, such as a retry.
+    /// A message of the coding agent's program itself, such as a retry.
     Note {
-        /// In its words.
+        /// The message.
         text: String,
     },
-    /// What a script printed.
+    /// The output of a script.
     Output {
-        /// Where to.
+        /// Standard output or standard error.
         stream: Stream,
         /// The end of it, if it is long.
         text: String,
-        /// How many bytes come before that.
+        /// The number of bytes before it.
         left_out: u64,
     },
-    /// The final message.
+    /// The answer.
     Answer {
-        /// All of it.
+        /// The complete text.
         text: String,
         /// The tag in it, if there is exactly one.
         tag: Option<String>,
     },
     /// Why there is no answer.
     Failure {
-        /// In words.
+        /// The reason.
         message: String,
     },
     /// What the turn cost.
@@ -69,7 +69,7 @@ pub enum Entry {
         usd: Usd,
         /// How long it took, in milliseconds.
         duration_ms: u64,
-        /// Which model it was.
+        /// The model, as the coding agent reports it.
         model: Option<String>,
     },
 }
@@ -128,23 +128,23 @@ pub fn cut(text: &str, bytes_max: usize) -> (&str, usize) {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum ToolOutcome {
-    /// It is at work, or what came of it is not known.
+    /// It is running, or its outcome is unknown.
     Open,
     /// It worked.
     Done,
     /// It failed.
     Failed {
-        /// Why, in one line.
+        /// The reason, in one line.
         message: String,
     },
     /// It was not allowed.
     Denied {
-        /// Why, in one line.
+        /// The reason, in one line.
         message: String,
     },
 }
 
-/// Where a script printed to.
+/// The stream to which a script printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stream {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    Entry, JournalError,
+    JournalEntry, JournalError,
     line::{self, LINE_END_BYTES, LineError},
 };
 
@@ -18,7 +18,7 @@ pub(super) const LINE_BYTES_MAX: u64 = 1 << 30;
 
 /// A position between two lines of a journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Position {
+pub struct JournalPosition {
     /// The number of bytes before the position.
     pub(super) offset: u64,
     /// The checksum of the line before the position.
@@ -27,7 +27,7 @@ pub struct Position {
     pub(super) is_chained: bool,
 }
 
-impl Position {
+impl JournalPosition {
     /// The number of bytes before the position.
     pub fn offset(self) -> u64 {
         self.offset
@@ -59,8 +59,8 @@ impl Position {
 pub(super) fn read_lines(
     path: &Path,
     file: &File,
-    from: Position,
-) -> Result<(Vec<Entry>, Position), JournalError> {
+    from: JournalPosition,
+) -> Result<(Vec<JournalEntry>, JournalPosition), JournalError> {
     let mut entries = Vec::new();
     let end = visit_lines(path, file, from, &mut |entry, _| {
         entries.push(entry);
@@ -74,9 +74,9 @@ pub(super) fn read_lines(
 pub(super) fn visit_lines(
     path: &Path,
     mut file: &File,
-    from: Position,
-    visit: &mut dyn FnMut(Entry, Position) -> ControlFlow<()>,
-) -> Result<Position, JournalError> {
+    from: JournalPosition,
+    visit: &mut dyn FnMut(JournalEntry, JournalPosition) -> ControlFlow<()>,
+) -> Result<JournalPosition, JournalError> {
     let io = JournalError::io("read", path);
     file.seek(SeekFrom::Start(from.offset)).map_err(io)?;
     let mut reader = BufReader::with_capacity(1 << 20, file);
@@ -101,7 +101,7 @@ pub(super) fn visit_lines(
 struct LineReader<'a> {
     path: &'a Path,
     /// The end of the last complete line.
-    end: Position,
+    end: JournalPosition,
     /// The start of the next line. It is beyond `end` if an unfinished tail lies between them.
     at: u64,
     /// Whether the unfinished tail contains a newline.
@@ -111,7 +111,7 @@ struct LineReader<'a> {
 impl LineReader<'_> {
     /// Takes the next line and returns its entry; `None` if it belongs to an unfinished tail. It has a newline unless
     /// the file ends without one.
-    fn add(&mut self, line: &[u8]) -> Result<Option<Entry>, JournalError> {
+    fn add(&mut self, line: &[u8]) -> Result<Option<JournalEntry>, JournalError> {
         let whole = line.strip_suffix(b"\n");
         let decoded = whole.map_or(Err(LineError::Damaged), line::decode);
         match decoded {
@@ -126,7 +126,7 @@ impl LineReader<'_> {
                     let path = self.path.to_owned();
                     return Err(JournalError::OutOfOrder { path, offset: self.at });
                 }
-                self.end = Position {
+                self.end = JournalPosition {
                     offset: self.at + line.len() as u64,
                     checksum: decoded.checksum,
                     is_chained: decoded.previous.is_some(),

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_read_from_a_folder_without_a_state_to_start_with() {
+    fn files_are_read_from_a_directory_without_an_entry_state() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("A.bat"), "text").unwrap();
         fs::write(folder.path().join("large.bin"), "data").unwrap();
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_read_from_the_folder_of_a_state() {
+    fn files_are_read_from_the_directory_of_a_state() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("A.md"), "a").unwrap();
         fs::write(folder.path().join("B.sh"), "b").unwrap();
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_not_read_from_what_is_no_workflow() {
+    fn files_are_not_read_from_a_path_that_is_not_a_workflow() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("notes.txt");
         fs::write(&file, "x").unwrap();

@@ -15,14 +15,14 @@ use crate::{
     events::{Before, Event, Seen, StepEnd},
 };
 
-/// An event as its line says it.
+/// The JSON object of an event.
 pub fn of_seen(seen: &Seen) -> Value {
     let mut value = of_event(&seen.event);
     value["at"] = json!(seen.at_ms);
     value
 }
 
-/// The last line: how the run stands when the program leaves it.
+/// The last line: the run when the program exits.
 pub fn closed(run: &Run) -> Value {
     json!({
         "event": "closed", "at": clock::now_ms(), "run": run.id, "status": run.status.to_string(),
@@ -77,7 +77,7 @@ fn of_event(event: &Event) -> Value {
     }
 }
 
-/// What became true. `before` is the agent that it is about, as it was.
+/// The JSON object of a record. `before` is the agent that it is about, before the record.
 fn of_record(record: &Record, before: Option<&Before>) -> Value {
     match record {
         Record::Started(started) => of_started(started),
@@ -149,7 +149,7 @@ fn of_record(record: &Record, before: Option<&Before>) -> Value {
     }
 }
 
-/// The fields of both.
+/// An object with the fields of both.
 fn merged(mut event: Value, more: Value) -> Value {
     if let (Value::Object(event), Value::Object(more)) = (&mut event, more) {
         event.extend(more);

@@ -1,4 +1,4 @@
-//! What can be typed to look into runs and to look after Raymond itself.
+//! The command line for transcripts, checks and old runs.
 
 #[cfg(feature = "serve")]
 use std::{net::IpAddr, path::PathBuf};
@@ -17,16 +17,16 @@ use crate::failure::Failure;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Upkeep {
-    /// Show what was asked and answered in a run: prompts, texts, tools, answers, costs.
+    /// Show the transcript of a run: prompts, messages, tools, answers, costs.
     Show(Show),
-    /// Check whether everything is there that Raymond needs.
+    /// Check whether everything that Raymond needs is installed.
     ///
     /// Exits with 1 if there is a problem that prevents runs.
     Doctor(Doctor),
     /// Remove old runs from the disk.
     ///
-    /// Runs that can still be resumed are kept unless `--status` names them, and runs that are under way
-    /// always. On a terminal nothing is removed without `--yes`.
+    /// Runs that can still be resumed are kept unless `--status` names them; running ones are always kept.
+    /// On a terminal nothing is removed without `--yes`.
     Prune(Prune),
     /// Show all your runs in a browser, live, on this machine.
     ///
@@ -38,7 +38,7 @@ pub(crate) enum Upkeep {
     Open(Open),
 }
 
-/// Does what was typed.
+/// Runs the command.
 pub(super) fn run(command: &Upkeep) -> Result<ExitCode, Failure> {
     match command {
         Upkeep::Show(arguments) => show(arguments),
@@ -51,20 +51,20 @@ pub(super) fn run(command: &Upkeep) -> Result<ExitCode, Failure> {
     }
 }
 
-/// What is shown.
+/// The arguments of `raymond show`.
 #[derive(Debug, Args)]
 pub(crate) struct Show {
-    /// The run's id, or the beginning of it [default: the latest run].
+    /// Run id, or a unique prefix of it [default: the latest run].
     pub(crate) run: Option<String>,
 
-    /// One step (`main.3`, or `3` for main), or all steps of an agent; shown in full length.
+    /// One step (`main.3`, or `3` for main), or all steps of an agent; shown in full.
     pub(crate) step: Option<String>,
 
-    /// Go on until the run ends.
+    /// Continue until the run ends.
     #[arg(long, short)]
     pub(crate) follow: bool,
 
-    /// Print one entry a line as JSON.
+    /// Print entries as JSON, one per line.
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -72,7 +72,7 @@ pub(crate) struct Show {
     pub(crate) place: Place,
 }
 
-/// What is checked.
+/// The arguments of `raymond doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
     /// Print JSON.
@@ -83,14 +83,14 @@ pub(crate) struct Doctor {
     pub(crate) place: Place,
 }
 
-/// Which runs are removed.
+/// The arguments of `raymond prune`.
 #[derive(Debug, Args)]
 pub(crate) struct Prune {
-    /// Remove runs that have not changed for so long: 12h, 7d, 4w [default: 7d, or 0d with --max-size].
+    /// Remove runs that have not changed for this long: 12h, 7d, 4w [default: 7d, or 0d with --max-size].
     #[arg(long, value_name = "AGE")]
     pub(crate) older_than: Option<Age>,
 
-    /// Remove runs of this status, instead of those that cannot be resumed. Can be repeated.
+    /// Remove runs with this status, instead of those that cannot be resumed. Can be repeated.
     #[arg(long, value_name = "STATUS", value_enum)]
     pub(crate) status: Vec<PrunedStatus>,
 
@@ -102,7 +102,7 @@ pub(crate) struct Prune {
     #[arg(long, conflicts_with = "yes")]
     pub(crate) dry_run: bool,
 
-    /// Remove, also on a terminal.
+    /// Remove without asking, also on a terminal.
     #[arg(long, short)]
     pub(crate) yes: bool,
 
@@ -130,7 +130,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "N")]
     pub(crate) port: Option<u16>,
 
-    /// Another address than the loopback. Whoever reaches it needs only the token.
+    /// Another address than the loopback. Anyone who reaches it needs only the token.
     #[arg(long, value_name = "ADDRESS", requires = "host")]
     pub(crate) listen: Option<IpAddr>,
 
@@ -156,7 +156,7 @@ pub(crate) struct Open {
     pub(crate) print: bool,
 }
 
-/// The statuses of runs that can be removed. A run under way cannot.
+/// The statuses of runs that can be removed. A running one cannot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PrunedStatus {
     Completed,
@@ -169,7 +169,7 @@ pub(crate) enum PrunedStatus {
 }
 
 impl PrunedStatus {
-    /// The status of a run that is not under way.
+    /// The status of a run that is not running.
     pub(crate) fn of(status: Status) -> Option<Self> {
         match status {
             Status::Running => None,
@@ -182,7 +182,7 @@ impl PrunedStatus {
     }
 }
 
-/// A time such as `7d`.
+/// An age such as `7d`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Age(pub(crate) Duration);
 
@@ -192,12 +192,12 @@ impl FromStr for Age {
     fn from_str(text: &str) -> Result<Self, String> {
         let units = [("s", 1), ("m", 60), ("h", 3600), ("d", 86400), ("w", 7 * 86400)];
         let seconds = with_unit(text, &units);
-        let seconds = seconds.ok_or_else(|| format!("`{text}` is no age: 12h, 7d, 4w"))?;
+        let seconds = seconds.ok_or_else(|| format!("`{text}` is not an age: 12h, 7d, 4w"))?;
         Ok(Self(Duration::from_secs(seconds)))
     }
 }
 
-/// A number of bytes such as `500M`.
+/// A size in bytes such as `500M`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Size(pub(crate) u64);
 
@@ -207,11 +207,11 @@ impl FromStr for Size {
     fn from_str(text: &str) -> Result<Self, String> {
         let units = [("K", 1 << 10), ("M", 1 << 20), ("G", 1 << 30), ("T", 1 << 40), ("", 1)];
         let bytes = with_unit(text, &units);
-        bytes.map(Self).ok_or_else(|| format!("`{text}` is no size: 500M, 2G"))
+        bytes.map(Self).ok_or_else(|| format!("`{text}` is not a size: 500M, 2G"))
     }
 }
 
-/// A whole number and the unit that it ends with.
+/// Parses a whole number with a unit.
 fn with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     units.iter().find_map(|(unit, factor)| {
         let number = text.strip_suffix(unit)?;

@@ -22,20 +22,20 @@ use crate::{
     out::{self, Screen},
 };
 
-/// How often the rows are drawn anew.
+/// How often the rows are redrawn.
 const FRAME: Duration = Duration::from_millis(100);
 
-/// Draws what happens.
+/// Draws the live view.
 pub(crate) struct Live {
-    view: Arc<Mutex<View>>,
+    view: Arc<Mutex<LiveView>>,
     narrator: Narrator,
     level: Level,
     stop: mpsc::Sender<()>,
     painter: Option<JoinHandle<()>>,
 }
 
-/// What is drawn, by whoever comes first: the painter with its next frame, or the end.
-struct View {
+/// What is drawn, both by the painter thread with its next frame and at the end.
+struct LiveView {
     screen: Screen,
     board: Board,
     /// News that no frame has shown yet.
@@ -46,10 +46,10 @@ struct View {
 impl Live {
     pub(crate) fn new(level: Level, files: Option<RunFiles>) -> Self {
         let (screen, board) = (Screen::new(), Board::default());
-        let view = Arc::new(Mutex::new(View { screen, board, news: Vec::new(), frame: 0 }));
+        let view = Arc::new(Mutex::new(LiveView { screen, board, news: Vec::new(), frame: 0 }));
         let (stop, stopped) = mpsc::channel();
         let shared = Arc::clone(&view);
-        // Without a thread no rows are drawn; news are still printed.
+        // Without a thread no rows are drawn; news is still printed.
         let painter = std::thread::Builder::new().spawn(move || {
             while let Err(mpsc::RecvTimeoutError::Timeout) = stopped.recv_timeout(FRAME) {
                 lock(&shared).paint();
@@ -59,7 +59,7 @@ impl Live {
         Self { view, narrator, level, stop, painter: painter.ok() }
     }
 
-    /// Takes in what happened before anybody watched, without telling it.
+    /// Adds what happened before this process joined, without printing it.
     pub(crate) fn catch_up(&mut self, run: &Run, records: &[(Record, u64)]) {
         let mut view = lock(&self.view);
         for (record, at_ms) in records {
@@ -71,7 +71,7 @@ impl Live {
     }
 }
 
-fn lock(view: &Mutex<View>) -> MutexGuard<'_, View> {
+fn lock(view: &Mutex<LiveView>) -> MutexGuard<'_, LiveView> {
     view.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -115,7 +115,7 @@ impl Drop for Live {
     }
 }
 
-impl View {
+impl LiveView {
     fn paint(&mut self) {
         self.frame += 1;
         let rows = self.board.paint(Screen::size(), clock::now_ms(), self.frame);

@@ -1,4 +1,4 @@
-//! What people and programs see of a run.
+//! What users and programs see of a run.
 
 mod board;
 mod complaint;
@@ -28,7 +28,7 @@ use raymond_engine::{events::Observer, layout::RunFiles};
 
 use crate::out;
 
-/// Whoever tells a person on standard error: live if rows can be drawn there, else in plain lines.
+/// The observer for standard error: live if the terminal can redraw rows, else plain lines.
 pub(crate) fn on_terminal(level: words::Level, files: Option<RunFiles>) -> Box<dyn Observer> {
     if out::can_redraw() {
         Box::new(Live::new(level, files))

@@ -1,11 +1,11 @@
-//! How a run stands, as a person would rather read it than its JSON.
+//! The status of a run, as text and as JSON.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use raymond_engine::{
     Loaded,
     agent::Activity,
-    journal::Entry,
+    journal::JournalEntry,
     layout::RunFiles,
     overview::Overview,
     views::{self, Live},
@@ -30,21 +30,21 @@ use crate::{
     line::{Line, Style, excerpt},
 };
 
-/// Everything that is known of a run.
+/// The data of a status report.
 #[derive(Debug)]
 pub(crate) struct Standing<'a> {
     pub(crate) loaded: &'a Loaded,
-    /// Its status in a word: also `died`.
+    /// Its status in one word, which may be `died`.
     pub(crate) status: &'a str,
     pub(crate) files: &'a RunFiles,
-    /// What coding agents did last, of those whose turns run.
+    /// The latest activity of each running turn.
     pub(crate) activities: BTreeMap<AgentId, Activity>,
     pub(crate) now_ms: u64,
     pub(crate) next: &'a Next,
 }
 
 impl Standing<'_> {
-    /// The run at length.
+    /// The complete text.
     pub(crate) fn lines(&self) -> Vec<Line> {
         let Loaded { run, entries } = self.loaded;
         let mut page = Vec::new();
@@ -59,7 +59,7 @@ impl Standing<'_> {
         page
     }
 
-    /// The same for programs; `docs/operations.md` describes it.
+    /// The same as JSON; `docs/operations.md` describes it.
     pub(crate) fn json(&self) -> Value {
         let run = &self.loaded.run;
         let mut overview = Overview::new(run.id.clone(), self.files.clone());
@@ -72,7 +72,7 @@ impl Standing<'_> {
         value
     }
 
-    fn head(&self, page: &mut Vec<Line>, run: &Run, entries: &[Entry]) {
+    fn head(&self, page: &mut Vec<Line>, run: &Run, entries: &[JournalEntry]) {
         let mut entry = |name: &str, value: Line| {
             page.push(Line::new().dim(format!("{name:<9} ")).then(value));
         };
@@ -97,7 +97,7 @@ impl Standing<'_> {
         }
     }
 
-    fn agents(&self, page: &mut Vec<Line>, run: &Run, entries: &[Entry]) {
+    fn agents(&self, page: &mut Vec<Line>, run: &Run, entries: &[JournalEntry]) {
         if run.agents.is_empty() {
             return;
         }
@@ -146,10 +146,10 @@ impl Standing<'_> {
                 since.then(doing.line(self.now_ms)).dim(format!("  (step {})", step.number))
             }
             Phase::Ready { .. } | Phase::Called { .. } => Line::new().dim("about to start"),
-            Phase::Queued { .. } => since.dim("waits for a place"),
+            Phase::Queued { .. } => since.dim("waits for a free slot"),
             Phase::Waiting { .. } => match row {
                 Some(row) => row.doing.line(self.now_ms),
-                None => Line::new().dim("waits to try again"),
+                None => Line::new().dim("waits to retry"),
             },
             Phase::Held { asked, .. } => {
                 Line::of(format!("held by a limit before {}", excerpt(&asked.to_string())))
@@ -161,7 +161,7 @@ impl Standing<'_> {
     }
 }
 
-fn board(entries: &[Entry]) -> Board {
+fn board(entries: &[JournalEntry]) -> Board {
     let mut board = Board::default();
     for entry in entries {
         entry.records.iter().for_each(|record| board.record(record, entry.at_ms));
@@ -180,12 +180,12 @@ pub(crate) fn status_line(status: &str) -> Line {
     mark.plain(" ").add(style, status)
 }
 
-/// The steps by which agents have failed.
+/// The steps in which agents have failed.
 #[derive(Debug, Default)]
 struct FailedSteps(BTreeMap<AgentId, u32>);
 
 impl FailedSteps {
-    /// Takes in the next record. A failure follows right after the end of the step that it is about.
+    /// Adds the next record. A failure follows directly after the end of its step.
     fn record(&mut self, record: &Record) {
         match record {
             Record::Ended { agent, number, .. } => drop(self.0.insert(agent.clone(), *number)),
@@ -215,7 +215,7 @@ fn costs(page: &mut Vec<Line>, accounts: &Accounts) {
     page.push(cost_row("all", &accounts.total, names));
 }
 
-/// Accounts with their names, in the order that people expect.
+/// Accounts with their names, in natural order.
 fn named<'a>(rows: impl Iterator<Item = (&'a str, &'a Account)>) -> Vec<(&'a str, &'a Account)> {
     let mut rows: Vec<_> = rows.collect();
     rows.sort_by(|(a, _), (b, _)| natural(a, b));

@@ -1,4 +1,4 @@
-//! The transcript of a step as people read it.
+//! The transcript of a step as text.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use raymond_flow::id::StepId;
 use super::time;
 use crate::out::{clipped, one_line, visible};
 
-/// How much is shown of a text.
+/// How much of a text is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Length {
     /// All of it.
@@ -30,7 +30,7 @@ pub(crate) fn heading(id: &StepId, state: &str, at_ms: u64) -> String {
     format!("== {id}  {}  {}\n", one_line(state), time::stamp(at_ms))
 }
 
-/// An entry, with a newline at its end. Nothing if there is nothing to say.
+/// An entry, with a newline at its end. Empty if there is nothing to show.
 pub(crate) fn entry(entry: &Entry, length: Length) -> String {
     match entry {
         Entry::Prompt { text } => lines("> ", text, PROMPT_LINES_MAX, length),

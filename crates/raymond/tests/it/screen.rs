@@ -166,8 +166,45 @@ fn live_view_survives_a_terminal_that_is_resized_while_it_runs() {
     is_clean(&terminal.text());
 }
 
+/// A coding agent that answers with the prompt that it got.
+const ECHO: &str = "prompt=$(cat); echo \"{\\\"result\\\": \\\"<result>$prompt</result>\\\"}\"";
+
 #[test]
-fn interrupts_leave_no_ghosts() {
+fn input_that_is_missing_is_asked_for_on_a_terminal() {
+    for more in ["", " --detach"] {
+        let project = Project::new([("START.md", "Do: {{input}}.")]);
+        project.write("agent.sh", ECHO);
+        let command = format!("RAYMOND_AGENT_PROGRAM='bash agent.sh' raymond flow --id r{more}");
+        let Some(terminal) = Terminal::new(&project, 100, &command) else { return };
+        terminal.wait_for("START.md uses {{input}}. The input, on one line:");
+        assert!(!project.file(".raymond/workflows").exists());
+        terminal.press("dishes");
+        terminal.press("Enter");
+        terminal.wait_for("ended 0");
+        wait_until("the answer is in the journal", PATIENCE, || {
+            project.read(".raymond/workflows/r.journal").contains("Do: dishes.")
+        });
+    }
+}
+
+#[test]
+fn missing_input_that_is_not_typed_starts_nothing() {
+    for key in ["Enter", "C-d", "C-c"] {
+        let project = Project::new([("START.md", "Do: {{input}}.")]);
+        let Some(terminal) = Terminal::new(&project, 100, "raymond flow --id r") else { return };
+        terminal.wait_for("The input, on one line:");
+        terminal.press(key);
+        // An interrupt also ends the shell, and the terminal with it.
+        wait_until("the program has ended", PATIENCE, || {
+            let text = terminal.text();
+            text.contains("ended 2") || (key == "C-c" && text.is_empty())
+        });
+        assert!(!project.file(".raymond/workflows").exists(), "{key}");
+    }
+}
+
+#[test]
+fn interrupts_leave_no_stale_rows_on_the_screen() {
     let project = Project::new(WAITS);
     let Some(terminal) = Terminal::new(&project, 80, "raymond flow --id r") else { return };
     terminal.wait_for_total("2 agents · 2 steps");
@@ -186,7 +223,7 @@ fn interrupts_leave_no_ghosts() {
 }
 
 #[test]
-fn terminal_that_knows_no_escape_sequences_gets_plain_lines() {
+fn dumb_terminal_gets_plain_lines() {
     for unset in ["TERM=dumb", "-u TERM"] {
         let project = Project::new([("START.sh", "echo oops >&2; exit 3")]);
         let command = format!("env {unset} raymond flow --id r");
@@ -232,11 +269,11 @@ fn attached_terminal_shows_what_another_process_runs_and_leaves_it_running() {
     terminal.press("C-c");
     terminal.wait_for("ended 0");
     let text = terminal.text();
-    for part in ["Detached: run r goes on", "raymond attach r", "raymond stop r"] {
+    for part in ["Detached: run r keeps running", "raymond attach r", "raymond stop r"] {
         assert!(text.contains(part), "{part:?} in:\n{text}");
     }
     assert_eq!(count(&text, "^C"), 0, "{text}");
-    // It goes on, and whoever watches sees its end.
+    // It keeps running, and the next observer sees its end.
     let Some(terminal) = Terminal::new(&project, 100, "raymond attach r") else { return };
     terminal.wait_for_total("2 agents · 2 steps");
     project.write("go", "");

@@ -1,4 +1,6 @@
-//! What must hold before a run starts, so that nothing is paid for in vain.
+//! Checks before a run starts, so that no turn is paid for in a run that must fail.
+
+use std::path::Path;
 
 use raymond_flow::{
     coding_agent::CodingAgents,
@@ -6,9 +8,36 @@ use raymond_flow::{
     machine::{Limits, Settings},
 };
 
-use crate::failure::Failure;
+use crate::{failure::Failure, out};
 
-/// Refuses a run whose default coding agent is not there, or whose budget could not be kept.
+/// The input of a run that is started without one: none, unless the first state of `workflow` needs it. Then
+/// a user at a terminal is asked for it; without an answer the run is refused.
+pub(super) fn missing_input(
+    workflow: &Path,
+    graph: Option<&Graph>,
+    variables: &[(String, String)],
+) -> Result<Option<String>, Failure> {
+    let has_variable = variables.iter().any(|(name, _)| name == "input");
+    let Some(entry) = graph.and_then(Graph::needs_input).filter(|_| !has_variable) else {
+        return Ok(None);
+    };
+    if out::can_ask() {
+        let question = format!("{entry} uses {{{{input}}}}. The input, on one line: ");
+        if let Some(answer) = out::ask(&question).filter(|answer| !answer.is_empty()) {
+            return Ok(Some(answer));
+        }
+    }
+    let message =
+        format!("{entry} uses {{{{input}}}}, and no input was given: nothing was started");
+    let hint = format!(
+        "give it one: raymond {} --input 'TEXT' (`--input -` reads standard input)\n\
+         or let {entry} do without: `input: optional` in its frontmatter",
+        workflow.display()
+    );
+    Err(Failure::usage(message).with_hint(hint))
+}
+
+/// Rejects a run whose default coding agent is not configured, or whose budget could not be enforced.
 pub(super) fn check_agents(
     graph: Option<&Graph>,
     agents: &CodingAgents,
@@ -26,12 +55,12 @@ pub(super) fn check_agents(
         let prompt = graph.state(&name).and_then(|state| state.prompt());
         let Some(frontmatter) = prompt.map(|prompt| &prompt.frontmatter) else { continue };
         let agent = frontmatter.agent.as_ref().map(|agent| agent.value.as_str()).or(default);
-        // An unknown name is told when its state is entered: perhaps that never happens.
+        // An unknown name is reported when its state is entered, which may never happen.
         if agents.get(agent).is_ok_and(|can| !can.reports_cost) {
             let agent = agent.unwrap_or_default();
             let why = format!(
                 "{name} is carried out by `{agent}`, which does not report what its turns cost: the budget could \
-                 not be kept"
+                 not be enforced"
             );
             let hint = format!(
                 "set prices in the settings: [agents.{agent}] prices = {{ input = …, output = … }}, or run without \

@@ -1,4 +1,4 @@
-//! `raymond attach`: the live view of a run that another process runs.
+//! `raymond attach`: the live view of a run of another process.
 
 use std::process::ExitCode;
 
@@ -16,7 +16,7 @@ use raymond_flow::machine::Record;
 use super::{
     inspect::turns,
     place::state_dir,
-    prepare::Surroundings,
+    prepare::Project,
     run::{exit_code, tell_end},
     runs,
 };
@@ -36,9 +36,8 @@ pub(in crate::cli) fn attach(
 ) -> Result<ExitCode, Failure> {
     let state_dir = state_dir(place)?;
     let id = runs::find(&state_dir, run, place)?;
-    // A mistake in the settings does not keep anybody from watching.
-    let surroundings =
-        Surroundings::of(place).or_else(|_| Surroundings::without_settings(place))?;
+    // A mistake in the settings must not prevent the user from watching a run.
+    let project = Project::of(place).or_else(|_| Project::without_settings(place))?;
     let interrupts = Interrupts::install();
     let level = if verbose { Level::Detail } else { Level::News };
     let files = state_dir.run(&id);
@@ -46,7 +45,7 @@ pub(in crate::cli) fn attach(
     let mut watcher = Watcher {
         follower: Follower::new(id.clone(), files.clone()),
         watch: Watch::new(files.clone()),
-        agents: &surroundings.agents,
+        agents: &project.agents,
     };
     let mut is_over = !watcher.follower.is_alive();
     let records = watcher.begin()?;
@@ -86,7 +85,7 @@ struct Watcher<'a> {
 }
 
 impl Watcher<'_> {
-    /// Reads what happened before: records, each with its time.
+    /// Reads the records so far, each with its time.
     fn begin(&mut self) -> Result<Vec<(Record, u64)>, EngineError> {
         let mut records = Vec::new();
         self.follower.read(|read| {
@@ -97,7 +96,7 @@ impl Watcher<'_> {
         Ok(records)
     }
 
-    /// Shows `observer` what has happened since the last look.
+    /// Shows `observer` the events since the last call.
     fn look(&mut self, observer: &mut dyn Observer) -> Result<(), EngineError> {
         self.follower.read(|read| observer.see(read.seen))?;
         let turns = turns(self.follower.run()?);
@@ -114,7 +113,7 @@ impl Watcher<'_> {
 fn detached(next: &Next) {
     let mut people = out::people();
     let line = Line::of("Detached: run ").add(Style::Bold, next.id.as_str());
-    people.line(&line.plain(" goes on without you."));
+    people.line(&line.plain(" keeps running."));
     people.line(&advice("Watch it again:", &next.command("attach")));
     people.line(&advice("Stop it, to be resumed later:", &next.command("stop")));
 }

@@ -1,4 +1,4 @@
-//! Commands that look at runs and change nothing.
+//! Commands that show runs and change nothing.
 
 use std::{collections::BTreeMap, process::ExitCode};
 
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use super::{
     place::state_dir,
-    prepare::Surroundings,
+    prepare::Project,
     run::exit_code,
     runs::{self, status_word},
 };
@@ -28,7 +28,7 @@ use crate::{
     cli::args::{Log, Place, WhichRun},
     failure::Failure,
     line::{Line, Style},
-    out::{self, Reader},
+    out::{self, OutputState},
     report::{Narrator, Standing, advice, near, status_line, time, words::Level},
 };
 
@@ -142,11 +142,11 @@ pub(in crate::cli) fn status(
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the coding agents did last whose turns run.
+/// The latest activity of each running turn.
 fn latest(place: &Place, files: &RunFiles, run: &Run) -> BTreeMap<AgentId, Activity> {
-    // A mistake in the settings does not keep anybody from looking.
-    let surroundings = Surroundings::of(place).or_else(|_| Surroundings::without_settings(place));
-    let Ok(Surroundings { agents, .. }) = surroundings else { return BTreeMap::new() };
+    // A mistake in the settings must not prevent the user from looking at a run.
+    let project = Project::of(place).or_else(|_| Project::without_settings(place));
+    let Ok(Project { agents, .. }) = project else { return BTreeMap::new() };
     let mut watch = Watch::new(files.clone());
     let turns = turns(run).into_iter().filter_map(|(id, turn)| {
         let activity = watch.latest(&id, turn, &agents)?;
@@ -155,7 +155,7 @@ fn latest(place: &Place, files: &RunFiles, run: &Run) -> BTreeMap<AgentId, Activ
     turns.collect()
 }
 
-/// The turns that run.
+/// The running turns.
 pub(super) fn turns(run: &Run) -> Vec<(StepId, &Turn)> {
     let steps =
         run.agents.values().filter_map(|agent| agent.phase.step().map(|step| (agent, step)));
@@ -197,7 +197,7 @@ pub(in crate::cli) fn log(arguments: &Log) -> Result<ExitCode, Failure> {
             lines.extend(narrator.rest());
         }
         let reader = if *json { out::data(&events)? } else { out::lines(&lines)? };
-        if reader == Reader::Gone || is_last {
+        if reader == OutputState::Closed || is_last {
             break;
         }
         std::thread::sleep(INTERVAL);

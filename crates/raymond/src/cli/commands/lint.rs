@@ -10,7 +10,7 @@ use raymond_flow::{
     source::{Platform, Severity},
 };
 
-use super::prepare::Surroundings;
+use super::prepare::Project;
 use crate::{
     cli::{args::Place, authoring::Lint},
     failure::Failure,
@@ -25,11 +25,11 @@ pub(in crate::cli) fn lint(arguments: &Lint) -> Result<ExitCode, Failure> {
     }
     let workflow = arguments.workflow.as_deref().unwrap_or(Path::new("."));
     let platform = arguments.platform.map_or(Platform::HERE, Platform::from);
-    let Opened { files, graph } = open(workflow, platform)?;
-    let surroundings = Surroundings::of(&Place { data_dir: None }).ok();
+    let OpenedWorkflow { files, graph } = open(workflow, platform)?;
+    let project = Project::of(&Place { data_dir: None }).ok();
     let known = Known {
         variables: arguments.variables.iter().cloned().collect(),
-        coding_agents: surroundings.map(|surroundings| surroundings.agents.known()),
+        coding_agents: project.map(|project| project.agents.known()),
     };
     let mut found = lint::lint(&graph, &known);
     weigh(&mut found, &arguments.deny, &arguments.allow)?;
@@ -48,7 +48,7 @@ pub(in crate::cli) fn lint(arguments: &Lint) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(u8::from(has_errors)))
 }
 
-/// What `--deny` and `--allow` make of the findings. A rule that is both is allowed.
+/// Applies `--deny` and `--allow` to the findings. If a rule is in both, it is allowed.
 fn weigh(found: &mut Vec<Finding>, deny: &[String], allow: &[String]) -> Result<(), Failure> {
     const WARNINGS: &str = "warnings";
     let rules = deny.iter().filter(|name| *name != WARNINGS).chain(allow);
@@ -73,19 +73,19 @@ fn no_such_rule(name: &str) -> Failure {
     ))
 }
 
-/// A workflow as it is drawn and checked.
-pub(super) struct Opened {
+/// The files and the graph of a workflow.
+pub(super) struct OpenedWorkflow {
     pub(super) files: WorkflowFiles,
     pub(super) graph: Graph,
 }
 
-pub(super) fn open(workflow: &Path, platform: Platform) -> Result<Opened, Failure> {
+pub(super) fn open(workflow: &Path, platform: Platform) -> Result<OpenedWorkflow, Failure> {
     let files = WorkflowFiles::read(workflow)?;
     let graph = files.graph(platform).map_err(|error| Failure::usage(error.to_string()))?;
-    Ok(Opened { files, graph })
+    Ok(OpenedWorkflow { files, graph })
 }
 
-/// The mistakes in states by which agents of a run have failed, drawn for a person.
+/// The lint errors in the states in which agents of a run have failed, as text.
 pub(super) fn mistakes(run: &Run) -> Option<String> {
     let errors: Vec<_> = run
         .agents
@@ -95,7 +95,7 @@ pub(super) fn mistakes(run: &Run) -> Option<String> {
             _ => None,
         })
         .collect();
-    let Opened { files, graph } = open(Path::new(&run.scope_dir), Platform::HERE).ok()?;
+    let OpenedWorkflow { files, graph } = open(Path::new(&run.scope_dir), Platform::HERE).ok()?;
     let mut found = lint::lint(&graph, &Known::default());
     found.retain(|finding| {
         let file = finding.file.as_deref().unwrap_or_default();
@@ -121,7 +121,7 @@ fn explain(name: &str) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// One line for people, after everything else.
+/// The last line: the number of findings.
 fn summarize(found: &[Finding], shown: usize) {
     let count = |severity| found.iter().filter(|finding| finding.severity == severity).count();
     let many = |number: usize, word: &str| match number {

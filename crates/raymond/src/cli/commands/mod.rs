@@ -1,4 +1,4 @@
-//! The commands, a file for each kind.
+//! The commands, one file for each kind.
 
 mod admit;
 mod ask;

@@ -1,11 +1,11 @@
-//! `raymond show`: what was asked and answered in a run.
+//! `raymond show`: the transcript of a run.
 
 use std::{collections::BTreeMap, process::ExitCode, time::Duration};
 
 use raymond_engine::{
     EngineError,
     agent::{Entry, ToolOutcome},
-    journal::{Journal, Position},
+    journal::{Journal, JournalPosition},
     layout::RunFiles,
     lock::RunLock,
     transcript::{Transcript, cost},
@@ -16,16 +16,15 @@ use raymond_flow::{
 };
 use serde_json::json;
 
-use super::{prepare::Surroundings, runs};
+use super::{prepare::Project, runs};
 use crate::{
     cli::{args::WhichRun, upkeep::Show},
     failure::Failure,
-    out::{self, Reader},
+    out::{self, OutputState},
     report::transcript::{self, Length},
 };
 
-/// How often `--follow` looks for more. There is no way to wait for files of another process that works
-/// everywhere.
+/// How often `--follow` reads again. There is no portable way to wait for changes of a file.
 const INTERVAL: Duration = Duration::from_millis(200);
 
 /// A step of the run.
@@ -35,17 +34,17 @@ struct Shown {
     at_ms: u64,
     spent: Option<Spent>,
     transcript: Transcript,
-    /// Whether everything of it was printed.
+    /// Whether all of it was printed.
     is_done: bool,
 }
 
-/// What is shown, and how far it is.
-struct View<'a> {
+/// The state of `raymond show`: what to show, and what was printed.
+struct ShowView<'a> {
     files: RunFiles,
-    surroundings: &'a Surroundings,
+    project: &'a Project,
     arguments: &'a Show,
-    position: Position,
-    /// Steps that are not done, in the order in which they began.
+    position: JournalPosition,
+    /// Steps that are not printed completely, in the order in which they began.
     steps: BTreeMap<u64, Shown>,
     count: u64,
     /// The step whose heading was printed last.
@@ -54,27 +53,27 @@ struct View<'a> {
 
 /// `raymond show RUN [STEP]`
 pub(in crate::cli) fn show(arguments: &Show) -> Result<ExitCode, Failure> {
-    let surroundings = Surroundings::of(&arguments.place)?;
+    let project = Project::of(&arguments.place)?;
     let run = WhichRun { id: arguments.run.clone() };
-    let id = runs::find(&surroundings.state_dir, &run, &arguments.place)?;
-    let files = surroundings.state_dir.run(&id);
-    let mut view = View {
+    let id = runs::find(&project.state_dir, &run, &arguments.place)?;
+    let files = project.state_dir.run(&id);
+    let mut view = ShowView {
         files,
-        surroundings: &surroundings,
+        project: &project,
         arguments,
-        position: Position::START,
+        position: JournalPosition::START,
         steps: BTreeMap::new(),
         count: 0,
         last: None,
     };
     let mut shown = 0;
     loop {
-        // Asked before reading: then whatever was written last is read.
+        // Asked before reading: then the last records are read.
         let is_alive = RunLock::holder(&view.files.lock).is_some();
         view.read()?;
         let (reader, count) = view.print()?;
         shown += count;
-        if reader == Reader::Gone || !arguments.follow || !is_alive {
+        if reader == OutputState::Closed || !arguments.follow || !is_alive {
             break;
         }
         std::thread::sleep(INTERVAL);
@@ -89,8 +88,8 @@ pub(in crate::cli) fn show(arguments: &Show) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-impl View<'_> {
-    /// Takes in what is new in the journal.
+impl ShowView<'_> {
+    /// Reads new records of the journal.
     fn read(&mut self) -> Result<(), Failure> {
         let (entries, end) =
             Journal::read_from(&self.files.journal, self.position).map_err(EngineError::from)?;
@@ -123,7 +122,7 @@ impl View<'_> {
         self.steps.insert(self.count, shown);
     }
 
-    /// Whether a step is among those that were asked for.
+    /// Whether the user selected a step.
     fn is_meant(&self, id: &StepId) -> bool {
         let Some(typed) = self.arguments.step.as_deref() else {
             return true;
@@ -135,12 +134,12 @@ impl View<'_> {
         }
     }
 
-    /// Prints what is new, and forgets the steps of which all is printed. Tells how much that was.
-    fn print(&mut self) -> Result<(Reader, usize), Failure> {
+    /// Prints new entries, and drops steps that are printed completely. Returns the number of entries.
+    fn print(&mut self) -> Result<(OutputState, usize), Failure> {
         let length = if self.arguments.step.is_some() { Length::Full } else { Length::Short };
         let mut printed = 0;
         for shown in self.steps.values_mut() {
-            let entries = shown.more(self.surroundings, length)?;
+            let entries = shown.more(self.project, length)?;
             printed += entries.len();
             if entries.is_empty() {
                 continue;
@@ -160,21 +159,21 @@ impl View<'_> {
                 }
                 text.push_str(&transcript::entry(entry, length));
             }
-            if out::text(&text)? == Reader::Gone {
-                return Ok((Reader::Gone, printed));
+            if out::text(&text)? == OutputState::Closed {
+                return Ok((OutputState::Closed, printed));
             }
         }
         self.steps.retain(|_, shown| !shown.is_done);
-        Ok((Reader::There, printed))
+        Ok((OutputState::Open, printed))
     }
 }
 
 impl Shown {
-    /// What is new of the step. Tools that have ended since are told once.
-    fn more(&mut self, surroundings: &Surroundings, length: Length) -> Result<Vec<Entry>, Failure> {
-        // Before reading: what the step printed until its end is read, then.
+    /// The new entries of the step. A tool call that has ended is returned once.
+    fn more(&mut self, project: &Project, length: Length) -> Result<Vec<Entry>, Failure> {
+        // Before reading, so that the output up to the end is read afterwards.
         let is_over = self.spent.is_some();
-        let read = self.transcript.more(&surroundings.agents);
+        let read = self.transcript.more(&project.agents);
         let read = read.map_err(|error| Failure::io(&format!("read step {}", self.id), &error))?;
         let mut entries: Vec<Entry> = Vec::new();
         for entry in read {
@@ -187,7 +186,7 @@ impl Shown {
         }
         let is_script = matches!(self.step.action, Action::Script { .. });
         if is_script && length == Length::Short {
-            // What a script printed is shown where it is asked for, and here only that it failed.
+            // The output of a script is shown only on request; here only its failure.
             entries.retain(|entry| !matches!(entry, Entry::Output { .. }));
         }
         if let (true, false, Some(spent)) = (is_over, self.is_done, &self.spent) {

@@ -1,4 +1,4 @@
-//! The events of Claude Code as a transcript that does not depend on it.
+//! Turns the events of Claude Code into transcript entries that do not depend on it.
 
 use std::{collections::HashMap, path::Path};
 
@@ -14,13 +14,13 @@ use super::{
     output::{activity, tool_words},
 };
 
-/// What Claude says in a tool's result when the tool was not allowed.
+/// The text in a tool's result if the tool was not allowed.
 const DENIED: [&str; 3] = ["requires approval", "haven't granted", "permission to use"];
 
 /// Reads the output of one turn.
-pub(super) struct Conversation {
-    /// The id of the turn's prompt, until Claude has taken it up. What a kept process printed before that
-    /// belongs to nobody's turn.
+pub(super) struct ClaudeReader {
+    /// The id of the turn's prompt, until Claude begins it. What a kept process printed before that belongs
+    /// to no turn.
     waits_for: Option<String>,
     /// Tools that are at work, by the ids of their use.
     tools: HashMap<String, Tool>,
@@ -31,7 +31,7 @@ pub(super) struct Conversation {
 /// A tool that is at work: its name, its summary, and what it was given.
 type Tool = (String, String, Box<ToolDetail>);
 
-impl Conversation {
+impl ClaudeReader {
     pub(super) fn new(waits_for: Option<String>) -> Self {
         Self { waits_for, tools: HashMap::new(), is_over: false }
     }
@@ -70,7 +70,7 @@ impl Conversation {
     }
 }
 
-impl TranscriptReader for Conversation {
+impl TranscriptReader for ClaudeReader {
     fn line(&mut self, line: &[u8]) -> Vec<Entry> {
         let Ok(event) = serde_json::from_slice::<Value>(line) else {
             return Vec::new();
@@ -83,13 +83,13 @@ impl TranscriptReader for Conversation {
             self.waits_for = None;
             return Vec::new();
         }
-        // What a subagent does is told by the tool that started it.
+        // The work of a subagent is shown as the tool that started it.
         if self.waits_for.is_some() || self.is_over || !event["parent_tool_use_id"].is_null() {
             return Vec::new();
         }
         match kind {
             "assistant" => self.blocks(&event),
-            // Claude repeats the prompt; only results of tools are news.
+            // Claude repeats the prompt; only results of tools are new.
             "user" => {
                 let mut entries = self.blocks(&event);
                 entries.retain(|entry| matches!(entry, Entry::Tool { .. }));
@@ -169,7 +169,7 @@ fn outcome(block: &Value) -> ToolOutcome {
     }
 }
 
-/// The words of a prompt as it was given on standard input.
+/// The text of a prompt, from what was written to standard input.
 pub(super) fn prompt(stdin: &str) -> String {
     let message: Value = serde_json::from_str(stdin.trim()).unwrap_or_default();
     let content = &message["message"]["content"];
@@ -177,18 +177,18 @@ pub(super) fn prompt(stdin: &str) -> String {
     text.unwrap_or(stdin).to_owned()
 }
 
-/// The reader of the turn whose prompt is in the file `stdin`. `is_first` tells whether it is the first
-/// turn of its process.
-pub(super) fn reader(stdin: &Path, is_first: bool) -> Conversation {
+/// The reader of the turn whose prompt is in the file `stdin`. `is_first` says whether it is the first turn of
+/// its process.
+pub(super) fn reader(stdin: &Path, is_first: bool) -> ClaudeReader {
     let waits_for = if is_first { None } else { super::command::prompt_id(stdin) };
-    Conversation::new(waits_for)
+    ClaudeReader::new(waits_for)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read(reader: &mut Conversation, lines: &[&str]) -> Vec<Entry> {
+    fn read(reader: &mut ClaudeReader, lines: &[&str]) -> Vec<Entry> {
         lines.iter().flat_map(|line| reader.line(line.as_bytes())).collect()
     }
 
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn tool_is_told_when_it_begins_and_when_it_ends() {
+    fn tool_call_has_an_entry_when_it_begins_and_when_it_ends() {
         let denied = "This command requires approval";
         for (is_error, text, outcome) in [
             (false, "ok", ToolOutcome::Done),
@@ -220,7 +220,7 @@ mod tests {
             (true, denied, ToolOutcome::Denied { message: denied.to_owned() }),
         ] {
             let line = ended(is_error, text);
-            let entries = read(&mut Conversation::new(None), &[TOOL, &line]);
+            let entries = read(&mut ClaudeReader::new(None), &[TOOL, &line]);
             assert_eq!(entries, [tool(ToolOutcome::Open, None), tool(outcome, Some(text))]);
         }
     }
@@ -231,7 +231,7 @@ mod tests {
             let line = format!(
                 r#"{{"type":"assistant","message":{{"content":[{{"type":"tool_use","id":"t","name":"Edit","input":{input}}}]}}}}"#
             );
-            let entries = read(&mut Conversation::new(None), &[&line]);
+            let entries = read(&mut ClaudeReader::new(None), &[&line]);
             let Some(Entry::Tool { detail, .. }) = entries.into_iter().next() else { panic!() };
             detail
         };
@@ -252,7 +252,7 @@ mod tests {
     #[test]
     fn thinking_is_told() {
         let line = r#"{"type":"assistant","message":{"content":[{"type":"thinking","thinking":"hm"},{"type":"thinking","thinking":" "}]}}"#;
-        let entries = read(&mut Conversation::new(None), &[line]);
+        let entries = read(&mut ClaudeReader::new(None), &[line]);
         assert_eq!(entries, [Entry::Thinking { text: "hm".to_owned() }]);
     }
 
@@ -271,7 +271,7 @@ mod tests {
             text("later"),
         ];
         let lines: Vec<_> = lines.iter().map(String::as_str).collect();
-        let entries = read(&mut Conversation::new(Some("p2".to_owned())), &lines);
+        let entries = read(&mut ClaudeReader::new(Some("p2".to_owned())), &lines);
         assert_eq!(entries, [Entry::Text { text: "mine".to_owned() }]);
     }
 
@@ -279,7 +279,7 @@ mod tests {
     fn subagents_and_garbage_are_passed_over() {
         let inner = TOOL.replace("null", "\"t0\"");
         let lines = [&*inner, "not json", "{}", r#"{"type":"system","subtype":"init"}"#];
-        assert_eq!(read(&mut Conversation::new(None), &lines), []);
+        assert_eq!(read(&mut ClaudeReader::new(None), &lines), []);
     }
 
     #[test]
