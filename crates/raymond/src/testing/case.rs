@@ -182,11 +182,11 @@ fn reply(node: &YamlNode) -> Result<ScriptedReply, CaseProblem> {
 }
 
 /// For each state that asks: an answer, or a list of them in the order of its questions.
-fn answers(node: &Node) -> Result<AnswerScript, Problem> {
+fn answers(node: &YamlNode) -> Result<AnswerScript, CaseProblem> {
     let mut script = AnswerScript::new();
     for (state, value) in pairs(node)? {
         let answers = match &value.value {
-            Value::Sequence(items) => items.iter().map(answer).collect::<Result<_, _>>()?,
+            YamlValue::Sequence(items) => items.iter().map(answer).collect::<Result<_, _>>()?,
             _ => vec![answer(value)?],
         };
         script.insert(scalar(state)?.to_owned(), answers);
@@ -194,8 +194,8 @@ fn answers(node: &Node) -> Result<AnswerScript, Problem> {
     Ok(script)
 }
 
-fn answer(node: &Node) -> Result<ScriptedAnswer, Problem> {
-    if let Value::Scalar(text) = &node.value {
+fn answer(node: &YamlNode) -> Result<ScriptedAnswer, CaseProblem> {
+    if let YamlValue::Scalar(text) = &node.value {
         return Ok(ScriptedAnswer { answer: text.clone(), comment: String::new() });
     }
     let (mut answer, mut comment) = (None, String::new());
