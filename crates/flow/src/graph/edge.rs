@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::{id::StateName, tag::TagKind, text::Span};
 
-use super::{Graph, Origin};
+use super::{Graph, WayOrigin};
 
 /// An edge from one state to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct Edge {
     /// The meaning of the edge.
     pub kind: EdgeKind,
     /// Where it was found.
-    pub origin: Origin,
+    pub origin: WayOrigin,
     /// The place in the file of `from`.
     pub span: Span,
     /// The answer that leads along an edge of an `ask`; `None` for a free text, and on other edges.
@@ -113,7 +113,7 @@ impl Graph {
             }
             for asked in &state.evaluators {
                 let span = asked.written.span;
-                add(Some(asked), EdgeKind::Evaluate, Origin::Evaluator, span, None);
+                add(Some(asked), EdgeKind::Evaluate, WayOrigin::Evaluator, span, None);
             }
             edges
         })

@@ -21,7 +21,7 @@ pub(crate) use ask::check_default;
 pub use ask::{ATTACHMENTS_MAX, AskProblem};
 pub use evaluator::{Evaluator, Opinion, next_opinion};
 pub use judge::{
-    Accepted, Problem, Source, Surroundings, Verdict, judge, judge_script, judge_transition,
+    Accepted, JudgeContext, Problem, Source, Verdict, judge, judge_script, judge_transition,
 };
 pub(crate) use pattern::{PATTERNS_SIZE_MAX, pattern_size};
 pub use question::{Choice, Question};

@@ -52,6 +52,8 @@ pub(crate) struct Row {
     /// Since when it is about this, in milliseconds since 1970.
     pub(crate) since_ms: u64,
     pub(crate) doing: Doing,
+    /// How often its work was started.
+    starts: u32,
     /// How many rounds of a loop were not told.
     rounds: u64,
 }
@@ -69,6 +71,7 @@ pub(crate) enum Doing {
     /// It tries again then; in milliseconds since 1970.
     Waits {
         until_ms: u64,
+        attempt: u32,
         why: String,
     },
 }
@@ -87,6 +90,7 @@ impl Board {
                 _ => Doing::Starting,
             };
             self.enter(&agent.id, agent.current_state.stem(), now_ms, doing);
+            self.started(&agent.id, agent.tries.starts);
         }
     }
 
@@ -112,6 +116,7 @@ impl Board {
                     Action::Turn(_) => Doing::Turn(None),
                 };
                 self.enter(agent, step.state.stem(), at_ms, doing);
+                self.started(agent, step.attempt);
             }
             Record::Queued { agent } => self.change(agent, at_ms, Doing::Queued),
             Record::Asked { agent, question, .. } => {
@@ -119,7 +124,9 @@ impl Board {
             }
             Record::Answered { agent, .. } => self.change(agent, at_ms, Doing::Starting),
             Record::Retried { agent, why, delay_ms, .. } => {
-                let doing = Doing::Waits { until_ms: at_ms + delay_ms, why: why.clone() };
+                let attempt = self.rows.get(agent).map_or(0, |row| row.starts) + 1;
+                let until_ms = at_ms + delay_ms;
+                let doing = Doing::Waits { until_ms, attempt, why: why.clone() };
                 self.change(agent, at_ms, doing);
             }
             Record::Woke { agent } | Record::Called { agent } => {
@@ -176,8 +183,15 @@ impl Board {
             |row| row.born,
         );
         let rounds = self.rows.get(agent).map_or(0, |row| row.rounds);
-        let row = Row { born, state: state.to_owned(), since_ms, doing, rounds };
+        let row = Row { born, state: state.to_owned(), since_ms, doing, starts: 0, rounds };
         self.rows.insert(agent.clone(), row);
+    }
+
+    /// So often the work of `agent` was started.
+    fn started(&mut self, agent: &AgentId, starts: u32) {
+        if let Some(row) = self.rows.get_mut(agent) {
+            row.starts = starts;
+        }
     }
 
     fn change(&mut self, agent: &AgentId, since_ms: u64, doing: Doing) {
@@ -303,9 +317,9 @@ impl Doing {
             Self::Turn(Some(activity)) => Line::of(words::of_activity(activity)),
             Self::Queued => Line::new().dim("waits for a place"),
             Self::Asks(question) => Line::of("asks: ").plain(excerpt(question)),
-            Self::Waits { until_ms, why } => {
-                let left = until_ms.saturating_sub(now_ms);
-                Line::new().add(Style::Warning, words::again(left)).dim(format!(": {why}"))
+            Self::Waits { until_ms, attempt, why } => {
+                let again = words::again(until_ms.saturating_sub(now_ms), *attempt);
+                Line::new().add(Style::Warning, again).dim(format!(": {why}"))
             }
         }
     }

@@ -62,12 +62,12 @@ pub(crate) struct News {
     pub(crate) agent: Option<AgentId>,
     pub(crate) text: Line,
     /// Which way was gone, if that can be part of a loop.
-    pub(crate) way: Option<Way>,
+    pub(crate) way: Option<Hop>,
 }
 
 /// A way between two states: the same one is gone again and again by a loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Way {
+pub(crate) struct Hop {
     pub(crate) from: String,
     pub(crate) to: String,
     kind: &'static str,
@@ -122,7 +122,8 @@ pub(crate) fn of_record(record: &Record, before: Option<&Before>) -> Vec<News> {
             vec![News::of(Detail, Mark::Detail, agent, text)]
         }
         Record::Retried { agent, why, delay_ms, .. } => {
-            let text = here(before).plain(format!("{}: {why}", again(*delay_ms)));
+            let starts = before.map_or(0, |before| before.starts);
+            let text = here(before).plain(format!("{}: {why}", again(*delay_ms, starts + 1)));
             vec![News::of(Told, Mark::Again, agent, text)]
         }
         Record::Failed { agent, error, class, .. } => {
@@ -249,7 +250,7 @@ fn followed(
     };
     let is_fork = worker.is_some();
     let mark = if is_fork { Mark::Forked } else { Mark::Done };
-    let way = to.filter(|_| !is_fork).map(|to| Way { from, to: to.stem().to_owned(), kind });
+    let way = to.filter(|_| !is_fork).map(|to| Hop { from, to: to.stem().to_owned(), kind });
     News { way, ..News::of(Level::News, mark, id, text) }
 }
 
@@ -284,8 +285,9 @@ pub(crate) fn of_interrupt(running: u64) -> String {
 fn of_limits(limits: &Limits) -> String {
     let budget = limits.budget_usd.map_or("none".to_owned(), |budget| budget.to_string());
     let states = limits.max_iterations.map_or("none".to_owned(), |most| most.to_string());
+    let retry_for = time::duration(std::time::Duration::from_millis(limits.retry_for_ms));
     format!(
-        "limits changed: budget {budget}, iterations {states}, parallel {}, retries {}",
+        "limits changed: budget {budget}, iterations {states}, parallel {}, retries {}, retry for {retry_for}",
         limits.max_parallel, limits.max_retries
     )
 }
@@ -322,11 +324,12 @@ pub(crate) fn wait(until: Option<u64>) -> String {
     )
 }
 
-/// When something is tried again. Perhaps not now: a limit may forbid it, or the run is being ended.
-pub(crate) fn again(delay_ms: u64) -> String {
+/// When something is tried again, and which try that is. Without a wait perhaps not now: a limit may forbid it, or
+/// the run is being ended.
+pub(crate) fn again(delay_ms: u64, attempt: u32) -> String {
     match delay_ms {
         0 => "has to start again".to_owned(),
-        _ => format!("starts again in {} s", delay_ms.div_ceil(1000)),
+        _ => format!("starts again in {} s (try {attempt})", delay_ms.div_ceil(1000)),
     }
 }
 

@@ -5,7 +5,7 @@ use std::{
     fmt::Write as _,
 };
 
-use raymond_engine::{Loaded, asks::TIMEOUT, journal::Entry};
+use raymond_engine::{Loaded, asks::TIMEOUT, journal::JournalEntry};
 use raymond_flow::{
     id::StepId,
     machine::{Action, FailureClass, Record, Response, Turn},
@@ -26,7 +26,7 @@ struct Story {
     answers: BTreeMap<String, Vec<String>>,
 }
 
-fn story(entries: &[Entry], outcome: impl Fn(&StepId, &Turn) -> Option<Outcome>) -> Story {
+fn story(entries: &[JournalEntry], outcome: impl Fn(&StepId, &Turn) -> Option<Outcome>) -> Story {
     let mut story = Story::default();
     let (mut turns, mut asking) = (HashMap::new(), HashMap::new());
     for record in entries.iter().flat_map(|entry| &entry.records) {
