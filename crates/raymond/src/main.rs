@@ -1,6 +1,6 @@
 //! `raymond`: the command line. What was typed is read in [`cli`], what happens is shown by
 //! [`report`], whatever goes wrong is explained in [`failure`], and everything is printed by [`out`].
-//! What people read is made of [`line`]s.
+//! What people read is made of [`mod@line`]s.
 
 mod advice;
 mod agent_settings;

@@ -160,9 +160,10 @@ fn diff(expected: &str, got: &str) -> String {
     let both = old.iter().rev().zip(new.iter().rev()).take(most);
     let back = both.take_while(|(a, b)| a == b).count();
     let marked = |mark: char, lines: &[&str]| -> String {
-        let shown = lines.iter().take(DIFF_LINES_MAX);
-        let mut text: String =
-            shown.map(|line| format!("\n      {mark} {}", clipped(line, DIFF_CHARS_MAX))).collect();
+        let mut text = String::new();
+        for line in lines.iter().take(DIFF_LINES_MAX) {
+            let _ = write!(text, "\n      {mark} {}", clipped(line, DIFF_CHARS_MAX));
+        }
         if let Some(left @ 1..) = lines.len().checked_sub(DIFF_LINES_MAX) {
             let _ = write!(text, "\n      {mark} … {left} more lines");
         }

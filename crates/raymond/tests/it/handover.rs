@@ -181,8 +181,8 @@ fn with_stopped_reapers(hold: &str) -> (Project, Child, [u32; 2]) {
     ]);
     let child = project.spawn(&["start", "flow", "--id", "r"]);
     wait_until("the step began", PATIENCE, || project.file("began").exists());
-    let worked = || project.read(".raymond/workflows/r.journal").contains("\"worked\"");
-    wait_until("the workers have ended", PATIENCE, worked);
+    let has_worked = || project.read(".raymond/workflows/r.journal").contains("\"worked\"");
+    wait_until("the workers have ended", PATIENCE, has_worked);
     let stopped = ["main_last2.1", "main_first1.1"].map(|step| reaper_of(&project, step));
     signal_all(&stopped, libc::SIGSTOP);
     (project, child, stopped)

@@ -38,7 +38,7 @@ fn only_the_latest_script_steps_keep_their_files_and_all_turns_do() {
         .iter()
         .map(|name| name.rsplit_once('.').unwrap().1.parse().unwrap())
         .collect();
-    let is_turn = |number: &&u32| **number % 2 == 0;
+    let is_turn = |number: &&u32| number.is_multiple_of(2);
     assert_eq!(numbers.iter().filter(is_turn).count(), 11, "{numbers:?}");
     let mut scripts: Vec<_> = numbers.iter().filter(|number| !is_turn(number)).collect();
     scripts.sort();

@@ -87,11 +87,12 @@ fn detached_run_is_stopped_and_can_be_resumed() {
     let project = waiting();
     project.raymond(&["start", "flow", "--id", "r", "--detach"]).completed("r");
     wait_until_held(&project, "held");
-    let ran = project.raymond(&["stop", "r"]);
+    let ran = project.raymond(&["stop", "r", "--now"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     wait_until_released(&project, "held");
     project.write("go", "");
-    project.raymond(&["resume", "r"]).completed("x");
+    // Until the stopped program has gone, it owns the run.
+    wait_until("the run is resumed", PATIENCE, || project.raymond(&["resume", "r"]).code == 0);
     assert_eq!(log(&project), ["START", "WAIT", "WAIT", "LAST"]);
 }
 

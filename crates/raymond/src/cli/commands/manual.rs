@@ -50,24 +50,22 @@ pub(in crate::cli) fn help(words: &[String]) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     command.build();
-    match command.find_subcommand(first).filter(|found| rest.is_empty() && !found.is_hide_set()) {
-        Some(found) => {
-            out::text(&found.clone().render_long_help().to_string())?;
-            Ok(ExitCode::SUCCESS)
-        }
-        None => {
-            let commands = command.get_subcommands().filter(|command| !command.is_hide_set());
-            let commands = commands.map(|command| command.get_name().to_owned());
-            let names = commands.chain(TOPICS.iter().map(|topic| topic.name.to_owned()));
-            let meant = mistyped::nearest(first, names);
-            let hint = meant.map_or_else(
-                || "list commands and topics: raymond help".to_owned(),
-                |name| format!("did you mean `raymond help {name}`?"),
-            );
-            let word = words.join(" ");
-            Err(Failure::usage(format!("there is no help about `{word}`")).with_hint(hint))
-        }
+    let shown = |command: &&clap::Command| !command.is_hide_set();
+    if let Some(found) = command.find_subcommand(first).filter(shown)
+        && rest.is_empty()
+    {
+        out::text(&found.clone().render_long_help().to_string())?;
+        return Ok(ExitCode::SUCCESS);
     }
+    let commands = command.get_subcommands().filter(shown);
+    let commands = commands.map(|command| command.get_name().to_owned());
+    let names = commands.chain(TOPICS.iter().map(|topic| topic.name.to_owned()));
+    let hint = mistyped::nearest(first, names).map_or_else(
+        || "list commands and topics: raymond help".to_owned(),
+        |name| format!("did you mean `raymond help {name}`?"),
+    );
+    let word = words.join(" ");
+    Err(Failure::usage(format!("there is no help about `{word}`")).with_hint(hint))
 }
 
 fn topics() -> String {
