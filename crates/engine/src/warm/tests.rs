@@ -1,43 +1,10 @@
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 
-use raymond_flow::{
-    id::StateName,
-    machine::{Action, Step, TurnSettings},
-    policy::Policy,
-};
-
 use super::*;
+use crate::testing::{step_id as id, turn, turn_step};
 
 fn session(name: &str) -> SessionId {
     SessionId::new(name)
-}
-
-fn step(session: SessionPlan) -> Step {
-    let settings = TurnSettings {
-        agent: None,
-        model: None,
-        effort: None,
-        timeout: "60".parse().unwrap(),
-        skip_permissions: false,
-    };
-    let turn = Turn {
-        session,
-        settings,
-        policy: Policy::default(),
-        prompt_digest: String::new(),
-        recovers: false,
-    };
-    Step {
-        number: 1,
-        state: StateName::new("A.md"),
-        digest: None,
-        attempt: 1,
-        action: Action::Turn(turn),
-    }
-}
-
-fn id(number: u32) -> StepId {
-    StepId { agent: AgentId::main(), number }
 }
 
 fn reuse(model: &str) -> Reuse {
@@ -51,8 +18,8 @@ fn with_request<T>(
     budget_left_usd: Option<Usd>,
     act: impl FnOnce(&TurnRequest<'_>) -> T,
 ) -> T {
-    let step = step(plan);
-    let Action::Turn(turn) = &step.action else { unreachable!("it is one") };
+    let turn = &turn(plan);
+    let step = turn_step(turn.clone());
     act(&TurnRequest {
         agent: &AgentId::main(),
         step: &step,

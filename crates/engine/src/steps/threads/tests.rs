@@ -121,14 +121,8 @@ fn program_that_is_not_there_fails_the_step_with_its_name() {
     ))]);
     let end = start(&stage);
     assert_eq!(end.run.status, Status::Failed);
-    let errors: Vec<_> = stage.seen.all(|event| match event {
-        crate::events::Event::Recorded {
-            record: raymond_flow::machine::Record::Failed { error, .. },
-            ..
-        } => Some(error.clone()),
-        _ => None,
-    });
-    assert!(errors[0].contains("/no/such/program"), "{errors:?}");
+    let failures = stage.failures();
+    assert!(failures[0].contains("/no/such/program"), "{failures:?}");
 }
 
 #[test]
