@@ -5,7 +5,7 @@
 use std::{
     cell::RefCell,
     collections::BTreeMap,
-    fs,
+    fs, io,
     path::PathBuf,
     rc::Rc,
     sync::{Arc, Mutex},
@@ -15,7 +15,9 @@ use std::{
 use raymond_flow::{
     coding_agent::Capabilities,
     id::{AgentId, RunId, StateName, StepId},
-    machine::{Action, Limits, Record, SessionPlan, Settings, Started, Step, Turn, TurnSettings},
+    machine::{
+        Action, Failure, Limits, Record, SessionPlan, Settings, Started, Step, Turn, TurnSettings,
+    },
     policy::Policy,
     source::Timeout,
 };
@@ -23,7 +25,10 @@ use tempfile::TempDir;
 
 use crate::{
     Engine, EngineError, RunEnd, Runner,
-    agent::{Agents, ProgramAgent, ProgramConfig},
+    agent::{
+        Activity, Agents, CodingAgent, ProgramAgent, ProgramConfig, TurnCommand, TurnEnd,
+        TurnOutput, TurnRequest,
+    },
     events::{Event, Observer, Seen, StepEnd},
     keeper::Launch,
     layout::{RunFiles, StateDir},
@@ -148,6 +153,40 @@ pub(crate) fn shell() -> ProgramConfig {
         model: None,
         capabilities: Capabilities::FULL,
         prices: None,
+    }
+}
+
+/// A coding agent that says every line that it prints.
+pub(crate) struct Talkative;
+
+impl CodingAgent for Talkative {
+    fn name(&self) -> &'static str {
+        "talkative"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::FULL
+    }
+
+    fn command(&self, request: &TurnRequest<'_>) -> Result<TurnCommand, Failure> {
+        ProgramAgent::new(shell()).command(request)
+    }
+
+    fn outcome(&self, output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
+        ProgramAgent::new(shell()).outcome(output)
+    }
+
+    fn activity(&self, line: &[u8]) -> Option<Activity> {
+        let text = String::from_utf8_lossy(line).into_owned();
+        (!text.is_empty()).then_some(Activity::Says(text))
+    }
+}
+
+/// What was said.
+pub(crate) fn words(activity: Activity) -> String {
+    match activity {
+        Activity::Says(text) => text,
+        other => panic!("{other:?}"),
     }
 }
 

@@ -28,7 +28,7 @@ use crate::{
     inbox::Message,
     step::HowEnded,
     steps::memory::{Fate, Memory},
-    testing::{RESULT, Recorder, Stage, engine, fails, id, says, shell, state},
+    testing::{RESULT, Recorder, Stage, Talkative, engine, fails, id, says, shell, state},
 };
 
 /// What a turn prints that answers with a result.
@@ -228,7 +228,7 @@ fn observer_that_wants_to_see_what_turns_do_sees_it() {
         let talks = Fate::Talks("thinking\nhalf a li".to_owned());
         let mut stage = Stage::new(&["START.md"], [("START.md", vec![talks])]);
         let launches = stage.memory.launches();
-        stage.agents = Agents::new(vec![Box::new(Talking(ProgramAgent::new(shell())))]);
+        stage.agents = Agents::new(vec![Box::new(Talkative)]);
         stage.seen.is_curious = is_curious;
         let memory = stage.memory.clone();
         let caller = thread::spawn(move || {
@@ -247,32 +247,6 @@ fn observer_that_wants_to_see_what_turns_do_sees_it() {
         let is_seen = said.first().is_some_and(|first| first == "thinking");
         assert_eq!(is_seen, is_curious, "{said:?}");
         assert!(!said.contains(&"half a li".to_owned()), "only whole lines are shown");
-    }
-}
-
-/// A program of which every line is worth seeing.
-struct Talking(ProgramAgent);
-
-impl CodingAgent for Talking {
-    fn name(&self) -> &'static str {
-        "talking"
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.0.capabilities()
-    }
-
-    fn command(&self, request: &TurnRequest<'_>) -> Result<TurnCommand, Failure> {
-        self.0.command(request)
-    }
-
-    fn outcome(&self, output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
-        self.0.outcome(output)
-    }
-
-    fn activity(&self, line: &[u8]) -> Option<Activity> {
-        let text = String::from_utf8_lossy(line).into_owned();
-        (!text.is_empty()).then_some(Activity::Says(text))
     }
 }
 
