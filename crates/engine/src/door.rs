@@ -97,7 +97,7 @@ impl LimitChange {
 
 /// What a run says to a request that it carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct DoorAnswer {
     /// How the run stands.
     pub status: Status,
     /// How many steps are running.
@@ -166,7 +166,7 @@ pub(crate) struct Door {
 
 /// A request that was not answered yet.
 #[derive(Debug)]
-pub(crate) struct Request {
+pub(crate) struct DoorRequest {
     name: String,
     pub(crate) ask: Ask,
 }
@@ -187,7 +187,7 @@ impl Door {
     }
 
     /// The requests that wait for an answer. Those that are no requests are refused here.
-    pub(crate) fn requests(&self) -> Vec<Request> {
+    pub(crate) fn requests(&self) -> Vec<DoorRequest> {
         let mut names = names_in(&self.folder);
         names.sort();
         names.truncate(BATCH_MAX);
@@ -195,7 +195,7 @@ impl Door {
         for name in names {
             match read::<RequestFile>(&self.folder.join(format!("{name}.{REQUEST}"))) {
                 Ok(file) if file.until_ms < clock::now_ms() => self.remove(&name),
-                Ok(file) => requests.push(Request { name, ask: file.ask }),
+                Ok(file) => requests.push(DoorRequest { name, ask: file.ask }),
                 // Its caller has withdrawn it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => {
@@ -209,11 +209,11 @@ impl Door {
     }
 
     /// Confirms a request. What it asked for must be durable.
-    pub(crate) fn confirm(&self, request: &Request, answer: &Answer) {
+    pub(crate) fn confirm(&self, request: &DoorRequest, answer: &DoorAnswer) {
         // First: if this process is killed before it answers, the caller finds neither and asks again; a
         // request that was confirmed is never carried out a second time.
         self.remove(&request.name);
-        let &Answer { status, running_steps } = answer;
+        let &DoorAnswer { status, running_steps } = answer;
         let file = AnswerFile::Done { status: status.into(), running_steps };
         let _ = write(&self.folder, &request.name, ANSWER, &file);
     }
@@ -262,7 +262,7 @@ impl Letter {
 
     /// Wakes the orchestrator, and waits for its answer for at most `patience`. To be repeated: the
     /// orchestrator may not be listening yet.
-    pub(crate) fn wait(&self, patience: Duration) -> Option<io::Result<Answer>> {
+    pub(crate) fn wait(&self, patience: Duration) -> Option<io::Result<DoorAnswer>> {
         if let Ok(outbox) = Outbox::to(&self.run_folder) {
             outbox.send(&Message::Door);
         }
@@ -277,10 +277,10 @@ impl Letter {
     }
 
     /// The answer, if it is there: what became of the request, or why it was refused.
-    pub(crate) fn answer(&self) -> Option<io::Result<Answer>> {
+    pub(crate) fn answer(&self) -> Option<io::Result<DoorAnswer>> {
         match read(&self.path(ANSWER)) {
             Ok(AnswerFile::Done { status, running_steps }) => {
-                Some(Ok(Answer { status: status.into(), running_steps }))
+                Some(Ok(DoorAnswer { status: status.into(), running_steps }))
             }
             Ok(AnswerFile::Refused { why }) => Some(Err(io::Error::other(why))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,

@@ -10,7 +10,7 @@ use crate::{
 /// The signals that ask a run to stop, queued until a run loop takes them.
 #[derive(Clone, Debug)]
 pub struct Interrupts {
-    target: Arc<Mutex<Target>>,
+    target: Arc<Mutex<InterruptTarget>>,
 }
 
 /// The number of interrupts that are delivered to the run loop. The next one exits at once.
@@ -22,7 +22,7 @@ const INTERRUPTED: i32 = 130;
 
 /// Where interrupts go.
 #[derive(Debug, Default)]
-struct Target {
+struct InterruptTarget {
     /// The inbox of the run loop that is running now.
     outbox: Option<Outbox>,
     /// The number of interrupts that came while there was no run loop.
@@ -31,7 +31,7 @@ struct Target {
     given: u32,
 }
 
-impl Target {
+impl InterruptTarget {
     /// Handles one interrupt. The first two go to the run loop; a user who presses Ctrl-C a third time does
     /// not want to wait for it. Exiting loses nothing: the steps go on, and the run can be resumed.
     fn interrupt(&mut self) {
@@ -66,7 +66,7 @@ impl Interrupts {
     /// Handles interrupts from now on, for as long as the process lives. Must be called before any thread
     /// is started, because threads inherit the mask of blocked signals.
     pub fn install() -> Self {
-        let target = Arc::new(Mutex::new(Target::default()));
+        let target = Arc::new(Mutex::new(InterruptTarget::default()));
         let watched = Arc::clone(&target);
         sys::on_interrupt(move || {
             watched.lock().unwrap_or_else(PoisonError::into_inner).interrupt();

@@ -13,12 +13,12 @@ use raymond_flow::{
 
 use crate::{
     agent::Agents,
-    door::{self, Answer, Ask, Door, Letter, LimitChange},
+    door::{self, Ask, Door, DoorAnswer, Letter, LimitChange},
     error::{EngineError, io_error},
     events::{Event, Observer},
     inbox::Inbox,
     interrupts::Interrupts,
-    journal::{Entry, Journal},
+    journal::{Journal, JournalEntry},
     layout::{RunFiles, StateDir},
     ledger::Ledger,
     lock::{LockError, Owner, RunLock},
@@ -39,7 +39,7 @@ const CANCEL_PATIENCE: Duration = Duration::from_mins(1);
 /// What came of asking a run for something.
 enum Asked {
     /// Its orchestrator has done it.
-    Answered(Answer),
+    Answered(DoorAnswer),
     /// No orchestrator runs it. This is its lock.
     Unowned(RunLock),
 }
@@ -90,7 +90,7 @@ pub struct Loaded {
     /// The run.
     pub run: Run,
     /// Every decision, in order, if the whole journal was read.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<JournalEntry>,
 }
 
 /// Reads a run without owning or changing it.
@@ -178,7 +178,7 @@ impl Engine<'_> {
         id: &RunId,
         now: bool,
         observer: &mut dyn Observer,
-    ) -> Result<Option<Answer>, EngineError> {
+    ) -> Result<Option<DoorAnswer>, EngineError> {
         match self.ask(id, &Ask::Stop { now }, observer)? {
             Asked::Answered(answer) => Ok(Some(answer)),
             Asked::Unowned(_) => Ok(None),
@@ -192,7 +192,7 @@ impl Engine<'_> {
         id: &RunId,
         change: &LimitChange,
         observer: &mut dyn Observer,
-    ) -> Result<Answer, EngineError> {
+    ) -> Result<DoorAnswer, EngineError> {
         let lock = match self.ask(id, &Ask::Limit(change.clone()), observer)? {
             Asked::Answered(answer) => return Ok(answer),
             Asked::Unowned(lock) => lock,
@@ -204,7 +204,7 @@ impl Engine<'_> {
         let limits = change.apply(ledger.run().limits.clone());
         ledger.input(Input::ChangeLimits { limits })?;
         ledger.sync()?;
-        Ok(Answer { status: ledger.close().status, running_steps: 0 })
+        Ok(DoorAnswer { status: ledger.close().status, running_steps: 0 })
     }
 
     /// Asks the orchestrator of a run for something, and waits for its answer. If no orchestrator runs it, its

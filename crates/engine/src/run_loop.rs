@@ -15,7 +15,7 @@ use raymond_flow::{
 
 use crate::{
     agent::ReadyAnswer,
-    door::{Answer, Ask, Door},
+    door::{Ask, Door, DoorAnswer},
     error::EngineError,
     inbox::{Inbox, Message},
     ledger::Ledger,
@@ -327,7 +327,7 @@ impl<'o, 'a> RunLoop<'o, 'a> {
         }
         self.sync()?;
         let running_steps = self.performer.flights().ids(|_| true).len();
-        let answer = Answer { status: self.ledger.run().status, running_steps };
+        let answer = DoorAnswer { status: self.ledger.run().status, running_steps };
         for request in &requests {
             self.door.confirm(request, &answer);
         }

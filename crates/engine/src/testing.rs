@@ -16,7 +16,8 @@ use raymond_flow::{
     coding_agent::Capabilities,
     id::{AgentId, RunId, StateName, StepId},
     machine::{
-        Action, Failure, Limits, Record, SessionPlan, Settings, Started, Step, Turn, TurnSettings,
+        Action, Limits, Record, SessionPlan, Settings, Started, Step, Turn, TurnFailure,
+        TurnSettings,
     },
     policy::Policy,
     source::Timeout,
@@ -30,7 +31,7 @@ use crate::{
         TurnOutput, TurnRequest,
     },
     events::{Event, Observer, Seen, StepEnd},
-    keeper::Launch,
+    keeper::StepLaunch,
     layout::{RunFiles, StateDir},
     step::StepFolder,
     steps::memory::{Fate, Memory},
@@ -168,7 +169,7 @@ impl CodingAgent for Talkative {
         Capabilities::FULL
     }
 
-    fn command(&self, request: &TurnRequest<'_>) -> Result<TurnCommand, Failure> {
+    fn command(&self, request: &TurnRequest<'_>) -> Result<TurnCommand, TurnFailure> {
         ProgramAgent::new(shell()).command(request)
     }
 
@@ -204,13 +205,13 @@ pub(crate) struct Stage {
 }
 
 /// The file that a launch carries out.
-pub(crate) fn state(launch: &Launch) -> String {
+pub(crate) fn state(launch: &StepLaunch) -> String {
     let of_turn = launch.environment.iter().find(|(name, _)| name == "RAYMOND_STATE");
     let script = || launch.program.last().unwrap().rsplit('/').next().unwrap().to_owned();
     of_turn.map_or_else(script, |(_, value)| value.clone())
 }
 
-pub(crate) fn variable(launch: &Launch, name: &str) -> String {
+pub(crate) fn variable(launch: &StepLaunch, name: &str) -> String {
     let found = launch.environment.iter().find(|(own, _)| own == name);
     found.map(|(_, value)| value.clone()).unwrap_or_default()
 }
@@ -227,7 +228,7 @@ pub(crate) fn fails(class: &str) -> Fate {
 /// Fates by state, each list in its order; the last one stays.
 pub(crate) fn fates(
     mut script: BTreeMap<&'static str, Vec<Fate>>,
-) -> impl FnMut(&Launch) -> Fate + Send + 'static {
+) -> impl FnMut(&StepLaunch) -> Fate + Send + 'static {
     move |launch| {
         let fates = script.get_mut(&*state(launch)).unwrap();
         if fates.len() > 1 { fates.remove(0) } else { fates[0].clone() }
@@ -272,8 +273,8 @@ impl Stage {
     /// Gives every step the fate that `oracle` gives it, and remembers what was launched.
     pub(crate) fn note_launches(
         &mut self,
-        mut oracle: impl FnMut(&Launch) -> Fate + Send + 'static,
-    ) -> Arc<Mutex<Vec<Launch>>> {
+        mut oracle: impl FnMut(&StepLaunch) -> Fate + Send + 'static,
+    ) -> Arc<Mutex<Vec<StepLaunch>>> {
         let noted = Arc::new(Mutex::new(Vec::new()));
         let notes = Arc::clone(&noted);
         self.memory = Memory::new(move |launch| {

@@ -179,7 +179,7 @@ impl fmt::Display for Origin {
 
 /// A value and where it comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Value {
+struct SettingValue {
     text: String,
     origin: Origin,
 }
@@ -187,7 +187,7 @@ struct Value {
 /// The settings of a project.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Config {
-    values: BTreeMap<&'static str, Value>,
+    values: BTreeMap<&'static str, SettingValue>,
     /// Further arguments for Claude Code, the one setting that is a list.
     pub(crate) claude_arguments: Vec<String>,
     /// The tables `[agents.NAME]`.
@@ -199,7 +199,7 @@ impl Config {
     pub(crate) fn load(state_dir: &Path) -> Result<Self, Failure> {
         let mut config = Self::default();
         for key in &KEYS {
-            let value = Value { text: key.default.to_owned(), origin: Origin::Default };
+            let value = SettingValue { text: key.default.to_owned(), origin: Origin::Default };
             config.values.insert(key.name, value);
         }
         let user = user_folder(|name| env::var_os(name));
@@ -328,7 +328,7 @@ impl Config {
         if let Some(why) = (key.wrong)(&text) {
             return Err(Failure::usage(format!("{origin}: `{name}`: `{text}` {why}")));
         }
-        self.values.insert(key.name, Value { text, origin });
+        self.values.insert(key.name, SettingValue { text, origin });
         Ok(())
     }
 

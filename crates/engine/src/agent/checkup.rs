@@ -8,7 +8,7 @@ pub struct Checkup {
     /// The program and its arguments.
     pub command: Vec<String>,
     /// What the answer means.
-    pub judge: fn(&CheckupAnswer) -> Verdict,
+    pub judge: fn(&CheckupAnswer) -> Diagnosis,
 }
 
 /// What the program answered.
@@ -24,7 +24,7 @@ pub struct CheckupAnswer {
 
 /// What was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Diagnosis {
     /// All is well.
     Good(String),
     /// It may or may not work.

@@ -15,12 +15,12 @@ use std::{io, path::Path, time::Duration};
 use raymond_flow::{
     coding_agent::{Capabilities, CodingAgents},
     id::AgentId,
-    machine::{Failure, FailureClass, Spent, Step, Turn},
+    machine::{FailureClass, Spent, Step, Turn, TurnFailure},
     money::Usd,
     turn::Outcome,
 };
 
-pub use checkup::{Checkup, CheckupAnswer, Verdict};
+pub use checkup::{Checkup, CheckupAnswer, Diagnosis};
 pub use claude::{ClaudeAgent, ClaudeConfig};
 pub use program::{Prices, ProgramAgent, ProgramConfig};
 pub use scripted::{Given, Script, ScriptedAgent, ScriptedReply};
@@ -35,7 +35,7 @@ pub trait CodingAgent {
     fn capabilities(&self) -> Capabilities;
 
     /// The command for one turn, or why there can be none.
-    fn command(&self, request: &TurnRequest<'_>) -> Result<TurnCommand, Failure>;
+    fn command(&self, request: &TurnRequest<'_>) -> Result<TurnCommand, TurnFailure>;
 
     /// What came of a turn that is over.
     fn outcome(&self, output: &TurnOutput<'_>) -> io::Result<TurnEnd>;
@@ -225,7 +225,7 @@ impl Agents {
     }
 
     /// The one for a turn.
-    pub(crate) fn for_turn(&self, turn: &Turn) -> Result<&dyn CodingAgent, Failure> {
+    pub(crate) fn for_turn(&self, turn: &Turn) -> Result<&dyn CodingAgent, TurnFailure> {
         let wanted = turn.settings.agent.as_deref().filter(|_| !self.is_only);
         let found = self.all.iter().find(|agent| wanted.is_none_or(|name| name == agent.name()));
         let Some(agent) = found else {
@@ -240,6 +240,6 @@ impl Agents {
     }
 }
 
-fn misconfigured(message: String) -> Failure {
-    Failure { class: FailureClass::Misconfigured, message }
+fn misconfigured(message: String) -> TurnFailure {
+    TurnFailure { class: FailureClass::Misconfigured, message }
 }

@@ -23,7 +23,7 @@ use std::{
 use raymond_flow::{
     coding_agent::Capabilities,
     id::SessionId,
-    machine::{Failure, FailureClass, SessionPlan, Spent, Tokens},
+    machine::{FailureClass, SessionPlan, Spent, Tokens, TurnFailure},
     money::Usd,
     turn::Outcome,
 };
@@ -144,7 +144,7 @@ impl CodingAgent for ProgramAgent {
         self.config.program.clone()
     }
 
-    fn command(&self, request: &TurnRequest<'_>) -> Result<TurnCommand, Failure> {
+    fn command(&self, request: &TurnRequest<'_>) -> Result<TurnCommand, TurnFailure> {
         let turn = request.turn;
         let (mode, from) = match &turn.session {
             SessionPlan::Fresh { .. } => ("fresh", None),
@@ -185,7 +185,7 @@ impl CodingAgent for ProgramAgent {
                 None => "the program was killed".to_owned(),
             };
             let class = FailureClass::Other;
-            let outcome = Outcome::Failed(Failure { class, message });
+            let outcome = Outcome::Failed(TurnFailure { class, message });
             let spent = Spent { session: early, ..Spent::default() };
             return Ok(TurnEnd { outcome, spent, total: None });
         };
@@ -205,7 +205,7 @@ impl CodingAgent for ProgramAgent {
         };
         let mut outcome = match line.result {
             Some(text) => Outcome::Reply { text },
-            None => Outcome::Failed(Failure {
+            None => Outcome::Failed(TurnFailure {
                 class: class(line.class.as_deref(), line.resets_at, line.retry_after),
                 message: line.error.unwrap_or_else(|| "the program gave no answer".to_owned()),
             }),

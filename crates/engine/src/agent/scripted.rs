@@ -7,7 +7,7 @@ use std::{cell::RefCell, collections::BTreeMap, io, rc::Rc, time::Duration};
 use raymond_flow::{
     coding_agent::Capabilities,
     id::{AgentId, StateName},
-    machine::{Failure, FailureClass, Spent},
+    machine::{FailureClass, Spent, TurnFailure},
     money::Usd,
     turn::Outcome,
 };
@@ -20,7 +20,7 @@ use super::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptedReply {
     /// What is answered, or how it fails.
-    pub answer: Result<String, Failure>,
+    pub answer: Result<String, TurnFailure>,
     /// What it costs.
     pub cost_usd: Usd,
     /// How long it takes.
@@ -151,14 +151,14 @@ impl CodingAgent for ScriptedAgent {
         Some(ReadyAnswer { after, end: TurnEnd { outcome, spent, total: None } })
     }
 
-    fn command(&self, _request: &TurnRequest<'_>) -> Result<TurnCommand, Failure> {
+    fn command(&self, _request: &TurnRequest<'_>) -> Result<TurnCommand, TurnFailure> {
         Err(misconfigured("the scripted agent starts no program".to_owned()))
     }
 
     fn outcome(&self, _output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
         let class = FailureClass::Other;
         let message = "the scripted agent starts no program".to_owned();
-        let outcome = Outcome::Failed(Failure { class, message });
+        let outcome = Outcome::Failed(TurnFailure { class, message });
         Ok(TurnEnd { outcome, spent: Spent::default(), total: None })
     }
 }

@@ -19,7 +19,7 @@ use std::{
 use serde::Serialize;
 
 use super::{
-    launch::{Launch, SHORTAGE_INTERVAL, is_shortage},
+    launch::{SHORTAGE_INTERVAL, StepLaunch, is_shortage},
     protocol::{ANSWER, KEEPER_SOCKET, Request, STEPS_SOCKET},
 };
 use crate::{
@@ -57,9 +57,9 @@ pub(crate) struct Keeper {
     /// The socket on which reapers accept steps.
     steps: PathBuf,
     /// Links to reapers that run a script, by the name of its step.
-    busy: HashMap<String, Link>,
+    busy: HashMap<String, ReaperLink>,
     /// Links to reapers that have ended a script and wait for another.
-    idle: Vec<Link>,
+    idle: Vec<ReaperLink>,
     /// Keeps the addresses of the sockets valid.
     _folder: File,
 }
@@ -67,14 +67,14 @@ pub(crate) struct Keeper {
 /// The connection to the reaper of a step. For a child that is kept for further turns, closing it means
 /// that there will be none.
 #[derive(Debug)]
-pub(crate) struct Link {
+pub(crate) struct ReaperLink {
     stream: UnixStream,
     keeper: Arc<UnixStream>,
 }
 
-impl Link {
+impl ReaperLink {
     /// Hands over a step, which the reaper starts at once.
-    pub(crate) fn send(&self, launch: &Launch) -> io::Result<()> {
+    pub(crate) fn send(&self, launch: &StepLaunch) -> io::Result<()> {
         self.write(&line(launch)?)
     }
 
@@ -156,7 +156,7 @@ impl Keeper {
     }
 
     /// Hands a step to a reaper, which starts it at once.
-    pub(crate) fn launch(&mut self, launch: &Launch) -> io::Result<Link> {
+    pub(crate) fn launch(&mut self, launch: &StepLaunch) -> io::Result<ReaperLink> {
         let bytes = line(launch)?;
         while bytes.len() <= KEPT_LINK_BYTES_MAX
             && let Some(link) = self.idle.pop()
@@ -169,13 +169,13 @@ impl Keeper {
         let stream = sys::connect(&self.steps, REAPER_PATIENCE)?;
         check_peer(&stream)?;
         stream.set_nonblocking(true)?;
-        let link = Link { stream, keeper: Arc::clone(&self.stream) };
+        let link = ReaperLink { stream, keeper: Arc::clone(&self.stream) };
         link.write(&bytes)?;
         Ok(link)
     }
 
     /// Keeps the link to the reaper of a script.
-    pub(crate) fn keep(&mut self, step: String, link: Link) {
+    pub(crate) fn keep(&mut self, step: String, link: ReaperLink) {
         // The reapers of a keeper that is gone take no further steps: if one were killed, no keeper would report it.
         let is_ours = Arc::ptr_eq(&link.keeper, &self.stream);
         if is_ours && self.busy.len() + self.idle.len() < LINKS_MAX {

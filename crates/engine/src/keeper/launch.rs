@@ -16,7 +16,7 @@ pub(crate) const SHORTAGE_INTERVAL: std::time::Duration = std::time::Duration::f
 
 /// A step to be started. Whatever asks for it is durable: the reaper that reads it starts it at once.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Launch {
+pub(crate) struct StepLaunch {
     /// The identity of the run.
     pub(crate) run: String,
     /// The step's folder. It is created if it does not exist.
@@ -71,7 +71,7 @@ pub(crate) struct ReuseMarks {
     pub(crate) turn: String,
 }
 
-impl Launch {
+impl StepLaunch {
     /// Whether output and exit record must survive a loss of power.
     pub(crate) fn is_durable(&self) -> bool {
         matches!(self.kind, LaunchKind::Turn { .. })

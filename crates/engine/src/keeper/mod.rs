@@ -3,7 +3,7 @@
 //! ```text
 //!                  keeper ──fork──┐
 //!                                 ▼
-//! orchestrator ───Launch────► reaper ──clone, exec──► bash, claude, …
+//! orchestrator ──StepLaunch─► reaper ──clone, exec──► bash, claude, …
 //!      ▲                          │ output straight to files
 //!      └────── "step ended" ──────┘ exit record first, then the message
 //! ```
@@ -42,11 +42,11 @@ mod server;
 mod session;
 
 #[cfg(not(portable))]
-pub(crate) use client::{Keeper, Link, kill, stopped};
+pub(crate) use client::{Keeper, ReaperLink, kill, stopped};
 #[cfg(not(portable))]
 pub(crate) use launch::SHORTAGE_INTERVAL;
-pub(crate) use launch::{Launch, LaunchKind, ReuseMarks, SessionFiles};
-pub(crate) use patience::{Next, Patience};
+pub(crate) use launch::{LaunchKind, ReuseMarks, SessionFiles, StepLaunch};
+pub(crate) use patience::{ChildAction, Patience};
 #[cfg(not(portable))]
 pub use server::serve;
 

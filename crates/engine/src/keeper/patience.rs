@@ -35,7 +35,7 @@ struct Ending {
 
 /// What to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum ChildAction {
     /// Nothing before this time, unless something happens.
     Wait(Instant),
     /// Ask the child and its descendants to end.
@@ -80,24 +80,24 @@ impl Patience {
     }
 
     /// What to do at `now`, which counts as done.
-    pub(crate) fn next(&mut self, now: Instant) -> Next {
+    pub(crate) fn next(&mut self, now: Instant) -> ChildAction {
         if let Some(silence) = self.silence
             && now.saturating_duration_since(self.unchanged_since) >= silence
         {
             self.end(HowEnded::TimedOut(silence.as_secs()));
         }
         let Some(ending) = &mut self.ending else {
-            return Next::Wait(now + self.look_interval());
+            return ChildAction::Wait(now + self.look_interval());
         };
         match ending.kill_at {
             None => {
                 ending.kill_at = Some(now + self.grace);
-                Next::AskToEnd
+                ChildAction::AskToEnd
             }
-            Some(kill_at) if now < kill_at => Next::Wait(kill_at),
+            Some(kill_at) if now < kill_at => ChildAction::Wait(kill_at),
             Some(_) => {
                 ending.kill_at = Some(now + KILL_INTERVAL);
-                Next::Kill
+                ChildAction::Kill
             }
         }
     }
@@ -139,22 +139,22 @@ mod tests {
         let mut patience = Patience::of_step(0, start);
         assert!(!patience.is_limited());
         let later = start + 1_000_000 * SECOND;
-        assert!(matches!(patience.next(later), Next::Wait(until) if until > later));
+        assert!(matches!(patience.next(later), ChildAction::Wait(until) if until > later));
         assert_eq!(patience.verdict(HowEnded::Signal(9), false), HowEnded::Signal(9));
     }
 
     #[test]
     fn silent_child_is_asked_once_then_killed_again_and_again() {
         let (mut patience, start) = limited();
-        assert_eq!(patience.next(start), Next::Wait(start + 5 * SECOND));
-        assert!(matches!(patience.next(start + 99 * SECOND), Next::Wait(_)));
+        assert_eq!(patience.next(start), ChildAction::Wait(start + 5 * SECOND));
+        assert!(matches!(patience.next(start + 99 * SECOND), ChildAction::Wait(_)));
         let limit = start + 100 * SECOND;
-        assert_eq!(patience.next(limit), Next::AskToEnd);
+        assert_eq!(patience.next(limit), ChildAction::AskToEnd);
         let kill_at = limit + GRACE;
-        assert_eq!(patience.next(limit), Next::Wait(kill_at));
-        assert_eq!(patience.next(kill_at), Next::Kill);
-        assert_eq!(patience.next(kill_at), Next::Wait(kill_at + KILL_INTERVAL));
-        assert_eq!(patience.next(kill_at + KILL_INTERVAL), Next::Kill);
+        assert_eq!(patience.next(limit), ChildAction::Wait(kill_at));
+        assert_eq!(patience.next(kill_at), ChildAction::Kill);
+        assert_eq!(patience.next(kill_at), ChildAction::Wait(kill_at + KILL_INTERVAL));
+        assert_eq!(patience.next(kill_at + KILL_INTERVAL), ChildAction::Kill);
         assert_eq!(patience.verdict(HowEnded::Signal(9), false), HowEnded::TimedOut(100));
     }
 
@@ -165,29 +165,29 @@ mod tests {
         patience.see_output([1, 1], start + 120 * SECOND);
         // The same amount is no output.
         patience.see_output([1, 1], start + 180 * SECOND);
-        assert!(matches!(patience.next(start + 219 * SECOND), Next::Wait(_)));
-        assert_eq!(patience.next(start + 220 * SECOND), Next::AskToEnd);
+        assert!(matches!(patience.next(start + 219 * SECOND), ChildAction::Wait(_)));
+        assert_eq!(patience.next(start + 220 * SECOND), ChildAction::AskToEnd);
     }
 
     #[test]
     fn output_during_the_grace_does_not_save_a_child() {
         let (mut patience, start) = limited();
         patience.end(HowEnded::Interrupted);
-        assert_eq!(patience.next(start), Next::AskToEnd);
+        assert_eq!(patience.next(start), ChildAction::AskToEnd);
         patience.see_output([9, 9], start + SECOND);
-        assert_eq!(patience.next(start + GRACE), Next::Kill);
+        assert_eq!(patience.next(start + GRACE), ChildAction::Kill);
     }
 
     #[test]
     fn first_reason_for_an_end_counts() {
         let (mut patience, start) = limited();
-        assert_eq!(patience.next(start + 100 * SECOND), Next::AskToEnd);
+        assert_eq!(patience.next(start + 100 * SECOND), ChildAction::AskToEnd);
         patience.end(HowEnded::Interrupted);
-        assert!(matches!(patience.next(start + 101 * SECOND), Next::Wait(_)));
+        assert!(matches!(patience.next(start + 101 * SECOND), ChildAction::Wait(_)));
         assert_eq!(patience.verdict(HowEnded::Code(1), true), HowEnded::TimedOut(100));
         let (mut patience, start) = limited();
         patience.end(HowEnded::Interrupted);
-        assert_eq!(patience.next(start + 100 * SECOND), Next::AskToEnd);
+        assert_eq!(patience.next(start + 100 * SECOND), ChildAction::AskToEnd);
         assert_eq!(patience.verdict(HowEnded::Code(1), true), HowEnded::Interrupted);
     }
 
@@ -204,8 +204,8 @@ mod tests {
     fn silence_of_zero_means_at_once() {
         let start = Instant::now();
         let mut patience = Patience::new(Some(Duration::ZERO), 2 * SECOND, start);
-        assert_eq!(patience.next(start), Next::AskToEnd);
-        assert_eq!(patience.next(start + SECOND), Next::Wait(start + 2 * SECOND));
-        assert_eq!(patience.next(start + 2 * SECOND), Next::Kill);
+        assert_eq!(patience.next(start), ChildAction::AskToEnd);
+        assert_eq!(patience.next(start + SECOND), ChildAction::Wait(start + 2 * SECOND));
+        assert_eq!(patience.next(start + 2 * SECOND), ChildAction::Kill);
     }
 }

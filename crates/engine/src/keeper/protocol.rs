@@ -2,7 +2,7 @@
 //!
 //! The keeper reads requests on one socket, one JSON object a line, and answers the first with
 //! [`ANSWER`]. Steps are handed over on another socket, on which idle reapers listen: the reaper that
-//! accepts a connection reads a [`Launch`](super::Launch) on one line and starts it at once. The next
+//! accepts a connection reads a [`StepLaunch`](super::StepLaunch) on one line and starts it at once. The next
 //! line on the same connection is the next step, for as long as the orchestrator keeps it open. A reaper
 //! that has to clean up after a script closes the connection. A step that follows a turn is for the same
 //! child, and the end of the connection is the end of the child. What becomes of steps comes as datagrams

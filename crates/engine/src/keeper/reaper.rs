@@ -10,16 +10,16 @@ use std::{
 };
 
 use super::{
-    launch::{Launch, LaunchKind},
-    patience::{GRACE, KILL_INTERVAL, Next, Patience},
-    post::{Connection, Tools},
+    launch::{LaunchKind, StepLaunch},
+    patience::{ChildAction, GRACE, KILL_INTERVAL, Patience},
+    post::{LaunchReceiver, Tools},
     processes,
     session::{self, ReusableChild, SessionLocks},
 };
 use crate::{
     private,
     step::{Claim, ExitRecord, HowEnded, OUTPUT_IS_AT},
-    sys::{self, Ended, Pid, Program, Waited},
+    sys::{self, ChildExit, Pid, Program, Waited},
 };
 
 /// How long processes that outlived their step may take to end when they are asked to.
@@ -27,7 +27,7 @@ const SWEEP_GRACE: Duration = Duration::from_secs(2);
 
 /// Runs a step to its end, and further turns that come on the same connection if its child can take
 /// them. Returns the reaper's exit code: if that is not 0, the reaper must leave.
-pub(super) fn run(launch: Launch, connection: &mut Connection, tools: &Tools<'_>) -> i32 {
+pub(super) fn run(launch: StepLaunch, connection: &mut LaunchReceiver, tools: &Tools<'_>) -> i32 {
     // A signal that came late was for the step before.
     while tools.signals.wait(Duration::ZERO).is_some() {}
     let (claim, outputs) = match launch.claim() {
@@ -39,7 +39,7 @@ pub(super) fn run(launch: Launch, connection: &mut Connection, tools: &Tools<'_>
         }
     };
     match start(&launch, tools, &outputs) {
-        Ok(Started { child, locks, reusable }) => {
+        Ok(StartedChild { child, locks, reusable }) => {
             let first = launch.folder.clone();
             let task = Task { launch, claim, started: Instant::now(), from: [0, 0] };
             Reaper { task, connection, tools, child, first, outputs, locks, reusable }.guard()
@@ -49,7 +49,7 @@ pub(super) fn run(launch: Launch, connection: &mut Connection, tools: &Tools<'_>
 }
 
 /// A child that was started.
-struct Started {
+struct StartedChild {
     child: Pid,
     /// The locks on the sessions of a turn.
     locks: Option<SessionLocks>,
@@ -58,12 +58,16 @@ struct Started {
 }
 
 /// Starts the child of a step, or says why there is none.
-fn start(launch: &Launch, tools: &Tools<'_>, outputs: &[File; 2]) -> Result<Started, HowEnded> {
+fn start(
+    launch: &StepLaunch,
+    tools: &Tools<'_>,
+    outputs: &[File; 2],
+) -> Result<StartedChild, HowEnded> {
     let not_run = |error: io::Error| launch.not_run(&error);
     let LaunchKind::Turn { stdin, sessions, reuse } = &launch.kind else {
         let stdin = File::open("/dev/null").map_err(not_run)?;
         let child = program(launch, tools, stdin, outputs).and_then(Program::start);
-        return Ok(Started { child: child.map_err(not_run)?, locks: None, reusable: None });
+        return Ok(StartedChild { child: child.map_err(not_run)?, locks: None, reusable: None });
     };
     let locks = SessionLocks::take(sessions, &tools.signals).map_err(not_run)?;
     let locks = locks.ok_or(HowEnded::Interrupted)?;
@@ -79,11 +83,11 @@ fn start(launch: &Launch, tools: &Tools<'_>, outputs: &[File; 2]) -> Result<Star
     let reusable = reuse.as_ref().zip(more).and_then(|(marks, pipe)| {
         ReusableChild::new(marks, pipe, &launch.folder.join("stdout"), &tools.signals).ok()
     });
-    Ok(Started { child, locks: Some(locks), reusable })
+    Ok(StartedChild { child, locks: Some(locks), reusable })
 }
 
 fn program(
-    launch: &Launch,
+    launch: &StepLaunch,
     tools: &Tools<'_>,
     stdin: File,
     outputs: &[File; 2],
@@ -96,7 +100,7 @@ fn program(
 }
 
 /// Records the end of a step that has no child; returns the reaper's exit code.
-fn end_without_child(launch: &Launch, claim: &Claim, how: HowEnded, tools: &Tools<'_>) -> i32 {
+fn end_without_child(launch: &StepLaunch, claim: &Claim, how: HowEnded, tools: &Tools<'_>) -> i32 {
     let record = ExitRecord { how, duration_ms: 0, stdout_bytes: 0 };
     let written = claim.end(&record, launch.is_durable());
     tools.notifier.tell(&launch.name());
@@ -105,7 +109,7 @@ fn end_without_child(launch: &Launch, claim: &Claim, how: HowEnded, tools: &Tool
 
 /// The step that a child works on.
 struct Task {
-    launch: Launch,
+    launch: StepLaunch,
     claim: Claim,
     started: Instant,
     /// Where its part of the child's stdout and stderr begins.
@@ -122,7 +126,7 @@ enum Over {
 
 struct Reaper<'a> {
     task: Task,
-    connection: &'a mut Connection,
+    connection: &'a mut LaunchReceiver,
     tools: &'a Tools<'a>,
     child: Pid,
     /// The folder of the child's first step, to which it prints.
@@ -229,14 +233,14 @@ impl Reaper<'_> {
             }
             let mut signal = None;
             match patience.next(Instant::now()) {
-                Next::Wait(until) => signal = self.rest(until),
-                Next::AskToEnd => processes::signal_descendants(libc::SIGTERM),
-                Next::Kill => processes::signal_descendants(libc::SIGKILL),
+                ChildAction::Wait(until) => signal = self.rest(until),
+                ChildAction::AskToEnd => processes::signal_descendants(libc::SIGTERM),
+                ChildAction::Kill => processes::signal_descendants(libc::SIGKILL),
             }
             if let Some(ended) = collect(self.child) {
                 let how = match ended {
-                    Ended::Code(code) => HowEnded::Code(code),
-                    Ended::Signal(signal) => HowEnded::Signal(signal),
+                    ChildExit::Code(code) => HowEnded::Code(code),
+                    ChildExit::Signal(signal) => HowEnded::Signal(signal),
                 };
                 return Over::Child(patience.verdict(how, self.task.launch.is_durable()));
             }
@@ -288,12 +292,12 @@ impl Reaper<'_> {
             }
             match patience.next(Instant::now()) {
                 // Not for long: processes that are not our children yet end without a signal to us.
-                Next::Wait(until) => {
+                ChildAction::Wait(until) => {
                     let left = until.saturating_duration_since(Instant::now());
                     self.tools.signals.wait(left.min(KILL_INTERVAL));
                 }
-                Next::AskToEnd => processes::signal_descendants(libc::SIGTERM),
-                Next::Kill => processes::signal_descendants(libc::SIGKILL),
+                ChildAction::AskToEnd => processes::signal_descendants(libc::SIGTERM),
+                ChildAction::Kill => processes::signal_descendants(libc::SIGKILL),
             }
         }
     }
@@ -309,7 +313,7 @@ fn printed(outputs: &[File; 2]) -> [u64; 2] {
 }
 
 /// Collects all children that ended; returns how `child` did, if it is among them.
-fn collect(child: Pid) -> Option<Ended> {
+fn collect(child: Pid) -> Option<ChildExit> {
     let mut found = None;
     while let Ok(Waited::Child(pid, ended)) = sys::wait_any() {
         if pid == child {
@@ -328,7 +332,7 @@ fn copy_part(from: &Path, start: u64, end: u64, to: &Path) -> io::Result<()> {
     target.sync_all()
 }
 
-fn environment(launch: &Launch, inherited: &[CString]) -> io::Result<Vec<CString>> {
+fn environment(launch: &StepLaunch, inherited: &[CString]) -> io::Result<Vec<CString>> {
     let name_of = |variable: &CString| -> Vec<u8> {
         let bytes = variable.as_bytes();
         bytes.iter().position(|byte| *byte == b'=').map_or(bytes, |end| &bytes[..end]).to_vec()

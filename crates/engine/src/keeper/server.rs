@@ -118,7 +118,7 @@ struct Server {
     signal_fd: Option<OwnedFd>,
     listener: Option<UnixListener>,
     steps: UnixListener,
-    orchestrator: Option<Connection>,
+    orchestrator: Option<OrchestratorConnection>,
     inherited: Vec<CString>,
     reapers: HashSet<Pid>,
     /// The one of them that waits for a connection.
@@ -134,14 +134,14 @@ struct Waiting {
     pipe: UnixStream,
 }
 
-struct Connection {
+struct OrchestratorConnection {
     stream: UnixStream,
     /// The beginning of a request that has not all arrived.
     partial: Vec<u8>,
 }
 
 /// What the keeper can be woken by.
-enum Event {
+enum ServerEvent {
     ChildEnded,
     Connected,
     Request,
@@ -166,22 +166,22 @@ impl Server {
             match self.next_event(patience)? {
                 None if !is_needed => return Ok(()),
                 None => {}
-                Some(Event::ChildEnded) => self.collect(),
-                Some(Event::Connected) => self.accept(),
-                Some(Event::Request) => self.read()?,
-                Some(Event::ReaperTaken) => self.waiting = None,
+                Some(ServerEvent::ChildEnded) => self.collect(),
+                Some(ServerEvent::Connected) => self.accept(),
+                Some(ServerEvent::Request) => self.read()?,
+                Some(ServerEvent::ReaperTaken) => self.waiting = None,
             }
         }
     }
 
-    fn next_event(&self, patience: Option<Duration>) -> io::Result<Option<Event>> {
+    fn next_event(&self, patience: Option<Duration>) -> io::Result<Option<ServerEvent>> {
         let sources = [
-            self.signal_fd.as_ref().map(|fd| (fd.as_raw_fd(), Event::ChildEnded)),
-            self.listener.as_ref().map(|listener| (listener.as_raw_fd(), Event::Connected)),
+            self.signal_fd.as_ref().map(|fd| (fd.as_raw_fd(), ServerEvent::ChildEnded)),
+            self.listener.as_ref().map(|listener| (listener.as_raw_fd(), ServerEvent::Connected)),
             self.orchestrator
                 .as_ref()
-                .map(|connection| (connection.stream.as_raw_fd(), Event::Request)),
-            self.waiting.as_ref().map(|reaper| (reaper.pipe.as_raw_fd(), Event::ReaperTaken)),
+                .map(|connection| (connection.stream.as_raw_fd(), ServerEvent::Request)),
+            self.waiting.as_ref().map(|reaper| (reaper.pipe.as_raw_fd(), ServerEvent::ReaperTaken)),
         ];
         let (fds, mut events): (Vec<_>, Vec<_>) = sources.into_iter().flatten().unzip();
         Ok(sys::poll(&fds, patience)?.map(|index| events.swap_remove(index)))
@@ -217,7 +217,7 @@ impl Server {
             // The orchestrator that sent `Shutdown` is gone, but a busy reaper keeps this keeper alive.
             // Serve the next orchestrator.
             self.leaving_since = None;
-            self.orchestrator = Some(Connection { stream, partial: Vec::new() });
+            self.orchestrator = Some(OrchestratorConnection { stream, partial: Vec::new() });
         }
     }
 
@@ -298,7 +298,7 @@ impl Server {
         while let Ok(Waited::Child(pid, ended)) = sys::wait_any() {
             self.waiting.take_if(|reaper| reaper.pid == pid);
             let is_reaper = self.reapers.remove(&pid);
-            let is_clean = ended == sys::Ended::Code(0);
+            let is_clean = ended == sys::ChildExit::Code(0);
             lost_reaper |= is_reaper && !is_clean;
             has_orphans |= !is_reaper || !is_clean;
         }

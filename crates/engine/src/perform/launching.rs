@@ -7,7 +7,7 @@ use std::{
 
 use raymond_flow::{
     id::{SessionId, StepId},
-    machine::{Action, Failure, FailureClass, Halt, Launch, SessionPlan, Step, Turn},
+    machine::{Action, FailureClass, Halt, Launch, SessionPlan, Step, Turn, TurnFailure},
     money::Usd,
 };
 
@@ -46,7 +46,7 @@ pub(crate) enum Launched {
     /// It was started before. It is in flight, and may be over by now.
     Found,
     /// There is nothing to start.
-    Failed(Failure),
+    Failed(TurnFailure),
     /// There is nothing to start, because the answer is there.
     Answered(Box<ReadyAnswer>),
     /// It was not started, because the disk is full.
@@ -99,7 +99,7 @@ impl Performer<'_> {
                 self.launch_turn(id, &folder, &request, observer)
             }
             (Action::Script { timeout }, Launch::Script { environment }) => {
-                let launch = keeper::Launch {
+                let launch = keeper::StepLaunch {
                     run: self.means.identity.clone(),
                     folder: folder.path().to_owned(),
                     program: self.script_program(step),
@@ -170,7 +170,7 @@ impl Performer<'_> {
         environment.push(self.place.mark_variable(folder));
         without.extend(PER_STEP_VARIABLES.map(str::to_owned));
         let reuse = reuse.filter(|_| self.warm.is_on());
-        let launch = keeper::Launch {
+        let launch = keeper::StepLaunch {
             run: self.means.identity.clone(),
             folder: folder.path().to_owned(),
             program,
@@ -215,7 +215,7 @@ impl Performer<'_> {
     fn hand_to_runner(
         &mut self,
         id: &StepId,
-        launch: &keeper::Launch,
+        launch: &keeper::StepLaunch,
     ) -> Result<Option<ProcessNumber>, EngineError> {
         let process = self.means.steps.launch(launch);
         let process = process.map_err(|error| at_work("reach the keeper", error))?;
@@ -264,8 +264,8 @@ impl Performer<'_> {
 }
 
 /// The command with its program looked up: the reaper takes it as it is.
-fn found(mut command: TurnCommand, agent: &dyn CodingAgent) -> Result<TurnCommand, Failure> {
-    let missing = |name: &str| Failure {
+fn found(mut command: TurnCommand, agent: &dyn CodingAgent) -> Result<TurnCommand, TurnFailure> {
+    let missing = |name: &str| TurnFailure {
         class: FailureClass::NotInstalled,
         message: format!("`{name}` is not installed"),
     };

@@ -25,7 +25,7 @@ use crate::{
     retention::Retention,
     scope::DiskWorld,
     step::StepFolder,
-    steps::{Flights, Place, ProcessNumber, Steps},
+    steps::{Flights, ProcessNumber, RunPlace, Steps},
     sys, tails,
     timers::{Timer, Timers},
     usage_limit,
@@ -64,7 +64,7 @@ pub(crate) struct Means<'a> {
 /// Performs the effects of one run.
 pub(crate) struct Performer<'a> {
     means: Means<'a>,
-    place: Place,
+    place: RunPlace,
     flights: Flights,
     /// Processes that are kept for further turns.
     warm: Warm,
@@ -84,7 +84,7 @@ pub(crate) struct Performer<'a> {
 impl<'a> Performer<'a> {
     pub(crate) fn new(means: Means<'a>) -> Self {
         Self {
-            place: Place::new(&means.identity, &means.files),
+            place: RunPlace::new(&means.identity, &means.files),
             flights: Flights::default(),
             warm: Warm::new(means.warm_limit),
             timers: Timers::default(),

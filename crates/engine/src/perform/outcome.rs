@@ -4,7 +4,7 @@ use std::io;
 
 use raymond_flow::{
     id::StepId,
-    machine::{Action, Failure, FailureClass, Halt, Input, Run, Spent, Step, Turn},
+    machine::{Action, FailureClass, Halt, Input, Run, Spent, Step, Turn, TurnFailure},
     turn::{Exit, Outcome, conclude},
 };
 
@@ -71,7 +71,7 @@ impl Performer<'_> {
     fn spoiled_by_full_disk(&self, outcome: &Outcome) -> Option<Halt> {
         let has_failed = match outcome {
             Outcome::Script { exit, tag } => *exit != Exit::Code(0) || tag.is_err(),
-            Outcome::Failed(Failure { class, .. }) => {
+            Outcome::Failed(TurnFailure { class, .. }) => {
                 matches!(class, FailureClass::Killed | FailureClass::Other)
             }
             _ => false,
@@ -136,7 +136,7 @@ impl Performer<'_> {
         record: &ExitRecord,
     ) -> io::Result<(Outcome, Spent)> {
         let failed =
-            |class, message| (Outcome::Failed(Failure { class, message }), Spent::default());
+            |class, message| (Outcome::Failed(TurnFailure { class, message }), Spent::default());
         let exit_code = match &record.how {
             HowEnded::Code(code) => Some(*code),
             HowEnded::Signal(_) | HowEnded::Interrupted | HowEnded::TimedOut(_) => None,
@@ -168,7 +168,7 @@ impl Performer<'_> {
             (HowEnded::Interrupted, _) => Outcome::Interrupted,
             (HowEnded::TimedOut(seconds), _) => {
                 let message = format!("it printed nothing for {seconds} seconds");
-                Outcome::Failed(Failure { class: FailureClass::TimedOut, message })
+                Outcome::Failed(TurnFailure { class: FailureClass::TimedOut, message })
             }
             (_, outcome) => outcome,
         };
@@ -209,7 +209,7 @@ impl Performer<'_> {
     }
 
     /// What it means that there was nothing to start.
-    pub(crate) fn failed(&self, run: &Run, id: &StepId, failure: Failure) -> Input {
+    pub(crate) fn failed(&self, run: &Run, id: &StepId, failure: TurnFailure) -> Input {
         conclude(run, id, Outcome::Failed(failure), Spent::default(), &self.means.world)
     }
 
@@ -264,7 +264,8 @@ fn script_outcome(folder: &StepFolder, record: &ExitRecord) -> io::Result<(Outco
         HowEnded::Interrupted => return Ok((Outcome::Interrupted, Spent::default())),
         HowEnded::Forbidden => return Ok((Outcome::NotStarted, Spent::default())),
         HowEnded::NotRun(message) | HowEnded::NotRunNow(message) => {
-            let failure = Failure { class: FailureClass::NotInstalled, message: message.clone() };
+            let failure =
+                TurnFailure { class: FailureClass::NotInstalled, message: message.clone() };
             return Ok((Outcome::Failed(failure), Spent::default()));
         }
     };

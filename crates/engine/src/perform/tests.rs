@@ -17,7 +17,7 @@ use crate::{
         TurnRequest,
     },
     events::{Event, StepEnd},
-    keeper::{Launch, LaunchKind},
+    keeper::{LaunchKind, StepLaunch},
     step::HowEnded,
     steps::memory::Fate,
     testing::{RESULT, Stage, says, shell, state, variable},
@@ -115,13 +115,13 @@ fn turn_gets_its_prompt_session_locks_and_mark() {
     assert_eq!(stage.start().run.status, Status::Completed);
     let launches = launches.lock().unwrap();
     let [first, second] = &launches[..] else { panic!("{launches:?}") };
-    let stdin = |launch: &Launch| match &launch.kind {
+    let stdin = |launch: &StepLaunch| match &launch.kind {
         LaunchKind::Turn { stdin, .. } => fs::read_to_string(stdin).unwrap(),
         LaunchKind::Script => panic!("it is a turn"),
     };
     assert!(stdin(first).starts_with("Do it."), "{}", stdin(first));
     assert!(stdin(second).starts_with("Go on."), "{}", stdin(second));
-    let own = |launch: &Launch| match &launch.kind {
+    let own = |launch: &StepLaunch| match &launch.kind {
         LaunchKind::Turn { sessions, .. } => sessions.own.clone(),
         LaunchKind::Script => panic!("it is a turn"),
     };
@@ -144,7 +144,7 @@ fn branch_locks_the_session_that_it_begins_with() {
     });
     assert_eq!(stage.start().run.status, Status::Completed);
     let launches = launches.lock().unwrap();
-    let files = |launch: &Launch| match &launch.kind {
+    let files = |launch: &StepLaunch| match &launch.kind {
         LaunchKind::Turn { sessions, .. } => sessions.clone(),
         LaunchKind::Script => panic!("it is a turn"),
     };
@@ -287,7 +287,7 @@ impl CodingAgent for Noting {
     fn command(
         &self,
         request: &TurnRequest<'_>,
-    ) -> Result<TurnCommand, raymond_flow::machine::Failure> {
+    ) -> Result<TurnCommand, raymond_flow::machine::TurnFailure> {
         self.follows.borrow_mut().push(request.follows_a_model);
         self.program.command(request)
     }

@@ -309,7 +309,7 @@ impl CodingAgent for Warmable {
     fn command(
         &self,
         request: &TurnRequest<'_>,
-    ) -> Result<TurnCommand, raymond_flow::machine::Failure> {
+    ) -> Result<TurnCommand, raymond_flow::machine::TurnFailure> {
         let reuse = Reuse {
             turn_mark: String::new(),
             done_mark: "{".to_owned(),

@@ -7,10 +7,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Place, ProcessNumber, Steps};
+use super::{ProcessNumber, RunPlace, Steps};
 use crate::{
     inbox::{Inbox, Message, Outbox},
-    keeper::{self, Keeper, Launch, LaunchKind, Link, SHORTAGE_INTERVAL},
+    keeper::{self, Keeper, LaunchKind, ReaperLink, SHORTAGE_INTERVAL, StepLaunch},
     step::{StepFolder, StepState},
     sys::{self, Pid},
 };
@@ -28,13 +28,13 @@ const KEEPER_PATIENCE: Duration = Duration::from_secs(15);
 /// Hands steps to the reapers of a keeper, which is started when the first step is.
 pub(super) struct KeeperSteps {
     program: Vec<OsString>,
-    place: Place,
+    place: RunPlace,
     outbox: Outbox,
     keeper: Option<Keeper>,
     /// Counts connections to keepers: a message about an earlier one is out of date.
     connection: u32,
     /// The links to processes that can be given another turn.
-    links: HashMap<ProcessNumber, Link>,
+    links: HashMap<ProcessNumber, ReaperLink>,
     /// How many such processes there have been.
     count: ProcessNumber,
     /// Keepers and reapers that are stopped, and how often in a row they were found so.
@@ -43,7 +43,7 @@ pub(super) struct KeeperSteps {
 }
 
 impl KeeperSteps {
-    pub(super) fn new(program: Vec<OsString>, place: Place, outbox: Outbox) -> Self {
+    pub(super) fn new(program: Vec<OsString>, place: RunPlace, outbox: Outbox) -> Self {
         Self {
             program,
             place,
@@ -58,7 +58,7 @@ impl KeeperSteps {
     }
 
     /// Hands a step to a reaper, and starts a keeper if there is none.
-    fn send(&mut self, launch: &Launch) -> io::Result<Link> {
+    fn send(&mut self, launch: &StepLaunch) -> io::Result<ReaperLink> {
         // A keeper that is leaving may still accept the connection; the next one will not be leaving.
         let mut tries = 0;
         loop {
@@ -97,7 +97,7 @@ impl KeeperSteps {
     }
 
     /// Keeps the link to a process that can be given another turn.
-    fn keep(&mut self, link: Link) -> io::Result<Option<ProcessNumber>> {
+    fn keep(&mut self, link: ReaperLink) -> io::Result<Option<ProcessNumber>> {
         let (number, outbox) = (self.count + 1, self.outbox.clone());
         let wait = link.wait_until_gone()?;
         let spawned = std::thread::Builder::new().spawn(move || {
@@ -125,7 +125,7 @@ impl Steps for KeeperSteps {
         step.forbid()
     }
 
-    fn launch(&mut self, launch: &Launch) -> io::Result<Option<ProcessNumber>> {
+    fn launch(&mut self, launch: &StepLaunch) -> io::Result<Option<ProcessNumber>> {
         let link = self.send(launch)?;
         match (&launch.kind, &mut self.keeper) {
             (LaunchKind::Turn { reuse: Some(_), .. }, _) => return self.keep(link),
@@ -135,7 +135,7 @@ impl Steps for KeeperSteps {
         Ok(None)
     }
 
-    fn give(&mut self, process: ProcessNumber, launch: &Launch) -> io::Result<()> {
+    fn give(&mut self, process: ProcessNumber, launch: &StepLaunch) -> io::Result<()> {
         self.links.get(&process).ok_or(io::ErrorKind::NotFound)?.send(launch)
     }
 

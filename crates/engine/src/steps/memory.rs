@@ -13,7 +13,7 @@ use std::{
 use super::{ProcessNumber, Steps};
 use crate::{
     inbox::{Inbox, Message, Outbox},
-    keeper::{Launch, LaunchKind},
+    keeper::{LaunchKind, StepLaunch},
     step::{ExitRecord, HowEnded, StepFolder, StepState},
     sys::Pid,
 };
@@ -54,7 +54,7 @@ impl Fate {
     }
 }
 
-type Oracle = dyn FnMut(&Launch) -> Fate + Send;
+type Oracle = dyn FnMut(&StepLaunch) -> Fate + Send;
 
 /// Steps and their fates. Clones share them: a test keeps one, and every run loop gets another.
 #[derive(Clone)]
@@ -82,7 +82,7 @@ struct Shared {
     /// What the runner has to say.
     remarks: Vec<String>,
     /// Told what was launched, when it has its fate.
-    launched: Option<mpsc::Sender<Launch>>,
+    launched: Option<mpsc::Sender<StepLaunch>>,
     /// Told when a run loop finds that a step runs.
     found_running: Option<mpsc::Sender<()>>,
     /// The way to the latest run loop.
@@ -103,7 +103,7 @@ impl fmt::Debug for Memory {
 
 impl Memory {
     /// Steps with the fates that `oracle` gives them.
-    pub(crate) fn new(oracle: impl FnMut(&Launch) -> Fate + Send + 'static) -> Self {
+    pub(crate) fn new(oracle: impl FnMut(&StepLaunch) -> Fate + Send + 'static) -> Self {
         let shared = Shared {
             oracle: Box::new(oracle),
             standings: BTreeMap::new(),
@@ -145,7 +145,7 @@ impl Memory {
     }
 
     /// Tells of every launch from now on, when it has its fate.
-    pub(crate) fn launches(&self) -> mpsc::Receiver<Launch> {
+    pub(crate) fn launches(&self) -> mpsc::Receiver<StepLaunch> {
         let (launched, launches) = mpsc::channel();
         self.shared().launched = Some(launched);
         launches
@@ -192,7 +192,7 @@ impl Memory {
     }
 
     /// Gives every step from now on another fate.
-    pub(crate) fn change(&self, oracle: impl FnMut(&Launch) -> Fate + Send + 'static) {
+    pub(crate) fn change(&self, oracle: impl FnMut(&StepLaunch) -> Fate + Send + 'static) {
         self.shared().oracle = Box::new(oracle);
     }
 
@@ -216,7 +216,7 @@ impl MemorySteps {
         self.memory.shared().asked.push(format!("{what} {step}"));
     }
 
-    fn meet_fate(&self, launch: &Launch) -> io::Result<()> {
+    fn meet_fate(&self, launch: &StepLaunch) -> io::Result<()> {
         let fate = (self.memory.shared().oracle)(launch);
         self.meet(launch, fate)?;
         if let Some(launched) = &self.memory.shared().launched {
@@ -225,7 +225,7 @@ impl MemorySteps {
         Ok(())
     }
 
-    fn meet(&self, launch: &Launch, fate: Fate) -> io::Result<()> {
+    fn meet(&self, launch: &StepLaunch, fate: Fate) -> io::Result<()> {
         let name = launch.name();
         match fate {
             Fate::Ends(how, text) => {
@@ -301,7 +301,7 @@ impl Steps for MemorySteps {
         Ok(is_free)
     }
 
-    fn launch(&mut self, launch: &Launch) -> io::Result<Option<ProcessNumber>> {
+    fn launch(&mut self, launch: &StepLaunch) -> io::Result<Option<ProcessNumber>> {
         self.note("launch", &launch.name());
         self.meet_fate(launch)?;
         let mut shared = self.memory.shared();
@@ -310,7 +310,7 @@ impl Steps for MemorySteps {
         Ok(is_kept.then_some(shared.processes))
     }
 
-    fn give(&mut self, process: ProcessNumber, launch: &Launch) -> io::Result<()> {
+    fn give(&mut self, process: ProcessNumber, launch: &StepLaunch) -> io::Result<()> {
         self.note(&format!("give {process}"), &launch.name());
         self.meet_fate(launch)
     }

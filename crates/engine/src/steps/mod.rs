@@ -22,14 +22,14 @@ use std::{ffi::OsString, io};
 
 use crate::{
     inbox::{Inbox, Outbox},
-    keeper::Launch,
+    keeper::StepLaunch,
     layout::RunFiles,
     step::{StepFolder, StepState},
     sys::Pid,
 };
 
 pub(crate) use flights::{Flight, Flights};
-pub(crate) use place::Place;
+pub(crate) use place::RunPlace;
 
 /// The number of a process that can be given more than one turn. Never used twice in a run loop.
 pub(crate) type ProcessNumber = u32;
@@ -46,10 +46,10 @@ pub(crate) trait Steps {
     /// Starts a step. What asks for it must be durable. Returns the number of its process if that can be
     /// given another turn; [`Message::ProcessGone`](crate::inbox::Message::ProcessGone) tells when it is
     /// gone.
-    fn launch(&mut self, launch: &Launch) -> io::Result<Option<ProcessNumber>>;
+    fn launch(&mut self, launch: &StepLaunch) -> io::Result<Option<ProcessNumber>>;
 
     /// Gives another turn to a process that is done with its last one.
-    fn give(&mut self, process: ProcessNumber, launch: &Launch) -> io::Result<()>;
+    fn give(&mut self, process: ProcessNumber, launch: &StepLaunch) -> io::Result<()>;
 
     /// Lets a process end that could be given another turn.
     fn let_go(&mut self, process: ProcessNumber);
@@ -91,10 +91,10 @@ pub(crate) trait Steps {
 
 /// Who runs the steps of a run.
 #[derive(Clone, Debug)]
-pub struct Runner(Kind);
+pub struct Runner(RunnerKind);
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum RunnerKind {
     #[cfg(not(portable))]
     Keeper(Vec<OsString>),
     Threads,
@@ -107,7 +107,7 @@ impl Runner {
     /// `program` is what to run as the keeper of those processes: this program and its hidden subcommand.
     #[cfg(not(portable))]
     pub fn here(program: Vec<OsString>) -> Self {
-        Self(Kind::Keeper(program))
+        Self(RunnerKind::Keeper(program))
     }
 
     /// Threads: this system has no keeper, and `program` is not needed.
@@ -119,25 +119,25 @@ impl Runner {
 
     /// Threads of the orchestrator. Its steps end with it.
     pub fn threads() -> Self {
-        Self(Kind::Threads)
+        Self(RunnerKind::Threads)
     }
 
     #[cfg(test)]
     pub(crate) fn memory(memory: memory::Memory) -> Self {
-        Self(Kind::Memory(memory))
+        Self(RunnerKind::Memory(memory))
     }
 
     /// The steps of the run whose identity and files are given.
     pub(crate) fn steps(&self, identity: &str, files: &RunFiles, outbox: Outbox) -> Box<dyn Steps> {
-        let place = Place::new(identity, files);
+        let place = RunPlace::new(identity, files);
         match &self.0 {
             #[cfg(not(portable))]
-            Kind::Keeper(program) => {
+            RunnerKind::Keeper(program) => {
                 Box::new(keeper::KeeperSteps::new(program.clone(), place, outbox))
             }
-            Kind::Threads => Box::new(threads::ThreadSteps::new(place, outbox)),
+            RunnerKind::Threads => Box::new(threads::ThreadSteps::new(place, outbox)),
             #[cfg(test)]
-            Kind::Memory(memory) => Box::new(memory.open(outbox)),
+            RunnerKind::Memory(memory) => Box::new(memory.open(outbox)),
         }
     }
 }

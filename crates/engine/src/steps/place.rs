@@ -14,13 +14,13 @@ const ASIDE: &str = "aside";
 
 /// The run whose steps these are.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct RunPlace {
     identity: String,
     /// The run's folder.
     pub(crate) folder: PathBuf,
 }
 
-impl Place {
+impl RunPlace {
     pub(crate) fn new(identity: &str, files: &RunFiles) -> Self {
         Self { identity: identity.to_owned(), folder: files.folder.clone() }
     }

@@ -17,10 +17,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Place, ProcessNumber, Steps};
+use super::{ProcessNumber, RunPlace, Steps};
 use crate::{
     inbox::{Inbox, Message, Outbox},
-    keeper::{Launch, LaunchKind, Next, Patience},
+    keeper::{ChildAction, LaunchKind, Patience, StepLaunch},
     private,
     step::{Claim, ExitRecord, HowEnded, StepFolder, StepState},
     sys::{self, Pid, Tree},
@@ -41,7 +41,7 @@ enum Word {
 
 /// The guardians of a run.
 pub(super) struct ThreadSteps {
-    place: Place,
+    place: RunPlace,
     outbox: Outbox,
     guardians: Arc<Guardians>,
     remarks: Vec<String>,
@@ -66,7 +66,7 @@ impl Guardians {
 }
 
 impl ThreadSteps {
-    pub(super) fn new(place: Place, outbox: Outbox) -> Self {
+    pub(super) fn new(place: RunPlace, outbox: Outbox) -> Self {
         Self { place, outbox, guardians: Arc::default(), remarks: Vec::new() }
     }
 }
@@ -83,7 +83,7 @@ impl Steps for ThreadSteps {
     }
 
     /// Claims a step and gives it a guardian, who starts it. No child is kept for another turn.
-    fn launch(&mut self, launch: &Launch) -> io::Result<Option<ProcessNumber>> {
+    fn launch(&mut self, launch: &StepLaunch) -> io::Result<Option<ProcessNumber>> {
         // By this thread: no other one claims or forbids a step meanwhile.
         let Ok((claim, outputs)) = launch.claim() else {
             self.outbox.send(&Message::ReaperGone);
@@ -108,7 +108,7 @@ impl Steps for ThreadSteps {
         Ok(None)
     }
 
-    fn give(&mut self, _process: ProcessNumber, _launch: &Launch) -> io::Result<()> {
+    fn give(&mut self, _process: ProcessNumber, _launch: &StepLaunch) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
@@ -145,7 +145,7 @@ impl Steps for ThreadSteps {
 
 /// The thread that looks after one step.
 struct Guardian {
-    launch: Launch,
+    launch: StepLaunch,
     outputs: [File; 2],
     /// For the thread that waits for the child.
     words: Sender<Word>,
@@ -200,7 +200,7 @@ impl Guardian {
 
     /// Starts the child. All that may fail is done before it lives.
     fn start(&self) -> io::Result<Tree> {
-        let Launch { program, environment, without, cwd, .. } = &self.launch;
+        let StepLaunch { program, environment, without, cwd, .. } = &self.launch;
         let (name, arguments) = program.split_first().ok_or(io::ErrorKind::NotFound)?;
         let [stdout, stderr] = &self.outputs;
         let mut command = Command::new(name);
@@ -242,12 +242,12 @@ impl Guardian {
                 patience.see_output(self.printed(), Instant::now());
             }
             let until = match patience.next(Instant::now()) {
-                Next::Wait(until) => until,
-                Next::AskToEnd => {
+                ChildAction::Wait(until) => until,
+                ChildAction::AskToEnd => {
                     tree.end(true);
                     continue;
                 }
-                Next::Kill => {
+                ChildAction::Kill => {
                     tree.end(false);
                     continue;
                 }

@@ -54,7 +54,7 @@ pub(crate) fn new_session() -> io::Result<()> {
 
 /// How a child ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum ChildExit {
     /// With this code.
     Code(i32),
     /// By this signal.
@@ -65,7 +65,7 @@ pub(crate) enum Ended {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waited {
     /// This one ended.
-    Child(Pid, Ended),
+    Child(Pid, ChildExit),
     /// All still run.
     None,
     /// There are none.
@@ -90,9 +90,9 @@ pub(crate) fn wait_any() -> io::Result<Waited> {
         // Only a child that asked to be traced by its parent is reported when it stops. It lives.
         _ if libc::WIFSTOPPED(status) => Ok(Waited::None),
         pid if libc::WIFSIGNALED(status) => {
-            Ok(Waited::Child(pid, Ended::Signal(libc::WTERMSIG(status))))
+            Ok(Waited::Child(pid, ChildExit::Signal(libc::WTERMSIG(status))))
         }
-        pid => Ok(Waited::Child(pid, Ended::Code(libc::WEXITSTATUS(status)))),
+        pid => Ok(Waited::Child(pid, ChildExit::Code(libc::WEXITSTATUS(status)))),
     }
 }
 

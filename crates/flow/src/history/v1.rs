@@ -1,8 +1,8 @@
 //! Version 1 of the records, the intent of a step and the parts of a state file.
 //!
 //! Frozen: a field may be added if it has a default, and nothing is renamed, removed or given another
-//! meaning. What each name means is told by the type of the same name in [`machine`] or [`policy`].
-//! All records of one decision stand or fall together: the journal writes them as one line.
+//! meaning. The types of the same name in [`machine`] and [`policy`] say what each name means. All records of
+//! one decision are atomic: the journal writes them as one line.
 
 use std::collections::BTreeMap;
 

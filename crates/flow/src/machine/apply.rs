@@ -1,7 +1,7 @@
 //! The only mutation of a run.
 //!
-//! A record says what became true, never what to do about it: there is nothing to decide here. A
-//! record that does not fit the run means that the journal is not this run's, or not whole.
+//! A record says what became true, never what to do about it: there is nothing to decide here. If a record
+//! does not fit the run, the journal belongs to another run or is incomplete.
 
 use thiserror::Error;
 
@@ -20,21 +20,21 @@ use super::{
 /// A record that cannot be true of this run.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ApplyError {
-    /// A second beginning.
+    /// A second `Started`.
     #[error("a run starts only once")]
     StartedTwice,
-    /// An agent that is not there.
+    /// The run has no such agent.
     #[error("there is no agent `{agent}`")]
     NoSuchAgent {
         /// The agent.
         agent: AgentId,
     },
-    /// An agent that is about something else.
+    /// The agent is in another phase.
     #[error("agent `{agent}` cannot {what} now")]
     WrongPhase {
         /// The agent.
         agent: AgentId,
-        /// What the record says.
+        /// The name of the record.
         what: &'static str,
     },
     /// A fork without a worker, or with one whose name is taken.
@@ -45,7 +45,7 @@ pub enum ApplyError {
     },
 }
 
-/// Makes `record` true. After an error the run is not to be used any more.
+/// Applies `record`. After an error the run must not be used any more.
 pub fn apply(run: &mut Run, record: &Record) -> Result<(), ApplyError> {
     match record {
         Record::Started(_) => Err(ApplyError::StartedTwice),
@@ -119,7 +119,7 @@ pub fn apply(run: &mut Run, record: &Record) -> Result<(), ApplyError> {
     }
 }
 
-/// A limit keeps `agent` from what it asked for. The session of its answer is kept for later.
+/// A limit keeps `agent` from the transition that it asked for. The session of its answer is kept for later.
 fn hold(
     agent: &mut Agent,
     asked: &Transition,
@@ -142,12 +142,12 @@ fn resumed(run: &mut Run, settings: &Settings, limits: &Limits) {
     take_up_stopped(run);
 }
 
-/// Agents that stopped take up what they stopped at, with what a start of it may have left.
+/// Agents that stopped retry the work at which they stopped, with what a start of it may have left.
 fn take_up_stopped(run: &mut Run) {
     for agent in run.agents.values_mut() {
         let work = match &agent.phase {
-            // The answer is paid for, the question was not answered: both begin anew with the
-            // workflow as it is now.
+            // The answer is paid for, but the evaluator gave no verdict: both are evaluated again, with the workflow
+            // as it is now.
             Phase::Failed { work: Work::Evaluate(evaluation), .. } => {
                 let (text, session) = (evaluation.output.clone(), evaluation.visit.session.clone());
                 Work::Rejudge(Box::new(Answer { text, session }))
@@ -168,7 +168,7 @@ fn take_up_stopped(run: &mut Run) {
     run.derive();
 }
 
-/// Changes one agent and keeps the counts true.
+/// Changes one agent and updates the counts.
 fn change(
     run: &mut Run,
     id: &AgentId,

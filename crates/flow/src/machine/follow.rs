@@ -29,17 +29,17 @@ pub(super) fn states_entered(agent: &Agent, transition: &Transition) -> u64 {
     }
 }
 
-/// What following a transition made of an agent.
+/// What an agent does after a transition.
 pub(super) enum After {
-    /// It goes on.
+    /// It continues.
     Goes,
-    /// It goes on, and so does this worker.
+    /// It continues, and starts this worker.
     Forks(Box<Agent>),
-    /// It ended with this.
+    /// It ends with this result.
     Ends(String),
 }
 
-/// Moves `agent`. `session` is the session of the answer that asked for it, if it has one;
+/// Moves `agent` along a transition. `session` is the session of the answer that asked for it, if it has one;
 /// `worker` is the name for a fork's new agent.
 pub(super) fn follow(
     agent: &mut Agent,
@@ -63,7 +63,7 @@ pub(super) fn follow(
         }
         Transition::Call { target, return_to } => {
             let callee = match &agent.session {
-                // Nothing was said yet: there is nothing to branch from.
+                // The session has no turn yet: there is nothing to branch from.
                 Session::Fresh => Session::Fresh,
                 Session::Open(session) | Session::Branch(session) => {
                     Session::Branch(session.clone())
@@ -125,7 +125,7 @@ pub(super) fn limit_reached(
 ) -> Option<Limit> {
     let entered = states_entered(agent, transition);
     if entered == 0 {
-        // The agent ends. That costs nothing more, and what it hands back is paid for.
+        // The agent ends. That costs nothing more, and its result is already paid for.
         return None;
     }
     let spent_usd = run.total_cost_usd + spent_just_now;

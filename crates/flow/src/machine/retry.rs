@@ -1,4 +1,4 @@
-//! What follows from a failure of a coding agent: durations, no clock.
+//! Decides what follows from a failure of a coding agent. It computes durations and reads no clock.
 
 use super::FailureClass;
 
@@ -7,15 +7,15 @@ use super::FailureClass;
 pub(super) enum Remedy {
     /// Wait a little and try again, a limited number of times.
     Retry,
-    /// Let all agents wait.
+    /// All agents wait.
     WaitForUsageLimit { resets_at: Option<u64> },
     /// The budget is spent: stop the run.
     Stop,
-    /// Trying again would only fail again.
+    /// A retry would fail in the same way.
     GiveUp,
-    /// Likewise, and the prompt itself is the reason.
+    /// The same, and the prompt itself is the reason.
     GiveUpPrompt,
-    /// Likewise, and the session is gone.
+    /// The same, and the session is gone.
     GiveUpSession,
 }
 
@@ -40,7 +40,7 @@ pub(super) fn remedy(class: FailureClass) -> Remedy {
 /// The wait before retry number `retry`, from 1: it doubles each time. The engine adds jitter.
 pub(super) fn delay_ms(retry: u32) -> u64 {
     const FIRST_MS: u64 = 2_000;
-    // Longer outages are the usage limit's business, or a person's.
+    // A longer outage is a usage limit, or needs the user.
     const LONGEST_MS: u64 = 5 * 60 * 1_000;
     let doublings = retry.saturating_sub(1).min(16);
     (FIRST_MS << doublings).min(LONGEST_MS)

@@ -16,7 +16,7 @@ pub(crate) use allowed::LEFT_OPEN;
 pub use allowed::{AllowedTransition, Policy};
 pub use evaluator::{Evaluator, Opinion, next_opinion};
 pub use judge::{
-    Accepted, Problem, Source, Surroundings, Verdict, judge, judge_script, judge_transition,
+    Accepted, JudgeContext, Problem, Source, Verdict, judge, judge_script, judge_transition,
 };
 pub(crate) use pattern::{PATTERNS_SIZE_MAX, pattern_size};
 pub use transition::Transition;

@@ -14,12 +14,12 @@ use crate::{
 use super::{
     Timeout,
     diagnostic::{Findings, did_you_mean},
-    yaml::{self, Node, Value},
+    yaml::{self, YamlNode, YamlValue},
 };
 
 /// The keys that frontmatter knows.
-pub const KEYS: [&str; 6] =
-    ["allowed_transitions", "model", "effort", "timeout", "agent", "evaluators"];
+pub const KEYS: [&str; 7] =
+    ["allowed_transitions", "model", "effort", "timeout", "agent", "evaluators", "input"];
 
 /// What the frontmatter of a prompt declares.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,6 +36,9 @@ pub struct Frontmatter {
     pub agent: Option<Spanned<String>>,
     /// Second opinions on the transition.
     pub evaluators: Vec<Spanned<Evaluator>>,
+    /// Whether `{{input}}` is empty where there is no input. Otherwise a run that enters the prompt
+    /// first needs one.
+    pub is_input_optional: bool,
 }
 
 impl Frontmatter {
@@ -72,7 +75,7 @@ impl Frontmatter {
     fn read_key(
         &mut self,
         key: &Spanned<String>,
-        value: &Node,
+        value: &YamlNode,
         reader: &mut FrontmatterReader<'_, '_>,
     ) {
         match key.value.as_str() {
@@ -87,6 +90,7 @@ impl Frontmatter {
             "effort" => self.effort = reader.argument(value, "effort", "an effort such as `high`"),
             "agent" => self.agent = reader.argument(value, "agent", "the name of a coding agent"),
             "timeout" => self.timeout = reader.timeout(value),
+            "input" => self.is_input_optional = reader.is_optional(value),
             _ => {}
         }
     }
@@ -100,7 +104,7 @@ struct FrontmatterReader<'a, 'f> {
     patterns_size: u64,
 }
 
-type Pairs<'n> = Vec<(Spanned<String>, &'n Node)>;
+type Pairs<'n> = Vec<(Spanned<String>, &'n YamlNode)>;
 
 impl FrontmatterReader<'_, '_> {
     fn error(&mut self, span: Span, message: impl Into<String>) {
@@ -108,15 +112,15 @@ impl FrontmatterReader<'_, '_> {
     }
 
     /// `key: value` pairs with scalar keys, each once.
-    fn mapping<'n>(&mut self, node: &'n Node, what: &str, expected: &str) -> Option<Pairs<'n>> {
-        let Value::Mapping(pairs) = &node.value else {
+    fn mapping<'n>(&mut self, node: &'n YamlNode, what: &str, expected: &str) -> Option<Pairs<'n>> {
+        let YamlValue::Mapping(pairs) = &node.value else {
             self.error(node.span, format!("{what} should be {expected}"));
             return None;
         };
         let mut read = Vec::new();
         let mut seen = BTreeSet::new();
         for (key, value) in pairs {
-            let Value::Scalar(name) = &key.value else {
+            let YamlValue::Scalar(name) = &key.value else {
                 self.error(key.span, format!("a key of {what} should be a word"));
                 continue;
             };
@@ -132,14 +136,14 @@ impl FrontmatterReader<'_, '_> {
     /// The items of a list; an empty value is an empty list.
     fn list<T>(
         &mut self,
-        node: &Node,
+        node: &YamlNode,
         key: &str,
-        mut item: impl FnMut(&mut Self, &Node) -> Option<T>,
+        mut item: impl FnMut(&mut Self, &YamlNode) -> Option<T>,
     ) -> Vec<Spanned<T>> {
         let items = match &node.value {
-            Value::Null => return Vec::new(),
-            Value::Sequence(items) => items,
-            Value::Scalar(_) | Value::Mapping(_) => {
+            YamlValue::Null => return Vec::new(),
+            YamlValue::Sequence(items) => items,
+            YamlValue::Scalar(_) | YamlValue::Mapping(_) => {
                 self.error(
                     node.span,
                     format!("`{key}` should be a list: lines that start with `- `"),
@@ -157,12 +161,15 @@ impl FrontmatterReader<'_, '_> {
     }
 
     /// A scalar that is not empty.
-    fn word(&mut self, node: &Node, key: &str, expected: &str) -> Option<Spanned<String>> {
+    fn word(&mut self, node: &YamlNode, key: &str, expected: &str) -> Option<Spanned<String>> {
         match &node.value {
-            Value::Scalar(text) if is_word(text) => {
+            YamlValue::Scalar(text) if is_word(text) => {
                 Some(Spanned::new(text.trim().to_owned(), node.span.shifted(self.offset)))
             }
-            Value::Scalar(_) | Value::Null | Value::Sequence(_) | Value::Mapping(_) => {
+            YamlValue::Scalar(_)
+            | YamlValue::Null
+            | YamlValue::Sequence(_)
+            | YamlValue::Mapping(_) => {
                 self.error(node.span, format!("`{key}` should be {expected}"));
                 None
             }
@@ -170,7 +177,7 @@ impl FrontmatterReader<'_, '_> {
     }
 
     /// A word that is passed to a program as an argument.
-    fn argument(&mut self, node: &Node, key: &str, expected: &str) -> Option<Spanned<String>> {
+    fn argument(&mut self, node: &YamlNode, key: &str, expected: &str) -> Option<Spanned<String>> {
         let word = self.word(node, key, expected)?;
         if looks_like_an_option(&word.value) {
             let message = format!("`{key}` cannot begin with a dash: it would become an option");
@@ -181,17 +188,20 @@ impl FrontmatterReader<'_, '_> {
     }
 
     /// A scalar, verbatim with its white space.
-    fn text(&mut self, node: &Node, key: &str, expected: &str) -> Option<String> {
+    fn text(&mut self, node: &YamlNode, key: &str, expected: &str) -> Option<String> {
         match &node.value {
-            Value::Scalar(text) if !text.is_empty() => Some(text.clone()),
-            Value::Scalar(_) | Value::Null | Value::Sequence(_) | Value::Mapping(_) => {
+            YamlValue::Scalar(text) if !text.is_empty() => Some(text.clone()),
+            YamlValue::Scalar(_)
+            | YamlValue::Null
+            | YamlValue::Sequence(_)
+            | YamlValue::Mapping(_) => {
                 self.error(node.span, format!("`{key}` should be {expected}"));
                 None
             }
         }
     }
 
-    fn timeout(&mut self, node: &Node) -> Option<Spanned<Timeout>> {
+    fn timeout(&mut self, node: &YamlNode) -> Option<Spanned<Timeout>> {
         let text = self.word(node, "timeout", "seconds, or `10m`, `2h`, or 0 for no limit")?;
         match text.value.parse() {
             Ok(timeout) => Some(Spanned::new(timeout, text.span)),
@@ -202,8 +212,20 @@ impl FrontmatterReader<'_, '_> {
         }
     }
 
+    fn is_optional(&mut self, node: &YamlNode) -> bool {
+        const EXPECTED: &str = "`optional` or `required`";
+        match self.word(node, "input", EXPECTED).as_ref().map(|word| word.value.as_str()) {
+            Some("optional") => true,
+            Some("required") | None => false,
+            Some(_) => {
+                self.error(node.span, format!("`input` should be {EXPECTED}"));
+                false
+            }
+        }
+    }
+
     /// The name of a state. Paths are rejected.
-    fn state(&mut self, node: &Node, key: &str) -> Option<String> {
+    fn state(&mut self, node: &YamlNode, key: &str) -> Option<String> {
         let word = self.word(node, key, "the name of a state")?;
         if word.value.contains(['/', '\\']) {
             let name = excerpt(&word.value);
@@ -214,7 +236,7 @@ impl FrontmatterReader<'_, '_> {
         Some(word.value)
     }
 
-    fn allowed_transition(&mut self, node: &Node) -> Option<AllowedTransition> {
+    fn allowed_transition(&mut self, node: &YamlNode) -> Option<AllowedTransition> {
         let pairs = self.mapping(node, "a transition", "`{ tag: goto, target: NEXT.md }`")?;
         let tag = self.tag(node, &pairs)?;
         let found_before = self.findings.count;
@@ -260,7 +282,7 @@ impl FrontmatterReader<'_, '_> {
         (self.findings.count == found_before).then_some(entry)
     }
 
-    fn tag(&mut self, node: &Node, pairs: &Pairs<'_>) -> Option<TagKind> {
+    fn tag(&mut self, node: &YamlNode, pairs: &Pairs<'_>) -> Option<TagKind> {
         let expected = format!("one of {}", TagKind::ALL.map(TagKind::name).join(", "));
         let Some((_, value)) = pairs.iter().find(|(key, _)| key.value == "tag") else {
             self.error(node.span, format!("a transition needs a `tag`: {expected}"));
@@ -276,7 +298,7 @@ impl FrontmatterReader<'_, '_> {
         kind
     }
 
-    fn evaluator(&mut self, node: &Node) -> Option<Evaluator> {
+    fn evaluator(&mut self, node: &YamlNode) -> Option<Evaluator> {
         const EXPECTED: &str = "`match` with `then`, or `prompt`";
         let pairs = self.mapping(node, "an evaluator", EXPECTED)?;
         let find = |name: &str| pairs.iter().find(|(key, _)| key.value == name).map(|(_, v)| *v);
@@ -314,9 +336,9 @@ impl FrontmatterReader<'_, '_> {
 
     fn match_evaluator(
         &mut self,
-        node: &Node,
-        pattern: &Node,
-        then: Option<&Node>,
+        node: &YamlNode,
+        pattern: &YamlNode,
+        then: Option<&YamlNode>,
     ) -> Option<Evaluator> {
         let Some(then) = then else {
             self.error(node.span, "`match` needs `then`: the transition to follow instead");

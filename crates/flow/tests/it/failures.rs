@@ -1,7 +1,7 @@
 //! Failures of children: scripts, coding agents, lost outcomes, usage limits, halts.
 
 use raymond_flow::{
-    machine::{Failure, FailureClass, Halt, Input, OnUsageLimit, Phase, SessionPlan, Status},
+    machine::{FailureClass, Halt, Input, OnUsageLimit, Phase, SessionPlan, Status, TurnFailure},
     turn::{Exit, Outcome},
     world::MemoryWorld,
 };
@@ -13,7 +13,7 @@ fn sim() -> Sim {
 }
 
 fn fails(sim: &mut Sim, name: &str, class: FailureClass) {
-    let failure = Failure { class, message: "it broke".to_owned() };
+    let failure = TurnFailure { class, message: "it broke".to_owned() };
     sim.end(name, Outcome::Failed(failure), 0.0);
 }
 
@@ -172,7 +172,7 @@ fn missing_session_is_replaced_by_a_fresh_one_on_resume() {
 #[test]
 fn turn_that_reaches_what_is_left_of_the_budget_stops_the_run() {
     let mut sim = sim();
-    let failure = Failure { class: FailureClass::Budget, message: "budget".to_owned() };
+    let failure = TurnFailure { class: FailureClass::Budget, message: "budget".to_owned() };
     sim.end("main", Outcome::Failed(failure), 10.5);
     assert_eq!(sim.run.status, Status::Stopped);
     let limits = raymond_flow::machine::Limits { budget_usd: None, ..sim.run.limits.clone() };

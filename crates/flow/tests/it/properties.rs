@@ -9,8 +9,8 @@ use proptest::{collection::vec, prelude::*, sample::select};
 use raymond_flow::{
     id::AgentId,
     machine::{
-        Failure, FailureClass, Frame, Halt, Input, Limits, OnUsageLimit, Record, Session, Status,
-        apply, replay,
+        FailureClass, Frame, Halt, Input, Limits, OnUsageLimit, Record, Session, Status,
+        TurnFailure, apply, replay,
     },
     money::Usd,
     prompt::{Variables, render},
@@ -120,7 +120,7 @@ fn take(sim: &mut Sim, step: Step) {
         }
         Step::Fail(index, class, billionths) => {
             let Some(name) = child(sim, &index) else { return };
-            let failure = Failure { class, message: "failed".to_owned() };
+            let failure = TurnFailure { class, message: "failed".to_owned() };
             sim.end(&name, Outcome::Failed(failure), cost(billionths));
         }
         Step::Lose(index) => {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use raymond_engine::{Loaded, agent::Activity, journal::Entry, layout::RunFiles};
+use raymond_engine::{Loaded, agent::Activity, journal::JournalEntry, layout::RunFiles};
 use raymond_flow::{
     id::{AgentId, StepId},
     machine::{Account, Accounts, Agent, Phase, Record, Run, Session, Status},
@@ -91,7 +91,7 @@ impl Standing<'_> {
         })
     }
 
-    fn head(&self, page: &mut Vec<Line>, run: &Run, entries: &[Entry]) {
+    fn head(&self, page: &mut Vec<Line>, run: &Run, entries: &[JournalEntry]) {
         let mut entry = |name: &str, value: Line| {
             page.push(Line::new().dim(format!("{name:<9} ")).then(value));
         };
@@ -116,7 +116,7 @@ impl Standing<'_> {
         }
     }
 
-    fn agents(&self, page: &mut Vec<Line>, run: &Run, entries: &[Entry]) {
+    fn agents(&self, page: &mut Vec<Line>, run: &Run, entries: &[JournalEntry]) {
         if run.agents.is_empty() {
             return;
         }
@@ -180,7 +180,7 @@ impl Standing<'_> {
     }
 }
 
-fn board(entries: &[Entry]) -> Board {
+fn board(entries: &[JournalEntry]) -> Board {
     let mut board = Board::default();
     for entry in entries {
         entry.records.iter().for_each(|record| board.record(record, entry.at_ms));

@@ -60,12 +60,12 @@ pub(crate) struct News {
     pub(crate) agent: Option<AgentId>,
     pub(crate) text: Line,
     /// Which way was gone, if that can be part of a loop.
-    pub(crate) way: Option<Way>,
+    pub(crate) way: Option<Hop>,
 }
 
 /// A way between two states: the same one is gone again and again by a loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Way {
+pub(crate) struct Hop {
     pub(crate) from: String,
     pub(crate) to: String,
     kind: &'static str,
@@ -222,7 +222,7 @@ fn followed(
     };
     let is_fork = worker.is_some();
     let mark = if is_fork { Mark::Forked } else { Mark::Done };
-    let way = to.filter(|_| !is_fork).map(|to| Way { from, to: to.stem().to_owned(), kind });
+    let way = to.filter(|_| !is_fork).map(|to| Hop { from, to: to.stem().to_owned(), kind });
     News { way, ..News::of(Level::News, mark, id, text) }
 }
 

@@ -6,7 +6,7 @@ use raymond_flow::machine::SessionPlan;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::{ClaudeConfig, settings, transcript::Transcript};
+use super::{ClaudeConfig, settings, transcript::SessionFile};
 use crate::{
     agent::{Reuse, TurnCommand, TurnRequest},
     regular,
@@ -48,7 +48,7 @@ const NESTING: [&str; 6] = [
 pub(super) fn command(config: &ClaudeConfig, request: &TurnRequest<'_>) -> TurnCommand {
     let turn = request.turn;
     // After a start that failed, the session may be there, and may know the prompt.
-    let left = turn.recovers.then(|| Transcript::find(&config.config_dir, turn.session.id()));
+    let left = turn.recovers.then(|| SessionFile::find(&config.config_dir, turn.session.id()));
     let left = left.flatten();
     let prompt = words(request.prompt);
     let words = match &left {

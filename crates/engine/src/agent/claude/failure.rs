@@ -2,20 +2,20 @@
 
 use jiff::tz::TimeZone;
 use raymond_flow::{
-    machine::{Failure, FailureClass},
+    machine::{FailureClass, TurnFailure},
     text::beginning,
 };
 
 use super::{
-    limit::{self, Limit},
-    output::{Event, Events, RateLimit, failed},
+    limit::{self, ClaudeLimit},
+    output::{ClaudeEvent, ClaudeEvents, ClaudeRateLimit, failed},
 };
 
 /// How much is told of what Claude says about a failure.
 const MESSAGE_CHARS_MAX: usize = 400;
 
 /// The kind of a failure that has a result.
-pub(super) fn of(events: &Events, result: &Event) -> Failure {
+pub(super) fn of(events: &ClaudeEvents, result: &ClaudeEvent) -> TurnFailure {
     let message = message(result);
     let class = class(events, result, &message);
     if !result.is_error {
@@ -24,7 +24,7 @@ pub(super) fn of(events: &Events, result: &Event) -> Failure {
     failed(class, message)
 }
 
-fn message(result: &Event) -> String {
+fn message(result: &ClaudeEvent) -> String {
     let text = match &result.result {
         Some(text) if !text.trim().is_empty() => text.clone(),
         _ => result.errors.join("; "),
@@ -35,7 +35,7 @@ fn message(result: &Event) -> String {
     }
 }
 
-fn class(events: &Events, result: &Event, message: &str) -> FailureClass {
+fn class(events: &ClaudeEvents, result: &ClaudeEvent, message: &str) -> FailureClass {
     if !result.is_error {
         // No model was asked.
         return FailureClass::Refused;
@@ -47,15 +47,15 @@ fn class(events: &Events, result: &Event, message: &str) -> FailureClass {
         return FailureClass::SessionMissing;
     }
     match limit::told(message, events.said_at, &TimeZone::system()) {
-        Some(Limit::Account) => return FailureClass::Billing,
+        Some(ClaudeLimit::Account) => return FailureClass::Billing,
         // The event is more exact than the words.
-        Some(Limit::Usage { resets_at }) => {
+        Some(ClaudeLimit::Usage { resets_at }) => {
             let resets_at = events.limit.as_ref().and_then(|limit| limit.resets_at).or(resets_at);
             return FailureClass::UsageLimit { resets_at };
         }
         None => {}
     }
-    if let Some(RateLimit { resets_at, .. }) = &events.limit
+    if let Some(ClaudeRateLimit { resets_at, .. }) = &events.limit
         && matches!(events.error.as_deref(), None | Some("rate_limit"))
     {
         return FailureClass::UsageLimit { resets_at: *resets_at };
@@ -81,7 +81,7 @@ fn class(events: &Events, result: &Event, message: &str) -> FailureClass {
 }
 
 /// The kind of a failure without any result.
-pub(super) fn without_result(exit_code: Option<i32>, complaint: &str) -> Failure {
+pub(super) fn without_result(exit_code: Option<i32>, complaint: &str) -> TurnFailure {
     let words = beginning(complaint, MESSAGE_CHARS_MAX);
     match exit_code {
         None => failed(FailureClass::Killed, "Claude was killed"),

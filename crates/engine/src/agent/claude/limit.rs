@@ -11,7 +11,7 @@ use jiff::{
 
 /// What Claude says about a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Limit {
+pub(super) enum ClaudeLimit {
     /// It is lifted by itself.
     Usage {
         /// When, in seconds since 1970; `None` if the words do not say.
@@ -66,7 +66,7 @@ const JUST_PASSED: SignedDuration = SignedDuration::from_hours(1);
 const DATE_PASSED: SignedDuration = SignedDuration::from_hours(180 * 24);
 
 /// The limit that `words` tell of. `said_at` is when they were said, and `local` the zone of a time without one.
-pub(super) fn told(words: &str, said_at: Timestamp, local: &TimeZone) -> Option<Limit> {
+pub(super) fn told(words: &str, said_at: Timestamp, local: &TimeZone) -> Option<ClaudeLimit> {
     let words = words.trim().replace('’', "'").to_lowercase();
     let start = BEFORE.iter().find_map(|before| words.strip_prefix(before)).unwrap_or(&words);
     let (_, is_account) = WORDINGS.iter().find(|(wording, _)| start.starts_with(wording))?;
@@ -75,8 +75,8 @@ pub(super) fn told(words: &str, said_at: Timestamp, local: &TimeZone) -> Option<
         u64::try_from(seconds).ok()
     });
     Some(match resets_at {
-        None if *is_account => Limit::Account,
-        resets_at => Limit::Usage { resets_at },
+        None if *is_account => ClaudeLimit::Account,
+        resets_at => ClaudeLimit::Usage { resets_at },
     })
 }
 
@@ -202,7 +202,7 @@ mod tests {
     /// When the words are said, in Berlin, where the clocks change on October 25, 2026.
     const SAID_AT: &str = "2026-11-16T20:30:00Z";
 
-    fn told_at(words: &str, said_at: &str) -> Option<Limit> {
+    fn told_at(words: &str, said_at: &str) -> Option<ClaudeLimit> {
         let local = tz::db().get("Europe/Berlin").unwrap();
         told(words, said_at.parse().unwrap(), &local)
     }
@@ -211,7 +211,7 @@ mod tests {
     #[track_caller]
     fn reset(words: &str, said_at: &str) -> String {
         match told_at(words, said_at) {
-            Some(Limit::Usage { resets_at: Some(at) }) => {
+            Some(ClaudeLimit::Usage { resets_at: Some(at) }) => {
                 Timestamp::from_second(at.try_into().unwrap()).unwrap().to_string()
             }
             other => panic!("{words}: {other:?}"),
@@ -297,7 +297,7 @@ mod tests {
             "Claude AI usage limit reached|",
             "Session limit reached",
         ] {
-            let expected = Some(Limit::Usage { resets_at: None });
+            let expected = Some(ClaudeLimit::Usage { resets_at: None });
             assert_eq!(told_at(words, SAID_AT), expected, "{words}");
         }
     }
@@ -311,7 +311,7 @@ mod tests {
             "Your seat type doesn't include usage credits",
             "Your org is out of usage · contact your admin",
         ] {
-            assert_eq!(told_at(words, SAID_AT), Some(Limit::Account), "{words}");
+            assert_eq!(told_at(words, SAID_AT), Some(ClaudeLimit::Account), "{words}");
         }
     }
 

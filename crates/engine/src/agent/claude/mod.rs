@@ -25,7 +25,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use raymond_flow::{coding_agent::Capabilities, machine::Failure};
+use raymond_flow::{coding_agent::Capabilities, machine::TurnFailure};
 
 use super::{
     Activity, Checkup, CodingAgent, TranscriptReader, TurnCommand, TurnEnd, TurnOutput, TurnRequest,
@@ -70,7 +70,7 @@ impl CodingAgent for ClaudeAgent {
         Capabilities::FULL
     }
 
-    fn command(&self, request: &TurnRequest<'_>) -> Result<TurnCommand, Failure> {
+    fn command(&self, request: &TurnRequest<'_>) -> Result<TurnCommand, TurnFailure> {
         Ok(command::command(&self.config, request))
     }
 

@@ -15,7 +15,7 @@ use std::{
 use jiff::Timestamp;
 use raymond_flow::{
     id::SessionId,
-    machine::{Failure, FailureClass, Spent, Tokens},
+    machine::{FailureClass, Spent, Tokens, TurnFailure},
     money::Usd,
     text::excerpt,
     turn::Outcome,
@@ -35,7 +35,7 @@ const SYNTHETIC: &str = "<synthetic>";
 /// One event, with everything that matters in any kind of event.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Event {
+pub(super) struct ClaudeEvent {
     #[serde(rename = "type")]
     kind: String,
     subtype: String,
@@ -48,7 +48,7 @@ pub(super) struct Event {
     pub(super) stop_reason: Option<String>,
     pub(super) terminal_reason: Option<String>,
     /// Of a `result`: what its own turn used.
-    usage: Usage,
+    usage: ClaudeUsage,
     /// Of a `result`: what the process has spent since it was started.
     total_cost_usd: f64,
     /// Likewise.
@@ -58,14 +58,14 @@ pub(super) struct Event {
     model: Option<String>,
     /// Of an `assistant` event: which kind of failure it tells.
     error: Option<serde_json::Value>,
-    message: Option<Message>,
-    rate_limit_info: Option<RateLimit>,
+    message: Option<ClaudeMessage>,
+    rate_limit_info: Option<ClaudeRateLimit>,
     retry_delay_ms: f64,
 }
 
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-struct Usage {
+struct ClaudeUsage {
     #[serde(rename = "input_tokens")]
     input: u64,
     #[serde(rename = "output_tokens")]
@@ -102,7 +102,7 @@ struct Denial {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Message {
+struct ClaudeMessage {
     /// [`SYNTHETIC`] if the words are Claude's own and not a model's.
     model: String,
     content: serde_json::Value,
@@ -110,7 +110,7 @@ struct Message {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct RateLimit {
+pub(super) struct ClaudeRateLimit {
     status: String,
     /// In seconds since 1970, once it is kept.
     pub(super) resets_at: Option<u64>,
@@ -129,8 +129,8 @@ struct Total {
 
 /// A `result` event.
 #[derive(Debug)]
-struct Closing {
-    event: Event,
+struct ClaudeResult {
+    event: ClaudeEvent,
     /// Whether a model was asked for it. A hook that blocks the prompt, or a command of Claude's,
     /// looks like an answer otherwise.
     is_asked: bool,
@@ -138,19 +138,19 @@ struct Closing {
 
 /// Everything of a turn's output that matters in the end.
 #[derive(Debug, Default)]
-pub(super) struct Events {
+pub(super) struct ClaudeEvents {
     /// The id of the turn's prompt, until Claude has taken it up.
     waits_for: Option<String>,
     /// The result of the turn.
-    answer: Option<Closing>,
+    answer: Option<ClaudeResult>,
     /// The last result of another turn: after the answer, or while there is none.
-    other: Option<Closing>,
+    other: Option<ClaudeResult>,
     /// Whether a model has said something since the last result.
     has_spoken: bool,
     /// The kind of failure that the last `assistant` event told.
     pub(super) error: Option<String>,
     /// The usage limit, if it is reached.
-    pub(super) limit: Option<RateLimit>,
+    pub(super) limit: Option<ClaudeRateLimit>,
     /// When Claude wrote the last of it: a time of day means nothing without the day.
     pub(super) said_at: Timestamp,
     model: Option<String>,
@@ -160,10 +160,10 @@ pub(super) fn outcome(output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
     // A process says nothing before its first prompt, so its first result is the answer to that. Only
     // later turns depend on Claude repeating the prompt.
     let waits_for = output.before.and_then(|_| command::prompt_id(output.stdin));
-    let events = Events::read(output.stdout, output.stdout_bytes, waits_for)?;
+    let events = ClaudeEvents::read(output.stdout, output.stdout_bytes, waits_for)?;
     let outcome = match events.verdict() {
-        Some(Closing {
-            event: Event { is_error: false, result: Some(text), .. },
+        Some(ClaudeResult {
+            event: ClaudeEvent { is_error: false, result: Some(text), .. },
             is_asked: true,
         }) => Outcome::Reply { text: text.clone() },
         Some(closing) => Outcome::Failed(failure::of(&events, &closing.event)),
@@ -189,7 +189,7 @@ pub(super) fn outcome(output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
     Ok(TurnEnd { outcome, spent, total })
 }
 
-impl Events {
+impl ClaudeEvents {
     /// Reads the first `bytes` of the file at `path` to their end: costs that come last count.
     fn read(path: &Path, bytes: u64, waits_for: Option<String>) -> io::Result<Self> {
         let file = crate::regular::open(path)?;
@@ -204,7 +204,7 @@ impl Events {
             if length == 0 {
                 return Ok(events);
             }
-            if let Ok(event) = serde_json::from_slice::<Event>(&line) {
+            if let Ok(event) = serde_json::from_slice::<ClaudeEvent>(&line) {
                 events.see(event);
             }
         }
@@ -212,23 +212,23 @@ impl Events {
 
     /// The result that says what came of the turn. If Claude has not taken up the prompt, that is one that
     /// says why: an error, or a hook's words. The answer to anything else is none to this prompt.
-    fn verdict(&self) -> Option<&Closing> {
-        let says_why = |other: &&Closing| other.event.is_error || !other.is_asked;
+    fn verdict(&self) -> Option<&ClaudeResult> {
+        let says_why = |other: &&ClaudeResult| other.event.is_error || !other.is_asked;
         self.answer.as_ref().or_else(|| self.other.as_ref().filter(says_why))
     }
 
-    fn see(&mut self, event: Event) {
+    fn see(&mut self, event: ClaudeEvent) {
         if event.kind == "result" {
             // Not the cost: that is the sum over all turns of a process.
-            let is_asked = self.has_spoken || event.usage != Usage::default();
+            let is_asked = self.has_spoken || event.usage != ClaudeUsage::default();
             self.has_spoken = false;
-            self.end(Closing { event, is_asked });
+            self.end(ClaudeResult { event, is_asked });
         } else if self.answer.is_none() {
             self.see_work(event);
         }
     }
 
-    fn end(&mut self, closing: Closing) {
+    fn end(&mut self, closing: ClaudeResult) {
         if self.answer.is_none() && self.waits_for.is_none() {
             self.other = None;
             self.answer = Some(closing);
@@ -237,7 +237,7 @@ impl Events {
         }
     }
 
-    fn see_work(&mut self, event: Event) {
+    fn see_work(&mut self, event: ClaudeEvent) {
         match event.kind.as_str() {
             // Claude repeats a prompt when it takes it up.
             "user" if event.uuid.is_some() && event.uuid == self.waits_for => self.waits_for = None,
@@ -258,7 +258,7 @@ impl Events {
     }
 }
 
-impl Event {
+impl ClaudeEvent {
     /// What this turn cost, and what the process has spent with it.
     fn spent(&self, before: &Total, model: Option<String>) -> (Spent, Total) {
         let mut tokens = Tokens::default();
@@ -309,7 +309,7 @@ pub(super) fn tool_words(input: &serde_json::Value) -> String {
 
 /// What a line tells while the turn runs.
 pub(super) fn activity(line: &[u8]) -> Option<Activity> {
-    let event: Event = serde_json::from_slice(line).ok()?;
+    let event: ClaudeEvent = serde_json::from_slice(line).ok()?;
     match (event.kind.as_str(), event.subtype.as_str()) {
         ("assistant", _) => {
             let block = event.message?.content.get(0)?.clone();
@@ -340,8 +340,8 @@ fn complaint(path: &Path) -> io::Result<String> {
 }
 
 /// Used where a failure has no words of its own.
-pub(super) fn failed(class: FailureClass, message: impl Into<String>) -> Failure {
-    Failure { class, message: message.into() }
+pub(super) fn failed(class: FailureClass, message: impl Into<String>) -> TurnFailure {
+    TurnFailure { class, message: message.into() }
 }
 
 #[cfg(test)]

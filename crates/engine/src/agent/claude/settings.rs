@@ -12,7 +12,7 @@ const OWN_CHOICE: &str = "default";
 const SETTINGS_BYTES_MAX: u64 = 1024 * 1024;
 
 #[derive(Deserialize)]
-struct Settings {
+struct ClaudeSettings {
     model: Option<String>,
 }
 
@@ -29,7 +29,7 @@ pub(super) fn default_model(config: &ClaudeConfig, cwd: &Path) -> String {
     ];
     let of_file = |path: &Path| {
         let bytes = crate::regular::read(path, SETTINGS_BYTES_MAX).ok()?;
-        serde_json::from_slice::<Settings>(&bytes).ok()?.model
+        serde_json::from_slice::<ClaudeSettings>(&bytes).ok()?.model
     };
     let environment = config.environment_model.clone();
     let model = environment.or_else(|| files.iter().find_map(|path| of_file(path)));

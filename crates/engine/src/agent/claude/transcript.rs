@@ -12,11 +12,11 @@ use raymond_flow::id::SessionId;
 const ANSWERED: &[u8] = br#""stop_reason":"end_turn""#;
 
 /// The transcript of a session.
-pub(super) struct Transcript {
+pub(super) struct SessionFile {
     path: PathBuf,
 }
 
-impl Transcript {
+impl SessionFile {
     /// The transcript of session `id`, if it has one. Ids are unique, so the folder, whose name
     /// Claude derives from the working directory, need not be known.
     pub(super) fn find(config_dir: &Path, id: &SessionId) -> Option<Self> {
@@ -46,13 +46,13 @@ mod tests {
     fn transcript_is_found_in_any_project_and_knows_where_it_was_left() {
         let folder = tempfile::tempdir().unwrap();
         let id = SessionId::new("5f0c");
-        assert!(Transcript::find(folder.path(), &id).is_none());
+        assert!(SessionFile::find(folder.path(), &id).is_none());
         let project = folder.path().join("projects/-some-where");
         fs::create_dir_all(&project).unwrap();
-        assert!(Transcript::find(folder.path(), &id).is_none());
+        assert!(SessionFile::find(folder.path(), &id).is_none());
         let line = r#"{"type":"user","message":{"content":[{"text":"say \"hi\"\nto ünïcode"}]}}"#;
         fs::write(project.join("5f0c.jsonl"), line).unwrap();
-        let transcript = Transcript::find(folder.path(), &id).unwrap();
+        let transcript = SessionFile::find(folder.path(), &id).unwrap();
         let prompt = "say \"hi\"\nto ünïcode";
         assert!(transcript.is_left_at(prompt));
         assert!(!transcript.is_left_at("say"));

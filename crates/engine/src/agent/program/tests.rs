@@ -36,7 +36,7 @@ fn reply(text: &str) -> Outcome {
     Outcome::Reply { text: text.to_owned() }
 }
 
-fn failure(end: TurnEnd) -> Failure {
+fn failure(end: TurnEnd) -> TurnFailure {
     match end.outcome {
         Outcome::Failed(failure) => failure,
         outcome => panic!("no failure: {outcome:?}"),

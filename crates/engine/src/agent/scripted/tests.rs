@@ -98,7 +98,7 @@ fn reply_that_is_given_for_ever_leaves_a_moment_to_interrupt_it() {
 #[test]
 fn cost_and_failure_are_those_of_the_script() {
     let class = FailureClass::Authentication;
-    let failure = Failure { class, message: "no".to_owned() };
+    let failure = TurnFailure { class, message: "no".to_owned() };
     let cost_usd = Usd::from_dollars(0.5).unwrap();
     let reply = ScriptedReply { answer: Err(failure.clone()), cost_usd, ..ScriptedReply::text("") };
     let agent = ScriptedAgent::new(Script::from([("A".to_owned(), vec![reply])]));

@@ -13,7 +13,7 @@ use std::{
 use raymond_flow::{
     coding_agent::Capabilities,
     id::StateName,
-    machine::{CountsAs, Failure, Halt, Record, Status},
+    machine::{CountsAs, Halt, Record, Status, TurnFailure},
     money::Usd,
 };
 
@@ -194,7 +194,7 @@ impl CodingAgent for Spending {
         self.0.capabilities()
     }
 
-    fn command(&self, request: &TurnRequest<'_>) -> Result<TurnCommand, Failure> {
+    fn command(&self, request: &TurnRequest<'_>) -> Result<TurnCommand, TurnFailure> {
         self.0.command(request)
     }
 

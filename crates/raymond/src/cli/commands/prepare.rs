@@ -30,15 +30,15 @@ use crate::{
 /// What states call the program of the setting `agent_program`.
 const PROGRAM: &str = "program";
 
-/// Everything of the surroundings that a run needs.
-pub(super) struct Surroundings {
+/// Everything of the project that a run needs.
+pub(super) struct Project {
     pub(super) state_dir: StateDir,
     pub(super) config: Config,
     pub(super) agents: Agents,
     pub(super) interrupts: Option<Interrupts>,
 }
 
-impl Surroundings {
+impl Project {
     /// Reads the settings of the project.
     pub(super) fn of(place: &Place) -> Result<Self, Failure> {
         let state_dir = state_dir(place)?;
@@ -47,7 +47,7 @@ impl Surroundings {
         Ok(Self { state_dir, config, agents, interrupts: None })
     }
 
-    /// The surroundings without any settings of the project.
+    /// The project with default settings, for commands that must work although its settings are wrong.
     pub(super) fn without_settings(place: &Place) -> Result<Self, Failure> {
         let config = Config::default();
         let agents = agents(&config);
@@ -100,7 +100,7 @@ impl Surroundings {
                 Failure::io(&format!("write to {}", path.display()), &error)
                     .with_hint("name a file that can be written: --log-file FILE".to_owned())
             })?;
-            let file = out::Lines::of_file(file);
+            let file = out::LineSink::of_file(file);
             observers.push(Box::new(Lines::with_times(file, Level::Detail, files)));
         }
         if options.debug {
