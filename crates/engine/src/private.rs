@@ -39,7 +39,7 @@ pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
 
 /// Removes all permissions of other users from a file or directory, if it exists: earlier versions
 /// left its mode to the umask.
-pub(crate) fn tighten(path: &Path) -> io::Result<()> {
+pub fn tighten(path: &Path) -> io::Result<()> {
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),

@@ -1,4 +1,4 @@
-//! What the tests of this crate share: a workflow on steps in memory, and an observer that remembers.
+//! Helpers for the tests of this crate: a workflow on steps in memory, and an observer that records events.
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 
@@ -42,7 +42,7 @@ pub(crate) fn id() -> RunId {
     RunId::new("r").unwrap()
 }
 
-/// An engine in which every wait is over at once.
+/// An engine in which every wait ends at once.
 pub(crate) fn engine(state_dir: StateDir, runner: Runner, agents: &Agents) -> Engine<'_> {
     Engine {
         state_dir,
@@ -194,7 +194,7 @@ pub(crate) fn words(activity: Activity) -> String {
 /// A result that ends a run.
 pub(crate) const RESULT: &str = "<result>done</result>";
 
-/// A workflow whose steps have the fates that a test gives them.
+/// A workflow whose steps have the outcomes that a test gives them.
 pub(crate) struct Stage {
     pub(crate) folder: TempDir,
     pub(crate) memory: Memory,
@@ -204,7 +204,7 @@ pub(crate) struct Stage {
     pub(crate) started: Started,
 }
 
-/// The file that a launch carries out.
+/// The file name of the state that a launch carries out.
 pub(crate) fn state(launch: &StepLaunch) -> String {
     let of_turn = launch.environment.iter().find(|(name, _)| name == "RAYMOND_STATE");
     let script = || launch.program.last().unwrap().rsplit('/').next().unwrap().to_owned();
@@ -216,7 +216,7 @@ pub(crate) fn variable(launch: &StepLaunch, name: &str) -> String {
     found.map(|(_, value)| value.clone()).unwrap_or_default()
 }
 
-/// The last line of a turn that answers this.
+/// The last line of a turn with this answer.
 pub(crate) fn says(text: &str) -> Fate {
     Fate::prints(&serde_json::json!({ "result": text, "cost_usd": 0.5 }).to_string())
 }
@@ -225,7 +225,7 @@ pub(crate) fn fails(class: &str) -> Fate {
     Fate::prints(&serde_json::json!({ "error": "no", "class": class }).to_string())
 }
 
-/// Fates by state, each list in its order; the last one stays.
+/// The outcomes of each state, in order; the last one repeats.
 pub(crate) fn fates(
     mut script: BTreeMap<&'static str, Vec<Fate>>,
 ) -> impl FnMut(&StepLaunch) -> Fate + Send + 'static {
@@ -319,7 +319,7 @@ impl Stage {
         StepFolder::new(&self.files().steps, &StepId { agent, number })
     }
 
-    /// What the runner was asked for, without the end.
+    /// The calls to the runner, without the closing one.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.memory.asked().into_iter().filter(|what| what != "close all").collect()
     }
@@ -348,7 +348,7 @@ impl Stage {
         })
     }
 
-    /// Every step that was started or found is told to have ended once.
+    /// Checks that every step that was started or found was reported to have ended exactly once.
     #[track_caller]
     pub(crate) fn check_ends(&self) {
         let mut starts = self.seen.all(|event| match event {

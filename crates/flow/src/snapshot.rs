@@ -13,7 +13,10 @@ use thiserror::Error;
 use crate::{
     history::{
         Convert as _,
-        v1::{Halt, Phase, Settings, Status, Tries, UsageLimit},
+        v1::{
+            Halt, Phase, Settings, Status, Tries, UsageLimit, is_retry_for_default,
+            retry_for_default,
+        },
     },
     id::{AgentId, RunId, SessionId, StateName},
     machine::{Agent, Frame, Limits, Run, Session},
@@ -107,6 +110,8 @@ struct WireRun {
     max_parallel: u32,
     max_reminders: u32,
     max_retries: u32,
+    #[serde(default = "retry_for_default", skip_serializing_if = "is_retry_for_default")]
+    retry_for_ms: u64,
     max_attempts: u32,
     agents_born: u64,
     next_ticket: u64,
@@ -165,6 +170,7 @@ impl WireRun {
             max_parallel,
             max_reminders,
             max_retries,
+            retry_for_ms,
             max_attempts,
         } = run.limits.clone();
         Self {
@@ -188,6 +194,7 @@ impl WireRun {
             max_parallel,
             max_reminders,
             max_retries,
+            retry_for_ms,
             max_attempts,
             agents_born: run.agents_born,
             next_ticket: run.next_ticket,
@@ -213,6 +220,7 @@ impl WireRun {
             max_parallel: self.max_parallel,
             max_reminders: self.max_reminders,
             max_retries: self.max_retries,
+            retry_for_ms: self.retry_for_ms,
             max_attempts: self.max_attempts,
         };
         let mut run = Run {

@@ -420,7 +420,7 @@ fn folder_of_another_run_is_moved_away_with_its_reaper() {
         panic!("it has just been so")
     };
     assert_eq!(place.steps.standing(&folder).unwrap(), StepState::Unclaimed);
-    assert!(place.steps.remarks()[0].contains("is another run's, and was moved to"));
+    assert!(place.steps.remarks()[0].contains("belongs to another run and was moved to"));
     wait_until_gone(&reaper.to_string());
     assert_eq!(place.run(1, "exit 0"), HowEnded::Code(0));
 }

@@ -83,8 +83,8 @@ fn transient_failure_is_retried_in_the_same_session_until_it_passes() {
 }
 
 #[test]
-fn failure_that_stays_fails_the_run_and_a_resume_tries_again() {
-    let stage = Stage::new(&["START.md"], [("START.md", vec![fails("transient")])]);
+fn persistent_failure_fails_the_run_and_a_resume_retries() {
+    let stage = Stage::new(&["START.md"], [("START.md", vec![fails("unknown")])]);
     assert_eq!(stage.start().run.status, Status::Failed);
     assert_eq!(stage.launches(), 4, "one start and three retries");
     stage.memory.change(|_| says(RESULT));
@@ -141,7 +141,7 @@ fn usage_limit_pauses_the_run_if_it_shall_not_wait() {
 }
 
 #[test]
-fn budget_stops_the_run_and_a_larger_one_lets_it_go_on() {
+fn budget_stops_the_run_and_a_higher_one_lets_it_continue() {
     let mut stage = Stage::new(
         &["START.md", "NEXT.md"],
         [("START.md", vec![says("<goto>NEXT</goto>")]), ("NEXT.md", vec![says(RESULT)])],
@@ -218,7 +218,7 @@ fn requests_that_are_always_lost_end_the_run() {
 }
 
 #[test]
-fn step_that_went_on_without_its_orchestrator_is_harvested() {
+fn outcome_of_a_step_that_outlived_its_orchestrator_is_used() {
     let stage = Stage::new(
         &["START.sh", "WORK.sh"],
         [
@@ -285,7 +285,7 @@ fn workflow_that_cannot_be_prepared_fails_without_a_launch() {
 }
 
 #[test]
-fn agent_that_a_resumed_run_needs_must_be_there() {
+fn coding_agent_of_a_resumed_run_must_be_configured() {
     let mut stage = Stage::new(&["START.md"], [("START.md", vec![fails("refused")])]);
     stage.started.settings.agent = Some("program".to_owned());
     stage.start();
@@ -331,7 +331,7 @@ fn warm_stage(limit: usize, script: impl IntoIterator<Item = (&'static str, Vec<
 }
 
 #[test]
-fn next_turn_of_a_session_is_given_to_the_process_that_led_it() {
+fn next_turn_of_a_session_is_given_to_its_kept_process() {
     let stage = warm_stage(
         2,
         [

@@ -1,5 +1,5 @@
-//! Steps in memory, for tests of everything above them: no process is started, and what becomes of a step
-//! is what the test says.
+//! Steps in memory, for tests of the code above them: no process is started, and the test defines the outcome
+//! of each step.
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 
@@ -18,12 +18,12 @@ use crate::{
     sys::Pid,
 };
 
-/// What becomes of a step that is launched.
+/// The outcome of a launched step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It prints this and ends so.
+    /// It prints this text and ends in this way.
     Ends(HowEnded, String),
-    /// It runs until it is ended.
+    /// It runs until the loop ends it.
     Runs,
     /// It prints this and goes on until it is ended.
     Talks(String),
@@ -33,12 +33,12 @@ pub(crate) enum Fate {
     After(Vec<Message>, Box<Fate>),
     /// Its reaper is killed after it has printed this.
     Lost(String),
-    /// It cannot even be asked for.
+    /// The launch fails.
     Refused(io::ErrorKind),
 }
 
 impl Fate {
-    /// It ends well with this output.
+    /// It succeeds with this output.
     pub(crate) fn prints(text: &str) -> Self {
         Self::Ends(HowEnded::Code(0), text.to_owned())
     }
@@ -56,7 +56,7 @@ impl Fate {
 
 type Oracle = dyn FnMut(&StepLaunch) -> Fate + Send;
 
-/// Steps and their fates. Clones share them: a test keeps one, and every run loop gets another.
+/// Steps and their outcomes. Clones share them: a test keeps one, and every run loop gets another.
 #[derive(Clone)]
 pub(crate) struct Memory {
     shared: Arc<Mutex<Shared>>,
@@ -64,13 +64,13 @@ pub(crate) struct Memory {
 
 struct Shared {
     oracle: Box<Oracle>,
-    /// How each step stands, by the name of its folder. What is not here was never claimed.
+    /// The state of each step, by the name of its directory. A step that is not here was never claimed.
     standings: BTreeMap<String, Standing>,
-    /// What was asked for, in order.
+    /// The calls so far, in order.
     asked: Vec<String>,
     /// How many processes were kept for another turn.
     processes: ProcessNumber,
-    /// Whether the disk has no room to forbid a step.
+    /// Whether the disk is too full to forbid a step.
     is_full: bool,
     /// Why no step can be looked at, if none can.
     blind: Option<io::ErrorKind>,
@@ -102,7 +102,7 @@ impl fmt::Debug for Memory {
 }
 
 impl Memory {
-    /// Steps with the fates that `oracle` gives them.
+    /// Steps with the outcomes that `oracle` returns.
     pub(crate) fn new(oracle: impl FnMut(&StepLaunch) -> Fate + Send + 'static) -> Self {
         let shared = Shared {
             oracle: Box::new(oracle),
@@ -126,7 +126,7 @@ impl Memory {
         self.shared.lock().unwrap()
     }
 
-    /// What was done, in order: `launch NAME`, `forbid NAME`, `end NAME`, …
+    /// The calls so far, in order: `launch NAME`, `forbid NAME`, `end NAME`, …
     pub(crate) fn asked(&self) -> Vec<String> {
         self.shared().asked.clone()
     }
@@ -186,18 +186,18 @@ impl Memory {
         self.shared().remarks.push(text.to_owned());
     }
 
-    /// Whether the disk has no room to forbid a step.
+    /// Sets whether the disk is too full to forbid a step.
     pub(crate) fn set_full(&self, is_full: bool) {
         self.shared().is_full = is_full;
     }
 
-    /// Gives every step from now on another fate.
+    /// Changes the outcomes of later launches.
     pub(crate) fn change(&self, oracle: impl FnMut(&StepLaunch) -> Fate + Send + 'static) {
         self.shared().oracle = Box::new(oracle);
     }
 
     pub(super) fn open(&self, outbox: Outbox) -> MemorySteps {
-        // By a thread of its own, in order: the loop does not read its inbox while it launches.
+        // A separate thread sends the messages in order: the loop does not read its inbox while it launches.
         let (words, heard) = mpsc::channel();
         std::thread::spawn(move || heard.iter().for_each(|message| outbox.send(&message)));
         self.shared().words = Some(words.clone());

@@ -178,6 +178,8 @@ mirror! {
         max_parallel: u32,
         max_reminders: u32,
         max_retries: u32,
+        #[serde(default = "retry_for_default", skip_serializing_if = "is_retry_for_default")]
+        retry_for_ms: u64,
         max_attempts: u32,
     }
 
@@ -291,6 +293,8 @@ mirror! {
         reminders: u32,
         retries: u32,
         losses: u32,
+        #[serde(default, skip_serializing_if = "is_default")]
+        waited_ms: u64,
         #[serde(skip_serializing_if = "is_default")]
         left: Option<Left>,
     }
@@ -395,4 +399,13 @@ mirror! {
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
+}
+
+pub(crate) fn retry_for_default() -> u64 {
+    machine::RETRY_FOR_MS
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+pub(crate) fn is_retry_for_default(ms: &u64) -> bool {
+    *ms == machine::RETRY_FOR_MS
 }

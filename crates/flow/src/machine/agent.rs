@@ -77,8 +77,10 @@ pub struct Tries {
     pub starts: u32,
     /// Reminders given.
     pub reminders: u32,
-    /// Retries after transient failures.
+    /// Retries after failures of an unknown kind, timeouts and kills.
     pub retries: u32,
+    /// How long it has waited after transient failures.
+    pub waited_ms: u64,
     /// Outcomes that were lost.
     pub losses: u32,
     /// What a failed start may have left: the next start continues there.

@@ -146,8 +146,8 @@ fn resumed(run: &mut Run, settings: &Settings, limits: &Limits) {
 fn take_up_stopped(run: &mut Run) {
     for agent in run.agents.values_mut() {
         let work = match &agent.phase {
-            // The answer is paid for, but the evaluator gave no verdict: both are evaluated again, with the workflow
-            // as it is now.
+            // The answer is paid for, but the evaluator gave no verdict: both are evaluated again, with the
+            // workflow as it is now.
             Phase::Failed { work: Work::Evaluate(evaluation), .. } => {
                 let (text, session) = (evaluation.output.clone(), evaluation.visit.session.clone());
                 Work::Rejudge(Box::new(Answer { text, session }))
@@ -273,7 +273,10 @@ fn retried(
         match counts_as {
             CountsAs::Retry => agent.tries.retries += 1,
             CountsAs::Loss => agent.tries.losses += 1,
-            CountsAs::Nothing => {}
+            // Only transient failures wait without being counted.
+            CountsAs::Nothing => {
+                agent.tries.waited_ms = agent.tries.waited_ms.saturating_add(delay_ms);
+            }
         }
         agent.tries.left = left.cloned();
         agent.phase = match delay_ms {

@@ -16,7 +16,7 @@ use super::{
     Spent, Started, Status, Step, TurnFailure, Via, Work,
     follow::{discarded_returns, limit_reached, states_entered},
     naming::worker_name,
-    retry::{Remedy, delay_ms, remedy},
+    retry::{Remedy, delay_ms, remedy, transient_delay_ms, with_jitter},
 };
 
 /// The records and effects that follow from an input.
@@ -311,6 +311,17 @@ impl<'a> Draft<'a> {
                 let delay = delay_ms(tries.retries + 1);
                 self.retry(failure.to_string(), CountsAs::Retry, delay, left);
             }
+            Remedy::RetryFor { .. } if tries.waited_ms >= limits.retry_for_ms => {
+                let error = match tries.waited_ms / 1000 {
+                    0 => format!("{failure} (not retried)"),
+                    seconds => format!("{failure} (after retries for {seconds} seconds)"),
+                };
+                self.give_up(error, class, left);
+            }
+            Remedy::RetryFor { at_least_ms } => {
+                let delay = transient_delay_ms(tries.waited_ms, at_least_ms);
+                self.retry(failure.to_string(), CountsAs::Nothing, delay, left);
+            }
             Remedy::WaitForUsageLimit { resets_at } => {
                 self.retry(failure.to_string(), CountsAs::Nothing, 0, left);
                 self.usage_limit(resets_at);
@@ -331,6 +342,8 @@ impl<'a> Draft<'a> {
 
     fn retry(&mut self, why: String, counts_as: CountsAs, delay_ms: u64, left: Option<Left>) {
         let agent = self.agent.id.clone();
+        let step = StepId { agent: agent.clone(), number: self.agent.steps };
+        let delay_ms = with_jitter(delay_ms, &self.run.identity, &step);
         self.record(Record::Retried { agent: agent.clone(), why, counts_as, delay_ms, left });
         if delay_ms == 0 {
             self.prepare(agent);

@@ -22,8 +22,8 @@ pub enum Effect {
         /// The agent whose step is prepared.
         agent: AgentId,
     },
-    /// Start a child. Its intent must be durable first. The id names this start for ever: the engine starts each
-    /// id at most once, and finds what it left by its name.
+    /// Start a child. Its intent must be durable first. The id names this start for ever: the engine starts
+    /// each id at most once, and finds what it left by its name.
     Launch {
         /// The id of the step.
         id: StepId,
@@ -44,7 +44,7 @@ pub enum Effect {
         /// The intent of the step.
         step: Box<Step>,
     },
-    /// Wait before a retry, with some jitter. Waiting twice costs only time.
+    /// Wait before a retry. Waiting twice costs only time.
     Wait {
         /// The agent that retries.
         agent: AgentId,

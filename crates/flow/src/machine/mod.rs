@@ -38,6 +38,7 @@ pub use pending::pending;
 pub use record::{CountsAs, Halt, Instead, Limit, Overrider, Record, Started, Via};
 pub use replay::{ReplayError, replay};
 pub use run::{Run, Status, UsageLimit};
+pub(crate) use settings::RETRY_FOR_MS;
 pub use settings::{Limits, OnUsageLimit, Settings};
 pub use settle::settle;
 pub use step::{Action, SessionPlan, Spent, Step, Tokens, Turn, TurnSettings};

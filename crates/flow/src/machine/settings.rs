@@ -29,6 +29,9 @@ pub enum OnUsageLimit {
     Pause,
 }
 
+/// Ten minutes: most outages of a provider are shorter.
+pub(crate) const RETRY_FOR_MS: u64 = 600_000;
+
 /// How far a run may go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -40,8 +43,11 @@ pub struct Limits {
     pub max_parallel: u32,
     /// How often an agent is reminded of the protocol in one state.
     pub max_reminders: u32,
-    /// How often a turn is retried after a transient failure.
+    /// How often a turn is retried after a failure of an unknown kind, a timeout or a kill.
     pub max_retries: u32,
+    /// How long the waits after transient failures of one turn may be in total. The turn is retried until
+    /// they add up to this.
+    pub retry_for_ms: u64,
     /// How often a step is started whose outcome is lost.
     pub max_attempts: u32,
 }
@@ -55,6 +61,7 @@ impl Default for Limits {
             max_parallel: 16,
             max_reminders: 3,
             max_retries: 3,
+            retry_for_ms: RETRY_FOR_MS,
             max_attempts: 3,
         }
     }

@@ -26,8 +26,8 @@ pub fn settle(run: &Run) -> Decision {
 /// How the run ends; `None` while an agent can continue.
 fn outcome(run: &Run) -> Option<Status> {
     if run.counts.active == 0 {
-        // Every agent has stopped by itself: their outcomes count, not the reason for which the others would have
-        // had to stop.
+        // Every agent has stopped by itself: their outcomes count, not the reason for which the others
+        // would have had to stop.
         return Some(match (run.counts.failed, run.counts.held) {
             (0, 0) => Status::Completed,
             (0, _) => Status::Stopped,

@@ -87,8 +87,8 @@ impl Policy {
         !self.allowed.is_empty()
     }
 
-    /// The transition of an answer without a tag: the only one allowed, if the entry is complete. Never a result,
-    /// because only the agent can give its payload.
+    /// The transition of an answer without a tag: the only one allowed, if the entry is complete. Never a
+    /// result, because only the agent can give its payload.
     pub fn implicit(&self) -> Option<&AllowedTransition> {
         match self.allowed.as_slice() {
             [only] if only.tag.has_target() && only.is_complete() => Some(only),

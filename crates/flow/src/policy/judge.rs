@@ -155,7 +155,8 @@ impl Judge<'_> {
         };
         match self.transition(tag, chooser) {
             Ok(transition) => Verdict::Accept(Accepted { transition, source: Source::Tag }),
-            // The agent cannot change what the author prescribed: a reminder would cost money and change nothing.
+            // The agent cannot change what the author prescribed: a reminder would cost money and change
+            // nothing.
             Err(problem) if entry.is_some_and(|entry| is_authors(&problem, entry)) => {
                 Verdict::Fail(problem)
             }

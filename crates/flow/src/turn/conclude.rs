@@ -50,10 +50,10 @@ pub enum Exit {
     #[error("exited with code {0}")]
     Code(i32),
     /// Killed by this signal.
-    #[error("was ended by signal {0}")]
+    #[error("was killed by signal {0}")]
     Signal(i32),
     /// It printed nothing for too long.
-    #[error("printed nothing for {seconds} seconds and was ended")]
+    #[error("printed nothing for {seconds} seconds and was killed")]
     TimedOut {
         /// The timeout.
         seconds: u64,

@@ -139,7 +139,7 @@ fn function_may_name_a_model() {
 }
 
 #[test]
-fn fork_names_its_worker_and_where_the_parent_goes_on() {
+fn fork_names_its_worker_and_where_the_parent_continues() {
     let text = r#"<fork next="DISPATCH.md">WORKER.md</fork>"#;
     let tag = Tag::Fork {
         target: at(text, "WORKER.md"),
@@ -717,11 +717,11 @@ fn malformed_tag_says_what_is_wrong() {
     );
     assert_eq!(
         shown("</goto x>"),
-        "`</goto` is not a complete <goto> tag: a closing tag holds nothing but its name"
+        "`</goto` is not a complete <goto> tag: a closing tag has nothing but its name"
     );
     assert_eq!(
         shown("<goto/>"),
-        "`<goto/>` is not a complete <goto> tag: it is closed before it says anything"
+        "`<goto/>` is not a complete <goto> tag: it is self-closing: write an opening and a closing tag"
     );
     assert_eq!(
         shown(&format!("<goto {}", " ".repeat(OPENING_BYTES_MAX))),

@@ -1,4 +1,4 @@
-//! What was typed, made into an engine that can run.
+//! Makes an engine from settings and options.
 
 use std::{env, ffi::OsString, path::PathBuf, time::Duration};
 
@@ -15,6 +15,7 @@ use raymond_flow::{
     id::RunId,
     machine::{Limits, OnUsageLimit, Settings},
     money::Usd,
+    source::Timeout,
 };
 
 use super::place::state_dir;
@@ -27,7 +28,7 @@ use crate::{
     report::{JsonLines, Lines, on_terminal, words::Level},
 };
 
-/// What states call the program of the setting `agent_program`.
+/// The name in frontmatter of the program of the setting `agent_program`.
 const PROGRAM: &str = "program";
 
 /// Everything of the project that a run needs.
@@ -54,7 +55,7 @@ impl Project {
         Ok(Self { state_dir: state_dir(place)?, config, agents, interrupts: None })
     }
 
-    /// The engine. `warm` is what was typed.
+    /// The engine. `warm` is the option, if it was given.
     pub(super) fn engine(&self, warm: Option<usize>) -> Result<Engine<'_>, Failure> {
         let program = env::current_exe();
         let program = program.map_err(|error| Failure::io("find this program", &error))?;
@@ -76,7 +77,7 @@ impl Project {
         })
     }
 
-    /// Everybody who watches a run.
+    /// The observers of a run.
     pub(super) fn observers(
         &self,
         options: &Options,
@@ -110,7 +111,7 @@ impl Project {
     }
 }
 
-/// How much the user wants to be shown.
+/// How much the user wants to see.
 pub(super) fn level(options: &Options) -> Level {
     match (options.quiet, options.verbose) {
         (true, _) => Level::Trouble,
@@ -119,13 +120,13 @@ pub(super) fn level(options: &Options) -> Level {
     }
 }
 
-/// Claude Code, and every program that is configured. `agent_program`, if it is set, is the default.
-fn agents(config: &Config) -> Agents {
+/// Claude Code, and every configured program. `agent_program`, if it is set, is the default.
+pub(super) fn agents(config: &Config) -> Agents {
     let text = |name: &str| env::var(name).ok().filter(|text| !text.is_empty());
     let home = text("HOME").map(PathBuf::from).unwrap_or_default();
     let config_dir = text("CLAUDE_CONFIG_DIR").map(PathBuf::from);
     let own = config.agents.get(CLAUDE).cloned().unwrap_or_default();
-    // `[claude]` is an older name of `[agents.claude]`; the environment counts more than both.
+    // `[claude]` is an older name of `[agents.claude]`; the environment overrides both.
     let program = config.said_by_environment("claude.program").map(str::to_owned);
     let program = program.or(own.program);
     let program = program.or_else(|| config.text("claude.program").map(str::to_owned));
@@ -152,7 +153,7 @@ fn agents(config: &Config) -> Agents {
     Agents::new(agents)
 }
 
-/// Puts what was configured over what a new run would have.
+/// Applies the settings to the defaults of a new run.
 pub(super) fn configure(config: &Config, settings: &mut Settings, limits: &mut Limits) {
     settings.model = config.said("model").or(settings.model.take());
     settings.effort = config.said("effort").or(settings.effort.take());
@@ -169,10 +170,13 @@ pub(super) fn configure(config: &Config, settings: &mut Settings, limits: &mut L
         limits.max_iterations = (most > 0).then_some(most);
     }
     limits.max_parallel = config.said("max_parallel").unwrap_or(limits.max_parallel);
-    limits.max_retries = config.said("retries").unwrap_or(limits.max_retries);
+    let retries = config.said("retries");
+    limits.max_retries = retries.unwrap_or(limits.max_retries);
+    limits.retry_for_ms =
+        retry_for_ms(retries, config.said("retry_for")).unwrap_or(limits.retry_for_ms);
 }
 
-/// Puts what was typed over what a run had.
+/// Applies the options to the settings and limits of a run.
 pub(super) fn change(
     options: &Options,
     settings: &mut Settings,
@@ -198,7 +202,7 @@ pub(super) fn change(
     }
     if let Some(dollars) = options.budget {
         let budget = Usd::from_dollars(dollars).ok_or_else(|| {
-            Failure::usage(format!("`--budget {dollars}` is no amount of dollars"))
+            Failure::usage(format!("`--budget {dollars}` is not an amount of dollars"))
         })?;
         limits.budget_usd = (budget > Usd::ZERO).then_some(budget);
     }
@@ -208,8 +212,29 @@ pub(super) fn change(
     if let Some(max) = options.max_parallel {
         limits.max_parallel = max;
     }
-    if let Some(retries) = options.retries {
-        limits.max_retries = retries;
-    }
+    limits.max_retries = options.retries.unwrap_or(limits.max_retries);
+    limits.retry_for_ms =
+        retry_for_ms(options.retries, options.retry_for).unwrap_or(limits.retry_for_ms);
     Ok(())
+}
+
+/// How long a turn is retried after transient failures, if that is given. No retries means none of either kind,
+/// unless the time is given, too.
+pub(super) fn retry_for_ms(retries: Option<u32>, retry_for: Option<Timeout>) -> Option<u64> {
+    let given = retry_for.map(|time| u64::from(time).saturating_mul(1000));
+    given.or((retries == Some(0)).then_some(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_retries_are_none_of_either_kind_unless_the_time_is_given() {
+        let time = Some(Timeout::from_seconds(90));
+        assert_eq!(retry_for_ms(None, None), None);
+        assert_eq!(retry_for_ms(Some(3), None), None);
+        assert_eq!(retry_for_ms(Some(0), None), Some(0));
+        assert_eq!(retry_for_ms(Some(0), time), Some(90_000));
+    }
 }

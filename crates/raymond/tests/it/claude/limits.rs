@@ -12,7 +12,7 @@ fn works() -> Reply {
 }
 
 #[test]
-fn budget_ends_a_turn_between_two_calls_and_more_of_it_goes_on_in_the_session() {
+fn budget_ends_a_turn_between_two_calls_and_a_higher_one_continues_in_the_session() {
     let Some(desk) = Desk::or_skip([("START.md", "the prompt")]) else { return };
     desk.replies("the prompt", [works()]);
     // Enough for two calls and a part of the third.
@@ -38,7 +38,30 @@ fn budget_is_kept_by_a_process_that_takes_several_turns() {
 }
 
 #[test]
-fn usage_limit_of_one_agent_lets_no_other_start_and_the_run_goes_on_later() {
+fn rate_limit_with_a_time_is_waited_for_by_all_agents() {
+    let Some(desk) = Desk::or_skip([("START.md", "first")]) else { return };
+    let busy = || Reply::status(429, "rate_limit_error", "slow down").header("retry-after", "3");
+    desk.replies("first", [busy(), busy(), busy(), Reply::text(DONE)]);
+    desk.says("Your last turn was interrupted", DONE);
+    let mut command = desk.start_command(&[]);
+    let ran = Ran::of(&command.env("RAYMOND_RESET_MARGIN", "0").output().unwrap());
+    let ran = ran.completed("done");
+    assert!(ran.stderr.contains("all agents wait until"), "{}", ran.stderr);
+    let journal = desk.project.read(".raymond/workflows/r.journal");
+    assert!(journal.contains("\"usage_limited\":{\"resets_at\":1"), "the time is known");
+}
+
+#[test]
+fn rate_limit_without_a_time_pauses_a_run_that_must_not_wait() {
+    let Some(desk) = Desk::or_skip([("START.md", "first")]) else { return };
+    let busy = Reply::status(429, "rate_limit_error", "slow down").header("retry-after", "90");
+    desk.replies("first", [busy]);
+    desk.start(&["--no-wait"]).failed(4, "usage limit is reached");
+    assert_eq!(desk.asked().len(), 1);
+}
+
+#[test]
+fn usage_limit_of_one_agent_stops_all_others_until_it_is_lifted() {
     let Some(desk) = Desk::or_skip([
         ("START.sh", "echo '<fork next=\"FIRST\">WORKER</fork>'"),
         ("FIRST.md", "first"),
@@ -68,7 +91,7 @@ fn usage_limit_of_one_agent_lets_no_other_start_and_the_run_goes_on_later() {
 }
 
 #[test]
-fn run_goes_on_by_itself_when_the_usage_limit_is_lifted() {
+fn run_continues_by_itself_when_the_usage_limit_is_lifted() {
     let Some(desk) = Desk::or_skip([("START.md", "first"), ("NEXT.md", "second")]) else { return };
     // The year 2001: it is lifted by now.
     let limit = Reply::status(429, "rate_limit_error", "Claude AI usage limit reached|1000000000");
@@ -89,7 +112,7 @@ fn limited(words: &str) -> Reply {
 }
 
 #[test]
-fn usage_limit_told_in_words_pauses_a_run_that_must_not_wait() {
+fn usage_limit_in_a_message_pauses_a_run_that_must_not_wait() {
     let Some(desk) = Desk::or_skip([("START.md", "first")]) else { return };
     desk.replies(
         "first",
@@ -102,7 +125,7 @@ fn usage_limit_told_in_words_pauses_a_run_that_must_not_wait() {
 }
 
 #[test]
-fn run_goes_on_by_itself_when_the_time_told_in_words_has_passed() {
+fn run_continues_by_itself_when_the_time_in_the_message_has_passed() {
     let Some(desk) = Desk::or_skip([("START.md", "first")]) else { return };
     desk.replies(
         "first",

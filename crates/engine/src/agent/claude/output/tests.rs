@@ -106,7 +106,7 @@ fn answer_is_the_result_that_follows_the_turns_own_prompt() {
 }
 
 #[test]
-fn answer_to_something_else_is_none_but_is_paid() {
+fn result_of_another_turn_is_not_the_answer_but_is_paid() {
     let before = end(&[&result("before", 0.125, 1)]).total.unwrap();
     let other = result("<goto>WRONG</goto>", 0.375, 1);
     let end = end_of_prompt(PROMPT, &[INIT, &other], "", None, Some(&before));
@@ -139,7 +139,7 @@ fn further_turn_of_a_process_costs_what_it_adds() {
 }
 
 #[test]
-fn denials_are_told_once_each() {
+fn denials_are_reported_once_each() {
     let denied = |ids: &[&str]| {
         let denials: Vec<_> = ids
             .iter()
@@ -172,7 +172,7 @@ fn answer_of_a_model_that_reports_no_usage_is_an_answer() {
 }
 
 #[test]
-fn failures_are_told_apart() {
+fn failures_are_classified() {
     use FailureClass::{
         Authentication, Billing, Budget, Other, PromptTooLong, Refused, SessionMissing,
         UnknownModel, UsageLimit,
@@ -186,7 +186,7 @@ fn failures_are_told_apart() {
         ),
         (
             &[&told("rate_limit"), &error("API Error: Request rejected (429) · slow", "429")],
-            TRANSIENT,
+            UsageLimit { resets_at: None },
         ),
         (&[&told("server_error"), &error("API Error: 529 Overloaded.", "529")], TRANSIENT),
         (&[&told("server_error"), &error("Request timed out", "null")], TRANSIENT),
@@ -235,7 +235,7 @@ fn failures_are_told_apart() {
 }
 
 #[test]
-fn usage_limit_is_told_by_an_event_or_in_words() {
+fn usage_limit_is_found_in_an_event_or_a_message() {
     let event =
         |info: &str| format!(r#"{{"type":"rate_limit_event","rate_limit_info":{{{info}}}}}"#);
     let (limited, words) = (told("rate_limit"), "You've hit your session limit");
@@ -252,17 +252,42 @@ fn usage_limit_is_told_by_an_event_or_in_words() {
         let exact = event(&format!(r#""status":"rejected","resetsAt":{time}"#));
         assert_eq!(of(&[&exact, &limited, &error(&timed, "429")]), at(Some(1_796_086_801)));
     }
-    // It is over, or does not matter, or something else went wrong.
+    // It is over, or does not matter, and requests are limited; or something else went wrong.
     let allowed = event(r#""status":"allowed""#);
     let overage = event(r#""status":"rejected","isUsingOverage":true"#);
     let slow = error("API Error: Request rejected (429) · slow", "429");
     for last in [&allowed, &overage] {
-        assert_eq!(of(&[&rejected, last, &limited, &slow]), TRANSIENT);
+        assert_eq!(of(&[&rejected, last, &limited, &slow]), at(None));
     }
     let broken = [&*rejected, &told("server_error"), &error("API Error: 500", "500")];
     assert_eq!(of(&broken), TRANSIENT);
     let spend = error("You've hit your monthly spend limit. /model to switch models.", "429");
     assert_eq!(of(&[&limited, &spend]), FailureClass::Billing);
+}
+
+/// An event about a wait, as Claude prints it.
+fn waits(ms: &str) -> String {
+    format!(r#"{{"type":"system","subtype":"api_retry","attempt":1,"retry_delay_ms":{ms}}}"#)
+}
+
+#[test]
+fn wait_that_the_provider_asked_for_is_known_by_its_whole_seconds() {
+    let of = |lines: &[&str]| class(end_of(lines, "", Some(1), None));
+    let busy = [&told("server_error"), &error("API Error: 529 Overloaded.", "529")];
+    let after = |ms| FailureClass::Transient { retry_after_ms: ms };
+    for (waits_ms, expected) in [
+        (&["3000", "3000"][..], Some(3000)),
+        (&["3000", "4091.9"], Some(3000)),
+        (&["545.5", "1091.9"], None),
+        (&["0", "-5000", "1e300"], None),
+    ] {
+        let waited: Vec<String> = waits_ms.iter().map(|ms| waits(ms)).collect();
+        let lines: Vec<&str> =
+            waited.iter().map(String::as_str).chain(busy.map(String::as_str)).collect();
+        assert_eq!(of(&lines), after(expected), "{waits_ms:?}");
+    }
+    let limited = [&*waits("20000"), &told("rate_limit"), &error("Request rejected (429)", "429")];
+    assert!(matches!(of(&limited), FailureClass::UsageLimit { resets_at: Some(_) }));
 }
 
 #[test]
@@ -278,7 +303,7 @@ fn answer_that_mentions_a_usage_limit_is_an_answer() {
 }
 
 #[test]
-fn prompt_that_does_not_fit_is_told_by_the_terminal_reason() {
+fn too_long_prompt_is_recognised_by_the_terminal_reason() {
     let line = r#"{"type":"result","subtype":"success","is_error":true,"num_turns":1,"result":"Prompt is too long","terminal_reason":"prompt_too_long"}"#;
     assert_eq!(class(end(&[line])), FailureClass::PromptTooLong);
 }
@@ -301,7 +326,7 @@ fn end_without_a_result_is_a_failure_whatever_the_exit_code() {
 }
 
 #[test]
-fn activity_tells_words_tools_and_waits() {
+fn activity_shows_messages_tools_and_waits() {
     let of = |line: &str| activity(line.as_bytes());
     let says = r#"{"type":"assistant","message":{"content":[{"type":"text","text":"Let me see.\nThen"}]}}"#;
     assert_eq!(of(says), Some(Activity::Says("Let me see. Then".to_owned())));
