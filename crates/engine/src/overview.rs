@@ -298,6 +298,10 @@ impl Overview {
             Record::Reminded { agent, problem, .. } => {
                 self.close(agent, "reminded", Some(problem), read);
             }
+            Record::Asked { agent, question, .. } => {
+                self.close(agent, "asked", Some(&question.text), read);
+            }
+            Record::Answered { agent, .. } => self.about(agent, read).waits = None,
             Record::Evaluating { agent, .. } => self.close(agent, "evaluating", None, read),
             Record::Retried { agent, why, delay_ms, .. } => {
                 self.close(agent, "retried", Some(why), read);

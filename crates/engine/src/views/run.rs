@@ -171,6 +171,7 @@ pub(super) fn phase(phase: &Phase) -> (&'static str, Option<&String>) {
         Phase::Ready { .. } | Phase::Called { .. } => ("starting", None),
         Phase::Queued { .. } => ("queued", None),
         Phase::Waiting { .. } => ("waiting", None),
+        Phase::Asking { .. } => ("asking", None),
         Phase::Held { .. } => ("held", None),
         Phase::Failed { error, .. } => ("failed", Some(error)),
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::{
     graph::EdgeKind,
     id::{AgentId, StateName},
-    machine::{Accounts, Record, ReplayError, Run, apply},
+    machine::{Accounts, Record, ReplayError, Run, Via, apply},
     money::Usd,
     policy::Transition,
 };
@@ -85,7 +85,7 @@ impl Trace {
     /// before it.
     pub fn add(&mut self, run: &Run, from: StateName, record: &Record) {
         match record {
-            Record::Followed { agent, transition, worker, .. } => {
+            Record::Followed { agent, transition, via, worker, .. } => {
                 let is_worker = *agent != AgentId::main();
                 let mut take = |to: Option<StateName>, kind| {
                     let way = TakenWay { from: from.clone(), to, kind, is_worker };
@@ -95,11 +95,13 @@ impl Trace {
                     take(state_of(run, worker), LinkKind::Way(EdgeKind::Fork));
                 }
                 let kind = match transition {
+                    Transition::Goto { .. } if *via == Via::Answer => LinkKind::Way(EdgeKind::Ask),
                     Transition::Goto { .. } => LinkKind::Way(EdgeKind::Goto),
                     Transition::Reset { .. } => LinkKind::Way(EdgeKind::Reset),
                     Transition::Call { .. } => LinkKind::Way(EdgeKind::Call),
                     Transition::Function { .. } => LinkKind::Way(EdgeKind::Function),
                     Transition::Fork { .. } => LinkKind::Way(EdgeKind::Next),
+                    Transition::Ask(_) => LinkKind::Way(EdgeKind::Ask),
                     Transition::Result { .. } => LinkKind::Result,
                 };
                 take(state_of(run, agent), kind);
@@ -111,6 +113,8 @@ impl Trace {
             | Record::Called { .. }
             | Record::Ended { .. }
             | Record::Overridden { .. }
+            | Record::Asked { .. }
+            | Record::Answered { .. }
             | Record::Reminded { .. }
             | Record::Evaluating { .. }
             | Record::Retried { .. }

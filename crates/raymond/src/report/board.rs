@@ -14,7 +14,7 @@ use super::{
     time,
     words::{self, count},
 };
-use crate::line::{Line, Style};
+use crate::line::{Line, Style, excerpt};
 
 /// The most agents that are shown.
 const ROWS_MAX: usize = 20;
@@ -66,6 +66,8 @@ pub(crate) enum Doing {
     /// A turn, and what the coding agent did last.
     Turn(Option<Activity>),
     Queued,
+    /// It waits for a person's answer to this question.
+    Asks(String),
     /// It waits for a retry at this time, in milliseconds since 1970.
     Waits {
         until_ms: u64,
@@ -83,7 +85,11 @@ impl Board {
         self.limit = run.usage_limit;
         let is_active = |agent: &&&Agent| !matches!(agent.phase, Phase::Failed { .. });
         for agent in run.agents_by_birth().iter().filter(is_active) {
-            self.enter(&agent.id, agent.current_state.stem(), now_ms, Doing::Starting);
+            let doing = match &agent.phase {
+                Phase::Asking { question, .. } => Doing::Asks(question.text.clone()),
+                _ => Doing::Starting,
+            };
+            self.enter(&agent.id, agent.current_state.stem(), now_ms, doing);
             self.started(&agent.id, agent.tries.starts);
         }
     }
@@ -113,6 +119,10 @@ impl Board {
                 self.started(agent, step.attempt);
             }
             Record::Queued { agent } => self.change(agent, at_ms, Doing::Queued),
+            Record::Asked { agent, question, .. } => {
+                self.change(agent, at_ms, Doing::Asks(question.text.clone()));
+            }
+            Record::Answered { agent, .. } => self.change(agent, at_ms, Doing::Starting),
             Record::Retried { agent, why, delay_ms, .. } => {
                 let attempt = self.rows.get(agent).map_or(0, |row| row.starts) + 1;
                 let until_ms = at_ms + delay_ms;
@@ -230,6 +240,7 @@ impl Board {
     ) -> Line {
         let mark = match row.doing {
             _ if self.limit.is_some() => Line::new().add(Style::Warning, "■"),
+            Doing::Asks(_) => Line::new().add(Style::Warning, "?"),
             Doing::Queued | Doing::Waits { .. } => Line::new().add(Style::Warning, "◦"),
             _ => Line::new().add(Style::Good, spinner),
         };
@@ -305,6 +316,7 @@ impl Doing {
             }
             Self::Turn(Some(activity)) => Line::of(words::of_activity(activity)),
             Self::Queued => Line::new().dim("waits for a free slot"),
+            Self::Asks(question) => Line::of("asks: ").plain(excerpt(question)),
             Self::Waits { until_ms, attempt, why } => {
                 let again = words::again(until_ms.saturating_sub(now_ms), *attempt);
                 Line::new().add(Style::Warning, again).dim(format!(": {why}"))

@@ -151,6 +151,10 @@ impl Standing<'_> {
                 Some(row) => row.doing.line(self.now_ms),
                 None => Line::new().dim("waits to retry"),
             },
+            Phase::Asking { number, question } => {
+                let line = since.plain(format!("asks {}.{number}: ", agent.id));
+                line.add(Style::Bold, excerpt(&question.text))
+            }
             Phase::Held { asked, .. } => {
                 Line::of(format!("held by a limit before {}", excerpt(&asked.to_string())))
             }

@@ -4,8 +4,8 @@ use raymond_engine::events::Before;
 pub(crate) use raymond_engine::views::{of_activity, of_halt, wait};
 use raymond_flow::{
     id::{AgentId, StateName},
-    machine::{Halt, Instead, Limits, Record, Status, Via},
-    policy::Transition,
+    machine::{Halt, Instead, Limits, Record, Response, Status, Via},
+    policy::{Question, Transition},
 };
 
 use super::time;
@@ -34,6 +34,7 @@ pub(crate) enum Mark {
     Odd,
     Failed,
     Halted,
+    Asks,
     Detail,
 }
 
@@ -46,6 +47,7 @@ impl Mark {
             Self::Odd => (Style::Warning, "!"),
             Self::Failed => (Style::Bad, "✗"),
             Self::Halted => (Style::Warning, "■"),
+            Self::Asks => (Style::Warning, "?"),
             Self::Detail => (Style::Dim, "·"),
         };
         Line::new().add(style, symbol)
@@ -107,6 +109,10 @@ pub(crate) fn of_record(record: &Record, before: Option<&Before>) -> Vec<News> {
             news
         }
         Record::Overridden { agent, asked, instead, .. } => vec![overridden(agent, asked, instead)],
+        Record::Asked { agent, number, question, .. } => {
+            vec![asked(here(before), agent, *number, question)]
+        }
+        Record::Answered { agent, number, response } => vec![answered(agent, *number, response)],
         Record::Reminded { agent, problem, .. } => {
             let text = here(before).plain(format!("reminded: {problem}"));
             vec![News::of(Told, Mark::Odd, agent, text)]
@@ -139,19 +145,38 @@ pub(crate) fn of_record(record: &Record, before: Option<&Before>) -> Vec<News> {
         Record::UsageLimitLifted => {
             vec![News::of_run(Told, Mark::Done, Line::of("the usage limit is over"))]
         }
-        Record::Finished { status } => {
-            let mark = match status {
-                Status::Completed => Mark::Done,
-                Status::Failed | Status::Cancelled => Mark::Failed,
-                Status::Running | Status::Stopped | Status::Paused => Mark::Halted,
-            };
-            vec![News::of_run(Told, mark, Line::of(format!("run {status}")))]
-        }
+        Record::Finished { status } => vec![finished(*status)],
         Record::Started(_)
         | Record::Called { .. }
         | Record::Woke { .. }
         | Record::Resumed { .. } => Vec::new(),
     }
+}
+
+fn finished(status: Status) -> News {
+    let mark = match status {
+        Status::Completed => Mark::Done,
+        Status::Failed | Status::Cancelled => Mark::Failed,
+        Status::Running | Status::Stopped | Status::Paused => Mark::Halted,
+    };
+    News::of_run(Level::News, mark, Line::of(format!("run {status}")))
+}
+
+/// A question that nobody sees is never answered, so it is told even to those who want to hear little.
+fn asked(here: Line, agent: &AgentId, number: u32, question: &Question) -> News {
+    let text = here.plain(format!("asks {agent}.{number}: "));
+    let text = text.add(Style::Bold, excerpt(&question.text));
+    News::of(Level::Trouble, Mark::Asks, agent, text)
+}
+
+fn answered(agent: &AgentId, number: u32, response: &Response) -> News {
+    let mut text = Line::of(format!("{agent}.{number} answered by {}", response.by));
+    text = text.dim(format!(" ({})", response.how)).plain(": ");
+    text = text.add(Style::Bold, excerpt(&response.result));
+    if !response.comment.is_empty() {
+        text = text.dim(format!("  {}", excerpt(&response.comment)));
+    }
+    News::of(Level::News, Mark::Done, agent, text)
 }
 
 fn denied(agent: &AgentId, what: &str) -> News {
@@ -209,6 +234,7 @@ fn followed(
             }
             (Some(target), details)
         }
+        Transition::Ask(question) => (None, Line::of(format!(": {}", excerpt(&question.text)))),
         Transition::Result { payload } => (caller, Line::of(format!(": {}", excerpt(payload)))),
     };
     let kind = transition.kind().name();
@@ -221,6 +247,7 @@ fn followed(
         Via::Tag => text,
         Via::Implicit => text.dim(" (implicit)"),
         Via::Evaluator => text.dim(" (by an evaluator)"),
+        Via::Answer => text.dim(" (by an answer)"),
     };
     let is_fork = worker.is_some();
     let mark = if is_fork { Mark::Forked } else { Mark::Done };
@@ -244,7 +271,7 @@ fn halted(why: &Halt) -> News {
     };
     let level = match why {
         Halt::Limit(_) | Halt::UsageLimit { .. } | Halt::DiskLow { .. } => Level::Trouble,
-        Halt::ScriptFailed { .. } | Halt::Interrupted | Halt::Cancelled => Level::News,
+        Halt::ScriptFailed { .. } | Halt::Interrupted | Halt::Asks | Halt::Cancelled => Level::News,
     };
     News::of_run(level, Mark::Halted, Line::of(text))
 }
