@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::{
-    Host,
+    Host, asks,
     changes::Changes,
     commands,
     error::{Answer, ApiError},
@@ -76,6 +76,15 @@ pub(crate) fn routes() -> Vec<Route> {
         ("GET", "/api/runs/{project}/{run}/steps/{step}/files/{name}", get(steps::file)),
         ("GET", "/api/workflows", get(workflows::list)),
         ("GET", "/api/workflows/{workflow}", get(workflows::one)),
+        ("GET", "/api/asks", get(asks::list)),
+        ("GET", "/api/asks/{project}/{run}/{ask}", get(asks::one)),
+        ("GET", "/api/asks/{project}/{run}/{ask}/files/{name}", get(asks::attachment)),
+        (
+            "POST",
+            "/api/asks/{project}/{run}/{ask}/files/{name}",
+            post(asks::upload).layer(DefaultBodyLimit::max(asks::UPLOAD_BYTES_MAX)),
+        ),
+        ("POST", "/api/asks/{project}/{run}/{ask}/answer", post(asks::answer)),
         ("POST", "/api/workflows/{workflow}/runs", post(commands::start)),
         ("POST", "/api/runs/{project}/{run}/resume", post(commands::resume)),
         ("POST", "/api/runs/{project}/{run}/stop", post(commands::stop)),

@@ -205,6 +205,19 @@ impl App {
         Ok(Json(json!({ "run": id, "status": status, "running_steps": running })))
     }
 
+    /// Resumes a run in the background that waits for nothing but the answer that it has now; whether it was. If that
+    /// fails, the answer is durable all the same.
+    pub(crate) fn go_on(&self, project: &Project, id: &RunId) -> bool {
+        let run = self.open(project, id.as_str());
+        let is_idle = run.is_ok_and(|run| {
+            let run = lock(&run);
+            let can = run.overview.run().is_some_and(|run| run.status.can_resume());
+            can && run.live.owner.is_none()
+        });
+        let words = ["resume".to_owned(), "--detach".to_owned(), id.to_string()];
+        is_idle && self.command(project, &words, None).is_ok()
+    }
+
     /// An amount that the network may set: above nothing, since 0 would be no limit, and at most the server's cap.
     fn capped(&self, dollars: f64) -> Answer<Usd> {
         let amount = Usd::from_dollars(dollars).filter(|amount| *amount > Usd::ZERO);

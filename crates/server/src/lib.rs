@@ -12,6 +12,7 @@
 //! Suggested reading order: `app` (the table of routes), `guard`, `shelf`, `streams`, `commands`.
 
 mod app;
+mod asks;
 mod changes;
 mod commands;
 mod diff;

@@ -22,6 +22,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
         if !is_json(request.headers()) {
             return Err(ApiError::unsupported("application/json"));
         }
+        refuse_longer(request.headers(), BODY_BYTES_MAX)?;
         let bytes = Bytes::from_request(request, state).await.map_err(|refused| {
             if refused.status() == StatusCode::PAYLOAD_TOO_LARGE {
                 ApiError::too_large(BODY_BYTES_MAX)
@@ -32,6 +33,13 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
         let wrong = |error: serde_json::Error| ApiError::bad_request(format!("the body: {error}"));
         serde_json::from_slice(&bytes).map(Self).map_err(wrong)
     }
+}
+
+/// Refuses a body that says itself that it is longer, before any of it is read.
+pub(crate) fn refuse_longer(headers: &HeaderMap, bytes_max: usize) -> Result<(), ApiError> {
+    let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+    let length = length.and_then(|length| length.parse::<usize>().ok()).unwrap_or(0);
+    if length > bytes_max { Err(ApiError::too_large(bytes_max)) } else { Ok(()) }
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

@@ -107,7 +107,8 @@ fn is_equal(one: &[u8], other: &[u8]) -> bool {
     difference == 0
 }
 
-fn random() -> io::Result<String> {
+/// 256 random bits, as hexadecimal digits.
+pub(crate) fn random() -> io::Result<String> {
     let mut bytes = [0; TOKEN_BYTES];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;
     let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use raymond_flow::{
+    id::AskId,
     machine::{Halt, Phase, Run, Status},
     text::beginning,
 };
@@ -51,7 +52,9 @@ pub fn group(overview: &Overview, live: &Live) -> Group {
         (Status::Paused, Some(Halt::Interrupted)) => Group::Waiting,
         (Status::Failed | Status::Stopped | Status::Paused, _) => Group::NeedsYou,
         (Status::Running, _) if live.owner.is_none() => Group::NeedsYou,
-        (Status::Running, _) if overview.denied > 0 => Group::NeedsYou,
+        (Status::Running, _) if overview.denied > 0 || !asks(overview, run).is_empty() => {
+            Group::NeedsYou
+        }
         (Status::Running, _) if run.usage_limit.is_some() => Group::Waiting,
         (Status::Running, _) => Group::Running,
     }
@@ -81,10 +84,38 @@ pub fn row(overview: &Overview, live: &Live) -> Value {
         "halted": run.halt.as_ref().map(words::of_halt),
         "halt": run.halt.as_ref().map(event::of_halt),
         "usage_limit": run.usage_limit.map(|limit| json!({ "resets_at": limit.resets_at })),
-        "denied": overview.denied, "asks": [],
+        "denied": overview.denied, "asks": asks(overview, run),
         "result": run.result.as_deref().map(|text| beginning(text, TEXT_CHARS_MAX)),
         "error": overview.problem,
     })
+}
+
+/// The questions to people that are open, the oldest first.
+fn asks(overview: &Overview, run: &Run) -> Vec<Value> {
+    let mut open: Vec<_> = run
+        .agents
+        .values()
+        .filter_map(|agent| match &agent.phase {
+            Phase::Asking { number, question } => Some((agent, *number, question)),
+            _ => None,
+        })
+        .map(|(agent, number, question)| {
+            let since = overview.agents.get(&agent.id).map(|facts| facts.since_ms);
+            let choices = question.choices.iter();
+            let choices =
+                choices.map(|choice| json!({ "label": choice.label, "leads_to": choice.target }));
+            let view = json!({
+                "ask": AskId { agent: agent.id.clone(), number }.to_string(), "agent": agent.id,
+                "state": agent.current_state,
+                "question": beginning(&question.text, TEXT_CHARS_MAX),
+                "choices": choices.collect::<Vec<_>>(), "next": question.next,
+                "asked_at": since, "deadline": question.deadline_ms, "default": question.default,
+            });
+            (since, view)
+        })
+        .collect();
+    open.sort_by_key(|(since, _)| *since);
+    open.into_iter().map(|(_, view)| view).collect()
 }
 
 fn waiting_since(overview: &Overview, run: &Run, group: Group) -> Option<u64> {
@@ -130,6 +161,7 @@ fn why(overview: &Overview, run: &Run, live: &Live) -> Option<String> {
                 Some(format!("usage limit: all agents wait {}", words::wait(limit.resets_at)))
             }
             None if overview.denied > 0 => Some(denied(overview.denied)),
+            None if !asks(overview, run).is_empty() => Some("waits for an answer".to_owned()),
             None => failed,
         },
         Status::Completed | Status::Cancelled => None,

@@ -83,6 +83,10 @@ pub(crate) enum Command {
     Test(Test),
     /// Run a demo workflow with scripted replies.
     Demo {
+        /// Also show it in a browser, until Ctrl-C.
+        #[cfg(feature = "serve")]
+        #[arg(long, conflicts_with = "json")]
+        web: bool,
         /// Print events as JSON, one per line, instead of the result.
         #[arg(long)]
         json: bool,

@@ -34,7 +34,9 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
         Some(Command::Test(test)) => commands::test(&test),
         Some(Command::Stop { id, now, place }) => commands::stop(&id, now, &place),
         Some(Command::Limit { id, limits, place }) => commands::limit(&id, &limits, &place),
-        Some(Command::Demo { json }) => commands::demo(json),
+        #[cfg(feature = "serve")]
+        Some(Command::Demo { web: true, .. }) => commands::demo_on_the_web(),
+        Some(Command::Demo { json, .. }) => commands::demo(json),
         Some(Command::Init { place }) => commands::init(&place),
         Some(Command::Config { place }) => commands::config(&place),
         Some(Command::Completions { shell }) => commands::completions(shell),

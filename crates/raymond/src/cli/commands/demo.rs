@@ -1,8 +1,13 @@
 //! `raymond demo`: a workflow with every tag, live, without a key.
 
-use std::{fs, io, process::ExitCode};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use raymond_engine::{events::Observer, interrupts::Interrupts, views::closed};
+use tempfile::TempDir;
 
 use crate::{
     failure::Failure,
@@ -27,6 +32,10 @@ const FILES: [(&str, &str); 12] = [
     ("tests/demo.yaml", include_str!("../../../demo/tests/demo.yaml")),
 ];
 
+/// How often Ctrl-C is looked for when the demo is over.
+#[cfg(feature = "serve")]
+const LOOK_INTERVAL: std::time::Duration = std::time::Duration::from_millis(100);
+
 const INTRODUCTION: &str = "\
 This demo runs a real workflow on the real engine: ten states, every tag, a script,
 a fork of three workers, a reminder and a retry. No model is asked: the replies were
@@ -41,20 +50,57 @@ To run such a workflow on Claude Code, install that (npm install -g
     raymond hello --input 'what to do'     # run it
 ";
 
+/// The demo on disk, for as long as it runs.
+struct Demo {
+    folder: TempDir,
+    workflow: PathBuf,
+    case: Case,
+}
+
+impl Demo {
+    fn write() -> Result<Self, Failure> {
+        let io = |what: &'static str| move |error: io::Error| Failure::io(what, &error);
+        let folder = tempfile::Builder::new().prefix("raymond-demo-").tempdir();
+        let folder = folder.map_err(io("create a directory for the demo"))?;
+        let workflow = folder.path().join("demo");
+        fs::create_dir_all(workflow.join("tests")).map_err(io("write the demo"))?;
+        for (name, text) in FILES {
+            fs::write(workflow.join(name), text).map_err(io("write the demo"))?;
+        }
+        let path = workflow.join("tests/demo.yaml");
+        let text = fs::read_to_string(&path).map_err(io("read the demo"))?;
+        let case = Case::read(&path, &text).map_err(|error| Failure::usage(error.to_string()))?;
+        Ok(Self { folder, workflow, case })
+    }
+}
+
 /// `raymond demo`
 pub(in crate::cli) fn demo(is_json: bool) -> Result<ExitCode, Failure> {
     let interrupts = Interrupts::install();
-    let io = |what: &'static str| move |error: io::Error| Failure::io(what, &error);
-    let folder = tempfile::Builder::new().prefix("raymond-demo-").tempdir();
-    let folder = folder.map_err(io("create a directory for the demo"))?;
-    let workflow = folder.path().join("demo");
-    fs::create_dir_all(workflow.join("tests")).map_err(io("write the demo"))?;
-    for (name, text) in FILES {
-        fs::write(workflow.join(name), text).map_err(io("write the demo"))?;
+    run(&Demo::write()?, interrupts, is_json, None)
+}
+
+/// `raymond demo --web`: the same, and a server that shows it until Ctrl-C.
+#[cfg(feature = "serve")]
+pub(in crate::cli) fn demo_on_the_web() -> Result<ExitCode, Failure> {
+    let interrupts = Interrupts::install();
+    let demo = Demo::write()?;
+    let state_dir = demo.folder.path().join(".raymond");
+    super::serve::show(&state_dir, demo.folder.path())?;
+    let code = run(&demo, interrupts.clone(), false, Some(&state_dir))?;
+    out::note("The page stays until Ctrl-C.");
+    while !interrupts.is_pressed() {
+        std::thread::sleep(LOOK_INTERVAL);
     }
-    let path = workflow.join("tests/demo.yaml");
-    let text = fs::read_to_string(&path).map_err(io("read the demo"))?;
-    let case = Case::read(&path, &text).map_err(|error| Failure::usage(error.to_string()))?;
+    Ok(code)
+}
+
+fn run(
+    demo: &Demo,
+    interrupts: Interrupts,
+    is_json: bool,
+    state_dir: Option<&Path>,
+) -> Result<ExitCode, Failure> {
     let gatherer = Gatherer::default();
     let teller: Box<dyn Observer> = if is_json {
         Box::new(JsonLines)
@@ -64,8 +110,8 @@ pub(in crate::cli) fn demo(is_json: bool) -> Result<ExitCode, Failure> {
     };
     let observers = vec![teller, Box::new(gatherer.clone())];
     let interrupts = Some(interrupts);
-    let stage = Stage { state_dir: None, cwd: None, is_hurried: false, interrupts, observers };
-    let seen = rehearse(&workflow, &case, stage)?;
+    let stage = Stage { state_dir, cwd: None, is_hurried: false, interrupts, observers };
+    let seen = rehearse(&demo.workflow, &demo.case, stage)?;
     if seen.is_interrupted {
         return Ok(ExitCode::from(130));
     }

@@ -28,6 +28,8 @@ pub(super) use ask::{limit, stop};
 pub(super) use attach::attach;
 pub(super) use cancel::cancel;
 pub(super) use demo::demo;
+#[cfg(feature = "serve")]
+pub(super) use demo::demo_on_the_web;
 pub(super) use diagram::diagram;
 pub(super) use doctor::doctor;
 pub(super) use inspect::{list, log, status};

@@ -10,9 +10,11 @@ use std::{
 };
 
 use raymond_engine::{
-    agent::Agents, layout::StateDir, load, lock::RunLock, private, processes, user::UserDir,
+    agent::Agents, layout::StateDir, lock::RunLock, overview::Overview, private, processes,
+    user::UserDir,
 };
 use raymond_flow::{
+    id::RunId,
     machine::{Limits, Run, Settings, Status},
     money::Usd,
 };
@@ -81,6 +83,33 @@ pub(in crate::cli) fn serve(arguments: &Serve) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Shows the runs of one state directory in the background, for as long as this program runs. What the server keeps for
+/// itself is in `folder`. Nothing can be changed through it.
+pub(super) fn show(state_dir: &Path, folder: &Path) -> Result<(), Failure> {
+    private::create_dir_all(state_dir)
+        .map_err(|error| Failure::io("create the state directory", &error))?;
+    let program = env::current_exe().map_err(|error| Failure::io("find this program", &error))?;
+    let bound = Bound::new(Options {
+        user_dir: UserDir::new(folder.join("user")),
+        project: Some(StateDir::new(state_dir)),
+        roots: Vec::new(),
+        address: None,
+        port: None,
+        hosts: Vec::new(),
+        is_read_only: true,
+        budget_max: None,
+        program,
+        version: env!("VERSION_AND_COMMIT").to_owned(),
+        host: Arc::new(Words),
+    })
+    .map_err(|error| refused(&error))?;
+    let link = if out::shows_data() { bound.link() } else { bound.url() };
+    out::note(&format!("Watch it in a browser: {link}\n"));
+    // It ends with the program.
+    std::thread::spawn(move || bound.serve());
+    Ok(())
+}
+
 /// Says where the page is. The link with the token is for a person: in a file it would be a secret in a log.
 fn tell(arguments: &Serve, bound: &Bound) -> Result<(), Failure> {
     if let Some(address) = arguments.listen.filter(|address| !address.is_loopback()) {
@@ -106,7 +135,7 @@ fn tell(arguments: &Serve, bound: &Bound) -> Result<(), Failure> {
 fn recover(state_dir: &StateDir, program: &Path) {
     for id in state_dir.run_ids().unwrap_or_default() {
         let is_dead = RunLock::holder(&state_dir.run(&id).lock).is_none()
-            && load(state_dir, &id).is_ok_and(|loaded| loaded.run.status == Status::Running);
+            && status(state_dir, &id) == Some(Status::Running);
         if !is_dead {
             continue;
         }
@@ -126,6 +155,13 @@ fn recover(state_dir: &StateDir, program: &Path) {
             }
         }
     }
+}
+
+/// The status of a run, however long its journal is.
+fn status(state_dir: &StateDir, id: &RunId) -> Option<Status> {
+    let mut overview = Overview::new(id.clone(), state_dir.run(id));
+    overview.refresh();
+    overview.run().map(|run| run.status)
 }
 
 /// `raymond open`

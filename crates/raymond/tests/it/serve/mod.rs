@@ -1,6 +1,7 @@
 //! `raymond serve` on the real program: raw HTTP over a socket, runs on disk.
 
 mod acting;
+mod asks;
 mod reading;
 mod security;
 mod streams;
