@@ -1,6 +1,9 @@
 //! Changes through the server are those of the command line, and no run depends on the server.
 
-use std::fs;
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+};
 
 use serde_json::json;
 
@@ -121,4 +124,26 @@ fn two_servers_show_the_same_runs() {
     assert_ne!(one.address, two.address);
     assert_eq!(one.token, two.token);
     assert_eq!(one.get("/api/runs").ok()["runs"], two.get("/api/runs").ok()["runs"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn demo_is_shown_while_it_runs_and_cannot_be_changed() {
+    let project = Project::new([]);
+    fs::create_dir(project.file("tmp")).unwrap();
+    let mut command = project.command(&["demo", "--web"]);
+    command.env("TMPDIR", project.file("tmp")).stdout(std::process::Stdio::null());
+    let mut child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let address = lines.by_ref().find_map(|line| {
+        let line = line.unwrap();
+        Some(line.split_once("http://")?.1.trim().trim_end_matches('/').to_owned())
+    });
+    let folder = fs::read_dir(project.file("tmp")).unwrap().next().unwrap().unwrap().path();
+    let token = fs::read_to_string(folder.join("user/serve.token")).unwrap();
+    let server = Server::attached(child, address.unwrap(), token);
+    wait_until("it is shown", PATIENCE, || server.get("/api/runs").ok()["runs"][0].is_object());
+    let row = server.get("/api/runs").ok()["runs"][0].clone();
+    let path = server.run(row["run"].as_str().unwrap());
+    assert_eq!(server.post(&format!("{path}/stop"), &json!({})).status, 403);
 }

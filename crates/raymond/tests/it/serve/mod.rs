@@ -61,6 +61,11 @@ impl Server {
         Self { child, address, token }
     }
 
+    /// A server that a test has started in another way.
+    pub(crate) fn attached(child: Child, address: String, token: String) -> Self {
+        Self { child, address, token }
+    }
+
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
