@@ -410,7 +410,7 @@ fn variable(name: &str) -> String {
 
 /// Variables that are no settings: what steps are given by Raymond, whose scripts may call it; the list of
 /// trusted folders; and what only tests of Raymond itself use.
-const OTHER_VARIABLES: [&str; 17] = [
+const OTHER_VARIABLES: [&str; 18] = [
     "RAYMOND_AGENT_ID",
     "RAYMOND_INPUT",
     "RAYMOND_INPUT_FILE",
@@ -425,6 +425,7 @@ const OTHER_VARIABLES: [&str; 17] = [
     "RAYMOND_STATE_FILE",
     "RAYMOND_STEP",
     "RAYMOND_TRUST",
+    "RAYMOND_TURN_BUDGET",
     "RAYMOND_TURN_EFFORT",
     "RAYMOND_TURN_MODEL",
     "RAYMOND_WORKFLOW_ID",

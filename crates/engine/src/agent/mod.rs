@@ -16,7 +16,6 @@ use raymond_flow::{
     coding_agent::{Capabilities, CodingAgents},
     id::AgentId,
     machine::{FailureClass, Spent, Step, Turn, TurnFailure},
-    money::Usd,
     turn::Outcome,
 };
 
@@ -88,8 +87,6 @@ pub struct TurnRequest<'a> {
     pub prompt: &'a str,
     /// What to say in its place if the session already has the prompt.
     pub continuation: &'a str,
-    /// What may be spent; `None` is no limit.
-    pub budget_left_usd: Option<Usd>,
     /// Whether the turn before it in its session was asked of a certain model.
     pub follows_a_model: bool,
 }

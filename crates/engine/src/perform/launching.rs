@@ -8,7 +8,6 @@ use std::{
 use raymond_flow::{
     id::{SessionId, StepId},
     machine::{Action, FailureClass, Halt, Launch, SessionPlan, Step, Turn, TurnFailure},
-    money::Usd,
 };
 
 use super::Performer;
@@ -37,7 +36,7 @@ const VALUES: &str = "values";
 const SESSION_STEPS_MAX: usize = 1000;
 
 /// A launch as the machine asks for it.
-type LaunchEffect<'e> = (&'e StepId, &'e Step, String, Launch, Option<Usd>);
+type LaunchEffect<'e> = (&'e StepId, &'e Step, String, Launch);
 
 /// What became of a launch.
 pub(crate) enum Launched {
@@ -76,7 +75,7 @@ impl Performer<'_> {
 
     fn start(
         &mut self,
-        (id, step, cwd, launch, budget_left_usd): LaunchEffect<'_>,
+        (id, step, cwd, launch): LaunchEffect<'_>,
         observer: &mut dyn Observer,
     ) -> Result<Launched, EngineError> {
         let folder = self.folder(id);
@@ -92,7 +91,6 @@ impl Performer<'_> {
                     cwd,
                     prompt,
                     continuation,
-                    budget_left_usd,
                     // Looked up below, if a program has to be asked: it can mean a thousand files.
                     follows_a_model: false,
                 };

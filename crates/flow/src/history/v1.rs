@@ -192,6 +192,7 @@ mirror! {
         action: Action,
     }
 
+    #[expect(clippy::large_enum_variant, reason = "a step is always in a box")]
     #[serde(rename_all = "lowercase")]
     enum machine::Action {
         Script { timeout: Timeout },
@@ -206,6 +207,10 @@ mirror! {
         prompt_digest: String,
         #[serde(default, skip_serializing_if = "is_default")]
         recovers: bool,
+        #[serde(default, skip_serializing_if = "is_default")]
+        spent_share: bool,
+        #[serde(default, skip_serializing_if = "is_default")]
+        budget_usd: Option<Usd>,
     }
 
     struct machine::TurnSettings {
@@ -302,6 +307,8 @@ mirror! {
     struct machine::Left {
         plan: SessionPlan,
         prompt_digest: String,
+        #[serde(default, skip_serializing_if = "is_default")]
+        spent_share: bool,
     }
 
     struct machine::Answer {

@@ -5,10 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{
-    id::{AgentId, StepId},
-    money::Usd,
-};
+use crate::id::{AgentId, StepId};
 
 use super::Step;
 
@@ -33,8 +30,6 @@ pub enum Effect {
         cwd: String,
         /// What the child is given.
         launch: Launch,
-        /// What a turn may spend; `None` is no limit.
-        budget_left_usd: Option<Usd>,
     },
     /// Find out what became of a step whose intent is durable but whose outcome is not: read its outcome, wait
     /// for it, or report that it is lost.
