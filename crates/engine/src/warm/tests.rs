@@ -15,10 +15,10 @@ fn reuse(model: &str) -> Reuse {
 fn with_request<T>(
     plan: SessionPlan,
     cwd: &str,
-    budget_left_usd: Option<Usd>,
+    budget_usd: Option<Usd>,
     act: impl FnOnce(&TurnRequest<'_>) -> T,
 ) -> T {
-    let turn = &turn(plan);
+    let turn = &Turn { budget_usd, ..turn(plan) };
     let step = turn_step(turn.clone());
     act(&TurnRequest {
         agent: &AgentId::main(),
@@ -27,7 +27,6 @@ fn with_request<T>(
         cwd: Path::new(cwd),
         prompt: "",
         continuation: "",
-        budget_left_usd,
         follows_a_model: false,
     })
 }

@@ -12,7 +12,7 @@ use crate::{
         Session, SessionPlan, Settings, Step, Turn, TurnSettings, Visit, Work,
     },
     policy::{Evaluator, Policy, Verdict},
-    prompt::{Variables, continuation, render},
+    prompt::{Variables, continuation, more_money, render},
     scope::{ResolveError, resolve},
     source::{
         Diagnostic, Frontmatter, Prompt, StateFile, StateFileError, StateSource, Timeout,
@@ -310,7 +310,6 @@ impl Preparer<'_> {
         policy: Policy,
         prompt: String,
     ) -> Prepared {
-        let continuation = continuation(&policy);
         let prompt_digest = fingerprint(prompt.as_bytes());
         let can_continue = self
             .world
@@ -326,7 +325,11 @@ impl Preparer<'_> {
             left.filter(|left| left.prompt_digest == prompt_digest && can_continue && !is_foreign);
         let recovers = left.is_some();
         let session = left.map_or(session, |left| left.plan.clone());
-        let turn = Turn { session, settings, policy, prompt_digest, recovers };
+        let spent_share = left.is_some_and(|left| left.spent_share);
+        let continuation = if spent_share { more_money(&policy) } else { continuation(&policy) };
+        let budget_usd = None;
+        let turn =
+            Turn { session, settings, policy, prompt_digest, recovers, spent_share, budget_usd };
         self.start(state, digest, Action::Turn(turn), Launch::Turn { prompt, continuation })
     }
 

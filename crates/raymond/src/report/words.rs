@@ -93,7 +93,8 @@ pub(crate) fn of_record(record: &Record, before: Option<&Before>) -> Vec<News> {
             vec![News::of(Detail, Mark::Detail, agent, text)]
         }
         Record::Queued { agent } => {
-            let text = Line::new().dim("waits: the maximum number of turns is running");
+            let text = Line::new()
+                .dim("waits: the maximum number of turns is running, or they have reserved the rest of the budget");
             vec![News::of(Detail, Mark::Detail, agent, text)]
         }
         Record::Ended { agent, spent, .. } => {

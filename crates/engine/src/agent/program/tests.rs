@@ -193,7 +193,6 @@ fn command(agent: &ProgramAgent, turn: &Turn) -> TurnCommand {
         cwd: Path::new("/work"),
         prompt: "prompt",
         continuation: "go on",
-        budget_left_usd: None,
         follows_a_model: false,
     };
     agent.command(&request).unwrap()

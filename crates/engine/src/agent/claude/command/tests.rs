@@ -39,25 +39,14 @@ fn config(home: &Path) -> ClaudeConfig {
 }
 
 fn of(config: &ClaudeConfig, asked: &Asked<'_>) -> TurnCommand {
-    let step = turn_step(asked.turn.clone());
-    let budget_left_usd = asked.budget.and_then(Usd::from_dollars);
-    let &Asked { ref turn, follows_a_model, prompt, .. } = asked;
+    let budget_usd = asked.budget.and_then(Usd::from_dollars);
+    let turn = &Turn { budget_usd, ..asked.turn.clone() };
+    let step = turn_step(turn.clone());
+    let &Asked { follows_a_model, prompt, .. } = asked;
     let (agent, cwd) = (&AgentId::main(), Path::new("/nowhere"));
     let step = &step;
     let continuation = "Go on.";
-    command(
-        config,
-        &TurnRequest {
-            agent,
-            step,
-            turn,
-            cwd,
-            prompt,
-            continuation,
-            budget_left_usd,
-            follows_a_model,
-        },
-    )
+    command(config, &TurnRequest { agent, step, turn, cwd, prompt, continuation, follows_a_model })
 }
 
 /// The value of an option, and whether it is there.
