@@ -138,3 +138,28 @@ fn lock_files_are_those_of_the_own_session_and_of_the_one_that_it_branches_off()
     let files = lock_files(Path::new("/run"), &SessionPlan::Fresh { id: session("c") });
     assert_eq!(files.source, None);
 }
+
+#[test]
+fn agent_that_ended_or_forgot_its_session_keeps_no_process() {
+    let mut run = Run::new(&crate::testing::started("/flow"));
+    let main = AgentId::main();
+    let mut warm = Warm::new(9);
+    keep(&mut warm, 1, "current", None);
+    keep(&mut warm, 2, "forgotten", None);
+    keep(&mut warm, 3, "caller", None);
+    let agent = run.agents.get_mut(&main).unwrap();
+    agent.session = Session::Open(session("current"));
+    agent.stack.push(raymond_flow::machine::Frame {
+        session: Session::Open(session("caller")),
+        session_agent: None,
+        state: raymond_flow::id::StateName::new("BACK.md"),
+        model: None,
+    });
+    warm.drop_forgotten(&run, &main);
+    assert_eq!(warm.released(), [2]);
+    run.agents.remove(&main);
+    warm.drop_forgotten(&run, &AgentId::new("other"));
+    assert!(warm.released().is_empty(), "another agent's are its own");
+    warm.drop_forgotten(&run, &main);
+    assert_eq!(warm.released(), [1, 3]);
+}
