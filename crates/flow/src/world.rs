@@ -35,6 +35,10 @@ pub trait World {
     /// Whether the environment that children inherit has a variable with this name.
     fn has_variable(&self, name: &str) -> bool;
 
+    /// The path of the file with the value that has this fingerprint, for a prompt that names the file and
+    /// not the value. It is written before the prompt is given to anybody.
+    fn value_file(&self, fingerprint: &str) -> String;
+
     /// The coding agents that can be asked.
     fn coding_agents(&self) -> &CodingAgents;
 }
@@ -112,6 +116,10 @@ impl World for MemoryWorld {
 
     fn has_variable(&self, name: &str) -> bool {
         self.variables.contains(name)
+    }
+
+    fn value_file(&self, fingerprint: &str) -> String {
+        format!("/values/{fingerprint}")
     }
 
     fn coding_agents(&self) -> &CodingAgents {

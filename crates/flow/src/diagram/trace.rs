@@ -78,13 +78,13 @@ impl Trace {
     /// Adds one record. `run` is the run after it, `from` the agent's state before it.
     fn add(&mut self, run: &Run, from: StateName, record: &Record) {
         match record {
-            Record::Followed { agent, transition, worker, .. } => {
+            Record::Followed { agent, transition, worker, more_workers, .. } => {
                 let is_worker = *agent != AgentId::main();
                 let mut take = |to: Option<StateName>, kind| {
                     let way = TakenWay { from: from.clone(), to, kind, is_worker };
                     *self.ways.entry(way).or_default() += 1;
                 };
-                if let Some(worker) = worker {
+                for worker in worker.iter().chain(more_workers) {
                     take(state_of(run, worker), LinkKind::Way(EdgeKind::Fork));
                 }
                 let kind = match transition {
@@ -93,15 +93,24 @@ impl Trace {
                     Transition::Call { .. } => LinkKind::Way(EdgeKind::Call),
                     Transition::Function { .. } => LinkKind::Way(EdgeKind::Function),
                     Transition::Fork { .. } => LinkKind::Way(EdgeKind::Next),
+                    // The way is gone when the workers have been joined.
+                    Transition::Join(_) => return,
                     Transition::Result { .. } => LinkKind::Result,
                 };
                 take(state_of(run, agent), kind);
+            }
+            Record::Joined { agent, .. } => {
+                let is_worker = *agent != AgentId::main();
+                let kind = LinkKind::Way(EdgeKind::Join);
+                let way = TakenWay { from, to: state_of(run, agent), kind, is_worker };
+                *self.ways.entry(way).or_default() += 1;
             }
             Record::Failed { .. } => self.visits.entry(from).or_default().failures += 1,
             Record::Started(_)
             | Record::Intended { .. }
             | Record::Queued { .. }
             | Record::Called { .. }
+            | Record::Placed { .. }
             | Record::Ended { .. }
             | Record::Overridden { .. }
             | Record::Reminded { .. }

@@ -38,6 +38,8 @@ pub enum EdgeKind {
     Fork,
     /// The agent that forked continues here.
     Next,
+    /// Wait for workers, then continue in the same session.
+    Join,
     /// Ask an evaluator.
     Ask,
 }
@@ -53,6 +55,7 @@ impl EdgeKind {
             Self::Return => "return",
             Self::Fork => "fork",
             Self::Next => "next",
+            Self::Join => "join",
             Self::Ask => "ask",
         }
     }
@@ -64,7 +67,7 @@ impl EdgeKind {
 
     /// Whether the same agent continues with the same return stack, so that its caller still waits.
     pub fn stays_in_frame(self) -> bool {
-        matches!(self, Self::Goto | Self::Next | Self::Return)
+        matches!(self, Self::Goto | Self::Next | Self::Join | Self::Return)
     }
 
     /// Whether the same agent continues, with the same return stack or an empty one.
@@ -115,5 +118,6 @@ pub(super) fn kinds(tag: TagKind) -> (EdgeKind, EdgeKind) {
         TagKind::Call => (EdgeKind::Call, EdgeKind::Return),
         TagKind::Function => (EdgeKind::Function, EdgeKind::Return),
         TagKind::Fork => (EdgeKind::Fork, EdgeKind::Next),
+        TagKind::Join => (EdgeKind::Join, EdgeKind::Join),
     }
 }

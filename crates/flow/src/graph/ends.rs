@@ -39,7 +39,9 @@ impl Situation {
     fn beyond(&self, kind: EdgeKind, returns_to: Option<&StateName>) -> Option<Self> {
         match kind {
             // The caller continues in its own situation, whatever the subtask does.
-            EdgeKind::Goto | EdgeKind::Next | EdgeKind::Return => Some(self.clone()),
+            EdgeKind::Goto | EdgeKind::Next | EdgeKind::Join | EdgeKind::Return => {
+                Some(self.clone())
+            }
             EdgeKind::Reset => Some(Self::alone(self.is_worker)),
             EdgeKind::Fork => Some(Self::alone(true)),
             EdgeKind::Call | EdgeKind::Function => returns_to

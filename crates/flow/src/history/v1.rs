@@ -35,8 +35,12 @@ mirror! {
             #[serde(default, skip_serializing_if = "is_default")]
             worker: Option<AgentId>,
             #[serde(default, skip_serializing_if = "is_default")]
+            more_workers: Vec<AgentId>,
+            #[serde(default, skip_serializing_if = "is_default")]
             discarded_returns: usize,
         },
+        Joined { agent: AgentId, workers: Vec<Taken> },
+        Placed { agent: AgentId },
         Overridden {
             agent: AgentId,
             asked: Transition,
@@ -76,6 +80,11 @@ mirror! {
         LimitsChanged { limits: Limits },
     }
 
+    struct machine::Taken {
+        agent: AgentId,
+        born: u64,
+    }
+
     struct machine::Started {
         workflow_id: RunId,
         scope_dir: String,
@@ -97,6 +106,7 @@ mirror! {
         Tag,
         Implicit,
         Evaluator,
+        Visits,
     }
 
     #[serde(rename_all = "lowercase")]
@@ -104,6 +114,7 @@ mirror! {
         Limit(Limit),
         Match { pattern: String },
         Prompt { prompt: String },
+        Visits { max_visits: u32 },
     }
 
     #[serde(rename_all = "lowercase")]
@@ -216,6 +227,10 @@ mirror! {
         timeout: Timeout,
         #[serde(default, skip_serializing_if = "is_default")]
         skip_permissions: bool,
+        #[serde(default, skip_serializing_if = "is_default")]
+        tools: Option<Vec<String>>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        permissions: Option<String>,
     }
 
     #[serde(rename_all = "lowercase")]
@@ -245,12 +260,37 @@ mirror! {
         Called { work: Work },
         Running { work: Work, step: Box<Step> },
         Waiting { work: Work, delay_ms: u64 },
+        Joining { join: Join },
+        Parked { work: Work },
         Held { asked: Transition, source: Source, limit: Limit },
         Failed {
             error: String,
             #[serde(default, skip_serializing_if = "is_default")]
             class: Option<FailureClass>,
             work: Work,
+            #[serde(default, skip_serializing_if = "is_default")]
+            passed: bool,
+        },
+    }
+
+    struct machine::Worker {
+        agent: AgentId,
+        state: StateName,
+        #[serde(default, skip_serializing_if = "is_default")]
+        limit: Option<u32>,
+        standing: Standing,
+    }
+
+    #[serde(rename_all = "snake_case")]
+    enum machine::Standing {
+        Parked,
+        UnderWay,
+        Failed { order: u64 },
+        Ended {
+            order: u64,
+            #[serde(default, skip_serializing_if = "is_default")]
+            attributes: BTreeMap<String, String>,
+            result: String,
         },
     }
 
@@ -343,6 +383,8 @@ mirror! {
         attributes: BTreeMap<String, String>,
         #[serde(default, skip_serializing_if = "is_default")]
         declared: Vec<String>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        many: bool,
     }
 
     #[serde(rename_all = "lowercase")]
@@ -357,16 +399,26 @@ mirror! {
 
     #[serde(rename_all = "lowercase")]
     enum policy::Transition {
-        Goto { target: StateName },
+        Goto {
+            target: StateName,
+            #[serde(default, skip_serializing_if = "is_default")]
+            input: Option<String>,
+        },
         Reset {
             target: StateName,
             #[serde(default, skip_serializing_if = "is_default")]
             cd: Option<String>,
+            #[serde(default, skip_serializing_if = "is_default")]
+            input: Option<String>,
         },
         Call {
             target: StateName,
             #[serde(rename = "return")]
             return_to: StateName,
+            #[serde(default, skip_serializing_if = "is_default")]
+            input: Option<String>,
+            #[serde(default, skip_serializing_if = "is_default")]
+            arguments: BTreeMap<String, String>,
         },
         Function {
             target: StateName,
@@ -374,6 +426,10 @@ mirror! {
             return_to: StateName,
             #[serde(default, skip_serializing_if = "is_default")]
             model: Option<String>,
+            #[serde(default, skip_serializing_if = "is_default")]
+            input: Option<String>,
+            #[serde(default, skip_serializing_if = "is_default")]
+            arguments: BTreeMap<String, String>,
         },
         Fork {
             target: StateName,
@@ -382,8 +438,45 @@ mirror! {
             cd: Option<String>,
             #[serde(default, skip_serializing_if = "is_default")]
             attributes: BTreeMap<String, String>,
+            #[serde(default, skip_serializing_if = "is_default")]
+            limit: Option<u32>,
+            #[serde(default, skip_serializing_if = "is_default")]
+            input: Option<String>,
+            #[serde(default, skip_serializing_if = "is_default")]
+            more: Vec<Forked>,
         },
+        Join(Join),
         Result { payload: String },
+    }
+
+    struct policy::Forked {
+        target: StateName,
+        #[serde(default, skip_serializing_if = "is_default")]
+        cd: Option<String>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        attributes: BTreeMap<String, String>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        limit: Option<u32>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        input: Option<String>,
+    }
+
+    struct policy::Join {
+        target: StateName,
+        #[serde(default, skip_serializing_if = "is_default")]
+        count: Option<u32>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        failed: OnFailed,
+        #[serde(default, skip_serializing_if = "is_default")]
+        input: Option<String>,
+    }
+
+    #[derive(Default)]
+    #[serde(rename_all = "lowercase")]
+    enum policy::OnFailed {
+        #[default]
+        Hold,
+        Pass,
     }
 
     #[serde(rename_all = "lowercase")]

@@ -8,7 +8,7 @@ use super::{Action, Agent, Phase};
 /// Agents by what they are about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// Neither failed nor held.
+    /// Neither failed nor held, nor waiting for workers or for a place.
     pub(super) active: usize,
     /// With a step under way.
     pub(super) running: usize,
@@ -53,8 +53,12 @@ impl Counts {
                 Action::Turn(_) => [Some(active), Some(running), Some(turns)],
                 Action::Script { .. } => [Some(active), Some(running), None],
             },
-            Phase::Failed { .. } => [Some(failed), None, None],
+            Phase::Failed { passed: false, .. } => [Some(failed), None, None],
             Phase::Held { .. } => [Some(held), None, None],
+            // They stop with those they wait for. A failure that was handed over is nobody's concern.
+            Phase::Joining { .. } | Phase::Parked { .. } | Phase::Failed { passed: true, .. } => {
+                [None, None, None]
+            }
         }
     }
 }

@@ -72,5 +72,7 @@ pub enum Launch {
         prompt: String,
         /// What to say in its place if the session already has the prompt.
         continuation: String,
+        /// Files that the prompt names, by path, and what must be in them.
+        files: BTreeMap<String, String>,
     },
 }

@@ -28,11 +28,14 @@ pub fn pending(run: &Run) -> Vec<Effect> {
             Phase::Waiting { delay_ms, .. } if run.halt.is_none() => {
                 effects.push(Effect::Wait { agent: id.clone(), delay_ms: *delay_ms });
             }
-            // A queued turn is called by `settle`, one that is held or failed by a person.
+            // A queued turn is called by `settle`, as are joins and workers without a place; what is held
+            // or failed is taken up by a person.
             Phase::Ready { .. }
             | Phase::Called { .. }
             | Phase::Waiting { .. }
             | Phase::Queued { .. }
+            | Phase::Joining { .. }
+            | Phase::Parked { .. }
             | Phase::Held { .. }
             | Phase::Failed { .. } => {}
         }

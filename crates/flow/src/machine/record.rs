@@ -11,7 +11,7 @@ use crate::{
     policy::{Source, Transition},
 };
 
-use super::{Evaluation, FailureClass, Left, Limits, Settings, Spent, Status, Step, Work};
+use super::{Evaluation, FailureClass, Left, Limits, Settings, Spent, Status, Step, Taken, Work};
 
 /// One fact about a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,8 +56,22 @@ pub enum Record {
         session: Option<SessionId>,
         /// The agent that a fork started.
         worker: Option<AgentId>,
+        /// The further agents that the same fork started.
+        more_workers: Vec<AgentId>,
         /// How many pending returns a reset discarded. More than none is worth a warning.
         discarded_returns: usize,
+    },
+    /// The join of an agent is complete: it goes on with what these workers handed over.
+    Joined {
+        /// Who.
+        agent: AgentId,
+        /// The workers, in the order in which they are handed over.
+        workers: Vec<Taken>,
+    },
+    /// A worker got its place among its siblings.
+    Placed {
+        /// Which.
+        agent: AgentId,
     },
     /// An agent asked for one thing and something else happens.
     Overridden {
@@ -163,6 +177,8 @@ impl Record {
             | Self::Called { agent }
             | Self::Ended { agent, .. }
             | Self::Followed { agent, .. }
+            | Self::Joined { agent, .. }
+            | Self::Placed { agent }
             | Self::Overridden { agent, .. }
             | Self::Reminded { agent, .. }
             | Self::Evaluating { agent, .. }
@@ -215,6 +231,8 @@ pub enum Via {
     Implicit,
     /// An evaluator put it in the place of another.
     Evaluator,
+    /// The state was visited too often, and says what is done then.
+    Visits,
 }
 
 impl From<Source> for Via {
@@ -240,6 +258,11 @@ pub enum Overrider {
     Prompt {
         /// Its state file.
         prompt: String,
+    },
+    /// A state that was visited as often as it may be.
+    Visits {
+        /// How often it may be.
+        max_visits: u32,
     },
 }
 

@@ -66,6 +66,10 @@ pub struct TurnSettings {
     pub timeout: Timeout,
     /// Whether it may do anything without asking.
     pub skip_permissions: bool,
+    /// The tools that the state asks to use without asking; `None` if it says nothing.
+    pub tools: Option<Vec<String>>,
+    /// The permission mode that the state asks for.
+    pub permissions: Option<String>,
 }
 
 /// How a turn's session comes about. Ids of new sessions are chosen beforehand, so that they are

@@ -7,6 +7,7 @@
 
 mod allowed;
 mod evaluator;
+mod join;
 mod judge;
 mod pattern;
 mod transition;
@@ -15,9 +16,11 @@ mod variable_name;
 pub(crate) use allowed::LEFT_OPEN;
 pub use allowed::{AllowedTransition, Policy};
 pub use evaluator::{Evaluator, Opinion, next_opinion};
+pub(crate) use join::number;
+pub use join::{Join, OnFailed};
 pub use judge::{
     Accepted, Problem, Source, Surroundings, Verdict, judge, judge_script, judge_transition,
 };
 pub(crate) use pattern::{PATTERNS_SIZE_MAX, pattern_size};
-pub use transition::Transition;
+pub use transition::{Forked, Transition};
 pub use variable_name::{Chooser, UnsafeName, check_variable_name};

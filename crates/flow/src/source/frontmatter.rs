@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    policy::{AllowedTransition, Evaluator, PATTERNS_SIZE_MAX, Policy, pattern_size},
+    policy::{
+        AllowedTransition, Evaluator, OnFailed, PATTERNS_SIZE_MAX, Policy, number, pattern_size,
+    },
     tag::{AttributeRole, TagKind},
     text::{Span, Spanned, excerpt, is_word, looks_like_an_option},
 };
@@ -18,8 +20,27 @@ use super::{
 };
 
 /// The keys that frontmatter knows.
-pub const KEYS: [&str; 6] =
-    ["allowed_transitions", "model", "effort", "timeout", "agent", "evaluators"];
+pub const KEYS: [&str; 10] = [
+    "allowed_transitions",
+    "model",
+    "effort",
+    "timeout",
+    "agent",
+    "evaluators",
+    "max_visits",
+    "then",
+    "tools",
+    "permissions",
+];
+
+/// How often an agent may enter a state within one frame, and what is followed instead after that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VisitLimit {
+    /// How often it may.
+    pub max_visits: u32,
+    /// What is followed instead; complete.
+    pub then: AllowedTransition,
+}
 
 /// What the frontmatter of a prompt declares.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,6 +57,12 @@ pub struct Frontmatter {
     pub agent: Option<Spanned<String>>,
     /// Second opinions on the transition.
     pub evaluators: Vec<Spanned<Evaluator>>,
+    /// How often the state may be entered.
+    pub visit_limit: Option<Spanned<VisitLimit>>,
+    /// The tools that the coding agent may use without asking; `None` leaves it to the settings.
+    pub tools: Option<Spanned<Vec<String>>>,
+    /// The permission mode of the coding agent, passed as written.
+    pub permissions: Option<Spanned<String>>,
 }
 
 impl Frontmatter {
@@ -66,6 +93,8 @@ impl Frontmatter {
         for (key, value) in &pairs {
             frontmatter.read_key(key, value, &mut reader);
         }
+        let find = |name: &str| pairs.iter().find(|(key, _)| key.value == name).map(|(_, v)| *v);
+        frontmatter.visit_limit = reader.visit_limit(find("max_visits"), find("then"));
         frontmatter
     }
 
@@ -87,6 +116,16 @@ impl Frontmatter {
             "effort" => self.effort = reader.argument(value, "effort", "an effort such as `high`"),
             "agent" => self.agent = reader.argument(value, "agent", "the name of a coding agent"),
             "timeout" => self.timeout = reader.timeout(value),
+            "tools" => {
+                let tools = reader.list(value, "tools", |reader, tool| {
+                    reader.argument(tool, "tools", "a list of tools")
+                });
+                let tools = tools.into_iter().map(|tool| tool.value.value).collect();
+                self.tools = Some(Spanned::new(tools, key.span));
+            }
+            "permissions" => {
+                self.permissions = reader.argument(value, "permissions", "a permission mode");
+            }
             _ => {}
         }
     }
@@ -202,6 +241,44 @@ impl FrontmatterReader<'_, '_> {
         }
     }
 
+    fn visit_limit(
+        &mut self,
+        max_visits: Option<&Node>,
+        then: Option<&Node>,
+    ) -> Option<Spanned<VisitLimit>> {
+        const EXPECTED: &str = "a whole number from 1";
+        let (max_visits, then) = match (max_visits, then) {
+            (Some(max_visits), Some(then)) => (max_visits, then),
+            (Some(node), None) => {
+                let message = "`max_visits` needs `then`: the transition to follow instead";
+                self.error(node.span, message);
+                return None;
+            }
+            (None, Some(node)) => {
+                self.error(node.span, "`then` needs `max_visits`: how often the state is entered");
+                return None;
+            }
+            (None, None) => return None,
+        };
+        let word = self.word(max_visits, "max_visits", EXPECTED);
+        let is_number = |text: &str| number(text).is_some();
+        let text = self.checked(max_visits, word, "max_visits", EXPECTED, is_number)?;
+        let limit =
+            VisitLimit { max_visits: number(&text)?, then: self.complete_transition(then)? };
+        Some(Spanned::new(limit, max_visits.span.shifted(self.offset)))
+    }
+
+    /// A transition with nothing left open: the value of `then`.
+    fn complete_transition(&mut self, then: &Node) -> Option<AllowedTransition> {
+        let entry = self.allowed_transition(then)?;
+        if !entry.is_complete() {
+            let message = format!("`then` must be a complete transition, not {}", entry.example());
+            self.error(then.span, message);
+            return None;
+        }
+        Some(entry)
+    }
+
     /// The name of a state. Paths are rejected.
     fn state(&mut self, node: &Node, key: &str) -> Option<String> {
         let word = self.word(node, key, "the name of a state")?;
@@ -223,6 +300,11 @@ impl FrontmatterReader<'_, '_> {
             target: None,
             attributes: BTreeMap::new(),
             declared: Vec::new(),
+            many: false,
+        };
+        let is_slip = |name: &str| {
+            let meant = tag.meant_continuation(name);
+            meant.is_some_and(|meant| pairs.iter().all(|(key, _)| key.value != meant))
         };
         for (key, value) in &pairs {
             match key.value.as_str() {
@@ -231,12 +313,13 @@ impl FrontmatterReader<'_, '_> {
                     self.findings.error(key.span, format!("<{tag}> has no target"));
                 }
                 "target" => entry.target = self.state(value, "target"),
-                name if !tag.takes_attribute(name) => {
+                name if !tag.takes_attribute(name) || is_slip(name) => {
                     let known = tag.spec().attributes.iter().map(|(known, _)| *known);
                     let suggestion = did_you_mean(name, known.chain(["target"]));
                     let message = format!("<{tag}> has no attribute `{}`", excerpt(name));
                     self.findings.error_suggesting(key.span, message, suggestion);
                 }
+                "many" if tag == TagKind::Fork => entry.many = self.truth(value, "many"),
                 "attributes" => {
                     let names = self.list(value, "attributes", |reader, name| {
                         reader.word(name, "attributes", "a list of names")
@@ -250,7 +333,21 @@ impl FrontmatterReader<'_, '_> {
                             let model = self.argument(value, name, "the name of a model");
                             model.map(|model| model.value)
                         }
-                        Some(AttributeRole::Directory) | None => self.text(value, name, "a text"),
+                        Some(AttributeRole::Number) => {
+                            let text = self.word(value, name, "a whole number from 1");
+                            self.checked(value, text, name, "a whole number from 1", |text| {
+                                number(text).is_some()
+                            })
+                        }
+                        Some(AttributeRole::OnFailed) => {
+                            let text = self.word(value, name, "`hold` or `pass`");
+                            self.checked(value, text, name, "`hold` or `pass`", |text| {
+                                OnFailed::of_word(text).is_some()
+                            })
+                        }
+                        Some(AttributeRole::Directory | AttributeRole::Input) | None => {
+                            self.text(value, name, "a text")
+                        }
                     };
                     entry.attributes.extend(value.map(|value| (name.to_owned(), value)));
                 }
@@ -258,6 +355,36 @@ impl FrontmatterReader<'_, '_> {
         }
         // Drop an entry with an attribute that cannot be read: without it, the entry would allow too much.
         (self.findings.count == found_before).then_some(entry)
+    }
+
+    /// A word that `is_good`, or a finding about what was `expected`.
+    fn checked(
+        &mut self,
+        node: &Node,
+        word: Option<Spanned<String>>,
+        key: &str,
+        expected: &str,
+        is_good: impl Fn(&str) -> bool,
+    ) -> Option<String> {
+        let word = word?.value;
+        if !is_good(&word) {
+            self.error(node.span, format!("`{key}` should be {expected}"));
+            return None;
+        }
+        Some(word)
+    }
+
+    /// `true` or `false`.
+    fn truth(&mut self, node: &Node, key: &str) -> bool {
+        let word = self.word(node, key, "`true` or `false`").map(|word| word.value);
+        match word.as_deref() {
+            Some("true") => true,
+            Some("false") | None => false,
+            Some(_) => {
+                self.error(node.span, format!("`{key}` should be `true` or `false`"));
+                false
+            }
+        }
     }
 
     fn tag(&mut self, node: &Node, pairs: &Pairs<'_>) -> Option<TagKind> {
@@ -336,13 +463,6 @@ impl FrontmatterReader<'_, '_> {
             self.error(pattern.span, message);
             return None;
         }
-        let then_entry = self.allowed_transition(then)?;
-        if !then_entry.is_complete() {
-            let message =
-                format!("`then` must be a complete transition, not {}", then_entry.example());
-            self.error(then.span, message);
-            return None;
-        }
-        Some(Evaluator::Match { pattern: text, then: then_entry })
+        Some(Evaluator::Match { pattern: text, then: self.complete_transition(then)? })
     }
 }

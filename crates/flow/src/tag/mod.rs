@@ -18,6 +18,6 @@ mod typed;
 
 pub use kind::{AttributeRole, TagContent, TagKind, TagSpec};
 pub use parse::{MalformedWhy, PAYLOAD_BYTES_MAX, TARGET_BYTES_MAX, TagError, TargetPlace, parse};
-pub use scan::{Element, Scan, Scanner, mentions};
+pub use scan::{Element, FORKS_MAX, Scan, Scanner, mentions};
 pub use token::{Attribute, OPENING_BYTES_MAX};
 pub use typed::{Tag, Target};

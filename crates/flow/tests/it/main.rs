@@ -14,6 +14,7 @@ mod failures;
 mod forks;
 mod graph;
 mod hostile;
+mod joins;
 mod journal;
 mod limits;
 mod policy;
