@@ -6,14 +6,14 @@
 //!     NAME.answer            the answer, one JSON object
 //! ```
 //!
-//! The caller gives a request its name when it is complete, wakes the orchestrator through its inbox, and waits
-//! for the answer. The orchestrator carries the request out, makes what became true durable, removes the
-//! request, and only then answers. So whatever was confirmed is in the journal, whoever is killed when; and a
-//! request that was carried out is not found again. If the orchestrator dies before it answers, the caller
-//! takes the run's lock and does it itself: every request may be carried out twice.
+//! The caller gives a request its name when it is complete, wakes the orchestrator through its inbox, and
+//! waits for the answer. The orchestrator carries the request out, makes the records durable, removes the
+//! request, and only then answers. So a confirmed request is in the journal, whichever process is killed at
+//! whatever moment, and is not found again. If the orchestrator dies before it answers, the caller takes
+//! the run's lock and does it itself: every request may be carried out twice.
 //!
-//! Files, and not a socket: they work on every system, a burst of requests needs no thread and no queue with
-//! a limit, and the rights of the folder keep other users out.
+//! Files instead of a socket: they work on every system, a burst of requests needs no thread and no queue
+//! with a limit, and the permissions of the directory keep other users out.
 
 use std::{
     fs, io,
@@ -33,7 +33,7 @@ use crate::{
     private, regular,
 };
 
-/// The folder of requests in the run's folder.
+/// The directory of requests in the run's directory.
 const DOOR: &str = "door";
 const REQUEST: &str = "request";
 const ANSWER: &str = "answer";
@@ -42,7 +42,7 @@ const ANSWER: &str = "answer";
 const BYTES_MAX: u64 = 64 * 1024;
 /// How many requests are carried out at once. They share one `fdatasync`.
 const BATCH_MAX: usize = 256;
-/// How often a caller looks for its answer.
+/// How often a caller checks for its answer.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 /// How long a request is valid. One whose caller was killed must not take effect much later.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
@@ -62,7 +62,7 @@ pub enum Ask {
     Limit(LimitChange),
 }
 
-/// Limits to be changed; those that are `None` stay as they are.
+/// Limits to change; those that are `None` stay as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitChange {
     /// What all agents together may spend; 0 is no limit.
@@ -74,9 +74,12 @@ pub struct LimitChange {
     /// How many turns may run at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_parallel: Option<u32>,
-    /// How often a turn is tried again after a transient failure.
+    /// How often a turn is retried after a failure of an unknown kind, a timeout or a kill.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_retries: Option<u32>,
+    /// How long a turn is retried after transient failures, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_for_ms: Option<u64>,
 }
 
 impl LimitChange {
@@ -91,28 +94,29 @@ impl LimitChange {
         }
         limits.max_parallel = self.max_parallel.unwrap_or(limits.max_parallel);
         limits.max_retries = self.max_retries.unwrap_or(limits.max_retries);
+        limits.retry_for_ms = self.retry_for_ms.unwrap_or(limits.retry_for_ms);
         limits
     }
 }
 
-/// What a run says to a request that it carried out.
+/// The answer to a request that was carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
-    /// How the run stands.
+pub struct DoorAnswer {
+    /// The status of the run.
     pub status: Status,
-    /// How many steps are running.
+    /// The number of running steps.
     pub running_steps: usize,
 }
 
-/// A request as it lies in the folder.
+/// A request on disk.
 #[derive(Debug, Serialize, Deserialize)]
 struct RequestFile {
-    /// Until when it is valid, in milliseconds since 1970.
+    /// The end of its validity, in milliseconds since 1970.
     until_ms: u64,
     ask: Ask,
 }
 
-/// An answer as it lies in the folder.
+/// An answer on disk.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum AnswerFile {
@@ -166,7 +170,7 @@ pub(crate) struct Door {
 
 /// A request that was not answered yet.
 #[derive(Debug)]
-pub(crate) struct Request {
+pub(crate) struct DoorRequest {
     name: String,
     pub(crate) ask: Ask,
 }
@@ -186,8 +190,8 @@ impl Door {
         Ok(Self { folder })
     }
 
-    /// The requests that wait for an answer. Those that are no requests are refused here.
-    pub(crate) fn requests(&self) -> Vec<Request> {
+    /// The requests that wait for an answer. Files that are not requests are refused here.
+    pub(crate) fn requests(&self) -> Vec<DoorRequest> {
         let mut names = names_in(&self.folder);
         names.sort();
         names.truncate(BATCH_MAX);
@@ -195,7 +199,7 @@ impl Door {
         for name in names {
             match read::<RequestFile>(&self.folder.join(format!("{name}.{REQUEST}"))) {
                 Ok(file) if file.until_ms < clock::now_ms() => self.remove(&name),
-                Ok(file) => requests.push(Request { name, ask: file.ask }),
+                Ok(file) => requests.push(DoorRequest { name, ask: file.ask }),
                 // Its caller has withdrawn it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => {
@@ -208,12 +212,12 @@ impl Door {
         requests
     }
 
-    /// Confirms a request. What it asked for must be durable.
-    pub(crate) fn confirm(&self, request: &Request, answer: &Answer) {
-        // First: if this process is killed before it answers, the caller finds neither and asks again; a
-        // request that was confirmed is never carried out a second time.
+    /// Confirms a request. Its records must be durable.
+    pub(crate) fn confirm(&self, request: &DoorRequest, answer: &DoorAnswer) {
+        // First remove: if this process is killed before it answers, the caller finds neither file and asks
+        // again; a confirmed request is never carried out a second time.
         self.remove(&request.name);
-        let &Answer { status, running_steps } = answer;
+        let &DoorAnswer { status, running_steps } = answer;
         let file = AnswerFile::Done { status: status.into(), running_steps };
         let _ = write(&self.folder, &request.name, ANSWER, &file);
     }
@@ -254,7 +258,7 @@ impl Letter {
         private::create_dir_all(&folder)?;
         let patience_ms = u64::try_from(PATIENCE.as_millis()).unwrap_or(u64::MAX);
         let until_ms = clock::now_ms().saturating_add(patience_ms);
-        // In the order of time, as far as the clock tells.
+        // In the order of the clock.
         let name = format!("{:016}-{}", clock::now_ms(), uuid::Uuid::new_v4().simple());
         write(&folder, &name, REQUEST, &RequestFile { until_ms, ask: ask.clone() })?;
         Ok(Self { run_folder: run_folder.to_owned(), folder, name })
@@ -262,7 +266,7 @@ impl Letter {
 
     /// Wakes the orchestrator, and waits for its answer for at most `patience`. To be repeated: the
     /// orchestrator may not be listening yet.
-    pub(crate) fn wait(&self, patience: Duration) -> Option<io::Result<Answer>> {
+    pub(crate) fn wait(&self, patience: Duration) -> Option<io::Result<DoorAnswer>> {
         if let Ok(outbox) = Outbox::to(&self.run_folder) {
             outbox.send(&Message::Door);
         }
@@ -276,11 +280,11 @@ impl Letter {
         }
     }
 
-    /// The answer, if it is there: what became of the request, or why it was refused.
-    pub(crate) fn answer(&self) -> Option<io::Result<Answer>> {
+    /// The answer, if there is one: the result of the request, or why it was refused.
+    pub(crate) fn answer(&self) -> Option<io::Result<DoorAnswer>> {
         match read(&self.path(ANSWER)) {
             Ok(AnswerFile::Done { status, running_steps }) => {
-                Some(Ok(Answer { status: status.into(), running_steps }))
+                Some(Ok(DoorAnswer { status: status.into(), running_steps }))
             }
             Ok(AnswerFile::Refused { why }) => Some(Err(io::Error::other(why))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -306,7 +310,7 @@ fn read<T: DeserializeOwned>(path: &Path) -> io::Result<T> {
 
 /// Writes a file and gives it its name when it is complete.
 fn write<T: Serialize>(folder: &Path, name: &str, extension: &str, value: &T) -> io::Result<()> {
-    // Not a name that could be taken for a request's.
+    // Not a name that could be taken for a request.
     let draft = folder.join(format!("{name}.{extension}.draft"));
     private::write(&draft, serde_json::to_vec(value)?)?;
     fs::rename(&draft, folder.join(format!("{name}.{extension}")))

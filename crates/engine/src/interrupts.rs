@@ -10,19 +10,19 @@ use crate::{
 /// The signals that ask a run to stop, queued until a run loop takes them.
 #[derive(Clone, Debug)]
 pub struct Interrupts {
-    target: Arc<Mutex<Target>>,
+    target: Arc<Mutex<InterruptTarget>>,
 }
 
-/// The number of interrupts that are delivered to the run loop. The next one exits at once.
+/// The most interrupts that are delivered to the run loop. The next one exits at once.
 const INTERRUPTS_MAX: u32 = 2;
-/// The same while no run loop exists that could react to them.
+/// The same while there is no run loop.
 const INTERRUPTS_MAX_WITHOUT_LOOP: u32 = 1;
 /// The exit code of an interrupted program.
 const INTERRUPTED: i32 = 130;
 
-/// Where interrupts go.
+/// The receiver of interrupts.
 #[derive(Debug, Default)]
-struct Target {
+struct InterruptTarget {
     /// The inbox of the run loop that is running now.
     outbox: Option<Outbox>,
     /// The number of interrupts that came while there was no run loop.
@@ -31,7 +31,7 @@ struct Target {
     given: u32,
 }
 
-impl Target {
+impl InterruptTarget {
     /// Handles one interrupt. The first two go to the run loop; a user who presses Ctrl-C a third time does
     /// not want to wait for it. Exiting loses nothing: the steps go on, and the run can be resumed.
     fn interrupt(&mut self) {
@@ -66,7 +66,7 @@ impl Interrupts {
     /// Handles interrupts from now on, for as long as the process lives. Must be called before any thread
     /// is started, because threads inherit the mask of blocked signals.
     pub fn install() -> Self {
-        let target = Arc::new(Mutex::new(Target::default()));
+        let target = Arc::new(Mutex::new(InterruptTarget::default()));
         let watched = Arc::clone(&target);
         sys::on_interrupt(move || {
             watched.lock().unwrap_or_else(PoisonError::into_inner).interrupt();
@@ -74,13 +74,12 @@ impl Interrupts {
         Self { target }
     }
 
-    /// Whether one has come that no run loop was given: for programs that only watch a run.
+    /// Whether there is one that no run loop received: for programs that only watch a run.
     pub fn is_pressed(&self) -> bool {
         self.target.lock().unwrap_or_else(PoisonError::into_inner).waiting > 0
     }
 
-    /// Stops the run that is under way and kills its steps, as two presses of Ctrl-C do. Without a run,
-    /// nothing happens.
+    /// Stops the current run and kills its steps, like pressing Ctrl-C twice. Without a run, nothing happens.
     pub fn stop(&self) {
         let target = self.target.lock().unwrap_or_else(PoisonError::into_inner);
         for _ in 0..INTERRUPTS_MAX {

@@ -1,4 +1,4 @@
-//! Where the files of runs are.
+//! The paths of the files of runs.
 
 use std::{
     io::{self, Write as _},
@@ -14,9 +14,9 @@ use crate::{
     trust::{self, TrustError},
 };
 
-/// The name of the state folder of a project.
+/// The name of a project's state directory.
 const NAME: &str = ".raymond";
-/// What is in the state folder for git: journals, prompts and outputs are for nobody else.
+/// The `.gitignore` of the state directory: journals, prompts and outputs must not be committed.
 const GITIGNORE: &str =
     "# Written by raymond. Only the settings belong into version control.\n*\n!config.toml\n";
 
@@ -40,8 +40,8 @@ impl StateDir {
         Self::new(project.join(NAME))
     }
 
-    /// Makes the folder, with a `.gitignore` of its own. A folder that was there and has another name may
-    /// be the user's, with files in it that git should see, so nothing is written to it.
+    /// Creates the directory, with a `.gitignore`. An existing directory with another name may be the
+    /// user's, with files that git should track, so nothing is written to it.
     pub fn create(&self) -> io::Result<()> {
         let is_ours = self.root.file_name().is_some_and(|name| name == NAME) || !self.root.exists();
         private::create_dir_all(&self.root)?;
@@ -66,7 +66,7 @@ impl StateDir {
         trust::check_folder(&self.root)
     }
 
-    /// How many bytes are free on the disk that the directory is on, or will be on.
+    /// The free space on the disk that the directory is on, or will be on, in bytes.
     pub fn free_bytes(&self) -> io::Result<u64> {
         let there = self.root.ancestors().find(|folder| folder.exists());
         sys::free_bytes(there.unwrap_or(&self.root))
@@ -140,7 +140,7 @@ pub struct RunFiles {
 }
 
 impl RunFiles {
-    /// The folder of one step: its `stdout`, its `stderr` and more.
+    /// The directory of one step: its `stdout`, its `stderr` and more.
     pub fn step(&self, id: &StepId) -> PathBuf {
         StepFolder::new(&self.steps, id).path().to_owned()
     }

@@ -39,9 +39,9 @@ pub(crate) struct StateFileWriter {
     written: Option<Instant>,
     cost: Duration,
     is_stale: bool,
-    /// When it could not be written, if that was so the last time.
+    /// When the last write failed; `None` if it succeeded.
     failed: Option<Instant>,
-    /// Whether a failure was returned. One is enough.
+    /// Whether a failure was returned. One report is enough.
     is_told: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What turns print while they run, for observers. Nothing depends on it.
+//! The output of running turns, for observers. Nothing depends on it.
 
 use std::{
     fs::File,
@@ -12,21 +12,21 @@ use crate::{
     step::StepFolder,
 };
 
-/// How often the outputs are looked at.
+/// How often the outputs are read.
 pub(crate) const GLANCE_INTERVAL: Duration = Duration::from_millis(200);
-/// What is read of one output at a glance: more than a person can follow.
+/// The most that is read of one output at a time: more than a user can follow.
 const GLANCE_BYTES: u64 = 256 * 1024;
-/// The longest line that is looked at.
+/// The longest line that is parsed.
 const LINE_BYTES_MAX: usize = 1024 * 1024;
 
-/// The end of the output of a turn under way.
+/// The end of the output of a running turn.
 #[derive(Debug)]
 pub(crate) struct Tail {
     file: File,
     partial: Vec<u8>,
 }
 
-/// What the turn in `folder` has done since the last glance at `tail`, which is opened if need be.
+/// What the turn in `folder` has done since the last look at `tail`, which is opened if necessary.
 pub(crate) fn glance(
     tail: &mut Option<Tail>,
     folder: &StepFolder,
@@ -40,7 +40,7 @@ pub(crate) fn glance(
 }
 
 impl Tail {
-    /// Whether everything that was printed so far was read.
+    /// Whether the whole output so far was read.
     pub(crate) fn is_at_end(&mut self) -> bool {
         let length = self.file.metadata().map_or(0, |metadata| metadata.len());
         self.file.stream_position().map_or(true, |position| position >= length)
@@ -60,7 +60,7 @@ impl Tail {
     }
 }
 
-/// The output of a step; of one whose process had a step before, its part of that one's.
+/// The output of a step; for a kept process, its part of the output of the first step.
 fn open(folder: &StepFolder) -> Option<File> {
     match folder.output_is_at() {
         Some((offset, path)) => {

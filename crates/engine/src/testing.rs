@@ -1,4 +1,4 @@
-//! What the tests of this crate share: a workflow on steps in memory, and an observer that remembers.
+//! Helpers for the tests of this crate: a workflow on steps in memory, and an observer that records events.
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 
@@ -15,7 +15,7 @@ use crate::{
     Engine, EngineError, RunEnd, Runner,
     agent::{Agents, ProgramAgent, ProgramConfig},
     events::{Event, Observer, Seen, StepEnd},
-    keeper::Launch,
+    keeper::StepLaunch,
     layout::{RunFiles, StateDir},
     step::StepFolder,
     steps::memory::{Fate, Memory},
@@ -26,7 +26,7 @@ pub(crate) fn id() -> RunId {
     RunId::new("r").unwrap()
 }
 
-/// An engine in which every wait is over at once.
+/// An engine in which every wait ends at once.
 pub(crate) fn engine(state_dir: StateDir, runner: Runner, agents: &Agents) -> Engine<'_> {
     Engine {
         state_dir,
@@ -58,7 +58,7 @@ pub(crate) fn started(scope_dir: &str) -> Started {
     }
 }
 
-/// An observer that remembers what it saw; its clones share their memory.
+/// An observer that records what it sees; its clones share the records.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recorder {
     seen: Rc<RefCell<Vec<Seen>>>,
@@ -106,7 +106,7 @@ pub(crate) fn shell() -> ProgramConfig {
 /// A result that ends a run.
 pub(crate) const RESULT: &str = "<result>done</result>";
 
-/// A workflow whose steps have the fates that a test gives them.
+/// A workflow whose steps have the outcomes that a test gives them.
 pub(crate) struct Stage {
     pub(crate) folder: TempDir,
     pub(crate) memory: Memory,
@@ -116,19 +116,19 @@ pub(crate) struct Stage {
     pub(crate) started: Started,
 }
 
-/// The file that a launch carries out.
-pub(crate) fn state(launch: &Launch) -> String {
+/// The file name of the state that a launch carries out.
+pub(crate) fn state(launch: &StepLaunch) -> String {
     let of_turn = launch.environment.iter().find(|(name, _)| name == "RAYMOND_STATE");
     let script = || launch.program.last().unwrap().rsplit('/').next().unwrap().to_owned();
     of_turn.map_or_else(script, |(_, value)| value.clone())
 }
 
-pub(crate) fn variable(launch: &Launch, name: &str) -> String {
+pub(crate) fn variable(launch: &StepLaunch, name: &str) -> String {
     let found = launch.environment.iter().find(|(own, _)| own == name);
     found.map(|(_, value)| value.clone()).unwrap_or_default()
 }
 
-/// The last line of a turn that answers this.
+/// The last line of a turn with this answer.
 pub(crate) fn says(text: &str) -> Fate {
     Fate::prints(&serde_json::json!({ "result": text, "cost_usd": 0.5 }).to_string())
 }
@@ -137,10 +137,10 @@ pub(crate) fn fails(class: &str) -> Fate {
     Fate::prints(&serde_json::json!({ "error": "no", "class": class }).to_string())
 }
 
-/// Fates by state, each list in its order; the last one stays.
+/// The outcomes of each state, in order; the last one repeats.
 pub(crate) fn fates(
     mut script: BTreeMap<&'static str, Vec<Fate>>,
-) -> impl FnMut(&Launch) -> Fate + Send + 'static {
+) -> impl FnMut(&StepLaunch) -> Fate + Send + 'static {
     move |launch| {
         let fates = script.get_mut(&*state(launch)).unwrap();
         if fates.len() > 1 { fates.remove(0) } else { fates[0].clone() }
@@ -212,7 +212,7 @@ impl Stage {
         StepFolder::new(&self.files().steps, &StepId { agent, number })
     }
 
-    /// What the runner was asked for, without the end.
+    /// The calls to the runner, without the closing one.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.memory.asked().into_iter().filter(|what| what != "close all").collect()
     }
@@ -233,7 +233,7 @@ impl Stage {
         })
     }
 
-    /// Every step that was started or found is told to have ended once.
+    /// Checks that every step that was started or found was reported to have ended exactly once.
     #[track_caller]
     pub(crate) fn check_ends(&self) {
         let mut starts = self.seen.all(|event| match event {

@@ -1,4 +1,4 @@
-//! What happens later.
+//! Actions of the run loop that are due at a later time.
 
 use std::{
     collections::BTreeMap,
@@ -9,18 +9,18 @@ use raymond_flow::id::{AgentId, StepId};
 
 use crate::agent::ReadyAnswer;
 
-/// Something to be done at a time.
+/// An action that is due at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Timer {
-    /// An agent tries again.
+    /// Retry the work of an agent.
     Wake(AgentId),
     /// The usage limit should be lifted.
     UsageLimit,
-    /// An answer is given that was there before.
+    /// Give an answer that needed no program.
     Answer(StepId, Box<ReadyAnswer>),
 }
 
-/// Timers by when they are due.
+/// Timers by the time at which they are due.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     due: BTreeMap<(Instant, u64), Timer>,
@@ -29,12 +29,12 @@ pub(crate) struct Timers {
 
 impl Timers {
     pub(crate) fn set(&mut self, delay: Duration, timer: Timer) {
-        // The count keeps two that are due at the same moment apart.
+        // The count distinguishes timers that are due at the same moment.
         self.count += 1;
         self.due.insert((Instant::now() + delay, self.count), timer);
     }
 
-    /// How long until the next one.
+    /// The time until the next one.
     pub(crate) fn patience(&self) -> Option<Duration> {
         let ((when, _), _) = self.due.first_key_value()?;
         Some(when.saturating_duration_since(Instant::now()))

@@ -27,11 +27,11 @@ use crate::{
 
 /// The longest line that is read: no answer is that long.
 const LINE_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// What is read at once.
+/// How much is read at once.
 const CHUNK_BYTES: u64 = 1024 * 1024;
 /// The longest prompt that is read.
 const PROMPT_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// How much is read of what a script printed.
+/// How much is read of a script's output.
 const OUTPUT_BYTES_MAX: u64 = 64 * 1024;
 
 /// The transcript of one step, as far as it was read.
@@ -40,11 +40,11 @@ pub struct Transcript {
     id: StepId,
     folder: StepFolder,
     turn: Option<Turn>,
-    /// Made when the prompt is there.
+    /// Created when the prompt file exists.
     reader: Option<Box<dyn TranscriptReader>>,
-    /// How many bytes of the step's own output were read.
+    /// The number of bytes read of the step's own output.
     read: u64,
-    /// The beginning of a line whose end was not printed yet.
+    /// The beginning of a line that is not complete yet.
     partial: Vec<u8>,
     /// The last text, which may be the answer.
     last: Option<Entry>,
@@ -77,17 +77,17 @@ impl Transcript {
         }
     }
 
-    /// Whether the step keeps no files: it has not begun, or its files were removed.
+    /// Whether the step has no files: it has not begun, or its files were removed.
     pub fn is_empty(&self) -> bool {
         !self.folder.path().exists()
     }
 
-    /// What is new since the last time. After the step's end, its answer is the last entry.
+    /// The entries since the last call. After the step's end, its answer is the last entry.
     pub fn more(&mut self, agents: &Agents) -> io::Result<Vec<Entry>> {
         if self.is_over || self.is_empty() {
             return Ok(Vec::new());
         }
-        // Before reading: what is printed until the end is read, then.
+        // Before reading, so that the output up to the end is read afterwards.
         let state = self.folder.state()?;
         let Some(turn) = self.turn.clone() else {
             return self.script(&state);
@@ -115,7 +115,7 @@ impl Transcript {
         Ok(entries)
     }
 
-    /// The entries in what the turn has printed since the last time.
+    /// The entries in the output since the last call.
     fn output(&mut self, state: &StepState) -> io::Result<Vec<Entry>> {
         let mut entries = Vec::new();
         let Some((mut file, end)) = self.open(state)? else {
@@ -152,8 +152,7 @@ impl Transcript {
         }
     }
 
-    /// The output of the step from where it was read to, and where the step's own part ends, if that is
-    /// known.
+    /// The output of the step from where it was read to, and the end of the step's own part, if that is known.
     fn open(&self, state: &StepState) -> io::Result<Option<(File, Option<u64>)>> {
         let (start, path, end) = match (state, self.folder.output_is_at()) {
             (StepState::Ended(record), _) => (0, self.folder.stdout(), Some(record.stdout_bytes)),
@@ -169,7 +168,7 @@ impl Transcript {
         Ok(Some((file, end)))
     }
 
-    /// How the turn ended. Its last text is told only if it is not the answer.
+    /// How the turn ended. Its last text is an entry only if it is not the answer.
     fn answer(&mut self, outcome: Option<Outcome>) -> Vec<Entry> {
         let last = self.last.take();
         let end = match outcome {
@@ -190,7 +189,7 @@ impl Transcript {
         last.filter(|last| !is_said_again(last)).into_iter().chain(end).collect()
     }
 
-    /// What a script printed, when it has ended.
+    /// The output of a script that has ended.
     fn script(&mut self, state: &StepState) -> io::Result<Vec<Entry>> {
         let StepState::Ended(record) = state else {
             self.is_over = !matches!(state, StepState::Running(_) | StepState::Unclaimed);
@@ -208,13 +207,13 @@ impl Transcript {
     }
 }
 
-/// What a turn cost, for the end of its transcript.
+/// The cost of a turn, for the end of its transcript.
 pub fn cost(spent: &Spent) -> Entry {
     let Spent { cost_usd, duration_ms, model, .. } = spent.clone();
     Entry::Cost { usd: cost_usd, duration_ms, model }
 }
 
-/// The end of what a script printed; `None` if that is nothing.
+/// The end of a script's output; `None` if it is empty.
 fn printed(stream: Stream, path: &std::path::Path) -> io::Result<Option<Entry>> {
     let mut file = match regular::open(path) {
         Ok(file) => file,
@@ -229,7 +228,7 @@ fn printed(stream: Stream, path: &std::path::Path) -> io::Result<Option<Entry>> 
     Ok((!text.is_empty()).then_some(Entry::Output { stream, text, left_out }))
 }
 
-/// What went wrong, by the way a script ended.
+/// What went wrong, from the way a script ended.
 fn trouble(how: &HowEnded) -> Option<String> {
     match how {
         HowEnded::Code(0) => None,

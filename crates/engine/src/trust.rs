@@ -28,7 +28,7 @@ pub enum TrustError {
     /// Another user owns it.
     #[error("{} belongs to another user (uid {owner}; your uid is {user})", path.display())]
     Foreign {
-        /// The folder or file.
+        /// The directory or file.
         path: PathBuf,
         /// The uid of its owner.
         owner: u32,
@@ -38,7 +38,7 @@ pub enum TrustError {
     /// Other users can write to it.
     #[error("{} can be written to by other users (mode {mode:04o})", path.display())]
     Writable {
-        /// The folder or file.
+        /// The directory or file.
         path: PathBuf,
         /// Its permission bits.
         mode: u32,
@@ -46,7 +46,7 @@ pub enum TrustError {
     /// Its owner cannot be determined.
     #[error("cannot determine the owner of {}", path.display())]
     Io {
-        /// The folder or file.
+        /// The directory or file.
         path: PathBuf,
         /// The error of the operating system.
         source: io::Error,
@@ -54,7 +54,7 @@ pub enum TrustError {
 }
 
 impl TrustError {
-    /// The folder or file.
+    /// The directory or file.
     pub fn path(&self) -> &Path {
         match self {
             Self::Foreign { path, .. } | Self::Writable { path, .. } | Self::Io { path, .. } => {

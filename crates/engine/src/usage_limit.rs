@@ -1,18 +1,18 @@
-//! How long all agents wait for the provider's usage limit to be lifted: durations, no clock.
+//! How long all agents wait for the provider's usage limit to be lifted: computes durations, reads no clock.
 
 use std::time::Duration;
 
-/// The first wait for a limit of which nobody says when it is lifted. Minutes: a limit is not an overload.
+/// The first wait if the provider does not say when the limit is lifted. Minutes: a limit is not an overload.
 const FIRST_WAIT: Duration = Duration::from_mins(5);
-/// The longest such wait: nobody should sit idle much longer than the limit lasts.
+/// The longest such wait: agents should not be idle much longer than the limit lasts.
 const LONGEST_WAIT: Duration = Duration::from_hours(1);
 
-/// The wait from `now_ms` until `resets_at` (seconds since 1970) and a margin. If that is not known, it
-/// doubles with each of the `waits` in vain that came before it.
+/// The wait from `now_ms` until `resets_at` (seconds since 1970) and a margin. If that time is unknown, the
+/// wait doubles with each of the `waits` before it that ended while the limit was still in effect.
 pub(crate) fn wait(resets_at: Option<u64>, now_ms: u64, margin: Duration, waits: u32) -> Duration {
     let left_ms = resets_at.map(|at| at.saturating_mul(1000).saturating_sub(now_ms));
     match left_ms {
-        // A time that has passed leaves the margin once; after that it was not the right time.
+        // A time in the past gets the margin once; after that it counts as unknown.
         Some(left_ms) if left_ms > 0 || waits == 0 => Duration::from_millis(left_ms) + margin,
         Some(_) | None => FIRST_WAIT.saturating_mul(1 << waits.min(16)).min(LONGEST_WAIT),
     }

@@ -1,4 +1,4 @@
-//! Looking at what turns print, for a process that does not own their run. Nothing is changed.
+//! Reads the output of running turns in a process that does not own their run. Nothing is changed.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use crate::{
     tails::{Tail, glance},
 };
 
-/// How often a turn is looked at to find its latest activity: that is the most that is read of it.
+/// How often the output of a turn is read to find its latest activity; this limits what is read of it.
 const GLANCES_MAX: usize = 256;
 
-/// Reads the outputs of turns, each from where it was left.
+/// Reads the outputs of turns, each from where the last call stopped.
 #[derive(Debug)]
 pub struct Watch {
     files: RunFiles,
@@ -22,13 +22,13 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Watches the run that has these files.
+    /// Watches the run with these files.
     pub fn new(files: RunFiles) -> Self {
         Self { files, tails: BTreeMap::new() }
     }
 
-    /// What the turn of step `id` has done since the last call. What it prints faster than it is looked
-    /// at comes with later calls.
+    /// What the turn of step `id` has done since the last call. Output that exceeds one read comes with
+    /// later calls.
     pub fn activities(&mut self, id: &StepId, turn: &Turn, agents: &Agents) -> Vec<Activity> {
         let Ok(agent) = agents.for_turn(turn) else { return Vec::new() };
         let tail = self.tails.entry(id.clone()).or_default();

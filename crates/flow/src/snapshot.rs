@@ -13,7 +13,10 @@ use thiserror::Error;
 use crate::{
     history::{
         Convert as _,
-        v1::{self, Halt, Phase, Settings, Status, Tries, UsageLimit},
+        v1::{
+            self, Halt, Phase, Settings, Status, Tries, UsageLimit, is_retry_for_default,
+            retry_for_default,
+        },
     },
     id::{AgentId, RunId, SessionId, StateName},
     machine::{Agent, Crew, Frame, Limits, Run, Session},
@@ -116,6 +119,8 @@ struct WireRun {
     max_parallel: u32,
     max_reminders: u32,
     max_retries: u32,
+    #[serde(default = "retry_for_default", skip_serializing_if = "is_retry_for_default")]
+    retry_for_ms: u64,
     max_attempts: u32,
     agents_born: u64,
     next_ticket: u64,
@@ -147,7 +152,7 @@ struct WireAgent {
     result: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     input: Option<String>,
-    /// Absent in state files of earlier versions.
+    /// Absent if the agent has entered only its current state, once, and in state files of earlier versions.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     visits: BTreeMap<StateName, u32>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -204,6 +209,7 @@ impl WireRun {
             max_parallel,
             max_reminders,
             max_retries,
+            retry_for_ms,
             max_attempts,
         } = run.limits.clone();
         Self {
@@ -228,6 +234,7 @@ impl WireRun {
             max_parallel,
             max_reminders,
             max_retries,
+            retry_for_ms,
             max_attempts,
             agents_born: run.agents_born,
             next_ticket: run.next_ticket,
@@ -259,6 +266,7 @@ impl WireRun {
             max_parallel: self.max_parallel,
             max_reminders: self.max_reminders,
             max_retries: self.max_retries,
+            retry_for_ms: self.retry_for_ms,
             max_attempts: self.max_attempts,
         };
         let mut run = Run {
@@ -305,7 +313,11 @@ impl WireAgent {
             fork_attributes: agent.fork_attributes.clone(),
             result: agent.result.clone(),
             input: agent.input.clone(),
-            visits: agent.visits.clone(),
+            visits: if agent.visits == first_visit(&agent.current_state) {
+                BTreeMap::new()
+            } else {
+                agent.visits.clone()
+            },
             diverted: agent.diverted,
             born: agent.born,
             steps: agent.steps,
@@ -316,6 +328,8 @@ impl WireAgent {
     }
 
     fn into_agent(self) -> Agent {
+        let visits =
+            if self.visits.is_empty() { first_visit(&self.current_state) } else { self.visits };
         Agent {
             id: self.id,
             parent: self.parent,
@@ -328,7 +342,7 @@ impl WireAgent {
             fork_attributes: self.fork_attributes,
             result: self.result,
             input: self.input,
-            visits: self.visits,
+            visits,
             diverted: self.diverted,
             steps: self.steps,
             cost_usd: self.cost_usd,
@@ -336,6 +350,10 @@ impl WireAgent {
             phase: self.phase.convert(),
         }
     }
+}
+
+fn first_visit(state: &StateName) -> BTreeMap<StateName, u32> {
+    BTreeMap::from([(state.clone(), 1)])
 }
 
 impl WireFrame {

@@ -1,8 +1,8 @@
 //! Settings: two files, the environment, and where each value comes from.
 //!
 //! The user's `config.toml` holds in all projects. The one in the state folder stands over it, the
-//! environment over both, and what is typed over everything. Every value is read by one table of keys, so that a wrong one is told in the
-//! same way wherever it stands.
+//! environment over both, and what is typed over everything. Every value is read by one table of keys, so
+//! that a wrong one is told in the same way wherever it stands.
 
 use std::{
     collections::BTreeMap,
@@ -35,7 +35,7 @@ struct Key {
 }
 
 /// All settings, sorted by name.
-static KEYS: [Key; 17] = [
+static KEYS: [Key; 18] = [
     Key {
         name: "agent",
         default: "claude",
@@ -113,8 +113,14 @@ static KEYS: [Key; 17] = [
     Key {
         name: "retries",
         default: "3",
-        help: "how often a turn is tried again after a failure that may pass",
+        help: "how often a turn is retried after a failure of an unknown kind; 0 retries nothing",
         wrong: number,
+    },
+    Key {
+        name: "retry_for",
+        default: "10m",
+        help: "how long a turn is retried while the provider is overloaded or cannot be reached: seconds, or 10m, 2h; 0 is not at all",
+        wrong: time,
     },
     Key {
         name: "timeout",
@@ -179,7 +185,7 @@ impl fmt::Display for Origin {
 
 /// A value and where it comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Value {
+struct SettingValue {
     text: String,
     origin: Origin,
 }
@@ -187,7 +193,7 @@ struct Value {
 /// The settings of a project.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Config {
-    values: BTreeMap<&'static str, Value>,
+    values: BTreeMap<&'static str, SettingValue>,
     /// Further arguments for Claude Code, the one setting that is a list.
     pub(crate) claude_arguments: Vec<String>,
     /// The tables `[agents.NAME]`.
@@ -199,7 +205,7 @@ impl Config {
     pub(crate) fn load(state_dir: &Path) -> Result<Self, Failure> {
         let mut config = Self::default();
         for key in &KEYS {
-            let value = Value { text: key.default.to_owned(), origin: Origin::Default };
+            let value = SettingValue { text: key.default.to_owned(), origin: Origin::Default };
             config.values.insert(key.name, value);
         }
         let user = user_folder(|name| env::var_os(name));
@@ -328,7 +334,7 @@ impl Config {
         if let Some(why) = (key.wrong)(&text) {
             return Err(Failure::usage(format!("{origin}: `{name}`: `{text}` {why}")));
         }
-        self.values.insert(key.name, Value { text, origin });
+        self.values.insert(key.name, SettingValue { text, origin });
         Ok(())
     }
 

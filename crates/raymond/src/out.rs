@@ -28,12 +28,12 @@ use crate::{
 };
 use canvas::Canvas;
 
-/// Whether anybody still reads what is printed.
+/// Whether another process still reads what is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reader {
-    There,
+pub(crate) enum OutputState {
+    Open,
     /// The pipe is broken: printing more is of no use.
-    Gone,
+    Closed,
 }
 
 /// Whether a terminal shows it or moves with it, but nobody sees it: control characters (except for
@@ -100,27 +100,27 @@ pub(crate) fn escaped(json: &str) -> String {
 }
 
 /// Prints what is for people on standard output: made visible, wherever it goes.
-pub(crate) fn text(text: &str) -> Result<Reader, Failure> {
+pub(crate) fn text(text: &str) -> Result<OutputState, Failure> {
     print(&visible(text))
 }
 
 /// Prints data on standard output: as it is, unless a terminal shows it.
-pub(crate) fn data(text: &str) -> Result<Reader, Failure> {
+pub(crate) fn data(text: &str) -> Result<OutputState, Failure> {
     if io::stdout().is_terminal() { print(&visible(text)) } else { print(text) }
 }
 
 /// Prints the path of a file that was made, a line of data.
-pub(crate) fn path(path: &Path) -> Result<Reader, Failure> {
+pub(crate) fn path(path: &Path) -> Result<OutputState, Failure> {
     let text = path.to_string_lossy();
     let text = if io::stdout().is_terminal() { Cow::Owned(one_line(&text)) } else { text };
     print(&format!("{text}\n"))
 }
 
-fn print(text: &str) -> Result<Reader, Failure> {
+fn print(text: &str) -> Result<OutputState, Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Ok(()) => Ok(Reader::There),
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Reader::Gone),
+        Ok(()) => Ok(OutputState::Open),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(OutputState::Closed),
         Err(error) => Err(Failure::io("print", &error)),
     }
 }
@@ -133,24 +133,24 @@ pub(crate) fn note(text: &str) {
 
 /// Where lines for people go.
 #[derive(Debug)]
-pub(crate) struct Lines<W> {
+pub(crate) struct LineSink<W> {
     to: W,
     has_colour: bool,
 }
 
 /// Lines on standard error.
-pub(crate) fn people() -> Lines<io::Stderr> {
-    Lines { to: io::stderr(), has_colour: has_colour(io::stderr().is_terminal()) }
+pub(crate) fn people() -> LineSink<io::Stderr> {
+    LineSink { to: io::stderr(), has_colour: has_colour(io::stderr().is_terminal()) }
 }
 
-impl Lines<File> {
-    /// Lines in a file, which somebody will look at on a terminal.
+impl LineSink<File> {
+    /// Lines in a file, which a user will read on a terminal.
     pub(crate) fn of_file(to: File) -> Self {
         Self { to, has_colour: false }
     }
 }
 
-impl<W: Write> Lines<W> {
+impl<W: Write> LineSink<W> {
     /// Writes a line. A closed terminal or a full disk is no reason to stop.
     pub(crate) fn line(&mut self, line: &Line) {
         let _ = self.to.write_all(format!("{}\n", line.render(self.has_colour)).as_bytes());
@@ -158,7 +158,7 @@ impl<W: Write> Lines<W> {
 }
 
 /// Prints lines for people on standard output.
-pub(crate) fn lines(lines: &[Line]) -> Result<Reader, Failure> {
+pub(crate) fn lines(lines: &[Line]) -> Result<OutputState, Failure> {
     let has_colour = has_colour(io::stdout().is_terminal());
     let text: String = lines.iter().map(|line| line.render(has_colour) + "\n").collect();
     print(&text)

@@ -23,7 +23,7 @@ use std::{
 use raymond_flow::{
     coding_agent::Capabilities,
     id::SessionId,
-    machine::{Failure, FailureClass, SessionPlan, Spent, Tokens},
+    machine::{FailureClass, SessionPlan, Spent, Tokens, TurnFailure},
     money::Usd,
     turn::Outcome,
 };
@@ -34,23 +34,23 @@ use super::{
     misconfigured,
 };
 
-/// The longest last line: an answer of a model, and then some.
+/// The longest last line: more than an answer of a model.
 const LAST_LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// Where a session may be reported before the answer.
+/// The first part of the output, in which a session may be reported before the answer.
 const FIRST_BYTES_MAX: u64 = 64 * 1024;
 
-/// How a program is used.
+/// How a program is started, and what it can do.
 #[derive(Clone, Debug)]
 pub struct ProgramConfig {
-    /// What states call it.
+    /// Its name in frontmatter.
     pub name: String,
     /// The program and its arguments.
     pub program: Vec<String>,
-    /// The model of turns that ask for none.
+    /// The model of turns that name none.
     pub model: Option<String>,
     /// What it can do.
     pub capabilities: Capabilities,
-    /// What its tokens cost, for turns whose cost it does not report.
+    /// The prices of its tokens, for turns whose cost it does not report.
     pub prices: Option<Prices>,
 }
 
@@ -80,7 +80,7 @@ pub struct ProgramAgent {
 }
 
 impl ProgramAgent {
-    /// The program, used like this.
+    /// The program with these settings.
     pub fn new(config: ProgramConfig) -> Self {
         Self { config }
     }
@@ -144,14 +144,14 @@ impl CodingAgent for ProgramAgent {
         self.config.program.clone()
     }
 
-    fn command(&self, request: &TurnRequest<'_>) -> Result<TurnCommand, Failure> {
+    fn command(&self, request: &TurnRequest<'_>) -> Result<TurnCommand, TurnFailure> {
         let turn = request.turn;
         let (mode, from) = match &turn.session {
             SessionPlan::Fresh { .. } => ("fresh", None),
             SessionPlan::Resume { .. } => ("resume", None),
             SessionPlan::Branch { from, .. } => ("branch", Some(from.as_str())),
         };
-        // A program that names its sessions is told only of those that exist.
+        // A program that names its sessions is given only ids of sessions that exist.
         let is_named = mode == "resume" || !self.config.capabilities.names_sessions;
         let settings = &turn.settings;
         let model = settings.model.as_deref().or(self.config.model.as_deref());
@@ -185,7 +185,7 @@ impl CodingAgent for ProgramAgent {
                 None => "the program was killed".to_owned(),
             };
             let class = FailureClass::Other;
-            let outcome = Outcome::Failed(Failure { class, message });
+            let outcome = Outcome::Failed(TurnFailure { class, message });
             let spent = Spent { session: early, ..Spent::default() };
             return Ok(TurnEnd { outcome, spent, total: None });
         };
@@ -205,7 +205,7 @@ impl CodingAgent for ProgramAgent {
         };
         let mut outcome = match line.result {
             Some(text) => Outcome::Reply { text },
-            None => Outcome::Failed(Failure {
+            None => Outcome::Failed(TurnFailure {
                 class: class(line.class.as_deref(), line.resets_at, line.retry_after),
                 message: line.error.unwrap_or_else(|| "the program gave no answer".to_owned()),
             }),
@@ -218,7 +218,7 @@ impl CodingAgent for ProgramAgent {
     }
 }
 
-/// The session that was reported before the answer, if one was.
+/// The session that was reported before the answer, if any.
 fn early_session(path: &Path, bytes: u64) -> io::Result<Option<SessionId>> {
     let mut start = Vec::new();
     crate::regular::open(path)?.take(bytes.min(FIRST_BYTES_MAX)).read_to_end(&mut start)?;
@@ -243,7 +243,7 @@ fn class(name: Option<&str>, resets_at: Option<u64>, retry_after: Option<u64>) -
     }
 }
 
-/// The last line that is not empty, however much was printed before it.
+/// The last line that is not empty. Output before it is not read.
 fn last_line(path: &Path, bytes: u64) -> io::Result<String> {
     let mut file = crate::regular::open(path)?;
     let length = file.metadata()?.len().min(bytes);

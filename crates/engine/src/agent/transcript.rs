@@ -7,52 +7,52 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "entry", rename_all = "snake_case")]
 pub enum Entry {
-    /// What the coding agent was asked.
+    /// The prompt.
     Prompt {
-        /// All of it.
+        /// The complete text.
         text: String,
     },
-    /// What it said on its way to the answer.
+    /// A message before the answer.
     Text {
-        /// All of it.
+        /// The complete text.
         text: String,
     },
-    /// A tool that it used. An entry with the same id replaces an earlier one.
+    /// A tool call. An entry with the same id replaces an earlier one.
     Tool {
-        /// Which use of a tool this is.
+        /// The id of the tool call.
         id: String,
-        /// The tool.
+        /// The name of the tool.
         name: String,
         /// What it was used on, in one line.
         summary: String,
-        /// What came of it.
+        /// The outcome of the call.
         #[serde(flatten)]
         outcome: ToolOutcome,
     },
-    /// Something that the coding agent's program tells, such as a retry.
+    /// A message of the coding agent's program itself, such as a retry.
     Note {
-        /// In its words.
+        /// The message.
         text: String,
     },
-    /// What a script printed.
+    /// The output of a script.
     Output {
-        /// Where to.
+        /// Standard output or standard error.
         stream: Stream,
         /// The end of it, if it is long.
         text: String,
-        /// How many bytes come before that.
+        /// The number of bytes before it.
         left_out: u64,
     },
-    /// The final message.
+    /// The answer.
     Answer {
-        /// All of it.
+        /// The complete text.
         text: String,
         /// The tag in it, if there is exactly one.
         tag: Option<String>,
     },
     /// Why there is no answer.
     Failure {
-        /// In words.
+        /// The reason.
         message: String,
     },
     /// What the turn cost.
@@ -61,32 +61,32 @@ pub enum Entry {
         usd: Usd,
         /// How long it took, in milliseconds.
         duration_ms: u64,
-        /// Which model it was.
+        /// The model, as the coding agent reports it.
         model: Option<String>,
     },
 }
 
-/// What came of using a tool.
+/// The outcome of a tool call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum ToolOutcome {
-    /// It is at work, or what came of it is not known.
+    /// It is running, or its outcome is unknown.
     Open,
     /// It worked.
     Done,
     /// It failed.
     Failed {
-        /// Why, in one line.
+        /// The reason, in one line.
         message: String,
     },
     /// It was not allowed.
     Denied {
-        /// Why, in one line.
+        /// The reason, in one line.
         message: String,
     },
 }
 
-/// Where a script printed to.
+/// The stream to which a script printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stream {
@@ -98,6 +98,6 @@ pub enum Stream {
 
 /// Reads the output of one turn, line by line.
 pub trait TranscriptReader {
-    /// What a line adds. The final message is not among it: that is the turn's outcome.
+    /// The entries that a line adds. The answer is not among them: it is the turn's outcome.
     fn line(&mut self, line: &[u8]) -> Vec<Entry>;
 }

@@ -72,7 +72,7 @@ fn stop_that_waits_lets_the_step_run_and_stop_now_ends_it() {
     });
     let end = stage.start();
     let (waiting, halt, ended) = caller.join().unwrap();
-    assert_eq!(waiting, Answer { status: Status::Running, running_steps: 1 });
+    assert_eq!(waiting, DoorAnswer { status: Status::Running, running_steps: 1 });
     assert_eq!(halt, Some(Halt::Interrupted));
     assert!(ended.is_some());
     assert_eq!(end.run.status, Status::Paused);
@@ -149,7 +149,7 @@ fn run_without_an_orchestrator_is_changed_or_cancelled_by_the_caller() {
     let engine = stage.engine();
     assert_eq!(engine.stop(&id(), false, &mut seen).unwrap(), None);
     let answer = engine.limit(&id(), &raise(9), &mut seen).unwrap();
-    assert_eq!(answer, Answer { status: Status::Running, running_steps: 0 });
+    assert_eq!(answer, DoorAnswer { status: Status::Running, running_steps: 0 });
     assert_eq!(load(&stage.state_dir(), &id()).unwrap().run.limits.max_iterations, Some(9));
     assert_eq!(engine.cancel(&id(), &mut seen).unwrap().status, Status::Cancelled);
     let refused = engine.limit(&id(), &raise(10), &mut seen);
@@ -185,7 +185,7 @@ fn request_is_gone_before_its_answer_is_there() {
     assert_eq!(requests[0].ask, Ask::Cancel);
     // An orchestrator that is killed here has answered nothing, and the next one finds the request.
     assert_eq!(door.requests().len(), 1);
-    let answer = Answer { status: Status::Running, running_steps: 2 };
+    let answer = DoorAnswer { status: Status::Running, running_steps: 2 };
     door.confirm(&requests[0], &answer);
     assert!(door.requests().is_empty());
     assert_eq!(letter.answer().unwrap().unwrap(), answer);

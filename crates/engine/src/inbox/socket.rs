@@ -13,23 +13,23 @@ use std::{
 use super::Message;
 use crate::private;
 
-/// The socket's name in the run's folder.
+/// The socket's name in the run's directory.
 const INBOX_SOCKET: &str = "orchestrator.sock";
 
-/// The longest message: the name of a step's folder.
+/// The longest message: the name of a step's directory.
 const MESSAGE_BYTES_MAX: usize = 255;
 
-/// How long a message waits for a loop that does not read.
+/// How long sending waits for a loop that does not read.
 const TELL_PATIENCE: Duration = Duration::from_secs(5);
 
-/// No step is called like that: their names begin with a letter.
+/// Not the name of a step: those begin with a letter.
 const KEEPER_GONE: &str = "!keeper-gone ";
 pub(crate) const REAPER_GONE: &str = "!reaper-gone";
 const PROCESS_GONE: &str = "!process-gone ";
 const INTERRUPT: &str = "!interrupt";
 const DOOR: &str = "!door";
 
-/// The receiving end. Only the owner of the run has it.
+/// The receiving end. Only the run loop has it.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     socket: UnixDatagram,
@@ -45,7 +45,7 @@ pub(crate) struct Outbox {
 }
 
 impl Inbox {
-    /// Listens in the run's folder, instead of an orchestrator that listened there before.
+    /// Listens in the run's directory, instead of an earlier orchestrator.
     pub(crate) fn open(folder: &Path) -> io::Result<Self> {
         match fs::remove_file(folder.join(INBOX_SOCKET)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -53,8 +53,8 @@ impl Inbox {
         }
         let outbox = Outbox::to(folder)?;
         let socket = UnixDatagram::bind(&outbox.address)?;
-        // A datagram does not name its sender, but the kernel checks for each whether the sender may
-        // write to this file and enter the folder. So messages of other users cannot arrive.
+        // A datagram does not name its sender, but for each one the kernel checks whether the sender may
+        // write to this file and enter the directory. So messages of other users cannot arrive.
         private::tighten(&outbox.address)?;
         Ok(Self { socket, outbox })
     }
@@ -123,7 +123,7 @@ impl Outbox {
     }
 }
 
-/// How keeper and reapers, whose working directory is the run's folder, send to the orchestrator. It may
+/// The sending end of keeper and reapers, whose working directory is the run's directory. The orchestrator may
 /// be replaced by another one while they live.
 #[derive(Debug, Default)]
 pub(crate) struct Notifier {
@@ -132,7 +132,7 @@ pub(crate) struct Notifier {
 }
 
 impl Notifier {
-    /// Sends a message. If there is no orchestrator, it is lost: the next one looks at all steps.
+    /// Sends a message. If there is no orchestrator, it is lost: the next one checks all steps.
     pub(crate) fn tell(&self, words: &str) {
         if self.socket.get().is_none()
             && let Ok(socket) = UnixDatagram::unbound()
@@ -146,8 +146,8 @@ impl Notifier {
     }
 }
 
-/// A short path to a socket in the folder that is open as `directory`: the address of a socket has
-/// hardly a hundred bytes, paths of projects have more.
+/// A short path to a socket in the directory that is open as `directory`: the address of a socket is limited to
+/// about a hundred bytes, and paths of projects are longer.
 pub(crate) fn socket_path(directory: &File, name: &str) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd())).join(name)
 }

@@ -9,7 +9,7 @@ use std::{
 use raymond_flow::machine::Record;
 
 use super::{
-    Entry, JournalError, Position, line,
+    JournalEntry, JournalError, JournalPosition, line,
     read::{LINE_BYTES_MAX, read_lines},
 };
 use crate::{clock, private, regular, sys};
@@ -19,7 +19,7 @@ use crate::{clock, private, regular, sys};
 pub struct Journal {
     file: File,
     /// The end of the last complete line.
-    end: Position,
+    end: JournalPosition,
     is_durable: bool,
 }
 
@@ -29,7 +29,7 @@ pub struct Opened {
     /// The journal, ready for appending.
     pub journal: Journal,
     /// The entries from the requested offset on.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<JournalEntry>,
     /// The unfinished tail that was cut off, if there was one.
     pub trimmed: Option<Trimmed>,
 }
@@ -54,7 +54,7 @@ impl Journal {
         if let Some(folder) = path.parent() {
             sys::sync_folder(folder).map_err(io)?;
         }
-        Ok(Self { file, end: Position::START, is_durable: true })
+        Ok(Self { file, end: JournalPosition::START, is_durable: true })
     }
 
     /// Opens a journal for appending and reads it from byte `from`. Moves an unfinished tail to a
@@ -67,7 +67,7 @@ impl Journal {
         let file = OpenOptions::new().read(true).append(true).open(path).map_err(io("open"))?;
         private::tighten(path).map_err(io("open"))?;
         let length = file.metadata().map_err(io("open"))?.len();
-        let Some(from) = Position::at(&file, from).map_err(io("read"))? else {
+        let Some(from) = JournalPosition::at(&file, from).map_err(io("read"))? else {
             return Ok(None);
         };
         let (entries, end) = read_lines(path, &file, from)?;
@@ -82,7 +82,7 @@ impl Journal {
 
     /// The checksum of the line that ends at byte `offset`; `None` if no line ends there.
     pub fn checksum_at(path: &Path, offset: u64) -> io::Result<Option<u32>> {
-        Ok(Position::at(&regular::open(path)?, offset)?.map(|position| position.checksum))
+        Ok(JournalPosition::at(&regular::open(path)?, offset)?.map(|position| position.checksum))
     }
 
     /// Removes a journal that is empty, or moves it aside if it holds only an unfinished line.
@@ -94,12 +94,12 @@ impl Journal {
     }
 
     /// Reads a journal without changing it. Another process may be appending to it.
-    pub fn read(path: &Path) -> Result<Vec<Entry>, JournalError> {
-        Self::read_from(path, Position::START).map(|(entries, _)| entries)
+    pub fn read(path: &Path) -> Result<Vec<JournalEntry>, JournalError> {
+        Self::read_from(path, JournalPosition::START).map(|(entries, _)| entries)
     }
 
     /// Reads the first decision of a journal, and nothing else; `None` if there is none.
-    pub fn first(path: &Path) -> io::Result<Option<Entry>> {
+    pub fn first(path: &Path) -> io::Result<Option<JournalEntry>> {
         let mut line = Vec::new();
         let mut reader = BufReader::new(regular::open(path)?).take(LINE_BYTES_MAX);
         reader.read_until(b'\n', &mut line)?;
@@ -109,7 +109,10 @@ impl Journal {
 
     /// Reads from a position that an earlier call returned. Also returns the end of the last complete
     /// line, at which the next call continues.
-    pub fn read_from(path: &Path, from: Position) -> Result<(Vec<Entry>, Position), JournalError> {
+    pub fn read_from(
+        path: &Path,
+        from: JournalPosition,
+    ) -> Result<(Vec<JournalEntry>, JournalPosition), JournalError> {
         let file = regular::open(path).map_err(JournalError::io("open", path))?;
         read_lines(path, &file, from)
     }
@@ -138,7 +141,7 @@ impl Journal {
             return Err(taken_back.err().map_or(error, io::Error::other));
         }
         let offset = self.end.offset + line.len() as u64;
-        self.end = Position { offset, checksum, is_chained: true };
+        self.end = JournalPosition { offset, checksum, is_chained: true };
         self.is_durable = false;
         Ok(())
     }

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 /// One decision, and when it was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct JournalEntry {
     /// When the orchestrator decided, in milliseconds since 1970.
     pub at_ms: u64,
     /// The records of the decision, in order.
@@ -27,7 +27,7 @@ pub struct Entry {
 /// A decoded line: its entry, and the checksums that link it to its neighbours.
 #[derive(Debug)]
 pub(super) struct DecodedLine {
-    pub(super) entry: Entry,
+    pub(super) entry: JournalEntry,
     /// The checksum of the previous line; `None` in lines written by the first version.
     pub(super) previous: Option<u32>,
     pub(super) checksum: u32,
@@ -62,7 +62,7 @@ struct ReadLine<'a> {
 
 /// Parsed before the rest: in a newer version the same field names may mean something else.
 #[derive(Deserialize)]
-struct Version {
+struct LineVersion {
     v: u64,
 }
 
@@ -100,7 +100,7 @@ pub(super) fn decode(line: &[u8]) -> Result<DecodedLine, LineError> {
     if rest != format!(",\"crc\":\"{checksum:08x}\"}}").as_bytes() {
         return Err(LineError::Damaged);
     }
-    let Version { v } = serde_json::from_slice(line).map_err(|_| LineError::Unreadable)?;
+    let LineVersion { v } = serde_json::from_slice(line).map_err(|_| LineError::Unreadable)?;
     if v > u64::from(history::VERSION) {
         return Err(LineError::Newer { version: u32::try_from(v).unwrap_or(u32::MAX) });
     }
@@ -108,7 +108,11 @@ pub(super) fn decode(line: &[u8]) -> Result<DecodedLine, LineError> {
         serde_json::from_slice(line).map_err(|_| LineError::Unreadable)?;
     let previous = prev.map(|prev| u32::from_str_radix(prev, 16)).transpose();
     let previous = previous.map_err(|_| LineError::Unreadable)?;
-    Ok(DecodedLine { entry: Entry { at_ms: at, records: records.into() }, previous, checksum })
+    Ok(DecodedLine {
+        entry: JournalEntry { at_ms: at, records: records.into() },
+        previous,
+        checksum,
+    })
 }
 
 /// Extracts the checksum from the last bytes of a line.

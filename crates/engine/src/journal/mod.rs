@@ -13,5 +13,5 @@ mod tests;
 
 pub use error::JournalError;
 pub use file::{Journal, Opened, Trimmed};
-pub use line::Entry;
-pub use read::Position;
+pub use line::JournalEntry;
+pub use read::JournalPosition;

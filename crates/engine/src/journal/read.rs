@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    Entry, JournalError,
+    JournalEntry, JournalError,
     line::{self, LINE_END_BYTES, LineError},
 };
 
@@ -17,7 +17,7 @@ pub(super) const LINE_BYTES_MAX: u64 = 1 << 30;
 
 /// A position between two lines of a journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Position {
+pub struct JournalPosition {
     /// The number of bytes before the position.
     pub(super) offset: u64,
     /// The checksum of the line before the position.
@@ -26,7 +26,7 @@ pub struct Position {
     pub(super) is_chained: bool,
 }
 
-impl Position {
+impl JournalPosition {
     /// Before the first line.
     pub const START: Self = Self { offset: 0, checksum: 0, is_chained: false };
 
@@ -53,8 +53,8 @@ impl Position {
 pub(super) fn read_lines(
     path: &Path,
     mut file: &File,
-    from: Position,
-) -> Result<(Vec<Entry>, Position), JournalError> {
+    from: JournalPosition,
+) -> Result<(Vec<JournalEntry>, JournalPosition), JournalError> {
     let io = JournalError::io("read", path);
     file.seek(SeekFrom::Start(from.offset)).map_err(io)?;
     let mut reader = BufReader::with_capacity(1 << 20, file);
@@ -75,9 +75,9 @@ pub(super) fn read_lines(
 /// Accumulates the lines of a journal while it is read.
 struct LineReader<'a> {
     path: &'a Path,
-    entries: Vec<Entry>,
+    entries: Vec<JournalEntry>,
     /// The end of the last complete line.
-    end: Position,
+    end: JournalPosition,
     /// The start of the next line. It is beyond `end` if an unfinished tail lies between them.
     at: u64,
     /// Whether the unfinished tail contains a newline.
@@ -102,7 +102,7 @@ impl LineReader<'_> {
                     return Err(JournalError::OutOfOrder { path, offset: self.at });
                 }
                 self.entries.push(decoded.entry);
-                self.end = Position {
+                self.end = JournalPosition {
                     offset: self.at + line.len() as u64,
                     checksum: decoded.checksum,
                     is_chained: decoded.previous.is_some(),

@@ -14,7 +14,7 @@ use raymond_flow::{
 };
 use tempfile::TempDir;
 
-use super::{Entry, Journal, JournalError, Opened, Trimmed};
+use super::{Journal, JournalEntry, JournalError, Opened, Trimmed};
 
 /// A private directory for one test.
 struct Place {
@@ -47,7 +47,7 @@ impl Place {
         fs::write(&self.path, bytes).unwrap();
     }
 
-    fn read(&self) -> Vec<Entry> {
+    fn read(&self) -> Vec<JournalEntry> {
         Journal::read(&self.path).unwrap()
     }
 }
@@ -100,7 +100,7 @@ fn open(path: &Path, from: u64) -> Opened {
     Journal::open(path, from).unwrap().unwrap()
 }
 
-fn records(entries: &[Entry]) -> Vec<Vec<Record>> {
+fn records(entries: &[JournalEntry]) -> Vec<Vec<Record>> {
     entries.iter().map(|entry| entry.records.clone()).collect()
 }
 
@@ -134,7 +134,13 @@ fn expect_nothing_begun(place: &Place, about: &str) {
 /// Opens the damaged journal of `whole` and expects its first `count` entries, a file truncated
 /// to them, and that more can be appended.
 #[track_caller]
-fn expect_shorter(place: &Place, whole: &[Entry], bounds: &[usize], count: usize, about: &str) {
+fn expect_shorter(
+    place: &Place,
+    whole: &[JournalEntry],
+    bounds: &[usize],
+    count: usize,
+    about: &str,
+) {
     let before = place.bytes();
     let end = bounds[count];
     assert_eq!(place.read(), whole[..count], "{about}: read");
@@ -599,7 +605,8 @@ fn reader_that_finds_a_partial_line_returns_the_complete_ones_and_changes_nothin
     file.write_all(front).unwrap();
     assert_eq!(place.read(), whole);
     file.write_all(back).unwrap();
-    let expected: Vec<_> = whole.into_iter().chain([Entry { at_ms: 9, records: more() }]).collect();
+    let expected: Vec<_> =
+        whole.into_iter().chain([JournalEntry { at_ms: 9, records: more() }]).collect();
     assert_eq!(place.read(), expected);
 }
 

@@ -3,8 +3,8 @@
 //! ```text
 //!                  keeper ──fork──┐
 //!                                 ▼
-//! orchestrator ───Launch────► reaper ──clone, exec──► bash, claude, …
-//!      ▲                          │ output straight to files
+//! orchestrator ───StepLaunch───► reaper ──clone, exec──► bash, claude, …
+//!      ▲                          │ output directly to files
 //!      └────── "step ended" ──────┘ exit record first, then the message
 //! ```
 //!
@@ -20,8 +20,7 @@
 //! orchestrator, and if a reaper is killed, the kernel kills its child and the keeper kills the rest.
 //! `docs/design/keeper.md` says what holds at every moment.
 //!
-//! All that needs Linux. Elsewhere `steps::threads` does what can be done in threads of the
-//! orchestrator.
+//! All that needs Linux. Elsewhere `steps::threads` does what is possible in threads of the orchestrator.
 
 mod launch;
 mod patience;
@@ -42,11 +41,11 @@ mod server;
 mod session;
 
 #[cfg(not(portable))]
-pub(crate) use client::{Keeper, Link, kill, stopped};
+pub(crate) use client::{Keeper, ReaperLink, kill, stopped};
 #[cfg(not(portable))]
 pub(crate) use launch::SHORTAGE_INTERVAL;
-pub(crate) use launch::{Launch, LaunchKind, ReuseMarks, SessionFiles};
-pub(crate) use patience::{Next, Patience};
+pub(crate) use launch::{LaunchKind, ReuseMarks, SessionFiles, StepLaunch};
+pub(crate) use patience::{ChildAction, Patience};
 #[cfg(not(portable))]
 pub use server::serve;
 

@@ -1,7 +1,7 @@
-//! When a silent child is asked to end, and when it is killed: the rule that both keepers follow.
+//! When a silent child is asked to end, and when it is killed: the rule for reapers and guardian threads.
 //!
-//! It has no clock and knows no process. The keeper tells it what it sees and what time it is, and does
-//! what it says next.
+//! It has no clock and knows no process. The caller reports the child's output and the time, and performs the
+//! action that it returns.
 
 use std::time::{Duration, Instant};
 
@@ -9,17 +9,17 @@ use crate::step::HowEnded;
 
 /// How long a child may take to end after it was asked to.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
-/// How often processes are killed again: a new one may be born while the others are killed.
+/// How often processes are killed again: a new one may be started while the others are killed.
 pub(crate) const KILL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The patience of a keeper with one child.
+/// The timeouts of one child.
 #[derive(Debug)]
 pub(crate) struct Patience {
     /// How long the child may print nothing; `None` is no limit.
     silence: Option<Duration>,
     /// How long it may take to end when it is asked to.
     grace: Duration,
-    /// How much it has printed to each of its files, and since when it is that much.
+    /// How much it has printed to each of its files, and since when that has not changed.
     printed: [u64; 2],
     unchanged_since: Instant,
     ending: Option<Ending>,
@@ -33,10 +33,10 @@ struct Ending {
     kill_at: Option<Instant>,
 }
 
-/// What to do next.
+/// What the reaper or guardian does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// Nothing before this time, unless something happens.
+pub(crate) enum ChildAction {
+    /// Wait until this time, unless something happens before.
     Wait(Instant),
     /// Ask the child and its descendants to end.
     AskToEnd,
@@ -56,19 +56,19 @@ impl Patience {
         Self::new(silence, GRACE, now)
     }
 
-    /// Whether it makes a difference how much the child prints.
+    /// Whether the amount of output matters.
     pub(crate) fn is_limited(&self) -> bool {
         self.silence.is_some() && self.ending.is_none()
     }
 
-    /// The child has printed so much at `now`.
+    /// Records how much the child has printed at `now`.
     pub(crate) fn see_output(&mut self, printed: [u64; 2], now: Instant) {
         if printed != self.printed {
             (self.printed, self.unchanged_since) = (printed, now);
         }
     }
 
-    /// The child is to end because of `why`. The first reason counts.
+    /// Ends the child because of `why`. The first reason counts.
     pub(crate) fn end(&mut self, why: HowEnded) {
         self.ending.get_or_insert(Ending { why, kill_at: None });
     }
@@ -79,31 +79,31 @@ impl Patience {
         self.ending.is_some()
     }
 
-    /// What to do at `now`, which counts as done.
-    pub(crate) fn next(&mut self, now: Instant) -> Next {
+    /// The action at `now`. The caller must perform it.
+    pub(crate) fn next(&mut self, now: Instant) -> ChildAction {
         if let Some(silence) = self.silence
             && now.saturating_duration_since(self.unchanged_since) >= silence
         {
             self.end(HowEnded::TimedOut(silence.as_secs()));
         }
         let Some(ending) = &mut self.ending else {
-            return Next::Wait(now + self.look_interval());
+            return ChildAction::Wait(now + self.look_interval());
         };
         match ending.kill_at {
             None => {
                 ending.kill_at = Some(now + self.grace);
-                Next::AskToEnd
+                ChildAction::AskToEnd
             }
-            Some(kill_at) if now < kill_at => Next::Wait(kill_at),
+            Some(kill_at) if now < kill_at => ChildAction::Wait(kill_at),
             Some(_) => {
                 ending.kill_at = Some(now + KILL_INTERVAL);
-                Next::Kill
+                ChildAction::Kill
             }
         }
     }
 
-    /// How the step ended whose child ended like `child`. If the child was made to end, the reason for
-    /// that counts; but a coding agent that used its grace to finish has an answer that is paid for.
+    /// How the step ended, if its child ended like `child`. If the child was asked to end, the reason for that
+    /// counts; but a coding agent that finished within its grace period has an answer that is paid for.
     pub(crate) fn verdict(&mut self, child: HowEnded, is_paid: bool) -> HowEnded {
         match self.ending.take() {
             Some(_) if is_paid && child == HowEnded::Code(0) => child,
@@ -112,7 +112,7 @@ impl Patience {
         }
     }
 
-    /// How often to look whether the child has printed something: a twentieth of its limit.
+    /// How often to check whether the child has printed something: a twentieth of its limit.
     fn look_interval(&self) -> Duration {
         const NEVER: Duration = Duration::from_hours(1);
         const SHORTEST: Duration = Duration::from_millis(50);
@@ -139,22 +139,22 @@ mod tests {
         let mut patience = Patience::of_step(0, start);
         assert!(!patience.is_limited());
         let later = start + 1_000_000 * SECOND;
-        assert!(matches!(patience.next(later), Next::Wait(until) if until > later));
+        assert!(matches!(patience.next(later), ChildAction::Wait(until) if until > later));
         assert_eq!(patience.verdict(HowEnded::Signal(9), false), HowEnded::Signal(9));
     }
 
     #[test]
     fn silent_child_is_asked_once_then_killed_again_and_again() {
         let (mut patience, start) = limited();
-        assert_eq!(patience.next(start), Next::Wait(start + 5 * SECOND));
-        assert!(matches!(patience.next(start + 99 * SECOND), Next::Wait(_)));
+        assert_eq!(patience.next(start), ChildAction::Wait(start + 5 * SECOND));
+        assert!(matches!(patience.next(start + 99 * SECOND), ChildAction::Wait(_)));
         let limit = start + 100 * SECOND;
-        assert_eq!(patience.next(limit), Next::AskToEnd);
+        assert_eq!(patience.next(limit), ChildAction::AskToEnd);
         let kill_at = limit + GRACE;
-        assert_eq!(patience.next(limit), Next::Wait(kill_at));
-        assert_eq!(patience.next(kill_at), Next::Kill);
-        assert_eq!(patience.next(kill_at), Next::Wait(kill_at + KILL_INTERVAL));
-        assert_eq!(patience.next(kill_at + KILL_INTERVAL), Next::Kill);
+        assert_eq!(patience.next(limit), ChildAction::Wait(kill_at));
+        assert_eq!(patience.next(kill_at), ChildAction::Kill);
+        assert_eq!(patience.next(kill_at), ChildAction::Wait(kill_at + KILL_INTERVAL));
+        assert_eq!(patience.next(kill_at + KILL_INTERVAL), ChildAction::Kill);
         assert_eq!(patience.verdict(HowEnded::Signal(9), false), HowEnded::TimedOut(100));
     }
 
@@ -165,29 +165,29 @@ mod tests {
         patience.see_output([1, 1], start + 120 * SECOND);
         // The same amount is no output.
         patience.see_output([1, 1], start + 180 * SECOND);
-        assert!(matches!(patience.next(start + 219 * SECOND), Next::Wait(_)));
-        assert_eq!(patience.next(start + 220 * SECOND), Next::AskToEnd);
+        assert!(matches!(patience.next(start + 219 * SECOND), ChildAction::Wait(_)));
+        assert_eq!(patience.next(start + 220 * SECOND), ChildAction::AskToEnd);
     }
 
     #[test]
     fn output_during_the_grace_does_not_save_a_child() {
         let (mut patience, start) = limited();
         patience.end(HowEnded::Interrupted);
-        assert_eq!(patience.next(start), Next::AskToEnd);
+        assert_eq!(patience.next(start), ChildAction::AskToEnd);
         patience.see_output([9, 9], start + SECOND);
-        assert_eq!(patience.next(start + GRACE), Next::Kill);
+        assert_eq!(patience.next(start + GRACE), ChildAction::Kill);
     }
 
     #[test]
     fn first_reason_for_an_end_counts() {
         let (mut patience, start) = limited();
-        assert_eq!(patience.next(start + 100 * SECOND), Next::AskToEnd);
+        assert_eq!(patience.next(start + 100 * SECOND), ChildAction::AskToEnd);
         patience.end(HowEnded::Interrupted);
-        assert!(matches!(patience.next(start + 101 * SECOND), Next::Wait(_)));
+        assert!(matches!(patience.next(start + 101 * SECOND), ChildAction::Wait(_)));
         assert_eq!(patience.verdict(HowEnded::Code(1), true), HowEnded::TimedOut(100));
         let (mut patience, start) = limited();
         patience.end(HowEnded::Interrupted);
-        assert_eq!(patience.next(start + 100 * SECOND), Next::AskToEnd);
+        assert_eq!(patience.next(start + 100 * SECOND), ChildAction::AskToEnd);
         assert_eq!(patience.verdict(HowEnded::Code(1), true), HowEnded::Interrupted);
     }
 
@@ -204,8 +204,8 @@ mod tests {
     fn silence_of_zero_means_at_once() {
         let start = Instant::now();
         let mut patience = Patience::new(Some(Duration::ZERO), 2 * SECOND, start);
-        assert_eq!(patience.next(start), Next::AskToEnd);
-        assert_eq!(patience.next(start + SECOND), Next::Wait(start + 2 * SECOND));
-        assert_eq!(patience.next(start + 2 * SECOND), Next::Kill);
+        assert_eq!(patience.next(start), ChildAction::AskToEnd);
+        assert_eq!(patience.next(start + SECOND), ChildAction::Wait(start + 2 * SECOND));
+        assert_eq!(patience.next(start + 2 * SECOND), ChildAction::Kill);
     }
 }

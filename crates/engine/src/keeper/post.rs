@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use super::{launch::Launch, reaper};
+use super::{launch::StepLaunch, reaper};
 use crate::{
     inbox::Notifier,
     sys::{self, Signals},
@@ -19,9 +19,9 @@ use crate::{
 /// More than the arguments and variables that a system lets a program have.
 const LAUNCH_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// The life of a reaper: wait for a connection, and run one step after another that comes on it. The
+/// The life of a reaper: wait for a connection, and run the steps that come on it, one after another. The
 /// reaper leaves when the connection ends, or before it has one when the keeper closes its end of `keeper`.
-/// Returns its exit code.
+/// Returns the reaper's exit code.
 pub(super) fn serve(steps: &UnixListener, keeper: UnixStream, inherited: &[CString]) -> i32 {
     let signals = Signals::block(&[libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP]);
     if sys::become_subreaper().is_err() {
@@ -53,7 +53,7 @@ pub(super) struct Tools<'a> {
 }
 
 /// Waits for an orchestrator to connect; `None` if the keeper does not need this reaper any more.
-fn accept(steps: &UnixListener, keeper: &UnixStream) -> Option<Connection> {
+fn accept(steps: &UnixListener, keeper: &UnixStream) -> Option<LaunchReceiver> {
     loop {
         // The keeper first: a connection after it has let go is not for this reaper, which would give
         // the children an outdated environment.
@@ -64,7 +64,7 @@ fn accept(steps: &UnixListener, keeper: &UnixStream) -> Option<Connection> {
         }
         match steps.accept() {
             Ok((stream, _)) if sys::is_own_peer(&stream) => {
-                return Some(Connection { stream: BufReader::new(stream), is_open: true });
+                return Some(LaunchReceiver { stream: BufReader::new(stream), is_open: true });
             }
             // Another user may not start anything as this one.
             Ok(_) => {}
@@ -76,15 +76,15 @@ fn accept(steps: &UnixListener, keeper: &UnixStream) -> Option<Connection> {
 }
 
 /// A connection on which an orchestrator hands over one step after another.
-pub(super) struct Connection {
+pub(super) struct LaunchReceiver {
     stream: BufReader<UnixStream>,
     is_open: bool,
 }
 
-impl Connection {
+impl LaunchReceiver {
     /// Waits for the next step; `None` if there will be none. An orchestrator that dies in the middle
     /// of a line has asked for nothing.
-    pub(super) fn next_launch(&mut self) -> Option<Launch> {
+    pub(super) fn next_launch(&mut self) -> Option<StepLaunch> {
         if !self.is_open {
             return None;
         }

@@ -81,7 +81,7 @@ fn transient_failure_is_retried_in_the_same_session_until_it_passes() {
 
 #[test]
 fn failure_that_stays_fails_the_run_and_a_resume_tries_again() {
-    let stage = Stage::new(&["START.md"], [("START.md", vec![fails("transient")])]);
+    let stage = Stage::new(&["START.md"], [("START.md", vec![fails("unknown")])]);
     assert_eq!(stage.start().run.status, Status::Failed);
     assert_eq!(stage.launches(), 4, "one start and three retries");
     stage.memory.change(|_| says(RESULT));
@@ -306,7 +306,7 @@ impl CodingAgent for Warmable {
     fn command(
         &self,
         request: &TurnRequest<'_>,
-    ) -> Result<TurnCommand, raymond_flow::machine::Failure> {
+    ) -> Result<TurnCommand, raymond_flow::machine::TurnFailure> {
         let reuse = Reuse {
             turn_mark: String::new(),
             done_mark: "{".to_owned(),

@@ -11,10 +11,10 @@ use raymond_flow::{history::Intent, id::StepId, machine::Step};
 use super::{Claim, ExitRecord, HowEnded, exit_record};
 use crate::{private, regular, sys};
 
-/// Where the child prints to, if it is a process that was kept from an earlier turn: an offset and a
+/// The file that says where the child prints to, if the child was kept from an earlier turn: an offset and a
 /// file.
 pub(crate) const OUTPUT_IS_AT: &str = "output-is-at";
-/// What the process of a kept session had spent before this turn.
+/// The file with the cost of the kept process before this turn.
 const BEFORE: &str = "before";
 /// The largest file that Raymond itself writes here: an intent with a payload whose every byte is
 /// escaped.

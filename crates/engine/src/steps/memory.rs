@@ -1,5 +1,5 @@
-//! Steps in memory, for tests of everything above them: no process is started, and what becomes of a step
-//! is what the test says.
+//! Steps in memory, for tests of the code above them: no process is started, and the test defines the outcome
+//! of each step.
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 
@@ -12,36 +12,36 @@ use std::{
 use super::{ProcessNumber, Steps};
 use crate::{
     inbox::{Inbox, Message, Outbox},
-    keeper::{Launch, LaunchKind},
+    keeper::{LaunchKind, StepLaunch},
     step::{ExitRecord, HowEnded, StepFolder, StepState},
     sys::Pid,
 };
 
-/// What becomes of a step that is launched.
+/// The outcome of a launched step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It prints this and ends so.
+    /// It prints this text and ends in this way.
     Ends(HowEnded, String),
-    /// It runs until it is ended.
+    /// It runs until the loop ends it.
     Runs,
     /// The request is lost: no reaper claims it.
     Vanishes,
-    /// Its reaper is killed after it has printed this.
+    /// Its reaper is killed after the step has printed this text.
     Lost(String),
-    /// It cannot even be asked for.
+    /// The launch fails.
     Refused(io::ErrorKind),
 }
 
 impl Fate {
-    /// It ends well with this output.
+    /// It succeeds with this output.
     pub(crate) fn prints(text: &str) -> Self {
         Self::Ends(HowEnded::Code(0), text.to_owned())
     }
 }
 
-type Oracle = dyn FnMut(&Launch) -> Fate + Send;
+type Oracle = dyn FnMut(&StepLaunch) -> Fate + Send;
 
-/// Steps and their fates. Clones share them: a test keeps one, and every run loop gets another.
+/// Steps and their outcomes. Clones share them: a test keeps one, and every run loop gets another.
 #[derive(Clone)]
 pub(crate) struct Memory {
     shared: Arc<Mutex<Shared>>,
@@ -49,13 +49,13 @@ pub(crate) struct Memory {
 
 struct Shared {
     oracle: Box<Oracle>,
-    /// How each step stands, by the name of its folder. What is not here was never claimed.
+    /// The state of each step, by the name of its directory. A step that is not here was never claimed.
     standings: BTreeMap<String, Standing>,
-    /// What was asked for, in order.
+    /// The calls so far, in order.
     asked: Vec<String>,
     /// How many processes were kept for another turn.
     processes: ProcessNumber,
-    /// Whether the disk has no room to forbid a step.
+    /// Whether the disk is too full to forbid a step.
     is_full: bool,
 }
 
@@ -72,8 +72,8 @@ impl fmt::Debug for Memory {
 }
 
 impl Memory {
-    /// Steps with the fates that `oracle` gives them.
-    pub(crate) fn new(oracle: impl FnMut(&Launch) -> Fate + Send + 'static) -> Self {
+    /// Steps with the outcomes that `oracle` returns.
+    pub(crate) fn new(oracle: impl FnMut(&StepLaunch) -> Fate + Send + 'static) -> Self {
         let (oracle, standings) = (Box::new(oracle), BTreeMap::new());
         let shared = Shared { oracle, standings, asked: Vec::new(), processes: 0, is_full: false };
         Self { shared: Arc::new(Mutex::new(shared)) }
@@ -83,12 +83,12 @@ impl Memory {
         self.shared.lock().unwrap()
     }
 
-    /// What was done, in order: `launch NAME`, `forbid NAME`, `end NAME`, …
+    /// The calls so far, in order: `launch NAME`, `forbid NAME`, `end NAME`, …
     pub(crate) fn asked(&self) -> Vec<String> {
         self.shared().asked.clone()
     }
 
-    /// Ends a step that runs, while no run loop looks.
+    /// Ends a running step while no run loop exists.
     pub(crate) fn finish(&self, folder: &StepFolder, text: &str) {
         fs::create_dir_all(folder.path()).unwrap();
         fs::write(folder.stdout(), text).unwrap();
@@ -97,18 +97,18 @@ impl Memory {
         self.shared().standings.insert(folder.name(), ended);
     }
 
-    /// Whether the disk has no room to forbid a step.
+    /// Sets whether the disk is too full to forbid a step.
     pub(crate) fn set_full(&self, is_full: bool) {
         self.shared().is_full = is_full;
     }
 
-    /// Gives every step from now on another fate.
-    pub(crate) fn change(&self, oracle: impl FnMut(&Launch) -> Fate + Send + 'static) {
+    /// Changes the outcomes of later launches.
+    pub(crate) fn change(&self, oracle: impl FnMut(&StepLaunch) -> Fate + Send + 'static) {
         self.shared().oracle = Box::new(oracle);
     }
 
     pub(super) fn open(&self, outbox: Outbox) -> MemorySteps {
-        // By a thread of its own, in order: the loop does not read its inbox while it launches.
+        // A separate thread sends the messages in order: the loop does not read its inbox while it launches.
         let (words, heard) = mpsc::channel();
         std::thread::spawn(move || heard.iter().for_each(|message| outbox.send(&message)));
         MemorySteps { memory: self.clone(), words }
@@ -126,7 +126,7 @@ impl MemorySteps {
         self.memory.shared().asked.push(format!("{what} {step}"));
     }
 
-    fn meet_fate(&self, launch: &Launch) -> io::Result<()> {
+    fn meet_fate(&self, launch: &StepLaunch) -> io::Result<()> {
         let name = launch.name();
         let fate = (self.memory.shared().oracle)(launch);
         match fate {
@@ -157,7 +157,7 @@ fn record(how: HowEnded, printed: &str) -> ExitRecord {
     ExitRecord { how, duration_ms: 1, stdout_bytes: printed.len() as u64 }
 }
 
-fn print(launch: &Launch, text: &str) -> io::Result<()> {
+fn print(launch: &StepLaunch, text: &str) -> io::Result<()> {
     fs::create_dir_all(&launch.folder)?;
     fs::write(launch.folder.join("stdout"), text)?;
     fs::write(launch.folder.join("stderr"), "")
@@ -187,7 +187,7 @@ impl Steps for MemorySteps {
         Ok(is_free)
     }
 
-    fn launch(&mut self, launch: &Launch) -> io::Result<Option<ProcessNumber>> {
+    fn launch(&mut self, launch: &StepLaunch) -> io::Result<Option<ProcessNumber>> {
         self.note("launch", &launch.name());
         self.meet_fate(launch)?;
         let mut shared = self.memory.shared();
@@ -196,7 +196,7 @@ impl Steps for MemorySteps {
         Ok(is_kept.then_some(shared.processes))
     }
 
-    fn give(&mut self, process: ProcessNumber, launch: &Launch) -> io::Result<()> {
+    fn give(&mut self, process: ProcessNumber, launch: &StepLaunch) -> io::Result<()> {
         self.note(&format!("give {process}"), &launch.name());
         self.meet_fate(launch)
     }

@@ -18,7 +18,7 @@ use crate::{
 };
 
 use super::{
-    Content, Graph, Meaning, Named, Origin, Slip, State, Way,
+    Content, Graph, Meaning, Named, Slip, State, Way, WayOrigin,
     script::{loose_attributes, unquoted},
     slip::slips,
     way::is_open,
@@ -91,12 +91,12 @@ impl GraphBuilder<'_> {
         match StateFile::read(name, bytes, self.platform).map(|file| file.source) {
             Ok(StateSource::Script) => {
                 let source = unquoted(&text, self.platform);
-                state.mentions = self.tags(&source, 0, Origin::Script);
+                state.mentions = self.tags(&source, 0, WayOrigin::Script);
                 state.mentioned_kinds = kinds_in(&source);
                 state.slips = self.slips(&source, 0);
             }
             Ok(StateSource::Prompt(prompt)) => {
-                state.mentions = self.tags(&prompt.body, prompt.body_span.start, Origin::Prose);
+                state.mentions = self.tags(&prompt.body, prompt.body_span.start, WayOrigin::Prose);
                 state.mentioned_kinds = kinds_in(&prompt.body);
                 state.slips = self.slips(&prompt.body, prompt.body_span.start);
                 self.declared(&prompt, &text, &mut state);
@@ -111,12 +111,12 @@ impl GraphBuilder<'_> {
 
     fn declared(&self, prompt: &Prompt, text: &str, state: &mut State) {
         for entry in &prompt.frontmatter.allowed_transitions {
-            state.declared.push(self.entry(&entry.value, entry.span, Origin::Policy, text));
+            state.declared.push(self.entry(&entry.value, entry.span, WayOrigin::Policy, text));
         }
         for evaluator in &prompt.frontmatter.evaluators {
             match &evaluator.value {
                 Evaluator::Match { then, .. } => {
-                    let way = self.entry(then, evaluator.span, Origin::Evaluator, text);
+                    let way = self.entry(then, evaluator.span, WayOrigin::Evaluator, text);
                     state.declared.push(way);
                 }
                 Evaluator::Prompt { prompt, .. } => {
@@ -129,7 +129,7 @@ impl GraphBuilder<'_> {
 
     /// Converts an entry of a policy. The frontmatter parser keeps only the span of the whole entry, so
     /// the spans of its parts are searched in the text.
-    fn entry(&self, entry: &AllowedTransition, span: Span, origin: Origin, text: &str) -> Way {
+    fn entry(&self, entry: &AllowedTransition, span: Span, origin: WayOrigin, text: &str) -> Way {
         let continuation = entry.tag.continuation_attribute();
         let named = |name: &String| self.named(found(text, span, name));
         Way {
@@ -148,7 +148,7 @@ impl GraphBuilder<'_> {
     }
 
     /// Finds the tags in a text that starts at byte `offset` of its file.
-    fn tags(&self, text: &str, offset: u64, origin: Origin) -> Vec<Way> {
+    fn tags(&self, text: &str, offset: u64, origin: WayOrigin) -> Vec<Way> {
         mentions(text).into_iter().map(|element| self.tag(element, text, offset, origin)).collect()
     }
 
@@ -156,7 +156,7 @@ impl GraphBuilder<'_> {
         slips(text, offset, |name| resolve(self.listing, name, self.platform).is_ok())
     }
 
-    fn tag(&self, element: Element, text: &str, offset: u64, origin: Origin) -> Way {
+    fn tag(&self, element: Element, text: &str, offset: u64, origin: WayOrigin) -> Way {
         let continuation = element.kind.continuation_attribute();
         let opening = Span::new(element.span.start, element.content.start);
         let mut attributes = match element.attributes {
@@ -204,10 +204,10 @@ fn find_ways(state: &mut State) {
         state.is_open = true;
         return;
     }
-    let evaluators = state.declared.iter().filter(|way| way.origin == Origin::Evaluator);
+    let evaluators = state.declared.iter().filter(|way| way.origin == WayOrigin::Evaluator);
     let mut ways: Vec<Way> = evaluators.cloned().collect();
     if state.has_policy() {
-        for entry in state.declared.iter().filter(|way| way.origin == Origin::Policy) {
+        for entry in state.declared.iter().filter(|way| way.origin == WayOrigin::Policy) {
             let is_left_open = !entry.is_known() && entry.named().all(|n| n.state().is_some());
             let mut said = state.mentions.iter().filter(|way| way.may_match(entry)).peekable();
             if is_left_open && said.peek().is_some() {

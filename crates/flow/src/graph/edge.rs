@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::{id::StateName, tag::TagKind, text::Span};
 
-use super::{Graph, Origin};
+use super::{Graph, WayOrigin};
 
 /// An edge from one state to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct Edge {
     /// The meaning of the edge.
     pub kind: EdgeKind,
     /// Where it was found.
-    pub origin: Origin,
+    pub origin: WayOrigin,
     /// The place in the file of `from`.
     pub span: Span,
 }
@@ -103,7 +103,7 @@ impl Graph {
                 add(way.continuation.as_ref(), goes_on, way.origin, way.span);
             }
             for asked in &state.asks {
-                add(Some(asked), EdgeKind::Ask, Origin::Evaluator, asked.written.span);
+                add(Some(asked), EdgeKind::Ask, WayOrigin::Evaluator, asked.written.span);
             }
             edges
         })

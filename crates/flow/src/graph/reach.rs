@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::id::StateName;
+use crate::{id::StateName, prompt::placeholders};
 
 use super::{EdgeKind, Graph, State};
 
@@ -68,6 +68,14 @@ impl Graph {
     /// The state with this name.
     pub fn state(&self, name: &StateName) -> Option<&State> {
         self.states.get(name)
+    }
+
+    /// The entry state, if it is a prompt that uses `{{input}}` and does not say that it can do without.
+    pub fn needs_input(&self) -> Option<&StateName> {
+        let entry = self.entry.as_ref().ok()?;
+        let prompt = self.state(entry)?.prompt()?;
+        let uses_it = placeholders(&prompt.body).iter().any(|name| name.value == "input");
+        (uses_it && !prompt.frontmatter.is_input_optional).then_some(entry)
     }
 
     /// Whether a state that an agent can enter is [open](State::is_open).

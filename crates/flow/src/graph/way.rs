@@ -14,14 +14,14 @@ pub struct Way {
     /// All other attributes.
     pub attributes: Vec<(Spanned<String>, Spanned<String>)>,
     /// Where it was found.
-    pub origin: Origin,
+    pub origin: WayOrigin,
     /// The span of the whole entry or tag.
     pub span: Span,
 }
 
 /// Where a transition was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Origin {
+pub enum WayOrigin {
     /// `allowed_transitions` in the frontmatter.
     Policy,
     /// The `then` of an evaluator.
@@ -80,7 +80,8 @@ impl Way {
     /// Whether it may lead to a state that the file does not name. An unresolved name leads nowhere, and
     /// a script that omits `return` or `next` fails.
     pub fn is_open(&self) -> bool {
-        let is_left_out = |named: &Option<Named>| named.is_none() && self.origin != Origin::Script;
+        let is_left_out =
+            |named: &Option<Named>| named.is_none() && self.origin != WayOrigin::Script;
         let has_target = self.tag.has_target();
         let has_continuation = self.tag.continuation_attribute().is_some();
         self.named().any(|named| named.meaning == Meaning::Open)

@@ -1,4 +1,4 @@
-//! What a run leaves on disk, as types that do not follow the machine.
+//! The formats on disk, as types that are independent of the machine's.
 //!
 //! `v1` is the format of the journal's records, and of what the state file and the intent of a step
 //! share with them. It is frozen: the machine may change its types, and then the conversion changes,
@@ -32,7 +32,7 @@ impl From<Records> for Vec<machine::Record> {
     }
 }
 
-/// The intent of a step as its folder holds it.
+/// The intent of a step as it is stored in the step's directory.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Intent {
     /// The identity of the run whose step it is; empty if the run has none, or did not write it yet.

@@ -1,8 +1,8 @@
 //! Version 1 of the records, the intent of a step and the parts of a state file.
 //!
 //! Frozen: a field may be added if it has a default, and nothing is renamed, removed or given another
-//! meaning. What each name means is told by the type of the same name in [`machine`] or [`policy`].
-//! All records of one decision stand or fall together: the journal writes them as one line.
+//! meaning. The types of the same name in [`machine`] and [`policy`] say what each name means. All records of
+//! one decision are atomic: the journal writes them as one line.
 
 use std::collections::BTreeMap;
 
@@ -189,6 +189,8 @@ mirror! {
         max_parallel: u32,
         max_reminders: u32,
         max_retries: u32,
+        #[serde(default = "retry_for_default", skip_serializing_if = "is_retry_for_default")]
+        retry_for_ms: u64,
         max_attempts: u32,
     }
 
@@ -331,6 +333,8 @@ mirror! {
         reminders: u32,
         retries: u32,
         losses: u32,
+        #[serde(default, skip_serializing_if = "is_default")]
+        waited_ms: u64,
         #[serde(skip_serializing_if = "is_default")]
         left: Option<Left>,
     }
@@ -488,4 +492,13 @@ mirror! {
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
+}
+
+pub(crate) fn retry_for_default() -> u64 {
+    machine::RETRY_FOR_MS
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+pub(crate) fn is_retry_for_default(ms: &u64) -> bool {
+    *ms == machine::RETRY_FOR_MS
 }

@@ -1,18 +1,18 @@
-//! One thing that was found, and the report in which rules write it down.
+//! One finding, and the report to which rules add findings.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
 use crate::{
-    graph::{Graph, Origin, State, Way},
+    graph::{Graph, State, Way, WayOrigin},
     id::StateName,
     source::{FINDINGS_MAX, Severity, and_more},
     text::{Position, Span, beginning},
 };
 
-/// How many findings of one rule are told about one file. One more than a file's reader tells, whose
-/// last one may be that there are more.
+/// The most findings of one rule that are reported about one file. One more than the parser of a file reports,
+/// whose last one may say that there are more.
 const TOLD_MAX: usize = FINDINGS_MAX + 1;
 
 /// The longest message or help: some lines of a terminal.
@@ -20,23 +20,23 @@ const TEXT_CHARS_MAX: usize = 300;
 
 use super::{Known, Rule};
 
-/// Something to tell an author about a place in a workflow.
+/// A problem at a place in a workflow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// The rule that found it.
     pub rule: &'static str,
-    /// How bad it is.
+    /// Its severity.
     pub severity: Severity,
     /// The file; none if it is about the workflow as a whole.
     pub file: Option<String>,
-    /// The bytes it is about.
+    /// The bytes in question.
     pub span: Span,
-    /// The same place for people.
+    /// The same place as line and column.
     #[serde(flatten)]
     pub position: Position,
     /// What is wrong.
     pub message: String,
-    /// What was probably meant, or what could be done.
+    /// What was probably meant, or what the author can do.
     pub help: Option<String>,
 }
 
@@ -56,7 +56,7 @@ impl Finding {
         self
     }
 
-    /// Offers what was probably meant, if anything was.
+    /// Suggests what was probably meant, if there is a suggestion.
     pub(super) fn meant(&mut self, suggestion: Option<&str>) -> &mut Self {
         if let Some(suggestion) = suggestion {
             self.help = Some(format!("did you mean `{suggestion}`?"));
@@ -65,22 +65,22 @@ impl Finding {
     }
 }
 
-/// What one rule sees and says.
+/// The graph that one rule checks, and the findings that it adds.
 #[derive(Debug)]
 pub(super) struct Report<'g> {
     pub(super) graph: &'g Graph,
     pub(super) known: &'g Known,
     rule: &'static Rule,
     found: Vec<Finding>,
-    /// How many findings each file has.
+    /// The number of findings of each file.
     counts: BTreeMap<StateName, usize>,
-    /// For a file with more than [`TOLD_MAX`]: what stands for the others.
+    /// For a file with more than [`TOLD_MAX`]: the finding that replaces the others.
     rests: BTreeMap<StateName, Rest>,
     /// A finding that is only counted, until its severity is known.
     counted: Option<(StateName, Finding)>,
 }
 
-/// The findings of one file that are not told.
+/// The findings of one file that are only counted.
 #[derive(Debug)]
 struct Rest {
     count: usize,
@@ -94,7 +94,7 @@ impl<'g> Report<'g> {
         Self { graph, known, rule, found: Vec::new(), counts, rests, counted: None }
     }
 
-    /// Says something about a place in a state's file.
+    /// Adds a finding about a place in a state's file.
     pub(super) fn at(
         &mut self,
         state: &State,
@@ -112,7 +112,7 @@ impl<'g> Report<'g> {
         self.push(Some(state.name.to_string()), span, position, message.into())
     }
 
-    /// Whether further findings about a file are only counted: no need to think of a help for them.
+    /// Whether further findings about a file are only counted: their help need not be computed.
     pub(super) fn is_full(&self, state: &State) -> bool {
         self.counts.get(&state.name).is_some_and(|count| *count >= TOLD_MAX)
     }
@@ -122,12 +122,12 @@ impl<'g> Report<'g> {
             let Finding { severity, span, .. } = finding;
             let rest = self.rests.entry(name).or_insert(Rest { count: 0, severity, span });
             rest.count += 1;
-            // None of those that are left out may hide an error.
+            // A finding that is not shown must not hide an error.
             rest.severity = rest.severity.max(severity);
         }
     }
 
-    /// Everything that was said, and how much more there is.
+    /// All findings, and the number of those that are not shown.
     pub(super) fn finish(mut self) -> Vec<Finding> {
         self.count_rest();
         for (name, Rest { count, severity, span }) in std::mem::take(&mut self.rests) {
@@ -143,7 +143,7 @@ impl<'g> Report<'g> {
         self.found
     }
 
-    /// Says something about the workflow as a whole.
+    /// Adds a finding about the workflow as a whole.
     pub(super) fn whole(&mut self, message: impl Into<String>) -> &mut Finding {
         self.push(None, Span::default(), Position { line: 1, column: 1 }, message.into())
     }
@@ -171,22 +171,22 @@ impl<'g> Report<'g> {
         Finding { rule: name, severity, file, span, position, message, help: None }
     }
 
-    /// All states, as the borrow checker likes them: they outlive the report.
+    /// All states. They outlive the report, so that a rule can add findings while it iterates.
     pub(super) fn states(&self) -> impl Iterator<Item = &'g State> + use<'g> {
         self.graph.states.values()
     }
 }
 
-/// How bad it is that `state` says something in a tag that cannot be followed: an error where it is
-/// certain to fail. In frontmatter it is, and so it is in a script or in a prompt without a policy if no
-/// other tag is there, or if the script prints this one. Other tags may be searched for, written to a file
-/// or named as an example. With a policy the agent is reminded.
+/// The severity of a tag in `state` that cannot be followed: an error where it is certain to fail. That is so
+/// in frontmatter, and in a script or a prompt without a policy if there is no other tag, or if the script
+/// prints this one. Other tags may be searched for, written to a file or named as an example. With a policy
+/// the agent is reminded.
 pub(super) fn by_origin(state: &State, way: &Way) -> Severity {
     let is_alone = state.mentions.len() == 1;
     let is_certain = match way.origin {
-        Origin::Policy | Origin::Evaluator => true,
-        Origin::Prose => is_alone && !state.has_policy() && !state.is_evaluator,
-        Origin::Script => is_alone || is_printed(state, way),
+        WayOrigin::Policy | WayOrigin::Evaluator => true,
+        WayOrigin::Prose => is_alone && !state.has_policy() && !state.is_evaluator,
+        WayOrigin::Script => is_alone || is_printed(state, way),
     };
     if is_certain { Severity::Error } else { Severity::Warning }
 }

@@ -1,11 +1,11 @@
 //! What is wrong or odd about a workflow, found without running it.
 //!
-//! [`lint`] takes a [`Graph`] and gives [`Finding`]s. Each rule is a file in `rules`: its first
-//! comment is its manual page, which [`Rule::manual`] prints, and its tests show one workflow that
-//! it speaks about and one that it is silent about.
+//! [`lint`] takes a [`Graph`] and returns [`Finding`]s. Each rule is a file in `rules`: its first comment is
+//! its manual page, which [`Rule::manual`] prints, and its tests show one workflow that it reports and one
+//! that it does not.
 //!
-//! A rule says nothing where a file leaves something open. A false alarm costs more than a finding
-//! that comes one rule later.
+//! A rule reports nothing that depends on a target known only at run time. A false alarm costs more than a
+//! missed finding.
 
 mod finding;
 mod rules;
@@ -25,19 +25,19 @@ use crate::{
 };
 use finding::Report;
 
-/// One thing to look for.
+/// A lint rule.
 #[derive(Debug)]
 pub struct Rule {
     /// Its name, in words joined by hyphens.
     pub name: &'static str,
-    /// How bad it mostly is.
+    /// Its usual severity.
     pub severity: Severity,
-    /// The source of the file that it lives in.
+    /// The source of its file.
     source: &'static str,
     check: fn(&mut Report<'_>),
 }
 
-/// What only the person who lints knows.
+/// What the files of a workflow do not tell, given by the user or by the project's settings.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     /// The variables that runs are started with (`--var`).
@@ -51,7 +51,7 @@ pub fn lint(graph: &Graph, known: &Known) -> Vec<Finding> {
     let mut found: Vec<Finding> =
         RULES.iter().flat_map(|rule| rule.findings(graph, known)).collect();
     if graph.is_entry_given && !graph.has_uncertain_states() {
-        // The other files of the folder belong to another start.
+        // The other files of the directory belong to another entry state.
         let live = graph.live();
         let is_live = |file: &String| live.contains(&StateName::new(file));
         found.retain(|finding| finding.file.as_ref().is_none_or(is_live));
@@ -66,20 +66,20 @@ pub fn rule(name: &str) -> Option<&'static Rule> {
     RULES.iter().copied().find(|rule| rule.name == name)
 }
 
-/// The rule that `name` was probably meant to be.
+/// The rule that the user probably meant by `name`.
 pub fn suggest_rule(name: &str) -> Option<&'static str> {
     did_you_mean(name, RULES.iter().map(|rule| rule.name))
 }
 
 impl Rule {
-    /// What this rule alone finds.
+    /// The findings of this rule alone.
     pub fn findings(&'static self, graph: &Graph, known: &Known) -> Vec<Finding> {
         let mut report = Report::new(graph, known, self);
         (self.check)(&mut report);
         report.finish()
     }
 
-    /// Its manual page: the comment with which its own file begins, so it cannot go stale.
+    /// Its manual page: the first comment of its own file, so it cannot become outdated.
     pub fn manual(&self) -> String {
         let lines = self.source.lines().map_while(|line| line.strip_prefix("//!"));
         let mut page: String =
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn tag_that_cannot_be_followed_is_an_error_if_it_is_the_only_one_and_nobody_is_reminded() {
+    fn tag_that_cannot_be_followed_is_an_error_if_it_is_the_only_one_and_no_agent_is_reminded() {
         let mistakes = ["<goto>GONE</goto>", "<goto>TWO</goto>", "<call>START</call>"];
         let list =
             "---\nallowed_transitions: [{ tag: result }, { tag: goto }, { tag: call }]\n---\n";

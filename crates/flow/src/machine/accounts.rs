@@ -1,4 +1,4 @@
-//! Where the money went, added up from what became true.
+//! Adds up costs by agent, state and model from the records of a run.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::{
 
 use super::{Record, Spent, Tokens};
 
-/// What steps cost together.
+/// The total cost of some steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Account {
     /// In money.
@@ -18,7 +18,7 @@ pub struct Account {
     pub tokens: Tokens,
     /// How many steps.
     pub steps: u64,
-    /// How long they took, one after the other.
+    /// The sum of their durations.
     pub duration_ms: u64,
 }
 
@@ -31,18 +31,18 @@ impl Account {
     }
 }
 
-/// The accounts of a run: all of it, and by agent, state and model.
+/// The costs of a run: the total, and by agent, state and model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Accounts {
-    /// Everything.
+    /// All steps.
     pub total: Account,
-    /// By agent, also those that have ended.
+    /// By agent, including agents that have ended.
     pub by_agent: BTreeMap<AgentId, Account>,
     /// By state.
     pub by_state: BTreeMap<StateName, Account>,
-    /// By model, as it calls itself; scripts have none.
+    /// By model, as the coding agent reports it; scripts have none.
     pub by_model: BTreeMap<String, Account>,
-    /// The state of the step that each agent has under way.
+    /// The state of the running step of each agent.
     under_way: BTreeMap<AgentId, StateName>,
 }
 

@@ -17,7 +17,7 @@ pub struct Agent {
     pub id: AgentId,
     /// The agent that forked it; `None` for `main`.
     pub parent: Option<AgentId>,
-    /// Birth order within the run, from 0: a stable order for people.
+    /// Birth order within the run, from 0. Lists for users are in this order.
     pub born: u64,
     /// The state it is in.
     pub current_state: StateName,
@@ -44,20 +44,20 @@ pub struct Agent {
     pub steps: u32,
     /// What it has spent.
     pub cost_usd: Usd,
-    /// What has gone wrong in the current work.
+    /// Counters of failed attempts at the current work.
     pub tries: Tries,
-    /// What it is about.
+    /// What it is doing or waiting for.
     pub phase: Phase,
 }
 
-/// The session that an agent's next prompt belongs to. Scripts leave it alone.
+/// The session that an agent's next prompt belongs to. Scripts do not change it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Session {
     /// None yet: the next prompt starts a new one.
     Fresh,
-    /// This one.
+    /// The next prompt is the next turn of this session.
     Open(SessionId),
-    /// A new one that begins as a branch of this one.
+    /// The next prompt starts a new session that branches off this one.
     Branch(SessionId),
 }
 
@@ -68,7 +68,7 @@ pub struct Frame {
     pub session: Session,
     /// The coding agent of that session.
     pub session_agent: Option<String>,
-    /// The state at which the caller goes on.
+    /// The state at which the caller continues.
     pub state: StateName,
     /// The model that `<function model="…">` asked for, for as long as the function runs.
     pub model: Option<String>,
@@ -80,31 +80,33 @@ pub struct Frame {
     pub workers_since: u64,
 }
 
-/// Counters of the current work. They start anew with every state.
+/// Counters of failed attempts at the current work. They are reset when the agent enters a state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tries {
-    /// How often the work was started in vain.
+    /// Starts of the work that did not succeed.
     pub starts: u32,
     /// Reminders given.
     pub reminders: u32,
-    /// Retries after failures that may pass.
+    /// Retries after failures of an unknown kind, timeouts and kills.
     pub retries: u32,
+    /// How long it has waited after transient failures.
+    pub waited_ms: u64,
     /// Outcomes that were lost.
     pub losses: u32,
-    /// What a failed start may have left: the next one goes on there.
+    /// What a failed start may have left: the next start continues there.
     pub left: Option<Left>,
 }
 
-/// What a failed start of a turn may have left: a session that knows the prompt.
+/// What a failed start of a turn may have left: a session that already contains the prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Left {
     /// The session.
     pub plan: SessionPlan,
-    /// A fingerprint of the prompt. If the prompt was mended since, the new one must be given.
+    /// A fingerprint of the prompt. If the prompt was fixed since, the session is given the new one.
     pub prompt_digest: String,
 }
 
-/// What an agent is about.
+/// What an agent is doing or waiting for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Its next step can be prepared.
@@ -112,30 +114,30 @@ pub enum Phase {
         /// What the step is for.
         work: Work,
     },
-    /// Its turn waits for one of the places that run at once.
+    /// Its turn waits because `max_parallel` turns are running.
     Queued {
         /// What the turn is for.
         work: Work,
-        /// The lowest is next.
+        /// The position in the queue: the lowest ticket is next.
         ticket: u64,
     },
-    /// It was given such a place and prepares its turn.
+    /// It left the queue and prepares its turn.
     Called {
         /// What the turn is for.
         work: Work,
     },
-    /// A step is under way.
+    /// A step is running.
     Running {
         /// What the step is for.
         work: Work,
         /// The step.
         step: Box<Step>,
     },
-    /// It waits before it tries again.
+    /// It waits before a retry.
     Waiting {
-        /// What will be tried again.
+        /// The work to retry.
         work: Work,
-        /// How long it waits in all.
+        /// The whole wait, in milliseconds.
         delay_ms: u64,
     },
     /// It waits for workers.
@@ -148,22 +150,22 @@ pub enum Phase {
         /// What it does when it has one.
         work: Work,
     },
-    /// It wanted to go on, but a limit held it.
+    /// It asked for a transition, but a limit holds it.
     Held {
-        /// What it asked for, to be followed when the limit is raised.
+        /// The transition that it asked for, to be followed when the limit is raised.
         asked: Transition,
-        /// Where that came from.
+        /// Whether the agent wrote a tag or the policy implied it.
         source: Source,
         /// The limit.
         limit: Limit,
     },
-    /// It failed. The run can be continued, and then this is taken up again.
+    /// It failed. When the run is resumed, the work is retried.
     Failed {
-        /// Why.
+        /// The reason, for the user.
         error: String,
-        /// Of which kind the failure is, if a coding agent failed.
+        /// The kind of failure, if a coding agent failed.
         class: Option<FailureClass>,
-        /// What is taken up again.
+        /// The work to retry.
         work: Work,
         /// Whether a join has handed the failure over: it is data then, and nothing is taken up again.
         passed: bool,
@@ -175,8 +177,8 @@ pub enum Phase {
 pub enum Work {
     /// Carry out the current state.
     Enter,
-    /// Look again at an answer that was refused: it is paid, and the workflow may have been
-    /// mended since. If it is still refused, enter the state.
+    /// Judge a rejected answer again: it is paid for, and the workflow may have been
+    /// fixed since. If it is still rejected, enter the state.
     Rejudge(Box<Answer>),
     /// Tell the agent what was wrong with its answer.
     Remind(Box<Reminder>),
@@ -184,61 +186,61 @@ pub enum Work {
     Evaluate(Box<Evaluation>),
     /// Follow a transition that a limit held before.
     Follow {
-        /// Which.
+        /// The transition to follow.
         transition: Box<Transition>,
-        /// Where it came from.
+        /// Whether the agent wrote a tag or the policy implied it.
         source: Source,
     },
 }
 
-/// What an agent said.
+/// The answer of a coding agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// Its final message.
     pub text: String,
-    /// Where it said it.
+    /// The session of the answer.
     pub session: SessionId,
 }
 
-/// The conversation about one state: everything that a further turn of it needs.
+/// The turns about one state: everything that a further turn needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Visit {
     /// The session.
     pub session: SessionId,
-    /// Who carries it out.
+    /// The coding agent, model and effort of its turns.
     pub settings: TurnSettings,
     /// What the answer is judged by.
     pub policy: Policy,
 }
 
-/// A reminder to be given.
+/// A reminder to give.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reminder {
-    /// Where.
+    /// The turns that it belongs to.
     pub visit: Visit,
-    /// Its words.
+    /// The text of the reminder.
     pub text: String,
 }
 
 /// A transition that an evaluator is asked about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evaluation {
-    /// The conversation that asked for the transition.
+    /// The turns whose answer asked for the transition.
     pub visit: Visit,
-    /// Its final message.
+    /// The text of that answer.
     pub output: String,
-    /// What it asked for.
+    /// The transition that it asked for.
     pub transition: Transition,
-    /// Where that came from.
+    /// Whether the agent wrote a tag or the policy implied it.
     pub source: Source,
-    /// Which evaluator of the policy is asked.
+    /// The index of the evaluator in the policy.
     pub index: usize,
-    /// The evaluator's own session, and what it must be reminded of there.
+    /// The evaluator's own session, and the reminder to give there.
     pub reminder: Option<(SessionId, String)>,
 }
 
 impl Work {
-    /// The conversation in which this is to be done, if that is not the agent's own.
+    /// The session in which this work is done, if that is not the agent's own.
     pub fn session(&self) -> Option<&SessionId> {
         match self {
             Self::Enter | Self::Follow { .. } => None,
@@ -250,7 +252,8 @@ impl Work {
 }
 
 impl Phase {
-    /// What the agent is about or would take up again; `None` for one that a limit holds or that joins.
+    /// The work that the agent is doing, waits for, or would retry; `None` for an agent that a limit holds or that
+    /// joins.
     pub fn work(&self) -> Option<&Work> {
         match self {
             Self::Ready { work }
@@ -264,7 +267,7 @@ impl Phase {
         }
     }
 
-    /// The step under way.
+    /// The step that is running.
     pub fn step(&self) -> Option<&Step> {
         match self {
             Self::Running { step, .. } => Some(step),
@@ -309,7 +312,7 @@ impl Agent {
         }
     }
 
-    /// Moves on to `state`: a new state, a new chance.
+    /// Enters `state`: the counters of failed attempts start again.
     pub(super) fn enter(&mut self, state: StateName) {
         let visits = self.visits.entry(state.clone()).or_default();
         *visits = visits.saturating_add(1);

@@ -1,7 +1,7 @@
 //! The only mutation of a run.
 //!
-//! A record says what became true, never what to do about it: there is nothing to decide here. A
-//! record that does not fit the run means that the journal is not this run's, or not whole.
+//! A record says what became true, never what to do about it: there is nothing to decide here. If a record
+//! does not fit the run, the journal belongs to another run or is incomplete.
 
 use thiserror::Error;
 
@@ -20,21 +20,21 @@ use super::{
 /// A record that cannot be true of this run.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ApplyError {
-    /// A second beginning.
+    /// A second `Started`.
     #[error("a run starts only once")]
     StartedTwice,
-    /// An agent that is not there.
+    /// The run has no such agent.
     #[error("there is no agent `{agent}`")]
     NoSuchAgent {
         /// The agent.
         agent: AgentId,
     },
-    /// An agent that is about something else.
+    /// The agent is in another phase.
     #[error("agent `{agent}` cannot {what} now")]
     WrongPhase {
         /// The agent.
         agent: AgentId,
-        /// What the record says.
+        /// The name of the record.
         what: &'static str,
     },
     /// A worker that the agent did not fork, or that was joined before.
@@ -56,7 +56,7 @@ pub enum ApplyError {
     },
 }
 
-/// Makes `record` true. After an error the run is not to be used any more.
+/// Applies `record`. After an error the run must not be used any more.
 pub fn apply(run: &mut Run, record: &Record) -> Result<(), ApplyError> {
     match record {
         Record::Started(_) => Err(ApplyError::StartedTwice),
@@ -136,7 +136,7 @@ pub fn apply(run: &mut Run, record: &Record) -> Result<(), ApplyError> {
     }
 }
 
-/// A limit keeps `agent` from what it asked for. The session of its answer is kept for later.
+/// A limit keeps `agent` from the transition that it asked for. The session of its answer is kept for later.
 fn hold(
     agent: &mut Agent,
     asked: &Transition,
@@ -159,7 +159,7 @@ fn resumed(run: &mut Run, settings: &Settings, limits: &Limits) {
     take_up_stopped(run);
 }
 
-/// Agents that stopped take up what they stopped at, with what a start of it may have left.
+/// Agents that stopped retry the work at which they stopped, with what a start of it may have left.
 fn take_up_stopped(run: &mut Run) {
     let ids: Vec<_> = run.agents_by_birth().into_iter().map(|agent| agent.id.clone()).collect();
     for id in ids {
@@ -168,7 +168,7 @@ fn take_up_stopped(run: &mut Run) {
         let has_failed = matches!(agent.phase, Phase::Failed { .. });
         let work = match &agent.phase {
             Phase::Failed { passed: true, .. } => continue,
-            // The answer is paid for, the question was not answered: both begin anew with the
+            // The answer is paid for, but the evaluator gave no verdict: both are evaluated again, with the
             // workflow as it is now.
             Phase::Failed { work: Work::Evaluate(evaluation), .. } => {
                 let (text, session) = (evaluation.output.clone(), evaluation.visit.session.clone());
@@ -194,7 +194,7 @@ fn take_up_stopped(run: &mut Run) {
     run.derive();
 }
 
-/// Changes one agent and keeps the counts true.
+/// Changes one agent and updates the counts.
 pub(super) fn change(
     run: &mut Run,
     id: &AgentId,
@@ -303,7 +303,10 @@ fn retried(
         match counts_as {
             CountsAs::Retry => agent.tries.retries += 1,
             CountsAs::Loss => agent.tries.losses += 1,
-            CountsAs::Nothing => {}
+            // Only transient failures wait without being counted.
+            CountsAs::Nothing => {
+                agent.tries.waited_ms = agent.tries.waited_ms.saturating_add(delay_ms);
+            }
         }
         agent.tries.left = left.cloned();
         agent.phase = match delay_ms {

@@ -1,18 +1,18 @@
-//! How many agents are about what.
+//! The number of agents in each phase.
 //!
-//! Kept up to date by `apply`, one agent at a time, so that a decision costs the same with one
-//! agent as with ten thousand.
+//! `apply` updates them, one agent at a time, so that a decision costs the same with one agent as with ten
+//! thousand.
 
 use super::{Action, Agent, Phase};
 
-/// Agents by what they are about.
+/// The number of agents in each phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     /// Neither failed nor held, nor waiting for workers or for a place.
     pub(super) active: usize,
-    /// With a step under way.
+    /// With a running step.
     pub(super) running: usize,
-    /// With one of the places for turns.
+    /// With a turn that counts towards `max_parallel`.
     pub(super) turns: usize,
     /// Failed.
     pub(super) failed: usize,

@@ -1,8 +1,8 @@
-//! The thinking: what becomes true, and what is wanted, when something happens.
+//! Decides what becomes true, and which effects follow, when something happens.
 //!
-//! Pure. It never changes the run, and asking twice gives the same answer. An input that comes
-//! too late (the step is not under way any more, the agent is gone) decides nothing, so the
-//! engine may deliver an outcome more than once.
+//! Pure: it never changes the run, and the same input gives the same decision. An input that comes too late
+//! (the step is no longer running, the agent is gone) decides nothing, so the engine may deliver an outcome
+//! more than once.
 
 use crate::{
     id::{AgentId, SessionId, StepId},
@@ -11,18 +11,18 @@ use crate::{
 };
 
 use super::{
-    Action, Again, Agent, Conclusion, CountsAs, Effect, Failure, FailureClass, Halt, Input,
-    Instead, Launch, Left, Limit, Limits, OnUsageLimit, Overrider, Phase, Prepared, Record,
-    Replaced, Run, Settings, Spent, Started, Status, Step, Via, Work,
+    Action, Again, Agent, Conclusion, CountsAs, Effect, FailureClass, Halt, Input, Instead, Launch,
+    Left, Limit, Limits, OnUsageLimit, Overrider, Phase, Prepared, Record, Replaced, Run, Settings,
+    Spent, Started, Status, Step, TurnFailure, Via, Work,
     follow::{discarded_returns, limit_reached, states_entered},
     join::can_be_joined,
     naming::worker_names,
-    retry::{Remedy, delay_ms, remedy},
+    retry::{Remedy, delay_ms, remedy, transient_delay_ms, with_jitter},
 };
 
-/// What becomes true and what is wanted.
+/// The records and effects that follow from an input.
 ///
-/// The records stand or fall together: a journal keeps all of them or none.
+/// The records are atomic: a journal has all of them or none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
     /// To be made durable and applied, in this order.
@@ -32,7 +32,7 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// Whether nothing follows.
+    /// Whether there are neither records nor effects.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty() && self.effects.is_empty()
     }
@@ -46,7 +46,7 @@ pub fn start(started: Started) -> Decision {
     }
 }
 
-/// What follows from `input`.
+/// The decision about `input`.
 pub fn decide(run: &Run, input: Input) -> Decision {
     if run.status != Status::Running
         && !matches!(input, Input::Resume { .. } | Input::ChangeLimits { .. })
@@ -149,11 +149,11 @@ fn decide_limits(run: &Run, limits: Limits) -> Decision {
     Decision { records, effects: Vec::new() }
 }
 
-/// A decision about one agent in the making.
+/// A decision about one agent, under construction.
 struct Draft<'a> {
     run: &'a Run,
     agent: &'a Agent,
-    /// What the step cost that just ended; the run does not count it yet.
+    /// The cost of the step that just ended; the run's total does not include it yet.
     spent_usd: Usd,
     decision: Decision,
 }
@@ -175,14 +175,14 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Asks for the next step of `agent`, unless nothing new may start.
+    /// Asks for the next step of `agent`, unless the run is halted.
     fn prepare(&mut self, agent: AgentId) {
         if self.run.is_open() {
             self.decision.effects.push(Effect::Prepare { agent });
         }
     }
 
-    /// Lets nothing new start. The first reason stands.
+    /// Halts the run: no new step starts. The first reason stands.
     fn halt(&mut self, why: Halt) {
         if self.run.halt.is_none() {
             self.record(Record::Halted { why });
@@ -301,7 +301,7 @@ impl<'a> Draft<'a> {
         let limits = &self.run.limits;
         match why {
             Again::NotStarted => {
-                // Nothing happened, so what an earlier start left is still there.
+                // The step never started, so what an earlier start left is still there.
                 let left = tries.left.clone();
                 self.retry("it was never started".to_owned(), CountsAs::Nothing, 0, left);
             }
@@ -318,7 +318,7 @@ impl<'a> Draft<'a> {
     }
 
     /// What follows from a failure of the coding agent.
-    fn failed(&mut self, failure: &Failure, left: Option<Left>) {
+    fn failed(&mut self, failure: &TurnFailure, left: Option<Left>) {
         let tries = &self.agent.tries;
         let limits = &self.run.limits;
         let class = Some(failure.class);
@@ -331,6 +331,17 @@ impl<'a> Draft<'a> {
                 let delay = delay_ms(tries.retries + 1);
                 self.retry(failure.to_string(), CountsAs::Retry, delay, left);
             }
+            Remedy::RetryFor { .. } if tries.waited_ms >= limits.retry_for_ms => {
+                let error = match tries.waited_ms / 1000 {
+                    0 => format!("{failure} (not retried)"),
+                    seconds => format!("{failure} (after retries for {seconds} seconds)"),
+                };
+                self.give_up(error, class, left);
+            }
+            Remedy::RetryFor { at_least_ms } => {
+                let delay = transient_delay_ms(tries.waited_ms, at_least_ms);
+                self.retry(failure.to_string(), CountsAs::Nothing, delay, left);
+            }
             Remedy::WaitForUsageLimit { resets_at } => {
                 self.retry(failure.to_string(), CountsAs::Nothing, 0, left);
                 self.usage_limit(resets_at);
@@ -342,7 +353,7 @@ impl<'a> Draft<'a> {
                 self.halt(Halt::Limit(Limit::Budget { spent_usd, budget_usd }));
                 self.decision.effects.clear();
             }
-            // The session has nothing to go on from: a fixed prompt must be given to it.
+            // The session has no answer to continue from: a fixed prompt must be given to it.
             Remedy::GiveUpPrompt => self.give_up(failure.to_string(), class, None),
             Remedy::GiveUpSession => self.lose_session(failure),
             Remedy::GiveUp => self.give_up(failure.to_string(), class, left),
@@ -351,6 +362,8 @@ impl<'a> Draft<'a> {
 
     fn retry(&mut self, why: String, counts_as: CountsAs, delay_ms: u64, left: Option<Left>) {
         let agent = self.agent.id.clone();
+        let step = StepId { agent: agent.clone(), number: self.agent.steps };
+        let delay_ms = with_jitter(delay_ms, &self.run.identity, &step);
         self.record(Record::Retried { agent: agent.clone(), why, counts_as, delay_ms, left });
         if delay_ms == 0 {
             self.prepare(agent);
@@ -359,7 +372,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// One agent has met the provider's limit, so all would.
+    /// One agent has reached the provider's limit, so all other agents would.
     fn usage_limit(&mut self, resets_at: Option<u64>) {
         self.decision.effects.clear();
         match self.run.settings.on_usage_limit {
@@ -372,7 +385,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Fails at the work under way; a script's failure stops the whole run.
+    /// Fails the current work of the agent. The failure of a script halts the whole run.
     fn give_up(&mut self, error: String, class: Option<FailureClass>, left: Option<Left>) {
         let work = self.agent.phase.work().cloned().unwrap_or(Work::Enter);
         self.fail(error, class, work, left);
@@ -382,7 +395,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Fails because the session is gone. When the run is resumed, the agent starts in a fresh one.
-    fn lose_session(&mut self, failure: &Failure) {
+    fn lose_session(&mut self, failure: &TurnFailure) {
         let work = match self.agent.phase.work() {
             Some(Work::Evaluate(evaluation)) => Work::Evaluate(evaluation.clone()),
             Some(Work::Enter | Work::Rejudge(_) | Work::Remind(_) | Work::Follow { .. }) | None => {

@@ -12,48 +12,48 @@ use crate::{
 
 use super::Step;
 
-/// A wish, addressed to the engine.
+/// Something that the engine shall do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Look at the workflow's files and prepare this agent's next step with
     /// [`turn::prepare`](crate::turn::prepare). Reads only, so it may be repeated and needs
     /// nothing to be durable first.
     Prepare {
-        /// Whose.
+        /// The agent whose step is prepared.
         agent: AgentId,
     },
-    /// Start a child. Its intent must be durable first. The id names the attempt for ever: the
-    /// engine starts each id at most once and finds what it left by its name.
+    /// Start a child. Its intent must be durable first. The id names this start for ever: the engine starts
+    /// each id at most once, and finds what it left by its name.
     Launch {
-        /// Which step.
+        /// The id of the step.
         id: StepId,
-        /// Its intent.
+        /// The intent of the step.
         step: Box<Step>,
-        /// Where it runs.
+        /// The working directory.
         cwd: String,
-        /// What it is given.
+        /// What the child is given.
         launch: Launch,
         /// What a turn may spend; `None` is no limit.
         budget_left_usd: Option<Usd>,
     },
-    /// Find out what became of a step whose intent is durable but whose outcome is not: harvest
-    /// it, wait for it, or say that it is lost.
+    /// Find out what became of a step whose intent is durable but whose outcome is not: read its outcome, wait
+    /// for it, or report that it is lost.
     Reattach {
-        /// Which step.
+        /// The id of the step.
         id: StepId,
-        /// Its intent.
+        /// The intent of the step.
         step: Box<Step>,
     },
-    /// Wait before the next try, with some jitter. Waiting twice costs time only.
+    /// Wait before a retry. Waiting twice costs only time.
     Wait {
-        /// Whose.
+        /// The agent that retries.
         agent: AgentId,
-        /// How long.
+        /// The wait, in milliseconds.
         delay_ms: u64,
     },
     /// Wait until the provider's usage limit is lifted.
     WaitForUsageLimit {
-        /// When, in seconds since 1970; `None` if nobody said.
+        /// When it is lifted, in seconds since 1970; `None` if the provider did not say.
         resets_at: Option<u64>,
     },
 }
@@ -70,7 +70,7 @@ pub enum Launch {
     Turn {
         /// The prompt.
         prompt: String,
-        /// What to say in its place if the session already has the prompt.
+        /// The message to send instead if the session already contains the prompt.
         continuation: String,
         /// Files that the prompt names, by path, and what must be in them.
         files: BTreeMap<String, String>,

@@ -31,19 +31,19 @@ pub(super) fn states_entered(agent: &Agent, transition: &Transition) -> u64 {
     }
 }
 
-/// What following a transition made of an agent.
+/// What an agent does after a transition.
 pub(super) enum After {
-    /// It goes on.
+    /// It continues.
     Goes,
-    /// It goes on, and so do these workers, each with the limit of its fork.
+    /// It continues, and starts these workers, each with the limit of its fork.
     Forks(Vec<(Agent, Option<u32>)>),
     /// It waits for workers.
     Joins,
-    /// It ended with this.
+    /// It ends with this result.
     Ends(String),
 }
 
-/// Moves `agent`. `session` is the session of the answer that asked for it, if it has one; `workers` are
+/// Moves `agent` along a transition. `session` is the session of the answer that asked for it, if it has one; `workers` are
 /// the names and births for a fork's new agents; `workers_since` is the birth from which on new workers
 /// belong to a new frame.
 pub(super) fn follow(
@@ -72,7 +72,7 @@ pub(super) fn follow(
         }
         Transition::Call { target, return_to, input, arguments } => {
             let callee = match &agent.session {
-                // Nothing was said yet: there is nothing to branch from.
+                // The session has no turn yet: there is nothing to branch from.
                 Session::Fresh => Session::Fresh,
                 Session::Open(session) | Session::Branch(session) => {
                     Session::Branch(session.clone())
@@ -173,7 +173,7 @@ pub(super) fn limit_reached(
 ) -> Option<Limit> {
     let entered = states_entered(agent, transition);
     if entered == 0 {
-        // The agent ends. That costs nothing more, and what it hands back is paid for.
+        // The agent ends. That costs nothing more, and its result is already paid for.
         return None;
     }
     let spent_usd = run.total_cost_usd + spent_just_now;

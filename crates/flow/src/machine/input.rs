@@ -1,7 +1,7 @@
 //! Everything that can happen to a run.
 //!
-//! Whatever the machine cannot know by itself enters here as a field: what a file said, how a
-//! child ended, which id a new session has, when a limit is lifted.
+//! What the machine cannot know by itself enters here as a field: what a file said, how a child ended,
+//! which id a new session has, when a limit is lifted.
 
 use thiserror::Error;
 
@@ -17,15 +17,15 @@ use super::{Evaluation, Halt, Launch, Left, Limits, Overrider, Settings, Spent, 
 pub enum Input {
     /// An agent's next step was prepared: the answer to [`Effect::Prepare`](super::Effect::Prepare).
     Prepared {
-        /// Whose.
+        /// The agent that the step is for.
         agent: AgentId,
-        /// What it will be, or why there can be none.
+        /// The step, or why it cannot be prepared.
         prepared: Result<Prepared, String>,
     },
     /// A step ended: the answer to [`Effect::Launch`](super::Effect::Launch) and
     /// [`Effect::Reattach`](super::Effect::Reattach).
     Ended {
-        /// Which.
+        /// The step that ended.
         step: StepId,
         /// What it cost, however it ended.
         spent: Spent,
@@ -34,7 +34,7 @@ pub enum Input {
     },
     /// The wait before another try is over: the answer to [`Effect::Wait`](super::Effect::Wait).
     Woke {
-        /// Whose.
+        /// The agent that waited.
         agent: AgentId,
     },
     /// The usage limit is lifted: the answer to
@@ -42,7 +42,7 @@ pub enum Input {
     UsageLimitLifted,
     /// Nothing new may start.
     Halt(Halt),
-    /// Somebody continues a run that ended, was interrupted or died. Carries no effects: ask
+    /// The user resumes a run that ended, was interrupted or died. Carries no effects: ask
     /// [`pending`](super::pending) once it is applied.
     Resume {
         /// Settings from now on.
@@ -76,50 +76,50 @@ pub enum Prepared {
 pub enum Conclusion {
     /// A transition to follow.
     Follow {
-        /// Which.
+        /// The transition, with its states resolved.
         transition: Transition,
         /// Where it comes from.
         source: Source,
         /// The answer's session; `None` for a script.
         session: Option<crate::id::SessionId>,
-        /// What it takes the place of, if an evaluator decided so.
+        /// The transition that an evaluator replaced by this one, if one did.
         replaced: Option<Replaced>,
     },
     /// A valid transition that an evaluator must be asked about first.
     Evaluate(Box<Evaluation>),
-    /// An answer that breaks the protocol; the agent can be told.
+    /// An answer that breaks the protocol, in a state that lists what is allowed: the agent is reminded.
     Remind {
         /// What is wrong.
         problem: String,
-        /// The reminder to be given.
+        /// The reminder to give.
         work: Work,
-        /// What to take up again when reminders do not help.
+        /// The work to retry when the run is resumed, if reminders do not help.
         otherwise: Work,
     },
-    /// Nothing more can be done.
+    /// The agent fails.
     Fail {
-        /// Why.
+        /// The reason, for the user.
         error: String,
-        /// What to take up again if the run is continued.
+        /// The work to retry when the run is resumed.
         work: Work,
         /// Whether it stops the whole run, as a script's failure does.
         is_fatal: bool,
     },
     /// The same work must be started again.
     Again {
-        /// Why.
+        /// The reason.
         why: Again,
-        /// What the start may have left.
+        /// What the failed start may have left in a session.
         left: Option<Left>,
     },
 }
 
-/// A transition that was not followed because an evaluator knew better.
+/// A transition that was not followed because an evaluator replaced it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replaced {
     /// What the agent asked for.
     pub asked: Transition,
-    /// Who decided.
+    /// The evaluator that replaced it.
     pub by: Overrider,
 }
 
@@ -127,26 +127,26 @@ pub struct Replaced {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Again {
     /// The coding agent failed.
-    Failed(Failure),
-    /// Nobody knows how the step ended.
+    Failed(TurnFailure),
+    /// The outcome of the step is lost.
     Lost,
     /// It was never started.
     NotStarted,
-    /// It was ended on purpose, with the run.
+    /// Raymond killed it, together with the run.
     Interrupted,
 }
 
 /// A coding agent did not answer.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{message}")]
-pub struct Failure {
-    /// Of which kind.
+pub struct TurnFailure {
+    /// The kind of failure, which decides what follows.
     pub class: FailureClass,
-    /// In its own words.
+    /// The coding agent's own message.
     pub message: String,
 }
 
-/// Failures told apart by what follows from them.
+/// Failures by what follows from them: a retry, a wait, or the end of the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureClass {
     /// Overload, network, server: a transient failure.
@@ -161,23 +161,23 @@ pub enum FailureClass {
     },
     /// The turn reached what was left of the run's budget.
     Budget,
-    /// Nobody is logged in, or the key is wrong.
+    /// The coding agent is not logged in, or its key is wrong.
     Authentication,
-    /// No money at the provider.
+    /// The provider's account has no money.
     Billing,
     /// No such model.
     UnknownModel,
-    /// The session that should go on does not exist.
+    /// The session to resume does not exist.
     SessionMissing,
     /// The program is not installed.
     NotInstalled,
-    /// The program does not take what it is given: an argument, a setting, a permission.
+    /// The program rejects an argument, a setting or a permission.
     Misconfigured,
-    /// The prompt does not fit.
+    /// The prompt is longer than the model accepts.
     PromptTooLong,
-    /// The model will not answer this.
+    /// The model refuses to answer this prompt.
     Refused,
-    /// The program was killed by somebody else.
+    /// Another process killed the program.
     Killed,
     /// The program printed nothing for too long.
     TimedOut,

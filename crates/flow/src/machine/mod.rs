@@ -1,11 +1,11 @@
 //! The interpreter: a run, what can happen to it, and what follows.
 //!
-//! Four verbs, always in this order. [`decide`] thinks: given the run and what happened, which
-//! records become true and which effects are wanted. The engine then makes the records durable,
-//! [`apply`]s them, and performs the effects, whose outcomes come back as further [`Input`]s.
-//! After each decision, [`settle`] says what follows from the new state itself: that a place for
-//! a turn is free, or that the run is over. [`replay`] is the same [`apply`] over a journal, so a
-//! resumed run cannot differ from a live one; [`pending`] tells which effects it still waits for.
+//! Four verbs, always in this order. [`decide`] computes, from the run and an input, the records that become
+//! true and the effects to perform. The engine then makes the records durable, [`apply`]s them, and performs
+//! the effects, whose outcomes come back as further [`Input`]s.
+//! After each decision, [`settle`] derives what follows from the new state itself: that a queued turn may
+//! start, or that the run is over. [`replay`] is the same [`apply`] over a journal, so a resumed run cannot
+//! differ from a live one; [`pending`] derives the effects that it still waits for.
 
 mod accounts;
 mod agent;
@@ -36,12 +36,13 @@ pub(crate) use counts::Counts;
 pub use crew::{Crew, Standing, Worker};
 pub use decide::{Decision, decide, start};
 pub use effect::{Effect, Launch};
-pub use input::{Again, Conclusion, Failure, FailureClass, Input, Prepared, Replaced};
+pub use input::{Again, Conclusion, FailureClass, Input, Prepared, Replaced, TurnFailure};
 pub use join::Taken;
 pub use pending::pending;
 pub use record::{CountsAs, Halt, Instead, Limit, Overrider, Record, Started, Via};
 pub use replay::{ReplayError, replay};
 pub use run::{Run, Status, UsageLimit};
+pub(crate) use settings::RETRY_FOR_MS;
 pub use settings::{Limits, OnUsageLimit, Settings};
 pub use settle::settle;
 pub use step::{Action, SessionPlan, Spent, Step, Tokens, Turn, TurnSettings};

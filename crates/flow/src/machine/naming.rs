@@ -11,8 +11,9 @@
 //!
 //! A worker that forks a worker, and so on, would get longer names with every generation, and a
 //! journal that names them on every line would grow with the square of the depth. So a long name of a
-//! parent is stood for by its hash: `main_h0123456789abcdef_worker1`. That part is longer than an
-//! abbreviation with a counter can be, so it is never mistaken for one.
+//! journal that names them on every line would grow with the square of the depth. So a hash replaces a long
+//! parent name: `main_h0123456789abcdef_worker1`. That part is longer than an abbreviation with a counter can
+//! be, so it is never mistaken for one.
 
 use std::collections::BTreeSet;
 
@@ -29,11 +30,11 @@ const ABBREVIATION_CHARS: usize = 6;
 /// The longest name of a parent that its workers' names begin with: a dozen generations.
 const PARENT_BYTES_MAX: usize = 100;
 
-/// How much of a hash stands for a longer one. Nobody makes two names that share 64 bits.
+/// The digits of the hash that replaces a long name. With 64 bits, two names do not collide.
 const HASH_DIGITS: usize = 16;
 
-/// The most numbers that a parent may pass over for one worker. A million irregular names would have to
-/// be in the way; a name that is further on is not one of this parent's.
+/// The most numbers that a parent may pass over for one worker. A million irregular names would have to be
+/// in use; a name with a higher number is not one of this parent's.
 const PASSED_OVER_MAX: u32 = 1_000_000;
 
 /// Names that were never given in this run, for workers that `parent` forks to `states`.
@@ -70,7 +71,7 @@ pub(super) fn worker_names<'a>(
     names
 }
 
-/// Notes that `parent` forked `worker` to `state`: its counter goes on to the number in that name.
+/// Records that `parent` forked `worker` to `state`: its counter continues at the number in that name.
 pub(super) fn given(run: &mut Run, parent: &AgentId, worker: &AgentId, state: &StateName) {
     let abbreviation = abbreviation(state);
     let prefix = prefix(parent);
@@ -121,7 +122,7 @@ fn could_be_given(run: &Run, (forker, given): (&AgentId, u32), name: &AgentId) -
     let Some((parent, own)) = name.as_str().rsplit_once('_') else {
         return false;
     };
-    // A hash stands for nobody but the one who forks.
+    // A hash refers only to the agent that forks.
     let parent = if parent == prefix(forker) { forker.as_str() } else { parent };
     let letters = own.trim_end_matches(|c: char| c.is_ascii_digit());
     let counter = own.strip_prefix(letters).and_then(|digits| digits.parse::<u32>().ok());

@@ -1,12 +1,12 @@
-//! The effects that a run waits for, worked out from its state.
+//! The effects that a run waits for, derived from its state.
 //!
-//! Effects are not journalled. Whoever opens a run asks here which ones to perform (again).
+//! Effects are not journalled. The orchestrator that opens a run asks here which ones to perform (again).
 
 use crate::id::StepId;
 
 use super::{Effect, Phase, Run, Status};
 
-/// Everything that is outstanding, in the order of the agents' birth.
+/// All outstanding effects, in the order of the agents' birth.
 pub fn pending(run: &Run) -> Vec<Effect> {
     if run.status != Status::Running {
         return Vec::new();
@@ -28,8 +28,8 @@ pub fn pending(run: &Run) -> Vec<Effect> {
             Phase::Waiting { delay_ms, .. } if run.halt.is_none() => {
                 effects.push(Effect::Wait { agent: id.clone(), delay_ms: *delay_ms });
             }
-            // A queued turn is called by `settle`, as are joins and workers without a place; what is held
-            // or failed is taken up by a person.
+            // `settle` starts a queued turn, completes a join and places a worker; an agent that is held or failed
+            // waits for the user.
             Phase::Ready { .. }
             | Phase::Called { .. }
             | Phase::Waiting { .. }

@@ -1,7 +1,6 @@
 //! Everything that can become true of a run.
 //!
-//! All records of one decision stand or fall together. How they lie on disk is told by
-//! [`history`](crate::history), not here.
+//! All records of one decision are atomic. Their format on disk is in [`history`](crate::history), not here.
 
 use std::collections::BTreeMap;
 
@@ -20,37 +19,37 @@ pub enum Record {
     Started(Box<Started>),
     /// An agent is about to start a step.
     Intended {
-        /// Who.
+        /// The agent that intends the step.
         agent: AgentId,
-        /// The step.
+        /// The intent of the step.
         step: Box<Step>,
     },
-    /// A turn must wait because enough are under way.
+    /// A turn must wait because `max_parallel` turns are running.
     Queued {
-        /// Whose.
+        /// The agent whose turn waits.
         agent: AgentId,
     },
-    /// A queued turn may go on.
+    /// A queued turn may start.
     Called {
-        /// Whose.
+        /// The agent whose turn is next.
         agent: AgentId,
     },
     /// A step ended and was paid for. What follows from it is a later record of the same decision.
     Ended {
-        /// Whose.
+        /// The agent whose step ended.
         agent: AgentId,
-        /// Which one of its steps.
+        /// The number of the step within the agent.
         number: u32,
-        /// What it cost.
+        /// Its cost, tokens and duration.
         spent: Spent,
     },
     /// An agent followed a transition.
     Followed {
-        /// Who.
+        /// The agent that followed it.
         agent: AgentId,
-        /// The transition.
+        /// The transition, with its states resolved.
         transition: Transition,
-        /// Who wanted it.
+        /// Whether the agent, the policy or an evaluator chose it.
         via: Via,
         /// The session of the answer; `None` for a script, which leaves the session alone.
         session: Option<SessionId>,
@@ -73,88 +72,88 @@ pub enum Record {
         /// Which.
         agent: AgentId,
     },
-    /// An agent asked for one thing and something else happens.
+    /// An agent asked for a transition, and something else happens instead.
     Overridden {
-        /// Who.
+        /// The agent that asked.
         agent: AgentId,
         /// What it asked for.
         asked: Transition,
-        /// Where that came from.
+        /// Whether the agent wrote a tag or the policy implied it.
         source: Source,
         /// The session of the answer; `None` for a script.
         session: Option<SessionId>,
-        /// Who decided otherwise.
+        /// The limit or evaluator that overrides it.
         by: Overrider,
-        /// What happens.
+        /// What happens instead.
         instead: Instead,
     },
-    /// An answer broke the protocol; the agent is told so.
+    /// An answer broke the protocol; the agent is reminded.
     Reminded {
-        /// Who.
+        /// The agent that is reminded.
         agent: AgentId,
         /// What was wrong.
         problem: String,
-        /// The reminder.
+        /// The reminder to give.
         work: Work,
     },
     /// An evaluator is asked about a transition.
     Evaluating {
-        /// Who asked for the transition.
+        /// The agent that asked for the transition.
         agent: AgentId,
-        /// The question.
+        /// The transition and the evaluator that is asked about it.
         evaluation: Box<Evaluation>,
     },
     /// The same work is started again.
     Retried {
-        /// Who.
+        /// The agent that retries.
         agent: AgentId,
-        /// Why.
+        /// The reason, for the user.
         why: String,
-        /// Which counter it uses up.
+        /// The counter that the retry increments.
         counts_as: CountsAs,
-        /// How long to wait before.
+        /// The wait before the retry.
         delay_ms: u64,
-        /// What the start may have left.
+        /// What the failed start may have left in a session.
         left: Option<Left>,
     },
     /// The wait before another try is over.
     Woke {
-        /// Whose.
+        /// The agent that waited.
         agent: AgentId,
     },
     /// An agent failed.
     Failed {
-        /// Who.
+        /// The agent that failed.
         agent: AgentId,
-        /// Why.
+        /// The reason, for the user.
         error: String,
-        /// Of which kind the failure is, if a coding agent failed.
+        /// The kind of failure, if a coding agent failed.
         class: Option<FailureClass>,
-        /// What is taken up again if the run is continued.
+        /// The work to retry when the run is resumed.
         work: Work,
-        /// What a start of it may have left.
+        /// What a failed start of that work may have left in a session.
         left: Option<Left>,
-        /// Whether the agent's session is gone, so that it can only go on in a fresh one.
+        /// Whether the agent's session is gone, so that it can only continue in a fresh one.
         loses_session: bool,
     },
-    /// Nothing new starts any more.
+    /// No new step starts.
     Halted {
-        /// Why.
+        /// The reason.
         why: Halt,
     },
     /// The provider's usage limit was reached: all agents wait.
     UsageLimited {
-        /// Until when, in seconds since 1970; `None` if it did not say.
+        /// When it is lifted, in seconds since 1970; `None` if the provider did not say.
         resets_at: Option<u64>,
     },
     /// The usage limit is over.
     UsageLimitLifted,
     /// The run ended.
     Finished {
-        /// How.
+        /// How the run ended.
         status: Status,
     },
-    /// Somebody continued the run.
+    /// The user resumed the run.
     Resumed {
         /// Settings from now on.
         settings: Settings,
@@ -169,7 +168,7 @@ pub enum Record {
 }
 
 impl Record {
-    /// The agent that it is about; `None` if it is about the whole run.
+    /// The agent that the record is about; `None` if it is about the whole run.
     pub fn agent(&self) -> Option<&AgentId> {
         match self {
             Self::Intended { agent, .. }
@@ -196,40 +195,40 @@ impl Record {
     }
 }
 
-/// With what a run begins.
+/// What a run is started with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Started {
-    /// Its id.
+    /// The id of the run.
     pub workflow_id: RunId,
-    /// Where its files come from: a folder or an archive.
+    /// The directory or archive of the workflow.
     pub scope_dir: String,
     /// The first state.
     pub entry: StateName,
     /// The working directory of `main`; absolute.
     pub cwd: String,
-    /// When, in milliseconds since 1970.
+    /// The time of the start, in milliseconds since 1970.
     pub started_at_ms: u64,
-    /// What the first state is given.
+    /// The input for the first state.
     pub input: Option<String>,
     /// Variables for all prompts.
     pub metadata: BTreeMap<String, String>,
-    /// Defaults.
+    /// Defaults for what states do not set themselves.
     pub settings: Settings,
-    /// Limits.
+    /// The limits at the start.
     pub limits: Limits,
-    /// A random value that the engine makes: it tells this run from any other of the same id.
+    /// A random value that the engine generates: it tells this run from any other with the same id.
     /// Empty in journals of programs that had none.
     pub identity: String,
 }
 
-/// Who wanted a transition.
+/// What chose a transition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Via {
     /// The agent wrote the tag.
     Tag,
-    /// The policy left only one way.
+    /// The policy allows only this transition, and the answer has no tag.
     Implicit,
-    /// An evaluator put it in the place of another.
+    /// An evaluator replaced another transition by it.
     Evaluator,
     /// The state was visited too often, and says what is done then.
     Visits,
@@ -244,7 +243,7 @@ impl From<Source> for Via {
     }
 }
 
-/// Who overrode an agent.
+/// What overrode the transition that an agent asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Overrider {
     /// A limit of the run.
@@ -254,9 +253,9 @@ pub enum Overrider {
         /// The pattern.
         pattern: String,
     },
-    /// An evaluator that was asked.
+    /// An evaluator prompt that answered otherwise.
     Prompt {
-        /// Its state file.
+        /// The evaluator's state file.
         prompt: String,
     },
     /// A state that was visited as often as it may be.
@@ -266,65 +265,65 @@ pub enum Overrider {
     },
 }
 
-/// What happens in the place of what an agent asked for.
+/// What happens instead of the transition that an agent asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Instead {
     /// Another transition.
     Follow(Transition),
-    /// The agent is held, and the run stops.
+    /// The agent is held, and the run halts.
     Stop,
 }
 
-/// A limit that was reached.
+/// A limit of the run that was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// Money.
+    /// The budget.
     Budget {
-        /// What was spent.
+        /// What all agents have spent.
         spent_usd: Usd,
-        /// What could be.
+        /// The limit.
         budget_usd: Usd,
     },
-    /// States entered.
+    /// The number of states entered.
     Iterations {
-        /// How many could be.
+        /// The limit.
         max_iterations: u64,
     },
 }
 
-/// Which counter another start uses up.
+/// The counter that another start of the same work increments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CountsAs {
-    /// A retry after a failure that may pass.
+    /// A retry after a transient failure.
     Retry,
     /// A lost outcome.
     Loss,
-    /// None: it was nobody's fault.
+    /// No counter: neither the agent nor its coding agent caused it.
     Nothing,
 }
 
-/// Why nothing new starts.
+/// Why no new step starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Halt {
     /// A script failed.
     ScriptFailed {
-        /// Whose.
+        /// The agent whose script failed.
         agent: AgentId,
     },
     /// A limit was reached.
     Limit(Limit),
-    /// Somebody pressed Ctrl-C or sent a signal.
+    /// The user pressed Ctrl-C, stopped the run or sent a signal.
     Interrupted,
-    /// The provider's usage limit was reached and nobody wants to wait.
+    /// The provider's usage limit was reached, and the run is set to pause instead of waiting.
     UsageLimit {
         /// When it is lifted, in seconds since 1970.
         resets_at: Option<u64>,
     },
     /// The disk is nearly full.
     DiskLow {
-        /// What is free.
+        /// The free space when that was found.
         free_bytes: u64,
     },
-    /// Somebody cancelled the run.
+    /// The user cancelled the run.
     Cancelled,
 }

@@ -4,26 +4,26 @@ use thiserror::Error;
 
 use super::{ApplyError, Record, Run, apply};
 
-/// Why records do not make a run.
+/// Why records do not describe a run.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ReplayError {
     /// No records at all.
     #[error("the journal is empty")]
     Empty,
-    /// The first record is not the beginning.
+    /// The first record does not start the run.
     #[error("the journal does not begin with the start of a run")]
     NoStart,
-    /// A record does not follow from those before.
+    /// A record does not fit those before it.
     #[error("record {number} does not fit the run")]
     Unfit {
-        /// Which one, from 1.
+        /// The number of the record, from 1.
         number: u64,
-        /// Why.
+        /// The mismatch.
         source: ApplyError,
     },
 }
 
-/// Folds `records` into the run that they describe.
+/// Rebuilds the run that `records` describe.
 pub fn replay(records: impl IntoIterator<Item = Record>) -> Result<Run, ReplayError> {
     let mut records = records.into_iter();
     let mut run = match records.next() {

@@ -1,4 +1,4 @@
-//! The whole persistent state of one run.
+//! The complete persistent state of one run.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,15 +18,15 @@ use super::{Agent, Crew, Halt, Limits, Phase, Settings, Started, Step, counts::C
 pub struct Run {
     /// Its id.
     pub id: RunId,
-    /// What tells it from any other run of that id; empty if it began without.
+    /// Tells it from any other run with the same id; empty in runs of earlier versions.
     pub identity: String,
-    /// Where its files come from.
+    /// The directory or archive of the workflow.
     pub scope_dir: String,
     /// When it began, in milliseconds since 1970.
     pub started_at_ms: u64,
-    /// Defaults.
+    /// Defaults for what states do not set themselves.
     pub settings: Settings,
-    /// Limits.
+    /// The limits in effect.
     pub limits: Limits,
     /// Variables for all prompts.
     pub metadata: BTreeMap<String, String>,
@@ -36,17 +36,17 @@ pub struct Run {
     pub crews: BTreeMap<AgentId, Crew>,
     /// How many workers each agent has forked.
     pub fork_counters: BTreeMap<AgentId, u32>,
-    /// How many agents there have been.
+    /// The number of agents that have ever existed.
     pub agents_born: u64,
     /// What all agents have spent.
     pub total_cost_usd: Usd,
     /// How many states they have entered.
     pub iteration_count: u64,
-    /// Why nothing new starts.
+    /// Why no new step starts; `None` if one may start.
     pub halt: Option<Halt>,
-    /// What all agents wait for, if the provider's usage limit was reached.
+    /// The usage limit that all agents wait for, if the provider's limit was reached.
     pub usage_limit: Option<UsageLimit>,
-    /// What `main` handed back.
+    /// The result of `main`.
     pub result: Option<String>,
     /// How it stands.
     pub status: Status,
@@ -54,26 +54,26 @@ pub struct Run {
     pub(crate) irregular_names: BTreeSet<AgentId>,
     /// The number of the next ticket for the queue of turns.
     pub(crate) next_ticket: u64,
-    /// Agents whose turns wait for a place, by ticket. Derived from `agents`.
+    /// Agents whose turns wait, by ticket. Derived from `agents`.
     pub(crate) queue: BTreeMap<u64, AgentId>,
     /// Agents whose join is complete, or in whose crew a worker can have a place. Derived.
     pub(crate) due: BTreeSet<AgentId>,
-    /// Agents by what they are about. Derived from `agents`, so that no decision has to look at
-    /// all of them.
+    /// The number of agents in each phase. Derived from `agents`, so that no decision has to look at all of
+    /// them.
     pub(crate) counts: Counts,
 }
 
 /// A usage limit that all agents wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UsageLimit {
-    /// When it is lifted, in seconds since 1970; `None` if nobody said.
+    /// When it is lifted, in seconds since 1970; `None` if the provider did not say.
     pub resets_at: Option<u64>,
 }
 
-/// How a run stands.
+/// The status of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// Under way, or its orchestrator died.
+    /// Running, or its orchestrator died.
     Running,
     /// Every agent ended with a result.
     Completed,
@@ -81,9 +81,9 @@ pub enum Status {
     Failed,
     /// A limit was reached.
     Stopped,
-    /// Waiting to be continued.
+    /// Interrupted: it waits to be resumed.
     Paused,
-    /// Given up.
+    /// Cancelled by the user. It cannot be resumed.
     Cancelled,
 }
 
@@ -101,7 +101,7 @@ impl fmt::Display for Status {
 }
 
 impl Status {
-    /// Whether the run can be taken up again.
+    /// Whether the run can be resumed.
     pub fn can_resume(self) -> bool {
         match self {
             Self::Running | Self::Failed | Self::Stopped | Self::Paused => true,
@@ -144,7 +144,7 @@ impl Run {
         run
     }
 
-    /// Works out what follows from the agents.
+    /// Computes the fields that are derived from the agents.
     pub(crate) fn derive(&mut self) {
         self.counts = Counts::of(self.agents.values());
         self.queue = self
@@ -169,7 +169,7 @@ impl Run {
         agents
     }
 
-    /// The agent and the step, if that step is under way.
+    /// The agent and the step, if that step is running.
     pub fn running_step(&self, id: &StepId) -> Option<(&Agent, &Step)> {
         let agent = self.agents.get(&id.agent)?;
         let step = agent.phase.step().filter(|step| step.number == id.number)?;
@@ -181,7 +181,7 @@ impl Run {
         self.status == Status::Running && self.halt.is_none() && self.usage_limit.is_none()
     }
 
-    /// Whether a turn of `agent` may start now: it holds one of the places, or one is free.
+    /// Whether a turn of `agent` may start now: it counts as running, or fewer than `max_parallel` turns do.
     pub(super) fn has_place_for(&self, agent: &Agent) -> bool {
         let places = usize::try_from(self.limits.max_parallel.max(1)).unwrap_or(usize::MAX);
         matches!(agent.phase, Phase::Called { .. }) || self.counts.turns < places

@@ -1,21 +1,21 @@
-//! What a run was started with, and may be continued with otherwise.
+//! The settings and limits of a run. They can be changed when the run is resumed.
 
 use crate::{money::Usd, source::Timeout};
 
-/// Defaults for everything that a state does not say itself.
+/// Defaults for what a state does not set itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// The model; `None` leaves the choice to the coding agent.
     pub model: Option<String>,
     /// The effort; `None` leaves the choice to the coding agent.
     pub effort: Option<String>,
-    /// How long a step may stay silent.
+    /// How long a step may print nothing.
     pub timeout: Option<Timeout>,
-    /// Which coding agent; `None` is the engine's default.
+    /// The coding agent; `None` is the engine's default.
     pub agent: Option<String>,
-    /// Whether coding agents may do anything without asking.
+    /// Whether coding agents may use every tool without asking.
     pub skip_permissions: bool,
-    /// What a usage limit does to the run.
+    /// What a usage limit of the provider does to the run.
     pub on_usage_limit: OnUsageLimit,
 }
 
@@ -25,9 +25,12 @@ pub enum OnUsageLimit {
     /// All agents wait until it is lifted.
     #[default]
     Wait,
-    /// The run is paused and ends; it can be continued later.
+    /// The run is paused and ends; it can be resumed later.
     Pause,
 }
+
+/// Ten minutes: most outages of a provider are shorter.
+pub(crate) const RETRY_FOR_MS: u64 = 600_000;
 
 /// How far a run may go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,9 +43,12 @@ pub struct Limits {
     pub max_parallel: u32,
     /// How often an agent is reminded of the protocol in one state.
     pub max_reminders: u32,
-    /// How often a turn is tried again after a failure that may pass.
+    /// How often a turn is retried after a failure of an unknown kind, a timeout or a kill.
     pub max_retries: u32,
-    /// How often a step is started whose outcome nobody knows.
+    /// How long the waits after transient failures of one turn may be in total. The turn is retried until
+    /// they add up to this.
+    pub retry_for_ms: u64,
+    /// How often a step is started whose outcome is lost.
     pub max_attempts: u32,
 }
 
@@ -51,10 +57,11 @@ impl Default for Limits {
         Self {
             budget_usd: Some(Usd::from_billionths(10_000_000_000)),
             max_iterations: None,
-            // A coding agent takes some 300 MB.
+            // A coding agent takes about 300 MB of memory.
             max_parallel: 16,
             max_reminders: 3,
             max_retries: 3,
+            retry_for_ms: RETRY_FOR_MS,
             max_attempts: 3,
         }
     }

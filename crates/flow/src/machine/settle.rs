@@ -1,11 +1,11 @@
-//! What follows from the state of a run, whatever led to it.
+//! Derives what follows from the state of a run, whatever led to it.
 //!
-//! Asked after every decision until it has nothing more to say, and once when a run is opened: a
-//! crash between a decision and what follows from it changes nothing.
+//! Called after every decision until it decides nothing more, and once when a run is opened: a crash
+//! between a decision and what follows from it changes nothing.
 
 use super::{Decision, Effect, Halt, Record, Run, Status, join};
 
-/// The next thing that follows by itself, if any.
+/// The next decision that follows from the state itself, if any.
 pub fn settle(run: &Run) -> Decision {
     if run.status != Status::Running {
         return Decision::default();
@@ -27,11 +27,11 @@ pub fn settle(run: &Run) -> Decision {
     }
 }
 
-/// How the run ends, if nothing can go on.
+/// How the run ends; `None` while an agent can continue.
 fn outcome(run: &Run) -> Option<Status> {
     if run.counts.active == 0 {
-        // Everybody has stopped by itself: what they came to counts, not why others would have
-        // had to stop.
+        // Every agent has stopped by itself: their outcomes count, not the reason for which the others
+        // would have had to stop.
         return Some(match (run.counts.failed, run.counts.held) {
             (0, 0) => Status::Completed,
             (0, _) => Status::Stopped,

@@ -1,4 +1,4 @@
-//! One start of one child process, as it was meant before it happened.
+//! The intent of one start of one child process.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,62 +9,62 @@ use crate::{
     source::Timeout,
 };
 
-/// A step's intent. It is durable before anything is started, and complete enough to judge the
-/// outcome by, whenever and by whomever that is found.
+/// A step's intent. It is durable before anything is started, and complete enough to judge the outcome,
+/// whenever and by whichever orchestrator it is found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Which one of its agent's steps, from 1.
+    /// The number of the step within its agent, from 1.
     pub number: u32,
     /// The state file that is carried out.
     pub state: StateName,
-    /// A fingerprint of that file as it was read; a reminder reads none.
+    /// A fingerprint of that file as it was read; `None` for a reminder, which reads no file.
     pub digest: Option<String>,
-    /// How often this work has been started, this time included.
+    /// The number of starts of this work, including this one.
     pub attempt: u32,
-    /// What is started.
+    /// The script or turn to start.
     pub action: Action,
 }
 
 /// What a step starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// A script; free.
+    /// A script, which costs nothing.
     Script {
-        /// How long it may stay silent.
+        /// How long it may print nothing.
         timeout: Timeout,
     },
-    /// A turn of a coding agent; paid.
+    /// A turn of a coding agent, which costs money.
     Turn(Turn),
 }
 
 /// One turn: a prompt in a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// In which session.
+    /// The session of the turn.
     pub session: SessionPlan,
-    /// By which program and model.
+    /// The coding agent, model and effort.
     pub settings: TurnSettings,
     /// What the answer is judged by.
     pub policy: Policy,
     /// A fingerprint of the prompt.
     pub prompt_digest: String,
-    /// Whether an earlier attempt may have left something in the session. If it did, the session
-    /// is asked to go on, not given the prompt a second time.
+    /// Whether an earlier attempt may have left the prompt in the session. If it did, the session is asked to
+    /// continue and is not given the prompt a second time.
     pub recovers: bool,
 }
 
-/// Who carries a turn out.
+/// The coding agent and the settings that a turn is carried out with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TurnSettings {
-    /// Which coding agent; `None` is the engine's default.
+    /// The coding agent; `None` is the engine's default.
     pub agent: Option<String>,
-    /// Which model; `None` is the coding agent's default.
+    /// The model; `None` is the coding agent's default.
     pub model: Option<String>,
-    /// Which effort; `None` is the coding agent's default.
+    /// The effort; `None` is the coding agent's default.
     pub effort: Option<String>,
-    /// How long it may stay silent.
+    /// How long it may print nothing.
     pub timeout: Timeout,
-    /// Whether it may do anything without asking.
+    /// Whether it may use every tool without asking.
     pub skip_permissions: bool,
     /// The tools that the state asks to use without asking; `None` if it says nothing.
     pub tools: Option<Vec<String>>,
@@ -72,31 +72,31 @@ pub struct TurnSettings {
     pub permissions: Option<String>,
 }
 
-/// How a turn's session comes about. Ids of new sessions are chosen beforehand, so that they are
-/// known even if everything dies.
+/// How a turn gets its session. Ids of new sessions are chosen beforehand, so that they are known even if
+/// the orchestrator and the coding agent die.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionPlan {
-    /// A new conversation.
+    /// A new session.
     Fresh {
-        /// Its id.
+        /// The id of the new session.
         id: SessionId,
     },
-    /// The next turn of a conversation.
+    /// The next turn of a session.
     Resume {
-        /// Its id.
+        /// The id of the session.
         id: SessionId,
     },
-    /// A new conversation that begins with all that was said in another, which stays as it is.
+    /// A new session that begins with the history of another one, which does not change.
     Branch {
-        /// The other one.
+        /// The session to branch off.
         from: SessionId,
-        /// The new one's id.
+        /// The id of the new session.
         id: SessionId,
     },
 }
 
 impl SessionPlan {
-    /// The session in which the turn happens.
+    /// The id of the session in which the turn runs.
     pub fn id(&self) -> &SessionId {
         match self {
             Self::Fresh { id } | Self::Resume { id } | Self::Branch { id, .. } => id,
@@ -104,18 +104,18 @@ impl SessionPlan {
     }
 }
 
-/// What a step reported of itself: what it cost, what it was not given, where it happened.
+/// What a step reported: its cost, what it was denied, and its session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
     /// In money.
     pub cost_usd: Usd,
     /// In tokens.
     pub tokens: Tokens,
-    /// On which model, as it calls itself.
+    /// The model, as the coding agent reports it.
     pub model: Option<String>,
-    /// How long it took.
+    /// How long the step took.
     pub duration_ms: u64,
-    /// What it asked for and was not allowed to do. It went on without, so a person should know.
+    /// The tools that it asked for and was denied. It continued without them, so the user should know.
     pub denied: Vec<String>,
     /// The session of the turn, if the coding agent reported it.
     pub session: Option<SessionId>,
@@ -124,7 +124,7 @@ pub struct Spent {
 /// Tokens as providers bill them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tokens {
-    /// Read anew.
+    /// Read without the cache.
     pub input: u64,
     /// Written by the model.
     pub output: u64,

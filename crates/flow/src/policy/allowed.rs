@@ -6,7 +6,7 @@ use crate::tag::TagKind;
 
 use super::Evaluator;
 
-/// One entry of `allowed_transitions`. What it names must match; what it leaves out is free.
+/// One entry of `allowed_transitions`. The parts that it names must match; the others are free.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowedTransition {
     /// The tag.
@@ -15,14 +15,14 @@ pub struct AllowedTransition {
     pub target: Option<String>,
     /// Attributes that must be as given: those of the protocol, and variables.
     pub attributes: BTreeMap<String, String>,
-    /// Variables of a fork, call or function that the agent may set to what it likes, whatever their names.
+    /// Variables of a fork, call or function that the agent may set to any value, whatever their names.
     pub declared: Vec<String>,
     /// Whether one answer may have several of these forks.
     pub many: bool,
 }
 
 impl AllowedTransition {
-    /// Whether the entry says everything that its tag must say.
+    /// Whether the entry has every part that its tag needs.
     pub fn is_complete(&self) -> bool {
         let has_target = self.target.is_some() || !self.tag.has_target();
         let continuation = self.tag.continuation_attribute();
@@ -63,18 +63,18 @@ impl AllowedTransition {
     }
 }
 
-/// Stands for what an agent may choose.
+/// Stands for a part that the agent may choose.
 pub(crate) const LEFT_OPEN: &str = "…";
 
-/// Everything that a prompt's frontmatter says about its way out.
+/// What a prompt's frontmatter declares about transitions.
 ///
 /// Kept with the step that was started under it, so that an answer is always judged by the rules
 /// that its prompt was given, even if the file has changed since.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
-    /// Empty: everything is allowed, but nothing can be reminded of.
+    /// The allowed transitions. Empty: everything is allowed, and the agent cannot be reminded.
     pub allowed: Vec<AllowedTransition>,
-    /// Second opinions, in the order in which they are asked.
+    /// The evaluators, in the order in which they are asked.
     pub evaluators: Vec<Evaluator>,
 }
 
@@ -84,13 +84,13 @@ impl Policy {
         self.allowed.is_empty() && self.evaluators.is_empty()
     }
 
-    /// Whether an agent that breaks the protocol can be told what was expected of it.
+    /// Whether an agent that breaks the protocol can be reminded of what is allowed.
     pub fn can_remind(&self) -> bool {
         !self.allowed.is_empty()
     }
 
-    /// The transition that needs no tag: the only one allowed, if nothing in it is left open.
-    /// Never a result, because its payload is the agent's to give.
+    /// The transition of an answer without a tag: the only one allowed, if the entry is complete. Never a
+    /// result, because only the agent can give its payload.
     pub fn implicit(&self) -> Option<&AllowedTransition> {
         match self.allowed.as_slice() {
             [only] if only.tag.has_target() && only.is_complete() => Some(only),

@@ -9,7 +9,7 @@ pub enum Evaluator {
     Match {
         /// A regular expression.
         pattern: String,
-        /// What to follow instead; complete.
+        /// The transition to follow instead; complete.
         then: AllowedTransition,
     },
     /// Ask a fresh session, which sees `{{output}}` and `{{transition}}`.
@@ -21,25 +21,24 @@ pub enum Evaluator {
     },
 }
 
-/// The next evaluator that has something to say.
+/// The opinion of the next evaluator that has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opinion<'a> {
     /// A pattern matched: follow this instead.
     Replace {
         /// The pattern.
         pattern: &'a str,
-        /// What to follow.
+        /// The transition to follow instead.
         then: &'a AllowedTransition,
     },
     /// A prompt must be asked.
     Ask {
-        /// Which evaluator.
+        /// The index of the evaluator.
         index: usize,
     },
 }
 
-/// Goes through `evaluators` from number `from` on until one has an opinion about `output`.
-/// `None`: all are content.
+/// Asks `evaluators`, from index `from` on, until one has an opinion about `output`. `None`: none objects.
 ///
 /// Patterns were checked when the file was read, so an error means that the policy was journalled
 /// by a program that understood them otherwise.

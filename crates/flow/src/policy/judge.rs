@@ -17,42 +17,42 @@ use super::{
     check_variable_name, join::number,
 };
 
-/// What becomes of an answer.
+/// The verdict on an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It may be followed.
+    /// The transition may be followed.
     Accept(Accepted),
-    /// The agent should be told what was expected of it, and asked again.
+    /// The agent is reminded of what is allowed.
     Remind(Problem),
-    /// Asking again would not help, or nobody can say what to ask for.
+    /// A reminder would not help, or the state does not list what is allowed.
     Fail(Problem),
 }
 
 /// A transition that the state allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accepted {
-    /// What to follow.
+    /// The transition to follow.
     pub transition: Transition,
-    /// Where it comes from.
+    /// Whether the agent wrote a tag or the policy implied it.
     pub source: Source,
 }
 
-/// Where a transition comes from.
+/// Whether the agent wrote a tag or the policy implied it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The agent wrote the tag.
     Tag,
-    /// The policy leaves only one way, and the agent wrote no tag.
+    /// The policy allows only this transition, and the agent wrote no tag.
     Implicit,
 }
 
 /// What is wrong with an answer.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum Problem {
-    /// Not one good tag.
+    /// The answer does not have exactly one complete tag.
     #[error(transparent)]
     Tag(#[from] TagError),
-    /// A good tag that this state may not emit.
+    /// A complete tag that this state does not allow.
     #[error("`{tag}` is not among the transitions that this state allows")]
     NotAllowed {
         /// The tag.
@@ -64,16 +64,16 @@ pub enum Problem {
     /// A variable that may not be set.
     #[error("the attribute {0}")]
     UnsafeAttribute(#[from] UnsafeName),
-    /// A `cd` to nowhere.
+    /// A `cd` to a directory that does not exist.
     #[error("`cd` names `{path}`, which is not a directory")]
     NoSuchDirectory {
         /// The path, made absolute.
         path: String,
     },
-    /// A `cd` that names nothing.
+    /// An empty `cd`.
     #[error("`cd` is empty: leave it out to stay in the same directory")]
     EmptyDirectory,
-    /// A `model` that cannot be one.
+    /// A `model` that is not a valid name.
     #[error("`{model}` in `model` is not a model: one word that does not begin with a dash")]
     NotAModel {
         /// The beginning of it.
@@ -107,22 +107,22 @@ pub enum Problem {
         /// The beginning of it.
         text: String,
     },
-    /// The scope could not be looked at.
+    /// The scope could not be read.
     #[error(transparent)]
     World(#[from] WorldError),
 }
 
-/// Where an answer is judged.
-pub struct Surroundings<'a> {
-    /// The outside.
+/// What is needed to judge an answer besides its tag and the policy.
+pub struct JudgeContext<'a> {
+    /// The files and environment.
     pub world: &'a dyn World,
     /// The working directory of the agent.
     pub cwd: &'a str,
 }
 
-impl std::fmt::Debug for Surroundings<'_> {
+impl std::fmt::Debug for JudgeContext<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Surroundings").field("cwd", &self.cwd).finish_non_exhaustive()
+        f.debug_struct("JudgeContext").field("cwd", &self.cwd).finish_non_exhaustive()
     }
 }
 
@@ -130,13 +130,13 @@ impl std::fmt::Debug for Surroundings<'_> {
 pub fn judge(
     answer: Result<Spanned<Tag>, TagError>,
     policy: &Policy,
-    surroundings: &Surroundings<'_>,
+    context: &JudgeContext<'_>,
 ) -> Verdict {
-    let listing = match surroundings.world.listing() {
+    let listing = match context.world.listing() {
         Ok(listing) => listing,
         Err(error) => return Verdict::Fail(error.into()),
     };
-    let judge = Judge { policy, surroundings, listing: &listing };
+    let judge = Judge { policy, context, listing: &listing };
     match answer {
         Ok(tag) => judge.tag(&tag.value),
         Err(TagError::None) if let Some(entry) = policy.implicit() => judge.implicit(entry),
@@ -148,28 +148,27 @@ pub fn judge(
 /// `then`. It needs no policy to allow it.
 pub fn judge_transition(
     entry: &AllowedTransition,
-    surroundings: &Surroundings<'_>,
+    context: &JudgeContext<'_>,
 ) -> Result<Transition, Problem> {
-    let listing = surroundings.world.listing()?;
-    let judge = Judge { policy: &Policy::default(), surroundings, listing: &listing };
+    let listing = context.world.listing()?;
+    let judge = Judge { policy: &Policy::default(), context, listing: &listing };
     judge.transition(&authored(entry), |_, _| Chooser::Author)
 }
 
-/// Judges the tag that a script printed. A script has no policy: what it says is what the author of
-/// the workflow wants.
+/// Judges the tag that a script printed. A script has no policy: the author of the workflow wrote it.
 pub fn judge_script(
     answer: Result<Spanned<Tag>, TagError>,
-    surroundings: &Surroundings<'_>,
+    context: &JudgeContext<'_>,
 ) -> Result<Transition, Problem> {
     let tag = answer?;
-    let listing = surroundings.world.listing()?;
-    let judge = Judge { policy: &Policy::default(), surroundings, listing: &listing };
+    let listing = context.world.listing()?;
+    let judge = Judge { policy: &Policy::default(), context, listing: &listing };
     judge.transition(&tag.value, |_, _| Chooser::Author)
 }
 
 struct Judge<'a> {
     policy: &'a Policy,
-    surroundings: &'a Surroundings<'a>,
+    context: &'a JudgeContext<'a>,
     listing: &'a Listing,
 }
 
@@ -193,8 +192,8 @@ impl Judge<'_> {
         };
         match self.transition(tag, chooser) {
             Ok(transition) => Verdict::Accept(Accepted { transition, source: Source::Tag }),
-            // What the author wrote out, the agent cannot do better: asking again costs money
-            // and changes nothing.
+            // The agent cannot change what the author prescribed: a reminder would cost money and change
+            // nothing.
             Err(problem) if entry.is_some_and(|entry| is_authors(&problem, entry)) => {
                 Verdict::Fail(problem)
             }
@@ -238,7 +237,7 @@ impl Judge<'_> {
             })
     }
 
-    /// Whether two names mean the same file; a name that means none is only equal to itself.
+    /// Whether two names refer to the same file; a name that refers to none equals only itself.
     fn same_state(&self, one: &str, other: &str) -> bool {
         one == other
             || match (self.resolve(one), self.resolve(other)) {
@@ -248,10 +247,10 @@ impl Judge<'_> {
     }
 
     fn resolve(&self, name: &str) -> Result<StateName, ResolveError> {
-        resolve(self.listing, name, self.surroundings.world.platform())
+        resolve(self.listing, name, self.context.world.platform())
     }
 
-    /// `chooser` tells who chose the name of a variable in a tag.
+    /// `chooser` says who chose the name of a variable in a tag.
     fn transition(
         &self,
         tag: &Tag,
@@ -352,7 +351,7 @@ impl Judge<'_> {
         if cd.value.is_empty() {
             return Err(Problem::EmptyDirectory);
         }
-        let Surroundings { world, cwd } = self.surroundings;
+        let JudgeContext { world, cwd } = self.context;
         let joined = Path::new(cwd).join(&cd.value);
         let path = joined.to_string_lossy().into_owned();
         match world.directory(&path) {
@@ -367,7 +366,7 @@ impl Judge<'_> {
         value: &str,
         chooser: Chooser,
     ) -> Result<(String, String), Problem> {
-        let world = self.surroundings.world;
+        let world = self.context.world;
         check_variable_name(name, chooser, world.platform(), |name| world.has_variable(name))?;
         Ok((name.to_owned(), value.to_owned()))
     }

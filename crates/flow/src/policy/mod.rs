@@ -19,7 +19,7 @@ pub use evaluator::{Evaluator, Opinion, next_opinion};
 pub(crate) use join::number;
 pub use join::{Join, OnFailed};
 pub use judge::{
-    Accepted, Problem, Source, Surroundings, Verdict, judge, judge_script, judge_transition,
+    Accepted, JudgeContext, Problem, Source, Verdict, judge, judge_script, judge_transition,
 };
 pub(crate) use pattern::{PATTERNS_SIZE_MAX, pattern_size};
 pub use transition::{Forked, Transition};

@@ -1,8 +1,8 @@
 //! How large the regular expressions of evaluators may be.
 //!
-//! A few characters can stand for a program of any size: `((a{99}){99}){99}`. To find that out by
-//! compiling takes long, so a pattern is only read when its state file is, and its size is worked out
-//! from what was read. It is compiled when an answer is there to be matched.
+//! A few characters can stand for a program of any size: `((a{99}){99}){99}`. Compiling it to find that out
+//! takes long, so reading a state file only parses the patterns and computes their size. A pattern is compiled
+//! when there is an answer to match.
 
 use regex_syntax::hir::{Class, Hir, HirKind};
 
@@ -14,20 +14,20 @@ pub(crate) const PATTERNS_SIZE_MAX: u64 = 500_000;
 /// so that none fails after its answer was paid for.
 const COMPILED_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// The size of a pattern, or why it is none. About the number of the bytes and ranges of characters that
+/// The size of a pattern, or why it is invalid. About the number of bytes and character ranges that
 /// it is compiled from, with every repetition written out.
 pub(crate) fn pattern_size(pattern: &str) -> Result<u64, String> {
     regex_syntax::parse(pattern).map(|read| size(&read)).map_err(|error| error.to_string())
 }
 
-/// Compiles a pattern that was read before.
+/// Compiles a pattern that was parsed before.
 pub(super) fn compile(pattern: &str) -> Result<regex::Regex, regex::Error> {
     regex::RegexBuilder::new(pattern).size_limit(COMPILED_BYTES_MAX).build()
 }
 
-/// The parser bounds how deep expressions nest, and so this recursion.
+/// The parser limits how deep expressions nest, and so this recursion.
 fn size(read: &Hir) -> u64 {
-    /// A range of characters becomes some sequences of bytes.
+    /// A character range becomes several byte sequences.
     const OF_A_RANGE: u64 = 4;
     let own = match read.kind() {
         HirKind::Empty | HirKind::Look(_) => 0,

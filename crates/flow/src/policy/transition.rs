@@ -9,16 +9,16 @@ use super::{Join, OnFailed};
 /// What an agent does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transition {
-    /// Go on in the same session.
+    /// Continue in the same session.
     Goto {
-        /// Where to.
+        /// The state to continue at.
         target: StateName,
         /// A text for the target state.
         input: Option<String>,
     },
-    /// Go on in a fresh session, with no pending returns.
+    /// Continue in a fresh session, with no pending returns.
     Reset {
-        /// Where to.
+        /// The state to continue at.
         target: StateName,
         /// The new working directory; absolute.
         cd: Option<String>,
@@ -27,9 +27,9 @@ pub enum Transition {
     },
     /// Do a subtask in a branch of the session.
     Call {
-        /// The subtask.
+        /// The state that does the subtask.
         target: StateName,
-        /// Where to go on with its result.
+        /// The state to continue at with its result.
         return_to: StateName,
         /// A text for the target state.
         input: Option<String>,
@@ -38,9 +38,9 @@ pub enum Transition {
     },
     /// Do a subtask in a fresh session.
     Function {
-        /// The subtask.
+        /// The state that does the subtask.
         target: StateName,
-        /// Where to go on with its result.
+        /// The state to continue at with its result.
         return_to: StateName,
         /// The model for its states that name none.
         model: Option<String>,
@@ -49,11 +49,11 @@ pub enum Transition {
         /// Variables until the subtask returns.
         arguments: BTreeMap<String, String>,
     },
-    /// Start a worker and go on.
+    /// Start a worker and continue.
     Fork {
         /// The worker's first state.
         target: StateName,
-        /// Where the parent goes on.
+        /// The state at which the parent continues.
         next: StateName,
         /// The worker's working directory; absolute.
         cd: Option<String>,
@@ -70,7 +70,7 @@ pub enum Transition {
     Join(Join),
     /// Return to the caller, or end.
     Result {
-        /// What is handed back.
+        /// The result.
         payload: String,
     },
 }

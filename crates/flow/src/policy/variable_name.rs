@@ -1,10 +1,10 @@
 //! Which names a fork's attribute may have.
 //!
-//! Attributes become environment variables of scripts. If a coding agent chose the name, its words
-//! would reach every program that reads such a variable: `MAKEFLAGS`, `TAR_OPTIONS` and a hundred
-//! others run what they hold. A list of dangerous names always lacks some, so the rule is the other way
-//! round: an agent may choose a name that programs do not have by custom, in lower case, and the
-//! workflow's author may declare any other. What a script forks with is the author's own choice.
+//! Attributes become environment variables of scripts. If a coding agent chose any name, its words would reach
+//! every program that reads such a variable: `MAKEFLAGS`, `TAR_OPTIONS` and a hundred others execute their
+//! value. A list of dangerous names is never complete, so the rule is the other way round: an agent may choose
+//! names in lower case that no known program reads, and the workflow's author may declare any other. The names
+//! in a script are the author's own choice.
 
 use thiserror::Error;
 
@@ -13,14 +13,14 @@ use crate::platform::Platform;
 /// Who chose the name of an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chooser {
-    /// The author of the workflow: a script does it, or the state's policy names it.
+    /// The author of the workflow: a script prints the tag, or the state's policy names the attribute.
     Author,
     /// A coding agent.
     Agent,
 }
 
-/// Not even an author sets these through a tag: the loader and the shell of every script read them
-/// before its first line.
+/// Not even an author may set these through a tag: the loader and the shell of every script read them before
+/// its first line.
 const RESERVED: [&str; 32] = [
     "_",
     "BASHOPTS",
@@ -56,16 +56,15 @@ const RESERVED: [&str; 32] = [
     "ZDOTDIR",
 ];
 
-/// Families of such names, and what Raymond itself sets.
+/// Prefixes of such names, and of the variables that Raymond itself sets.
 const RESERVED_PREFIXES: [&str; 5] = ["BASH_", "DYLD_", "GLIBC_", "LD_", "RAYMOND_"];
 
-/// Names in lower case that programs read, although most keep to capitals: shells, `configure` and
-/// `make`, TeX.
+/// Names in lower case that programs read, although most use capitals: shells, `configure`, `make`, TeX.
 const OF_TOOLS: [&str; 7] =
     ["auto_resume", "cdpath", "exec_prefix", "fpath", "histchars", "module_path", "prefix"];
 
-/// Families of such names: package managers, `configure`, fish, Spring, TeX (which reads
-/// `shell_escape_pdflatex`, too).
+/// Prefixes of such names: package managers, `configure`, fish, Spring, TeX (which also reads
+/// `shell_escape_pdflatex`).
 const OF_TOOLS_PREFIXES: [&str; 12] = [
     "ac_",
     "enable_",
@@ -81,27 +80,27 @@ const OF_TOOLS_PREFIXES: [&str; 12] = [
     "yarn_",
 ];
 
-/// What the results of `configure` have within (`gl_cv_…`).
+/// A part of the names of `configure` results (`gl_cv_…`).
 const OF_TOOLS_INFIX: &str = "_cv_";
-/// Proxies, and the systems that `configure` is told.
+/// Suffixes of such names: proxies, and the systems that `configure` is given.
 const OF_TOOLS_SUFFIXES: [&str; 2] = ["_alias", "_proxy"];
 
 /// Why a name may not become a variable.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum UnsafeName {
-    /// Not a name that shells know.
+    /// Not a valid name of a shell variable.
     #[error("`{name}` cannot be a variable: letters, digits and `_`, not starting with a digit")]
     NotAnIdentifier {
         /// The attribute.
         name: String,
     },
-    /// A name that nobody sets through a tag.
+    /// A name that may never be set through a tag.
     #[error("`{name}` changes how programs run and cannot be set from a tag")]
     Reserved {
         /// The attribute.
         name: String,
     },
-    /// An agent chose a name as programs have them.
+    /// An agent chose a name in the style of program variables.
     #[error(
         "`{name}` is not allowed: {}, or one that the state declares under `attributes`",
         match platform {
@@ -112,7 +111,7 @@ pub enum UnsafeName {
     Undeclared {
         /// The attribute.
         name: String,
-        /// Whose rules apply.
+        /// The platform whose rules apply.
         platform: Platform,
     },
     /// An agent chose a name that programs read.
@@ -124,7 +123,7 @@ pub enum UnsafeName {
         /// The attribute.
         name: String,
     },
-    /// An agent chose a name that is taken.
+    /// An agent chose a name that the environment already has.
     #[error(
         "`{name}` is already a variable of the environment: choose another name, or one that the \
          state declares under `attributes`"
@@ -260,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_sets_how_programs_load_or_shells_start() {
+    fn no_tag_sets_how_programs_load_or_shells_start() {
         let dangerous = [
             "PATH",
             "LD_PRELOAD",

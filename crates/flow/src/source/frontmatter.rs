@@ -16,17 +16,18 @@ use crate::{
 use super::{
     Timeout,
     diagnostic::{Findings, did_you_mean},
-    yaml::{self, Node, Value},
+    yaml::{self, YamlNode, YamlValue},
 };
 
 /// The keys that frontmatter knows.
-pub const KEYS: [&str; 10] = [
+pub const KEYS: [&str; 11] = [
     "allowed_transitions",
     "model",
     "effort",
     "timeout",
     "agent",
     "evaluators",
+    "input",
     "max_visits",
     "then",
     "tools",
@@ -57,6 +58,9 @@ pub struct Frontmatter {
     pub agent: Option<Spanned<String>>,
     /// Second opinions on the transition.
     pub evaluators: Vec<Spanned<Evaluator>>,
+    /// Whether `{{input}}` is empty where there is no input. Otherwise a run that enters the prompt
+    /// first needs one.
+    pub is_input_optional: bool,
     /// How often the state may be entered.
     pub visit_limit: Option<Spanned<VisitLimit>>,
     /// The tools that the coding agent may use without asking; `None` leaves it to the settings.
@@ -101,7 +105,7 @@ impl Frontmatter {
     fn read_key(
         &mut self,
         key: &Spanned<String>,
-        value: &Node,
+        value: &YamlNode,
         reader: &mut FrontmatterReader<'_, '_>,
     ) {
         match key.value.as_str() {
@@ -116,6 +120,7 @@ impl Frontmatter {
             "effort" => self.effort = reader.argument(value, "effort", "an effort such as `high`"),
             "agent" => self.agent = reader.argument(value, "agent", "the name of a coding agent"),
             "timeout" => self.timeout = reader.timeout(value),
+            "input" => self.is_input_optional = reader.is_optional(value),
             "tools" => {
                 let tools = reader.list(value, "tools", |reader, tool| {
                     reader.argument(tool, "tools", "a list of tools")
@@ -139,7 +144,7 @@ struct FrontmatterReader<'a, 'f> {
     patterns_size: u64,
 }
 
-type Pairs<'n> = Vec<(Spanned<String>, &'n Node)>;
+type Pairs<'n> = Vec<(Spanned<String>, &'n YamlNode)>;
 
 impl FrontmatterReader<'_, '_> {
     fn error(&mut self, span: Span, message: impl Into<String>) {
@@ -147,15 +152,15 @@ impl FrontmatterReader<'_, '_> {
     }
 
     /// `key: value` pairs with scalar keys, each once.
-    fn mapping<'n>(&mut self, node: &'n Node, what: &str, expected: &str) -> Option<Pairs<'n>> {
-        let Value::Mapping(pairs) = &node.value else {
+    fn mapping<'n>(&mut self, node: &'n YamlNode, what: &str, expected: &str) -> Option<Pairs<'n>> {
+        let YamlValue::Mapping(pairs) = &node.value else {
             self.error(node.span, format!("{what} should be {expected}"));
             return None;
         };
         let mut read = Vec::new();
         let mut seen = BTreeSet::new();
         for (key, value) in pairs {
-            let Value::Scalar(name) = &key.value else {
+            let YamlValue::Scalar(name) = &key.value else {
                 self.error(key.span, format!("a key of {what} should be a word"));
                 continue;
             };
@@ -171,14 +176,14 @@ impl FrontmatterReader<'_, '_> {
     /// The items of a list; an empty value is an empty list.
     fn list<T>(
         &mut self,
-        node: &Node,
+        node: &YamlNode,
         key: &str,
-        mut item: impl FnMut(&mut Self, &Node) -> Option<T>,
+        mut item: impl FnMut(&mut Self, &YamlNode) -> Option<T>,
     ) -> Vec<Spanned<T>> {
         let items = match &node.value {
-            Value::Null => return Vec::new(),
-            Value::Sequence(items) => items,
-            Value::Scalar(_) | Value::Mapping(_) => {
+            YamlValue::Null => return Vec::new(),
+            YamlValue::Sequence(items) => items,
+            YamlValue::Scalar(_) | YamlValue::Mapping(_) => {
                 self.error(
                     node.span,
                     format!("`{key}` should be a list: lines that start with `- `"),
@@ -196,12 +201,15 @@ impl FrontmatterReader<'_, '_> {
     }
 
     /// A scalar that is not empty.
-    fn word(&mut self, node: &Node, key: &str, expected: &str) -> Option<Spanned<String>> {
+    fn word(&mut self, node: &YamlNode, key: &str, expected: &str) -> Option<Spanned<String>> {
         match &node.value {
-            Value::Scalar(text) if is_word(text) => {
+            YamlValue::Scalar(text) if is_word(text) => {
                 Some(Spanned::new(text.trim().to_owned(), node.span.shifted(self.offset)))
             }
-            Value::Scalar(_) | Value::Null | Value::Sequence(_) | Value::Mapping(_) => {
+            YamlValue::Scalar(_)
+            | YamlValue::Null
+            | YamlValue::Sequence(_)
+            | YamlValue::Mapping(_) => {
                 self.error(node.span, format!("`{key}` should be {expected}"));
                 None
             }
@@ -209,7 +217,7 @@ impl FrontmatterReader<'_, '_> {
     }
 
     /// A word that is passed to a program as an argument.
-    fn argument(&mut self, node: &Node, key: &str, expected: &str) -> Option<Spanned<String>> {
+    fn argument(&mut self, node: &YamlNode, key: &str, expected: &str) -> Option<Spanned<String>> {
         let word = self.word(node, key, expected)?;
         if looks_like_an_option(&word.value) {
             let message = format!("`{key}` cannot begin with a dash: it would become an option");
@@ -220,17 +228,20 @@ impl FrontmatterReader<'_, '_> {
     }
 
     /// A scalar, verbatim with its white space.
-    fn text(&mut self, node: &Node, key: &str, expected: &str) -> Option<String> {
+    fn text(&mut self, node: &YamlNode, key: &str, expected: &str) -> Option<String> {
         match &node.value {
-            Value::Scalar(text) if !text.is_empty() => Some(text.clone()),
-            Value::Scalar(_) | Value::Null | Value::Sequence(_) | Value::Mapping(_) => {
+            YamlValue::Scalar(text) if !text.is_empty() => Some(text.clone()),
+            YamlValue::Scalar(_)
+            | YamlValue::Null
+            | YamlValue::Sequence(_)
+            | YamlValue::Mapping(_) => {
                 self.error(node.span, format!("`{key}` should be {expected}"));
                 None
             }
         }
     }
 
-    fn timeout(&mut self, node: &Node) -> Option<Spanned<Timeout>> {
+    fn timeout(&mut self, node: &YamlNode) -> Option<Spanned<Timeout>> {
         let text = self.word(node, "timeout", "seconds, or `10m`, `2h`, or 0 for no limit")?;
         match text.value.parse() {
             Ok(timeout) => Some(Spanned::new(timeout, text.span)),
@@ -241,10 +252,22 @@ impl FrontmatterReader<'_, '_> {
         }
     }
 
+    fn is_optional(&mut self, node: &YamlNode) -> bool {
+        const EXPECTED: &str = "`optional` or `required`";
+        match self.word(node, "input", EXPECTED).as_ref().map(|word| word.value.as_str()) {
+            Some("optional") => true,
+            Some("required") | None => false,
+            Some(_) => {
+                self.error(node.span, format!("`input` should be {EXPECTED}"));
+                false
+            }
+        }
+    }
+
     fn visit_limit(
         &mut self,
-        max_visits: Option<&Node>,
-        then: Option<&Node>,
+        max_visits: Option<&YamlNode>,
+        then: Option<&YamlNode>,
     ) -> Option<Spanned<VisitLimit>> {
         const EXPECTED: &str = "a whole number from 1";
         let (max_visits, then) = match (max_visits, then) {
@@ -269,7 +292,7 @@ impl FrontmatterReader<'_, '_> {
     }
 
     /// A transition with nothing left open: the value of `then`.
-    fn complete_transition(&mut self, then: &Node) -> Option<AllowedTransition> {
+    fn complete_transition(&mut self, then: &YamlNode) -> Option<AllowedTransition> {
         let entry = self.allowed_transition(then)?;
         if !entry.is_complete() {
             let message = format!("`then` must be a complete transition, not {}", entry.example());
@@ -280,7 +303,7 @@ impl FrontmatterReader<'_, '_> {
     }
 
     /// The name of a state. Paths are rejected.
-    fn state(&mut self, node: &Node, key: &str) -> Option<String> {
+    fn state(&mut self, node: &YamlNode, key: &str) -> Option<String> {
         let word = self.word(node, key, "the name of a state")?;
         if word.value.contains(['/', '\\']) {
             let name = excerpt(&word.value);
@@ -291,7 +314,7 @@ impl FrontmatterReader<'_, '_> {
         Some(word.value)
     }
 
-    fn allowed_transition(&mut self, node: &Node) -> Option<AllowedTransition> {
+    fn allowed_transition(&mut self, node: &YamlNode) -> Option<AllowedTransition> {
         let pairs = self.mapping(node, "a transition", "`{ tag: goto, target: NEXT.md }`")?;
         let tag = self.tag(node, &pairs)?;
         let found_before = self.findings.count;
@@ -360,7 +383,7 @@ impl FrontmatterReader<'_, '_> {
     /// A word that `is_good`, or a finding about what was `expected`.
     fn checked(
         &mut self,
-        node: &Node,
+        node: &YamlNode,
         word: Option<Spanned<String>>,
         key: &str,
         expected: &str,
@@ -375,7 +398,7 @@ impl FrontmatterReader<'_, '_> {
     }
 
     /// `true` or `false`.
-    fn truth(&mut self, node: &Node, key: &str) -> bool {
+    fn truth(&mut self, node: &YamlNode, key: &str) -> bool {
         let word = self.word(node, key, "`true` or `false`").map(|word| word.value);
         match word.as_deref() {
             Some("true") => true,
@@ -387,7 +410,7 @@ impl FrontmatterReader<'_, '_> {
         }
     }
 
-    fn tag(&mut self, node: &Node, pairs: &Pairs<'_>) -> Option<TagKind> {
+    fn tag(&mut self, node: &YamlNode, pairs: &Pairs<'_>) -> Option<TagKind> {
         let expected = format!("one of {}", TagKind::ALL.map(TagKind::name).join(", "));
         let Some((_, value)) = pairs.iter().find(|(key, _)| key.value == "tag") else {
             self.error(node.span, format!("a transition needs a `tag`: {expected}"));
@@ -403,7 +426,7 @@ impl FrontmatterReader<'_, '_> {
         kind
     }
 
-    fn evaluator(&mut self, node: &Node) -> Option<Evaluator> {
+    fn evaluator(&mut self, node: &YamlNode) -> Option<Evaluator> {
         const EXPECTED: &str = "`match` with `then`, or `prompt`";
         let pairs = self.mapping(node, "an evaluator", EXPECTED)?;
         let find = |name: &str| pairs.iter().find(|(key, _)| key.value == name).map(|(_, v)| *v);
@@ -441,9 +464,9 @@ impl FrontmatterReader<'_, '_> {
 
     fn match_evaluator(
         &mut self,
-        node: &Node,
-        pattern: &Node,
-        then: Option<&Node>,
+        node: &YamlNode,
+        pattern: &YamlNode,
+        then: Option<&YamlNode>,
     ) -> Option<Evaluator> {
         let Some(then) = then else {
             self.error(node.span, "`match` needs `then`: the transition to follow instead");

@@ -15,24 +15,24 @@ const DEPTH_MAX: usize = 16;
 
 /// One value of a YAML document.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Node {
+pub struct YamlNode {
     /// The value.
-    pub value: Value,
+    pub value: YamlValue,
     /// Its place in the text.
     pub span: Span,
 }
 
 /// The kinds of values.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Value {
+pub enum YamlValue {
     /// `~`, `null` or empty.
     Null,
     /// Any other scalar, with quotes and escapes resolved.
     Scalar(String),
     /// A list.
-    Sequence(Vec<Node>),
+    Sequence(Vec<YamlNode>),
     /// Pairs in the order written; keys may repeat.
-    Mapping(Vec<(Node, Node)>),
+    Mapping(Vec<(YamlNode, YamlNode)>),
 }
 
 /// Why a text is not supported YAML.
@@ -46,7 +46,7 @@ pub struct YamlError {
 
 /// Parses the one document in `text`; `None` if it has only comments.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the parser may gain kinds of events")]
-pub fn read(text: &str) -> Result<Option<Node>, YamlError> {
+pub fn read(text: &str) -> Result<Option<YamlNode>, YamlError> {
     let mut reader = TreeReader { parser: Parser::new_from_str(text), text };
     let mut root = None;
     while let Some((event, span)) = reader.next()? {
@@ -61,7 +61,7 @@ pub fn read(text: &str) -> Result<Option<Node>, YamlError> {
             }
         }
     }
-    Ok(root.filter(|node| !(node.value == Value::Null && node.span.is_empty())))
+    Ok(root.filter(|node| !(node.value == YamlValue::Null && node.span.is_empty())))
 }
 
 struct TreeReader<'a> {
@@ -91,13 +91,13 @@ impl<'a> TreeReader<'a> {
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "the parser may gain kinds of events")]
-    fn node(&mut self, event: Event<'a>, span: Span, depth: usize) -> Result<Node, YamlError> {
+    fn node(&mut self, event: Event<'a>, span: Span, depth: usize) -> Result<YamlNode, YamlError> {
         let refuse = |message: &str| Err(YamlError { span, message: message.to_owned() });
         if depth == 0 {
             return refuse("too deeply nested");
         }
         match event {
-            Event::Scalar(text, style, ..) => Ok(Node { value: scalar(text, style), span }),
+            Event::Scalar(text, style, ..) => Ok(YamlNode { value: scalar(text, style), span }),
             Event::SequenceStart(..) => self.sequence(span, depth),
             Event::MappingStart(..) => self.mapping(span, depth),
             Event::Alias(..) => refuse("aliases (`*name`) are not supported here"),
@@ -105,25 +105,28 @@ impl<'a> TreeReader<'a> {
         }
     }
 
-    fn sequence(&mut self, start: Span, depth: usize) -> Result<Node, YamlError> {
+    fn sequence(&mut self, start: Span, depth: usize) -> Result<YamlNode, YamlError> {
         let mut items = Vec::new();
         loop {
             let (event, span) = self.required(start)?;
             if event == Event::SequenceEnd {
-                let span = joined(start, items.last().map(|item: &Node| item.span), span);
-                return Ok(Node { value: Value::Sequence(items), span });
+                let span = joined(start, items.last().map(|item: &YamlNode| item.span), span);
+                return Ok(YamlNode { value: YamlValue::Sequence(items), span });
             }
             items.push(self.node(event, span, depth - 1)?);
         }
     }
 
-    fn mapping(&mut self, start: Span, depth: usize) -> Result<Node, YamlError> {
+    fn mapping(&mut self, start: Span, depth: usize) -> Result<YamlNode, YamlError> {
         let mut pairs = Vec::new();
         loop {
             let (event, span) = self.required(start)?;
             if event == Event::MappingEnd {
-                let last = pairs.last().map(|(_, value): &(Node, Node)| value.span);
-                return Ok(Node { value: Value::Mapping(pairs), span: joined(start, last, span) });
+                let last = pairs.last().map(|(_, value): &(YamlNode, YamlNode)| value.span);
+                return Ok(YamlNode {
+                    value: YamlValue::Mapping(pairs),
+                    span: joined(start, last, span),
+                });
             }
             let key = self.node(event, span, depth - 1)?;
             let (event, span) = self.required(start)?;
@@ -143,8 +146,8 @@ fn joined(start: Span, last_item: Option<Span>, end: Span) -> Span {
     Span::new(start.start, own_end.max(start.start))
 }
 
-fn scalar(text: Cow<'_, str>, style: ScalarStyle) -> Value {
+fn scalar(text: Cow<'_, str>, style: ScalarStyle) -> YamlValue {
     let is_null =
         style == ScalarStyle::Plain && matches!(&*text, "" | "~" | "null" | "Null" | "NULL");
-    if is_null { Value::Null } else { Value::Scalar(text.into_owned()) }
+    if is_null { YamlValue::Null } else { YamlValue::Scalar(text.into_owned()) }
 }

@@ -138,10 +138,10 @@ pub enum MalformedWhy {
     #[error("its opening tag is missing")]
     Unopened,
     /// `</name something>`
-    #[error("a closing tag holds nothing but its name")]
+    #[error("a closing tag has nothing but its name")]
     Closing,
     /// `<name/>`
-    #[error("it is closed before it says anything")]
+    #[error("it is self-closing: write an opening and a closing tag")]
     SelfClosing,
     /// An attribute that is not `name="value"`.
     #[error("attributes are written name=\"value\"")]

@@ -1,15 +1,15 @@
-//! From what came out of a step to what it means.
+//! From the outcome of a step to its meaning.
 
 use thiserror::Error;
 
 use crate::{
     id::{SessionId, StepId},
     machine::{
-        Action, Again, Agent, Answer, Conclusion, Evaluation, Failure, FailureClass, Input, Left,
-        Overrider, Reminder, Replaced, Run, SessionPlan, Spent, Turn, Visit, Work,
+        Action, Again, Agent, Answer, Conclusion, Evaluation, FailureClass, Input, Left, Overrider,
+        Reminder, Replaced, Run, SessionPlan, Spent, Turn, TurnFailure, Visit, Work,
     },
     policy::{
-        Accepted, Evaluator, Opinion, Problem, Source, Surroundings, Verdict, judge, judge_script,
+        Accepted, Evaluator, JudgeContext, Opinion, Problem, Source, Verdict, judge, judge_script,
         judge_transition, next_opinion,
     },
     prompt::{evaluator_reminder, reminder},
@@ -21,11 +21,11 @@ use crate::{
 /// What the engine saw of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// A script ran to its end, or was ended.
+    /// A script ended or was killed.
     Script {
-        /// How.
+        /// How it ended.
         exit: Exit,
-        /// The one tag of its standard output.
+        /// The one tag on its standard output.
         tag: Result<Spanned<Tag>, TagError>,
     },
     /// A coding agent answered.
@@ -34,28 +34,28 @@ pub enum Outcome {
         text: String,
     },
     /// A coding agent did not answer.
-    Failed(Failure),
-    /// How it ended is not known.
+    Failed(TurnFailure),
+    /// The outcome is lost.
     Lost,
     /// It was never started.
     NotStarted,
-    /// It was ended on purpose, with the run.
+    /// Raymond killed it, together with the run.
     Interrupted,
 }
 
 /// How a script ended.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum Exit {
-    /// By itself.
+    /// By itself, with this exit code.
     #[error("exited with code {0}")]
     Code(i32),
-    /// By a signal.
-    #[error("was ended by signal {0}")]
+    /// Killed by this signal.
+    #[error("was killed by signal {0}")]
     Signal(i32),
     /// It printed nothing for too long.
-    #[error("printed nothing for {seconds} seconds and was ended")]
+    #[error("printed nothing for {seconds} seconds and was killed")]
     TimedOut {
-        /// How long.
+        /// The timeout.
         seconds: u64,
     },
     /// It could not be started.
@@ -63,8 +63,8 @@ pub enum Exit {
     NotRun,
 }
 
-/// Says what the outcome of a step means, by the rules under which the step was started. A step
-/// that is not under way any more concludes to nothing that the machine would act on.
+/// Decides what the outcome of a step means, by the rules under which the step was started. For a step that
+/// is no longer running, the machine ignores the conclusion.
 pub fn conclude(
     run: &Run,
     step: &StepId,
@@ -86,18 +86,18 @@ fn again(why: Again) -> Conclusion {
     Conclusion::Again { why, left: None }
 }
 
-/// Where the answers of `agent` are judged.
-pub(super) fn surroundings<'a>(world: &'a dyn World, agent: &'a Agent) -> Surroundings<'a> {
-    Surroundings { world, cwd: &agent.cwd }
+/// What is needed to judge the answers of `agent`.
+pub(super) fn judge_context<'a>(world: &'a dyn World, agent: &'a Agent) -> JudgeContext<'a> {
+    JudgeContext { world, cwd: &agent.cwd }
 }
 
-/// A script cannot be reminded, so whatever is wrong with it stops the run.
+/// A script cannot be reminded, so every mistake of a script stops the run.
 fn script(agent: &Agent, outcome: Outcome, world: &dyn World) -> Conclusion {
     let state = &agent.current_state;
     let fatal = |error: String| Conclusion::Fail { error, work: Work::Enter, is_fatal: true };
     match outcome {
         Outcome::Script { exit: Exit::Code(0), tag } => {
-            match judge_script(tag, &surroundings(world, agent)) {
+            match judge_script(tag, &judge_context(world, agent)) {
                 Ok(transition) => Conclusion::Follow {
                     transition,
                     source: Source::Tag,
@@ -123,7 +123,7 @@ fn turn_outcome(
     reported: Option<&SessionId>,
     world: &dyn World,
 ) -> Conclusion {
-    // A coding agent that is not configured any more answers nothing; what it has said counts.
+    // A coding agent that is no longer configured has no capabilities, but its earlier answers still count.
     let capabilities = world.coding_agents().get(turn.settings.agent.as_deref());
     let names_sessions = capabilities.is_ok_and(|can| can.names_sessions);
     let left = left(turn, reported, names_sessions);
@@ -151,14 +151,14 @@ fn turn_outcome(
     }
 }
 
-/// The session in which a turn was answered. Some programs start a new session without a word if they do
-/// not find the one that they should resume, so the id that they report is compared.
+/// The session in which a turn was answered. Some programs silently start a new session if they do not find
+/// the one to resume, so the id that they report is compared.
 fn session(
     turn: &Turn,
     reported: Option<&SessionId>,
     names_sessions: bool,
-) -> Result<SessionId, Failure> {
-    let failed = |class, message| Err(Failure { class, message });
+) -> Result<SessionId, TurnFailure> {
+    let failed = |class, message| Err(TurnFailure { class, message });
     match (&turn.session, reported) {
         (SessionPlan::Resume { id }, Some(other)) if other != id => failed(
             FailureClass::SessionMissing,
@@ -179,8 +179,8 @@ fn session(
     }
 }
 
-/// What a start that failed may have left: the session that it reported, else the one that was planned if
-/// Raymond has named it.
+/// What a failed start may have left: the session that the coding agent reported, else the planned one if
+/// Raymond chose its id.
 fn left(turn: &Turn, reported: Option<&SessionId>, names_sessions: bool) -> Option<Left> {
     let plan = match (&turn.session, reported) {
         (SessionPlan::Fresh { id } | SessionPlan::Branch { id, .. }, Some(named))
@@ -203,8 +203,8 @@ fn reply(
     text: String,
     world: &dyn World,
 ) -> Conclusion {
-    let surroundings = surroundings(world, agent);
-    let verdict = judge(tag::parse(&text), &turn.policy, &surroundings);
+    let context = judge_context(world, agent);
+    let verdict = judge(tag::parse(&text), &turn.policy, &context);
     let rejudge =
         |text: String, session: SessionId| Work::Rejudge(Box::new(Answer { text, session }));
     let visit = || Visit {
@@ -213,7 +213,7 @@ fn reply(
         policy: turn.policy.clone(),
     };
     match verdict {
-        Verdict::Accept(found) => accepted(visit(), &text, found, 0, &surroundings),
+        Verdict::Accept(found) => accepted(visit(), &text, found, 0, &context),
         Verdict::Remind(problem) => Conclusion::Remind {
             problem: problem.to_string(),
             work: Work::Remind(Box::new(Reminder {
@@ -230,13 +230,13 @@ fn reply(
     }
 }
 
-/// A transition that the state allows, put before the evaluators from number `from` on.
+/// Passes an allowed transition to the evaluators, from index `from` on.
 pub(super) fn accepted(
     visit: Visit,
     output: &str,
     found: Accepted,
     from: usize,
-    surroundings: &Surroundings<'_>,
+    context: &JudgeContext<'_>,
 ) -> Conclusion {
     let Accepted { transition, source } = found;
     let session = Some(visit.session.clone());
@@ -251,20 +251,18 @@ pub(super) fn accepted(
     match next_opinion(&visit.policy.evaluators, from, output) {
         Err(error) => fail(format!("an evaluator's pattern is not valid: {error}")),
         Ok(None) => Conclusion::Follow { transition, source, session, replaced: None },
-        Ok(Some(Opinion::Replace { pattern, then })) => {
-            match judge_transition(then, surroundings) {
-                Err(problem) => fail(format!("evaluator `{pattern}`: {problem}")),
-                Ok(replacement) => Conclusion::Follow {
-                    transition: replacement,
-                    source,
-                    session,
-                    replaced: Some(Replaced {
-                        asked: transition,
-                        by: Overrider::Match { pattern: pattern.to_owned() },
-                    }),
-                },
-            }
-        }
+        Ok(Some(Opinion::Replace { pattern, then })) => match judge_transition(then, context) {
+            Err(problem) => fail(format!("evaluator `{pattern}`: {problem}")),
+            Ok(replacement) => Conclusion::Follow {
+                transition: replacement,
+                source,
+                session,
+                replaced: Some(Replaced {
+                    asked: transition,
+                    by: Overrider::Match { pattern: pattern.to_owned() },
+                }),
+            },
+        },
         Ok(Some(Opinion::Ask { index })) => Conclusion::Evaluate(Box::new(Evaluation {
             visit,
             output: output.to_owned(),
@@ -284,16 +282,16 @@ fn evaluator_reply(
     text: &str,
     world: &dyn World,
 ) -> Conclusion {
-    let surroundings = surroundings(world, agent);
+    let context = judge_context(world, agent);
     let Evaluation { visit, output, transition, source, index, .. } = evaluation;
     let verdict = match tag::parse(text) {
-        // An evaluator has no implicit answer: its silence is not a transition.
+        // An evaluator has no implicit answer: an answer without a tag is not a verdict.
         Err(error) => Verdict::Remind(error.into()),
         Ok(tag) if is_accept(&tag.value) => {
             let found = Accepted { transition: transition.clone(), source: *source };
-            return accepted(visit.clone(), output, found, index + 1, &surroundings);
+            return accepted(visit.clone(), output, found, index + 1, &context);
         }
-        Ok(tag) => judge(Ok(tag), &visit.policy, &surroundings),
+        Ok(tag) => judge(Ok(tag), &visit.policy, &context),
     };
     match verdict {
         Verdict::Accept(Accepted { transition: replacement, .. }) => Conclusion::Follow {
@@ -326,7 +324,7 @@ fn evaluator_name(evaluation: &Evaluation) -> String {
 fn remind_evaluator(session: &SessionId, evaluation: &Evaluation, problem: &Problem) -> Conclusion {
     let text = evaluator_reminder(problem, &evaluation.visit.policy);
     let reminded = Evaluation { reminder: Some((session.clone(), text)), ..evaluation.clone() };
-    // When reminders do not help, the question is asked anew; the transition stays as it is.
+    // If reminders do not help, the evaluator is asked again from the beginning; the transition stays the same.
     let anew = Evaluation { reminder: None, ..evaluation.clone() };
     Conclusion::Remind {
         problem: format!("evaluator `{}`: {problem}", evaluator_name(evaluation)),

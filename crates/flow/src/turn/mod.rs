@@ -1,8 +1,8 @@
 //! The two pure halves of a step, one on each side of the child process.
 //!
-//! [`prepare`] goes from an agent's work to what is started: resolve, read, choose, render.
-//! [`conclude`] goes from what came out to what it means: parse, judge, evaluate. Both read the
-//! world and change nothing; both end in an [`Input`](crate::machine::Input) for the machine.
+//! [`prepare`] turns an agent's work into a step to start: resolve, read, choose, render. [`conclude`] turns
+//! the outcome of a step into its meaning: parse, judge, evaluate. Both read the world and change nothing;
+//! both end in an [`Input`](crate::machine::Input) for the machine.
 
 mod conclude;
 mod prepare;

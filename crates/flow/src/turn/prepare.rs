@@ -30,20 +30,20 @@ const RESULT_FILE: &str = "result_file";
 /// What the names of the run's own variables begin with in the environment of scripts.
 const VARIABLE_PREFIX: &str = "RAYMOND_VAR_";
 
-/// What came of preparing, and what is worth telling a person about it.
+/// The prepared step, and what the user should know about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preparation {
-    /// For the machine.
+    /// The input for the machine.
     pub input: Input,
-    /// Names in the prompt that no variable has.
+    /// Names in the prompt that are not variables.
     pub unknown_variables: Vec<String>,
-    /// What is odd about the state file.
+    /// Warnings about the state file.
     pub warnings: Vec<Diagnostic>,
 }
 
 /// Prepares the next step of `agent`. `fresh` is the id of a session that does not exist yet.
 pub fn prepare(run: &Run, agent: &AgentId, world: &dyn World, fresh: SessionId) -> Preparation {
-    let mut notes = Notes::default();
+    let mut notes = PrepareNotes::default();
     let prepared = match run.agents.get(agent) {
         None => Err(PrepareError::Gone),
         Some(agent) => Preparer { run, agent, world, fresh, notes: &mut notes }.work(),
@@ -55,6 +55,9 @@ pub fn prepare(run: &Run, agent: &AgentId, world: &dyn World, fresh: SessionId) 
         warnings: notes.warnings,
     }
 }
+
+/// The variable that holds the run's input.
+const INPUT: &str = "input";
 
 /// Why a step cannot be prepared.
 #[derive(Debug, Error)]
@@ -84,6 +87,8 @@ enum PrepareError {
     DivertedTwice { state: StateName, max_visits: u32 },
     #[error("evaluator number {0} is not in the policy")]
     NoSuchEvaluator(usize),
+    #[error("`{0}` uses {{{{input}}}}, but the run was started without an input")]
+    NoInput(StateName),
     #[error(transparent)]
     UnknownAgent(#[from] UnknownAgent),
     #[error("`{agent}` cannot branch a session, which <call> needs; <function> starts a fresh one")]
@@ -101,7 +106,7 @@ enum PrepareError {
 }
 
 #[derive(Default)]
-struct Notes {
+struct PrepareNotes {
     unknown_variables: Vec<String>,
     warnings: Vec<Diagnostic>,
 }
@@ -111,7 +116,7 @@ struct Preparer<'a> {
     agent: &'a Agent,
     world: &'a dyn World,
     fresh: SessionId,
-    notes: &'a mut Notes,
+    notes: &'a mut PrepareNotes,
 }
 
 impl Preparer<'_> {
@@ -151,7 +156,12 @@ impl Preparer<'_> {
                 if let Some(diverted) = self.visited_too_often(&frontmatter)? {
                     return Ok(diverted);
                 }
-                let rendered = render(&body, &self.variables());
+                let mut variables = self.variables();
+                if frontmatter.is_input_optional && variables.get(INPUT).is_none() {
+                    variables.set(INPUT, "");
+                }
+                let rendered = render(&body, &variables);
+                self.check_input(&file.name, &rendered.unknown)?;
                 self.notes.unknown_variables = rendered.unknown;
                 let policy = frontmatter.policy();
                 self.check_evaluators(&policy)?;
@@ -180,8 +190,8 @@ impl Preparer<'_> {
         if self.agent.diverted {
             return Err(PrepareError::DivertedTwice { state, max_visits: *max_visits });
         }
-        let surroundings = super::conclude::surroundings(self.world, self.agent);
-        let transition = crate::policy::judge_transition(then, &surroundings);
+        let context = super::conclude::judge_context(self.world, self.agent);
+        let transition = crate::policy::judge_transition(then, &context);
         let transition = transition.map_err(|problem| PrepareError::Then(problem.to_string()))?;
         let by = Overrider::Visits { max_visits: *max_visits };
         // The tag that led here is in the record before; what it asked for was to enter this state.
@@ -194,8 +204,8 @@ impl Preparer<'_> {
         })))
     }
 
-    /// An evaluator that cannot be asked fails the agent before the turn that it should judge is
-    /// paid for, not after.
+    /// If an evaluator cannot be asked, the agent fails before the turn that the evaluator should judge is paid
+    /// for, not after.
     fn check_evaluators(&self, policy: &Policy) -> Result<(), PrepareError> {
         for evaluator in &policy.evaluators {
             if let Evaluator::Prompt { prompt: name, model } = evaluator {
@@ -210,6 +220,15 @@ impl Preparer<'_> {
                     .and_then(|settings| self.check_agent(&settings, &plan))
                     .map_err(in_evaluator)?;
             }
+        }
+        Ok(())
+    }
+
+    /// A first state without the input that it uses is refused before it is paid for.
+    fn check_input(&self, state: &StateName, unknown: &[String]) -> Result<(), PrepareError> {
+        let is_first = self.run.iteration_count == 1;
+        if is_first && unknown.iter().any(|name| name == INPUT) {
+            return Err(PrepareError::NoInput(state.clone()));
         }
         Ok(())
     }
@@ -245,7 +264,7 @@ impl Preparer<'_> {
         settings.agent.as_deref().filter(|agent| *agent != owner).map(|agent| (owner, agent))
     }
 
-    /// A refused answer is paid for: if the workflow was fixed so that it is good, use it.
+    /// A rejected answer is paid for: if it is valid now that the workflow was fixed, use it.
     fn rejudge(self, answer: &Answer) -> Result<Prepared, PrepareError> {
         let file = self.file(self.agent.current_state.as_str())?;
         if let StateSource::Prompt(prompt) = &file.source {
@@ -256,11 +275,10 @@ impl Preparer<'_> {
                 settings: settings(frontmatter, function_model, &self.run.settings)?,
                 policy: frontmatter.policy(),
             };
-            let surroundings = super::conclude::surroundings(self.world, self.agent);
+            let context = super::conclude::judge_context(self.world, self.agent);
             let tag = crate::tag::parse(&answer.text);
-            if let Verdict::Accept(found) = crate::policy::judge(tag, &visit.policy, &surroundings)
-            {
-                let conclusion = accepted(visit, &answer.text, found, 0, &surroundings);
+            if let Verdict::Accept(found) = crate::policy::judge(tag, &visit.policy, &context) {
+                let conclusion = accepted(visit, &answer.text, found, 0, &context);
                 return Ok(Prepared::Settled(conclusion));
             }
         }
@@ -356,11 +374,11 @@ impl Preparer<'_> {
             .coding_agents()
             .get(settings.agent.as_deref())
             .is_ok_and(|can| can.can_continue);
-        // An evaluator's turns are in sessions of their own.
+        // An evaluator's turns have sessions of their own.
         let is_own = !matches!(self.agent.phase.work(), Some(Work::Evaluate(_)));
         let is_foreign = is_own && self.foreign_owner(&settings).is_some();
         let left = self.agent.tries.left.as_ref();
-        // Only the session that knows this very prompt can go on with it.
+        // Only the session that contains this very prompt can continue it.
         let left =
             left.filter(|left| left.prompt_digest == prompt_digest && can_continue && !is_foreign);
         let recovers = left.is_some();
@@ -382,7 +400,7 @@ impl Preparer<'_> {
         Prepared::Start { step: Box::new(Step { number, state, digest, attempt, action }), launch }
     }
 
-    /// Later layers win: what Raymond itself says about this step cannot be said by a model.
+    /// Later layers win: a model cannot override what Raymond itself sets for this step.
     fn variables(&self) -> Variables {
         let mut variables = Variables::new();
         variables.layer(&self.run.metadata);
@@ -391,7 +409,7 @@ impl Preparer<'_> {
         variables.set("workflow_id", self.run.id.as_str());
         variables.set("agent_id", self.agent.id.as_str());
         if let Some(input) = &self.agent.input {
-            variables.set("input", input);
+            variables.set(INPUT, input);
         }
         if let Some(result) = &self.agent.result {
             variables.set("result", result);
@@ -400,7 +418,7 @@ impl Preparer<'_> {
         variables
     }
 
-    /// What a script learns from the language itself; the engine adds the paths.
+    /// The variables of the language for a script; the engine adds the paths.
     fn environment(&self) -> BTreeMap<String, String> {
         let mut environment = self.agent.fork_attributes.clone();
         environment.extend(self.agent.arguments());
@@ -424,8 +442,8 @@ impl Preparer<'_> {
     }
 }
 
-/// Who carries a prompt out: the state's own word first, then the tag or evaluator that asked for
-/// it, then the run's.
+/// The coding agent and its settings for a prompt: those of the state first, then those of the tag or
+/// evaluator that asked for it, then those of the run.
 fn settings(
     frontmatter: &Frontmatter,
     asked_model: Option<&str>,

@@ -133,6 +133,28 @@ fn input_and_metadata_reach_the_prompts_they_are_for() {
 }
 
 #[test]
+fn first_prompt_that_uses_an_input_is_not_paid_for_without_one() {
+    let files = [("START.md", "do {{input}}"), ("A.md", "a")];
+    let sim = Sim::new(files);
+    let expected = "`START.md` uses {{input}}, but the run was started without an input";
+    assert_eq!(sim.error("main"), expected);
+    assert_eq!(sim.main().steps, 0);
+    let mut begin = crate::sim::started("START.md");
+    begin.metadata.insert("input".to_owned(), "it".to_owned());
+    let sim = Sim::with(begin, raymond_flow::world::MemoryWorld::new(files));
+    assert_eq!(sim.child("main").prompt(), "do it");
+}
+
+#[test]
+fn optional_input_is_empty_in_any_state_that_has_none() {
+    let optional = "---\ninput: optional\n---\ndo {{input}}.";
+    let mut sim = Sim::new([("START.md", optional), ("A.md", optional)]);
+    assert_eq!(sim.child("main").prompt(), "do .");
+    sim.reply("main", "<goto>A</goto>");
+    assert_eq!(sim.child("main").prompt(), "do .");
+}
+
+#[test]
 fn input_reaches_a_first_script_as_a_variable() {
     let mut begin = crate::sim::started("START.sh");
     begin.input = Some("the task".to_owned());

@@ -1,7 +1,7 @@
 //! Failures of children: scripts, coding agents, lost outcomes, usage limits, halts.
 
 use raymond_flow::{
-    machine::{Failure, FailureClass, Halt, Input, OnUsageLimit, Phase, SessionPlan, Status},
+    machine::{FailureClass, Halt, Input, OnUsageLimit, Phase, SessionPlan, Status, TurnFailure},
     turn::{Exit, Outcome},
     world::MemoryWorld,
 };
@@ -13,7 +13,7 @@ fn sim() -> Sim {
 }
 
 fn fails(sim: &mut Sim, name: &str, class: FailureClass) {
-    let failure = Failure { class, message: "it broke".to_owned() };
+    let failure = TurnFailure { class, message: "it broke".to_owned() };
     sim.end(name, Outcome::Failed(failure), 0.0);
 }
 
@@ -30,11 +30,11 @@ fn script_failures_are_fatal_without_reminder_or_retry() {
     let cases = [
         ("no tag", Exit::Code(0), "script `S.sh`: no transition tag was found"),
         ("<goto>A</goto>", Exit::Code(3), "script `S.sh` exited with code 3"),
-        ("<goto>A</goto>", Exit::Signal(9), "script `S.sh` was ended by signal 9"),
+        ("<goto>A</goto>", Exit::Signal(9), "script `S.sh` was killed by signal 9"),
         (
             "",
             Exit::TimedOut { seconds: 600 },
-            "script `S.sh` printed nothing for 600 seconds and was ended",
+            "script `S.sh` printed nothing for 600 seconds and was killed",
         ),
         (
             "<goto>A</goto><goto>A</goto>",
@@ -82,7 +82,7 @@ fn transient_failure_waits_and_goes_on_in_the_session_it_had() {
     ] {
         let mut sim = sim();
         fails(&mut sim, "main", class);
-        assert_eq!(sim.waits[&agent("main")], 2_000);
+        assert!((2_000..=2_500).contains(&sim.waits[&agent("main")]));
         sim.wake("main");
         let child = sim.child("main");
         assert_eq!(child.session(), &SessionPlan::Fresh { id: session("s1") });
@@ -91,19 +91,60 @@ fn transient_failure_waits_and_goes_on_in_the_session_it_had() {
     }
 }
 
+const TRANSIENT: FailureClass = FailureClass::Transient { retry_after_ms: None };
+
 #[test]
-fn transient_failures_wait_longer_each_time_and_end_after_three() {
+fn transient_failures_wait_longer_each_time_for_ten_minutes_in_total() {
     let mut sim = sim();
-    let mut delays = Vec::new();
+    let mut delays: Vec<u64> = Vec::new();
+    while sim.run.status == Status::Running {
+        fails(&mut sim, "main", TRANSIENT);
+        if let Some(delay) = sim.waits.get(&agent("main")) {
+            delays.push(*delay);
+            sim.wake("main");
+        }
+    }
+    let mut waited = 0;
+    for delay in &delays {
+        let least = (waited + 2_000).min(60_000);
+        assert!((least..=least * 5 / 4).contains(delay), "{delays:?}");
+        waited += delay;
+    }
+    assert!(waited >= 600_000, "{delays:?}");
+    let error = format!("it broke (after retries for {} seconds)", waited / 1000);
+    assert_eq!(sim.error("main"), error);
+    assert_eq!(sim.run.status, Status::Failed);
+    assert_eq!(sim.main().tries.retries, 0);
+    sim.resume();
+    fails(&mut sim, "main", TRANSIENT);
+    assert!(sim.waits[&agent("main")] <= 2_500, "the time begins anew");
+}
+
+#[test]
+fn failures_of_an_unknown_kind_end_after_three_retries() {
+    let mut sim = sim();
     for _ in 0..3 {
-        fails(&mut sim, "main", FailureClass::Transient { retry_after_ms: None });
-        delays.push(sim.waits[&agent("main")]);
+        fails(&mut sim, "main", FailureClass::Other);
         sim.wake("main");
     }
-    assert_eq!(delays, [2_000, 4_000, 8_000]);
-    fails(&mut sim, "main", FailureClass::Transient { retry_after_ms: None });
+    fails(&mut sim, "main", FailureClass::Other);
     assert_eq!(sim.error("main"), "it broke (after 3 retries)");
-    assert_eq!(sim.run.status, Status::Failed);
+}
+
+#[test]
+fn provider_that_asks_for_a_longer_wait_gets_it() {
+    let mut sim = sim();
+    fails(&mut sim, "main", FailureClass::Transient { retry_after_ms: Some(20_000) });
+    assert!((20_000..=25_000).contains(&sim.waits[&agent("main")]));
+}
+
+#[test]
+fn run_that_must_not_retry_fails_at_the_first_transient_failure() {
+    let mut sim = sim();
+    let limits = raymond_flow::machine::Limits { retry_for_ms: 0, ..sim.run.limits.clone() };
+    sim.resume_with(limits);
+    fails(&mut sim, "main", TRANSIENT);
+    assert_eq!(sim.error("main"), "it broke (not retried)");
 }
 
 #[test]
@@ -172,7 +213,7 @@ fn missing_session_is_replaced_by_a_fresh_one_on_resume() {
 #[test]
 fn turn_that_reaches_what_is_left_of_the_budget_stops_the_run() {
     let mut sim = sim();
-    let failure = Failure { class: FailureClass::Budget, message: "budget".to_owned() };
+    let failure = TurnFailure { class: FailureClass::Budget, message: "budget".to_owned() };
     sim.end("main", Outcome::Failed(failure), 10.5);
     assert_eq!(sim.run.status, Status::Stopped);
     let limits = raymond_flow::machine::Limits { budget_usd: None, ..sim.run.limits.clone() };
@@ -267,7 +308,7 @@ fn interrupt_of_a_waiting_run_pauses_it_at_once() {
     sim.input(Input::Halt(Halt::Interrupted));
     assert_eq!(sim.run.status, Status::Paused);
     sim.resume();
-    assert_eq!(sim.waits[&agent("main")], 2_000);
+    assert!((2_000..=2_500).contains(&sim.waits[&agent("main")]));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The transitions that the files of a workflow declare.
 
 use raymond_flow::{
-    graph::{Graph, Origin},
+    graph::{Graph, WayOrigin},
     id::StateName,
     world::MemoryWorld,
 };
@@ -33,7 +33,7 @@ fn graph_believes_the_policy_and_not_the_words() {
     let start = "---\nallowed_transitions:\n  - { tag: goto, target: A }\n---\n<goto>B</goto>";
     let graph = graph([("START.md", start), ("A.md", ""), ("B.md", "")]);
     assert_eq!(edges(&graph), ["START.md goto A.md"]);
-    assert!(graph.edges().all(|edge| edge.origin == Origin::Policy));
+    assert!(graph.edges().all(|edge| edge.origin == WayOrigin::Policy));
 }
 
 #[test]

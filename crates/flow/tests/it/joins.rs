@@ -2,7 +2,7 @@
 
 use raymond_flow::{
     id::AgentId,
-    machine::{Effect, Failure, FailureClass, Phase, Record, Standing, Status, pending},
+    machine::{Effect, FailureClass, Phase, Record, Standing, Status, TurnFailure, pending},
     turn::{Exit, Outcome},
 };
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::sim::{Sim, agent, started, usd};
 
 fn sim() -> Sim {
     Sim::new([
-        ("START.md", "start {{input}}"),
+        ("START.md", "start"),
         ("W.md", "work on {{item}}"),
         ("W2.sh", ""),
         ("MERGE.md", "merge {{result}} of {{input}}"),
@@ -36,7 +36,7 @@ fn handed(sim: &Sim) -> Value {
 }
 
 fn gives_up(sim: &mut Sim, name: &str) {
-    let failure = Failure { class: FailureClass::Refused, message: "no".to_owned() };
+    let failure = TurnFailure { class: FailureClass::Refused, message: "no".to_owned() };
     sim.end(name, Outcome::Failed(failure), 0.0);
 }
 

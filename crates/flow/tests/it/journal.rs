@@ -3,11 +3,13 @@
 use raymond_flow::{
     history::Records,
     id::AgentId,
-    machine::{Record, replay},
+    machine::{FailureClass, Record, TurnFailure, replay},
     snapshot::{Snapshot, SnapshotError},
+    turn::Outcome,
+    world::MemoryWorld,
 };
 
-use crate::sim::{Sim, usd};
+use crate::sim::{Sim, started, usd};
 
 const POLICY: &str = "---\nallowed_transitions: [{ tag: goto, target: A.md }, { tag: result }]\nevaluators: [{ prompt: JUDGE.md }]\n---\nx";
 
@@ -119,6 +121,24 @@ fn changed_limits_are_kept_in_journal_and_state_file() {
     assert_eq!(run.limits.budget_usd, Some(usd(25.0)));
     let state = Snapshot::to_json(&run, 1).unwrap();
     assert_eq!(Snapshot::from_json(&state).unwrap().run.limits, run.limits);
+}
+
+/// A run with a limit on the time for retries, one of whose turns waits after a transient failure.
+const V1_RETRIES: &str = include_str!("../fixtures/v1/retries.jsonl");
+const V1_RETRIES_STATE: &str = include_str!("../fixtures/v1/state-with-retries.json");
+
+#[test]
+fn time_for_retries_is_kept_in_journal_and_state_file() {
+    let mut begin = started("START.md");
+    (begin.limits.budget_usd, begin.limits.retry_for_ms) = (None, 5_000);
+    let mut sim = Sim::with(begin, MemoryWorld::new([("START.md", "s")]));
+    let class = FailureClass::Transient { retry_after_ms: Some(3_000) };
+    let failure = TurnFailure { class, message: "overloaded".to_owned() };
+    sim.end("main", Outcome::Failed(failure), 0.0);
+    assert_eq!(lines(&sim.journal), V1_RETRIES);
+    assert_eq!(replay(V1_RETRIES.lines().map(record)).unwrap(), sim.run);
+    assert_eq!(Snapshot::to_json(&sim.run, 4096).unwrap(), V1_RETRIES_STATE);
+    assert_eq!(Snapshot::from_json(V1_RETRIES_STATE).unwrap().run, sim.run);
 }
 
 #[test]

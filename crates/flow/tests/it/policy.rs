@@ -3,7 +3,7 @@
 use raymond_flow::{
     machine::{Phase, Record, SessionPlan, Settings, Status, Via},
     policy::{
-        Accepted, AllowedTransition, Policy, Problem, Source, Surroundings, Transition, Verdict,
+        Accepted, AllowedTransition, JudgeContext, Policy, Problem, Source, Transition, Verdict,
         judge,
     },
     tag::{TagKind, parse},
@@ -29,7 +29,7 @@ fn entry(tag: TagKind, target: Option<&str>, attributes: &[(&str, &str)]) -> All
 fn verdict(text: &str, allowed: Vec<AllowedTransition>) -> Verdict {
     let world = MemoryWorld::new(NAMES);
     let policy = Policy { allowed, evaluators: Vec::new() };
-    judge(parse(text), &policy, &Surroundings { world: &world, cwd: "/project" })
+    judge(parse(text), &policy, &JudgeContext { world: &world, cwd: "/project" })
 }
 
 fn accepts(text: &str, allowed: Vec<AllowedTransition>) -> bool {
@@ -193,9 +193,8 @@ fn cd_is_taken_from_the_agents_directory_or_absolute() {
     world.directories.extend(["/project/sub".to_owned(), "/else".to_owned()]);
     for (cd, path) in [("sub", "/project/sub"), ("/else", "/else")] {
         let text = format!("<reset cd=\"{cd}\">A</reset>");
-        let surroundings = Surroundings { world: &world, cwd: "/project" };
-        let Verdict::Accept(accepted) = judge(parse(&text), &Policy::default(), &surroundings)
-        else {
+        let context = JudgeContext { world: &world, cwd: "/project" };
+        let Verdict::Accept(accepted) = judge(parse(&text), &Policy::default(), &context) else {
             panic!("{cd}");
         };
         let expected = format!("<reset cd=\"{path}\">A.md</reset>");
@@ -211,8 +210,8 @@ fn cd_in_a_loop_keeps_the_length_of_the_path() {
     for round in 0..10_000 {
         let cd = [".", "sub//./", ".."][round % 3];
         let text = format!("<reset cd=\"{cd}\">A</reset>");
-        let surroundings = Surroundings { world: &world, cwd: &cwd };
-        let verdict = judge(parse(&text), &Policy::default(), &surroundings);
+        let context = JudgeContext { world: &world, cwd: &cwd };
+        let verdict = judge(parse(&text), &Policy::default(), &context);
         let Verdict::Accept(Accepted { transition: Transition::Reset { cd, .. }, .. }) = verdict
         else {
             panic!("round {round} in {cwd}: {verdict:?}");

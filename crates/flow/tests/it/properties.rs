@@ -9,8 +9,8 @@ use proptest::{collection::vec, prelude::*, sample::select};
 use raymond_flow::{
     id::{AgentId, StateName},
     machine::{
-        Failure, FailureClass, Halt, Input, Limits, OnUsageLimit, Phase, Record, Session, Standing,
-        Status, apply, replay,
+        FailureClass, Halt, Input, Limits, OnUsageLimit, Phase, Record, Session, Standing, Status,
+        TurnFailure, apply, replay,
     },
     money::Usd,
     policy::Transition,
@@ -234,7 +234,7 @@ fn take(sim: &mut Sim, step: Step) {
         }
         Step::Fail(index, class, billionths) => {
             let Some(name) = child(sim, &index) else { return };
-            let failure = Failure { class, message: "failed".to_owned() };
+            let failure = TurnFailure { class, message: "failed".to_owned() };
             sim.end(&name, Outcome::Failed(failure), cost(billionths));
         }
         Step::Lose(index) => {

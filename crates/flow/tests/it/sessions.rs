@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use raymond_flow::{
     coding_agent::{Capabilities, CodingAgents},
     id::{SessionId, StateName},
-    machine::{Failure, FailureClass, Input, SessionPlan, Started, Status},
+    machine::{FailureClass, Input, SessionPlan, Started, Status, TurnFailure},
     turn::Outcome,
     world::MemoryWorld,
 };
@@ -35,7 +35,7 @@ fn answers(sim: &mut Sim, text: &str, session: &str) {
 
 fn fails(sim: &mut Sim, session: Option<&str>) {
     let class = FailureClass::Transient { retry_after_ms: None };
-    let failure = Failure { class, message: "busy".to_owned() };
+    let failure = TurnFailure { class, message: "busy".to_owned() };
     sim.end_in("main", Outcome::Failed(failure), 0.0, session);
     sim.wake("main");
 }
@@ -149,7 +149,8 @@ fn state_of_another_coding_agent_is_entered_in_a_fresh_session_and_left_again() 
 #[test]
 fn state_whose_coding_agent_was_changed_while_it_failed_starts_afresh() {
     let mut sim = sim(Capabilities::FULL, [("START.md", "s")]);
-    let failure = Failure { class: FailureClass::NotInstalled, message: "no claude".to_owned() };
+    let failure =
+        TurnFailure { class: FailureClass::NotInstalled, message: "no claude".to_owned() };
     sim.end("main", Outcome::Failed(failure), 0.0);
     assert_eq!(sim.run.status, Status::Failed);
     sim.world.files.insert("START.md".to_owned(), "---\nagent: codex\n---\ns".into());

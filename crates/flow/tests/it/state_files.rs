@@ -470,6 +470,21 @@ fn timeout_takes_seconds_minutes_and_hours() {
 }
 
 #[test]
+fn input_is_required_or_optional() {
+    assert!(declared("input: optional").is_input_optional);
+    assert!(!declared("input: required").is_input_optional);
+    assert!(!declared("model: opus").is_input_optional);
+    for written in ["yes", "", "[optional]"] {
+        let found = diagnostics(&format!("---\ninput: {written}\n---\n"));
+        assert_eq!(found.len(), 1, "{written}: {found:?}");
+        assert!(
+            found[0].message.contains("`input` should be `optional` or `required`"),
+            "{found:?}"
+        );
+    }
+}
+
+#[test]
 fn pattern_of_an_evaluator_is_kept_as_written() {
     let yaml = "evaluators:\n  - match: \"^\\\\d+ errors?$\"\n    then: { tag: result }";
     let expected = Evaluator::Match {

@@ -760,11 +760,11 @@ fn malformed_tag_says_what_is_wrong() {
     );
     assert_eq!(
         shown("</goto x>"),
-        "`</goto` is not a complete <goto> tag: a closing tag holds nothing but its name"
+        "`</goto` is not a complete <goto> tag: a closing tag has nothing but its name"
     );
     assert_eq!(
         shown("<goto/>"),
-        "`<goto/>` is not a complete <goto> tag: it is closed before it says anything"
+        "`<goto/>` is not a complete <goto> tag: it is self-closing: write an opening and a closing tag"
     );
     assert_eq!(
         shown(&format!("<goto {}", " ".repeat(OPENING_BYTES_MAX))),

@@ -254,9 +254,13 @@ pub(crate) struct Options {
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<raymond_flow::source::Timeout>,
 
-    /// How often a turn is retried after a transient failure [default: 3].
+    /// How often a turn is retried after a failure of an unknown kind; 0 retries nothing [default: 3].
     #[arg(long, value_name = "N")]
     pub(crate) retries: Option<u32>,
+
+    /// How long a turn is retried while the provider is overloaded or cannot be reached [default: 10m].
+    #[arg(long, value_name = "TIME")]
+    pub(crate) retry_for: Option<raymond_flow::source::Timeout>,
 
     /// Let coding agents do anything without asking. Read `raymond help operations` first.
     #[arg(long)]
@@ -337,7 +341,11 @@ pub(crate) struct LimitOptions {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_parallel: Option<u32>,
 
-    /// Retries after a transient failure.
+    /// Retries after a failure of an unknown kind; 0 retries nothing.
     #[arg(long, value_name = "N")]
     pub(crate) retries: Option<u32>,
+
+    /// How long a turn is retried while the provider is overloaded or cannot be reached.
+    #[arg(long, value_name = "TIME")]
+    pub(crate) retry_for: Option<raymond_flow::source::Timeout>,
 }

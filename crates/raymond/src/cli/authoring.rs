@@ -16,7 +16,7 @@ pub(crate) enum Authoring {
     /// Find what is wrong or odd about a workflow without running it.
     Lint(Lint),
     /// Draw a workflow: Mermaid, DOT or a page for a browser, on standard output.
-    Diagram(Diagram),
+    Diagram(DiagramArgs),
     /// Begin a workflow of your own.
     New(New),
     /// Make a folder one zip archive, always the same bytes.
@@ -45,8 +45,8 @@ pub(crate) struct Lint {
     pub(crate) json: bool,
 
     /// Show what is at least so bad.
-    #[arg(long, value_enum, default_value_t = Level::Warning)]
-    pub(crate) level: Level,
+    #[arg(long, value_enum, default_value_t = SeverityName::Warning)]
+    pub(crate) level: SeverityName,
 
     /// Treat findings of a rule as errors; `warnings` means all warnings.
     #[arg(long, value_name = "RULE", value_delimiter = ',')]
@@ -71,7 +71,7 @@ pub(crate) struct Lint {
 
 /// A workflow to be drawn.
 #[derive(Debug, Args)]
-pub(crate) struct Diagram {
+pub(crate) struct DiagramArgs {
     /// A state file, a folder or a zip archive [default: the workflow of the run].
     #[arg(required_unless_present = "run")]
     pub(crate) workflow: Option<PathBuf>,
@@ -133,18 +133,18 @@ pub(crate) struct Pack {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum Level {
+pub(crate) enum SeverityName {
     Error,
     Warning,
     Note,
 }
 
-impl From<Level> for Severity {
-    fn from(level: Level) -> Self {
+impl From<SeverityName> for Severity {
+    fn from(level: SeverityName) -> Self {
         match level {
-            Level::Error => Self::Error,
-            Level::Warning => Self::Warning,
-            Level::Note => Self::Note,
+            SeverityName::Error => Self::Error,
+            SeverityName::Warning => Self::Warning,
+            SeverityName::Note => Self::Note,
         }
     }
 }

@@ -11,6 +11,7 @@ use raymond_flow::{
 };
 
 use super::{
+    crews::{Crews, Progress},
     time,
     words::{self, count},
 };
@@ -42,6 +43,7 @@ pub(crate) struct Board {
     limit: Option<UsageLimit>,
     halted: Option<String>,
     failed: u64,
+    crews: Crews,
 }
 
 /// One agent.
@@ -52,6 +54,8 @@ pub(crate) struct Row {
     /// Since when it is about this, in milliseconds since 1970.
     pub(crate) since_ms: u64,
     pub(crate) doing: Doing,
+    /// How often its work was started.
+    starts: u32,
     /// How many rounds of a loop were not told.
     rounds: u64,
 }
@@ -64,9 +68,14 @@ pub(crate) enum Doing {
     /// A turn, and what the coding agent did last.
     Turn(Option<Activity>),
     Queued,
+    /// A worker that waits for a place among its siblings.
+    Parked,
+    /// It waits for workers.
+    Joins(Progress),
     /// It tries again then; in milliseconds since 1970.
     Waits {
         until_ms: u64,
+        attempt: u32,
         why: String,
     },
 }
@@ -81,6 +90,16 @@ impl Board {
         let is_active = |agent: &&&Agent| !matches!(agent.phase, Phase::Failed { .. });
         for agent in run.agents_by_birth().iter().filter(is_active) {
             self.enter(&agent.id, agent.current_state.stem(), now_ms, Doing::Starting);
+            self.started(&agent.id, agent.tries.starts);
+        }
+        self.crews = Crews::open(run);
+        for agent in run.agents.values() {
+            if let Some(progress) = self.crews.progress(&agent.id) {
+                self.change(&agent.id, now_ms, Doing::Joins(progress));
+            }
+            if let Phase::Parked { .. } = agent.phase {
+                self.change(&agent.id, now_ms, Doing::Parked);
+            }
         }
     }
 
@@ -99,6 +118,7 @@ impl Board {
     /// Takes in what became true.
     pub(crate) fn record(&mut self, record: &Record, at_ms: u64) {
         self.accounts.add(record);
+        let joining = self.crews.record(record);
         match record {
             Record::Intended { agent, step } => {
                 let doing = match step.action {
@@ -106,22 +126,28 @@ impl Board {
                     Action::Turn(_) => Doing::Turn(None),
                 };
                 self.enter(agent, step.state.stem(), at_ms, doing);
+                self.started(agent, step.attempt);
             }
             Record::Queued { agent } => self.change(agent, at_ms, Doing::Queued),
             Record::Retried { agent, why, delay_ms, .. } => {
-                let doing = Doing::Waits { until_ms: at_ms + delay_ms, why: why.clone() };
+                let attempt = self.rows.get(agent).map_or(0, |row| row.starts) + 1;
+                let until_ms = at_ms + delay_ms;
+                let doing = Doing::Waits { until_ms, attempt, why: why.clone() };
                 self.change(agent, at_ms, doing);
             }
-            Record::Woke { agent } | Record::Called { agent } => {
+            Record::Woke { agent } | Record::Called { agent } | Record::Placed { agent } => {
                 self.change(agent, at_ms, Doing::Starting);
             }
             Record::Failed { agent, .. } => {
                 self.failed += 1;
                 self.rows.remove(agent);
             }
-            Record::Followed { agent, transition, worker, .. } => {
-                if let Some(worker) = worker {
-                    self.enter(worker, "…", at_ms, Doing::Starting);
+            Record::Followed { agent, transition, worker, more_workers, .. } => {
+                let forked = transition.workers();
+                for (worker, forked) in worker.iter().chain(more_workers).zip(forked) {
+                    let doing =
+                        if forked.limit.is_some() { Doing::Parked } else { Doing::Starting };
+                    self.enter(worker, "…", at_ms, doing);
                 }
                 // If it goes on, its next step brings it back.
                 if matches!(transition, Transition::Result { .. }) {
@@ -138,8 +164,17 @@ impl Board {
                 (self.budget_usd, self.limit, self.halted) = (limits.budget_usd, None, None);
                 self.failed = 0;
             }
+            Record::Joined { agent, .. } => self.change(agent, at_ms, Doing::Starting),
             Record::Finished { status: Status::Completed } => self.rows.clear(),
             _ => {}
+        }
+        let progress = joining.and_then(|agent| Some((self.crews.progress(&agent)?, agent)));
+        if let Some((progress, agent)) = progress {
+            let since_ms = match self.rows.get(&agent) {
+                Some(Row { doing: Doing::Joins(_), since_ms, .. }) => *since_ms,
+                _ => at_ms,
+            };
+            self.change(&agent, since_ms, Doing::Joins(progress));
         }
     }
 
@@ -166,8 +201,15 @@ impl Board {
             |row| row.born,
         );
         let rounds = self.rows.get(agent).map_or(0, |row| row.rounds);
-        let row = Row { born, state: state.to_owned(), since_ms, doing, rounds };
+        let row = Row { born, state: state.to_owned(), since_ms, doing, starts: 0, rounds };
         self.rows.insert(agent.clone(), row);
+    }
+
+    /// So often the work of `agent` was started.
+    fn started(&mut self, agent: &AgentId, starts: u32) {
+        if let Some(row) = self.rows.get_mut(agent) {
+            row.starts = starts;
+        }
     }
 
     fn change(&mut self, agent: &AgentId, since_ms: u64, doing: Doing) {
@@ -216,7 +258,9 @@ impl Board {
     ) -> Line {
         let mark = match row.doing {
             _ if self.limit.is_some() => Line::new().add(Style::Warning, "■"),
-            Doing::Queued | Doing::Waits { .. } => Line::new().add(Style::Warning, "◦"),
+            Doing::Queued | Doing::Parked | Doing::Joins(_) | Doing::Waits { .. } => {
+                Line::new().add(Style::Warning, "◦")
+            }
             _ => Line::new().add(Style::Good, spinner),
         };
         let since =
@@ -284,6 +328,10 @@ impl Doing {
         match self {
             Self::Starting => Line::new().dim("starts"),
             Self::Script => Line::new().dim("runs its script"),
+            Self::Parked => Line::new().dim("waits for a place"),
+            Self::Joins(Progress { ended, all }) => {
+                Line::new().dim("waits: ").plain(format!("{ended} of {all} workers"))
+            }
             Self::Turn(None) => Line::new().dim("thinks"),
             Self::Turn(Some(Activity::Uses { tool, what })) => {
                 let line = Line::of(tool);
@@ -291,9 +339,9 @@ impl Doing {
             }
             Self::Turn(Some(activity)) => Line::of(words::of_activity(activity)),
             Self::Queued => Line::new().dim("waits for a place"),
-            Self::Waits { until_ms, why } => {
-                let left = until_ms.saturating_sub(now_ms);
-                Line::new().add(Style::Warning, words::again(left)).dim(format!(": {why}"))
+            Self::Waits { until_ms, attempt, why } => {
+                let again = words::again(until_ms.saturating_sub(now_ms), *attempt);
+                Line::new().add(Style::Warning, again).dim(format!(": {why}"))
             }
         }
     }

@@ -50,7 +50,7 @@ fn draw(text: &mut String, finding: &Finding, sources: &Sources<'_>) {
     let _ = writeln!(text, "{margin} --> {}:{position}", shown(&path));
     let state = sources.graph.state(&StateName::new(file));
     let source = state.map(|state| state.text.as_str()).unwrap_or_default();
-    if let Some(line) = Line::of(source, finding) {
+    if let Some(line) = MarkedLine::of(source, finding) {
         let _ = writeln!(text, "{margin} |\n{number} | {}", line.text);
         let _ = writeln!(text, "{margin} | {}{}", line.before, line.carets);
     }
@@ -64,13 +64,13 @@ fn push_help(text: &mut String, margin: &str, help: Option<&str>) {
 }
 
 /// The first line of a finding, ready to be drawn.
-struct Line {
+struct MarkedLine {
     text: String,
     before: String,
     carets: String,
 }
 
-impl Line {
+impl MarkedLine {
     fn of(source: &str, finding: &Finding) -> Option<Self> {
         let range = finding.span.range()?;
         let start = range.start.min(source.len());

@@ -21,7 +21,7 @@ use crate::{
 /// Writes a line for what happens.
 #[derive(Debug)]
 pub(crate) struct Lines<W> {
-    out: out::Lines<W>,
+    out: out::LineSink<W>,
     level: Level,
     narrator: Narrator,
     /// Whether each line begins with the time: for a file that is read later.
@@ -29,11 +29,11 @@ pub(crate) struct Lines<W> {
 }
 
 impl<W: Write> Lines<W> {
-    pub(crate) fn new(out: out::Lines<W>, level: Level, files: Option<RunFiles>) -> Self {
+    pub(crate) fn new(out: out::LineSink<W>, level: Level, files: Option<RunFiles>) -> Self {
         Self { out, level, narrator: Narrator::new(level, files), has_times: false }
     }
 
-    pub(crate) fn with_times(out: out::Lines<W>, level: Level, files: Option<RunFiles>) -> Self {
+    pub(crate) fn with_times(out: out::LineSink<W>, level: Level, files: Option<RunFiles>) -> Self {
         Self { has_times: true, ..Self::new(out, level, files) }
     }
 

@@ -27,7 +27,7 @@ const FRAME: Duration = Duration::from_millis(100);
 
 /// Draws what happens.
 pub(crate) struct Live {
-    view: Arc<Mutex<View>>,
+    view: Arc<Mutex<LiveView>>,
     narrator: Narrator,
     level: Level,
     stop: mpsc::Sender<()>,
@@ -35,7 +35,7 @@ pub(crate) struct Live {
 }
 
 /// What is drawn, by whoever comes first: the painter with its next frame, or the end.
-struct View {
+struct LiveView {
     screen: Screen,
     board: Board,
     /// News that no frame has shown yet.
@@ -46,7 +46,7 @@ struct View {
 impl Live {
     pub(crate) fn new(level: Level, files: Option<RunFiles>) -> Self {
         let (screen, board) = (Screen::new(), Board::default());
-        let view = Arc::new(Mutex::new(View { screen, board, news: Vec::new(), frame: 0 }));
+        let view = Arc::new(Mutex::new(LiveView { screen, board, news: Vec::new(), frame: 0 }));
         let (stop, stopped) = mpsc::channel();
         let shared = Arc::clone(&view);
         // Without a thread no rows are drawn; news are still printed.
@@ -71,7 +71,7 @@ impl Live {
     }
 }
 
-fn lock(view: &Mutex<View>) -> MutexGuard<'_, View> {
+fn lock(view: &Mutex<LiveView>) -> MutexGuard<'_, LiveView> {
     view.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -115,7 +115,7 @@ impl Drop for Live {
     }
 }
 
-impl View {
+impl LiveView {
     fn paint(&mut self) {
         self.frame += 1;
         let rows = self.board.paint(Screen::size(), clock::now_ms(), self.frame);

@@ -17,7 +17,7 @@ use raymond_flow::{
 
 use super::{
     complaint, time,
-    words::{self, Level, Mark, News, Way},
+    words::{self, Hop, Level, Mark, News},
 };
 use crate::line::{Line, Style};
 
@@ -39,22 +39,22 @@ pub(crate) struct Narrator {
     /// How wide the column of names is.
     names: usize,
     /// The step that has just ended; the next record tells what came of it.
-    ended: Option<Ended>,
-    loops: BTreeMap<AgentId, Ways>,
+    ended: Option<LastEnded>,
+    loops: BTreeMap<AgentId, Hops>,
     /// The agents whose steps run.
     running: BTreeSet<AgentId>,
 }
 
 #[derive(Debug)]
-struct Ended {
+struct LastEnded {
     step: StepId,
     spent: Spent,
 }
 
 /// The ways that an agent has gone lately.
 #[derive(Debug, Default)]
-struct Ways {
-    lately: VecDeque<Way>,
+struct Hops {
+    lately: VecDeque<Hop>,
     folded: Option<Folded>,
 }
 
@@ -67,8 +67,8 @@ struct Folded {
     cost_usd: Usd,
 }
 
-impl Ways {
-    fn push(&mut self, way: &Way) {
+impl Hops {
+    fn push(&mut self, way: &Hop) {
         if self.lately.len() == LOOP_MAX * ROUNDS_TOLD {
             self.lately.pop_front();
         }
@@ -103,10 +103,12 @@ impl Narrator {
             Record::Ended { agent, number, spent } => {
                 self.running.remove(agent);
                 let step = StepId { agent: agent.clone(), number: *number };
-                self.ended = Some(Ended { step, spent: spent.clone() });
+                self.ended = Some(LastEnded { step, spent: spent.clone() });
             }
             // Its lines will follow: the column is wide enough from here on.
-            Record::Followed { worker: Some(worker), .. } => self.make_room(worker),
+            Record::Followed { worker: Some(worker), more_workers, .. } => {
+                std::iter::once(worker).chain(more_workers).for_each(|name| self.make_room(name));
+            }
             _ => {}
         }
         let mut lines = Vec::new();
@@ -151,7 +153,7 @@ impl Narrator {
         folded.map_or(0, Folded::rounds)
     }
 
-    fn add(&mut self, lines: &mut Vec<Line>, news: &News, ended: Option<&Ended>) {
+    fn add(&mut self, lines: &mut Vec<Line>, news: &News, ended: Option<&LastEnded>) {
         if news.level > self.level {
             return;
         }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use raymond_engine::{Loaded, agent::Activity, journal::Entry, layout::RunFiles};
+use raymond_engine::{Loaded, agent::Activity, journal::JournalEntry, layout::RunFiles};
 use raymond_flow::{
     id::{AgentId, StepId},
     machine::{Account, Accounts, Agent, Phase, Record, Run, Session, Status},
@@ -67,6 +67,9 @@ impl Standing<'_> {
                 Phase::Ready { .. } | Phase::Called { .. } => ("starting", None),
                 Phase::Queued { .. } => ("queued", None),
                 Phase::Waiting { .. } => ("waiting", None),
+                Phase::Joining { .. } => ("joining", None),
+                Phase::Parked { .. } => ("parked", None),
+                Phase::Failed { error, passed: true, .. } => ("passed", Some(error)),
                 Phase::Held { .. } => ("held", None),
                 Phase::Failed { error, .. } => ("failed", Some(error)),
             };
@@ -76,6 +79,7 @@ impl Standing<'_> {
                 "since": board.row(&agent.id).map(|row| row.since_ms),
                 "tool": tool, "activity": activity.map(of_activity),
                 "cost_usd": agent.cost_usd,
+                "workers": workers(run, agent).map(|(ended, all)| json!({ "ended": ended, "all": all })),
                 "returns_to": agent.stack.iter().rev().map(|frame| &frame.state).collect::<Vec<_>>(),
             })
         });
@@ -91,7 +95,7 @@ impl Standing<'_> {
         })
     }
 
-    fn head(&self, page: &mut Vec<Line>, run: &Run, entries: &[Entry]) {
+    fn head(&self, page: &mut Vec<Line>, run: &Run, entries: &[JournalEntry]) {
         let mut entry = |name: &str, value: Line| {
             page.push(Line::new().dim(format!("{name:<9} ")).then(value));
         };
@@ -116,7 +120,7 @@ impl Standing<'_> {
         }
     }
 
-    fn agents(&self, page: &mut Vec<Line>, run: &Run, entries: &[Entry]) {
+    fn agents(&self, page: &mut Vec<Line>, run: &Run, entries: &[JournalEntry]) {
         if run.agents.is_empty() {
             return;
         }
@@ -170,6 +174,14 @@ impl Standing<'_> {
                 Some(row) => row.doing.line(self.now_ms),
                 None => Line::new().dim("waits to try again"),
             },
+            Phase::Joining { .. } => {
+                let (ended, all) = workers(&self.loaded.run, agent).unwrap_or_default();
+                Line::new().dim("waits: ").plain(format!("{ended} of {all} workers"))
+            }
+            Phase::Parked { .. } => Line::new().dim("waits for a place among the workers"),
+            Phase::Failed { error, passed: true, .. } => {
+                Line::of(format!("failed: {error}")).dim("; a join has handed this over")
+            }
             Phase::Held { asked, .. } => {
                 Line::of(format!("held by a limit before {}", excerpt(&asked.to_string())))
             }
@@ -180,12 +192,19 @@ impl Standing<'_> {
     }
 }
 
-fn board(entries: &[Entry]) -> Board {
+fn board(entries: &[JournalEntry]) -> Board {
     let mut board = Board::default();
     for entry in entries {
         entry.records.iter().for_each(|record| board.record(record, entry.at_ms));
     }
     board
+}
+
+/// While an agent joins: how many of its workers have ended, and how many there are.
+fn workers(run: &Run, agent: &Agent) -> Option<(usize, usize)> {
+    let Phase::Joining { .. } = agent.phase else { return None };
+    let crew = run.crews.get(&agent.id);
+    Some(crew.map_or((0, 0), |crew| crew.progress(agent.workers_since())))
 }
 
 /// The status with its symbol.

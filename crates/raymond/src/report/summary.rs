@@ -4,7 +4,7 @@ use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
 
 use raymond_engine::{
     events::{Event, Observer, Seen},
-    journal::Entry,
+    journal::JournalEntry,
 };
 use raymond_flow::{
     id::AgentId,
@@ -34,7 +34,7 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    pub(crate) fn of(entries: &[Entry]) -> Self {
+    pub(crate) fn of(entries: &[JournalEntry]) -> Self {
         let mut summary = Self::default();
         for entry in entries {
             entry.records.iter().for_each(|record| summary.add(record, entry.at_ms));

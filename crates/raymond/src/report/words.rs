@@ -1,10 +1,12 @@
 //! What happens to a run, in words for a person.
 
+use std::collections::BTreeMap;
+
 use raymond_engine::{agent::Activity, events::Before};
 use raymond_flow::{
     id::{AgentId, StateName},
     machine::{Halt, Instead, Limit, Limits, Record, Status, Via},
-    policy::Transition,
+    policy::{Join, Transition},
 };
 
 use super::time;
@@ -60,12 +62,12 @@ pub(crate) struct News {
     pub(crate) agent: Option<AgentId>,
     pub(crate) text: Line,
     /// Which way was gone, if that can be part of a loop.
-    pub(crate) way: Option<Way>,
+    pub(crate) way: Option<Hop>,
 }
 
 /// A way between two states: the same one is gone again and again by a loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Way {
+pub(crate) struct Hop {
     pub(crate) from: String,
     pub(crate) to: String,
     kind: &'static str,
@@ -96,14 +98,31 @@ pub(crate) fn of_record(record: &Record, before: Option<&Before>) -> Vec<News> {
         Record::Ended { agent, spent, .. } => {
             spent.denied.iter().map(|what| denied(agent, what)).collect()
         }
-        Record::Followed { agent, transition, via, worker, discarded_returns, .. } => {
-            let mut news = vec![followed(before, agent, transition, *via, worker.as_ref())];
+        Record::Followed {
+            agent,
+            transition,
+            via,
+            worker,
+            more_workers,
+            discarded_returns,
+            ..
+        } => {
+            let workers: Vec<_> = worker.iter().chain(more_workers).collect();
+            let mut news = vec![followed(before, agent, transition, *via, &workers)];
             if *discarded_returns > 0 {
                 let returns = count(*discarded_returns as u64, "pending return");
                 let text = Line::of(format!("warning: reset discards {returns}"));
                 news.push(News::of(Trouble, Mark::Odd, agent, text));
             }
             news
+        }
+        Record::Joined { agent, workers } => {
+            let text = format!("joined {}", count(workers.len() as u64, "worker"));
+            vec![News::of(Told, Mark::Done, agent, here(before).plain(text))]
+        }
+        Record::Placed { agent } => {
+            let text = Line::new().dim("has a place among the workers");
+            vec![News::of(Detail, Mark::Detail, agent, text)]
         }
         Record::Overridden { agent, asked, instead, .. } => vec![overridden(agent, asked, instead)],
         Record::Reminded { agent, problem, .. } => {
@@ -116,7 +135,8 @@ pub(crate) fn of_record(record: &Record, before: Option<&Before>) -> Vec<News> {
             vec![News::of(Detail, Mark::Detail, agent, text)]
         }
         Record::Retried { agent, why, delay_ms, .. } => {
-            let text = here(before).plain(format!("{}: {why}", again(*delay_ms)));
+            let starts = before.map_or(0, |before| before.starts);
+            let text = here(before).plain(format!("{}: {why}", again(*delay_ms, starts + 1)));
             vec![News::of(Told, Mark::Again, agent, text)]
         }
         Record::Failed { agent, error, class, .. } => {
@@ -184,23 +204,36 @@ fn followed(
     id: &AgentId,
     transition: &Transition,
     via: Via,
-    worker: Option<&AgentId>,
+    workers: &[&AgentId],
 ) -> News {
     let from = before.map_or_else(String::new, |before| before.state.stem().to_owned());
     let caller = before.and_then(|before| before.return_to.as_ref());
     let (to, details) = match transition {
-        Transition::Goto { target } => (Some(target), Line::new()),
-        Transition::Reset { target, cd } => (Some(target), attribute("cd", cd.as_ref())),
-        Transition::Call { target, return_to } => (Some(target), returns(return_to)),
-        Transition::Function { target, return_to, model } => {
-            (Some(target), returns(return_to).then(attribute("model", model.as_ref())))
+        Transition::Goto { target, input } => (Some(target), attribute("input", input.as_ref())),
+        Transition::Reset { target, cd, input } => {
+            let details = attribute("cd", cd.as_ref()).then(attribute("input", input.as_ref()));
+            (Some(target), details)
         }
-        Transition::Fork { target, next, cd, attributes } => {
-            let worker = worker.map_or("", AgentId::as_str);
-            let mut details = Line::of(" ").add(Style::Name, worker);
-            for (name, value) in attributes {
-                details = details.then(attribute(name, Some(value)));
-            }
+        Transition::Call { target, return_to, input, arguments } => {
+            let details = attribute("input", input.as_ref()).then(attributes(arguments));
+            (Some(target), details.then(returns(return_to)))
+        }
+        Transition::Function { target, return_to, model, input, arguments } => {
+            let details = attribute("input", input.as_ref()).then(attributes(arguments));
+            let details = details.then(returns(return_to));
+            (Some(target), details.then(attribute("model", model.as_ref())))
+        }
+        Transition::Join(Join { target, .. }) => (Some(target), Line::new()),
+        Transition::Fork { target, next, cd, attributes: variables, .. } => {
+            let mut details = match workers {
+                [first, .., last] => {
+                    let name = |name: &AgentId| Line::new().add(Style::Name, name.as_str());
+                    let all = format!(" {} workers, ", workers.len());
+                    Line::of(all).then(name(first)).plain(" to ").then(name(last))
+                }
+                [only] => Line::of(" ").add(Style::Name, only.as_str()).then(attributes(variables)),
+                [] => Line::new(),
+            };
             details = details.then(attribute("cd", cd.as_ref()));
             if next.stem() != from {
                 details = details.dim(format!(", goes on at {}", next.stem()));
@@ -219,15 +252,21 @@ fn followed(
         Via::Tag => text,
         Via::Implicit => text.dim(" (implicit)"),
         Via::Evaluator => text.dim(" (by an evaluator)"),
+        Via::Visits => text.dim(" (visited too often)"),
     };
-    let is_fork = worker.is_some();
+    let is_fork = !workers.is_empty();
     let mark = if is_fork { Mark::Forked } else { Mark::Done };
-    let way = to.filter(|_| !is_fork).map(|to| Way { from, to: to.stem().to_owned(), kind });
+    let way = to.filter(|_| !is_fork).map(|to| Hop { from, to: to.stem().to_owned(), kind });
     News { way, ..News::of(Level::News, mark, id, text) }
 }
 
 fn returns(to: &StateName) -> Line {
     Line::new().dim(format!(", returns to {}", to.stem()))
+}
+
+fn attributes(pairs: &BTreeMap<String, String>) -> Line {
+    let pairs = pairs.iter().map(|(name, value)| attribute(name, Some(value)));
+    pairs.fold(Line::new(), Line::then)
 }
 
 fn attribute(name: &str, value: Option<&String>) -> Line {
@@ -257,8 +296,9 @@ pub(crate) fn of_interrupt(running: u64) -> String {
 fn of_limits(limits: &Limits) -> String {
     let budget = limits.budget_usd.map_or("none".to_owned(), |budget| budget.to_string());
     let states = limits.max_iterations.map_or("none".to_owned(), |most| most.to_string());
+    let retry_for = time::duration(std::time::Duration::from_millis(limits.retry_for_ms));
     format!(
-        "limits changed: budget {budget}, iterations {states}, parallel {}, retries {}",
+        "limits changed: budget {budget}, iterations {states}, parallel {}, retries {}, retry for {retry_for}",
         limits.max_parallel, limits.max_retries
     )
 }
@@ -294,11 +334,12 @@ pub(crate) fn wait(until: Option<u64>) -> String {
     )
 }
 
-/// When something is tried again. Perhaps not now: a limit may forbid it, or the run is being ended.
-pub(crate) fn again(delay_ms: u64) -> String {
+/// When something is tried again, and which try that is. Without a wait perhaps not now: a limit may forbid it, or
+/// the run is being ended.
+pub(crate) fn again(delay_ms: u64, attempt: u32) -> String {
     match delay_ms {
         0 => "has to start again".to_owned(),
-        _ => format!("starts again in {} s", delay_ms.div_ceil(1000)),
+        _ => format!("starts again in {} s (try {attempt})", delay_ms.div_ceil(1000)),
     }
 }
 

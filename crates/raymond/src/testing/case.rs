@@ -9,11 +9,11 @@ use std::{
 
 use raymond_engine::agent::{Script, ScriptedReply};
 use raymond_flow::{
-    machine::{Failure, FailureClass},
+    machine::{FailureClass, TurnFailure},
     money::Usd,
     source::{
         Timeout,
-        yaml::{self, Node, Value},
+        yaml::{self, YamlNode, YamlValue},
     },
     text::{Span, beginning},
 };
@@ -77,7 +77,7 @@ impl fmt::Display for CaseError {
 }
 
 /// A problem without the file that it is in.
-type Problem = (Span, String);
+type CaseProblem = (Span, String);
 
 impl Case {
     /// Reads the case that stands in the file at `path`.
@@ -92,7 +92,7 @@ impl Case {
     }
 }
 
-fn read(path: &Path, text: &str) -> Result<Case, Problem> {
+fn read(path: &Path, text: &str) -> Result<Case, CaseProblem> {
     let root = yaml::read(text).map_err(|error| (error.span, error.message))?;
     let root = root.ok_or_else(|| (Span::new(0, 0), "the case is empty".to_owned()))?;
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -133,11 +133,11 @@ const REPLY_KEYS: [&str; 6] = ["text", "cost", "delay", "fail", "message", "repe
 const EXPECT_KEYS: [&str; 8] =
     ["status", "result", "path", "forked", "reminders", "cost", "prompts", "snapshot"];
 
-fn replies(node: &Node) -> Result<Script, Problem> {
+fn replies(node: &YamlNode) -> Result<Script, CaseProblem> {
     let mut script = Script::new();
     for (state, value) in pairs(node)? {
         let replies: Vec<ScriptedReply> = match &value.value {
-            Value::Sequence(items) => items.iter().map(reply).collect::<Result<_, _>>()?,
+            YamlValue::Sequence(items) => items.iter().map(reply).collect::<Result<_, _>>()?,
             _ => vec![reply(value)?],
         };
         let endless = replies.iter().position(|reply| reply.times.is_none());
@@ -150,8 +150,8 @@ fn replies(node: &Node) -> Result<Script, Problem> {
     Ok(script)
 }
 
-fn reply(node: &Node) -> Result<ScriptedReply, Problem> {
-    if let Value::Scalar(text) = &node.value {
+fn reply(node: &YamlNode) -> Result<ScriptedReply, CaseProblem> {
+    if let YamlValue::Scalar(text) = &node.value {
         return Ok(ScriptedReply::text(text));
     }
     let mut reply = ScriptedReply::text("");
@@ -169,12 +169,12 @@ fn reply(node: &Node) -> Result<ScriptedReply, Problem> {
     }
     if let Some(class) = class {
         let message = message.unwrap_or_else(|| "scripted failure".to_owned());
-        reply.answer = Err(Failure { class, message });
+        reply.answer = Err(TurnFailure { class, message });
     }
     Ok(reply)
 }
 
-fn failure_class(node: &Node) -> Result<FailureClass, Problem> {
+fn failure_class(node: &YamlNode) -> Result<FailureClass, CaseProblem> {
     Ok(match scalar(node)? {
         "transient" => FailureClass::Transient { retry_after_ms: None },
         "usage_limit" => FailureClass::UsageLimit { resets_at: None },
@@ -193,7 +193,7 @@ fn failure_class(node: &Node) -> Result<FailureClass, Problem> {
 }
 
 /// `true` for as often as it is asked for, or how often.
-fn repeat(node: &Node) -> Result<Option<u64>, Problem> {
+fn repeat(node: &YamlNode) -> Result<Option<u64>, CaseProblem> {
     match scalar(node)? {
         "true" => Ok(None),
         text => match text.parse::<u32>() {
@@ -203,14 +203,14 @@ fn repeat(node: &Node) -> Result<Option<u64>, Problem> {
     }
 }
 
-fn timeout(node: &Node) -> Result<Duration, Problem> {
+fn timeout(node: &YamlNode) -> Result<Duration, CaseProblem> {
     let timeout = scalar(node)?.parse::<Timeout>();
     let timeout = timeout.map_err(|error| (node.span, error.to_string()))?;
     Ok(Duration::from_secs(timeout.into()))
 }
 
 /// Names that can be variables and are not Raymond's own.
-fn environment(node: &Node) -> Result<BTreeMap<String, String>, Problem> {
+fn environment(node: &YamlNode) -> Result<BTreeMap<String, String>, CaseProblem> {
     for (key, value) in pairs(node)? {
         let name = scalar(key)?;
         if name.is_empty() || name.contains(['=', '\0']) || scalar(value)?.contains('\0') {
@@ -224,7 +224,7 @@ fn environment(node: &Node) -> Result<BTreeMap<String, String>, Problem> {
 }
 
 /// `50ms` or `2s`.
-fn delay(node: &Node) -> Result<Duration, Problem> {
+fn delay(node: &YamlNode) -> Result<Duration, CaseProblem> {
     let text = scalar(node)?;
     let milliseconds = text.strip_suffix("ms").map(|number| (number, 1));
     let parts = milliseconds.or_else(|| text.strip_suffix('s').map(|number| (number, 1000)));
@@ -234,7 +234,7 @@ fn delay(node: &Node) -> Result<Duration, Problem> {
     Ok(Duration::from_millis(milliseconds))
 }
 
-fn expect(node: &Node) -> Result<Expect, Problem> {
+fn expect(node: &YamlNode) -> Result<Expect, CaseProblem> {
     let mut expect = Expect::default();
     for (key, value) in pairs(node)? {
         match scalar(key)? {
@@ -253,19 +253,19 @@ fn expect(node: &Node) -> Result<Expect, Problem> {
 }
 
 /// One path is `main`'s; a mapping gives one for each agent.
-fn paths(node: &Node) -> Result<BTreeMap<String, Vec<String>>, Problem> {
-    if let Value::Sequence(_) = &node.value {
+fn paths(node: &YamlNode) -> Result<BTreeMap<String, Vec<String>>, CaseProblem> {
+    if let YamlValue::Sequence(_) = &node.value {
         return Ok(BTreeMap::from([("main".to_owned(), list(node)?)]));
     }
     pairs(node)?.iter().map(|(agent, path)| Ok((scalar(agent)?.to_owned(), list(path)?))).collect()
 }
 
 /// For each state: a text, a list of texts, or a list of lists for each time that it is entered.
-fn prompts(node: &Node) -> Result<BTreeMap<String, Vec<Vec<String>>>, Problem> {
+fn prompts(node: &YamlNode) -> Result<BTreeMap<String, Vec<Vec<String>>>, CaseProblem> {
     let mut prompts = BTreeMap::new();
     for (state, value) in pairs(node)? {
         let needles = match &value.value {
-            Value::Sequence(items) => items.iter().map(needles).collect::<Result<_, _>>()?,
+            YamlValue::Sequence(items) => items.iter().map(needles).collect::<Result<_, _>>()?,
             _ => vec![needles(value)?],
         };
         prompts.insert(scalar(state)?.to_owned(), needles);
@@ -273,15 +273,15 @@ fn prompts(node: &Node) -> Result<BTreeMap<String, Vec<Vec<String>>>, Problem> {
     Ok(prompts)
 }
 
-fn needles(node: &Node) -> Result<Vec<String>, Problem> {
+fn needles(node: &YamlNode) -> Result<Vec<String>, CaseProblem> {
     match &node.value {
-        Value::Sequence(_) => list(node),
+        YamlValue::Sequence(_) => list(node),
         _ => Ok(vec![text_of(node)?]),
     }
 }
 
-fn pairs(node: &Node) -> Result<&[(Node, Node)], Problem> {
-    let Value::Mapping(pairs) = &node.value else {
+fn pairs(node: &YamlNode) -> Result<&[(YamlNode, YamlNode)], CaseProblem> {
+    let YamlValue::Mapping(pairs) = &node.value else {
         return Err((node.span, "expected `key: value` pairs".to_owned()));
     };
     for (index, (key, _)) in pairs.iter().enumerate() {
@@ -292,44 +292,44 @@ fn pairs(node: &Node) -> Result<&[(Node, Node)], Problem> {
     Ok(pairs)
 }
 
-fn list(node: &Node) -> Result<Vec<String>, Problem> {
+fn list(node: &YamlNode) -> Result<Vec<String>, CaseProblem> {
     match &node.value {
-        Value::Sequence(items) => items.iter().map(text_of).collect(),
+        YamlValue::Sequence(items) => items.iter().map(text_of).collect(),
         _ => Err((node.span, "expected a list".to_owned())),
     }
 }
 
-fn texts(node: &Node) -> Result<BTreeMap<String, String>, Problem> {
+fn texts(node: &YamlNode) -> Result<BTreeMap<String, String>, CaseProblem> {
     pairs(node)?.iter().map(|(key, value)| Ok((text_of(key)?, text_of(value)?))).collect()
 }
 
-fn scalar(node: &Node) -> Result<&str, Problem> {
+fn scalar(node: &YamlNode) -> Result<&str, CaseProblem> {
     match &node.value {
-        Value::Scalar(text) => Ok(text),
+        YamlValue::Scalar(text) => Ok(text),
         _ => Err((node.span, "expected a text".to_owned())),
     }
 }
 
-fn text_of(node: &Node) -> Result<String, Problem> {
+fn text_of(node: &YamlNode) -> Result<String, CaseProblem> {
     scalar(node).map(str::to_owned)
 }
 
-fn number<T: std::str::FromStr>(node: &Node) -> Result<T, Problem> {
+fn number<T: std::str::FromStr>(node: &YamlNode) -> Result<T, CaseProblem> {
     let text = scalar(node)?;
     text.parse().map_err(|_| (node.span, format!("`{text}` is no number")))
 }
 
-fn dollars(node: &Node) -> Result<Usd, Problem> {
+fn dollars(node: &YamlNode) -> Result<Usd, CaseProblem> {
     let text = scalar(node)?;
     let amount = text.parse().ok().and_then(Usd::from_dollars);
     amount.ok_or_else(|| (node.span, format!("`{text}` is no amount of dollars")))
 }
 
-fn flag(node: &Node) -> Result<bool, Problem> {
+fn flag(node: &YamlNode) -> Result<bool, CaseProblem> {
     let text = scalar(node)?;
     text.parse().map_err(|_| (node.span, format!("`{text}` is neither true nor false")))
 }
 
-fn unknown(key: &Node, name: &str, known: &[&str]) -> Problem {
+fn unknown(key: &YamlNode, name: &str, known: &[&str]) -> CaseProblem {
     (key.span, format!("unknown key `{name}`; known: {}", known.join(", ")))
 }

@@ -5,7 +5,7 @@ use std::{
     fmt::Write as _,
 };
 
-use raymond_engine::{Loaded, journal::Entry};
+use raymond_engine::{Loaded, journal::JournalEntry};
 use raymond_flow::{
     id::StepId,
     machine::{Action, FailureClass, Record, Turn},
@@ -22,7 +22,7 @@ struct Story {
     reminders: u64,
 }
 
-fn story(entries: &[Entry], outcome: impl Fn(&StepId, &Turn) -> Option<Outcome>) -> Story {
+fn story(entries: &[JournalEntry], outcome: impl Fn(&StepId, &Turn) -> Option<Outcome>) -> Story {
     let mut story = Story::default();
     let mut turns = HashMap::new();
     for record in entries.iter().flat_map(|entry| &entry.records) {

@@ -64,16 +64,16 @@ pub(crate) struct Stage<'a> {
     pub(crate) observers: Vec<Box<dyn Observer>>,
 }
 
-/// Notes what the paths were.
+/// Collects the paths, forks, reminders and errors of a run.
 #[derive(Default)]
-struct Notes {
+struct PathObserver {
     paths: BTreeMap<String, Vec<String>>,
     forked: Vec<String>,
     reminders: u64,
     errors: Vec<String>,
 }
 
-impl Observer for Notes {
+impl Observer for PathObserver {
     fn see(&mut self, seen: &Seen) {
         let Event::Recorded { record, .. } = &seen.event else { return };
         match record {
@@ -90,7 +90,7 @@ impl Observer for Notes {
 }
 
 /// Watches for two.
-struct Both<'a>(&'a mut Notes, &'a mut Vec<Box<dyn Observer>>);
+struct Both<'a>(&'a mut PathObserver, &'a mut Vec<Box<dyn Observer>>);
 
 impl Observer for Both<'_> {
     fn see(&mut self, seen: &Seen) {
@@ -130,12 +130,12 @@ pub(crate) fn rehearse(
         interrupts: stage.interrupts.clone(),
     };
     let started = started(&scope, case, &cwd)?;
-    let mut notes = Notes::default();
+    let mut notes = PathObserver::default();
     // What people watch may take its time.
     let watchdog = Watchdog::new(stage.interrupts.as_ref().filter(|_| stage.is_hurried), timeout);
     let end = engine.start(started, &mut Both(&mut notes, &mut stage.observers));
     let RunEnd { run, is_interrupted } = end?;
-    let Notes { paths, forked, reminders, errors } = notes;
+    let PathObserver { paths, forked, reminders, errors } = notes;
     let overrun = overrun(case, &run, &paths, watchdog.is_over().then_some(timeout));
     let (prompts, left_over, missing) = (agent.prompts(), agent.left_over(), agent.missing());
     Ok(Rehearsal {

@@ -17,6 +17,7 @@ mod face;
 mod faults;
 mod guide;
 mod handover;
+mod input;
 mod portable;
 mod private;
 mod recovery;

@@ -361,7 +361,11 @@ fn steps_of_a_deleted_run_are_not_taken_for_those_of_a_new_one() {
     delete_journal(&project);
     project.write("flow/NEXT.sh", "echo '<result>new</result>'");
     let ran = project.raymond(&["start", "flow", "--id", "r"]).completed("new");
-    assert!(ran.stderr.contains("main.2 is another run's, and was moved to"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("main.2 belongs to another run and was moved to"),
+        "{}",
+        ran.stderr
+    );
     let aside = fs::read_dir(project.file(".raymond/workflows/r/aside")).unwrap();
     assert_eq!(aside.count(), 2, "they are kept");
 }

@@ -148,7 +148,7 @@ fn finished_run_becomes_a_case_that_passes() {
 
 #[test]
 fn expected_failure_does_not_hide_a_reply_that_is_not_there() {
-    let case = "replies: { STRAT: x }\nexpect: { status: failed }\n";
+    let case = "input: x\nreplies: { STRAT: x }\nexpect: { status: failed }\n";
     let ran = project(case).raymond(&["test", "flow"]);
     assert_eq!(ran.code, 1);
     assert!(ran.stdout.contains("replies: the script has no reply for START.md"), "{}", ran.stdout);

@@ -166,6 +166,43 @@ fn live_view_survives_a_terminal_that_is_resized_while_it_runs() {
     is_clean(&terminal.text());
 }
 
+/// A coding agent that answers with the prompt that it got.
+const ECHO: &str = "prompt=$(cat); echo \"{\\\"result\\\": \\\"<result>$prompt</result>\\\"}\"";
+
+#[test]
+fn input_that_is_missing_is_asked_for_on_a_terminal() {
+    for more in ["", " --detach"] {
+        let project = Project::new([("START.md", "Do: {{input}}.")]);
+        project.write("agent.sh", ECHO);
+        let command = format!("RAYMOND_AGENT_PROGRAM='bash agent.sh' raymond flow --id r{more}");
+        let Some(terminal) = Terminal::new(&project, 100, &command) else { return };
+        terminal.wait_for("START.md uses {{input}}. The input, on one line:");
+        assert!(!project.file(".raymond/workflows").exists());
+        terminal.press("dishes");
+        terminal.press("Enter");
+        terminal.wait_for("ended 0");
+        wait_until("the answer is in the journal", PATIENCE, || {
+            project.read(".raymond/workflows/r.journal").contains("Do: dishes.")
+        });
+    }
+}
+
+#[test]
+fn missing_input_that_is_not_typed_starts_nothing() {
+    for key in ["Enter", "C-d", "C-c"] {
+        let project = Project::new([("START.md", "Do: {{input}}.")]);
+        let Some(terminal) = Terminal::new(&project, 100, "raymond flow --id r") else { return };
+        terminal.wait_for("The input, on one line:");
+        terminal.press(key);
+        // An interrupt also ends the shell, and the terminal with it.
+        wait_until("the program has ended", PATIENCE, || {
+            let text = terminal.text();
+            text.contains("ended 2") || (key == "C-c" && text.is_empty())
+        });
+        assert!(!project.file(".raymond/workflows").exists(), "{key}");
+    }
+}
+
 #[test]
 fn interrupts_leave_no_ghosts() {
     let project = Project::new(WAITS);

@@ -116,7 +116,7 @@ fn script_that_fails_ends_the_run_and_says_how_to_go_on() {
     let cases = [
         ("exit 3", "script `START.sh` exited with code 3"),
         ("echo no tag", "script `START.sh`: no transition tag was found"),
-        ("kill -9 $$", "script `START.sh` was ended by signal 9"),
+        ("kill -9 $$", "script `START.sh` was killed by signal 9"),
         ("echo '<goto>A</goto><goto>B</goto>'", "2 transition tags were found"),
         ("echo '<goto>NOWHERE</goto>'", "state `NOWHERE` not found"),
     ];
@@ -153,7 +153,7 @@ fn script_that_prints_nothing_for_too_long_is_ended_with_everybody_it_started() 
     let project =
         Project::new([("START.sh", "trap '' TERM; (trap '' TERM; sleep 1000) & sleep 1000")]);
     let ran = project.raymond(&["flow", "--timeout", "1"]);
-    ran.failed(1, "printed nothing for 1 seconds and was ended");
+    ran.failed(1, "printed nothing for 1 seconds and was killed");
     project.wait_until_quiet();
 }
 

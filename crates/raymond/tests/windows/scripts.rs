@@ -98,7 +98,7 @@ fn script_that_prints_nothing_for_too_long_is_ended_with_everybody_it_started() 
     );
     let project = Project::new([("START.bat", &*script)]);
     let ran = project.raymond(&["flow", "--timeout", "2"]);
-    ran.failed(1, "printed nothing for 2 seconds and was ended");
+    ran.failed(1, "printed nothing for 2 seconds and was killed");
     assert!(project.file("child").exists() && project.file("grandchild").exists());
     wait_until_released(&project, "child");
     wait_until_released(&project, "grandchild");

@@ -1,10 +1,10 @@
-//! Whether Claude Code can be used: its version and its login, as it tells them itself.
+//! Checks whether Claude Code can be used: its version and its login.
 
 use serde::Deserialize;
 
-use super::super::{Checkup, CheckupAnswer, Verdict};
+use super::super::{Checkup, CheckupAnswer, Diagnosis};
 
-/// The version that Raymond is tested with. Its output is not promised to anybody, so others may differ.
+/// The version that Raymond is tested with. Claude Code does not promise a stable output, so others may differ.
 const TESTED: [u64; 3] = [2, 1, 197];
 
 /// What `claude auth status` prints.
@@ -27,40 +27,40 @@ pub(super) fn checkups(program: &str) -> Vec<Checkup> {
     ]
 }
 
-fn version(answer: &CheckupAnswer) -> Verdict {
+fn version(answer: &CheckupAnswer) -> Diagnosis {
     let word = answer.stdout.split_whitespace().next().unwrap_or_default();
     let numbers: Vec<u64> = word.split('.').filter_map(|part| part.parse().ok()).collect();
     let tested = TESTED.map(|number| number.to_string()).join(".");
     match (answer.exit_code, &numbers[..]) {
-        (Some(0), [_, _, _]) if numbers[..] >= TESTED[..] => Verdict::Good(word.to_owned()),
-        (Some(0), [_, _, _]) => Verdict::Doubtful {
+        (Some(0), [_, _, _]) if numbers[..] >= TESTED[..] => Diagnosis::Good(word.to_owned()),
+        (Some(0), [_, _, _]) => Diagnosis::Doubtful {
             found: format!("{word}, older than {tested}, with which Raymond is tested"),
             advice: "update it: claude update".to_owned(),
         },
-        _ => Verdict::Bad {
+        _ => Diagnosis::Bad {
             found: format!("does not tell its version: {}", words(answer)),
             advice: "install it again: npm install -g @anthropic-ai/claude-code".to_owned(),
         },
     }
 }
 
-fn login(answer: &CheckupAnswer) -> Verdict {
+fn login(answer: &CheckupAnswer) -> Diagnosis {
     match serde_json::from_str::<AuthStatus>(&answer.stdout) {
         Ok(AuthStatus { logged_in: true, auth_method }) => {
-            Verdict::Good(format!("logged in ({auth_method})"))
+            Diagnosis::Good(format!("logged in ({auth_method})"))
         }
-        Ok(AuthStatus { logged_in: false, .. }) => Verdict::Bad {
+        Ok(AuthStatus { logged_in: false, .. }) => Diagnosis::Bad {
             found: "not logged in".to_owned(),
             advice: "log in: run `claude` once, or set ANTHROPIC_API_KEY".to_owned(),
         },
-        Err(_) => Verdict::Doubtful {
+        Err(_) => Diagnosis::Doubtful {
             found: format!("does not tell whether it is logged in: {}", words(answer)),
             advice: "if runs fail with `Not logged in`, run `claude` once".to_owned(),
         },
     }
 }
 
-/// The first line of what was said.
+/// The first line of the answer.
 fn words(answer: &CheckupAnswer) -> &str {
     let lines = answer.stdout.lines().chain(answer.stderr.lines());
     lines.map(str::trim).find(|line| !line.is_empty()).unwrap_or("it says nothing")
@@ -81,20 +81,20 @@ mod tests {
     #[test]
     fn version_is_good_from_the_tested_one_on() {
         let of = |text: &str| version(&answer(0, text));
-        assert_eq!(of("2.1.197 (Claude Code)\n"), Verdict::Good("2.1.197".to_owned()));
-        assert_eq!(of("2.10.0 (Claude Code)\n"), Verdict::Good("2.10.0".to_owned()));
-        assert!(matches!(of("2.1.9 (Claude Code)"), Verdict::Doubtful { .. }));
-        assert!(matches!(of("what?"), Verdict::Bad { .. }));
+        assert_eq!(of("2.1.197 (Claude Code)\n"), Diagnosis::Good("2.1.197".to_owned()));
+        assert_eq!(of("2.10.0 (Claude Code)\n"), Diagnosis::Good("2.10.0".to_owned()));
+        assert!(matches!(of("2.1.9 (Claude Code)"), Diagnosis::Doubtful { .. }));
+        assert!(matches!(of("what?"), Diagnosis::Bad { .. }));
         let broken = version(&answer(1, ""));
-        assert!(matches!(broken, Verdict::Bad { found, .. } if found.ends_with("Error: broken")));
+        assert!(matches!(broken, Diagnosis::Bad { found, .. } if found.ends_with("Error: broken")));
     }
 
     #[test]
     fn login_is_what_claude_says() {
         let no = "{\n  \"loggedIn\": false,\n  \"authMethod\": \"none\"\n}";
-        assert!(matches!(login(&answer(1, no)), Verdict::Bad { .. }));
+        assert!(matches!(login(&answer(1, no)), Diagnosis::Bad { .. }));
         let yes = no.replace("false", "true").replace("none", "api_key");
-        assert_eq!(login(&answer(0, &yes)), Verdict::Good("logged in (api_key)".to_owned()));
-        assert!(matches!(login(&answer(1, "unknown command")), Verdict::Doubtful { .. }));
+        assert_eq!(login(&answer(0, &yes)), Diagnosis::Good("logged in (api_key)".to_owned()));
+        assert!(matches!(login(&answer(1, "unknown command")), Diagnosis::Doubtful { .. }));
     }
 }

@@ -1,21 +1,21 @@
-//! Which kind of failure an error of Claude's is.
+//! Classifies the errors of Claude Code.
 
 use jiff::tz::TimeZone;
 use raymond_flow::{
-    machine::{Failure, FailureClass},
+    machine::{FailureClass, TurnFailure},
     text::beginning,
 };
 
 use super::{
-    limit::{self, Limit},
-    output::{Event, Events, RateLimit, failed},
+    limit::{self, ClaudeLimit},
+    output::{ClaudeEvent, ClaudeEvents, ClaudeRateLimit, failed},
 };
 
-/// How much is told of what Claude says about a failure.
+/// The most that is shown of Claude's message about a failure.
 const MESSAGE_CHARS_MAX: usize = 400;
 
-/// The kind of a failure that has a result.
-pub(super) fn of(events: &Events, result: &Event) -> Failure {
+/// The failure of a turn that has a result.
+pub(super) fn of(events: &ClaudeEvents, result: &ClaudeEvent) -> TurnFailure {
     let message = message(result);
     let class = class(events, result, &message);
     if !result.is_error {
@@ -24,7 +24,7 @@ pub(super) fn of(events: &Events, result: &Event) -> Failure {
     failed(class, message)
 }
 
-fn message(result: &Event) -> String {
+fn message(result: &ClaudeEvent) -> String {
     let text = match &result.result {
         Some(text) if !text.trim().is_empty() => text.clone(),
         _ => result.errors.join("; "),
@@ -35,9 +35,9 @@ fn message(result: &Event) -> String {
     }
 }
 
-fn class(events: &Events, result: &Event, message: &str) -> FailureClass {
+fn class(events: &ClaudeEvents, result: &ClaudeEvent, message: &str) -> FailureClass {
     if !result.is_error {
-        // No model was asked.
+        // No model answered.
         return FailureClass::Refused;
     }
     if result.errors.iter().any(|error| error.contains("Reached maximum budget")) {
@@ -47,15 +47,15 @@ fn class(events: &Events, result: &Event, message: &str) -> FailureClass {
         return FailureClass::SessionMissing;
     }
     match limit::told(message, events.said_at, &TimeZone::system()) {
-        Some(Limit::Account) => return FailureClass::Billing,
-        // The event is more exact than the words.
-        Some(Limit::Usage { resets_at }) => {
+        Some(ClaudeLimit::Account) => return FailureClass::Billing,
+        // The event is more exact than the text.
+        Some(ClaudeLimit::Usage { resets_at }) => {
             let resets_at = events.limit.as_ref().and_then(|limit| limit.resets_at).or(resets_at);
             return FailureClass::UsageLimit { resets_at };
         }
         None => {}
     }
-    if let Some(RateLimit { resets_at, .. }) = &events.limit
+    if let Some(ClaudeRateLimit { resets_at, .. }) = &events.limit
         && matches!(events.error.as_deref(), None | Some("rate_limit"))
     {
         return FailureClass::UsageLimit { resets_at: *resets_at };
@@ -72,20 +72,25 @@ fn class(events: &Events, result: &Event, message: &str) -> FailureClass {
         Some("authentication_failed") => FailureClass::Authentication,
         Some("billing_error") => FailureClass::Billing,
         Some("model_not_found") => FailureClass::UnknownModel,
-        // A limit on requests, not on usage: it passes soon.
-        Some("rate_limit" | "server_error" | "overloaded") => {
-            FailureClass::Transient { retry_after_ms: None }
+        // A limit on requests: all agents of the run share it, as they share a usage limit.
+        Some("rate_limit") => {
+            let said_at_ms = u64::try_from(events.said_at.as_millisecond()).unwrap_or_default();
+            let resets_at = |wait_ms: u64| said_at_ms.saturating_add(wait_ms).div_ceil(1000);
+            FailureClass::UsageLimit { resets_at: events.retry_after_ms.map(resets_at) }
+        }
+        Some("server_error" | "overloaded") => {
+            FailureClass::Transient { retry_after_ms: events.retry_after_ms }
         }
         _ => FailureClass::Other,
     }
 }
 
-/// The kind of a failure without any result.
-pub(super) fn without_result(exit_code: Option<i32>, complaint: &str) -> Failure {
+/// The failure of a turn without any result.
+pub(super) fn without_result(exit_code: Option<i32>, complaint: &str) -> TurnFailure {
     let words = beginning(complaint, MESSAGE_CHARS_MAX);
     match exit_code {
         None => failed(FailureClass::Killed, "Claude was killed"),
-        // What Claude makes of a polite signal.
+        // The exit codes of Claude after SIGHUP, SIGINT and SIGTERM.
         Some(129 | 130 | 143) if complaint.is_empty() => {
             failed(FailureClass::Killed, "Claude was ended by a signal")
         }

@@ -1,7 +1,7 @@
-//! The provider's usage limits, told in words: the one table of wordings, and the time in them.
+//! Recognises the provider's usage limits in Claude's messages: the table of wordings, and the time in them.
 //!
-//! Pure: when the words were said, and the time zone of this machine, come in as arguments. Asked only about
-//! words of Claude's own about a turn that failed, never about an answer: a model may talk of limits.
+//! Pure: the time of the message and the time zone of this machine are arguments. Used only on Claude's own
+//! messages about a failed turn, never on an answer: a model may write about limits.
 
 use jiff::{
     SignedDuration, Timestamp,
@@ -9,20 +9,20 @@ use jiff::{
     tz::{self, TimeZone},
 };
 
-/// What Claude says about a limit.
+/// A limit that Claude reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Limit {
+pub(super) enum ClaudeLimit {
     /// It is lifted by itself.
     Usage {
-        /// When, in seconds since 1970; `None` if the words do not say.
+        /// When, in seconds since 1970; `None` if the message does not say.
         resets_at: Option<u64>,
     },
-    /// A person has to pay or to change a setting.
+    /// The user has to pay or to change a setting.
     Account,
 }
 
-/// How a wording begins, in lower case, and whether a person has to act unless it names a time. The first that
-/// fits counts, so what is more special comes first.
+/// How a wording begins, in lower case, and whether the user has to act unless it names a time. The first match
+/// counts, so more specific wordings come first.
 const WORDINGS: &[(&str, bool)] = &[
     ("you've hit your monthly spend limit", true),
     ("you've hit your org's monthly", true),
@@ -55,18 +55,18 @@ const WORDINGS: &[(&str, bool)] = &[
     ("sonnet weekly limit reached", false),
 ];
 
-/// What Claude puts before words of the API, in lower case.
+/// What Claude puts before messages of the API, in lower case.
 const BEFORE: [&str; 3] =
     ["api error: request rejected (429) · ", "api error: 429 ", "api error: 400 "];
 
-/// So long after a time of day has passed the words still mean that time, and not tomorrow's: Claude may say
-/// it late, and clocks differ. A limit without a date lasts some hours at most.
+/// A time of day that has passed by less than this means today, not tomorrow: Claude may report it late, and
+/// clocks differ. A limit without a date lasts some hours at most.
 const JUST_PASSED: SignedDuration = SignedDuration::from_hours(1);
-/// A date without a year that is longer ago than this is one of next year.
+/// A date without a year that is longer ago than this is in the next year.
 const DATE_PASSED: SignedDuration = SignedDuration::from_hours(180 * 24);
 
-/// The limit that `words` tell of. `said_at` is when they were said, and `local` the zone of a time without one.
-pub(super) fn told(words: &str, said_at: Timestamp, local: &TimeZone) -> Option<Limit> {
+/// The limit that `words` report. `said_at` is the time of the message, `local` the zone of a time without one.
+pub(super) fn told(words: &str, said_at: Timestamp, local: &TimeZone) -> Option<ClaudeLimit> {
     let words = words.trim().replace('’', "'").to_lowercase();
     let start = BEFORE.iter().find_map(|before| words.strip_prefix(before)).unwrap_or(&words);
     let (_, is_account) = WORDINGS.iter().find(|(wording, _)| start.starts_with(wording))?;
@@ -75,12 +75,12 @@ pub(super) fn told(words: &str, said_at: Timestamp, local: &TimeZone) -> Option<
         u64::try_from(seconds).ok()
     });
     Some(match resets_at {
-        None if *is_account => Limit::Account,
-        resets_at => Limit::Usage { resets_at },
+        None if *is_account => ClaudeLimit::Account,
+        resets_at => ClaudeLimit::Usage { resets_at },
     })
 }
 
-/// Some tell the time in seconds since 1970, some in milliseconds.
+/// Converts a time to seconds since 1970. Some messages give it in seconds, some in milliseconds.
 pub(super) fn seconds(time: u64) -> u64 {
     const YEAR_5000: u64 = 100_000_000_000;
     if time > YEAR_5000 { time / 1000 } else { time }
@@ -93,7 +93,7 @@ fn epoch(words: &str) -> Option<u64> {
     digits.parse().ok().map(seconds)
 }
 
-/// `resets Nov 20, 2026, 3:30pm (America/Chicago)` taken apart.
+/// The parts of `resets Nov 20, 2026, 3:30pm (America/Chicago)`.
 #[derive(Debug, Default)]
 struct Clause {
     year: Option<i16>,
@@ -104,7 +104,7 @@ struct Clause {
 }
 
 impl Clause {
-    /// Reads what follows `reset` or `regain access`, in lower case.
+    /// Parses the text after `reset` or `regain access`, in lower case.
     fn read(words: &str) -> Option<Self> {
         let after = ["reset", "regain access"].iter().find_map(|word| words.split_once(word))?.1;
         let line = after.lines().next().unwrap_or_default();
@@ -124,7 +124,7 @@ impl Clause {
         (clause.time.is_some() || clause.day.is_some()).then_some(clause)
     }
 
-    /// Takes one word of the clause, with the word after it; `false` if it does not belong to it.
+    /// Parses one word of the clause, with the word after it; `false` if it does not belong to the clause.
     fn take(&mut self, word: &str, next: &str) -> bool {
         if let Ok(date) = word.parse::<Date>() {
             (self.year, self.month, self.day) =
@@ -145,7 +145,7 @@ impl Clause {
         true
     }
 
-    /// The time that is meant by somebody who says this at `said_at`.
+    /// The time that the clause means in a message of `said_at`.
     fn time(&self, said_at: Timestamp, local: &TimeZone) -> Option<Timestamp> {
         let zone = match &self.zone {
             Some(name) => tz::db().get(name).ok()?,
@@ -180,7 +180,7 @@ fn time(word: &str, next: &str) -> Option<Time> {
         ("am", 1..=11) | ("pm", 12) => hour,
         ("pm", 1..=11) => hour + 12,
         ("am" | "pm", _) => return None,
-        // A number alone is no time.
+        // A number alone is not a time.
         _ if digits.contains(':') => hour,
         _ => return None,
     };
@@ -202,7 +202,7 @@ mod tests {
     /// When the words are said, in Berlin, where the clocks change on October 25, 2026.
     const SAID_AT: &str = "2026-11-16T20:30:00Z";
 
-    fn told_at(words: &str, said_at: &str) -> Option<Limit> {
+    fn told_at(words: &str, said_at: &str) -> Option<ClaudeLimit> {
         let local = tz::db().get("Europe/Berlin").unwrap();
         told(words, said_at.parse().unwrap(), &local)
     }
@@ -211,7 +211,7 @@ mod tests {
     #[track_caller]
     fn reset(words: &str, said_at: &str) -> String {
         match told_at(words, said_at) {
-            Some(Limit::Usage { resets_at: Some(at) }) => {
+            Some(ClaudeLimit::Usage { resets_at: Some(at) }) => {
                 Timestamp::from_second(at.try_into().unwrap()).unwrap().to_string()
             }
             other => panic!("{words}: {other:?}"),
@@ -297,7 +297,7 @@ mod tests {
             "Claude AI usage limit reached|",
             "Session limit reached",
         ] {
-            let expected = Some(Limit::Usage { resets_at: None });
+            let expected = Some(ClaudeLimit::Usage { resets_at: None });
             assert_eq!(told_at(words, SAID_AT), expected, "{words}");
         }
     }
@@ -311,7 +311,7 @@ mod tests {
             "Your seat type doesn't include usage credits",
             "Your org is out of usage · contact your admin",
         ] {
-            assert_eq!(told_at(words, SAID_AT), Some(Limit::Account), "{words}");
+            assert_eq!(told_at(words, SAID_AT), Some(ClaudeLimit::Account), "{words}");
         }
     }
 

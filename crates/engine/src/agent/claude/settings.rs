@@ -1,4 +1,4 @@
-//! Which model Claude uses when nobody asks for one.
+//! The model that Claude uses when a turn names none.
 
 use std::path::Path;
 
@@ -6,20 +6,20 @@ use serde::Deserialize;
 
 use super::ClaudeConfig;
 
-/// What Claude calls the model of its own choice.
+/// Claude's name for its default model.
 const OWN_CHOICE: &str = "default";
-/// Nobody writes that many settings.
+/// Larger than any settings file of a user.
 const SETTINGS_BYTES_MAX: u64 = 1024 * 1024;
 
 #[derive(Deserialize)]
-struct Settings {
+struct ClaudeSettings {
     model: Option<String>,
 }
 
 /// The model of a fresh session in `cwd`, by its name or alias.
 ///
-/// A resumed session goes on with the model of its last turn. After a state that asked for a model, one
-/// that asks for none has to name the one that it means.
+/// A resumed session continues with the model of its last turn. After a state that names a model, a state
+/// without one must therefore name the default.
 pub(super) fn default_model(config: &ClaudeConfig, cwd: &Path) -> String {
     let project = cwd.join(".claude");
     let files = [
@@ -29,7 +29,7 @@ pub(super) fn default_model(config: &ClaudeConfig, cwd: &Path) -> String {
     ];
     let of_file = |path: &Path| {
         let bytes = crate::regular::read(path, SETTINGS_BYTES_MAX).ok()?;
-        serde_json::from_slice::<Settings>(&bytes).ok()?.model
+        serde_json::from_slice::<ClaudeSettings>(&bytes).ok()?.model
     };
     let environment = config.environment_model.clone();
     let model = environment.or_else(|| files.iter().find_map(|path| of_file(path)));

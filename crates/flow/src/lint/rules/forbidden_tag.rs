@@ -6,7 +6,7 @@
 //! Write an example that is not meant to be followed with dots: `<goto>…</goto>`.
 
 use crate::{
-    graph::{Meaning, Origin},
+    graph::{Meaning, WayOrigin},
     source::Severity,
 };
 
@@ -22,7 +22,7 @@ pub(super) const RULE: Rule = Rule {
 fn check(report: &mut Report<'_>) {
     for state in report.states().filter(|state| state.has_policy() && !state.is_evaluator) {
         let allowed: Vec<_> =
-            state.declared.iter().filter(|way| way.origin == Origin::Policy).collect();
+            state.declared.iter().filter(|way| way.origin == WayOrigin::Policy).collect();
         for mention in &state.mentions {
             // A name that means nothing has a rule of its own.
             let is_wrong =

@@ -12,7 +12,7 @@
 //! In a prompt with `allowed_transitions` this is a warning: the agent is reminded of what the example
 //! omits. An entry of `allowed_transitions` may omit it, and then the agent chooses.
 
-use crate::{graph::Origin, source::Severity};
+use crate::{graph::WayOrigin, source::Severity};
 
 use super::super::{
     Rule,
@@ -32,7 +32,7 @@ fn check(report: &mut Report<'_>) {
             if let (Some(name), None) = (way.tag.continuation_attribute(), &way.continuation) {
                 let said = format!("<{}> needs the attribute `{name}`", way.tag);
                 let finding = report.at(state, way.span, said).severity(by_origin(state, way));
-                if way.origin == Origin::Prose {
+                if way.origin == WayOrigin::Prose {
                     finding.help(format!("tell the agent all of it: `{name}=\"…\"`"));
                 }
             }

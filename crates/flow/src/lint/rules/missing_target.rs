@@ -2,7 +2,7 @@
 //!
 //! Names are looked up in the workflow's own directory, byte for byte: `REVIEW` means `REVIEW.md` or
 //! the script `REVIEW.sh`, never `review.md`. An agent that asks for a state that does not exist is
-//! reminded in vain or fails.
+//! reminded, which does not help, or fails.
 //!
 //! In the text of a prompt with `allowed_transitions` this is a warning, because it may be an example
 //! and the agent is reminded. Instead of a name in an example, write dots: `<goto>…</goto>`.

@@ -2,7 +2,7 @@
 //!
 //! An unknown name stays in the prompt as it is, including the braces. Variables are:
 //!
-//! * `{{input}}` in the first state, `{{result}}` in a state that a call or function returns to;
+//! * `{{input}}` in the first state and where frontmatter says `input: optional`, `{{result}}` in a state that a call or function returns to;
 //! * `{{workflow_id}}` and `{{agent_id}}` everywhere;
 //! * `{{output}}` and `{{transition}}` in an evaluator;
 //! * the attributes of a fork, in all states of the worker;
@@ -49,13 +49,14 @@ fn check(report: &mut Report<'_>) {
         }
         // An evaluator sees the variables of whichever state it is asked about.
         let may_be_anywhere = is_asked || has_open_states;
-        if may_be_anywhere || graph.entry.as_ref().is_ok_and(|entry| *entry == state.name) {
+        let is_entry = graph.entry.as_ref().is_ok_and(|entry| *entry == state.name);
+        if may_be_anywhere || is_entry || prompt.frontmatter.is_input_optional {
             known.insert("input");
         }
         if may_be_anywhere || returned_to.contains(&state.name) {
             known.insert("result");
         }
-        // The text of whoever forks may tell of an attribute in words.
+        // The text of the state that forks may describe an attribute in words.
         let mut told: BTreeSet<&str> = BTreeSet::new();
         for fork in forks.iter().filter(|f| may_be_anywhere || f.states.contains(&state.name)) {
             known.extend(&fork.attributes);
@@ -131,6 +132,12 @@ mod tests {
                 "START.md:1:1: nothing gives `{{inptu}}` a value: no fork gives it to this state",
             ]
         );
+    }
+
+    #[test]
+    fn unknown_variable_knows_an_input_that_is_optional() {
+        let later = "---\ninput: optional\n---\n{{input}} <result>x</result>";
+        assert!(found(&RULE, [("START.md", "<goto>NEXT</goto>"), ("NEXT.md", later)]).is_empty());
     }
 
     #[test]

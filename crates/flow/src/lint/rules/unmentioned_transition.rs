@@ -7,7 +7,7 @@
 //! The only entry of a list is not reported if it needs no tag.
 
 use crate::{
-    graph::{Origin, State, Way},
+    graph::{State, Way, WayOrigin},
     source::Severity,
 };
 
@@ -26,7 +26,7 @@ fn check(report: &mut Report<'_>) {
         if prompt.frontmatter.policy().implicit().is_some() {
             continue;
         }
-        for entry in state.declared.iter().filter(|way| way.origin == Origin::Policy) {
+        for entry in state.declared.iter().filter(|way| way.origin == WayOrigin::Policy) {
             if !is_mentioned(state, entry) {
                 let target = entry.target.as_ref().map(|target| target.written.value.as_str());
                 let tag = format!("<{0}>{1}</{0}>", entry.tag, target.unwrap_or("…"));
@@ -37,7 +37,7 @@ fn check(report: &mut Report<'_>) {
     }
 }
 
-/// Whether the text has such a tag, or the name of the tag and, somewhere, that of the state.
+/// Whether the text has such a tag, or mentions both the name of the tag and that of the state.
 fn is_mentioned(state: &State, entry: &Way) -> bool {
     let Some(prompt) = state.prompt() else { return true };
     let names_state = |name: &str| {

@@ -1,7 +1,7 @@
 //! `unreachable-state` (warning): a state that no other state leads to.
 //!
 //! Every `.md` file in a workflow's directory is a state, and so is every script for this platform.
-//! A state that cannot be reached is left over, or its name is misspelled somewhere. A README does
+//! A state that cannot be reached is left over, or another file misspells its name. A README does
 //! not belong in the directory of a workflow.
 //!
 //! Nothing is reported if the target of some state is known only at run time (`<goto>$NEXT</goto>`), or
@@ -42,7 +42,7 @@ fn check(report: &mut Report<'_>) {
     }
 }
 
-/// The states that a state probably means by names that mean nothing: that is told there.
+/// The states that a state probably means by names that do not resolve: another rule reports those.
 fn meant(state: &State) -> impl Iterator<Item = StateName> {
     state.said().flat_map(Way::named).chain(&state.asks).filter_map(|named| {
         let Meaning::Wrong(ResolveError::NotFound { suggestion, .. }) = &named.meaning else {

@@ -15,7 +15,7 @@
 //! use names that no shell variable can have (`my-item`). `raymond help protocol` lists the names.
 
 use crate::{
-    graph::{Origin, State},
+    graph::{State, WayOrigin},
     policy::{Chooser, check_variable_name},
     source::Severity,
     tag::TagKind,
@@ -40,7 +40,7 @@ fn check(report: &mut Report<'_>) {
     for state in report.states() {
         for way in state.said().filter(|way| way.tag == TagKind::Fork) {
             for (name, _) in way.attributes.iter().filter(|(name, _)| name.value != "cd") {
-                let is_agents = way.origin == Origin::Prose && !declares(state, &name.value);
+                let is_agents = way.origin == WayOrigin::Prose && !declares(state, &name.value);
                 let chooser = if is_agents { Chooser::Agent } else { Chooser::Author };
                 if let Err(error) = look(&name.value, chooser) {
                     let said = format!("the attribute {error}");

@@ -1,12 +1,41 @@
 //! What must hold before a run starts, so that nothing is paid for in vain.
 
+use std::path::Path;
+
 use raymond_flow::{
     coding_agent::CodingAgents,
     graph::Graph,
     machine::{Limits, Settings},
 };
 
-use crate::failure::Failure;
+use crate::{failure::Failure, out};
+
+/// The input of a run that is started without one: none, unless the first state of `workflow` needs it. Then
+/// a user at a terminal is asked for it; without an answer the run is refused.
+pub(super) fn missing_input(
+    workflow: &Path,
+    graph: Option<&Graph>,
+    variables: &[(String, String)],
+) -> Result<Option<String>, Failure> {
+    let has_variable = variables.iter().any(|(name, _)| name == "input");
+    let Some(entry) = graph.and_then(Graph::needs_input).filter(|_| !has_variable) else {
+        return Ok(None);
+    };
+    if out::can_ask() {
+        let question = format!("{entry} uses {{{{input}}}}. The input, on one line: ");
+        if let Some(answer) = out::ask(&question).filter(|answer| !answer.is_empty()) {
+            return Ok(Some(answer));
+        }
+    }
+    let message =
+        format!("{entry} uses {{{{input}}}}, and no input was given: nothing was started");
+    let hint = format!(
+        "give it one: raymond {} --input 'TEXT' (`--input -` reads standard input)\n\
+         or let {entry} do without: `input: optional` in its frontmatter",
+        workflow.display()
+    );
+    Err(Failure::usage(message).with_hint(hint))
+}
 
 /// Refuses a run whose default coding agent is not there, or whose budget could not be kept.
 pub(super) fn check_agents(

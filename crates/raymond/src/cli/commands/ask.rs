@@ -2,10 +2,14 @@
 
 use std::process::ExitCode;
 
-use raymond_engine::door::{Answer, LimitChange};
+use raymond_engine::door::{DoorAnswer, LimitChange};
 use raymond_flow::{machine::Status, money::Usd};
 
-use super::{place::state_dir, prepare::Surroundings, runs};
+use super::{
+    place::state_dir,
+    prepare::{Project, retry_for_ms},
+    runs,
+};
 use crate::{
     cli::args::{LimitOptions, Place},
     failure::Failure,
@@ -20,13 +24,13 @@ use crate::{
 pub(in crate::cli) fn stop(id: &str, now: bool, place: &Place) -> Result<ExitCode, Failure> {
     let id = runs::by_id(&state_dir(place)?, id, place)?;
     let next = runs::next(&id, place);
-    let surroundings = surroundings(place)?;
+    let project = project(place)?;
     let mut observer = Lines::new(out::people(), Level::Trouble, None);
-    let Some(answer) = surroundings.engine(None)?.stop(&id, now, &mut observer)? else {
+    let Some(answer) = project.engine(None)?.stop(&id, now, &mut observer)? else {
         let failure = Failure::usage(format!("run {id} is not running"));
         return Err(failure.with_hint(format!("see how it stands: {}", next.command("status"))));
     };
-    let Answer { status, running_steps, .. } = answer;
+    let DoorAnswer { status, running_steps, .. } = answer;
     if status == Status::Running && running_steps > 0 && !now {
         let steps = count(running_steps as u64, "running step");
         out::note(&format!("Run {id} stops. Waiting for {steps}."));
@@ -54,10 +58,11 @@ pub(in crate::cli) fn limit(
         max_iterations: limits.max_iterations,
         max_parallel: limits.max_parallel,
         max_retries: limits.retries,
+        retry_for_ms: retry_for_ms(limits.retries, limits.retry_for),
     };
-    let surroundings = surroundings(place)?;
+    let project = project(place)?;
     let mut observer = Lines::new(out::people(), Level::Trouble, None);
-    let answer = surroundings.engine(None)?.limit(&id, &change, &mut observer)?;
+    let answer = project.engine(None)?.limit(&id, &change, &mut observer)?;
     match answer.status {
         Status::Completed | Status::Cancelled => {
             let why = format!("run {id} is {}: it has no limits to change", answer.status);
@@ -73,6 +78,6 @@ pub(in crate::cli) fn limit(
 }
 
 /// A mistake in the settings must not keep a user from stopping a run.
-fn surroundings(place: &Place) -> Result<Surroundings, Failure> {
-    Surroundings::of(place).or_else(|_| Surroundings::without_settings(place))
+fn project(place: &Place) -> Result<Project, Failure> {
+    Project::of(place).or_else(|_| Project::without_settings(place))
 }

@@ -16,7 +16,7 @@ use super::{
     follow::{Follower, INTERVAL},
     inspect::turns,
     place::state_dir,
-    prepare::Surroundings,
+    prepare::Project,
     run::{exit_code, tell_end},
     runs,
 };
@@ -37,8 +37,7 @@ pub(in crate::cli) fn attach(
     let state_dir = state_dir(place)?;
     let id = runs::find(&state_dir, run, place)?;
     // A mistake in the settings does not keep anybody from watching.
-    let surroundings =
-        Surroundings::of(place).or_else(|_| Surroundings::without_settings(place))?;
+    let project = Project::of(place).or_else(|_| Project::without_settings(place))?;
     let interrupts = Interrupts::install();
     let level = if verbose { Level::Detail } else { Level::News };
     let files = state_dir.run(&id);
@@ -46,7 +45,7 @@ pub(in crate::cli) fn attach(
     let mut watcher = Watcher {
         follower: Follower::new(id.clone(), files.clone()),
         watch: Watch::new(files.clone()),
-        agents: &surroundings.agents,
+        agents: &project.agents,
     };
     let mut is_over = !watcher.follower.is_alive();
     let records = watcher.begin()?;

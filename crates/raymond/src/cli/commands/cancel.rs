@@ -7,7 +7,7 @@ use raymond_flow::machine::{Run, Status};
 
 use super::{
     place::state_dir,
-    prepare::Surroundings,
+    prepare::Project,
     runs::{self, status_word},
 };
 use crate::{
@@ -49,10 +49,9 @@ pub(in crate::cli) fn cancel(id: &str, yes: bool, place: &Place) -> Result<ExitC
         Status::Failed | Status::Stopped | Status::Paused => return Err(refused(&status, &next)),
     }
     // A mistake in the settings must not keep anybody from this.
-    let surroundings =
-        Surroundings::of(place).or_else(|_| Surroundings::without_settings(place))?;
+    let project = Project::of(place).or_else(|_| Project::without_settings(place))?;
     let mut observer = Lines::new(out::people(), Level::Trouble, None);
-    let cancelled = surroundings.engine(None)?.cancel(&id, &mut observer)?;
+    let cancelled = project.engine(None)?.cancel(&id, &mut observer)?;
     if cancelled.status != Status::Cancelled {
         let message = format!("run {id} is over: there is nothing to cancel");
         return Err(Failure::usage(message));

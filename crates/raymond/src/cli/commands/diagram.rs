@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// `raymond diagram WORKFLOW`
-pub(in crate::cli) fn diagram(arguments: &authoring::Diagram) -> Result<ExitCode, Failure> {
+pub(in crate::cli) fn diagram(arguments: &authoring::DiagramArgs) -> Result<ExitCode, Failure> {
     let loaded = match &arguments.run {
         Some(id) => Some(load(&state_dir(&arguments.place)?, &RunId::new(id)?)?),
         None => None,

@@ -8,7 +8,7 @@ use std::{
 };
 
 use raymond_engine::{
-    agent::{Checkup, CheckupAnswer, CodingAgent, Verdict},
+    agent::{Checkup, CheckupAnswer, CodingAgent, Diagnosis},
     load,
     lock::RunLock,
     programs,
@@ -16,7 +16,7 @@ use raymond_engine::{
 use raymond_flow::machine::{FailureClass, Status};
 use serde_json::json;
 
-use super::{place::state_dir, prepare::Surroundings, prune::size};
+use super::{place::state_dir, prepare::Project, prune::size};
 use crate::{
     advice,
     cli::{args::Place, upkeep::Doctor},
@@ -35,21 +35,21 @@ const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 const DISK_BYTES_MIN: u64 = 1 << 30;
 
 /// Something that was looked at.
-struct Finding {
+struct CheckResult {
     what: String,
-    verdict: Verdict,
+    verdict: Diagnosis,
 }
 
-fn good(found: impl Into<String>) -> Verdict {
-    Verdict::Good(found.into())
+fn good(found: impl Into<String>) -> Diagnosis {
+    Diagnosis::Good(found.into())
 }
 
-fn doubtful(found: impl Into<String>, advice: impl Into<String>) -> Verdict {
-    Verdict::Doubtful { found: found.into(), advice: advice.into() }
+fn doubtful(found: impl Into<String>, advice: impl Into<String>) -> Diagnosis {
+    Diagnosis::Doubtful { found: found.into(), advice: advice.into() }
 }
 
-fn bad(found: impl Into<String>, advice: impl Into<String>) -> Verdict {
-    Verdict::Bad { found: found.into(), advice: advice.into() }
+fn bad(found: impl Into<String>, advice: impl Into<String>) -> Diagnosis {
+    Diagnosis::Bad { found: found.into(), advice: advice.into() }
 }
 
 /// `raymond doctor`
@@ -57,28 +57,28 @@ pub(in crate::cli) fn doctor(arguments: &Doctor) -> Result<ExitCode, Failure> {
     let mut findings = vec![platform(), shell(), git()];
     let place = &arguments.place;
     findings.push(settings(place));
-    let surroundings = Surroundings::of(place).or_else(|_| Surroundings::without_settings(place));
-    match surroundings {
-        Ok(surroundings) => {
-            let said = surroundings.config.said::<String>("agent");
-            let used = said.as_deref().or(surroundings.agents.default_name());
-            for agent in surroundings.agents.iter() {
+    let project = Project::of(place).or_else(|_| Project::without_settings(place));
+    match project {
+        Ok(project) => {
+            let said = project.config.said::<String>("agent");
+            let used = said.as_deref().or(project.agents.default_name());
+            for agent in project.agents.iter() {
                 findings.extend(checked(agent, used == Some(agent.name())));
             }
-            findings.push(disk(&surroundings));
-            findings.extend(runs(&surroundings));
+            findings.push(disk(&project));
+            findings.extend(runs(&project));
         }
         Err(failure) => {
             let verdict = bad(failure.to_string(), "use a directory of your own");
-            findings.push(Finding { what: "state directory".to_owned(), verdict });
+            findings.push(CheckResult { what: "state directory".to_owned(), verdict });
         }
     }
     out::text(&if arguments.json { as_json(&findings) } else { as_text(&findings) })?;
-    let has_problem = findings.iter().any(|found| matches!(found.verdict, Verdict::Bad { .. }));
+    let has_problem = findings.iter().any(|found| matches!(found.verdict, Diagnosis::Bad { .. }));
     Ok(ExitCode::from(u8::from(has_problem)))
 }
 
-fn platform() -> Finding {
+fn platform() -> CheckResult {
     let (system, machine) = (env::consts::OS, env::consts::ARCH);
     let found = format!("{} on {system} {machine}", env!("VERSION_AND_COMMIT"));
     let verdict = if cfg!(target_os = "linux") {
@@ -86,36 +86,36 @@ fn platform() -> Finding {
     } else {
         doubtful(found, "see what differs here: raymond help operations")
     };
-    Finding { what: "raymond".to_owned(), verdict }
+    CheckResult { what: "raymond".to_owned(), verdict }
 }
 
-fn shell() -> Finding {
+fn shell() -> CheckResult {
     let verdict = match (cfg!(windows), programs::find("bash")) {
         (true, _) => good("cmd.exe, for .bat states"),
         (false, Some(path)) => good(path.display().to_string()),
         (false, None) => bad("bash is not installed", "install bash: script states need it"),
     };
-    Finding { what: "shell".to_owned(), verdict }
+    CheckResult { what: "shell".to_owned(), verdict }
 }
 
-fn git() -> Finding {
+fn git() -> CheckResult {
     let verdict = match programs::find("git") {
         Some(path) => good(path.display().to_string()),
         None => doubtful("not installed", "install git if your workflows commit or use worktrees"),
     };
-    Finding { what: "git".to_owned(), verdict }
+    CheckResult { what: "git".to_owned(), verdict }
 }
 
-fn settings(place: &Place) -> Finding {
+fn settings(place: &Place) -> CheckResult {
     let verdict = match state_dir(place).and_then(|dir| config::Config::load(dir.root())) {
         Ok(_) => good("can be read; see them: raymond config"),
         Err(failure) => bad(failure.to_string(), "fix that file or variable"),
     };
-    Finding { what: "settings".to_owned(), verdict }
+    CheckResult { what: "settings".to_owned(), verdict }
 }
 
 /// What there is to say about a coding agent. `is_used` tells whether states that name none use it.
-fn checked(agent: &dyn CodingAgent, is_used: bool) -> Vec<Finding> {
+fn checked(agent: &dyn CodingAgent, is_used: bool) -> Vec<CheckResult> {
     let program = agent.program();
     let Some(name) = program.first() else {
         return Vec::new();
@@ -123,10 +123,10 @@ fn checked(agent: &dyn CodingAgent, is_used: bool) -> Vec<Finding> {
     let finding = |what: &str, verdict| {
         // What is not used by default need not be there.
         let verdict = match verdict {
-            Verdict::Bad { found, advice } if !is_used => Verdict::Doubtful { found, advice },
+            Diagnosis::Bad { found, advice } if !is_used => Diagnosis::Doubtful { found, advice },
             verdict => verdict,
         };
-        Finding { what: format!("{}{what}", agent.name()), verdict }
+        CheckResult { what: format!("{}{what}", agent.name()), verdict }
     };
     let install_advice = advice::of_failure(Some(FailureClass::NotInstalled), "");
     let install_advice = install_advice.unwrap_or_default();
@@ -144,7 +144,7 @@ fn checked(agent: &dyn CodingAgent, is_used: bool) -> Vec<Finding> {
 }
 
 /// Asks a program, and waits for its answer.
-fn asked(checkup: &Checkup) -> io::Result<Verdict> {
+fn asked(checkup: &Checkup) -> io::Result<Diagnosis> {
     let (program, arguments) = checkup.command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let program = programs::find(program).ok_or(io::ErrorKind::NotFound)?;
     // Files and no pipes: nobody reads them while the program runs.
@@ -175,11 +175,11 @@ fn asked(checkup: &Checkup) -> io::Result<Verdict> {
     Ok((checkup.judge)(&CheckupAnswer { exit_code: status.code(), stdout, stderr }))
 }
 
-fn disk(surroundings: &Surroundings) -> Finding {
-    let reserve = surroundings.config.text("disk_reserve").and_then(|text| text.parse().ok());
-    let (reserve, place) = (reserve.unwrap_or(0), surroundings.state_dir.root().display());
+fn disk(project: &Project) -> CheckResult {
+    let reserve = project.config.text("disk_reserve").and_then(|text| text.parse().ok());
+    let (reserve, place) = (reserve.unwrap_or(0), project.state_dir.root().display());
     let advice = "remove old runs: raymond prune";
-    let verdict = match surroundings.state_dir.free_bytes() {
+    let verdict = match project.state_dir.free_bytes() {
         Ok(free) if free < reserve => {
             let found = format!("{} free for {place}, and runs need {}", size(free), size(reserve));
             bad(found, advice)
@@ -190,12 +190,12 @@ fn disk(surroundings: &Surroundings) -> Finding {
         Ok(free) => good(format!("{} free for {place}", size(free))),
         Err(error) => doubtful(format!("{place}: {error}"), "check the disk"),
     };
-    Finding { what: "disk".to_owned(), verdict }
+    CheckResult { what: "disk".to_owned(), verdict }
 }
 
 /// Runs whose program died. Nothing is said if there are none.
-fn runs(surroundings: &Surroundings) -> Option<Finding> {
-    let state_dir = &surroundings.state_dir;
+fn runs(project: &Project) -> Option<CheckResult> {
+    let state_dir = &project.state_dir;
     let is_dead = |id: &raymond_flow::id::RunId| {
         RunLock::holder(&state_dir.run(id).lock).is_none()
             && load(state_dir, id).is_ok_and(|loaded| loaded.run.status == Status::Running)
@@ -207,12 +207,12 @@ fn runs(surroundings: &Surroundings) -> Option<Finding> {
         count => format!("the programs of {count} runs died, the first is {first}"),
     };
     let verdict = doubtful(found, "resume them: raymond recover");
-    Some(Finding { what: "runs".to_owned(), verdict })
+    Some(CheckResult { what: "runs".to_owned(), verdict })
 }
 
-fn as_text(findings: &[Finding]) -> String {
+fn as_text(findings: &[CheckResult]) -> String {
     let width = findings.iter().map(|finding| finding.what.len()).max().unwrap_or(0);
-    let line = |finding: &Finding| {
+    let line = |finding: &CheckResult| {
         let (mark, found, advice) = parts(&finding.verdict);
         let what = &finding.what;
         let line = format!("{mark:<7}  {what:<width$}  {}\n", out::one_line(found));
@@ -227,7 +227,7 @@ fn as_text(findings: &[Finding]) -> String {
     findings.iter().map(line).collect()
 }
 
-fn as_json(findings: &[Finding]) -> String {
+fn as_json(findings: &[CheckResult]) -> String {
     let list: Vec<_> = findings
         .iter()
         .map(|finding| {
@@ -238,10 +238,10 @@ fn as_json(findings: &[Finding]) -> String {
     format!("{}\n", out::escaped(&json!(list).to_string()))
 }
 
-fn parts(verdict: &Verdict) -> (&'static str, &str, Option<&str>) {
+fn parts(verdict: &Diagnosis) -> (&'static str, &str, Option<&str>) {
     match verdict {
-        Verdict::Good(found) => ("ok", found, None),
-        Verdict::Doubtful { found, advice } => ("warning", found, Some(advice)),
-        Verdict::Bad { found, advice } => ("problem", found, Some(advice)),
+        Diagnosis::Good(found) => ("ok", found, None),
+        Diagnosis::Doubtful { found, advice } => ("warning", found, Some(advice)),
+        Diagnosis::Bad { found, advice } => ("problem", found, Some(advice)),
     }
 }

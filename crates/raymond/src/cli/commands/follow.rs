@@ -5,7 +5,7 @@ use std::time::Duration;
 use raymond_engine::{
     EngineError,
     events::{Event, Seen},
-    journal::{Entry, Journal, Position},
+    journal::{Journal, JournalEntry, JournalPosition},
     layout::RunFiles,
     lock::RunLock,
 };
@@ -22,21 +22,21 @@ pub(super) const INTERVAL: Duration = Duration::from_millis(200);
 pub(super) struct Follower {
     pub(super) id: RunId,
     pub(super) files: RunFiles,
-    position: Position,
+    position: JournalPosition,
     run: Option<Run>,
     records: u64,
 }
 
 impl Follower {
     pub(super) fn new(id: RunId, files: RunFiles) -> Self {
-        Self { id, files, position: Position::START, run: None, records: 0 }
+        Self { id, files, position: JournalPosition::START, run: None, records: 0 }
     }
 
     /// Reads what is new; `see` is shown each record as the run's own program showed it.
     pub(super) fn read(&mut self, mut see: impl FnMut(&Seen)) -> Result<(), EngineError> {
         let (entries, end) = Journal::read_from(&self.files.journal, self.position)?;
         self.position = end;
-        for Entry { at_ms, records } in entries {
+        for JournalEntry { at_ms, records } in entries {
             for record in records {
                 self.records += 1;
                 self.take(record, at_ms, &mut see)

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{
     follow::{Follower, INTERVAL},
     place::state_dir,
-    prepare::Surroundings,
+    prepare::Project,
     run::exit_code,
     runs::{self, status_word},
 };
@@ -20,7 +20,7 @@ use crate::{
     cli::args::{Log, Place, WhichRun},
     failure::Failure,
     line::{Line, Style},
-    out::{self, Reader},
+    out::{self, OutputState},
     report::{Narrator, Standing, advice, near, of_seen, status_line, time, words::Level},
 };
 
@@ -137,8 +137,8 @@ pub(in crate::cli) fn status(
 /// What the coding agents did last whose turns run.
 fn latest(place: &Place, files: &RunFiles, run: &Run) -> BTreeMap<AgentId, Activity> {
     // A mistake in the settings does not keep anybody from looking.
-    let surroundings = Surroundings::of(place).or_else(|_| Surroundings::without_settings(place));
-    let Ok(Surroundings { agents, .. }) = surroundings else { return BTreeMap::new() };
+    let project = Project::of(place).or_else(|_| Project::without_settings(place));
+    let Ok(Project { agents, .. }) = project else { return BTreeMap::new() };
     let mut watch = Watch::new(files.clone());
     let turns = turns(run).into_iter().filter_map(|(id, turn)| {
         let activity = watch.latest(&id, turn, &agents)?;
@@ -188,7 +188,7 @@ pub(in crate::cli) fn log(arguments: &Log) -> Result<ExitCode, Failure> {
             lines.extend(narrator.rest());
         }
         let reader = if *json { out::data(&events)? } else { out::lines(&lines)? };
-        if reader == Reader::Gone || is_last {
+        if reader == OutputState::Closed || is_last {
             break;
         }
         std::thread::sleep(INTERVAL);

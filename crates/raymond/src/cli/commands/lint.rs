@@ -12,7 +12,7 @@ use raymond_flow::{
     world::MemoryWorld,
 };
 
-use super::prepare::Surroundings;
+use super::prepare::Project;
 use crate::{
     cli::{args::Place, authoring::Lint},
     failure::Failure,
@@ -27,11 +27,11 @@ pub(in crate::cli) fn lint(arguments: &Lint) -> Result<ExitCode, Failure> {
     }
     let workflow = arguments.workflow.as_deref().unwrap_or(Path::new("."));
     let platform = arguments.platform.map_or(Platform::HERE, Platform::from);
-    let Opened { files, graph } = open(workflow, platform)?;
-    let surroundings = Surroundings::of(&Place { data_dir: None }).ok();
+    let OpenedWorkflow { files, graph } = open(workflow, platform)?;
+    let project = Project::of(&Place { data_dir: None }).ok();
     let known = Known {
         variables: arguments.variables.iter().cloned().collect(),
-        coding_agents: surroundings.map(|surroundings| surroundings.agents.known()),
+        coding_agents: project.map(|project| project.agents.known()),
     };
     let mut found = lint::lint(&graph, &known);
     weigh(&mut found, &arguments.deny, &arguments.allow)?;
@@ -76,19 +76,19 @@ fn no_such_rule(name: &str) -> Failure {
 }
 
 /// A workflow as it is drawn and checked.
-pub(super) struct Opened {
+pub(super) struct OpenedWorkflow {
     pub(super) files: WorkflowFiles,
     pub(super) graph: Graph,
 }
 
-pub(super) fn open(workflow: &Path, platform: Platform) -> Result<Opened, Failure> {
+pub(super) fn open(workflow: &Path, platform: Platform) -> Result<OpenedWorkflow, Failure> {
     let files = WorkflowFiles::read(workflow)?;
     let mut world = MemoryWorld::new([]);
     world.platform = platform;
     world.files.clone_from(&files.files);
     let entry = files.entry.as_ref().map(StateName::as_str);
     let graph = Graph::of(&world, entry).map_err(|error| Failure::usage(error.to_string()))?;
-    Ok(Opened { files, graph })
+    Ok(OpenedWorkflow { files, graph })
 }
 
 /// The mistakes in states by which agents of a run have failed, drawn for a person.
@@ -101,7 +101,7 @@ pub(super) fn mistakes(run: &Run) -> Option<String> {
             _ => None,
         })
         .collect();
-    let Opened { files, graph } = open(Path::new(&run.scope_dir), Platform::HERE).ok()?;
+    let OpenedWorkflow { files, graph } = open(Path::new(&run.scope_dir), Platform::HERE).ok()?;
     let mut found = lint::lint(&graph, &Known::default());
     found.retain(|finding| {
         let file = finding.file.as_deref().unwrap_or_default();

@@ -15,6 +15,7 @@ use raymond_flow::{
     id::RunId,
     machine::{Limits, OnUsageLimit, Settings},
     money::Usd,
+    source::Timeout,
 };
 
 use super::place::state_dir;
@@ -30,15 +31,15 @@ use crate::{
 /// What states call the program of the setting `agent_program`.
 const PROGRAM: &str = "program";
 
-/// Everything of the surroundings that a run needs.
-pub(super) struct Surroundings {
+/// Everything of the project that a run needs.
+pub(super) struct Project {
     pub(super) state_dir: StateDir,
     pub(super) config: Config,
     pub(super) agents: Agents,
     pub(super) interrupts: Option<Interrupts>,
 }
 
-impl Surroundings {
+impl Project {
     /// Reads the settings of the project.
     pub(super) fn of(place: &Place) -> Result<Self, Failure> {
         let state_dir = state_dir(place)?;
@@ -47,7 +48,7 @@ impl Surroundings {
         Ok(Self { state_dir, config, agents, interrupts: None })
     }
 
-    /// The surroundings without any settings of the project.
+    /// The project with default settings, for commands that must work although its settings are wrong.
     pub(super) fn without_settings(place: &Place) -> Result<Self, Failure> {
         let config = Config::default();
         let agents = agents(&config);
@@ -100,7 +101,7 @@ impl Surroundings {
                 Failure::io(&format!("write to {}", path.display()), &error)
                     .with_hint("name a file that can be written: --log-file FILE".to_owned())
             })?;
-            let file = out::Lines::of_file(file);
+            let file = out::LineSink::of_file(file);
             observers.push(Box::new(Lines::with_times(file, Level::Detail, files)));
         }
         if options.debug {
@@ -169,7 +170,10 @@ pub(super) fn configure(config: &Config, settings: &mut Settings, limits: &mut L
         limits.max_iterations = (most > 0).then_some(most);
     }
     limits.max_parallel = config.said("max_parallel").unwrap_or(limits.max_parallel);
-    limits.max_retries = config.said("retries").unwrap_or(limits.max_retries);
+    let retries = config.said("retries");
+    limits.max_retries = retries.unwrap_or(limits.max_retries);
+    limits.retry_for_ms =
+        retry_for_ms(retries, config.said("retry_for")).unwrap_or(limits.retry_for_ms);
 }
 
 /// Puts what was typed over what a run had.
@@ -208,8 +212,29 @@ pub(super) fn change(
     if let Some(max) = options.max_parallel {
         limits.max_parallel = max;
     }
-    if let Some(retries) = options.retries {
-        limits.max_retries = retries;
-    }
+    limits.max_retries = options.retries.unwrap_or(limits.max_retries);
+    limits.retry_for_ms =
+        retry_for_ms(options.retries, options.retry_for).unwrap_or(limits.retry_for_ms);
     Ok(())
+}
+
+/// How long a turn is retried after transient failures, if that is given. No retries means none of either kind,
+/// unless the time is given, too.
+pub(super) fn retry_for_ms(retries: Option<u32>, retry_for: Option<Timeout>) -> Option<u64> {
+    let given = retry_for.map(|time| u64::from(time).saturating_mul(1000));
+    given.or((retries == Some(0)).then_some(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_retries_are_none_of_either_kind_unless_the_time_is_given() {
+        let time = Some(Timeout::from_seconds(90));
+        assert_eq!(retry_for_ms(None, None), None);
+        assert_eq!(retry_for_ms(Some(3), None), None);
+        assert_eq!(retry_for_ms(Some(0), None), Some(0));
+        assert_eq!(retry_for_ms(Some(0), time), Some(90_000));
+    }
 }

@@ -27,7 +27,7 @@ use raymond_flow::{
 use super::{
     admit, lint,
     place::{current_folder, state_dir},
-    prepare::{Surroundings, change, configure, level},
+    prepare::{Project, change, configure, level},
     runs,
 };
 use crate::{
@@ -67,26 +67,28 @@ pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
         })?,
         None => fresh_id(&scope.name)?,
     };
-    let mut surroundings = Surroundings::of(&options.place)?;
+    let mut project = Project::of(&options.place)?;
     let (mut settings, mut limits) = (Settings::default(), Limits::default());
-    configure(&surroundings.config, &mut settings, &mut limits);
+    configure(&project.config, &mut settings, &mut limits);
     change(&options, &mut settings, &mut limits)?;
     settings
         .agent
-        .get_or_insert_with(|| surroundings.agents.default_name().unwrap_or_default().to_owned());
+        .get_or_insert_with(|| project.agents.default_name().unwrap_or_default().to_owned());
     // What cannot be read for this is told when it is entered.
     let graph = lint::open(&workflow, Platform::HERE).ok().map(|opened| opened.graph);
-    admit::check_agents(graph.as_ref(), &surroundings.agents.known(), &settings, &limits)?;
+    admit::check_agents(graph.as_ref(), &project.agents.known(), &settings, &limits)?;
     let is_piped = input.as_deref() == Some("-");
+    let is_typed = input.is_some() && !is_piped;
     let input = match input {
         Some(_) if is_piped => Some(read_input()?),
+        None => admit::missing_input(&workflow, graph.as_ref(), &variables)?,
         input => input,
     };
     if detach {
-        let piped = input.as_deref().filter(|_| is_piped);
-        return detached(&surroundings.state_dir, &runs::next(&id, &options.place), piped);
+        let piped = input.as_deref().filter(|_| !is_typed);
+        return detached(&project.state_dir, &runs::next(&id, &options.place), piped);
     }
-    surroundings.interrupts = Some(Interrupts::install());
+    project.interrupts = Some(Interrupts::install());
     let started = Started {
         workflow_id: id.clone(),
         identity: String::new(),
@@ -99,9 +101,9 @@ pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
         settings,
         limits,
     };
-    let mut observers = surroundings.observers(&options, &id)?;
-    let end = surroundings.engine(options.warm)?.start(started, &mut observers);
-    finish(end, observers, &surroundings.state_dir, &id, &options)
+    let mut observers = project.observers(&options, &id)?;
+    let end = project.engine(options.warm)?.start(started, &mut observers);
+    finish(end, observers, &project.state_dir, &id, &options)
 }
 
 /// `raymond run WORKFLOW` and `raymond run ID`. A run of exactly that id counts before a file of that
@@ -164,7 +166,7 @@ fn read_input() -> Result<String, Failure> {
 }
 
 /// Starts the same command again in the background, and tells the run's id. `input` is what was read
-/// from standard input, for it to be read again.
+/// from standard input or asked for: the command reads it from its standard input.
 fn detached(state_dir: &StateDir, next: &Next, input: Option<&str>) -> Result<ExitCode, Failure> {
     let io = |what: &'static str| move |error: io::Error| Failure::io(what, &error);
     let id = &next.id;
@@ -180,6 +182,9 @@ fn detached(state_dir: &StateDir, next: &Next, input: Option<&str>) -> Result<Ex
     let mut words: Vec<_> = env::args_os().skip(1).filter(|word| word != "--detach").collect();
     if !words.iter().any(|word| word.to_string_lossy().starts_with("--id")) {
         words.extend(["--id".into(), id.as_str().into()]);
+    }
+    if input.is_some() && !words.iter().any(|word| word.to_string_lossy().starts_with("--input")) {
+        words.extend(["--input".into(), "-".into()]);
     }
     let mut command = Command::new(program);
     command.args(words).stdout(log.try_clone().map_err(io("write a log"))?).stderr(log);
@@ -219,21 +224,21 @@ pub(in crate::cli) fn resume(run: &WhichRun, options: &Options) -> Result<ExitCo
     let id = runs::find(&state_dir(&options.place)?, run, &options.place)?;
     // A wrong value is found before anything happens.
     change(options, &mut Settings::default(), &mut Limits::default())?;
-    let mut surroundings = Surroundings::of(&options.place)?;
-    surroundings.interrupts = Some(Interrupts::install());
-    let mut observers = surroundings.observers(options, &id)?;
+    let mut project = Project::of(&options.place)?;
+    project.interrupts = Some(Interrupts::install());
+    let mut observers = project.observers(options, &id)?;
     let change = |settings: &mut Settings, limits: &mut Limits| {
         let _ = change(options, settings, limits);
     };
-    let end = surroundings.engine(options.warm)?.resume(&id, change, &mut observers);
-    finish(end, observers, &surroundings.state_dir, &id, options)
+    let end = project.engine(options.warm)?.resume(&id, change, &mut observers);
+    finish(end, observers, &project.state_dir, &id, options)
 }
 
 /// `raymond recover`
 pub(in crate::cli) fn recover(options: &Options) -> Result<ExitCode, Failure> {
     change(options, &mut Settings::default(), &mut Limits::default())?;
-    let mut surroundings = Surroundings::of(&options.place)?;
-    let state_dir = surroundings.state_dir.clone();
+    let mut project = Project::of(&options.place)?;
+    let state_dir = project.state_dir.clone();
     let mut ids = Vec::new();
     for id in state_dir.run_ids().map_err(|error| Failure::io("list the runs", &error))? {
         let is_dead = load(&state_dir, &id)
@@ -241,17 +246,17 @@ pub(in crate::cli) fn recover(options: &Options) -> Result<ExitCode, Failure> {
             && RunLock::holder(&state_dir.run(&id).lock).is_none();
         ids.extend(is_dead.then_some(id));
     }
-    surroundings.interrupts = Some(Interrupts::install());
+    project.interrupts = Some(Interrupts::install());
     let mut worst = 0;
     if ids.is_empty() && !options.quiet {
         out::note("No run has to be recovered: none has died.");
     }
     for id in ids {
-        let mut observers = surroundings.observers(options, &id)?;
+        let mut observers = project.observers(options, &id)?;
         let change = |settings: &mut Settings, limits: &mut Limits| {
             let _ = change(options, settings, limits);
         };
-        let end = surroundings.engine(options.warm)?.resume(&id, change, &mut observers);
+        let end = project.engine(options.warm)?.resume(&id, change, &mut observers);
         drop(observers);
         let next = runs::next(&id, &options.place);
         if let (Ok(_), Ok(loaded)) = (&end, load(&state_dir, &id)) {

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, process::ExitCode, time::Duration};
 use raymond_engine::{
     EngineError,
     agent::{Entry, ToolOutcome},
-    journal::{Journal, Position},
+    journal::{Journal, JournalPosition},
     layout::RunFiles,
     lock::RunLock,
     transcript::{Transcript, cost},
@@ -16,11 +16,11 @@ use raymond_flow::{
 };
 use serde_json::json;
 
-use super::{prepare::Surroundings, runs};
+use super::{prepare::Project, runs};
 use crate::{
     cli::{args::WhichRun, upkeep::Show},
     failure::Failure,
-    out::{self, Reader},
+    out::{self, OutputState},
     report::transcript::{self, Length},
 };
 
@@ -40,11 +40,11 @@ struct Shown {
 }
 
 /// What is shown, and how far it is.
-struct View<'a> {
+struct ShowView<'a> {
     files: RunFiles,
-    surroundings: &'a Surroundings,
+    project: &'a Project,
     arguments: &'a Show,
-    position: Position,
+    position: JournalPosition,
     /// Steps that are not done, in the order in which they began.
     steps: BTreeMap<u64, Shown>,
     count: u64,
@@ -54,15 +54,15 @@ struct View<'a> {
 
 /// `raymond show RUN [STEP]`
 pub(in crate::cli) fn show(arguments: &Show) -> Result<ExitCode, Failure> {
-    let surroundings = Surroundings::of(&arguments.place)?;
+    let project = Project::of(&arguments.place)?;
     let run = WhichRun { id: arguments.run.clone() };
-    let id = runs::find(&surroundings.state_dir, &run, &arguments.place)?;
-    let files = surroundings.state_dir.run(&id);
-    let mut view = View {
+    let id = runs::find(&project.state_dir, &run, &arguments.place)?;
+    let files = project.state_dir.run(&id);
+    let mut view = ShowView {
         files,
-        surroundings: &surroundings,
+        project: &project,
         arguments,
-        position: Position::START,
+        position: JournalPosition::START,
         steps: BTreeMap::new(),
         count: 0,
         last: None,
@@ -74,7 +74,7 @@ pub(in crate::cli) fn show(arguments: &Show) -> Result<ExitCode, Failure> {
         view.read()?;
         let (reader, count) = view.print()?;
         shown += count;
-        if reader == Reader::Gone || !arguments.follow || !is_alive {
+        if reader == OutputState::Closed || !arguments.follow || !is_alive {
             break;
         }
         std::thread::sleep(INTERVAL);
@@ -89,7 +89,7 @@ pub(in crate::cli) fn show(arguments: &Show) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-impl View<'_> {
+impl ShowView<'_> {
     /// Takes in what is new in the journal.
     fn read(&mut self) -> Result<(), Failure> {
         let (entries, end) =
@@ -136,11 +136,11 @@ impl View<'_> {
     }
 
     /// Prints what is new, and forgets the steps of which all is printed. Tells how much that was.
-    fn print(&mut self) -> Result<(Reader, usize), Failure> {
+    fn print(&mut self) -> Result<(OutputState, usize), Failure> {
         let length = if self.arguments.step.is_some() { Length::Full } else { Length::Short };
         let mut printed = 0;
         for shown in self.steps.values_mut() {
-            let entries = shown.more(self.surroundings, length)?;
+            let entries = shown.more(self.project, length)?;
             printed += entries.len();
             if entries.is_empty() {
                 continue;
@@ -160,21 +160,21 @@ impl View<'_> {
                 }
                 text.push_str(&transcript::entry(entry, length));
             }
-            if out::text(&text)? == Reader::Gone {
-                return Ok((Reader::Gone, printed));
+            if out::text(&text)? == OutputState::Closed {
+                return Ok((OutputState::Closed, printed));
             }
         }
         self.steps.retain(|_, shown| !shown.is_done);
-        Ok((Reader::There, printed))
+        Ok((OutputState::Open, printed))
     }
 }
 
 impl Shown {
     /// What is new of the step. Tools that have ended since are told once.
-    fn more(&mut self, surroundings: &Surroundings, length: Length) -> Result<Vec<Entry>, Failure> {
+    fn more(&mut self, project: &Project, length: Length) -> Result<Vec<Entry>, Failure> {
         // Before reading: what the step printed until its end is read, then.
         let is_over = self.spent.is_some();
-        let read = self.transcript.more(&surroundings.agents);
+        let read = self.transcript.more(&project.agents);
         let read = read.map_err(|error| Failure::io(&format!("read step {}", self.id), &error))?;
         let mut entries: Vec<Entry> = Vec::new();
         for entry in read {

@@ -18,7 +18,7 @@ use raymond_flow::{id::RunId, machine::Status};
 
 use tempfile::TempDir;
 
-use super::prepare::Surroundings;
+use super::prepare::Project;
 use crate::{
     cli::{args::Test, mistyped::no_such_path},
     failure::Failure,
@@ -184,14 +184,14 @@ fn folder_of(workflow: &Path) -> &Path {
 /// `raymond test WORKFLOW --record ID`
 fn record(id: &str, arguments: &Test) -> Result<ExitCode, Failure> {
     let id = RunId::new(id)?;
-    let surroundings = Surroundings::of(&arguments.place)?;
-    let loaded = load(&surroundings.state_dir, &id)?;
+    let project = Project::of(&arguments.place)?;
+    let loaded = load(&project.state_dir, &id)?;
     if loaded.run.status == Status::Running {
         return Err(Failure::usage(format!("run `{id}` is not over yet")));
     }
-    let files = surroundings.state_dir.run(&id);
+    let files = project.state_dir.run(&id);
     let text = recorded(&loaded, |step, turn| {
-        answers::outcome(&files, step, turn, &surroundings.agents).ok().flatten()
+        answers::outcome(&files, step, turn, &project.agents).ok().flatten()
     });
     let folder = folder_of(&arguments.workflow).join(FOLDER);
     let path = folder.join(format!("{id}.yaml"));

@@ -75,7 +75,7 @@ fn killed_claude_goes_on_in_its_session_and_is_not_given_the_prompt_twice() {
     let child = start_in_vain(&desk);
     kill(desk.claude(), libc::SIGKILL);
     let ran = finish(child).completed("done");
-    assert!(ran.stderr.contains("starts again in 2 s: Claude was killed"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("s (try 2): Claude was killed"), "{}", ran.stderr);
     assert_eq!(desk.asked().len(), 2);
     expect_continuation(&desk, 1);
     assert_eq!(desk.session(0), desk.session(1));

@@ -170,16 +170,21 @@ impl Desk {
         assert!((paid - calls).abs() < 1e-6, "{paid} calls were paid for, not {calls}");
     }
 
-    /// What every step of the run cost: agent, number, money, tokens and model.
-    pub(super) fn spent(&self) -> Vec<Value> {
+    /// The records of this kind in the journal of the run.
+    pub(super) fn records(&self, kind: &str) -> Vec<Value> {
         let journal = self.project.read(".raymond/workflows/r.journal");
         let lines = journal.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         let records = lines.flat_map(|mut line| match line["records"].take() {
             Value::Array(records) => records,
             _ => Vec::new(),
         });
-        let ended = records.filter_map(|mut record| Some(record.get_mut("ended")?.take()));
-        ended
+        records.filter_map(|mut record| Some(record.get_mut(kind)?.take())).collect()
+    }
+
+    /// What every step of the run cost: agent, number, money, tokens and model.
+    pub(super) fn spent(&self) -> Vec<Value> {
+        self.records("ended")
+            .into_iter()
             .map(|mut ended| {
                 // What differs from run to run.
                 ended["spent"]["duration_ms"] = json!(0);

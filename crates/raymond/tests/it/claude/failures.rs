@@ -56,9 +56,33 @@ fn overload_is_waited_out_by_claude_and_then_by_the_run_and_only_the_answer_is_p
     let replies = [overloaded(), overloaded(), overloaded(), Reply::text(DONE)];
     let Some((desk, ran)) = one_prompt(replies) else { return };
     let ran = ran.completed("done");
-    assert!(ran.stderr.contains("starts again in 2 s: API Error: 529"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("s (try 2): API Error: 529"), "{}", ran.stderr);
     assert_eq!(desk.asked().len(), 4);
     assert!(desk.asked()[3].starts_with("Your last turn was interrupted"), "{:?}", desk.asked());
+    desk.expect_calls_paid(1.0);
+}
+
+#[test]
+fn overload_with_a_time_is_waited_for_that_long() {
+    let overloaded =
+        || Reply::status(529, "overloaded_error", "Overloaded").header("retry-after", "3");
+    let replies = [overloaded(), overloaded(), overloaded(), Reply::text(DONE)];
+    let Some((desk, ran)) = one_prompt(replies) else { return };
+    ran.completed("done");
+    let [retried] = &desk.records("retried")[..] else { panic!("one retry") };
+    let delay_ms = retried["delay_ms"].as_u64().unwrap();
+    assert!((3_000..=3_750).contains(&delay_ms), "{delay_ms}");
+}
+
+#[test]
+fn outage_that_lasts_longer_than_the_limit_fails_the_agent_and_the_run_goes_on_after_it() {
+    let Some(desk) = Desk::or_skip([("START.md", "the prompt")]) else { return };
+    desk.replies("", [Reply::status(529, "overloaded_error", "Overloaded")]);
+    let ran = desk.start(&["--retry-for", "5s"]);
+    ran.failed(1, "(after retries for ").failed(1, "s (try 3): API Error: 529");
+    // The waits are 2 and 4 seconds: three tries, in each of which Claude asks three times.
+    assert_eq!(desk.asked().len(), 9);
+    desk.says("", DONE).run(&[]).completed("done");
     desk.expect_calls_paid(1.0);
 }
 

@@ -38,6 +38,29 @@ fn budget_is_kept_by_a_process_that_takes_several_turns() {
 }
 
 #[test]
+fn rate_limit_with_a_time_is_waited_for_by_all_agents() {
+    let Some(desk) = Desk::or_skip([("START.md", "first")]) else { return };
+    let busy = || Reply::status(429, "rate_limit_error", "slow down").header("retry-after", "3");
+    desk.replies("first", [busy(), busy(), busy(), Reply::text(DONE)]);
+    desk.says("Your last turn was interrupted", DONE);
+    let mut command = desk.start_command(&[]);
+    let ran = Ran::of(&command.env("RAYMOND_RESET_MARGIN", "0").output().unwrap());
+    let ran = ran.completed("done");
+    assert!(ran.stderr.contains("all agents wait until"), "{}", ran.stderr);
+    let journal = desk.project.read(".raymond/workflows/r.journal");
+    assert!(journal.contains("\"usage_limited\":{\"resets_at\":1"), "the time is known");
+}
+
+#[test]
+fn rate_limit_without_a_time_pauses_a_run_that_must_not_wait() {
+    let Some(desk) = Desk::or_skip([("START.md", "first")]) else { return };
+    let busy = Reply::status(429, "rate_limit_error", "slow down").header("retry-after", "90");
+    desk.replies("first", [busy]);
+    desk.start(&["--no-wait"]).failed(4, "usage limit is reached");
+    assert_eq!(desk.asked().len(), 1);
+}
+
+#[test]
 fn usage_limit_of_one_agent_lets_no_other_start_and_the_run_goes_on_later() {
     let Some(desk) = Desk::or_skip([
         ("START.sh", "echo '<fork next=\"FIRST\">WORKER</fork>'"),

@@ -184,7 +184,7 @@ fn failures_are_told_apart() {
         ),
         (
             &[&told("rate_limit"), &error("API Error: Request rejected (429) · slow", "429")],
-            TRANSIENT,
+            UsageLimit { resets_at: None },
         ),
         (&[&told("server_error"), &error("API Error: 529 Overloaded.", "529")], TRANSIENT),
         (&[&told("server_error"), &error("Request timed out", "null")], TRANSIENT),
@@ -250,17 +250,42 @@ fn usage_limit_is_told_by_an_event_or_in_words() {
         let exact = event(&format!(r#""status":"rejected","resetsAt":{time}"#));
         assert_eq!(of(&[&exact, &limited, &error(&timed, "429")]), at(Some(1_796_086_801)));
     }
-    // It is over, or does not matter, or something else went wrong.
+    // It is over, or does not matter, and requests are limited; or something else went wrong.
     let allowed = event(r#""status":"allowed""#);
     let overage = event(r#""status":"rejected","isUsingOverage":true"#);
     let slow = error("API Error: Request rejected (429) · slow", "429");
     for last in [&allowed, &overage] {
-        assert_eq!(of(&[&rejected, last, &limited, &slow]), TRANSIENT);
+        assert_eq!(of(&[&rejected, last, &limited, &slow]), at(None));
     }
     let broken = [&*rejected, &told("server_error"), &error("API Error: 500", "500")];
     assert_eq!(of(&broken), TRANSIENT);
     let spend = error("You've hit your monthly spend limit. /model to switch models.", "429");
     assert_eq!(of(&[&limited, &spend]), FailureClass::Billing);
+}
+
+/// An event about a wait, as Claude prints it.
+fn waits(ms: &str) -> String {
+    format!(r#"{{"type":"system","subtype":"api_retry","attempt":1,"retry_delay_ms":{ms}}}"#)
+}
+
+#[test]
+fn wait_that_the_provider_asked_for_is_known_by_its_whole_seconds() {
+    let of = |lines: &[&str]| class(end_of(lines, "", Some(1), None));
+    let busy = [&told("server_error"), &error("API Error: 529 Overloaded.", "529")];
+    let after = |ms| FailureClass::Transient { retry_after_ms: ms };
+    for (waits_ms, expected) in [
+        (&["3000", "3000"][..], Some(3000)),
+        (&["3000", "4091.9"], Some(3000)),
+        (&["545.5", "1091.9"], None),
+        (&["0", "-5000", "1e300"], None),
+    ] {
+        let waited: Vec<String> = waits_ms.iter().map(|ms| waits(ms)).collect();
+        let lines: Vec<&str> =
+            waited.iter().map(String::as_str).chain(busy.map(String::as_str)).collect();
+        assert_eq!(of(&lines), after(expected), "{waits_ms:?}");
+    }
+    let limited = [&*waits("20000"), &told("rate_limit"), &error("Request rejected (429)", "429")];
+    assert!(matches!(of(&limited), FailureClass::UsageLimit { resets_at: Some(_) }));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The events of Claude Code as a transcript that does not depend on it.
+//! Turns the events of Claude Code into transcript entries that do not depend on it.
 
 use std::{collections::HashMap, path::Path};
 
@@ -11,21 +11,21 @@ use super::{
     output::{activity, tool_words},
 };
 
-/// What Claude says in a tool's result when the tool was not allowed.
+/// The text in a tool's result if the tool was not allowed.
 const DENIED: [&str; 3] = ["requires approval", "haven't granted", "permission to use"];
 
 /// Reads the output of one turn.
-pub(super) struct Conversation {
-    /// The id of the turn's prompt, until Claude has taken it up. What a kept process printed before that
-    /// belongs to nobody's turn.
+pub(super) struct ClaudeReader {
+    /// The id of the turn's prompt, until Claude begins it. What a kept process printed before that belongs
+    /// to no turn.
     waits_for: Option<String>,
-    /// Tools that are at work, by the ids of their use: name and summary.
+    /// Running tools, by the ids of their use: name and summary.
     tools: HashMap<String, (String, String)>,
-    /// Whether the turn is over: what follows was not asked for.
+    /// Whether the turn is over: later output belongs to no turn.
     is_over: bool,
 }
 
-impl Conversation {
+impl ClaudeReader {
     pub(super) fn new(waits_for: Option<String>) -> Self {
         Self { waits_for, tools: HashMap::new(), is_over: false }
     }
@@ -56,7 +56,7 @@ impl Conversation {
     }
 }
 
-impl TranscriptReader for Conversation {
+impl TranscriptReader for ClaudeReader {
     fn line(&mut self, line: &[u8]) -> Vec<Entry> {
         let Ok(event) = serde_json::from_slice::<Value>(line) else {
             return Vec::new();
@@ -69,13 +69,13 @@ impl TranscriptReader for Conversation {
             self.waits_for = None;
             return Vec::new();
         }
-        // What a subagent does is told by the tool that started it.
+        // The work of a subagent is shown as the tool that started it.
         if self.waits_for.is_some() || self.is_over || !event["parent_tool_use_id"].is_null() {
             return Vec::new();
         }
         match kind {
             "assistant" => self.blocks(&event),
-            // Claude repeats the prompt; only results of tools are news.
+            // Claude repeats the prompt; only results of tools are new.
             "user" => {
                 let mut entries = self.blocks(&event);
                 entries.retain(|entry| matches!(entry, Entry::Tool { .. }));
@@ -107,7 +107,7 @@ fn outcome(block: &Value) -> ToolOutcome {
     }
 }
 
-/// The words of a prompt as it was given on standard input.
+/// The text of a prompt, from what was written to standard input.
 pub(super) fn prompt(stdin: &str) -> String {
     let message: Value = serde_json::from_str(stdin.trim()).unwrap_or_default();
     let content = &message["message"]["content"];
@@ -115,18 +115,18 @@ pub(super) fn prompt(stdin: &str) -> String {
     text.unwrap_or(stdin).to_owned()
 }
 
-/// The reader of the turn whose prompt is in the file `stdin`. `is_first` tells whether it is the first
-/// turn of its process.
-pub(super) fn reader(stdin: &Path, is_first: bool) -> Conversation {
+/// The reader of the turn whose prompt is in the file `stdin`. `is_first` says whether it is the first turn of
+/// its process.
+pub(super) fn reader(stdin: &Path, is_first: bool) -> ClaudeReader {
     let waits_for = if is_first { None } else { super::command::prompt_id(stdin) };
-    Conversation::new(waits_for)
+    ClaudeReader::new(waits_for)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read(reader: &mut Conversation, lines: &[&str]) -> Vec<Entry> {
+    fn read(reader: &mut ClaudeReader, lines: &[&str]) -> Vec<Entry> {
         lines.iter().flat_map(|line| reader.line(line.as_bytes())).collect()
     }
 
@@ -151,7 +151,7 @@ mod tests {
             (ended(true, "exit 1"), ToolOutcome::Failed { message: "exit 1".to_owned() }),
             (ended(true, denied), ToolOutcome::Denied { message: denied.to_owned() }),
         ] {
-            let entries = read(&mut Conversation::new(None), &[TOOL, &line]);
+            let entries = read(&mut ClaudeReader::new(None), &[TOOL, &line]);
             assert_eq!(entries, [tool(ToolOutcome::Open), tool(outcome)]);
         }
     }
@@ -171,7 +171,7 @@ mod tests {
             text("later"),
         ];
         let lines: Vec<_> = lines.iter().map(String::as_str).collect();
-        let entries = read(&mut Conversation::new(Some("p2".to_owned())), &lines);
+        let entries = read(&mut ClaudeReader::new(Some("p2".to_owned())), &lines);
         assert_eq!(entries, [Entry::Text { text: "mine".to_owned() }]);
     }
 
@@ -179,7 +179,7 @@ mod tests {
     fn subagents_and_garbage_are_passed_over() {
         let inner = TOOL.replace("null", "\"t0\"");
         let lines = [&*inner, "not json", "{}", r#"{"type":"system","subtype":"init"}"#];
-        assert_eq!(read(&mut Conversation::new(None), &lines), []);
+        assert_eq!(read(&mut ClaudeReader::new(None), &lines), []);
     }
 
     #[test]
