@@ -14,7 +14,7 @@ use crate::{
     history::{
         Convert as _,
         v1::{
-            self, Halt, Phase, Settings, Status, Tries, UsageLimit, is_retry_for_default,
+            self, Halt, Phase, Response, Settings, Status, Tries, UsageLimit, is_retry_for_default,
             retry_for_default,
         },
     },
@@ -151,6 +151,8 @@ struct WireAgent {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     result: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    response: Option<Box<Response>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     input: Option<String>,
     /// Absent if the agent has entered only its current state, once, and in state files of earlier versions.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -159,6 +161,8 @@ struct WireAgent {
     diverted: bool,
     born: u64,
     steps: u32,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    asks: u32,
     cost_usd: Usd,
     tries: Tries,
     phase: Phase,
@@ -178,13 +182,13 @@ struct WireFrame {
     arguments: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     visits: BTreeMap<StateName, u32>,
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero_u64")]
     workers_since: u64,
 }
 
 #[derive(Serialize, Deserialize)]
 struct WireCrew {
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero_u64")]
     stops: u64,
     unjoined: Vec<WireWorker>,
 }
@@ -197,7 +201,7 @@ struct WireWorker {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
-fn is_zero(number: &u64) -> bool {
+fn is_zero_u64(number: &u64) -> bool {
     *number == 0
 }
 
@@ -312,6 +316,7 @@ impl WireAgent {
             cwd: agent.cwd.clone(),
             fork_attributes: agent.fork_attributes.clone(),
             result: agent.result.clone(),
+            response: agent.response.clone().convert(),
             input: agent.input.clone(),
             visits: if agent.visits == first_visit(&agent.current_state) {
                 BTreeMap::new()
@@ -321,6 +326,7 @@ impl WireAgent {
             diverted: agent.diverted,
             born: agent.born,
             steps: agent.steps,
+            asks: agent.asks,
             cost_usd: agent.cost_usd,
             tries: agent.tries.clone().convert(),
             phase: agent.phase.clone().convert(),
@@ -341,10 +347,12 @@ impl WireAgent {
             cwd: self.cwd,
             fork_attributes: self.fork_attributes,
             result: self.result,
+            response: self.response.convert(),
             input: self.input,
             visits,
             diverted: self.diverted,
             steps: self.steps,
+            asks: self.asks,
             cost_usd: self.cost_usd,
             tries: self.tries.convert(),
             phase: self.phase.convert(),
@@ -385,6 +393,11 @@ impl WireCrew {
         let workers = self.unjoined.into_iter();
         Crew::of(workers.map(|worker| (worker.born, worker.worker.convert())).collect(), self.stops)
     }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 fn session_to_wire(session: &Session) -> (Option<SessionId>, bool) {

@@ -27,8 +27,16 @@ use crate::{
 /// The longest value of an environment variable; the kernel accepts little more.
 const VARIABLE_BYTES_MAX: usize = 100 * 1024;
 /// Variables that have a meaning for one step only. A run inside a run must not pass on those of its own step.
-const PER_STEP_VARIABLES: [&str; 4] =
-    ["RAYMOND_RESULT", "RAYMOND_RESULT_FILE", "RAYMOND_INPUT", "RAYMOND_INPUT_FILE"];
+const PER_STEP_VARIABLES: [&str; 8] = [
+    "RAYMOND_RESULT",
+    "RAYMOND_RESULT_FILE",
+    "RAYMOND_INPUT",
+    "RAYMOND_INPUT_FILE",
+    "RAYMOND_COMMENT",
+    "RAYMOND_COMMENT_FILE",
+    "RAYMOND_FILES",
+    "RAYMOND_FILES_FILE",
+];
 
 /// What the names of a run's own variables begin with. They are not those of a run inside it.
 const VARIABLE_PREFIX: &str = "RAYMOND_VAR_";

@@ -50,6 +50,15 @@ mirror! {
             by: Overrider,
             instead: Instead,
         },
+        Asked {
+            agent: AgentId,
+            number: u32,
+            question: Box<Question>,
+            via: Via,
+            #[serde(default, skip_serializing_if = "is_default")]
+            session: Option<SessionId>,
+        },
+        Answered { agent: AgentId, number: u32, response: Box<Response> },
         Reminded { agent: AgentId, problem: String, work: Work },
         Evaluating { agent: AgentId, evaluation: Box<Evaluation> },
         Retried {
@@ -107,6 +116,7 @@ mirror! {
         Implicit,
         Evaluator,
         Visits,
+        Answer,
     }
 
     #[serde(rename_all = "lowercase")]
@@ -143,6 +153,7 @@ mirror! {
         Interrupted,
         UsageLimit { resets_at: Option<u64> },
         DiskLow { free_bytes: u64 },
+        Asks,
         Cancelled,
     }
 
@@ -173,6 +184,18 @@ mirror! {
         skip_permissions: bool,
         #[serde(default)]
         on_usage_limit: OnUsageLimit,
+        #[serde(default, skip_serializing_if = "is_default")]
+        on_ask: OnAsk,
+    }
+
+    #[derive(Default)]
+    #[serde(rename_all = "lowercase")]
+    enum machine::OnAsk {
+        #[default]
+        Wait,
+        Pause,
+        Default,
+        Fail,
     }
 
     #[derive(Default)]
@@ -264,6 +287,7 @@ mirror! {
         Waiting { work: Work, delay_ms: u64 },
         Joining { join: Join },
         Parked { work: Work },
+        Asking { number: u32, question: Box<Question> },
         Held { asked: Transition, source: Source, limit: Limit },
         Failed {
             error: String,
@@ -450,6 +474,7 @@ mirror! {
             more: Vec<Forked>,
         },
         Join(Join),
+        Ask(Box<Question>),
         Result { payload: String },
     }
 
@@ -483,10 +508,51 @@ mirror! {
         Pass,
     }
 
+    struct policy::Question {
+        text: String,
+        #[serde(default, skip_serializing_if = "is_default")]
+        next: Option<StateName>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        choices: Vec<Choice>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        attach: Vec<String>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        timeout: Option<Timeout>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        default: Option<String>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        deadline_ms: Option<u64>,
+    }
+
+    struct policy::Choice {
+        label: String,
+        target: StateName,
+    }
+
+    struct machine::Response {
+        result: String,
+        #[serde(default, skip_serializing_if = "is_default")]
+        comment: String,
+        #[serde(default, skip_serializing_if = "is_default")]
+        files: Option<String>,
+        by: String,
+        how: String,
+        at_ms: u64,
+        #[serde(default, skip_serializing_if = "is_default")]
+        attachments: Vec<Attachment>,
+    }
+
+    struct machine::Attachment {
+        path: String,
+        bytes: u64,
+        sha256: String,
+    }
+
     #[serde(rename_all = "lowercase")]
     enum policy::Source {
         Tag,
         Implicit,
+        Answer,
     }
 }
 

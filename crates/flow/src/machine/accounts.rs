@@ -79,6 +79,8 @@ impl Accounts {
             | Record::Placed { .. }
             | Record::Followed { .. }
             | Record::Overridden { .. }
+            | Record::Asked { .. }
+            | Record::Answered { .. }
             | Record::Reminded { .. }
             | Record::Evaluating { .. }
             | Record::Retried { .. }

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use crate::{
     id::{AgentId, SessionId, StateName},
     money::Usd,
-    policy::{Join, Policy, Source, Transition},
+    policy::{Join, Policy, Question, Source, Transition},
 };
 
-use super::{FailureClass, Limit, SessionPlan, Step, TurnSettings};
+use super::{FailureClass, Limit, Response, SessionPlan, Step, TurnSettings};
 
 /// A logical thread of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +34,8 @@ pub struct Agent {
     pub fork_attributes: BTreeMap<String, String>,
     /// What a callee or joined workers handed back to the current state.
     pub result: Option<String>,
+    /// The answer of a person that leads to the current state, or that waits to be followed.
+    pub response: Option<Box<Response>>,
     /// What the current state was given: by the tag that led to it, or by the run.
     pub input: Option<String>,
     /// How often it has entered each state in its current frame.
@@ -42,6 +44,8 @@ pub struct Agent {
     pub diverted: bool,
     /// How many steps it has started.
     pub steps: u32,
+    /// How many questions it has asked.
+    pub asks: u32,
     /// What it has spent.
     pub cost_usd: Usd,
     /// Counters of failed attempts at the current work.
@@ -150,6 +154,13 @@ pub enum Phase {
         /// What it does when it has one.
         work: Work,
     },
+    /// It waits for a person's answer.
+    Asking {
+        /// Which one of its questions, from 1.
+        number: u32,
+        /// The question.
+        question: Box<Question>,
+    },
     /// It asked for a transition, but a limit holds it.
     Held {
         /// The transition that it asked for, to be followed when the limit is raised.
@@ -253,7 +264,7 @@ impl Work {
 
 impl Phase {
     /// The work that the agent is doing, waits for, or would retry; `None` for an agent that a limit holds or that
-    /// joins.
+    /// waits for an answer or joins.
     pub fn work(&self) -> Option<&Work> {
         match self {
             Self::Ready { work }
@@ -263,7 +274,7 @@ impl Phase {
             | Self::Waiting { work, .. }
             | Self::Parked { work }
             | Self::Failed { work, .. } => Some(work),
-            Self::Held { .. } | Self::Joining { .. } => None,
+            Self::Held { .. } | Self::Asking { .. } | Self::Joining { .. } => None,
         }
     }
 
@@ -277,6 +288,7 @@ impl Phase {
             | Self::Waiting { .. }
             | Self::Joining { .. }
             | Self::Parked { .. }
+            | Self::Asking { .. }
             | Self::Held { .. }
             | Self::Failed { .. } => None,
         }
@@ -304,8 +316,10 @@ impl Agent {
             cwd,
             fork_attributes: BTreeMap::new(),
             result: None,
+            response: None,
             input: None,
             steps: 0,
+            asks: 0,
             cost_usd: Usd::ZERO,
             tries: Tries::default(),
             phase: Phase::Ready { work: Work::Enter },
@@ -319,6 +333,7 @@ impl Agent {
         self.diverted = false;
         self.current_state = state;
         self.result = None;
+        self.response = None;
         self.input = None;
         self.tries = Tries::default();
         self.phase = Phase::Ready { work: Work::Enter };

@@ -12,7 +12,7 @@ use crate::{
 
 use super::{
     Action, Agent, Answer, CountsAs, Instead, Left, Limit, Limits, Overrider, Phase, Record, Run,
-    Session, Settings, Spent, Status, Step, Tries, UsageLimit, Via, Work,
+    Session, Settings, Spent, Status, Step, Tries, UsageLimit, Via, Work, ask,
     follow::{After, follow, states_entered},
     join, naming,
 };
@@ -68,6 +68,12 @@ pub fn apply(run: &mut Run, record: &Record) -> Result<(), ApplyError> {
             let workers: Vec<_> = worker.iter().chain(more_workers).cloned().collect();
             followed(run, agent, (transition, *via), session.as_ref(), workers)
         }
+        Record::Asked { agent, number, question, session, .. } => {
+            change(run, agent, |agent| ask::asked(agent, *number, question, session.as_ref()))
+        }
+        Record::Answered { agent, number, response } => {
+            change(run, agent, |agent| ask::answered(agent, *number, response))
+        }
         Record::Joined { agent, workers } => join::joined(run, agent, workers),
         Record::Placed { agent } => join::placed(run, agent),
         Record::Overridden { agent, asked, source, session, by, instead } => match (by, instead) {
@@ -81,12 +87,7 @@ pub fn apply(run: &mut Run, record: &Record) -> Result<(), ApplyError> {
                 change(run, agent, |_| Ok(()))
             }
         },
-        Record::Reminded { agent, work, .. } => change(run, agent, |agent| {
-            let reminders = agent.tries.reminders + 1;
-            agent.tries = Tries { reminders, ..Tries::default() };
-            agent.phase = Phase::Ready { work: work.clone() };
-            Ok(())
-        }),
+        Record::Reminded { agent, work, .. } => reminded(run, agent, work),
         Record::Evaluating { agent, evaluation } => change(run, agent, |agent| {
             agent.tries = Tries::default();
             agent.phase = Phase::Ready { work: Work::Evaluate(evaluation.clone()) };
@@ -184,6 +185,7 @@ fn take_up_stopped(run: &mut Run) {
             | Phase::Running { .. }
             | Phase::Joining { .. }
             | Phase::Parked { .. }
+            | Phase::Asking { .. }
             | Phase::Waiting { .. } => continue,
         };
         let waits = has_failed && join::resumed(run, parent.as_ref(), born);
@@ -222,6 +224,7 @@ fn ready_work(agent: &Agent, what: &'static str) -> Result<Work, ApplyError> {
         | Phase::Waiting { .. }
         | Phase::Joining { .. }
         | Phase::Parked { .. }
+        | Phase::Asking { .. }
         | Phase::Held { .. }
         | Phase::Failed { .. } => Err(wrong_phase(agent, what)),
     }
@@ -280,6 +283,7 @@ fn ended(run: &mut Run, id: &AgentId, number: u32, spent: &Spent) -> Result<(), 
             | Phase::Waiting { .. }
             | Phase::Joining { .. }
             | Phase::Parked { .. }
+            | Phase::Asking { .. }
             | Phase::Held { .. }
             | Phase::Failed { .. } => return Err(wrong_phase(agent, "end a step")),
         };
@@ -317,6 +321,15 @@ fn retried(
     })
 }
 
+fn reminded(run: &mut Run, id: &AgentId, work: &Work) -> Result<(), ApplyError> {
+    change(run, id, |agent| {
+        let reminders = agent.tries.reminders + 1;
+        agent.tries = Tries { reminders, ..Tries::default() };
+        agent.phase = Phase::Ready { work: work.clone() };
+        Ok(())
+    })
+}
+
 fn woke(run: &mut Run, id: &AgentId) -> Result<(), ApplyError> {
     change(run, id, |agent| {
         let Phase::Waiting { work, .. } = &agent.phase else {
@@ -348,8 +361,13 @@ fn followed(
             return Err(wrong_phase(agent, "follow a transition"));
         }
         entered = states_entered(agent, transition);
+        let response = agent.response.take().filter(|_| via == Via::Answer);
         after = follow(agent, transition.clone(), session, new, workers_since);
         agent.diverted = via == Via::Visits;
+        if let Some(response) = response {
+            agent.result = Some(response.result.clone());
+            agent.response = Some(response);
+        }
         Ok(())
     })?;
     run.iteration_count += entered;

@@ -8,12 +8,14 @@ use super::{Action, Agent, Phase};
 /// The number of agents in each phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// Neither failed nor held, nor waiting for workers or for a place.
+    /// Neither failed nor held, and not waiting for a person, for workers or for a place.
     pub(super) active: usize,
     /// With a running step.
     pub(super) running: usize,
     /// With a turn that counts towards `max_parallel`.
     pub(super) turns: usize,
+    /// Waiting for a person's answer.
+    pub(super) asking: usize,
     /// Failed.
     pub(super) failed: usize,
     /// Held by a limit.
@@ -43,7 +45,7 @@ impl Counts {
 
     /// The counters that an agent in `phase` is counted in.
     fn of_phase(&mut self, phase: &Phase) -> [Option<&mut usize>; 3] {
-        let Self { active, running, turns, failed, held } = self;
+        let Self { active, running, turns, asking, failed, held } = self;
         match phase {
             Phase::Ready { .. } | Phase::Queued { .. } | Phase::Waiting { .. } => {
                 [Some(active), None, None]
@@ -53,6 +55,7 @@ impl Counts {
                 Action::Turn(_) => [Some(active), Some(running), Some(turns)],
                 Action::Script { .. } => [Some(active), Some(running), None],
             },
+            Phase::Asking { .. } => [Some(asking), None, None],
             Phase::Failed { passed: false, .. } => [Some(failed), None, None],
             Phase::Held { .. } => [Some(held), None, None],
             // They stop with those they wait for. A failure that was handed over is nobody's concern.

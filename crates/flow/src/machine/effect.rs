@@ -6,8 +6,9 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    id::{AgentId, StepId},
+    id::{AgentId, AskId, StateName, StepId},
     money::Usd,
+    policy::Question,
 };
 
 use super::Step;
@@ -50,6 +51,18 @@ pub enum Effect {
         agent: AgentId,
         /// The wait, in milliseconds.
         delay_ms: u64,
+    },
+    /// Put a question to a person and wait for the answer, until the deadline if it has one. A question that
+    /// was put before is not put again, and an answer that is there is delivered at once.
+    Ask {
+        /// Which question.
+        id: AskId,
+        /// The state that asks.
+        state: StateName,
+        /// The question.
+        question: Box<Question>,
+        /// The directory of the files to show.
+        cwd: String,
     },
     /// Wait until the provider's usage limit is lifted.
     WaitForUsageLimit {

@@ -8,6 +8,7 @@
 //! | function | fresh | frame pushed |
 //! | fork | parent: the same; worker: fresh | parent: kept; worker: empty |
 //! | join | the same, after the workers | kept |
+//! | ask | the same, once it is answered | kept |
 //! | result | the caller's | frame popped; none left: the agent ends |
 
 use crate::{
@@ -27,6 +28,8 @@ pub(super) fn states_entered(agent: &Agent, transition: &Transition) -> u64 {
         | Transition::Function { .. }
         | Transition::Join(_) => 1,
         Transition::Fork { more, .. } => 2 + more.len() as u64,
+        // Asking is free. The answer is followed by a `goto` of its own.
+        Transition::Ask(_) => 0,
         Transition::Result { .. } => u64::from(!agent.stack.is_empty()),
     }
 }
@@ -121,6 +124,8 @@ pub(super) fn follow(
             agent.enter(next.clone());
             return After::Forks(new);
         }
+        // Not followed, but asked: see `ask`.
+        Transition::Ask(_) => {}
         Transition::Result { payload } => match agent.stack.pop() {
             None => return After::Ends(payload),
             Some(Frame { session, session_agent, state, visits, .. }) => {
@@ -159,6 +164,7 @@ pub(super) fn discarded_returns(agent: &Agent, transition: &Transition) -> usize
         | Transition::Function { .. }
         | Transition::Fork { .. }
         | Transition::Join(_)
+        | Transition::Ask(_)
         | Transition::Result { .. } => 0,
     }
 }

@@ -10,6 +10,7 @@
 mod accounts;
 mod agent;
 mod apply;
+mod ask;
 mod counts;
 mod crew;
 mod decide;
@@ -32,6 +33,7 @@ pub use agent::{
     Agent, Answer, Evaluation, Frame, Left, Phase, Reminder, Session, Tries, Visit, Work,
 };
 pub use apply::{ApplyError, apply};
+pub use ask::{Attachment, Response};
 pub(crate) use counts::Counts;
 pub use crew::{Crew, Standing, Worker};
 pub use decide::{Decision, decide, start};
@@ -43,6 +45,6 @@ pub use record::{CountsAs, Halt, Instead, Limit, Overrider, Record, Started, Via
 pub use replay::{ReplayError, replay};
 pub use run::{Run, Status, UsageLimit};
 pub(crate) use settings::RETRY_FOR_MS;
-pub use settings::{Limits, OnUsageLimit, Settings};
+pub use settings::{Limits, OnAsk, OnUsageLimit, Settings};
 pub use settle::settle;
 pub use step::{Action, SessionPlan, Spent, Step, Tokens, Turn, TurnSettings};

@@ -176,6 +176,14 @@ impl Run {
         Some((agent, step))
     }
 
+    /// While `agent` joins: how many of the workers that it waits for have ended, and how many there are.
+    pub fn joined_so_far(&self, agent: &AgentId) -> Option<(usize, usize)> {
+        let agent = self.agents.get(agent)?;
+        let Phase::Joining { .. } = agent.phase else { return None };
+        let crew = self.crews.get(&agent.id);
+        Some(crew.map_or((0, 0), |crew| crew.progress(agent.workers_since())))
+    }
+
     /// Whether a new step may start.
     pub fn is_open(&self) -> bool {
         self.status == Status::Running && self.halt.is_none() && self.usage_limit.is_none()

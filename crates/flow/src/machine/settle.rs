@@ -29,7 +29,7 @@ pub fn settle(run: &Run) -> Decision {
 
 /// How the run ends; `None` while an agent can continue.
 fn outcome(run: &Run) -> Option<Status> {
-    if run.counts.active == 0 {
+    if run.counts.active == 0 && run.counts.asking == 0 {
         // Every agent has stopped by itself: their outcomes count, not the reason for which the others
         // would have had to stop.
         return Some(match (run.counts.failed, run.counts.held) {
@@ -44,7 +44,9 @@ fn outcome(run: &Run) -> Option<Status> {
         // Like a run that ends by itself: a failure is not hidden by a limit.
         Halt::Limit(_) if run.counts.failed > 0 => Status::Failed,
         Halt::Limit(_) => Status::Stopped,
-        Halt::Interrupted | Halt::UsageLimit { .. } | Halt::DiskLow { .. } => Status::Paused,
+        Halt::Interrupted | Halt::UsageLimit { .. } | Halt::DiskLow { .. } | Halt::Asks => {
+            Status::Paused
+        }
         Halt::Cancelled => Status::Cancelled,
     })
 }

@@ -13,8 +13,8 @@ use crate::{
 };
 
 use super::{
-    AllowedTransition, Chooser, Forked, Join, OnFailed, Policy, Transition, UnsafeName,
-    check_variable_name, join::number,
+    AllowedTransition, AskProblem, Chooser, Forked, Join, OnFailed, Policy, Transition, UnsafeName,
+    ask, check_variable_name, join::number,
 };
 
 /// The verdict on an answer.
@@ -44,6 +44,8 @@ pub enum Source {
     Tag,
     /// The policy allows only this transition, and the agent wrote no tag.
     Implicit,
+    /// A person answered the agent's question.
+    Answer,
 }
 
 /// What is wrong with an answer.
@@ -107,6 +109,9 @@ pub enum Problem {
         /// The beginning of it.
         text: String,
     },
+    /// A question that cannot be asked.
+    #[error(transparent)]
+    Ask(#[from] AskProblem),
     /// The scope could not be read.
     #[error(transparent)]
     World(#[from] WorldError),
@@ -174,6 +179,9 @@ struct Judge<'a> {
 
 impl Judge<'_> {
     fn tag(&self, tag: &Tag) -> Verdict {
+        if let Some(problem) = ask::for_authors(tag) {
+            return self.remind(problem.into());
+        }
         let allowed = &self.policy.allowed;
         let further = further_forks(tag);
         for tag in std::iter::once(tag).chain(further.iter().map(|fork| &fork.value)) {
@@ -190,7 +198,9 @@ impl Judge<'_> {
             let is_declared = self.matching(tag).any(|entry| entry.declares(name));
             if is_declared { Chooser::Author } else { Chooser::Agent }
         };
-        match self.transition(tag, chooser) {
+        let filled = entry.filter(|entry| entry.tag == TagKind::Ask);
+        let filled = filled.map(|entry| ask::filled(tag, entry));
+        match self.transition(filled.as_ref().unwrap_or(tag), chooser) {
             Ok(transition) => Verdict::Accept(Accepted { transition, source: Source::Tag }),
             // The agent cannot change what the author prescribed: a reminder would cost money and change
             // nothing.
@@ -221,6 +231,9 @@ impl Judge<'_> {
     fn matches(&self, entry: &AllowedTransition, tag: &Tag) -> bool {
         if entry.tag != tag.kind() {
             return false;
+        }
+        if entry.tag == TagKind::Ask {
+            return ask::agrees(entry, tag, |one, other| self.same_state(one, other));
         }
         let target_matches = match (&entry.target, target_of(tag)) {
             (None, _) => true,
@@ -288,6 +301,12 @@ impl Judge<'_> {
                 failed: failed.as_ref().map(on_failed).transpose()?.unwrap_or_default(),
                 input: text(input),
             }),
+            Tag::Ask(_) => {
+                let JudgeContext { world, cwd } = self.context;
+                let resolve = |name: &str| self.resolve(name);
+                let question = ask::question::<Problem>(tag, cwd, *world, resolve)?;
+                Transition::Ask(Box::new(question))
+            }
             Tag::Result { payload } => Transition::Result { payload: payload.value.clone() },
         })
     }
@@ -383,6 +402,9 @@ fn is_authors(problem: &Problem, entry: &AllowedTransition) -> bool {
         Problem::NotAModel { .. } => entry.attributes.contains_key("model"),
         Problem::NotANumber { attribute, .. } => entry.attributes.contains_key(*attribute),
         Problem::NotOnFailed { .. } => entry.attributes.contains_key("failed"),
+        Problem::Ask(problem) => {
+            problem.attribute().is_some_and(|name| entry.attributes.contains_key(name))
+        }
         Problem::World(_) => true,
         Problem::Tag(_)
         | Problem::NotAllowed { .. }
@@ -427,6 +449,7 @@ fn further_forks(tag: &Tag) -> &[Spanned<Tag>] {
         | Tag::Call { .. }
         | Tag::Function { .. }
         | Tag::Join { .. }
+        | Tag::Ask(_)
         | Tag::Result { .. } => &[],
     }
 }
@@ -439,7 +462,7 @@ fn target_of(tag: &Tag) -> Option<&Target> {
         | Tag::Function { target, .. }
         | Tag::Fork { target, .. }
         | Tag::Join { target, .. } => Some(target),
-        Tag::Result { .. } => None,
+        Tag::Ask(_) | Tag::Result { .. } => None,
     }
 }
 
@@ -449,11 +472,18 @@ fn variables_of(tag: &Tag) -> &[Attribute] {
         Tag::Call { arguments: variables, .. }
         | Tag::Function { arguments: variables, .. }
         | Tag::Fork { attributes: variables, .. } => variables,
-        Tag::Goto { .. } | Tag::Reset { .. } | Tag::Join { .. } | Tag::Result { .. } => &[],
+        Tag::Goto { .. }
+        | Tag::Reset { .. }
+        | Tag::Join { .. }
+        | Tag::Ask(_)
+        | Tag::Result { .. } => &[],
     }
 }
 
 fn attribute_of<'t>(tag: &'t Tag, name: &str) -> Option<&'t str> {
+    if let Tag::Ask(_) = tag {
+        return ask::part(tag, name);
+    }
     let value = match (tag, name) {
         (Tag::Call { return_to, .. } | Tag::Function { return_to, .. }, "return") => {
             Some(return_to)
@@ -521,6 +551,7 @@ fn authored(entry: &AllowedTransition) -> Tag {
         TagKind::Join => {
             Tag::Join { target, count: attribute("count"), failed: attribute("failed"), input }
         }
+        TagKind::Ask => ask::filled(&Tag::Ask(Box::default()), entry),
         TagKind::Result => Tag::Result { payload: nowhere("") },
     }
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use crate::{id::StateName, tag::TagKind};
 
-use super::{Join, OnFailed};
+use super::{Join, OnFailed, Question};
 
 /// What an agent does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +68,8 @@ pub enum Transition {
     },
     /// Wait for workers, then go on in the same session.
     Join(Join),
+    /// Ask a person, and go on with the answer in the same session.
+    Ask(Box<Question>),
     /// Return to the caller, or end.
     Result {
         /// The result.
@@ -115,6 +117,7 @@ impl Transition {
             Self::Function { .. } => TagKind::Function,
             Self::Fork { .. } => TagKind::Fork,
             Self::Join(_) => TagKind::Join,
+            Self::Ask(_) => TagKind::Ask,
             Self::Result { .. } => TagKind::Result,
         }
     }
@@ -159,6 +162,20 @@ impl fmt::Display for Transition {
                 attribute(f, "failed", failed.map(OnFailed::word))?;
                 attribute(f, "input", input.as_deref())?;
                 write!(f, ">{target}</join>")
+            }
+            Self::Ask(question) => {
+                let Question { text, next, choices, attach, .. } = &**question;
+                let choices = choices.iter().map(|choice| {
+                    let super::Choice { label, target } = choice;
+                    format!("{label}={target}")
+                });
+                let choices = choices.collect::<Vec<_>>().join("|");
+                let given = |text: String| Some(text).filter(|text| !text.is_empty());
+                f.write_str("<ask")?;
+                attribute(f, "next", next.as_ref().map(StateName::as_str))?;
+                attribute(f, "choices", given(choices).as_deref())?;
+                attribute(f, "attach", given(attach.join("|")).as_deref())?;
+                write!(f, ">{text}</ask>")
             }
             Self::Result { payload } => write!(f, "<result>{payload}</result>"),
         }

@@ -78,11 +78,30 @@ pub enum Tag {
         /// A text for the target state.
         input: Option<Spanned<String>>,
     },
+    /// `<ask next="NEXT" choices="A=STATE|B" attach="FILE|FILE">QUESTION</ask>`
+    Ask(Box<AskTag>),
     /// `<result>PAYLOAD</result>`
     Result {
         /// The text between the tags, verbatim.
         payload: Spanned<String>,
     },
+}
+
+/// The parts of an `<ask>`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AskTag {
+    /// The question, without the space around it. Empty: an entry of the policy has it.
+    pub question: Spanned<String>,
+    /// The state to continue at with the answer.
+    pub next: Option<Target>,
+    /// The answers that can be chosen.
+    pub choices: Option<Spanned<String>>,
+    /// The files to show.
+    pub attach: Option<Spanned<String>>,
+    /// How long to wait for an answer.
+    pub timeout: Option<Spanned<String>>,
+    /// The answer when the time is up.
+    pub default: Option<Spanned<String>>,
 }
 
 impl Tag {
@@ -95,6 +114,7 @@ impl Tag {
             Self::Function { .. } => TagKind::Function,
             Self::Fork { .. } => TagKind::Fork,
             Self::Join { .. } => TagKind::Join,
+            Self::Ask(_) => TagKind::Ask,
             Self::Result { .. } => TagKind::Result,
         }
     }
