@@ -56,8 +56,8 @@ pub enum LockError {
 
 fn describe(owner: Option<&Owner>) -> String {
     match owner {
-        Some(Owner { pid, .. }) => format!("process {pid} is running it"),
-        None => "another process is running it".to_owned(),
+        Some(Owner { pid, .. }) => format!("process {pid}"),
+        None => "another process".to_owned(),
     }
 }
 

@@ -495,7 +495,9 @@ pub(crate) fn write_template(state_dir: &Path) -> Result<PathBuf, Failure> {
     match create() {
         Ok(()) => Ok(path),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            Err(Failure::usage(format!("{} already exists", path.display())))
+            let hint = "edit that file; show the settings in effect: raymond config";
+            let message = format!("{} already exists", path.display());
+            Err(Failure::usage(message).with_hint(hint.to_owned()))
         }
         Err(error) => Err(Failure::io(&format!("write {}", path.display()), &error)),
     }

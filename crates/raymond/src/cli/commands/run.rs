@@ -165,7 +165,8 @@ fn read_input() -> Result<String, Failure> {
     read.map_err(|error| Failure::io("read standard input", &error))?;
     if bytes.len() as u64 > INPUT_BYTES_MAX {
         let why = format!("standard input has more than {INPUT_BYTES_MAX} bytes");
-        return Err(Failure::usage(why));
+        let hint = "give the name of a file as the input, and let the first state read it";
+        return Err(Failure::usage(why).with_hint(hint.to_owned()));
     }
     String::from_utf8(bytes)
         .map_err(|_| Failure::usage("standard input is not valid UTF-8".to_owned()))
