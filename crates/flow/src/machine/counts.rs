@@ -10,7 +10,7 @@ use super::{Action, Agent, Phase};
 /// The number of agents in each phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// Neither failed nor held, and not waiting for a person.
+    /// Neither failed nor held, and not waiting for a person, for workers or for a place.
     pub(super) active: usize,
     /// With a running step.
     pub(super) running: usize,
@@ -64,8 +64,12 @@ impl Counts {
                 Action::Script { .. } => [Some(active), Some(running), None],
             },
             Phase::Asking { .. } => [Some(asking), None, None],
-            Phase::Failed { .. } => [Some(failed), None, None],
+            Phase::Failed { passed: false, .. } => [Some(failed), None, None],
             Phase::Held { .. } => [Some(held), None, None],
+            // They stop with those they wait for. A failure that was handed over is nobody's concern.
+            Phase::Joining { .. } | Phase::Parked { .. } | Phase::Failed { passed: true, .. } => {
+                [None, None, None]
+            }
         }
     }
 }

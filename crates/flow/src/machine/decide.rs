@@ -16,7 +16,8 @@ use super::{
     Spent, Started, Status, Step, TurnFailure, Via, Work,
     ask::decide_answered,
     follow::{discarded_returns, limit_reached, states_entered},
-    naming::worker_name,
+    join::can_be_joined,
+    naming::worker_names,
     retry::{Remedy, delay_ms, remedy, transient_delay_ms, with_jitter},
     share::Share,
 };
@@ -169,6 +170,14 @@ impl<'a> Draft<'a> {
         self.decision.records.push(record);
     }
 
+    /// A script failed. That stops the run, unless the agent is a worker that can be joined: then its
+    /// parent decides what the failure means.
+    fn script_failed(&mut self) {
+        if !can_be_joined(self.run, self.agent) {
+            self.halt(Halt::ScriptFailed { agent: self.agent.id.clone() });
+        }
+    }
+
     /// Asks for the next step of `agent`, unless the run is halted.
     fn prepare(&mut self, agent: AgentId) {
         if self.run.is_open() {
@@ -236,7 +245,7 @@ impl<'a> Draft<'a> {
             Conclusion::Fail { error, work, is_fatal } => {
                 self.fail(error, None, work, None);
                 if is_fatal {
-                    self.halt(Halt::ScriptFailed { agent });
+                    self.script_failed();
                 }
             }
             Conclusion::Again { why, left } => self.again(why, left),
@@ -251,7 +260,11 @@ impl<'a> Draft<'a> {
         replaced: Option<Replaced>,
     ) {
         let agent = self.agent.id.clone();
-        let via = if replaced.is_some() { Via::Evaluator } else { source.into() };
+        let via = match &replaced {
+            None => source.into(),
+            Some(Replaced { by: Overrider::Visits { .. }, .. }) => Via::Visits,
+            Some(_) => Via::Evaluator,
+        };
         if let Some(Replaced { asked, by }) = replaced {
             let (session, instead) = (session.clone(), Instead::Follow(transition.clone()));
             let agent = agent.clone();
@@ -267,25 +280,31 @@ impl<'a> Draft<'a> {
             self.halt(Halt::Limit(limit));
             return;
         }
-        let worker = match &transition {
-            Transition::Fork { target, .. } => Some(worker_name(self.run, &agent, target)),
-            Transition::Goto { .. }
-            | Transition::Reset { .. }
-            | Transition::Call { .. }
-            | Transition::Function { .. }
-            | Transition::Ask(_)
-            | Transition::Result { .. } => None,
-        };
-        if states_entered(self.agent, &transition) > 0 {
+        let forked = transition.workers();
+        let names = worker_names(self.run, &agent, forked.iter().map(|worker| &worker.target));
+        let is_join = matches!(transition, Transition::Join(_));
+        if states_entered(self.agent, &transition) > 0 && !is_join {
             self.prepare(agent.clone());
         }
-        if let Some(worker) = &worker {
-            self.prepare(worker.clone());
+        for (worker, name) in forked.iter().zip(&names) {
+            // One with a limit is given a place by `settle`.
+            if worker.limit.is_none() {
+                self.prepare(name.clone());
+            }
         }
+        let mut names = names.into_iter();
+        let worker = names.next();
+        let more_workers = names.collect();
         let discarded_returns = discarded_returns(self.agent, &transition);
-        let record =
-            Record::Followed { agent, transition, via, session, worker, discarded_returns };
-        self.record(record);
+        self.record(Record::Followed {
+            agent,
+            transition,
+            via,
+            session,
+            worker,
+            more_workers,
+            discarded_returns,
+        });
     }
 
     fn again(&mut self, why: Again, left: Option<Left>) {
@@ -399,7 +418,7 @@ impl<'a> Draft<'a> {
         let work = self.agent.phase.work().cloned().unwrap_or(Work::Enter);
         self.fail(error, class, work, left);
         if let Some(Step { action: Action::Script { .. }, .. }) = self.agent.phase.step() {
-            self.halt(Halt::ScriptFailed { agent: self.agent.id.clone() });
+            self.script_failed();
         }
     }
 

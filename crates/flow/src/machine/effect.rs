@@ -82,5 +82,7 @@ pub enum Launch {
         prompt: String,
         /// The message to send instead if the session already contains the prompt.
         continuation: String,
+        /// Files that the prompt names, by path, and what must be in them.
+        files: BTreeMap<String, String>,
     },
 }

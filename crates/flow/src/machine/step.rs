@@ -73,6 +73,10 @@ pub struct TurnSettings {
     pub timeout: Timeout,
     /// Whether it may use every tool without asking.
     pub skip_permissions: bool,
+    /// The tools that the state asks to use without asking; `None` if it says nothing.
+    pub tools: Option<Vec<String>>,
+    /// The permission mode that the state asks for.
+    pub permissions: Option<String>,
 }
 
 /// How a turn gets its session. Ids of new sessions are chosen beforehand, so that they are known even if

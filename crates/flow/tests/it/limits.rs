@@ -51,7 +51,7 @@ fn budget_overrides_the_transition_once_it_is_exceeded() {
     let [Record::Overridden { asked, by, instead, .. }] = overrides(&sim)[..] else {
         panic!("one override");
     };
-    assert_eq!(asked, &Transition::Goto { target: StateName::new("START.md") });
+    assert_eq!(asked, &Transition::Goto { target: StateName::new("START.md"), input: None });
     assert_eq!((by, instead), (&Overrider::Limit(limit), &Instead::Stop));
     assert_eq!(sim.run.halt, Some(Halt::Limit(limit)));
 }
