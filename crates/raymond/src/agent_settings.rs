@@ -71,7 +71,7 @@ impl AgentSettings {
                     settings.program = Some(text(value).ok_or_else(|| wrong("must be a string"))?);
                 }
                 "model" => {
-                    settings.model = Some(text(value).ok_or_else(|| wrong("must be a string"))?)
+                    settings.model = Some(text(value).ok_or_else(|| wrong("must be a string"))?);
                 }
                 "arguments" => {
                     settings.arguments =
