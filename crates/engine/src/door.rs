@@ -6,14 +6,14 @@
 //!     NAME.answer            the answer, one JSON object
 //! ```
 //!
-//! The caller gives a request its name when it is complete, wakes the orchestrator through its inbox, and waits
-//! for the answer. The orchestrator carries the request out, makes what became true durable, removes the
-//! request, and only then answers. So whatever was confirmed is in the journal, whoever is killed when; and a
-//! request that was carried out is not found again. If the orchestrator dies before it answers, the caller
-//! takes the run's lock and does it itself: every request may be carried out twice.
+//! The caller gives a request its name when it is complete, wakes the orchestrator through its inbox, and
+//! waits for the answer. The orchestrator carries the request out, makes the records durable, removes the
+//! request, and only then answers. So a confirmed request is in the journal, whichever process is killed at
+//! whatever moment, and is not found again. If the orchestrator dies before it answers, the caller takes
+//! the run's lock and does it itself: every request may be carried out twice.
 //!
-//! Files, and not a socket: they work on every system, a burst of requests needs no thread and no queue with
-//! a limit, and the rights of the folder keep other users out.
+//! Files instead of a socket: they work on every system, a burst of requests needs no thread and no queue
+//! with a limit, and the permissions of the directory keep other users out.
 
 use std::{
     fs, io,
@@ -22,6 +22,7 @@ use std::{
 };
 
 use raymond_flow::{
+    id::AskId,
     machine::{Limits, Status},
     money::Usd,
 };
@@ -33,7 +34,7 @@ use crate::{
     private, regular,
 };
 
-/// The folder of requests in the run's folder.
+/// The directory of requests in the run's directory.
 const DOOR: &str = "door";
 const REQUEST: &str = "request";
 const ANSWER: &str = "answer";
@@ -42,7 +43,7 @@ const ANSWER: &str = "answer";
 const BYTES_MAX: u64 = 64 * 1024;
 /// How many requests are carried out at once. They share one `fdatasync`.
 const BATCH_MAX: usize = 256;
-/// How often a caller looks for its answer.
+/// How often a caller checks for its answer.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 /// How long a request is valid. One whose caller was killed must not take effect much later.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
@@ -60,9 +61,14 @@ pub enum Ask {
     Cancel,
     /// Change limits.
     Limit(LimitChange),
+    /// Look at the answer to a question. It is durable already.
+    Answered {
+        /// The question, as `AGENT.NUMBER`.
+        ask: String,
+    },
 }
 
-/// Limits to be changed; those that are `None` stay as they are.
+/// Limits to change; those that are `None` stay as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitChange {
     /// What all agents together may spend; 0 is no limit.
@@ -99,24 +105,24 @@ impl LimitChange {
     }
 }
 
-/// What a run says to a request that it carried out.
+/// The answer to a request that was carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DoorAnswer {
-    /// How the run stands.
+    /// The status of the run.
     pub status: Status,
-    /// How many steps are running.
+    /// The number of running steps.
     pub running_steps: usize,
 }
 
-/// A request as it lies in the folder.
+/// A request on disk.
 #[derive(Debug, Serialize, Deserialize)]
 struct RequestFile {
-    /// Until when it is valid, in milliseconds since 1970.
+    /// The end of its validity, in milliseconds since 1970.
     until_ms: u64,
     ask: Ask,
 }
 
-/// An answer as it lies in the folder.
+/// An answer on disk.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum AnswerFile {
@@ -190,7 +196,7 @@ impl Door {
         Ok(Self { folder })
     }
 
-    /// The requests that wait for an answer. Those that are no requests are refused here.
+    /// The requests that wait for an answer. Files that are not requests are refused here.
     pub(crate) fn requests(&self) -> Vec<DoorRequest> {
         let mut names = names_in(&self.folder);
         names.sort();
@@ -212,10 +218,10 @@ impl Door {
         requests
     }
 
-    /// Confirms a request. What it asked for must be durable.
+    /// Confirms a request. Its records must be durable.
     pub(crate) fn confirm(&self, request: &DoorRequest, answer: &DoorAnswer) {
-        // First: if this process is killed before it answers, the caller finds neither and asks again; a
-        // request that was confirmed is never carried out a second time.
+        // First remove: if this process is killed before it answers, the caller finds neither file and asks
+        // again; a confirmed request is never carried out a second time.
         self.remove(&request.name);
         let &DoorAnswer { status, running_steps } = answer;
         let file = AnswerFile::Done { status: status.into(), running_steps };
@@ -224,6 +230,14 @@ impl Door {
 
     fn remove(&self, name: &str) {
         let _ = fs::remove_file(self.folder.join(format!("{name}.{REQUEST}")));
+    }
+}
+
+/// Tells the orchestrator of the run in `run_folder`, if there is one, that a question was answered. Does not
+/// wait: the answer counts in any case.
+pub(crate) fn tell_answered(run_folder: &Path, ask: &AskId) {
+    if let Ok(letter) = Letter::post(run_folder, &Ask::Answered { ask: ask.to_string() }) {
+        letter.leave();
     }
 }
 
@@ -258,18 +272,28 @@ impl Letter {
         private::create_dir_all(&folder)?;
         let patience_ms = u64::try_from(PATIENCE.as_millis()).unwrap_or(u64::MAX);
         let until_ms = clock::now_ms().saturating_add(patience_ms);
-        // In the order of time, as far as the clock tells.
+        // In the order of the clock.
         let name = format!("{:016}-{}", clock::now_ms(), uuid::Uuid::new_v4().simple());
         write(&folder, &name, REQUEST, &RequestFile { until_ms, ask: ask.clone() })?;
         Ok(Self { run_folder: run_folder.to_owned(), folder, name })
     }
 
-    /// Wakes the orchestrator, and waits for its answer for at most `patience`. To be repeated: the
-    /// orchestrator may not be listening yet.
-    pub(crate) fn wait(&self, patience: Duration) -> Option<io::Result<DoorAnswer>> {
+    /// Wakes the orchestrator, and leaves the request to it.
+    fn leave(self) {
+        self.wake();
+        std::mem::forget(self);
+    }
+
+    fn wake(&self) {
         if let Ok(outbox) = Outbox::to(&self.run_folder) {
             outbox.send(&Message::Door);
         }
+    }
+
+    /// Wakes the orchestrator, and waits for its answer for at most `patience`. To be repeated: the
+    /// orchestrator may not be listening yet.
+    pub(crate) fn wait(&self, patience: Duration) -> Option<io::Result<DoorAnswer>> {
+        self.wake();
         let deadline = Instant::now() + patience;
         loop {
             let answer = self.answer();
@@ -280,7 +304,7 @@ impl Letter {
         }
     }
 
-    /// The answer, if it is there: what became of the request, or why it was refused.
+    /// The answer, if there is one: the result of the request, or why it was refused.
     pub(crate) fn answer(&self) -> Option<io::Result<DoorAnswer>> {
         match read(&self.path(ANSWER)) {
             Ok(AnswerFile::Done { status, running_steps }) => {
@@ -310,7 +334,7 @@ fn read<T: DeserializeOwned>(path: &Path) -> io::Result<T> {
 
 /// Writes a file and gives it its name when it is complete.
 fn write<T: Serialize>(folder: &Path, name: &str, extension: &str, value: &T) -> io::Result<()> {
-    // Not a name that could be taken for a request's.
+    // Not a name that could be taken for a request.
     let draft = folder.join(format!("{name}.{extension}.draft"));
     private::write(&draft, serde_json::to_vec(value)?)?;
     fs::rename(&draft, folder.join(format!("{name}.{extension}")))

@@ -1,4 +1,4 @@
-//! Why a run cannot be opened, or cannot go on.
+//! Why a run cannot be opened, or cannot continue.
 
 use std::{
     io,
@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use crate::{journal::JournalError, lock::LockError, scope::ScopeError, trust::TrustError};
 
-/// Why a run cannot be opened or cannot go on. Whatever it was, nothing that finished is lost.
+/// Why a run cannot be opened or cannot continue. Nothing that finished is lost in any case.
 #[derive(Debug, Error)]
 pub enum EngineError {
     /// There is no such run.
@@ -28,7 +28,7 @@ pub enum EngineError {
         /// The id.
         id: RunId,
     },
-    /// The state folder is not, or not only, the user's own.
+    /// The state directory belongs to another user, or other users can write to it.
     #[error(transparent)]
     Trust(#[from] TrustError),
     /// The run was cancelled.
@@ -37,12 +37,12 @@ pub enum EngineError {
         /// The id.
         id: RunId,
     },
-    /// Another process runs it.
+    /// Another process owns the run.
     #[error("run `{id}` cannot be taken over: {source}")]
     Lock {
         /// The id.
         id: RunId,
-        /// Who, or why.
+        /// The owner, or why the lock cannot be used.
         source: LockError,
     },
     /// The run may have a second owner.
@@ -50,42 +50,42 @@ pub enum EngineError {
     LockLost {
         /// The id.
         id: RunId,
-        /// How.
+        /// The reason.
         source: LockError,
     },
     /// The journal cannot be used.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// The journal does not make sense.
+    /// The records of the journal contradict each other.
     #[error("the journal of `{id}` does not describe a run")]
     Replay {
         /// The id.
         id: RunId,
-        /// Why not.
+        /// The record that does not fit.
         source: ReplayError,
     },
     /// The workflow's files cannot be used.
     #[error(transparent)]
     Scope(#[from] ScopeError),
-    /// A file or folder of the run cannot be made.
+    /// A file or directory of the run cannot be created.
     #[error("cannot {what} {}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
-        /// With what.
+        /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// Something on this machine failed in the middle of a run.
+    /// An operation of the system failed in the middle of a run.
     #[error("cannot {what}")]
     AtWork {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A decision does not fit its run: a bug of ours.
+    /// A decision does not fit its run: a bug in Raymond.
     #[error("a decision does not fit the run; this is a bug")]
     Inconsistent(#[source] ApplyError),
     /// The coding agent that the run was started with is not configured.
@@ -98,7 +98,7 @@ pub enum EngineError {
         /// The coding agent.
         agent: String,
     },
-    /// No shell.
+    /// The shell for scripts is not installed.
     #[error("`bash` is not installed")]
     NoShell,
 }
@@ -108,7 +108,7 @@ pub(crate) fn at_work(what: &'static str, source: io::Error) -> EngineError {
     EngineError::AtWork { what, source }
 }
 
-/// An error about one file or folder of a run.
+/// An error about one file or directory of a run.
 pub(crate) fn io_error(what: &'static str, path: &Path, source: io::Error) -> EngineError {
     EngineError::Io { what, path: path.to_owned(), source }
 }

@@ -13,14 +13,14 @@ pub struct Interrupts {
     target: Arc<Mutex<InterruptTarget>>,
 }
 
-/// The number of interrupts that are delivered to the run loop. The next one exits at once.
+/// The most interrupts that are delivered to the run loop. The next one exits at once.
 const INTERRUPTS_MAX: u32 = 2;
-/// The same while no run loop exists that could react to them.
+/// The same while there is no run loop.
 const INTERRUPTS_MAX_WITHOUT_LOOP: u32 = 1;
 /// The exit code of an interrupted program.
 const INTERRUPTED: i32 = 130;
 
-/// Where interrupts go.
+/// The receiver of interrupts.
 #[derive(Debug, Default)]
 struct InterruptTarget {
     /// The inbox of the run loop that is running now.
@@ -74,13 +74,12 @@ impl Interrupts {
         Self { target }
     }
 
-    /// Whether one has come that no run loop was given: for programs that only watch a run.
+    /// Whether there is one that no run loop received: for programs that only watch a run.
     pub fn is_pressed(&self) -> bool {
         self.target.lock().unwrap_or_else(PoisonError::into_inner).waiting > 0
     }
 
-    /// Stops the run that is under way and kills its steps, as two presses of Ctrl-C do. Without a run,
-    /// nothing happens.
+    /// Stops the current run and kills its steps, like pressing Ctrl-C twice. Without a run, nothing happens.
     pub fn stop(&self) {
         let target = self.target.lock().unwrap_or_else(PoisonError::into_inner);
         for _ in 0..INTERRUPTS_MAX {
@@ -101,5 +100,75 @@ impl Interrupts {
     /// Queues interrupts for the next run loop, because this one has ended.
     pub(crate) fn hold_back(&self) {
         self.target.lock().unwrap_or_else(PoisonError::into_inner).outbox = None;
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::inbox::Inbox;
+
+    /// Interrupts that no signal causes.
+    fn interrupts() -> Interrupts {
+        Interrupts { target: Arc::default() }
+    }
+
+    fn press(interrupts: &Interrupts) {
+        interrupts.target.lock().unwrap().interrupt();
+    }
+
+    /// How many interrupts have arrived, when that many were expected.
+    fn arrived(inbox: &Inbox, expected: usize) -> usize {
+        let wait = |_: &usize| inbox.next(Some(Duration::from_mins(1))) == Some(Message::Interrupt);
+        let count = (0..expected).take_while(wait).count();
+        count + usize::from(inbox.next_waiting().is_some())
+    }
+
+    #[test]
+    fn interrupt_goes_to_the_run_under_way() {
+        let folder = tempfile::tempdir().unwrap();
+        let inbox = Inbox::open(folder.path()).unwrap();
+        let interrupts = interrupts();
+        interrupts.deliver_to(inbox.outbox());
+        press(&interrupts);
+        press(&interrupts);
+        assert_eq!(arrived(&inbox, 2), 2);
+        assert!(!interrupts.is_pressed(), "the run has them");
+    }
+
+    #[test]
+    fn interrupt_without_a_run_waits_for_the_next_one_and_is_given_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let inbox = Inbox::open(folder.path()).unwrap();
+        let interrupts = interrupts();
+        assert!(!interrupts.is_pressed());
+        press(&interrupts);
+        assert!(interrupts.is_pressed());
+        interrupts.deliver_to(inbox.outbox());
+        assert_eq!(arrived(&inbox, 1), 1);
+        assert!(!interrupts.is_pressed());
+        // The next run is another matter.
+        interrupts.hold_back();
+        let next = Inbox::open(folder.path()).unwrap();
+        interrupts.deliver_to(next.outbox());
+        assert_eq!(arrived(&next, 0), 0);
+    }
+
+    #[test]
+    fn stop_counts_as_two_interrupts_and_needs_a_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let inbox = Inbox::open(folder.path()).unwrap();
+        let interrupts = interrupts();
+        interrupts.stop();
+        assert!(!interrupts.is_pressed(), "without a run, nothing happens");
+        interrupts.deliver_to(inbox.outbox());
+        interrupts.stop();
+        assert_eq!(arrived(&inbox, 2), 2);
+        // It does not use up the presses of the user.
+        press(&interrupts);
+        assert_eq!(arrived(&inbox, 1), 1);
     }
 }

@@ -1,8 +1,8 @@
-//! The books of one run: the run in memory, its journal and its state file, kept in step.
+//! The ledger of one run: the run in memory, its journal and its state file, kept consistent.
 //!
-//! [`Ledger::commit`] is the only way in which a run changes: the records are appended, told to the
-//! observer and applied, and so is whatever follows from them. Starting, reopening and cancelling a run
-//! and the run loop all use it, so that an observer sees every record.
+//! [`Ledger::commit`] is the only way in which a run changes: it appends the records, reports them to the
+//! observer, applies them, and does the same with the decisions that follow from them. Starting, reopening and
+//! cancelling a run and the run loop all use it, so that an observer sees every record.
 
 use std::{fs, io, time::Duration};
 
@@ -24,23 +24,23 @@ use crate::{
     state_file::{self, StateFileWriter},
 };
 
-/// The books of a run, and the observer that is told what is entered.
+/// The run, its files, and the observer of its records.
 pub(crate) struct Ledger<'a> {
     run: Run,
     files: RunFiles,
     journal: Journal,
     lock: RunLock,
-    /// For what must be written down on a full disk.
+    /// Reserved disk space for records that must be written on a full disk.
     room: Room,
     state_file: StateFileWriter,
-    /// Whether journal and memory still agree, and nobody else owns the run. If not, no state file is
-    /// written.
+    /// Whether the journal agrees with the run in memory, and no other process owns the run. If not, no
+    /// state file is written.
     is_sound: bool,
     observer: &'a mut dyn Observer,
 }
 
 impl<'a> Ledger<'a> {
-    /// Begins the books of a new run. Returns also what the run wants first.
+    /// Creates the ledger of a new run. Also returns its first effects.
     pub(crate) fn begin(
         started: Started,
         files: RunFiles,
@@ -52,20 +52,20 @@ impl<'a> Ledger<'a> {
         let mut ledger = Self::new(run, files, journal, lock, observer);
         let Decision { records, effects } = start(started);
         ledger.append(&records).inspect_err(|_| {
-            // Nothing has begun: an empty journal would look like a run that cannot be read.
+            // The run has not begun: an empty journal would look like an unreadable run.
             let _ = fs::remove_file(&ledger.files.journal);
         })?;
         ledger.tell_opened(true);
         for record in records {
-            // Not applied: the run was made from it.
+            // Not applied: the run was made from this record.
             let event = ledger.record_event(record);
             ledger.tell(event);
         }
         Ok((ledger, effects))
     }
 
-    /// Opens the books of a run as its snapshot and journal tell it. A snapshot that does not fit costs
-    /// a longer replay.
+    /// Opens the ledger of a run from its state file and journal. A state file that does not fit only costs a
+    /// longer replay.
     pub(crate) fn open(
         id: &RunId,
         files: RunFiles,
@@ -100,7 +100,7 @@ impl<'a> Ledger<'a> {
         &self.files
     }
 
-    /// The run, and the observer of what is done for it.
+    /// The run, and the observer.
     pub(crate) fn split(&mut self) -> (&Run, &mut dyn Observer) {
         (&self.run, self.observer)
     }
@@ -117,13 +117,13 @@ impl<'a> Ledger<'a> {
         self.tell(Event::Trouble(text));
     }
 
-    /// Decides about `input`, and commits the decision. Returns what is wanted.
+    /// Decides about `input`, and commits the decision. Returns the effects.
     pub(crate) fn input(&mut self, input: Input) -> Result<Vec<Effect>, EngineError> {
         let decision = decide(&self.run, input);
         self.commit(decision)
     }
 
-    /// Appends, tells and applies a decision and what follows from it. Returns what is wanted. It is
+    /// Appends, reports and applies a decision and what follows from it. Returns the effects. The records are
     /// durable after [`sync`](Self::sync).
     pub(crate) fn commit(&mut self, mut decision: Decision) -> Result<Vec<Effect>, EngineError> {
         let mut effects = Vec::new();
@@ -147,7 +147,7 @@ impl<'a> Ledger<'a> {
         Ok(effects)
     }
 
-    /// Tells that the run is open. Before any record of this owner.
+    /// Reports that the run is open. Before any record of this owner.
     pub(crate) fn tell_opened(&mut self, is_new: bool) {
         let (id, run) = (self.run.id.clone(), Box::new(self.run.clone()));
         self.tell(Event::Opened { id, run, is_new });
@@ -175,26 +175,26 @@ impl<'a> Ledger<'a> {
         Ok(())
     }
 
-    /// Makes everything durable that was committed.
+    /// Makes all committed records durable.
     pub(crate) fn sync(&mut self) -> Result<(), EngineError> {
         let synced = self.journal.sync();
         self.is_sound &= synced.is_ok();
         synced.map_err(|source| self.journal_error("make durable", source))
     }
 
-    /// How long to wait at most before [`refresh`](Self::refresh) is called again.
+    /// The longest wait before the next call of [`refresh`](Self::refresh).
     pub(crate) fn patience(&self) -> Option<Duration> {
         self.state_file.patience()
     }
 
-    /// Writes the state file if it is stale and that is due.
+    /// Writes the state file if it is out of date and a write is due.
     pub(crate) fn refresh(&mut self) {
         let refreshed = self.state_file.refresh(&self.run, &self.journal);
         self.tell_failure(refreshed);
     }
 
-    /// Closes the books: writes the state file, unless the run may be half-applied or another's. Returns
-    /// the run as it was left.
+    /// Closes the ledger: writes the state file, unless the run may be half-applied or owned by another
+    /// process. Returns the run.
     pub(crate) fn close(mut self) -> Run {
         if self.is_sound {
             let written = self.state_file.write(&self.run, &self.journal);
@@ -203,7 +203,7 @@ impl<'a> Ledger<'a> {
         self.run
     }
 
-    /// Tells why the state file was not written. Nothing depends on it.
+    /// Reports why the state file was not written. Nothing depends on that file.
     fn tell_failure(&mut self, failure: Option<io::Error>) {
         if let Some(error) = failure {
             self.trouble(format!("the state file could not be written: {error}"));
@@ -220,7 +220,7 @@ fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// The run as snapshot and journal tell it, and what had to be cut off the journal.
+/// The run from state file and journal, and the unfinished tail that was cut off the journal.
 fn read(id: &RunId, files: &RunFiles) -> Result<(Run, Journal, Option<Trimmed>), EngineError> {
     let replay_error = |source| EngineError::Replay { id: id.clone(), source };
     let mut trimmed = None;
@@ -239,8 +239,8 @@ fn read(id: &RunId, files: &RunFiles) -> Result<(Run, Journal, Option<Trimmed>),
     let opened = opened.ok_or_else(|| replay_error(ReplayError::Empty))?;
     let records = opened.entries.into_iter().flat_map(|entry| entry.records);
     let run = replay(records.collect::<Vec<Record>>()).map_err(replay_error)?;
-    // A state file that does not fit may tell of a future that a crash of the machine took back. Removed
-    // only now: beside a journal that is refused, nothing is changed.
+    // A state file that does not fit may contain records that were lost when the machine crashed. Removed only
+    // now: beside a journal that is rejected, nothing is changed.
     let _ = fs::remove_file(&files.state);
     Ok((run, opened.journal, opened.trimmed.or(trimmed)))
 }

@@ -15,11 +15,13 @@
 
 pub mod agent;
 pub mod answers;
+pub mod asks;
 pub mod clock;
 pub mod debug;
 pub mod door;
 mod error;
 pub mod events;
+pub mod follower;
 mod inbox;
 pub mod interrupts;
 pub mod journal;
@@ -28,6 +30,7 @@ pub mod layout;
 mod ledger;
 pub mod lock;
 mod open;
+pub mod overview;
 mod perform;
 pub mod private;
 pub mod processes;
@@ -49,6 +52,8 @@ mod timers;
 pub mod transcript;
 pub mod trust;
 mod usage_limit;
+pub mod user;
+pub mod views;
 mod warm;
 pub mod watch;
 

@@ -1,4 +1,4 @@
-//! Opening a run: a new one, or one that ended, was interrupted or died.
+//! Opens runs: new ones, and those that ended, were interrupted or died.
 
 use std::{
     io,
@@ -13,6 +13,7 @@ use raymond_flow::{
 
 use crate::{
     agent::Agents,
+    asks::Answerer,
     door::{self, Ask, Door, DoorAnswer, Letter, LimitChange},
     error::{EngineError, io_error},
     events::{Event, Observer},
@@ -31,50 +32,52 @@ use crate::{
     sys,
 };
 
-/// How often the orchestrator of a run is asked again, in case it was not listening, and its lock is tried.
+/// How often the caller asks the orchestrator again, in case it was not listening, and tries its lock.
 const ASK_INTERVAL: Duration = Duration::from_millis(100);
-/// How long a cancelled run may take to end: steps, reapers and the keeper have their own time to end.
+/// How long a cancelled run may take to end: steps, reapers and the keeper have timeouts of their own.
 const CANCEL_PATIENCE: Duration = Duration::from_mins(1);
 
-/// What came of asking a run for something.
+/// The result of asking a run for something.
 enum Asked {
-    /// Its orchestrator has done it.
+    /// Its orchestrator has carried out the request.
     Answered(DoorAnswer),
-    /// No orchestrator runs it. This is its lock.
+    /// No orchestrator owns the run. This is its lock.
     Unowned(RunLock),
 }
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunEnd {
-    /// How it stands.
+    /// The run at its end.
     pub run: Run,
-    /// Whether it was interrupted.
+    /// Whether an interrupt stopped it.
     pub is_interrupted: bool,
 }
 
 /// Opens runs.
 pub struct Engine<'a> {
-    /// Where their files lie.
+    /// The directory of all runs.
     pub state_dir: StateDir,
-    /// Who runs the steps.
+    /// Runs the steps.
     pub runner: Runner,
     /// The coding agents that carry out prompts.
     pub agents: &'a Agents,
     /// How many processes of coding agents are kept for further turns.
     pub warm_limit: usize,
-    /// Whether waits before a retry and for a usage limit are over at once: for tests of workflows.
+    /// Whether waits before a retry and for a usage limit end at once: for tests of workflows.
     pub is_hurried: bool,
-    /// What must be free on the disk before a step is started.
+    /// The disk space that must be free before a step is started.
     pub disk_reserve_bytes: u64,
-    /// How much later than promised a usage limit is taken for lifted: clocks differ, and asking a
-    /// little late costs less than asking too early.
+    /// How long after the announced time a usage limit counts as lifted: clocks differ, and a late retry
+    /// costs less than an early one.
     pub reset_margin: Duration,
     /// How many finished script steps of a run keep their files; 0 keeps all.
     pub kept_script_steps: usize,
     /// Variables that every script gets besides those that it inherits: for tests of workflows.
     pub environment: Vec<(String, String)>,
-    /// Ctrl-C and its relatives, if the program takes them.
+    /// Answers questions at once instead of people: for tests of workflows.
+    pub answerer: Option<Answerer<'a>>,
+    /// Ctrl-C and similar signals, if the program handles them.
     pub interrupts: Option<Interrupts>,
 }
 
@@ -84,7 +87,7 @@ impl std::fmt::Debug for Engine<'_> {
     }
 }
 
-/// A run as its files tell it.
+/// A run as read from its files.
 #[derive(Debug)]
 pub struct Loaded {
     /// The run.
@@ -106,7 +109,7 @@ pub fn load(state_dir: &StateDir, id: &RunId) -> Result<Loaded, EngineError> {
 }
 
 impl Engine<'_> {
-    /// Starts a run and sees it through.
+    /// Starts a run and runs it to its end.
     pub fn start(
         &self,
         started: Started,
@@ -122,7 +125,8 @@ impl Engine<'_> {
         create_folders(&files)?;
         let lock = lock(&id, &files)?;
         if files.journal.exists() {
-            // Without one whole line nothing ever happened: whoever began it died at once.
+            // A journal without a complete line contains nothing: the orchestrator that created it died at
+            // once.
             if Journal::read(&files.journal).map_or(true, |entries| !entries.is_empty()) {
                 return Err(EngineError::Exists { id });
             }
@@ -135,8 +139,8 @@ impl Engine<'_> {
         self.go(ledger, world, effects)
     }
 
-    /// Takes a run up again and sees it through; one that is completed is just told again.
-    /// `change` gives settings and limits for what follows, starting from those that it had.
+    /// Resumes a run and runs it to its end; a completed run is only returned. `change` computes the
+    /// settings and limits from the present ones.
     pub fn resume(
         &self,
         id: &RunId,
@@ -146,7 +150,7 @@ impl Engine<'_> {
         self.reopen(id, change, None, observer)
     }
 
-    /// Cancels a run permanently, and ends whatever of it still runs. If an orchestrator runs it, that one does.
+    /// Cancels a run permanently, and kills its processes. If an orchestrator owns the run, that one does.
     pub fn cancel(&self, id: &RunId, observer: &mut dyn Observer) -> Result<Run, EngineError> {
         let deadline = Instant::now() + CANCEL_PATIENCE;
         loop {
@@ -154,7 +158,7 @@ impl Engine<'_> {
                 drop(lock);
                 match self.reopen(id, |_, _| {}, Some(Halt::Cancelled), observer) {
                     Err(EngineError::Cancelled { .. }) => return Ok(load(&self.state_dir, id)?.run),
-                    // Another process has taken the run in between.
+                    // Another process has taken the run in the meantime.
                     Err(EngineError::Lock { source: LockError::Owned { .. }, .. })
                         if Instant::now() < deadline => {}
                     end => return end.map(|end| end.run),
@@ -166,13 +170,13 @@ impl Engine<'_> {
                     id: id.clone(),
                 });
             }
-            // It was confirmed; the orchestrator ends its steps and leaves.
+            // The cancel is confirmed; wait until the orchestrator has ended its steps and left.
             std::thread::sleep(ASK_INTERVAL);
         }
     }
 
-    /// Asks the orchestrator of a run to stop it, so that it can be resumed. `now` ends running steps, too.
-    /// `None` if no orchestrator runs it.
+    /// Asks the orchestrator of a run to stop it, so that it can be resumed. `now` also ends running steps.
+    /// `None` if no orchestrator owns it.
     pub fn stop(
         &self,
         id: &RunId,
@@ -185,7 +189,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Changes the limits of a run, whether or not an orchestrator runs it. When this returns, the change is
+    /// Changes the limits of a run, whether or not an orchestrator owns it. When this returns, the change is
     /// durable.
     pub fn limit(
         &self,
@@ -207,8 +211,8 @@ impl Engine<'_> {
         Ok(DoorAnswer { status: ledger.close().status, running_steps: 0 })
     }
 
-    /// Asks the orchestrator of a run for something, and waits for its answer. If no orchestrator runs it, its
-    /// lock is returned.
+    /// Asks the orchestrator of a run for something, and waits for its answer. If no orchestrator owns the run,
+    /// returns its lock.
     fn ask(
         &self,
         id: &RunId,
@@ -275,7 +279,7 @@ impl Engine<'_> {
         }
         let world =
             match DiskWorld::open(Path::new(&run.scope_dir), &files.scope, self.agents.known()) {
-                // A run can be cancelled although its archive is gone: nothing of it is read.
+                // A run can be cancelled although its archive is gone: the cancel reads no file of it.
                 Err(_) if halt.is_some() => {
                     DiskWorld::open(&files.folder, &files.scope, self.agents.known())?
                 }
@@ -291,7 +295,7 @@ impl Engine<'_> {
         ledger.tell_opened(false);
         let inputs = [Some(Input::Resume { settings, limits }), halt.map(Input::Halt)];
         for input in inputs.into_iter().flatten() {
-            // Whatever it wants is among what is pending.
+            // Its effects are among the pending ones.
             ledger.input(input)?;
         }
         let effects = pending(ledger.run());
@@ -324,6 +328,7 @@ impl Engine<'_> {
             environment: self.environment.clone(),
             retention,
             reset_margin: self.reset_margin,
+            answerer: self.answerer,
         });
         if let Some(interrupts) = &self.interrupts {
             interrupts.deliver_to(inbox.outbox());
@@ -338,7 +343,7 @@ impl Engine<'_> {
     }
 }
 
-/// Lets the owner of a run hear, if it is stopped.
+/// Continues the owner of a run if it is stopped, so that it can answer.
 fn wake_owner(owner: Option<&Owner>, observer: &mut dyn Observer) {
     let pid = owner.and_then(|owner| sys::Pid::try_from(owner.pid).ok());
     if let Some(pid) = pid.filter(|pid| *pid > 0 && sys::is_stopped(*pid)) {
@@ -352,11 +357,11 @@ fn lock(id: &RunId, files: &RunFiles) -> Result<RunLock, EngineError> {
     RunLock::take(&files.lock).map_err(|source| EngineError::Lock { id: id.clone(), source })
 }
 
-/// Makes the folders of a run, durably: steps that are paid for will lie in them.
+/// Creates the directories of a run, durably: they will contain steps that are paid for.
 fn create_folders(files: &RunFiles) -> Result<(), EngineError> {
     let create = || -> io::Result<()> {
         private::create_dir_all(&files.steps)?;
-        // Everything of every run lies below the first of them.
+        // All files of all runs are below the first of them.
         for folder in [files.folder.parent(), Some(&files.folder)].into_iter().flatten() {
             private::tighten(folder)?;
         }
@@ -364,3 +369,6 @@ fn create_folders(files: &RunFiles) -> Result<(), EngineError> {
     };
     create().map_err(|source| io_error("create", &files.steps, source))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! Runs as they lie on the disk, and removing them.
+//! Lists the runs on disk, and removes them.
 //!
 //! Order: the journal is removed first, under the run's lock. A process that is killed in between leaves a
 //! run without a journal: no command takes that for a run, and the next prune removes what is left.
@@ -18,7 +18,7 @@ use crate::{
     lock::{LockError, RunLock},
 };
 
-/// How long files without a journal must have been left alone: a run that is just starting has none yet.
+/// How old files without a journal must be to count as left over: a starting run has no journal yet.
 const LEFTOVER_AGE: Duration = Duration::from_hours(1);
 
 /// A run, or what is left of one.
@@ -26,24 +26,24 @@ const LEFTOVER_AGE: Duration = Duration::from_hours(1);
 pub struct StoredRun {
     /// Its id.
     pub id: RunId,
-    /// Whether it has a journal. Without one it is what a deleted run left.
+    /// Whether it has a journal. Without one it is a leftover of a deleted run.
     pub has_journal: bool,
     /// How many files and directories it has.
     pub files: u64,
     /// How many bytes they have.
     pub bytes: u64,
-    /// When one of its files beside its directory was written last.
+    /// When one of its files, apart from its directory, was changed last.
     pub changed: SystemTime,
     /// Everything that belongs to it.
     paths: Vec<PathBuf>,
 }
 
-/// All runs below a state directory, the oldest first, and what deleted runs left.
+/// All runs below a state directory, the oldest first, including leftovers of deleted runs.
 pub fn stored_runs(state_dir: &StateDir) -> io::Result<Vec<StoredRun>> {
     let mut paths: BTreeMap<RunId, Vec<PathBuf>> = BTreeMap::new();
     for path in entries(&state_dir.workflows())? {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        // An id has no dot: everything of a run is called `ID` or `ID.something`.
+        // An id has no dot: all files of a run are named `ID` or `ID.something`.
         let id = name.split('.').next().and_then(|id| RunId::new(id).ok());
         if let Some(id) = id {
             paths.entry(id).or_default().push(path);
@@ -81,12 +81,12 @@ pub fn stored_runs(state_dir: &StateDir) -> io::Result<Vec<StoredRun>> {
 }
 
 impl StoredRun {
-    /// How long ago one of its files was written.
+    /// The time since its last change.
     pub fn age(&self) -> Duration {
         self.changed.elapsed().unwrap_or_default()
     }
 
-    /// Removes it. Returns false if a process owns it, or if it has changed since it was looked at.
+    /// Removes it. Returns false if a process owns it, or if it has changed since it was listed.
     pub fn remove(&self, state_dir: &StateDir) -> Result<bool, EngineError> {
         let files = state_dir.run(&self.id);
         state_dir.check_run(&files)?;
@@ -129,7 +129,7 @@ fn modified(path: &Path) -> Option<SystemTime> {
     fs::symlink_metadata(path).and_then(|metadata| metadata.modified()).ok()
 }
 
-/// What is in a directory; nothing if it is not there.
+/// The entries of a directory; none if it does not exist.
 fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
     match fs::read_dir(folder) {
         Ok(entries) => entries.map(|entry| Ok(entry?.path())).collect(),
@@ -138,7 +138,7 @@ fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
     }
 }
 
-/// The run that a debug directory `ID_YYYYMMDD_HHMMSS` belongs to, whatever stands behind that.
+/// The run that a debug directory `ID_YYYYMMDD_HHMMSS` belongs to, whatever follows in its name.
 fn debug_owner(name: &str) -> Option<RunId> {
     let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     name.match_indices('_').find_map(|(at, _)| {
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_deleted_run_left_is_found_when_it_is_old_enough() {
+    fn leftovers_of_a_deleted_run_are_found_when_they_are_old_enough() {
         let root = tempfile::tempdir().unwrap();
         assert!(stored(root.path(), &["workflows/a.lock"]).is_empty());
         let lock = fs::File::options().append(true).open(root.path().join("workflows/a.lock"));

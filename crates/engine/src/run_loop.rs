@@ -1,7 +1,7 @@
-//! The loop that owns a run: takes messages one at a time, decides, makes durable, performs.
+//! The loop that owns a run: it takes messages one at a time, decides, makes durable, performs.
 //!
-//! The only place that puts events in order. Everything here is plain sequential code; the waiting
-//! is one socket with a timeout.
+//! The only place that orders events. Everything here is plain sequential code; waiting is one socket with a
+//! timeout.
 
 use std::{
     collections::VecDeque,
@@ -9,14 +9,15 @@ use std::{
 };
 
 use raymond_flow::{
-    id::{AgentId, StepId},
-    machine::{Action, Effect, Halt, Input, Run, Status},
+    id::{AgentId, AskId, StepId},
+    machine::{Action, Effect, Halt, Input, OnAsk, Run, Status},
 };
 
 use crate::{
     agent::ReadyAnswer,
     door::{Ask, Door, DoorAnswer},
     error::EngineError,
+    events::Event,
     inbox::{Inbox, Message},
     ledger::Ledger,
     perform::{Launched, Look, Performer, Unclaimed},
@@ -25,11 +26,13 @@ use crate::{
     timers::Timer,
 };
 
-/// How often all steps are looked at, in case word of one was lost.
+/// How often all running steps are checked, in case a message about one was lost.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
-/// How many messages share one `fdatasync` at most: what waits is worked off, but not for ever.
+/// How often open questions are looked at, in case word of an answer was lost.
+const ASKS_INTERVAL: Duration = Duration::from_secs(30);
+/// The most messages that share one `fdatasync`. A batch without a limit could delay durability for ever.
 const BATCH_MAX: usize = 256;
-/// How long reapers may take to end their steps: grace, and a machine that is busy.
+/// How long reapers may take to end their steps: the grace period, and a busy machine.
 const END_PATIENCE: Duration = Duration::from_secs(15);
 
 /// The owner of a run.
@@ -38,13 +41,17 @@ pub(crate) struct RunLoop<'o, 'a> {
     performer: Performer<'a>,
     inbox: Inbox,
     door: Door,
-    /// When all steps in flight were looked at.
+    /// When all steps in flight were checked last.
     checked: Instant,
-    /// When the outputs of turns were looked at.
+    /// When all open questions were looked at.
+    asks_checked: Instant,
+    /// Whether the observer knows that only people can bring the run on.
+    waits_for_people: bool,
+    /// When the outputs of turns were read last.
     glanced: Option<Instant>,
-    /// Agents whose next step can be prepared: reading needs nothing to be durable.
+    /// Agents whose next step can be prepared: preparing only reads, so it needs nothing to be durable.
     prepares: VecDeque<AgentId>,
-    /// Effects that touch the world.
+    /// Effects on files and processes, which need durable records.
     effects: VecDeque<Effect>,
     interrupts: u32,
     /// When the steps in flight were asked to end.
@@ -64,6 +71,8 @@ impl<'o, 'a> RunLoop<'o, 'a> {
             inbox,
             door,
             checked: Instant::now(),
+            asks_checked: Instant::now(),
+            waits_for_people: false,
             glanced: None,
             prepares: VecDeque::new(),
             effects: VecDeque::new(),
@@ -76,7 +85,7 @@ impl<'o, 'a> RunLoop<'o, 'a> {
     pub(crate) fn run(mut self, effects: Vec<Effect>) -> Result<Run, EngineError> {
         self.sort(effects);
         let outcome = self.begin().and_then(|()| self.turn_until_finished());
-        // Steps go on without us if they can.
+        // On an error, steps that can outlive the orchestrator keep running.
         if outcome.is_ok() || !self.performer.steps().outlive_us() {
             self.performer.steps().close(&self.inbox);
         }
@@ -87,7 +96,7 @@ impl<'o, 'a> RunLoop<'o, 'a> {
 
     fn begin(&mut self) -> Result<(), EngineError> {
         if self.ledger.run().halt == Some(Halt::Cancelled) {
-            // What still runs is found first.
+            // First find the steps that still run.
             self.work_off()?;
             self.end_steps()?;
         }
@@ -98,15 +107,23 @@ impl<'o, 'a> RunLoop<'o, 'a> {
         loop {
             self.work_off()?;
             self.performer.tell_remarks(self.ledger.split().1);
-            // Whatever was decided is durable before we sleep, even if nothing follows from it.
+            // Every decision is durable before the loop waits, even one without effects.
             self.sync()?;
+            if self.ledger.run().status == Status::Cancelled {
+                let (run, observer) = self.ledger.split();
+                self.performer.withdraw_questions(run, observer);
+            }
             if self.ledger.run().status != Status::Running || self.performer.flights().are_stuck() {
                 return Ok(());
+            }
+            if self.leave_it_to_people()? {
+                continue;
             }
             if let Some(message) = self.wait() {
                 self.handle(message)?;
             }
             self.check()?;
+            self.check_asks()?;
             self.glance();
             for _ in 1..BATCH_MAX {
                 match self.inbox.next_waiting() {
@@ -117,6 +134,7 @@ impl<'o, 'a> RunLoop<'o, 'a> {
             while let Some(timer) = self.performer.timers().pop_due() {
                 match timer {
                     Timer::Wake(agent) => self.input(Input::Woke { agent })?,
+                    Timer::Ask(id) => self.look_at_ask(&id)?,
                     Timer::UsageLimit => self.input(Input::UsageLimitLifted)?,
                     Timer::Answer(id, answer) => self.answer(&id, *answer)?,
                 }
@@ -124,7 +142,7 @@ impl<'o, 'a> RunLoop<'o, 'a> {
         }
     }
 
-    /// Prepares whatever can be, then performs whatever touches the world, until nothing is left.
+    /// Prepares the next steps, then performs the effects, until neither is left.
     fn work_off(&mut self) -> Result<(), EngineError> {
         loop {
             if !self.prepares.is_empty()
@@ -142,7 +160,7 @@ impl<'o, 'a> RunLoop<'o, 'a> {
             if self.effects.is_empty() {
                 return Ok(());
             }
-            // Nothing touches the world before the records that ask for it are durable.
+            // No effect is performed before the records that ask for it are durable.
             self.sync()?;
             for effect in std::mem::take(&mut self.effects) {
                 self.perform(effect)?;
@@ -158,7 +176,7 @@ impl<'o, 'a> RunLoop<'o, 'a> {
                 let (run, observer) = self.ledger.split();
                 match self.performer.launch(request, observer)? {
                     Launched::Started => {}
-                    // It may be over by now, and then no message will tell.
+                    // It may have ended already, and then no message will come.
                     Launched::Found => self.look_at(&id, Unclaimed::Wait)?,
                     Launched::Answered(answer) if answer.after.is_zero() => {
                         self.answer(&id, *answer)?;
@@ -179,6 +197,14 @@ impl<'o, 'a> RunLoop<'o, 'a> {
                 self.performer.reattach(&id, &step, self.ledger.split().1);
                 self.look_at(&id, Unclaimed::Forbid)?;
             }
+            Effect::Ask { id, state, question, cwd } => {
+                let observer = self.ledger.split().1;
+                match self.performer.publish((&id, &state), &question, &cwd, observer)? {
+                    Some(halt) => self.input(Input::Halt(halt))?,
+                    // It may have been answered before this orchestrator was there.
+                    None => self.look_at_ask(&id)?,
+                }
+            }
             Effect::Wait { agent, delay_ms } => self.performer.wait(agent, delay_ms),
             Effect::WaitForUsageLimit { resets_at } => {
                 self.performer.wait_for_usage_limit(resets_at);
@@ -187,24 +213,24 @@ impl<'o, 'a> RunLoop<'o, 'a> {
         Ok(())
     }
 
-    /// Takes an answer that was there without a program.
+    /// Handles an answer that needed no program.
     fn answer(&mut self, id: &StepId, answer: ReadyAnswer) -> Result<(), EngineError> {
         let (run, observer) = self.ledger.split();
         let input = self.performer.answered(run, id, answer, observer);
         self.input(input)
     }
 
-    /// Takes the outcome of a step if it has one.
+    /// Handles the outcome of a step, if it has one.
     fn look_at(&mut self, id: &StepId, unclaimed: Unclaimed) -> Result<(), EngineError> {
         self.look(id, unclaimed).map(drop)
     }
 
-    /// Takes the outcome of a step if it has one; tells how it stands if it has none.
+    /// Handles the outcome of a step, if it has one; otherwise returns the state of the step.
     fn look(&mut self, id: &StepId, unclaimed: Unclaimed) -> Result<Option<Look>, EngineError> {
         let (run, observer) = self.ledger.split();
         match self.performer.look(run, id, unclaimed, observer)? {
             Some(Look::Over { halt, input }) => {
-                // First, so that nothing new is started because of the outcome.
+                // First the halt, so that no new step starts because of the outcome.
                 if let Some(halt) = halt {
                     self.input(Input::Halt(halt))?;
                 }
@@ -225,7 +251,41 @@ impl<'o, 'a> RunLoop<'o, 'a> {
         }
     }
 
-    /// Looks at every step in flight that `is_meant` holds for.
+    /// Takes the answer to a question if it has one.
+    fn look_at_ask(&mut self, id: &AskId) -> Result<(), EngineError> {
+        match self.performer.answer_to(self.ledger.run(), id)? {
+            Some(input) => self.input(input),
+            None => Ok(()),
+        }
+    }
+
+    /// Looks at all open questions now and then, in case word of an answer was lost.
+    fn check_asks(&mut self) -> Result<(), EngineError> {
+        if self.asks_checked.elapsed() < ASKS_INTERVAL {
+            return Ok(());
+        }
+        self.asks_checked = Instant::now();
+        let open = self.performer.open_questions();
+        open.iter().try_for_each(|id| self.look_at_ask(id))
+    }
+
+    /// Tells the observer when only people can bring the run on, or pauses the run if it does not wait for
+    /// people. Returns whether the run is paused.
+    fn leave_it_to_people(&mut self) -> Result<bool, EngineError> {
+        let run = self.ledger.run();
+        let waits = run.waits_for_people() && run.halt.is_none();
+        if waits && run.settings.on_ask != OnAsk::Wait {
+            self.input(Input::Halt(Halt::Asks))?;
+            return Ok(true);
+        }
+        if waits && !self.waits_for_people {
+            self.ledger.tell(Event::WaitsForPeople);
+        }
+        self.waits_for_people = waits;
+        Ok(false)
+    }
+
+    /// Checks every step in flight for which `is_meant` holds.
     fn look_at_all(
         &mut self,
         unclaimed: Unclaimed,
@@ -235,8 +295,8 @@ impl<'o, 'a> RunLoop<'o, 'a> {
         ids.iter().try_for_each(|id| self.look_at(id, unclaimed))
     }
 
-    /// Word of a step can be lost: when this process stood still, or when both its reaper and the
-    /// keeper were killed. So all of them are looked at now and then.
+    /// Messages about a step can be lost: if this process was stopped, or if both the reaper and the keeper
+    /// were killed. So all steps are checked from time to time.
     fn check(&mut self) -> Result<(), EngineError> {
         if self.checked.elapsed() < CHECK_INTERVAL {
             return Ok(());
@@ -259,7 +319,7 @@ impl<'o, 'a> RunLoop<'o, 'a> {
         Ok(())
     }
 
-    /// Lets the observer see what turns do while they do it.
+    /// Shows observers what running turns do.
     fn glance(&mut self) {
         let is_due = self.glanced.is_none_or(|glanced| glanced.elapsed() >= GLANCE_INTERVAL);
         if !is_due || !self.ledger.wants_activity() {
@@ -279,7 +339,7 @@ impl<'o, 'a> RunLoop<'o, 'a> {
                 None => Ok(()),
             },
             Message::KeeperGone(connection) => {
-                // Reapers go on without it, but a request may have died with it.
+                // Reapers continue without their keeper, but a request may be lost with it.
                 self.performer.steps().connection_is_over(connection);
                 let unclaimed = self.performer.helper_is_lost();
                 self.look_at_all(unclaimed, |flight| flight.connection == connection)
@@ -301,7 +361,7 @@ impl<'o, 'a> RunLoop<'o, 'a> {
         }
     }
 
-    /// Carries out what other processes ask for, and confirms it when it is durable.
+    /// Carries out the requests of other processes, and confirms each when it is durable.
     fn answer_door(&mut self) -> Result<(), EngineError> {
         let requests = self.door.requests();
         for request in &requests {
@@ -315,6 +375,11 @@ impl<'o, 'a> RunLoop<'o, 'a> {
                 Ask::Cancel => {
                     self.input(Input::Halt(Halt::Cancelled))?;
                     self.end_steps()?;
+                }
+                Ask::Answered { ask } => {
+                    if let Some(id) = AskId::parse(ask) {
+                        self.look_at_ask(&id)?;
+                    }
                 }
                 Ask::Limit(change) => {
                     let limits = change.apply(self.ledger.run().limits.clone());
@@ -334,8 +399,8 @@ impl<'o, 'a> RunLoop<'o, 'a> {
         Ok(())
     }
 
-    /// Ends whatever runs. What was asked for and is not claimed is forbidden, so that everything that is
-    /// left has a reaper to be told.
+    /// Ends all running steps. Steps that were requested but not claimed are forbidden, so that every step that
+    /// is left has a reaper that can be asked to end it.
     fn end_steps(&mut self) -> Result<(), EngineError> {
         self.ending_since.get_or_insert_with(Instant::now);
         for id in self.performer.flights().ids(|_| true) {
@@ -367,13 +432,14 @@ impl<'o, 'a> RunLoop<'o, 'a> {
         Ok(())
     }
 
-    /// Waits for a message or a timer, and keeps the state file fresh meanwhile.
+    /// Waits for a message or a timer, and updates the state file meanwhile.
     fn wait(&mut self) -> Option<Message> {
         self.ledger.refresh();
         let is_busy = !self.performer.flights().is_empty();
         let limits = [
             self.performer.timers().patience(),
             is_busy.then_some(CHECK_INTERVAL),
+            self.performer.has_open_questions().then_some(ASKS_INTERVAL),
             (is_busy && self.ledger.wants_activity()).then_some(GLANCE_INTERVAL),
             self.ledger.patience(),
         ];

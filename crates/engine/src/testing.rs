@@ -1,19 +1,35 @@
-//! What the tests of this crate share: a workflow on steps in memory, and an observer that remembers.
+//! Helpers for the tests of this crate: a workflow on steps in memory, and an observer that records events.
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 
-use std::{cell::RefCell, collections::BTreeMap, fs, rc::Rc, time::Duration};
+use std::{
+    cell::RefCell,
+    collections::BTreeMap,
+    fs, io,
+    path::PathBuf,
+    rc::Rc,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use raymond_flow::{
     coding_agent::Capabilities,
     id::{AgentId, RunId, StateName, StepId},
-    machine::{Limits, Record, Settings, Started},
+    machine::{
+        Action, Limits, Record, SessionPlan, Settings, Started, Step, Turn, TurnFailure,
+        TurnSettings,
+    },
+    policy::Policy,
+    source::Timeout,
 };
 use tempfile::TempDir;
 
 use crate::{
     Engine, EngineError, RunEnd, Runner,
-    agent::{Agents, ProgramAgent, ProgramConfig},
+    agent::{
+        Activity, Agents, CodingAgent, ProgramAgent, ProgramConfig, TurnCommand, TurnEnd,
+        TurnOutput, TurnRequest,
+    },
     events::{Event, Observer, Seen, StepEnd},
     keeper::StepLaunch,
     layout::{RunFiles, StateDir},
@@ -26,7 +42,7 @@ pub(crate) fn id() -> RunId {
     RunId::new("r").unwrap()
 }
 
-/// An engine in which every wait is over at once.
+/// An engine in which every wait ends at once.
 pub(crate) fn engine(state_dir: StateDir, runner: Runner, agents: &Agents) -> Engine<'_> {
     Engine {
         state_dir,
@@ -38,6 +54,7 @@ pub(crate) fn engine(state_dir: StateDir, runner: Runner, agents: &Agents) -> En
         reset_margin: Duration::ZERO,
         kept_script_steps: 0,
         environment: Vec::new(),
+        answerer: None,
         interrupts: None,
     }
 }
@@ -58,15 +75,61 @@ pub(crate) fn started(scope_dir: &str) -> Started {
     }
 }
 
+/// The steps of `main` by their numbers.
+pub(crate) fn step_id(number: u32) -> StepId {
+    StepId { agent: AgentId::main(), number }
+}
+
+fn step(state: &str, action: Action) -> Step {
+    Step { number: 1, state: StateName::new(state), digest: None, attempt: 1, action }
+}
+
+/// The first step of an agent, if that is a script.
+pub(crate) fn script_step() -> Step {
+    step("START.sh", Action::Script { timeout: Timeout::DEFAULT })
+}
+
+/// A turn in this session that asks for nothing in particular.
+pub(crate) fn turn(session: SessionPlan) -> Turn {
+    let settings = TurnSettings {
+        agent: None,
+        model: None,
+        effort: None,
+        timeout: Timeout::DEFAULT,
+        skip_permissions: false,
+    };
+    let (policy, prompt_digest) = (Policy::default(), String::new());
+    Turn {
+        session,
+        settings,
+        policy,
+        prompt_digest,
+        recovers: false,
+        spent_share: false,
+        budget_usd: None,
+    }
+}
+
+/// The first step of an agent, if that is this turn.
+pub(crate) fn turn_step(turn: Turn) -> Step {
+    step("START.md", Action::Turn(turn))
+}
+
 /// An observer that remembers what it saw; its clones share their memory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recorder {
     seen: Rc<RefCell<Vec<Seen>>>,
+    /// Whether it wants to see what turns do.
+    pub(crate) is_curious: bool,
 }
 
 impl Observer for Recorder {
     fn see(&mut self, seen: &Seen) {
         self.seen.borrow_mut().push(seen.clone());
+    }
+
+    fn wants_activity(&self) -> bool {
+        self.is_curious
     }
 }
 
@@ -103,10 +166,44 @@ pub(crate) fn shell() -> ProgramConfig {
     }
 }
 
+/// A coding agent that says every line that it prints.
+pub(crate) struct Talkative;
+
+impl CodingAgent for Talkative {
+    fn name(&self) -> &'static str {
+        "talkative"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::FULL
+    }
+
+    fn command(&self, request: &TurnRequest<'_>) -> Result<TurnCommand, TurnFailure> {
+        ProgramAgent::new(shell()).command(request)
+    }
+
+    fn outcome(&self, output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
+        ProgramAgent::new(shell()).outcome(output)
+    }
+
+    fn activity(&self, line: &[u8]) -> Option<Activity> {
+        let text = String::from_utf8_lossy(line).into_owned();
+        (!text.is_empty()).then_some(Activity::Says(text))
+    }
+}
+
+/// What was said.
+pub(crate) fn words(activity: Activity) -> String {
+    match activity {
+        Activity::Says(text) => text,
+        other => panic!("{other:?}"),
+    }
+}
+
 /// A result that ends a run.
 pub(crate) const RESULT: &str = "<result>done</result>";
 
-/// A workflow whose steps have the fates that a test gives them.
+/// A workflow whose steps have the outcomes that a test gives them.
 pub(crate) struct Stage {
     pub(crate) folder: TempDir,
     pub(crate) memory: Memory,
@@ -116,7 +213,7 @@ pub(crate) struct Stage {
     pub(crate) started: Started,
 }
 
-/// The file that a launch carries out.
+/// The file name of the state that a launch carries out.
 pub(crate) fn state(launch: &StepLaunch) -> String {
     let of_turn = launch.environment.iter().find(|(name, _)| name == "RAYMOND_STATE");
     let script = || launch.program.last().unwrap().rsplit('/').next().unwrap().to_owned();
@@ -128,7 +225,7 @@ pub(crate) fn variable(launch: &StepLaunch, name: &str) -> String {
     found.map(|(_, value)| value.clone()).unwrap_or_default()
 }
 
-/// The last line of a turn that answers this.
+/// The last line of a turn with this answer.
 pub(crate) fn says(text: &str) -> Fate {
     Fate::prints(&serde_json::json!({ "result": text, "cost_usd": 0.5 }).to_string())
 }
@@ -137,7 +234,7 @@ pub(crate) fn fails(class: &str) -> Fate {
     Fate::prints(&serde_json::json!({ "error": "no", "class": class }).to_string())
 }
 
-/// Fates by state, each list in its order; the last one stays.
+/// The outcomes of each state, in order; the last one repeats.
 pub(crate) fn fates(
     mut script: BTreeMap<&'static str, Vec<Fate>>,
 ) -> impl FnMut(&StepLaunch) -> Fate + Send + 'static {
@@ -177,6 +274,25 @@ impl Stage {
         }
     }
 
+    /// The path of a file of the workflow.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join("flow").join(name)
+    }
+
+    /// Gives every step the fate that `oracle` gives it, and remembers what was launched.
+    pub(crate) fn note_launches(
+        &mut self,
+        mut oracle: impl FnMut(&StepLaunch) -> Fate + Send + 'static,
+    ) -> Arc<Mutex<Vec<StepLaunch>>> {
+        let noted = Arc::new(Mutex::new(Vec::new()));
+        let notes = Arc::clone(&noted);
+        self.memory = Memory::new(move |launch| {
+            notes.lock().unwrap().push(launch.clone());
+            oracle(launch)
+        });
+        noted
+    }
+
     pub(crate) fn state_dir(&self) -> StateDir {
         StateDir::new(self.folder.path().join(".raymond"))
     }
@@ -212,7 +328,7 @@ impl Stage {
         StepFolder::new(&self.files().steps, &StepId { agent, number })
     }
 
-    /// What the runner was asked for, without the end.
+    /// The calls to the runner, without the closing one.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.memory.asked().into_iter().filter(|what| what != "close all").collect()
     }
@@ -225,6 +341,14 @@ impl Stage {
         self.seen.records().iter().filter(|record| is_meant(record)).count()
     }
 
+    /// The errors with which agents failed.
+    pub(crate) fn failures(&self) -> Vec<String> {
+        self.seen.all(|event| match event {
+            Event::Recorded { record: Record::Failed { error, .. }, .. } => Some(error.clone()),
+            _ => None,
+        })
+    }
+
     /// The ends of all steps, in order.
     pub(crate) fn ends(&self) -> Vec<(String, StepEnd)> {
         self.seen.all(|event| match event {
@@ -233,7 +357,7 @@ impl Stage {
         })
     }
 
-    /// Every step that was started or found is told to have ended once.
+    /// Checks that every step that was started or found was reported to have ended exactly once.
     #[track_caller]
     pub(crate) fn check_ends(&self) {
         let mut starts = self.seen.all(|event| match event {

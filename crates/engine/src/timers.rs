@@ -1,26 +1,28 @@
-//! What happens later.
+//! Actions of the run loop that are due at a later time.
 
 use std::{
     collections::BTreeMap,
     time::{Duration, Instant},
 };
 
-use raymond_flow::id::{AgentId, StepId};
+use raymond_flow::id::{AgentId, AskId, StepId};
 
 use crate::agent::ReadyAnswer;
 
-/// Something to be done at a time.
+/// An action that is due at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Timer {
-    /// An agent tries again.
+    /// Retry the work of an agent.
     Wake(AgentId),
+    /// A question may have reached its deadline.
+    Ask(AskId),
     /// The usage limit should be lifted.
     UsageLimit,
-    /// An answer is given that was there before.
+    /// Give an answer that needed no program.
     Answer(StepId, Box<ReadyAnswer>),
 }
 
-/// Timers by when they are due.
+/// Timers by the time at which they are due.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     due: BTreeMap<(Instant, u64), Timer>,
@@ -29,12 +31,12 @@ pub(crate) struct Timers {
 
 impl Timers {
     pub(crate) fn set(&mut self, delay: Duration, timer: Timer) {
-        // The count keeps two that are due at the same moment apart.
+        // The count distinguishes timers that are due at the same moment.
         self.count += 1;
         self.due.insert((Instant::now() + delay, self.count), timer);
     }
 
-    /// How long until the next one.
+    /// The time until the next one.
     pub(crate) fn patience(&self) -> Option<Duration> {
         let ((when, _), _) = self.due.first_key_value()?;
         Some(when.saturating_duration_since(Instant::now()))
@@ -44,5 +46,49 @@ impl Timers {
     pub(crate) fn pop_due(&mut self) -> Option<Timer> {
         let entry = self.due.first_entry()?;
         (entry.key().0 <= Instant::now()).then(|| entry.remove())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_hours(1);
+
+    fn wake(name: &str) -> Timer {
+        Timer::Wake(AgentId::new(name))
+    }
+
+    #[test]
+    fn timers_come_when_they_are_due_and_each_once() {
+        let mut timers = Timers::default();
+        assert_eq!((timers.patience(), timers.pop_due()), (None, None));
+        timers.set(HOUR, wake("late"));
+        timers.set(Duration::ZERO, wake("now"));
+        assert_eq!(timers.patience(), Some(Duration::ZERO));
+        assert_eq!(timers.pop_due(), Some(wake("now")));
+        assert_eq!(timers.pop_due(), None);
+        let left = timers.patience();
+        assert!(left.is_some_and(|left| left <= HOUR && left > HOUR / 2), "{left:?}");
+    }
+
+    #[test]
+    fn timers_of_the_same_moment_come_in_the_order_in_which_they_were_set() {
+        let mut timers = Timers::default();
+        let names: Vec<_> = (0..100).map(|number| wake(&format!("a{number}"))).collect();
+        for name in &names {
+            timers.set(Duration::ZERO, name.clone());
+        }
+        let popped: Vec<_> = std::iter::from_fn(|| timers.pop_due()).collect();
+        assert_eq!(popped, names);
+    }
+
+    #[test]
+    fn time_that_never_comes_can_be_waited_for() {
+        let mut timers = Timers::default();
+        // What a provider may say about its limit.
+        timers.set(Duration::from_millis(u64::MAX), Timer::UsageLimit);
+        assert!(timers.patience() > Some(1_000_000 * HOUR));
+        assert_eq!(timers.pop_due(), None);
     }
 }

@@ -1,9 +1,9 @@
 //! Processes of coding agents that are kept for the next turn of their sessions.
 //!
-//! Starting a coding agent costs most of a second; a further turn of one that runs costs hardly
-//! anything. What a kept process may be used for is decided here: only for the very session that it
-//! leads, in the same directory, with the same model and permissions, and only if it cannot spend
-//! more than is left.
+//! Starting a coding agent takes most of a second; another turn of a running one takes hardly any time.
+//! This module decides what a kept process may be used for: only for its own session, in the same
+//! directory, with the same model and permissions, and only if it cannot spend more than is left of the
+//! budget.
 
 use std::{
     fs::File,
@@ -23,19 +23,19 @@ use crate::{
     steps::ProcessNumber,
 };
 
-/// The processes that are kept, and what each can be used for.
+/// The kept processes, and what each can be used for.
 #[derive(Debug)]
 pub(crate) struct Warm {
-    /// How many may wait for a turn at once.
+    /// The most idle processes that are kept.
     limit: usize,
     kept: Vec<Kept>,
-    /// Processes that were let go and have not left yet.
+    /// Processes that were released and have not ended yet.
     leaving: Vec<Leaving>,
-    /// Processes that are to be let go.
+    /// Processes to release.
     released: Vec<ProcessNumber>,
 }
 
-/// A process that is kept.
+/// A kept process.
 #[derive(Debug)]
 struct Kept {
     number: ProcessNumber,
@@ -43,29 +43,29 @@ struct Kept {
     session: SessionId,
     cwd: PathBuf,
     likeness: Vec<String>,
-    /// What the process was allowed to spend in all its life.
+    /// What the process may spend in its whole life.
     budget_usd: Option<Usd>,
     spent_usd: Usd,
-    /// The same in the coding agent's own words.
+    /// The same in the coding agent's own format.
     total: Option<String>,
     /// The turn that it was started for.
     turn: Turn,
     first: StepId,
-    /// Whether it waits for a turn.
+    /// Whether it is idle.
     is_idle: bool,
-    /// The highest was used last.
+    /// The process with the highest number was used last.
     used: u64,
 }
 
-/// A process that has no step any more. It may still spend money by itself.
+/// A released process. It may still spend money by itself.
 #[derive(Debug)]
 pub(crate) struct Leaving {
     number: ProcessNumber,
-    /// A turn that it took.
+    /// One of its turns.
     pub(crate) turn: Turn,
-    /// Its first step, in whose folder it prints.
+    /// Its first step, to whose directory it prints.
     pub(crate) first: StepId,
-    /// What it had spent when its last turn ended, in the coding agent's own words.
+    /// What it had spent at the end of its last turn, in the coding agent's own format.
     pub(crate) total: String,
 }
 
@@ -102,12 +102,12 @@ impl Warm {
         Self { limit, kept: Vec::new(), leaving: Vec::new(), released: Vec::new() }
     }
 
-    /// Whether any process may be kept.
+    /// Whether processes are kept at all.
     pub(crate) fn is_on(&self) -> bool {
         self.limit > 0
     }
 
-    /// A process that waits and can take this turn.
+    /// An idle process that can take this turn.
     pub(crate) fn find(&self, request: &TurnRequest<'_>, reuse: &Reuse) -> Option<Found> {
         let SessionPlan::Resume { id } = &request.turn.session else {
             return None;
@@ -122,14 +122,14 @@ impl Warm {
         Some(Found { number: kept.number, total: kept.total.clone() })
     }
 
-    /// Notes that a process that waited has got a step.
+    /// Records that an idle process was given a step.
     pub(crate) fn take(&mut self, number: ProcessNumber) {
         if let Some(kept) = self.get_mut(number) {
             kept.is_idle = false;
         }
     }
 
-    /// Notes a process that has just been given its first turn.
+    /// Adds a process that was just given its first turn.
     pub(crate) fn keep(
         &mut self,
         number: ProcessNumber,
@@ -157,7 +157,7 @@ impl Warm {
         self.kept.iter_mut().find(|kept| kept.number == number)
     }
 
-    /// Notes that a process is done with its step, well enough to be given another.
+    /// Records that a process has finished its step and can be given another.
     pub(crate) fn turn_ended(
         &mut self,
         number: ProcessNumber,
@@ -178,12 +178,12 @@ impl Warm {
         }
     }
 
-    /// Lets a process go unless it waits for a turn: its step did not come to a good end.
+    /// Releases a process unless it is idle: its step failed.
     pub(crate) fn drop_busy(&mut self, number: ProcessNumber) {
         self.retain(|kept| kept.number != number || kept.is_idle);
     }
 
-    /// Lets processes go that lead one of these sessions and wait: another process needs it.
+    /// Releases idle processes that use a session of `plan`: another process needs it.
     pub(crate) fn drop_sessions(&mut self, plan: &SessionPlan) {
         let is_needed = |session: &SessionId| match plan {
             SessionPlan::Branch { from, id } => session == from || session == id,
@@ -192,7 +192,7 @@ impl Warm {
         self.retain(|kept| !kept.is_idle || !is_needed(&kept.session));
     }
 
-    /// Lets processes of `agent` go whose sessions it will not come back to.
+    /// Releases processes of `agent` whose sessions it will not return to.
     pub(crate) fn drop_forgotten(&mut self, run: &Run, agent: &AgentId) {
         let agent = run.agents.get(agent).ok_or(agent);
         self.retain(|kept| match agent {
@@ -202,24 +202,24 @@ impl Warm {
         });
     }
 
-    /// Lets all go that wait.
+    /// Releases all idle processes.
     pub(crate) fn drop_idle(&mut self) {
         self.retain(|kept| !kept.is_idle);
     }
 
-    /// The processes that are to be let go.
+    /// The processes to release.
     pub(crate) fn released(&mut self) -> Vec<ProcessNumber> {
         std::mem::take(&mut self.released)
     }
 
-    /// Notes that a process is gone. Returns what may be left to be paid for it.
+    /// Records that a process is gone. Returns it if its last cost may still have to be read.
     pub(crate) fn gone(&mut self, number: ProcessNumber) -> Option<Leaving> {
         self.retain(|kept| kept.number != number);
         let leaving = self.leaving.iter().position(|leaving| leaving.number == number);
         leaving.map(|index| self.leaving.swap_remove(index))
     }
 
-    /// Lets the processes go for which `is_kept` does not hold.
+    /// Releases the processes for which `is_kept` does not hold.
     fn retain(&mut self, is_kept: impl Fn(&Kept) -> bool) {
         let gone = self.kept.iter().filter(|kept| !is_kept(kept));
         self.released.extend(gone.clone().map(|kept| kept.number));
@@ -228,7 +228,7 @@ impl Warm {
     }
 }
 
-/// Whether `agent` may go on in `session`.
+/// Whether `agent` may continue in `session`.
 fn remembers(agent: &Agent, session: &SessionId) -> bool {
     let is_same =
         |of: &Session| matches!(of, Session::Open(id) | Session::Branch(id) if id == session);
@@ -237,8 +237,8 @@ fn remembers(agent: &Agent, session: &SessionId) -> bool {
         || agent.phase.work().is_some_and(|work| work.session() == Some(session))
 }
 
-/// Waits for the process that leads the session of `plan` to be gone, for a moment: only then does the
-/// transcript tell what the session knows.
+/// Waits a moment for the process that uses the session of `plan` to end: only then is the transcript of the
+/// session complete.
 pub(crate) fn wait_until_left(folder: &Path, plan: &SessionPlan) {
     const PATIENCE: Duration = Duration::from_secs(1);
     const INTERVAL: Duration = Duration::from_millis(5);
@@ -251,7 +251,7 @@ pub(crate) fn wait_until_left(folder: &Path, plan: &SessionPlan) {
     }
 }
 
-/// The lock files of a session: the process that leads it holds them.
+/// The lock files of a session: the process that uses it holds them.
 pub(crate) fn lock_files(folder: &Path, plan: &SessionPlan) -> keeper::SessionFiles {
     let file = |id: &SessionId| folder.join("sessions").join(format!("{id}.lock"));
     keeper::SessionFiles {
@@ -262,3 +262,6 @@ pub(crate) fn lock_files(folder: &Path, plan: &SessionPlan) -> keeper::SessionFi
         },
     }
 }
+
+#[cfg(test)]
+mod tests;

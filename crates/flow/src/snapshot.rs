@@ -14,7 +14,7 @@ use crate::{
     history::{
         Convert as _,
         v1::{
-            Halt, Phase, Settings, Status, Tries, UsageLimit, is_retry_for_default,
+            Halt, Phase, Response, Settings, Status, Tries, UsageLimit, is_retry_for_default,
             retry_for_default,
         },
     },
@@ -142,9 +142,13 @@ struct WireAgent {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     result: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    response: Option<Box<Response>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     input: Option<String>,
     born: u64,
     steps: u32,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    asks: u32,
     cost_usd: Usd,
     tries: Tries,
     phase: Phase,
@@ -264,9 +268,11 @@ impl WireAgent {
             cwd: agent.cwd.clone(),
             fork_attributes: agent.fork_attributes.clone(),
             result: agent.result.clone(),
+            response: agent.response.clone().convert(),
             input: agent.input.clone(),
             born: agent.born,
             steps: agent.steps,
+            asks: agent.asks,
             cost_usd: agent.cost_usd,
             tries: agent.tries.clone().convert(),
             phase: agent.phase.clone().convert(),
@@ -285,8 +291,10 @@ impl WireAgent {
             cwd: self.cwd,
             fork_attributes: self.fork_attributes,
             result: self.result,
+            response: self.response.convert(),
             input: self.input,
             steps: self.steps,
+            asks: self.asks,
             cost_usd: self.cost_usd,
             tries: self.tries.convert(),
             phase: self.phase.convert(),
@@ -305,6 +313,11 @@ impl WireFrame {
         let Self { session, branches, session_agent, state, model } = self;
         Frame { session: session_from_wire(session, branches), session_agent, state, model }
     }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 fn session_to_wire(session: &Session) -> (Option<SessionId>, bool) {

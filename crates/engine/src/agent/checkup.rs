@@ -1,31 +1,31 @@
-//! How it is found out whether a coding agent can be used, without paying for a turn.
+//! Checks whether a coding agent can be used, without paying for a turn.
 
-/// A question to a coding agent's program.
+/// One check of a coding agent's program.
 #[derive(Clone, Debug)]
 pub struct Checkup {
-    /// What it is about, in a word.
+    /// What is checked, in one word.
     pub what: &'static str,
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// What the answer means.
+    /// Interprets the answer.
     pub judge: fn(&CheckupAnswer) -> Diagnosis,
 }
 
-/// What the program answered.
+/// The answer of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckupAnswer {
     /// Its exit code; `None` if a signal killed it.
     pub exit_code: Option<i32>,
-    /// What it printed.
+    /// Its standard output.
     pub stdout: String,
-    /// What it complained about.
+    /// Its standard error.
     pub stderr: String,
 }
 
-/// What was found.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Diagnosis {
-    /// All is well.
+    /// It works.
     Good(String),
     /// It may or may not work.
     Doubtful {

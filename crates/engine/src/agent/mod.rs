@@ -1,8 +1,8 @@
 //! Coding agents: programs that carry out a prompt.
 //!
-//! One turn is a prompt in, a stream of events, an outcome out. A coding agent says which command
-//! that is and what its output means; it starts nothing itself, so that what is started survives
-//! the orchestrator. Each lives in a file or folder of its own and touches nothing else.
+//! One turn is a prompt, a stream of events and an outcome. A coding agent provides the command of a turn and
+//! parses its output; it starts nothing itself, so that the started process survives the orchestrator. Each is
+//! one file or directory, and changes nothing else.
 
 mod checkup;
 mod claude;
@@ -23,24 +23,26 @@ pub use checkup::{Checkup, CheckupAnswer, Diagnosis};
 pub use claude::{ClaudeAgent, ClaudeConfig};
 pub use program::{Prices, ProgramAgent, ProgramConfig};
 pub use scripted::{Given, Script, ScriptedAgent, ScriptedReply};
-pub use transcript::{Entry, Stream, ToolOutcome, TranscriptReader};
+pub use transcript::{
+    CHANGE_BYTES_MAX, CHANGES_MAX, Change, DETAIL_BYTES_MAX, Edit, Entry, Stream, ToolDetail,
+    ToolOutcome, TranscriptReader, cut,
+};
 
 /// A program that carries out prompts.
 pub trait CodingAgent {
-    /// What frontmatter calls it.
+    /// Its name in frontmatter.
     fn name(&self) -> &str;
 
-    /// What it can do. The machine asks before each turn.
+    /// What it can do. Checked before each turn.
     fn capabilities(&self) -> Capabilities;
 
-    /// The command for one turn, or why there can be none.
+    /// The command for one turn, or why there is none.
     fn command(&self, request: &TurnRequest<'_>) -> Result<TurnCommand, TurnFailure>;
 
-    /// What came of a turn that is over.
+    /// The outcome of a turn that has ended.
     fn outcome(&self, output: &TurnOutput<'_>) -> io::Result<TurnEnd>;
 
-    /// The answer, if no program has to be asked for it: then [`command`](Self::command) is not
-    /// called.
+    /// The answer, if no program has to be started for it: then [`command`](Self::command) is not called.
     fn answer(&self, _request: &TurnRequest<'_>) -> Option<ReadyAnswer> {
         None
     }
@@ -50,132 +52,131 @@ pub trait CodingAgent {
         Vec::new()
     }
 
-    /// The words of a prompt, from what the program was given on standard input.
+    /// The text of a prompt, from what was written to standard input.
     fn prompt_text(&self, stdin: &str) -> String {
         stdin.to_owned()
     }
 
-    /// A reader of the output of the turn that was given the file `stdin`. `is_first` tells whether that is
-    /// the first turn of its process.
+    /// A reader of the output of the turn that was given the file `stdin`. `is_first` says whether that is the
+    /// first turn of its process.
     fn transcript(&self, _stdin: &Path, _is_first: bool) -> Box<dyn TranscriptReader> {
         Box::new(program::PlainReader)
     }
 
-    /// What to ask its program to find out whether it can be used.
+    /// The checks that find out whether it can be used.
     fn checkups(&self) -> Vec<Checkup> {
         Vec::new()
     }
 
-    /// What one line of its output tells while the turn runs, if that is of interest to a person.
+    /// What one line of its output says about the running turn, if that is of interest to the user.
     fn activity(&self, _line: &[u8]) -> Option<Activity> {
         None
     }
 }
 
-/// A turn to be taken.
+/// A turn to carry out.
 #[derive(Debug)]
 pub struct TurnRequest<'a> {
-    /// Whose.
+    /// The agent of the run.
     pub agent: &'a AgentId,
     /// The step.
     pub step: &'a Step,
     /// Its turn.
     pub turn: &'a Turn,
-    /// Where it is taken.
+    /// The working directory.
     pub cwd: &'a Path,
-    /// What to say.
+    /// The prompt.
     pub prompt: &'a str,
-    /// What to say in its place if the session already has the prompt.
+    /// The message to send instead if the session already contains the prompt.
     pub continuation: &'a str,
-    /// Whether the turn before it in its session was asked of a certain model.
+    /// Whether the previous turn of its session named a model.
     pub follows_a_model: bool,
 }
 
-/// How a turn is taken.
+/// The command that carries out a turn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TurnCommand {
     /// The program and its arguments.
     pub program: Vec<String>,
     /// Variables to set.
     pub environment: Vec<(String, String)>,
-    /// Variables that must not be inherited.
+    /// Variables that the program must not inherit.
     pub without: Vec<String>,
-    /// What the program reads.
+    /// The standard input.
     pub stdin: String,
-    /// How the process can be given another turn when it is done with this one, if it can.
+    /// How the process can be given another turn after this one, if it can.
     pub reuse: Option<Reuse>,
 }
 
 /// A process that can take more than one turn of its session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reuse {
-    /// What stands in a line that says that the process has taken up this very turn.
+    /// A part of the line that says that the process has begun this very turn.
     pub turn_mark: String,
-    /// What a line begins with that says that a turn is over. It is over for this turn only if
-    /// it comes after the turn's own mark: a process may also print what nobody asked for.
+    /// The beginning of the line that says that a turn is over. It counts for this turn only after the
+    /// turn's own mark: a process may also print results that no step asked for.
     pub done_mark: String,
-    /// What must be the same for another turn, besides session and directory.
+    /// What must be equal in another turn, besides session and directory.
     pub likeness: Vec<String>,
 }
 
-/// What a turn left.
+/// The output of a turn.
 #[derive(Debug)]
 pub struct TurnOutput<'a> {
-    /// What it read.
+    /// The file with its standard input.
     pub stdin: &'a Path,
-    /// What it printed.
+    /// The file with its standard output.
     pub stdout: &'a Path,
-    /// How much of that file is the turn's: a process that was kept goes on writing to it.
+    /// How much of that file belongs to the turn: a kept process continues to write to it.
     pub stdout_bytes: u64,
-    /// What it complained about.
+    /// The file with its standard error.
     pub stderr: &'a Path,
-    /// Its exit code; `None` if a signal ended it.
+    /// Its exit code; `None` if a signal killed it.
     pub exit_code: Option<i32>,
-    /// The [`total`](TurnEnd::total) of the turn that the same process took before.
+    /// The [`total`](TurnEnd::total) after the previous turn of the same process.
     pub before: Option<&'a str>,
 }
 
-/// What came of a turn.
+/// The result of a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TurnEnd {
     /// The answer, or the failure.
     pub outcome: Outcome,
-    /// What it cost.
+    /// Its cost.
     pub spent: Spent,
-    /// What the process has spent so far, in the coding agent's own words, for the next turn that
-    /// it takes.
+    /// The cost of the process so far, in the coding agent's own format, for its next turn.
     pub total: Option<String>,
 }
 
-/// An answer that is there already.
+/// An answer that needs no program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadyAnswer {
-    /// When it is given.
+    /// The delay before it is given.
     pub after: Duration,
-    /// What it is.
+    /// The outcome.
     pub end: TurnEnd,
 }
 
-/// Something that a coding agent does.
+/// What a coding agent is doing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Activity {
-    /// It says something.
+    /// It writes a message.
     Says(String),
     /// It uses a tool.
     Uses {
-        /// Which.
+        /// The name of the tool.
         tool: String,
-        /// On what, in a few words.
+        /// What it is used on, in a few words.
         what: String,
     },
-    /// It waits, in its own words.
+    /// It waits, for this reason.
     Waits(String),
 }
 
 /// The coding agents that a run can use.
 pub struct Agents {
     all: Vec<Box<dyn CodingAgent>>,
-    /// Whether there is only one, whatever a state asks for.
+    /// Whether the first one carries out every turn, whichever a state names.
     is_only: bool,
 }
 
@@ -186,17 +187,17 @@ impl std::fmt::Debug for Agents {
 }
 
 impl Agents {
-    /// These, the first for states that name none.
+    /// These coding agents, the first for states that name none.
     pub fn new(all: Vec<Box<dyn CodingAgent>>) -> Self {
         Self { all, is_only: false }
     }
 
-    /// Only this one, whatever a state asks for: for rehearsals.
+    /// Only this one, whichever a state names: for tests of workflows.
     pub fn only(agent: Box<dyn CodingAgent>) -> Self {
         Self { all: vec![agent], is_only: true }
     }
 
-    /// Which there are and what they can do, for the machine.
+    /// Their names and capabilities, for the machine.
     pub fn known(&self) -> CodingAgents {
         let default = self.all.first().map_or(Capabilities::FULL, |agent| agent.capabilities());
         if self.is_only {
@@ -206,22 +207,22 @@ impl Agents {
         CodingAgents::new(default, named.collect())
     }
 
-    /// The name of the one for states that name none.
+    /// The name of the coding agent for states that name none.
     pub fn default_name(&self) -> Option<&str> {
         self.all.first().map(|agent| agent.name())
     }
 
-    /// All of them, the one for states that name none first.
+    /// All coding agents, the one for states that name none first.
     pub fn iter(&self) -> impl Iterator<Item = &dyn CodingAgent> {
         self.all.iter().map(|agent| &**agent)
     }
 
-    /// Whether there is one of this name.
+    /// Whether there is a coding agent with this name.
     pub fn has(&self, name: &str) -> bool {
         self.is_only || self.all.iter().any(|agent| agent.name() == name)
     }
 
-    /// The one for a turn.
+    /// The coding agent for a turn.
     pub(crate) fn for_turn(&self, turn: &Turn) -> Result<&dyn CodingAgent, TurnFailure> {
         let wanted = turn.settings.agent.as_deref().filter(|_| !self.is_only);
         let found = self.all.iter().find(|agent| wanted.is_none_or(|name| name == agent.name()));

@@ -35,23 +35,23 @@ use super::{
     misconfigured,
 };
 
-/// The longest last line: an answer of a model, and then some.
+/// The longest last line: more than an answer of a model.
 const LAST_LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// Where a session may be reported before the answer.
+/// The first part of the output, in which a session may be reported before the answer.
 const FIRST_BYTES_MAX: u64 = 64 * 1024;
 
-/// How a program is used.
+/// How a program is started, and what it can do.
 #[derive(Clone, Debug)]
 pub struct ProgramConfig {
-    /// What states call it.
+    /// Its name in frontmatter.
     pub name: String,
     /// The program and its arguments.
     pub program: Vec<String>,
-    /// The model of turns that ask for none.
+    /// The model of turns that name none.
     pub model: Option<String>,
     /// What it can do.
     pub capabilities: Capabilities,
-    /// What its tokens cost, for turns whose cost it does not report.
+    /// The prices of its tokens, for turns whose cost it does not report.
     pub prices: Option<Prices>,
 }
 
@@ -81,7 +81,7 @@ pub struct ProgramAgent {
 }
 
 impl ProgramAgent {
-    /// The program, used like this.
+    /// The program with these settings.
     pub fn new(config: ProgramConfig) -> Self {
         Self { config }
     }
@@ -152,7 +152,7 @@ impl CodingAgent for ProgramAgent {
             SessionPlan::Resume { .. } => ("resume", None),
             SessionPlan::Branch { from, .. } => ("branch", Some(from.as_str())),
         };
-        // A program that names its sessions is told only of those that exist.
+        // A program that names its sessions is given only ids of sessions that exist.
         let is_named = mode == "resume" || !self.config.capabilities.names_sessions;
         let settings = &turn.settings;
         let model = settings.model.as_deref().or(self.config.model.as_deref());
@@ -221,7 +221,7 @@ impl CodingAgent for ProgramAgent {
     }
 }
 
-/// The session that was reported before the answer, if one was.
+/// The session that was reported before the answer, if any.
 fn early_session(path: &Path, bytes: u64) -> io::Result<Option<SessionId>> {
     let mut start = Vec::new();
     crate::regular::open(path)?.take(bytes.min(FIRST_BYTES_MAX)).read_to_end(&mut start)?;
@@ -246,7 +246,7 @@ fn class(name: Option<&str>, resets_at: Option<u64>, retry_after: Option<u64>) -
     }
 }
 
-/// The last line that is not empty, however much was printed before it.
+/// The last line that is not empty. Output before it is not read.
 fn last_line(path: &Path, bytes: u64) -> io::Result<String> {
     let mut file = crate::regular::open(path)?;
     let length = file.metadata()?.len().min(bytes);
@@ -257,3 +257,6 @@ fn last_line(path: &Path, bytes: u64) -> io::Result<String> {
     let text = String::from_utf8_lossy(&bytes);
     Ok(text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default().to_owned())
 }
+
+#[cfg(test)]
+mod tests;

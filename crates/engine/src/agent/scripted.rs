@@ -19,13 +19,13 @@ use super::{
 /// One answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptedReply {
-    /// What is answered, or how it fails.
+    /// The answer, or the failure.
     pub answer: Result<String, TurnFailure>,
     /// What it costs.
     pub cost_usd: Usd,
     /// How long it takes.
     pub after: Duration,
-    /// How often it is given; `None` for as often as it is asked for.
+    /// How often it is given; `None` is without a limit.
     pub times: Option<u64>,
 }
 
@@ -40,43 +40,42 @@ impl ScriptedReply {
 /// The answers of each state, in order. A state is named with or without its extension.
 pub type Script = BTreeMap<String, Vec<ScriptedReply>>;
 
-/// A prompt that the scripted agent was given.
+/// A prompt that was given to the scripted agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given {
-    /// By whom.
+    /// The agent of the run.
     pub agent: AgentId,
-    /// In which state.
+    /// The state of the prompt.
     pub state: StateName,
-    /// Its words.
+    /// The text of the prompt.
     pub prompt: String,
-    /// For which model.
+    /// The model that the turn asked for.
     pub model: Option<String>,
 }
 
-/// The coding agent `scripted`. Copies of it are the same agent.
+/// The coding agent `scripted`. Clones share their state.
 #[derive(Clone, Debug, Default)]
 pub struct ScriptedAgent {
     script: Rc<Script>,
-    /// How many answers of each state have been given.
+    /// The number of answers given in each state.
     given: Rc<RefCell<BTreeMap<String, u64>>>,
     prompts: Rc<RefCell<Vec<Given>>>,
-    /// Replies that were asked for and are not there.
+    /// The replies that were needed but are not in the script.
     missing: Rc<RefCell<Vec<String>>>,
 }
 
 impl ScriptedAgent {
-    /// Answers by `script`.
+    /// Gives the answers of `script`.
     pub fn new(script: Script) -> Self {
         Self { script: Rc::new(script), ..Self::default() }
     }
 
-    /// What it was asked, in order.
+    /// The prompts so far, in order.
     pub fn prompts(&self) -> Vec<Given> {
         self.prompts.borrow().clone()
     }
 
-    /// Answers that nobody has asked for: the state and how many. One that is given as often as it is
-    /// asked for is never left over.
+    /// Answers that no turn needed: the state and the number. One without a limit is never left over.
     pub fn left_over(&self) -> Vec<(String, u64)> {
         let given = self.given.borrow();
         let left = self.script.iter().map(|(state, replies)| {
@@ -86,7 +85,7 @@ impl ScriptedAgent {
         left.filter(|(_, count)| *count > 0).collect()
     }
 
-    /// Replies that were asked for and are not there, in words.
+    /// The replies that were needed but are not in the script, for the user.
     pub fn missing(&self) -> Vec<String> {
         self.missing.borrow().clone()
     }
@@ -116,8 +115,8 @@ impl ScriptedAgent {
         *count += 1;
         let mut reply = reply.clone();
         if reply.times.is_none() {
-            // An answer without any delay is given at once, without a look at what else has arrived: a loop
-            // of them could not be interrupted.
+            // A reply without any delay is given before the loop reads its inbox: a workflow that only
+            // loops could not be interrupted.
             reply.after = reply.after.max(Duration::from_nanos(1));
         }
         reply
@@ -162,3 +161,6 @@ impl CodingAgent for ScriptedAgent {
         Ok(TurnEnd { outcome, spent: Spent::default(), total: None })
     }
 }
+
+#[cfg(test)]
+mod tests;

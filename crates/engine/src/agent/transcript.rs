@@ -7,52 +7,60 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "entry", rename_all = "snake_case")]
 pub enum Entry {
-    /// What the coding agent was asked.
+    /// The prompt.
     Prompt {
-        /// All of it.
+        /// The complete text.
         text: String,
     },
-    /// What it said on its way to the answer.
+    /// A message before the answer.
     Text {
+        /// The complete text.
+        text: String,
+    },
+    /// What it thought, if its program tells.
+    Thinking {
         /// All of it.
         text: String,
     },
     /// A tool that it used. An entry with the same id replaces an earlier one.
     Tool {
-        /// Which use of a tool this is.
+        /// The id of the tool call.
         id: String,
-        /// The tool.
+        /// The name of the tool.
         name: String,
         /// What it was used on, in one line.
         summary: String,
-        /// What came of it.
+        /// The outcome of the call.
         #[serde(flatten)]
         outcome: ToolOutcome,
+        /// What it was given, and what it gave back.
+        #[serde(flatten)]
+        detail: Box<ToolDetail>,
     },
-    /// Something that the coding agent's program tells, such as a retry.
+    /// A message of the coding agent's program itself, such as a retry.
     Note {
-        /// In its words.
+        /// The message.
         text: String,
     },
-    /// What a script printed.
+    /// The output of a script.
     Output {
-        /// Where to.
+        /// Standard output or standard error.
         stream: Stream,
         /// The end of it, if it is long.
         text: String,
-        /// How many bytes come before that.
+        /// The number of bytes before it.
         left_out: u64,
     },
-    /// The final message.
+    /// The answer.
     Answer {
-        /// All of it.
+        /// The complete text.
         text: String,
         /// The tag in it, if there is exactly one.
         tag: Option<String>,
     },
     /// Why there is no answer.
     Failure {
-        /// In words.
+        /// The reason.
         message: String,
     },
     /// What the turn cost.
@@ -61,32 +69,82 @@ pub enum Entry {
         usd: Usd,
         /// How long it took, in milliseconds.
         duration_ms: u64,
-        /// Which model it was.
+        /// The model, as the coding agent reports it.
         model: Option<String>,
     },
+}
+
+/// How much is kept of what a tool was given and gave back. The raw output of the step has all of it.
+pub const DETAIL_BYTES_MAX: usize = 16 * 1024;
+/// How much is kept of each side of a change.
+pub const CHANGE_BYTES_MAX: usize = 64 * 1024;
+/// How many changes of one edit are kept.
+pub const CHANGES_MAX: usize = 100;
+
+/// What a tool was given, and what it gave back.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ToolDetail {
+    /// The beginning of what it was given.
+    pub input: Option<String>,
+    /// How many bytes follow.
+    pub input_cut: usize,
+    /// The beginning of what it gave back.
+    pub output: Option<String>,
+    /// How many bytes follow.
+    pub output_cut: usize,
+    /// What it changes in a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub edit: Option<Edit>,
+}
+
+/// What a tool changes in a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Edit {
+    /// The file, as the coding agent names it.
+    pub path: String,
+    /// Its changes, in order.
+    pub changes: Vec<Change>,
+    /// How many bytes of them were left out.
+    pub cut: usize,
+}
+
+/// A part of a file, before and after.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// Before; empty if the whole file is written.
+    pub old: String,
+    /// After.
+    pub new: String,
+}
+
+/// At most `bytes_max` bytes of `text`, and how many follow.
+pub fn cut(text: &str, bytes_max: usize) -> (&str, usize) {
+    let kept = text.floor_char_boundary(bytes_max.min(text.len()));
+    let (kept, rest) = text.split_at(kept);
+    (kept, rest.len())
 }
 
 /// What came of using a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum ToolOutcome {
-    /// It is at work, or what came of it is not known.
+    /// It is running, or its outcome is unknown.
     Open,
     /// It worked.
     Done,
     /// It failed.
     Failed {
-        /// Why, in one line.
+        /// The reason, in one line.
         message: String,
     },
     /// It was not allowed.
     Denied {
-        /// Why, in one line.
+        /// The reason, in one line.
         message: String,
     },
 }
 
-/// Where a script printed to.
+/// The stream to which a script printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stream {
@@ -97,7 +155,7 @@ pub enum Stream {
 }
 
 /// Reads the output of one turn, line by line.
-pub trait TranscriptReader {
+pub trait TranscriptReader: Send {
     /// What a line adds. The final message is not among it: that is the turn's outcome.
     fn line(&mut self, line: &[u8]) -> Vec<Entry>;
 }

@@ -46,10 +46,13 @@ pub(super) fn of_agent(
 ) -> Option<String> {
     let mut answered = None;
     match record {
-        Record::Followed { session, .. } | Record::Overridden { session, .. } => {
+        Record::Followed { session, .. }
+        | Record::Overridden { session, .. }
+        | Record::Asked { session, .. } => {
             answered = session.as_ref();
         }
         Record::Reminded { .. }
+        | Record::Answered { .. }
         | Record::Evaluating { .. }
         | Record::Retried { .. }
         | Record::Failed { .. } => {}
@@ -59,6 +62,8 @@ pub(super) fn of_agent(
     let arrow = match record {
         Record::Followed { transition, .. } => destination(before, transition),
         Record::Overridden { asked, .. } => destination(before, asked),
+        Record::Asked { number, .. } => format!("(ask {}.{number})", before.agent),
+        Record::Answered { number, .. } => format!("(answer to {}.{number})", before.agent),
         Record::Reminded { .. } => format!("{state} (reminder)"),
         Record::Evaluating { .. } => "(evaluator)".to_owned(),
         Record::Retried { .. } => format!("{state} (retry)"),
@@ -98,6 +103,14 @@ fn add_reason(entry: &mut LogEntry, record: &Record) {
         Record::Followed { transition: Transition::Result { payload }, .. }
         | Record::Overridden { asked: Transition::Result { payload }, .. } => {
             entry.line("result", &format!("\"{}\"", excerpt(payload)));
+        }
+        Record::Asked { question, .. } => entry.line("question", &question.text),
+        Record::Answered { response, .. } => {
+            entry.line("answer", &response.result);
+            entry.line("by", &format!("{} ({})", response.by, response.how));
+            if !response.comment.is_empty() {
+                entry.line("comment", &response.comment);
+            }
         }
         Record::Reminded { problem, .. } => entry.line("problem", problem),
         Record::Evaluating { evaluation, .. } => {
@@ -160,6 +173,7 @@ fn of_halt(why: &Halt) -> String {
             format!("the provider's usage limit is reached, resets at {}", of_time(*resets_at))
         }
         Halt::DiskLow { free_bytes } => format!("only {free_bytes} bytes are free on the disk"),
+        Halt::Asks => "only questions to people are left".to_owned(),
         Halt::Cancelled => "cancelled".to_owned(),
     }
 }
@@ -189,6 +203,7 @@ fn destination(before: &Before, transition: &Transition) -> String {
         | Transition::Call { target, .. }
         | Transition::Function { target, .. } => format!("{target} ({kind})"),
         Transition::Fork { target, next, .. } => format!("{next} (fork, worker at {target})"),
+        Transition::Ask(_) => "(ask)".to_owned(),
         Transition::Result { .. } => match &before.return_to {
             Some(state) => format!("{state} (result)"),
             None => "(result, terminated)".to_owned(),

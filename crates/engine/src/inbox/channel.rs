@@ -1,5 +1,5 @@
-//! The inbox where all senders are threads of this process. Only requests at the run's door come from
-//! other processes, and are looked for.
+//! The inbox if all senders are threads of this process. Only requests at the run's door come from other
+//! processes; the loop polls for them.
 
 use std::{
     io,
@@ -11,10 +11,10 @@ use std::{
 use super::Message;
 use crate::door;
 
-/// How often the door is looked at.
+/// How often the door is polled.
 const DOOR_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The receiving end. Only the owner of the run has it.
+/// The receiving end. Only the run loop has it.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     folder: PathBuf,
@@ -25,7 +25,7 @@ pub(crate) struct Inbox {
 /// The sending end.
 #[derive(Clone, Debug)]
 pub(crate) struct Outbox {
-    /// The way to a loop of this process. A loop of another one looks for itself.
+    /// The channel to a loop of this process. A loop of another process polls its door.
     sender: Option<Sender<Message>>,
 }
 
@@ -62,13 +62,13 @@ impl Inbox {
 }
 
 impl Outbox {
-    /// The way to the orchestrator of the run in `folder`, which is another process.
+    /// For the orchestrator of the run in `folder`, which is another process.
     pub(crate) fn to(folder: &Path) -> io::Result<Self> {
         std::fs::metadata(folder)?;
         Ok(Self { sender: None })
     }
 
-    /// Leaves a message for the loop; if there is none any more, it is not needed.
+    /// Sends a message to the loop; if there is no loop any more, it is dropped.
     pub(crate) fn send(&self, message: &Message) {
         if let Some(sender) = &self.sender {
             let _ = sender.send(message.clone());

@@ -1,7 +1,7 @@
-//! Where everything arrives that a run loop waits for, one message at a time.
+//! Receives everything that a run loop waits for, one message at a time.
 //!
-//! Reapers send the names of their steps; threads of this process send signals and the end of the
-//! keeper in the same way. So the loop waits in one place, and a reaper wakes it directly.
+//! Reapers send the names of their steps; threads of this process send signals and the end of the keeper in
+//! the same way. So the loop waits in one place, and a reaper wakes it directly.
 
 #[cfg(portable)]
 mod channel;
@@ -13,12 +13,12 @@ pub(crate) use channel::{Inbox, Outbox};
 #[cfg(not(portable))]
 pub(crate) use socket::{Inbox, Notifier, Outbox, REAPER_GONE, socket_path};
 
-/// Something that came from outside the loop.
+/// A message to the loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// A reaper says that there is something to see in the folder of this name.
+    /// A reaper reports that the state of the step in the directory of this name has changed.
     Step(String),
-    /// This connection to a keeper is over: it is gone.
+    /// The connection with this number is closed: its keeper is gone.
     #[cfg_attr(portable, expect(dead_code, reason = "only a keeper keeps processes"))]
     KeeperGone(u32),
     /// A reaper was killed; which step it had is unknown.
@@ -26,7 +26,7 @@ pub(crate) enum Message {
     /// A process that could be given another turn is gone.
     #[cfg_attr(portable, expect(dead_code, reason = "only a keeper keeps processes"))]
     ProcessGone(u32),
-    /// Ctrl-C or a polite signal.
+    /// Ctrl-C or another signal that asks the orchestrator to stop.
     Interrupt,
     /// Another process has put a request at the run's door.
     Door,

@@ -28,18 +28,18 @@ use crate::{
     sys::{self, Pid},
 };
 
-/// How many connections to reapers of scripts are kept open. They spare scripts that follow each other
-/// a new connection; of many agents at once, each gets a reaper of its own.
+/// The most connections to reapers of scripts that are kept open. They save consecutive scripts a new
+/// connection; with many agents at once, each gets a reaper of its own.
 const LINKS_MAX: usize = 4;
 
-/// The longest launch that is sent on a link which was kept: less than the buffer of a socket, because
-/// only one reaper can read it, and may take its time.
+/// The longest launch that is sent on a kept link: less than the buffer of a socket, because only one reaper
+/// can read it, and may be slow.
 const KEPT_LINK_BYTES_MAX: usize = 64 * 1024;
 
-/// How long a reaper may take to accept a connection, and to read on when the socket is full.
+/// How long a reaper may take to accept a connection, and to continue reading when the socket is full.
 const REAPER_PATIENCE: Duration = Duration::from_secs(15);
 
-/// How often a write is tried again that the kernel had no memory for.
+/// How often a write is retried if the kernel has no memory for it.
 const SHORTAGES_MAX: u32 = 10;
 
 /// How long a keeper may take to answer; one that is stopped is not waited for.
@@ -47,7 +47,7 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(15);
 /// How often to look whether it is stopped.
 const ANSWER_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long a keeper may take to start, including the time until an earlier one has gone.
+/// How long a keeper may take to start, including the time until its predecessor has left.
 const START_PATIENCE: Duration = Duration::from_secs(30);
 
 /// A connection to the keeper of a run.
@@ -58,14 +58,13 @@ pub(crate) struct Keeper {
     steps: PathBuf,
     /// Links to reapers that run a script, by the name of its step.
     busy: HashMap<String, ReaperLink>,
-    /// Links to reapers that have ended a script and wait for another.
+    /// Links to idle reapers that have ended a script.
     idle: Vec<ReaperLink>,
     /// Keeps the addresses of the sockets valid.
     _folder: File,
 }
 
-/// The connection to the reaper of a step. For a child that is kept for further turns, closing it means
-/// that there will be none.
+/// The connection to the reaper of a step. Closing it also releases a child that is kept for further turns.
 #[derive(Debug)]
 pub(crate) struct ReaperLink {
     stream: UnixStream,
@@ -78,9 +77,9 @@ impl ReaperLink {
         self.write(&line(launch)?)
     }
 
-    /// Writes `bytes`. If that is more than the socket's buffer holds, it waits for a reaper to read.
-    /// None will if the keeper is gone: reapers that are busy keep the socket open, and may themselves
-    /// wait for us. Nor will a reaper that is stopped, which the keeper takes for a waiting one.
+    /// Writes `bytes`. If they exceed the socket's buffer, it waits for the reaper to read. That never
+    /// happens if the keeper is gone (busy reapers keep the socket open, and may themselves wait for the
+    /// orchestrator), or if the reaper is stopped, which the keeper takes for a waiting one.
     fn write(&self, mut bytes: &[u8]) -> io::Result<()> {
         let mut shortages = 0;
         while !bytes.is_empty() {
@@ -125,9 +124,8 @@ impl ReaperLink {
 }
 
 impl Keeper {
-    /// Connects to the keeper of the run in `folder`, and starts one if there is none. `program` is
-    /// the command of a keeper: this program and its hidden subcommand. Reapers find the inbox by its
-    /// name.
+    /// Connects to the keeper of the run in `folder`, and starts one if there is none. `program` is the
+    /// command of a keeper: this program and its hidden subcommand. Reapers find the inbox by its name.
     pub(crate) fn connect(folder: &Path, program: &[OsString]) -> io::Result<Self> {
         let directory = File::open(folder)?;
         let address = socket_path(&directory, KEEPER_SOCKET);
@@ -149,8 +147,7 @@ impl Keeper {
         })
     }
 
-    /// Kills a keeper of the run in `folder` that was asked to go and has not gone. Steps go on
-    /// without it.
+    /// Kills a keeper of the run in `folder` that was asked to leave and did not. Its steps continue.
     pub(crate) fn kill(&self, folder: &Path) -> io::Result<()> {
         kill(folder, sys::peer(&self.stream)?)
     }
@@ -176,19 +173,20 @@ impl Keeper {
 
     /// Keeps the link to the reaper of a script.
     pub(crate) fn keep(&mut self, step: String, link: ReaperLink) {
-        // The reapers of a keeper that is gone take no further steps: if one were killed, no keeper would report it.
+        // The reapers of a keeper that is gone take no further steps: if one were killed, no keeper would
+        // report it.
         let is_ours = Arc::ptr_eq(&link.keeper, &self.stream);
         if is_ours && self.busy.len() + self.idle.len() < LINKS_MAX {
             self.busy.insert(step, link);
         }
     }
 
-    /// Notes that a step is over. If its reaper has reported that, it can have another.
+    /// Records that a step has ended. If its reaper has reported that, the reaper can be given another step.
     pub(crate) fn step_is_over(&mut self, step: &str, is_reported: bool) {
         self.idle.extend(self.busy.remove(step).filter(|_| is_reported));
     }
 
-    /// Asks the keeper to end everything and go.
+    /// Asks the keeper to end all steps and leave.
     pub(crate) fn shut_down(&mut self) -> io::Result<()> {
         // Reapers wait for another step for as long as their links are open.
         self.busy.clear();
@@ -210,8 +208,8 @@ impl Keeper {
     }
 }
 
-/// Gives the keeper our environment and waits until it has it. A keeper that does not answer, or that is
-/// of another version, is killed: steps go on without it, and the next attempt starts another.
+/// Sends the orchestrator's environment to the keeper and waits for the confirmation. A keeper that does not
+/// answer, or that is of another version, is killed: its steps continue, and the next attempt starts another.
 fn greet(stream: &UnixStream, folder: &Path) -> io::Result<()> {
     let environment = std::env::vars_os()
         .map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat())
@@ -251,11 +249,11 @@ fn greet(stream: &UnixStream, folder: &Path) -> io::Result<()> {
     if answer != *ANSWER {
         return replace("is of another version");
     }
-    // From now on the keeper writes nothing while it lives.
+    // From now on the keeper writes nothing to this connection.
     stream.set_read_timeout(None)
 }
 
-/// Refuses to tell a process of another user what children are given: the environment has keys in it.
+/// Refuses to send the environment to a process of another user: it contains keys.
 fn check_peer(stream: &UnixStream) -> io::Result<()> {
     if sys::is_own_peer(stream) {
         return Ok(());
@@ -289,13 +287,13 @@ pub(crate) fn stopped(folder: &Path) -> Vec<Pid> {
 }
 
 /// Whether a process is a keeper or reaper of the run in `folder`, and not another process that has
-/// got its id: that shows by its program and its working directory. One that has ended has neither.
+/// reused its id: its program and its working directory show that. A process that has ended has neither.
 fn is_ours(folder: &Path, pid: Pid) -> bool {
     let link = |name: &str| fs::read_link(sys::file_of(pid, name)).ok();
     if link("cwd").as_deref() != Some(folder) {
         return false;
     }
-    // By the name alone: the program may have been replaced, or a newer one may live elsewhere.
+    // By the name alone: the program may have been replaced, or a newer one may be installed elsewhere.
     let name = |path: PathBuf| {
         let name = path.file_name()?.to_string_lossy().into_owned();
         Some(name.trim_end_matches(" (deleted)").to_owned())
@@ -333,7 +331,7 @@ fn start(folder: &Path, program: &[OsString]) -> io::Result<()> {
         let message = format!("the keeper did not start: {}", why.trim_end());
         return Err(io::Error::other(message));
     }
-    // The keeper outlives us, or is collected here if it ends before.
+    // The keeper outlives the orchestrator. If it ends before, this thread collects it.
     let _ = std::thread::Builder::new().spawn(move || child.wait());
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A step as the orchestrator hands it to a keeper, whichever that is.
+//! A step as the orchestrator hands it to a reaper or a guardian thread.
 
 use std::{fs::File, io, path::PathBuf};
 
@@ -9,17 +9,16 @@ use crate::{
     step::{Claim, HowEnded},
 };
 
-/// How long to wait before something is tried again that failed for lack of memory, processes or
-/// descriptors.
+/// The wait before a retry of something that failed for lack of memory, processes or descriptors.
 #[cfg(not(portable))]
 pub(crate) const SHORTAGE_INTERVAL: std::time::Duration = std::time::Duration::from_millis(50);
 
-/// A step to be started. Whatever asks for it is durable: the reaper that reads it starts it at once.
+/// A step to start. The records that ask for it are durable: the reaper that reads it starts it at once.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct StepLaunch {
     /// The identity of the run.
     pub(crate) run: String,
-    /// The step's folder. It is created if it does not exist.
+    /// The step's directory. It is created if it does not exist.
     pub(crate) folder: PathBuf,
     /// The absolute path of the program, and its arguments.
     pub(crate) program: Vec<String>,
@@ -38,15 +37,15 @@ pub(crate) struct StepLaunch {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum LaunchKind {
-    /// A script reads nothing and costs nothing but time: if the machine loses power, it is run again.
+    /// A script has no input and costs only time: after a power loss it is run again.
     Script,
-    /// A turn of a coding agent costs money: its output and exit record survive a loss of power.
+    /// A turn of a coding agent costs money: its output and exit record survive a power loss.
     Turn {
         /// The file that the child reads on its standard input.
         stdin: PathBuf,
         /// The lock files of the sessions that the child uses.
         sessions: SessionFiles,
-        /// How to tell when the child can be given another turn, if it may be.
+        /// How to recognise that the child can be given another turn, if it may be.
         reuse: Option<ReuseMarks>,
     },
 }
@@ -60,11 +59,11 @@ pub(crate) struct SessionFiles {
     pub(crate) source: Option<PathBuf>,
 }
 
-/// What a child prints that can be given one turn after another.
+/// The lines that a child prints between turns, if it can be given one turn after another.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ReuseMarks {
-    /// A line that begins with this says that the child is done with a turn. The child is then kept for
-    /// another turn on the same connection, until that is closed.
+    /// A line that begins with this says that the child has finished a turn. The child is then kept for another
+    /// turn on the same connection, until that is closed.
     pub(crate) done: String,
     /// A line with this in it says that the child has begun this very turn: a done mark before it does
     /// not count. Empty if there is no such line.
@@ -72,18 +71,18 @@ pub(crate) struct ReuseMarks {
 }
 
 impl StepLaunch {
-    /// Whether output and exit record must survive a loss of power.
+    /// Whether output and exit record must survive a power loss.
     pub(crate) fn is_durable(&self) -> bool {
         matches!(self.kind, LaunchKind::Turn { .. })
     }
 
-    /// Claims the step, and creates its folder if there is none. Fails if it was claimed before.
+    /// Claims the step, and creates its directory if there is none. Fails if it was claimed before.
     pub(crate) fn claim(&self) -> io::Result<(Claim, [File; 2])> {
         match private::create_dir(&self.folder) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
-        // Before the claim, which makes the folder durable.
+        // Before the claim, which makes the directory durable.
         let mut options = private::options();
         options.append(true).create(true);
         let output = |name: &str| options.open(self.folder.join(name));
@@ -97,18 +96,18 @@ impl StepLaunch {
         let name = self.program.first().map_or("", String::as_str);
         let mut why = format!("{name} in {}: {error}", self.cwd.display());
         why.truncate(why.floor_char_boundary(1000));
-        // A program that is being written cannot be executed until that is done.
+        // A program file that is still being written cannot be executed yet.
         let is_busy = cfg!(unix) && error.raw_os_error() == Some(libc::ETXTBSY);
         if is_busy || is_shortage(error) { HowEnded::NotRunNow(why) } else { HowEnded::NotRun(why) }
     }
 
-    /// The name of the step's folder, by which reapers and orchestrator call the step.
+    /// The name of the step's directory, which identifies the step in messages.
     pub(crate) fn name(&self) -> String {
         self.folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 }
 
-/// Whether the system lacks memory, processes or descriptors just now.
+/// Whether the system temporarily lacks memory, processes or descriptors.
 pub(super) fn is_shortage(error: &io::Error) -> bool {
     const CODES: [i32; 5] = [libc::EAGAIN, libc::ENOBUFS, libc::ENOMEM, libc::EMFILE, libc::ENFILE];
     cfg!(unix) && error.raw_os_error().is_some_and(|code| CODES.contains(&code))

@@ -3,8 +3,8 @@
 //! ```text
 //!                  keeper ──fork──┐
 //!                                 ▼
-//! orchestrator ──StepLaunch─► reaper ──clone, exec──► bash, claude, …
-//!      ▲                          │ output straight to files
+//! orchestrator ───StepLaunch───► reaper ──clone, exec──► bash, claude, …
+//!      ▲                          │ output directly to files
 //!      └────── "step ended" ──────┘ exit record first, then the message
 //! ```
 //!
@@ -20,8 +20,7 @@
 //! orchestrator, and if a reaper is killed, the kernel kills its child and the keeper kills the rest.
 //! `docs/design/keeper.md` says what holds at every moment.
 //!
-//! All that needs Linux. Elsewhere `steps::threads` does what can be done in threads of the
-//! orchestrator.
+//! All that needs Linux. Elsewhere `steps::threads` does what is possible in threads of the orchestrator.
 
 mod launch;
 mod patience;
@@ -56,3 +55,6 @@ pub fn serve(folder: &std::path::Path) -> std::io::Result<()> {
     let message = format!("no keeper for {} on this system", folder.display());
     Err(std::io::Error::new(std::io::ErrorKind::Unsupported, message))
 }
+
+#[cfg(all(test, not(portable)))]
+mod tests;

@@ -1,7 +1,7 @@
-//! When a silent child is asked to end, and when it is killed: the rule that both keepers follow.
+//! When a silent child is asked to end, and when it is killed: the rule for reapers and guardian threads.
 //!
-//! It has no clock and knows no process. The keeper tells it what it sees and what time it is, and does
-//! what it says next.
+//! It has no clock and knows no process. The caller reports the child's output and the time, and performs the
+//! action that it returns.
 
 use std::time::{Duration, Instant};
 
@@ -9,17 +9,17 @@ use crate::step::HowEnded;
 
 /// How long a child may take to end after it was asked to.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
-/// How often processes are killed again: a new one may be born while the others are killed.
+/// How often processes are killed again: a new one may be started while the others are killed.
 pub(crate) const KILL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The patience of a keeper with one child.
+/// The timeouts of one child.
 #[derive(Debug)]
 pub(crate) struct Patience {
     /// How long the child may print nothing; `None` is no limit.
     silence: Option<Duration>,
     /// How long it may take to end when it is asked to.
     grace: Duration,
-    /// How much it has printed to each of its files, and since when it is that much.
+    /// How much it has printed to each of its files, and since when that has not changed.
     printed: [u64; 2],
     unchanged_since: Instant,
     ending: Option<Ending>,
@@ -33,10 +33,10 @@ struct Ending {
     kill_at: Option<Instant>,
 }
 
-/// What to do next.
+/// What the reaper or guardian does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChildAction {
-    /// Nothing before this time, unless something happens.
+    /// Wait until this time, unless something happens before.
     Wait(Instant),
     /// Ask the child and its descendants to end.
     AskToEnd,
@@ -56,19 +56,19 @@ impl Patience {
         Self::new(silence, GRACE, now)
     }
 
-    /// Whether it makes a difference how much the child prints.
+    /// Whether the amount of output matters.
     pub(crate) fn is_limited(&self) -> bool {
         self.silence.is_some() && self.ending.is_none()
     }
 
-    /// The child has printed so much at `now`.
+    /// Records how much the child has printed at `now`.
     pub(crate) fn see_output(&mut self, printed: [u64; 2], now: Instant) {
         if printed != self.printed {
             (self.printed, self.unchanged_since) = (printed, now);
         }
     }
 
-    /// The child is to end because of `why`. The first reason counts.
+    /// Ends the child because of `why`. The first reason counts.
     pub(crate) fn end(&mut self, why: HowEnded) {
         self.ending.get_or_insert(Ending { why, kill_at: None });
     }
@@ -79,7 +79,7 @@ impl Patience {
         self.ending.is_some()
     }
 
-    /// What to do at `now`, which counts as done.
+    /// The action at `now`. The caller must perform it.
     pub(crate) fn next(&mut self, now: Instant) -> ChildAction {
         if let Some(silence) = self.silence
             && now.saturating_duration_since(self.unchanged_since) >= silence
@@ -102,8 +102,8 @@ impl Patience {
         }
     }
 
-    /// How the step ended whose child ended like `child`. If the child was made to end, the reason for
-    /// that counts; but a coding agent that used its grace to finish has an answer that is paid for.
+    /// How the step ended, if its child ended like `child`. If the child was asked to end, the reason for that
+    /// counts; but a coding agent that finished within its grace period has an answer that is paid for.
     pub(crate) fn verdict(&mut self, child: HowEnded, is_paid: bool) -> HowEnded {
         match self.ending.take() {
             Some(_) if is_paid && child == HowEnded::Code(0) => child,
@@ -112,7 +112,7 @@ impl Patience {
         }
     }
 
-    /// How often to look whether the child has printed something: a twentieth of its limit.
+    /// How often to check whether the child has printed something: a twentieth of its limit.
     fn look_interval(&self) -> Duration {
         const NEVER: Duration = Duration::from_hours(1);
         const SHORTEST: Duration = Duration::from_millis(50);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn silent_child_is_asked_once_then_killed_again_and_again() {
+    fn silent_child_is_asked_to_end_once_and_then_killed_repeatedly() {
         let (mut patience, start) = limited();
         assert_eq!(patience.next(start), ChildAction::Wait(start + 5 * SECOND));
         assert!(matches!(patience.next(start + 99 * SECOND), ChildAction::Wait(_)));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn output_of_either_kind_begins_the_silence_anew() {
+    fn output_to_either_stream_restarts_the_timeout() {
         let (mut patience, start) = limited();
         patience.see_output([1, 0], start + 60 * SECOND);
         patience.see_output([1, 1], start + 120 * SECOND);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn output_during_the_grace_does_not_save_a_child() {
+    fn output_during_the_grace_period_does_not_save_a_child() {
         let (mut patience, start) = limited();
         patience.end(HowEnded::Interrupted);
         assert_eq!(patience.next(start), ChildAction::AskToEnd);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_of_zero_means_at_once() {
+    fn timeout_of_zero_ends_the_child_at_once() {
         let start = Instant::now();
         let mut patience = Patience::new(Some(Duration::ZERO), 2 * SECOND, start);
         assert_eq!(patience.next(start), ChildAction::AskToEnd);

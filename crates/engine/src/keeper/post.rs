@@ -19,9 +19,9 @@ use crate::{
 /// More than the arguments and variables that a system lets a program have.
 const LAUNCH_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// The life of a reaper: wait for a connection, and run one step after another that comes on it. The
+/// The life of a reaper: wait for a connection, and run the steps that come on it, one after another. The
 /// reaper leaves when the connection ends, or before it has one when the keeper closes its end of `keeper`.
-/// Returns its exit code.
+/// Returns the reaper's exit code.
 pub(super) fn serve(steps: &UnixListener, keeper: UnixStream, inherited: &[CString]) -> i32 {
     let signals = Signals::block(&[libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP]);
     if sys::become_subreaper().is_err() {

@@ -13,7 +13,7 @@ pub(super) fn descendants(ancestor: Pid) -> Vec<Pid> {
     let mut found = Vec::new();
     let mut next = vec![ancestor];
     while let Some(pid) = next.pop() {
-        // Removing entries ends the loop even if the listing, which is no snapshot, contains a cycle.
+        // Removing entries ends the loop even if the listing, which is not atomic, contains a cycle.
         for child in children.remove(&pid).unwrap_or_default() {
             found.push(child);
             next.push(child);

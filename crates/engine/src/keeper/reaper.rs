@@ -22,19 +22,19 @@ use crate::{
     sys::{self, ChildExit, Pid, Program, Waited},
 };
 
-/// How long processes that outlived their step may take to end when they are asked to.
+/// How long processes that outlived their step may take to end after SIGTERM.
 const SWEEP_GRACE: Duration = Duration::from_secs(2);
 
 /// Runs a step to its end, and further turns that come on the same connection if its child can take
 /// them. Returns the reaper's exit code: if that is not 0, the reaper must leave.
 pub(super) fn run(launch: StepLaunch, connection: &mut LaunchReceiver, tools: &Tools<'_>) -> i32 {
-    // A signal that came late was for the step before.
+    // A late signal was meant for the previous step.
     while tools.signals.wait(Duration::ZERO).is_some() {}
     let (claim, outputs) = match launch.claim() {
         Ok(claimed) => claimed,
         Err(error) => {
             connection.close();
-            // A step that was claimed before is not this reaper's.
+            // A step that was claimed before belongs to another reaper.
             return i32::from(error.kind() != io::ErrorKind::AlreadyExists);
         }
     };
@@ -57,7 +57,7 @@ struct StartedChild {
     reusable: Option<ReusableChild>,
 }
 
-/// Starts the child of a step, or says why there is none.
+/// Starts the child of a step, or returns why it cannot be started.
 fn start(
     launch: &StepLaunch,
     tools: &Tools<'_>,
@@ -71,13 +71,13 @@ fn start(
     };
     let locks = SessionLocks::take(sessions, &tools.signals).map_err(not_run)?;
     let locks = locks.ok_or(HowEnded::Interrupted)?;
-    // Not the file itself: some programs take their orders from a pipe only.
+    // Not the file itself: some programs accept a prompt only from a pipe.
     let (theirs, ours) = io::pipe().map_err(not_run)?;
     let theirs = File::from(OwnedFd::from(theirs));
     let program = program(launch, tools, theirs, outputs).map_err(not_run)?;
-    // Without a pipe for more, the child is not kept.
+    // Without a second handle to the pipe, the child is not kept.
     let more: Option<PipeWriter> = ours.try_clone().ok();
-    // Before there is a child that would wait for its prompt in vain.
+    // Before the child exists: it would wait for ever for a prompt that cannot be written.
     session::write_prompt(stdin.clone(), ours).map_err(not_run)?;
     let child = program.start().map_err(not_run)?;
     let reusable = reuse.as_ref().zip(more).and_then(|(marks, pipe)| {
@@ -116,11 +116,11 @@ struct Task {
     from: [u64; 2],
 }
 
-/// Why a reaper has stopped waiting.
+/// Why a reaper stopped waiting.
 enum Over {
-    /// The step ended like this, with its child.
+    /// The child, and with it the step, ended in this way.
     Child(HowEnded),
-    /// The child is done with its step. It is kept for another one unless it is to end.
+    /// The child has finished its step. It is kept for another one unless it is to end.
     Task { is_kept: bool },
 }
 
@@ -129,7 +129,7 @@ struct Reaper<'a> {
     connection: &'a mut LaunchReceiver,
     tools: &'a Tools<'a>,
     child: Pid,
-    /// The folder of the child's first step, to which it prints.
+    /// The directory of the child's first step, to which it prints.
     first: PathBuf,
     outputs: [File; 2],
     locks: Option<SessionLocks>,
@@ -149,8 +149,8 @@ impl Reaper<'_> {
                 // The next step must not wait until the descendants of this one are gone.
                 self.connection.close();
             }
-            // After the record is written, so that the orchestrator finds it; before the sweep, so that
-            // the next step need not wait for that.
+            // After the record is written, so that the orchestrator finds it; before the sweep, so that the
+            // next step does not wait for it.
             self.tools.notifier.tell(&self.task.launch.name());
             if let Some(locks) = &mut self.locks {
                 locks.release_source();
@@ -167,7 +167,7 @@ impl Reaper<'_> {
         0
     }
 
-    /// Records how the step ended, with all that it printed in its own folder.
+    /// Records how the step ended, and copies its output into its own directory.
     fn end_task(&self, how: HowEnded) -> io::Result<()> {
         let Task { launch, claim, started, from } = &self.task;
         let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -220,8 +220,8 @@ impl Reaper<'_> {
         true
     }
 
-    /// Waits until the child has ended or is done with its step. Ends a child that is silent for too
-    /// long, or that a signal asks to end.
+    /// Waits until the child has ended or has finished its step. Ends a child that prints nothing for too
+    /// long, or if a signal asks for it.
     fn wait(&mut self) -> Over {
         let mut patience = Patience::of_step(self.task.launch.idle_seconds, Instant::now());
         loop {
@@ -261,7 +261,7 @@ impl Reaper<'_> {
         self.tools.signals.wait(Duration::ZERO)
     }
 
-    /// Lets a kept child go: it ends by itself when there is nothing more to read.
+    /// Releases a kept child: it ends by itself when its input is closed.
     fn dismiss(&mut self) {
         if self.reusable.take().is_none() {
             return;
@@ -281,7 +281,7 @@ impl Reaper<'_> {
         self.end_descendants(&mut patience, |waited| *waited == Waited::NoChildren);
     }
 
-    /// Ends descendants as `patience` demands, until `is_over` holds for what was waited for.
+    /// Ends descendants according to `patience`, until `is_over` holds for the result of a wait.
     fn end_descendants(&self, patience: &mut Patience, is_over: impl Fn(&Waited) -> bool) {
         loop {
             match sys::wait_any() {
@@ -291,7 +291,7 @@ impl Reaper<'_> {
                 Ok(Waited::None) => {}
             }
             match patience.next(Instant::now()) {
-                // Not for long: processes that are not our children yet end without a signal to us.
+                // Not for long: processes that are not children of the reaper yet end without a signal to it.
                 ChildAction::Wait(until) => {
                     let left = until.saturating_duration_since(Instant::now());
                     self.tools.signals.wait(left.min(KILL_INTERVAL));
@@ -307,12 +307,12 @@ impl Reaper<'_> {
     }
 }
 
-/// How much was printed to each of these files.
+/// The number of bytes in each of these files.
 fn printed(outputs: &[File; 2]) -> [u64; 2] {
     outputs.each_ref().map(|file| file.metadata().map_or(0, |metadata| metadata.len()))
 }
 
-/// Collects all children that ended; returns how `child` did, if it is among them.
+/// Collects all children that have ended; returns how `child` ended, if it is among them.
 fn collect(child: Pid) -> Option<ChildExit> {
     let mut found = None;
     while let Ok(Waited::Child(pid, ended)) = sys::wait_any() {

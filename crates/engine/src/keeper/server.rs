@@ -1,4 +1,4 @@
-//! The keeper process: forks reapers, replaces those that are taken, kills what a killed reaper leaves.
+//! The keeper process: forks reapers, replaces those in use, kills what a killed reaper leaves.
 
 use std::{
     collections::HashSet,
@@ -25,19 +25,19 @@ use crate::{
 
 /// How long a keeper without an orchestrator and without steps waits for another orchestrator.
 const LINGER: Duration = Duration::from_secs(2);
-/// How long reapers may take to go: grace and sweep of their last steps.
+/// How long reapers may take to leave: the grace period and the sweep of their last steps.
 const LEAVE_PATIENCE: Duration = Duration::from_secs(10);
-/// More than a request with the largest environment that a system allows, every byte as a number.
+/// More than a request with the largest environment that the kernel allows, with every byte as a JSON number.
 const REQUEST_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Longer than any process id.
 const HOLDER_BYTES_MAX: u64 = 32;
 /// When to try again to fork a reaper.
 const FORK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Is the keeper of the run in `folder` for as long as there is an orchestrator or a step. Prints `ready`
-/// once it listens; ends at once if the run has a keeper already.
+/// Runs the keeper of the run in `folder` for as long as there is an orchestrator or a step. Prints `ready`
+/// once it listens; returns at once if the run already has a keeper.
 pub fn serve(folder: &Path) -> io::Result<()> {
-    // Relative names from here on: the path of a socket has hardly a hundred bytes.
+    // Relative names from here on: the path of a socket is limited to about a hundred bytes.
     std::env::set_current_dir(folder)?;
     // Not truncated: it names the keeper that holds the lock.
     let mut options = private::options();
@@ -51,7 +51,7 @@ pub fn serve(folder: &Path) -> io::Result<()> {
     let _ = fs::remove_file(KEEPER_SOCKET);
     let _ = fs::remove_file(STEPS_SOCKET);
     let steps = UnixListener::bind(STEPS_SOCKET)?;
-    // A connection can wake several reapers, if an earlier one is just leaving; only one gets it.
+    // A connection can wake several reapers if an earlier one is just leaving; only one accepts it.
     steps.set_nonblocking(true)?;
     let listener = UnixListener::bind(KEEPER_SOCKET)?;
     for socket in [STEPS_SOCKET, KEEPER_SOCKET] {
@@ -70,7 +70,7 @@ pub fn serve(folder: &Path) -> io::Result<()> {
         leaving_since: None,
     };
     let outcome = server.run();
-    // A stopped reaper notices that it is not needed any more when it is continued.
+    // A stopped reaper sees that it is no longer needed when it is continued.
     for reaper in &server.reapers {
         sys::wake(*reaper);
     }
@@ -79,8 +79,8 @@ pub fn serve(folder: &Path) -> io::Result<()> {
     outcome
 }
 
-/// Whether this process is the run's keeper. If it is not, there is another that answers. A keeper that
-/// holds the lock but does not answer is starting or leaving: wait for it, and kill it if it does neither.
+/// Whether this process is the run's keeper. If not, another one answers. A keeper that holds the lock but does
+/// not answer is starting or leaving: wait for it, and kill it if it does neither.
 fn become_the_one(lock: &mut File) -> io::Result<bool> {
     const PATIENCE: Duration = Duration::from_secs(10);
     const INTERVAL: Duration = Duration::from_millis(2);
@@ -140,7 +140,7 @@ struct OrchestratorConnection {
     partial: Vec<u8>,
 }
 
-/// What the keeper can be woken by.
+/// What wakes the keeper.
 enum ServerEvent {
     ChildEnded,
     Connected,
@@ -199,8 +199,8 @@ impl Server {
         LEAVE_PATIENCE
     }
 
-    /// Makes sure that a reaper waits for the next connection; `false` if none can be forked. That is
-    /// done while earlier steps run, so that the next step need not wait for it.
+    /// Makes sure that a reaper waits for the next connection; `false` if none can be forked. It is forked
+    /// while earlier steps run, so that the next step does not wait for it.
     fn stand_by(&mut self) -> bool {
         if self.waiting.is_none() {
             self.waiting = self.fork_reaper().ok();
@@ -209,7 +209,7 @@ impl Server {
     }
 
     fn accept(&mut self) {
-        // Only the orchestrator that holds the run's lock connects; an older one is gone.
+        // Only the orchestrator that holds the run's lock connects; an earlier one is gone.
         let accepted = self.listener.as_ref().map(UnixListener::accept);
         if let Some(Ok((stream, _))) = accepted
             && sys::is_own_peer(&stream)
@@ -260,7 +260,7 @@ impl Server {
                 self.leaving_since = Some(Instant::now());
                 self.waiting = None;
                 for reaper in &self.reapers {
-                    // Also if it is stopped: then it could neither end its step nor leave.
+                    // Also if the reaper is stopped: then it could neither end its step nor leave.
                     sys::end_process(*reaper, true);
                 }
             }
@@ -287,8 +287,8 @@ impl Server {
         }
     }
 
-    /// Collects children that ended. A reaper that was killed could not sweep: its descendants are the
-    /// keeper's children now. All children of the keeper that are no reapers are killed.
+    /// Collects children that have ended. A killed reaper could not sweep: its descendants are the keeper's
+    /// children now. All children of the keeper that are not reapers are killed.
     fn collect(&mut self) {
         // One signal can stand for several children.
         if let Some(Ok(signals)) = self.signal_fd.as_ref().map(OwnedFd::try_clone) {
@@ -311,7 +311,7 @@ impl Server {
             }
         }
         if lost_reaper {
-            // Only the folders of the steps show which step it had, if any.
+            // Only the step directories show which step it had, if any.
             Notifier::default().tell(REAPER_GONE);
         }
     }

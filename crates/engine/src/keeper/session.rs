@@ -19,8 +19,8 @@ use crate::{
 /// How often to try again to lock a session that another process uses.
 const LOCK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// How long a child may be silent that has ended something else than its step: then it has not begun
-/// the step, and will not. A child that has queued the step begins it at once.
+/// How long a child may print nothing after it has finished something other than its step: after that, it has
+/// not begun the step and will not. A child that has queued the step begins it at once.
 const UNANSWERED: Duration = Duration::from_secs(5);
 
 /// A child that can be given further turns.
@@ -30,12 +30,12 @@ pub(super) struct ReusableChild {
     written: File,
     signals: OwnedFd,
     marks: Marks,
-    /// Since when the child is silent after the end of something else than its step.
+    /// Since when the child has printed nothing after it finished something other than its step.
     ended_other: Option<Instant>,
 }
 
 impl ReusableChild {
-    /// For a child that prints to `stdout` and reads what is written to `stdin`.
+    /// For a child that prints to `stdout` and reads from `stdin`.
     pub(super) fn new(
         marks: &ReuseMarks,
         stdin: PipeWriter,
@@ -67,12 +67,12 @@ impl ReusableChild {
         write_prompt(stdin.to_owned(), self.stdin.try_clone()?)
     }
 
-    /// Looks at the output since the last look; whether the child is done with its step.
+    /// Reads the output since the last call; returns whether the child has finished its step.
     pub(super) fn is_done(&mut self) -> bool {
         self.look() || self.ended_other.is_some_and(|since| since.elapsed() >= UNANSWERED)
     }
 
-    /// When to look again although nothing is printed.
+    /// When to check again although nothing is printed.
     pub(super) fn look_again(&self) -> Option<Instant> {
         self.ended_other.map(|since| since + UNANSWERED)
     }
@@ -93,8 +93,8 @@ impl ReusableChild {
     }
 }
 
-/// Writes the file `prompt` to a child. In a thread, because the reaper must not block when a child
-/// does not read. If the child ends meanwhile, the rest is dropped.
+/// Writes the file `prompt` to a child. In a thread, because the reaper must not block if the child does not
+/// read. If the child ends meanwhile, the rest is dropped.
 pub(super) fn write_prompt(prompt: PathBuf, mut pipe: PipeWriter) -> io::Result<()> {
     let spawned = std::thread::Builder::new().spawn(move || {
         let text = fs::read(prompt).unwrap_or_default();
@@ -103,17 +103,17 @@ pub(super) fn write_prompt(prompt: PathBuf, mut pipe: PipeWriter) -> io::Result<
     spawned.map(drop)
 }
 
-/// What a child is done with.
+/// What a child has finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Done {
     /// The step that it was given.
     Step,
-    /// The step before, or something that it began by itself.
+    /// The previous step, or something that it began by itself.
     Other,
 }
 
-/// Finds the lines that say that a child has begun its step and that it is done, however the text is
-/// cut into pieces.
+/// Finds the lines that say that a child has begun its step and that it has finished, however the text is cut
+/// into pieces.
 struct Marks {
     done: Vec<u8>,
     /// How many bytes of `done` the current line has begun with; `None` if it begins otherwise.
@@ -134,14 +134,14 @@ impl Marks {
         new
     }
 
-    /// Waits for another step.
+    /// Starts to look for the marks of another step.
     fn begin(&mut self, turn: &str) {
         self.turn = turn.as_bytes().to_vec();
         self.is_begun = turn.is_empty();
     }
 
-    /// What the child was done with when it printed `piece`: its step, if that is among it; otherwise
-    /// the last thing that it was done with, unless more output followed.
+    /// What the child had finished when it printed `piece`: its step, if that is included; otherwise the
+    /// last thing that it finished, unless more output followed.
     fn look(&mut self, piece: &[u8]) -> Option<Done> {
         let mut seen = None;
         for line in piece.split_inclusive(|byte| *byte == b'\n') {
@@ -179,15 +179,15 @@ impl Marks {
     }
 }
 
-/// Locks on the sessions of a child: if two processes used a session at once, what one of them adds to
-/// it would be lost.
+/// Locks on the sessions of a child: if two processes used a session at once, the additions of one of them
+/// would be lost.
 pub(super) struct SessionLocks {
     _own: File,
     source: Option<File>,
 }
 
 impl SessionLocks {
-    /// Waits until the sessions are free. `None` if a signal asks the reaper to give up.
+    /// Waits until no other process uses the sessions. `None` if a signal asks the reaper to give up.
     pub(super) fn take(files: &SessionFiles, signals: &Signals) -> io::Result<Option<Self>> {
         let Some(own) = lock(&files.own, signals)? else {
             return Ok(None);

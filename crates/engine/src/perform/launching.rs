@@ -1,4 +1,4 @@
-//! A step as a command with its environment, handed to the runner.
+//! Turns a step into a command with its environment, and hands it to the runner.
 
 use std::{
     collections::BTreeMap,
@@ -22,38 +22,46 @@ use crate::{
     warm,
 };
 
-/// What a value may have in an environment; the kernel takes little more.
+/// The longest value of an environment variable; the kernel accepts little more.
 const VARIABLE_BYTES_MAX: usize = 100 * 1024;
-/// Variables that mean something for one step only. A run inside a run must not pass on its own.
-const PER_STEP_VARIABLES: [&str; 4] =
-    ["RAYMOND_RESULT", "RAYMOND_RESULT_FILE", "RAYMOND_INPUT", "RAYMOND_INPUT_FILE"];
+/// Variables that have a meaning for one step only. A run inside a run must not pass on those of its own step.
+const PER_STEP_VARIABLES: [&str; 8] = [
+    "RAYMOND_RESULT",
+    "RAYMOND_RESULT_FILE",
+    "RAYMOND_INPUT",
+    "RAYMOND_INPUT_FILE",
+    "RAYMOND_COMMENT",
+    "RAYMOND_COMMENT_FILE",
+    "RAYMOND_FILES",
+    "RAYMOND_FILES_FILE",
+];
 
-/// Where a step's folder holds the values that do not fit into an environment.
+/// The directory within a step's directory for values that do not fit into an environment.
 const VALUES: &str = "values";
 
-/// How many steps of an agent are looked at for the last turn of a session. It is mostly the one before;
-/// a subtask in between may have taken more.
+/// The most earlier steps of an agent that are searched for the last turn of a session. It is usually the
+/// previous one, but a subtask may have taken more in between.
 const SESSION_STEPS_MAX: usize = 1000;
 
-/// A launch as the machine asks for it.
+/// The fields of the machine's launch effect.
 type LaunchEffect<'e> = (&'e StepId, &'e Step, String, Launch);
 
-/// What became of a launch.
+/// The result of a launch.
 pub(crate) enum Launched {
     /// It is in flight.
     Started,
-    /// It was started before. It is in flight, and may be over by now.
+    /// It was started before. It is in flight, and may have ended.
     Found,
-    /// There is nothing to start.
+    /// It cannot be started.
     Failed(TurnFailure),
-    /// There is nothing to start, because the answer is there.
+    /// It need not be started, because its answer is known.
     Answered(Box<ReadyAnswer>),
     /// It was not started, because the disk is full.
     NoRoom(Halt),
 }
 
 impl Performer<'_> {
-    /// Starts a step, unless it was started before. What asks for it must be durable.
+    /// Starts a step, unless it was started before. The records that ask for it must be durable.
     pub(crate) fn launch(
         &mut self,
         effect: LaunchEffect<'_>,
@@ -91,7 +99,7 @@ impl Performer<'_> {
                     cwd,
                     prompt,
                     continuation,
-                    // Looked up below, if a program has to be asked: it can mean a thousand files.
+                    // Set below, only if a program is started: it can mean reading a thousand files.
                     follows_a_model: false,
                 };
                 self.launch_turn(id, &folder, &request, observer)
@@ -115,13 +123,13 @@ impl Performer<'_> {
         }
     }
 
-    /// Whether the last turn in the session of `turn` was asked of a certain model. The intents of the
-    /// agent's earlier steps tell.
+    /// Whether the last turn in the session of `turn` named a model. The intents of the agent's earlier
+    /// steps say so.
     fn follows_a_model(&self, id: &StepId, turn: &Turn) -> bool {
         let [own, source] = match &turn.session {
             SessionPlan::Fresh { id } => [Some(id).filter(|_| turn.recovers), None],
             SessionPlan::Resume { id } => [Some(id), None],
-            // One that is started again may or may not have its own session by now.
+            // A retried turn may or may not have created its own session.
             SessionPlan::Branch { from, id } => [Some(id).filter(|_| turn.recovers), Some(from)],
         };
         let last_model = |session: &SessionId| {
@@ -138,7 +146,7 @@ impl Performer<'_> {
         [own, source].into_iter().flatten().any(|session| last_model(session).is_some())
     }
 
-    /// Starts a turn, in a process that was kept if there is one for it.
+    /// Starts a turn, in a kept process if there is one for it.
     fn launch_turn(
         &mut self,
         id: &StepId,
@@ -156,7 +164,7 @@ impl Performer<'_> {
         let follows_a_model = self.follows_a_model(id, request.turn);
         let request = &TurnRequest { follows_a_model, ..*request };
         if request.turn.recovers {
-            // What the session knows decides what is said, and a process may just be leaving it.
+            // The message depends on what the session contains, and a process may just be leaving the session.
             warm::wait_until_left(&self.means.files.folder, &request.turn.session);
         }
         let command = agent.and_then(|agent| found(agent.command(request)?, agent));
@@ -199,7 +207,7 @@ impl Performer<'_> {
                 return Ok(Launched::Started);
             }
         }
-        // The process that leads the session must be gone first: it may know more than is written down.
+        // The process that uses the session must be gone first: it may know more than it has written down.
         self.warm.drop_sessions(&request.turn.session);
         self.let_released_go();
         create(None)?;
@@ -228,13 +236,13 @@ impl Performer<'_> {
         program
     }
 
-    /// The variables of a script: what the language says, and where things are.
+    /// The variables of a script: those of the language, and the paths.
     fn script_environment(
         &self,
         folder: &StepFolder,
         variables: BTreeMap<String, String>,
     ) -> Result<Vec<(String, String)>, EngineError> {
-        // What the language gives a step stands over these.
+        // The variables of the language override these.
         let outer = &self.means.environment;
         let outer = outer.iter().filter(|(name, _)| !variables.contains_key(name));
         let mut environment: Vec<_> = outer.cloned().collect();
@@ -244,8 +252,9 @@ impl Performer<'_> {
                 environment.push((name, value));
                 continue;
             }
-            // It does not fit into an environment: the script finds it in a file. In a folder of its own,
-            // because an agent may have chosen the name: `stdout` or `exit` would pass for the step's.
+            // The value does not fit into an environment: the script finds it in a file. In a separate
+            // directory, because an agent may have chosen the name: `stdout` or `exit` would be taken for
+            // the step's own files.
             let values = folder.path().join(VALUES);
             let path = values.join(&name);
             let create = folder.create().and_then(|()| private::create_dir_all(&values));
@@ -261,7 +270,7 @@ impl Performer<'_> {
     }
 }
 
-/// The command with its program looked up: the reaper takes it as it is.
+/// The command with the absolute path of its program: the reaper does not search for it.
 fn found(mut command: TurnCommand, agent: &dyn CodingAgent) -> Result<TurnCommand, TurnFailure> {
     let missing = |name: &str| TurnFailure {
         class: FailureClass::NotInstalled,

@@ -1,4 +1,4 @@
-//! How steps stand: those in flight, and those of an earlier orchestrator found again.
+//! Checks the state of steps: those in flight, and those of an earlier orchestrator.
 
 use std::io;
 
@@ -17,46 +17,46 @@ use crate::{
     sys::Pid,
 };
 
-/// A keeper that is lost takes unread requests with it, and they are launched again. If keepers or
-/// reapers are lost more often than this without any step coming to an end, something else is wrong.
+/// A lost keeper takes unread requests with it, and their steps are launched again. If keepers or reapers are
+/// lost more often than this without the end of any step, something else is wrong.
 const HELPERS_LOST_MAX: u32 = 10;
 
-/// What to do with a step that was asked for and not claimed.
+/// What to do with a step that was requested but not claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unclaimed {
     /// Wait for it: it was launched a moment ago.
     Wait,
-    /// Forbid it, and start it again under another id: the request may be lost, or come too late.
+    /// Forbid it, and start it again under another id: the request may be lost or late.
     Forbid,
-    /// Forbid it, and count it as lost: starting it again and again would not help.
+    /// Forbid it, and count it as lost: starting it again would not help.
     Lost,
 }
 
-/// How a step stands.
+/// The state of a step.
 pub(crate) enum Look {
-    /// It is over, and is in flight no more.
+    /// It has ended and is no longer in flight.
     Over {
-        /// Why nothing new may start because of it.
+        /// The halt that follows from it, if any.
         halt: Option<Halt>,
         /// What its outcome means.
         input: Box<Input>,
     },
-    /// It runs, under this reaper.
+    /// It is running under this reaper.
     Runs(Option<Pid>),
     /// It is not claimed yet.
     Waits,
-    /// It is over, but the disk is too full to say so. It stays in flight.
+    /// It has ended, but the disk is too full to record that. It stays in flight.
     NoRoom(Halt),
 }
 
 impl Performer<'_> {
-    /// Notes a step that an earlier orchestrator started.
+    /// Adds a step that an earlier orchestrator started.
     pub(crate) fn reattach(&mut self, id: &StepId, step: &Step, observer: &mut dyn Observer) {
         tell_start(observer, (id, step), &self.folder(id), true, &[]);
         self.flights.add(id.clone(), self.means.steps.connection(), None);
     }
 
-    /// Looks at a step in flight. `None` if the run does not wait for it.
+    /// Checks a step in flight. `None` if the run does not wait for it.
     pub(crate) fn look(
         &mut self,
         run: &Run,
@@ -99,7 +99,7 @@ impl Performer<'_> {
             },
             StepState::Lost | StepState::Damaged | StepState::Ended(_) => {
                 match self.read_outcome((id, step), &standing, observer) {
-                    // A cancelled run needs no outcome, and nothing may keep it from ending.
+                    // A cancelled run needs no outcome, and nothing may prevent it from ending.
                     read if run.halt == Some(Halt::Cancelled) => {
                         (Outcome::Interrupted, read.map(|(_, spent)| spent).unwrap_or_default())
                     }
@@ -113,18 +113,18 @@ impl Performer<'_> {
         Ok(Look::Over { halt, input: Box::new(input) })
     }
 
-    /// How a step stands. One that is not claimed is forbidden, unless it is waited for.
+    /// The state of a step. One that is not claimed is forbidden, unless the loop waits for it.
     fn standing(&mut self, id: &StepId, unclaimed: Unclaimed) -> io::Result<StepState> {
         let folder = self.folder(id);
         let standing = self.means.steps.standing(&folder)?;
         let is_forbidden = standing == StepState::Unclaimed
             && unclaimed != Unclaimed::Wait
             && !self.means.steps.forbid(&folder)?;
-        // If it was claimed between the two calls, it has to be looked at again.
+        // If it was claimed between the two calls, its state must be read again.
         if is_forbidden { self.means.steps.standing(&folder) } else { Ok(standing) }
     }
 
-    /// A step is in flight no more. A process that did not end its turn well is not given another.
+    /// Removes a step from those in flight. A process whose turn failed is not given another turn.
     fn land(&mut self, id: &StepId) {
         let Some(flight) = self.flights.remove(id) else { return };
         let folder = self.folder(id);
@@ -138,7 +138,7 @@ impl Performer<'_> {
         }
     }
 
-    /// Takes note that the runner told of the step whose folder has this name. Returns its id if it is in
+    /// Records that the runner reported the step whose directory has this name. Returns its id if it is in
     /// flight.
     pub(crate) fn told(&mut self, name: &str) -> Option<StepId> {
         let id = self.flights.by_name(name)?;
@@ -151,14 +151,14 @@ impl Performer<'_> {
         self.flights.get_mut(id).is_some_and(|flight| Flight::is_overdue(flight))
     }
 
-    /// Takes note that a keeper or reaper was lost, and perhaps requests with it. Returns what to do with
+    /// Records that a keeper or reaper was lost, and perhaps requests with it. Returns what to do with
     /// steps that are not claimed.
     pub(crate) fn helper_is_lost(&mut self) -> Unclaimed {
         self.helpers_lost += 1;
         if self.helpers_lost <= HELPERS_LOST_MAX { Unclaimed::Forbid } else { Unclaimed::Lost }
     }
 
-    /// Ends a step that runs under `reaper`.
+    /// Ends a step that is running under `reaper`.
     pub(crate) fn end(&mut self, id: &StepId, reaper: Option<Pid>, by_force: bool) {
         let folder = self.folder(id);
         self.means.steps.end(&folder, reaper, by_force);

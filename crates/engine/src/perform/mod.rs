@@ -1,10 +1,12 @@
-//! Performs effects: what touches the world for a run.
+//! Performs effects on files and processes.
 //!
-//! * `preparation`: the next step of an agent, from the workflow's files.
-//! * `launching`: a step as a command with its environment, handed to the runner.
-//! * `looking`: how a step stands, and steps of an earlier orchestrator found again.
-//! * `outcome`: what a step that is over left, and what that means.
+//! * `preparation`: prepares the next step of an agent from the workflow's files.
+//! * `asking`: questions to people.
+//! * `launching`: turns a step into a command with its environment, and hands it to the runner.
+//! * `looking`: checks the state of steps, including those of an earlier orchestrator.
+//! * `outcome`: reads what an ended step left, and what it means.
 
+mod asking;
 mod launching;
 mod looking;
 mod outcome;
@@ -19,6 +21,7 @@ use raymond_flow::{
 
 use crate::{
     agent::{Agents, ReadyAnswer},
+    asks::{Answerer, Desk},
     clock,
     events::{Event, Observer},
     layout::RunFiles,
@@ -35,30 +38,32 @@ use crate::{
 pub(crate) use launching::Launched;
 pub(crate) use looking::{Look, Unclaimed};
 
-/// How much sooner answers are given in a hurry.
+/// The divisor of delays before scripted answers when a test case runs in a hurry.
 const HURRY: u32 = 100;
 
-/// What a performer works with.
+/// What a performer needs.
 pub(crate) struct Means<'a> {
-    /// What tells the run from any other of the same id.
+    /// Tells the run from any other with the same id.
     pub(crate) identity: String,
     pub(crate) files: RunFiles,
     pub(crate) world: DiskWorld,
     pub(crate) agents: &'a Agents,
     pub(crate) steps: Box<dyn Steps>,
-    /// What the path of a script is put behind.
+    /// The command to which the path of a script is appended.
     pub(crate) shell: Vec<String>,
     /// How many processes of coding agents are kept for further turns.
     pub(crate) warm_limit: usize,
-    /// Whether waits are over at once.
+    /// Whether waits end at once.
     pub(crate) is_hurried: bool,
     pub(crate) disk_reserve_bytes: u64,
     /// Variables that every script gets besides those that it inherits.
     pub(crate) environment: Vec<(String, String)>,
     /// Which script steps keep their files.
     pub(crate) retention: Retention,
-    /// How much later than promised a usage limit is taken for lifted.
+    /// How long after the announced time a usage limit counts as lifted.
     pub(crate) reset_margin: Duration,
+    /// Answers questions at once instead of people.
+    pub(crate) answerer: Option<Answerer<'a>>,
 }
 
 /// Performs the effects of one run.
@@ -66,16 +71,18 @@ pub(crate) struct Performer<'a> {
     means: Means<'a>,
     place: RunPlace,
     flights: Flights,
+    /// Questions to people.
+    desk: Desk,
     /// Processes that are kept for further turns.
     warm: Warm,
     timers: Timers,
-    /// What processes have spent by themselves after their last turns. The next turn that ends pays it.
+    /// What kept processes spent after the end of their last turns. It is added to the next turn that ends.
     unpaid: Spent,
-    /// How often all agents have waited for a usage limit since a turn was answered.
+    /// How often all agents have waited for a usage limit since the last answered turn.
     limit_waits: u32,
-    /// How many keepers and reapers have gone since one of them told of the end of a step.
+    /// The number of keepers and reapers that were lost since one of them reported the end of a step.
     helpers_lost: u32,
-    /// Steps of which preparing them found that they were started before.
+    /// Steps that `prepare` found to be started before.
     started_before: HashSet<StepId>,
     /// Warnings that were given: one for each state is enough.
     warned: HashSet<String>,
@@ -86,6 +93,7 @@ impl<'a> Performer<'a> {
         Self {
             place: RunPlace::new(&means.identity, &means.files),
             flights: Flights::default(),
+            desk: Desk::new(means.files.asks.clone(), &means.identity),
             warm: Warm::new(means.warm_limit),
             timers: Timers::default(),
             unpaid: Spent::default(),
@@ -97,13 +105,13 @@ impl<'a> Performer<'a> {
         }
     }
 
-    /// What is free on the disk, if that is too little to start anything.
+    /// The free disk space, if it is too little to start a step.
     pub(crate) fn low_disk(&self) -> Option<u64> {
         let free = sys::free_bytes(&self.means.files.folder).ok()?;
         (free < self.means.disk_reserve_bytes).then_some(free)
     }
 
-    /// Why the run pauses if `error` says that the disk is full.
+    /// The halt if `error` says that the disk is full.
     fn no_room(&self, error: &io::Error) -> Option<Halt> {
         let is_full =
             matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
@@ -127,14 +135,14 @@ impl<'a> Performer<'a> {
         &mut *self.means.steps
     }
 
-    /// Tells the observer what the runner has to say.
+    /// Passes the runner's remarks to the observer.
     pub(crate) fn tell_remarks(&mut self, observer: &mut dyn Observer) {
         for remark in self.means.steps.remarks() {
             observer.see(&Event::Trouble(remark).now());
         }
     }
 
-    /// Shows what a turn under way has done lately.
+    /// Shows what a running turn has done since the last look.
     pub(crate) fn glance(&mut self, run: &Run, id: &StepId, observer: &mut dyn Observer) {
         let Some((_, Step { action: Action::Turn(turn), .. })) = run.running_step(id) else {
             return;
@@ -149,24 +157,24 @@ impl<'a> Performer<'a> {
         }
     }
 
-    /// Gives an answer when its time has come. In a hurry it keeps its place among others.
+    /// Gives an answer after its delay. In a hurry, answers keep their order.
     pub(crate) fn answer_later(&mut self, id: StepId, answer: Box<ReadyAnswer>) {
         let after = if self.means.is_hurried { answer.after / HURRY } else { answer.after };
         self.timers.set(after, Timer::Answer(id, answer));
     }
 
-    /// Notes that a script step has ended, so that its files can be removed some day.
+    /// Records that a script step has ended, so that its files can be removed later.
     pub(crate) fn script_ended(&mut self, id: &StepId) {
         let folder = self.folder(id).path().to_owned();
         self.means.retention.ended(folder);
     }
 
-    /// Notes that the ends of all steps so far are durable.
+    /// Records that the ends of all steps so far are durable.
     pub(crate) fn ends_are_durable(&mut self) {
         self.means.retention.durable();
     }
 
-    /// Takes note that a process that was kept is gone. Returns the step that it was to have had.
+    /// Records that a kept process is gone. Returns the step that it was running.
     pub(crate) fn process_is_gone(&mut self, process: ProcessNumber) -> Option<StepId> {
         self.means.steps.let_go(process);
         let leaving = self.warm.gone(process);
@@ -177,7 +185,7 @@ impl<'a> Performer<'a> {
         self.flights.by_process(process)
     }
 
-    /// Lets processes go whose sessions `agent` will not come back to.
+    /// Releases processes whose sessions `agent` will not return to.
     pub(crate) fn drop_forgotten(&mut self, run: &Run, agent: &AgentId) {
         self.warm.drop_forgotten(run, agent);
         self.let_released_go();
@@ -195,7 +203,7 @@ impl<'a> Performer<'a> {
     }
 
     pub(crate) fn wait_for_usage_limit(&mut self, resets_at: Option<u64>) {
-        // It may be hours.
+        // The wait may take hours.
         self.warm.drop_idle();
         self.let_released_go();
         let margin = self.means.reset_margin;
@@ -205,3 +213,6 @@ impl<'a> Performer<'a> {
         self.timers.set(delay, Timer::UsageLimit);
     }
 }
+
+#[cfg(test)]
+mod tests;

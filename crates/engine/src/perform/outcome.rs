@@ -1,4 +1,4 @@
-//! What came of a step, read from its folder, and what that means.
+//! Reads the outcome of a step from its directory, and what it means.
 
 use std::io;
 
@@ -19,12 +19,11 @@ use crate::{
     warm::Leaving,
 };
 
-/// With less than that, a disk counts as full even if no reserve is configured.
+/// A disk with less free space counts as full even if no reserve is configured.
 const FULL_BYTES: u64 = 64 * 1024;
 
 impl Performer<'_> {
-    /// What came of a step that is over, for the machine. Tells also whether nothing new may start
-    /// because of it.
+    /// The input for the machine from a step that has ended, and the halt that follows from it, if any.
     pub(super) fn conclude(
         &self,
         run: &Run,
@@ -40,7 +39,7 @@ impl Performer<'_> {
         let _ = world.take_failure();
         let input = conclude(run, id, outcome, spent, world);
         if let Some(error) = world.take_failure() {
-            // Its outcome stays where it is, and is judged when the workflow can be read.
+            // Its outcome stays in its directory, and is judged when the workflow can be read.
             return Err(at_work("list the files of the workflow", error));
         }
         tell_end(observer, (id, step), &self.folder(id), step_end(standing), duration_ms);
@@ -55,7 +54,7 @@ impl Performer<'_> {
         Ok((halt, input))
     }
 
-    /// What it means that a step could not be started for want of room on the disk.
+    /// The input for the machine from a step that could not be started because the disk is full.
     pub(crate) fn not_started(&self, run: &Run, id: &StepId, observer: &mut dyn Observer) -> Input {
         if let Some((_, step)) = run.running_step(id) {
             let disk = self.means.files.folder.display();
@@ -66,8 +65,8 @@ impl Performer<'_> {
         conclude(run, id, Outcome::NotStarted, Spent::default(), &self.means.world)
     }
 
-    /// Why the run pauses, if a step has failed and there is too little room for what it prints. It
-    /// says nothing about the step then: with some room, it may do well.
+    /// The halt, if a step failed and there is too little space for its output. The failure then says
+    /// nothing about the step: with more space, it may succeed.
     fn spoiled_by_full_disk(&self, outcome: &Outcome) -> Option<Halt> {
         let has_failed = match outcome {
             Outcome::Script { exit, tag } => *exit != Exit::Code(0) || tag.is_err(),
@@ -82,7 +81,7 @@ impl Performer<'_> {
         (free_bytes < reserve).then_some(Halt::DiskLow { free_bytes })
     }
 
-    /// What came of a step that does not run any more, and what it cost.
+    /// The outcome of a step that is no longer running, and its cost.
     pub(super) fn read_outcome(
         &mut self,
         (id, step): (&StepId, &Step),
@@ -98,7 +97,7 @@ impl Performer<'_> {
                 return Ok((Outcome::Lost, Spent::default()));
             };
             let (outcome, spent) = self.lost_turn(turn, folder)?;
-            // The end of a damaged output is missing, so what looks like its answer is not.
+            // The end of a damaged output is missing, so a tag in it is not the answer.
             let is_whole = *state == StepState::Lost;
             return Ok((if is_whole { outcome } else { Outcome::Lost }, spent));
         };
@@ -110,8 +109,8 @@ impl Performer<'_> {
         Ok((outcome, Spent { duration_ms, ..spent }))
     }
 
-    /// Ends what a lost step has left: nothing of it may run beside its next attempt, or go on
-    /// printing what is about to be read.
+    /// Kills the processes that a lost step has left: none may run beside the next attempt, or change the
+    /// output that is about to be read.
     fn end_survivors(
         &mut self,
         id: &StepId,
@@ -148,7 +147,7 @@ impl Performer<'_> {
         };
         let agent = match self.means.agents.for_turn(turn) {
             Ok(agent) => agent,
-            // An answer that is paid for waits for a coding agent that understands it.
+            // A paid answer waits for a coding agent that can parse it.
             Err(failure) => return Err(io::Error::other(failure)),
         };
         let TurnEnd { outcome, mut spent, total } =
@@ -156,7 +155,7 @@ impl Performer<'_> {
         if matches!(outcome, Outcome::Reply { .. }) {
             self.limit_waits = 0;
         }
-        // What was said before it was ended is paid for: an answer counts, and so does the cost.
+        // Output from before the child was killed is paid for: an answer counts, and so does the cost.
         let outcome = match (&record.how, outcome) {
             (HowEnded::Code(0), reply @ Outcome::Reply { .. }) => {
                 if let Some(process) = self.flights.get_mut(id).and_then(|flight| flight.process) {
@@ -178,13 +177,13 @@ impl Performer<'_> {
         Ok((outcome, spent))
     }
 
-    /// What came of a turn whose reaper was killed: perhaps the whole answer is there.
+    /// The outcome of a turn whose reaper was killed: the answer may be complete.
     fn lost_turn(&self, turn: &Turn, folder: &StepFolder) -> io::Result<(Outcome, Spent)> {
-        // An answer that is paid for waits for a coding agent that understands it.
+        // A paid answer waits for a coding agent that can parse it.
         let agent = self.means.agents.for_turn(turn).map_err(io::Error::other)?;
         match lost_turn_end(folder, agent) {
             Ok(TurnEnd { outcome, spent, .. }) => Ok((outcome, spent)),
-            // The reaper was killed before it had made the files, or they are gone.
+            // The reaper was killed before it created the files, or they were removed.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 Ok((Outcome::Lost, Spent::default()))
             }
@@ -192,7 +191,7 @@ impl Performer<'_> {
         }
     }
 
-    /// What a process that is gone has spent since its last turn ended.
+    /// What a process that is gone has spent since the end of its last turn.
     pub(crate) fn spent_unasked(&self, leaving: &Leaving) -> Option<Spent> {
         let agent = self.means.agents.for_turn(&leaving.turn).ok()?;
         let folder = self.folder(&leaving.first);
@@ -208,12 +207,12 @@ impl Performer<'_> {
         agent.outcome(&output).ok().map(|end| end.spent)
     }
 
-    /// What it means that there was nothing to start.
+    /// The input for the machine from a step that could not be started.
     pub(crate) fn failed(&self, run: &Run, id: &StepId, failure: TurnFailure) -> Input {
         conclude(run, id, Outcome::Failed(failure), Spent::default(), &self.means.world)
     }
 
-    /// What an answer means that was there without a program.
+    /// The input for the machine from an answer that needed no program.
     pub(crate) fn answered(
         &self,
         run: &Run,
@@ -230,7 +229,7 @@ impl Performer<'_> {
     }
 }
 
-/// How a step ended that stands like this and does not run any more.
+/// How a step ended, from its state.
 fn step_end(state: &StepState) -> StepEnd {
     match state {
         StepState::Ended(ExitRecord { how: HowEnded::Code(code), .. }) => StepEnd::Code(*code),

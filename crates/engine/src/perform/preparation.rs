@@ -40,8 +40,8 @@ impl Performer<'_> {
         Ok(input)
     }
 
-    /// Takes over a step that was started under this very id, although the journal does not know: it lost
-    /// its tail. What was really started counts, above all its session.
+    /// Takes over a step that was started under this very id although the journal, which lost its tail,
+    /// does not contain it. The intent in the step's directory counts, above all its session.
     fn take_over(&mut self, agent: &AgentId, step: &mut Box<Step>) -> Result<(), EngineError> {
         let id = StepId { agent: agent.clone(), number: step.number };
         let folder = self.folder(&id);

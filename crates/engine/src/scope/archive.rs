@@ -91,7 +91,7 @@ pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Vec<u8>>, ArchiveErro
     Ok(files)
 }
 
-/// Writes the tests that the archive at `path` holds into `folder`, and tells how many files that were.
+/// Writes the tests in the archive at `path` into `folder`, and returns the number of files.
 pub fn extract_tests(path: &Path, folder: &Path) -> Result<usize, ArchiveError> {
     let files = read_all(path)?;
     let tests = files.iter().filter_map(|(name, bytes)| Some((name.strip_prefix(TESTS)?, bytes)));
@@ -104,7 +104,7 @@ pub fn extract_tests(path: &Path, folder: &Path) -> Result<usize, ArchiveError> 
     Ok(count)
 }
 
-/// The same with the tests, whose names begin with their folder.
+/// The same with the tests, whose names begin with their directory.
 fn read_all(path: &Path) -> Result<BTreeMap<String, Vec<u8>>, ArchiveError> {
     let file = regular::open(path)?;
     if file.metadata()?.len() > ARCHIVE_BYTES_MAX {

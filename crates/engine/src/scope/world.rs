@@ -20,7 +20,7 @@ use super::{
     archive::{self, FILE_BYTES_MAX},
     source::{is_archive, list_folder, plain},
 };
-use crate::regular;
+use crate::{asks, clock, regular};
 
 /// A directory of state files, and the environment of this process.
 #[derive(Debug)]
@@ -118,6 +118,14 @@ impl World for DiskWorld {
 
     fn has_variable(&self, name: &str) -> bool {
         self.variables.contains(name)
+    }
+
+    fn attachment(&self, folder: &str, path: &str) -> Result<(), String> {
+        asks::check_attachment(Path::new(folder), path).map_err(|error| error.to_string())
+    }
+
+    fn now_ms(&self) -> u64 {
+        clock::now_ms()
     }
 
     fn coding_agents(&self) -> &CodingAgents {

@@ -11,10 +11,10 @@ use raymond_flow::{history::Intent, id::StepId, machine::Step};
 use super::{Claim, ExitRecord, HowEnded, exit_record};
 use crate::{private, regular, sys};
 
-/// Where the child prints to, if it is a process that was kept from an earlier turn: an offset and a
+/// The file that says where the child prints to, if the child was kept from an earlier turn: an offset and a
 /// file.
 pub(crate) const OUTPUT_IS_AT: &str = "output-is-at";
-/// What the process of a kept session had spent before this turn.
+/// The file with the cost of the kept process before this turn.
 const BEFORE: &str = "before";
 /// The largest file that Raymond itself writes here: an intent with a payload whose every byte is
 /// escaped.
@@ -280,73 +280,4 @@ pub(crate) fn step_name(id: &StepId) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
-mod tests {
-    use raymond_flow::{
-        id::{AgentId, StateName},
-        machine::Action,
-        source::Timeout,
-    };
-
-    use super::*;
-
-    fn step(steps: &Path) -> StepFolder {
-        StepFolder::new(steps, &StepId { agent: AgentId::main(), number: 1 }).of_run("ours")
-    }
-
-    #[test]
-    fn claim_that_a_power_loss_left_as_zeros_is_a_lost_step_and_not_another_runs() {
-        let steps = tempfile::tempdir().unwrap();
-        let folder = step(steps.path());
-        folder.create().unwrap();
-        fs::write(folder.path().join("exit"), [0; 4096]).unwrap();
-        assert_eq!(folder.state().unwrap(), StepState::Lost);
-    }
-
-    #[test]
-    fn claim_of_another_run_makes_the_step_foreign() {
-        let steps = tempfile::tempdir().unwrap();
-        let folder = step(steps.path());
-        folder.create().unwrap();
-        drop(Claim::take(&folder.path().join("exit"), "theirs", false).unwrap());
-        let foreign = StepState::Foreign { run: "theirs".to_owned(), reaper: None };
-        assert_eq!(folder.state().unwrap(), foreign);
-    }
-
-    #[test]
-    fn intent_of_another_run_is_not_taken_for_one_of_ours() {
-        let steps = tempfile::tempdir().unwrap();
-        let step_of_ours = Step {
-            number: 1,
-            state: StateName::new("START.md"),
-            digest: None,
-            attempt: 1,
-            action: Action::Script { timeout: Timeout::DEFAULT },
-        };
-        let ours = step(steps.path());
-        ours.create_turn(&step_of_ours, "prompt", None).unwrap();
-        assert_eq!(ours.intent().unwrap(), Some(step_of_ours));
-        let theirs = ours.clone().of_run("theirs");
-        assert_eq!(theirs.intent().unwrap(), None);
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn output_of_a_lost_turn_replaces_whatever_is_under_its_name() {
-        let steps = tempfile::tempdir().unwrap();
-        let folder = step(steps.path());
-        folder.create().unwrap();
-        let first = steps.path().join("main.0");
-        fs::create_dir(&first).unwrap();
-        fs::write(first.join("stdout"), "before|mine").unwrap();
-        let text = format!("7 {}", first.join("stdout").display());
-        fs::write(folder.path().join(OUTPUT_IS_AT), text).unwrap();
-        fs::write(folder.stderr(), "").unwrap();
-        let elsewhere = steps.path().join("elsewhere");
-        fs::write(&elsewhere, "precious").unwrap();
-        std::os::unix::fs::symlink(&elsewhere, folder.stdout()).unwrap();
-        assert_eq!(folder.gather_stdout().unwrap(), 4);
-        assert_eq!(fs::read_to_string(folder.stdout()).unwrap(), "mine");
-        assert_eq!(fs::read_to_string(elsewhere).unwrap(), "precious");
-    }
-}
+mod tests;

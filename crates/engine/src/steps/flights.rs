@@ -1,4 +1,4 @@
-//! The steps in flight: launched or found, and not yet over.
+//! The steps in flight: launched or found, and not yet ended.
 
 use std::{
     collections::BTreeMap,
@@ -10,22 +10,22 @@ use raymond_flow::id::{AgentId, StepId};
 use super::ProcessNumber;
 use crate::{step::step_name, tails::Tail};
 
-/// How long a step may stay unclaimed. A burst of some thousand needs a few seconds.
+/// How long a step may stay unclaimed. A burst of a few thousand steps takes seconds.
 const CLAIM_PATIENCE: Duration = Duration::from_secs(15);
 
 /// A step in flight.
 #[derive(Debug)]
 pub(crate) struct Flight {
-    /// The connection by which it was launched.
+    /// The connection through which it was launched.
     pub(crate) connection: u32,
     since: Instant,
-    /// The process that runs it, if that can be given another turn.
+    /// The process that runs it, if it can be given another turn.
     pub(crate) process: Option<ProcessNumber>,
     /// Its output so far, if an observer wants to see it.
     pub(crate) tail: Option<Tail>,
-    /// Whether the runner has told that there is something to see.
+    /// Whether the runner has reported a change.
     pub(crate) is_told: bool,
-    /// Whether it is over, but there is no room on the disk to say so.
+    /// Whether it has ended, but there is no disk space to record that.
     pub(crate) is_stuck: bool,
 }
 
@@ -62,7 +62,7 @@ impl Flights {
         self.flights.is_empty()
     }
 
-    /// Whether there are steps in flight, and none of them can end before there is room on the disk.
+    /// Whether there are steps in flight, and none of them can end until there is disk space.
     pub(crate) fn are_stuck(&self) -> bool {
         !self.is_empty() && self.flights.values().all(|flight| flight.is_stuck)
     }
@@ -73,14 +73,14 @@ impl Flights {
         meant.map(|(id, _)| id.clone()).collect()
     }
 
-    /// The step whose folder has this name.
+    /// The step whose directory has this name.
     pub(crate) fn by_name(&self, name: &str) -> Option<StepId> {
         let (agent, number) = name.rsplit_once('.')?;
         let id = StepId { agent: AgentId::new(agent), number: number.parse().ok()? };
         if self.flights.contains_key(&id) {
             return Some(id);
         }
-        // The folder of an agent with a very long name is called otherwise.
+        // The directory of an agent with a very long name has a shortened name.
         self.flights.keys().find(|id| step_name(id) == name).cloned()
     }
 
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn step_is_found_by_the_name_of_its_folder_however_long_its_agent_is_called() {
+    fn step_is_found_by_the_name_of_its_directory_however_long_its_agents_name_is() {
         let mut flights = Flights::default();
         let long = "main_".to_owned() + &"x".repeat(300);
         let ids = [id("main", 1), id("main", 12), id("main_a.b", 1), id(&long, 7)];

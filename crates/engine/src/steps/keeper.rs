@@ -1,4 +1,4 @@
-//! Steps as processes of their own, which the run's keeper and its reapers look after.
+//! Runs steps as separate processes under the run's keeper and its reapers.
 
 use std::{
     collections::HashMap,
@@ -15,29 +15,29 @@ use crate::{
     sys::{self, Pid},
 };
 
-/// After how many checks in a row a stopped process is woken, and killed.
+/// The number of checks in a row after which a stopped process is continued, and after which it is killed.
 const STOPPED_WAKE: u32 = 2;
 const STOPPED_KILL: u32 = 4;
 
-/// How often a keeper is looked for.
+/// How often to look for a keeper.
 const CONNECT_TRIES: u32 = 5;
 
-/// How long the keeper may take to go: grace and sweep of its last steps.
+/// How long the keeper may take to leave: the grace period and the sweep of its last steps.
 const KEEPER_PATIENCE: Duration = Duration::from_secs(15);
 
-/// Hands steps to the reapers of a keeper, which is started when the first step is.
+/// Hands steps to the reapers of a keeper, which is started with the first step.
 pub(super) struct KeeperSteps {
     program: Vec<OsString>,
     place: RunPlace,
     outbox: Outbox,
     keeper: Option<Keeper>,
-    /// Counts connections to keepers: a message about an earlier one is out of date.
+    /// Counts connections to keepers, so that a message about an earlier one can be ignored.
     connection: u32,
     /// The links to processes that can be given another turn.
     links: HashMap<ProcessNumber, ReaperLink>,
-    /// How many such processes there have been.
+    /// The number of such processes so far.
     count: ProcessNumber,
-    /// Keepers and reapers that are stopped, and how often in a row they were found so.
+    /// Stopped keepers and reapers, and in how many checks in a row they were stopped.
     stopped: HashMap<Pid, u32>,
     remarks: Vec<String>,
 }
@@ -59,16 +59,16 @@ impl KeeperSteps {
 
     /// Hands a step to a reaper, and starts a keeper if there is none.
     fn send(&mut self, launch: &StepLaunch) -> io::Result<ReaperLink> {
-        // A keeper that is leaving may still accept the connection; the next one will not be leaving.
+        // A leaving keeper may still accept the connection; its successor will not be leaving.
         let mut tries = 0;
         loop {
             tries += 1;
             match self.connected().and_then(|keeper| keeper.launch(launch)) {
-                // It has just gone; what no reaper took has not been started.
+                // The keeper has just left; a step that no reaper accepted has not been started.
                 Err(error) if tries <= CONNECT_TRIES => {
                     match error.kind() {
                         io::ErrorKind::TimedOut => self.remarks.push(error.to_string()),
-                        // No process or thread can be started just now.
+                        // The system cannot start a process or thread at the moment.
                         io::ErrorKind::WouldBlock => std::thread::sleep(SHORTAGE_INTERVAL * tries),
                         _ => {}
                     }
@@ -105,7 +105,8 @@ impl KeeperSteps {
             outbox.send(&Message::ProcessGone(number));
         });
         if spawned.is_err() {
-            // The loop would not hear that it is gone: it has this turn only.
+            // Without this thread the loop would not learn that the process is gone, so the process gets
+            // only this turn.
             link.close();
             return Ok(None);
         }
@@ -141,7 +142,7 @@ impl Steps for KeeperSteps {
 
     fn let_go(&mut self, process: ProcessNumber) {
         if let Some(link) = self.links.remove(&process) {
-            // Another end of it is held by the thread that waits for the process to go.
+            // The thread that waits for the end of the process holds a copy of the link.
             link.close();
         }
     }
@@ -149,7 +150,7 @@ impl Steps for KeeperSteps {
     fn end(&mut self, step: &StepFolder, reaper: Option<Pid>, by_force: bool) {
         let Some(reaper) = reaper else { return };
         if !by_force {
-            // Also if it is stopped, and also one of a keeper that is gone.
+            // Also if the reaper is stopped, and also if its keeper is gone.
             sys::end_process(reaper, true);
         } else if keeper::kill(&self.place.folder, reaper).is_ok() {
             let name = step.name();
@@ -179,14 +180,14 @@ impl Steps for KeeperSteps {
     }
 
     fn reconnect(&mut self) {
-        // The reaper that has the step died unnoticed, or is stopped and keeps the others from it. A new
-        // greeting makes the keeper fork another one.
+        // The reaper that has the step died unnoticed, or is stopped and blocks the others. A new greeting
+        // makes the keeper fork another one.
         self.keeper = None;
     }
 
-    /// Looks for keepers and reapers that are stopped: what they look after has no timeout and
-    /// cannot be ended. They are woken, and killed if that does not help. Found so only once, they
-    /// may have been stopped together with us, and be woken next.
+    /// Looks for stopped keepers and reapers: their steps have no timeout and cannot be ended. They are
+    /// continued, and killed if that does not help. If they are found stopped only once, they may have been
+    /// stopped together with the orchestrator, and may be continued next.
     fn check(&mut self) {
         let found = keeper::stopped(&self.place.folder);
         self.stopped.retain(|pid, _| found.contains(pid));
@@ -224,7 +225,7 @@ impl Steps for KeeperSteps {
         let deadline = Instant::now() + KEEPER_PATIENCE;
         while Instant::now() < deadline {
             let left = deadline.saturating_duration_since(Instant::now());
-            // After an interrupt it goes by itself.
+            // After an interrupt the keeper leaves by itself.
             if let Some(Message::KeeperGone(_) | Message::Interrupt) = inbox.next(Some(left)) {
                 return;
             }

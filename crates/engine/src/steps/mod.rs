@@ -1,14 +1,14 @@
-//! What the run loop needs of whatever runs its steps, and who can do that.
+//! The interface between the run loop and the runner of its steps, and the runners.
 //!
 //! | runner | what a step is | what survives the orchestrator |
 //! |---|---|---|
 //! | [`keeper`] | a process under a reaper of its own | the step |
 //! | [`threads`] | a process under a thread of the orchestrator | its output |
-//! | `memory` | what a test says | nothing |
+//! | `memory` | defined by a test | nothing |
 //!
-//! A runner tells the loop through the inbox that a step is worth a look
-//! ([`Message::Step`](crate::inbox::Message::Step)); how it stands is then asked by
-//! [`Steps::standing`]. Word may be lost or come twice: the loop also asks now and then.
+//! A runner reports through the inbox that the state of a step may have changed
+//! ([`Message::Step`](crate::inbox::Message::Step)); the loop then reads it with [`Steps::standing`]. Reports
+//! may be lost or come twice: the loop also checks all steps from time to time.
 
 mod flights;
 #[cfg(not(portable))]
@@ -36,60 +36,59 @@ pub(crate) type ProcessNumber = u32;
 
 /// Runs the steps of one run.
 pub(crate) trait Steps {
-    /// How a step stands. A folder that another run left in its place is moved away first.
+    /// The state of a step. A directory that another run left there is moved away first.
     fn standing(&mut self, step: &StepFolder) -> io::Result<StepState>;
 
-    /// Makes sure that a step which was not started never will be: a request for it may still be on its
-    /// way. Returns whether that was in time.
+    /// Makes sure that a step which was not started never will be: a request for it may still be on its way.
+    /// Returns whether that was in time.
     fn forbid(&mut self, step: &StepFolder) -> io::Result<bool>;
 
-    /// Starts a step. What asks for it must be durable. Returns the number of its process if that can be
-    /// given another turn; [`Message::ProcessGone`](crate::inbox::Message::ProcessGone) tells when it is
-    /// gone.
+    /// Starts a step. The records that ask for it must be durable. Returns the number of its process if it
+    /// can be given another turn; [`Message::ProcessGone`](crate::inbox::Message::ProcessGone) reports its
+    /// end.
     fn launch(&mut self, launch: &StepLaunch) -> io::Result<Option<ProcessNumber>>;
 
-    /// Gives another turn to a process that is done with its last one.
+    /// Gives another turn to a process that has finished its last one.
     fn give(&mut self, process: ProcessNumber, launch: &StepLaunch) -> io::Result<()>;
 
-    /// Lets a process end that could be given another turn.
+    /// Releases a process that could be given another turn, so that it ends.
     fn let_go(&mut self, process: ProcessNumber);
 
-    /// Ends a running step, with everything that it started. `reaper` is what [`standing`](Self::standing)
-    /// said; `by_force` is for a step that was asked to end and did not.
+    /// Ends a running step and all its processes. `reaper` comes from [`standing`](Self::standing);
+    /// `by_force` is for a step that was asked to end and did not.
     fn end(&mut self, step: &StepFolder, reaper: Option<Pid>, by_force: bool);
 
-    /// Takes note that the loop has taken the outcome of a step. `is_told` if the runner had told of it.
+    /// Records that the loop has handled the outcome of a step. `is_told` if the runner had reported it.
     fn is_over(&mut self, _step: &StepFolder, _is_told: bool) {}
 
-    /// Ends what a lost step has left. Returns how many processes that were.
+    /// Kills the processes that a lost step has left. Returns their number.
     fn sweep(&mut self, step: &StepFolder) -> io::Result<usize>;
 
-    /// The connection that launches go through. If it is lost, they may be lost with it.
+    /// The connection that launches go through. If it is lost, launches may be lost with it.
     fn connection(&self) -> u32 {
         0
     }
 
-    /// Takes note that a connection is over.
+    /// Records that a connection is closed.
     fn connection_is_over(&mut self, _connection: u32) {}
 
-    /// Connects anew for the next launch: some step was not taken for too long.
+    /// Opens a new connection for the next launch: a step stayed unclaimed for too long.
     fn reconnect(&mut self) {}
 
-    /// Looks after whatever looks after steps. Called every few seconds while steps run.
+    /// Checks the keeper and the reapers. Called every few seconds while steps run.
     fn check(&mut self) {}
 
-    /// What was done about helpers that did not do their work, to be told to the observer.
+    /// What was done about keepers and reapers that did not work, for the observer.
     fn remarks(&mut self) -> Vec<String>;
 
-    /// Whether steps go on without the orchestrator. If not, they are ended with it.
+    /// Whether steps outlive the orchestrator. If not, they end with it.
     fn outlive_us(&self) -> bool;
 
-    /// Ends everything that still runs, and waits for it. `inbox` may be read meanwhile: nothing in it
-    /// matters any more.
+    /// Ends all running steps, and waits for their end. May read `inbox`, whose messages no longer matter.
     fn close(&mut self, inbox: &Inbox);
 }
 
-/// Who runs the steps of a run.
+/// The implementation that runs the steps of a run.
 #[derive(Clone, Debug)]
 pub struct Runner(RunnerKind);
 
@@ -103,8 +102,8 @@ enum RunnerKind {
 }
 
 impl Runner {
-    /// Processes that outlive the orchestrator, where the system can have them; threads elsewhere.
-    /// `program` is what to run as the keeper of those processes: this program and its hidden subcommand.
+    /// Processes that outlive the orchestrator, where the system supports it; threads elsewhere. `program`
+    /// is the command of the keeper: this program and its hidden subcommand.
     #[cfg(not(portable))]
     pub fn here(program: Vec<OsString>) -> Self {
         Self(RunnerKind::Keeper(program))

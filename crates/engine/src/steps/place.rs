@@ -1,5 +1,5 @@
-//! Where the steps of a run lie and how their processes are marked, for runners whose steps are told from
-//! their folders.
+//! The directory of a run's steps and the marks of their processes, for runners that read the state of a step
+//! from its directory.
 
 use std::{io, path::PathBuf};
 
@@ -9,14 +9,14 @@ use crate::{
     sys::Pid,
 };
 
-/// Where folders of steps go that belong to another run.
+/// Receives step directories that belong to another run.
 const ASIDE: &str = "aside";
 
-/// The run whose steps these are.
+/// The run that the steps belong to.
 #[derive(Clone, Debug)]
 pub(crate) struct RunPlace {
     identity: String,
-    /// The run's folder.
+    /// The run's directory.
     pub(crate) folder: PathBuf,
 }
 
@@ -25,8 +25,8 @@ impl RunPlace {
         Self { identity: identity.to_owned(), folder: files.folder.clone() }
     }
 
-    /// How a step stands, told from its folder. What another run left there says nothing about this one:
-    /// it is ended, with `kill` for its reaper, and moved away. Tells that in `remarks`.
+    /// The state of a step, read from its directory. A directory that another run left there is moved away,
+    /// after its processes are killed, its reaper with `kill`. Reports that in `remarks`.
     pub(crate) fn standing(
         &self,
         step: &StepFolder,
@@ -41,25 +41,26 @@ impl RunPlace {
         survivors::end(&self.marks(&run, step))?;
         let place = step.set_aside(&self.folder.join(ASIDE))?;
         let (name, place) = (step.name(), place.display());
-        remarks
-            .push(format!("the folder of step {name} is another run's, and was moved to {place}"));
+        remarks.push(format!(
+            "the directory of step {name} belongs to another run and was moved to {place}"
+        ));
         step.state()
     }
 
-    /// Ends what a lost step has left. Returns how many processes that were.
+    /// Kills the processes that a lost step has left. Returns their number.
     pub(crate) fn sweep(&self, step: &StepFolder) -> io::Result<usize> {
         Ok(survivors::end(&self.marks(&self.identity, step))?.len())
     }
 
-    /// The variable that marks every process of a step.
+    /// The environment variable that marks every process of a step.
     pub(crate) fn mark_variable(&self, step: &StepFolder) -> (String, String) {
         let outer = std::env::var_os(survivors::MARK);
         let mark = self.mark(&self.identity, &step.name());
         (survivors::MARK.to_owned(), survivors::marks(outer, &mark))
     }
 
-    /// The marks by which all processes of a step of run `identity` can be found: the process of a later
-    /// turn has the mark of its first one.
+    /// The marks of all processes of a step of run `identity`. The process of a later turn has the mark of its
+    /// first step.
     fn marks(&self, identity: &str, step: &StepFolder) -> Vec<String> {
         let names = [Some(step.name()), step.first_step()].into_iter().flatten();
         names.map(|name| self.mark(identity, &name)).collect()
@@ -67,7 +68,7 @@ impl RunPlace {
 
     fn mark(&self, identity: &str, step: &str) -> String {
         if identity.is_empty() {
-            // A run of an earlier version, which has only its place to tell it from others.
+            // A run of an earlier version has no identity; its path tells it from others.
             let place = self.folder.as_os_str().as_encoded_bytes();
             return survivors::mark(&format!("{:08x}", crc32fast::hash(place)), step);
         }

@@ -1,8 +1,8 @@
-//! Steps without a keeper: every step has a thread of the orchestrator as its guardian.
+//! Runs steps without a keeper: a thread of the orchestrator guards each step.
 //!
-//! A guardian does what a reaper does, with the means of the standard library and a process tree
-//! ([`sys::Tree`]). It cannot live on when this process is killed, keep a child for another step or, except on
-//! Windows, find processes that have left the group of their step.
+//! A guardian thread does the work of a reaper, with the standard library and a process tree ([`sys::Tree`]).
+//! It dies with this process, cannot keep a child for another step and, except on Windows, cannot find
+//! processes that have left the process group of their step.
 
 use std::{
     collections::HashMap,
@@ -26,12 +26,12 @@ use crate::{
     sys::{self, Pid, Tree},
 };
 
-/// How long guardians may take to end their steps: grace, and a machine that is busy.
+/// How long guardians may take to end their steps: the grace period, and a busy machine.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(15);
 /// How often to try again to lock a session that another process uses.
 const LOCK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// What a guardian is told.
+/// A message to a guardian.
 enum Word {
     /// End the step.
     End,
@@ -49,7 +49,7 @@ pub(super) struct ThreadSteps {
 
 #[derive(Debug, Default)]
 struct Guardians {
-    /// The way to each guardian, by the name of its step.
+    /// The channel to each guardian, by the name of its step.
     steps: Mutex<HashMap<String, Sender<Word>>>,
     changed: Condvar,
 }
@@ -73,7 +73,7 @@ impl ThreadSteps {
 
 impl Steps for ThreadSteps {
     fn standing(&mut self, step: &StepFolder) -> io::Result<StepState> {
-        // The guardian is a thread of another program, which is not to be killed for it.
+        // The guardian is a thread of another orchestrator, which must not be killed for it.
         let kill = |program| Err(io::Error::other(format!("process {program} still runs it")));
         self.place.standing(step, kill, &mut self.remarks)
     }
@@ -82,9 +82,9 @@ impl Steps for ThreadSteps {
         step.forbid()
     }
 
-    /// Claims a step and gives it a guardian, who starts it. No child is kept for another turn.
+    /// Claims a step and starts a guardian, which starts the child. No child is kept for another turn.
     fn launch(&mut self, launch: &StepLaunch) -> io::Result<Option<ProcessNumber>> {
-        // By this thread: no other one claims or forbids a step meanwhile.
+        // In this thread, so that no other one claims or forbids the step meanwhile.
         let Ok((claim, outputs)) = launch.claim() else {
             self.outbox.send(&Message::ReaperGone);
             return Ok(None);
@@ -101,7 +101,7 @@ impl Steps for ThreadSteps {
             outbox.send(&Message::Step(name));
         });
         if spawned.is_err() {
-            // The claim is gone with it, and shows that the step was lost.
+            // The claim is dropped with the guardian, so the step counts as lost.
             self.guardians.forget(&name);
             self.outbox.send(&Message::Step(name));
         }
@@ -132,7 +132,7 @@ impl Steps for ThreadSteps {
         false
     }
 
-    /// Ends every step.
+    /// Ends all steps.
     fn close(&mut self, _inbox: &Inbox) {
         let steps = self.guardians.steps();
         for guardian in steps.values() {
@@ -143,11 +143,11 @@ impl Steps for ThreadSteps {
     }
 }
 
-/// The thread that looks after one step.
+/// The thread that guards one step.
 struct Guardian {
     launch: StepLaunch,
     outputs: [File; 2],
-    /// For the thread that waits for the child.
+    /// A sender for the thread that waits for the child.
     words: Sender<Word>,
     heard: Receiver<Word>,
 }
@@ -165,7 +165,7 @@ impl Guardian {
         }
         let duration_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         let [stdout_bytes, _] = self.printed();
-        // If it cannot be written, the step is lost. On Windows it cannot be read while it is locked.
+        // If the record cannot be written, the step is lost. On Windows it cannot be read while it is locked.
         let _ = claim.end(&ExitRecord { how, duration_ms, stdout_bytes }, is_durable);
         drop(claim);
     }
@@ -177,7 +177,7 @@ impl Guardian {
         Ok(self.guard(&tree))
     }
 
-    /// Waits until the sessions are free. `None` if the orchestrator asks to end the step.
+    /// Waits until no other process uses the sessions. `None` if the orchestrator asks to end the step.
     fn lock(&self) -> io::Result<Option<Vec<File>>> {
         let mut locks = Vec::new();
         let LaunchKind::Turn { sessions, .. } = &self.launch.kind else {
@@ -198,7 +198,7 @@ impl Guardian {
         Ok(Some(locks))
     }
 
-    /// Starts the child. All that may fail is done before it lives.
+    /// Starts the child. Everything that may fail comes before it exists.
     fn start(&self) -> io::Result<Tree> {
         let StepLaunch { program, environment, without, cwd, .. } = &self.launch;
         let (name, arguments) = program.split_first().ok_or(io::ErrorKind::NotFound)?;
@@ -222,14 +222,14 @@ impl Guardian {
         Ok(tree)
     }
 
-    /// What the child reads. Not the file itself: some programs take their orders from a pipe only.
+    /// The child's standard input. Not the file itself: some programs accept a prompt only from a pipe.
     fn stdin(&self) -> io::Result<Stdio> {
         let LaunchKind::Turn { stdin: path, .. } = &self.launch.kind else {
             return Ok(Stdio::null());
         };
         let words = fs::read(path)?;
         let (theirs, mut ours) = io::pipe()?;
-        // A child need not read. If it ends, the rest is dropped.
+        // A child need not read its input. If it ends, the rest is dropped.
         thread::Builder::new().spawn(move || drop(ours.write_all(&words)))?;
         Ok(theirs.into())
     }
@@ -255,7 +255,7 @@ impl Guardian {
             let left = until.saturating_duration_since(Instant::now());
             match self.heard.recv_timeout(left) {
                 Ok(Word::Ended(status)) => {
-                    // Processes that outlived it.
+                    // Kill processes that outlived the child.
                     tree.end(false);
                     let how = self.how_ended(status);
                     return patience.verdict(how, self.launch.is_durable());
@@ -279,3 +279,6 @@ impl Guardian {
         self.outputs.each_ref().map(|file| file.metadata().map_or(0, |metadata| metadata.len()))
     }
 }
+
+#[cfg(all(test, unix))]
+mod tests;

@@ -32,27 +32,27 @@ use windows_sys::Win32::{
 
 use super::windows::check;
 
-/// The exit code of a process that was ended with its job.
+/// The exit code of a process that was killed with its job.
 const ENDED: u32 = 1;
 
-/// A child and everybody whom it started. Dropping it kills them, and so does the end of this
-/// process, however it comes: the system closes the handle, which is the only one.
+/// A child and all its descendants. Dropping it kills them, and so does the end of this process, however it
+/// ends: the system closes the handle, which is the only one.
 #[derive(Debug)]
 pub struct Tree {
     job: OwnedHandle,
 }
 
 impl Tree {
-    /// Starts a child that can be ended with everybody whom it starts.
+    /// Starts a child that can be killed together with all its descendants.
     ///
-    /// It is suspended until it is in its job: it would otherwise have time to start a process
-    /// outside. A process group of its own keeps the console's Ctrl-C away, which is for us.
+    /// It is suspended until it is in its job: otherwise it would have time to start a process outside. A
+    /// process group of its own protects it from the console's Ctrl-C, which is for the orchestrator.
     pub fn spawn(command: &mut Command) -> io::Result<(Child, Self)> {
         let tree = Self { job: job()? };
         command.creation_flags(CREATE_SUSPENDED | CREATE_NEW_PROCESS_GROUP);
         let mut child = command.spawn()?;
         if let Err(error) = tree.take(&child) {
-            // Suspended and perhaps in no job: nobody else would ever end it.
+            // Suspended and perhaps in no job: no other process would ever kill it.
             let _ = child.kill();
             return Err(error);
         }
@@ -66,10 +66,10 @@ impl Tree {
         resume(child.id())
     }
 
-    /// Kills everybody in the tree. A console program hears of no polite way: a batch file answers
+    /// Kills all processes of the tree. There is no polite way for a console program: a batch file answers
     /// Ctrl-Break with a question to the user.
     pub fn end(&self, _is_polite: bool) {
-        // SAFETY: the handle is open. It fails for an empty job only.
+        // SAFETY: the handle is open. The call fails only for an empty job.
         unsafe {
             TerminateJobObject(self.handle(), ENDED);
         }
@@ -98,8 +98,8 @@ fn job() -> io::Result<OwnedHandle> {
     Ok(job)
 }
 
-/// Resumes the threads of a process that was started suspended. The standard library does not tell
-/// the thread of a child, so it is looked for among all.
+/// Resumes the threads of a process that was started suspended. The standard library does not return the
+/// thread of a child, so it is searched among all threads.
 fn resume(process: u32) -> io::Result<()> {
     // SAFETY: no memory is involved.
     let snapshot = owned(unsafe { CreateToolhelp32Snapshot(TH32CS_SNAPTHREAD, 0) })?;
@@ -125,16 +125,16 @@ fn resume(process: u32) -> io::Result<()> {
     if is_resumed { Ok(()) } else { Err(io::Error::other("the thread of the child was not found")) }
 }
 
-/// Takes over a handle that a call has made, which may have failed.
+/// Takes ownership of a handle that a call returned, unless the call failed.
 fn owned(handle: HANDLE) -> io::Result<OwnedHandle> {
     if handle.is_null() || handle == INVALID_HANDLE_VALUE {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: it is open, and nobody else has it.
+    // SAFETY: the handle is open, and nothing else owns it.
     Ok(unsafe { OwnedHandle::from_raw_handle(handle) })
 }
 
-/// The size of a structure as the system wants to be told.
+/// The size of a structure, in the type that the system calls expect.
 fn size_of_u32<T>() -> u32 {
     u32::try_from(mem::size_of::<T>()).expect("structures of the system are small")
 }

@@ -1,4 +1,4 @@
-//! What only the keeper and its reapers need, which run on Linux.
+//! System calls that only the keeper and its reapers need, which run on Linux.
 //!
 //! They are single-threaded; functions for any thread say so.
 
@@ -25,7 +25,7 @@ pub(crate) enum Forked {
     Parent(Pid),
 }
 
-/// Splits the process in two. For single-threaded processes only: the child keeps running Rust.
+/// Forks the process. For single-threaded processes only: the child continues to run Rust code.
 pub(crate) fn fork() -> io::Result<Forked> {
     // SAFETY: the keeper has one thread, so no lock can be held by a thread that the child lacks.
     match check(unsafe { libc::fork() })? {
@@ -34,19 +34,19 @@ pub(crate) fn fork() -> io::Result<Forked> {
     }
 }
 
-/// Ends the process at once, without running destructors that belong to the parent.
+/// Exits at once, without running destructors that belong to the parent.
 pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: `_exit` has no preconditions.
     unsafe { libc::_exit(code) }
 }
 
-/// Makes this process the adoptive parent of all its orphaned descendants.
+/// Makes this process the new parent of all its orphaned descendants.
 pub(crate) fn become_subreaper() -> io::Result<()> {
     // SAFETY: a plain flag of this process.
     check(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }).map(drop)
 }
 
-/// Starts a session of its own, away from the terminal and its signals.
+/// Starts a new session, detached from the terminal and its signals.
 pub(crate) fn new_session() -> io::Result<()> {
     // SAFETY: no memory is involved.
     check(unsafe { libc::setsid() }).map(drop)
@@ -55,20 +55,20 @@ pub(crate) fn new_session() -> io::Result<()> {
 /// How a child ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChildExit {
-    /// With this code.
+    /// It exited with this code.
     Code(i32),
-    /// By this signal.
+    /// It was killed by this signal.
     Signal(i32),
 }
 
-/// What waiting for any child found.
+/// The result of waiting for any child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waited {
-    /// This one ended.
+    /// This child ended in this way.
     Child(Pid, ChildExit),
-    /// All still run.
+    /// No child has ended.
     None,
-    /// There are none.
+    /// There are no children.
     NoChildren,
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn wait_any() -> io::Result<Waited> {
                 _ => Err(error),
             }
         }
-        // Only a child that asked to be traced by its parent is reported when it stops. It lives.
+        // Only a child that asked to be traced by its parent is reported when it stops. It has not ended.
         _ if libc::WIFSTOPPED(status) => Ok(Waited::None),
         pid if libc::WIFSIGNALED(status) => {
             Ok(Waited::Child(pid, ChildExit::Signal(libc::WTERMSIG(status))))
@@ -121,12 +121,12 @@ impl Signals {
     }
 }
 
-/// Waits until one of `fds` is readable or closed; tells which. `None` after `timeout`.
+/// Waits until one of `fds` is readable or closed; returns its index. `None` after `timeout`.
 pub(crate) fn poll(fds: &[RawFd], timeout: Option<Duration>) -> io::Result<Option<usize>> {
     let mut entries: Vec<_> =
         fds.iter().map(|fd| libc::pollfd { fd: *fd, events: libc::POLLIN, revents: 0 }).collect();
     let milliseconds = timeout.map_or(-1, |timeout| {
-        // Rounded up: a loop with a little time left must not turn without waiting.
+        // Rounded up: a loop with a little time left must not spin.
         let milliseconds = timeout.as_nanos().div_ceil(1_000_000);
         libc::c_int::try_from(milliseconds).unwrap_or(libc::c_int::MAX)
     });
@@ -158,7 +158,7 @@ pub(crate) fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream>
         }
         let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
         let stream = UnixStream::from_raw_fd(check(libc::socket(libc::AF_UNIX, kind, 0))?);
-        // Connecting counts as writing here.
+        // The write timeout also limits connecting.
         stream.set_write_timeout(Some(patience))?;
         let length = libc::socklen_t::try_from(size_of_val(&address)).map_err(io::Error::other)?;
         check(libc::connect(stream.as_raw_fd(), (&raw const address).cast(), length))?;
@@ -178,7 +178,7 @@ pub(crate) fn is_own_peer(socket: &UnixStream) -> bool {
     credentials(socket).is_ok_and(|peer| peer.uid == super::user())
 }
 
-/// What the kernel noted about the other end of a connection when it was made.
+/// The credentials of the other end of a connection, as the kernel recorded them when it was made.
 fn credentials(socket: &UnixStream) -> io::Result<libc::ucred> {
     // SAFETY: the structure is filled in by the call, which is told how long it is.
     unsafe {
@@ -203,8 +203,8 @@ pub(crate) fn watch(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Waits until something can be written to `fd`, but not for longer than `patience`. `false` if the
-/// keeper, which writes nothing to its connection while it lives, is gone before. For any thread.
+/// Waits until `fd` is writable, for at most `patience`. `false` if the keeper is gone first; it never
+/// writes to its connection, so a readable connection means its end. For any thread.
 pub(crate) fn wait_for_room(fd: RawFd, keeper: RawFd, patience: Duration) -> io::Result<bool> {
     let mut entries = [
         libc::pollfd { fd, events: libc::POLLOUT, revents: 0 },
@@ -222,7 +222,7 @@ pub(crate) fn wait_for_room(fd: RawFd, keeper: RawFd, patience: Duration) -> io:
     }
 }
 
-/// Reserves room for `bytes` on the disk, so that writing them later cannot fail for lack of it.
+/// Reserves disk space for `bytes`, so that writing them later cannot fail for lack of space.
 pub(crate) fn reserve(file: &File, bytes: u32) -> io::Result<()> {
     // SAFETY: the descriptor is open for as long as `file` is.
     let result = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, libc::off_t::from(bytes)) };
@@ -232,7 +232,7 @@ pub(crate) fn reserve(file: &File, bytes: u32) -> io::Result<()> {
     }
 }
 
-/// Gives a folder another name, unless that is taken.
+/// Renames a directory or file, unless the new name exists.
 pub(crate) fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     let (from, to) = (c_string(from.as_os_str())?, c_string(to.as_os_str())?);
     let here = libc::AT_FDCWD;
@@ -251,29 +251,4 @@ pub(crate) fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
-mod tests {
-    use std::os::unix::net::UnixListener;
-
-    use super::*;
-
-    #[test]
-    fn connecting_to_a_socket_with_a_full_backlog_fails_in_time() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("socket");
-        let listener = UnixListener::bind(&path).unwrap();
-        // SAFETY: no memory is involved.
-        check(unsafe { libc::listen(listener.as_raw_fd(), 0) }).unwrap();
-        let mut waiting = Vec::new();
-        let error = loop {
-            match connect(&path, Duration::from_millis(10)) {
-                Ok(stream) => waiting.push(stream),
-                Err(error) => break error,
-            }
-            assert!(waiting.len() < 10, "the backlog has no limit");
-        };
-        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
-        listener.accept().unwrap();
-        connect(&path, Duration::from_mins(1)).unwrap();
-    }
-}
+mod tests;

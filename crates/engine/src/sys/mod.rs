@@ -1,7 +1,7 @@
 //! The system calls that the standard library does not have, each behind a safe function.
 //!
-//! The only place of this crate with `unsafe`. `unix` and `windows` offer the same to everybody;
-//! `linux` and `program` have what the keeper needs beside it, `portable` what is done in its place elsewhere,
+//! The only place of this crate with `unsafe`. `unix` and `windows` have the same functions; `linux` and
+//! `program` have those that only the keeper needs, `portable` their replacements on other systems, and
 //! `job` the process trees of Windows.
 
 #[cfg(windows)]

@@ -1,4 +1,4 @@
-//! What is done where Linux has a call for it, and others have none or another one.
+//! Replacements for Linux system calls on systems that do not have them.
 
 #[cfg(portable)]
 use std::fs::File;
@@ -9,19 +9,19 @@ use std::path::Path;
 #[cfg(unix)]
 use std::process::{Child, Command, ExitStatus};
 
-/// Reserves room for `bytes` on the disk by writing them.
+/// Reserves disk space for `bytes` by writing them.
 #[cfg(portable)]
 pub(crate) fn reserve(file: &File, bytes: u32) -> io::Result<()> {
     super::write_all_at(file, &vec![0; bytes as usize], 0)
 }
 
-/// Gives a file another name unless that is taken: there is no call for it.
+/// Renames a file unless the new name exists: there is no system call for it.
 #[cfg(all(portable, unix))]
 pub(crate) fn rename_new(_from: &Path, _to: &Path) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// A child and everybody who is in its process group.
+/// A child and all processes in its process group.
 #[cfg(unix)]
 #[derive(Debug)]
 pub struct Tree {
@@ -30,7 +30,7 @@ pub struct Tree {
 
 #[cfg(unix)]
 impl Tree {
-    /// Starts a child that can be ended with everybody whom it starts.
+    /// Starts a child that can be killed together with its process group.
     pub fn spawn(command: &mut Command) -> io::Result<(Child, Self)> {
         std::os::unix::process::CommandExt::process_group(command, 0);
         let child = command.spawn()?;
@@ -38,13 +38,13 @@ impl Tree {
         Ok((child, Self { group }))
     }
 
-    /// Ends whoever is still in the group.
+    /// Ends all processes that are still in the group.
     pub fn end(&self, is_polite: bool) {
         super::kill(-self.group, if is_polite { libc::SIGTERM } else { libc::SIGKILL });
     }
 }
 
-/// The signal that ended a child which has no exit code.
+/// The signal that killed a child which has no exit code.
 #[cfg(unix)]
 pub(crate) fn signal_of(status: ExitStatus) -> i32 {
     std::os::unix::process::ExitStatusExt::signal(&status).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! The processes of this machine, read from `/proc`. Where there is none, there seem to be no processes.
+//! The processes of this machine, read from `/proc`. On systems without it, the list is empty.
 
 use std::{fs, path::PathBuf};
 

@@ -8,7 +8,7 @@ use std::{ffi::CString, fs::File, io, os::fd::AsRawFd, path::Path};
 
 use super::unix::{Pid, c_string, check};
 
-/// A program to be started, with everything that the new process must not allocate itself.
+/// A program to start, with everything prepared that the new process must not allocate itself.
 pub(crate) struct Program {
     arguments: Vec<*const libc::c_char>,
     variables: Vec<*const libc::c_char>,
@@ -47,7 +47,7 @@ impl Program {
         })
     }
 
-    /// Starts the program in a session of its own. The kernel kills it when this process ends.
+    /// Starts the program in a new session. The kernel kills it when this process ends.
     ///
     /// The new process shares our memory, and the kernel suspends us until it has executed the
     /// program: copying our page tables only to discard them would cost more than all the rest.

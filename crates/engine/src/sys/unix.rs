@@ -1,4 +1,4 @@
-//! What Linux, macOS and their like have in common.
+//! System calls of Linux, macOS and similar systems.
 
 #![expect(unsafe_code, reason = "system calls; every block says why it is sound")]
 
@@ -22,7 +22,7 @@ pub(super) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// Sends `signal`; a process that is gone is no error.
+/// Sends `signal`; it is not an error if the process is gone.
 pub(crate) fn kill(pid: Pid, signal: i32) {
     // SAFETY: no memory is involved. An error only means that the process has ended.
     unsafe {
@@ -30,7 +30,7 @@ pub(crate) fn kill(pid: Pid, signal: i32) {
     }
 }
 
-/// Asks a process to end, also if it is stopped, or kills it.
+/// Asks a process to end (continuing it if it is stopped), or kills it.
 pub(crate) fn end_process(pid: Pid, is_polite: bool) {
     kill(pid, if is_polite { libc::SIGTERM } else { libc::SIGKILL });
     kill(pid, libc::SIGCONT);
@@ -39,13 +39,13 @@ pub(crate) fn end_process(pid: Pid, is_polite: bool) {
 /// The processes of this user whose environment had, when they executed their program, a `variable`
 /// whose value satisfies `is_meant`. This process and its ancestors are not among them.
 pub(crate) fn processes_with(variable: &str, is_meant: impl Fn(&str) -> bool) -> Vec<Pid> {
-    /// More than a system lets a process have.
+    /// More than the kernel allows.
     const ENVIRONMENT_BYTES_MAX: u64 = 16 * 1024 * 1024;
     let own = Pid::try_from(std::process::id()).ok();
     let ancestors: Vec<_> = std::iter::successors(own, |pid| parent(*pid)).collect();
     let prefix = format!("{variable}=").into_bytes();
     let has_it = |pid: Pid| -> Option<bool> {
-        // That of another user's process cannot be opened, and that of one that has ended is empty.
+        // The environment of another user's process cannot be opened, and that of an ended process is empty.
         let file = File::open(file_of(pid, "environ")).ok()?;
         let mut bytes = Vec::new();
         file.take(ENVIRONMENT_BYTES_MAX).read_to_end(&mut bytes).ok()?;
@@ -56,7 +56,7 @@ pub(crate) fn processes_with(variable: &str, is_meant: impl Fn(&str) -> bool) ->
     processes().filter(|pid| !ancestors.contains(pid) && has_it(*pid) == Some(true)).collect()
 }
 
-/// Lets a stopped process go on.
+/// Continues a stopped process.
 pub(crate) fn wake(pid: Pid) {
     kill(pid, libc::SIGCONT);
 }
@@ -112,7 +112,7 @@ pub(crate) fn on_interrupt(tell: impl Fn() + Send + 'static) {
         }
     });
     if spawned.is_err() {
-        // No thread waits for the signals: let them end the process again.
+        // No thread waits for the signals: let them terminate the process again.
         signals.release();
     }
 }
@@ -134,17 +134,17 @@ pub(crate) fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io::Result
     std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
 }
 
-/// Takes the lock of a file, and waits for it. It is held until the file is closed.
+/// Locks a file, and waits for the lock. It is held until the file is closed.
 pub(crate) fn lock(file: &File) -> io::Result<()> {
     file.lock()
 }
 
-/// Takes the lock of a file if nobody has it.
+/// Locks a file, unless another process has locked it.
 pub(crate) fn try_lock(file: &File) -> Result<(), TryLockError> {
     file.try_lock()
 }
 
-/// The same for a lock that several may share.
+/// The same with a shared lock.
 pub(crate) fn try_lock_shared(file: &File) -> Result<(), TryLockError> {
     file.try_lock_shared()
 }
@@ -154,7 +154,7 @@ pub(crate) fn identity(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
-/// Whether a file that is open still has a name.
+/// Whether an open file still has a name.
 pub(crate) fn has_name(metadata: &Metadata) -> bool {
     metadata.nlink() > 0
 }
@@ -199,7 +199,10 @@ pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// A text for the kernel.
+/// A text as a C string for system calls.
 pub(crate) fn c_string(text: &OsStr) -> io::Result<CString> {
     CString::new(text.as_bytes()).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! The same for Windows as `unix` has for the others.
+//! The functions of `unix` for Windows.
 
 #![expect(unsafe_code, reason = "system calls; every block says why it is sound")]
 
@@ -33,21 +33,20 @@ use windows_sys::Win32::{
 /// A process id.
 pub(crate) type Pid = u32;
 
-/// What to do when somebody asks this program to stop.
+/// What to do when a user asks this program to stop.
 static TELL: Mutex<Option<Box<dyn Fn() + Send>>> = Mutex::new(None);
 
-/// Whether a call has worked: zero means no.
+/// Whether a call succeeded: zero means failure.
 pub(super) fn check(result: i32) -> io::Result<()> {
     if result == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// A path for the system.
+/// A path as UTF-16 for system calls.
 fn wide(path: &Path) -> Vec<u16> {
     path.as_os_str().encode_wide().chain([0]).collect()
 }
 
-/// Calls `tell` whenever somebody presses Ctrl-C or Ctrl-Break, which does not end this program any
-/// more.
+/// Calls `tell` whenever a user presses Ctrl-C or Ctrl-Break, which no longer ends this program.
 pub(crate) fn on_interrupt(tell: impl Fn() + Send + 'static) {
     *TELL.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(tell));
     // SAFETY: the handler is a plain function that lives as long as the program.
@@ -56,7 +55,7 @@ pub(crate) fn on_interrupt(tell: impl Fn() + Send + 'static) {
     }
 }
 
-/// Called by the system in a thread of its own.
+/// Called by the system in a separate thread.
 unsafe extern "system" fn interrupted(_kind: u32) -> i32 {
     match &*TELL.lock().unwrap_or_else(PoisonError::into_inner) {
         Some(tell) => {
@@ -67,8 +66,8 @@ unsafe extern "system" fn interrupted(_kind: u32) -> i32 {
     }
 }
 
-/// Gives a program a process group and a console of its own, which nobody sees and nobody can close. It
-/// would inherit every handle that can be inherited, so ours cannot any more.
+/// Gives a program a process group and a hidden console of its own, which no user can close. It would inherit
+/// every inheritable handle, so ours are made not inheritable.
 pub(crate) fn set_apart(command: &mut Command) {
     command.creation_flags(CREATE_NO_WINDOW | CREATE_NEW_PROCESS_GROUP);
     for which in [STD_INPUT_HANDLE, STD_OUTPUT_HANDLE, STD_ERROR_HANDLE] {
@@ -79,7 +78,7 @@ pub(crate) fn set_apart(command: &mut Command) {
     }
 }
 
-/// Nobody else's environment can be read.
+/// The environment of another process cannot be read.
 pub(crate) fn processes_with(_variable: &str, _is_meant: impl Fn(&str) -> bool) -> Vec<Pid> {
     Vec::new()
 }
@@ -89,10 +88,10 @@ pub(crate) fn is_stopped(_pid: Pid) -> bool {
     false
 }
 
-/// Lets a stopped process go on.
+/// Continues a stopped process: there are none here.
 pub(crate) fn wake(_pid: Pid) {}
 
-/// Processes are only ended with their job.
+/// Processes are killed only with their job.
 pub(crate) fn end_process(_pid: Pid, _is_polite: bool) {}
 
 /// There are no signals here, and every child has an exit code.
@@ -100,7 +99,7 @@ pub(crate) fn signal_of(_status: ExitStatus) -> i32 {
     0
 }
 
-/// What is free on the disk of `path` for this user, in bytes.
+/// The free space on the disk of `path` for this user, in bytes.
 pub(crate) fn free_bytes(path: &Path) -> io::Result<u64> {
     let path = wide(path);
     let mut free = 0;
@@ -111,24 +110,24 @@ pub(crate) fn free_bytes(path: &Path) -> io::Result<u64> {
     Ok(free)
 }
 
-/// Gives a file another name unless that is taken.
+/// Renames a file unless the new name exists.
 pub(crate) fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     let (from, to) = (wide(from), wide(to));
     // SAFETY: both end with a zero. Without a flag, nothing is replaced.
     check(unsafe { MoveFileExW(from.as_ptr(), to.as_ptr(), 0) })
 }
 
-/// Takes the lock of a file, and waits for it. It is held until the file is closed.
+/// Locks a file, and waits for the lock. It is held until the file is closed.
 pub(crate) fn lock(file: &File) -> io::Result<()> {
     lock_mark(file, LOCKFILE_EXCLUSIVE_LOCK)
 }
 
-/// Takes the lock of a file if nobody has it.
+/// Locks a file, unless another process has locked it.
 pub(crate) fn try_lock(file: &File) -> Result<(), TryLockError> {
     try_lock_mark(file, LOCKFILE_EXCLUSIVE_LOCK)
 }
 
-/// The same for a lock that several may share.
+/// The same with a shared lock.
 pub(crate) fn try_lock_shared(file: &File) -> Result<(), TryLockError> {
     try_lock_mark(file, 0)
 }
@@ -143,8 +142,8 @@ fn try_lock_mark(file: &File, flags: LOCK_FILE_FLAGS) -> Result<(), TryLockError
     })
 }
 
-/// Locks the last byte that a file could have. Nobody can read what somebody else has locked here, so
-/// the standard library's locks, which are on the whole file, would hide who holds them.
+/// Locks the last byte that a file could have. On Windows, other processes cannot read a locked range, so
+/// the standard library's locks, which cover the whole file, would hide the pid of the owner.
 fn lock_mark(file: &File, flags: LOCK_FILE_FLAGS) -> io::Result<()> {
     let offset = OVERLAPPED_0_0 { Offset: u32::MAX - 1, OffsetHigh: i32::MAX.cast_unsigned() };
     let mut place =
@@ -159,12 +158,12 @@ pub(crate) fn write_all_at(mut file: &File, bytes: &[u8], offset: u64) -> io::Re
     file.write_all(bytes)
 }
 
-/// The standard library cannot tell files apart here: a file that is there counts as the same.
+/// The standard library cannot identify files here: any file that exists counts as the same.
 pub(crate) fn identity(_metadata: &Metadata) -> (u64, u64) {
     (0, 0)
 }
 
-/// Nor can it tell whether a file that is open was removed.
+/// The standard library cannot tell whether an open file was removed.
 pub(crate) fn has_name(_metadata: &Metadata) -> bool {
     true
 }
@@ -174,12 +173,12 @@ pub(crate) fn user() -> u32 {
     0
 }
 
-/// Whose a file is cannot be told by the standard library.
+/// The standard library cannot tell the owner of a file here.
 pub(crate) fn owner(_metadata: &Metadata) -> u32 {
     user()
 }
 
-/// Nor who can write to it.
+/// The standard library cannot tell here which users can write to a file.
 pub(crate) fn writable_by_others(_metadata: &Metadata) -> Option<u32> {
     None
 }
@@ -189,8 +188,7 @@ pub(crate) fn tighten(_path: &Path, _metadata: &Metadata) -> io::Result<()> {
     Ok(())
 }
 
-/// The names in a folder are made durable by the file system itself, in its own time: a folder
-/// cannot be opened for that.
+/// The file system makes the names in a directory durable by itself: a directory cannot be opened for that.
 pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     fs::metadata(folder).map(drop)
 }

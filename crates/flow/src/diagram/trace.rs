@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::{
     graph::EdgeKind,
     id::{AgentId, StateName},
-    machine::{Accounts, Record, ReplayError, Run, apply},
+    machine::{Accounts, Record, ReplayError, Run, Via, apply},
     money::Usd,
     policy::Transition,
 };
@@ -66,19 +66,26 @@ impl Trace {
                 trace.add(&run, from, record);
             }
         }
-        for (state, account) in accounts.by_state {
-            let visit = trace.visits.entry(state).or_default();
+        Ok(trace.with(&accounts))
+    }
+
+    /// The same with the totals of each state. Failures are its own.
+    #[must_use]
+    pub fn with(mut self, accounts: &Accounts) -> Self {
+        for (state, account) in &accounts.by_state {
+            let visit = self.visits.entry(state.clone()).or_default();
             visit.steps = account.steps;
             visit.cost_usd = account.cost_usd;
             visit.duration_ms = account.duration_ms;
         }
-        Ok(trace)
+        self
     }
 
-    /// Adds one record. `run` is the run after it, `from` the agent's state before it.
-    fn add(&mut self, run: &Run, from: StateName, record: &Record) {
+    /// Adds one record, for a reader that replays a run itself. `run` is the run after it, `from` the agent's state
+    /// before it.
+    pub fn add(&mut self, run: &Run, from: StateName, record: &Record) {
         match record {
-            Record::Followed { agent, transition, worker, .. } => {
+            Record::Followed { agent, transition, via, worker, .. } => {
                 let is_worker = *agent != AgentId::main();
                 let mut take = |to: Option<StateName>, kind| {
                     let way = TakenWay { from: from.clone(), to, kind, is_worker };
@@ -88,11 +95,13 @@ impl Trace {
                     take(state_of(run, worker), LinkKind::Way(EdgeKind::Fork));
                 }
                 let kind = match transition {
+                    Transition::Goto { .. } if *via == Via::Answer => LinkKind::Way(EdgeKind::Ask),
                     Transition::Goto { .. } => LinkKind::Way(EdgeKind::Goto),
                     Transition::Reset { .. } => LinkKind::Way(EdgeKind::Reset),
                     Transition::Call { .. } => LinkKind::Way(EdgeKind::Call),
                     Transition::Function { .. } => LinkKind::Way(EdgeKind::Function),
                     Transition::Fork { .. } => LinkKind::Way(EdgeKind::Next),
+                    Transition::Ask(_) => LinkKind::Way(EdgeKind::Ask),
                     Transition::Result { .. } => LinkKind::Result,
                 };
                 take(state_of(run, agent), kind);
@@ -104,6 +113,8 @@ impl Trace {
             | Record::Called { .. }
             | Record::Ended { .. }
             | Record::Overridden { .. }
+            | Record::Asked { .. }
+            | Record::Answered { .. }
             | Record::Reminded { .. }
             | Record::Evaluating { .. }
             | Record::Retried { .. }

@@ -46,6 +46,15 @@ mirror! {
             by: Overrider,
             instead: Instead,
         },
+        Asked {
+            agent: AgentId,
+            number: u32,
+            question: Box<Question>,
+            via: Via,
+            #[serde(default, skip_serializing_if = "is_default")]
+            session: Option<SessionId>,
+        },
+        Answered { agent: AgentId, number: u32, response: Box<Response> },
         Reminded { agent: AgentId, problem: String, work: Work },
         Evaluating { agent: AgentId, evaluation: Box<Evaluation> },
         Retried {
@@ -97,6 +106,7 @@ mirror! {
         Tag,
         Implicit,
         Evaluator,
+        Answer,
     }
 
     #[serde(rename_all = "lowercase")]
@@ -132,6 +142,7 @@ mirror! {
         Interrupted,
         UsageLimit { resets_at: Option<u64> },
         DiskLow { free_bytes: u64 },
+        Asks,
         Cancelled,
     }
 
@@ -162,6 +173,18 @@ mirror! {
         skip_permissions: bool,
         #[serde(default)]
         on_usage_limit: OnUsageLimit,
+        #[serde(default, skip_serializing_if = "is_default")]
+        on_ask: OnAsk,
+    }
+
+    #[derive(Default)]
+    #[serde(rename_all = "lowercase")]
+    enum machine::OnAsk {
+        #[default]
+        Wait,
+        Pause,
+        Default,
+        Fail,
     }
 
     #[derive(Default)]
@@ -252,6 +275,7 @@ mirror! {
         Called { work: Work },
         Running { work: Work, step: Box<Step> },
         Waiting { work: Work, delay_ms: u64 },
+        Asking { number: u32, question: Box<Question> },
         Held { asked: Transition, source: Source, limit: Limit },
         Failed {
             error: String,
@@ -394,13 +418,55 @@ mirror! {
             #[serde(default, skip_serializing_if = "is_default")]
             attributes: BTreeMap<String, String>,
         },
+        Ask(Box<Question>),
         Result { payload: String },
+    }
+
+    struct policy::Question {
+        text: String,
+        #[serde(default, skip_serializing_if = "is_default")]
+        next: Option<StateName>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        choices: Vec<Choice>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        attach: Vec<String>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        timeout: Option<Timeout>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        default: Option<String>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        deadline_ms: Option<u64>,
+    }
+
+    struct policy::Choice {
+        label: String,
+        target: StateName,
+    }
+
+    struct machine::Response {
+        result: String,
+        #[serde(default, skip_serializing_if = "is_default")]
+        comment: String,
+        #[serde(default, skip_serializing_if = "is_default")]
+        files: Option<String>,
+        by: String,
+        how: String,
+        at_ms: u64,
+        #[serde(default, skip_serializing_if = "is_default")]
+        attachments: Vec<Attachment>,
+    }
+
+    struct machine::Attachment {
+        path: String,
+        bytes: u64,
+        sha256: String,
     }
 
     #[serde(rename_all = "lowercase")]
     enum policy::Source {
         Tag,
         Implicit,
+        Answer,
     }
 }
 

@@ -77,6 +77,8 @@ impl Accounts {
             | Record::Called { .. }
             | Record::Followed { .. }
             | Record::Overridden { .. }
+            | Record::Asked { .. }
+            | Record::Answered { .. }
             | Record::Reminded { .. }
             | Record::Evaluating { .. }
             | Record::Retried { .. }

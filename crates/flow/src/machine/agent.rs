@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use crate::{
     id::{AgentId, SessionId, StateName},
     money::Usd,
-    policy::{Policy, Source, Transition},
+    policy::{Policy, Question, Source, Transition},
 };
 
-use super::{FailureClass, Limit, SessionPlan, Step, TurnSettings};
+use super::{FailureClass, Limit, Response, SessionPlan, Step, TurnSettings};
 
 /// A logical thread of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,10 +34,14 @@ pub struct Agent {
     pub fork_attributes: BTreeMap<String, String>,
     /// What a callee handed back to the current state.
     pub result: Option<String>,
+    /// The answer of a person that leads to the current state, or that waits to be followed.
+    pub response: Option<Box<Response>>,
     /// What the run was given for its first state.
     pub input: Option<String>,
     /// How many steps it has started.
     pub steps: u32,
+    /// How many questions it has asked.
+    pub asks: u32,
     /// What it has spent.
     pub cost_usd: Usd,
     /// Counters of failed attempts at the current work.
@@ -131,6 +135,13 @@ pub enum Phase {
         work: Work,
         /// The whole wait, in milliseconds.
         delay_ms: u64,
+    },
+    /// It waits for a person's answer.
+    Asking {
+        /// Which one of its questions, from 1.
+        number: u32,
+        /// The question.
+        question: Box<Question>,
     },
     /// It asked for a transition, but a limit holds it.
     Held {
@@ -232,7 +243,8 @@ impl Work {
 }
 
 impl Phase {
-    /// The work that the agent is doing, waits for, or would retry; `None` for an agent that a limit holds.
+    /// The work that the agent is doing, waits for, or would retry; `None` for an agent that a limit holds or that
+    /// waits for an answer.
     pub fn work(&self) -> Option<&Work> {
         match self {
             Self::Ready { work }
@@ -241,7 +253,7 @@ impl Phase {
             | Self::Running { work, .. }
             | Self::Waiting { work, .. }
             | Self::Failed { work, .. } => Some(work),
-            Self::Held { .. } => None,
+            Self::Held { .. } | Self::Asking { .. } => None,
         }
     }
 
@@ -253,6 +265,7 @@ impl Phase {
             | Self::Queued { .. }
             | Self::Called { .. }
             | Self::Waiting { .. }
+            | Self::Asking { .. }
             | Self::Held { .. }
             | Self::Failed { .. } => None,
         }
@@ -273,8 +286,10 @@ impl Agent {
             cwd,
             fork_attributes: BTreeMap::new(),
             result: None,
+            response: None,
             input: None,
             steps: 0,
+            asks: 0,
             cost_usd: Usd::ZERO,
             tries: Tries::default(),
             phase: Phase::Ready { work: Work::Enter },
@@ -285,6 +300,7 @@ impl Agent {
     pub(super) fn enter(&mut self, state: StateName) {
         self.current_state = state;
         self.result = None;
+        self.response = None;
         self.input = None;
         self.tries = Tries::default();
         self.phase = Phase::Ready { work: Work::Enter };

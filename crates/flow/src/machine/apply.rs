@@ -12,7 +12,7 @@ use crate::{
 
 use super::{
     Action, Agent, Answer, CountsAs, Instead, Left, Limit, Limits, Overrider, Phase, Record, Run,
-    Session, Settings, Spent, Status, Step, Tries, UsageLimit, Work,
+    Session, Settings, Spent, Status, Step, Tries, UsageLimit, Via, Work, ask,
     follow::{After, follow, states_entered},
     naming,
 };
@@ -53,8 +53,14 @@ pub fn apply(run: &mut Run, record: &Record) -> Result<(), ApplyError> {
         Record::Queued { agent } => queued(run, agent),
         Record::Called { agent } => called(run, agent),
         Record::Ended { agent, number, spent } => ended(run, agent, *number, spent),
-        Record::Followed { agent, transition, session, worker, .. } => {
-            followed(run, agent, transition, session.as_ref(), worker.as_ref())
+        Record::Followed { agent, transition, via, session, worker, .. } => {
+            followed(run, agent, (transition, *via), session.as_ref(), worker.as_ref())
+        }
+        Record::Asked { agent, number, question, session, .. } => {
+            change(run, agent, |agent| ask::asked(agent, *number, question, session.as_ref()))
+        }
+        Record::Answered { agent, number, response } => {
+            change(run, agent, |agent| ask::answered(agent, *number, response))
         }
         Record::Overridden { agent, asked, source, session, by, instead } => match (by, instead) {
             (Overrider::Limit(limit), Instead::Stop) => change(run, agent, |agent| {
@@ -66,12 +72,7 @@ pub fn apply(run: &mut Run, record: &Record) -> Result<(), ApplyError> {
                 change(run, agent, |_| Ok(()))
             }
         },
-        Record::Reminded { agent, work, .. } => change(run, agent, |agent| {
-            let reminders = agent.tries.reminders + 1;
-            agent.tries = Tries { reminders, ..Tries::default() };
-            agent.phase = Phase::Ready { work: work.clone() };
-            Ok(())
-        }),
+        Record::Reminded { agent, work, .. } => reminded(run, agent, work),
         Record::Evaluating { agent, evaluation } => change(run, agent, |agent| {
             agent.tries = Tries::default();
             agent.phase = Phase::Ready { work: Work::Evaluate(evaluation.clone()) };
@@ -146,8 +147,8 @@ fn resumed(run: &mut Run, settings: &Settings, limits: &Limits) {
 fn take_up_stopped(run: &mut Run) {
     for agent in run.agents.values_mut() {
         let work = match &agent.phase {
-            // The answer is paid for, but the evaluator gave no verdict: both are evaluated again, with the workflow
-            // as it is now.
+            // The answer is paid for, but the evaluator gave no verdict: both are evaluated again, with the
+            // workflow as it is now.
             Phase::Failed { work: Work::Evaluate(evaluation), .. } => {
                 let (text, session) = (evaluation.output.clone(), evaluation.visit.session.clone());
                 Work::Rejudge(Box::new(Answer { text, session }))
@@ -160,6 +161,7 @@ fn take_up_stopped(run: &mut Run) {
             | Phase::Queued { .. }
             | Phase::Called { .. }
             | Phase::Running { .. }
+            | Phase::Asking { .. }
             | Phase::Waiting { .. } => continue,
         };
         agent.phase = Phase::Ready { work };
@@ -194,6 +196,7 @@ fn ready_work(agent: &Agent, what: &'static str) -> Result<Work, ApplyError> {
         Phase::Queued { .. }
         | Phase::Running { .. }
         | Phase::Waiting { .. }
+        | Phase::Asking { .. }
         | Phase::Held { .. }
         | Phase::Failed { .. } => Err(wrong_phase(agent, what)),
     }
@@ -250,6 +253,7 @@ fn ended(run: &mut Run, id: &AgentId, number: u32, spent: &Spent) -> Result<(), 
             | Phase::Queued { .. }
             | Phase::Called { .. }
             | Phase::Waiting { .. }
+            | Phase::Asking { .. }
             | Phase::Held { .. }
             | Phase::Failed { .. } => return Err(wrong_phase(agent, "end a step")),
         };
@@ -287,6 +291,15 @@ fn retried(
     })
 }
 
+fn reminded(run: &mut Run, id: &AgentId, work: &Work) -> Result<(), ApplyError> {
+    change(run, id, |agent| {
+        let reminders = agent.tries.reminders + 1;
+        agent.tries = Tries { reminders, ..Tries::default() };
+        agent.phase = Phase::Ready { work: work.clone() };
+        Ok(())
+    })
+}
+
 fn woke(run: &mut Run, id: &AgentId) -> Result<(), ApplyError> {
     change(run, id, |agent| {
         let Phase::Waiting { work, .. } = &agent.phase else {
@@ -300,7 +313,7 @@ fn woke(run: &mut Run, id: &AgentId) -> Result<(), ApplyError> {
 fn followed(
     run: &mut Run,
     id: &AgentId,
-    transition: &Transition,
+    (transition, via): (&Transition, Via),
     session: Option<&SessionId>,
     worker: Option<&AgentId>,
 ) -> Result<(), ApplyError> {
@@ -317,7 +330,12 @@ fn followed(
             return Err(wrong_phase(agent, "follow a transition"));
         }
         entered = states_entered(agent, transition);
+        let response = agent.response.take().filter(|_| via == Via::Answer);
         after = follow(agent, transition.clone(), session, new);
+        if let Some(response) = response {
+            agent.result = Some(response.result.clone());
+            agent.response = Some(response);
+        }
         Ok(())
     })?;
     run.iteration_count += entered;

@@ -10,7 +10,7 @@ use super::{Action, Agent, Phase};
 /// The number of agents in each phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// Neither failed nor held.
+    /// Neither failed nor held, and not waiting for a person.
     pub(super) active: usize,
     /// With a running step.
     pub(super) running: usize,
@@ -18,6 +18,8 @@ pub(crate) struct Counts {
     pub(super) turns: usize,
     /// Those of them that were called and are not running yet.
     pub(super) called: usize,
+    /// Waiting for a person's answer.
+    pub(super) asking: usize,
     /// Failed.
     pub(super) failed: usize,
     /// Held by a limit.
@@ -51,7 +53,7 @@ impl Counts {
 
     /// The counters that an agent in `phase` is counted in.
     fn of_phase(&mut self, phase: &Phase) -> [Option<&mut usize>; 3] {
-        let Self { active, running, turns, called, failed, held, reserved_usd: _ } = self;
+        let Self { active, running, turns, called, asking, failed, held, reserved_usd: _ } = self;
         match phase {
             Phase::Ready { .. } | Phase::Queued { .. } | Phase::Waiting { .. } => {
                 [Some(active), None, None]
@@ -61,6 +63,7 @@ impl Counts {
                 Action::Turn(_) => [Some(active), Some(running), Some(turns)],
                 Action::Script { .. } => [Some(active), Some(running), None],
             },
+            Phase::Asking { .. } => [Some(asking), None, None],
             Phase::Failed { .. } => [Some(failed), None, None],
             Phase::Held { .. } => [Some(held), None, None],
         }

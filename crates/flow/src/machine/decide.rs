@@ -14,6 +14,7 @@ use super::{
     Action, Again, Agent, Conclusion, CountsAs, Effect, FailureClass, Halt, Input, Instead, Launch,
     Left, Limit, Limits, OnUsageLimit, Overrider, Phase, Prepared, Record, Replaced, Run, Settings,
     Spent, Started, Status, Step, TurnFailure, Via, Work,
+    ask::decide_answered,
     follow::{discarded_returns, limit_reached, states_entered},
     naming::worker_name,
     retry::{Remedy, delay_ms, remedy, transient_delay_ms, with_jitter},
@@ -60,6 +61,7 @@ pub fn decide(run: &Run, input: Input) -> Decision {
         },
         Input::Ended { step, spent, conclusion } => decide_ended(run, &step, spent, conclusion),
         Input::Woke { agent } => decide_woke(run, agent),
+        Input::Answered { id, response } => decide_answered(run, &id, *response),
         Input::UsageLimitLifted => decide_lifted(run),
         Input::Halt(why) => decide_halt(run, why),
         Input::Resume { settings, limits } => decide_resume(run, settings, limits),
@@ -150,20 +152,20 @@ fn decide_limits(run: &Run, limits: Limits) -> Decision {
 }
 
 /// A decision about one agent, under construction.
-struct Draft<'a> {
-    run: &'a Run,
-    agent: &'a Agent,
+pub(super) struct Draft<'a> {
+    pub(super) run: &'a Run,
+    pub(super) agent: &'a Agent,
     /// The cost of the step that just ended; the run's total does not include it yet.
     spent_usd: Usd,
-    decision: Decision,
+    pub(super) decision: Decision,
 }
 
 impl<'a> Draft<'a> {
-    fn new(run: &'a Run, agent: &'a Agent) -> Self {
+    pub(super) fn new(run: &'a Run, agent: &'a Agent) -> Self {
         Self { run, agent, spent_usd: Usd::ZERO, decision: Decision::default() }
     }
 
-    fn record(&mut self, record: Record) {
+    pub(super) fn record(&mut self, record: Record) {
         self.decision.records.push(record);
     }
 
@@ -241,7 +243,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    fn follow(
+    pub(super) fn follow(
         &mut self,
         transition: Transition,
         source: Source,
@@ -254,6 +256,9 @@ impl<'a> Draft<'a> {
             let (session, instead) = (session.clone(), Instead::Follow(transition.clone()));
             let agent = agent.clone();
             self.record(Record::Overridden { agent, asked, source, session, by, instead });
+        }
+        if let Transition::Ask(question) = &transition {
+            return self.ask(question, source, via, session);
         }
         if let Some(limit) = limit_reached(self.run, self.agent, &transition, self.spent_usd) {
             let (by, instead) = (Overrider::Limit(limit), Instead::Stop);
@@ -268,6 +273,7 @@ impl<'a> Draft<'a> {
             | Transition::Reset { .. }
             | Transition::Call { .. }
             | Transition::Function { .. }
+            | Transition::Ask(_)
             | Transition::Result { .. } => None,
         };
         if states_entered(self.agent, &transition) > 0 {
@@ -411,7 +417,13 @@ impl<'a> Draft<'a> {
         self.record(Record::Failed { agent, error, class, work, left: None, loses_session });
     }
 
-    fn fail(&mut self, error: String, class: Option<FailureClass>, work: Work, left: Option<Left>) {
+    pub(super) fn fail(
+        &mut self,
+        error: String,
+        class: Option<FailureClass>,
+        work: Work,
+        left: Option<Left>,
+    ) {
         let agent = self.agent.id.clone();
         self.record(Record::Failed { agent, error, class, work, left, loses_session: false });
     }

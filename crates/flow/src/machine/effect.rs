@@ -5,7 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::id::{AgentId, StepId};
+use crate::{
+    id::{AgentId, AskId, StateName, StepId},
+    policy::Question,
+};
 
 use super::Step;
 
@@ -19,8 +22,8 @@ pub enum Effect {
         /// The agent whose step is prepared.
         agent: AgentId,
     },
-    /// Start a child. Its intent must be durable first. The id names this start for ever: the engine starts each
-    /// id at most once, and finds what it left by its name.
+    /// Start a child. Its intent must be durable first. The id names this start for ever: the engine starts
+    /// each id at most once, and finds what it left by its name.
     Launch {
         /// The id of the step.
         id: StepId,
@@ -45,6 +48,18 @@ pub enum Effect {
         agent: AgentId,
         /// The wait, in milliseconds.
         delay_ms: u64,
+    },
+    /// Put a question to a person and wait for the answer, until the deadline if it has one. A question that
+    /// was put before is not put again, and an answer that is there is delivered at once.
+    Ask {
+        /// Which question.
+        id: AskId,
+        /// The state that asks.
+        state: StateName,
+        /// The question.
+        question: Box<Question>,
+        /// The directory of the files to show.
+        cwd: String,
     },
     /// Wait until the provider's usage limit is lifted.
     WaitForUsageLimit {

@@ -1,4 +1,4 @@
-//! What each of the six transitions does to an agent: the heart of the language.
+//! What each of the seven transitions does to an agent: the heart of the language.
 //!
 //! | tag | session | return stack |
 //! |---|---|---|
@@ -7,6 +7,7 @@
 //! | call | branch of the caller's | frame pushed |
 //! | function | fresh | frame pushed |
 //! | fork | parent: the same; worker: fresh | parent: kept; worker: empty |
+//! | ask | the same, once it is answered | kept |
 //! | result | the caller's | frame popped; none left: the agent ends |
 
 use crate::{
@@ -25,6 +26,8 @@ pub(super) fn states_entered(agent: &Agent, transition: &Transition) -> u64 {
         | Transition::Call { .. }
         | Transition::Function { .. } => 1,
         Transition::Fork { .. } => 2,
+        // Asking is free. The answer is followed by a `goto` of its own.
+        Transition::Ask(_) => 0,
         Transition::Result { .. } => u64::from(!agent.stack.is_empty()),
     }
 }
@@ -90,6 +93,8 @@ pub(super) fn follow(
                 return After::Forks(Box::new(worker));
             }
         }
+        // Not followed, but asked: see `ask`.
+        Transition::Ask(_) => {}
         Transition::Result { payload } => match agent.stack.pop() {
             None => return After::Ends(payload),
             Some(Frame { session, session_agent, state, .. }) => {
@@ -111,6 +116,7 @@ pub(super) fn discarded_returns(agent: &Agent, transition: &Transition) -> usize
         | Transition::Call { .. }
         | Transition::Function { .. }
         | Transition::Fork { .. }
+        | Transition::Ask(_)
         | Transition::Result { .. } => 0,
     }
 }

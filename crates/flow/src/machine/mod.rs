@@ -10,6 +10,7 @@
 mod accounts;
 mod agent;
 mod apply;
+mod ask;
 mod counts;
 mod decide;
 mod effect;
@@ -31,6 +32,7 @@ pub use agent::{
     Agent, Answer, Evaluation, Frame, Left, Phase, Reminder, Session, Tries, Visit, Work,
 };
 pub use apply::{ApplyError, apply};
+pub use ask::{Attachment, Response};
 pub(crate) use counts::Counts;
 pub use decide::{Decision, decide, start};
 pub use effect::{Effect, Launch};
@@ -40,6 +42,6 @@ pub use record::{CountsAs, Halt, Instead, Limit, Overrider, Record, Started, Via
 pub use replay::{ReplayError, replay};
 pub use run::{Run, Status, UsageLimit};
 pub(crate) use settings::RETRY_FOR_MS;
-pub use settings::{Limits, OnUsageLimit, Settings};
+pub use settings::{Limits, OnAsk, OnUsageLimit, Settings};
 pub use settle::settle;
 pub use step::{Action, SessionPlan, Spent, Step, Tokens, Turn, TurnSettings};

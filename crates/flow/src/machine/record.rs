@@ -7,10 +7,12 @@ use std::collections::BTreeMap;
 use crate::{
     id::{AgentId, RunId, SessionId, StateName},
     money::Usd,
-    policy::{Source, Transition},
+    policy::{Question, Source, Transition},
 };
 
-use super::{Evaluation, FailureClass, Left, Limits, Settings, Spent, Status, Step, Work};
+use super::{
+    Evaluation, FailureClass, Left, Limits, Response, Settings, Spent, Status, Step, Work,
+};
 
 /// One fact about a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +74,28 @@ pub enum Record {
         by: Overrider,
         /// What happens instead.
         instead: Instead,
+    },
+    /// An agent asks a person, and waits for the answer.
+    Asked {
+        /// Who asks.
+        agent: AgentId,
+        /// Which one of its questions, from 1.
+        number: u32,
+        /// The question, with its deadline.
+        question: Box<Question>,
+        /// Who wanted it.
+        via: Via,
+        /// The session of the answer that asks; `None` for a script.
+        session: Option<SessionId>,
+    },
+    /// A question was answered. That the answer is followed is a later record of the same decision.
+    Answered {
+        /// Who asked.
+        agent: AgentId,
+        /// Which one of its questions.
+        number: u32,
+        /// The answer.
+        response: Box<Response>,
     },
     /// An answer broke the protocol; the agent is reminded.
     Reminded {
@@ -163,6 +187,8 @@ impl Record {
             | Self::Ended { agent, .. }
             | Self::Followed { agent, .. }
             | Self::Overridden { agent, .. }
+            | Self::Asked { agent, .. }
+            | Self::Answered { agent, .. }
             | Self::Reminded { agent, .. }
             | Self::Evaluating { agent, .. }
             | Self::Retried { agent, .. }
@@ -214,6 +240,8 @@ pub enum Via {
     Implicit,
     /// An evaluator replaced another transition by it.
     Evaluator,
+    /// A person answered a question.
+    Answer,
 }
 
 impl From<Source> for Via {
@@ -221,6 +249,7 @@ impl From<Source> for Via {
         match source {
             Source::Tag => Self::Tag,
             Source::Implicit => Self::Implicit,
+            Source::Answer => Self::Answer,
         }
     }
 }
@@ -301,6 +330,8 @@ pub enum Halt {
         /// The free space when that was found.
         free_bytes: u64,
     },
+    /// Only questions to people are left, and the run does not wait for answers.
+    Asks,
     /// The user cancelled the run.
     Cancelled,
 }

@@ -54,7 +54,8 @@ pub struct Run {
     pub(crate) next_ticket: u64,
     /// Agents whose turns wait, by ticket. Derived from `agents`.
     pub(crate) queue: BTreeMap<u64, AgentId>,
-    /// The number of agents in each phase. Derived from `agents`, so that no decision has to look at all of them.
+    /// The number of agents in each phase. Derived from `agents`, so that no decision has to look at all of
+    /// them.
     pub(crate) counts: Counts,
 }
 

@@ -25,9 +25,9 @@ pub fn settle(run: &Run) -> Decision {
 
 /// How the run ends; `None` while an agent can continue.
 fn outcome(run: &Run) -> Option<Status> {
-    if run.counts.active == 0 {
-        // Every agent has stopped by itself: their outcomes count, not the reason for which the others would have
-        // had to stop.
+    if run.counts.active == 0 && run.counts.asking == 0 {
+        // Every agent has stopped by itself: their outcomes count, not the reason for which the others
+        // would have had to stop.
         return Some(match (run.counts.failed, run.counts.held) {
             (0, 0) => Status::Completed,
             (0, _) => Status::Stopped,
@@ -40,7 +40,9 @@ fn outcome(run: &Run) -> Option<Status> {
         // Like a run that ends by itself: a failure is not hidden by a limit.
         Halt::Limit(_) if run.counts.failed > 0 => Status::Failed,
         Halt::Limit(_) => Status::Stopped,
-        Halt::Interrupted | Halt::UsageLimit { .. } | Halt::DiskLow { .. } => Status::Paused,
+        Halt::Interrupted | Halt::UsageLimit { .. } | Halt::DiskLow { .. } | Halt::Asks => {
+            Status::Paused
+        }
         Halt::Cancelled => Status::Cancelled,
     })
 }

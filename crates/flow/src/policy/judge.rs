@@ -12,7 +12,10 @@ use crate::{
     world::{World, WorldError},
 };
 
-use super::{AllowedTransition, Chooser, Policy, Transition, UnsafeName, check_variable_name};
+use super::{
+    AllowedTransition, AskProblem, Chooser, Policy, Transition, UnsafeName, ask,
+    check_variable_name,
+};
 
 /// The verdict on an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +44,8 @@ pub enum Source {
     Tag,
     /// The policy allows only this transition, and the agent wrote no tag.
     Implicit,
+    /// A person answered the agent's question.
+    Answer,
 }
 
 /// What is wrong with an answer.
@@ -76,6 +81,9 @@ pub enum Problem {
         /// The beginning of it.
         model: String,
     },
+    /// A question that cannot be asked.
+    #[error(transparent)]
+    Ask(#[from] AskProblem),
     /// The scope could not be read.
     #[error(transparent)]
     World(#[from] WorldError),
@@ -143,6 +151,9 @@ struct Judge<'a> {
 
 impl Judge<'_> {
     fn tag(&self, tag: &Tag) -> Verdict {
+        if let Some(problem) = ask::for_authors(tag) {
+            return self.remind(problem.into());
+        }
         let allowed = &self.policy.allowed;
         let matching: Vec<_> = allowed.iter().filter(|entry| self.matches(entry, tag)).collect();
         let entry = matching.first();
@@ -153,9 +164,12 @@ impl Judge<'_> {
             let is_declared = matching.iter().any(|entry| entry.declares(name));
             if is_declared { Chooser::Author } else { Chooser::Agent }
         };
-        match self.transition(tag, chooser) {
+        let filled = entry.filter(|entry| entry.tag == TagKind::Ask);
+        let filled = filled.map(|entry| ask::filled(tag, entry));
+        match self.transition(filled.as_ref().unwrap_or(tag), chooser) {
             Ok(transition) => Verdict::Accept(Accepted { transition, source: Source::Tag }),
-            // The agent cannot change what the author prescribed: a reminder would cost money and change nothing.
+            // The agent cannot change what the author prescribed: a reminder would cost money and change
+            // nothing.
             Err(problem) if entry.is_some_and(|entry| is_authors(&problem, entry)) => {
                 Verdict::Fail(problem)
             }
@@ -178,6 +192,9 @@ impl Judge<'_> {
     fn matches(&self, entry: &AllowedTransition, tag: &Tag) -> bool {
         if entry.tag != tag.kind() {
             return false;
+        }
+        if entry.tag == TagKind::Ask {
+            return ask::agrees(entry, tag, |one, other| self.same_state(one, other));
         }
         let target_matches = match (&entry.target, target_of(tag)) {
             (None, _) => true,
@@ -238,6 +255,12 @@ impl Judge<'_> {
                     })
                     .collect::<Result<_, _>>()?,
             },
+            Tag::Ask(_) => {
+                let JudgeContext { world, cwd } = self.context;
+                let resolve = |name: &str| self.resolve(name);
+                let question = ask::question::<Problem>(tag, cwd, *world, resolve)?;
+                Transition::Ask(Box::new(question))
+            }
             Tag::Result { payload } => Transition::Result { payload: payload.value.clone() },
         })
     }
@@ -279,6 +302,9 @@ fn is_authors(problem: &Problem, entry: &AllowedTransition) -> bool {
             entry.attributes.contains_key("cd")
         }
         Problem::NotAModel { .. } => entry.attributes.contains_key("model"),
+        Problem::Ask(problem) => {
+            problem.attribute().is_some_and(|name| entry.attributes.contains_key(name))
+        }
         Problem::World(_) => true,
         Problem::Tag(_) | Problem::NotAllowed { .. } => false,
     }
@@ -301,11 +327,14 @@ fn target_of(tag: &Tag) -> Option<&Target> {
         | Tag::Call { target, .. }
         | Tag::Function { target, .. }
         | Tag::Fork { target, .. } => Some(target),
-        Tag::Result { .. } => None,
+        Tag::Ask(_) | Tag::Result { .. } => None,
     }
 }
 
 fn attribute_of<'t>(tag: &'t Tag, name: &str) -> Option<&'t str> {
+    if let Tag::Ask(_) = tag {
+        return ask::part(tag, name);
+    }
     let value = match (tag, name) {
         (Tag::Call { return_to, .. } | Tag::Function { return_to, .. }, "return") => {
             Some(return_to)
@@ -349,6 +378,7 @@ fn authored(entry: &AllowedTransition) -> Tag {
                 .map(|(name, value)| Attribute { name: nowhere(name), value: nowhere(value) })
                 .collect(),
         },
+        TagKind::Ask => ask::filled(&Tag::Ask(Box::default()), entry),
         TagKind::Result => Tag::Result { payload: nowhere("") },
     }
 }
@@ -356,7 +386,7 @@ fn authored(entry: &AllowedTransition) -> Tag {
 /// The tag in the protocol's own form, for a message.
 fn written(tag: &Tag) -> String {
     let mut attributes = BTreeMap::new();
-    for name in ["return", "next", "cd", "model"] {
+    for name in ["return", "next", "cd", "model", "question"] {
         attributes.extend(attribute_of(tag, name).map(|v| (name.to_owned(), v.to_owned())));
     }
     if let Tag::Fork { attributes: others, .. } = tag {

@@ -4,6 +4,8 @@ use std::{collections::BTreeMap, fmt};
 
 use crate::{id::StateName, tag::TagKind};
 
+use super::Question;
+
 /// What an agent does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transition {
@@ -46,6 +48,8 @@ pub enum Transition {
         /// The worker's variables.
         attributes: BTreeMap<String, String>,
     },
+    /// Ask a person, and go on with the answer in the same session.
+    Ask(Box<Question>),
     /// Return to the caller, or end.
     Result {
         /// The result.
@@ -62,6 +66,7 @@ impl Transition {
             Self::Call { .. } => TagKind::Call,
             Self::Function { .. } => TagKind::Function,
             Self::Fork { .. } => TagKind::Fork,
+            Self::Ask(_) => TagKind::Ask,
             Self::Result { .. } => TagKind::Result,
         }
     }
@@ -92,6 +97,20 @@ impl fmt::Display for Transition {
                     attribute(f, name, Some(value))?;
                 }
                 write!(f, ">{target}</fork>")
+            }
+            Self::Ask(question) => {
+                let Question { text, next, choices, attach, .. } = &**question;
+                let choices = choices.iter().map(|choice| {
+                    let super::Choice { label, target } = choice;
+                    format!("{label}={target}")
+                });
+                let choices = choices.collect::<Vec<_>>().join("|");
+                let given = |text: String| Some(text).filter(|text| !text.is_empty());
+                f.write_str("<ask")?;
+                attribute(f, "next", next.as_ref().map(StateName::as_str))?;
+                attribute(f, "choices", given(choices).as_deref())?;
+                attribute(f, "attach", given(attach.join("|")).as_deref())?;
+                write!(f, ">{text}</ask>")
             }
             Self::Result { payload } => write!(f, "<result>{payload}</result>"),
         }

@@ -6,8 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    policy::{AllowedTransition, Evaluator, PATTERNS_SIZE_MAX, Policy, pattern_size},
-    tag::{AttributeRole, TagKind},
+    policy::{
+        AllowedTransition, AskProblem, Evaluator, PATTERNS_SIZE_MAX, Policy, check_default,
+        pattern_size,
+    },
+    tag::{AttributeRole, TagKind, choices},
     text::{Span, Spanned, excerpt, is_word, looks_like_an_option},
 };
 
@@ -94,6 +97,13 @@ impl Frontmatter {
             _ => {}
         }
     }
+}
+
+/// What is wrong with an `ask` whatever an agent adds to it.
+fn check_ask(entry: &AllowedTransition) -> Result<(), AskProblem> {
+    let value = |name: &str| entry.attributes.get(name).map(String::as_str);
+    let written = value("choices").map(choices).transpose()?.unwrap_or_default();
+    check_default(value("timeout"), value("default"), &written)
 }
 
 struct FrontmatterReader<'a, 'f> {
@@ -272,11 +282,24 @@ impl FrontmatterReader<'_, '_> {
                             let model = self.argument(value, name, "the name of a model");
                             model.map(|model| model.value)
                         }
-                        Some(AttributeRole::Directory) | None => self.text(value, name, "a text"),
+                        Some(
+                            AttributeRole::Directory
+                            | AttributeRole::Choices
+                            | AttributeRole::Files
+                            | AttributeRole::Duration
+                            | AttributeRole::Default
+                            | AttributeRole::Question,
+                        )
+                        | None => self.text(value, name, "a text"),
                     };
                     entry.attributes.extend(value.map(|value| (name.to_owned(), value)));
                 }
             }
+        }
+        if tag == TagKind::Ask
+            && let Err(problem) = check_ask(&entry)
+        {
+            self.error(node.span, problem.to_string());
         }
         // Drop an entry with an attribute that cannot be read: without it, the entry would allow too much.
         (self.findings.count == found_before).then_some(entry)

@@ -7,7 +7,7 @@ use thiserror::Error;
 use crate::text::{Span, Spanned, excerpt};
 
 use super::{
-    Tag, TagKind, Target,
+    AskTag, AttributeRole, Tag, TagKind, Target,
     scan::{Element, Fragment, Scan},
     token::Attribute,
 };
@@ -21,6 +21,9 @@ const CONTENT_BYTES_MAX: u64 = 4096;
 /// The largest payload of a `<result>`. It is written to the journal and inserted into a prompt, and no
 /// model can read more than this at once.
 pub const PAYLOAD_BYTES_MAX: u64 = 8 * 1024 * 1024;
+
+/// The longest question of an `<ask>`: a person reads it. What is longer belongs into an attached file.
+pub const QUESTION_BYTES_MAX: u64 = 64 * 1024;
 
 /// Why an answer does not have exactly one complete tag. Every variant shows the text in question.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -102,13 +105,15 @@ pub enum TagError {
         /// The second one's name.
         name: Spanned<String>,
     },
-    /// The answer mentions `<result>` more than once, and the payload's ends are ambiguous.
+    /// The answer mentions `<result>` or `<ask>` more than once, and the payload's ends are ambiguous.
     #[error(
-        "it is not certain where the payload of <result> begins and ends, because its opening tag \
+        "it is not certain where the payload of <{kind}> begins and ends, because its opening tag \
          occurs {openings} times and its closing tag {closings} times: begin a line with the opening \
          tag, end a line with the closing tag, and name neither elsewhere outside of the payload"
     )]
-    AmbiguousResult {
+    AmbiguousPayload {
+        /// Which tag.
+        kind: TagKind,
         /// The number of opening tags that could start the payload.
         openings: usize,
         /// The number of closing tags that could end it.
@@ -116,11 +121,14 @@ pub enum TagError {
         /// From the first to the last of them.
         span: Span,
     },
-    /// The payload exceeds [`PAYLOAD_BYTES_MAX`].
+    /// The payload exceeds [`PAYLOAD_BYTES_MAX`] or [`QUESTION_BYTES_MAX`].
     #[error(
-        "the payload of <result> has {bytes} bytes, more than the {PAYLOAD_BYTES_MAX} that can be handed on"
+        "the payload of <{kind}> has {bytes} bytes, more than the {} that can be handed on",
+        payload_bytes_max(*kind)
     )]
     PayloadTooLong {
+        /// Which tag.
+        kind: TagKind,
         /// Its size.
         bytes: u64,
         /// Where it is.
@@ -138,10 +146,10 @@ pub enum MalformedWhy {
     #[error("its opening tag is missing")]
     Unopened,
     /// `</name something>`
-    #[error("a closing tag holds nothing but its name")]
+    #[error("a closing tag has nothing but its name")]
     Closing,
     /// `<name/>`
-    #[error("it is closed before it says anything")]
+    #[error("it is self-closing: write an opening and a closing tag")]
     SelfClosing,
     /// An attribute that is not `name="value"`.
     #[error("attributes are written name=\"value\"")]
@@ -167,6 +175,10 @@ impl std::fmt::Display for TargetPlace {
             Self::Attribute(name) => write!(f, "`{name}`"),
         }
     }
+}
+
+fn payload_bytes_max(kind: TagKind) -> u64 {
+    if kind == TagKind::Ask { QUESTION_BYTES_MAX } else { PAYLOAD_BYTES_MAX }
 }
 
 fn list(tags: &[Spanned<String>], count: u64) -> String {
@@ -219,9 +231,9 @@ impl Scan {
         };
         let whole = quoted(element.span, &mut read)?;
         let is_payload = !element.kind.has_target();
-        if is_payload && element.content.len() > PAYLOAD_BYTES_MAX {
-            let bytes = element.content.len();
-            return Ok(Err(TagError::PayloadTooLong { bytes, span: element.content }));
+        if is_payload && element.content.len() > payload_bytes_max(element.kind) {
+            let (kind, bytes) = (element.kind, element.content.len());
+            return Ok(Err(TagError::PayloadTooLong { kind, bytes, span: element.content }));
         }
         if !is_payload && element.content.len() > CONTENT_BYTES_MAX {
             let kind = element.kind;
@@ -257,6 +269,14 @@ fn complete(
         element.attributes.map_err(|why| TagError::Malformed { kind, text: whole.clone(), why })?;
     let mut attributes = Attributes::new(kind, attributes)?;
     let tag = match kind {
+        TagKind::Ask => Tag::Ask(Box::new(AskTag {
+            question: trimmed(&content),
+            next: attributes.take_optional_target("next", whole)?,
+            choices: attributes.take("choices"),
+            attach: attributes.take("attach"),
+            timeout: attributes.take("timeout"),
+            default: attributes.take("default"),
+        })),
         TagKind::Result => Tag::Result { payload: content },
         TagKind::Goto => Tag::Goto { target: target(kind, &content, whole)? },
         TagKind::Reset => {
@@ -291,7 +311,8 @@ impl Attributes {
     fn new(kind: TagKind, attributes: Vec<Attribute>) -> Result<Self, TagError> {
         let mut seen = std::collections::BTreeSet::new();
         for Attribute { name, .. } in &attributes {
-            if !kind.takes_attribute(&name.value) {
+            let is_question = kind.role_of(&name.value) == Some(AttributeRole::Question);
+            if is_question || !kind.takes_attribute(&name.value) {
                 return Err(TagError::UnknownAttribute { kind, name: name.clone() });
             }
             if !seen.insert(&*name.value) {
@@ -312,10 +333,18 @@ impl Attributes {
         whole: &Spanned<String>,
     ) -> Result<Target, TagError> {
         let kind = self.kind;
-        let Some(value) = self.take(name) else {
-            return Err(TagError::MissingAttribute { kind, name, text: whole.clone() });
-        };
-        check_target(kind, TargetPlace::Attribute(name), &value, whole)
+        let target = self.take_optional_target(name, whole)?;
+        target.ok_or_else(|| TagError::MissingAttribute { kind, name, text: whole.clone() })
+    }
+
+    fn take_optional_target(
+        &mut self,
+        name: &'static str,
+        whole: &Spanned<String>,
+    ) -> Result<Option<Target>, TagError> {
+        let value = self.take(name);
+        let place = TargetPlace::Attribute(name);
+        value.map(|value| check_target(self.kind, place, &value, whole)).transpose()
     }
 }
 

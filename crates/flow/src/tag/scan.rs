@@ -5,7 +5,7 @@
 //! * A closing tag closes the nearest open tag of its name. The text between the two is opaque:
 //!   tags inside a `<result>` payload are payload.
 //! * An opening tag that is never closed is a mention. It does not hide the tags after it.
-//! * The payload of a `<result>` may mention the tag itself: [`payload`](super::payload) then finds
+//! * The payload of a `<result>` or `<ask>` may mention the tag itself: [`payload`](super::payload) then finds
 //!   where it begins and ends.
 //!
 //! The scanner keeps positions, not text, so it can scan gigabytes. The caller reads the few bytes
@@ -60,7 +60,7 @@ pub struct Scan {
     pub(super) count: u64,
     /// The last markup that looked like a tag but is not a complete element.
     pub(super) fragment: Option<Fragment>,
-    /// The last `<result>`, and the unpaired tags that may belong to it.
+    /// The last `<result>` or `<ask>`, and the unpaired tags that may belong to it.
     pub(super) payload: Option<Payload>,
 }
 
@@ -79,7 +79,7 @@ pub struct Scanner {
     offset: u64,
     /// Whether the current line has only white space so far.
     is_line_blank: bool,
-    /// Whether only white space has followed the last closing tag of a `<result>`.
+    /// Whether only white space has followed the last closing tag of a payload.
     may_end_line: bool,
 }
 
@@ -231,11 +231,10 @@ impl Scanner {
 
     /// Makes room by dropping the outermost tag of the same kind. It counts as a mention, because the
     /// inner tags of its kind would be closed first. Tags of other kinds may still be closed, and so
-    /// may a `<result>` that starts a line.
+    /// may a payload that starts a line.
     fn give_up_one(&mut self, kind: TagKind) {
-        let is_mention = |open: &OpenTag| {
-            open.kind == kind && !(open.kind == TagKind::Result && open.begins_line)
-        };
+        let is_mention =
+            |open: &OpenTag| open.kind == kind && (open.kind.has_target() || !open.begins_line);
         let outermost = self.open.iter().position(is_mention).unwrap_or(0);
         if let Some(open) = self.open.remove(outermost) {
             self.open_count[open.kind as usize] -= 1;
@@ -246,7 +245,7 @@ impl Scanner {
         if self.open_count[kind as usize] == 0 {
             let why = MalformedWhy::Unopened;
             self.found.fragment = Some(Fragment { kind, span, why });
-            if let (TagKind::Result, Some(payload)) = (kind, &mut self.found.payload) {
+            if let Some(payload) = self.found.payload.as_mut().filter(|p| p.kind() == kind) {
                 payload.closed_again(span, self.found.count);
                 self.may_end_line = true;
             }
@@ -268,7 +267,9 @@ impl Scanner {
         self.found.count = open.elements_before + 1;
         let outside = |payload: Payload| payload.outside_of(open.span.start);
         self.found.payload = self.found.payload.take().and_then(outside);
-        if open.kind == TagKind::Result {
+        // With one of another kind before it there are several tags, unless that one ends after this one.
+        let is_first = self.found.payload.as_ref().is_none_or(|p| p.kind() == open.kind);
+        if !open.kind.has_target() && is_first {
             let previous = self.found.payload.as_ref();
             let payload = Payload::new(&open, closing, self.found.count, previous);
             self.found.payload = Some(payload);

@@ -7,7 +7,7 @@ use super::{Attribute, TagKind};
 /// A state as a tag names it: trimmed, without path separators, not yet resolved to a file.
 pub type Target = Spanned<String>;
 
-/// One of the six tags, complete.
+/// One of the seven tags, complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tag {
     /// `<goto>TARGET</goto>`
@@ -49,11 +49,30 @@ pub enum Tag {
         /// All other attributes: the worker's variables.
         attributes: Vec<Attribute>,
     },
+    /// `<ask next="NEXT" choices="A=STATE|B" attach="FILE|FILE">QUESTION</ask>`
+    Ask(Box<AskTag>),
     /// `<result>PAYLOAD</result>`
     Result {
         /// The text between the tags, verbatim.
         payload: Spanned<String>,
     },
+}
+
+/// The parts of an `<ask>`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AskTag {
+    /// The question, without the space around it. Empty: an entry of the policy has it.
+    pub question: Spanned<String>,
+    /// The state to continue at with the answer.
+    pub next: Option<Target>,
+    /// The answers that can be chosen.
+    pub choices: Option<Spanned<String>>,
+    /// The files to show.
+    pub attach: Option<Spanned<String>>,
+    /// How long to wait for an answer.
+    pub timeout: Option<Spanned<String>>,
+    /// The answer when the time is up.
+    pub default: Option<Spanned<String>>,
 }
 
 impl Tag {
@@ -65,6 +84,7 @@ impl Tag {
             Self::Call { .. } => TagKind::Call,
             Self::Function { .. } => TagKind::Function,
             Self::Fork { .. } => TagKind::Fork,
+            Self::Ask(_) => TagKind::Ask,
             Self::Result { .. } => TagKind::Result,
         }
     }

@@ -9,8 +9,8 @@ use crate::{
         Reminder, Replaced, Run, SessionPlan, Spent, Turn, TurnFailure, Visit, Work,
     },
     policy::{
-        Accepted, Evaluator, JudgeContext, Opinion, Problem, Source, Verdict, judge, judge_script,
-        judge_transition, next_opinion,
+        Accepted, Evaluator, JudgeContext, Opinion, Problem, Source, Transition, Verdict, judge,
+        judge_script, judge_transition, next_opinion,
     },
     prompt::{evaluator_reminder, reminder},
     tag::{self, Tag, TagError},
@@ -50,10 +50,10 @@ pub enum Exit {
     #[error("exited with code {0}")]
     Code(i32),
     /// Killed by this signal.
-    #[error("was ended by signal {0}")]
+    #[error("was killed by signal {0}")]
     Signal(i32),
     /// It printed nothing for too long.
-    #[error("printed nothing for {seconds} seconds and was ended")]
+    #[error("printed nothing for {seconds} seconds and was killed")]
     TimedOut {
         /// The timeout.
         seconds: u64,
@@ -79,7 +79,15 @@ pub fn conclude(
             Action::Turn(turn) => turn_outcome(agent, turn, outcome, spent.session.as_ref(), world),
         },
     };
-    Input::Ended { step: step.clone(), spent, conclusion }
+    Input::Ended { step: step.clone(), spent, conclusion: asked_now(conclusion, world) }
+}
+
+/// Gives a question that is about to be asked its deadline.
+pub(super) fn asked_now(mut conclusion: Conclusion, world: &dyn World) -> Conclusion {
+    if let Conclusion::Follow { transition: Transition::Ask(question), .. } = &mut conclusion {
+        question.ask_at(world.now_ms());
+    }
+    conclusion
 }
 
 fn again(why: Again) -> Conclusion {

@@ -22,7 +22,7 @@ use crate::{
     world::{World, WorldError},
 };
 
-use super::conclude::accepted;
+use super::conclude::{accepted, asked_now};
 
 /// The prepared step, and what the user should know about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +42,10 @@ pub fn prepare(run: &Run, agent: &AgentId, world: &dyn World, fresh: SessionId) 
         None => Err(PrepareError::Gone),
         Some(agent) => Preparer { run, agent, world, fresh, notes: &mut notes }.work(),
     };
-    let prepared = prepared.map_err(|error| error.to_string());
+    let prepared = match prepared {
+        Ok(Prepared::Settled(conclusion)) => Ok(Prepared::Settled(asked_now(conclusion, world))),
+        prepared => prepared.map_err(|error| error.to_string()),
+    };
     Preparation {
         input: Input::Prepared { agent: agent.clone(), prepared },
         unknown_variables: notes.unknown_variables,
@@ -355,6 +358,10 @@ impl Preparer<'_> {
         if let Some(result) = &self.agent.result {
             variables.set("result", result);
         }
+        if let Some(response) = &self.agent.response {
+            variables.set("comment", &response.comment);
+            variables.set("files", response.files.as_deref().unwrap_or_default());
+        }
         variables
     }
 
@@ -367,6 +374,10 @@ impl Preparer<'_> {
         set("RAYMOND_AGENT_ID", self.agent.id.as_str());
         if let Some(result) = &self.agent.result {
             set("RAYMOND_RESULT", result);
+        }
+        if let Some(response) = &self.agent.response {
+            set("RAYMOND_COMMENT", &response.comment);
+            set("RAYMOND_FILES", response.files.as_deref().unwrap_or_default());
         }
         if let Some(input) = &self.agent.input {
             set("RAYMOND_INPUT", input);

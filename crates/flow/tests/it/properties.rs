@@ -20,7 +20,7 @@ use raymond_flow::{
     world::MemoryWorld,
 };
 
-use crate::sim::{Sim, session, started, usd};
+use crate::sim::{Sim, response, session, started, usd};
 
 const STATES: [&str; 8] =
     ["START.md", "PLAN.md", "STEP1.md", "W1_X.md", "X.md", "POLL.sh", "BUILD.sh", "JUDGE.md"];
@@ -35,6 +35,8 @@ fn prompt() -> impl Strategy<Value = String> {
         "---\nallowed_transitions: [{ tag: goto }, { tag: result }]\nevaluators:\n  - prompt: JUDGE\n---\n",
         "---\nevaluators: [{ match: stuck, then: { tag: reset, target: PLAN } }]\nmodel: haiku\n---\n",
         "---\nmodel: [broken\n---\n",
+        "---\nallowed_transitions: [{ tag: ask, question: Go?, choices: a=PLAN|b=X, timeout: 5m, default: b }]\n---\n",
+        "---\nallowed_transitions: [{ tag: ask, next: PLAN }, { tag: result }]\n---\n",
     ];
     (select(policies.to_vec()), "[a-z {}]{0,20}")
         .prop_map(|(policy, body)| format!("{policy}{body}"))
@@ -52,6 +54,9 @@ fn answer() -> impl Strategy<Value = String> {
         2 => (state(), state()).prop_map(|(s, r)| format!("<function return='{r}'>{s}</function>")),
         3 => (state(), state(), "[a-z]{0,3}")
             .prop_map(|(s, n, i)| format!("<fork next=\"{n}\" item=\"{i}\">{s}</fork>")),
+        3 => (state(), state(), select(vec!["", " timeout='9s' default='b'"]))
+            .prop_map(|(s, n, t)| format!("<ask next='{n}' choices='a={s}|b'{t}>Well?</ask>")),
+        1 => state().prop_map(|s| format!("<ask next='{s}'>Why?</ask>")),
         4 => "[a-z]{0,5}".prop_map(|p| format!("<result>{p}</result>")),
         1 => Just("<result>accept</result>".to_owned()),
         1 => Just("no tag at all".to_owned()),
@@ -67,6 +72,7 @@ enum Step {
     Lose(prop::sample::Index),
     Interrupt(prop::sample::Index),
     Wake(prop::sample::Index),
+    Respond(prop::sample::Index, &'static str),
     Lift,
     Crash,
     Halt(Halt),
@@ -90,12 +96,34 @@ fn step() -> impl Strategy<Value = Step> {
         1 => which().prop_map(Step::Lose),
         1 => which().prop_map(Step::Interrupt),
         3 => which().prop_map(Step::Wake),
+        5 => (which(), select(vec!["a", "b", "c"])).prop_map(|(i, r)| Step::Respond(i, r)),
         1 => Just(Step::Lift),
         2 => Just(Step::Crash),
         1 => select(vec![Halt::Interrupted, Halt::DiskLow { free_bytes: 1 }]).prop_map(Step::Halt),
         3 => proptest::option::of(1..100u32).prop_map(Step::Resume),
         1 => (which(), prompt()).prop_map(|(i, p)| Step::Rewrite(i, p)),
     ]
+}
+
+/// Answers an open question twice: the second answer decides nothing.
+fn respond(sim: &mut Sim, index: prop::sample::Index, result: &str) {
+    let open: Vec<_> = sim.questions.keys().cloned().collect();
+    if open.is_empty() || sim.run.status != Status::Running {
+        return;
+    }
+    let id = index.get(&open).clone();
+    let is_answer = sim.questions[&id].target(result).is_some();
+    let response = Box::new(response(result));
+    let before = sim.journal.len();
+    sim.input(Input::Answered { id: id.clone(), response: response.clone() });
+    assert_eq!(sim.journal.len() > before, is_answer);
+    if is_answer {
+        sim.questions.remove(&id);
+        // A second answer decides nothing.
+        let length = sim.journal.len();
+        sim.input(Input::Answered { id, response });
+        assert_eq!(sim.journal.len(), length);
+    }
 }
 
 /// Does `step` to the run, if it means anything there.
@@ -137,6 +165,7 @@ fn take(sim: &mut Sim, step: Step) {
                 sim.wake(index.get(&waiting).as_str());
             }
         }
+        Step::Respond(index, result) => respond(sim, index, result),
         Step::Lift => {
             sim.waits_for_usage_limit = false;
             sim.input(Input::UsageLimitLifted);
@@ -220,7 +249,7 @@ proptest! {
         }
         let mut names = BTreeSet::from([AgentId::main()]);
         let mut total = Usd::ZERO;
-        let mut ids = BTreeSet::new();
+        let (mut ids, mut asks, mut answers) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         for record in &sim.journal {
             match record {
                 Record::Followed { worker: Some(worker), .. } => {
@@ -229,6 +258,13 @@ proptest! {
                 Record::Ended { spent, .. } => total += spent.cost_usd,
                 Record::Intended { agent, step } => {
                     prop_assert!(ids.insert((agent.clone(), step.number)), "a step id was reused");
+                }
+                Record::Asked { agent, number, .. } => {
+                    prop_assert!(asks.insert((agent.clone(), *number)), "a question was asked twice");
+                }
+                Record::Answered { agent, number, .. } => {
+                    let id = (agent.clone(), *number);
+                    prop_assert!(asks.contains(&id) && answers.insert(id), "answered twice");
                 }
                 _ => {}
             }

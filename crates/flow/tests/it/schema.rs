@@ -43,8 +43,13 @@ fn schema_has_every_tag_with_the_attributes_that_the_reader_takes() {
         for (name, role) in spec.attributes {
             let definition = match role {
                 AttributeRole::Continuation => "#/definitions/state",
-                AttributeRole::Directory => "#/definitions/text",
                 AttributeRole::Model => "#/definitions/argument",
+                AttributeRole::Choices => "#/definitions/choices",
+                AttributeRole::Duration => "#/definitions/duration",
+                AttributeRole::Directory
+                | AttributeRole::Files
+                | AttributeRole::Default
+                | AttributeRole::Question => "#/definitions/text",
             };
             assert_eq!(schema["definitions"][tag.name()]["properties"][name]["$ref"], definition);
         }

@@ -139,7 +139,7 @@ fn function_may_name_a_model() {
 }
 
 #[test]
-fn fork_names_its_worker_and_where_the_parent_goes_on() {
+fn fork_names_its_worker_and_where_the_parent_continues() {
     let text = r#"<fork next="DISPATCH.md">WORKER.md</fork>"#;
     let tag = Tag::Fork {
         target: at(text, "WORKER.md"),
@@ -181,6 +181,7 @@ fn every_tag_knows_its_kind() {
         (TagKind::Call, r#"<call return="B">A</call>"#),
         (TagKind::Function, r#"<function return="B">A</function>"#),
         (TagKind::Fork, r#"<fork next="B">A</fork>"#),
+        (TagKind::Ask, "<ask next=\"A\">x</ask>"),
         (TagKind::Result, "<result>A</result>"),
     ];
     assert_eq!(samples.map(|(kind, _)| kind), TagKind::ALL);
@@ -522,7 +523,8 @@ fn result_over_the_largest_payload_is_refused_without_reading_it() {
         read_max = read_max.max(span.len());
         Ok::<_, ()>(span.slice(&text).unwrap().to_owned())
     });
-    let error = TagError::PayloadTooLong { bytes, span: Span::new(8, 8 + bytes) };
+    let (kind, span) = (TagKind::Result, Span::new(8, 8 + bytes));
+    let error = TagError::PayloadTooLong { kind, bytes, span };
     assert_eq!(tag, Ok(Err(error.clone())));
     assert!(read_max < 10_000, "{read_max} bytes were read at once");
     assert_eq!(
@@ -717,11 +719,11 @@ fn malformed_tag_says_what_is_wrong() {
     );
     assert_eq!(
         shown("</goto x>"),
-        "`</goto` is not a complete <goto> tag: a closing tag holds nothing but its name"
+        "`</goto` is not a complete <goto> tag: a closing tag has nothing but its name"
     );
     assert_eq!(
         shown("<goto/>"),
-        "`<goto/>` is not a complete <goto> tag: it is closed before it says anything"
+        "`<goto/>` is not a complete <goto> tag: it is self-closing: write an opening and a closing tag"
     );
     assert_eq!(
         shown(&format!("<goto {}", " ".repeat(OPENING_BYTES_MAX))),
@@ -796,7 +798,7 @@ fn result_whose_ends_are_not_certain_is_refused() {
         ("a <result> b <result>c</result>\n</result> <result>", (1, 1)),
     ] {
         match (parse(text), counts) {
-            (Err(TagError::AmbiguousResult { openings, closings, .. }), _) => {
+            (Err(TagError::AmbiguousPayload { openings, closings, .. }), _) => {
                 assert_eq!((openings, closings), counts, "{text}");
             }
             // Pairs that balance tell by themselves.
@@ -818,11 +820,11 @@ fn result_with_more_mentions_than_are_kept_is_whole_or_refused() {
     let whole = deep.get("<result>".len()..deep.len() - "</result>".len()).unwrap();
     match parse(&deep) {
         Ok(tag) => assert_eq!(tag.value, Tag::Result { payload: at(&deep, whole) }),
-        Err(error) => assert!(matches!(error, TagError::AmbiguousResult { .. }), "{error}"),
+        Err(error) => assert!(matches!(error, TagError::AmbiguousPayload { .. }), "{error}"),
     }
     let raw = "a mention of </result> ".repeat(300);
     let error = error(&format!("<result>{raw}</result>"));
-    assert!(matches!(error, TagError::AmbiguousResult { .. }), "{error}");
+    assert!(matches!(error, TagError::AmbiguousPayload { .. }), "{error}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What to type next: real ids and whole commands.
+//! Suggests the next command, complete and with real ids.
 
 use raymond_flow::{
     id::RunId,
@@ -10,22 +10,45 @@ use raymond_flow::{
 #[derive(Clone, Debug)]
 pub(crate) struct Next {
     pub(crate) id: RunId,
-    /// Options without which the run is not found.
+    /// Options that are needed to find the run.
     pub(crate) place: String,
 }
 
 impl Next {
-    /// The command that does `verb` to the run.
+    /// The command `raymond VERB` for the run.
     pub(crate) fn command(&self, verb: &str) -> String {
         format!("raymond {verb} {}{}", self.id, self.place)
     }
 
-    /// What a person can do about the run, and the command for it. `status` is its status in a word.
+    /// The command that answers the first open question of a run that only people can bring on.
+    fn answer(&self, run: &Run) -> Option<String> {
+        let (id, _, question) = run.questions().next().filter(|_| run.waits_for_people())?;
+        let labels = question.choices.iter().map(|choice| choice.label.as_str());
+        Some(self.answer_command(&id.to_string(), labels))
+    }
+
+    /// The command that answers a question with one of `labels`, or with a text if there are none.
+    pub(crate) fn answer_command<'l>(
+        &self,
+        ask: &str,
+        labels: impl IntoIterator<Item = &'l str>,
+    ) -> String {
+        let labels: Vec<_> = labels.into_iter().map(shell_word).collect();
+        let what = if labels.is_empty() { "--text …".to_owned() } else { labels.join("|") };
+        format!("raymond answer {} {ask} {what}{}", self.id, self.place)
+    }
+
+    /// What the user can do about the run, and the command for it. `status` is its status in one word.
     pub(crate) fn advice(&self, run: &Run, status: &str) -> Option<(String, String)> {
         let resume = self.command("resume");
         let (what, command) = match (run.status, &run.halt) {
             (Status::Running, _) if status == "died" => {
                 ("Its program died. Resume it; no finished step runs again:", resume)
+            }
+            (Status::Paused | Status::Running, None | Some(Halt::Asks | Halt::Interrupted))
+                if let Some(command) = self.answer(run) =>
+            {
+                ("Answer it:", command)
             }
             (Status::Running, _) => ("Watch it:", self.command("attach")),
             (Status::Failed, _) => ("Fix the failure, then resume:", resume),
@@ -37,9 +60,11 @@ impl Next {
                 let more = higher_budget(run.limits.budget_usd, run.total_cost_usd);
                 ("Raise the budget and resume:", format!("{resume} --budget {more}"))
             }
-            (Status::Paused, Some(Halt::DiskLow { .. })) => ("Make room, then resume:", resume),
+            (Status::Paused, Some(Halt::DiskLow { .. })) => {
+                ("Free disk space, then resume:", resume)
+            }
             (Status::Paused, Some(Halt::UsageLimit { resets_at: Some(at) })) => {
-                let at = super::time::clock_time(*at);
+                let at = raymond_engine::views::clock_time(*at);
                 return Some((format!("Resume it after {at}:"), resume));
             }
             (Status::Paused, _) => ("Resume it:", resume),
@@ -49,7 +74,17 @@ impl Next {
     }
 }
 
-/// A budget that is enough to go on: twice as much as was allowed or spent.
+/// A label as a word of a command.
+fn shell_word(label: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');
+    if label.chars().all(is_plain) {
+        label.to_owned()
+    } else {
+        format!("'{}'", label.replace('\'', "'\\''"))
+    }
+}
+
+/// A budget that lets the run continue: twice what was allowed or spent.
 fn higher_budget(budget: Option<Usd>, spent: Usd) -> String {
     let most = budget.unwrap_or_default().max(spent);
     let doubled = (most + most).to_string();

@@ -1,4 +1,4 @@
-//! A case: what the agents will be told to answer, and what must come of it.
+//! A test case: the scripted answers, and the expected outcome.
 
 use std::{
     collections::BTreeMap,
@@ -18,6 +18,8 @@ use raymond_flow::{
     text::{Span, beginning},
 };
 
+use super::answers::{AnswerScript, ScriptedAnswer};
+
 /// The largest file of a case: the replies of a long run, or the prompts that it was given.
 pub(crate) const BYTES_MAX: u64 = 64 * 1024 * 1024;
 
@@ -30,7 +32,7 @@ pub(crate) struct Case {
     pub(crate) path: PathBuf,
     pub(crate) name: String,
     pub(crate) input: Option<String>,
-    /// Commands for the shell of this platform that make the working directory what the workflow expects.
+    /// Shell commands that prepare the working directory for the workflow.
     pub(crate) setup: Option<String>,
     /// The same for Windows, if its shell needs others.
     pub(crate) setup_windows: Option<String>,
@@ -42,10 +44,12 @@ pub(crate) struct Case {
     pub(crate) budget: Option<Usd>,
     pub(crate) max_iterations: Option<u64>,
     pub(crate) replies: Script,
+    /// The answers to questions that a person would be asked.
+    pub(crate) answers: AnswerScript,
     pub(crate) expect: Expect,
 }
 
-/// What must come of it. What is not said does not matter.
+/// The expected outcome. Fields that are not set are not checked.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Expect {
     pub(crate) status: Option<String>,
@@ -56,9 +60,9 @@ pub(crate) struct Expect {
     pub(crate) forked: Option<Vec<String>>,
     pub(crate) reminders: Option<u64>,
     pub(crate) cost: Option<Usd>,
-    /// What the prompts of a state must contain, one list for each time that it is entered.
+    /// Texts that the prompts of a state must contain, one list for each time that it is entered.
     pub(crate) prompts: BTreeMap<String, Vec<Vec<String>>>,
-    /// Whether all prompts must be as they were when `--update` wrote them down.
+    /// Whether all prompts must equal the snapshot that `--update` wrote.
     pub(crate) has_snapshot: bool,
 }
 
@@ -76,16 +80,16 @@ impl fmt::Display for CaseError {
     }
 }
 
-/// A problem without the file that it is in.
+/// A problem, without the name of its file.
 type CaseProblem = (Span, String);
 
 impl Case {
-    /// Reads the case that stands in the file at `path`.
+    /// Parses the case in the file at `path`.
     pub(crate) fn read(path: &Path, text: &str) -> Result<Self, CaseError> {
         read(path, text).map_err(|(span, message)| {
             let before = text.bytes().take(usize::try_from(span.start).unwrap_or(usize::MAX));
             let line = before.filter(|byte| *byte == b'\n').count() + 1;
-            // A key that is quoted can be as long as the file.
+            // A quoted key can be as long as the file.
             let message = beginning(&message, MESSAGE_CHARS_MAX);
             CaseError { path: path.to_owned(), line, message }
         })
@@ -109,6 +113,7 @@ fn read(path: &Path, text: &str) -> Result<Case, CaseProblem> {
             "budget" => case.budget = Some(dollars(value)?),
             "max_iterations" => case.max_iterations = Some(number(value)?),
             "replies" => case.replies = replies(value)?,
+            "answers" => case.answers = answers(value)?,
             "expect" => case.expect = expect(value)?,
             other => return Err(unknown(key, other, &CASE_KEYS)),
         }
@@ -116,7 +121,7 @@ fn read(path: &Path, text: &str) -> Result<Case, CaseProblem> {
     Ok(case)
 }
 
-const CASE_KEYS: [&str; 11] = [
+const CASE_KEYS: [&str; 12] = [
     "name",
     "input",
     "setup",
@@ -127,9 +132,11 @@ const CASE_KEYS: [&str; 11] = [
     "budget",
     "max_iterations",
     "replies",
+    "answers",
     "expect",
 ];
 const REPLY_KEYS: [&str; 6] = ["text", "cost", "delay", "fail", "message", "repeat"];
+const ANSWER_KEYS: [&str; 2] = ["answer", "comment"];
 const EXPECT_KEYS: [&str; 8] =
     ["status", "result", "path", "forked", "reminders", "cost", "prompts", "snapshot"];
 
@@ -174,6 +181,35 @@ fn reply(node: &YamlNode) -> Result<ScriptedReply, CaseProblem> {
     Ok(reply)
 }
 
+/// For each state that asks: an answer, or a list of them in the order of its questions.
+fn answers(node: &YamlNode) -> Result<AnswerScript, CaseProblem> {
+    let mut script = AnswerScript::new();
+    for (state, value) in pairs(node)? {
+        let answers = match &value.value {
+            YamlValue::Sequence(items) => items.iter().map(answer).collect::<Result<_, _>>()?,
+            _ => vec![answer(value)?],
+        };
+        script.insert(scalar(state)?.to_owned(), answers);
+    }
+    Ok(script)
+}
+
+fn answer(node: &YamlNode) -> Result<ScriptedAnswer, CaseProblem> {
+    if let YamlValue::Scalar(text) = &node.value {
+        return Ok(ScriptedAnswer { answer: text.clone(), comment: String::new() });
+    }
+    let (mut answer, mut comment) = (None, String::new());
+    for (key, value) in pairs(node)? {
+        match scalar(key)? {
+            "answer" => answer = Some(text_of(value)?),
+            "comment" => comment = text_of(value)?,
+            other => return Err(unknown(key, other, &ANSWER_KEYS)),
+        }
+    }
+    let answer = answer.ok_or_else(|| (node.span, "an answer needs `answer`".to_owned()))?;
+    Ok(ScriptedAnswer { answer, comment })
+}
+
 fn failure_class(node: &YamlNode) -> Result<FailureClass, CaseProblem> {
     Ok(match scalar(node)? {
         "transient" => FailureClass::Transient { retry_after_ms: None },
@@ -192,13 +228,13 @@ fn failure_class(node: &YamlNode) -> Result<FailureClass, CaseProblem> {
     })
 }
 
-/// `true` for as often as it is asked for, or how often.
+/// `true` is without a limit; a number is how often.
 fn repeat(node: &YamlNode) -> Result<Option<u64>, CaseProblem> {
     match scalar(node)? {
         "true" => Ok(None),
         text => match text.parse::<u32>() {
             Ok(times @ 1..) => Ok(Some(times.into())),
-            _ => Err((node.span, format!("`{text}` is neither true nor a number from 1 on"))),
+            _ => Err((node.span, format!("`{text}` is neither true nor a number from 1 up"))),
         },
     }
 }
@@ -230,7 +266,7 @@ fn delay(node: &YamlNode) -> Result<Duration, CaseProblem> {
     let parts = milliseconds.or_else(|| text.strip_suffix('s').map(|number| (number, 1000)));
     let parsed = parts.and_then(|(number, factor)| number.parse::<u64>().ok()?.checked_mul(factor));
     let milliseconds =
-        parsed.ok_or_else(|| (node.span, format!("`{text}` is no delay: 50ms, 2s")))?;
+        parsed.ok_or_else(|| (node.span, format!("`{text}` is not a delay: 50ms, 2s")))?;
     Ok(Duration::from_millis(milliseconds))
 }
 
@@ -252,7 +288,7 @@ fn expect(node: &YamlNode) -> Result<Expect, CaseProblem> {
     Ok(expect)
 }
 
-/// One path is `main`'s; a mapping gives one for each agent.
+/// A single path is that of `main`; a mapping has one for each agent.
 fn paths(node: &YamlNode) -> Result<BTreeMap<String, Vec<String>>, CaseProblem> {
     if let YamlValue::Sequence(_) = &node.value {
         return Ok(BTreeMap::from([("main".to_owned(), list(node)?)]));
@@ -286,7 +322,7 @@ fn pairs(node: &YamlNode) -> Result<&[(YamlNode, YamlNode)], CaseProblem> {
     };
     for (index, (key, _)) in pairs.iter().enumerate() {
         if pairs[..index].iter().any(|(earlier, _)| earlier.value == key.value) {
-            return Err((key.span, format!("`{}` is there twice", scalar(key)?)));
+            return Err((key.span, format!("`{}` occurs twice", scalar(key)?)));
         }
     }
     Ok(pairs)
@@ -316,13 +352,13 @@ fn text_of(node: &YamlNode) -> Result<String, CaseProblem> {
 
 fn number<T: std::str::FromStr>(node: &YamlNode) -> Result<T, CaseProblem> {
     let text = scalar(node)?;
-    text.parse().map_err(|_| (node.span, format!("`{text}` is no number")))
+    text.parse().map_err(|_| (node.span, format!("`{text}` is not a number")))
 }
 
 fn dollars(node: &YamlNode) -> Result<Usd, CaseProblem> {
     let text = scalar(node)?;
     let amount = text.parse().ok().and_then(Usd::from_dollars);
-    amount.ok_or_else(|| (node.span, format!("`{text}` is no amount of dollars")))
+    amount.ok_or_else(|| (node.span, format!("`{text}` is not an amount of dollars")))
 }
 
 fn flag(node: &YamlNode) -> Result<bool, CaseProblem> {

@@ -290,7 +290,7 @@ fn orchestrator_killed_at_every_call_runs_no_step_twice() {
 }
 
 #[test]
-fn anybody_killed_at_every_call_finishes_no_step_twice() {
+fn any_process_killed_at_every_call_finishes_no_step_twice() {
     let faults = [
         "accept4:signal=SIGKILL",
         "bind:signal=SIGKILL",
@@ -412,7 +412,7 @@ fn random_rounds(short: u64) -> (u64, u64) {
 }
 
 #[test]
-fn anybody_killed_at_random_moments_finishes_no_step_twice_and_leaves_nobody() {
+fn any_process_killed_at_random_moments_finishes_no_step_twice_and_leaves_no_process() {
     let (seed, rounds) = random_rounds(12);
     sweep("random kills of anybody", (1..=rounds).collect(), |round| {
         let (seed, project) = (seed + round, chain(20));
@@ -425,7 +425,7 @@ fn anybody_killed_at_random_moments_finishes_no_step_twice_and_leaves_nobody() {
 }
 
 #[test]
-fn turns_killed_at_random_moments_are_followed_once_paid_as_told_and_alone() {
+fn turns_killed_at_random_moments_are_followed_once_and_paid_exactly() {
     let (seed, rounds) = random_rounds(8);
     sweep("random kills with turns", (1..=rounds).collect(), |round| {
         let (seed, project) = (seed + round, chain_of_prompts(12));
@@ -450,7 +450,7 @@ fn is_told(ran: &Ran, context: &str) {
 }
 
 #[test]
-fn errors_of_the_disk_are_told_and_lose_nothing() {
+fn disk_errors_are_reported_and_lose_nothing() {
     // Scripts write, too, and theirs failing is their own failure: here only ours does.
     let faults = [
         "write:error=ENOSPC",
@@ -475,7 +475,7 @@ fn errors_of_the_disk_are_told_and_lose_nothing() {
 }
 
 #[test]
-fn errors_of_the_disk_in_keeper_and_reapers_are_told_and_finish_no_step_twice() {
+fn disk_errors_in_keeper_and_reapers_are_reported_and_finish_no_step_twice() {
     // Only calls that scripts do not make. A script whose end cannot be written down is run again.
     let faults = [
         "pwrite64:error=ENOSPC",
@@ -501,7 +501,7 @@ fn errors_of_the_disk_in_keeper_and_reapers_are_told_and_finish_no_step_twice() 
 }
 
 #[test]
-fn shortage_of_threads_and_of_memory_for_messages_is_told_or_passes() {
+fn shortage_of_threads_or_message_memory_is_reported_or_survived() {
     let faults = ["clone3:error=EAGAIN", "sendto:error=ENOBUFS"];
     let check = |project: &Project, ran: &Ran, context: &str| {
         is_told(ran, context);
@@ -587,7 +587,7 @@ fn short_library(folder: &Project) -> Option<PathBuf> {
 }
 
 #[test]
-fn writes_that_are_cut_short_are_gone_on_with() {
+fn short_writes_are_continued() {
     let folder = Project::new([]);
     let Some(library) = short_library(&folder) else {
         return;
@@ -604,7 +604,7 @@ fn writes_that_are_cut_short_are_gone_on_with() {
 }
 
 #[test]
-fn writes_that_end_in_the_middle_are_told_and_finish_no_step_twice() {
+fn interrupted_writes_are_reported_and_finish_no_step_twice() {
     let folder = Project::new([]);
     let Some(library) = short_library(&folder) else {
         return;
@@ -636,13 +636,13 @@ fn writes_that_end_in_the_middle_are_told_and_finish_no_step_twice() {
 const ROOMS: &str = "0 4 8 12 16 20 24 32 40 48 64 96";
 
 #[test]
-fn full_disk_is_told_and_the_run_goes_on_when_there_is_room() {
+fn full_disk_is_reported_and_the_run_resumes_when_there_is_space() {
     // Without a reserve, a script whose own output does not fit has failed and is run again.
     on_a_small_disk("0", "true");
 }
 
 #[test]
-fn reserve_keeps_a_full_disk_from_costing_any_step() {
+fn reserved_space_saves_every_step_on_a_full_disk() {
     on_a_small_disk("65536", "test \"$(sort log | uniq -d)\" = ''");
 }
 
@@ -725,7 +725,7 @@ fn with_a_disk(project: &Project, size: &str, reserve: &str, script: &str) -> Op
 }
 
 #[test]
-fn script_that_fills_the_disk_pauses_the_run_and_goes_on_when_there_is_room() {
+fn script_that_fills_the_disk_pauses_the_run_until_there_is_space() {
     let project = Project::new([(
         "START.sh",
         "[ -e mended ] || head -c 10000000 /dev/zero; echo '<result>fine</result>'",
@@ -773,7 +773,7 @@ fn full_disk_while_a_step_is_prepared_pauses_the_run_and_starts_nothing_twice() 
 }
 
 #[test]
-fn run_that_cannot_begin_on_a_full_disk_leaves_nothing_and_can_be_started_again() {
+fn run_that_cannot_start_on_a_full_disk_leaves_no_files() {
     let project = Project::new([("START.sh", "echo '<result>fine</result>'")]);
     let script = r#"
         mkdir -p -m 700 disk/state/workflows/r/steps
@@ -791,7 +791,7 @@ fn run_that_cannot_begin_on_a_full_disk_leaves_nothing_and_can_be_started_again(
 }
 
 #[test]
-fn state_file_that_cannot_be_written_is_told_once() {
+fn state_file_that_cannot_be_written_is_reported_once() {
     let project = Project::new([
         (
             "START.sh",

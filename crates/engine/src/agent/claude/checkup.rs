@@ -1,10 +1,10 @@
-//! Whether Claude Code can be used: its version and its login, as it tells them itself.
+//! Checks whether Claude Code can be used: its version and its login.
 
 use serde::Deserialize;
 
 use super::super::{Checkup, CheckupAnswer, Diagnosis};
 
-/// The version that Raymond is tested with. Its output is not promised to anybody, so others may differ.
+/// The version that Raymond is tested with. Claude Code does not promise a stable output, so others may differ.
 const TESTED: [u64; 3] = [2, 1, 197];
 
 /// What `claude auth status` prints.
@@ -60,7 +60,7 @@ fn login(answer: &CheckupAnswer) -> Diagnosis {
     }
 }
 
-/// The first line of what was said.
+/// The first line of the answer.
 fn words(answer: &CheckupAnswer) -> &str {
     let lines = answer.stdout.lines().chain(answer.stderr.lines());
     lines.map(str::trim).find(|line| !line.is_empty()).unwrap_or("it says nothing")

@@ -12,11 +12,11 @@ use crate::{
     regular,
 };
 
-/// What Claude prints at the end of a turn.
+/// The beginning of the line that Claude prints at the end of a turn.
 const DONE_MARK: &str = r#"{"type":"result""#;
 
-/// Tools that wait for a person who is not there, or that make Claude go on by itself at a time
-/// when nobody reads what it says and pays for it.
+/// Tools that wait for a user who is not there, or that make Claude continue by itself after the turn, when no
+/// step reads its output and accounts for its cost.
 const TOOLS_WITHOUT_USE: [&str; 7] = [
     "AskUserQuestion",
     "EnterPlanMode",
@@ -27,15 +27,15 @@ const TOOLS_WITHOUT_USE: [&str; 7] = [
     "CronList",
 ];
 
-/// What is set for Claude. Its own retries are short, so that the run's policy rules; a task in
-/// the background would end after the answer, and pay for another one.
+/// Variables for Claude. Its own retries are short, so that the run's retry policy applies; a background task
+/// would end after the answer and cost another one.
 const ENVIRONMENT: [(&str, &str); 3] = [
     ("CLAUDE_CODE_MAX_RETRIES", "2"),
     ("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1"),
     ("DISABLE_AUTOUPDATER", "1"),
 ];
 
-/// What makes Claude believe that it runs inside another Claude.
+/// Variables that make Claude believe that it runs inside another Claude.
 const NESTING: [&str; 6] = [
     "CLAUDECODE",
     "CLAUDE_CODE_ENTRYPOINT",
@@ -47,7 +47,7 @@ const NESTING: [&str; 6] = [
 
 pub(super) fn command(config: &ClaudeConfig, request: &TurnRequest<'_>) -> TurnCommand {
     let turn = request.turn;
-    // After a start that failed, the session may be there, and may know the prompt.
+    // After a failed start, the session may exist and contain the prompt.
     let left = turn.recovers.then(|| SessionFile::find(&config.config_dir, turn.session.id()));
     let left = left.flatten();
     let prompt = words(request.prompt);
@@ -59,7 +59,7 @@ pub(super) fn command(config: &ClaudeConfig, request: &TurnRequest<'_>) -> TurnC
         _ => prompt,
     };
     let mut program = vec![config.program.clone(), "-p".to_owned(), "--verbose".to_owned()];
-    // Claude tells when it takes a prompt up: what it prints before that belongs to no turn.
+    // Claude reports when it begins a prompt: output before that belongs to no turn.
     let streams = [
         "--input-format",
         "stream-json",
@@ -69,7 +69,7 @@ pub(super) fn command(config: &ClaudeConfig, request: &TurnRequest<'_>) -> TurnC
     ];
     program.extend(streams.map(str::to_owned));
     program.extend(session(&turn.session, left.is_some()));
-    // Nothing left is no limit to Claude, but a run without money starts no turn.
+    // Claude takes a budget of zero for no limit, but a run without money starts no turn.
     if let Some(budget) = turn.budget_usd {
         program.extend(["--max-budget-usd".to_owned(), budget.dollars().to_string()]);
     }
@@ -89,7 +89,7 @@ pub(super) fn command(config: &ClaudeConfig, request: &TurnRequest<'_>) -> TurnC
     }
 }
 
-/// What another turn of the same process must ask for, too.
+/// What must be equal in another turn of the same process.
 fn likeness(config: &ClaudeConfig, request: &TurnRequest<'_>) -> Vec<String> {
     let settings = &request.turn.settings;
     let model = settings.model.as_ref().or(config.model.as_ref());
@@ -107,8 +107,8 @@ fn arguments(config: &ClaudeConfig, request: &TurnRequest<'_>) -> Vec<String> {
     // One argument: the option takes as many as follow it.
     arguments.extend(["--disallowedTools".to_owned(), TOOLS_WITHOUT_USE.join(",")]);
     let model = settings.model.clone().or_else(|| config.model.clone()).or_else(|| {
-        // A session goes on with the model of its last turn. That is the user's own choice, unless
-        // that turn was asked of another model; then the choice has to be named again.
+        // A session continues with the model of its last turn. That is the user's default, unless that turn
+        // named a model; then the default must be named again.
         request.follows_a_model.then(|| settings::default_model(config, request.cwd))
     });
     if let Some(model) = model {
@@ -135,24 +135,23 @@ fn session(plan: &SessionPlan, is_there: bool) -> Vec<String> {
     arguments.into_iter().map(str::to_owned).collect()
 }
 
-/// A prompt that Claude cannot take for one of its commands (`/clear`, `/review`, a skill): it looks
-/// for them at the very beginning. An empty line is all that is added to what the model reads.
+/// A prompt that Claude cannot take for one of its commands (`/clear`, `/review`, a skill), which it looks for
+/// at the very beginning. The model reads one additional empty line.
 fn words(prompt: &str) -> Cow<'_, str> {
     if prompt.starts_with('/') { format!("\n{prompt}").into() } else { prompt.into() }
 }
 
-/// How a prompt's line begins: with its id.
+/// The beginning of a prompt's line: its id.
 const ID_MARK: &str = r#"{"uuid":""#;
 
-/// A prompt as Claude reads it: one line. Claude repeats the id when it takes the prompt up.
+/// A prompt as Claude reads it: one line. Claude repeats the id when it begins the prompt.
 fn message(text: &str, id: Uuid) -> String {
     let content = json!([{ "type": "text", "text": text }]);
     let message = json!({ "role": "user", "content": content });
     format!("{ID_MARK}{id}\",\"type\":\"user\",\"message\":{message}}}\n")
 }
 
-/// The id of the prompt that a turn was given in the file at `path`; `None` if that cannot be told: an
-/// earlier version gave none.
+/// The id of the prompt in the file at `path`; `None` if it has none, as in earlier versions.
 pub(super) fn prompt_id(path: &Path) -> Option<String> {
     const BYTES_MAX: u64 = 64;
     let mut start = Vec::new();
@@ -160,3 +159,6 @@ pub(super) fn prompt_id(path: &Path) -> Option<String> {
     let id = start.strip_prefix(ID_MARK.as_bytes())?.split(|byte| *byte == b'"').next()?;
     Some(String::from_utf8_lossy(id).into_owned())
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! Which kind of failure an error of Claude's is.
+//! Classifies the errors of Claude Code.
 
 use jiff::tz::TimeZone;
 use raymond_flow::{
@@ -11,10 +11,10 @@ use super::{
     output::{ClaudeEvent, ClaudeEvents, ClaudeRateLimit, failed},
 };
 
-/// How much is told of what Claude says about a failure.
+/// The most that is shown of Claude's message about a failure.
 const MESSAGE_CHARS_MAX: usize = 400;
 
-/// The kind of a failure that has a result.
+/// The failure of a turn that has a result.
 pub(super) fn of(events: &ClaudeEvents, result: &ClaudeEvent) -> TurnFailure {
     let message = message(result);
     let class = class(events, result, &message);
@@ -37,7 +37,7 @@ fn message(result: &ClaudeEvent) -> String {
 
 fn class(events: &ClaudeEvents, result: &ClaudeEvent, message: &str) -> FailureClass {
     if !result.is_error {
-        // No model was asked.
+        // No model answered.
         return FailureClass::Refused;
     }
     if result.errors.iter().any(|error| error.contains("Reached maximum budget")) {
@@ -48,7 +48,7 @@ fn class(events: &ClaudeEvents, result: &ClaudeEvent, message: &str) -> FailureC
     }
     match limit::told(message, events.said_at, &TimeZone::system()) {
         Some(ClaudeLimit::Account) => return FailureClass::Billing,
-        // The event is more exact than the words.
+        // The event is more exact than the text.
         Some(ClaudeLimit::Usage { resets_at }) => {
             let resets_at = events.limit.as_ref().and_then(|limit| limit.resets_at).or(resets_at);
             return FailureClass::UsageLimit { resets_at };
@@ -85,12 +85,12 @@ fn class(events: &ClaudeEvents, result: &ClaudeEvent, message: &str) -> FailureC
     }
 }
 
-/// The kind of a failure without any result.
+/// The failure of a turn without any result.
 pub(super) fn without_result(exit_code: Option<i32>, complaint: &str) -> TurnFailure {
     let words = beginning(complaint, MESSAGE_CHARS_MAX);
     match exit_code {
         None => failed(FailureClass::Killed, "Claude was killed"),
-        // What Claude makes of a polite signal.
+        // The exit codes of Claude after SIGHUP, SIGINT and SIGTERM.
         Some(129 | 130 | 143) if complaint.is_empty() => {
             failed(FailureClass::Killed, "Claude was ended by a signal")
         }

@@ -1,7 +1,7 @@
-//! The provider's usage limits, told in words: the one table of wordings, and the time in them.
+//! Recognises the provider's usage limits in Claude's messages: the table of wordings, and the time in them.
 //!
-//! Pure: when the words were said, and the time zone of this machine, come in as arguments. Asked only about
-//! words of Claude's own about a turn that failed, never about an answer: a model may talk of limits.
+//! Pure: the time of the message and the time zone of this machine are arguments. Used only on Claude's own
+//! messages about a failed turn, never on an answer: a model may write about limits.
 
 use jiff::{
     SignedDuration, Timestamp,
@@ -9,20 +9,20 @@ use jiff::{
     tz::{self, TimeZone},
 };
 
-/// What Claude says about a limit.
+/// A limit that Claude reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ClaudeLimit {
     /// It is lifted by itself.
     Usage {
-        /// When, in seconds since 1970; `None` if the words do not say.
+        /// When, in seconds since 1970; `None` if the message does not say.
         resets_at: Option<u64>,
     },
-    /// A person has to pay or to change a setting.
+    /// The user has to pay or to change a setting.
     Account,
 }
 
-/// How a wording begins, in lower case, and whether a person has to act unless it names a time. The first that
-/// fits counts, so what is more special comes first.
+/// How a wording begins, in lower case, and whether the user has to act unless it names a time. The first match
+/// counts, so more specific wordings come first.
 const WORDINGS: &[(&str, bool)] = &[
     ("you've hit your monthly spend limit", true),
     ("you've hit your org's monthly", true),
@@ -55,17 +55,17 @@ const WORDINGS: &[(&str, bool)] = &[
     ("sonnet weekly limit reached", false),
 ];
 
-/// What Claude puts before words of the API, in lower case.
+/// What Claude puts before messages of the API, in lower case.
 const BEFORE: [&str; 3] =
     ["api error: request rejected (429) · ", "api error: 429 ", "api error: 400 "];
 
-/// So long after a time of day has passed the words still mean that time, and not tomorrow's: Claude may say
-/// it late, and clocks differ. A limit without a date lasts some hours at most.
+/// A time of day that has passed by less than this means today, not tomorrow: Claude may report it late, and
+/// clocks differ. A limit without a date lasts some hours at most.
 const JUST_PASSED: SignedDuration = SignedDuration::from_hours(1);
-/// A date without a year that is longer ago than this is one of next year.
+/// A date without a year that is longer ago than this is in the next year.
 const DATE_PASSED: SignedDuration = SignedDuration::from_hours(180 * 24);
 
-/// The limit that `words` tell of. `said_at` is when they were said, and `local` the zone of a time without one.
+/// The limit that `words` report. `said_at` is the time of the message, `local` the zone of a time without one.
 pub(super) fn told(words: &str, said_at: Timestamp, local: &TimeZone) -> Option<ClaudeLimit> {
     let words = words.trim().replace('’', "'").to_lowercase();
     let start = BEFORE.iter().find_map(|before| words.strip_prefix(before)).unwrap_or(&words);
@@ -80,7 +80,7 @@ pub(super) fn told(words: &str, said_at: Timestamp, local: &TimeZone) -> Option<
     })
 }
 
-/// Some tell the time in seconds since 1970, some in milliseconds.
+/// Converts a time to seconds since 1970. Some messages give it in seconds, some in milliseconds.
 pub(super) fn seconds(time: u64) -> u64 {
     const YEAR_5000: u64 = 100_000_000_000;
     if time > YEAR_5000 { time / 1000 } else { time }
@@ -93,7 +93,7 @@ fn epoch(words: &str) -> Option<u64> {
     digits.parse().ok().map(seconds)
 }
 
-/// `resets Nov 20, 2026, 3:30pm (America/Chicago)` taken apart.
+/// The parts of `resets Nov 20, 2026, 3:30pm (America/Chicago)`.
 #[derive(Debug, Default)]
 struct Clause {
     year: Option<i16>,
@@ -104,7 +104,7 @@ struct Clause {
 }
 
 impl Clause {
-    /// Reads what follows `reset` or `regain access`, in lower case.
+    /// Parses the text after `reset` or `regain access`, in lower case.
     fn read(words: &str) -> Option<Self> {
         let after = ["reset", "regain access"].iter().find_map(|word| words.split_once(word))?.1;
         let line = after.lines().next().unwrap_or_default();
@@ -124,7 +124,7 @@ impl Clause {
         (clause.time.is_some() || clause.day.is_some()).then_some(clause)
     }
 
-    /// Takes one word of the clause, with the word after it; `false` if it does not belong to it.
+    /// Parses one word of the clause, with the word after it; `false` if it does not belong to the clause.
     fn take(&mut self, word: &str, next: &str) -> bool {
         if let Ok(date) = word.parse::<Date>() {
             (self.year, self.month, self.day) =
@@ -145,7 +145,7 @@ impl Clause {
         true
     }
 
-    /// The time that is meant by somebody who says this at `said_at`.
+    /// The time that the clause means in a message of `said_at`.
     fn time(&self, said_at: Timestamp, local: &TimeZone) -> Option<Timestamp> {
         let zone = match &self.zone {
             Some(name) => tz::db().get(name).ok()?,
@@ -180,7 +180,7 @@ fn time(word: &str, next: &str) -> Option<Time> {
         ("am", 1..=11) | ("pm", 12) => hour,
         ("pm", 1..=11) => hour + 12,
         ("am" | "pm", _) => return None,
-        // A number alone is no time.
+        // A number alone is not a time.
         _ if digits.contains(':') => hour,
         _ => return None,
     };
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn time_of_a_known_wording_is_understood() {
+    fn time_in_a_known_wording_is_parsed() {
         for (words, expected) in [
             // Wordings of today, and the time of day in a zone.
             ("You've hit your limit · resets 3pm (America/Chicago)", "2026-11-16T21:00:00Z"),
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn limit_that_only_a_person_can_lift_is_the_accounts() {
+    fn limit_that_the_user_must_lift_is_an_account_limit() {
         for words in [
             "You've hit your monthly spend limit · raise it at claude.ai/settings/usage",
             "You've hit your org's monthly spend limit · ask your admin",
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn other_words_are_no_limit() {
+    fn other_messages_are_not_a_limit() {
         for words in [
             "",
             "API Error: Request rejected (429) · slow down",

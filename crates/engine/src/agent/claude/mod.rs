@@ -4,19 +4,19 @@
 //! |---|---|
 //! | `checkup` | whether it is installed and logged in |
 //! | `command` | the command line, the environment and the prompt of a turn |
-//! | `conversation` | the events as a transcript that does not depend on Claude Code |
-//! | `output` | the events that Claude prints, and what came of a turn |
-//! | `failure` | which kind of failure an error of Claude's is |
-//! | `limit` | usage limits told in words: the wordings, and the time in them |
-//! | `transcript` | what a session on disk knows already |
+//! | `reader` | the events as a transcript that does not depend on Claude Code |
+//! | `output` | the events that Claude prints, and the outcome of a turn |
+//! | `failure` | the classes of Claude's errors |
+//! | `limit` | usage limits in messages: the wordings, and the time in them |
+//! | `transcript` | what a session on disk already contains |
 //! | `settings` | which model Claude uses when a turn asks for none |
 
 mod checkup;
 mod command;
-mod conversation;
 mod failure;
 mod limit;
 mod output;
+mod reader;
 mod settings;
 mod transcript;
 
@@ -34,7 +34,7 @@ use super::{
 /// How Claude Code is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaudeConfig {
-    /// What states call it.
+    /// Its name in frontmatter.
     pub name: String,
     /// The program.
     pub program: String,
@@ -42,9 +42,9 @@ pub struct ClaudeConfig {
     pub arguments: Vec<String>,
     /// Where Claude keeps its settings and transcripts.
     pub config_dir: PathBuf,
-    /// The model of turns that ask for none.
+    /// The model of turns that name none.
     pub model: Option<String>,
-    /// The model of `ANTHROPIC_MODEL`, if it is set.
+    /// The value of `ANTHROPIC_MODEL`, if it is set.
     pub environment_model: Option<String>,
 }
 
@@ -55,7 +55,7 @@ pub struct ClaudeAgent {
 }
 
 impl ClaudeAgent {
-    /// Claude Code, used like this.
+    /// Claude Code with these settings.
     pub fn new(config: ClaudeConfig) -> Self {
         Self { config }
     }
@@ -83,11 +83,11 @@ impl CodingAgent for ClaudeAgent {
     }
 
     fn prompt_text(&self, stdin: &str) -> String {
-        conversation::prompt(stdin)
+        reader::prompt(stdin)
     }
 
     fn transcript(&self, stdin: &Path, is_first: bool) -> Box<dyn TranscriptReader> {
-        Box::new(conversation::reader(stdin, is_first))
+        Box::new(reader::reader(stdin, is_first))
     }
 
     fn checkups(&self) -> Vec<Checkup> {

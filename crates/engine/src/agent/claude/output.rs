@@ -1,10 +1,10 @@
-//! What Claude prints: one JSON object a line.
+//! Parses the output of Claude Code: one JSON object per line.
 //!
-//! The verdict is in the `result` event that follows the turn's own prompt, and there in `is_error` and
-//! in what the result says. Neither its subtype nor the exit code can be trusted: an API error is a
-//! `success`, and Claude exits with 0 when it was interrupted without any answer. Results before and
-//! after that are of turns that nobody asked for, such as the end of a task in the background; what
-//! they cost is counted, since every result tells the sum over the whole process.
+//! The outcome is in the `result` event that follows the turn's own prompt, in its `is_error` and its text.
+//! Neither its subtype nor the exit code can be trusted: an API error is a `success`, and Claude exits with 0
+//! when it was interrupted without any answer. Results before and after that belong to turns that Claude began
+//! by itself, for example at the end of a background task; their cost counts, because every result contains the
+//! sum over the whole process.
 
 use std::{
     collections::BTreeMap,
@@ -25,14 +25,14 @@ use serde::{Deserialize, Serialize};
 use super::{command, failure, limit};
 use crate::agent::{Activity, TurnEnd, TurnOutput};
 
-/// A line longer than that is not kept in memory: no answer is that long.
+/// A longer line is not kept in memory: no answer is that long.
 const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// What is read of what Claude complains about.
+/// The most that is read of Claude's standard error.
 const COMPLAINT_BYTES_MAX: u64 = 4 * 1024;
-/// What Claude names as the model of words that it says itself.
+/// The model that Claude reports for messages that it generates itself.
 const SYNTHETIC: &str = "<synthetic>";
 
-/// One event, with everything that matters in any kind of event.
+/// One event, with the fields of all kinds of events that matter here.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ClaudeEvent {
@@ -47,16 +47,16 @@ pub(super) struct ClaudeEvent {
     pub(super) api_error_status: Option<u16>,
     pub(super) stop_reason: Option<String>,
     pub(super) terminal_reason: Option<String>,
-    /// Of a `result`: what its own turn used.
+    /// Of a `result`: the usage of its own turn.
     usage: ClaudeUsage,
-    /// Of a `result`: what the process has spent since it was started.
+    /// Of a `result`: the cost of the process since its start.
     total_cost_usd: f64,
-    /// Likewise.
+    /// Of a `result`: the tokens of the process since its start.
     #[serde(rename = "modelUsage")]
     model_usage: BTreeMap<String, ModelUsage>,
     permission_denials: Vec<Denial>,
     model: Option<String>,
-    /// Of an `assistant` event: which kind of failure it tells.
+    /// Of an `assistant` event: the kind of failure that it reports.
     error: Option<serde_json::Value>,
     message: Option<ClaudeMessage>,
     rate_limit_info: Option<ClaudeRateLimit>,
@@ -103,7 +103,7 @@ struct Denial {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct ClaudeMessage {
-    /// [`SYNTHETIC`] if the words are Claude's own and not a model's.
+    /// [`SYNTHETIC`] if Claude generated the message itself.
     model: String,
     content: serde_json::Value,
 }
@@ -112,18 +112,18 @@ struct ClaudeMessage {
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct ClaudeRateLimit {
     status: String,
-    /// In seconds since 1970, once it is kept.
+    /// In seconds since 1970, after [`limit::seconds`].
     pub(super) resets_at: Option<u64>,
-    /// Turns go on at the expense of something else.
+    /// Whether turns continue on extra usage.
     is_using_overage: bool,
 }
 
-/// What a process of Claude's has spent so far. It counts for its whole life, not by turn.
+/// The cost of a Claude process so far: over its whole life, not per turn.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Total {
     cost_usd: Usd,
     tokens: Tokens,
-    /// Denials that were told before, by the ids of their tool calls.
+    /// Denials that were reported before, by the ids of their tool calls.
     denials: Vec<String>,
 }
 
@@ -131,37 +131,37 @@ struct Total {
 #[derive(Debug)]
 struct ClaudeResult {
     event: ClaudeEvent,
-    /// Whether a model was asked for it. A hook that blocks the prompt, or a command of Claude's,
-    /// looks like an answer otherwise.
+    /// Whether a model answered. Otherwise a hook that blocks the prompt, or a command of Claude's, would
+    /// look like an answer.
     is_asked: bool,
 }
 
-/// Everything of a turn's output that matters in the end.
+/// The parts of a turn's output that decide its outcome.
 #[derive(Debug, Default)]
 pub(super) struct ClaudeEvents {
-    /// The id of the turn's prompt, until Claude has taken it up.
+    /// The id of the turn's prompt, until Claude begins it.
     waits_for: Option<String>,
     /// The result of the turn.
     answer: Option<ClaudeResult>,
     /// The last result of another turn: after the answer, or while there is none.
     other: Option<ClaudeResult>,
-    /// Whether a model has said something since the last result.
+    /// Whether a model has answered since the last result.
     has_spoken: bool,
-    /// The kind of failure that the last `assistant` event told.
+    /// The kind of failure in the last `assistant` event.
     pub(super) error: Option<String>,
     /// The usage limit, if it is reached.
     pub(super) limit: Option<ClaudeRateLimit>,
     /// How long the provider asked to wait (`retry-after`), as Claude last reported it. Claude reports only how long
     /// it waits; the waits that it chooses itself have jitter and are not whole seconds.
     pub(super) retry_after_ms: Option<u64>,
-    /// When Claude wrote the last of it: a time of day means nothing without the day.
+    /// When Claude wrote the last line: needed to interpret a time of day without a date.
     pub(super) said_at: Timestamp,
     model: Option<String>,
 }
 
 pub(super) fn outcome(output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
-    // A process says nothing before its first prompt, so its first result is the answer to that. Only
-    // later turns depend on Claude repeating the prompt.
+    // A process prints nothing before its first prompt, so its first result is the answer to that. Only later
+    // turns depend on Claude repeating the prompt.
     let waits_for = output.before.and_then(|_| command::prompt_id(output.stdin));
     let events = ClaudeEvents::read(output.stdout, output.stdout_bytes, waits_for)?;
     let outcome = match events.verdict() {
@@ -184,7 +184,7 @@ pub(super) fn outcome(output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
         }
         None => (Spent::default(), None),
     };
-    // Only of an answer: the result of a turn that could not begin has an id that means nothing.
+    // Only if there is an answer: the result of a turn that could not begin has a meaningless id.
     if let (Outcome::Reply { .. }, Some(closing)) = (&outcome, &events.answer) {
         let reported = closing.event.session_id.as_deref();
         spent.session = reported.and_then(|id| SessionId::reported(id).ok());
@@ -193,7 +193,7 @@ pub(super) fn outcome(output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
 }
 
 impl ClaudeEvents {
-    /// Reads the first `bytes` of the file at `path` to their end: costs that come last count.
+    /// Reads the first `bytes` of the file at `path` completely: later results add cost.
     fn read(path: &Path, bytes: u64, waits_for: Option<String>) -> io::Result<Self> {
         let file = crate::regular::open(path)?;
         let said_at = file.metadata()?.modified().ok().and_then(|time| time.try_into().ok());
@@ -213,8 +213,9 @@ impl ClaudeEvents {
         }
     }
 
-    /// The result that says what came of the turn. If Claude has not taken up the prompt, that is one that
-    /// says why: an error, or a hook's words. The answer to anything else is none to this prompt.
+    /// The result that decides the outcome of the turn. If Claude did not begin the prompt, that is a
+    /// result that says why: an error, or a hook's message. A result of another turn is not an answer to
+    /// this prompt.
     fn verdict(&self) -> Option<&ClaudeResult> {
         let says_why = |other: &&ClaudeResult| other.event.is_error || !other.is_asked;
         self.answer.as_ref().or_else(|| self.other.as_ref().filter(says_why))
@@ -242,7 +243,7 @@ impl ClaudeEvents {
 
     fn see_work(&mut self, event: ClaudeEvent) {
         match event.kind.as_str() {
-            // Claude repeats a prompt when it takes it up.
+            // Claude repeats a prompt when it begins it.
             "user" if event.uuid.is_some() && event.uuid == self.waits_for => self.waits_for = None,
             "assistant" => {
                 let model = event.message.unwrap_or_default().model;
@@ -279,7 +280,7 @@ fn whole_seconds(ms: f64) -> Option<u64> {
 }
 
 impl ClaudeEvent {
-    /// What this turn cost, and what the process has spent with it.
+    /// The cost of this turn, and the cost of the process including it.
     fn spent(&self, before: &Total, model: Option<String>) -> (Spent, Total) {
         let mut tokens = Tokens::default();
         for usage in self.model_usage.values() {
@@ -319,7 +320,7 @@ impl Denial {
     }
 }
 
-/// What a tool is used on, in a few words: whatever says most.
+/// A short description of what a tool is used on: the most informative field of its input.
 pub(super) fn tool_words(input: &serde_json::Value) -> String {
     const TELLING: [&str; 8] =
         ["command", "file_path", "path", "pattern", "url", "query", "description", "prompt"];
@@ -327,7 +328,7 @@ pub(super) fn tool_words(input: &serde_json::Value) -> String {
     excerpt(telling.unwrap_or_default())
 }
 
-/// What a line tells while the turn runs.
+/// What a line says about the running turn.
 pub(super) fn activity(line: &[u8]) -> Option<Activity> {
     let event: ClaudeEvent = serde_json::from_slice(line).ok()?;
     match (event.kind.as_str(), event.subtype.as_str()) {
@@ -352,14 +353,14 @@ pub(super) fn activity(line: &[u8]) -> Option<Activity> {
     }
 }
 
-/// The end of what Claude complained about.
+/// The standard error of Claude.
 fn complaint(path: &Path) -> io::Result<String> {
     let mut text = Vec::new();
     crate::regular::open(path)?.take(COMPLAINT_BYTES_MAX).read_to_end(&mut text)?;
     Ok(String::from_utf8_lossy(&text).trim().to_owned())
 }
 
-/// Used where a failure has no words of its own.
+/// A failure of this kind with this message.
 pub(super) fn failed(class: FailureClass, message: impl Into<String>) -> TurnFailure {
     TurnFailure { class, message: message.into() }
 }

@@ -1,4 +1,4 @@
-//! Which model Claude uses when nobody asks for one.
+//! The model that Claude uses when a turn names none.
 
 use std::path::Path;
 
@@ -6,9 +6,9 @@ use serde::Deserialize;
 
 use super::ClaudeConfig;
 
-/// What Claude calls the model of its own choice.
+/// Claude's name for its default model.
 const OWN_CHOICE: &str = "default";
-/// Nobody writes that many settings.
+/// Larger than any settings file of a user.
 const SETTINGS_BYTES_MAX: u64 = 1024 * 1024;
 
 #[derive(Deserialize)]
@@ -18,8 +18,8 @@ struct ClaudeSettings {
 
 /// The model of a fresh session in `cwd`, by its name or alias.
 ///
-/// A resumed session goes on with the model of its last turn. After a state that asked for a model, one
-/// that asks for none has to name the one that it means.
+/// A resumed session continues with the model of its last turn. After a state that names a model, a state
+/// without one must therefore name the default.
 pub(super) fn default_model(config: &ClaudeConfig, cwd: &Path) -> String {
     let project = cwd.join(".claude");
     let files = [

@@ -1,4 +1,4 @@
-//! What a session on disk knows already.
+//! Reads what a session on disk already contains.
 
 use std::{
     fs,
@@ -8,17 +8,17 @@ use std::{
 use memchr::memmem;
 use raymond_flow::id::SessionId;
 
-/// What the last message of a turn has in it. What people and models say is quoted once more.
+/// A part of the last message of a turn. In messages of users and models the quotes would be escaped.
 const ANSWERED: &[u8] = br#""stop_reason":"end_turn""#;
 
-/// The transcript of a session.
+/// The transcript file of a session.
 pub(super) struct SessionFile {
     path: PathBuf,
 }
 
 impl SessionFile {
-    /// The transcript of session `id`, if it has one. Ids are unique, so the folder, whose name
-    /// Claude derives from the working directory, need not be known.
+    /// The transcript of session `id`, if it has one. Ids are unique, so the directory, whose name Claude
+    /// derives from the working directory, need not be known.
     pub(super) fn find(config_dir: &Path, id: &SessionId) -> Option<Self> {
         let projects = fs::read_dir(config_dir.join("projects")).ok()?;
         let name = format!("{id}.jsonl");
@@ -26,8 +26,8 @@ impl SessionFile {
         paths.find(|path| path.is_file()).map(|path| Self { path })
     }
 
-    /// Whether `prompt` was said in it and has no answer yet. A prompt that comes again and again
-    /// in one session has answers from before, which are no sign that it was said this time.
+    /// Whether it contains `prompt` without an answer. The same prompt may occur several times in a
+    /// session, so only its last occurrence counts.
     pub(super) fn is_left_at(&self, prompt: &str) -> bool {
         let Ok(quoted) = serde_json::to_string(prompt) else {
             return false;
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn transcript_is_found_in_any_project_and_knows_where_it_was_left() {
+    fn transcript_is_found_in_any_project_and_shows_unanswered_prompts() {
         let folder = tempfile::tempdir().unwrap();
         let id = SessionId::new("5f0c");
         assert!(SessionFile::find(folder.path(), &id).is_none());

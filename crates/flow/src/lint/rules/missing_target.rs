@@ -32,7 +32,7 @@ fn check(report: &mut Report<'_>) {
                 look(report, state, named, by_origin(state, way));
             }
         }
-        for asked in &state.asks {
+        for asked in &state.evaluators {
             look(report, state, asked, Severity::Error);
         }
     }

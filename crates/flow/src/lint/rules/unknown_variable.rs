@@ -36,7 +36,7 @@ fn check(report: &mut Report<'_>) {
     let graph = report.graph;
     let entered_by = |kind| graph.edges().filter(move |e| e.kind == kind).map(|e| e.to);
     let returned_to: BTreeSet<StateName> = entered_by(EdgeKind::Return).collect();
-    let asked: BTreeSet<StateName> = entered_by(EdgeKind::Ask).collect();
+    let asked: BTreeSet<StateName> = entered_by(EdgeKind::Evaluate).collect();
     let forks = forks(graph);
     let has_open_states = graph.has_uncertain_states();
     for state in report.states() {
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_variable_is_silent_about_an_attribute_that_is_told_in_words() {
+    fn unknown_variable_is_silent_about_an_attribute_mentioned_in_prose() {
         let files = [
             ("START.md", "Fork with an attribute `item`: <fork next=\"START\">WORK</fork>"),
             ("WORK.md", "{{item}} <result>x</result>"),

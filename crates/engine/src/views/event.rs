@@ -1,44 +1,31 @@
-//! `--json`: one event a line, for programs. `docs/events.md` describes them; they follow neither the
+//! Events as JSON, for `--json` and for the server. `docs/events.md` describes them; they follow neither the
 //! journal nor the types of the machine, so that either can change without breaking a reader.
 
-use raymond_engine::{
-    agent::Activity,
-    clock,
-    events::{Before, Event, Observer, Seen, StepEnd},
-};
 use raymond_flow::{
+    id::{AskId, StateName},
     machine::{
-        CountsAs, Halt, Instead, Limit, Limits, Overrider, Record, Run, Settings, Started, Via,
+        CountsAs, Halt, Instead, Limit, Limits, Overrider, Record, Response, Run, Settings,
+        Started, Via,
     },
-    policy::Transition,
+    policy::{Question, Transition},
 };
 use serde_json::{Value, json};
 
-use crate::out;
+use crate::{
+    agent::Activity,
+    clock,
+    events::{Before, Event, Seen, StepEnd},
+};
 
-/// Writes a line of JSON for what happens.
-#[derive(Debug)]
-pub(crate) struct JsonLines;
-
-impl Observer for JsonLines {
-    fn see(&mut self, seen: &Seen) {
-        out::event(&of_seen(seen));
-    }
-
-    fn wants_activity(&self) -> bool {
-        true
-    }
-}
-
-/// An event as its line says it.
-pub(crate) fn of_seen(seen: &Seen) -> Value {
+/// The JSON object of an event.
+pub fn of_seen(seen: &Seen) -> Value {
     let mut value = of_event(&seen.event);
     value["at"] = json!(seen.at_ms);
     value
 }
 
-/// The last line: how the run stands when the program leaves it.
-pub(crate) fn closed(run: &Run) -> Value {
+/// The last line: the run when the program exits.
+pub fn closed(run: &Run) -> Value {
     json!({
         "event": "closed", "at": clock::now_ms(), "run": run.id, "status": run.status.to_string(),
         "result": run.result, "total_cost_usd": run.total_cost_usd,
@@ -77,6 +64,12 @@ fn of_event(event: &Event) -> Value {
             },
             "exit_code": end.code(), "duration_ms": duration_ms,
         }),
+        Event::Asked { question, is_new } => {
+            let mut value = json!({ "event": "ask_published", "is_new": is_new });
+            value["ask"] = json!(question);
+            value
+        }
+        Event::WaitsForPeople => json!({ "event": "waits_for_people" }),
         Event::Recorded { record, before, .. } => of_record(record, before.as_deref()),
         Event::JournalTrimmed(trimmed) => json!({
             "event": "journal_trimmed", "offset": trimmed.offset, "bytes": trimmed.bytes,
@@ -92,7 +85,7 @@ fn of_event(event: &Event) -> Value {
     }
 }
 
-/// What became true. `before` is the agent that it is about, as it was.
+/// The JSON object of a record. `before` is the agent that it is about, before the record.
 fn of_record(record: &Record, before: Option<&Before>) -> Value {
     match record {
         Record::Started(started) => of_started(started),
@@ -108,11 +101,7 @@ fn of_record(record: &Record, before: Option<&Before>) -> Value {
             "denied": spent.denied,
         }),
         Record::Followed { agent, transition, via, worker, discarded_returns, .. } => {
-            let via = match via {
-                Via::Tag => "tag",
-                Via::Implicit => "implicit",
-                Via::Evaluator => "evaluator",
-            };
+            let via = of_via(*via);
             let from = before.map(|before| &before.state);
             let event = json!({
                 "event": "transition", "agent": agent, "from": from, "via": via, "worker": worker,
@@ -128,6 +117,13 @@ fn of_record(record: &Record, before: Option<&Before>) -> Value {
                 Instead::Stop => json!("stop"),
             },
         }),
+        Record::Asked { agent, number, question, .. } => {
+            let ask = AskId { agent: agent.clone(), number: *number };
+            of_asked(&ask, before.map(|before| &before.state), question)
+        }
+        Record::Answered { agent, number, response } => {
+            of_answered(&AskId { agent: agent.clone(), number: *number }, response)
+        }
         Record::Reminded { agent, problem, .. } => {
             json!({ "event": "reminded", "agent": agent, "problem": problem })
         }
@@ -137,11 +133,7 @@ fn of_record(record: &Record, before: Option<&Before>) -> Value {
         }),
         Record::Retried { agent, why, counts_as, delay_ms, .. } => json!({
             "event": "retried", "agent": agent, "why": why, "delay_ms": delay_ms,
-            "counts_as": match counts_as {
-                CountsAs::Retry => "retry",
-                CountsAs::Loss => "loss",
-                CountsAs::Nothing => "nothing",
-            },
+            "counts_as": of_counter(*counts_as),
         }),
         Record::Woke { agent } => json!({ "event": "woke", "agent": agent }),
         Record::Failed { agent, error, .. } => {
@@ -164,7 +156,45 @@ fn of_record(record: &Record, before: Option<&Before>) -> Value {
     }
 }
 
-/// The fields of both.
+fn of_asked(ask: &AskId, state: Option<&StateName>, question: &Question) -> Value {
+    let event = json!({
+        "event": "asked", "agent": ask.agent, "number": ask.number, "ask": ask.to_string(),
+        "state": state,
+    });
+    merged(event, of_question(question))
+}
+
+fn of_answered(ask: &AskId, response: &Response) -> Value {
+    let attachments = response
+        .attachments
+        .iter()
+        .map(|shown| json!({ "path": shown.path, "bytes": shown.bytes, "sha256": shown.sha256 }));
+    json!({
+        "event": "answered", "agent": ask.agent, "number": ask.number, "ask": ask.to_string(),
+        "result": response.result, "comment": response.comment, "files": response.files,
+        "by": response.by, "how": response.how, "answered_at": response.at_ms,
+        "attachments": attachments.collect::<Vec<_>>(),
+    })
+}
+
+fn of_via(via: Via) -> &'static str {
+    match via {
+        Via::Tag => "tag",
+        Via::Implicit => "implicit",
+        Via::Evaluator => "evaluator",
+        Via::Answer => "answer",
+    }
+}
+
+fn of_counter(counts_as: CountsAs) -> &'static str {
+    match counts_as {
+        CountsAs::Retry => "retry",
+        CountsAs::Loss => "loss",
+        CountsAs::Nothing => "nothing",
+    }
+}
+
+/// An object with the fields of both.
 fn merged(mut event: Value, more: Value) -> Value {
     if let (Value::Object(event), Value::Object(more)) = (&mut event, more) {
         event.extend(more);
@@ -181,22 +211,23 @@ fn of_started(started: &Started) -> Value {
     })
 }
 
-fn of_settings(settings: &Settings) -> Value {
-    let Settings { model, effort, timeout, agent, skip_permissions, on_usage_limit: _ } = settings;
+pub(super) fn of_settings(settings: &Settings) -> Value {
+    let Settings { model, effort, timeout, agent, skip_permissions, on_usage_limit: _, on_ask: _ } =
+        settings;
     json!({
         "model": model, "effort": effort, "timeout_seconds": timeout, "agent": agent,
         "skip_permissions": skip_permissions,
     })
 }
 
-fn of_limits(limits: &Limits) -> Value {
+pub(super) fn of_limits(limits: &Limits) -> Value {
     json!({
         "budget_usd": limits.budget_usd, "max_iterations": limits.max_iterations,
         "max_parallel": limits.max_parallel,
     })
 }
 
-fn of_transition(transition: &Transition) -> Value {
+pub(super) fn of_transition(transition: &Transition) -> Value {
     let mut value = match transition {
         Transition::Goto { target } => json!({ "to": target }),
         Transition::Reset { target, cd } => json!({ "to": target, "cd": cd }),
@@ -207,10 +238,20 @@ fn of_transition(transition: &Transition) -> Value {
         Transition::Fork { target, next, cd, attributes } => {
             json!({ "to": target, "next": next, "cd": cd, "attributes": attributes })
         }
+        Transition::Ask(question) => of_question(question),
         Transition::Result { payload } => json!({ "result": payload }),
     };
     value["tag"] = json!(transition.kind().name());
     value
+}
+
+fn of_question(question: &Question) -> Value {
+    let choices = question.choices.iter();
+    let choices = choices.map(|choice| json!({ "label": choice.label, "to": choice.target }));
+    json!({
+        "question": question.text, "choices": choices.collect::<Vec<_>>(), "to": question.next,
+        "attach": question.attach, "default": question.default, "deadline": question.deadline_ms,
+    })
 }
 
 fn of_overrider(by: &Overrider) -> Value {
@@ -221,13 +262,14 @@ fn of_overrider(by: &Overrider) -> Value {
     }
 }
 
-fn of_halt(why: &Halt) -> Value {
+pub(super) fn of_halt(why: &Halt) -> Value {
     match why {
         Halt::ScriptFailed { agent } => json!({ "why": "script_failed", "agent": agent }),
         Halt::Limit(limit) => of_limit(limit),
         Halt::Interrupted => json!({ "why": "interrupted" }),
         Halt::UsageLimit { resets_at } => json!({ "why": "usage_limit", "resets_at": resets_at }),
         Halt::DiskLow { free_bytes } => json!({ "why": "disk_low", "free_bytes": free_bytes }),
+        Halt::Asks => json!({ "why": "asks" }),
         Halt::Cancelled => json!({ "why": "cancelled" }),
     }
 }
@@ -248,7 +290,7 @@ mod tests {
     #[test]
     fn every_event_is_documented() {
         let (source, document) =
-            (include_str!("json.rs"), include_str!("../../../../docs/events.md"));
+            (include_str!("event.rs"), include_str!("../../../../docs/events.md"));
         let names = source.split("\"event\": \"").skip(1).filter_map(|rest| rest.split('"').next());
         let names: Vec<_> = names.collect();
         assert!(names.len() > 20, "{names:?}");
