@@ -97,8 +97,6 @@ pub(crate) fn turn(session: SessionPlan) -> Turn {
         effort: None,
         timeout: Timeout::DEFAULT,
         skip_permissions: false,
-        tools: None,
-        permissions: None,
     };
     let (policy, prompt_digest) = (Policy::default(), String::new());
     Turn {
@@ -107,8 +105,8 @@ pub(crate) fn turn(session: SessionPlan) -> Turn {
         policy,
         prompt_digest,
         recovers: false,
-        budget_usd: None,
         spent_share: false,
+        budget_usd: None,
     }
 }
 
