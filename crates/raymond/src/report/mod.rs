@@ -1,5 +1,6 @@
 //! What people and programs see of a run.
 
+mod asks;
 mod board;
 mod complaint;
 mod findings;
@@ -14,6 +15,7 @@ pub(crate) mod time;
 pub(crate) mod transcript;
 pub(crate) mod words;
 
+pub(crate) use asks::{asked_lines, question_json, question_lines};
 pub(crate) use complaint::near;
 pub(crate) use findings::{Sources, as_json, as_text};
 pub(crate) use json::{JsonLines, closed, of_seen};

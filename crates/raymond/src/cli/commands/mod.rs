@@ -1,6 +1,7 @@
 //! The commands, a file for each kind.
 
 mod admit;
+mod answer;
 mod ask;
 mod attach;
 mod cancel;
@@ -23,6 +24,8 @@ mod shell;
 mod show;
 mod test;
 
+pub(crate) use answer::user;
+pub(super) use answer::{answer, asks};
 pub(super) use ask::{limit, stop};
 pub(super) use attach::attach;
 pub(super) use cancel::cancel;
