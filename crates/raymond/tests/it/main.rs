@@ -7,6 +7,7 @@
 
 mod authoring;
 mod browser;
+mod chromium;
 mod claude;
 mod debug;
 mod documents;
@@ -18,6 +19,7 @@ mod faults;
 mod guide;
 mod handover;
 mod input;
+mod page;
 mod portable;
 mod private;
 mod recovery;
