@@ -204,6 +204,8 @@ impl Observer for DebugFiles {
             | Event::StepEnded { .. }
             | Event::Activity { .. }
             | Event::JournalTrimmed(_)
+            | Event::Asked { .. }
+            | Event::WaitsForPeople
             | Event::UnknownVariables { .. }
             | Event::StateFileWarning(_)
             | Event::Trouble(_) => {}
@@ -233,3 +235,6 @@ fn time(format: &str) -> String {
     let now = Timestamp::from_millisecond(milliseconds).unwrap_or_default();
     now.to_zoned(TimeZone::system()).strftime(format).to_string()
 }
+
+#[cfg(all(test, unix))]
+mod tests;

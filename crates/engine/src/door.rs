@@ -22,6 +22,7 @@ use std::{
 };
 
 use raymond_flow::{
+    id::AskId,
     machine::{Limits, Status},
     money::Usd,
 };
@@ -60,6 +61,11 @@ pub enum Ask {
     Cancel,
     /// Change limits.
     Limit(LimitChange),
+    /// Look at the answer to a question. It is durable already.
+    Answered {
+        /// The question, as `AGENT.NUMBER`.
+        ask: String,
+    },
 }
 
 /// Limits to change; those that are `None` stay as they are.
@@ -227,6 +233,14 @@ impl Door {
     }
 }
 
+/// Tells the orchestrator of the run in `run_folder`, if there is one, that a question was answered. Does not
+/// wait: the answer counts in any case.
+pub(crate) fn tell_answered(run_folder: &Path, ask: &AskId) {
+    if let Ok(letter) = Letter::post(run_folder, &Ask::Answered { ask: ask.to_string() }) {
+        letter.leave();
+    }
+}
+
 /// Whether there is a request at the door of the run in `run_folder`. For an inbox that other processes
 /// cannot wake.
 #[cfg(portable)]
@@ -264,12 +278,22 @@ impl Letter {
         Ok(Self { run_folder: run_folder.to_owned(), folder, name })
     }
 
-    /// Wakes the orchestrator, and waits for its answer for at most `patience`. To be repeated: the
-    /// orchestrator may not be listening yet.
-    pub(crate) fn wait(&self, patience: Duration) -> Option<io::Result<DoorAnswer>> {
+    /// Wakes the orchestrator, and leaves the request to it.
+    fn leave(self) {
+        self.wake();
+        std::mem::forget(self);
+    }
+
+    fn wake(&self) {
         if let Ok(outbox) = Outbox::to(&self.run_folder) {
             outbox.send(&Message::Door);
         }
+    }
+
+    /// Wakes the orchestrator, and waits for its answer for at most `patience`. To be repeated: the
+    /// orchestrator may not be listening yet.
+    pub(crate) fn wait(&self, patience: Duration) -> Option<io::Result<DoorAnswer>> {
+        self.wake();
         let deadline = Instant::now() + patience;
         loop {
             let answer = self.answer();

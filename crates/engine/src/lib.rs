@@ -15,6 +15,7 @@
 
 pub mod agent;
 pub mod answers;
+pub mod asks;
 pub mod clock;
 pub mod debug;
 pub mod door;

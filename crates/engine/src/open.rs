@@ -13,6 +13,7 @@ use raymond_flow::{
 
 use crate::{
     agent::Agents,
+    asks::Answerer,
     door::{self, Ask, Door, DoorAnswer, Letter, LimitChange},
     error::{EngineError, io_error},
     events::{Event, Observer},
@@ -74,6 +75,8 @@ pub struct Engine<'a> {
     pub kept_script_steps: usize,
     /// Variables that every script gets besides those that it inherits: for tests of workflows.
     pub environment: Vec<(String, String)>,
+    /// Answers questions at once instead of people: for tests of workflows.
+    pub answerer: Option<Answerer<'a>>,
     /// Ctrl-C and similar signals, if the program handles them.
     pub interrupts: Option<Interrupts>,
 }
@@ -325,6 +328,7 @@ impl Engine<'_> {
             environment: self.environment.clone(),
             retention,
             reset_margin: self.reset_margin,
+            answerer: self.answerer,
         });
         if let Some(interrupts) = &self.interrupts {
             interrupts.deliver_to(inbox.outbox());
@@ -365,3 +369,6 @@ fn create_folders(files: &RunFiles) -> Result<(), EngineError> {
     };
     create().map_err(|source| io_error("create", &files.steps, source))
 }
+
+#[cfg(test)]
+mod tests;

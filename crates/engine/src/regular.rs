@@ -9,6 +9,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use crate::sys;
+
 /// Opens the regular file at `path` for reading. Never blocks, not even on a FIFO.
 pub fn open(path: &Path) -> io::Result<File> {
     let mut options = File::options();
@@ -68,6 +70,18 @@ pub fn read_in(folder: &Path, name: &str, bytes_max: u64) -> io::Result<Vec<u8>>
         return read(&within(folder, &path)?, bytes_max);
     }
     read(&path, bytes_max)
+}
+
+/// Opens the regular file at the relative `path` below `folder`. Links may lead anywhere within `folder`.
+pub fn open_below(folder: &Path, path: &Path) -> io::Result<File> {
+    let path = folder.join(path);
+    let file = open(&within(folder, &path)?)?;
+    // Checked on the open file, because a directory in between may have become a link meanwhile.
+    let real = fs::metadata(within(folder, &path)?)?;
+    if sys::identity(&file.metadata()?) != sys::identity(&real) {
+        return Err(wrong(io::ErrorKind::InvalidInput, &path, "changed while it was opened"));
+    }
+    Ok(file)
 }
 
 /// The real location of `path`. Fails if links lead out of `folder`.

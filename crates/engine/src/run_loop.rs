@@ -9,14 +9,15 @@ use std::{
 };
 
 use raymond_flow::{
-    id::{AgentId, StepId},
-    machine::{Action, Effect, Halt, Input, Run, Status},
+    id::{AgentId, AskId, StepId},
+    machine::{Action, Effect, Halt, Input, OnAsk, Run, Status},
 };
 
 use crate::{
     agent::ReadyAnswer,
     door::{Ask, Door, DoorAnswer},
     error::EngineError,
+    events::Event,
     inbox::{Inbox, Message},
     ledger::Ledger,
     perform::{Launched, Look, Performer, Unclaimed},
@@ -27,6 +28,8 @@ use crate::{
 
 /// How often all running steps are checked, in case a message about one was lost.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
+/// How often open questions are looked at, in case word of an answer was lost.
+const ASKS_INTERVAL: Duration = Duration::from_secs(30);
 /// The most messages that share one `fdatasync`. A batch without a limit could delay durability for ever.
 const BATCH_MAX: usize = 256;
 /// How long reapers may take to end their steps: the grace period, and a busy machine.
@@ -40,6 +43,10 @@ pub(crate) struct RunLoop<'o, 'a> {
     door: Door,
     /// When all steps in flight were checked last.
     checked: Instant,
+    /// When all open questions were looked at.
+    asks_checked: Instant,
+    /// Whether the observer knows that only people can bring the run on.
+    waits_for_people: bool,
     /// When the outputs of turns were read last.
     glanced: Option<Instant>,
     /// Agents whose next step can be prepared: preparing only reads, so it needs nothing to be durable.
@@ -64,6 +71,8 @@ impl<'o, 'a> RunLoop<'o, 'a> {
             inbox,
             door,
             checked: Instant::now(),
+            asks_checked: Instant::now(),
+            waits_for_people: false,
             glanced: None,
             prepares: VecDeque::new(),
             effects: VecDeque::new(),
@@ -100,13 +109,21 @@ impl<'o, 'a> RunLoop<'o, 'a> {
             self.performer.tell_remarks(self.ledger.split().1);
             // Every decision is durable before the loop waits, even one without effects.
             self.sync()?;
+            if self.ledger.run().status == Status::Cancelled {
+                let (run, observer) = self.ledger.split();
+                self.performer.withdraw_questions(run, observer);
+            }
             if self.ledger.run().status != Status::Running || self.performer.flights().are_stuck() {
                 return Ok(());
+            }
+            if self.leave_it_to_people()? {
+                continue;
             }
             if let Some(message) = self.wait() {
                 self.handle(message)?;
             }
             self.check()?;
+            self.check_asks()?;
             self.glance();
             for _ in 1..BATCH_MAX {
                 match self.inbox.next_waiting() {
@@ -117,6 +134,7 @@ impl<'o, 'a> RunLoop<'o, 'a> {
             while let Some(timer) = self.performer.timers().pop_due() {
                 match timer {
                     Timer::Wake(agent) => self.input(Input::Woke { agent })?,
+                    Timer::Ask(id) => self.look_at_ask(&id)?,
                     Timer::UsageLimit => self.input(Input::UsageLimitLifted)?,
                     Timer::Answer(id, answer) => self.answer(&id, *answer)?,
                 }
@@ -153,8 +171,8 @@ impl<'o, 'a> RunLoop<'o, 'a> {
     fn perform(&mut self, effect: Effect) -> Result<(), EngineError> {
         match effect {
             Effect::Prepare { agent } => self.prepares.push_back(agent),
-            Effect::Launch { id, step, cwd, launch, budget_left_usd } => {
-                let request = (&id, &*step, cwd, launch, budget_left_usd);
+            Effect::Launch { id, step, cwd, launch } => {
+                let request = (&id, &*step, cwd, launch);
                 let (run, observer) = self.ledger.split();
                 match self.performer.launch(request, observer)? {
                     Launched::Started => {}
@@ -178,6 +196,14 @@ impl<'o, 'a> RunLoop<'o, 'a> {
             Effect::Reattach { id, step } => {
                 self.performer.reattach(&id, &step, self.ledger.split().1);
                 self.look_at(&id, Unclaimed::Forbid)?;
+            }
+            Effect::Ask { id, state, question, cwd } => {
+                let observer = self.ledger.split().1;
+                match self.performer.publish((&id, &state), &question, &cwd, observer)? {
+                    Some(halt) => self.input(Input::Halt(halt))?,
+                    // It may have been answered before this orchestrator was there.
+                    None => self.look_at_ask(&id)?,
+                }
             }
             Effect::Wait { agent, delay_ms } => self.performer.wait(agent, delay_ms),
             Effect::WaitForUsageLimit { resets_at } => {
@@ -223,6 +249,40 @@ impl<'o, 'a> RunLoop<'o, 'a> {
             }
             look => Ok(look),
         }
+    }
+
+    /// Takes the answer to a question if it has one.
+    fn look_at_ask(&mut self, id: &AskId) -> Result<(), EngineError> {
+        match self.performer.answer_to(self.ledger.run(), id)? {
+            Some(input) => self.input(input),
+            None => Ok(()),
+        }
+    }
+
+    /// Looks at all open questions now and then, in case word of an answer was lost.
+    fn check_asks(&mut self) -> Result<(), EngineError> {
+        if self.asks_checked.elapsed() < ASKS_INTERVAL {
+            return Ok(());
+        }
+        self.asks_checked = Instant::now();
+        let open = self.performer.open_questions();
+        open.iter().try_for_each(|id| self.look_at_ask(id))
+    }
+
+    /// Tells the observer when only people can bring the run on, or pauses the run if it does not wait for
+    /// people. Returns whether the run is paused.
+    fn leave_it_to_people(&mut self) -> Result<bool, EngineError> {
+        let run = self.ledger.run();
+        let waits = run.waits_for_people() && run.halt.is_none();
+        if waits && run.settings.on_ask != OnAsk::Wait {
+            self.input(Input::Halt(Halt::Asks))?;
+            return Ok(true);
+        }
+        if waits && !self.waits_for_people {
+            self.ledger.tell(Event::WaitsForPeople);
+        }
+        self.waits_for_people = waits;
+        Ok(false)
     }
 
     /// Checks every step in flight for which `is_meant` holds.
@@ -316,6 +376,11 @@ impl<'o, 'a> RunLoop<'o, 'a> {
                     self.input(Input::Halt(Halt::Cancelled))?;
                     self.end_steps()?;
                 }
+                Ask::Answered { ask } => {
+                    if let Some(id) = AskId::parse(ask) {
+                        self.look_at_ask(&id)?;
+                    }
+                }
                 Ask::Limit(change) => {
                     let limits = change.apply(self.ledger.run().limits.clone());
                     self.input(Input::ChangeLimits { limits })?;
@@ -374,6 +439,7 @@ impl<'o, 'a> RunLoop<'o, 'a> {
         let limits = [
             self.performer.timers().patience(),
             is_busy.then_some(CHECK_INTERVAL),
+            self.performer.has_open_questions().then_some(ASKS_INTERVAL),
             (is_busy && self.ledger.wants_activity()).then_some(GLANCE_INTERVAL),
             self.ledger.patience(),
         ];

@@ -116,11 +116,21 @@ impl Transcript {
         let Ok(agent) = agents.for_turn(&turn) else {
             return Ok((entries, true));
         };
+        if state == StepState::Unclaimed {
+            // Its prompt may be half written. It is complete before the step can be claimed.
+            return Ok((entries, true));
+        }
         if self.reader.is_none() {
             let stdin = self.folder.prompt();
-            let text = regular::read(&stdin, PROMPT_BYTES_MAX)?;
-            let text = agent.prompt_text(&String::from_utf8_lossy(&text));
-            entries.push(Entry::Prompt { text });
+            match regular::read(&stdin, PROMPT_BYTES_MAX) {
+                Ok(text) => {
+                    let text = agent.prompt_text(&String::from_utf8_lossy(&text));
+                    entries.push(Entry::Prompt { text });
+                }
+                // The step was forbidden before it had one.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
             self.reader = Some(agent.transcript(&stdin, self.folder.before()?.is_none()));
         }
         let (new, is_all) = self.output(&state)?;
@@ -317,3 +327,6 @@ fn trouble(how: &HowEnded) -> Option<String> {
         HowEnded::Forbidden => Some("never started".to_owned()),
     }
 }
+
+#[cfg(test)]
+mod tests;

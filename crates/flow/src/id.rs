@@ -283,6 +283,31 @@ impl fmt::Display for StepId {
     }
 }
 
+/// One question of one agent to a person: the agent and a number from its own history.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AskId {
+    /// The agent that asks.
+    pub agent: AgentId,
+    /// The number of the question within the agent, from 1.
+    pub number: u32,
+}
+
+impl fmt::Display for AskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.agent, self.number)
+    }
+}
+
+impl AskId {
+    /// Reads an id as it is displayed.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (agent, number) = text.rsplit_once('.')?;
+        let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
+        let number = number.parse().ok().filter(|_| is_number && !agent.is_empty())?;
+        Some(Self { agent: AgentId::new(agent), number })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

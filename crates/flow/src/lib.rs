@@ -24,7 +24,7 @@
 //! 3. [`policy`]: what a state allows, and the verdict on an answer.
 //! 4. [`prompt`]: the text that an agent is given.
 //! 5. [`turn`]: the two halves of a step that put these together.
-//! 6. [`machine`]: the run, its six transitions, and decide / apply / replay.
+//! 6. [`machine`]: the run, its seven transitions, and decide / apply / replay.
 //! 7. [`history`] and [`snapshot`]: the formats on disk.
 //!
 //! For authors of workflows: [`graph`], the states and transitions that the files declare, [`lint`],

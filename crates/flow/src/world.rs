@@ -35,6 +35,17 @@ pub trait World {
     /// Whether the environment that children inherit has a variable with this name.
     fn has_variable(&self, name: &str) -> bool;
 
+    /// The path of the file with the value that has this fingerprint, for a prompt that names the file and
+    /// not the value. It is written before the prompt is given to anybody.
+    fn value_file(&self, fingerprint: &str) -> String;
+
+    /// Checks that the file at `path` below the absolute directory `folder` can be shown to a person: a
+    /// regular file that is not too large, without links that lead out of `folder`. Says why if not.
+    fn attachment(&self, folder: &str, path: &str) -> Result<(), String>;
+
+    /// The time, in milliseconds since 1970.
+    fn now_ms(&self) -> u64;
+
     /// The coding agents that can be asked.
     fn coding_agents(&self) -> &CodingAgents;
 }
@@ -58,6 +69,10 @@ pub struct MemoryWorld {
     pub files: BTreeMap<String, Vec<u8>>,
     /// The directories that exist.
     pub directories: BTreeSet<String>,
+    /// The absolute paths of the files that can be shown to a person.
+    pub attachments: BTreeSet<String>,
+    /// The time, in milliseconds since 1970.
+    pub now_ms: u64,
     /// The names of the variables that exist.
     pub variables: BTreeSet<String>,
     /// The coding agents; at first one that can do everything and takes every turn.
@@ -72,6 +87,8 @@ impl MemoryWorld {
             platform: Platform::Unix,
             files,
             directories: BTreeSet::new(),
+            attachments: BTreeSet::new(),
+            now_ms: 0,
             variables: BTreeSet::new(),
             coding_agents: CodingAgents::only(Capabilities::FULL),
         }
@@ -112,6 +129,19 @@ impl World for MemoryWorld {
 
     fn has_variable(&self, name: &str) -> bool {
         self.variables.contains(name)
+    }
+
+    fn value_file(&self, fingerprint: &str) -> String {
+        format!("/values/{fingerprint}")
+    }
+
+    fn attachment(&self, folder: &str, path: &str) -> Result<(), String> {
+        let is_there = self.attachments.contains(&format!("{folder}/{path}"));
+        if is_there { Ok(()) } else { Err("no such file".to_owned()) }
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.now_ms
     }
 
     fn coding_agents(&self) -> &CodingAgents {

@@ -422,7 +422,7 @@ fn variable(name: &str) -> String {
 
 /// Variables that are not settings: those that Raymond sets for steps, whose scripts may call it; the list of
 /// trusted directories; and those for tests of Raymond itself.
-const OTHER_VARIABLES: [&str; 17] = [
+const OTHER_VARIABLES: [&str; 18] = [
     "RAYMOND_AGENT_ID",
     "RAYMOND_INPUT",
     "RAYMOND_INPUT_FILE",
@@ -437,6 +437,7 @@ const OTHER_VARIABLES: [&str; 17] = [
     "RAYMOND_STATE_FILE",
     "RAYMOND_STEP",
     "RAYMOND_TRUST",
+    "RAYMOND_TURN_BUDGET",
     "RAYMOND_TURN_EFFORT",
     "RAYMOND_TURN_MODEL",
     "RAYMOND_WORKFLOW_ID",
@@ -495,7 +496,9 @@ pub(crate) fn write_template(state_dir: &Path) -> Result<PathBuf, Failure> {
     match create() {
         Ok(()) => Ok(path),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            Err(Failure::usage(format!("{} already exists", path.display())))
+            let hint = "edit that file; show the settings in effect: raymond config";
+            let message = format!("{} already exists", path.display());
+            Err(Failure::usage(message).with_hint(hint.to_owned()))
         }
         Err(error) => Err(Failure::io(&format!("write {}", path.display()), &error)),
     }

@@ -49,33 +49,37 @@ pub(crate) struct App {
     pub(crate) streams: Arc<Semaphore>,
 }
 
-/// A route: its path, and what it does.
-type Route = (&'static str, MethodRouter<Arc<App>>);
+/// A route: its method, its path, and what it does.
+type Route = (&'static str, &'static str, MethodRouter<Arc<App>>);
 
 /// Every route under `/api`; `docs/api.openapi.json` lists the same.
 pub(crate) fn routes() -> Vec<Route> {
     vec![
-        ("/api/server", get(server)),
-        ("/api/runs", get(runs::list)),
-        ("/api/events", get(streams::rows)),
-        ("/api/runs/{project}/{run}", get(runs::one)),
-        ("/api/runs/{project}/{run}/events", get(streams::run)),
-        ("/api/runs/{project}/{run}/log", get(runs::log)),
-        ("/api/runs/{project}/{run}/graph", get(runs::graph)),
-        ("/api/runs/{project}/{run}/cost", get(runs::cost)),
-        ("/api/runs/{project}/{run}/timeline", get(runs::timeline)),
-        ("/api/runs/{project}/{run}/steps", get(steps::list)),
-        ("/api/runs/{project}/{run}/steps/{step}", get(steps::one)),
-        ("/api/runs/{project}/{run}/steps/{step}/transcript", get(transcript::page)),
-        ("/api/runs/{project}/{run}/steps/{step}/transcript/events", get(streams::transcript)),
-        ("/api/runs/{project}/{run}/steps/{step}/files/{name}", get(steps::file)),
-        ("/api/workflows", get(workflows::list)),
-        ("/api/workflows/{workflow}", get(workflows::one)),
-        ("/api/workflows/{workflow}/runs", post(commands::start)),
-        ("/api/runs/{project}/{run}/resume", post(commands::resume)),
-        ("/api/runs/{project}/{run}/stop", post(commands::stop)),
-        ("/api/runs/{project}/{run}/cancel", post(commands::cancel)),
-        ("/api/runs/{project}/{run}/limits", post(commands::limits)),
+        ("GET", "/api/server", get(server)),
+        ("GET", "/api/runs", get(runs::list)),
+        ("GET", "/api/events", get(streams::rows)),
+        ("GET", "/api/runs/{project}/{run}", get(runs::one)),
+        ("GET", "/api/runs/{project}/{run}/events", get(streams::run)),
+        ("GET", "/api/runs/{project}/{run}/log", get(runs::log)),
+        ("GET", "/api/runs/{project}/{run}/graph", get(runs::graph)),
+        ("GET", "/api/runs/{project}/{run}/cost", get(runs::cost)),
+        ("GET", "/api/runs/{project}/{run}/timeline", get(runs::timeline)),
+        ("GET", "/api/runs/{project}/{run}/steps", get(steps::list)),
+        ("GET", "/api/runs/{project}/{run}/steps/{step}", get(steps::one)),
+        ("GET", "/api/runs/{project}/{run}/steps/{step}/transcript", get(transcript::page)),
+        (
+            "GET",
+            "/api/runs/{project}/{run}/steps/{step}/transcript/events",
+            get(streams::transcript),
+        ),
+        ("GET", "/api/runs/{project}/{run}/steps/{step}/files/{name}", get(steps::file)),
+        ("GET", "/api/workflows", get(workflows::list)),
+        ("GET", "/api/workflows/{workflow}", get(workflows::one)),
+        ("POST", "/api/workflows/{workflow}/runs", post(commands::start)),
+        ("POST", "/api/runs/{project}/{run}/resume", post(commands::resume)),
+        ("POST", "/api/runs/{project}/{run}/stop", post(commands::stop)),
+        ("POST", "/api/runs/{project}/{run}/cancel", post(commands::cancel)),
+        ("POST", "/api/runs/{project}/{run}/limits", post(commands::limits)),
     ]
 }
 
@@ -100,8 +104,8 @@ impl App {
 /// Everything that is served.
 pub(crate) fn router(app: Arc<App>) -> Router {
     let mut router = Router::new();
-    for (path, method) in routes() {
-        router = router.route(path, method);
+    for (_, path, handler) in routes() {
+        router = router.route(path, handler);
     }
     router
         .route("/", get(page::index))
@@ -127,4 +131,34 @@ async fn server(State(app): State<Arc<App>>) -> Answer<Json<Value>> {
         "version": app.version, "now": clock::now_ms(), "started_at": app.started_at,
         "is_read_only": app.is_read_only, "budget_max_usd": app.budget_max, "projects": projects,
     })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn described_routes_are_those_that_there_are() {
+        let described: Value =
+            serde_json::from_str(include_str!("../../../docs/api.openapi.json")).unwrap();
+        let mut described: Vec<_> = described["paths"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .flat_map(|(path, methods)| {
+                let methods = methods.as_object().into_iter().flatten();
+                methods.map(|(method, _)| (method.to_uppercase(), path.clone())).collect::<Vec<_>>()
+            })
+            .collect();
+        let routes = routes();
+        let mut there: Vec<_> =
+            routes.iter().map(|(m, path, _)| ((*m).to_owned(), (*path).to_owned())).collect();
+        described.sort();
+        there.sort();
+        assert_eq!(described, there);
+        let document = include_str!("../../../docs/api.md");
+        for (method, path) in there {
+            assert!(document.contains(&format!("| `{method} {path}` |")), "{method} {path}");
+        }
+    }
 }

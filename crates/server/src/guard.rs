@@ -2,7 +2,7 @@
 //!
 //! A page of another site can make a browser send requests to the loopback (DNS rebinding, forms, images), and every
 //! user of the machine can connect. So, in this order: the `Host` must be ours (a rebound name is not), the `Origin`
-//! and `Sec-Fetch-Site` must be those of our own page if the browser sends them, and everything under `/api` needs the
+//! and `Sec-Fetch-Site` must be those of our own page if the browser sends them (except to open the page itself), and everything under `/api` needs the
 //! token, which no browser adds by itself. No answer ever has a CORS header.
 
 use std::sync::Arc;
@@ -65,7 +65,8 @@ fn check(app: &App, request: &Request) -> Answer<()> {
         return Err(ApiError::forbidden("the Origin of this request is another site"));
     }
     let site = HeaderMap::get(headers, "sec-fetch-site");
-    if site.is_some_and(|site| site != "same-origin" && site != "none") {
+    let is_own = site.is_none_or(|site| site == "same-origin" || site == "none");
+    if !is_own && !is_visit(request) {
         return Err(ApiError::forbidden("another site made the browser send this request"));
     }
     if !matches!(*request.method(), Method::GET | Method::HEAD | Method::POST) {
@@ -91,6 +92,19 @@ fn authorize(app: &App, headers: &HeaderMap) -> Answer<()> {
         Shown::Wrong => Err(ApiError::unauthorized()),
         Shown::WrongAgain => Err(ApiError::too_many_requests()),
     }
+}
+
+/// Whether the user opens the page, by a link in a message or by `raymond open`. The page itself has nothing of any run
+/// and cannot be framed; what it shows needs the token.
+fn is_visit(request: &Request) -> bool {
+    let is = |name: &str, value: &str| {
+        HeaderMap::get(request.headers(), name).is_some_and(|it| it == value)
+    };
+    !is_under_api(request.uri())
+        && request.method() == Method::GET
+        && !request.headers().contains_key(header::ORIGIN)
+        && is("sec-fetch-mode", "navigate")
+        && is("sec-fetch-dest", "document")
 }
 
 /// Whether the request's origin is this server, under the name by which it was asked. A reverse proxy may add TLS.

@@ -46,10 +46,13 @@ pub(super) fn of_agent(
 ) -> Option<String> {
     let mut answered = None;
     match record {
-        Record::Followed { session, .. } | Record::Overridden { session, .. } => {
+        Record::Followed { session, .. }
+        | Record::Overridden { session, .. }
+        | Record::Asked { session, .. } => {
             answered = session.as_ref();
         }
         Record::Reminded { .. }
+        | Record::Answered { .. }
         | Record::Evaluating { .. }
         | Record::Retried { .. }
         | Record::Failed { .. } => {}
@@ -59,6 +62,8 @@ pub(super) fn of_agent(
     let arrow = match record {
         Record::Followed { transition, .. } => destination(before, transition),
         Record::Overridden { asked, .. } => destination(before, asked),
+        Record::Asked { number, .. } => format!("(ask {}.{number})", before.agent),
+        Record::Answered { number, .. } => format!("(answer to {}.{number})", before.agent),
         Record::Reminded { .. } => format!("{state} (reminder)"),
         Record::Evaluating { .. } => "(evaluator)".to_owned(),
         Record::Retried { .. } => format!("{state} (retry)"),
@@ -99,6 +104,14 @@ fn add_reason(entry: &mut LogEntry, record: &Record) {
         | Record::Overridden { asked: Transition::Result { payload }, .. } => {
             entry.line("result", &format!("\"{}\"", excerpt(payload)));
         }
+        Record::Asked { question, .. } => entry.line("question", &question.text),
+        Record::Answered { response, .. } => {
+            entry.line("answer", &response.result);
+            entry.line("by", &format!("{} ({})", response.by, response.how));
+            if !response.comment.is_empty() {
+                entry.line("comment", &response.comment);
+            }
+        }
         Record::Reminded { problem, .. } => entry.line("problem", problem),
         Record::Evaluating { evaluation, .. } => {
             entry.line("transition", &evaluation.transition.to_string());
@@ -112,6 +125,9 @@ fn add_reason(entry: &mut LogEntry, record: &Record) {
             Overrider::Limit(limit) => of_limit(limit),
             Overrider::Match { pattern } => format!("the answer matches `{pattern}`"),
             Overrider::Prompt { prompt } => format!("the evaluator {prompt} says so"),
+            Overrider::Visits { max_visits } => {
+                format!("the state was entered {max_visits} times before")
+            }
         };
         let instead = match instead {
             Instead::Stop => "the run stops".to_owned(),
@@ -160,6 +176,7 @@ fn of_halt(why: &Halt) -> String {
             format!("the provider's usage limit is reached, resets at {}", of_time(*resets_at))
         }
         Halt::DiskLow { free_bytes } => format!("only {free_bytes} bytes are free on the disk"),
+        Halt::Asks => "only questions to people are left".to_owned(),
         Halt::Cancelled => "cancelled".to_owned(),
     }
 }
@@ -184,11 +201,18 @@ fn of_time(seconds: Option<u64>) -> String {
 fn destination(before: &Before, transition: &Transition) -> String {
     let kind = transition.kind();
     match transition {
-        Transition::Goto { target }
+        Transition::Goto { target, .. }
         | Transition::Reset { target, .. }
         | Transition::Call { target, .. }
         | Transition::Function { target, .. } => format!("{target} ({kind})"),
-        Transition::Fork { target, next, .. } => format!("{next} (fork, worker at {target})"),
+        Transition::Join(join) => format!("{} (join)", join.target),
+        Transition::Fork { target, next, more, .. } if more.is_empty() => {
+            format!("{next} (fork, worker at {target})")
+        }
+        Transition::Fork { target, next, more, .. } => {
+            format!("{next} (fork, {} workers, the first at {target})", more.len() + 1)
+        }
+        Transition::Ask(_) => "(ask)".to_owned(),
         Transition::Result { .. } => match &before.return_to {
             Some(state) => format!("{state} (result)"),
             None => "(result, terminated)".to_owned(),

@@ -1,10 +1,12 @@
 //! Performs effects on files and processes.
 //!
 //! * `preparation`: prepares the next step of an agent from the workflow's files.
+//! * `asking`: questions to people.
 //! * `launching`: turns a step into a command with its environment, and hands it to the runner.
 //! * `looking`: checks the state of steps, including those of an earlier orchestrator.
 //! * `outcome`: reads what an ended step left, and what it means.
 
+mod asking;
 mod launching;
 mod looking;
 mod outcome;
@@ -19,6 +21,7 @@ use raymond_flow::{
 
 use crate::{
     agent::{Agents, ReadyAnswer},
+    asks::{Answerer, Desk},
     clock,
     events::{Event, Observer},
     layout::RunFiles,
@@ -59,6 +62,8 @@ pub(crate) struct Means<'a> {
     pub(crate) retention: Retention,
     /// How long after the announced time a usage limit counts as lifted.
     pub(crate) reset_margin: Duration,
+    /// Answers questions at once instead of people.
+    pub(crate) answerer: Option<Answerer<'a>>,
 }
 
 /// Performs the effects of one run.
@@ -66,6 +71,8 @@ pub(crate) struct Performer<'a> {
     means: Means<'a>,
     place: RunPlace,
     flights: Flights,
+    /// Questions to people.
+    desk: Desk,
     /// Processes that are kept for further turns.
     warm: Warm,
     timers: Timers,
@@ -86,6 +93,7 @@ impl<'a> Performer<'a> {
         Self {
             place: RunPlace::new(&means.identity, &means.files),
             flights: Flights::default(),
+            desk: Desk::new(means.files.asks.clone(), &means.identity),
             warm: Warm::new(means.warm_limit),
             timers: Timers::default(),
             unpaid: Spent::default(),
@@ -205,3 +213,6 @@ impl<'a> Performer<'a> {
         self.timers.set(delay, Timer::UsageLimit);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 
+mod found;
+mod messages;
+
 use std::{fs, io, path::PathBuf};
 
 use raymond_flow::{
@@ -197,7 +200,7 @@ fn whole_answer_of_a_lost_turn_counts_and_is_paid_once() {
 fn request_that_is_lost_is_forbidden_and_asked_for_again() {
     let stage = Stage::new(
         &["START.sh"],
-        [("START.sh", vec![Fate::Vanishes, Fate::Vanishes, Fate::prints(RESULT)])],
+        [("START.sh", vec![Fate::vanishes(), Fate::vanishes(), Fate::prints(RESULT)])],
     );
     assert_eq!(stage.start().run.status, Status::Completed);
     let asked = ["launch main.1", "forbid main.1", "launch main.2", "forbid main.2"];
@@ -208,7 +211,7 @@ fn request_that_is_lost_is_forbidden_and_asked_for_again() {
 
 #[test]
 fn requests_that_are_always_lost_end_the_run() {
-    let stage = Stage::new(&["START.sh"], [("START.sh", vec![Fate::Vanishes])]);
+    let stage = Stage::new(&["START.sh"], [("START.sh", vec![Fate::vanishes()])]);
     let end = stage.start();
     assert_eq!(end.run.status, Status::Failed);
     assert!(stage.launches() < 20, "{}", stage.launches());
@@ -233,7 +236,7 @@ fn outcome_of_a_step_that_outlived_its_orchestrator_is_used() {
     assert!(matches!(stage.try_start(), Err(EngineError::AtWork { .. })));
     let asked = stage.memory.asked();
     assert!(!asked.contains(&"close all".to_owned()), "steps outlive it: {asked:?}");
-    stage.memory.finish(&stage.step("main_work1.1"), RESULT);
+    stage.memory.finish(stage.step("main_work1.1").path(), HowEnded::Code(0), RESULT);
     stage.memory.change(|_| Fate::prints(RESULT));
     let end = stage.resume();
     assert_eq!(end.run.status, Status::Completed);
@@ -262,7 +265,7 @@ fn full_disk_while_a_step_is_launched_pauses_the_run_and_starts_nothing_twice() 
 #[test]
 fn full_disk_while_a_step_is_forbidden_leaves_the_run_to_be_resumed() {
     let stage =
-        Stage::new(&["START.sh"], [("START.sh", vec![Fate::Vanishes, Fate::prints(RESULT)])]);
+        Stage::new(&["START.sh"], [("START.sh", vec![Fate::vanishes(), Fate::prints(RESULT)])]);
     stage.memory.set_full(true);
     let end = stage.start();
     assert!(matches!(end.run.halt, Some(Halt::DiskLow { .. })));

@@ -20,12 +20,14 @@ use super::{
     archive::{self, FILE_BYTES_MAX},
     source::{is_archive, list_folder, plain},
 };
-use crate::regular;
+use crate::{asks, clock, regular};
 
 /// A directory of state files, and the environment of this process.
 #[derive(Debug)]
 pub(crate) struct DiskWorld {
     folder: PathBuf,
+    /// Where values lie that a prompt names by their file.
+    values: PathBuf,
     /// The names of the environment variables. Read once: they do not change while a run is open.
     variables: HashSet<String>,
     /// The last listing, and the modification time of the directory when it was made.
@@ -57,7 +59,9 @@ impl DiskWorld {
         };
         let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
         let (listed, failure) = (RefCell::new(None), RefCell::new(None));
-        Ok(Self { folder, variables: names.collect(), listed, failure, coding_agents })
+        // Beside the extracted files, in the directory of the run.
+        let values = private.with_file_name("values");
+        Ok(Self { folder, values, variables: names.collect(), listed, failure, coding_agents })
     }
 
     /// The files in the directory. Listed again whenever the directory has changed.
@@ -118,6 +122,18 @@ impl World for DiskWorld {
 
     fn has_variable(&self, name: &str) -> bool {
         self.variables.contains(name)
+    }
+
+    fn value_file(&self, fingerprint: &str) -> String {
+        self.values.join(fingerprint).to_string_lossy().into_owned()
+    }
+
+    fn attachment(&self, folder: &str, path: &str) -> Result<(), String> {
+        asks::check_attachment(Path::new(folder), path).map_err(|error| error.to_string())
+    }
+
+    fn now_ms(&self) -> u64 {
+        clock::now_ms()
     }
 
     fn coding_agents(&self) -> &CodingAgents {

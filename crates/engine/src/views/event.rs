@@ -2,10 +2,12 @@
 //! journal nor the types of the machine, so that either can change without breaking a reader.
 
 use raymond_flow::{
+    id::{AskId, StateName},
     machine::{
-        CountsAs, Halt, Instead, Limit, Limits, Overrider, Record, Run, Settings, Started, Via,
+        CountsAs, Halt, Instead, Limit, Limits, Overrider, Record, Response, Run, Settings,
+        Started, Via,
     },
-    policy::Transition,
+    policy::{Join, Question, Transition},
 };
 use serde_json::{Value, json};
 
@@ -62,6 +64,12 @@ fn of_event(event: &Event) -> Value {
             },
             "exit_code": end.code(), "duration_ms": duration_ms,
         }),
+        Event::Asked { question, is_new } => {
+            let mut value = json!({ "event": "ask_published", "is_new": is_new });
+            value["ask"] = json!(question);
+            value
+        }
+        Event::WaitsForPeople => json!({ "event": "waits_for_people" }),
         Event::Recorded { record, before, .. } => of_record(record, before.as_deref()),
         Event::JournalTrimmed(trimmed) => json!({
             "event": "journal_trimmed", "offset": trimmed.offset, "bytes": trimmed.bytes,
@@ -92,18 +100,31 @@ fn of_record(record: &Record, before: Option<&Before>) -> Value {
             "tokens": spent.tokens, "model": spent.model, "duration_ms": spent.duration_ms,
             "denied": spent.denied,
         }),
-        Record::Followed { agent, transition, via, worker, discarded_returns, .. } => {
-            let via = match via {
-                Via::Tag => "tag",
-                Via::Implicit => "implicit",
-                Via::Evaluator => "evaluator",
-            };
+        Record::Joined { agent, workers } => json!({
+            "event": "joined", "agent": agent,
+            "workers": workers.iter().map(|worker| &worker.agent).collect::<Vec<_>>(),
+        }),
+        Record::Placed { agent } => json!({ "event": "placed", "agent": agent }),
+        Record::Followed {
+            agent,
+            transition,
+            via,
+            worker,
+            more_workers,
+            discarded_returns,
+            ..
+        } => {
+            let via = of_via(*via);
             let from = before.map(|before| &before.state);
             let event = json!({
                 "event": "transition", "agent": agent, "from": from, "via": via, "worker": worker,
                 "discarded_returns": discarded_returns,
             });
-            merged(event, of_transition(transition))
+            let mut event = merged(event, of_transition(transition));
+            if !more_workers.is_empty() {
+                event["more_workers"] = json!(more_workers);
+            }
+            event
         }
         Record::Overridden { agent, asked, by, instead, .. } => json!({
             "event": "overridden", "agent": agent, "asked": of_transition(asked),
@@ -113,6 +134,13 @@ fn of_record(record: &Record, before: Option<&Before>) -> Value {
                 Instead::Stop => json!("stop"),
             },
         }),
+        Record::Asked { agent, number, question, .. } => {
+            let ask = AskId { agent: agent.clone(), number: *number };
+            of_asked(&ask, before.map(|before| &before.state), question)
+        }
+        Record::Answered { agent, number, response } => {
+            of_answered(&AskId { agent: agent.clone(), number: *number }, response)
+        }
         Record::Reminded { agent, problem, .. } => {
             json!({ "event": "reminded", "agent": agent, "problem": problem })
         }
@@ -122,11 +150,7 @@ fn of_record(record: &Record, before: Option<&Before>) -> Value {
         }),
         Record::Retried { agent, why, counts_as, delay_ms, .. } => json!({
             "event": "retried", "agent": agent, "why": why, "delay_ms": delay_ms,
-            "counts_as": match counts_as {
-                CountsAs::Retry => "retry",
-                CountsAs::Loss => "loss",
-                CountsAs::Nothing => "nothing",
-            },
+            "counts_as": of_counter(*counts_as),
         }),
         Record::Woke { agent } => json!({ "event": "woke", "agent": agent }),
         Record::Failed { agent, error, .. } => {
@@ -149,6 +173,45 @@ fn of_record(record: &Record, before: Option<&Before>) -> Value {
     }
 }
 
+fn of_asked(ask: &AskId, state: Option<&StateName>, question: &Question) -> Value {
+    let event = json!({
+        "event": "asked", "agent": ask.agent, "number": ask.number, "ask": ask.to_string(),
+        "state": state,
+    });
+    merged(event, of_question(question))
+}
+
+fn of_answered(ask: &AskId, response: &Response) -> Value {
+    let attachments = response
+        .attachments
+        .iter()
+        .map(|shown| json!({ "path": shown.path, "bytes": shown.bytes, "sha256": shown.sha256 }));
+    json!({
+        "event": "answered", "agent": ask.agent, "number": ask.number, "ask": ask.to_string(),
+        "result": response.result, "comment": response.comment, "files": response.files,
+        "by": response.by, "how": response.how, "answered_at": response.at_ms,
+        "attachments": attachments.collect::<Vec<_>>(),
+    })
+}
+
+fn of_via(via: Via) -> &'static str {
+    match via {
+        Via::Tag => "tag",
+        Via::Implicit => "implicit",
+        Via::Evaluator => "evaluator",
+        Via::Visits => "max_visits",
+        Via::Answer => "answer",
+    }
+}
+
+fn of_counter(counts_as: CountsAs) -> &'static str {
+    match counts_as {
+        CountsAs::Retry => "retry",
+        CountsAs::Loss => "loss",
+        CountsAs::Nothing => "nothing",
+    }
+}
+
 /// An object with the fields of both.
 fn merged(mut event: Value, more: Value) -> Value {
     if let (Value::Object(event), Value::Object(more)) = (&mut event, more) {
@@ -167,7 +230,8 @@ fn of_started(started: &Started) -> Value {
 }
 
 pub(super) fn of_settings(settings: &Settings) -> Value {
-    let Settings { model, effort, timeout, agent, skip_permissions, on_usage_limit: _ } = settings;
+    let Settings { model, effort, timeout, agent, skip_permissions, on_usage_limit: _, on_ask: _ } =
+        settings;
     json!({
         "model": model, "effort": effort, "timeout_seconds": timeout, "agent": agent,
         "skip_permissions": skip_permissions,
@@ -183,19 +247,61 @@ pub(super) fn of_limits(limits: &Limits) -> Value {
 
 pub(super) fn of_transition(transition: &Transition) -> Value {
     let mut value = match transition {
-        Transition::Goto { target } => json!({ "to": target }),
-        Transition::Reset { target, cd } => json!({ "to": target, "cd": cd }),
-        Transition::Call { target, return_to } => json!({ "to": target, "return": return_to }),
-        Transition::Function { target, return_to, model } => {
-            json!({ "to": target, "return": return_to, "model": model })
+        Transition::Goto { target, input } => json!({ "to": target, "input": input }),
+        Transition::Reset { target, cd, input } => {
+            json!({ "to": target, "cd": cd, "input": input })
         }
-        Transition::Fork { target, next, cd, attributes } => {
-            json!({ "to": target, "next": next, "cd": cd, "attributes": attributes })
+        Transition::Call { target, return_to, input, arguments } => json!({
+            "to": target, "return": return_to, "input": input, "arguments": arguments,
+        }),
+        Transition::Function { target, return_to, model, input, arguments } => json!({
+            "to": target, "return": return_to, "model": model, "input": input,
+            "arguments": arguments,
+        }),
+        Transition::Fork { target, next, cd, attributes, limit, input, more } => {
+            let more = more.iter().map(|worker| {
+                json!({
+                    "to": worker.target, "cd": worker.cd, "attributes": worker.attributes,
+                    "limit": worker.limit, "input": worker.input,
+                })
+            });
+            json!({
+                "to": target, "next": next, "cd": cd, "attributes": attributes, "limit": limit,
+                "input": input, "more": more.collect::<Vec<_>>(),
+            })
         }
+        Transition::Join(Join { target, count, failed, input }) => json!({
+            "to": target, "count": count, "failed": failed.word(), "input": input,
+        }),
+        Transition::Ask(question) => of_question(question),
         Transition::Result { payload } => json!({ "result": payload }),
     };
+    // Of these, only what was given is told.
+    if let Value::Object(fields) = &mut value {
+        let is_rare =
+            |name: &str| matches!(name, "input" | "arguments" | "limit" | "more" | "count");
+        fields.retain(|name, value| !is_rare(name) || !is_empty(value));
+    }
     value["tag"] = json!(transition.kind().name());
     value
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+fn of_question(question: &Question) -> Value {
+    let choices = question.choices.iter();
+    let choices = choices.map(|choice| json!({ "label": choice.label, "to": choice.target }));
+    json!({
+        "question": question.text, "choices": choices.collect::<Vec<_>>(), "to": question.next,
+        "attach": question.attach, "default": question.default, "deadline": question.deadline_ms,
+    })
 }
 
 fn of_overrider(by: &Overrider) -> Value {
@@ -203,6 +309,7 @@ fn of_overrider(by: &Overrider) -> Value {
         Overrider::Limit(limit) => of_limit(limit),
         Overrider::Match { pattern } => json!({ "match": pattern }),
         Overrider::Prompt { prompt } => json!({ "prompt": prompt }),
+        Overrider::Visits { max_visits } => json!({ "max_visits": max_visits }),
     }
 }
 
@@ -213,6 +320,7 @@ pub(super) fn of_halt(why: &Halt) -> Value {
         Halt::Interrupted => json!({ "why": "interrupted" }),
         Halt::UsageLimit { resets_at } => json!({ "why": "usage_limit", "resets_at": resets_at }),
         Halt::DiskLow { free_bytes } => json!({ "why": "disk_low", "free_bytes": free_bytes }),
+        Halt::Asks => json!({ "why": "asks" }),
         Halt::Cancelled => json!({ "why": "cancelled" }),
     }
 }

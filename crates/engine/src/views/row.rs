@@ -48,9 +48,8 @@ pub fn group(overview: &Overview, live: &Live) -> Group {
     let Some(run) = overview.run() else { return Group::NeedsYou };
     match (run.status, &run.halt) {
         (Status::Completed | Status::Cancelled, _) => Group::Ended,
-        (Status::Failed | Status::Stopped, _) => Group::NeedsYou,
         (Status::Paused, Some(Halt::Interrupted)) => Group::Waiting,
-        (Status::Paused, _) => Group::NeedsYou,
+        (Status::Failed | Status::Stopped | Status::Paused, _) => Group::NeedsYou,
         (Status::Running, _) if live.owner.is_none() => Group::NeedsYou,
         (Status::Running, _) if overview.denied > 0 => Group::NeedsYou,
         (Status::Running, _) if run.usage_limit.is_some() => Group::Waiting,

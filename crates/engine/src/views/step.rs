@@ -92,7 +92,12 @@ fn bars<'a>(steps: &[&'a StepFacts], apart_ms: u64) -> Vec<Bar<'a>> {
                 bar.cost_usd += step.cost_usd;
             }
             None => {
-                bars.push(Bar { first: step, steps: 1, to: step.ended_ms, cost_usd: step.cost_usd })
+                bars.push(Bar {
+                    first: step,
+                    steps: 1,
+                    to: step.ended_ms,
+                    cost_usd: step.cost_usd,
+                });
             }
         }
     }

@@ -24,6 +24,7 @@ pub fn of_halt(why: &Halt) -> String {
         Halt::DiskLow { free_bytes } => {
             format!("the disk is nearly full: {free_bytes} bytes are free; make room on it")
         }
+        Halt::Asks => "only questions to people are left".to_owned(),
         Halt::Cancelled => "cancelled".to_owned(),
     }
 }

@@ -20,13 +20,13 @@ impl Diagram {
             let _ = writeln!(text, "  n{index} [label={}, {}];", label(node), style(node));
         }
         for (index, Link { from, to, kind }) in self.links.iter().enumerate() {
-            let (label, style) = (self.link_label(index), line(*kind));
+            let (label, style) = (quoted(&self.link_label(index)), line(*kind));
             let taken = match self.is_taken(index) {
                 Some(true) => ", penwidth=3",
                 Some(false) => ", color=\"#999999\"",
                 None => "",
             };
-            let _ = writeln!(text, "  n{from} -> n{to} [label=\"{label}\"{style}{taken}];");
+            let _ = writeln!(text, "  n{from} -> n{to} [label={label}{style}{taken}];");
         }
         text.push_str("}\n");
         text
@@ -67,10 +67,10 @@ fn style(node: &Node) -> String {
 
 fn line(kind: LinkKind) -> &'static str {
     match kind {
-        LinkKind::Way(EdgeKind::Return | EdgeKind::Next | EdgeKind::Ask) | LinkKind::Result => {
-            ", style=dashed"
-        }
-        LinkKind::Way(EdgeKind::Reset) => ", style=bold",
+        LinkKind::Way(EdgeKind::Return | EdgeKind::Next | EdgeKind::Evaluate)
+        | LinkKind::Result => ", style=dashed",
+        LinkKind::Way(EdgeKind::Ask) => ", style=dotted, arrowhead=dot",
+        LinkKind::Way(EdgeKind::Reset | EdgeKind::Join) => ", style=bold",
         LinkKind::Way(EdgeKind::Goto | EdgeKind::Call | EdgeKind::Function | EdgeKind::Fork) => "",
     }
 }

@@ -18,7 +18,7 @@ impl Diagram {
         }
         for (index, Link { from, to, kind }) in self.links.iter().enumerate() {
             let (arrow, label) = (arrow(*kind), self.link_label(index));
-            let label = if label.is_empty() { label } else { format!("|{label}|") };
+            let label = if label.is_empty() { label } else { format!("|{}|", escaped(&label)) };
             let _ = writeln!(text, "  n{from} {arrow}{label} n{to}");
         }
         text.push_str(STYLES);
@@ -93,10 +93,11 @@ fn label(node: &Node) -> String {
 
 fn arrow(kind: LinkKind) -> &'static str {
     match kind {
-        LinkKind::Way(EdgeKind::Reset) => "==>",
-        LinkKind::Way(EdgeKind::Return | EdgeKind::Next | EdgeKind::Ask) | LinkKind::Result => {
-            "-.->"
-        }
+        LinkKind::Way(EdgeKind::Reset | EdgeKind::Join) => "==>",
+        LinkKind::Way(EdgeKind::Return | EdgeKind::Next | EdgeKind::Evaluate)
+        | LinkKind::Result => "-.->",
+        // A person is asked before it is followed.
+        LinkKind::Way(EdgeKind::Ask) => "--o",
         LinkKind::Way(EdgeKind::Goto | EdgeKind::Call | EdgeKind::Function | EdgeKind::Fork) => {
             "-->"
         }
@@ -105,7 +106,7 @@ fn arrow(kind: LinkKind) -> &'static str {
 
 /// Escapes every character that has a meaning in Mermaid or HTML, as a numeric entity.
 fn escaped(text: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '_' | '.' | '-');
+    let is_plain = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '_' | '.' | '-' | '×');
     text.chars()
         .map(|c| if is_plain(c) { c.to_string() } else { format!("#{};", u32::from(c)) })
         .collect()

@@ -19,6 +19,8 @@ pub struct Diagram {
     pub nodes: Vec<Node>,
     /// The lines; at most one of each kind between two boxes.
     pub links: Vec<Link>,
+    /// The answers of a person that lead along a line, by the index of the line.
+    pub answers: BTreeMap<usize, BTreeSet<String>>,
     /// How often a run followed each line, by the index of the line; `None` if no run is shown.
     pub taken: Option<BTreeMap<usize, u64>>,
 }
@@ -82,7 +84,7 @@ const WORKER_ENDS: &str = "worker ends";
 
 impl LinkKind {
     /// All kinds, in the order of the legend.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Way(EdgeKind::Goto),
         Self::Way(EdgeKind::Reset),
         Self::Way(EdgeKind::Call),
@@ -91,7 +93,9 @@ impl LinkKind {
         Self::Result,
         Self::Way(EdgeKind::Fork),
         Self::Way(EdgeKind::Next),
+        Self::Way(EdgeKind::Join),
         Self::Way(EdgeKind::Ask),
+        Self::Way(EdgeKind::Evaluate),
     ];
 
     /// The word for it.
@@ -134,10 +138,13 @@ impl Diagram {
             drawing.add_state(state, is_entry, visit);
         }
         drawing.add_results(graph);
-        for Edge { from, to, kind, .. } in graph.edges() {
+        for Edge { from, to, kind, label, .. } in graph.edges() {
             // The result of a subtask leads to the state at which its caller continues.
             if kind != EdgeKind::Return || !drawing.has_result_to(&to) {
-                drawing.link(from.as_str(), to.as_str(), LinkKind::Way(kind));
+                let link = drawing.link(from.as_str(), to.as_str(), LinkKind::Way(kind));
+                if let (Some(link), Some(label)) = (link, label) {
+                    drawing.answers.entry(link).or_default().insert(label);
+                }
             }
         }
         for state in graph.states.values() {
@@ -145,11 +152,13 @@ impl Diagram {
         }
         let taken = trace.map(|trace| drawing.take(trace));
         let links: Vec<_> = drawing.links.into_iter().collect();
+        let index = |link: &Link| links.binary_search(link).ok();
         let taken = taken.map(|taken| {
-            let index = |link: &Link| links.binary_search(link).ok();
             taken.iter().filter_map(|(link, count)| Some((index(link)?, *count))).collect()
         });
-        Self { title: title.to_owned(), nodes: drawing.nodes, links, taken }
+        let answers = drawing.answers.into_iter();
+        let answers = answers.filter_map(|(link, labels)| Some((index(&link)?, labels))).collect();
+        Self { title: title.to_owned(), nodes: drawing.nodes, links, answers, taken }
     }
 
     /// Whether a run followed the line with this index; `None` if no run is shown.
@@ -164,10 +173,17 @@ impl Diagram {
         let is_plain =
             kind == LinkKind::Way(EdgeKind::Goto) || self.nodes[to].kind == NodeKind::End;
         let word = if is_plain { "" } else { kind.name() };
+        let word = match self.answers.get(&link) {
+            Some(labels) => {
+                let labels: Vec<_> = labels.iter().map(String::as_str).collect();
+                format!("{word}: {}", labels.join(", "))
+            }
+            None => word.to_owned(),
+        };
         let count = self.taken.as_ref().and_then(|taken| taken.get(&link)).filter(|n| **n > 1);
         match count {
             Some(count) => format!("{word} {count}×").trim_start().to_owned(),
-            None => word.to_owned(),
+            None => word,
         }
     }
 }
@@ -177,6 +193,7 @@ struct Drawing {
     nodes: Vec<Node>,
     by_name: BTreeMap<String, usize>,
     links: BTreeSet<Link>,
+    answers: BTreeMap<Link, BTreeSet<String>>,
 }
 
 impl Drawing {

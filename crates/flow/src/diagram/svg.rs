@@ -59,7 +59,7 @@ impl Diagram {
         );
         if let Some((x, y)) = label {
             // The y of a text is its baseline.
-            let (word, y) = (self.link_label(index), y + 4.0);
+            let (word, y) = (escaped(&self.link_label(index)), y + 4.0);
             let _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\">{word}</text>");
         }
         svg.push_str("</g>\n");

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::{
     graph::EdgeKind,
     id::{AgentId, StateName},
-    machine::{Accounts, Record, ReplayError, Run, apply},
+    machine::{Accounts, Record, ReplayError, Run, Via, apply},
     money::Usd,
     policy::Transition,
 };
@@ -85,32 +85,45 @@ impl Trace {
     /// before it.
     pub fn add(&mut self, run: &Run, from: StateName, record: &Record) {
         match record {
-            Record::Followed { agent, transition, worker, .. } => {
+            Record::Followed { agent, transition, via, worker, more_workers, .. } => {
                 let is_worker = *agent != AgentId::main();
                 let mut take = |to: Option<StateName>, kind| {
                     let way = TakenWay { from: from.clone(), to, kind, is_worker };
                     *self.ways.entry(way).or_default() += 1;
                 };
-                if let Some(worker) = worker {
+                for worker in worker.iter().chain(more_workers) {
                     take(state_of(run, worker), LinkKind::Way(EdgeKind::Fork));
                 }
                 let kind = match transition {
+                    Transition::Goto { .. } if *via == Via::Answer => LinkKind::Way(EdgeKind::Ask),
                     Transition::Goto { .. } => LinkKind::Way(EdgeKind::Goto),
                     Transition::Reset { .. } => LinkKind::Way(EdgeKind::Reset),
                     Transition::Call { .. } => LinkKind::Way(EdgeKind::Call),
                     Transition::Function { .. } => LinkKind::Way(EdgeKind::Function),
                     Transition::Fork { .. } => LinkKind::Way(EdgeKind::Next),
+                    // The way is gone when the workers have been joined.
+                    Transition::Join(_) => return,
+                    Transition::Ask(_) => LinkKind::Way(EdgeKind::Ask),
                     Transition::Result { .. } => LinkKind::Result,
                 };
                 take(state_of(run, agent), kind);
+            }
+            Record::Joined { agent, .. } => {
+                let is_worker = *agent != AgentId::main();
+                let kind = LinkKind::Way(EdgeKind::Join);
+                let way = TakenWay { from, to: state_of(run, agent), kind, is_worker };
+                *self.ways.entry(way).or_default() += 1;
             }
             Record::Failed { .. } => self.visits.entry(from).or_default().failures += 1,
             Record::Started(_)
             | Record::Intended { .. }
             | Record::Queued { .. }
             | Record::Called { .. }
+            | Record::Placed { .. }
             | Record::Ended { .. }
             | Record::Overridden { .. }
+            | Record::Asked { .. }
+            | Record::Answered { .. }
             | Record::Reminded { .. }
             | Record::Evaluating { .. }
             | Record::Retried { .. }

@@ -12,13 +12,13 @@ use crate::{
     policy::{AllowedTransition, Evaluator},
     scope::{Listing, entry, resolve},
     source::{Platform, Prompt, StateFile, StateKind, StateSource},
-    tag::{Element, TagKind, mentions},
+    tag::{Element, TagKind, WrittenChoice, choices, mentions},
     text::{Span, Spanned},
     world::{World, WorldError},
 };
 
 use super::{
-    Content, Graph, Meaning, Named, Slip, State, Way, WayOrigin,
+    Content, Graph, Meaning, Named, OfferedChoice, Slip, State, Way, WayOrigin,
     script::{loose_attributes, unquoted},
     slip::slips,
     way::is_open,
@@ -51,7 +51,7 @@ impl Graph {
     fn tell_evaluators_apart(&mut self) {
         let named = |named: &Named| named.state().cloned();
         let asked: BTreeSet<_> =
-            self.states.values().flat_map(|state| &state.asks).filter_map(named).collect();
+            self.states.values().flat_map(|state| &state.evaluators).filter_map(named).collect();
         let entering = self.states.values().filter(|state| !asked.contains(&state.name));
         let ways = entering.flat_map(|state| &state.ways).flat_map(Way::named);
         let mut entered: BTreeSet<_> = ways.filter_map(named).collect();
@@ -83,7 +83,7 @@ impl GraphBuilder<'_> {
             mentions: Vec::new(),
             mentioned_kinds: BTreeSet::new(),
             slips: Vec::new(),
-            asks: Vec::new(),
+            evaluators: Vec::new(),
             ways: Vec::new(),
             is_open: false,
             is_evaluator: false,
@@ -121,7 +121,7 @@ impl GraphBuilder<'_> {
                 }
                 Evaluator::Prompt { prompt, .. } => {
                     let written = found(text, evaluator.span, prompt);
-                    state.asks.push(self.named(written));
+                    state.evaluators.push(self.named(written));
                 }
             }
         }
@@ -132,10 +132,13 @@ impl GraphBuilder<'_> {
     fn entry(&self, entry: &AllowedTransition, span: Span, origin: WayOrigin, text: &str) -> Way {
         let continuation = entry.tag.continuation_attribute();
         let named = |name: &String| self.named(found(text, span, name));
+        let choices = entry.attributes.get("choices").filter(|_| entry.tag == TagKind::Ask);
+        let state = |(_, name): (usize, &str)| self.named(found(text, span, name));
         Way {
             tag: entry.tag,
             target: entry.target.as_ref().map(named),
             continuation: continuation.and_then(|name| entry.attributes.get(name)).map(named),
+            choices: choices.map(|choices| offered(choices, state)).unwrap_or_default(),
             attributes: entry
                 .attributes
                 .iter()
@@ -169,6 +172,14 @@ impl GraphBuilder<'_> {
         }
         let at = attributes.iter().position(|(name, _)| Some(name.value.as_str()) == continuation);
         let continuation = at.map(|at| self.named(trimmed(&attributes.remove(at).1)));
+        let choices = attributes.iter().find(|(name, _)| name.value == "choices");
+        let choices = choices.filter(|_| element.kind == TagKind::Ask).map(|(_, value)| {
+            offered(&value.value, |(at, name)| {
+                let start = value.span.start + at as u64;
+                let span = Span::new(start, start + name.len() as u64);
+                self.named(Spanned::new(name.to_owned(), span))
+            })
+        });
         let content = element.content.slice(text).unwrap_or_default().to_owned();
         let content = Spanned::new(content, element.content.shifted(offset));
         let has_target = element.kind.has_target();
@@ -176,6 +187,7 @@ impl GraphBuilder<'_> {
             tag: element.kind,
             target: has_target.then(|| self.named(trimmed(&content))),
             continuation,
+            choices: choices.unwrap_or_default(),
             attributes,
             origin,
             span: element.span.shifted(offset),
@@ -233,6 +245,16 @@ fn kinds_in(text: &str) -> BTreeSet<TagKind> {
     });
     let names = PATTERN.captures_iter(text).filter_map(|found| found.get(1));
     names.filter_map(|name| TagKind::of_name(name.as_str())).collect()
+}
+
+/// The answers that `text`, the choices of a question, offers; none if they are not known before run time.
+fn offered(text: &str, named: impl Fn((usize, &str)) -> Named) -> Vec<OfferedChoice> {
+    let read = choices(text).unwrap_or_default().into_iter();
+    let choice = |choice: WrittenChoice<'_>| OfferedChoice {
+        label: choice.label.to_owned(),
+        state: choice.state.map(&named),
+    };
+    read.map(choice).collect()
 }
 
 /// The span of `word` within `span`; `span` itself if it is not found.

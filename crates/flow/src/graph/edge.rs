@@ -19,6 +19,8 @@ pub struct Edge {
     pub origin: WayOrigin,
     /// The place in the file of `from`.
     pub span: Span,
+    /// The answer that leads along an edge of an `ask`; `None` for a free text, and on other edges.
+    pub label: Option<String>,
 }
 
 /// The meaning of an edge.
@@ -38,8 +40,12 @@ pub enum EdgeKind {
     Fork,
     /// The agent that forked continues here.
     Next,
-    /// Ask an evaluator.
+    /// Wait for workers, then continue in the same session.
+    Join,
+    /// Ask a person, whose answer leads here.
     Ask,
+    /// Ask an evaluator.
+    Evaluate,
 }
 
 impl EdgeKind {
@@ -53,7 +59,9 @@ impl EdgeKind {
             Self::Return => "return",
             Self::Fork => "fork",
             Self::Next => "next",
+            Self::Join => "join",
             Self::Ask => "ask",
+            Self::Evaluate => "evaluate",
         }
     }
 
@@ -64,7 +72,7 @@ impl EdgeKind {
 
     /// Whether the same agent continues with the same return stack, so that its caller still waits.
     pub fn stays_in_frame(self) -> bool {
-        matches!(self, Self::Goto | Self::Next | Self::Return)
+        matches!(self, Self::Goto | Self::Next | Self::Join | Self::Return | Self::Ask)
     }
 
     /// Whether the same agent continues, with the same return stack or an empty one.
@@ -89,18 +97,26 @@ impl Graph {
     pub fn edges(&self) -> impl Iterator<Item = Edge> {
         self.states.values().flat_map(|state| {
             let mut edges = Vec::new();
-            let mut add = |named: Option<&super::Named>, kind, origin, span| {
+            let mut add = |named: Option<&super::Named>, kind, origin, span, label| {
                 let to = named.and_then(super::Named::state).cloned();
                 let from = state.name.clone();
-                edges.extend(to.map(|to| Edge { from, to, kind, origin, span }));
+                edges.extend(to.map(|to| Edge { from, to, kind, origin, span, label }));
             };
             for way in &state.ways {
                 let (enters, goes_on) = kinds(way.tag);
-                add(way.target.as_ref(), enters, way.origin, way.span);
-                add(way.continuation.as_ref(), goes_on, way.origin, way.span);
+                add(way.target.as_ref(), enters, way.origin, way.span, None);
+                if way.choices.is_empty() {
+                    add(way.continuation.as_ref(), goes_on, way.origin, way.span, None);
+                }
+                for choice in &way.choices {
+                    let leads_to = choice.state.as_ref().or(way.continuation.as_ref());
+                    let label = Some(choice.label.clone());
+                    add(leads_to, goes_on, way.origin, way.span, label);
+                }
             }
-            for asked in &state.asks {
-                add(Some(asked), EdgeKind::Ask, WayOrigin::Evaluator, asked.written.span);
+            for asked in &state.evaluators {
+                let span = asked.written.span;
+                add(Some(asked), EdgeKind::Evaluate, WayOrigin::Evaluator, span, None);
             }
             edges
         })
@@ -115,5 +131,7 @@ pub(super) fn kinds(tag: TagKind) -> (EdgeKind, EdgeKind) {
         TagKind::Call => (EdgeKind::Call, EdgeKind::Return),
         TagKind::Function => (EdgeKind::Function, EdgeKind::Return),
         TagKind::Fork => (EdgeKind::Fork, EdgeKind::Next),
+        TagKind::Join => (EdgeKind::Join, EdgeKind::Join),
+        TagKind::Ask => (EdgeKind::Ask, EdgeKind::Ask),
     }
 }

@@ -39,12 +39,14 @@ impl Situation {
     fn beyond(&self, kind: EdgeKind, returns_to: Option<&StateName>) -> Option<Self> {
         match kind {
             // The caller continues in its own situation, whatever the subtask does.
-            EdgeKind::Goto | EdgeKind::Next | EdgeKind::Return => Some(self.clone()),
+            EdgeKind::Goto | EdgeKind::Next | EdgeKind::Join | EdgeKind::Return | EdgeKind::Ask => {
+                Some(self.clone())
+            }
             EdgeKind::Reset => Some(Self::alone(self.is_worker)),
             EdgeKind::Fork => Some(Self::alone(true)),
             EdgeKind::Call | EdgeKind::Function => returns_to
                 .map(|caller| Self { caller: Some(caller.clone()), is_worker: self.is_worker }),
-            EdgeKind::Ask => None,
+            EdgeKind::Evaluate => None,
         }
     }
 
@@ -76,6 +78,10 @@ impl Graph {
                     let to = named.as_ref().and_then(Named::state);
                     let beyond = situation.beyond(kind, returns_to);
                     waiting.extend(to.cloned().zip(beyond));
+                }
+                for choice in &way.choices {
+                    let to = choice.state.as_ref().and_then(Named::state);
+                    waiting.extend(to.cloned().zip(situation.beyond(goes_on, None)));
                 }
             }
             seen.insert(place);

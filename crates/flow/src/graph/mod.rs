@@ -20,7 +20,7 @@ pub use edge::{Edge, EdgeKind};
 pub use ends::ResultEnd;
 pub use slip::{Slip, SlipKind};
 pub use state::{Content, State};
-pub use way::{Meaning, Named, Way, WayOrigin};
+pub use way::{Meaning, Named, OfferedChoice, Way, WayOrigin};
 
 use std::collections::BTreeMap;
 

@@ -33,7 +33,7 @@ pub struct State {
     /// Markup in its text that was meant to be a tag and is none.
     pub slips: Vec<Slip>,
     /// The evaluators that it asks.
-    pub asks: Vec<Named>,
+    pub evaluators: Vec<Named>,
     /// The known transitions out of the state.
     pub ways: Vec<Way>,
     /// Whether it may also lead elsewhere: a part of it could not be read, or a target is decided

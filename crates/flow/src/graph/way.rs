@@ -11,12 +11,23 @@ pub struct Way {
     pub target: Option<Named>,
     /// The state in `return` or `next`, if it is given.
     pub continuation: Option<Named>,
+    /// The answers that a question offers.
+    pub choices: Vec<OfferedChoice>,
     /// All other attributes.
     pub attributes: Vec<(Spanned<String>, Spanned<String>)>,
     /// Where it was found.
     pub origin: WayOrigin,
     /// The span of the whole entry or tag.
     pub span: Span,
+}
+
+/// An answer that a question offers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OfferedChoice {
+    /// What a person chooses.
+    pub label: String,
+    /// The state that it names. A bare label leads to `next`.
+    pub state: Option<Named>,
 }
 
 /// Where a transition was found.
@@ -67,14 +78,17 @@ impl Named {
 impl Way {
     /// The names of states in it.
     pub fn named(&self) -> impl Iterator<Item = &Named> {
-        self.target.iter().chain(&self.continuation)
+        let chosen = self.choices.iter().filter_map(|choice| choice.state.as_ref());
+        self.target.iter().chain(&self.continuation).chain(chosen)
     }
 
     /// Whether it has every name that it needs, and each refers to a state.
     pub fn is_known(&self) -> bool {
         let is_state = |named: &Option<Named>| named.as_ref().is_some_and(|n| n.state().is_some());
         let target = !self.tag.has_target() || is_state(&self.target);
-        target && (self.tag.continuation_attribute().is_none() || is_state(&self.continuation))
+        let chosen =
+            self.choices.iter().all(|choice| choice.state.is_none() || is_state(&choice.state));
+        target && chosen && (!self.needs_continuation() || is_state(&self.continuation))
     }
 
     /// Whether it may lead to a state that the file does not name. An unresolved name leads nowhere, and
@@ -83,10 +97,18 @@ impl Way {
         let is_left_out =
             |named: &Option<Named>| named.is_none() && self.origin != WayOrigin::Script;
         let has_target = self.tag.has_target();
-        let has_continuation = self.tag.continuation_attribute().is_some();
+        let has_continuation = self.needs_continuation();
         self.named().any(|named| named.meaning == Meaning::Open)
             || (has_target && is_left_out(&self.target))
             || (has_continuation && is_left_out(&self.continuation))
+    }
+
+    /// Whether it cannot be followed without `return` or `next`: every answer of a question must lead somewhere.
+    pub fn needs_continuation(&self) -> bool {
+        let all_lead =
+            || !self.choices.is_empty() && self.choices.iter().all(|choice| choice.state.is_some());
+        self.tag.continuation_attribute().is_some()
+            && (self.tag.needs_continuation() || !all_lead())
     }
 
     /// Whether `self`, a tag in a text, could match `entry` of a policy. Parts that are unknown until run

@@ -35,8 +35,12 @@ mirror! {
             #[serde(default, skip_serializing_if = "is_default")]
             worker: Option<AgentId>,
             #[serde(default, skip_serializing_if = "is_default")]
+            more_workers: Vec<AgentId>,
+            #[serde(default, skip_serializing_if = "is_default")]
             discarded_returns: usize,
         },
+        Joined { agent: AgentId, workers: Vec<Taken> },
+        Placed { agent: AgentId },
         Overridden {
             agent: AgentId,
             asked: Transition,
@@ -46,6 +50,15 @@ mirror! {
             by: Overrider,
             instead: Instead,
         },
+        Asked {
+            agent: AgentId,
+            number: u32,
+            question: Box<Question>,
+            via: Via,
+            #[serde(default, skip_serializing_if = "is_default")]
+            session: Option<SessionId>,
+        },
+        Answered { agent: AgentId, number: u32, response: Box<Response> },
         Reminded { agent: AgentId, problem: String, work: Work },
         Evaluating { agent: AgentId, evaluation: Box<Evaluation> },
         Retried {
@@ -76,6 +89,11 @@ mirror! {
         LimitsChanged { limits: Limits },
     }
 
+    struct machine::Taken {
+        agent: AgentId,
+        born: u64,
+    }
+
     struct machine::Started {
         workflow_id: RunId,
         scope_dir: String,
@@ -97,6 +115,8 @@ mirror! {
         Tag,
         Implicit,
         Evaluator,
+        Visits,
+        Answer,
     }
 
     #[serde(rename_all = "lowercase")]
@@ -104,6 +124,7 @@ mirror! {
         Limit(Limit),
         Match { pattern: String },
         Prompt { prompt: String },
+        Visits { max_visits: u32 },
     }
 
     #[serde(rename_all = "lowercase")]
@@ -132,6 +153,7 @@ mirror! {
         Interrupted,
         UsageLimit { resets_at: Option<u64> },
         DiskLow { free_bytes: u64 },
+        Asks,
         Cancelled,
     }
 
@@ -162,6 +184,18 @@ mirror! {
         skip_permissions: bool,
         #[serde(default)]
         on_usage_limit: OnUsageLimit,
+        #[serde(default, skip_serializing_if = "is_default")]
+        on_ask: OnAsk,
+    }
+
+    #[derive(Default)]
+    #[serde(rename_all = "lowercase")]
+    enum machine::OnAsk {
+        #[default]
+        Wait,
+        Pause,
+        Default,
+        Fail,
     }
 
     #[derive(Default)]
@@ -192,6 +226,7 @@ mirror! {
         action: Action,
     }
 
+    #[expect(clippy::large_enum_variant, reason = "a step is always in a box")]
     #[serde(rename_all = "lowercase")]
     enum machine::Action {
         Script { timeout: Timeout },
@@ -206,6 +241,10 @@ mirror! {
         prompt_digest: String,
         #[serde(default, skip_serializing_if = "is_default")]
         recovers: bool,
+        #[serde(default, skip_serializing_if = "is_default")]
+        spent_share: bool,
+        #[serde(default, skip_serializing_if = "is_default")]
+        budget_usd: Option<Usd>,
     }
 
     struct machine::TurnSettings {
@@ -218,6 +257,10 @@ mirror! {
         timeout: Timeout,
         #[serde(default, skip_serializing_if = "is_default")]
         skip_permissions: bool,
+        #[serde(default, skip_serializing_if = "is_default")]
+        tools: Option<Vec<String>>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        permissions: Option<String>,
     }
 
     #[serde(rename_all = "lowercase")]
@@ -247,12 +290,38 @@ mirror! {
         Called { work: Work },
         Running { work: Work, step: Box<Step> },
         Waiting { work: Work, delay_ms: u64 },
+        Joining { join: Join },
+        Parked { work: Work },
+        Asking { number: u32, question: Box<Question> },
         Held { asked: Transition, source: Source, limit: Limit },
         Failed {
             error: String,
             #[serde(default, skip_serializing_if = "is_default")]
             class: Option<FailureClass>,
             work: Work,
+            #[serde(default, skip_serializing_if = "is_default")]
+            passed: bool,
+        },
+    }
+
+    struct machine::Worker {
+        agent: AgentId,
+        state: StateName,
+        #[serde(default, skip_serializing_if = "is_default")]
+        limit: Option<u32>,
+        standing: Standing,
+    }
+
+    #[serde(rename_all = "snake_case")]
+    enum machine::Standing {
+        Parked,
+        UnderWay,
+        Failed { order: u64 },
+        Ended {
+            order: u64,
+            #[serde(default, skip_serializing_if = "is_default")]
+            attributes: BTreeMap<String, String>,
+            result: String,
         },
     }
 
@@ -302,6 +371,8 @@ mirror! {
     struct machine::Left {
         plan: SessionPlan,
         prompt_digest: String,
+        #[serde(default, skip_serializing_if = "is_default")]
+        spent_share: bool,
     }
 
     struct machine::Answer {
@@ -347,6 +418,8 @@ mirror! {
         attributes: BTreeMap<String, String>,
         #[serde(default, skip_serializing_if = "is_default")]
         declared: Vec<String>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        many: bool,
     }
 
     #[serde(rename_all = "lowercase")]
@@ -361,16 +434,26 @@ mirror! {
 
     #[serde(rename_all = "lowercase")]
     enum policy::Transition {
-        Goto { target: StateName },
+        Goto {
+            target: StateName,
+            #[serde(default, skip_serializing_if = "is_default")]
+            input: Option<String>,
+        },
         Reset {
             target: StateName,
             #[serde(default, skip_serializing_if = "is_default")]
             cd: Option<String>,
+            #[serde(default, skip_serializing_if = "is_default")]
+            input: Option<String>,
         },
         Call {
             target: StateName,
             #[serde(rename = "return")]
             return_to: StateName,
+            #[serde(default, skip_serializing_if = "is_default")]
+            input: Option<String>,
+            #[serde(default, skip_serializing_if = "is_default")]
+            arguments: BTreeMap<String, String>,
         },
         Function {
             target: StateName,
@@ -378,6 +461,10 @@ mirror! {
             return_to: StateName,
             #[serde(default, skip_serializing_if = "is_default")]
             model: Option<String>,
+            #[serde(default, skip_serializing_if = "is_default")]
+            input: Option<String>,
+            #[serde(default, skip_serializing_if = "is_default")]
+            arguments: BTreeMap<String, String>,
         },
         Fork {
             target: StateName,
@@ -386,14 +473,93 @@ mirror! {
             cd: Option<String>,
             #[serde(default, skip_serializing_if = "is_default")]
             attributes: BTreeMap<String, String>,
+            #[serde(default, skip_serializing_if = "is_default")]
+            limit: Option<u32>,
+            #[serde(default, skip_serializing_if = "is_default")]
+            input: Option<String>,
+            #[serde(default, skip_serializing_if = "is_default")]
+            more: Vec<Forked>,
         },
+        Join(Join),
+        Ask(Box<Question>),
         Result { payload: String },
+    }
+
+    struct policy::Forked {
+        target: StateName,
+        #[serde(default, skip_serializing_if = "is_default")]
+        cd: Option<String>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        attributes: BTreeMap<String, String>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        limit: Option<u32>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        input: Option<String>,
+    }
+
+    struct policy::Join {
+        target: StateName,
+        #[serde(default, skip_serializing_if = "is_default")]
+        count: Option<u32>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        failed: OnFailed,
+        #[serde(default, skip_serializing_if = "is_default")]
+        input: Option<String>,
+    }
+
+    #[derive(Default)]
+    #[serde(rename_all = "lowercase")]
+    enum policy::OnFailed {
+        #[default]
+        Hold,
+        Pass,
+    }
+
+    struct policy::Question {
+        text: String,
+        #[serde(default, skip_serializing_if = "is_default")]
+        next: Option<StateName>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        choices: Vec<Choice>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        attach: Vec<String>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        timeout: Option<Timeout>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        default: Option<String>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        deadline_ms: Option<u64>,
+    }
+
+    struct policy::Choice {
+        label: String,
+        target: StateName,
+    }
+
+    struct machine::Response {
+        result: String,
+        #[serde(default, skip_serializing_if = "is_default")]
+        comment: String,
+        #[serde(default, skip_serializing_if = "is_default")]
+        files: Option<String>,
+        by: String,
+        how: String,
+        at_ms: u64,
+        #[serde(default, skip_serializing_if = "is_default")]
+        attachments: Vec<Attachment>,
+    }
+
+    struct machine::Attachment {
+        path: String,
+        bytes: u64,
+        sha256: String,
     }
 
     #[serde(rename_all = "lowercase")]
     enum policy::Source {
         Tag,
         Implicit,
+        Answer,
     }
 }
 

@@ -75,8 +75,12 @@ impl Accounts {
             Record::Started(_)
             | Record::Queued { .. }
             | Record::Called { .. }
+            | Record::Joined { .. }
+            | Record::Placed { .. }
             | Record::Followed { .. }
             | Record::Overridden { .. }
+            | Record::Asked { .. }
+            | Record::Answered { .. }
             | Record::Reminded { .. }
             | Record::Evaluating { .. }
             | Record::Retried { .. }

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    id::{AgentId, StepId},
-    money::Usd,
+    id::{AgentId, AskId, StateName, StepId},
+    policy::Question,
 };
 
 use super::Step;
@@ -33,8 +33,6 @@ pub enum Effect {
         cwd: String,
         /// What the child is given.
         launch: Launch,
-        /// What a turn may spend; `None` is no limit.
-        budget_left_usd: Option<Usd>,
     },
     /// Find out what became of a step whose intent is durable but whose outcome is not: read its outcome, wait
     /// for it, or report that it is lost.
@@ -50,6 +48,18 @@ pub enum Effect {
         agent: AgentId,
         /// The wait, in milliseconds.
         delay_ms: u64,
+    },
+    /// Put a question to a person and wait for the answer, until the deadline if it has one. A question that
+    /// was put before is not put again, and an answer that is there is delivered at once.
+    Ask {
+        /// Which question.
+        id: AskId,
+        /// The state that asks.
+        state: StateName,
+        /// The question.
+        question: Box<Question>,
+        /// The directory of the files to show.
+        cwd: String,
     },
     /// Wait until the provider's usage limit is lifted.
     WaitForUsageLimit {
@@ -72,5 +82,7 @@ pub enum Launch {
         prompt: String,
         /// The message to send instead if the session already contains the prompt.
         continuation: String,
+        /// Files that the prompt names, by path, and what must be in them.
+        files: BTreeMap<String, String>,
     },
 }

@@ -6,11 +6,13 @@
 use thiserror::Error;
 
 use crate::{
-    id::{AgentId, StepId},
+    id::{AgentId, AskId, StepId},
     policy::{Source, Transition},
 };
 
-use super::{Evaluation, Halt, Launch, Left, Limits, Overrider, Settings, Spent, Step, Work};
+use super::{
+    Evaluation, Halt, Launch, Left, Limits, Overrider, Response, Settings, Spent, Step, Work,
+};
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +38,13 @@ pub enum Input {
     Woke {
         /// The agent that waited.
         agent: AgentId,
+    },
+    /// A question was answered: the answer to [`Effect::Ask`](super::Effect::Ask).
+    Answered {
+        /// Which question.
+        id: AskId,
+        /// What was answered.
+        response: Box<Response>,
     },
     /// The usage limit is lifted: the answer to
     /// [`Effect::WaitForUsageLimit`](super::Effect::WaitForUsageLimit).

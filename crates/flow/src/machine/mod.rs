@@ -10,11 +10,14 @@
 mod accounts;
 mod agent;
 mod apply;
+mod ask;
 mod counts;
+mod crew;
 mod decide;
 mod effect;
 mod follow;
 mod input;
+mod join;
 mod naming;
 mod pending;
 mod record;
@@ -23,6 +26,7 @@ mod retry;
 mod run;
 mod settings;
 mod settle;
+mod share;
 mod step;
 
 pub use accounts::{Account, Accounts};
@@ -30,15 +34,18 @@ pub use agent::{
     Agent, Answer, Evaluation, Frame, Left, Phase, Reminder, Session, Tries, Visit, Work,
 };
 pub use apply::{ApplyError, apply};
+pub use ask::{Attachment, Response};
 pub(crate) use counts::Counts;
+pub use crew::{Crew, Standing, Worker};
 pub use decide::{Decision, decide, start};
 pub use effect::{Effect, Launch};
 pub use input::{Again, Conclusion, FailureClass, Input, Prepared, Replaced, TurnFailure};
+pub use join::Taken;
 pub use pending::pending;
 pub use record::{CountsAs, Halt, Instead, Limit, Overrider, Record, Started, Via};
 pub use replay::{ReplayError, replay};
 pub use run::{Run, Status, UsageLimit};
 pub(crate) use settings::RETRY_FOR_MS;
-pub use settings::{Limits, OnUsageLimit, Settings};
+pub use settings::{Limits, OnAsk, OnUsageLimit, Settings};
 pub use settle::settle;
 pub use step::{Action, SessionPlan, Spent, Step, Tokens, Turn, TurnSettings};

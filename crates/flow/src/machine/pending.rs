@@ -4,7 +4,7 @@
 
 use crate::id::StepId;
 
-use super::{Effect, Phase, Run, Status};
+use super::{Effect, Phase, Run, Status, ask};
 
 /// All outstanding effects, in the order of the agents' birth.
 pub fn pending(run: &Run) -> Vec<Effect> {
@@ -28,11 +28,18 @@ pub fn pending(run: &Run) -> Vec<Effect> {
             Phase::Waiting { delay_ms, .. } if run.halt.is_none() => {
                 effects.push(Effect::Wait { agent: id.clone(), delay_ms: *delay_ms });
             }
-            // `settle` starts a queued turn; an agent that is held or failed waits for the user.
+            Phase::Asking { number, question } if run.halt.is_none() => {
+                effects.push(ask::effect(agent, *number, question));
+            }
+            // `settle` starts a queued turn, completes a join and places a worker; an agent that is held or failed
+            // waits for the user.
             Phase::Ready { .. }
             | Phase::Called { .. }
             | Phase::Waiting { .. }
             | Phase::Queued { .. }
+            | Phase::Joining { .. }
+            | Phase::Parked { .. }
+            | Phase::Asking { .. }
             | Phase::Held { .. }
             | Phase::Failed { .. } => {}
         }

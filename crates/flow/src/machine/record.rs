@@ -7,10 +7,12 @@ use std::collections::BTreeMap;
 use crate::{
     id::{AgentId, RunId, SessionId, StateName},
     money::Usd,
-    policy::{Source, Transition},
+    policy::{Question, Source, Transition},
 };
 
-use super::{Evaluation, FailureClass, Left, Limits, Settings, Spent, Status, Step, Work};
+use super::{
+    Evaluation, FailureClass, Left, Limits, Response, Settings, Spent, Status, Step, Taken, Work,
+};
 
 /// One fact about a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,8 +57,22 @@ pub enum Record {
         session: Option<SessionId>,
         /// The agent that a fork started.
         worker: Option<AgentId>,
+        /// The further agents that the same fork started.
+        more_workers: Vec<AgentId>,
         /// How many pending returns a reset discarded. More than none is worth a warning.
         discarded_returns: usize,
+    },
+    /// The join of an agent is complete: it goes on with what these workers handed over.
+    Joined {
+        /// Who.
+        agent: AgentId,
+        /// The workers, in the order in which they are handed over.
+        workers: Vec<Taken>,
+    },
+    /// A worker got its place among its siblings.
+    Placed {
+        /// Which.
+        agent: AgentId,
     },
     /// An agent asked for a transition, and something else happens instead.
     Overridden {
@@ -72,6 +88,28 @@ pub enum Record {
         by: Overrider,
         /// What happens instead.
         instead: Instead,
+    },
+    /// An agent asks a person, and waits for the answer.
+    Asked {
+        /// Who asks.
+        agent: AgentId,
+        /// Which one of its questions, from 1.
+        number: u32,
+        /// The question, with its deadline.
+        question: Box<Question>,
+        /// Who wanted it.
+        via: Via,
+        /// The session of the answer that asks; `None` for a script.
+        session: Option<SessionId>,
+    },
+    /// A question was answered. That the answer is followed is a later record of the same decision.
+    Answered {
+        /// Who asked.
+        agent: AgentId,
+        /// Which one of its questions.
+        number: u32,
+        /// The answer.
+        response: Box<Response>,
     },
     /// An answer broke the protocol; the agent is reminded.
     Reminded {
@@ -162,7 +200,11 @@ impl Record {
             | Self::Called { agent }
             | Self::Ended { agent, .. }
             | Self::Followed { agent, .. }
+            | Self::Joined { agent, .. }
+            | Self::Placed { agent }
             | Self::Overridden { agent, .. }
+            | Self::Asked { agent, .. }
+            | Self::Answered { agent, .. }
             | Self::Reminded { agent, .. }
             | Self::Evaluating { agent, .. }
             | Self::Retried { agent, .. }
@@ -214,6 +256,10 @@ pub enum Via {
     Implicit,
     /// An evaluator replaced another transition by it.
     Evaluator,
+    /// The state was visited too often, and says what is done then.
+    Visits,
+    /// A person answered a question.
+    Answer,
 }
 
 impl From<Source> for Via {
@@ -221,6 +267,7 @@ impl From<Source> for Via {
         match source {
             Source::Tag => Self::Tag,
             Source::Implicit => Self::Implicit,
+            Source::Answer => Self::Answer,
         }
     }
 }
@@ -239,6 +286,11 @@ pub enum Overrider {
     Prompt {
         /// The evaluator's state file.
         prompt: String,
+    },
+    /// A state that was visited as often as it may be.
+    Visits {
+        /// How often it may be.
+        max_visits: u32,
     },
 }
 
@@ -301,6 +353,8 @@ pub enum Halt {
         /// The free space when that was found.
         free_bytes: u64,
     },
+    /// Only questions to people are left, and the run does not wait for answers.
+    Asks,
     /// The user cancelled the run.
     Cancelled,
 }

@@ -17,6 +17,22 @@ pub struct Settings {
     pub skip_permissions: bool,
     /// What a usage limit of the provider does to the run.
     pub on_usage_limit: OnUsageLimit,
+    /// What a question to a person does to the run.
+    pub on_ask: OnAsk,
+}
+
+/// What a question to a person does to the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnAsk {
+    /// The agent waits for the answer.
+    #[default]
+    Wait,
+    /// The agent waits. When only questions are left, the run is paused and ends.
+    Pause,
+    /// The question's default is the answer. Without a default the agent fails.
+    Default,
+    /// The agent fails.
+    Fail,
 }
 
 /// What a usage limit of the model's provider does to the run.

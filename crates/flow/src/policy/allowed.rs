@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::tag::TagKind;
 
-use super::Evaluator;
+use super::{Evaluator, ask};
 
 /// One entry of `allowed_transitions`. The parts that it names must match; the others are free.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,27 +13,36 @@ pub struct AllowedTransition {
     pub tag: TagKind,
     /// The state between the tags; `None` allows any.
     pub target: Option<String>,
-    /// Attributes that must be as given: `return`, `next`, `cd`, `model`, a fork's own.
+    /// Attributes that must be as given: those of the protocol, and variables. Those of an `ask` also complete a
+    /// tag that leaves them out.
     pub attributes: BTreeMap<String, String>,
-    /// Attributes of a fork that the agent may set to any value, whatever their names.
+    /// Variables of a fork, call or function that the agent may set to any value, whatever their names.
     pub declared: Vec<String>,
+    /// Whether one answer may have several of these forks.
+    pub many: bool,
 }
 
 impl AllowedTransition {
     /// Whether the entry has every part that its tag needs.
     pub fn is_complete(&self) -> bool {
+        if self.tag == TagKind::Ask {
+            return ask::is_complete(self);
+        }
         let has_target = self.target.is_some() || !self.tag.has_target();
         let continuation = self.tag.continuation_attribute();
         has_target && continuation.is_none_or(|name| self.attributes.contains_key(name))
     }
 
-    /// Whether the author of the entry chose the name of this attribute of a fork.
+    /// Whether the author of the entry chose the name of this variable.
     pub fn declares(&self, attribute: &str) -> bool {
         self.attributes.contains_key(attribute) || self.declared.iter().any(|n| n == attribute)
     }
 
     /// The tag as an agent should write it, with dots for what it may choose.
     pub fn example(&self) -> String {
+        if self.tag == TagKind::Ask {
+            return self.example_ask();
+        }
         let required = self.tag.continuation_attribute();
         let mut attributes = String::new();
         let mut add = |name: &str, value: &str| {
@@ -58,6 +67,16 @@ impl AllowedTransition {
         let Self { tag, target, .. } = self;
         let content = target.as_deref().unwrap_or(LEFT_OPEN);
         format!("<{tag}{attributes}>{content}</{tag}>")
+    }
+}
+
+impl AllowedTransition {
+    /// An `ask` needs nothing that the entry fills in.
+    fn example_ask(&self) -> String {
+        let value = |name: &str| self.attributes.get(name);
+        let needs_next = value("next").is_none() && !ask::all_lead(value("choices"));
+        let next = if needs_next { format!(" next=\"{LEFT_OPEN}\"") } else { String::new() };
+        format!("<ask{next}>{}</ask>", value("question").map_or(LEFT_OPEN, String::as_str))
     }
 }
 
@@ -91,7 +110,7 @@ impl Policy {
     /// result, because only the agent can give its payload.
     pub fn implicit(&self) -> Option<&AllowedTransition> {
         match self.allowed.as_slice() {
-            [only] if only.tag.has_target() && only.is_complete() => Some(only),
+            [only] if only.tag != TagKind::Result && only.is_complete() => Some(only),
             _ => None,
         }
     }

@@ -2,22 +2,31 @@
 //!
 //! * [`AllowedTransition`] and [`Policy`]: what the frontmatter declares.
 //! * [`Transition`]: a tag whose states have been found.
+//! * [`Question`]: what a person is asked, and where each answer leads.
 //! * [`judge`]: tag, policy and scope in, [`Verdict`] out.
 //! * [`Evaluator`]: second opinions on a transition that is already valid.
 
 mod allowed;
+mod ask;
 mod evaluator;
+mod join;
 mod judge;
 mod pattern;
+mod question;
 mod transition;
 mod variable_name;
 
 pub(crate) use allowed::LEFT_OPEN;
 pub use allowed::{AllowedTransition, Policy};
+pub(crate) use ask::check_default;
+pub use ask::{ATTACHMENTS_MAX, AskProblem};
 pub use evaluator::{Evaluator, Opinion, next_opinion};
+pub(crate) use join::number;
+pub use join::{Join, OnFailed};
 pub use judge::{
     Accepted, JudgeContext, Problem, Source, Verdict, judge, judge_script, judge_transition,
 };
 pub(crate) use pattern::{PATTERNS_SIZE_MAX, pattern_size};
-pub use transition::Transition;
+pub use question::{Choice, Question};
+pub use transition::{Forked, Transition};
 pub use variable_name::{Chooser, UnsafeName, check_variable_name};

@@ -7,8 +7,8 @@ use thiserror::Error;
 use crate::text::{Span, Spanned, excerpt};
 
 use super::{
-    Tag, TagKind, Target,
-    scan::{Element, Fragment, Scan},
+    AskTag, AttributeRole, Tag, TagKind, Target,
+    scan::{ELEMENTS_KEPT_MAX, Element, Fragment, Scan},
     token::Attribute,
 };
 
@@ -21,6 +21,9 @@ const CONTENT_BYTES_MAX: u64 = 4096;
 /// The largest payload of a `<result>`. It is written to the journal and inserted into a prompt, and no
 /// model can read more than this at once.
 pub const PAYLOAD_BYTES_MAX: u64 = 8 * 1024 * 1024;
+
+/// The longest question of an `<ask>`: a person reads it. What is longer belongs into an attached file.
+pub const QUESTION_BYTES_MAX: u64 = 64 * 1024;
 
 /// Why an answer does not have exactly one complete tag. Every variant shows the text in question.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -102,13 +105,15 @@ pub enum TagError {
         /// The second one's name.
         name: Spanned<String>,
     },
-    /// The answer mentions `<result>` more than once, and the payload's ends are ambiguous.
+    /// The answer mentions `<result>` or `<ask>` more than once, and the payload's ends are ambiguous.
     #[error(
-        "it is not certain where the payload of <result> begins and ends, because its opening tag \
+        "it is not certain where the payload of <{kind}> begins and ends, because its opening tag \
          occurs {openings} times and its closing tag {closings} times: begin a line with the opening \
          tag, end a line with the closing tag, and name neither elsewhere outside of the payload"
     )]
-    AmbiguousResult {
+    AmbiguousPayload {
+        /// Which tag.
+        kind: TagKind,
         /// The number of opening tags that could start the payload.
         openings: usize,
         /// The number of closing tags that could end it.
@@ -116,11 +121,14 @@ pub enum TagError {
         /// From the first to the last of them.
         span: Span,
     },
-    /// The payload exceeds [`PAYLOAD_BYTES_MAX`].
+    /// The payload exceeds [`PAYLOAD_BYTES_MAX`] or [`QUESTION_BYTES_MAX`].
     #[error(
-        "the payload of <result> has {bytes} bytes, more than the {PAYLOAD_BYTES_MAX} that can be handed on"
+        "the payload of <{kind}> has {bytes} bytes, more than the {} that can be handed on",
+        payload_bytes_max(*kind)
     )]
     PayloadTooLong {
+        /// Which tag.
+        kind: TagKind,
         /// Its size.
         bytes: u64,
         /// Where it is.
@@ -169,6 +177,10 @@ impl std::fmt::Display for TargetPlace {
     }
 }
 
+fn payload_bytes_max(kind: TagKind) -> u64 {
+    if kind == TagKind::Ask { QUESTION_BYTES_MAX } else { PAYLOAD_BYTES_MAX }
+}
+
 fn list(tags: &[Spanned<String>], count: u64) -> String {
     let mut text = tags.iter().map(|tag| format!("`{}`", tag.value)).collect::<Vec<_>>().join(", ");
     if count > tags.len() as u64 {
@@ -202,9 +214,15 @@ impl Scan {
             return Ok(Err(error));
         }
         let mut elements = self.elements;
+        if self.count > 1
+            && elements.len() as u64 == self.count
+            && elements.iter().all(|element| element.kind == TagKind::Fork)
+        {
+            return forks(elements, &mut read);
+        }
         if self.count > 1 {
             let mut tags = Vec::new();
-            for element in &elements {
+            for element in elements.iter().take(ELEMENTS_KEPT_MAX) {
                 tags.push(quoted(element.span, &mut read)?);
             }
             return Ok(Err(TagError::Several { tags, count: self.count }));
@@ -217,21 +235,48 @@ impl Scan {
                 None => TagError::None,
             }));
         };
-        let whole = quoted(element.span, &mut read)?;
-        let is_payload = !element.kind.has_target();
-        if is_payload && element.content.len() > PAYLOAD_BYTES_MAX {
-            let bytes = element.content.len();
-            return Ok(Err(TagError::PayloadTooLong { bytes, span: element.content }));
-        }
-        if !is_payload && element.content.len() > CONTENT_BYTES_MAX {
-            let kind = element.kind;
-            let target = quoted(element.content, &mut read)?;
-            let place = TargetPlace::Content;
-            return Ok(Err(TagError::NotAFileName { kind, place, target }));
-        }
-        let content = Spanned::new(read(element.content)?, element.content);
-        Ok(complete(element, &whole, content))
+        one(element, &mut read)
     }
+}
+
+/// Several forks of one answer as one tag: the first, with the others in it.
+fn forks<E>(
+    elements: Vec<Element>,
+    read: &mut impl FnMut(Span) -> Result<String, E>,
+) -> Result<Result<Spanned<Tag>, TagError>, E> {
+    let mut tags = Vec::new();
+    for element in elements {
+        match one(element, read)? {
+            Ok(tag) => tags.push(tag),
+            Err(error) => return Ok(Err(error)),
+        }
+    }
+    let mut tags = tags.into_iter();
+    let Some(mut first) = tags.next() else { return Ok(Err(TagError::None)) };
+    if let Tag::Fork { more, .. } = &mut first.value {
+        more.extend(tags);
+    }
+    Ok(Ok(first))
+}
+
+fn one<E>(
+    element: Element,
+    read: &mut impl FnMut(Span) -> Result<String, E>,
+) -> Result<Result<Spanned<Tag>, TagError>, E> {
+    let whole = quoted(element.span, read)?;
+    let is_payload = !element.kind.has_target();
+    if is_payload && element.content.len() > payload_bytes_max(element.kind) {
+        let (kind, bytes) = (element.kind, element.content.len());
+        return Ok(Err(TagError::PayloadTooLong { kind, bytes, span: element.content }));
+    }
+    if !is_payload && element.content.len() > CONTENT_BYTES_MAX {
+        let kind = element.kind;
+        let target = quoted(element.content, read)?;
+        let place = TargetPlace::Content;
+        return Ok(Err(TagError::NotAFileName { kind, place, target }));
+    }
+    let content = Spanned::new(read(element.content)?, element.content);
+    Ok(complete(element, &whole, content))
 }
 
 /// The start of a span, for a message.
@@ -257,25 +302,50 @@ fn complete(
         element.attributes.map_err(|why| TagError::Malformed { kind, text: whole.clone(), why })?;
     let mut attributes = Attributes::new(kind, attributes)?;
     let tag = match kind {
+        TagKind::Ask => Tag::Ask(Box::new(AskTag {
+            question: trimmed(&content),
+            next: attributes.take_optional_target("next", whole)?,
+            choices: attributes.take("choices"),
+            attach: attributes.take("attach"),
+            timeout: attributes.take("timeout"),
+            default: attributes.take("default"),
+        })),
         TagKind::Result => Tag::Result { payload: content },
-        TagKind::Goto => Tag::Goto { target: target(kind, &content, whole)? },
-        TagKind::Reset => {
-            Tag::Reset { target: target(kind, &content, whole)?, cd: attributes.take("cd") }
+        TagKind::Goto => {
+            Tag::Goto { target: target(kind, &content, whole)?, input: attributes.take("input") }
         }
+        TagKind::Reset => Tag::Reset {
+            target: target(kind, &content, whole)?,
+            cd: attributes.take("cd"),
+            input: attributes.take("input"),
+        },
         TagKind::Call => Tag::Call {
             return_to: attributes.take_target("return", whole)?,
             target: target(kind, &content, whole)?,
+            input: attributes.take("input"),
+            arguments: attributes.rest,
         },
         TagKind::Function => Tag::Function {
             return_to: attributes.take_target("return", whole)?,
             target: target(kind, &content, whole)?,
             model: attributes.take("model"),
+            input: attributes.take("input"),
+            arguments: attributes.rest,
         },
         TagKind::Fork => Tag::Fork {
             next: attributes.take_target("next", whole)?,
             target: target(kind, &content, whole)?,
             cd: attributes.take("cd"),
+            limit: attributes.take("limit"),
+            input: attributes.take("input"),
             attributes: attributes.rest,
+            more: Vec::new(),
+        },
+        TagKind::Join => Tag::Join {
+            target: target(kind, &content, whole)?,
+            count: attributes.take("count"),
+            failed: attributes.take("failed"),
+            input: attributes.take("input"),
         },
     };
     Ok(Spanned::new(tag, span))
@@ -291,7 +361,8 @@ impl Attributes {
     fn new(kind: TagKind, attributes: Vec<Attribute>) -> Result<Self, TagError> {
         let mut seen = std::collections::BTreeSet::new();
         for Attribute { name, .. } in &attributes {
-            if !kind.takes_attribute(&name.value) {
+            let is_question = kind.role_of(&name.value) == Some(AttributeRole::Question);
+            if is_question || !kind.takes_attribute(&name.value) {
                 return Err(TagError::UnknownAttribute { kind, name: name.clone() });
             }
             if !seen.insert(&*name.value) {
@@ -312,10 +383,18 @@ impl Attributes {
         whole: &Spanned<String>,
     ) -> Result<Target, TagError> {
         let kind = self.kind;
-        let Some(value) = self.take(name) else {
-            return Err(TagError::MissingAttribute { kind, name, text: whole.clone() });
-        };
-        check_target(kind, TargetPlace::Attribute(name), &value, whole)
+        let target = self.take_optional_target(name, whole)?;
+        target.ok_or_else(|| TagError::MissingAttribute { kind, name, text: whole.clone() })
+    }
+
+    fn take_optional_target(
+        &mut self,
+        name: &'static str,
+        whole: &Spanned<String>,
+    ) -> Result<Option<Target>, TagError> {
+        let value = self.take(name);
+        let place = TargetPlace::Attribute(name);
+        value.map(|value| check_target(self.kind, place, &value, whole)).transpose()
     }
 }
 

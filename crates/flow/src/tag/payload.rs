@@ -1,4 +1,4 @@
-//! Finds the payload of a `<result>` if `<result>` tags also occur in the payload or in the prose around it.
+//! Finds the payload of a `<result>` or `<ask>` if such tags also occur in the payload or in the prose around it.
 //!
 //! A payload is free text, and it may be about this protocol. As long as opening and closing tags pair
 //! up, the pairs determine the payload. An unpaired tag is a mention, either in the payload or in the
@@ -11,8 +11,8 @@ use crate::text::Span;
 use super::scan::{Element, OPEN_MAX, OpenTag, Scan};
 use super::{TagError, TagKind};
 
-/// The last complete `<result>` that is not inside another element, and the unpaired closing tags
-/// after it.
+/// The last complete `<result>` or `<ask>` that is not inside another element, and the unpaired closing
+/// tags of its name after it.
 #[derive(Clone, Debug)]
 pub(super) struct Payload {
     open: OpenTag,
@@ -22,7 +22,7 @@ pub(super) struct Payload {
     closings: Vec<ClosingTag>,
     /// There were more closing tags than are kept, so the end of the payload is ambiguous.
     has_too_many: bool,
-    /// There is another complete `<result>` before it, so there are several tags in any case.
+    /// There is another complete one before it, so there are several tags in any case.
     is_one_of_several: bool,
 }
 
@@ -35,7 +35,7 @@ struct ClosingTag {
 }
 
 impl Payload {
-    /// Created when a `<result>` is complete. `previous` is the one before it; `elements` includes it.
+    /// Created when an element with a payload is complete. `previous` is the one before it; `elements` includes it.
     pub(super) fn new(
         open: &OpenTag,
         closing: Span,
@@ -49,6 +49,11 @@ impl Payload {
             has_too_many: false,
             is_one_of_several: previous.is_some(),
         }
+    }
+
+    /// Which tag it is.
+    pub(super) fn kind(&self) -> TagKind {
+        self.open.kind
     }
 
     /// Adds an unpaired closing tag.
@@ -76,20 +81,22 @@ impl Payload {
 
     /// Called at the end of the text, with the opening tags that were never closed.
     pub(super) fn left_open(&mut self, open: OpenTag) {
-        if open.kind == TagKind::Result && open.span.start < self.open.span.start {
+        if open.kind == self.open.kind && open.span.start < self.open.span.start {
             self.openings.push(open);
         }
     }
 
-    /// Sets the ends of the `<result>` in `scan`, and removes the elements between them.
+    /// Sets the ends of the element in `scan`, and removes the elements between them.
     pub(super) fn settle(self, scan: &mut Scan) -> Result<(), TagError> {
         let Self { open, mut openings, closings, has_too_many, is_one_of_several } = self;
+        let kind = open.kind;
         openings.push(open);
         let is_paired = openings.len() == 1 && closings.len() == 1;
         if is_paired || is_one_of_several {
             return Ok(());
         }
-        let ambiguous = TagError::AmbiguousResult {
+        let ambiguous = TagError::AmbiguousPayload {
+            kind,
             openings: openings.len(),
             closings: closings.len(),
             span: Span::new(
@@ -110,7 +117,7 @@ impl Payload {
         scan.count = begin.elements_before + 1 + (scan.count - end.elements);
         if scan.elements.len() == index(begin.elements_before) {
             scan.elements.push(Element {
-                kind: TagKind::Result,
+                kind,
                 span: Span::new(begin.span.start, end.span.end),
                 content: Span::new(begin.span.end, end.span.start),
                 attributes: begin.attributes,

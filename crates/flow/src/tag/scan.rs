@@ -5,7 +5,7 @@
 //! * A closing tag closes the nearest open tag of its name. The text between the two is opaque:
 //!   tags inside a `<result>` payload are payload.
 //! * An opening tag that is never closed is a mention. It does not hide the tags after it.
-//! * The payload of a `<result>` may mention the tag itself: [`payload`](super::payload) then finds
+//! * The payload of a `<result>` or `<ask>` may mention the tag itself: [`payload`](super::payload) then finds
 //!   where it begins and ends.
 //!
 //! The scanner keeps positions, not text, so it can scan gigabytes. The caller reads the few bytes
@@ -28,7 +28,13 @@ use super::{
 pub(super) const OPEN_MAX: usize = 128;
 
 /// The most complete elements that are kept, for the error message about several tags.
-const ELEMENTS_KEPT_MAX: usize = 4;
+pub(super) const ELEMENTS_KEPT_MAX: usize = 4;
+
+/// The most forks of one answer. All of them are kept, as long as there is nothing but forks.
+pub const FORKS_MAX: usize = 10_000;
+
+/// The most bytes that the opening tags of these forks may have together.
+const FORKS_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 /// One complete element: `<name …>content</name>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +47,12 @@ pub struct Element {
     pub content: Span,
     /// The attributes in the order written, or why they cannot be parsed.
     pub attributes: Result<Vec<Attribute>, MalformedWhy>,
+}
+
+impl Element {
+    fn opening_bytes(&self) -> u64 {
+        self.content.start.saturating_sub(self.span.start)
+    }
 }
 
 /// Markup that looks like a tag of the protocol but is not a complete element.
@@ -60,7 +72,7 @@ pub struct Scan {
     pub(super) count: u64,
     /// The last markup that looked like a tag but is not a complete element.
     pub(super) fragment: Option<Fragment>,
-    /// The last `<result>`, and the unpaired tags that may belong to it.
+    /// The last `<result>` or `<ask>`, and the unpaired tags that may belong to it.
     pub(super) payload: Option<Payload>,
 }
 
@@ -70,6 +82,8 @@ pub struct Scanner {
     found: Scan,
     /// The most elements that are kept; further ones are only counted.
     kept_max: usize,
+    /// The size of the opening tags that are kept.
+    kept_bytes: u64,
     open: VecDeque<OpenTag>,
     /// The number of `open` tags of each kind, so that an unpaired closing tag needs no search.
     open_count: [usize; TagKind::ALL.len()],
@@ -79,7 +93,7 @@ pub struct Scanner {
     offset: u64,
     /// Whether the current line has only white space so far.
     is_line_blank: bool,
-    /// Whether only white space has followed the last closing tag of a `<result>`.
+    /// Whether only white space has followed the last closing tag of a payload.
     may_end_line: bool,
 }
 
@@ -111,6 +125,7 @@ impl Scanner {
         Self {
             found: Scan::default(),
             kept_max,
+            kept_bytes: 0,
             open: VecDeque::new(),
             open_count: [0; TagKind::ALL.len()],
             pending: Vec::new(),
@@ -231,11 +246,10 @@ impl Scanner {
 
     /// Makes room by dropping the outermost tag of the same kind. It counts as a mention, because the
     /// inner tags of its kind would be closed first. Tags of other kinds may still be closed, and so
-    /// may a `<result>` that starts a line.
+    /// may a payload that starts a line.
     fn give_up_one(&mut self, kind: TagKind) {
-        let is_mention = |open: &OpenTag| {
-            open.kind == kind && !(open.kind == TagKind::Result && open.begins_line)
-        };
+        let is_mention =
+            |open: &OpenTag| open.kind == kind && (open.kind.has_target() || !open.begins_line);
         let outermost = self.open.iter().position(is_mention).unwrap_or(0);
         if let Some(open) = self.open.remove(outermost) {
             self.open_count[open.kind as usize] -= 1;
@@ -246,7 +260,7 @@ impl Scanner {
         if self.open_count[kind as usize] == 0 {
             let why = MalformedWhy::Unopened;
             self.found.fragment = Some(Fragment { kind, span, why });
-            if let (TagKind::Result, Some(payload)) = (kind, &mut self.found.payload) {
+            if let Some(payload) = self.found.payload.as_mut().filter(|p| p.kind() == kind) {
                 payload.closed_again(span, self.found.count);
                 self.may_end_line = true;
             }
@@ -264,26 +278,43 @@ impl Scanner {
     /// Adds an element, and removes those inside it.
     fn complete(&mut self, open: OpenTag, closing: Span) {
         let before = usize::try_from(open.elements_before).unwrap_or(usize::MAX);
-        self.found.elements.truncate(before);
+        let inside = before.min(self.found.elements.len())..;
+        let inside = self.found.elements.drain(inside);
+        self.kept_bytes -= inside.map(|element| element.opening_bytes()).sum::<u64>();
         self.found.count = open.elements_before + 1;
         let outside = |payload: Payload| payload.outside_of(open.span.start);
         self.found.payload = self.found.payload.take().and_then(outside);
-        if open.kind == TagKind::Result {
+        // With one of another kind before it there are several tags, unless that one ends after this one.
+        let is_first = self.found.payload.as_ref().is_none_or(|p| p.kind() == open.kind);
+        if !open.kind.has_target() && is_first {
             let previous = self.found.payload.as_ref();
             let payload = Payload::new(&open, closing, self.found.count, previous);
             self.found.payload = Some(payload);
             self.may_end_line = true;
         }
-        if self.found.elements.len() < self.kept_max
-            && self.found.elements.len() as u64 == open.elements_before
+        let is_next = self.found.elements.len() as u64 == open.elements_before;
+        let element = Element {
+            kind: open.kind,
+            span: Span::new(open.span.start, closing.end),
+            content: Span::new(open.span.end, closing.start),
+            attributes: open.attributes,
+        };
+        if is_next && (self.found.elements.len() < self.kept_max || self.is_another_fork(&element))
         {
-            self.found.elements.push(Element {
-                kind: open.kind,
-                span: Span::new(open.span.start, closing.end),
-                content: Span::new(open.span.end, closing.start),
-                attributes: open.attributes,
-            });
+            self.kept_bytes += element.opening_bytes();
+            self.found.elements.push(element);
         }
+    }
+
+    /// Whether `element` is a fork after nothing but forks, and there is room for it.
+    fn is_another_fork(&self, element: &Element) -> bool {
+        let kept = &self.found.elements;
+        let is_fork = |element: &Element| element.kind == TagKind::Fork;
+        is_fork(element)
+            && kept.len() < FORKS_MAX
+            && self.kept_bytes + element.opening_bytes() <= FORKS_BYTES_MAX
+            // Beyond the first few, only forks are kept.
+            && kept.iter().take(self.kept_max).all(is_fork)
     }
 }
 

@@ -9,8 +9,8 @@ use crate::{
         Reminder, Replaced, Run, SessionPlan, Spent, Turn, TurnFailure, Visit, Work,
     },
     policy::{
-        Accepted, Evaluator, JudgeContext, Opinion, Problem, Source, Verdict, judge, judge_script,
-        judge_transition, next_opinion,
+        Accepted, Evaluator, JudgeContext, Opinion, Problem, Source, Transition, Verdict, judge,
+        judge_script, judge_transition, next_opinion,
     },
     prompt::{evaluator_reminder, reminder},
     tag::{self, Tag, TagError},
@@ -79,7 +79,15 @@ pub fn conclude(
             Action::Turn(turn) => turn_outcome(agent, turn, outcome, spent.session.as_ref(), world),
         },
     };
-    Input::Ended { step: step.clone(), spent, conclusion }
+    Input::Ended { step: step.clone(), spent, conclusion: asked_now(conclusion, world) }
+}
+
+/// Gives a question that is about to be asked its deadline.
+pub(super) fn asked_now(mut conclusion: Conclusion, world: &dyn World) -> Conclusion {
+    if let Conclusion::Follow { transition: Transition::Ask(question), .. } = &mut conclusion {
+        question.ask_at(world.now_ms());
+    }
+    conclusion
 }
 
 fn again(why: Again) -> Conclusion {
@@ -193,7 +201,9 @@ fn left(turn: &Turn, reported: Option<&SessionId>, names_sessions: bool) -> Opti
         }
         (plan, _) => plan.clone(),
     };
-    Some(Left { plan, prompt_digest: turn.prompt_digest.clone() })
+    // A turn that was given more and then failed for another reason still has its prompt in the session.
+    let spent_share = turn.spent_share;
+    Some(Left { plan, prompt_digest: turn.prompt_digest.clone(), spent_share })
 }
 
 fn reply(

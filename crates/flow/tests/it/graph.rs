@@ -66,7 +66,10 @@ fn graph_leaves_open_what_is_decided_only_at_run_time() {
 fn graph_distinguishes_evaluators_from_entered_states() {
     let start = "---\nevaluators:\n  - prompt: J\n  - prompt: K\n---\n<goto>K</goto>";
     let graph = graph([("START.md", start), ("J.md", "<goto>K</goto>"), ("K.md", "")]);
-    assert_eq!(edges(&graph), ["START.md goto K.md", "START.md ask J.md", "START.md ask K.md"]);
+    assert_eq!(
+        edges(&graph),
+        ["START.md goto K.md", "START.md evaluate J.md", "START.md evaluate K.md"]
+    );
     let is_evaluator = |name: &str| graph.state(&StateName::new(name)).unwrap().is_evaluator;
     assert!(is_evaluator("J.md"));
     assert!(!is_evaluator("K.md"));

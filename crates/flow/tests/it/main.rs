@@ -7,6 +7,7 @@
     reason = "in tests a panic is the message, and names are what they are"
 )]
 
+mod asks;
 mod continuing;
 mod diagrams;
 mod evaluators;
@@ -14,6 +15,7 @@ mod failures;
 mod forks;
 mod graph;
 mod hostile;
+mod joins;
 mod journal;
 mod limits;
 mod policy;

@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 
 use raymond_flow::{
     history::Records,
-    id::{AgentId, RunId, SessionId, StateName, StepId},
+    id::{AgentId, AskId, RunId, SessionId, StateName, StepId},
     machine::{
-        Action, Agent, Decision, Effect, Input, Launch, Limits, Phase, Record, Run, SessionPlan,
-        Settings, Spent, Started, Status, Step, Turn, apply, decide, pending, replay, settle,
-        start,
+        Action, Agent, Decision, Effect, Input, Launch, Limits, Phase, Record, Response, Run,
+        SessionPlan, Settings, Spent, Started, Status, Step, Turn, apply, decide, pending, replay,
+        settle, start,
     },
     money::Usd,
+    policy::Question,
     snapshot::Snapshot,
     tag::parse,
     turn::{Exit, Outcome, conclude, prepare},
@@ -26,7 +27,6 @@ pub(crate) struct Child {
     pub(crate) step: Step,
     pub(crate) cwd: String,
     pub(crate) launch: Launch,
-    pub(crate) budget_left_usd: Option<Usd>,
 }
 
 impl Child {
@@ -64,6 +64,8 @@ pub(crate) struct Sim {
     /// Agents that wait before another try.
     pub(crate) waits: BTreeMap<AgentId, u64>,
     pub(crate) waits_for_usage_limit: bool,
+    /// Questions that a person has been asked and not answered.
+    pub(crate) questions: BTreeMap<AskId, Question>,
     /// Names in prompts that no variable had.
     pub(crate) unknown_variables: Vec<String>,
     sessions: u32,
@@ -99,6 +101,19 @@ pub(crate) fn session(name: &str) -> SessionId {
     SessionId::new(name)
 }
 
+/// An answer that a person gave with the command line.
+pub(crate) fn response(result: &str) -> Response {
+    Response {
+        result: result.to_owned(),
+        comment: String::new(),
+        files: None,
+        by: "anna".to_owned(),
+        how: "command".to_owned(),
+        at_ms: 1_700_000_060_000,
+        attachments: Vec::new(),
+    }
+}
+
 impl Sim {
     /// A run that starts at the first of `files`.
     pub(crate) fn new<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
@@ -115,6 +130,7 @@ impl Sim {
             children: BTreeMap::new(),
             waits: BTreeMap::new(),
             waits_for_usage_limit: false,
+            questions: BTreeMap::new(),
             unknown_variables: Vec::new(),
             sessions: 0,
             holds_prepare: false,
@@ -201,6 +217,21 @@ impl Sim {
         self.commit(decision);
     }
 
+    /// The only question that `name` has asked and that is open.
+    pub(crate) fn question(&self, name: &str) -> (AskId, &Question) {
+        let mut own = self.questions.iter().filter(|(id, _)| id.agent.as_str() == name);
+        let found = own.next().unwrap_or_else(|| panic!("{name} asks nothing"));
+        assert!(own.next().is_none(), "an agent asks one question at a time");
+        (found.0.clone(), found.1)
+    }
+
+    /// A person answers the open question of `name`.
+    pub(crate) fn answer(&mut self, name: &str, result: &str) {
+        let id = self.question(name).0;
+        self.questions.remove(&id);
+        self.input(Input::Answered { id, response: Box::new(response(result)) });
+    }
+
     pub(crate) fn wake(&mut self, name: &str) {
         self.waits.remove(&agent(name)).expect("it waits");
         self.input(Input::Woke { agent: agent(name) });
@@ -226,6 +257,7 @@ impl Sim {
 
     fn open(&mut self) {
         self.waits.clear();
+        self.questions.clear();
         self.waits_for_usage_limit = false;
         self.unprepared.clear();
         let decision = settle(&self.run);
@@ -246,12 +278,14 @@ impl Sim {
         let mut children = Vec::new();
         let mut waits = BTreeMap::new();
         let mut prepares = Vec::new();
+        let mut questions = BTreeMap::new();
         let mut waits_for_usage_limit = false;
         for effect in pending(&self.run) {
             match effect {
                 Effect::Prepare { agent } => prepares.push(agent),
                 Effect::Reattach { id, .. } => children.push(id),
                 Effect::Wait { agent, delay_ms } => drop(waits.insert(agent, delay_ms)),
+                Effect::Ask { id, question, .. } => drop(questions.insert(id, *question)),
                 Effect::WaitForUsageLimit { .. } => waits_for_usage_limit = true,
                 other @ Effect::Launch { .. } => panic!("{other:?}"),
             }
@@ -260,6 +294,7 @@ impl Sim {
             children.sort();
             assert_eq!(children, self.children.keys().cloned().collect::<Vec<_>>());
             assert_eq!(waits, self.waits);
+            assert_eq!(questions, self.questions);
             assert_eq!(waits_for_usage_limit, self.waits_for_usage_limit);
             assert_eq!(prepares.is_empty(), self.unprepared.is_empty());
         }
@@ -273,6 +308,11 @@ impl Sim {
             assert_eq!(read, decision.records, "{json}");
             for record in &decision.records {
                 apply(&mut self.run, record).unwrap();
+                if let Record::Intended { step, .. } = record
+                    && matches!(step.action, Action::Turn(_))
+                {
+                    self.check_budget();
+                }
             }
             self.journal.append(&mut decision.records);
             effects.append(&mut decision.effects);
@@ -280,6 +320,22 @@ impl Sim {
         }
         self.perform(effects);
         self.check();
+    }
+
+    /// What the turns in flight may spend, added up.
+    pub(crate) fn reserved(&self) -> Usd {
+        let steps = self.run.agents.values().filter_map(|agent| agent.phase.step());
+        let shares = steps.filter_map(|step| match &step.action {
+            Action::Turn(turn) => turn.budget_usd,
+            Action::Script { .. } => None,
+        });
+        shares.sum()
+    }
+
+    /// A turn is started only if its share and those of the others fit into what is left.
+    fn check_budget(&self) {
+        let (Some(left), reserved) = (self.run.budget_left(), self.reserved()) else { return };
+        assert!(reserved <= left, "{reserved} are reserved, and {left} are left");
     }
 
     fn perform(&mut self, effects: Vec<Effect>) {
@@ -293,8 +349,8 @@ impl Sim {
                     self.unknown_variables.extend(preparation.unknown_variables);
                     self.input(preparation.input);
                 }
-                Effect::Launch { id, step, cwd, launch, budget_left_usd } => {
-                    let child = Child { step: *step, cwd, launch, budget_left_usd };
+                Effect::Launch { id, step, cwd, launch } => {
+                    let child = Child { step: *step, cwd, launch };
                     assert!(self.children.insert(id, child).is_none(), "started twice");
                 }
                 Effect::Reattach { id, step } => {
@@ -302,6 +358,9 @@ impl Sim {
                 }
                 Effect::Wait { agent, delay_ms } => {
                     self.waits.insert(agent, delay_ms);
+                }
+                Effect::Ask { id, question, .. } => {
+                    assert!(self.questions.insert(id, *question).is_none(), "asked twice");
                 }
                 Effect::WaitForUsageLimit { .. } => self.waits_for_usage_limit = true,
             }

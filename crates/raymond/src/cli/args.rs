@@ -217,7 +217,7 @@ pub(crate) struct Test {
     #[arg(long)]
     pub(crate) update: bool,
 
-    /// Write the results to this file as JUnit XML.
+    /// Write the results to this file as XML, for a CI server.
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
 

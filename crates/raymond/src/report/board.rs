@@ -11,10 +11,11 @@ use raymond_flow::{
 };
 
 use super::{
+    crews::{Crews, Progress},
     time,
     words::{self, count},
 };
-use crate::line::{Line, Style};
+use crate::line::{Line, Style, excerpt};
 
 /// The most agents that are shown.
 const ROWS_MAX: usize = 20;
@@ -42,6 +43,7 @@ pub(crate) struct Board {
     limit: Option<UsageLimit>,
     halted: Option<String>,
     failed: u64,
+    crews: Crews,
 }
 
 /// The row of one agent.
@@ -66,6 +68,12 @@ pub(crate) enum Doing {
     /// A turn, and what the coding agent did last.
     Turn(Option<Activity>),
     Queued,
+    /// A worker that waits for a place among its siblings.
+    Parked,
+    /// It waits for workers.
+    Joins(Progress),
+    /// It waits for a person's answer to this question.
+    Asks(String),
     /// It waits for a retry at this time, in milliseconds since 1970.
     Waits {
         until_ms: u64,
@@ -83,8 +91,21 @@ impl Board {
         self.limit = run.usage_limit;
         let is_active = |agent: &&&Agent| !matches!(agent.phase, Phase::Failed { .. });
         for agent in run.agents_by_birth().iter().filter(is_active) {
-            self.enter(&agent.id, agent.current_state.stem(), now_ms, Doing::Starting);
+            let doing = match &agent.phase {
+                Phase::Asking { question, .. } => Doing::Asks(question.text.clone()),
+                _ => Doing::Starting,
+            };
+            self.enter(&agent.id, agent.current_state.stem(), now_ms, doing);
             self.started(&agent.id, agent.tries.starts);
+        }
+        self.crews = Crews::open(run);
+        for agent in run.agents.values() {
+            if let Some(progress) = self.crews.progress(&agent.id) {
+                self.change(&agent.id, now_ms, Doing::Joins(progress));
+            }
+            if let Phase::Parked { .. } = agent.phase {
+                self.change(&agent.id, now_ms, Doing::Parked);
+            }
         }
     }
 
@@ -103,6 +124,7 @@ impl Board {
     /// Adds a record.
     pub(crate) fn record(&mut self, record: &Record, at_ms: u64) {
         self.accounts.add(record);
+        let joining = self.crews.record(record);
         match record {
             Record::Intended { agent, step } => {
                 let doing = match step.action {
@@ -113,22 +135,29 @@ impl Board {
                 self.started(agent, step.attempt);
             }
             Record::Queued { agent } => self.change(agent, at_ms, Doing::Queued),
+            Record::Asked { agent, question, .. } => {
+                self.change(agent, at_ms, Doing::Asks(question.text.clone()));
+            }
+            Record::Answered { agent, .. } => self.change(agent, at_ms, Doing::Starting),
             Record::Retried { agent, why, delay_ms, .. } => {
                 let attempt = self.rows.get(agent).map_or(0, |row| row.starts) + 1;
                 let until_ms = at_ms + delay_ms;
                 let doing = Doing::Waits { until_ms, attempt, why: why.clone() };
                 self.change(agent, at_ms, doing);
             }
-            Record::Woke { agent } | Record::Called { agent } => {
+            Record::Woke { agent } | Record::Called { agent } | Record::Placed { agent } => {
                 self.change(agent, at_ms, Doing::Starting);
             }
             Record::Failed { agent, .. } => {
                 self.failed += 1;
                 self.rows.remove(agent);
             }
-            Record::Followed { agent, transition, worker, .. } => {
-                if let Some(worker) = worker {
-                    self.enter(worker, "…", at_ms, Doing::Starting);
+            Record::Followed { agent, transition, worker, more_workers, .. } => {
+                let forked = transition.workers();
+                for (worker, forked) in worker.iter().chain(more_workers).zip(forked) {
+                    let doing =
+                        if forked.limit.is_some() { Doing::Parked } else { Doing::Starting };
+                    self.enter(worker, "…", at_ms, doing);
                 }
                 // If the agent continues, its next step adds it again.
                 if matches!(transition, Transition::Result { .. }) {
@@ -145,8 +174,17 @@ impl Board {
                 (self.budget_usd, self.limit, self.halted) = (limits.budget_usd, None, None);
                 self.failed = 0;
             }
+            Record::Joined { agent, .. } => self.change(agent, at_ms, Doing::Starting),
             Record::Finished { status: Status::Completed } => self.rows.clear(),
             _ => {}
+        }
+        let progress = joining.and_then(|agent| Some((self.crews.progress(&agent)?, agent)));
+        if let Some((progress, agent)) = progress {
+            let since_ms = match self.rows.get(&agent) {
+                Some(Row { doing: Doing::Joins(_), since_ms, .. }) => *since_ms,
+                _ => at_ms,
+            };
+            self.change(&agent, since_ms, Doing::Joins(progress));
         }
     }
 
@@ -230,7 +268,10 @@ impl Board {
     ) -> Line {
         let mark = match row.doing {
             _ if self.limit.is_some() => Line::new().add(Style::Warning, "■"),
-            Doing::Queued | Doing::Waits { .. } => Line::new().add(Style::Warning, "◦"),
+            Doing::Asks(_) => Line::new().add(Style::Warning, "?"),
+            Doing::Queued | Doing::Parked | Doing::Joins(_) | Doing::Waits { .. } => {
+                Line::new().add(Style::Warning, "◦")
+            }
             _ => Line::new().add(Style::Good, spinner),
         };
         let since =
@@ -298,6 +339,10 @@ impl Doing {
         match self {
             Self::Starting => Line::new().dim("starts"),
             Self::Script => Line::new().dim("runs its script"),
+            Self::Parked => Line::new().dim("waits for a place"),
+            Self::Joins(Progress { ended, all }) => {
+                Line::new().dim("waits: ").plain(format!("{ended} of {all} workers"))
+            }
             Self::Turn(None) => Line::new().dim("thinks"),
             Self::Turn(Some(Activity::Uses { tool, what })) => {
                 let line = Line::of(tool);
@@ -305,6 +350,7 @@ impl Doing {
             }
             Self::Turn(Some(activity)) => Line::of(words::of_activity(activity)),
             Self::Queued => Line::new().dim("waits for a free slot"),
+            Self::Asks(question) => Line::of("asks: ").plain(excerpt(question)),
             Self::Waits { until_ms, attempt, why } => {
                 let again = words::again(until_ms.saturating_sub(now_ms), *attempt);
                 Line::new().add(Style::Warning, again).dim(format!(": {why}"))

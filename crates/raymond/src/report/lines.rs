@@ -97,7 +97,10 @@ pub(super) fn of_event(event: &Event, narrator: &mut Narrator, level: Level) -> 
             let text = Line::new().dim(words::of_activity(activity));
             (Detail, narrator.aside(&id.agent, text))
         }
-        Event::StepStarted { .. } | Event::StepEnded { .. } => return Vec::new(),
+        Event::StepStarted { .. }
+        | Event::StepEnded { .. }
+        | Event::Asked { .. }
+        | Event::WaitsForPeople => return Vec::new(),
     };
     if least <= level { vec![line] } else { Vec::new() }
 }

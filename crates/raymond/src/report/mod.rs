@@ -2,6 +2,7 @@
 
 mod board;
 mod complaint;
+mod crews;
 mod findings;
 mod json_lines;
 mod lines;

@@ -20,12 +20,35 @@ impl Next {
         format!("raymond {verb} {}{}", self.id, self.place)
     }
 
+    /// The command that answers the first open question of a run that only people can bring on.
+    fn answer(&self, run: &Run) -> Option<String> {
+        let (id, _, question) = run.questions().next().filter(|_| run.waits_for_people())?;
+        let labels = question.choices.iter().map(|choice| choice.label.as_str());
+        Some(self.answer_command(&id.to_string(), labels))
+    }
+
+    /// The command that answers a question with one of `labels`, or with a text if there are none.
+    pub(crate) fn answer_command<'l>(
+        &self,
+        ask: &str,
+        labels: impl IntoIterator<Item = &'l str>,
+    ) -> String {
+        let labels: Vec<_> = labels.into_iter().map(shell_word).collect();
+        let what = if labels.is_empty() { "--text …".to_owned() } else { labels.join("|") };
+        format!("raymond answer {} {ask} {what}{}", self.id, self.place)
+    }
+
     /// What the user can do about the run, and the command for it. `status` is its status in one word.
     pub(crate) fn advice(&self, run: &Run, status: &str) -> Option<(String, String)> {
         let resume = self.command("resume");
         let (what, command) = match (run.status, &run.halt) {
             (Status::Running, _) if status == "died" => {
                 ("Its program died. Resume it; no finished step runs again:", resume)
+            }
+            (Status::Paused | Status::Running, None | Some(Halt::Asks | Halt::Interrupted))
+                if let Some(command) = self.answer(run) =>
+            {
+                ("Answer it:", command)
             }
             (Status::Running, _) => ("Watch it:", self.command("attach")),
             (Status::Failed, _) => ("Fix the failure, then resume:", resume),
@@ -48,6 +71,16 @@ impl Next {
             (Status::Completed | Status::Cancelled, _) => return None,
         };
         Some((what.to_owned(), command))
+    }
+}
+
+/// A label as a word of a command.
+fn shell_word(label: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');
+    if label.chars().all(is_plain) {
+        label.to_owned()
+    } else {
+        format!("'{}'", label.replace('\'', "'\\''"))
     }
 }
 

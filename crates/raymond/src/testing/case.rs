@@ -18,6 +18,8 @@ use raymond_flow::{
     text::{Span, beginning},
 };
 
+use super::answers::{AnswerScript, ScriptedAnswer};
+
 /// The largest file of a case: the replies of a long run, or the prompts that it was given.
 pub(crate) const BYTES_MAX: u64 = 64 * 1024 * 1024;
 
@@ -42,6 +44,8 @@ pub(crate) struct Case {
     pub(crate) budget: Option<Usd>,
     pub(crate) max_iterations: Option<u64>,
     pub(crate) replies: Script,
+    /// The answers to questions that a person would be asked.
+    pub(crate) answers: AnswerScript,
     pub(crate) expect: Expect,
 }
 
@@ -109,6 +113,7 @@ fn read(path: &Path, text: &str) -> Result<Case, CaseProblem> {
             "budget" => case.budget = Some(dollars(value)?),
             "max_iterations" => case.max_iterations = Some(number(value)?),
             "replies" => case.replies = replies(value)?,
+            "answers" => case.answers = answers(value)?,
             "expect" => case.expect = expect(value)?,
             other => return Err(unknown(key, other, &CASE_KEYS)),
         }
@@ -116,7 +121,7 @@ fn read(path: &Path, text: &str) -> Result<Case, CaseProblem> {
     Ok(case)
 }
 
-const CASE_KEYS: [&str; 11] = [
+const CASE_KEYS: [&str; 12] = [
     "name",
     "input",
     "setup",
@@ -127,9 +132,11 @@ const CASE_KEYS: [&str; 11] = [
     "budget",
     "max_iterations",
     "replies",
+    "answers",
     "expect",
 ];
 const REPLY_KEYS: [&str; 6] = ["text", "cost", "delay", "fail", "message", "repeat"];
+const ANSWER_KEYS: [&str; 2] = ["answer", "comment"];
 const EXPECT_KEYS: [&str; 8] =
     ["status", "result", "path", "forked", "reminders", "cost", "prompts", "snapshot"];
 
@@ -172,6 +179,35 @@ fn reply(node: &YamlNode) -> Result<ScriptedReply, CaseProblem> {
         reply.answer = Err(TurnFailure { class, message });
     }
     Ok(reply)
+}
+
+/// For each state that asks: an answer, or a list of them in the order of its questions.
+fn answers(node: &YamlNode) -> Result<AnswerScript, CaseProblem> {
+    let mut script = AnswerScript::new();
+    for (state, value) in pairs(node)? {
+        let answers = match &value.value {
+            YamlValue::Sequence(items) => items.iter().map(answer).collect::<Result<_, _>>()?,
+            _ => vec![answer(value)?],
+        };
+        script.insert(scalar(state)?.to_owned(), answers);
+    }
+    Ok(script)
+}
+
+fn answer(node: &YamlNode) -> Result<ScriptedAnswer, CaseProblem> {
+    if let YamlValue::Scalar(text) = &node.value {
+        return Ok(ScriptedAnswer { answer: text.clone(), comment: String::new() });
+    }
+    let (mut answer, mut comment) = (None, String::new());
+    for (key, value) in pairs(node)? {
+        match scalar(key)? {
+            "answer" => answer = Some(text_of(value)?),
+            "comment" => comment = text_of(value)?,
+            other => return Err(unknown(key, other, &ANSWER_KEYS)),
+        }
+    }
+    let answer = answer.ok_or_else(|| (node.span, "an answer needs `answer`".to_owned()))?;
+    Ok(ScriptedAnswer { answer, comment })
 }
 
 fn failure_class(node: &YamlNode) -> Result<FailureClass, CaseProblem> {

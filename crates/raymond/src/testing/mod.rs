@@ -10,6 +10,7 @@
 //! | `record` | turning a finished run into a case |
 //! | `junit` | results for CI |
 
+mod answers;
 mod case;
 mod junit;
 mod limits;

@@ -5,12 +5,14 @@ use std::{
     fmt::Write as _,
 };
 
-use raymond_engine::{Loaded, journal::JournalEntry};
+use raymond_engine::{Loaded, asks::TIMEOUT, journal::JournalEntry};
 use raymond_flow::{
     id::StepId,
-    machine::{Action, FailureClass, Record, Turn},
+    machine::{Action, FailureClass, Record, Response, Turn},
     turn::Outcome,
 };
+
+use super::answers::TIMEOUT_WORD;
 
 /// The parts of a run that a case describes.
 #[derive(Default)]
@@ -20,11 +22,13 @@ struct Story {
     replies: BTreeMap<String, Vec<Option<String>>>,
     paths: BTreeMap<String, Vec<String>>,
     reminders: u64,
+    /// For each state the answers to its questions, as YAML.
+    answers: BTreeMap<String, Vec<String>>,
 }
 
 fn story(entries: &[JournalEntry], outcome: impl Fn(&StepId, &Turn) -> Option<Outcome>) -> Story {
     let mut story = Story::default();
-    let mut turns = HashMap::new();
+    let (mut turns, mut asking) = (HashMap::new(), HashMap::new());
     for record in entries.iter().flat_map(|entry| &entry.records) {
         match record {
             Record::Started(started) => story.input.clone_from(&started.input),
@@ -49,6 +53,15 @@ fn story(entries: &[JournalEntry], outcome: impl Fn(&StepId, &Turn) -> Option<Ou
                     places[place] = reply(&outcome, spent.cost_usd.dollars());
                 }
             }
+            Record::Asked { agent, .. } => {
+                let state = story.paths.get(agent.as_str()).and_then(|path| path.last());
+                asking.insert(agent.clone(), state.cloned().unwrap_or_default());
+            }
+            Record::Answered { agent, response, .. } => {
+                if let Some(state) = asking.remove(agent) {
+                    story.answers.entry(state).or_default().push(answer(response));
+                }
+            }
             Record::Reminded { .. } => story.reminders += 1,
             _ => {}
         }
@@ -61,7 +74,7 @@ pub(crate) fn recorded(
     Loaded { run, entries }: &Loaded,
     outcome: impl Fn(&StepId, &Turn) -> Option<Outcome>,
 ) -> String {
-    let Story { input, replies, paths, reminders } = story(entries, outcome);
+    let Story { input, replies, paths, reminders, answers } = story(entries, outcome);
     let mut text = format!("# Recorded from run {}.\n", run.id);
     if let Some(input) = input {
         let _ = writeln!(text, "input: {}", quoted(&input));
@@ -84,6 +97,15 @@ pub(crate) fn recorded(
         let _ = writeln!(text, "  {state}:");
         for reply in replies.iter().flatten() {
             let _ = writeln!(text, "    - {reply}");
+        }
+    }
+    if !answers.is_empty() {
+        text.push_str("answers:\n");
+    }
+    for (state, answers) in answers {
+        let _ = writeln!(text, "  {state}:");
+        for answer in answers {
+            let _ = writeln!(text, "    - {answer}");
         }
     }
     let _ = writeln!(text, "expect:\n  status: {}", run.status);
@@ -123,6 +145,18 @@ fn reply(outcome: &Outcome, cost: f64) -> Option<String> {
         }
         Outcome::Script { .. } | Outcome::Lost | Outcome::NotStarted | Outcome::Interrupted => None,
     }
+}
+
+/// An answer as a case gives it.
+fn answer(response: &Response) -> String {
+    if response.how == TIMEOUT {
+        return TIMEOUT_WORD.to_owned();
+    }
+    let answer = quoted(&response.result);
+    if response.comment.is_empty() {
+        return answer;
+    }
+    format!("{{ answer: {answer}, comment: {} }}", quoted(&response.comment))
 }
 
 /// A text on one line: a JSON string is also a YAML string.

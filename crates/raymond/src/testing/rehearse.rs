@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, env, ffi::OsString, fs, path::Path, time::Durat
 use raymond_engine::{
     Engine, RunEnd, Runner,
     agent::{Agents, Given, ScriptedAgent},
+    asks::PublishedQuestion,
     clock,
     events::{Event, Observer, Seen},
     interrupts::Interrupts,
@@ -13,7 +14,7 @@ use raymond_engine::{
 };
 use raymond_flow::{
     id::RunId,
-    machine::{Limits, Record, Run, Settings, Started, Status},
+    machine::{Limits, OnAsk, Record, Run, Settings, Started, Status},
     money::Usd,
     source::Platform,
 };
@@ -21,6 +22,7 @@ use tempfile::TempDir;
 
 use super::{
     Case,
+    answers::Answers,
     limits::{STATES_MAX, TIMEOUT, Watchdog, whereabouts},
     setup::set_up,
 };
@@ -46,6 +48,10 @@ pub(crate) struct Rehearsal {
     pub(crate) left_over: Vec<(String, u64)>,
     /// Replies that were needed but are not in the case.
     pub(crate) missing: Vec<String>,
+    /// Questions to which the case has no answer, or a wrong one.
+    pub(crate) unanswered: Vec<String>,
+    /// Answers that no question took.
+    pub(crate) answers_left: Vec<(String, u64)>,
     /// Why it was stopped before its end and where it was then, if it was stopped.
     pub(crate) overrun: Option<String>,
     /// Whether the user pressed Ctrl-C.
@@ -117,6 +123,8 @@ pub(crate) fn rehearse(
     }
     let agent = ScriptedAgent::new(case.replies.clone());
     let agents = Agents::only(Box::new(agent.clone()));
+    let answers = Answers::new(&case.answers);
+    let answerer = |question: &PublishedQuestion| answers.answer(question);
     let program = env::current_exe().map_err(|error| Failure::io("find this program", &error))?;
     let engine = Engine {
         state_dir: StateDir::new(state_dir),
@@ -128,6 +136,7 @@ pub(crate) fn rehearse(
         disk_reserve_bytes: 0,
         kept_script_steps: KEPT_SCRIPT_STEPS,
         environment: case.environment.clone().into_iter().collect(),
+        answerer: Some(&answerer),
         interrupts: stage.interrupts.clone(),
     };
     let started = started(&scope, case, &cwd)?;
@@ -139,6 +148,7 @@ pub(crate) fn rehearse(
     let PathObserver { paths, forked, reminders, errors } = notes;
     let overrun = overrun(case, &run, &paths, watchdog.is_over().then_some(timeout));
     let (prompts, left_over, missing) = (agent.prompts(), agent.left_over(), agent.missing());
+    let (unanswered, answers_left) = (answers.missing(), answers.left_over());
     Ok(Rehearsal {
         run,
         paths,
@@ -148,6 +158,8 @@ pub(crate) fn rehearse(
         prompts,
         left_over,
         missing,
+        unanswered,
+        answers_left,
         is_interrupted: is_interrupted && overrun.is_none(),
         overrun,
     })
@@ -194,8 +206,8 @@ fn started(scope: &ScopeSource, case: &Case, cwd: &Path) -> Result<Started, Fail
         started_at_ms: clock::now_ms(),
         input: case.input.clone(),
         metadata: case.variables.clone(),
-        // No model is used here, whichever a state names.
-        settings: Settings::default(),
+        // No model is used here, whichever a state names. A question without an answer ends the case.
+        settings: Settings { on_ask: OnAsk::Pause, ..Settings::default() },
         limits,
     })
 }

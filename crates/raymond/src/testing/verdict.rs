@@ -31,7 +31,8 @@ pub(crate) fn differences(
     let expect = &case.expect;
     // In any case: a missing reply is a mistake in the case.
     let missing = seen.missing.iter().map(|missing| format!("replies: {missing}"));
-    let mut differences: Vec<_> = missing.collect();
+    let unanswered = seen.unanswered.iter().map(|what| format!("answers: {what}"));
+    let mut differences: Vec<_> = missing.chain(unanswered).collect();
     if let Some(overrun) = &seen.overrun {
         // The other expectations cannot be met then.
         differences.push(overrun.clone());
@@ -81,6 +82,11 @@ pub(crate) fn differences(
             .left_over
             .iter()
             .map(|(state, count)| format!("replies: {count} of {state} were never used"));
+        differences.extend(left);
+        let left = seen
+            .answers_left
+            .iter()
+            .map(|(state, count)| format!("answers: {count} of {state} were never asked for"));
         differences.extend(left);
     }
     Ok(differences)

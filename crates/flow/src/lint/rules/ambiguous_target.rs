@@ -22,7 +22,7 @@ fn check(report: &mut Report<'_>) {
         let said = state
             .said()
             .flat_map(|way| way.named().map(move |named| (named, by_origin(state, way))));
-        let asked = state.asks.iter().map(|named| (named, Severity::Error));
+        let asked = state.evaluators.iter().map(|named| (named, Severity::Error));
         for (named, severity) in said.chain(asked) {
             if let Meaning::Wrong(error @ ResolveError::Ambiguous { candidates, .. }) =
                 &named.meaning

@@ -20,7 +20,7 @@ pub(super) const RULE: Rule = Rule {
 
 fn check(report: &mut Report<'_>) {
     for state in report.states() {
-        for asked in &state.asks {
+        for asked in &state.evaluators {
             let evaluator = asked.state().and_then(|name| report.graph.state(name));
             if evaluator.is_some_and(|evaluator| evaluator.kind == StateKind::Script) {
                 let Named { written, .. } = asked;

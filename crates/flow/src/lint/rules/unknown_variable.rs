@@ -36,7 +36,7 @@ fn check(report: &mut Report<'_>) {
     let graph = report.graph;
     let entered_by = |kind| graph.edges().filter(move |e| e.kind == kind).map(|e| e.to);
     let returned_to: BTreeSet<StateName> = entered_by(EdgeKind::Return).collect();
-    let asked: BTreeSet<StateName> = entered_by(EdgeKind::Ask).collect();
+    let asked: BTreeSet<StateName> = entered_by(EdgeKind::Evaluate).collect();
     let forks = forks(graph);
     let has_open_states = graph.has_uncertain_states();
     for state in report.states() {

@@ -44,7 +44,7 @@ fn check(report: &mut Report<'_>) {
 
 /// The states that a state probably means by names that do not resolve: another rule reports those.
 fn meant(state: &State) -> impl Iterator<Item = StateName> {
-    state.said().flat_map(Way::named).chain(&state.asks).filter_map(|named| {
+    state.said().flat_map(Way::named).chain(&state.evaluators).filter_map(|named| {
         let Meaning::Wrong(ResolveError::NotFound { suggestion, .. }) = &named.meaning else {
             return None;
         };

@@ -73,6 +73,7 @@ impl Project {
             disk_reserve_bytes: number("disk_reserve"),
             kept_script_steps: usize::try_from(number("keep_script_steps")).unwrap_or(usize::MAX),
             environment: Vec::new(),
+            answerer: None,
             interrupts: self.interrupts.clone(),
         })
     }

@@ -1,5 +1,7 @@
 //! What Claude's output means, on samples of what it really printed.
 
+mod hostile;
+
 use std::fs;
 
 use super::*;

@@ -1,0 +1,138 @@
+//! The orchestrator's side of questions: publishes them, keeps their deadlines, finds their answers.
+
+use std::{collections::BTreeSet, io, path::PathBuf, time::Duration};
+
+use raymond_flow::{
+    id::{AskId, StateName},
+    machine::{OnAsk, Response, Run},
+    policy::Question,
+};
+
+use super::{
+    CANCELLED, NOBODY, PublishedQuestion, Reply, SETTING, TIMEOUT,
+    folder::{AskFolder, GivenAnswer, Named},
+};
+use crate::clock;
+
+/// The longest wait for a deadline. Then the clock is looked at again: it may have been set, and a machine
+/// that slept counts no time.
+const WAIT_MAX: Duration = Duration::from_mins(1);
+
+/// Answers questions at once instead of people: for tests of workflows.
+pub type Answerer<'a> = &'a dyn Fn(&PublishedQuestion) -> Option<Reply>;
+
+/// A question that was published.
+#[derive(Debug)]
+pub(crate) struct Publication {
+    pub(crate) question: PublishedQuestion,
+    pub(crate) is_new: bool,
+}
+
+/// The open questions of a run.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    asks: PathBuf,
+    identity: String,
+    open: BTreeSet<AskId>,
+}
+
+impl Desk {
+    pub(crate) fn new(asks: PathBuf, identity: &str) -> Self {
+        Self { asks, identity: identity.to_owned(), open: BTreeSet::new() }
+    }
+
+    /// The questions that wait for an answer.
+    pub(crate) fn open(&self) -> Vec<AskId> {
+        self.open.iter().cloned().collect()
+    }
+
+    pub(crate) fn has_open(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    /// Puts a question where people find it, unless it is there.
+    pub(crate) fn publish(
+        &mut self,
+        (id, state): (&AskId, &StateName),
+        question: &Question,
+        cwd: &str,
+    ) -> io::Result<Publication> {
+        let name = (self.identity.as_str(), id, state);
+        let published = self.folder(id).publish(name, question, cwd.as_ref());
+        let (question, is_new) = published?;
+        self.open.insert(id.clone());
+        Ok(Publication { question, is_new })
+    }
+
+    /// The answer to a question of `run`, if there is one by now: from a person, from `answerer`, by the setting or
+    /// by the deadline. If there is none, says how long to wait until it is looked at again.
+    pub(crate) fn look(
+        &mut self,
+        run: &Run,
+        id: &AskId,
+        answerer: Option<Answerer<'_>>,
+    ) -> io::Result<Result<Box<Response>, Option<Duration>>> {
+        let Some(asked) = run.question(id) else {
+            self.open.remove(id);
+            return Ok(Err(None));
+        };
+        let folder = self.folder(id);
+        let Some(question) = folder.question()? else { return Ok(Err(Some(WAIT_MAX))) };
+        let mut answer = folder.answer()?;
+        if answer.as_ref().is_some_and(|answer| asked.target(&answer.result).is_none()) {
+            // Not written by this program: nothing follows from it.
+            folder.reject()?;
+            answer = None;
+        }
+        if answer.is_none() {
+            let left = asked.deadline_ms.map(|at| at.saturating_sub(clock::now_ms()));
+            let reply = answerer.and_then(|answerer| answerer(&question)).or_else(|| {
+                let how = match (run.settings.on_ask, left) {
+                    (OnAsk::Default, _) => SETTING,
+                    (OnAsk::Wait | OnAsk::Pause | OnAsk::Fail, Some(0)) => TIMEOUT,
+                    (OnAsk::Wait | OnAsk::Pause | OnAsk::Fail, _) => return None,
+                };
+                asked.default.as_ref().map(|default| nobody(default, how))
+            });
+            let Some(reply) = reply else {
+                let wait = left.map(|ms| Duration::from_millis(ms.max(1)).min(WAIT_MAX));
+                return Ok(Err(wait));
+            };
+            answer = Some(give(&folder, &reply)?);
+        }
+        self.open.remove(id);
+        let answer = answer.filter(|answer| asked.target(&answer.result).is_some());
+        Ok(answer.map(|answer| Box::new(question.response(answer))).ok_or(None))
+    }
+
+    /// Closes every open question of a run that was cancelled. Answers that are there stay.
+    pub(crate) fn withdraw(&self, run: &Run) -> io::Result<()> {
+        for (id, ..) in run.questions() {
+            let folder = self.folder(&id);
+            if folder.question()?.is_some() && folder.answer()?.is_none() {
+                give(&folder, &nobody("", CANCELLED))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn folder(&self, id: &AskId) -> AskFolder {
+        AskFolder::new(&self.asks, id)
+    }
+}
+
+fn nobody(result: &str, how: &str) -> Reply {
+    let (result, by, how) = (result.to_owned(), NOBODY.to_owned(), how.to_owned());
+    Reply { result, by, how, ..Reply::default() }
+}
+
+/// The answer that counts: `reply`, or one that came just before it.
+fn give(folder: &AskFolder, reply: &Reply) -> io::Result<GivenAnswer> {
+    match folder.give(reply) {
+        Ok(Named::Given(answer) | Named::Taken(answer)) => Ok(answer),
+        Err(super::AnswerError::Io { source, .. } | super::AnswerError::File { source, .. }) => {
+            Err(source)
+        }
+        Err(other) => Err(io::Error::other(other)),
+    }
+}

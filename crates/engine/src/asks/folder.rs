@@ -1,0 +1,339 @@
+//! The directory of one question.
+
+use std::{
+    fs,
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
+
+use raymond_flow::{
+    id::{AskId, StateName, StepId},
+    machine::{Attachment, Response},
+    policy::Question,
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use super::{
+    AnswerError, Reply,
+    attached::{self, copy_name},
+};
+use crate::{clock, private, regular, step::step_name, sys};
+
+const QUESTION: &str = "question";
+const ANSWER: &str = "answer";
+const ATTACHMENTS: &str = "attachments";
+const FILES: &str = "files";
+
+/// The largest question or answer as JSON: a text whose every byte is escaped.
+const BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// A question as its directory holds it. Fields may be added with defaults, nothing else changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PublishedQuestion {
+    /// The agent and the number, as in `main.1`.
+    pub id: String,
+    /// What tells the run from any other of the same id.
+    #[serde(default)]
+    pub run: String,
+    /// The state that asks.
+    pub state: StateName,
+    /// The question.
+    pub text: String,
+    /// The answers that can be chosen; with none, the answer is a free text.
+    #[serde(default)]
+    pub choices: Vec<OfferedAnswer>,
+    /// Where a free text leads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<StateName>,
+    /// The files that are shown.
+    #[serde(default)]
+    pub attachments: Vec<ShownFile>,
+    /// The answer when the time is up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<String>,
+    /// When it was asked, in milliseconds since 1970.
+    pub asked_at_ms: u64,
+    /// When the time is up, in milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_ms: Option<u64>,
+}
+
+/// An answer that can be chosen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OfferedAnswer {
+    /// What is chosen.
+    pub label: String,
+    /// Where it leads.
+    pub state: StateName,
+}
+
+/// A file that is shown with a question.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShownFile {
+    /// Its path below the directory of the agent that asks.
+    pub path: String,
+    /// The absolute path of the copy that was made when the question was asked.
+    pub copy: String,
+    /// How large it was.
+    pub bytes: u64,
+    /// The SHA-256 of its bytes; empty if it could not be copied.
+    pub sha256: String,
+    /// Why it could not be copied, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// An answer as the directory of its question holds it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GivenAnswer {
+    /// The label of a choice, or the text.
+    pub result: String,
+    /// What was said beside a choice.
+    #[serde(default)]
+    pub comment: String,
+    /// The absolute path of the directory with the files that were handed over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<String>,
+    /// Who answered.
+    pub by: String,
+    /// How.
+    pub how: String,
+    /// When, in milliseconds since 1970.
+    pub at_ms: u64,
+}
+
+/// What became of an answer that was given.
+#[derive(Debug)]
+pub(super) enum Named {
+    /// It counts.
+    Given(GivenAnswer),
+    /// This one was there before.
+    Taken(GivenAnswer),
+}
+
+/// The directory of one question.
+#[derive(Clone, Debug)]
+pub(super) struct AskFolder {
+    path: PathBuf,
+}
+
+impl AskFolder {
+    /// The directory of question `id` below `asks`.
+    pub(super) fn new(asks: &Path, id: &AskId) -> Self {
+        // Named like the directory of a step, which has the same parts.
+        let AskId { agent, number } = id.clone();
+        Self { path: asks.join(step_name(&StepId { agent, number })) }
+    }
+
+    /// Every directory below `asks`.
+    pub(super) fn all(asks: &Path) -> io::Result<Vec<Self>> {
+        match fs::read_dir(asks) {
+            Ok(entries) => entries.map(|entry| Ok(Self { path: entry?.path() })).collect(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The question, if it is published.
+    pub(super) fn question(&self) -> io::Result<Option<PublishedQuestion>> {
+        read(&self.path.join(QUESTION))
+    }
+
+    /// The answer, if there is one.
+    pub(super) fn answer(&self) -> io::Result<Option<GivenAnswer>> {
+        read(&self.path.join(ANSWER))
+    }
+
+    /// Publishes a question durably, unless it is there. Returns it, and whether it is new. A question that
+    /// another run of the same id, or a lost end of the journal, has left under this id is moved aside.
+    pub(super) fn publish(
+        &self,
+        (run, id, state): (&str, &AskId, &StateName),
+        question: &Question,
+        cwd: &Path,
+    ) -> io::Result<(PublishedQuestion, bool)> {
+        let asked_at_ms = clock::now_ms();
+        let wanted = unpublished((run, id, state), question, asked_at_ms);
+        // One that cannot be read was never complete.
+        if let Ok(Some(before)) = self.question() {
+            if is_same(&before, &wanted) {
+                return Ok((before, false));
+            }
+            let aside = format!("{}-{}", self.path.display(), uuid::Uuid::new_v4().simple());
+            fs::rename(&self.path, aside)?;
+        }
+        private::create_dir_all(&self.path)?;
+        let attachments = self.copy_attachments(&question.attach, cwd)?;
+        let published = PublishedQuestion { attachments, ..wanted };
+        let draft = self.path.join("question.draft");
+        write_durably(&draft, &serde_json::to_vec_pretty(&published)?)?;
+        fs::rename(&draft, self.path.join(QUESTION))?;
+        self.sync()?;
+        Ok((published, true))
+    }
+
+    fn copy_attachments(&self, paths: &[String], cwd: &Path) -> io::Result<Vec<ShownFile>> {
+        if paths.is_empty() {
+            return Ok(Vec::new());
+        }
+        let folder = self.path.join(ATTACHMENTS);
+        private::create_dir_all(&folder)?;
+        let mut shown = Vec::new();
+        for (number, path) in (1..).zip(paths) {
+            let to = folder.join(copy_name(number, path));
+            let file = regular::open_below(cwd, Path::new(path));
+            let copied = file.and_then(|file| attached::copy(file, &to));
+            let (copy, path) = (to.to_string_lossy().into_owned(), path.clone());
+            shown.push(match copied {
+                Ok(attached::Copied { bytes, sha256 }) => {
+                    ShownFile { path, copy, bytes, sha256, error: None }
+                }
+                // The run pauses, and the question is published when there is room.
+                Err(error) if is_full(&error) => return Err(error),
+                // It was there when the tag was judged. The question is asked without it.
+                Err(error) => {
+                    let error = Some(error.to_string());
+                    ShownFile { path, copy: String::new(), bytes: 0, sha256: String::new(), error }
+                }
+            });
+        }
+        sys::sync_folder(&folder)?;
+        Ok(shown)
+    }
+
+    /// Gives an answer that was checked, if there is none. When this returns, it is durable.
+    pub(super) fn give(&self, reply: &Reply) -> Result<Named, AnswerError> {
+        let name = uuid::Uuid::new_v4().simple().to_string();
+        let io = |source| AnswerError::Io { path: self.path.clone(), source };
+        let files = self.path.join(FILES).join(&name);
+        let draft = self.path.join(format!("{ANSWER}.{name}"));
+        let discard = || {
+            let _ = fs::remove_file(&draft);
+            let _ = fs::remove_dir_all(&files);
+        };
+        if !reply.files.is_empty() {
+            let uploaded = attached::upload(&reply.files, &files);
+            uploaded.map_err(|(path, source)| {
+                discard();
+                AnswerError::File { path, source }
+            })?;
+        }
+        let given = GivenAnswer {
+            result: reply.result.clone(),
+            comment: reply.comment.clone(),
+            files: (!reply.files.is_empty()).then(|| files.to_string_lossy().into_owned()),
+            by: reply.by.clone(),
+            how: reply.how.clone(),
+            at_ms: clock::now_ms(),
+        };
+        let named = serde_json::to_vec_pretty(&given)
+            .map_err(io::Error::from)
+            .and_then(|json| write_durably(&draft, &json))
+            .and_then(|()| private::name_new(&draft, &self.path.join(ANSWER)));
+        if named.is_err() {
+            discard();
+        }
+        // Also if another was first: it must not be told of before it is durable.
+        let is_taken = match named {
+            Ok(()) => false,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => true,
+            Err(error) => return Err(io(error)),
+        };
+        self.sync().map_err(io)?;
+        if !is_taken {
+            return Ok(Named::Given(given));
+        }
+        let first = self.answer().map_err(io)?;
+        first.map(Named::Taken).ok_or_else(|| io(io::ErrorKind::NotFound.into()))
+    }
+
+    /// Moves an answer aside that does not answer the question, so that it can be answered.
+    pub(super) fn reject(&self) -> io::Result<()> {
+        let aside = format!("{ANSWER}.rejected-{}", uuid::Uuid::new_v4().simple());
+        fs::rename(self.path.join(ANSWER), self.path.join(aside))?;
+        self.sync()
+    }
+
+    /// Makes the names in the directory, and its own, durable.
+    fn sync(&self) -> io::Result<()> {
+        sys::sync_folder(&self.path)?;
+        for folder in self.path.ancestors().skip(1).take(2) {
+            sys::sync_folder(folder)?;
+        }
+        Ok(())
+    }
+}
+
+impl PublishedQuestion {
+    /// The id of the question.
+    pub fn ask_id(&self) -> Option<AskId> {
+        AskId::parse(&self.id)
+    }
+
+    /// `answer` as the machine records it.
+    pub(super) fn response(&self, answer: GivenAnswer) -> Response {
+        let GivenAnswer { result, comment, files, by, how, at_ms } = answer;
+        let attachments = self.attachments.iter().map(|shown| {
+            let ShownFile { path, bytes, sha256, .. } = shown.clone();
+            Attachment { path, bytes, sha256 }
+        });
+        Response { result, comment, files, by, how, at_ms, attachments: attachments.collect() }
+    }
+}
+
+/// The question without its attachments.
+fn unpublished(
+    (run, id, state): (&str, &AskId, &StateName),
+    question: &Question,
+    asked_at_ms: u64,
+) -> PublishedQuestion {
+    let offered = question
+        .choices
+        .iter()
+        .map(|choice| OfferedAnswer { label: choice.label.clone(), state: choice.target.clone() });
+    PublishedQuestion {
+        id: id.to_string(),
+        run: run.to_owned(),
+        state: state.clone(),
+        text: question.text.clone(),
+        choices: offered.collect(),
+        next: question.next.clone(),
+        attachments: Vec::new(),
+        default: question.default.clone(),
+        asked_at_ms,
+        deadline_ms: question.deadline_ms,
+    }
+}
+
+/// Whether they are the same question. A lost end of the journal may have given it another deadline.
+fn is_same(before: &PublishedQuestion, wanted: &PublishedQuestion) -> bool {
+    let plain = |question: &PublishedQuestion| PublishedQuestion {
+        attachments: Vec::new(),
+        asked_at_ms: 0,
+        deadline_ms: None,
+        ..question.clone()
+    };
+    plain(before) == plain(wanted)
+}
+
+pub(super) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
+    match regular::read(path, BYTES_MAX) {
+        Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = private::options().create(true).truncate(true).write(true).open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}

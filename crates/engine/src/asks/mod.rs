@@ -1,0 +1,201 @@
+//! Questions to people, as files that any process of the same user can read and answer.
+//!
+//! ```text
+//! workflows/ID/asks/AGENT.NUMBER/     only its owner can enter it
+//!     question                        what is asked, one JSON object
+//!     attachments/1_plan.md           the files that are shown, as they were when it was asked
+//!     answer                          the answer, one JSON object
+//!     files/…/photo.png               the files that were handed over with the answer
+//! ```
+//!
+//! A question gets its name when it and its attachments are complete and durable. An answer is written aside,
+//! made durable and then given its name, which can succeed only once: of several people, the deadline and a
+//! cancel exactly one answers, whoever is killed when. Only then is it confirmed. The orchestrator is told
+//! through its door, and finds the answer by itself when the run is opened. So a run need not be under way to
+//! be answered.
+//!
+//! * [`open_questions`], [`question`], [`answer`]: for programs that show and answer questions.
+//! * `desk`: the orchestrator's side: publishing, deadlines, finding answers.
+//! * `folder`: the directory of one question; `attached`: copying files into it.
+
+mod attached;
+mod desk;
+mod folder;
+#[cfg(test)]
+mod tests;
+
+use std::{io, path::PathBuf};
+
+use raymond_flow::id::{AskId, RunId};
+use thiserror::Error;
+
+use crate::{door, layout::StateDir, trust::TrustError};
+
+pub(crate) use attached::check as check_attachment;
+pub use desk::Answerer;
+pub(crate) use desk::{Desk, Publication};
+use folder::{AskFolder, Named};
+pub use folder::{GivenAnswer, OfferedAnswer, PublishedQuestion, ShownFile};
+
+/// The name in `how` of the answer that closes a question because its run was cancelled.
+pub const CANCELLED: &str = "cancel";
+/// The name in `how` of the answer that a deadline gives.
+pub const TIMEOUT: &str = "timeout";
+/// The name in `how` of the answer that the setting `ask = default` gives.
+pub const SETTING: &str = "setting";
+/// The name in `by` of answers that no person gave.
+pub const NOBODY: &str = "raymond";
+
+/// The longest answer or comment: a person writes it, and a prompt takes it up.
+pub const TEXT_BYTES_MAX: usize = 1024 * 1024;
+
+/// What somebody answers to a question.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reply {
+    /// The label of a choice, or the text where there are no choices.
+    pub result: String,
+    /// What is said beside a choice; empty if nothing is.
+    pub comment: String,
+    /// Files to hand over.
+    pub files: Vec<PathBuf>,
+    /// Who answers.
+    pub by: String,
+    /// How: one word such as `command`.
+    pub how: String,
+}
+
+/// Why an answer was not taken.
+#[derive(Debug, Error)]
+pub enum AnswerError {
+    /// Somebody was first.
+    #[error("question {id} was already answered by {} ({}): {}", first.by, first.how, first.result)]
+    Answered {
+        /// The question.
+        id: AskId,
+        /// The answer that counts.
+        first: Box<GivenAnswer>,
+    },
+    /// There is no such question.
+    #[error("run `{run}` has asked no question {id}")]
+    NoSuchQuestion {
+        /// The run.
+        run: RunId,
+        /// The question.
+        id: AskId,
+    },
+    /// Not one of the choices.
+    #[error("`{result}` is not one of the choices: {}", labels.join(", "))]
+    NotAChoice {
+        /// What was answered.
+        result: String,
+        /// What can be.
+        labels: Vec<String>,
+    },
+    /// Nothing at all.
+    #[error("the answer is empty")]
+    Empty,
+    /// A comment on a question whose answer is a text.
+    #[error(
+        "the question has no choices, so the text is the answer itself and there is no comment"
+    )]
+    NoComment,
+    /// More than fits.
+    #[error("the answer has {bytes} bytes, more than the {TEXT_BYTES_MAX} that are taken")]
+    TooLong {
+        /// How many.
+        bytes: usize,
+    },
+    /// A file that cannot be handed over.
+    #[error("cannot hand over {}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The state directory is not, or not only, the user's own.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
+    /// The file system failed.
+    #[error("cannot write the answer to {}", path.display())]
+    Io {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// The questions of a run that nobody has answered, the oldest first. What cannot be read is left out.
+pub fn open_questions(state_dir: &StateDir, run: &RunId) -> io::Result<Vec<PublishedQuestion>> {
+    let mut open = Vec::new();
+    for folder in AskFolder::all(&state_dir.run(run).asks)? {
+        if folder.answer()?.is_none() {
+            open.extend(folder.question().ok().flatten());
+        }
+    }
+    open.sort_by_key(|question| question.asked_at_ms);
+    Ok(open)
+}
+
+/// One question of a run, and its answer if it has one. `None` if there is no such question.
+pub fn question(
+    state_dir: &StateDir,
+    run: &RunId,
+    id: &AskId,
+) -> io::Result<Option<(PublishedQuestion, Option<GivenAnswer>)>> {
+    let folder = AskFolder::new(&state_dir.run(run).asks, id);
+    let Some(question) = folder.question()? else { return Ok(None) };
+    Ok(Some((question, folder.answer()?)))
+}
+
+/// Answers a question, whether or not an orchestrator runs the run. When this returns, the answer is durable
+/// and is the one that counts.
+pub fn answer(
+    state_dir: &StateDir,
+    run: &RunId,
+    id: &AskId,
+    reply: &Reply,
+) -> Result<GivenAnswer, AnswerError> {
+    let files = state_dir.run(run);
+    state_dir.check_run(&files)?;
+    let folder = AskFolder::new(&files.asks, id);
+    let io = |source| AnswerError::Io { path: folder.path().to_owned(), source };
+    let no_such = || AnswerError::NoSuchQuestion { run: run.clone(), id: id.clone() };
+    let question = folder.question().map_err(io)?.ok_or_else(no_such)?;
+    let answered = |first| AnswerError::Answered { id: id.clone(), first: Box::new(first) };
+    // Before the answer is looked at: a wrong one must not be told that it came too late.
+    check(&question, reply)?;
+    if let Some(first) = folder.answer().map_err(io)? {
+        return Err(answered(first));
+    }
+    match folder.give(reply)? {
+        Named::Taken(first) => Err(answered(first)),
+        Named::Given(given) => {
+            // If this process is killed before, the orchestrator finds it by itself.
+            door::tell_answered(&files.folder, id);
+            Ok(given)
+        }
+    }
+}
+
+/// Checks that `reply` answers `question`.
+fn check(question: &PublishedQuestion, reply: &Reply) -> Result<(), AnswerError> {
+    let bytes = reply.result.len().max(reply.comment.len());
+    if bytes > TEXT_BYTES_MAX {
+        return Err(AnswerError::TooLong { bytes });
+    }
+    if question.choices.is_empty() {
+        return match (reply.result.trim().is_empty(), reply.comment.is_empty()) {
+            (true, _) => Err(AnswerError::Empty),
+            (false, false) => Err(AnswerError::NoComment),
+            (false, true) => Ok(()),
+        };
+    }
+    let labels = || question.choices.iter().map(|choice| choice.label.clone()).collect();
+    if question.choices.iter().any(|choice| choice.label == reply.result) {
+        Ok(())
+    } else {
+        Err(AnswerError::NotAChoice { result: reply.result.clone(), labels: labels() })
+    }
+}

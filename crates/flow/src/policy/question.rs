@@ -1,0 +1,49 @@
+//! A question to a person whose answers can be followed: its states exist, its files can be shown.
+
+use crate::{id::StateName, source::Timeout};
+
+/// What a person is asked, and where each answer leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// The question itself.
+    pub text: String,
+    /// Where a free text leads. `None` if there are choices.
+    pub next: Option<StateName>,
+    /// The answers that can be chosen; with none, the answer is a free text.
+    pub choices: Vec<Choice>,
+    /// Files to show, relative to the agent's directory.
+    pub attach: Vec<String>,
+    /// How long to wait for an answer.
+    pub timeout: Option<Timeout>,
+    /// The answer when the time is up: a label, or a text.
+    pub default: Option<String>,
+    /// When the time is up, in milliseconds since 1970. Set when the question is asked.
+    pub deadline_ms: Option<u64>,
+}
+
+/// One answer that can be chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// What a person chooses.
+    pub label: String,
+    /// The state that it leads to.
+    pub target: StateName,
+}
+
+impl Question {
+    /// The state that `result` leads to: the label of a choice, or any text where there are no choices.
+    /// `None` if that is not an answer to this question.
+    pub fn target(&self, result: &str) -> Option<&StateName> {
+        if self.choices.is_empty() {
+            return self.next.as_ref();
+        }
+        let chosen = self.choices.iter().find(|choice| choice.label == result);
+        chosen.map(|choice| &choice.target)
+    }
+
+    /// Sets the deadline of a question that is asked at `now_ms`.
+    pub(crate) fn ask_at(&mut self, now_ms: u64) {
+        let ms = |timeout: Timeout| u64::from(timeout).saturating_mul(1000);
+        self.deadline_ms = self.timeout.map(|timeout| now_ms.saturating_add(ms(timeout)));
+    }
+}
