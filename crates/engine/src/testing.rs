@@ -97,6 +97,8 @@ pub(crate) fn turn(session: SessionPlan) -> Turn {
         effort: None,
         timeout: Timeout::DEFAULT,
         skip_permissions: false,
+        tools: None,
+        permissions: None,
     };
     let (policy, prompt_digest) = (Policy::default(), String::new());
     Turn {
