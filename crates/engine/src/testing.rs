@@ -99,7 +99,15 @@ pub(crate) fn turn(session: SessionPlan) -> Turn {
         skip_permissions: false,
     };
     let (policy, prompt_digest) = (Policy::default(), String::new());
-    Turn { session, settings, policy, prompt_digest, recovers: false }
+    Turn {
+        session,
+        settings,
+        policy,
+        prompt_digest,
+        recovers: false,
+        spent_share: false,
+        budget_usd: None,
+    }
 }
 
 /// The first step of an agent, if that is this turn.

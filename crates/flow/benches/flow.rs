@@ -171,8 +171,10 @@ fn decide_and_apply_among_agents(bencher: Bencher<'_, '_>, count: usize) {
     let mut run = run;
     bencher.bench_local(|| {
         let step = StepId { agent: agent.clone(), number: run.agents[&agent].steps };
-        let transition =
-            raymond_flow::policy::Transition::Goto { target: StateName::new("START.md") };
+        let transition = raymond_flow::policy::Transition::Goto {
+            target: StateName::new("START.md"),
+            input: None,
+        };
         let conclusion = raymond_flow::machine::Conclusion::Follow {
             transition,
             source: raymond_flow::policy::Source::Tag,

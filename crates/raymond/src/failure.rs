@@ -38,6 +38,11 @@ impl Failure {
         Self { message: format!("cannot {what}: {error}"), hint: None, code: FAILED }
     }
 
+    /// An error with everything that led to it.
+    pub(crate) fn of_error(error: &dyn Error) -> Self {
+        Self { message: chain(error), hint: None, code: FAILED }
+    }
+
     /// The command line is wrong.
     pub(crate) fn usage(message: String) -> Self {
         Self { message, hint: None, code: USAGE }
@@ -184,6 +189,11 @@ impl From<EngineError> for Failure {
             ),
             EngineError::NoShell => Some("install bash, or put it on your PATH".to_owned()),
             EngineError::Journal(error) => journal_hint(error),
+            EngineError::Replay { .. } => Some(
+                "restore the journal from a backup, or remove the runs that cannot be read:\n      \
+                 raymond prune --status unreadable --older-than 0s"
+                    .to_owned(),
+            ),
             _ => None,
         };
         let code = match error {
@@ -207,6 +217,9 @@ impl From<ScopeError> for Failure {
                 "name the first state: raymond {}/FILE.md\nor begin a workflow elsewhere: raymond new NAME",
                 near(path).display()
             )),
+            ScopeError::Archive { .. } => {
+                Some("pack a directory of state files: raymond pack DIR".to_owned())
+            }
             ScopeError::Kind(_) => {
                 Some("name a state file, a directory or a zip archive".to_owned())
             }

@@ -15,10 +15,10 @@ fn reuse(model: &str) -> Reuse {
 fn with_request<T>(
     plan: SessionPlan,
     cwd: &str,
-    budget_left_usd: Option<Usd>,
+    budget_usd: Option<Usd>,
     act: impl FnOnce(&TurnRequest<'_>) -> T,
 ) -> T {
-    let turn = &turn(plan);
+    let turn = &Turn { budget_usd, ..turn(plan) };
     let step = turn_step(turn.clone());
     act(&TurnRequest {
         agent: &AgentId::main(),
@@ -27,7 +27,6 @@ fn with_request<T>(
         cwd: Path::new(cwd),
         prompt: "",
         continuation: "",
-        budget_left_usd,
         follows_a_model: false,
     })
 }
@@ -65,12 +64,14 @@ fn process_is_used_only_for_the_very_session_directory_and_model_that_it_was_sta
 }
 
 #[test]
-fn process_that_may_spend_more_than_is_left_is_not_used() {
+fn process_that_may_spend_more_than_the_share_or_much_less_is_not_used() {
     let mut warm = Warm::new(2);
     // It may spend 4 dollars more.
     keep(&mut warm, 1, "s", dollars(5.0));
     assert!(finds(&warm, "s", "/work", "opus", dollars(4.0)));
+    assert!(finds(&warm, "s", "/work", "opus", dollars(8.0)));
     assert!(!finds(&warm, "s", "/work", "opus", dollars(3.9)));
+    assert!(!finds(&warm, "s", "/work", "opus", dollars(8.1)));
     assert!(!finds(&warm, "s", "/work", "opus", None));
     keep(&mut warm, 2, "t", None);
     assert!(!finds(&warm, "t", "/work", "opus", dollars(100.0)), "it has no limit of its own");

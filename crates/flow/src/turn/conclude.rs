@@ -201,7 +201,9 @@ fn left(turn: &Turn, reported: Option<&SessionId>, names_sessions: bool) -> Opti
         }
         (plan, _) => plan.clone(),
     };
-    Some(Left { plan, prompt_digest: turn.prompt_digest.clone() })
+    // A turn that was given more and then failed for another reason still has its prompt in the session.
+    let spent_share = turn.spent_share;
+    Some(Left { plan, prompt_digest: turn.prompt_digest.clone(), spent_share })
 }
 
 fn reply(

@@ -29,7 +29,7 @@ fn failed_agent_is_retried_at_the_state_where_it_failed() {
 fn rejected_answer_is_used_if_the_fixed_workflow_allows_it() {
     let mut sim = Sim::new([("START.md", "start")]);
     sim.reply_costing("main", "<goto>A</goto>", 3.0);
-    assert_eq!(sim.error("main"), "state `A` not found");
+    assert_eq!(sim.error("main"), "state `A` not found: there is neither A.md nor A.sh");
     sim.world.files.insert("A.md".to_owned(), b"a".to_vec());
     sim.resume();
     assert_eq!(sim.state("main"), "A.md");

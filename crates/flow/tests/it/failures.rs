@@ -338,7 +338,7 @@ fn missing_state_file_fails_the_agent_and_says_what_was_expected() {
     sim.reply("main", "<goto>A</goto>");
     sim.world.files.remove("A.md");
     sim.prepare_all();
-    assert_eq!(sim.error("main"), "state `A.md` not found");
+    assert_eq!(sim.error("main"), "state `A.md` not found (did you mean `W.md`?)");
 }
 
 #[test]

@@ -74,7 +74,8 @@ fn abstract_name_without_a_file_is_not_found_1_1_3() {
     assert_eq!(meaning("NEXT", &["A.md"], Unix), not_found("NEXT", &["NEXT.md", "NEXT.sh"], None));
     let expected = not_found("NEXT", &["NEXT.md", "NEXT.bat"], None);
     assert_eq!(meaning("NEXT", &[], Windows), expected);
-    assert_eq!(expected.unwrap_err().to_string(), "state `NEXT` not found");
+    let message = expected.unwrap_err().to_string();
+    assert_eq!(message, "state `NEXT` not found: there is neither NEXT.md nor NEXT.bat");
 }
 
 #[test]

@@ -493,6 +493,34 @@ fn mistyped_commands_and_paths_are_explained() {
 }
 
 #[test]
+fn errors_about_files_and_runs_say_what_to_do_next() {
+    let project = simple();
+    project.raymond(&["flow", "--id", "one"]).completed("the end");
+    project.write("broken.zip", "no archive");
+    project.write(".raymond/workflows/empty.journal", "");
+    for (arguments, message, hint) in [
+        (
+            &["show", "one", "main.9"][..],
+            "run `one` has no step or agent `main.9`",
+            "raymond log one --all",
+        ),
+        (&["broken.zip"], "broken.zip is not a workflow", "raymond pack DIR"),
+        (&["status", "empty"], "the journal is empty", "raymond prune --status unreadable"),
+        (&["start", "flow", "--id", "one"], "there is a run `one` already", "raymond resume one"),
+    ] {
+        let ran = project.raymond(arguments);
+        assert_ne!(ran.code, 0, "{ran:?}");
+        assert!(ran.stderr.contains(message) && ran.stderr.contains(hint), "{ran:?}");
+    }
+    project.raymond(&["init"]);
+    project.raymond(&["init"]).failed(2, "already exists").failed(2, "raymond config");
+    // The command that is advised removes the run that cannot be read.
+    let prune = ["prune", "--status", "unreadable", "--older-than", "0s", "--yes"];
+    assert_eq!(project.raymond(&prune).code, 0);
+    assert!(!project.file(".raymond/workflows/empty.journal").exists());
+}
+
+#[test]
 fn raymond_without_arguments_prints_help() {
     let ran = simple().raymond(&[]);
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));

@@ -486,7 +486,7 @@ fn second_orchestrator_is_refused_with_the_pid_of_the_first() {
     )]);
     let first = project.spawn(&["start", "flow", "--id", "r"]);
     wait_until("the step began", Duration::from_mins(1), || project.file("began").exists());
-    let owner = format!("process {} is running it", first.id());
+    let owner = format!("is already running (process {})", first.id());
     project.raymond(&["run", "r"]).failed(1, &owner);
     project.write("go", "");
     wait_for(first).completed("x");
@@ -511,7 +511,7 @@ fn of_fifty_orchestrators_exactly_one_wins() {
     let ran: Vec<_> = crowd.into_iter().map(wait_for).collect();
     assert_eq!(ran.iter().filter(|ran| ran.code == 0).count(), 1);
     for ran in ran.into_iter().filter(|ran| ran.code != 0) {
-        ran.failed(1, "is running it");
+        ran.failed(1, "is already running (");
     }
     assert_eq!(project.lines("log"), ["x"]);
     project.wait_until_quiet();

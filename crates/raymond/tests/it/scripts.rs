@@ -118,7 +118,14 @@ fn failed_script_ends_the_run_with_a_hint_to_resume() {
         ("echo no tag", "script `START.sh`: no transition tag was found"),
         ("kill -9 $$", "script `START.sh` was killed by signal 9"),
         ("echo '<goto>A</goto><goto>B</goto>'", "2 transition tags were found"),
-        ("echo '<goto>NOWHERE</goto>'", "state `NOWHERE` not found"),
+        (
+            "echo '<goto>NOWHERE</goto>'",
+            "state `NOWHERE` not found: there is neither NOWHERE.md nor NOWHERE.sh",
+        ),
+        (
+            "echo '<goto>STRAT</goto>'",
+            "state `STRAT` not found: there is neither STRAT.md nor STRAT.sh (did you mean `START.sh`?)",
+        ),
     ];
     for (script, message) in cases {
         let project = Project::new([("START.sh", script)]);

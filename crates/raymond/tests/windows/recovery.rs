@@ -64,7 +64,7 @@ fn second_orchestrator_is_refused_with_the_pid_of_the_first() {
     let project = waiting();
     let first = project.spawn(&["start", "flow", "--id", "r"]);
     wait_until_held(&project, "held");
-    let owner = format!("process {} is running it", first.id());
+    let owner = format!("is already running (process {})", first.id());
     project.raymond(&["run", "r"]).failed(1, &owner);
     project.write("go", "");
     wait_for(first).completed("x");

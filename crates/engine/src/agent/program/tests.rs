@@ -193,7 +193,6 @@ fn command(agent: &ProgramAgent, turn: &Turn) -> TurnCommand {
         cwd: Path::new("/work"),
         prompt: "prompt",
         continuation: "go on",
-        budget_left_usd: None,
         follows_a_model: false,
     };
     agent.command(&request).unwrap()
@@ -221,7 +220,7 @@ fn every_variable_of_the_protocol_is_set_or_kept_from_being_inherited() {
             let is_removed = command.without.contains(&name.to_owned());
             assert_eq!(is_removed, expected.is_none(), "{name} {plan:?}");
         }
-        assert_eq!(command.environment.len() + command.without.len(), 7);
+        assert_eq!(command.environment.len() + command.without.len(), 8);
     }
 }
 

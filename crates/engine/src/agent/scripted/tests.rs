@@ -20,7 +20,6 @@ fn ask(agent: &ScriptedAgent, state: &str) -> ReadyAnswer {
         cwd: Path::new("/"),
         prompt: "words",
         continuation: "",
-        budget_left_usd: None,
         follows_a_model: false,
     };
     agent.answer(&request).unwrap()

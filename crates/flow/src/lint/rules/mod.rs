@@ -20,6 +20,7 @@ mod reset_in_call;
 mod script_without_tag;
 mod slash_prompt;
 mod unable_agent;
+mod unanswerable_ask;
 mod unknown_attribute;
 mod unknown_effort;
 mod unknown_key;
@@ -55,6 +56,7 @@ pub const RULES: &[&Rule] = &[
     &script_without_tag::RULE,
     &slash_prompt::RULE,
     &unable_agent::RULE,
+    &unanswerable_ask::RULE,
     &unknown_attribute::RULE,
     &unknown_effort::RULE,
     &unknown_key::RULE,

@@ -2,7 +2,9 @@
 //!
 //! An unknown name stays in the prompt as it is, including the braces. Variables are:
 //!
-//! * `{{input}}` in the first state and where frontmatter says `input: optional`, `{{result}}` in a state that a call or function returns to;
+//! * `{{input}}` in the first state and where frontmatter says `input: optional`, `{{result}}` in a state that a call or function
+//!   returns to, or that the answer of a person leads to;
+//! * `{{comment}}` and `{{files}}` in a state that the answer of a person leads to;
 //! * `{{workflow_id}}` and `{{agent_id}}` everywhere;
 //! * `{{output}}` and `{{transition}}` in an evaluator;
 //! * the attributes of a fork, in all states of the worker;
@@ -30,12 +32,13 @@ pub(super) const RULE: Rule = Rule {
 const EVERYWHERE: [&str; 2] = ["workflow_id", "agent_id"];
 
 /// Names that have a value in some states only. They are not variables of a run.
-const OF_A_PLACE: [&str; 4] = ["input", "result", "output", "transition"];
+const OF_A_PLACE: [&str; 6] = ["input", "result", "comment", "files", "output", "transition"];
 
 fn check(report: &mut Report<'_>) {
     let graph = report.graph;
     let entered_by = |kind| graph.edges().filter(move |e| e.kind == kind).map(|e| e.to);
     let returned_to: BTreeSet<StateName> = entered_by(EdgeKind::Return).collect();
+    let answered: BTreeSet<StateName> = entered_by(EdgeKind::Ask).collect();
     let asked: BTreeSet<StateName> = entered_by(EdgeKind::Evaluate).collect();
     let forks = forks(graph);
     let has_open_states = graph.has_uncertain_states();
@@ -53,8 +56,12 @@ fn check(report: &mut Report<'_>) {
         if may_be_anywhere || is_entry || prompt.frontmatter.is_input_optional {
             known.insert("input");
         }
-        if may_be_anywhere || returned_to.contains(&state.name) {
+        let is_answered = may_be_anywhere || answered.contains(&state.name);
+        if is_answered || returned_to.contains(&state.name) {
             known.insert("result");
+        }
+        if is_answered {
+            known.extend(["comment", "files"]);
         }
         // The text of the state that forks may describe an attribute in words.
         let mut told: BTreeSet<&str> = BTreeSet::new();
@@ -83,6 +90,7 @@ fn said(name: &str) -> String {
     let place = match name {
         "input" => "only the first state has it",
         "result" => "no call or function returns here",
+        "comment" | "files" => "no ask leads here",
         "output" | "transition" => "only evaluators have it",
         _ => "no fork gives it to this state",
     };
@@ -153,6 +161,24 @@ mod tests {
             ("JUDGE.md", "{{output}} {{transition}}"),
         ];
         assert!(found(&RULE, files).is_empty());
+    }
+
+    #[test]
+    fn comment_has_a_value_only_where_an_ask_leads() {
+        let start = "<ask next=\"NEXT\" choices=\"yes=SHIP|no\">Go?</ask>";
+        let files = [
+            ("START.md", start),
+            ("NEXT.md", "{{result}} {{comment}} <goto>LAST</goto>"),
+            ("SHIP.md", "{{comment}} {{files}} <goto>LAST</goto>"),
+            ("LAST.md", "{{comment}} {{files}} <result>x</result>"),
+        ];
+        assert_eq!(
+            found(&RULE, files),
+            [
+                "LAST.md:1:1: nothing gives `{{comment}}` a value: no ask leads here",
+                "LAST.md:1:13: nothing gives `{{files}}` a value: no ask leads here",
+            ]
+        );
     }
 
     #[test]

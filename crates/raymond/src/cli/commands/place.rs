@@ -39,8 +39,10 @@ pub(super) fn typed(place: &Place) -> String {
 }
 
 pub(super) fn current_folder() -> Result<String, Failure> {
-    let folder =
-        env::current_dir().map_err(|error| Failure::io("find the current directory", &error))?;
+    let folder = env::current_dir().map_err(|error| {
+        Failure::io("find the current directory", &error)
+            .with_hint("it was removed or cannot be read: cd to another directory".to_owned())
+    })?;
     folder.into_os_string().into_string().map_err(|folder| {
         Failure::usage(format!(
             "the current directory {} is not valid UTF-8",

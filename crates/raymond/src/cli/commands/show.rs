@@ -80,7 +80,9 @@ pub(in crate::cli) fn show(arguments: &Show) -> Result<ExitCode, Failure> {
     }
     if let (Some(step), 0) = (&arguments.step, view.count) {
         let message = format!("run `{id}` has no step or agent `{step}`");
-        return Err(Failure::usage(message));
+        let next = runs::next(&id, &arguments.place);
+        let hint = format!("list its steps: {} --all", next.command("log"));
+        return Err(Failure::usage(message).with_hint(hint));
     }
     if shown == 0 {
         out::note("there is nothing to show: no files of these steps were kept");
