@@ -20,6 +20,7 @@ use crate::{
 
 /// What the engine saw of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "one exists at a time, and lives for one decision")]
 pub enum Outcome {
     /// A script ended or was killed.
     Script {

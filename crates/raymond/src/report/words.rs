@@ -87,6 +87,7 @@ impl News {
 }
 
 /// The news of a record, if it is worth a line. `before` is its agent before it.
+#[expect(clippy::too_many_lines, reason = "a table with one entry for each record")]
 pub(crate) fn of_record(record: &Record, before: Option<&Before>) -> Vec<News> {
     use Level::{Detail, News as Told, Trouble};
     match record {

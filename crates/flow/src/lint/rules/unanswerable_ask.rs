@@ -33,9 +33,10 @@ fn check(report: &mut Report<'_>) {
     for state in report.states() {
         for way in state.said().filter(|way| way.tag == TagKind::Ask) {
             if let Some(problem) = problem(state, way) {
-                let severity = match problem {
-                    AskProblem::ForAuthors { .. } => Severity::Warning,
-                    _ => by_origin(state, way),
+                let severity = if matches!(problem, AskProblem::ForAuthors { .. }) {
+                    Severity::Warning
+                } else {
+                    by_origin(state, way)
                 };
                 report.at(state, way.span, problem.to_string()).severity(severity);
             }
