@@ -445,7 +445,7 @@ fn variable(name: &str) -> String {
 
 /// Variables that are not settings: those that Raymond sets for steps, whose scripts may call it; the list of
 /// trusted directories; and those for tests of Raymond itself.
-const OTHER_VARIABLES: [&str; 22] = [
+const OTHER_VARIABLES: [&str; 23] = [
     "RAYMOND_AGENT_ID",
     "RAYMOND_COMMENT",
     "RAYMOND_COMMENT_FILE",
@@ -467,10 +467,12 @@ const OTHER_VARIABLES: [&str; 22] = [
     "RAYMOND_TURN_BUDGET",
     "RAYMOND_TURN_EFFORT",
     "RAYMOND_TURN_MODEL",
+    "RAYMOND_VISIT",
     "RAYMOND_WORKFLOW_ID",
 ];
-/// Prefixes of variables for tests of Raymond itself.
-const TEST_VARIABLES: [&str; 3] = ["RAYMOND_TEST_", "RAYMOND_STORM", "RAYMOND_FAULTS"];
+/// Prefixes of such variables: those of `--var`, and those for tests of Raymond itself.
+const OTHER_PREFIXES: [&str; 4] =
+    ["RAYMOND_VAR_", "RAYMOND_TEST_", "RAYMOND_STORM", "RAYMOND_FAULTS"];
 
 /// A warning for each variable whose name looks like a setting of Raymond but is none.
 pub(crate) fn unknown_variables(names: impl Iterator<Item = OsString>) -> Vec<String> {
@@ -480,7 +482,7 @@ pub(crate) fn unknown_variables(names: impl Iterator<Item = OsString>) -> Vec<St
     let mut names: Vec<_> = names.filter(|name| name.starts_with("RAYMOND_")).collect();
     names.retain(|name| {
         !known().any(|known| known == name)
-            && !TEST_VARIABLES.iter().any(|start| name.starts_with(start))
+            && !OTHER_PREFIXES.iter().any(|start| name.starts_with(start))
     });
     names.sort();
     let text = |name: String| {
