@@ -91,11 +91,13 @@ fn resumed_run_removes_what_its_predecessor_left_and_nothing_that_is_needed() {
 
 #[test]
 fn step_in_flight_keeps_its_files() {
+    use std::collections::BTreeMap;
+
     use raymond_flow::machine::{Action, Input, decide};
     let mut run = Run::new(&crate::testing::started("/flow"));
     let prepared = Ok(raymond_flow::machine::Prepared::Start {
         step: Box::new(crate::testing::script_step()),
-        launch: raymond_flow::machine::Launch::Script { environment: Default::default() },
+        launch: raymond_flow::machine::Launch::Script { environment: BTreeMap::new() },
     });
     let input = Input::Prepared { agent: AgentId::main(), prepared };
     for record in decide(&run, input).records {

@@ -156,6 +156,9 @@ fn agent_that_ended_or_forgot_its_session_keeps_no_process() {
         session_agent: None,
         state: raymond_flow::id::StateName::new("BACK.md"),
         model: None,
+        arguments: std::collections::BTreeMap::new(),
+        visits: std::collections::BTreeMap::new(),
+        workers_since: 0,
     });
     warm.drop_forgotten(&run, &main);
     assert_eq!(warm.released(), [2]);

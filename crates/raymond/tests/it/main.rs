@@ -8,6 +8,7 @@
 mod asks;
 mod authoring;
 mod browser;
+mod chromium;
 mod claude;
 mod debug;
 mod documents;
@@ -19,6 +20,7 @@ mod faults;
 mod guide;
 mod handover;
 mod input;
+mod page;
 mod portable;
 mod private;
 mod recovery;

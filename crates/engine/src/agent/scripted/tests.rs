@@ -33,7 +33,10 @@ fn text(answer: ReadyAnswer) -> String {
     }
 }
 
-fn agent<const N: usize>(replies: [(&str, &[(&str, Option<u64>)]); N]) -> ScriptedAgent {
+/// The replies of a state: their texts, and how often each is given.
+type Replies<'a> = (&'a str, &'a [(&'a str, Option<u64>)]);
+
+fn agent<const N: usize>(replies: [Replies<'_>; N]) -> ScriptedAgent {
     let script = replies.into_iter().map(|(state, replies)| {
         let reply = |(text, times): &(&str, Option<u64>)| ScriptedReply {
             times: *times,

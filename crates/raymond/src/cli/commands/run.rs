@@ -177,6 +177,7 @@ fn read_input() -> Result<String, Failure> {
 }
 
 /// What goes on in the background.
+#[derive(Clone, Copy)]
 enum Detached<'a> {
     /// A new run. `input` is what was read from standard input or asked for: the command reads it from its standard
     /// input.
@@ -220,6 +221,9 @@ fn detached(state_dir: &StateDir, next: &Next, what: Detached<'_>) -> Result<Exi
     // What follows `--` is no option.
     let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
     words.splice(end..end, more);
+    let files = state_dir.run(id);
+    let journal_bytes = || fs::metadata(&files.journal).map_or(0, |journal| journal.len());
+    let begun = journal_bytes();
     let mut command = Command::new(program);
     command.args(words).stdout(log.try_clone().map_err(io("write a log"))?).stderr(log);
     processes::set_apart(&mut command);
@@ -229,10 +233,10 @@ fn detached(state_dir: &StateDir, next: &Next, what: Detached<'_>) -> Result<Exi
         let _ = stdin.write_all(input.as_bytes());
     }
     // Wait until it owns the run or has exited: errors are reported here.
-    let files = state_dir.run(id);
     loop {
         let is_owner = |owner: Owner| owner.pid == child.id();
-        if files.journal.exists() && RunLock::holder(&files.lock).is_some_and(is_owner) {
+        // It may own the run and still refuse it. What it begins or resumes is in the journal.
+        if journal_bytes() > begun && RunLock::holder(&files.lock).is_some_and(is_owner) {
             break;
         }
         if let Some(status) = child.try_wait().map_err(io("start in the background"))? {
