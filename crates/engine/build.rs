@@ -1,10 +1,10 @@
-//! Decides which keeper is built: the process of its own, which needs Linux, or the portable one.
+//! Decides which runner of steps is built: the keeper, which needs Linux, or the portable one.
 
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(portable)");
     println!("cargo::rerun-if-changed=build.rs");
-    // So that the portable one can be tried where the other could be had. Not a feature, because
-    // features only ever add something, and tools turn on all of them at once.
+    // Lets the portable one be tested on Linux. Not a feature, because features are additive, and tools
+    // turn on all of them at once.
     println!("cargo::rerun-if-env-changed=PORTABLE_KEEPER");
     let is_linux = std::env::var("CARGO_CFG_TARGET_OS").is_ok_and(|system| system == "linux");
     let is_asked_for = std::env::var("PORTABLE_KEEPER").is_ok_and(|word| word == "1");

@@ -1,4 +1,4 @@
-//! Finds out which commit is being built, for `raymond --version`.
+//! Determines the commit that is being built, for `raymond --version`.
 
 use std::process::Command;
 

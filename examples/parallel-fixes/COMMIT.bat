@@ -9,7 +9,7 @@ if not errorlevel 1 (
 )
 git commit --quiet --message "!piece!"
 if errorlevel 1 (
-  echo ^<goto^>MEND^</goto^>
+  echo ^<goto^>REPAIR^</goto^>
 ) else (
   for /f %%b in ('git branch --show-current') do echo ^<result^>committed on %%b^</result^>
 )

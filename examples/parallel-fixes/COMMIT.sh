@@ -5,5 +5,5 @@ if git diff --cached --quiet; then
 elif git commit --quiet --message "$piece"; then
   echo "<result>committed on $(git branch --show-current)</result>"
 else
-  echo "<goto>MEND</goto>"
+  echo "<goto>REPAIR</goto>"
 fi

@@ -6,7 +6,7 @@ if exist Makefile set "check=make test"
 if exist scripts\test.bat set "check=scripts\test.bat"
 call %check% > .issue\check.log 2>&1
 if errorlevel 1 (
-  echo ^<goto^>MEND^</goto^>
+  echo ^<goto^>FIX^</goto^>
 ) else (
   echo ^<function return="JUDGE" model="opus"^>REVIEW^</function^>
 )

@@ -7,5 +7,5 @@ fi
 if $check > .issue/check.log 2>&1; then
   echo "<function return=\"JUDGE\" model=\"opus\">REVIEW</function>"
 else
-  echo "<goto>MEND</goto>"
+  echo "<goto>FIX</goto>"
 fi

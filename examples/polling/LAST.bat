@@ -1,2 +1,2 @@
 @echo off
-echo ^<result^>the file is there, and somebody reads it^</result^>
+echo ^<result^>the file is there, and a worker reads it^</result^>

@@ -1,1 +1,1 @@
-echo "<result>the file is there, and somebody reads it</result>"
+echo "<result>the file is there, and a worker reads it</result>"

@@ -67,3 +67,86 @@ pub(crate) fn turn_end(
         before: before.as_deref(),
     })
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
+mod tests {
+    use std::fs;
+
+    use raymond_flow::{
+        id::{RunId, SessionId},
+        machine::SessionPlan,
+    };
+
+    use super::*;
+    use crate::{
+        layout::StateDir,
+        step::{Claim, ExitRecord},
+        testing::{Talkative, step_id, turn, turn_step},
+    };
+
+    const ANSWER: &str = "{\"result\":\"x\"}";
+
+    /// The outcome of a turn that printed `stdout` and ended like this, or whose reaper was killed.
+    fn outcome_of(how: Option<HowEnded>, stdout: &str) -> Option<Outcome> {
+        let root = tempfile::tempdir().unwrap();
+        let files = StateDir::new(root.path()).run(&RunId::new("r").unwrap());
+        fs::create_dir_all(&files.steps).unwrap();
+        let turn = turn(SessionPlan::Fresh { id: SessionId::new("s") });
+        let folder = StepFolder::new(&files.steps, &step_id(1));
+        folder.create_turn(&turn_step(turn.clone()), "", None).unwrap();
+        fs::write(folder.stdout(), stdout).unwrap();
+        fs::write(folder.stderr(), "").unwrap();
+        let claim = Claim::take(&folder.path().join("exit"), "", false).unwrap();
+        if let Some(how) = how {
+            let stdout_bytes = stdout.len() as u64;
+            claim.end(&ExitRecord { how, duration_ms: 1, stdout_bytes }, false).unwrap();
+        }
+        drop(claim);
+        let agents = Agents::new(vec![Box::new(Talkative)]);
+        let read = outcome(&files, &step_id(1), &turn, &agents).unwrap();
+        let nobody = Agents::new(Vec::new());
+        assert_eq!(outcome(&files, &step_id(1), &turn, &nobody).unwrap(), None);
+        read
+    }
+
+    #[test]
+    fn answer_is_read_back_however_its_process_ended() {
+        let reply = Some(Outcome::Reply { text: "x".to_owned() });
+        for how in [
+            Some(HowEnded::Code(0)),
+            Some(HowEnded::Code(1)),
+            Some(HowEnded::Signal(9)),
+            Some(HowEnded::TimedOut(1)),
+            Some(HowEnded::Interrupted),
+            None,
+        ] {
+            assert_eq!(outcome_of(how.clone(), ANSWER), reply, "{how:?}");
+        }
+        for how in [HowEnded::Forbidden, HowEnded::NotRun(String::new())] {
+            assert_eq!(outcome_of(Some(how.clone()), ANSWER), None, "{how:?}");
+        }
+    }
+
+    #[test]
+    fn lost_turn_without_a_whole_answer_is_lost() {
+        for stdout in ["", "{\"resu", "{\"error\":\"no\"}"] {
+            assert_eq!(outcome_of(None, stdout), Some(Outcome::Lost), "{stdout}");
+        }
+    }
+
+    #[test]
+    fn step_that_runs_or_never_was_has_no_outcome() {
+        let root = tempfile::tempdir().unwrap();
+        let files = StateDir::new(root.path()).run(&RunId::new("r").unwrap());
+        fs::create_dir_all(&files.steps).unwrap();
+        let turn = turn(SessionPlan::Fresh { id: SessionId::new("s") });
+        let agents = Agents::new(vec![Box::new(Talkative)]);
+        let read = || outcome(&files, &step_id(1), &turn, &agents).unwrap();
+        assert_eq!(read(), None);
+        let folder = StepFolder::new(&files.steps, &step_id(1));
+        folder.create().unwrap();
+        let _claim = Claim::take(&folder.path().join("exit"), "", false).unwrap();
+        assert_eq!(read(), None);
+    }
+}

@@ -235,3 +235,6 @@ fn time(format: &str) -> String {
     let now = Timestamp::from_millisecond(milliseconds).unwrap_or_default();
     now.to_zoned(TimeZone::system()).strftime(format).to_string()
 }
+
+#[cfg(all(test, unix))]
+mod tests;

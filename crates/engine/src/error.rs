@@ -38,7 +38,7 @@ pub enum EngineError {
         id: RunId,
     },
     /// Another process owns the run.
-    #[error("run `{id}` cannot be taken over: {source}")]
+    #[error("{}", describe_lock(id, source))]
     Lock {
         /// The id.
         id: RunId,
@@ -101,6 +101,13 @@ pub enum EngineError {
     /// The shell for scripts is not installed.
     #[error("`bash` is not installed")]
     NoShell,
+}
+
+fn describe_lock(id: &RunId, error: &LockError) -> String {
+    match error {
+        LockError::Owned { .. } => format!("run `{id}` is already running ({error})"),
+        _ => format!("run `{id}` cannot be locked"),
+    }
 }
 
 /// An error of the file system in the middle of a run.

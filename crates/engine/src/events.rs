@@ -207,3 +207,49 @@ impl Observer for Vec<Box<dyn Observer>> {
         self.iter().any(|observer| observer.wants_activity())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Recorder;
+
+    /// An observer that could not do something.
+    struct Complaining(Vec<&'static str>);
+
+    impl Observer for Complaining {
+        fn see(&mut self, _seen: &Seen) {}
+
+        fn complaint(&mut self) -> Option<String> {
+            self.0.pop().map(str::to_owned)
+        }
+    }
+
+    #[test]
+    fn what_one_observer_could_not_do_is_shown_to_all_after_the_event_and_once() {
+        let seen = Recorder::default();
+        let complaining = Complaining(vec!["the disk is full"]);
+        let mut all: Vec<Box<dyn Observer>> = vec![Box::new(complaining), Box::new(seen.clone())];
+        all.see(&Event::Trouble("first".to_owned()).now());
+        all.see(&Event::Trouble("second".to_owned()).now());
+        assert_eq!(seen.troubles(), ["first", "the disk is full", "second"]);
+    }
+
+    #[test]
+    fn activity_is_wanted_if_one_of_them_wants_it() {
+        let observer = |is_curious| -> Box<dyn Observer> {
+            let mut observer = Recorder::default();
+            observer.is_curious = is_curious;
+            Box::new(observer)
+        };
+        assert!(!vec![observer(false), observer(false)].wants_activity());
+        assert!(vec![observer(false), observer(true)].wants_activity());
+        assert!(!Vec::<Box<dyn Observer>>::new().wants_activity());
+    }
+
+    #[test]
+    fn only_an_exit_code_is_one() {
+        assert_eq!(StepEnd::Code(3).code(), Some(3));
+        let others = [StepEnd::NoCode, StepEnd::Answered, StepEnd::NotStarted, StepEnd::Lost];
+        assert_eq!(others.map(StepEnd::code), [None; 4]);
+    }
+}

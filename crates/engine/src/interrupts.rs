@@ -102,3 +102,73 @@ impl Interrupts {
         self.target.lock().unwrap_or_else(PoisonError::into_inner).outbox = None;
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::inbox::Inbox;
+
+    /// Interrupts that no signal causes.
+    fn interrupts() -> Interrupts {
+        Interrupts { target: Arc::default() }
+    }
+
+    fn press(interrupts: &Interrupts) {
+        interrupts.target.lock().unwrap().interrupt();
+    }
+
+    /// How many interrupts have arrived, when that many were expected.
+    fn arrived(inbox: &Inbox, expected: usize) -> usize {
+        let wait = |_: &usize| inbox.next(Some(Duration::from_mins(1))) == Some(Message::Interrupt);
+        let count = (0..expected).take_while(wait).count();
+        count + usize::from(inbox.next_waiting().is_some())
+    }
+
+    #[test]
+    fn interrupt_goes_to_the_run_under_way() {
+        let folder = tempfile::tempdir().unwrap();
+        let inbox = Inbox::open(folder.path()).unwrap();
+        let interrupts = interrupts();
+        interrupts.deliver_to(inbox.outbox());
+        press(&interrupts);
+        press(&interrupts);
+        assert_eq!(arrived(&inbox, 2), 2);
+        assert!(!interrupts.is_pressed(), "the run has them");
+    }
+
+    #[test]
+    fn interrupt_without_a_run_waits_for_the_next_one_and_is_given_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let inbox = Inbox::open(folder.path()).unwrap();
+        let interrupts = interrupts();
+        assert!(!interrupts.is_pressed());
+        press(&interrupts);
+        assert!(interrupts.is_pressed());
+        interrupts.deliver_to(inbox.outbox());
+        assert_eq!(arrived(&inbox, 1), 1);
+        assert!(!interrupts.is_pressed());
+        // The next run is another matter.
+        interrupts.hold_back();
+        let next = Inbox::open(folder.path()).unwrap();
+        interrupts.deliver_to(next.outbox());
+        assert_eq!(arrived(&next, 0), 0);
+    }
+
+    #[test]
+    fn stop_counts_as_two_interrupts_and_needs_a_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let inbox = Inbox::open(folder.path()).unwrap();
+        let interrupts = interrupts();
+        interrupts.stop();
+        assert!(!interrupts.is_pressed(), "without a run, nothing happens");
+        interrupts.deliver_to(inbox.outbox());
+        interrupts.stop();
+        assert_eq!(arrived(&inbox, 2), 2);
+        // It does not use up the presses of the user.
+        press(&interrupts);
+        assert_eq!(arrived(&inbox, 1), 1);
+    }
+}

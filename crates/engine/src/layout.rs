@@ -148,3 +148,92 @@ impl RunFiles {
         StepFolder::new(&self.steps, id).path().to_owned()
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn state_directory_is_that_of_the_nearest_project() {
+        let root = tempfile::tempdir().unwrap();
+        let inner = root.path().join("a/b/c");
+        fs::create_dir_all(&inner).unwrap();
+        let of = |start: &Path| StateDir::of_project(start).root().to_owned();
+        // Parents of the temporary directory may be projects; only what is below counts here.
+        fs::create_dir(root.path().join(".git")).unwrap();
+        assert_eq!(of(&inner), root.path().join(".raymond"));
+        fs::create_dir(root.path().join("a/.raymond")).unwrap();
+        assert_eq!(of(&inner), root.path().join("a/.raymond"));
+        assert_eq!(of(root.path()), root.path().join(".raymond"));
+        // In a worktree or a submodule it is a file.
+        fs::write(root.path().join("a/b/.git"), "gitdir: elsewhere").unwrap();
+        assert_eq!(of(&inner), root.path().join("a/b/.raymond"));
+    }
+
+    #[test]
+    fn git_sees_only_the_settings_and_nothing_of_the_user_is_changed() {
+        let root = tempfile::tempdir().unwrap();
+        let state_dir = StateDir::new(root.path().join("deep/.raymond"));
+        state_dir.create().unwrap();
+        let path = state_dir.root().join(".gitignore");
+        assert_eq!(fs::read_to_string(&path).unwrap(), GITIGNORE);
+        fs::write(&path, "mine").unwrap();
+        state_dir.create().unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
+        // One that was there and has another name.
+        let theirs = root.path().join("theirs");
+        fs::create_dir(&theirs).unwrap();
+        StateDir::new(&theirs).create().unwrap();
+        assert!(!theirs.join(".gitignore").exists());
+        let new = root.path().join("new");
+        StateDir::new(&new).create().unwrap();
+        assert!(new.join(".gitignore").exists());
+    }
+
+    #[test]
+    fn runs_are_those_that_have_a_journal() {
+        let root = tempfile::tempdir().unwrap();
+        let state_dir = StateDir::new(root.path());
+        assert_eq!(state_dir.run_ids().unwrap(), [], "there is no directory");
+        fs::create_dir_all(state_dir.workflows().join("c")).unwrap();
+        for name in ["b.journal", "a.journal", "d.lock", "e.journal.trimmed-1-2", "bad id.journal"]
+        {
+            fs::write(state_dir.workflows().join(name), "").unwrap();
+        }
+        let ids = state_dir.run_ids().unwrap();
+        assert_eq!(ids, ["a", "b"].map(|id| RunId::new(id).unwrap()));
+    }
+
+    #[test]
+    fn free_space_is_known_before_the_directory_is_there() {
+        let root = tempfile::tempdir().unwrap();
+        let state_dir = StateDir::new(root.path().join("not/yet/.raymond"));
+        assert!(state_dir.free_bytes().unwrap() > 0);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn run_is_refused_if_others_can_write_to_any_of_its_directories() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let root = tempfile::tempdir().unwrap();
+        let state_dir = StateDir::new(root.path().join(".raymond"));
+        let files = state_dir.run(&RunId::new("r").unwrap());
+        state_dir.check_run(&files).unwrap();
+        for folder in [&files.steps, &files.scope] {
+            private::create_dir_all(folder).unwrap();
+        }
+        state_dir.check_run(&files).unwrap();
+        let all =
+            [state_dir.root(), &state_dir.workflows(), &files.folder, &files.steps, &files.scope];
+        for folder in all {
+            fs::set_permissions(folder, fs::Permissions::from_mode(0o707)).unwrap();
+            let refused = state_dir.check_run(&files).unwrap_err();
+            assert_eq!(refused.path(), folder);
+            fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).unwrap();
+        }
+        state_dir.check_run(&files).unwrap();
+    }
+}

@@ -56,8 +56,8 @@ pub enum LockError {
 
 fn describe(owner: Option<&Owner>) -> String {
     match owner {
-        Some(Owner { pid, .. }) => format!("process {pid} is running it"),
-        None => "another process is running it".to_owned(),
+        Some(Owner { pid, .. }) => format!("process {pid}"),
+        None => "another process".to_owned(),
     }
 }
 
@@ -157,5 +157,45 @@ mod tests {
         fs::rename(&elsewhere, &path).unwrap();
         lock.check().unwrap();
         assert!(matches!(second.check(), Err(LockError::Lost { .. })));
+    }
+
+    #[test]
+    fn owner_is_told_for_as_long_as_it_holds_the_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("r.lock");
+        assert_eq!(RunLock::holder(&path), None, "there is no file");
+        let lock = RunLock::take(&path).unwrap();
+        let owner = RunLock::holder(&path).unwrap();
+        assert_eq!(owner.pid, std::process::id());
+        assert!(owner.since_ms <= clock::now_ms());
+        let refused = RunLock::take(&path).unwrap_err();
+        assert_eq!(refused.to_string(), format!("process {} is running it", std::process::id()));
+        drop(lock);
+        assert_eq!(RunLock::holder(&path), None);
+        RunLock::take(&path).unwrap();
+    }
+
+    #[test]
+    fn lock_is_held_whatever_its_file_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("r.lock");
+        // Longer than what is written over it.
+        fs::write(&path, "x".repeat(1000)).unwrap();
+        let _lock = RunLock::take(&path).unwrap();
+        assert_eq!(RunLock::holder(&path).unwrap().pid, std::process::id());
+        for text in ["", "{\"pid\":", "nonsense", "{\"pid\":-1,\"since_ms\":0}"] {
+            fs::write(&path, text).unwrap();
+            assert_eq!(RunLock::holder(&path), Some(Owner { pid: 0, since_ms: 0 }), "{text}");
+            let refused = RunLock::take(&path).unwrap_err();
+            assert_eq!(refused.to_string(), "another process is running it", "{text}");
+        }
+    }
+
+    #[test]
+    fn lock_that_cannot_be_created_is_an_error_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("gone/r.lock");
+        assert!(matches!(RunLock::take(&path), Err(LockError::Io(_))));
+        assert!(matches!(RunLock::take(folder.path()), Err(LockError::Io(_))));
     }
 }

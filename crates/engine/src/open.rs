@@ -381,3 +381,6 @@ fn create_folders(files: &RunFiles) -> Result<(), EngineError> {
     };
     create().map_err(|source| io_error("create", &files.steps, source))
 }
+
+#[cfg(test)]
+mod tests;

@@ -51,7 +51,7 @@ pub(crate) fn name_new(draft: &Path, path: &Path) -> io::Result<()> {
 
 /// Removes all permissions of other users from a file or directory, if it exists: earlier versions
 /// left its mode to the umask.
-pub(crate) fn tighten(path: &Path) -> io::Result<()> {
+pub fn tighten(path: &Path) -> io::Result<()> {
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
@@ -65,4 +65,52 @@ fn folders() -> DirBuilder {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder
+}
+
+#[cfg(all(test, unix))]
+#[allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o7777
+    }
+
+    #[test]
+    fn what_is_created_is_its_owners_alone() {
+        let root = tempfile::tempdir().unwrap();
+        let inner = root.path().join("a/b");
+        create_dir_all(&inner).unwrap();
+        create_dir_all(&inner).unwrap();
+        let file = inner.join("file");
+        write(&file, "longer").unwrap();
+        write(&file, "text").unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "text");
+        let modes = [mode(&root.path().join("a")), mode(&inner), mode(&file)];
+        assert_eq!(modes, [0o700, 0o700, 0o600]);
+        assert_eq!(create_dir(&inner).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+    }
+
+    #[test]
+    fn what_others_could_use_is_taken_from_them_and_its_owner_keeps_it() {
+        let root = tempfile::tempdir().unwrap();
+        let (folder, file) = (root.path().join("folder"), root.path().join("file"));
+        fs::create_dir(&folder).unwrap();
+        fs::write(&file, "").unwrap();
+        for (path, before, after) in [
+            (&folder, 0o777, 0o700),
+            (&folder, 0o750, 0o700),
+            (&folder, 0o500, 0o500),
+            (&file, 0o666, 0o600),
+            (&file, 0o755, 0o600),
+            (&file, 0o400, 0o400),
+        ] {
+            fs::set_permissions(path, fs::Permissions::from_mode(before)).unwrap();
+            tighten(path).unwrap();
+            assert_eq!(mode(path), after, "{before:o}");
+        }
+        tighten(&root.path().join("gone")).unwrap();
+    }
 }

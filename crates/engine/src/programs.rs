@@ -30,3 +30,23 @@ pub(crate) fn shell() -> Option<Vec<String>> {
         Platform::Windows => Some(Vec::new()),
     }
 }
+
+#[cfg(all(test, unix))]
+#[allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn program_is_found_in_the_search_path_or_where_its_path_says() {
+        let sh = find("sh").unwrap();
+        assert!(sh.is_absolute() && sh.ends_with("sh"), "{sh:?}");
+        assert_eq!(find("/bin/sh"), Some(PathBuf::from("/bin/sh")));
+        assert_eq!(find("/bin"), None, "a directory is none");
+        assert_eq!(find("/no/such/program"), None);
+        assert_eq!(find("no-such-program-at-all"), None);
+        // A path is not searched for.
+        assert_eq!(find("./sh"), None);
+        let shell = shell().unwrap();
+        assert!(matches!(&shell[..], [bash] if bash.ends_with("/bash")), "{shell:?}");
+    }
+}

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_deleted_run_left_is_found_when_it_is_old_enough() {
+    fn leftovers_of_a_deleted_run_are_found_when_they_are_old_enough() {
         let root = tempfile::tempdir().unwrap();
         assert!(stored(root.path(), &["workflows/a.lock"]).is_empty());
         let lock = fs::File::options().append(true).open(root.path().join("workflows/a.lock"));

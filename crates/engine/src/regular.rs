@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn link_is_followed_within_its_folder_only() {
+    fn link_is_followed_within_its_directory_only() {
         let folder = tempfile::tempdir().unwrap();
         let (flow, other) = (folder.path().join("flow"), folder.path().join("flow-2"));
         for folder in [&flow, &other] {

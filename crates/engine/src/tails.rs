@@ -24,6 +24,8 @@ const LINE_BYTES_MAX: usize = 1024 * 1024;
 pub(crate) struct Tail {
     file: File,
     partial: Vec<u8>,
+    /// Whether the beginning of the current line was dropped because the line is too long.
+    is_cut: bool,
 }
 
 /// What the turn in `folder` has done since the last look at `tail`, which is opened if necessary.
@@ -33,7 +35,7 @@ pub(crate) fn glance(
     agent: &dyn CodingAgent,
 ) -> Vec<Activity> {
     if tail.is_none() {
-        *tail = open(folder).map(|file| Tail { file, partial: Vec::new() });
+        *tail = open(folder).map(|file| Tail { file, partial: Vec::new(), is_cut: false });
     }
     let lines = tail.as_mut().map(Tail::lines).unwrap_or_default();
     lines.iter().filter_map(|line| agent.activity(line)).collect()
@@ -51,12 +53,15 @@ impl Tail {
         let Some(end) = self.partial.iter().rposition(|byte| *byte == b'\n') else {
             if self.partial.len() > LINE_BYTES_MAX {
                 self.partial.clear();
+                self.is_cut = true;
             }
             return Vec::new();
         };
         let rest = self.partial.split_off(end + 1);
         let whole = std::mem::replace(&mut self.partial, rest);
-        whole.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect()
+        let lines = whole.split(|byte| *byte == b'\n').map(<[u8]>::to_vec);
+        // What is left of a line that is too long is not a line of its own.
+        lines.skip(usize::from(std::mem::take(&mut self.is_cut))).collect()
     }
 }
 
@@ -69,5 +74,108 @@ fn open(folder: &StepFolder) -> Option<File> {
             Some(file)
         }
         None => regular::open(&folder.stdout()).ok(),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
+mod tests {
+    use std::{fs, io::Write as _};
+
+    use super::*;
+    use crate::testing::{Talkative, step_id};
+
+    /// A turn that prints.
+    struct Printing {
+        _root: tempfile::TempDir,
+        folder: StepFolder,
+        stdout: File,
+        tail: Option<Tail>,
+    }
+
+    fn printing() -> Printing {
+        let root = tempfile::tempdir().unwrap();
+        let folder = StepFolder::new(root.path(), &step_id(1));
+        folder.create().unwrap();
+        let stdout = File::create(folder.stdout()).unwrap();
+        Printing { _root: root, folder, stdout, tail: None }
+    }
+
+    impl Printing {
+        fn print(&mut self, text: impl AsRef<[u8]>) {
+            self.stdout.write_all(text.as_ref()).unwrap();
+        }
+
+        fn glance(&mut self) -> Vec<String> {
+            let said = glance(&mut self.tail, &self.folder, &Talkative);
+            said.into_iter().map(crate::testing::words).collect()
+        }
+    }
+
+    #[test]
+    fn each_whole_line_is_seen_once_however_it_is_printed() {
+        let mut turn = printing();
+        assert_eq!(turn.glance(), [""; 0]);
+        for (text, expected) in [
+            ("a\nb\nha", vec!["a", "b"]),
+            ("lf", vec![]),
+            ("\n", vec!["half"]),
+            ("", vec![]),
+            ("c\n", vec!["c"]),
+        ] {
+            turn.print(text);
+            assert_eq!(turn.glance(), expected, "{text:?}");
+        }
+        assert!(turn.tail.as_mut().unwrap().is_at_end());
+    }
+
+    #[test]
+    fn turn_that_has_printed_nothing_yet_is_looked_for_again() {
+        let mut turn = printing();
+        fs::remove_file(turn.folder.stdout()).unwrap();
+        assert_eq!(turn.glance(), [""; 0]);
+        fs::write(turn.folder.stdout(), "late\n").unwrap();
+        assert_eq!(turn.glance(), ["late"]);
+    }
+
+    #[test]
+    fn more_than_is_read_at_a_glance_comes_with_the_next_one() {
+        let mut turn = printing();
+        let line = "x".repeat(1023) + "\n";
+        let per_glance = usize::try_from(GLANCE_BYTES).unwrap() / line.len();
+        turn.print(line.repeat(per_glance + 5));
+        assert_eq!(turn.glance().len(), per_glance);
+        assert!(!turn.tail.as_mut().unwrap().is_at_end());
+        assert_eq!(turn.glance().len(), 5);
+        assert!(turn.tail.as_mut().unwrap().is_at_end());
+    }
+
+    #[test]
+    fn line_that_is_too_long_is_not_kept_and_not_taken_for_others() {
+        let mut turn = printing();
+        turn.print("before\n");
+        for _ in 0..3 {
+            turn.print(vec![b'x'; LINE_BYTES_MAX]);
+        }
+        turn.print("\"end\nafter\n");
+        let mut seen = Vec::new();
+        for _ in 0..30 {
+            seen.extend(turn.glance());
+            let kept = turn.tail.as_ref().map_or(0, |tail| tail.partial.len());
+            assert!(kept <= LINE_BYTES_MAX + usize::try_from(GLANCE_BYTES).unwrap());
+        }
+        assert_eq!(seen, ["before", "after"]);
+    }
+
+    #[test]
+    fn output_of_a_kept_process_begins_where_its_turn_does() {
+        let mut turn = printing();
+        turn.print("first turn\nsecond turn\n");
+        let second = StepFolder::new(turn.folder.path().parent().unwrap(), &step_id(2));
+        second.create().unwrap();
+        let place = format!("11 {}", turn.folder.stdout().display());
+        fs::write(second.path().join("output-is-at"), place).unwrap();
+        turn.folder = second;
+        assert_eq!(turn.glance(), ["second turn"]);
     }
 }

@@ -2,18 +2,34 @@
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 
-use std::{cell::RefCell, collections::BTreeMap, fs, rc::Rc, time::Duration};
+use std::{
+    cell::RefCell,
+    collections::BTreeMap,
+    fs, io,
+    path::PathBuf,
+    rc::Rc,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use raymond_flow::{
     coding_agent::Capabilities,
     id::{AgentId, RunId, StateName, StepId},
-    machine::{Limits, Record, Settings, Started},
+    machine::{
+        Action, Limits, Record, SessionPlan, Settings, Started, Step, Turn, TurnFailure,
+        TurnSettings,
+    },
+    policy::Policy,
+    source::Timeout,
 };
 use tempfile::TempDir;
 
 use crate::{
     Engine, EngineError, RunEnd, Runner,
-    agent::{Agents, ProgramAgent, ProgramConfig},
+    agent::{
+        Activity, Agents, CodingAgent, ProgramAgent, ProgramConfig, TurnCommand, TurnEnd,
+        TurnOutput, TurnRequest,
+    },
     events::{Event, Observer, Seen, StepEnd},
     keeper::StepLaunch,
     layout::{RunFiles, StateDir},
@@ -59,15 +75,53 @@ pub(crate) fn started(scope_dir: &str) -> Started {
     }
 }
 
-/// An observer that records what it sees; its clones share the records.
+/// The steps of `main` by their numbers.
+pub(crate) fn step_id(number: u32) -> StepId {
+    StepId { agent: AgentId::main(), number }
+}
+
+fn step(state: &str, action: Action) -> Step {
+    Step { number: 1, state: StateName::new(state), digest: None, attempt: 1, action }
+}
+
+/// The first step of an agent, if that is a script.
+pub(crate) fn script_step() -> Step {
+    step("START.sh", Action::Script { timeout: Timeout::DEFAULT })
+}
+
+/// A turn in this session that asks for nothing in particular.
+pub(crate) fn turn(session: SessionPlan) -> Turn {
+    let settings = TurnSettings {
+        agent: None,
+        model: None,
+        effort: None,
+        timeout: Timeout::DEFAULT,
+        skip_permissions: false,
+    };
+    let (policy, prompt_digest) = (Policy::default(), String::new());
+    Turn { session, settings, policy, prompt_digest, recovers: false }
+}
+
+/// The first step of an agent, if that is this turn.
+pub(crate) fn turn_step(turn: Turn) -> Step {
+    step("START.md", Action::Turn(turn))
+}
+
+/// An observer that remembers what it saw; its clones share their memory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recorder {
     seen: Rc<RefCell<Vec<Seen>>>,
+    /// Whether it wants to see what turns do.
+    pub(crate) is_curious: bool,
 }
 
 impl Observer for Recorder {
     fn see(&mut self, seen: &Seen) {
         self.seen.borrow_mut().push(seen.clone());
+    }
+
+    fn wants_activity(&self) -> bool {
+        self.is_curious
     }
 }
 
@@ -101,6 +155,40 @@ pub(crate) fn shell() -> ProgramConfig {
         model: None,
         capabilities: Capabilities::FULL,
         prices: None,
+    }
+}
+
+/// A coding agent that says every line that it prints.
+pub(crate) struct Talkative;
+
+impl CodingAgent for Talkative {
+    fn name(&self) -> &'static str {
+        "talkative"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::FULL
+    }
+
+    fn command(&self, request: &TurnRequest<'_>) -> Result<TurnCommand, TurnFailure> {
+        ProgramAgent::new(shell()).command(request)
+    }
+
+    fn outcome(&self, output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
+        ProgramAgent::new(shell()).outcome(output)
+    }
+
+    fn activity(&self, line: &[u8]) -> Option<Activity> {
+        let text = String::from_utf8_lossy(line).into_owned();
+        (!text.is_empty()).then_some(Activity::Says(text))
+    }
+}
+
+/// What was said.
+pub(crate) fn words(activity: Activity) -> String {
+    match activity {
+        Activity::Says(text) => text,
+        other => panic!("{other:?}"),
     }
 }
 
@@ -178,6 +266,25 @@ impl Stage {
         }
     }
 
+    /// The path of a file of the workflow.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join("flow").join(name)
+    }
+
+    /// Gives every step the fate that `oracle` gives it, and remembers what was launched.
+    pub(crate) fn note_launches(
+        &mut self,
+        mut oracle: impl FnMut(&StepLaunch) -> Fate + Send + 'static,
+    ) -> Arc<Mutex<Vec<StepLaunch>>> {
+        let noted = Arc::new(Mutex::new(Vec::new()));
+        let notes = Arc::clone(&noted);
+        self.memory = Memory::new(move |launch| {
+            notes.lock().unwrap().push(launch.clone());
+            oracle(launch)
+        });
+        noted
+    }
+
     pub(crate) fn state_dir(&self) -> StateDir {
         StateDir::new(self.folder.path().join(".raymond"))
     }
@@ -224,6 +331,14 @@ impl Stage {
 
     pub(crate) fn records(&self, is_meant: fn(&Record) -> bool) -> usize {
         self.seen.records().iter().filter(|record| is_meant(record)).count()
+    }
+
+    /// The errors with which agents failed.
+    pub(crate) fn failures(&self) -> Vec<String> {
+        self.seen.all(|event| match event {
+            Event::Recorded { record: Record::Failed { error, .. }, .. } => Some(error.clone()),
+            _ => None,
+        })
     }
 
     /// The ends of all steps, in order.

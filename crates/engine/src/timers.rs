@@ -48,3 +48,47 @@ impl Timers {
         (entry.key().0 <= Instant::now()).then(|| entry.remove())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_hours(1);
+
+    fn wake(name: &str) -> Timer {
+        Timer::Wake(AgentId::new(name))
+    }
+
+    #[test]
+    fn timers_come_when_they_are_due_and_each_once() {
+        let mut timers = Timers::default();
+        assert_eq!((timers.patience(), timers.pop_due()), (None, None));
+        timers.set(HOUR, wake("late"));
+        timers.set(Duration::ZERO, wake("now"));
+        assert_eq!(timers.patience(), Some(Duration::ZERO));
+        assert_eq!(timers.pop_due(), Some(wake("now")));
+        assert_eq!(timers.pop_due(), None);
+        let left = timers.patience();
+        assert!(left.is_some_and(|left| left <= HOUR && left > HOUR / 2), "{left:?}");
+    }
+
+    #[test]
+    fn timers_of_the_same_moment_come_in_the_order_in_which_they_were_set() {
+        let mut timers = Timers::default();
+        let names: Vec<_> = (0..100).map(|number| wake(&format!("a{number}"))).collect();
+        for name in &names {
+            timers.set(Duration::ZERO, name.clone());
+        }
+        let popped: Vec<_> = std::iter::from_fn(|| timers.pop_due()).collect();
+        assert_eq!(popped, names);
+    }
+
+    #[test]
+    fn time_that_never_comes_can_be_waited_for() {
+        let mut timers = Timers::default();
+        // What a provider may say about its limit.
+        timers.set(Duration::from_millis(u64::MAX), Timer::UsageLimit);
+        assert!(timers.patience() > Some(1_000_000 * HOUR));
+        assert_eq!(timers.pop_due(), None);
+    }
+}

@@ -25,9 +25,9 @@ use crate::{
     step::{HowEnded, StepFolder, StepState},
 };
 
-/// The longest line that is read: no answer is that long.
-const LINE_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// How much is read at once.
+/// The longest line that is read. What a tool printed is one line, and is shown in part only.
+const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// What is read at once.
 const CHUNK_BYTES: u64 = 1024 * 1024;
 /// The longest prompt that is read.
 const PROMPT_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -46,6 +46,8 @@ pub struct Transcript {
     read: u64,
     /// The beginning of a line that is not complete yet.
     partial: Vec<u8>,
+    /// How many bytes of that line are too many.
+    left_out: usize,
     /// The last text, which may be the answer.
     last: Option<Entry>,
     is_over: bool,
@@ -72,6 +74,7 @@ impl Transcript {
             reader: None,
             read: 0,
             partial: Vec::new(),
+            left_out: 0,
             last: None,
             is_over: false,
         }
@@ -82,28 +85,59 @@ impl Transcript {
         !self.folder.path().exists()
     }
 
-    /// The entries since the last call. After the step's end, its answer is the last entry.
+    /// Whether everything of the step was told.
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// What is new since the last time. After the step's end, its answer is the last entry.
     pub fn more(&mut self, agents: &Agents) -> io::Result<Vec<Entry>> {
+        let mut entries = Vec::new();
+        loop {
+            let (some, is_all) = self.some(agents)?;
+            entries.extend(some);
+            if is_all {
+                return Ok(entries);
+            }
+        }
+    }
+
+    /// A part of what is new, and whether that is all of it: for a reader with little memory.
+    pub fn some(&mut self, agents: &Agents) -> io::Result<(Vec<Entry>, bool)> {
         if self.is_over || self.is_empty() {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), true));
         }
         // Before reading, so that the output up to the end is read afterwards.
         let state = self.folder.state()?;
         let Some(turn) = self.turn.clone() else {
-            return self.script(&state);
+            return Ok((self.script(&state)?, true));
         };
         let mut entries = Vec::new();
         let Ok(agent) = agents.for_turn(&turn) else {
-            return Ok(entries);
+            return Ok((entries, true));
         };
+        if state == StepState::Unclaimed {
+            // Its prompt may be half written. It is complete before the step can be claimed.
+            return Ok((entries, true));
+        }
         if self.reader.is_none() {
             let stdin = self.folder.prompt();
-            let text = regular::read(&stdin, PROMPT_BYTES_MAX)?;
-            let text = agent.prompt_text(&String::from_utf8_lossy(&text));
-            entries.push(Entry::Prompt { text });
+            match regular::read(&stdin, PROMPT_BYTES_MAX) {
+                Ok(text) => {
+                    let text = agent.prompt_text(&String::from_utf8_lossy(&text));
+                    entries.push(Entry::Prompt { text });
+                }
+                // The step was forbidden before it had one.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
             self.reader = Some(agent.transcript(&stdin, self.folder.before()?.is_none()));
         }
-        entries.extend(self.output(&state)?);
+        let (new, is_all) = self.output(&state)?;
+        entries.extend(new);
+        if !is_all {
+            return Ok((entries, false));
+        }
         if !matches!(state, StepState::Running(_) | StepState::Unclaimed) {
             self.is_over = true;
             let outcome = match state {
@@ -112,44 +146,49 @@ impl Transcript {
             };
             entries.extend(self.answer(outcome));
         }
-        Ok(entries)
+        Ok((entries, true))
     }
 
-    /// The entries in the output since the last call.
-    fn output(&mut self, state: &StepState) -> io::Result<Vec<Entry>> {
+    /// The entries in the next chunk of what the turn has printed, and whether that was the last one.
+    fn output(&mut self, state: &StepState) -> io::Result<(Vec<Entry>, bool)> {
         let mut entries = Vec::new();
         let Some((mut file, end)) = self.open(state)? else {
-            return Ok(entries);
+            return Ok((entries, true));
         };
         let mut chunk = Vec::new();
-        loop {
-            chunk.clear();
-            let left =
-                end.map_or(CHUNK_BYTES, |end| end.saturating_sub(self.read).min(CHUNK_BYTES));
-            let length = (&mut file).take(left).read_to_end(&mut chunk)?;
-            if length == 0 {
-                return Ok(entries);
+        let left = end.map_or(CHUNK_BYTES, |end| end.saturating_sub(self.read).min(CHUNK_BYTES));
+        let length = (&mut file).take(left).read_to_end(&mut chunk)?;
+        self.read += length as u64;
+        for piece in chunk.split_inclusive(|byte| *byte == b'\n') {
+            if self.partial.len() + piece.len() <= LINE_BYTES_MAX {
+                self.partial.extend_from_slice(piece);
+            } else {
+                self.left_out += piece.len();
             }
-            self.read += length as u64;
-            for piece in chunk.split_inclusive(|byte| *byte == b'\n') {
-                if self.partial.len() + piece.len() <= LINE_BYTES_MAX {
-                    self.partial.extend_from_slice(piece);
-                }
-                if piece.ends_with(b"\n") {
-                    let line = std::mem::take(&mut self.partial);
-                    let reader = self.reader.as_mut();
-                    let new = reader.map(|reader| reader.line(&line)).unwrap_or_default();
-                    for entry in new {
-                        // Held back: the last text of a turn is its answer.
-                        entries.extend(self.last.take());
-                        match entry {
-                            text @ Entry::Text { .. } => self.last = Some(text),
-                            other => entries.push(other),
-                        }
+            if piece.ends_with(b"\n") {
+                for entry in self.line() {
+                    // Held back: the last text of a turn is its answer.
+                    entries.extend(self.last.take());
+                    match entry {
+                        text @ Entry::Text { .. } => self.last = Some(text),
+                        other => entries.push(other),
                     }
                 }
             }
         }
+        Ok((entries, (length as u64) < CHUNK_BYTES))
+    }
+
+    /// The entries of the line that is complete now.
+    fn line(&mut self) -> Vec<Entry> {
+        let line = std::mem::take(&mut self.partial);
+        let left_out = std::mem::take(&mut self.left_out);
+        if left_out > 0 {
+            let bytes = line.len() + left_out;
+            return vec![Entry::Note { text: format!("a line of {bytes} bytes is not shown") }];
+        }
+        let reader = self.reader.as_mut();
+        reader.map(|reader| reader.line(&line)).unwrap_or_default()
     }
 
     /// The output of the step from where it was read to, and the end of the step's own part, if that is known.
@@ -207,7 +246,55 @@ impl Transcript {
     }
 }
 
-/// The cost of a turn, for the end of its transcript.
+/// A file of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepFile {
+    /// What a turn was given.
+    Prompt,
+    /// What the step printed.
+    Stdout,
+    /// What it complained about.
+    Stderr,
+}
+
+impl StepFile {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Prompt, Self::Stdout, Self::Stderr];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Prompt => "prompt",
+            Self::Stdout => "stdout",
+            Self::Stderr => "stderr",
+        }
+    }
+
+    /// The open file of step `id`, where its content begins, and how many bytes that is; `None` if it is not there. Of a
+    /// process that had several turns, it is the part of this one.
+    pub fn open(self, files: &RunFiles, id: &StepId) -> io::Result<Option<(File, u64, u64)>> {
+        let folder = StepFolder::new(&files.steps, id);
+        let (start, path, end) = match self {
+            Self::Prompt => (0, folder.prompt(), None),
+            Self::Stderr => (0, folder.stderr(), None),
+            Self::Stdout => match (folder.state()?, folder.output_is_at()) {
+                (StepState::Ended(record), _) => (0, folder.stdout(), Some(record.stdout_bytes)),
+                (_, Some((offset, path))) => (offset, path, None),
+                _ => (0, folder.stdout(), None),
+            },
+        };
+        let file = match regular::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let length = file.metadata()?.len();
+        let size = end.map_or(length, |end| end.min(length)).saturating_sub(start);
+        Ok(Some((file, start, size)))
+    }
+}
+
+/// What a turn cost, for the end of its transcript.
 pub fn cost(spent: &Spent) -> Entry {
     let Spent { cost_usd, duration_ms, model, .. } = spent.clone();
     Entry::Cost { usd: cost_usd, duration_ms, model }
@@ -240,3 +327,6 @@ fn trouble(how: &HowEnded) -> Option<String> {
         HowEnded::Forbidden => Some("never started".to_owned()),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -114,3 +114,95 @@ fn is_trusted(path: &Path) -> bool {
     let mut folders = env::split_paths(&listed).filter(|folder| folder.is_absolute());
     folders.any(|folder| real(path).starts_with(real(&folder)))
 }
+
+#[cfg(all(test, unix))]
+#[allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+
+    use super::*;
+
+    fn folder(root: &Path, name: &str, mode: u32) -> PathBuf {
+        let path = root.join(name);
+        fs::create_dir(&path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        path
+    }
+
+    #[test]
+    fn folder_that_others_can_write_to_is_refused_and_so_is_a_link_to_it() {
+        let root = tempfile::tempdir().unwrap();
+        let own = folder(root.path(), "own", 0o755);
+        let open = folder(root.path(), "open", 0o757);
+        check_folder(&own).unwrap();
+        check_folder(&root.path().join("not there yet")).unwrap();
+        let refused = check_folder(&open).unwrap_err();
+        assert!(matches!(&refused, TrustError::Writable { mode: 0o757, .. }), "{refused}");
+        assert_eq!(refused.path(), open);
+        for (name, target, is_fine) in [
+            ("to-own", &own, true),
+            ("to-open", &open, false),
+            ("to-none", &root.path().join("x"), true),
+        ] {
+            let link = root.path().join(name);
+            symlink(target, &link).unwrap();
+            assert_eq!(check_folder(&link).is_ok(), is_fine, "{name}");
+        }
+    }
+
+    #[test]
+    fn group_that_is_the_owners_own_may_write() {
+        let root = tempfile::tempdir().unwrap();
+        let path = folder(root.path(), "shared", 0o770);
+        let metadata = fs::metadata(&path).unwrap();
+        let is_own_group = std::os::unix::fs::MetadataExt::gid(&metadata) == sys::user();
+        assert_eq!(check_folder(&path).is_ok(), is_own_group);
+        // Root may give it to any group.
+        if sys::user() == 0 {
+            chown(&path, None, Some(4711)).unwrap();
+            assert!(matches!(check_folder(&path), Err(TrustError::Writable { mode: 0o770, .. })));
+        }
+    }
+
+    #[test]
+    fn what_belongs_to_another_user_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let (path, link) = (folder(root.path(), "theirs", 0o700), root.path().join("link"));
+        let own = folder(root.path(), "own", 0o700);
+        symlink(&own, &link).unwrap();
+        // Only root can make something another user's; for everybody else it is root's.
+        let theirs = if sys::user() == 0 {
+            chown(&path, Some(4711), None).unwrap();
+            std::os::unix::fs::lchown(&link, Some(4711), None).unwrap();
+            let refused = check_folder(&link).unwrap_err();
+            assert!(matches!(refused, TrustError::Foreign { owner: 4711, .. }), "{refused}");
+            path
+        } else {
+            PathBuf::from("/")
+        };
+        assert!(matches!(check_folder(&theirs), Err(TrustError::Foreign { .. })));
+    }
+
+    #[test]
+    fn file_is_checked_as_it_was_opened() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("file");
+        fs::write(&path, "").unwrap();
+        let file = File::open(&path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        check_file(&path, &file).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+        // Another file under its name says nothing about this one.
+        fs::rename(&path, root.path().join("away")).unwrap();
+        fs::write(&path, "").unwrap();
+        assert!(matches!(check_file(&path, &file), Err(TrustError::Writable { .. })));
+    }
+
+    #[test]
+    fn folder_whose_owner_cannot_be_told_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("file"), "").unwrap();
+        let refused = check_folder(&root.path().join("file/below")).unwrap_err();
+        assert!(matches!(refused, TrustError::Io { .. }), "{refused}");
+    }
+}

@@ -25,7 +25,7 @@ mod tests {
     const MARGIN: Duration = Duration::from_secs(30);
 
     #[test]
-    fn known_time_is_waited_for_with_a_margin_and_a_passed_one_leaves_the_margin() {
+    fn wait_is_until_the_known_time_plus_margin_and_only_the_margin_if_it_has_passed() {
         let of = |at| wait(Some(at), 10_000, MARGIN, 0).as_secs();
         assert_eq!([of(70), of(10), of(3)], [90, 30, 30]);
         assert_eq!(wait(Some(70), 10_000, MARGIN, 9).as_secs(), 90);
@@ -33,7 +33,7 @@ mod tests {
     }
 
     #[test]
-    fn passed_time_that_was_waited_for_in_vain_is_an_unknown_one() {
+    fn past_time_after_a_failed_wait_counts_as_unknown() {
         let of = |waits| wait(Some(3), 10_000, Duration::ZERO, waits).as_secs() / 60;
         assert_eq!([1, 2, 9].map(of), [10, 20, 60]);
     }

@@ -258,3 +258,6 @@ pub(crate) fn lock_files(folder: &Path, plan: &SessionPlan) -> keeper::SessionFi
         },
     }
 }
+
+#[cfg(test)]
+mod tests;

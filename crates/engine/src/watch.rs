@@ -53,3 +53,65 @@ impl Watch {
         self.tails.retain(|id, _| is_running(id));
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
+mod tests {
+    use std::fs;
+
+    use raymond_flow::{
+        id::{RunId, SessionId},
+        machine::SessionPlan,
+    };
+
+    use super::*;
+    use crate::{
+        layout::StateDir,
+        testing::{Talkative, step_id, turn, words},
+    };
+
+    #[test]
+    fn steps_are_watched_apart_and_forgotten_when_they_are_over() {
+        let root = tempfile::tempdir().unwrap();
+        let files = StateDir::new(root.path()).run(&RunId::new("r").unwrap());
+        let print = |number, text: &str| {
+            let folder = StepFolder::new(&files.steps, &step_id(number));
+            fs::create_dir_all(folder.path()).unwrap();
+            fs::write(folder.stdout(), text).unwrap();
+        };
+        print(1, "a\nb\n");
+        print(2, "c\n");
+        let agents = Agents::new(vec![Box::new(Talkative)]);
+        let turn = turn(SessionPlan::Fresh { id: SessionId::new("s") });
+        let mut watch = Watch::new(files.clone());
+        let of = |watch: &mut Watch, number| -> Vec<String> {
+            let activities = watch.activities(&step_id(number), &turn, &agents);
+            activities.into_iter().map(words).collect()
+        };
+        assert_eq!(of(&mut watch, 1), ["a", "b"]);
+        assert_eq!(of(&mut watch, 2), ["c"]);
+        assert_eq!(of(&mut watch, 1), [""; 0]);
+        watch.retain(|id| *id != step_id(1));
+        assert_eq!(of(&mut watch, 1), ["a", "b"], "it was forgotten");
+        assert_eq!(of(&mut watch, 2), [""; 0]);
+        assert_eq!(of(&mut watch, 3), [""; 0], "there is no such step");
+    }
+
+    #[test]
+    fn latest_is_the_last_thing_of_however_much_was_printed() {
+        let root = tempfile::tempdir().unwrap();
+        let files = StateDir::new(root.path()).run(&RunId::new("r").unwrap());
+        let folder = StepFolder::new(&files.steps, &step_id(1));
+        fs::create_dir_all(folder.path()).unwrap();
+        fs::write(folder.stdout(), "noise\n".repeat(200_000) + "last\nunfinished").unwrap();
+        let agents = Agents::new(vec![Box::new(Talkative)]);
+        let turn = turn(SessionPlan::Fresh { id: SessionId::new("s") });
+        let mut watch = Watch::new(files);
+        let latest = watch.latest(&step_id(1), &turn, &agents).map(words);
+        assert_eq!(latest.as_deref(), Some("last"));
+        assert_eq!(watch.latest(&step_id(1), &turn, &agents), None, "nothing is new");
+        let mut unknown = turn;
+        unknown.settings.agent = Some("somebody".to_owned());
+        assert_eq!(watch.latest(&step_id(1), &unknown, &agents), None);
+    }
+}

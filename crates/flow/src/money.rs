@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_no_amount() {
+    fn invalid_amount_is_rejected() {
         for dollars in [-0.01, f64::NAN, f64::INFINITY, 1e12] {
             assert_eq!(Usd::from_dollars(dollars), None);
         }

@@ -1,14 +1,14 @@
-//! What a person can do about a failure of a coding agent.
+//! What the user can do about a failure of a coding agent.
 
 use raymond_flow::machine::FailureClass;
 
-/// What to do about a coding agent's program that cannot be started.
+/// What to do if a coding agent's program cannot be started.
 pub(crate) const NOT_INSTALLED: &str = "install it (Claude Code: npm install -g @anthropic-ai/claude-code), or \
     name its program in the settings: `raymond config` shows them";
 
-/// What to do about a failure of this class whose message is `error`, if anything can be done.
+/// What to do about a failure of this class with the message `error`, if anything helps.
 pub(crate) fn of_failure(class: Option<FailureClass>, error: &str) -> Option<&'static str> {
-    // Two that Claude Code tells in words of its own.
+    // Two errors that Claude Code reports only in its message.
     if error.contains("root/sudo privileges") {
         return Some("run as another user, or set IS_SANDBOX=1 inside a sandbox");
     }

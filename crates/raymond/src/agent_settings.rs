@@ -1,4 +1,4 @@
-//! `[agents.NAME]` in the settings: which coding agents there are, and how each is used.
+//! `[agents.NAME]` in the settings: the coding agents and how each is used.
 //!
 //! ```toml
 //! [agents.codex]
@@ -18,10 +18,10 @@ use toml::de::{DeTable, DeValue};
 
 use crate::{config::Origin, failure::Failure};
 
-/// The agent that is Claude Code; any other speaks the protocol for programs.
+/// The agent that is Claude Code; all others use the protocol for programs.
 pub(crate) const CLAUDE: &str = "claude";
 
-/// The keys of a program, and those that Claude Code has, too.
+/// The keys of a program, and whether Claude Code also has them.
 const KEYS: [&str; 8] = [
     "program",
     "arguments",
@@ -43,7 +43,7 @@ pub(crate) struct AgentSettings {
     pub(crate) model: Option<String>,
     capabilities: BTreeMap<&'static str, bool>,
     prices: Option<Prices>,
-    /// What was set, as `raymond config` shows it: key, value, origin.
+    /// The values that were set, for `raymond config`: key, value, origin.
     pub(crate) shown: Vec<(&'static str, String, Origin)>,
 }
 
@@ -67,17 +67,19 @@ impl AgentSettings {
             let value = value.get_ref();
             match *key {
                 "program" => {
-                    settings.program = Some(text(value).ok_or_else(|| wrong("is a text"))?);
+                    settings.program = Some(text(value).ok_or_else(|| wrong("must be a string"))?);
                 }
-                "model" => settings.model = Some(text(value).ok_or_else(|| wrong("is a text"))?),
+                "model" => {
+                    settings.model = Some(text(value).ok_or_else(|| wrong("must be a string"))?)
+                }
                 "arguments" => {
                     settings.arguments =
-                        Some(texts(value).ok_or_else(|| wrong("is a list of texts"))?);
+                        Some(texts(value).ok_or_else(|| wrong("must be a list of strings"))?);
                 }
                 "prices" => settings.prices = Some(prices(value).map_err(|why| wrong(&why))?),
                 can => {
                     let DeValue::Boolean(can_do) = value else {
-                        return Err(wrong("is either true or false"));
+                        return Err(wrong("must be true or false"));
                     };
                     settings.capabilities.insert(can, *can_do);
                 }
@@ -92,7 +94,7 @@ impl AgentSettings {
         Ok(settings)
     }
 
-    /// A program that speaks the protocol and is used like this.
+    /// The program with these settings.
     pub(crate) fn program_config(&self, name: &str) -> ProgramConfig {
         let mut program: Vec<_> = self.program.iter().cloned().collect();
         program.extend(self.arguments.iter().flatten().cloned());
@@ -122,7 +124,7 @@ fn texts(value: &DeValue<'_>) -> Option<Vec<String>> {
 }
 
 fn prices(value: &DeValue<'_>) -> Result<Prices, String> {
-    let known = || format!("is a table of dollars for a million tokens: {}", PRICES.join(", "));
+    let known = || format!("must be a table of dollars per million tokens: {}", PRICES.join(", "));
     let table = value.as_table().ok_or_else(known)?;
     let mut prices = Prices::default();
     for (key, value) in table {

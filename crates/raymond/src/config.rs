@@ -1,8 +1,8 @@
 //! Settings: two files, the environment, and where each value comes from.
 //!
-//! The user's `config.toml` holds in all projects. The one in the state folder stands over it, the
-//! environment over both, and what is typed over everything. Every value is read by one table of keys, so
-//! that a wrong one is told in the same way wherever it stands.
+//! The user's `config.toml` applies to all projects. The one in the state directory overrides it, the
+//! environment overrides both, and options override everything. All values are checked by one table of keys,
+//! so that a wrong one is reported in the same way wherever it comes from.
 
 use std::{
     collections::BTreeMap,
@@ -29,15 +29,15 @@ const FILE_BYTES_MAX: u64 = 1024 * 1024;
 /// A setting.
 struct Key {
     name: &'static str,
-    /// As it is when nobody says anything.
+    /// The value if it is not set.
     default: &'static str,
     help: &'static str,
-    /// What is wrong with a value.
+    /// The check of a value: what is wrong with it.
     wrong: fn(&str) -> Option<&'static str>,
 }
 
 /// All settings, sorted by name.
-static KEYS: [Key; 19] = [
+static KEYS: [Key; 21] = [
     Key {
         name: "agent",
         default: "claude",
@@ -77,7 +77,7 @@ static KEYS: [Key; 19] = [
     Key {
         name: "dangerously_skip_permissions",
         default: "false",
-        help: "let coding agents do anything without asking",
+        help: "let coding agents use every tool without asking",
         wrong: switch,
     },
     Key {
@@ -115,7 +115,7 @@ static KEYS: [Key; 19] = [
     Key {
         name: "reset_margin",
         default: "30",
-        help: "how many seconds after its end a usage limit is taken for lifted",
+        help: "how many seconds after the announced time a usage limit counts as lifted",
         wrong: number,
     },
     Key {
@@ -129,6 +129,18 @@ static KEYS: [Key; 19] = [
         default: "10m",
         help: "how long a turn is retried while the provider is overloaded or cannot be reached: seconds, or 10m, 2h; 0 is not at all",
         wrong: time,
+    },
+    Key {
+        name: "serve.max_budget",
+        default: "50",
+        help: "the highest budget that a run can be given from the page, in US dollars; 0 is no limit",
+        wrong: dollars,
+    },
+    Key {
+        name: "serve.recover",
+        default: "true",
+        help: "whether `raymond serve` resumes the runs whose program died when it starts",
+        wrong: switch,
     },
     Key {
         name: "timeout",
@@ -150,19 +162,19 @@ fn never(_: &str) -> Option<&'static str> {
 
 fn dollars(text: &str) -> Option<&'static str> {
     let amount = text.parse().ok().and_then(Usd::from_dollars);
-    amount.is_none().then_some("is no amount of dollars")
+    amount.is_none().then_some("is not an amount of dollars")
 }
 
 fn number(text: &str) -> Option<&'static str> {
-    text.parse::<u32>().is_err().then_some("is no whole number")
+    text.parse::<u32>().is_err().then_some("is not a whole number")
 }
 
 fn large(text: &str) -> Option<&'static str> {
-    text.parse::<u64>().is_err().then_some("is no whole number")
+    text.parse::<u64>().is_err().then_some("is not a whole number")
 }
 
 fn at_least_one(text: &str) -> Option<&'static str> {
-    (!matches!(text.parse::<u32>(), Ok(1..))).then_some("is no number from 1 on")
+    (!matches!(text.parse::<u32>(), Ok(1..))).then_some("is not a number from 1 up")
 }
 
 fn switch(text: &str) -> Option<&'static str> {
@@ -175,7 +187,7 @@ fn on_ask(text: &str) -> Option<&'static str> {
 }
 
 fn time(text: &str) -> Option<&'static str> {
-    text.parse::<Timeout>().is_err().then_some("is no time: seconds, or 10m, 2h")
+    text.parse::<Timeout>().is_err().then_some("is not a duration: seconds, or 10m, 2h")
 }
 
 /// Where a value comes from.
@@ -207,7 +219,7 @@ struct SettingValue {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Config {
     values: BTreeMap<&'static str, SettingValue>,
-    /// Further arguments for Claude Code, the one setting that is a list.
+    /// Additional arguments for Claude Code, the only setting that is a list.
     pub(crate) claude_arguments: Vec<String>,
     /// The table `[notify]`.
     pub(crate) notify: NotifySettings,
@@ -216,7 +228,7 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// The settings of the project whose state lies in `state_dir`.
+    /// The settings of the project with this state directory.
     pub(crate) fn load(state_dir: &Path) -> Result<Self, Failure> {
         let mut config = Self::default();
         for key in &KEYS {
@@ -224,7 +236,7 @@ impl Config {
             config.values.insert(key.name, value);
         }
         let user = user_folder(|name| env::var_os(name));
-        // Another user's: HOME stays as it was when a program changes its user.
+        // Skip a directory of another user: HOME does not change when a program changes its user.
         let user = user.filter(|folder| !is_closed(folder));
         for path in user.into_iter().chain([state_dir.to_owned()]) {
             config.add_layer(&path.join(FILE_NAME))?;
@@ -235,7 +247,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Adds the settings of the file at `path`, if it is there, over those that were read before.
+    /// Adds the settings of the file at `path`, if it exists. They override earlier ones.
     fn add_layer(&mut self, path: &Path) -> Result<(), Failure> {
         let read = |error| Failure::io(&format!("read {}", path.display()), &error);
         match regular::open(path) {
@@ -285,12 +297,12 @@ impl Config {
                     let words = items.iter().map(|item| item.get_ref().as_str().map(str::to_owned));
                     let words: Option<Vec<_>> = words.collect();
                     self.claude_arguments = words.ok_or_else(|| {
-                        Failure::usage(format!("{origin}: `{name}` is a list of texts"))
+                        Failure::usage(format!("{origin}: `{name}` must be a list of strings"))
                     })?;
                     format!("{:?}", self.claude_arguments)
                 }
                 _ if name == "claude.arguments" => {
-                    let why = format!("{origin}: `{name}` is a list of texts");
+                    let why = format!("{origin}: `{name}` must be a list of strings");
                     return Err(Failure::usage(why));
                 }
                 DeValue::String(text) => text.to_string(),
@@ -319,10 +331,10 @@ impl Config {
             let name = key.get_ref();
             let origin = at(key.span().start);
             let DeValue::Table(table) = value.get_ref() else {
-                return Err(Failure::usage(format!("{origin}: `agents.{name}` is a table")));
+                return Err(Failure::usage(format!("{origin}: `agents.{name}` must be a table")));
             };
             if name.trim().is_empty() || looks_like_an_option(name) {
-                let why = "is no name: states and options could not say it";
+                let why = "is not a valid name: it must not be empty or begin with a dash";
                 return Err(Failure::usage(format!("{origin}: `agents.{name}` {why}")));
             }
             self.agents.insert(name.to_string(), AgentSettings::read(name, table, at)?);
@@ -362,20 +374,20 @@ impl Config {
         self.values.get(name).map(|value| value.text.as_str()).filter(|text| !text.is_empty())
     }
 
-    /// The value of a setting, if the environment gives it.
+    /// The value of a setting, if an environment variable sets it.
     pub(crate) fn said_by_environment(&self, name: &str) -> Option<&str> {
         let value = self.values.get(name)?;
         matches!(value.origin, Origin::Environment(_)).then_some(value.text.as_str())
     }
 
-    /// The same as another type; `None` also if nobody has said anything.
+    /// The parsed value; `None` also if it is not set.
     pub(crate) fn said<T: std::str::FromStr>(&self, name: &str) -> Option<T> {
         let value = self.values.get(name).filter(|value| value.origin != Origin::Default)?;
-        // Nothing is nothing to say.
+        // An empty value counts as not set.
         Some(&value.text).filter(|text| !text.is_empty())?.parse().ok()
     }
 
-    /// Everything, a line each, with where it comes from.
+    /// All settings, one per line, with their origins.
     pub(crate) fn describe(&self) -> String {
         let mut text = String::new();
         for (name, value) in &self.values {
@@ -410,7 +422,7 @@ pub(crate) fn user_folder(get: impl Fn(&str) -> Option<OsString>) -> Option<Path
     base.map(|base| base.join("raymond"))
 }
 
-/// Whether this user may not even look at what is in `folder`.
+/// Whether this user has no access to `folder`.
 fn is_closed(folder: &Path) -> bool {
     let looked = folder.join(FILE_NAME).symlink_metadata();
     looked.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
@@ -431,8 +443,8 @@ fn variable(name: &str) -> String {
     }
 }
 
-/// Variables that are no settings: what steps are given by Raymond, whose scripts may call it; the list of
-/// trusted folders; and what only tests of Raymond itself use.
+/// Variables that are not settings: those that Raymond sets for steps, whose scripts may call it; the list of
+/// trusted directories; and those for tests of Raymond itself.
 const OTHER_VARIABLES: [&str; 21] = [
     "RAYMOND_AGENT_ID",
     "RAYMOND_COMMENT",
@@ -456,10 +468,10 @@ const OTHER_VARIABLES: [&str; 21] = [
     "RAYMOND_TURN_MODEL",
     "RAYMOND_WORKFLOW_ID",
 ];
-/// What variables for tests of Raymond itself begin with.
+/// Prefixes of variables for tests of Raymond itself.
 const TEST_VARIABLES: [&str; 3] = ["RAYMOND_TEST_", "RAYMOND_STORM", "RAYMOND_FAULTS"];
 
-/// A warning for each of these names of variables that looks like one of Raymond's and is none.
+/// A warning for each variable whose name looks like a setting of Raymond but is none.
 pub(crate) fn unknown_variables(names: impl Iterator<Item = OsString>) -> Vec<String> {
     let settings: Vec<_> = KEYS.iter().map(|key| variable(key.name)).collect();
     let known = || settings.iter().map(String::as_str).chain(OTHER_VARIABLES);
@@ -493,13 +505,13 @@ const NOTIFY_EXAMPLE: &str = "
 #on = [\"ask\", \"failed\", \"stopped\", \"paused\", \"completed\"]
 ";
 
-/// A file with every setting as a comment. Writes it and tells where; one that is there stays.
+/// Writes a file with every setting as a comment, and returns its path. An existing file is not changed.
 pub(crate) fn write_template(state_dir: &Path) -> Result<PathBuf, Failure> {
     let path = state_dir.join(FILE_NAME);
     let mut text = String::from(
-        "# Settings of Raymond for this project. What the environment says (RAYMOND_BUDGET=5) counts\n\
-         # more, and what is typed (--budget 5) most; your own settings for all projects count less.\n\
-         # `raymond config` tells what holds.\n",
+        "# Settings of Raymond for this project. Environment variables (RAYMOND_BUDGET=5) override them, and\n\
+         # options (--budget 5) override both. They override your own settings for all projects.\n\
+         # `raymond config` shows the values in effect and where they come from.\n",
     );
     let (own, claude): (Vec<_>, Vec<_>) = KEYS.iter().partition(|key| !key.name.contains('.'));
     for key in own {
@@ -520,13 +532,15 @@ pub(crate) fn write_template(state_dir: &Path) -> Result<PathBuf, Failure> {
     match create() {
         Ok(()) => Ok(path),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            Err(Failure::usage(format!("{} is there already", path.display())))
+            let hint = "edit that file; show the settings in effect: raymond config";
+            let message = format!("{} already exists", path.display());
+            Err(Failure::usage(message).with_hint(hint.to_owned()))
         }
         Err(error) => Err(Failure::io(&format!("write {}", path.display()), &error)),
     }
 }
 
-/// How another coding agent is added: see `raymond help operations`.
+/// An example of another coding agent: see `raymond help operations`.
 const AGENTS_EXAMPLE: &str = r#"
 # Further coding agents, for states with `agent: codex`. `[agents.claude]` is Claude Code itself.
 #[agents.codex]
@@ -535,7 +549,7 @@ const AGENTS_EXAMPLE: &str = r#"
 #prices = { input = 1.25, cached_input = 0.125, output = 10 }
 "#;
 
-/// A key's default as TOML writes it.
+/// A key's default in TOML syntax.
 fn literal(key: &Key) -> String {
     let is_bare = key.default.parse::<f64>().is_ok()
         || key.default.parse::<bool>().is_ok()
@@ -570,12 +584,18 @@ mod tests {
     #[test]
     fn wrong_values_name_file_and_line() {
         let cases = [
-            ("warm = 1\nbudget = 'x'", "c.toml line 2: `budget`: `x` is no amount of dollars"),
+            ("warm = 1\nbudget = 'x'", "c.toml line 2: `budget`: `x` is not an amount of dollars"),
             ("\n\nbugdet = 1", "c.toml line 3: unknown setting `bugdet` (did you mean `budget`?)"),
-            ("max_parallel = 0", "c.toml line 1: `max_parallel`: `0` is no number from 1 on"),
+            ("max_parallel = 0", "c.toml line 1: `max_parallel`: `0` is not a number from 1 up"),
             ("model = ['a']", "c.toml line 1: `model` takes one value"),
-            ("[claude]\narguments = [1]", "c.toml line 2: `claude.arguments` is a list of texts"),
-            ("[claude]\narguments = 'x'", "c.toml line 2: `claude.arguments` is a list of texts"),
+            (
+                "[claude]\narguments = [1]",
+                "c.toml line 2: `claude.arguments` must be a list of strings",
+            ),
+            (
+                "[claude]\narguments = 'x'",
+                "c.toml line 2: `claude.arguments` must be a list of strings",
+            ),
             ("warm = 0x10", "c.toml line 1: `warm` takes a decimal number"),
         ];
         for (text, expected) in cases {
@@ -585,7 +605,7 @@ mod tests {
     }
 
     #[test]
-    fn environment_stands_over_the_file_and_tells_its_name() {
+    fn environment_overrides_the_file_and_names_its_variable() {
         let mut config = of("budget = 1\nmodel = 'a'").unwrap();
         let get = |name: &str| (name == "RAYMOND_BUDGET").then(|| "7".to_owned());
         config.add_environment(get).unwrap();
@@ -594,12 +614,12 @@ mod tests {
         assert!(text.contains("RAYMOND_BUDGET") && text.contains("c.toml line 2"), "{text}");
         let wrong = |name: &str| (name == "RAYMOND_WARM").then(|| "many".to_owned());
         let error = config.add_environment(wrong).unwrap_err().to_string();
-        assert_eq!(error, "RAYMOND_WARM: `warm`: `many` is no whole number");
+        assert_eq!(error, "RAYMOND_WARM: `warm`: `many` is not a whole number");
     }
 
     #[cfg(unix)]
     #[test]
-    fn user_settings_lie_where_the_system_says_and_never_at_a_relative_path() {
+    fn user_settings_are_in_the_system_directory_and_never_at_a_relative_path() {
         let at = |variables: &[(&str, &str)]| {
             let get = |name: &str| {
                 variables.iter().find(|(own, _)| *own == name).map(|(_, value)| value.into())
@@ -615,7 +635,7 @@ mod tests {
     }
 
     #[test]
-    fn later_file_stands_over_an_earlier_one() {
+    fn later_file_overrides_an_earlier_one() {
         let mut config = of("budget = 1\nmodel = 'a'").unwrap();
         config.add_file(Path::new("project.toml"), "budget = 2").unwrap();
         assert_eq!(config.said::<f64>("budget"), Some(2.0));
@@ -636,8 +656,6 @@ mod tests {
             .collect();
         assert_eq!(uncommented.len(), KEYS.len());
         of(&text).unwrap();
-        assert!(
-            write_template(folder.path()).unwrap_err().to_string().contains("is there already")
-        );
+        assert!(write_template(folder.path()).unwrap_err().to_string().contains("already exists"));
     }
 }

@@ -1,4 +1,4 @@
-//! Whatever goes wrong, as a person is told: what, where, and what to do next.
+//! Errors for the user: what failed, where, and what to do next.
 
 use std::{env, error::Error, io, path::Path, process::ExitCode};
 
@@ -19,7 +19,7 @@ use crate::{
     report::{Next, near},
 };
 
-/// Something to tell a person, and the exit code that says it to a program.
+/// An error for the user, and the exit code for programs.
 #[derive(Debug)]
 pub(crate) struct Failure {
     message: String,
@@ -27,13 +27,13 @@ pub(crate) struct Failure {
     code: u8,
 }
 
-/// The run failed, or could not be run.
+/// The run failed, or could not be started.
 const FAILED: u8 = 1;
-/// What was typed makes no sense.
+/// The command line is wrong.
 const USAGE: u8 = 2;
 
 impl Failure {
-    /// The file system said no.
+    /// An operation of the file system failed.
     pub(crate) fn io(what: &str, error: &io::Error) -> Self {
         Self { message: format!("cannot {what}: {error}"), hint: None, code: FAILED }
     }
@@ -43,17 +43,17 @@ impl Failure {
         Self { message: chain(error), hint: None, code: FAILED }
     }
 
-    /// What was typed makes no sense.
+    /// The command line is wrong.
     pub(crate) fn usage(message: String) -> Self {
         Self { message, hint: None, code: USAGE }
     }
 
-    /// The same with what to do about it: lines of ours.
+    /// The same with a hint on what to do next.
     pub(crate) fn with_hint(self, hint: String) -> Self {
         Self { hint: Some(hint), ..self }
     }
 
-    /// What kept a command about run `id` from going on. If the run has begun, it can be resumed.
+    /// An error of a command about run `id`. If the run has begun, it can be resumed.
     pub(crate) fn of_run(error: EngineError, state_dir: &StateDir, next: &Next) -> Self {
         let is_of_machine = matches!(
             error,
@@ -80,7 +80,7 @@ impl Failure {
         Self::from(error).with_hint(hint)
     }
 
-    /// Shows it and gives the exit code.
+    /// Prints the error and returns the exit code.
     pub(crate) fn show(&self) -> ExitCode {
         let mut people = out::people();
         people.line(&Line::new().add(Style::Bad, "error:").plain(format!(" {}", self.message)));
@@ -101,7 +101,7 @@ impl std::fmt::Display for Failure {
     }
 }
 
-/// An error and everything that led to it, on one line.
+/// An error and all its causes, on one line.
 fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -117,22 +117,25 @@ fn chain(error: &dyn Error) -> String {
     text
 }
 
-/// A path as a shell takes it.
+/// A path, quoted for a shell.
 pub(crate) fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }
 
-/// What to do about a journal that is refused.
+/// What to do about a journal that is rejected.
 fn journal_hint(error: &JournalError) -> Option<String> {
     match error {
         JournalError::Io { .. } => None,
         JournalError::Damaged { offset: 0, .. } | JournalError::OutOfOrder { offset: 0, .. } => {
-            Some("restore the file from a backup: nothing is before the damage".to_owned())
+            Some(
+                "restore the file from a backup: there is no valid line before the damage"
+                    .to_owned(),
+            )
         }
         JournalError::Damaged { path, offset } | JournalError::OutOfOrder { path, offset } => {
             let path = quoted(path);
             Some(format!(
-                "restore the file from a backup, or go on from what is before the damage:\n      \
+                "restore the file from a backup, or continue with the lines before the damage:\n      \
                  cp {path} {path}.damaged && truncate -s {offset} {path}"
             ))
         }
@@ -153,14 +156,14 @@ impl From<TrustError> for Failure {
         let hint = match &error {
             TrustError::Io { .. } => None,
             TrustError::Writable { .. } => Some(format!(
-                "if nobody else has changed what is in it: chmod go-w {path}\n      {trust}"
+                "if no other user has changed its contents: chmod go-w {path}\n      {trust}"
             )),
             TrustError::Foreign { owner, .. } => {
                 let is_sudo = env::var("SUDO_UID").is_ok_and(|user| user == owner.to_string());
                 let own = if is_sudo {
                     "run the same command without sudo"
                 } else {
-                    "use a state folder of your own: mkdir .raymond in your project, or --data-dir DIR"
+                    "use a state directory of your own: mkdir .raymond in your project, or --data-dir DIR"
                 };
                 Some(format!("{own}\n      {trust}"))
             }
@@ -186,6 +189,11 @@ impl From<EngineError> for Failure {
             ),
             EngineError::NoShell => Some("install bash, or put it on your PATH".to_owned()),
             EngineError::Journal(error) => journal_hint(error),
+            EngineError::Replay { .. } => Some(
+                "restore the journal from a backup, or remove the runs that cannot be read:\n      \
+                 raymond prune --status unreadable --older-than 0s"
+                    .to_owned(),
+            ),
             _ => None,
         };
         let code = match error {
@@ -209,7 +217,12 @@ impl From<ScopeError> for Failure {
                 "name the first state: raymond {}/FILE.md\nor begin a workflow elsewhere: raymond new NAME",
                 near(path).display()
             )),
-            ScopeError::Kind(_) => Some("name a state file, a folder or a zip archive".to_owned()),
+            ScopeError::Archive { .. } => {
+                Some("pack a directory of state files: raymond pack DIR".to_owned())
+            }
+            ScopeError::Kind(_) => {
+                Some("name a state file, a directory or a zip archive".to_owned())
+            }
             _ => None,
         };
         Self { message: chain(&error), hint, code: USAGE }

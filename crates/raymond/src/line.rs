@@ -1,13 +1,13 @@
-//! A line for people: pieces of text, each with a style.
+//! A line for users: pieces of text, each with a style.
 //!
-//! Text from models, scripts and files is made visible when it is added, so no piece can steer the
-//! terminal. Colours are the sixteen of the terminal itself: they follow its theme, dark or light.
+//! Text from models, scripts and files is escaped when it is added, so no piece can control the terminal.
+//! Colours are the sixteen of the terminal itself: they follow its theme, dark or light.
 
 use std::fmt::Write as _;
 
 use crate::out::visible;
 
-/// What a piece of text is, and so how it looks.
+/// The meaning of a piece of text, which decides its look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
     Plain,
@@ -22,7 +22,7 @@ pub(crate) enum Style {
 }
 
 impl Style {
-    /// The parameters of the escape sequence that begins it.
+    /// The parameters of its escape sequence.
     fn code(self) -> Option<&'static str> {
         match self {
             Self::Plain => None,
@@ -36,7 +36,7 @@ impl Style {
     }
 }
 
-/// What further lines of a text begin with, so that none of them can be taken for one of ours.
+/// The indentation of further lines of a text, so that they cannot be taken for lines of Raymond's.
 const INDENT: &str = "    ";
 
 /// A line. A text in it may have several lines; all but its first are indented when it is printed.
@@ -81,14 +81,14 @@ impl Line {
         self
     }
 
-    /// Adds spaces up to `column`: what follows is aligned.
+    /// Adds spaces up to `column`, so that what follows is aligned.
     #[must_use]
     pub(crate) fn pad(self, column: usize) -> Self {
         let width = self.width();
         self.plain(" ".repeat(column.saturating_sub(width)))
     }
 
-    /// How many columns it takes.
+    /// The number of columns.
     pub(crate) fn width(&self) -> usize {
         self.pieces.iter().map(|(_, text)| console::measure_text_width(text)).sum()
     }
@@ -124,7 +124,7 @@ impl Line {
         let mut shown = String::new();
         for (number, (style, text)) in self.pieces.iter().enumerate() {
             let is_last = number + 1 == self.pieces.len();
-            // A row that ends in spaces wraps when its terminal becomes narrower.
+            // A row with trailing spaces wraps when its terminal becomes narrower.
             let text = hang(if is_last { text.trim_end_matches(' ') } else { text });
             match style.code().filter(|_| has_colour && !text.is_empty()) {
                 Some(code) => {
@@ -137,7 +137,7 @@ impl Line {
     }
 }
 
-/// The longest beginning of `text` that takes at most `columns`.
+/// The longest prefix of `text` that takes at most `columns`.
 fn beginning(text: &str, columns: usize) -> &str {
     let mut room = columns;
     for (index, c) in text.char_indices() {
@@ -160,7 +160,7 @@ pub(crate) fn hang(text: &str) -> String {
     hung
 }
 
-/// `text` on one line and not longer than a person wants to read there.
+/// `text` on one line, shortened for display.
 pub(crate) fn excerpt(text: &str) -> String {
     const EXCERPT_CHARS_MAX: usize = 80;
     let shown = visible(text.trim());
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colour_is_around_the_pieces_and_nothing_else_can_bring_any() {
+    fn colour_comes_only_from_the_style_of_a_piece() {
         let line = Line::of("a ").add(Style::Bad, "b\u{1b}[2J");
         assert_eq!(line.render(false), "a b\\u{1b}[2J");
         assert_eq!(line.render(true), "a \u{1b}[31mb\\u{1b}[2J\u{1b}[0m");

@@ -1,6 +1,5 @@
-//! `raymond`: the command line. What was typed is read in [`cli`], what happens is shown by
-//! [`report`], whatever goes wrong is explained in [`failure`], and everything is printed by [`out`].
-//! What people read is made of [`mod@line`]s.
+//! `raymond`: the command line. [`cli`] parses it, [`report`] shows the progress of a run, [`failure`] explains
+//! errors, and [`out`] prints everything. Text for users consists of [`mod@line`]s.
 
 mod advice;
 mod agent_settings;

@@ -1,12 +1,12 @@
-//! The only way to standard output, standard error and the terminal.
+//! The only access to standard output, standard error and the terminal.
 //!
-//! What models, scripts, file names and settings say could steer a terminal: set its title and
-//! clipboard, clear it, hide text or turn it around, or forge a line. Everything for people is
-//! therefore written with such characters made visible. Data stays as it is unless a terminal shows
-//! it. `clippy.toml` forbids every other way out, so no command can forget this.
+//! Text from models, scripts, file names and settings could control a terminal: set its title and clipboard,
+//! clear it, hide or reverse text, or forge a line. Text for users is therefore printed with such characters
+//! escaped. Data is printed unchanged unless standard output is a terminal. `clippy.toml` forbids every other
+//! access, so no command can forget this.
 //!
-//! A reader that goes away (`raymond status | head -1`) is no error: the rest is not printed, and the
-//! exit code is the same as without it.
+//! A closed pipe (`raymond status | head -1`) is not an error: the rest is not printed, and the exit code does
+//! not change.
 
 #![expect(clippy::disallowed_methods, reason = "this is the one place that prints")]
 
@@ -29,7 +29,7 @@ use crate::{
 };
 use canvas::Canvas;
 
-/// Whether another process still reads what is printed.
+/// Whether the reader of standard output still exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutputState {
     Open,
@@ -37,8 +37,8 @@ pub(crate) enum OutputState {
     Closed,
 }
 
-/// Whether a terminal shows it or moves with it, but nobody sees it: control characters (except for
-/// newlines and tabs), bidirectional controls, zero-width characters, line and paragraph separators.
+/// Whether a terminal interprets the character or does not show it: control characters (except for newlines and
+/// tabs), bidirectional controls, zero-width characters, line and paragraph separators.
 fn is_hidden(c: char) -> bool {
     matches!(c,
         '\0'..='\u{8}' | '\u{b}'..='\u{1f}' | '\u{7f}'..='\u{9f}' // C0, DEL, C1
@@ -49,8 +49,9 @@ fn is_hidden(c: char) -> bool {
     )
 }
 
-/// `text` with every hidden character written as `\u{1b}`. Lines and tabs stay, also those that end
-/// as on Windows.
+/// `text` with every hidden character written as `\u{1b}`. Newlines and tabs stay, and `\r
+/// ` counts as a
+/// newline.
 pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     if !text.contains(is_hidden) {
         return Cow::Borrowed(text);
@@ -75,17 +76,17 @@ pub(crate) fn clipped(text: &str, chars_max: usize) -> Cow<'_, str> {
     }
 }
 
-/// The same on one line, whatever it contains: for names, and for a row of the live view.
+/// The same on one line: for names, and for a row of the live view.
 pub(crate) fn one_line(text: &str) -> String {
     visible(text).replace('\n', "\\n").replace('\t', " ")
 }
 
-/// The same with every further line indented, so that none of them can be taken for one of ours.
+/// The same with every further line indented, so that it cannot be taken for a line of Raymond's.
 pub(crate) fn hanging(text: &str) -> String {
     hang(visible(text).trim_end_matches('\n'))
 }
 
-/// JSON in which hidden characters are escaped. It means the same, and they occur only in strings.
+/// JSON in which hidden characters are escaped. They occur only in strings, so the value is the same.
 pub(crate) fn escaped(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {
@@ -100,17 +101,17 @@ pub(crate) fn escaped(json: &str) -> String {
     text
 }
 
-/// Prints what is for people on standard output: made visible, wherever it goes.
+/// Prints text for users on standard output: escaped, even if it is not a terminal.
 pub(crate) fn text(text: &str) -> Result<OutputState, Failure> {
     print(&visible(text))
 }
 
-/// Prints data on standard output: as it is, unless a terminal shows it.
+/// Prints data on standard output: unchanged, unless it is a terminal.
 pub(crate) fn data(text: &str) -> Result<OutputState, Failure> {
     if io::stdout().is_terminal() { print(&visible(text)) } else { print(text) }
 }
 
-/// Prints the path of a file that was made, a line of data.
+/// Prints the path of a created file as a line of data.
 pub(crate) fn path(path: &Path) -> Result<OutputState, Failure> {
     let text = path.to_string_lossy();
     let text = if io::stdout().is_terminal() { Cow::Owned(one_line(&text)) } else { text };
@@ -126,13 +127,12 @@ fn print(text: &str) -> Result<OutputState, Failure> {
     }
 }
 
-/// Tells people something on standard error: several lines of ours. If nobody listens, nothing can be
-/// done about it.
+/// Prints text for users on standard error. If that fails, nothing can be done about it.
 pub(crate) fn note(text: &str) {
     let _ = io::stderr().write_all(format!("{}\n", visible(text)).as_bytes());
 }
 
-/// Where lines for people go.
+/// A destination for lines for users.
 #[derive(Debug)]
 pub(crate) struct LineSink<W> {
     to: W,
@@ -152,21 +152,21 @@ impl LineSink<File> {
 }
 
 impl<W: Write> LineSink<W> {
-    /// Writes a line. A closed terminal or a full disk is no reason to stop.
+    /// Writes a line. A closed terminal or a full disk does not stop the run.
     pub(crate) fn line(&mut self, line: &Line) {
         let _ = self.to.write_all(format!("{}\n", line.render(self.has_colour)).as_bytes());
     }
 }
 
-/// Prints lines for people on standard output.
+/// Prints lines for users on standard output.
 pub(crate) fn lines(lines: &[Line]) -> Result<OutputState, Failure> {
     let has_colour = has_colour(io::stdout().is_terminal());
     let text: String = lines.iter().map(|line| line.render(has_colour) + "\n").collect();
     print(&text)
 }
 
-/// Prints an event for programs, a line on standard output. A reader that goes away does not end the
-/// run that it reads about.
+/// Prints an event for programs, one line on standard output. A reader that closes the pipe does not end the
+/// run.
 pub(crate) fn event(event: &Value) {
     let line = format!("{}\n", escaped(&event.to_string()));
     let _ = io::stdout().write_all(line.as_bytes());
@@ -177,7 +177,7 @@ pub(crate) fn shows_data() -> bool {
     io::stdout().is_terminal()
 }
 
-/// Whether a person can be asked: standard input and standard error are terminals.
+/// Whether the user can be asked: standard input and standard error are terminals.
 pub(crate) fn can_ask() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
@@ -200,9 +200,9 @@ pub(crate) fn invite(text: &str) {
     let _ = io::stderr().write_all(visible(text).as_bytes());
 }
 
-/// Asks a person, who answers with a line; `None` at the end of the input.
+/// Asks the user, who answers with a line; `None` at the end of the input.
 pub(crate) fn ask(question: &str) -> Option<String> {
-    /// Nobody types more.
+    /// Longer than any answer.
     const ANSWER_BYTES_MAX: u64 = 4096;
     let _ = io::stderr().write_all(visible(question).as_bytes());
     let mut answer = String::new();
@@ -213,12 +213,12 @@ pub(crate) fn ask(question: &str) -> Option<String> {
     }
 }
 
-/// Whether the terminal of standard error can move its cursor, so that rows can be drawn anew.
+/// Whether the terminal of standard error can move its cursor, so that rows can be redrawn.
 pub(crate) fn can_redraw() -> bool {
     io::stderr().is_terminal() && !is_dumb()
 }
 
-/// Whether escape sequences mean nothing to the terminal. On Windows asking turns them on.
+/// Whether the terminal does not support escape sequences. On Windows, the check turns them on.
 fn is_dumb() -> bool {
     if cfg!(windows) {
         return !console::Term::stderr().features().colors_supported();
@@ -226,7 +226,7 @@ fn is_dumb() -> bool {
     std::env::var_os("TERM").is_none_or(|name| name.is_empty() || name == "dumb")
 }
 
-/// Whether colours may be used there.
+/// Whether colours may be used.
 fn has_colour(is_terminal: bool) -> bool {
     let is_refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     is_terminal && !is_refused && !is_dumb()
@@ -244,13 +244,13 @@ impl Screen {
         Self { canvas: Canvas::default(), has_colour: has_colour(true) }
     }
 
-    /// How many rows and columns there are.
+    /// The number of rows and columns.
     pub(crate) fn size() -> (usize, usize) {
         let (rows, columns) = console::Term::stderr().size();
         (usize::from(rows), usize::from(columns))
     }
 
-    /// Prints `above` and draws `rows`, in one go.
+    /// Prints `above` and draws `rows`, in one write.
     pub(crate) fn draw(&mut self, above: &[Line], rows: &[Line]) {
         let (_, columns) = Self::size();
         let frame = self.canvas.frame(above, rows, columns, self.has_colour);
@@ -258,7 +258,7 @@ impl Screen {
     }
 }
 
-/// Names the terminal's window.
+/// Sets the title of the terminal's window.
 pub(crate) fn title(text: &str) {
     let _ = write!(io::stderr(), "\x1b]0;{}\x07", one_line(text));
 }
@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_character_that_could_steer_or_hide_is_written_out() {
+    fn every_control_or_hidden_character_is_escaped() {
         let hidden = (0..=0x10_ffff).filter_map(char::from_u32).filter(|c| is_hidden(*c));
         let hidden: String = hidden.collect();
         assert_eq!(visible("a\u{1b}[2Jb\u{202e}c"), "a\\u{1b}[2Jb\\u{202e}c");
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn other_characters_stay_as_they_are() {
+    fn other_characters_are_unchanged() {
         let text = "tab\there\nünï, 日本語, עברית, 👍🏽, e\u{301}";
         assert_eq!(visible(text), text);
         assert_eq!(visible("dos\r\nline\rx\u{1}"), "dos\nline\\u{d}x\\u{1}");

@@ -24,7 +24,10 @@ pub use checkup::{Checkup, CheckupAnswer, Diagnosis};
 pub use claude::{ClaudeAgent, ClaudeConfig};
 pub use program::{Prices, ProgramAgent, ProgramConfig};
 pub use scripted::{Given, Script, ScriptedAgent, ScriptedReply};
-pub use transcript::{Entry, Stream, ToolOutcome, TranscriptReader};
+pub use transcript::{
+    CHANGE_BYTES_MAX, CHANGES_MAX, Change, DETAIL_BYTES_MAX, Edit, Entry, Stream, ToolDetail,
+    ToolOutcome, TranscriptReader, cut,
+};
 
 /// A program that carries out prompts.
 pub trait CodingAgent {

@@ -254,3 +254,6 @@ fn last_line(path: &Path, bytes: u64) -> io::Result<String> {
     let text = String::from_utf8_lossy(&bytes);
     Ok(text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default().to_owned())
 }
+
+#[cfg(test)]
+mod tests;

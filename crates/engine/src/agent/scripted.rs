@@ -161,3 +161,6 @@ impl CodingAgent for ScriptedAgent {
         Ok(TurnEnd { outcome, spent: Spent::default(), total: None })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,7 +17,12 @@ pub enum Entry {
         /// The complete text.
         text: String,
     },
-    /// A tool call. An entry with the same id replaces an earlier one.
+    /// What it thought, if its program tells.
+    Thinking {
+        /// All of it.
+        text: String,
+    },
+    /// A tool that it used. An entry with the same id replaces an earlier one.
     Tool {
         /// The id of the tool call.
         id: String,
@@ -28,6 +33,9 @@ pub enum Entry {
         /// The outcome of the call.
         #[serde(flatten)]
         outcome: ToolOutcome,
+        /// What it was given, and what it gave back.
+        #[serde(flatten)]
+        detail: Box<ToolDetail>,
     },
     /// A message of the coding agent's program itself, such as a retry.
     Note {
@@ -66,7 +74,57 @@ pub enum Entry {
     },
 }
 
-/// The outcome of a tool call.
+/// How much is kept of what a tool was given and gave back. The raw output of the step has all of it.
+pub const DETAIL_BYTES_MAX: usize = 16 * 1024;
+/// How much is kept of each side of a change.
+pub const CHANGE_BYTES_MAX: usize = 64 * 1024;
+/// How many changes of one edit are kept.
+pub const CHANGES_MAX: usize = 100;
+
+/// What a tool was given, and what it gave back.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ToolDetail {
+    /// The beginning of what it was given.
+    pub input: Option<String>,
+    /// How many bytes follow.
+    pub input_cut: usize,
+    /// The beginning of what it gave back.
+    pub output: Option<String>,
+    /// How many bytes follow.
+    pub output_cut: usize,
+    /// What it changes in a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub edit: Option<Edit>,
+}
+
+/// What a tool changes in a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Edit {
+    /// The file, as the coding agent names it.
+    pub path: String,
+    /// Its changes, in order.
+    pub changes: Vec<Change>,
+    /// How many bytes of them were left out.
+    pub cut: usize,
+}
+
+/// A part of a file, before and after.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// Before; empty if the whole file is written.
+    pub old: String,
+    /// After.
+    pub new: String,
+}
+
+/// At most `bytes_max` bytes of `text`, and how many follow.
+pub fn cut(text: &str, bytes_max: usize) -> (&str, usize) {
+    let kept = text.floor_char_boundary(bytes_max.min(text.len()));
+    let (kept, rest) = text.split_at(kept);
+    (kept, rest.len())
+}
+
+/// What came of using a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum ToolOutcome {
@@ -97,7 +155,7 @@ pub enum Stream {
 }
 
 /// Reads the output of one turn, line by line.
-pub trait TranscriptReader {
-    /// The entries that a line adds. The answer is not among them: it is the turn's outcome.
+pub trait TranscriptReader: Send {
+    /// What a line adds. The final message is not among it: that is the turn's outcome.
     fn line(&mut self, line: &[u8]) -> Vec<Entry>;
 }

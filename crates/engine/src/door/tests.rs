@@ -160,7 +160,7 @@ fn run_without_an_orchestrator_is_changed_or_cancelled_by_the_caller() {
 }
 
 #[test]
-fn unknown_run_is_told() {
+fn unknown_run_is_reported() {
     let stage = Stage::new(&["START.sh"], []);
     let mut seen = Recorder::default();
     let engine = stage.engine();
@@ -205,7 +205,7 @@ fn request_whose_caller_gave_up_or_died_long_ago_has_no_effect() {
 }
 
 #[test]
-fn what_is_no_request_is_refused_with_the_reason() {
+fn invalid_request_is_refused_with_the_reason() {
     let (folder, door) = door();
     let letter = Letter::post(folder.path(), &Ask::Cancel).unwrap();
     fs::write(letter.path(REQUEST), "{\"until_ms\": 1, \"ask\": \"dance\"}").unwrap();
@@ -232,7 +232,7 @@ fn half_written_request_is_not_seen() {
 
 #[cfg(unix)]
 #[test]
-fn nobody_but_the_owner_can_enter() {
+fn only_the_owner_can_enter_the_door() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(DOOR);

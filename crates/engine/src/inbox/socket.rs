@@ -151,3 +151,106 @@ impl Notifier {
 pub(crate) fn socket_path(directory: &File, name: &str) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd())).join(name)
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
+mod tests {
+    use std::{os::unix::fs::PermissionsExt as _, time::Instant};
+
+    use super::*;
+
+    /// Longer than any wait in these tests.
+    const LONG: Option<Duration> = Some(Duration::from_mins(1));
+
+    #[test]
+    fn every_message_arrives_as_it_was_sent_and_in_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let inbox = Inbox::open(folder.path()).unwrap();
+        let messages = [
+            Message::Step("main_work1.12".to_owned()),
+            Message::Step("x".repeat(MESSAGE_BYTES_MAX)),
+            Message::KeeperGone(u32::MAX),
+            Message::ReaperGone,
+            Message::ProcessGone(7),
+            Message::Interrupt,
+            Message::Door,
+        ];
+        for message in &messages {
+            inbox.outbox().send(message);
+        }
+        for message in messages {
+            assert_eq!(inbox.next(LONG), Some(message));
+        }
+        assert_eq!(inbox.next_waiting(), None);
+    }
+
+    #[test]
+    fn text_that_is_no_message_is_taken_for_an_unknown_step_and_never_for_an_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let inbox = Inbox::open(folder.path()).unwrap();
+        let socket = UnixDatagram::unbound().unwrap();
+        for text in [
+            &b"!keeper-gone x"[..],
+            b"!process-gone -1",
+            b"!interrupted",
+            b"!door ",
+            b"",
+            b"\xff\xfe",
+        ] {
+            socket.send_to(text, folder.path().join(INBOX_SOCKET)).unwrap();
+            let expected = String::from_utf8_lossy(text).into_owned();
+            assert_eq!(inbox.next(LONG), Some(Message::Step(expected)));
+        }
+        // What is too long is cut, and so is no step that anybody waits for.
+        socket.send_to(&[b'x'; 5000], folder.path().join(INBOX_SOCKET)).unwrap();
+        let Some(Message::Step(name)) = inbox.next(LONG) else { panic!("nothing came") };
+        assert_eq!(name.len(), MESSAGE_BYTES_MAX + 1);
+    }
+
+    #[test]
+    fn wait_ends_when_its_time_is_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let inbox = Inbox::open(folder.path()).unwrap();
+        let begun = Instant::now();
+        assert_eq!(inbox.next(Some(Duration::from_millis(20))), None);
+        assert!(begun.elapsed() >= Duration::from_millis(15));
+        assert_eq!(inbox.next(Some(Duration::ZERO)), None);
+        assert_eq!(inbox.next(Some(Duration::from_nanos(1))), None, "not for ever");
+        // It waits again after it has only looked.
+        assert_eq!(inbox.next_waiting(), None);
+        inbox.outbox().send(&Message::Door);
+        assert_eq!(inbox.next(None), Some(Message::Door));
+    }
+
+    #[test]
+    fn next_orchestrator_gets_the_messages_and_a_path_may_be_long() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("x".repeat(200));
+        fs::create_dir(&folder).unwrap();
+        let first = Inbox::open(&folder).unwrap();
+        let outbox = first.outbox();
+        let second = Inbox::open(&folder).unwrap();
+        outbox.send(&Message::Door);
+        assert_eq!(second.next(LONG), Some(Message::Door));
+        assert_eq!(first.next_waiting(), None);
+        // One that is gone needs no message.
+        drop(second);
+        outbox.send(&Message::Door);
+    }
+
+    #[test]
+    fn only_the_owner_can_send() {
+        let folder = tempfile::tempdir().unwrap();
+        let _inbox = Inbox::open(folder.path()).unwrap();
+        let metadata = fs::metadata(folder.path().join(INBOX_SOCKET)).unwrap();
+        assert_eq!(metadata.permissions().mode() & 0o077, 0);
+    }
+
+    #[test]
+    fn what_cannot_be_replaced_by_a_socket_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(Inbox::open(&folder.path().join("gone")).is_err());
+        fs::create_dir(folder.path().join(INBOX_SOCKET)).unwrap();
+        assert!(Inbox::open(folder.path()).is_err());
+    }
+}

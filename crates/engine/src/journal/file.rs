@@ -3,6 +3,7 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _},
+    ops::ControlFlow,
     path::{Path, PathBuf},
 };
 
@@ -10,7 +11,7 @@ use raymond_flow::machine::Record;
 
 use super::{
     JournalEntry, JournalError, JournalPosition, line,
-    read::{LINE_BYTES_MAX, read_lines},
+    read::{LINE_BYTES_MAX, read_lines, visit_lines},
 };
 use crate::{clock, private, regular, sys};
 
@@ -100,8 +101,15 @@ impl Journal {
 
     /// Reads the first decision of a journal, and nothing else; `None` if there is none.
     pub fn first(path: &Path) -> io::Result<Option<JournalEntry>> {
+        Self::entry_at(path, 0)
+    }
+
+    /// Reads the decision whose line begins at byte `offset`, and nothing else; `None` if none does.
+    pub fn entry_at(path: &Path, offset: u64) -> io::Result<Option<JournalEntry>> {
         let mut line = Vec::new();
-        let mut reader = BufReader::new(regular::open(path)?).take(LINE_BYTES_MAX);
+        let mut file = regular::open(path)?;
+        file.seek(SeekFrom::Start(offset))?;
+        let mut reader = BufReader::new(file).take(LINE_BYTES_MAX);
         reader.read_until(b'\n', &mut line)?;
         let line = line.strip_suffix(b"\n").and_then(|line| line::decode(line).ok());
         Ok(line.map(|decoded| decoded.entry))
@@ -115,6 +123,22 @@ impl Journal {
     ) -> Result<(Vec<JournalEntry>, JournalPosition), JournalError> {
         let file = regular::open(path).map_err(JournalError::io("open", path))?;
         read_lines(path, &file, from)
+    }
+
+    /// Shows `visit` each decision from `from` on with the position after it, until it breaks off or the journal ends.
+    /// Returns the position after the last that was shown. However long the journal is, one decision is in memory.
+    pub fn visit(
+        path: &Path,
+        from: JournalPosition,
+        visit: &mut dyn FnMut(JournalEntry, JournalPosition) -> ControlFlow<()>,
+    ) -> Result<JournalPosition, JournalError> {
+        let file = regular::open(path).map_err(JournalError::io("open", path))?;
+        visit_lines(path, &file, from, visit)
+    }
+
+    /// The position at byte `offset`; `None` if no line ends there.
+    pub fn position(path: &Path, offset: u64) -> io::Result<Option<JournalPosition>> {
+        JournalPosition::at(&regular::open(path)?, offset)
     }
 
     /// The length of the journal in bytes.

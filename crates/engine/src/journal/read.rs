@@ -3,6 +3,7 @@
 use std::{
     fs::File,
     io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom},
+    ops::ControlFlow,
     path::Path,
 };
 
@@ -27,6 +28,11 @@ pub struct JournalPosition {
 }
 
 impl JournalPosition {
+    /// The number of bytes before the position.
+    pub fn offset(self) -> u64 {
+        self.offset
+    }
+
     /// Before the first line.
     pub const START: Self = Self { offset: 0, checksum: 0, is_chained: false };
 
@@ -52,30 +58,48 @@ impl JournalPosition {
 /// everything after it is an unfinished tail.
 pub(super) fn read_lines(
     path: &Path,
-    mut file: &File,
+    file: &File,
     from: JournalPosition,
 ) -> Result<(Vec<JournalEntry>, JournalPosition), JournalError> {
+    let mut entries = Vec::new();
+    let end = visit_lines(path, file, from, &mut |entry, _| {
+        entries.push(entry);
+        ControlFlow::Continue(())
+    })?;
+    Ok((entries, end))
+}
+
+/// Shows `visit` each entry from `from` on with the position after it, until it breaks off or the file ends. Returns
+/// the end of the last line that was shown. Only one line is in memory at a time.
+pub(super) fn visit_lines(
+    path: &Path,
+    mut file: &File,
+    from: JournalPosition,
+    visit: &mut dyn FnMut(JournalEntry, JournalPosition) -> ControlFlow<()>,
+) -> Result<JournalPosition, JournalError> {
     let io = JournalError::io("read", path);
     file.seek(SeekFrom::Start(from.offset)).map_err(io)?;
     let mut reader = BufReader::with_capacity(1 << 20, file);
-    let mut lines =
-        LineReader { path, entries: Vec::new(), end: from, at: from.offset, has_end: false };
+    let mut lines = LineReader { path, end: from, at: from.offset, has_end: false };
     let mut line = Vec::new();
     loop {
         line.clear();
         let mut limited = reader.by_ref().take(LINE_BYTES_MAX);
         if limited.read_until(b'\n', &mut line).map_err(io)? == 0 {
-            return Ok((lines.entries, lines.end));
+            return Ok(lines.end);
         }
-        lines.add(&line)?;
+        if let Some(entry) = lines.add(&line)?
+            && visit(entry, lines.end).is_break()
+        {
+            return Ok(lines.end);
+        }
         lines.at += line.len() as u64;
     }
 }
 
-/// Accumulates the lines of a journal while it is read.
+/// Checks the lines of a journal while it is read.
 struct LineReader<'a> {
     path: &'a Path,
-    entries: Vec<JournalEntry>,
     /// The end of the last complete line.
     end: JournalPosition,
     /// The start of the next line. It is beyond `end` if an unfinished tail lies between them.
@@ -85,8 +109,9 @@ struct LineReader<'a> {
 }
 
 impl LineReader<'_> {
-    /// Adds the next line. It has a newline unless the file ends without one.
-    fn add(&mut self, line: &[u8]) -> Result<(), JournalError> {
+    /// Takes the next line and returns its entry; `None` if it belongs to an unfinished tail. It has a newline unless
+    /// the file ends without one.
+    fn add(&mut self, line: &[u8]) -> Result<Option<JournalEntry>, JournalError> {
         let whole = line.strip_suffix(b"\n");
         let decoded = whole.map_or(Err(LineError::Damaged), line::decode);
         match decoded {
@@ -101,13 +126,12 @@ impl LineReader<'_> {
                     let path = self.path.to_owned();
                     return Err(JournalError::OutOfOrder { path, offset: self.at });
                 }
-                self.entries.push(decoded.entry);
                 self.end = JournalPosition {
                     offset: self.at + line.len() as u64,
                     checksum: decoded.checksum,
                     is_chained: decoded.previous.is_some(),
                 };
-                Ok(())
+                Ok(Some(decoded.entry))
             }
             Err(LineError::Newer { version }) => {
                 Err(JournalError::Newer { path: self.path.to_owned(), version })
@@ -118,7 +142,7 @@ impl LineReader<'_> {
                 if crlf.is_some_and(|line| line::decode(line).is_ok()) {
                     return Err(JournalError::Crlf { path: self.path.to_owned(), offset: self.at });
                 }
-                self.add_unfinished(line)
+                self.add_unfinished(line).map(|()| None)
             }
         }
     }

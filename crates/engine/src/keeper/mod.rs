@@ -55,3 +55,6 @@ pub fn serve(folder: &std::path::Path) -> std::io::Result<()> {
     let message = format!("no keeper for {} on this system", folder.display());
     Err(std::io::Error::new(std::io::ErrorKind::Unsupported, message))
 }
+
+#[cfg(all(test, not(portable)))]
+mod tests;

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn silent_child_is_asked_once_then_killed_again_and_again() {
+    fn silent_child_is_asked_to_end_once_and_then_killed_repeatedly() {
         let (mut patience, start) = limited();
         assert_eq!(patience.next(start), ChildAction::Wait(start + 5 * SECOND));
         assert!(matches!(patience.next(start + 99 * SECOND), ChildAction::Wait(_)));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn output_of_either_kind_begins_the_silence_anew() {
+    fn output_to_either_stream_restarts_the_timeout() {
         let (mut patience, start) = limited();
         patience.see_output([1, 0], start + 60 * SECOND);
         patience.see_output([1, 1], start + 120 * SECOND);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn output_during_the_grace_does_not_save_a_child() {
+    fn output_during_the_grace_period_does_not_save_a_child() {
         let (mut patience, start) = limited();
         patience.end(HowEnded::Interrupted);
         assert_eq!(patience.next(start), ChildAction::AskToEnd);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_of_zero_means_at_once() {
+    fn timeout_of_zero_ends_the_child_at_once() {
         let start = Instant::now();
         let mut patience = Patience::new(Some(Duration::ZERO), 2 * SECOND, start);
         assert_eq!(patience.next(start), ChildAction::AskToEnd);

@@ -89,7 +89,7 @@ fn run_whose_lock_is_lost_changes_nothing_more() {
 }
 
 #[test]
-fn state_file_that_cannot_be_written_is_told_once_and_stops_nothing() {
+fn state_file_that_cannot_be_written_is_reported_once_and_stops_nothing() {
     let root = tempfile::tempdir().unwrap();
     let mut seen = Recorder::default();
     let mut observer = seen.clone();
@@ -106,7 +106,7 @@ fn state_file_that_cannot_be_written_is_told_once_and_stops_nothing() {
 }
 
 #[test]
-fn journal_whose_tail_is_torn_is_trimmed_and_the_observer_told() {
+fn journal_with_a_torn_tail_is_trimmed_and_reported() {
     let root = tempfile::tempdir().unwrap();
     let mut ignored = Recorder::default();
     drop(begun(&root, &mut ignored).close());

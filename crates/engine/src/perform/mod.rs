@@ -213,3 +213,6 @@ impl<'a> Performer<'a> {
         self.timers.set(delay, Timer::UsageLimit);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 
+mod found;
+mod messages;
+
 use std::{fs, io, path::PathBuf};
 
 use raymond_flow::{
@@ -80,7 +83,7 @@ fn transient_failure_is_retried_in_the_same_session_until_it_passes() {
 }
 
 #[test]
-fn failure_that_stays_fails_the_run_and_a_resume_tries_again() {
+fn persistent_failure_fails_the_run_and_a_resume_retries() {
     let stage = Stage::new(&["START.md"], [("START.md", vec![fails("unknown")])]);
     assert_eq!(stage.start().run.status, Status::Failed);
     assert_eq!(stage.launches(), 4, "one start and three retries");
@@ -138,7 +141,7 @@ fn usage_limit_pauses_the_run_if_it_shall_not_wait() {
 }
 
 #[test]
-fn budget_stops_the_run_and_a_larger_one_lets_it_go_on() {
+fn budget_stops_the_run_and_a_higher_one_lets_it_continue() {
     let mut stage = Stage::new(
         &["START.md", "NEXT.md"],
         [("START.md", vec![says("<goto>NEXT</goto>")]), ("NEXT.md", vec![says(RESULT)])],
@@ -197,7 +200,7 @@ fn whole_answer_of_a_lost_turn_counts_and_is_paid_once() {
 fn request_that_is_lost_is_forbidden_and_asked_for_again() {
     let stage = Stage::new(
         &["START.sh"],
-        [("START.sh", vec![Fate::Vanishes, Fate::Vanishes, Fate::prints(RESULT)])],
+        [("START.sh", vec![Fate::vanishes(), Fate::vanishes(), Fate::prints(RESULT)])],
     );
     assert_eq!(stage.start().run.status, Status::Completed);
     let asked = ["launch main.1", "forbid main.1", "launch main.2", "forbid main.2"];
@@ -208,14 +211,14 @@ fn request_that_is_lost_is_forbidden_and_asked_for_again() {
 
 #[test]
 fn requests_that_are_always_lost_end_the_run() {
-    let stage = Stage::new(&["START.sh"], [("START.sh", vec![Fate::Vanishes])]);
+    let stage = Stage::new(&["START.sh"], [("START.sh", vec![Fate::vanishes()])]);
     let end = stage.start();
     assert_eq!(end.run.status, Status::Failed);
     assert!(stage.launches() < 20, "{}", stage.launches());
 }
 
 #[test]
-fn step_that_went_on_without_its_orchestrator_is_harvested() {
+fn outcome_of_a_step_that_outlived_its_orchestrator_is_used() {
     let stage = Stage::new(
         &["START.sh", "WORK.sh"],
         [
@@ -233,7 +236,7 @@ fn step_that_went_on_without_its_orchestrator_is_harvested() {
     assert!(matches!(stage.try_start(), Err(EngineError::AtWork { .. })));
     let asked = stage.memory.asked();
     assert!(!asked.contains(&"close all".to_owned()), "steps outlive it: {asked:?}");
-    stage.memory.finish(&stage.step("main_work1.1"), RESULT);
+    stage.memory.finish(stage.step("main_work1.1").path(), HowEnded::Code(0), RESULT);
     stage.memory.change(|_| Fate::prints(RESULT));
     let end = stage.resume();
     assert_eq!(end.run.status, Status::Completed);
@@ -262,7 +265,7 @@ fn full_disk_while_a_step_is_launched_pauses_the_run_and_starts_nothing_twice() 
 #[test]
 fn full_disk_while_a_step_is_forbidden_leaves_the_run_to_be_resumed() {
     let stage =
-        Stage::new(&["START.sh"], [("START.sh", vec![Fate::Vanishes, Fate::prints(RESULT)])]);
+        Stage::new(&["START.sh"], [("START.sh", vec![Fate::vanishes(), Fate::prints(RESULT)])]);
     stage.memory.set_full(true);
     let end = stage.start();
     assert!(matches!(end.run.halt, Some(Halt::DiskLow { .. })));
@@ -282,7 +285,7 @@ fn workflow_that_cannot_be_prepared_fails_without_a_launch() {
 }
 
 #[test]
-fn agent_that_a_resumed_run_needs_must_be_there() {
+fn coding_agent_of_a_resumed_run_must_be_configured() {
     let mut stage = Stage::new(&["START.md"], [("START.md", vec![fails("refused")])]);
     stage.started.settings.agent = Some("program".to_owned());
     stage.start();
@@ -328,7 +331,7 @@ fn warm_stage(limit: usize, script: impl IntoIterator<Item = (&'static str, Vec<
 }
 
 #[test]
-fn next_turn_of_a_session_is_given_to_the_process_that_led_it() {
+fn next_turn_of_a_session_is_given_to_its_kept_process() {
     let stage = warm_stage(
         2,
         [

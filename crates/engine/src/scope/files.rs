@@ -7,8 +7,10 @@ use std::{
 };
 
 use raymond_flow::{
+    graph::Graph,
     id::StateName,
     source::{Platform, StateKind, StateKindError},
+    world::{MemoryWorld, WorldError},
 };
 
 use super::{
@@ -55,6 +57,14 @@ impl WorkflowFiles {
         let entry = Some(StateName::new(name));
         Ok(Self { path: folder.to_owned(), entry, files: read_folder(folder)? })
     }
+
+    /// Its states and the transitions that they declare, on `platform`.
+    pub fn graph(&self, platform: Platform) -> Result<Graph, WorldError> {
+        let mut world = MemoryWorld::new([]);
+        world.platform = platform;
+        world.files.clone_from(&self.files);
+        Graph::of(&world, self.entry.as_ref().map(StateName::as_str))
+    }
 }
 
 fn read_folder(folder: &Path) -> Result<BTreeMap<String, Vec<u8>>, ScopeError> {
@@ -88,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_read_from_a_folder_without_a_state_to_start_with() {
+    fn files_are_read_from_a_directory_without_an_entry_state() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("A.bat"), "text").unwrap();
         fs::write(folder.path().join("large.bin"), "data").unwrap();
@@ -99,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_read_from_the_folder_of_a_state() {
+    fn files_are_read_from_the_directory_of_a_state() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("A.md"), "a").unwrap();
         fs::write(folder.path().join("B.sh"), "b").unwrap();
@@ -110,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_not_read_from_what_is_no_workflow() {
+    fn files_are_not_read_from_a_path_that_is_not_a_workflow() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("notes.txt");
         fs::write(&file, "x").unwrap();

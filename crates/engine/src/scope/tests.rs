@@ -163,7 +163,7 @@ fn flat_archive_is_a_scope() {
 }
 
 #[test]
-fn one_top_level_folder_is_the_scope() {
+fn one_top_level_directory_is_the_scope() {
     let expected = [("NEXT.sh", "tidy/NEXT.sh"), ("START.md", "tidy/START.md")];
     expect_files(&zip_of(&["tidy/START.md", "tidy/NEXT.sh"]), &expected);
     expect_files(&zip_of(&["tidy/", "tidy/START.md", "tidy/NEXT.sh"]), &expected);
@@ -220,20 +220,20 @@ fn files_that_file_managers_add_are_passed_over() {
 }
 
 #[test]
-fn folder_in_the_folder_is_refused() {
+fn nested_directory_is_refused() {
     expect_nested(&zip_of(&["a/b/START.md"]), "a/b/START.md");
     expect_nested(&zip_of(&["a/START.md", "a/b/NEXT.md"]), "a/b/NEXT.md");
     expect_nested(&zip_of(&["a/", "a/b/", "a/START.md", "a/b/NEXT.md"]), "a/b/NEXT.md");
 }
 
 #[test]
-fn file_beside_a_folder_is_refused() {
+fn file_beside_a_directory_is_refused() {
     expect_nested(&zip_of(&["START.md", "a/NEXT.md"]), "a/NEXT.md");
     expect_nested(&zip_of(&["a/NEXT.md", "z.md"]), "a/NEXT.md");
 }
 
 #[test]
-fn two_folders_are_refused() {
+fn two_directories_are_refused() {
     expect_nested(&zip_of(&["a/START.md", "b/NEXT.md"]), "a/START.md");
     // One name is the beginning of the other.
     expect_nested(&zip_of(&["a/START.md", "ab/NEXT.md"]), "a/START.md");
@@ -260,7 +260,7 @@ fn name_with_a_backslash_a_colon_or_a_zero_is_refused() {
 }
 
 #[test]
-fn folder_that_leads_out_of_the_archive_is_refused() {
+fn directory_that_leads_out_of_the_archive_is_refused() {
     let bytes = patch(zip_of(&["START.md", "aa/"]), b"aa/", b"../");
     expect_unsafe(&bytes, "../");
 }
@@ -504,7 +504,7 @@ fn three_forms(names: &[&str]) -> Place {
 const FORMS: [(&str, &str); 3] = [("flow", "flow"), ("flat.zip", "flat"), ("deep.zip", "deep")];
 
 #[test]
-fn either_entry_name_starts_a_folder_or_an_archive() {
+fn either_entry_name_starts_a_directory_or_an_archive() {
     for first in ["1_START.md", "1_START.sh", "START.md", "START.sh"] {
         let place = three_forms(&[first, "NEXT.md", "2_START.md", "START.bat"]);
         for (form, name) in FORMS {
@@ -576,7 +576,7 @@ fn entry_state_of_the_other_platform_is_refused() {
 }
 
 #[test]
-fn files_in_subfolders_do_not_belong_to_a_folder() {
+fn files_in_subdirectories_do_not_belong_to_the_scope() {
     let place = Place::new();
     place.write("flow/sub/START.md", "x");
     fs::create_dir(place.root.join("flow/1_START.md")).unwrap();
@@ -590,7 +590,7 @@ fn files_in_subfolders_do_not_belong_to_a_folder() {
 }
 
 #[test]
-fn state_file_starts_the_folder_that_holds_it() {
+fn state_file_starts_in_the_scope_of_its_directory() {
     let place = Place::new();
     for state in ["START.md", "OTHER.sh", "v1.2.md"] {
         place.write(&format!("tidy/{state}"), "x");
@@ -605,7 +605,7 @@ fn state_file_starts_the_folder_that_holds_it() {
 }
 
 #[test]
-fn folder_with_a_dot_in_its_name_is_called_by_its_whole_name() {
+fn directory_with_a_dot_in_its_name_keeps_its_whole_name() {
     let place = Place::new();
     place.write("v1.2/START.md", "x");
     assert_eq!(place.open("v1.2/START.md").unwrap().name, "v1.2");
@@ -667,7 +667,7 @@ fn script_of_the_other_platform_is_refused() {
 }
 
 #[test]
-fn archive_is_known_by_its_name_in_any_case_and_a_folder_may_be_called_so() {
+fn archive_is_recognised_by_its_extension_in_any_case_and_a_directory_is_not() {
     let place = Place::new();
     place.write("FLOW.ZIP", zip_of(&["START.md"]));
     assert_eq!(place.open("FLOW.ZIP").unwrap().name, "FLOW");
@@ -723,7 +723,7 @@ fn directory_behind_a_link_is_reported_by_its_real_path() {
 }
 
 #[test]
-fn folder_is_used_where_it_lies() {
+fn directory_is_used_in_place() {
     let place = Place::new();
     place.write("flow/START.md", "text");
     let (flow, private) = (place.root.join("flow"), place.root.join("private"));

@@ -197,22 +197,4 @@ fn parse(mut file: &File) -> io::Result<(Option<ClaimLine>, Option<ExitRecord>)>
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn claim_is_taken_although_a_killed_process_with_our_pid_left_its_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("exit");
-        fs::write(path.with_extension(std::process::id().to_string()), "").unwrap();
-        let claim = Claim::take(&path, "a", false).unwrap();
-        let (run, read_back) = read(&path).unwrap().unwrap();
-        assert_eq!(run.as_deref(), Some("a"));
-        assert!(matches!(read_back, ExitFile::Running { reaper: Some(_) }));
-        let again = Claim::take(&path, "a", false).unwrap_err();
-        assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
-        drop(claim);
-        assert_eq!(read(&path).unwrap(), Some((Some("a".to_owned()), ExitFile::Lost)));
-    }
-}
+mod tests;

@@ -88,8 +88,10 @@ mod tests {
 
     #[test]
     fn processes_with_the_mark_are_killed_and_no_others() {
-        let own = mark("5f", "main.1");
-        let others = [mark("5f", "main.11"), mark("5e", "main.1")];
+        // Other tests run at the same time.
+        let run = uuid::Uuid::new_v4().simple().to_string();
+        let own = mark(&run, "main.1");
+        let others = [mark(&run, "main.11"), mark("another", "main.1")];
         let mut others = others.map(|mark| process(&mark, WAITS));
         let mut plain = process(&own, WAITS);
         let mut nested = process(&marks(Some(own.clone().into()), "60/main.2"), WAITS);

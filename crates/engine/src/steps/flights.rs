@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn step_is_found_by_the_name_of_its_folder_however_long_its_agent_is_called() {
+    fn step_is_found_by_the_name_of_its_directory_however_long_its_agents_name_is() {
         let mut flights = Flights::default();
         let long = "main_".to_owned() + &"x".repeat(300);
         let ids = [id("main", 1), id("main", 12), id("main_a.b", 1), id(&long, 7)];

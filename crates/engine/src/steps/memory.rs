@@ -6,6 +6,7 @@
 use std::{
     collections::BTreeMap,
     fmt, fs, io,
+    path::Path,
     sync::{Arc, Mutex, MutexGuard, mpsc},
 };
 
@@ -24,9 +25,13 @@ pub(crate) enum Fate {
     Ends(HowEnded, String),
     /// It runs until the loop ends it.
     Runs,
-    /// The request is lost: no reaper claims it.
-    Vanishes,
-    /// Its reaper is killed after the step has printed this text.
+    /// It prints this and goes on until it is ended.
+    Talks(String),
+    /// No reaper claims it.
+    Unclaimed,
+    /// These messages arrive, then it has its fate.
+    After(Vec<Message>, Box<Fate>),
+    /// Its reaper is killed after it has printed this.
     Lost(String),
     /// The launch fails.
     Refused(io::ErrorKind),
@@ -36,6 +41,16 @@ impl Fate {
     /// It succeeds with this output.
     pub(crate) fn prints(text: &str) -> Self {
         Self::Ends(HowEnded::Code(0), text.to_owned())
+    }
+
+    /// The request is lost, and with it a reaper.
+    pub(crate) fn vanishes() -> Self {
+        Self::Unclaimed.after([Message::ReaperGone])
+    }
+
+    /// The same, when these messages have arrived.
+    pub(crate) fn after<const N: usize>(self, messages: [Message; N]) -> Self {
+        Self::After(messages.to_vec(), Box::new(self))
     }
 }
 
@@ -57,6 +72,21 @@ struct Shared {
     processes: ProcessNumber,
     /// Whether the disk is too full to forbid a step.
     is_full: bool,
+    /// Why no step can be looked at, if none can.
+    blind: Option<io::ErrorKind>,
+    /// Whether steps end with the orchestrator.
+    is_mortal: bool,
+    connection: u32,
+    /// How many processes a lost step has left.
+    survivors: usize,
+    /// What the runner has to say.
+    remarks: Vec<String>,
+    /// Told what was launched, when it has its fate.
+    launched: Option<mpsc::Sender<StepLaunch>>,
+    /// Told when a run loop finds that a step runs.
+    found_running: Option<mpsc::Sender<()>>,
+    /// The way to the latest run loop.
+    words: Option<mpsc::Sender<Message>>,
 }
 
 enum Standing {
@@ -74,8 +104,21 @@ impl fmt::Debug for Memory {
 impl Memory {
     /// Steps with the outcomes that `oracle` returns.
     pub(crate) fn new(oracle: impl FnMut(&StepLaunch) -> Fate + Send + 'static) -> Self {
-        let (oracle, standings) = (Box::new(oracle), BTreeMap::new());
-        let shared = Shared { oracle, standings, asked: Vec::new(), processes: 0, is_full: false };
+        let shared = Shared {
+            oracle: Box::new(oracle),
+            standings: BTreeMap::new(),
+            asked: Vec::new(),
+            processes: 0,
+            is_full: false,
+            blind: None,
+            is_mortal: false,
+            connection: 0,
+            survivors: 0,
+            remarks: Vec::new(),
+            launched: None,
+            found_running: None,
+            words: None,
+        };
         Self { shared: Arc::new(Mutex::new(shared)) }
     }
 
@@ -88,13 +131,59 @@ impl Memory {
         self.shared().asked.clone()
     }
 
-    /// Ends a running step while no run loop exists.
-    pub(crate) fn finish(&self, folder: &StepFolder, text: &str) {
-        fs::create_dir_all(folder.path()).unwrap();
-        fs::write(folder.stdout(), text).unwrap();
-        fs::write(folder.stderr(), "").unwrap();
-        let ended = Standing::Ended(record(HowEnded::Code(0), text));
-        self.shared().standings.insert(folder.name(), ended);
+    /// Ends a step that runs, without a word to the run loop.
+    pub(crate) fn finish(&self, folder: &Path, how: HowEnded, text: &str) {
+        print(folder, text).unwrap();
+        let name = folder.file_name().unwrap().to_str().unwrap().to_owned();
+        self.shared().standings.insert(name, Standing::Ended(record(how, text)));
+    }
+
+    /// Kills the reaper of a step, without a word to the run loop.
+    pub(crate) fn lose(&self, folder: &Path) {
+        let name = folder.file_name().unwrap().to_str().unwrap().to_owned();
+        self.shared().standings.insert(name, Standing::Lost);
+    }
+
+    /// Tells of every launch from now on, when it has its fate.
+    pub(crate) fn launches(&self) -> mpsc::Receiver<StepLaunch> {
+        let (launched, launches) = mpsc::channel();
+        self.shared().launched = Some(launched);
+        launches
+    }
+
+    /// Tells once when a run loop finds that a step runs.
+    pub(crate) fn tell_when_found_running(&self, sender: mpsc::Sender<()>) {
+        self.shared().found_running = Some(sender);
+    }
+
+    /// Sends a message to the run loop.
+    pub(crate) fn tell(&self, message: Message) {
+        self.shared().words.as_ref().unwrap().send(message).unwrap();
+    }
+
+    /// Why no step can be looked at from now on, if none can.
+    pub(crate) fn set_blind(&self, blind: Option<io::ErrorKind>) {
+        self.shared().blind = blind;
+    }
+
+    /// Steps end with the orchestrator.
+    pub(crate) fn set_mortal(&self) {
+        self.shared().is_mortal = true;
+    }
+
+    /// What launches go through from now on.
+    pub(crate) fn set_connection(&self, connection: u32) {
+        self.shared().connection = connection;
+    }
+
+    /// How many processes each lost step has left.
+    pub(crate) fn set_survivors(&self, count: usize) {
+        self.shared().survivors = count;
+    }
+
+    /// Gives the runner something to say.
+    pub(crate) fn remark(&self, text: &str) {
+        self.shared().remarks.push(text.to_owned());
     }
 
     /// Sets whether the disk is too full to forbid a step.
@@ -111,6 +200,7 @@ impl Memory {
         // A separate thread sends the messages in order: the loop does not read its inbox while it launches.
         let (words, heard) = mpsc::channel();
         std::thread::spawn(move || heard.iter().for_each(|message| outbox.send(&message)));
+        self.shared().words = Some(words.clone());
         MemorySteps { memory: self.clone(), words }
     }
 }
@@ -127,19 +217,35 @@ impl MemorySteps {
     }
 
     fn meet_fate(&self, launch: &StepLaunch) -> io::Result<()> {
-        let name = launch.name();
         let fate = (self.memory.shared().oracle)(launch);
+        self.meet(launch, fate)?;
+        if let Some(launched) = &self.memory.shared().launched {
+            let _ = launched.send(launch.clone());
+        }
+        Ok(())
+    }
+
+    fn meet(&self, launch: &StepLaunch, fate: Fate) -> io::Result<()> {
+        let name = launch.name();
         match fate {
             Fate::Ends(how, text) => {
-                print(launch, &text)?;
+                print(&launch.folder, &text)?;
                 self.set(name, Standing::Ended(record(how, &text)));
             }
             Fate::Runs => {
                 self.memory.shared().standings.insert(name, Standing::Running);
             }
-            Fate::Vanishes => drop(self.words.send(Message::ReaperGone)),
+            Fate::Talks(text) => {
+                print(&launch.folder, &text)?;
+                self.memory.shared().standings.insert(name, Standing::Running);
+            }
+            Fate::Unclaimed => {}
+            Fate::After(messages, fate) => {
+                messages.into_iter().for_each(|message| drop(self.words.send(message)));
+                return self.meet(launch, *fate);
+            }
             Fate::Lost(text) => {
-                print(launch, &text)?;
+                print(&launch.folder, &text)?;
                 self.set(name, Standing::Lost);
             }
             Fate::Refused(kind) => return Err(kind.into()),
@@ -157,17 +263,25 @@ fn record(how: HowEnded, printed: &str) -> ExitRecord {
     ExitRecord { how, duration_ms: 1, stdout_bytes: printed.len() as u64 }
 }
 
-fn print(launch: &StepLaunch, text: &str) -> io::Result<()> {
-    fs::create_dir_all(&launch.folder)?;
-    fs::write(launch.folder.join("stdout"), text)?;
-    fs::write(launch.folder.join("stderr"), "")
+fn print(folder: &Path, text: &str) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    fs::write(folder.join("stdout"), text)?;
+    fs::write(folder.join("stderr"), "")
 }
 
 impl Steps for MemorySteps {
     fn standing(&mut self, step: &StepFolder) -> io::Result<StepState> {
-        Ok(match self.memory.shared().standings.get(&step.name()) {
+        let mut shared = self.memory.shared();
+        if let Some(blind) = shared.blind {
+            return Err(blind.into());
+        }
+        let shared = &mut *shared;
+        Ok(match shared.standings.get(&step.name()) {
             None => StepState::Unclaimed,
-            Some(Standing::Running) => StepState::Running(None),
+            Some(Standing::Running) => {
+                shared.found_running.take().map(|found| found.send(()));
+                StepState::Running(None)
+            }
             Some(Standing::Ended(record)) => StepState::Ended(record.clone()),
             Some(Standing::Lost) => StepState::Lost,
         })
@@ -207,23 +321,25 @@ impl Steps for MemorySteps {
 
     fn end(&mut self, step: &StepFolder, _reaper: Option<Pid>, _by_force: bool) {
         self.note("end", &step.name());
-        fs::create_dir_all(step.path()).unwrap();
-        fs::write(step.stdout(), "").unwrap();
-        fs::write(step.stderr(), "").unwrap();
+        print(step.path(), "").unwrap();
         self.set(step.name(), Standing::Ended(record(HowEnded::Interrupted, "")));
     }
 
     fn sweep(&mut self, step: &StepFolder) -> io::Result<usize> {
         self.note("sweep", &step.name());
-        Ok(0)
+        Ok(self.memory.shared().survivors)
+    }
+
+    fn connection(&self) -> u32 {
+        self.memory.shared().connection
     }
 
     fn remarks(&mut self) -> Vec<String> {
-        Vec::new()
+        std::mem::take(&mut self.memory.shared().remarks)
     }
 
     fn outlive_us(&self) -> bool {
-        true
+        !self.memory.shared().is_mortal
     }
 
     fn close(&mut self, _inbox: &Inbox) {

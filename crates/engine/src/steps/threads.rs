@@ -279,3 +279,6 @@ impl Guardian {
         self.outputs.each_ref().map(|file| file.metadata().map_or(0, |metadata| metadata.len()))
     }
 }
+
+#[cfg(all(test, unix))]
+mod tests;

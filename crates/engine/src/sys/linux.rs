@@ -251,29 +251,4 @@ pub(crate) fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
-mod tests {
-    use std::os::unix::net::UnixListener;
-
-    use super::*;
-
-    #[test]
-    fn connecting_to_a_socket_with_a_full_backlog_fails_in_time() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("socket");
-        let listener = UnixListener::bind(&path).unwrap();
-        // SAFETY: no memory is involved.
-        check(unsafe { libc::listen(listener.as_raw_fd(), 0) }).unwrap();
-        let mut waiting = Vec::new();
-        let error = loop {
-            match connect(&path, Duration::from_millis(10)) {
-                Ok(stream) => waiting.push(stream),
-                Err(error) => break error,
-            }
-            assert!(waiting.len() < 10, "the backlog has no limit");
-        };
-        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
-        listener.accept().unwrap();
-        connect(&path, Duration::from_mins(1)).unwrap();
-    }
-}
+mod tests;

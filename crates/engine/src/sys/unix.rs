@@ -203,3 +203,6 @@ pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
 pub(crate) fn c_string(text: &OsStr) -> io::Result<CString> {
     CString::new(text.as_bytes()).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
 }
+
+#[cfg(test)]
+mod tests;

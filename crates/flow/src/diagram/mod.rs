@@ -5,6 +5,7 @@
 //! The page is self-contained: it opens without a network. Text from a workflow is always escaped.
 
 mod dot;
+mod geometry;
 mod html;
 mod labels;
 mod layout;
@@ -13,5 +14,6 @@ mod model;
 mod svg;
 mod trace;
 
+pub use geometry::{BoxPlace, Geometry, LinePlace};
 pub use model::{Diagram, Link, LinkKind, Node, NodeKind};
 pub use trace::{StateTotals, TakenWay, Trace};

@@ -113,7 +113,7 @@ fn draw_node(
 }
 
 /// A smooth line through the points, vertical at each of them.
-fn curve(path: &[Point]) -> String {
+pub(super) fn curve(path: &[Point]) -> String {
     let Some(((x, y), rest)) = path.split_first() else {
         return String::new();
     };

@@ -66,17 +66,24 @@ impl Trace {
                 trace.add(&run, from, record);
             }
         }
-        for (state, account) in accounts.by_state {
-            let visit = trace.visits.entry(state).or_default();
+        Ok(trace.with(&accounts))
+    }
+
+    /// The same with the totals of each state. Failures are its own.
+    #[must_use]
+    pub fn with(mut self, accounts: &Accounts) -> Self {
+        for (state, account) in &accounts.by_state {
+            let visit = self.visits.entry(state.clone()).or_default();
             visit.steps = account.steps;
             visit.cost_usd = account.cost_usd;
             visit.duration_ms = account.duration_ms;
         }
-        Ok(trace)
+        self
     }
 
-    /// Adds one record. `run` is the run after it, `from` the agent's state before it.
-    fn add(&mut self, run: &Run, from: StateName, record: &Record) {
+    /// Adds one record, for a reader that replays a run itself. `run` is the run after it, `from` the agent's state
+    /// before it.
+    pub fn add(&mut self, run: &Run, from: StateName, record: &Record) {
         match record {
             Record::Followed { agent, transition, via, worker, .. } => {
                 let is_worker = *agent != AgentId::main();

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn result_of_a_subtask_leads_to_where_its_caller_goes_on_however_long_it_takes() {
+    fn result_of_a_subtask_leads_to_the_return_state_of_its_caller() {
         let files = [
             ("START.md", "<call return=\"LAST\">SUB</call>"),
             ("SUB.md", "<goto>MORE</goto>"),

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn unquoted_understands_the_escapes_of_cmd() {
+    fn unquoted_removes_the_escapes_of_cmd() {
         let source = "rem ^<goto^>A^</goto^>\r\necho ^<goto^>B^</goto^>\r\n";
         let text = unquoted(source, Platform::Windows);
         assert!(!text.contains('A'), "{text}");

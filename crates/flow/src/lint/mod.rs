@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn lint_of_a_state_leaves_the_other_starts_of_its_folder_alone() {
+    fn lint_of_a_state_ignores_states_of_other_entries() {
         let world = MemoryWorld::new([
             ("START.md", "{{input}} <goto>GONE</goto>"),
             ("OTHER.md", "{{input}} <goto>NEXT</goto>"),

@@ -241,8 +241,8 @@ impl Work {
 }
 
 impl Phase {
-    /// The work that the agent is doing, waits for, or would retry; `None` for an agent that a limit holds or
-    /// that waits for an answer.
+    /// The work that the agent is doing, waits for, or would retry; `None` for an agent that a limit holds or that
+    /// waits for an answer.
     pub fn work(&self) -> Option<&Work> {
         match self {
             Self::Ready { work }

@@ -25,7 +25,7 @@ pub const ENTRY_STEMS: [&str; 2] = ["1_START", "START"];
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ResolveError {
     /// No file matches.
-    #[error("state `{name}` not found")]
+    #[error("{}", describe_missing(name, candidates, suggestion.as_deref()))]
     NotFound {
         /// The name as written.
         name: String,
@@ -110,6 +110,15 @@ fn resolve_abstract(
 fn not_found(listing: &Listing, name: &str, candidates: Vec<String>) -> ResolveError {
     let suggestion = listing.suggest(name).map(str::to_owned);
     ResolveError::NotFound { name: name.to_owned(), candidates, suggestion }
+}
+
+fn describe_missing(name: &str, candidates: &[String], suggestion: Option<&str>) -> String {
+    let neither = match candidates {
+        [prompt, script] => format!(": there is neither {prompt} nor {script}"),
+        _ => String::new(),
+    };
+    let meant = suggestion.map(|file| format!(" (did you mean `{file}`?)")).unwrap_or_default();
+    format!("state `{name}` not found{neither}{meant}")
 }
 
 /// Why a directory or archive has no entry state.

@@ -11,7 +11,7 @@ const POLICY: &str =
     "---\nallowed_transitions: [{ tag: goto, target: A.md }, { tag: result }]\n---\nstart";
 
 #[test]
-fn failed_agent_is_taken_up_at_the_state_where_it_failed() {
+fn failed_agent_is_retried_at_the_state_where_it_failed() {
     let mut sim = Sim::new([("START.md", "start"), ("A.md", "a"), ("W.md", "w")]);
     sim.reply("main", "<fork next=\"A\">W</fork>");
     sim.reply("main", "<result>fine</result>");
@@ -29,7 +29,7 @@ fn failed_agent_is_taken_up_at_the_state_where_it_failed() {
 fn rejected_answer_is_used_if_the_fixed_workflow_allows_it() {
     let mut sim = Sim::new([("START.md", "start")]);
     sim.reply_costing("main", "<goto>A</goto>", 3.0);
-    assert_eq!(sim.error("main"), "state `A` not found");
+    assert_eq!(sim.error("main"), "state `A` not found: there is neither A.md nor A.sh");
     sim.world.files.insert("A.md".to_owned(), b"a".to_vec());
     sim.resume();
     assert_eq!(sim.state("main"), "A.md");
@@ -38,7 +38,7 @@ fn rejected_answer_is_used_if_the_fixed_workflow_allows_it() {
 }
 
 #[test]
-fn refused_answer_that_is_still_refused_is_asked_for_anew() {
+fn answer_that_is_still_rejected_is_asked_for_again() {
     let mut sim = Sim::new([("START.md", "start"), ("A.md", "a")]);
     sim.reply("main", "no tag");
     sim.world.files.insert("START.md".to_owned(), POLICY.as_bytes().to_vec());
@@ -58,7 +58,7 @@ fn answer_is_judged_by_the_policy_it_was_given() {
 }
 
 #[test]
-fn prompt_is_read_afresh_at_every_step() {
+fn prompt_is_read_again_at_every_step() {
     let mut sim = Sim::new([("START.md", "one"), ("A.md", "a")]);
     let first = sim.child("main").step.digest.clone();
     sim.world.files.insert("START.md".to_owned(), b"two".to_vec());
@@ -107,7 +107,7 @@ fn step_ids_are_the_same_when_the_tail_of_the_journal_is_lost() {
 }
 
 #[test]
-fn completed_run_cannot_be_continued() {
+fn completed_run_cannot_be_resumed() {
     let mut sim = Sim::new([("START.md", "s")]);
     sim.reply("main", "<result>x</result>");
     let run = sim.run.clone();

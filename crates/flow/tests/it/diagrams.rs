@@ -21,7 +21,7 @@ fn small() -> Diagram {
 }
 
 #[test]
-fn mermaid_tells_scripts_from_prompts_and_names_every_kind_of_way() {
+fn mermaid_distinguishes_scripts_and_names_every_kind_of_transition() {
     let text = small().mermaid();
     let picture = text.split("  classDef").next().unwrap();
     assert_eq!(
@@ -49,7 +49,7 @@ fn mermaid_and_dot_cannot_be_broken_by_a_name() {
 }
 
 #[test]
-fn dot_has_a_box_for_each_state_and_a_line_for_each_way() {
+fn dot_has_a_box_for_each_state_and_a_line_for_each_transition() {
     let text = small().dot();
     assert!(text.starts_with("digraph \"flow\" {"), "{text}");
     assert!(text.contains("n1 [label=\"START.sh\""), "{text}");
@@ -76,7 +76,7 @@ fn results_of_workers_subtasks_and_the_run_lead_to_different_places() {
 }
 
 #[test]
-fn subtask_that_never_ends_leaves_the_line_to_where_its_caller_would_go_on() {
+fn subtask_that_never_returns_keeps_the_line_to_the_return_state() {
     let text = diagram([
         ("START.md", "<call return=\"LAST\">SUB</call>"),
         ("SUB.md", "<goto>SUB</goto>"),
@@ -103,7 +103,7 @@ fn failed_run() -> Diagram {
 }
 
 #[test]
-fn run_is_shown_by_counts_cost_and_the_ways_that_it_took() {
+fn diagram_of_a_run_has_counts_cost_and_followed_transitions() {
     let diagram = failed_run();
     let taken: Vec<_> = diagram.taken.as_ref().unwrap().iter().collect();
     let links: Vec<_> =
@@ -129,7 +129,7 @@ fn run_is_shown_by_counts_cost_and_the_ways_that_it_took() {
 }
 
 #[test]
-fn way_that_the_files_do_not_tell_is_shown_if_a_run_took_it() {
+fn undeclared_transition_is_shown_if_a_run_followed_it() {
     let mut sim = Sim::new([("START.sh", "print_tag"), ("B.sh", "echo '<result>x</result>'")]);
     sim.prints("main", "<goto>B</goto>");
     let graph = Graph::of(&sim.world, None).unwrap();

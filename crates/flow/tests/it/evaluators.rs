@@ -140,7 +140,7 @@ fn evaluator_failure_does_not_repeat_the_state_that_it_judged() {
 }
 
 #[test]
-fn evaluator_that_was_taken_out_is_not_asked_again() {
+fn removed_evaluator_is_not_asked_again() {
     let mut sim = sim(PROMPT);
     sim.reply("main", "<goto>NEXT</goto>");
     for _ in 0..4 {

@@ -18,7 +18,7 @@ fn fails(sim: &mut Sim, name: &str, class: FailureClass) {
 }
 
 #[test]
-fn script_with_exit_code_zero_and_a_tag_goes_on() {
+fn script_with_exit_code_zero_and_a_tag_is_followed() {
     let mut sim = sim();
     sim.reply("main", "<goto>S</goto>");
     sim.prints("main", "lots of\noutput <goto>A</goto> and more");
@@ -53,7 +53,7 @@ fn script_failures_are_fatal_without_reminder_or_retry() {
 }
 
 #[test]
-fn script_failure_lets_nothing_new_start_but_turns_in_flight_finish() {
+fn script_failure_starts_nothing_new_but_running_turns_finish() {
     let mut sim = sim();
     sim.reply("main", "<fork next=\"S\">W</fork>");
     sim.exits("main", "", Exit::Code(1));
@@ -74,7 +74,7 @@ fn script_costs_nothing() {
 }
 
 #[test]
-fn transient_failure_waits_and_goes_on_in_the_session_it_had() {
+fn transient_failure_waits_and_continues_in_its_session() {
     for class in [
         FailureClass::Transient { retry_after_ms: None },
         FailureClass::Killed,
@@ -148,7 +148,7 @@ fn run_that_must_not_retry_fails_at_the_first_transient_failure() {
 }
 
 #[test]
-fn retries_start_anew_with_every_state() {
+fn retry_counter_is_reset_in_every_state() {
     let mut sim = sim();
     fails(&mut sim, "main", FailureClass::Transient { retry_after_ms: None });
     sim.wake("main");
@@ -254,7 +254,7 @@ fn step_that_never_started_uses_up_no_attempt() {
 }
 
 #[test]
-fn usage_limit_makes_all_agents_wait_and_then_go_on() {
+fn usage_limit_makes_all_agents_wait_and_then_continue() {
     let mut sim = sim();
     sim.reply("main", "<fork next=\"A\">W</fork>");
     fails(&mut sim, "main", FailureClass::UsageLimit { resets_at: Some(1_794_770_000) });
@@ -320,7 +320,7 @@ fn low_disk_pauses_the_run_before_the_next_step() {
 }
 
 #[test]
-fn cancelled_run_is_over_for_good() {
+fn cancelled_run_cannot_be_resumed() {
     let mut sim = sim();
     sim.input(Input::Halt(Halt::Interrupted));
     sim.input(Input::Halt(Halt::Cancelled));
@@ -338,7 +338,7 @@ fn missing_state_file_fails_the_agent_and_says_what_was_expected() {
     sim.reply("main", "<goto>A</goto>");
     sim.world.files.remove("A.md");
     sim.prepare_all();
-    assert_eq!(sim.error("main"), "state `A.md` not found");
+    assert_eq!(sim.error("main"), "state `A.md` not found (did you mean `W.md`?)");
 }
 
 #[test]

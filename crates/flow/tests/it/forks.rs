@@ -83,7 +83,7 @@ fn forked_names_are_identifiers_whatever_the_state_is_called() {
 }
 
 #[test]
-fn forked_names_that_could_be_read_in_two_ways_are_passed_over() {
+fn ambiguous_forked_names_are_skipped() {
     let mut sim = sim();
     sim.reply("main", "<fork next=\"START\">STEP1</fork>");
     for _ in 0..10 {
@@ -95,7 +95,7 @@ fn forked_names_that_could_be_read_in_two_ways_are_passed_over() {
 }
 
 #[test]
-fn forked_names_of_different_parents_do_not_meet() {
+fn forked_names_of_different_parents_do_not_collide() {
     let mut sim = sim();
     sim.reply("main", "<fork next=\"START\">W</fork>");
     sim.reply("main", "<fork next=\"START\">W1_X</fork>");
@@ -127,7 +127,7 @@ fn forked_names_stop_growing_with_the_generations() {
 }
 
 #[test]
-fn forked_names_below_a_hash_are_counted_and_never_given_twice() {
+fn forked_names_below_a_hash_are_counted_and_unique() {
     let mut sim = scripts();
     let mut name = "main".to_owned();
     while name.len() <= 100 {
@@ -181,7 +181,7 @@ fn fork_cd_moves_the_worker_only_and_is_no_variable() {
 }
 
 #[test]
-fn run_goes_on_until_the_last_agent_has_ended() {
+fn run_continues_until_the_last_agent_has_ended() {
     let mut sim = sim();
     sim.reply("main", "<fork next=\"START\">WORKER</fork>");
     sim.reply("main", "<result>parent</result>");
@@ -192,7 +192,7 @@ fn run_goes_on_until_the_last_agent_has_ended() {
 }
 
 #[test]
-fn failed_agent_is_kept_with_its_error_while_the_others_go_on() {
+fn failed_agent_is_kept_with_its_error_while_the_others_continue() {
     let mut sim = sim();
     sim.reply("main", "<fork next=\"START\">WORKER</fork>");
     sim.reply("main_worker1", "no tag");
@@ -236,7 +236,7 @@ fn turns_beyond_the_limit_wait_in_order_and_scripts_do_not() {
 }
 
 #[test]
-fn place_of_a_called_turn_that_cannot_start_goes_to_the_next() {
+fn slot_of_a_turn_that_cannot_start_goes_to_the_next() {
     let mut sim = parallel(1);
     sim.reply("main", "<fork next=\"S\">W</fork>");
     sim.prints("main", "<fork next=\"S\">W</fork>");

@@ -29,7 +29,7 @@ fn graph_has_two_lines_for_a_tag_that_names_two_states() {
 }
 
 #[test]
-fn graph_believes_the_policy_and_not_the_words() {
+fn graph_uses_the_policy_and_not_the_prose() {
     let start = "---\nallowed_transitions:\n  - { tag: goto, target: A }\n---\n<goto>B</goto>";
     let graph = graph([("START.md", start), ("A.md", ""), ("B.md", "")]);
     assert_eq!(edges(&graph), ["START.md goto A.md"]);
@@ -37,7 +37,7 @@ fn graph_believes_the_policy_and_not_the_words() {
 }
 
 #[test]
-fn graph_takes_from_the_words_what_the_policy_leaves_open() {
+fn graph_takes_from_the_prose_what_the_policy_leaves_open() {
     let start =
         "---\nallowed_transitions:\n  - { tag: goto }\n---\n<goto>B</goto> <reset>A</reset>";
     let told = graph([("START.md", start), ("A.md", ""), ("B.md", "")]);
@@ -63,7 +63,7 @@ fn graph_leaves_open_what_is_decided_only_at_run_time() {
 }
 
 #[test]
-fn graph_tells_evaluators_from_states_that_are_entered() {
+fn graph_distinguishes_evaluators_from_entered_states() {
     let start = "---\nevaluators:\n  - prompt: J\n  - prompt: K\n---\n<goto>K</goto>";
     let graph = graph([("START.md", start), ("J.md", "<goto>K</goto>"), ("K.md", "")]);
     assert_eq!(

@@ -49,7 +49,7 @@ fn last<'f>(found: &'f [Finding], rule: &str) -> &'f Finding {
 }
 
 #[test]
-fn lint_tells_a_hundred_findings_of_a_kind_and_counts_the_rest() {
+fn lint_reports_a_hundred_findings_of_a_kind_and_counts_the_rest() {
     let variables = (0..20_000).map(|n| format!("{{{{v{n}}}}} ")).collect::<Vec<_>>().concat();
     let found = linted(&[("START.md", &format!("<result>x</result> {variables}"))]);
     assert_eq!(count(&found, "unknown-variable"), 102);
@@ -81,7 +81,7 @@ fn lint_quotes_only_the_beginning_of_a_long_name() {
 }
 
 #[test]
-fn unknown_keys_are_told_a_hundred_times_and_then_counted() {
+fn unknown_keys_are_reported_a_hundred_times_and_then_counted() {
     let keys = (0..20_000).map(|n| format!("k{n}: 1\n")).collect::<Vec<_>>().concat();
     let text = format!("---\n{keys}---\n<result>x</result>");
     let StateSource::Prompt(prompt) =
@@ -98,7 +98,7 @@ fn unknown_keys_are_told_a_hundred_times_and_then_counted() {
 }
 
 #[test]
-fn errors_beyond_those_that_are_told_still_make_a_file_unusable() {
+fn errors_that_are_only_counted_still_make_a_file_unusable() {
     let entries = "  - { tag: goto, target: [] }\n".repeat(150);
     let text = format!("---\nallowed_transitions:\n{entries}---\nx");
     let Err(StateFileError::Frontmatter { diagnostics }) =
@@ -111,7 +111,7 @@ fn errors_beyond_those_that_are_told_still_make_a_file_unusable() {
 }
 
 #[test]
-fn frontmatter_of_absurd_size_is_refused_unread() {
+fn oversized_frontmatter_is_rejected_without_parsing() {
     let text = format!("---\nmodel: opus\n# {}\n---\nx", "x".repeat(256 * 1024));
     let error = StateFile::read("A.md", text.as_bytes(), Platform::Unix).unwrap_err();
     assert_eq!(error.to_string(), "A.md:2:1: frontmatter has at most 262144 bytes");

@@ -64,7 +64,7 @@ fn journal_of_version_1_is_readable_for_ever() {
 }
 
 #[test]
-fn state_file_without_parents_is_refused_and_its_journal_tells_them() {
+fn state_file_without_parents_is_rejected_and_the_journal_has_them() {
     let error = Snapshot::from_json(V1_STATE_WITHOUT_PARENTS).unwrap_err();
     assert_eq!(error.to_string(), "it does not say who forked agent `main_w1`");
     let run = replay(V1.lines().map(record)).unwrap();

@@ -63,7 +63,7 @@ fn budget_that_is_exactly_used_up_lets_scripts_go_on_but_no_turn_start() {
 }
 
 #[test]
-fn budget_that_is_exceeded_does_not_take_a_final_result_away() {
+fn exceeded_budget_does_not_discard_a_final_result() {
     let mut sim = sim(budget(1.0));
     sim.reply_costing("main", "<result>worth it</result>", 5.0);
     assert_eq!(sim.run.status, Status::Completed);
@@ -98,7 +98,7 @@ fn turn_is_told_what_is_left_of_the_budget() {
 }
 
 #[test]
-fn raised_budget_follows_what_the_agent_had_asked_for() {
+fn raised_budget_follows_the_transition_that_was_held() {
     let mut sim = sim(budget(1.0));
     sim.reply_costing("main", "<goto>A</goto>", 2.0);
     assert!(matches!(sim.main().phase, Phase::Held { .. }));
@@ -109,7 +109,7 @@ fn raised_budget_follows_what_the_agent_had_asked_for() {
 }
 
 #[test]
-fn continuing_without_raising_the_budget_stops_again_at_once() {
+fn resuming_without_raising_the_budget_stops_again_at_once() {
     let mut sim = sim(budget(1.0));
     sim.reply_costing("main", "<goto>A</goto>", 2.0);
     sim.resume();
@@ -154,7 +154,7 @@ fn iteration_limit_lets_an_agent_end() {
 }
 
 #[test]
-fn raised_iteration_limit_goes_on_with_what_was_asked_for() {
+fn raised_iteration_limit_follows_the_transition_that_was_held() {
     let mut sim = sim(iterations(1));
     sim.reply("main", "<fork next=\"A\">W</fork>");
     assert_eq!(sim.run.status, Status::Stopped);
@@ -172,7 +172,7 @@ fn limit_does_not_hide_that_an_agent_failed() {
 }
 
 #[test]
-fn raised_budget_of_a_run_under_way_lets_it_go_on() {
+fn raised_budget_of_a_running_run_lets_it_continue() {
     let mut sim = sim(budget(0.5));
     sim.input(Input::ChangeLimits { limits: budget(2.0) });
     sim.reply_costing("main", "<goto>A</goto>", 0.6);
@@ -183,7 +183,7 @@ fn raised_budget_of_a_run_under_way_lets_it_go_on() {
 }
 
 #[test]
-fn more_places_call_the_turns_that_wait_for_one() {
+fn higher_max_parallel_starts_queued_turns() {
     let mut sim = sim(Limits { max_parallel: 1, ..Limits::default() });
     sim.reply("main", "<fork next=\"A\">W</fork>");
     let running =

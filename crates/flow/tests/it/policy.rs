@@ -356,7 +356,7 @@ fn reminders_end_after_three_and_the_agent_fails() {
 }
 
 #[test]
-fn reminders_start_anew_with_every_state() {
+fn reminder_counter_is_reset_in_every_state() {
     let mut sim = review();
     for _ in 0..3 {
         sim.reply("main", "nothing");

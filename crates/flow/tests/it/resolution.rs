@@ -74,7 +74,8 @@ fn abstract_name_without_a_file_is_not_found_1_1_3() {
     assert_eq!(meaning("NEXT", &["A.md"], Unix), not_found("NEXT", &["NEXT.md", "NEXT.sh"], None));
     let expected = not_found("NEXT", &["NEXT.md", "NEXT.bat"], None);
     assert_eq!(meaning("NEXT", &[], Windows), expected);
-    assert_eq!(expected.unwrap_err().to_string(), "state `NEXT` not found");
+    let message = expected.unwrap_err().to_string();
+    assert_eq!(message, "state `NEXT` not found: there is neither NEXT.md nor NEXT.bat");
 }
 
 #[test]
@@ -213,7 +214,7 @@ fn batch_file_is_a_script_on_windows_only_1_2_3() {
 }
 
 #[test]
-fn any_other_file_is_no_state_1_2_4() {
+fn any_other_file_is_not_a_state_1_2_4() {
     for platform in BOTH {
         for name in ["NEXT.py", "NEXT", "NEXT.MD", "NEXT.md~", ".md", ".sh", ".bat", "", "md"] {
             let error = StateKindError::Unsupported { name: name.to_owned() };
@@ -246,7 +247,7 @@ fn dot_in_a_name_is_part_of_an_abstract_name() {
 }
 
 #[test]
-fn file_without_extension_is_no_state() {
+fn file_without_extension_is_not_a_state() {
     let kind = StateKindError::Unsupported { name: "NEXT".to_owned() };
     assert_eq!(meaning("NEXT", &["NEXT"], Unix), Err(ResolveError::Unsupported(kind)));
     // It does not stand in the way of one either.

@@ -193,7 +193,7 @@ fn evaluator_of_an_unknown_coding_agent_fails_the_state_before_it_is_paid_for() 
 }
 
 #[test]
-fn run_of_an_earlier_version_whose_session_has_no_owner_goes_on() {
+fn run_of_an_earlier_version_whose_session_has_no_owner_continues() {
     let mut sim = sim(Capabilities::FULL, [("START.md", "s"), ("A.md", CODEX)]);
     sim.holds_prepare = true;
     sim.reply("main", "<goto>A</goto>");

@@ -139,7 +139,7 @@ fn function_may_name_a_model() {
 }
 
 #[test]
-fn fork_names_its_worker_and_where_the_parent_goes_on() {
+fn fork_names_its_worker_and_where_the_parent_continues() {
     let text = r#"<fork next="DISPATCH.md">WORKER.md</fork>"#;
     let tag = Tag::Fork {
         target: at(text, "WORKER.md"),

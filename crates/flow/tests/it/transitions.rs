@@ -175,7 +175,7 @@ fn result_with_an_empty_stack_ends_the_agent_and_the_last_one_ends_the_run() {
 }
 
 #[test]
-fn fork_starts_a_worker_and_the_parent_goes_on_in_its_session() {
+fn fork_starts_a_worker_and_the_parent_continues_in_its_session() {
     let mut sim = sim();
     sim.reply("main", "<call return=\"B.md\">A.md</call>");
     sim.reply("main", "<fork next=\"C.md\" item=\"x\">D.md</fork>");
@@ -190,7 +190,7 @@ fn fork_starts_a_worker_and_the_parent_goes_on_in_its_session() {
 }
 
 #[test]
-fn script_leaves_the_session_alone() {
+fn script_does_not_change_the_session() {
     let mut sim = sim();
     sim.reply("main", "<goto>S</goto>");
     assert_eq!(sim.state("main"), "S.sh");
@@ -232,7 +232,7 @@ fn result_of_a_script_returns_to_the_caller() {
 }
 
 #[test]
-fn called_script_hands_the_branch_on_to_the_first_prompt_after_it() {
+fn called_script_passes_the_branch_to_the_first_prompt_after_it() {
     let mut sim = sim();
     sim.reply("main", "<call return=\"B\">S</call>");
     sim.prints("main", "<goto>A</goto>");

@@ -1,4 +1,4 @@
-//! What can be typed.
+//! The command line: commands and options.
 
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Start a workflow: a state file, a folder or a zip archive.
+    /// Start a workflow: a state file, a directory or a zip archive.
     Start(Start),
     /// Start a workflow, or resume a run.
     Run(Start),
@@ -32,6 +32,9 @@ pub(crate) enum Command {
     Resume {
         #[command(flatten)]
         run: WhichRun,
+        /// Resume in the background, and print the run's id.
+        #[arg(long, conflicts_with = "json")]
+        detach: bool,
         #[command(flatten)]
         options: Options,
     },
@@ -54,13 +57,13 @@ pub(crate) enum Command {
         #[command(flatten)]
         place: Place,
     },
-    /// Show what happened in a run, a line each.
+    /// Show the history of a run, one line per event.
     Log(Log),
-    /// Watch a run that another process runs. Ctrl-C leaves it running.
+    /// Watch a run of another process. Ctrl-C leaves it running.
     Attach {
         #[command(flatten)]
         run: WhichRun,
-        /// Show also what coding agents do meanwhile.
+        /// Also show what coding agents are doing.
         #[arg(long, short)]
         verbose: bool,
         #[command(flatten)]
@@ -68,25 +71,25 @@ pub(crate) enum Command {
     },
     /// Cancel a run permanently and stop its processes.
     Cancel {
-        /// The run's id, or the beginning of it.
+        /// Run id, or a unique prefix of it.
         id: String,
-        /// Do not ask. Needed for a run that can be resumed, where nobody can be asked.
+        /// Do not ask for confirmation. Required for a resumable run if there is no terminal.
         #[arg(long, short)]
         yes: bool,
         #[command(flatten)]
         place: Place,
     },
-    /// Run the tests of a workflow: no model is asked, nothing is paid.
+    /// Run the tests of a workflow, without a model and at no cost.
     Test(Test),
-    /// Show a workflow at work, on replies that were written beforehand.
+    /// Run a demo workflow with scripted replies.
     Demo {
-        /// Print one event a line as JSON instead of the result.
+        /// Print events as JSON, one per line, instead of the result.
         #[arg(long)]
         json: bool,
     },
-    /// Stop a running run so that it can be resumed, also one in the background.
+    /// Stop a run so that it can be resumed, also one in the background.
     Stop {
-        /// The run's id, or the beginning of it.
+        /// Run id, or a unique prefix of it.
         id: String,
         /// Also stop the steps that are running.
         #[arg(long)]
@@ -100,7 +103,7 @@ pub(crate) enum Command {
     Answer(Answer),
     /// Change the limits of a run, also while it is running.
     Limit {
-        /// The run's id, or the beginning of it.
+        /// Run id, or a unique prefix of it.
         id: String,
         #[command(flatten)]
         limits: LimitOptions,
@@ -117,14 +120,14 @@ pub(crate) enum Command {
         #[command(flatten)]
         place: Place,
     },
-    /// Print a script that completes commands in a shell.
+    /// Print a completion script for a shell.
     Completions {
-        /// Which shell.
+        /// The shell.
         shell: clap_complete::Shell,
     },
-    /// Print the manual page, or write one for each command to a folder.
+    /// Print the manual page, or write one for each command to a directory.
     Man {
-        /// Where to write raymond.1, raymond-start.1 and so on.
+        /// Directory for raymond.1, raymond-start.1 and so on.
         folder: Option<PathBuf>,
     },
     /// Show help about a command or a topic: protocol, authoring, operations, events, journal.
@@ -144,7 +147,7 @@ pub(crate) enum Command {
     /// Start and guard the children of a run. Raymond calls this itself.
     #[command(name = "__keeper", hide = true)]
     Keeper {
-        /// The run's folder.
+        /// The run's directory.
         folder: PathBuf,
     },
 }
@@ -152,7 +155,7 @@ pub(crate) enum Command {
 /// A run.
 #[derive(Debug, Args)]
 pub(crate) struct WhichRun {
-    /// The run's id, or the beginning of it [default: the latest run].
+    /// Run id, or a unique prefix of it [default: the latest run].
     pub(crate) id: Option<String>,
 }
 
@@ -196,13 +199,13 @@ pub(crate) struct Answer {
     pub(crate) place: Place,
 }
 
-/// What happened in a run.
+/// The arguments of `raymond log`.
 #[derive(Debug, Args)]
 pub(crate) struct Log {
     #[command(flatten)]
     pub(crate) run: WhichRun,
 
-    /// Go on until the run ends; exit with its code.
+    /// Continue until the run ends; exit with its code.
     #[arg(long, short)]
     pub(crate) follow: bool,
 
@@ -210,7 +213,7 @@ pub(crate) struct Log {
     #[arg(long, short)]
     pub(crate) all: bool,
 
-    /// Print one event a line as JSON.
+    /// Print events as JSON, one per line.
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -218,14 +221,14 @@ pub(crate) struct Log {
     pub(crate) place: Place,
 }
 
-/// A workflow to be started.
+/// The arguments of `raymond start` and `raymond run`.
 #[derive(Debug, Args)]
 pub(crate) struct Start {
-    /// A state file, a folder or a zip archive.
+    /// A state file, a directory or a zip archive.
     #[arg(required = false)]
     pub(crate) workflow: Option<PathBuf>,
 
-    /// What to call the run.
+    /// Id of the new run [default: derived from the name of the workflow].
     #[arg(long, value_name = "ID")]
     pub(crate) id: Option<String>,
 
@@ -245,24 +248,24 @@ pub(crate) struct Start {
     pub(crate) options: Options,
 }
 
-/// Tests to be run.
+/// The arguments of `raymond test`.
 #[derive(Debug, Args)]
 pub(crate) struct Test {
-    /// The workflow: a state file, a folder or a zip archive.
+    /// The workflow: a state file, a directory or a zip archive.
     pub(crate) workflow: PathBuf,
 
-    /// Only cases whose names contain this.
+    /// Run only cases whose names contain this text.
     pub(crate) filter: Option<String>,
 
-    /// Write snapshots anew.
+    /// Write new snapshots.
     #[arg(long)]
     pub(crate) update: bool,
 
-    /// Write the results to this file, for a CI server.
+    /// Write the results to this file as JUnit XML.
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
 
-    /// Make a case of this run, which is over, instead of running any.
+    /// Turn this finished run into a test case instead of running any.
     #[arg(long, value_name = "ID", conflicts_with_all = ["filter", "update", "junit"])]
     pub(crate) record: Option<String>,
 
@@ -270,7 +273,7 @@ pub(crate) struct Test {
     pub(crate) place: Place,
 }
 
-/// How a run goes.
+/// The options of a run.
 #[derive(Clone, Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch that can be typed")]
 pub(crate) struct Options {
@@ -282,15 +285,15 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) effort: Option<String>,
 
-    /// What all agents together may spend, in US dollars; 0 is no limit [default: 10].
+    /// Budget of all agents together in US dollars; 0 is no limit [default: 10].
     #[arg(long, value_name = "USD", value_parser = dollars, allow_negative_numbers = true)]
     pub(crate) budget: Option<f64>,
 
-    /// How many states all agents together may enter; 0 is no limit [default: 0].
+    /// Maximum number of states that all agents together enter; 0 is no limit [default: 0].
     #[arg(long, value_name = "N")]
     pub(crate) max_iterations: Option<u64>,
 
-    /// How many turns of coding agents may run at once [default: 16].
+    /// Maximum number of coding agent turns that run at once [default: 16].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_parallel: Option<u32>,
 
@@ -306,15 +309,15 @@ pub(crate) struct Options {
     #[arg(long, value_name = "TIME")]
     pub(crate) retry_for: Option<raymond_flow::source::Timeout>,
 
-    /// Let coding agents do anything without asking. Read `raymond help operations` first.
+    /// Let coding agents use every tool without asking. Read `raymond help operations` first.
     #[arg(long)]
     pub(crate) dangerously_skip_permissions: bool,
 
-    /// Which coding agent carries out states that name none [default: claude].
+    /// Coding agent for states that name none [default: claude].
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<String>,
 
-    /// How many processes of coding agents are kept for further turns; 0 is none [default: 4].
+    /// Number of idle coding agent processes that are kept for further turns; 0 is none [default: 4].
     #[arg(long, value_name = "N")]
     pub(crate) warm: Option<usize>,
 
@@ -326,23 +329,23 @@ pub(crate) struct Options {
     #[arg(long, value_name = "WHAT", value_parser = ["wait", "default", "fail"])]
     pub(crate) ask: Option<String>,
 
-    /// Keep everything that happens under .raymond/debug.
+    /// Write a debug directory with everything that happens, in .raymond/debug.
     #[arg(long)]
     pub(crate) debug: bool,
 
-    /// Print one event a line as JSON instead of the result.
+    /// Print events as JSON, one per line, instead of the result.
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Show only what goes wrong.
+    /// Show only failures and warnings.
     #[arg(long, short)]
     pub(crate) quiet: bool,
 
-    /// Show also what coding agents do meanwhile.
+    /// Also show what coding agents are doing.
     #[arg(long, short, conflicts_with = "quiet")]
     pub(crate) verbose: bool,
 
-    /// Also write everything that happens to this file.
+    /// Also write the progress to this file.
     #[arg(long, value_name = "FILE")]
     pub(crate) log_file: Option<PathBuf>,
 
@@ -350,18 +353,18 @@ pub(crate) struct Options {
     pub(crate) place: Place,
 }
 
-/// Where runs lie.
+/// The location of runs.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Place {
-    /// The folder for runs and settings [default: .raymond of this project].
+    /// Directory for runs and settings [default: .raymond of this project].
     #[arg(long, value_name = "DIR", alias = "state-dir")]
     pub(crate) data_dir: Option<PathBuf>,
 }
 
-fn dollars(text: &str) -> Result<f64, String> {
+pub(crate) fn dollars(text: &str) -> Result<f64, String> {
     let amount = text.trim_start_matches('$').parse().ok();
     let amount = amount.filter(|dollars| Usd::from_dollars(*dollars).is_some());
-    amount.ok_or_else(|| "is no amount of dollars; expected for instance 5 or 0.50".to_owned())
+    amount.ok_or_else(|| "is not an amount of dollars; expected for instance 5 or 0.50".to_owned())
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {
@@ -373,19 +376,19 @@ fn key_value(text: &str) -> Result<(String, String), String> {
     Ok((key.to_owned(), value.to_owned()))
 }
 
-/// Limits to be changed.
+/// The limits to change.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = true)]
 pub(crate) struct LimitOptions {
-    /// Dollars that all agents together may spend; 0 is no limit.
+    /// Budget of all agents together in US dollars; 0 is no limit.
     #[arg(long, value_name = "USD")]
     pub(crate) budget: Option<f64>,
 
-    /// States that all agents together may enter; 0 is no limit.
+    /// Maximum number of states that all agents together enter; 0 is no limit.
     #[arg(long, value_name = "N")]
     pub(crate) max_iterations: Option<u64>,
 
-    /// Turns of coding agents that may run at once.
+    /// Maximum number of coding agent turns that run at once.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_parallel: Option<u32>,
 

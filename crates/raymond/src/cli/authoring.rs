@@ -1,4 +1,4 @@
-//! What can be typed by those who write workflows.
+//! The command line for authors of workflows.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -13,17 +13,17 @@ use crate::failure::Failure;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Authoring {
-    /// Find what is wrong or odd about a workflow without running it.
+    /// Find mistakes in a workflow without running it.
     Lint(Lint),
-    /// Draw a workflow: Mermaid, DOT or a page for a browser, on standard output.
+    /// Draw a workflow as Mermaid, DOT or an HTML page, on standard output.
     Diagram(DiagramArgs),
-    /// Begin a workflow of your own.
+    /// Create a workflow from a template.
     New(New),
-    /// Make a folder one zip archive, always the same bytes.
+    /// Pack a directory into a zip archive, reproducibly.
     Pack(Pack),
 }
 
-/// Does what was typed.
+/// Runs the command.
 pub(super) fn run(command: Authoring) -> Result<ExitCode, Failure> {
     match command {
         Authoring::Lint(arguments) => lint(&arguments),
@@ -33,10 +33,10 @@ pub(super) fn run(command: Authoring) -> Result<ExitCode, Failure> {
     }
 }
 
-/// A workflow to be looked at.
+/// The arguments of `raymond lint`.
 #[derive(Debug, Args)]
 pub(crate) struct Lint {
-    /// A state file, a folder or a zip archive.
+    /// A state file, a directory or a zip archive.
     #[arg(required_unless_present = "explain")]
     pub(crate) workflow: Option<PathBuf>,
 
@@ -44,7 +44,7 @@ pub(crate) struct Lint {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Show what is at least so bad.
+    /// Minimum severity to show.
     #[arg(long, value_enum, default_value_t = SeverityName::Warning)]
     pub(crate) level: SeverityName,
 
@@ -60,31 +60,31 @@ pub(crate) struct Lint {
     #[arg(long, value_name = "RULE", conflicts_with = "workflow")]
     pub(crate) explain: Option<String>,
 
-    /// A variable that runs will be started with.
+    /// Name of a variable that runs will be started with.
     #[arg(long = "var", value_name = "NAME")]
     pub(crate) variables: Vec<String>,
 
-    /// Whose rules apply [default: those of this machine].
+    /// Platform whose rules apply [default: this one].
     #[arg(long, value_enum)]
     pub(crate) platform: Option<PlatformName>,
 }
 
-/// A workflow to be drawn.
+/// The arguments of `raymond diagram`.
 #[derive(Debug, Args)]
 pub(crate) struct DiagramArgs {
-    /// A state file, a folder or a zip archive [default: the workflow of the run].
+    /// A state file, a directory or a zip archive [default: the workflow of the run].
     #[arg(required_unless_present = "run")]
     pub(crate) workflow: Option<PathBuf>,
 
-    /// The language.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Mermaid)]
     pub(crate) format: Format,
 
-    /// A page for a browser, complete in itself.
+    /// Write a self-contained HTML page.
     #[arg(long, conflicts_with = "format")]
     pub(crate) html: bool,
 
-    /// Show what a run did: which states it visited, how often, and for how much.
+    /// Mark what a run did: the states that it entered, how often, and the cost.
     #[arg(long, value_name = "ID")]
     pub(crate) run: Option<String>,
 
@@ -98,13 +98,13 @@ pub(crate) enum Format {
     Dot,
 }
 
-/// A workflow to begin with.
+/// The arguments of `raymond new`.
 #[derive(Debug, Args)]
 pub(crate) struct New {
-    /// The folder to make.
+    /// Directory to create.
     pub(crate) name: PathBuf,
 
-    /// What it is like.
+    /// Template to use.
     #[arg(long, value_enum, default_value_t = Template::Linear)]
     pub(crate) template: Template,
 }
@@ -113,7 +113,7 @@ pub(crate) struct New {
 pub(crate) enum Template {
     /// One state after the other.
     Linear,
-    /// Work, checks and a review, until it is good.
+    /// Work, tests and a review, until both pass.
     Review,
     /// A plan that a person approves, sends back or stops.
     Approval,
@@ -123,13 +123,13 @@ pub(crate) enum Template {
     Polling,
 }
 
-/// A folder to be packed.
+/// The arguments of `raymond pack`.
 #[derive(Debug, Args)]
 pub(crate) struct Pack {
-    /// The folder of a workflow.
+    /// Directory of the workflow.
     pub(crate) folder: PathBuf,
 
-    /// The archive [default: the folder's name with .zip, in the current folder].
+    /// Archive to write [default: the directory's name with .zip, in the current directory].
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! What was meant by a word that is neither a command nor a workflow.
+//! Suggestions for a word that is neither a command nor a workflow.
 
 use std::{
     ffi::OsString,
@@ -10,8 +10,8 @@ use clap::{CommandFactory as _, error::ErrorKind};
 use super::args::Arguments;
 use crate::failure::Failure;
 
-/// The error for a command line that clap does not understand, if its first word is neither a command nor
-/// an option: then it was meant to be a workflow.
+/// The error for a command line that clap does not accept, if its first word is neither a command nor an
+/// option: then it was meant to be a workflow.
 pub(super) fn command(
     error: &clap::Error,
     first: Option<OsString>,
@@ -46,20 +46,20 @@ pub(crate) fn no_such_workflow(path: &Path) -> Failure {
             format!("list the commands: raymond --help\nbegin a workflow: raymond new {word}")
         }
     };
-    let message = format!("`{word}` is neither a command nor a file or folder here");
+    let message = format!("`{word}` is neither a command nor a file or directory here");
     Failure::usage(message).with_hint(hint)
 }
 
-/// The error for a file or folder that does not exist.
+/// The error for a file or directory that does not exist.
 pub(crate) fn no_such_path(path: &Path) -> Failure {
     let hint = similar_file(path).map_or_else(
-        || "a workflow is a state file, a folder or a zip archive".to_owned(),
+        || "a workflow is a state file, a directory or a zip archive".to_owned(),
         |file| format!("did you mean `{}`?", file.display()),
     );
-    Failure::usage(format!("there is no file or folder `{}`", path.display())).with_hint(hint)
+    Failure::usage(format!("there is no file or directory `{}`", path.display())).with_hint(hint)
 }
 
-/// The command that is spelled most like `word`.
+/// The command with the most similar name.
 fn similar_command(word: &str) -> Option<String> {
     let command = Arguments::command();
     let names = command.get_subcommands().filter(|command| !command.is_hide_set());
@@ -67,7 +67,7 @@ fn similar_command(word: &str) -> Option<String> {
     nearest(word, names.chain(["help".to_owned()]))
 }
 
-/// The file beside it that is spelled most like it.
+/// The file in the same directory with the most similar name.
 fn similar_file(path: &Path) -> Option<PathBuf> {
     let folder = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -79,7 +79,7 @@ fn similar_file(path: &Path) -> Option<PathBuf> {
     nearest(name, names).map(|name| path.with_file_name(name))
 }
 
-/// What of `names` is spelled most like `word`, if anything is.
+/// The most similar of `names`, if any is similar enough.
 pub(crate) fn nearest(word: &str, names: impl Iterator<Item = String>) -> Option<String> {
     // One slip for each three letters: `lst` is `list`, but `hello` is not `help`.
     let slips = (word.chars().count() / 3).clamp(1, 3);

@@ -1,4 +1,4 @@
-//! From the words on the command line to what they ask for.
+//! Parses the command line and calls the command.
 
 mod args;
 mod authoring;
@@ -13,7 +13,7 @@ use clap::{CommandFactory as _, Parser as _};
 use crate::{config, failure::Failure, out, report::warning};
 use args::{Arguments, Command};
 
-/// Does what the command line says.
+/// Runs the command on the command line.
 pub(crate) fn run() -> Result<ExitCode, Failure> {
     let Arguments { command, start } = match Arguments::try_parse() {
         Ok(arguments) => arguments,
@@ -25,7 +25,7 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
         None => commands::start(start),
         Some(Command::Start(start)) => commands::start(start),
         Some(Command::Run(start)) => commands::run(start),
-        Some(Command::Resume { run, options }) => commands::resume(&run, &options),
+        Some(Command::Resume { run, detach, options }) => commands::resume(&run, detach, &options),
         Some(Command::List { json, place }) => commands::list(json, &place),
         Some(Command::Status { run, json, place }) => commands::status(&run, json, &place),
         Some(Command::Log(log)) => commands::log(&log),
@@ -55,15 +55,15 @@ fn help() -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A setting that is misspelled would do nothing, silently.
+/// A misspelled setting would silently have no effect.
 fn warn_of_unknown_variables() {
     for text in config::unknown_variables(env::vars_os().map(|(name, _)| name)) {
         out::people().line(&warning(&text));
     }
 }
 
-/// Prints what clap has to say: help, the version, or what is wrong with the command line. That is
-/// quoted, and words of it may be names of files, so they are made visible before clap sees them.
+/// Prints the output of clap: help, the version, or what is wrong with the command line. It quotes words, which
+/// may be file names, so they are escaped before clap parses them again.
 fn told(error: clap::Error) -> Result<ExitCode, Failure> {
     let is_wrong = error.use_stderr();
     let mut typed = env::args_os().skip(1);
@@ -75,13 +75,13 @@ fn told(error: clap::Error) -> Result<ExitCode, Failure> {
     let error = if is_wrong && shown != words {
         match Arguments::try_parse_from(shown) {
             Err(error) => error,
-            // Right as it is shown, but not as it was typed: bytes that are no text.
+            // Valid after escaping, but not as typed: it contains bytes that are not text.
             Ok(_) => return Err(Failure::usage(out::one_line(&error.to_string()))),
         }
     } else {
         error
     };
-    // If nobody reads it, nothing can be done about that.
+    // If this fails, nothing can be done about it.
     let _ = error.print();
     Ok(ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(1)))
 }

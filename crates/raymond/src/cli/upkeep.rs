@@ -1,10 +1,14 @@
-//! What can be typed to look into runs and to look after Raymond itself.
+//! The command line for transcripts, checks and old runs.
 
+#[cfg(feature = "serve")]
+use std::{net::IpAddr, path::PathBuf};
 use std::{process::ExitCode, str::FromStr, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
 use raymond_flow::machine::Status;
 
+#[cfg(feature = "serve")]
+use super::commands::{open, serve};
 use super::{
     args::Place,
     commands::{doctor, prune, show},
@@ -13,42 +17,54 @@ use crate::failure::Failure;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Upkeep {
-    /// Show what was asked and answered in a run: prompts, texts, tools, answers, costs.
+    /// Show the transcript of a run: prompts, messages, tools, answers, costs.
     Show(Show),
-    /// Check whether everything is there that Raymond needs.
+    /// Check whether everything that Raymond needs is installed.
     ///
     /// Exits with 1 if there is a problem that prevents runs.
     Doctor(Doctor),
     /// Remove old runs from the disk.
     ///
-    /// Runs that can still be resumed are kept unless `--status` names them, and runs that are under way
-    /// always. On a terminal nothing is removed without `--yes`.
+    /// Runs that can still be resumed are kept unless `--status` names them; running ones are always kept.
+    /// On a terminal nothing is removed without `--yes`.
     Prune(Prune),
+    /// Show all your runs in a browser, live, on this machine.
+    ///
+    /// Prints a link. The server owns no run: it can be ended at any time, and runs go on.
+    #[cfg(feature = "serve")]
+    Serve(Serve),
+    /// Open the page of the running server in a browser.
+    #[cfg(feature = "serve")]
+    Open(Open),
 }
 
-/// Does what was typed.
+/// Runs the command.
 pub(super) fn run(command: &Upkeep) -> Result<ExitCode, Failure> {
     match command {
         Upkeep::Show(arguments) => show(arguments),
         Upkeep::Doctor(arguments) => doctor(arguments),
         Upkeep::Prune(arguments) => prune(arguments),
+        #[cfg(feature = "serve")]
+        Upkeep::Serve(arguments) => serve(arguments),
+        #[cfg(feature = "serve")]
+        Upkeep::Open(arguments) => open(arguments),
     }
 }
 
-/// What is shown.
+/// The arguments of `raymond show`.
 #[derive(Debug, Args)]
 pub(crate) struct Show {
-    /// The run's id, or the beginning of it [default: the latest run].
+    /// Run id, or a unique prefix of it [default: the latest run].
     pub(crate) run: Option<String>,
 
-    /// One step (`main.3`, or `3` for main), or all steps of an agent; shown in full length.
+    /// One step (`main.3`, or `3` for main), or all steps of an agent; shown in full.
     pub(crate) step: Option<String>,
 
-    /// Go on until the run ends.
+    /// Continue until the run ends.
     #[arg(long, short)]
     pub(crate) follow: bool,
 
-    /// Print one entry a line as JSON.
+    /// Print entries as JSON, one per line.
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -56,7 +72,7 @@ pub(crate) struct Show {
     pub(crate) place: Place,
 }
 
-/// What is checked.
+/// The arguments of `raymond doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
     /// Print JSON.
@@ -67,14 +83,14 @@ pub(crate) struct Doctor {
     pub(crate) place: Place,
 }
 
-/// Which runs are removed.
+/// The arguments of `raymond prune`.
 #[derive(Debug, Args)]
 pub(crate) struct Prune {
-    /// Remove runs that have not changed for so long: 12h, 7d, 4w [default: 7d, or 0d with --max-size].
+    /// Remove runs that have not changed for this long: 12h, 7d, 4w [default: 7d, or 0d with --max-size].
     #[arg(long, value_name = "AGE")]
     pub(crate) older_than: Option<Age>,
 
-    /// Remove runs of this status, instead of those that cannot be resumed. Can be repeated.
+    /// Remove runs with this status, instead of those that cannot be resumed. Can be repeated.
     #[arg(long, value_name = "STATUS", value_enum)]
     pub(crate) status: Vec<PrunedStatus>,
 
@@ -86,7 +102,7 @@ pub(crate) struct Prune {
     #[arg(long, conflicts_with = "yes")]
     pub(crate) dry_run: bool,
 
-    /// Remove, also on a terminal.
+    /// Remove without asking, also on a terminal.
     #[arg(long, short)]
     pub(crate) yes: bool,
 
@@ -98,7 +114,49 @@ pub(crate) struct Prune {
     pub(crate) place: Place,
 }
 
-/// The statuses of runs that can be removed. A run under way cannot.
+/// How runs are served.
+#[cfg(feature = "serve")]
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// Show only the runs of this project [default: all projects in which you started runs].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) project: Option<PathBuf>,
+
+    /// A directory whose workflows can be started from the page; can be repeated [default: the projects].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) root: Vec<PathBuf>,
+
+    /// The port [default: 7420, or a free one after it].
+    #[arg(long, value_name = "N")]
+    pub(crate) port: Option<u16>,
+
+    /// Another address than the loopback. Anyone who reaches it needs only the token.
+    #[arg(long, value_name = "ADDRESS", requires = "host")]
+    pub(crate) listen: Option<IpAddr>,
+
+    /// A name under which browsers ask for the server; can be repeated [default: localhost].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Vec<String>,
+
+    /// Only show: nothing can be started, stopped or answered.
+    #[arg(long)]
+    pub(crate) read_only: bool,
+
+    /// The highest budget that a run can be given from the page, in US dollars; 0 is no limit [default: 50].
+    #[arg(long, value_name = "USD", value_parser = super::args::dollars)]
+    pub(crate) max_budget: Option<f64>,
+}
+
+/// How the page is opened.
+#[cfg(feature = "serve")]
+#[derive(Debug, Args)]
+pub(crate) struct Open {
+    /// Print the link instead of opening a browser.
+    #[arg(long)]
+    pub(crate) print: bool,
+}
+
+/// The statuses of runs that can be removed. A running one cannot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PrunedStatus {
     Completed,
@@ -111,7 +169,7 @@ pub(crate) enum PrunedStatus {
 }
 
 impl PrunedStatus {
-    /// The status of a run that is not under way.
+    /// The status of a run that is not running.
     pub(crate) fn of(status: Status) -> Option<Self> {
         match status {
             Status::Running => None,
@@ -124,7 +182,7 @@ impl PrunedStatus {
     }
 }
 
-/// A time such as `7d`.
+/// An age such as `7d`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Age(pub(crate) Duration);
 
@@ -134,12 +192,12 @@ impl FromStr for Age {
     fn from_str(text: &str) -> Result<Self, String> {
         let units = [("s", 1), ("m", 60), ("h", 3600), ("d", 86400), ("w", 7 * 86400)];
         let seconds = with_unit(text, &units);
-        let seconds = seconds.ok_or_else(|| format!("`{text}` is no age: 12h, 7d, 4w"))?;
+        let seconds = seconds.ok_or_else(|| format!("`{text}` is not an age: 12h, 7d, 4w"))?;
         Ok(Self(Duration::from_secs(seconds)))
     }
 }
 
-/// A number of bytes such as `500M`.
+/// A size in bytes such as `500M`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Size(pub(crate) u64);
 
@@ -149,11 +207,11 @@ impl FromStr for Size {
     fn from_str(text: &str) -> Result<Self, String> {
         let units = [("K", 1 << 10), ("M", 1 << 20), ("G", 1 << 30), ("T", 1 << 40), ("", 1)];
         let bytes = with_unit(text, &units);
-        bytes.map(Self).ok_or_else(|| format!("`{text}` is no size: 500M, 2G"))
+        bytes.map(Self).ok_or_else(|| format!("`{text}` is not a size: 500M, 2G"))
     }
 }
 
-/// A whole number and the unit that it ends with.
+/// Parses a whole number with a unit.
 fn with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     units.iter().find_map(|(unit, factor)| {
         let number = text.strip_suffix(unit)?;

@@ -1,24 +1,23 @@
-//! The rows at the bottom of the terminal that are drawn again and again.
+//! The rows at the bottom of the terminal that are redrawn for each frame.
 //!
-//! Every row ends with a line end and none is padded, so the cursor rests at the beginning of the line
-//! below. There an echoed `^C` is wiped by the next frame, and a terminal that becomes narrower
-//! wraps only what is really longer than its new width. How many lines the rows take is worked out anew for
-//! each frame, from the width that the terminal has then.
+//! Every row ends with a line end and none is padded, so the cursor rests at the beginning of the line below.
+//! There the next frame erases an echoed `^C`, and a terminal that becomes narrower wraps only what is really
+//! longer than its new width. The number of lines that the rows take is computed again for each frame, from the
+//! current width of the terminal.
 
 use std::fmt::Write as _;
 
 use crate::line::Line;
 
-/// What is drawn at the moment.
+/// The rows on the screen.
 #[derive(Debug, Default)]
 pub(crate) struct Canvas {
-    /// How many columns each row takes.
+    /// The number of columns of each row.
     widths: Vec<usize>,
 }
 
 impl Canvas {
-    /// What to write so that `above` scrolls away and `rows` stand below it, instead of those that are
-    /// there. The terminal has `columns`.
+    /// The text that prints `above` and replaces the rows on the screen by `rows`. The terminal has `columns`.
     pub(crate) fn frame(
         &mut self,
         above: &[Line],
@@ -29,7 +28,7 @@ impl Canvas {
         let columns = columns.max(1);
         let lines_of = |width: &usize| width.div_ceil(columns).max(1);
         let up: usize = self.widths.iter().map(lines_of).sum();
-        // Shown at once where the terminal can do that; others ignore it.
+        // Synchronized output, where the terminal supports it; others ignore it.
         let mut frame = String::from("\u{1b}[?2026h\r");
         if up > 0 {
             let _ = write!(frame, "\u{1b}[{up}A");
@@ -38,7 +37,7 @@ impl Canvas {
         for line in above {
             frame.extend([&line.render(has_colour), "\n"]);
         }
-        // One column stays free: a row that fills its line may or may not begin another.
+        // One column stays free: terminals differ in whether a row that fills its line begins another.
         let rows: Vec<_> = rows.iter().map(|row| row.cut(columns - 1)).collect();
         for row in &rows {
             frame.extend([&row.render(has_colour), "\n"]);

@@ -1,10 +1,13 @@
 //! A question to a person, in lines.
 
-use raymond_engine::asks::{PublishedQuestion, ShownFile};
+use raymond_engine::{
+    asks::{PublishedQuestion, ShownFile},
+    views::clock_time,
+};
 use raymond_flow::id::RunId;
 use serde_json::{Value, json};
 
-use super::{next::Next, time, words::Mark};
+use super::{next::Next, words::Mark};
 use crate::{
     line::{Line, Style},
     out,
@@ -38,7 +41,7 @@ pub(crate) fn asked_lines(question: &PublishedQuestion) -> Vec<Line> {
         });
     }
     if let (Some(default), Some(at)) = (&question.default, question.deadline_ms) {
-        let text = format!("    at {} the answer is: ", time::clock_time(at / 1000));
+        let text = format!("    at {} the answer is: ", clock_time(at / 1000));
         lines.push(Line::new().dim(text).plain(default));
     }
     lines

@@ -1,4 +1,4 @@
-//! What every agent does at the moment: the rows of the live view, and of `raymond status`.
+//! What every agent is doing at the moment: the rows of the live view, and of `raymond status`.
 
 use std::collections::BTreeMap;
 
@@ -16,9 +16,9 @@ use super::{
 };
 use crate::line::{Line, Style, excerpt};
 
-/// How many agents are shown at most.
+/// The most agents that are shown.
 const ROWS_MAX: usize = 20;
-/// What else is on the screen: the total, an empty row, and some news.
+/// The other rows on the screen: the total, an empty row, and some news.
 const ROWS_ELSE: usize = 5;
 /// The widest columns of names and states.
 const NAME_MAX: usize = 24;
@@ -27,38 +27,38 @@ const COLUMNS_WITH_COSTS: usize = 60;
 /// The frames of the spinner.
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
-/// The agents of a run and what they are about.
+/// The agents of a run and what they are doing.
 #[derive(Debug, Default)]
 pub(crate) struct Board {
     rows: BTreeMap<AgentId, Row>,
     born: u64,
     accounts: Accounts,
     budget_usd: Option<Usd>,
-    /// What had been spent when the run was opened.
+    /// The cost of the run when it was opened.
     before_usd: Usd,
     /// When the run was opened, in milliseconds since 1970.
     opened_ms: u64,
-    /// What all agents wait for, if the usage limit was reached.
+    /// The usage limit that all agents wait for, if it was reached.
     limit: Option<UsageLimit>,
     halted: Option<String>,
     failed: u64,
 }
 
-/// One agent.
+/// The row of one agent.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     born: u64,
     pub(crate) state: String,
-    /// Since when it is about this, in milliseconds since 1970.
+    /// Since when it is doing this, in milliseconds since 1970.
     pub(crate) since_ms: u64,
     pub(crate) doing: Doing,
-    /// How often its work was started.
+    /// The number of starts of its work.
     starts: u32,
-    /// How many rounds of a loop were not told.
+    /// The number of rounds of a loop that were not shown.
     rounds: u64,
 }
 
-/// What an agent is about.
+/// What an agent is doing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
     Starting,
@@ -68,7 +68,7 @@ pub(crate) enum Doing {
     Queued,
     /// It waits for a person's answer to this question.
     Asks(String),
-    /// It tries again then; in milliseconds since 1970.
+    /// It waits for a retry at this time, in milliseconds since 1970.
     Waits {
         until_ms: u64,
         attempt: u32,
@@ -77,7 +77,7 @@ pub(crate) enum Doing {
 }
 
 impl Board {
-    /// The run as it was opened, at `now_ms`.
+    /// Starts with the run as it was opened, at `now_ms`.
     pub(crate) fn open(&mut self, run: &Run, now_ms: u64) {
         self.budget_usd = run.limits.budget_usd;
         self.before_usd = run.total_cost_usd;
@@ -94,19 +94,19 @@ impl Board {
         }
     }
 
-    /// The run whose records were all taken in.
+    /// Starts with a run whose records were all added.
     pub(crate) fn begin(&mut self, run: &Run) {
         self.budget_usd = run.limits.budget_usd;
         self.opened_ms = run.started_at_ms;
         self.limit = run.usage_limit;
     }
 
-    /// What an agent is about.
+    /// The row of an agent.
     pub(crate) fn row(&self, agent: &AgentId) -> Option<&Row> {
         self.rows.get(agent)
     }
 
-    /// Takes in what became true.
+    /// Adds a record.
     pub(crate) fn record(&mut self, record: &Record, at_ms: u64) {
         self.accounts.add(record);
         match record {
@@ -140,7 +140,7 @@ impl Board {
                 if let Some(worker) = worker {
                     self.enter(worker, "…", at_ms, Doing::Starting);
                 }
-                // If it goes on, its next step brings it back.
+                // If the agent continues, its next step adds it again.
                 if matches!(transition, Transition::Result { .. }) {
                     self.rows.remove(agent);
                 }
@@ -160,14 +160,14 @@ impl Board {
         }
     }
 
-    /// Takes in what a coding agent does.
+    /// Adds the latest activity of a coding agent.
     pub(crate) fn activity(&mut self, agent: &AgentId, activity: &Activity) {
         if let Some(row) = self.rows.get_mut(agent) {
             row.doing = Doing::Turn(Some(activity.clone()));
         }
     }
 
-    /// So many rounds of a loop of `agent` were not told.
+    /// Sets the number of rounds of a loop of `agent` that were not shown.
     pub(crate) fn rounds(&mut self, agent: &AgentId, rounds: u64) {
         if let Some(row) = self.rows.get_mut(agent) {
             row.rounds = rounds;
@@ -219,7 +219,7 @@ impl Board {
         let states = widest(&mut rows.iter().map(|(_, row)| row.state.as_str()));
         let columns = Columns { names, states, has_costs: columns >= COLUMNS_WITH_COSTS };
         let spinner = SPINNER.get(frame % SPINNER.len()).copied().unwrap_or_default();
-        // An empty row keeps the news apart.
+        // An empty row separates the news.
         let mut lines = vec![Line::new()];
         let rows = rows.iter();
         lines.extend(rows.map(|(agent, row)| self.row_line(agent, row, &columns, now_ms, spinner)));
@@ -304,7 +304,7 @@ struct Columns {
 }
 
 impl Doing {
-    /// What it is about, in a few words.
+    /// What it is doing, in a few words.
     pub(crate) fn line(&self, now_ms: u64) -> Line {
         match self {
             Self::Starting => Line::new().dim("starts"),
@@ -315,7 +315,7 @@ impl Doing {
                 if what.is_empty() { line } else { line.dim(format!("  {what}")) }
             }
             Self::Turn(Some(activity)) => Line::of(words::of_activity(activity)),
-            Self::Queued => Line::new().dim("waits for a place"),
+            Self::Queued => Line::new().dim("waits for a free slot"),
             Self::Asks(question) => Line::of("asks: ").plain(excerpt(question)),
             Self::Waits { until_ms, attempt, why } => {
                 let again = words::again(until_ms.saturating_sub(now_ms), *attempt);

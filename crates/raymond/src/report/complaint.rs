@@ -1,4 +1,4 @@
-//! What a failed step complained about: the last lines that it printed, and the file that has all.
+//! The last output of a failed step, and the file that has all of it.
 
 use std::{
     fs::File,
@@ -11,14 +11,14 @@ use raymond_flow::id::StepId;
 
 use crate::line::Line;
 
-/// How many lines are shown: enough for a message and the command that it is about.
+/// The most lines that are shown: enough for a message and the command that it is about.
 const LINES_MAX: usize = 10;
-/// How much of the file is looked at: those lines, if they are not absurdly long.
+/// How much of the file is read: those lines, unless they are extremely long.
 const BYTES_MAX: u64 = 8 * 1024;
 /// How much of one line is shown.
 const COLUMNS_MAX: usize = 200;
 
-/// The last words of a step, and where they are.
+/// The last output of a step, and its file.
 #[derive(Debug)]
 pub(crate) struct Complaint {
     pub(crate) lines: Vec<String>,
@@ -26,11 +26,11 @@ pub(crate) struct Complaint {
 }
 
 impl Complaint {
-    /// What `step` wrote to standard error; a script that wrote nothing there, to standard output. `None`
-    /// if there is nothing, or the files are gone.
+    /// The standard error of `step`; for a script that wrote nothing there, its standard output. `None` if
+    /// both are empty or missing.
     pub(crate) fn of(files: &RunFiles, step: &StepId) -> Option<Self> {
         let folder = files.step(step);
-        // What a coding agent prints is for programs to read.
+        // The standard output of a coding agent is for programs.
         let is_turn = folder.join("prompt").exists();
         let names = ["stderr", "stdout"].into_iter().filter(|name| !is_turn || *name == "stderr");
         names.into_iter().find_map(|name| {
@@ -41,7 +41,7 @@ impl Complaint {
     }
 }
 
-/// The complaint of a failed step, as it is shown below its failure.
+/// The lines that are shown below the failure of a step.
 pub(crate) fn of_step(files: &RunFiles, step: &StepId) -> Vec<Line> {
     const MARGIN: &str = "          ";
     let Some(Complaint { lines, path }) = Complaint::of(files, step) else { return Vec::new() };
@@ -53,7 +53,7 @@ pub(crate) fn of_step(files: &RunFiles, step: &StepId) -> Vec<Line> {
     shown
 }
 
-/// The path from here, if that is shorter.
+/// The path relative to the working directory, if that is shorter.
 pub(crate) fn near(path: &Path) -> PathBuf {
     let here = std::env::current_dir().ok();
     let relative = here.and_then(|here| path.strip_prefix(here).ok().map(Path::to_owned));
@@ -68,7 +68,7 @@ fn last_lines(mut file: &File) -> io::Result<Vec<String>> {
     file.take(BYTES_MAX).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);
     let mut lines: Vec<_> = text.lines().map(str::trim_end).collect();
-    // The first one may have begun earlier.
+    // The first line may be incomplete.
     if start > 0 && lines.len() > 1 {
         lines.remove(0);
     }

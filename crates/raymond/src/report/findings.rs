@@ -1,4 +1,4 @@
-//! What lint found, drawn for people or as JSON.
+//! The findings of lint as text or as JSON.
 
 use std::{fmt::Write as _, path::Path};
 
@@ -6,9 +6,9 @@ use raymond_flow::{graph::Graph, id::StateName, lint::Finding, source::Severity}
 
 use crate::out::{self, clipped, one_line, visible};
 
-/// Where the files of the findings are.
+/// The files of the findings.
 pub(crate) struct Sources<'a> {
-    /// The folder or archive, as it was typed.
+    /// The directory or archive, as the user typed it.
     pub(crate) path: &'a Path,
     /// Their texts.
     pub(crate) graph: &'a Graph,
@@ -20,7 +20,7 @@ pub(crate) fn as_json(found: &[Finding]) -> String {
     format!("{}\n", out::escaped(&text))
 }
 
-/// Each finding with its line and a caret under what it is about.
+/// Each finding with its line of source and a caret under the place.
 pub(crate) fn as_text(found: &[Finding], sources: &Sources<'_>) -> String {
     let mut text = String::new();
     for finding in found {
@@ -81,15 +81,15 @@ impl MarkedLine {
         let marked = rest.get(..length).unwrap_or(rest);
         let (head, rest) = (ending(head, BEFORE_CHARS_MAX), clipped(rest, AFTER_CHARS_MAX));
         let marked = clipped(marked, AFTER_CHARS_MAX);
-        // Tabs stay tabs, so that the carets stand below what they mean.
+        // Tabs stay tabs, so that the carets are aligned.
         let before = visible(&head).chars().map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
         let carets = "^".repeat(visible(&marked).chars().count().max(1));
         Some(Self { text: visible(&format!("{head}{rest}")).into_owned(), before, carets })
     }
 }
 
-/// How much of a line is drawn before what a finding is about, and from there on. A line can be as long
-/// as its file.
+/// How much of a line is shown before the place of a finding, and from there on. A line can be as long as its
+/// file.
 const BEFORE_CHARS_MAX: usize = 60;
 const AFTER_CHARS_MAX: usize = 100;
 
@@ -149,7 +149,7 @@ mod tests {
 
     /// Every kind of place: an entry, a word, a whole tag, a line, a tab before it, a wide margin.
     #[test]
-    fn findings_look_like_this() {
+    fn findings_of_every_kind_are_drawn() {
         let start = "---\nmodle: opus\nallowed_transitions:\n  - tag: call\n    target: RESEARCH\n    \
                      return: SUMMARISE\n  - { tag: result }\n---\n\n\nLook at {{inptu}}.\n\n\
                      - More is needed: <call return=\"SUMMARIZE\">RESEARCH</call>\n\
@@ -169,14 +169,14 @@ mod tests {
     }
 
     #[test]
-    fn finding_about_the_whole_workflow_names_its_folder() {
+    fn finding_about_the_whole_workflow_names_its_directory() {
         let drawn = text(&[("STRAT.md", "<result>x</result>")]);
         assert!(drawn.starts_with("error[no-entry]: no entry state"), "{drawn}");
         assert!(drawn.contains("  --> flow\n"), "{drawn}");
     }
 
     #[test]
-    fn finding_cannot_steer_the_terminal() {
+    fn finding_cannot_control_the_terminal() {
         let drawn = text(&[("START.sh", "echo '\u{202e}<goto>A\u{1b}[2J</goto>'")]);
         assert!(drawn.contains("1 | echo '\\u{202e}<goto>A\\u{1b}[2J</goto>'\n"), "{drawn}");
         assert!(!drawn.contains('\u{1b}'), "{drawn}");

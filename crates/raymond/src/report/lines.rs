@@ -1,4 +1,4 @@
-//! Plain lines: one for everything that a person wants to know of.
+//! Plain lines: one for each event that the user should see.
 
 use std::io::Write;
 
@@ -18,7 +18,7 @@ use crate::{
     out,
 };
 
-/// Writes a line for what happens.
+/// Writes a line for each event.
 #[derive(Debug)]
 pub(crate) struct Lines<W> {
     out: out::LineSink<W>,
@@ -37,7 +37,7 @@ impl<W: Write> Lines<W> {
         Self { has_times: true, ..Self::new(out, level, files) }
     }
 
-    /// Tells that the run is watched, which went on before.
+    /// Reports that an observer has joined a run that was already running.
     pub(crate) fn catch_up(&mut self, run: &Run) {
         self.narrator.open(run);
         self.out.line(&watched(run));
@@ -70,7 +70,7 @@ pub(super) fn of_event(event: &Event, narrator: &mut Narrator, level: Level) -> 
             let more = if *is_new { "" } else { " goes on" };
             (News, Line::of("run ").add(Style::Bold, id.as_str()).plain(more))
         }
-        // The summary tells that, and more.
+        // The summary contains that, and more.
         Event::Recorded { record: Record::Finished { .. }, .. } if level < Detail => {
             return narrator.rest();
         }
@@ -105,12 +105,12 @@ pub(super) fn of_event(event: &Event, narrator: &mut Narrator, level: Level) -> 
     if least <= level { vec![line] } else { Vec::new() }
 }
 
-/// The first line of whoever begins to watch a run that goes on.
+/// The first line for an observer that joins a running run.
 pub(super) fn watched(run: &Run) -> Line {
     Line::of("run ").add(Style::Bold, run.id.as_str()).dim(", watched from here on")
 }
 
-/// Something odd that changes nothing.
+/// A warning about something without consequences.
 pub(crate) fn warning(text: &str) -> Line {
     Line::new().add(Style::Warning, "warning:").plain(format!(" {text}"))
 }

@@ -22,10 +22,10 @@ use crate::{
     out::{self, Screen},
 };
 
-/// How often the rows are drawn anew.
+/// How often the rows are redrawn.
 const FRAME: Duration = Duration::from_millis(100);
 
-/// Draws what happens.
+/// Draws the live view.
 pub(crate) struct Live {
     view: Arc<Mutex<LiveView>>,
     narrator: Narrator,
@@ -34,7 +34,7 @@ pub(crate) struct Live {
     painter: Option<JoinHandle<()>>,
 }
 
-/// What is drawn, by whoever comes first: the painter with its next frame, or the end.
+/// What is drawn, both by the painter thread with its next frame and at the end.
 struct LiveView {
     screen: Screen,
     board: Board,
@@ -57,7 +57,7 @@ impl Live {
         }));
         let (stop, stopped) = mpsc::channel();
         let shared = Arc::clone(&view);
-        // Without a thread no rows are drawn; news are still printed.
+        // Without a thread no rows are drawn; news is still printed.
         let painter = std::thread::Builder::new().spawn(move || {
             while let Err(mpsc::RecvTimeoutError::Timeout) = stopped.recv_timeout(FRAME) {
                 lock(&shared).paint();
@@ -67,7 +67,7 @@ impl Live {
         Self { view, narrator, level, stop, painter: painter.ok() }
     }
 
-    /// Takes in what happened before anybody watched, without telling it.
+    /// Adds what happened before this process joined, without printing it.
     pub(crate) fn catch_up(&mut self, run: &Run, records: &[(Record, u64)]) {
         let mut view = lock(&self.view);
         for (record, at_ms) in records {

@@ -1,10 +1,10 @@
-//! What people and programs see of a run.
+//! What users and programs see of a run.
 
 mod asks;
 mod board;
 mod complaint;
 mod findings;
-mod json;
+mod json_lines;
 mod lines;
 mod live;
 mod narrator;
@@ -18,7 +18,7 @@ pub(crate) mod words;
 pub(crate) use asks::{asked_lines, question_json, question_lines};
 pub(crate) use complaint::near;
 pub(crate) use findings::{Sources, as_json, as_text};
-pub(crate) use json::{JsonLines, closed, of_seen};
+pub(crate) use json_lines::JsonLines;
 pub(crate) use lines::{Lines, warning};
 pub(crate) use live::Live;
 pub(crate) use narrator::Narrator;
@@ -30,7 +30,7 @@ use raymond_engine::{events::Observer, layout::RunFiles};
 
 use crate::out;
 
-/// Whoever tells a person on standard error: live if rows can be drawn there, else in plain lines.
+/// The observer for standard error: live if the terminal can redraw rows, else plain lines.
 pub(crate) fn on_terminal(level: words::Level, files: Option<RunFiles>) -> Box<dyn Observer> {
     if out::can_redraw() {
         Box::new(Live::new(level, files))

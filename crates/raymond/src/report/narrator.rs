@@ -1,4 +1,4 @@
-//! Tells a run in lines: puts together what belongs together, and folds loops.
+//! Reports a run in lines: combines related records, and folds loops.
 //!
 //! A line has columns at its left end, so that they are aligned without any padding at the right:
 //!
@@ -21,27 +21,27 @@ use super::{
 };
 use crate::line::{Line, Style};
 
-/// The widest column for the names of agents; longer ones just stand out.
+/// The widest column for the names of agents; longer ones exceed it.
 const NAMES_MAX: usize = 24;
 /// The longest loop that is folded, in transitions.
 const LOOP_MAX: usize = 4;
-/// How often a way is told before it is folded: the rounds of a review are all told, those of a poll
+/// How often a transition is shown before it is folded: the rounds of a review are all shown, those of a poll
 /// are not.
 const ROUNDS_TOLD: usize = 2;
 
-/// Tells what happens, record by record.
+/// Reports records, one after another.
 #[derive(Debug)]
 pub(crate) struct Narrator {
     level: Level,
     folds: bool,
-    /// Where the run's files are, for what a failed step complained about.
+    /// The files of the run, for the output of a failed step.
     files: Option<RunFiles>,
-    /// How wide the column of names is.
+    /// The width of the column of names.
     names: usize,
-    /// The step that has just ended; the next record tells what came of it.
+    /// The step that has just ended; the next record says what follows from it.
     ended: Option<LastEnded>,
     loops: BTreeMap<AgentId, Hops>,
-    /// The agents whose steps run.
+    /// The agents with a running step.
     running: BTreeSet<AgentId>,
 }
 
@@ -51,14 +51,14 @@ struct LastEnded {
     spent: Spent,
 }
 
-/// The ways that an agent has gone lately.
+/// The latest transitions of an agent.
 #[derive(Debug, Default)]
 struct Hops {
     lately: VecDeque<Hop>,
     folded: Option<Folded>,
 }
 
-/// What was not told, because it was a loop.
+/// The rounds of a loop that were not shown.
 #[derive(Debug, Default)]
 struct Folded {
     ways: u64,
@@ -89,13 +89,13 @@ impl Narrator {
         Self { level, folds, files, names: 0, ended: None, loops, running }
     }
 
-    /// The steps that run already.
+    /// Adds the steps that are already running.
     pub(crate) fn open(&mut self, run: &Run) {
         let running = run.agents.values().filter(|agent| agent.phase.step().is_some());
         self.running.extend(running.map(|agent| agent.id.clone()));
     }
 
-    /// The lines for a record; `before` is about its agent.
+    /// The lines for a record; `before` is its agent before it.
     pub(crate) fn tell(&mut self, record: &Record, before: Option<&Before>) -> Vec<Line> {
         let ended = self.ended.take();
         match record {
@@ -105,7 +105,7 @@ impl Narrator {
                 let step = StepId { agent: agent.clone(), number: *number };
                 self.ended = Some(LastEnded { step, spent: spent.clone() });
             }
-            // Its lines will follow: the column is wide enough from here on.
+            // Lines of the worker will follow: widen the column now.
             Record::Followed { worker: Some(worker), .. } => self.make_room(worker),
             _ => {}
         }
@@ -116,7 +116,7 @@ impl Narrator {
                 (Record::Halted { why: Halt::Interrupted }, 1..) => {
                     news.text = news.text.plain(words::of_interrupt(running));
                 }
-                // Nothing else runs: the failure says it all.
+                // No other step is running: the line about the failure is enough.
                 (Record::Halted { why: Halt::ScriptFailed { .. } }, 0) => continue,
                 _ => {}
             }
@@ -134,18 +134,18 @@ impl Narrator {
         lines
     }
 
-    /// The lines for the loops that were not over: nothing more is told of them.
+    /// The lines for the loops that have not ended.
     pub(crate) fn rest(&mut self) -> Vec<Line> {
         let agents: Vec<_> = self.loops.keys().cloned().collect();
         agents.iter().filter_map(|agent| self.unfold(agent)).collect()
     }
 
-    /// A line about an agent that no record tells of.
+    /// A line about an agent that does not come from a record.
     pub(crate) fn aside(&mut self, agent: &AgentId, text: Line) -> Line {
         self.columns(Mark::Detail, Some(agent), None, text)
     }
 
-    /// How many rounds of a loop of `agent` were not told.
+    /// The number of rounds of a loop of `agent` that were not shown.
     pub(crate) fn rounds(&self, agent: &AgentId) -> u64 {
         let folded = self.loops.get(agent).and_then(|ways| ways.folded.as_ref());
         folded.map_or(0, Folded::rounds)
@@ -176,7 +176,7 @@ impl Narrator {
         }
     }
 
-    /// Whether the news is one more round of a loop; then it is counted.
+    /// Whether the news is one more round of a loop; if so, it is counted.
     fn folds(&mut self, agent: &AgentId, news: &News, spent: Option<&Spent>) -> bool {
         let Some(way) = news.way.as_ref().filter(|_| self.folds) else { return false };
         let ways = self.loops.entry(agent.clone()).or_default();
@@ -197,7 +197,7 @@ impl Narrator {
         true
     }
 
-    /// The line for the rounds that were not told.
+    /// The line for the rounds that were not shown.
     fn unfold(&mut self, agent: &AgentId) -> Option<Line> {
         let ways = self.loops.get_mut(agent)?;
         let folded = ways.folded.take()?;

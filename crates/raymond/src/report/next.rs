@@ -1,4 +1,4 @@
-//! What to type next: real ids and whole commands.
+//! Suggests the next command, complete and with real ids.
 
 use raymond_flow::{
     id::RunId,
@@ -10,12 +10,12 @@ use raymond_flow::{
 #[derive(Clone, Debug)]
 pub(crate) struct Next {
     pub(crate) id: RunId,
-    /// Options without which the run is not found.
+    /// Options that are needed to find the run.
     pub(crate) place: String,
 }
 
 impl Next {
-    /// The command that does `verb` to the run.
+    /// The command `raymond VERB` for the run.
     pub(crate) fn command(&self, verb: &str) -> String {
         format!("raymond {verb} {}{}", self.id, self.place)
     }
@@ -38,7 +38,7 @@ impl Next {
         format!("raymond answer {} {ask} {what}{}", self.id, self.place)
     }
 
-    /// What a person can do about the run, and the command for it. `status` is its status in a word.
+    /// What the user can do about the run, and the command for it. `status` is its status in one word.
     pub(crate) fn advice(&self, run: &Run, status: &str) -> Option<(String, String)> {
         let resume = self.command("resume");
         let (what, command) = match (run.status, &run.halt) {
@@ -60,9 +60,11 @@ impl Next {
                 let more = higher_budget(run.limits.budget_usd, run.total_cost_usd);
                 ("Raise the budget and resume:", format!("{resume} --budget {more}"))
             }
-            (Status::Paused, Some(Halt::DiskLow { .. })) => ("Make room, then resume:", resume),
+            (Status::Paused, Some(Halt::DiskLow { .. })) => {
+                ("Free disk space, then resume:", resume)
+            }
             (Status::Paused, Some(Halt::UsageLimit { resets_at: Some(at) })) => {
-                let at = super::time::clock_time(*at);
+                let at = raymond_engine::views::clock_time(*at);
                 return Some((format!("Resume it after {at}:"), resume));
             }
             (Status::Paused, _) => ("Resume it:", resume),
@@ -82,7 +84,7 @@ fn shell_word(label: &str) -> String {
     }
 }
 
-/// A budget that is enough to go on: twice as much as was allowed or spent.
+/// A budget that lets the run continue: twice what was allowed or spent.
 fn higher_budget(budget: Option<Usd>, spent: Usd) -> String {
     let most = budget.unwrap_or_default().max(spent);
     let doubled = (most + most).to_string();

@@ -1,8 +1,15 @@
-//! How a run stands, as a person would rather read it than its JSON.
+//! The status of a run, as text and as JSON.
 
 use std::{collections::BTreeMap, time::Duration};
 
-use raymond_engine::{Loaded, agent::Activity, journal::JournalEntry, layout::RunFiles};
+use raymond_engine::{
+    Loaded,
+    agent::Activity,
+    journal::JournalEntry,
+    layout::RunFiles,
+    overview::Overview,
+    views::{self, Live},
+};
 use raymond_flow::{
     id::{AgentId, StepId},
     machine::{Account, Accounts, Agent, Phase, Record, Run, Session, Status},
@@ -16,28 +23,28 @@ use super::{
     next::Next,
     summary::advice,
     time,
-    words::{Mark, count, natural, of_activity, of_halt, of_tokens, state},
+    words::{Mark, count, natural, of_halt, of_tokens, state},
 };
 use crate::{
     advice::with_advice,
     line::{Line, Style, excerpt},
 };
 
-/// Everything that is known of a run.
+/// The data of a status report.
 #[derive(Debug)]
 pub(crate) struct Standing<'a> {
     pub(crate) loaded: &'a Loaded,
-    /// Its status in a word: also `died`.
+    /// Its status in one word, which may be `died`.
     pub(crate) status: &'a str,
     pub(crate) files: &'a RunFiles,
-    /// What coding agents did last, of those whose turns run.
+    /// The latest activity of each running turn.
     pub(crate) activities: BTreeMap<AgentId, Activity>,
     pub(crate) now_ms: u64,
     pub(crate) next: &'a Next,
 }
 
 impl Standing<'_> {
-    /// The run at length.
+    /// The complete text.
     pub(crate) fn lines(&self) -> Vec<Line> {
         let Loaded { run, entries } = self.loaded;
         let mut page = Vec::new();
@@ -52,44 +59,17 @@ impl Standing<'_> {
         page
     }
 
-    /// The same for programs; `docs/operations.md` describes it.
+    /// The same as JSON; `docs/operations.md` describes it.
     pub(crate) fn json(&self) -> Value {
-        let Loaded { run, entries } = self.loaded;
-        let board = board(entries);
-        let agents = run.agents_by_birth().into_iter().map(|agent| {
-            let activity = self.activities.get(&agent.id);
-            let tool = activity.and_then(|activity| match activity {
-                Activity::Uses { tool, .. } => Some(tool),
-                Activity::Says(_) | Activity::Waits(_) => None,
-            });
-            let (phase, error) = match &agent.phase {
-                Phase::Running { .. } => ("running", None),
-                Phase::Ready { .. } | Phase::Called { .. } => ("starting", None),
-                Phase::Queued { .. } => ("queued", None),
-                Phase::Waiting { .. } => ("waiting", None),
-                Phase::Asking { .. } => ("asking", None),
-                Phase::Held { .. } => ("held", None),
-                Phase::Failed { error, .. } => ("failed", Some(error)),
-            };
-            json!({
-                "agent": agent.id, "state": agent.current_state, "phase": phase, "error": error,
-                "step": agent.phase.step().map(|step| step.number),
-                "since": board.row(&agent.id).map(|row| row.since_ms),
-                "tool": tool, "activity": activity.map(of_activity),
-                "cost_usd": agent.cost_usd,
-                "returns_to": agent.stack.iter().rev().map(|frame| &frame.state).collect::<Vec<_>>(),
-            })
-        });
-        let agents: Vec<_> = agents.collect();
+        let run = &self.loaded.run;
+        let mut overview = Overview::new(run.id.clone(), self.files.clone());
+        let mut live = Live::of(&overview);
+        live.activities.clone_from(&self.activities);
+        overview.refresh();
+        let mut value = views::status(&overview, overview.run().unwrap_or(run), &live);
         let next = self.next.advice(run, self.status).map(|(_, command)| command);
-        json!({
-            "run": run.id, "status": self.status, "workflow": run.scope_dir,
-            "started_at": run.started_at_ms, "last_at": entries.last().map(|entry| entry.at_ms),
-            "total_cost_usd": run.total_cost_usd, "budget_usd": run.limits.budget_usd,
-            "states_entered": run.iteration_count, "max_iterations": run.limits.max_iterations,
-            "result": run.result, "halted": run.halt.as_ref().map(of_halt), "agents": agents,
-            "next": next,
-        })
+        value["next"] = json!(next);
+        value
     }
 
     fn head(&self, page: &mut Vec<Line>, run: &Run, entries: &[JournalEntry]) {
@@ -166,10 +146,10 @@ impl Standing<'_> {
                 since.then(doing.line(self.now_ms)).dim(format!("  (step {})", step.number))
             }
             Phase::Ready { .. } | Phase::Called { .. } => Line::new().dim("about to start"),
-            Phase::Queued { .. } => since.dim("waits for a place"),
+            Phase::Queued { .. } => since.dim("waits for a free slot"),
             Phase::Waiting { .. } => match row {
                 Some(row) => row.doing.line(self.now_ms),
-                None => Line::new().dim("waits to try again"),
+                None => Line::new().dim("waits to retry"),
             },
             Phase::Asking { number, question } => {
                 let line = since.plain(format!("asks {}.{number}: ", agent.id));
@@ -204,12 +184,12 @@ pub(crate) fn status_line(status: &str) -> Line {
     mark.plain(" ").add(style, status)
 }
 
-/// The steps by which agents have failed.
+/// The steps in which agents have failed.
 #[derive(Debug, Default)]
 struct FailedSteps(BTreeMap<AgentId, u32>);
 
 impl FailedSteps {
-    /// Takes in the next record. A failure follows right after the end of the step that it is about.
+    /// Adds the next record. A failure follows directly after the end of its step.
     fn record(&mut self, record: &Record) {
         match record {
             Record::Ended { agent, number, .. } => drop(self.0.insert(agent.clone(), *number)),
@@ -239,7 +219,7 @@ fn costs(page: &mut Vec<Line>, accounts: &Accounts) {
     page.push(cost_row("all", &accounts.total, names));
 }
 
-/// Accounts with their names, in the order that people expect.
+/// Accounts with their names, in natural order.
 fn named<'a>(rows: impl Iterator<Item = (&'a str, &'a Account)>) -> Vec<(&'a str, &'a Account)> {
     let mut rows: Vec<_> = rows.collect();
     rows.sort_by(|(a, _), (b, _)| natural(a, b));

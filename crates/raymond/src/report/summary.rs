@@ -1,4 +1,4 @@
-//! How a run ended: the lines that stay when everything else has scrolled away.
+//! The summary of a run at its end.
 
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
 
@@ -19,14 +19,14 @@ use super::{
 };
 use crate::line::{Line, Style, excerpt};
 
-/// How many agents, failures and refusals are listed. `raymond status` has all of them.
+/// The most agents, failures and denials that are listed. `raymond status` lists all of them.
 const LISTED_MAX: usize = 12;
 
-/// What is told at the end, gathered from records.
+/// The contents of the summary, collected from records.
 #[derive(Debug, Default)]
 pub(crate) struct Summary {
     accounts: Accounts,
-    /// What was not allowed, and how often.
+    /// Tools that were denied, and how often.
     denied: BTreeMap<(AgentId, String), u64>,
     /// When the run was last opened, and when its last record was written.
     opened_ms: u64,
@@ -56,8 +56,7 @@ impl Summary {
         }
     }
 
-    /// The lines for a person who wants to hear `level`. `shows_result` says that the result is not printed
-    /// where the person sees it.
+    /// The lines for this level. `shows_result` says that the result is not printed where the user sees it.
     pub(crate) fn lines(
         &self,
         run: &Run,
@@ -112,7 +111,7 @@ impl Summary {
         line
     }
 
-    /// What each agent cost, if there were several.
+    /// The cost of each agent, if there were several.
     fn costs(&self, lines: &mut Vec<Line>) {
         let mut agents: Vec<_> = self.accounts.by_agent.iter().collect();
         if agents.len() < 2 || self.accounts.total.cost_usd == Usd::ZERO {
@@ -189,12 +188,12 @@ fn more(lines: &mut Vec<Line>, hidden: usize, what: &str) {
     }
 }
 
-/// What to do, and the command for it.
+/// What the user can do, and the command for it.
 pub(crate) fn advice(what: &str, command: &str) -> Line {
     Line::of(format!("  {what} ")).add(Style::Name, command)
 }
 
-/// Gathers a summary from the events of a run whose journal nobody will read.
+/// Collects a summary from the events of a run whose journal is not read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gatherer(pub(crate) Rc<RefCell<Summary>>);
 

@@ -1,21 +1,10 @@
-//! Times and durations as people read them.
+//! Times and durations for display.
 
 use std::time::Duration;
 
 use jiff::{Timestamp, tz::TimeZone};
 
-/// A time of this place, from seconds since 1970: `14:05:09`, with the date if it is another day.
-pub(crate) fn clock_time(seconds: u64) -> String {
-    let of = |seconds: i64| {
-        Timestamp::from_second(seconds).unwrap_or_default().to_zoned(TimeZone::system())
-    };
-    let time = of(i64::try_from(seconds).unwrap_or(i64::MAX));
-    let now = of(Timestamp::now().as_second());
-    let format = if time.date() == now.date() { "%H:%M:%S" } else { "%Y-%m-%d %H:%M:%S" };
-    time.strftime(format).to_string()
-}
-
-/// A time of this place, from milliseconds since 1970.
+/// A local time from milliseconds since 1970.
 pub(crate) fn stamp(milliseconds: u64) -> String {
     let time = Timestamp::from_millisecond(i64::try_from(milliseconds).unwrap_or(i64::MAX));
     let time = time.unwrap_or_default().to_zoned(TimeZone::system());
@@ -41,7 +30,7 @@ pub(crate) fn elapsed(milliseconds: u64) -> String {
     }
 }
 
-/// How long ago something was, roughly: `7s`, `3m`, `2h`, `5d`.
+/// The rough age of something: `7s`, `3m`, `2h`, `5d`.
 pub(crate) fn age(milliseconds: u64) -> String {
     let seconds = milliseconds / 1000;
     match seconds {

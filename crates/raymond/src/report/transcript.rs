@@ -1,4 +1,4 @@
-//! The transcript of a step as people read it.
+//! The transcript of a step as text.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use raymond_flow::id::StepId;
 use super::time;
 use crate::out::{clipped, one_line, visible};
 
-/// How much is shown of a text.
+/// How much of a text is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Length {
     /// All of it.
@@ -20,6 +20,8 @@ pub(crate) enum Length {
 /// How many lines are shown of a prompt and of any other text, if not all are.
 const PROMPT_LINES_MAX: usize = 10;
 const TEXT_LINES_MAX: usize = 40;
+/// The same of a thought, which is rarely what a reader looks for.
+const THOUGHT_LINES_MAX: usize = 3;
 /// How much is shown of one line.
 const LINE_CHARS_MAX: usize = 2000;
 
@@ -28,10 +30,11 @@ pub(crate) fn heading(id: &StepId, state: &str, at_ms: u64) -> String {
     format!("== {id}  {}  {}\n", one_line(state), time::stamp(at_ms))
 }
 
-/// An entry, with a newline at its end. Nothing if there is nothing to say.
+/// An entry, with a newline at its end. Empty if there is nothing to show.
 pub(crate) fn entry(entry: &Entry, length: Length) -> String {
     match entry {
         Entry::Prompt { text } => lines("> ", text, PROMPT_LINES_MAX, length),
+        Entry::Thinking { text } => lines("~ ", text, THOUGHT_LINES_MAX, length),
         Entry::Text { text } | Entry::Answer { text, .. } => {
             let mut shown = lines("  ", text, TEXT_LINES_MAX, length);
             if let Entry::Answer { tag: Some(tag), .. } = entry {

@@ -1,9 +1,10 @@
-//! What happens to a run, in words for a person.
+//! Describes the events of a run in words.
 
-use raymond_engine::{agent::Activity, events::Before};
+use raymond_engine::events::Before;
+pub(crate) use raymond_engine::views::{of_activity, of_halt, wait};
 use raymond_flow::{
     id::{AgentId, StateName},
-    machine::{Halt, Instead, Limit, Limits, Record, Response, Status, Via},
+    machine::{Halt, Instead, Limits, Record, Response, Status, Via},
     policy::{Question, Transition},
 };
 
@@ -13,14 +14,14 @@ use crate::{
     line::{Line, Style, excerpt},
 };
 
-/// How much a person wants to hear.
+/// How much the user wants to see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
-    /// What goes wrong.
+    /// Only failures and warnings.
     Trouble,
-    /// What the agents decide.
+    /// Also the transitions.
     News,
-    /// What they do meanwhile.
+    /// Also what agents do in between.
     Detail,
 }
 
@@ -53,19 +54,19 @@ impl Mark {
     }
 }
 
-/// Something worth a line.
+/// An event that is worth a line.
 #[derive(Debug)]
 pub(crate) struct News {
     pub(crate) level: Level,
     pub(crate) mark: Mark,
-    /// Whom it is about; `None` for the whole run.
+    /// The agent that it is about; `None` for the whole run.
     pub(crate) agent: Option<AgentId>,
     pub(crate) text: Line,
-    /// Which way was gone, if that can be part of a loop.
+    /// The transition, if it can be part of a loop.
     pub(crate) way: Option<Hop>,
 }
 
-/// A way between two states: the same one is gone again and again by a loop.
+/// A transition between two states. A loop repeats it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hop {
     pub(crate) from: String,
@@ -83,7 +84,7 @@ impl News {
     }
 }
 
-/// What a record tells, if that is worth a line. `before` is about its agent.
+/// The news of a record, if it is worth a line. `before` is its agent before it.
 pub(crate) fn of_record(record: &Record, before: Option<&Before>) -> Vec<News> {
     use Level::{Detail, News as Told, Trouble};
     match record {
@@ -92,7 +93,7 @@ pub(crate) fn of_record(record: &Record, before: Option<&Before>) -> Vec<News> {
             vec![News::of(Detail, Mark::Detail, agent, text)]
         }
         Record::Queued { agent } => {
-            let text = Line::new().dim("waits: enough turns run already");
+            let text = Line::new().dim("waits: the maximum number of turns is running");
             vec![News::of(Detail, Mark::Detail, agent, text)]
         }
         Record::Ended { agent, spent, .. } => {
@@ -194,17 +195,17 @@ fn overridden(agent: &AgentId, asked: &Transition, instead: &Instead) -> News {
     News::of(Level::News, Mark::Odd, agent, text)
 }
 
-/// A state as people call it: without its extension.
+/// The name of a state without its extension.
 pub(crate) fn state(name: &StateName) -> Line {
     Line::new().add(Style::Bold, name.stem())
 }
 
-/// The state that an agent is in, before what is told of it.
+/// The state that the agent is in, at the beginning of a line.
 fn here(before: Option<&Before>) -> Line {
     before.map_or_else(Line::new, |before| state(&before.state).plain("  "))
 }
 
-/// From where to where, and by which tag.
+/// The line for a transition: both states and the tag.
 fn followed(
     before: Option<&Before>,
     id: &AgentId,
@@ -275,7 +276,7 @@ fn halted(why: &Halt) -> News {
     News::of_run(level, Mark::Halted, Line::of(text))
 }
 
-/// What an interrupted run waits for, and how not to wait.
+/// What an interrupted run waits for, and how to stop waiting.
 pub(crate) fn of_interrupt(running: u64) -> String {
     let (steps, them) = (count(running, "running step"), if running == 1 { "it" } else { "them" });
     format!(" Waiting for {steps}; press Ctrl-C again to stop {them} now.")
@@ -292,40 +293,8 @@ fn of_limits(limits: &Limits) -> String {
     )
 }
 
-/// Why nothing new starts.
-pub(crate) fn of_halt(why: &Halt) -> String {
-    match why {
-        Halt::ScriptFailed { agent } => format!("a script of {agent} failed"),
-        Halt::Limit(Limit::Budget { spent_usd, budget_usd }) => {
-            format!("the budget is used up: {spent_usd} of {budget_usd} are spent")
-        }
-        Halt::Limit(Limit::Iterations { max_iterations: 1 }) => "1 state was entered".to_owned(),
-        Halt::Limit(Limit::Iterations { max_iterations }) => {
-            format!("{max_iterations} states were entered")
-        }
-        Halt::Interrupted => "interrupted".to_owned(),
-        Halt::UsageLimit { resets_at } => {
-            let until = resets_at.map(|at| format!(" {}", wait(Some(at)))).unwrap_or_default();
-            format!("the provider's usage limit is reached{until}")
-        }
-        Halt::DiskLow { free_bytes } => {
-            format!("the disk is nearly full: {free_bytes} bytes are free; make room on it")
-        }
-        Halt::Asks => "only questions to people are left".to_owned(),
-        Halt::Cancelled => "cancelled".to_owned(),
-    }
-}
-
-/// How long everybody waits, for an outage as for a usage limit. `until` is in seconds since 1970.
-pub(crate) fn wait(until: Option<u64>) -> String {
-    until.map_or_else(
-        || "some minutes, then try again".to_owned(),
-        |at| format!("until {}", time::clock_time(at)),
-    )
-}
-
-/// When something is tried again, and which try that is. Without a wait perhaps not now: a limit may forbid it, or
-/// the run is being ended.
+/// When something is retried, and the number of the attempt. Without a delay that may not happen: a limit may
+/// prevent it, or the run may be ending.
 pub(crate) fn again(delay_ms: u64, attempt: u32) -> String {
     match delay_ms {
         0 => "has to start again".to_owned(),
@@ -333,17 +302,7 @@ pub(crate) fn again(delay_ms: u64, attempt: u32) -> String {
     }
 }
 
-/// What a coding agent does.
-pub(crate) fn of_activity(activity: &Activity) -> String {
-    match activity {
-        Activity::Says(words) => format!("“{words}”"),
-        Activity::Uses { tool, what } if what.is_empty() => tool.clone(),
-        Activity::Uses { tool, what } => format!("{tool}: {what}"),
-        Activity::Waits(why) => why.clone(),
-    }
-}
-
-/// So many tokens, short: `1.2k`, `3.4M`.
+/// A number of tokens, short: `1.2k`, `3.4M`.
 pub(crate) fn of_tokens(count: u64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     let number = count as f64;
@@ -354,14 +313,14 @@ pub(crate) fn of_tokens(count: u64) -> String {
     }
 }
 
-/// So many of something: `1 agent`, `2 agents`.
+/// A number with its noun: `1 agent`, `2 agents`.
 pub(crate) fn count(number: u64, word: &str) -> String {
     format!("{number} {word}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Compares names as people do: `w2` comes before `w10`.
+/// Compares names in natural order: `w2` comes before `w10`.
 pub(crate) fn natural(a: &str, b: &str) -> std::cmp::Ordering {
-    /// A name as runs of digits, which count as numbers, and of everything else.
+    /// A name split into sequences of digits, which count as numbers, and other text.
     fn parts(name: &str) -> Vec<(&str, u128)> {
         let mut parts = Vec::new();
         let mut rest = name;
@@ -369,7 +328,7 @@ pub(crate) fn natural(a: &str, b: &str) -> std::cmp::Ordering {
             let is_number = first.is_ascii_digit();
             let end = rest.find(|c: char| c.is_ascii_digit() != is_number);
             let (part, tail) = rest.split_at(end.unwrap_or(rest.len()));
-            // A number that is too large is a word.
+            // A number that is too large counts as text.
             let number = part.parse().ok().filter(|_| is_number);
             parts.push(number.map_or((part, 0), |number| ("0", number)));
             rest = tail;
@@ -396,7 +355,5 @@ mod tests {
             [count(1, "agent"), count(0, "step"), count(2, "step")],
             ["1 agent", "0 steps", "2 steps"]
         );
-        let one = Halt::Limit(Limit::Iterations { max_iterations: 1 });
-        assert_eq!(of_halt(&one), "1 state was entered");
     }
 }

@@ -1,4 +1,4 @@
-//! A case: what the agents will be told to answer, and what must come of it.
+//! A test case: the scripted answers, and the expected outcome.
 
 use std::{
     collections::BTreeMap,
@@ -32,7 +32,7 @@ pub(crate) struct Case {
     pub(crate) path: PathBuf,
     pub(crate) name: String,
     pub(crate) input: Option<String>,
-    /// Commands for the shell of this platform that make the working directory what the workflow expects.
+    /// Shell commands that prepare the working directory for the workflow.
     pub(crate) setup: Option<String>,
     /// The same for Windows, if its shell needs others.
     pub(crate) setup_windows: Option<String>,
@@ -49,7 +49,7 @@ pub(crate) struct Case {
     pub(crate) expect: Expect,
 }
 
-/// What must come of it. What is not said does not matter.
+/// The expected outcome. Fields that are not set are not checked.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Expect {
     pub(crate) status: Option<String>,
@@ -60,9 +60,9 @@ pub(crate) struct Expect {
     pub(crate) forked: Option<Vec<String>>,
     pub(crate) reminders: Option<u64>,
     pub(crate) cost: Option<Usd>,
-    /// What the prompts of a state must contain, one list for each time that it is entered.
+    /// Texts that the prompts of a state must contain, one list for each time that it is entered.
     pub(crate) prompts: BTreeMap<String, Vec<Vec<String>>>,
-    /// Whether all prompts must be as they were when `--update` wrote them down.
+    /// Whether all prompts must equal the snapshot that `--update` wrote.
     pub(crate) has_snapshot: bool,
 }
 
@@ -80,16 +80,16 @@ impl fmt::Display for CaseError {
     }
 }
 
-/// A problem without the file that it is in.
+/// A problem, without the name of its file.
 type CaseProblem = (Span, String);
 
 impl Case {
-    /// Reads the case that stands in the file at `path`.
+    /// Parses the case in the file at `path`.
     pub(crate) fn read(path: &Path, text: &str) -> Result<Self, CaseError> {
         read(path, text).map_err(|(span, message)| {
             let before = text.bytes().take(usize::try_from(span.start).unwrap_or(usize::MAX));
             let line = before.filter(|byte| *byte == b'\n').count() + 1;
-            // A key that is quoted can be as long as the file.
+            // A quoted key can be as long as the file.
             let message = beginning(&message, MESSAGE_CHARS_MAX);
             CaseError { path: path.to_owned(), line, message }
         })
@@ -228,13 +228,13 @@ fn failure_class(node: &YamlNode) -> Result<FailureClass, CaseProblem> {
     })
 }
 
-/// `true` for as often as it is asked for, or how often.
+/// `true` is without a limit; a number is how often.
 fn repeat(node: &YamlNode) -> Result<Option<u64>, CaseProblem> {
     match scalar(node)? {
         "true" => Ok(None),
         text => match text.parse::<u32>() {
             Ok(times @ 1..) => Ok(Some(times.into())),
-            _ => Err((node.span, format!("`{text}` is neither true nor a number from 1 on"))),
+            _ => Err((node.span, format!("`{text}` is neither true nor a number from 1 up"))),
         },
     }
 }
@@ -266,7 +266,7 @@ fn delay(node: &YamlNode) -> Result<Duration, CaseProblem> {
     let parts = milliseconds.or_else(|| text.strip_suffix('s').map(|number| (number, 1000)));
     let parsed = parts.and_then(|(number, factor)| number.parse::<u64>().ok()?.checked_mul(factor));
     let milliseconds =
-        parsed.ok_or_else(|| (node.span, format!("`{text}` is no delay: 50ms, 2s")))?;
+        parsed.ok_or_else(|| (node.span, format!("`{text}` is not a delay: 50ms, 2s")))?;
     Ok(Duration::from_millis(milliseconds))
 }
 
@@ -288,7 +288,7 @@ fn expect(node: &YamlNode) -> Result<Expect, CaseProblem> {
     Ok(expect)
 }
 
-/// One path is `main`'s; a mapping gives one for each agent.
+/// A single path is that of `main`; a mapping has one for each agent.
 fn paths(node: &YamlNode) -> Result<BTreeMap<String, Vec<String>>, CaseProblem> {
     if let YamlValue::Sequence(_) = &node.value {
         return Ok(BTreeMap::from([("main".to_owned(), list(node)?)]));
@@ -322,7 +322,7 @@ fn pairs(node: &YamlNode) -> Result<&[(YamlNode, YamlNode)], CaseProblem> {
     };
     for (index, (key, _)) in pairs.iter().enumerate() {
         if pairs[..index].iter().any(|(earlier, _)| earlier.value == key.value) {
-            return Err((key.span, format!("`{}` is there twice", scalar(key)?)));
+            return Err((key.span, format!("`{}` occurs twice", scalar(key)?)));
         }
     }
     Ok(pairs)
@@ -352,13 +352,13 @@ fn text_of(node: &YamlNode) -> Result<String, CaseProblem> {
 
 fn number<T: std::str::FromStr>(node: &YamlNode) -> Result<T, CaseProblem> {
     let text = scalar(node)?;
-    text.parse().map_err(|_| (node.span, format!("`{text}` is no number")))
+    text.parse().map_err(|_| (node.span, format!("`{text}` is not a number")))
 }
 
 fn dollars(node: &YamlNode) -> Result<Usd, CaseProblem> {
     let text = scalar(node)?;
     let amount = text.parse().ok().and_then(Usd::from_dollars);
-    amount.ok_or_else(|| (node.span, format!("`{text}` is no amount of dollars")))
+    amount.ok_or_else(|| (node.span, format!("`{text}` is not an amount of dollars")))
 }
 
 fn flag(node: &YamlNode) -> Result<bool, CaseProblem> {

@@ -1,8 +1,8 @@
-//! Results in the form that CI servers read.
+//! Test results as `JUnit` XML, which CI servers read.
 
 use std::fmt::Write as _;
 
-/// The results as `JUnit` XML: the name of each case, how long it took, and what was wrong.
+/// The results as `JUnit` XML: the name of each case, its duration, and its differences.
 pub(crate) fn junit(suite: &str, results: &[(String, f64, Vec<String>)]) -> String {
     let failures = results.iter().filter(|(_, _, differences)| !differences.is_empty()).count();
     let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
@@ -31,7 +31,7 @@ fn escape(text: &str) -> String {
             '>' => escaped.push_str("&gt;"),
             '&' => escaped.push_str("&amp;"),
             '"' => escaped.push_str("&quot;"),
-            // XML has no way to write these.
+            // XML cannot contain these.
             c if c.is_control() && !matches!(c, '\n' | '\t') => escaped.push('\u{FFFD}'),
             c => escaped.push(c),
         }

@@ -13,26 +13,26 @@ use std::{
 
 use raymond_engine::interrupts::Interrupts;
 
-/// How long a case may take unless it says otherwise: a slow build, but not a night in CI.
+/// The time limit of a case that sets none: enough for a slow build, but not a night in CI.
 pub(crate) const TIMEOUT: Duration = Duration::from_mins(1);
-/// How many states a case may enter unless it says otherwise: no case of a real workflow needs more.
+/// The most states that a case enters if it sets no limit: no case of a real workflow needs more.
 pub(crate) const STATES_MAX: u64 = 10_000;
 /// The longest loop that is recognized.
 const LOOP_STATES_MAX: usize = 20;
-/// How many states are shown of a path that is no loop.
+/// The most states that are shown of a path without a loop.
 const SHOWN_MAX: usize = 8;
-/// How often a run that is to stop is told so: it may not have begun to listen.
+/// How often the run is asked to stop: it may not be listening yet.
 const STOP_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Stops a run whose time is over.
+/// Stops a run that exceeds its time limit.
 pub(crate) struct Watchdog {
     is_over: Arc<AtomicBool>,
-    /// Its end tells the thread that the run has ended.
+    /// Dropping it tells the thread that the run has ended.
     _done: Sender<()>,
 }
 
 impl Watchdog {
-    /// Stops the run by `interrupts` unless it ends within `timeout`; zero is no limit.
+    /// Stops the run through `interrupts` unless it ends within `timeout`; zero is no limit.
     pub(crate) fn new(interrupts: Option<&Interrupts>, timeout: Duration) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
         let (done, ended) = mpsc::channel();
@@ -50,13 +50,13 @@ impl Watchdog {
         Self { is_over, _done: done }
     }
 
-    /// Whether the time was over before the run was.
+    /// Whether the time limit was exceeded.
     pub(crate) fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Relaxed)
     }
 }
 
-/// What each agent did last, for somebody who wonders why a case does not end.
+/// The last states of each agent, for the user who wonders why a case does not end.
 pub(crate) fn whereabouts(paths: &BTreeMap<String, Vec<String>>) -> String {
     let agents = paths.iter().map(|(agent, path)| {
         let (words, states) = match looped(path) {
@@ -68,7 +68,7 @@ pub(crate) fn whereabouts(paths: &BTreeMap<String, Vec<String>>) -> String {
     agents.collect()
 }
 
-/// The shortest loop that a path ends with, from its first state back to it, and how often it went round.
+/// The shortest loop at the end of a path, from its first state back to it, and the number of its rounds.
 fn looped(path: &[String]) -> Option<(&[String], usize)> {
     (1..=LOOP_STATES_MAX).find_map(|length| {
         let (_, last) = path.split_at_checked(path.len().checked_sub(length)?)?;
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn whereabouts_name_the_shortest_loop_and_how_often_it_went_round() {
+    fn whereabouts_name_the_shortest_loop_and_its_rounds() {
         assert_eq!(told("A B C B C B C"), "\n      main looped 3 times: C -> B -> C");
         assert_eq!(told("A B B B"), "\n      main looped 3 times: B -> B");
     }

@@ -2,12 +2,12 @@
 //!
 //! | file | what it owns |
 //! |---|---|
-//! | `case` | a case as its author wrote it, read from YAML with places for what is wrong |
+//! | `case` | a case as its author wrote it, parsed from YAML with the places of mistakes |
 //! | `limits` | how long a case may take, and where it looped |
-//! | `rehearse` | running a case on the real engine, in a folder of its own |
+//! | `rehearse` | running a case on the real engine, in a temporary directory |
 //! | `setup` | the commands that make the working directory of a case |
-//! | `verdict` | what was expected against what happened |
-//! | `record` | a finished run made into a case |
+//! | `verdict` | comparing the expected outcome with what happened |
+//! | `record` | turning a finished run into a case |
 //! | `junit` | results for CI |
 
 mod answers;

@@ -1,4 +1,4 @@
-//! A finished run made into a case: a real run becomes a test.
+//! Turns a finished run into a test case.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -14,11 +14,11 @@ use raymond_flow::{
 
 use super::answers::TIMEOUT_WORD;
 
-/// What a run did that a case can tell.
+/// The parts of a run that a case describes.
 #[derive(Default)]
 struct Story {
     input: Option<String>,
-    /// For each state the places of its replies, in the order in which they were asked for.
+    /// For each state its replies, in the order in which they were needed.
     replies: BTreeMap<String, Vec<Option<String>>>,
     paths: BTreeMap<String, Vec<String>>,
     reminders: u64,
@@ -69,7 +69,7 @@ fn story(entries: &[JournalEntry], outcome: impl Fn(&StepId, &Turn) -> Option<Ou
     story
 }
 
-/// The case that describes the run, as YAML. `outcome` tells what came of a turn.
+/// The case that describes the run, as YAML. `outcome` returns the outcome of a turn.
 pub(crate) fn recorded(
     Loaded { run, entries }: &Loaded,
     outcome: impl Fn(&StepId, &Turn) -> Option<Outcome>,
@@ -120,7 +120,7 @@ pub(crate) fn recorded(
     text
 }
 
-/// A reply that comes to the same; `None` for what was lost or ended, and so started again.
+/// An equivalent reply; `None` for a turn that was lost or killed, and therefore retried.
 fn reply(outcome: &Outcome, cost: f64) -> Option<String> {
     match outcome {
         Outcome::Reply { text } => Some(format!("{{ text: {}, cost: {cost} }}", quoted(text))),
@@ -159,7 +159,7 @@ fn answer(response: &Response) -> String {
     format!("{{ answer: {answer}, comment: {} }}", quoted(&response.comment))
 }
 
-/// A text on one line: JSON's strings are YAML's, too.
+/// A text on one line: a JSON string is also a YAML string.
 fn quoted(text: &str) -> String {
     serde_json::to_string(text).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Running a case on the real engine.
+//! Runs a case on the real engine.
 
 use std::{collections::BTreeMap, env, ffi::OsString, fs, path::Path, time::Duration};
 
@@ -28,10 +28,10 @@ use super::{
 };
 use crate::failure::Failure;
 
-/// Memory, if it can be had as a folder: nothing of a rehearsal has to survive.
+/// A file system in memory, where there is one: a rehearsal need not survive.
 const MEMORY: &str = "/dev/shm";
 
-/// How many finished script steps of a case keep their files: memory is scarcer than a disk.
+/// The number of finished script steps of a case that keep their files: memory is scarcer than disk space.
 const KEPT_SCRIPT_STEPS: usize = 100;
 
 /// What happened in a case.
@@ -44,27 +44,27 @@ pub(crate) struct Rehearsal {
     pub(crate) reminders: u64,
     pub(crate) errors: Vec<String>,
     pub(crate) prompts: Vec<Given>,
-    /// Replies that nobody asked for.
+    /// Replies that no turn needed.
     pub(crate) left_over: Vec<(String, u64)>,
-    /// Replies that were asked for and are not there.
+    /// Replies that were needed but are not in the case.
     pub(crate) missing: Vec<String>,
     /// Questions to which the case has no answer, or a wrong one.
     pub(crate) unanswered: Vec<String>,
     /// Answers that no question took.
     pub(crate) answers_left: Vec<(String, u64)>,
-    /// Why it was stopped before its end, and where it was, if it was.
+    /// Why it was stopped before its end and where it was then, if it was stopped.
     pub(crate) overrun: Option<String>,
-    /// Whether somebody pressed Ctrl-C.
+    /// Whether the user pressed Ctrl-C.
     pub(crate) is_interrupted: bool,
 }
 
-/// Where cases are run, and who watches.
+/// Where a case is run, and its observers.
 pub(crate) struct Stage<'a> {
-    /// The folder of all state; nothing if it does not matter.
+    /// The state directory; `None` is a temporary one.
     pub(crate) state_dir: Option<&'a Path>,
-    /// Where steps run; nothing if it does not matter.
+    /// The working directory; `None` is a temporary one.
     pub(crate) cwd: Option<&'a Path>,
-    /// Whether waits are over at once.
+    /// Whether waits end at once.
     pub(crate) is_hurried: bool,
     pub(crate) interrupts: Option<Interrupts>,
     pub(crate) observers: Vec<Box<dyn Observer>>,
@@ -95,7 +95,7 @@ impl Observer for PathObserver {
     }
 }
 
-/// Watches for two.
+/// Passes events to two observers.
 struct Both<'a>(&'a mut PathObserver, &'a mut Vec<Box<dyn Observer>>);
 
 impl Observer for Both<'_> {
@@ -115,7 +115,8 @@ pub(crate) fn rehearse(
     let folder = temporary_folder()?;
     let state_dir = stage.state_dir.map_or_else(|| folder.path().join(".raymond"), Path::to_owned);
     let cwd = stage.cwd.map_or_else(|| folder.path().join("work"), Path::to_owned);
-    fs::create_dir_all(&cwd).map_err(|error| Failure::io("make a folder for the case", &error))?;
+    fs::create_dir_all(&cwd)
+        .map_err(|error| Failure::io("create a directory for the case", &error))?;
     let timeout = case.timeout.unwrap_or(TIMEOUT);
     if let Some(script) = setup_for(Platform::HERE, case) {
         set_up(script, &case.environment, &cwd, timeout)?;
@@ -140,7 +141,7 @@ pub(crate) fn rehearse(
     };
     let started = started(&scope, case, &cwd)?;
     let mut notes = PathObserver::default();
-    // What people watch may take its time.
+    // No time limit for a case that the user watches.
     let watchdog = Watchdog::new(stage.interrupts.as_ref().filter(|_| stage.is_hurried), timeout);
     let end = engine.start(started, &mut Both(&mut notes, &mut stage.observers));
     let RunEnd { run, is_interrupted } = end?;
@@ -164,7 +165,7 @@ pub(crate) fn rehearse(
     })
 }
 
-/// Why a case was stopped before its end. `timeout` is the time that it took in vain.
+/// Why a case was stopped before its end. `timeout` is the limit that it exceeded.
 fn overrun(
     case: &Case,
     run: &Run,
@@ -205,7 +206,7 @@ fn started(scope: &ScopeSource, case: &Case, cwd: &Path) -> Result<Started, Fail
         started_at_ms: clock::now_ms(),
         input: case.input.clone(),
         metadata: case.variables.clone(),
-        // Whatever a state asks for, no model is asked here. A question without an answer ends the case.
+        // No model is used here, whichever a state names. A question without an answer ends the case.
         settings: Settings { on_ask: OnAsk::Pause, ..Settings::default() },
         limits,
     })
@@ -216,7 +217,7 @@ fn temporary_folder() -> Result<TempDir, Failure> {
     let builder = builder.prefix("raymond-test-");
     let in_memory = cfg!(unix).then(|| builder.tempdir_in(MEMORY)).and_then(Result::ok);
     let folder = in_memory.map_or_else(|| builder.tempdir(), Ok);
-    folder.map_err(|error| Failure::io("make a folder for the case", &error))
+    folder.map_err(|error| Failure::io("create a directory for the case", &error))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The `setup` of a case: shell commands that make the working directory what the workflow expects.
+//! The `setup` of a case: shell commands that prepare the working directory for the workflow.
 
 use std::{
     collections::BTreeMap,
@@ -14,12 +14,12 @@ use tempfile::TempPath;
 
 use crate::failure::Failure;
 
-/// How often it is looked whether the setup has ended.
+/// How often to check whether the setup has ended.
 const INTERVAL: Duration = Duration::from_millis(2);
-/// How much of what it complains about is shown.
+/// How much of its standard error is shown.
 const ERROR_BYTES_MAX: u64 = 4096;
 
-/// Runs `script` in `cwd`. Zero is no limit of time.
+/// Runs `script` in `cwd`. A timeout of zero is no limit.
 pub(super) fn set_up(
     script: &str,
     environment: &BTreeMap<String, String>,
@@ -27,7 +27,7 @@ pub(super) fn set_up(
     timeout: Duration,
 ) -> Result<(), Failure> {
     let run = || -> io::Result<(Option<ExitStatus>, String)> {
-        // A file and no pipe: what the setup leaves running could keep a pipe open for ever.
+        // A file instead of a pipe: a process that the setup leaves running could keep a pipe open for ever.
         let mut stderr = tempfile::tempfile()?;
         let (mut command, _file) = shell(script)?;
         command.current_dir(cwd).envs(environment);
@@ -47,8 +47,7 @@ pub(super) fn set_up(
     }
 }
 
-/// The command that runs `script` with the shell that also runs the scripts of this platform, and the file
-/// that it needs.
+/// The command that runs `script` with the shell for scripts of this platform, and the file that it needs.
 fn shell(script: &str) -> io::Result<(Command, Option<TempPath>)> {
     if Platform::HERE == Platform::Unix {
         let mut command = Command::new("bash");
@@ -57,7 +56,7 @@ fn shell(script: &str) -> io::Result<(Command, Option<TempPath>)> {
     }
     let lines = ["@echo off"].into_iter().chain(script.lines());
     let text: String = lines.flat_map(|line| [line, "\r\n"]).collect();
-    // Closed before it is run: Windows does not share a file that is open for writing.
+    // Closed before it is run: on Windows a file that is open for writing cannot be executed.
     let mut file = tempfile::Builder::new().suffix(".bat").tempfile()?;
     file.write_all(text.as_bytes())?;
     let path = file.into_temp_path();

@@ -1,4 +1,4 @@
-//! What was expected against what happened.
+//! Compares the expected outcome with what happened.
 
 use std::{
     fmt::Write as _,
@@ -12,7 +12,7 @@ use raymond_flow::machine::Status;
 use super::{BYTES_MAX, Case, Rehearsal};
 use crate::out::clipped;
 
-/// How much is shown of a prompt that lacks what was expected.
+/// How much of a prompt is shown if it lacks an expected text.
 const PROMPT_CHARS_MAX: usize = 10_000;
 
 /// Whether snapshots are compared or written.
@@ -22,19 +22,19 @@ pub(crate) enum Update {
     Write,
 }
 
-/// Everything that is not as expected, one text each.
+/// All differences from the expected outcome, one text each.
 pub(crate) fn differences(
     case: &Case,
     seen: &Rehearsal,
     update: Update,
 ) -> io::Result<Vec<String>> {
     let expect = &case.expect;
-    // Whatever came of it: a reply that is not there is a mistake in the case.
+    // In any case: a missing reply is a mistake in the case.
     let missing = seen.missing.iter().map(|missing| format!("replies: {missing}"));
     let unanswered = seen.unanswered.iter().map(|what| format!("answers: {what}"));
     let mut differences: Vec<_> = missing.chain(unanswered).collect();
     if let Some(overrun) = &seen.overrun {
-        // Nothing else was to be expected, then.
+        // The other expectations cannot be met then.
         differences.push(overrun.clone());
         return Ok(differences);
     }
@@ -81,7 +81,7 @@ pub(crate) fn differences(
         let left = seen
             .left_over
             .iter()
-            .map(|(state, count)| format!("replies: {count} of {state} were never asked for"));
+            .map(|(state, count)| format!("replies: {count} of {state} were never used"));
         differences.extend(left);
         let left = seen
             .answers_left
@@ -135,7 +135,7 @@ fn snapshot(
         let _ = writeln!(text, "=== {} {}\n{}", given.agent, given.state, given.prompt.trim_end());
     }
     let path = snapshot_path(case);
-    // The folder of the workflow, which that of its tests lies in.
+    // The directory of the workflow, which contains that of its tests.
     let folder = path.ancestors().nth(2).unwrap_or(Path::new("."));
     if fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_symlink()) {
         regular::within(folder, &path)?;
@@ -154,11 +154,11 @@ fn snapshot(
     Ok(())
 }
 
-/// How many lines of a difference are shown, and how much of each: a result can have megabytes.
+/// The most lines of a difference that are shown, and the length of each: a result can have megabytes.
 const DIFF_LINES_MAX: usize = 200;
 const DIFF_CHARS_MAX: usize = 500;
 
-/// Two texts line by line: what both begin and end with is left out, except for a little.
+/// Two texts line by line: most of their common beginning and end is left out.
 fn diff(expected: &str, got: &str) -> String {
     let (old, new): (Vec<_>, Vec<_>) = (expected.lines().collect(), got.lines().collect());
     let front = old.iter().zip(&new).take_while(|(a, b)| a == b).count();

@@ -44,7 +44,7 @@ fn lint_shows_file_line_and_column_and_fails_on_errors() {
 }
 
 #[test]
-fn lint_shows_what_is_at_least_as_bad_as_asked_for() {
+fn lint_level_hides_findings_below_it() {
     let next = "---\nallowed_transitions:\n  - { tag: goto, target: LAST }\n---\nx";
     let project =
         Project::new([("START.md", next), ("LAST.md", "<result>x</result> <goto>LAST</goto>")]);
@@ -100,7 +100,7 @@ fn lint_explains_a_rule_and_suggests_one_for_a_slip() {
 }
 
 #[test]
-fn diagram_speaks_mermaid_unless_told_otherwise() {
+fn diagram_is_mermaid_by_default() {
     let project = Project::new([("START.sh", "echo '<result>x</result>'")]);
     assert!(project.raymond(&["diagram", "flow"]).stdout.starts_with("flowchart TD\n"));
     let dot = project.raymond(&["diagram", "flow", "--format", "dot"]);
@@ -141,9 +141,9 @@ fn new_workflow_lints_clean_on_either_platform() {
 }
 
 #[test]
-fn new_never_writes_over_a_folder() {
+fn new_does_not_overwrite_an_existing_directory() {
     let project = Project::new([("START.md", "mine")]);
-    project.raymond(&["new", "flow"]).failed(2, "flow exists already");
+    project.raymond(&["new", "flow"]).failed(2, "flow already exists");
     assert_eq!(project.read("flow/START.md"), "mine");
 }
 
@@ -173,9 +173,9 @@ fn pack_makes_an_archive_that_can_be_started_and_is_always_the_same() {
 }
 
 #[test]
-fn pack_refuses_what_is_no_folder() {
+fn pack_rejects_a_path_that_is_not_a_directory() {
     let project = Project::new([("START.md", "x")]);
-    project.raymond(&["pack", "flow/START.md"]).failed(2, "is not a folder");
+    project.raymond(&["pack", "flow/START.md"]).failed(2, "is not a directory");
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn packed_workflow_has_its_tests_and_they_can_be_run() {
 }
 
 #[test]
-fn state_folder_is_ignored_by_git_except_for_its_settings() {
+fn state_directory_is_ignored_by_git_except_for_its_settings() {
     let project = Project::new([("START.sh", "echo '<result>x</result>'")]);
     let git = |arguments: &[&str]| {
         let mut command = std::process::Command::new("git");

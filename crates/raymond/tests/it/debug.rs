@@ -122,7 +122,7 @@ fn stop_by_budget_is_logged_as_such() {
 }
 
 #[test]
-fn log_of_a_run_that_goes_on_begins_with_what_was_paid_before() {
+fn debug_log_of_a_resumed_run_begins_with_its_cost_so_far() {
     let project = project([("START.md", "x"), ("NEXT.md", "x")]);
     replies(&project, "START.md", &[json!({ "result": "<goto>NEXT</goto>", "cost_usd": 0.5 })]);
     replies(&project, "NEXT.md", &[json!({ "result": "<result>x</result>", "cost_usd": 0.25 })]);
@@ -141,7 +141,7 @@ fn log_of_a_run_that_goes_on_begins_with_what_was_paid_before() {
 }
 
 #[test]
-fn debug_folder_that_cannot_be_made_is_warned_about() {
+fn debug_directory_that_cannot_be_created_causes_a_warning() {
     let project = project([("START.sh", "echo '<result>x</result>'")]);
     project.write(".raymond/debug", "a file in its place");
     let ran = start(&project, &["-q"]).completed("x");
@@ -151,7 +151,7 @@ fn debug_folder_that_cannot_be_made_is_warned_about() {
 }
 
 #[test]
-fn debug_file_that_cannot_be_written_is_warned_about_once() {
+fn debug_file_that_cannot_be_written_causes_one_warning() {
     let project = project([
         ("START.sh", "rm -r .raymond/debug; echo '<goto>NEXT</goto>'"),
         ("NEXT.sh", "echo '<result>x</result>'"),
@@ -163,7 +163,7 @@ fn debug_file_that_cannot_be_written_is_warned_about_once() {
 }
 
 #[test]
-fn two_steps_whose_names_come_to_the_same_have_files_of_their_own() {
+fn steps_with_colliding_names_get_separate_debug_files() {
     // The worker is called `main_b1`, so both steps are `main_b1_B_001`.
     let project = project([
         ("b1_B.sh", r#"echo '<fork next="END">B</fork>'"#),

@@ -79,7 +79,7 @@ fn recording_in_the_readme_is_what_the_demo_prints() {
 }
 
 #[test]
-fn documents_name_only_files_that_are_there() {
+fn documents_name_only_files_that_exist() {
     for name in [
         "README.md",
         "ARCHITECTURE.md",

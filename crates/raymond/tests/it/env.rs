@@ -73,6 +73,7 @@ impl Project {
             }
         }
         command.env("XDG_CONFIG_HOME", self.file(".config"));
+        command.env("XDG_STATE_HOME", self.file(".state"));
         command.stdin(Stdio::null());
         command
     }

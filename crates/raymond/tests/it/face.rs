@@ -31,7 +31,7 @@ fn with_env(project: &Project, arguments: &[&str], variables: &[(&str, &str)]) -
 }
 
 #[test]
-fn file_environment_and_command_line_count_in_this_order() {
+fn command_line_overrides_environment_overrides_file() {
     let project = simple();
     project.write(".raymond/config.toml", "budget = 1\nmax_parallel = 2\nretries = 7\n");
     let shown = with_env(&project, &["config"], &[("RAYMOND_BUDGET", "2")]).stdout;
@@ -62,16 +62,16 @@ fn wrong_setting_names_its_file_and_line() {
 }
 
 #[test]
-fn init_writes_a_file_that_changes_nothing_and_stays() {
+fn init_writes_a_file_without_effect_and_never_overwrites_it() {
     let project = simple();
     let path = project.raymond(&["init"]).stdout;
     assert!(path.trim_end().ends_with(".raymond/config.toml"), "{path}");
     project.raymond(&["flow"]).completed("the end");
-    project.raymond(&["init"]).failed(2, "is there already");
+    project.raymond(&["init"]).failed(2, "already exists");
 }
 
 #[test]
-fn log_tells_what_happened_with_the_time() {
+fn log_shows_events_with_their_times() {
     let project = simple();
     project.raymond(&["start", "flow", "--id", "r"]).completed("the end");
     let log = project.raymond(&["log", "r"]).stdout;
@@ -95,7 +95,7 @@ fn log_follows_a_run_to_its_end() {
 }
 
 #[test]
-fn cancel_ends_a_run_that_somebody_else_runs() {
+fn cancel_ends_a_run_of_another_process() {
     let project = Project::new(WAITS);
     let run = project.spawn(&["start", "flow", "--id", "r"]);
     wait_until("the step began", PATIENCE, || project.file("began").exists());
@@ -121,14 +121,14 @@ fn cancel_ends_what_a_dead_orchestrator_left() {
 }
 
 #[test]
-fn run_that_is_over_cannot_be_cancelled() {
+fn ended_run_cannot_be_cancelled() {
     let project = simple();
     project.raymond(&["start", "flow", "--id", "r"]).completed("the end");
     project.raymond(&["cancel", "r"]).failed(2, "there is nothing to cancel");
 }
 
 #[test]
-fn detached_run_goes_on_in_the_background() {
+fn detached_run_continues_in_the_background() {
     let project = Project::new(WAITS);
     let id = project.raymond(&["start", "flow", "--detach"]).stdout;
     let id = id.trim_end();
@@ -156,7 +156,7 @@ fn detached_run_has_the_input_that_was_piped_in() {
 }
 
 #[test]
-fn id_from_a_folder_with_an_odd_name_is_never_taken_for_an_option() {
+fn id_derived_from_an_odd_directory_name_is_never_an_option() {
     let project = Project::new([]);
     for name in ["-v", "日本", "--help", "…"] {
         let folder = project.file(name);
@@ -219,7 +219,7 @@ fn json_begins_with_what_the_run_was_started_or_resumed_with() {
 }
 
 #[test]
-fn json_tells_how_a_run_stands_that_was_over_before() {
+fn json_of_a_completed_run_reports_its_status() {
     let project = simple();
     project.raymond(&["start", "flow", "--id", "r"]).completed("the end");
     let again = project.raymond(&["run", "r", "--json"]);
@@ -245,7 +245,7 @@ fn input_can_come_from_standard_input() {
 }
 
 #[test]
-fn log_file_has_everything_even_when_nobody_wants_to_hear_it() {
+fn log_file_has_all_lines_even_with_quiet() {
     let project = simple();
     let ran = project.raymond(&["flow", "--quiet", "--log-file", "log.txt"]);
     assert_eq!(ran.completed("the end").stderr, "");
@@ -254,7 +254,7 @@ fn log_file_has_everything_even_when_nobody_wants_to_hear_it() {
 }
 
 #[test]
-fn status_tells_agents_money_and_what_to_do_next() {
+fn status_shows_agents_cost_and_next_command() {
     let project = Project::new([
         ("START.sh", "echo '<call return=\"BACK\">SUB</call>'"),
         ("SUB.sh", "echo oops >&2; exit 3"),
@@ -285,7 +285,7 @@ fn completions_and_manual_page_are_printed() {
 }
 
 #[test]
-fn version_tells_the_commit() {
+fn version_shows_the_commit() {
     let version = simple().raymond(&["--version"]).stdout;
     assert!(version.starts_with("raymond 0."), "{version}");
 }
@@ -318,7 +318,7 @@ fn live_progress_shows_a_line_for_each_agent() {
 }
 
 #[test]
-fn demo_runs_without_a_key_and_says_that_nobody_is_asked() {
+fn demo_runs_without_a_key_and_says_that_no_model_is_asked() {
     let ran = simple().raymond(&["demo"]);
     let ran = ran.completed("The shop has a search box.");
     for part in ["No model is asked", "reminded: ", "s (try 2)", "main_work3", "Claude Code"] {
@@ -338,7 +338,7 @@ fn mistake_in_a_state_is_shown_with_a_caret_under_it() {
 }
 
 #[test]
-fn detached_run_cannot_take_the_name_of_another() {
+fn detached_run_cannot_reuse_the_id_of_another_run() {
     let project = simple();
     project.raymond(&["start", "flow", "--id", "r"]).completed("the end");
     project
@@ -365,13 +365,13 @@ fn recover_takes_the_options_that_are_typed() {
     run.kill().unwrap();
     run.wait().unwrap();
     project.write("go", "");
-    project.raymond(&["recover", "--budget", "nan"]).failed(2, "is no amount of dollars");
+    project.raymond(&["recover", "--budget", "nan"]).failed(2, "is not an amount of dollars");
     project.raymond(&["recover", "--max-iterations", "1"]).failed(3, "1 state was entered");
     project.raymond(&["run", "r", "--max-iterations", "9"]).completed("the end");
 }
 
 #[test]
-fn run_is_not_continued_by_another_coding_agent() {
+fn run_is_not_resumed_with_another_coding_agent() {
     let project = Project::new([("START.md", "x")]);
     project.write("agent.sh", "cat > /dev/null; exit 1");
     let program = [("RAYMOND_AGENT_PROGRAM", "bash agent.sh")];
@@ -383,13 +383,13 @@ fn run_is_not_continued_by_another_coding_agent() {
 }
 
 #[test]
-fn limit_that_stops_a_run_is_told_even_when_it_is_quiet() {
+fn limit_that_stops_a_run_is_reported_even_with_quiet() {
     let project = simple();
     project.raymond(&["flow", "-q", "--max-iterations", "1"]).failed(3, "1 state was entered");
 }
 
 #[test]
-fn mistake_in_the_settings_does_not_keep_a_run_from_being_cancelled() {
+fn run_can_be_cancelled_despite_a_mistake_in_the_settings() {
     let project = Project::new(WAITS);
     let run = project.spawn(&["start", "flow", "--id", "r"]);
     wait_until("the step began", PATIENCE, || project.file("began").exists());
@@ -400,7 +400,7 @@ fn mistake_in_the_settings_does_not_keep_a_run_from_being_cancelled() {
 }
 
 #[test]
-fn failed_script_shows_what_it_complained_about_and_where_all_of_it_is() {
+fn failed_script_shows_the_end_of_its_output_and_the_file() {
     let project = Project::new([(
         "START.sh",
         "for i in $(seq 1 50); do echo \"line $i\" >&2; done; printf 'cannot open \\033[2J the door' >&2; exit 3",
@@ -430,7 +430,7 @@ fn script_that_prints_no_tag_shows_what_it_printed() {
 }
 
 #[test]
-fn advice_is_a_whole_command_that_works() {
+fn advice_is_a_complete_command_that_works() {
     let agent = [("RAYMOND_AGENT_PROGRAM", "bash agent.sh")];
     let project = Project::new([("START.md", "x"), ("END.md", "y")]);
     let reply = "cat > /dev/null; case $RAYMOND_STATE in START*) t='<goto>END</goto>' ;; \
@@ -451,7 +451,7 @@ fn advice_is_a_whole_command_that_works() {
 }
 
 #[test]
-fn quiet_run_that_fails_is_named() {
+fn failure_of_a_quiet_run_names_the_run() {
     let project = Project::new([("START.sh", "exit 3")]);
     let ran = project.raymond(&["start", "flow", "--id", "abc", "-q"]);
     let ran = ran.failed(1, "run abc failed").failed(1, "raymond resume abc");
@@ -462,12 +462,12 @@ fn quiet_run_that_fails_is_named() {
 fn mistyped_commands_and_paths_are_explained() {
     let project = simple();
     for (arguments, message, hint) in [
-        (&["lst"][..], "`lst` is neither a command nor a file or folder here", "raymond list"),
+        (&["lst"][..], "`lst` is neither a command nor a file or directory here", "raymond list"),
         (&["statuss", "foo"], "`statuss` is neither a command", "raymond status"),
         (&["flwo"], "`flwo` is neither a command nor a file", "did you mean `flow`?"),
         (
             &["start", "flow/STRAT.sh"],
-            "there is no file or folder `flow/STRAT.sh`",
+            "there is no file or directory `flow/STRAT.sh`",
             "`flow/START.sh`",
         ),
         (&["run", "nowhere"], "`nowhere` is neither", "raymond --help"),
@@ -475,15 +475,15 @@ fn mistyped_commands_and_paths_are_explained() {
         (&["resume"], "there are no runs in .raymond yet", "start one"),
         (&["log", "x"], "there are no runs in .raymond yet", "start one"),
         (&["flow", "more"], "`flow` is a workflow: only options may follow it", "--input TEXT"),
-        (&["lint", "flwo"], "there is no file or folder `flwo`", "did you mean `flow`?"),
-        (&["pack", "nowhere"], "there is no file or folder `nowhere`", "a workflow is"),
-        (&["test", "nowhere"], "there is no file or folder `nowhere`", "a workflow is"),
+        (&["lint", "flwo"], "there is no file or directory `flwo`", "did you mean `flow`?"),
+        (&["pack", "nowhere"], "there is no file or directory `nowhere`", "a workflow is"),
+        (&["test", "nowhere"], "there is no file or directory `nowhere`", "a workflow is"),
         (&["start", "."], "no entry state", "raymond new NAME"),
-        (&["flow", "--budget", "-1"], "is no amount of dollars", "for instance 5"),
-        (&["flow", "--budget", "abc"], "is no amount of dollars", "for instance 5"),
+        (&["flow", "--budget", "-1"], "is not an amount of dollars", "for instance 5"),
+        (&["flow", "--budget", "abc"], "is not an amount of dollars", "for instance 5"),
         (&["flow", "--id", "a/b"], "a run id has only letters", "--id my-run"),
-        (&["flow", "--data-dir", "/dev/null"], "/dev/null is not a folder", "--data-dir DIR"),
-        (&["new", "flow"], "flow exists already", "choose another name"),
+        (&["flow", "--data-dir", "/dev/null"], "/dev/null is not a directory", "--data-dir DIR"),
+        (&["new", "flow"], "flow already exists", "choose another name"),
     ] {
         let ran = project.raymond(arguments).failed(2, message).failed(2, hint);
         // There is no run, so nothing may be promised about one.
@@ -493,7 +493,35 @@ fn mistyped_commands_and_paths_are_explained() {
 }
 
 #[test]
-fn alone_it_prints_help() {
+fn errors_about_files_and_runs_say_what_to_do_next() {
+    let project = simple();
+    project.raymond(&["flow", "--id", "one"]).completed("the end");
+    project.write("broken.zip", "no archive");
+    project.write(".raymond/workflows/empty.journal", "");
+    for (arguments, message, hint) in [
+        (
+            &["show", "one", "main.9"][..],
+            "run `one` has no step or agent `main.9`",
+            "raymond log one --all",
+        ),
+        (&["broken.zip"], "broken.zip is not a workflow", "raymond pack DIR"),
+        (&["status", "empty"], "the journal is empty", "raymond prune --status unreadable"),
+        (&["start", "flow", "--id", "one"], "there is a run `one` already", "raymond resume one"),
+    ] {
+        let ran = project.raymond(arguments);
+        assert_ne!(ran.code, 0, "{ran:?}");
+        assert!(ran.stderr.contains(message) && ran.stderr.contains(hint), "{ran:?}");
+    }
+    project.raymond(&["init"]);
+    project.raymond(&["init"]).failed(2, "already exists").failed(2, "raymond config");
+    // The command that is advised removes the run that cannot be read.
+    let prune = ["prune", "--status", "unreadable", "--older-than", "0s", "--yes"];
+    assert_eq!(project.raymond(&prune).code, 0);
+    assert!(!project.file(".raymond/workflows/empty.journal").exists());
+}
+
+#[test]
+fn raymond_without_arguments_prints_help() {
     let ran = simple().raymond(&[]);
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
     assert!(
@@ -518,7 +546,7 @@ fn run_starts_a_path_and_resumes_an_id() {
 }
 
 #[test]
-fn ids_may_be_abbreviated_and_the_latest_run_is_meant_without_one() {
+fn ids_may_be_abbreviated_and_default_to_the_latest_run() {
     let project = simple();
     for id in ["alpha-1", "alpha-2", "beta"] {
         project.raymond(&["start", "flow", "--id", id]).completed("the end");
@@ -553,7 +581,7 @@ fn list_has_a_header_and_the_newest_run_first() {
 }
 
 #[test]
-fn status_and_log_are_there_as_json() {
+fn status_and_log_can_be_printed_as_json() {
     let project = Project::new([("START.sh", "echo '<goto>END</goto>'"), ("END.sh", "exit 3")]);
     project.raymond(&["start", "flow", "--id", "r"]).failed(1, "exited with code 3");
     let status = project.raymond(&["status", "r", "--json"]).stdout;
@@ -601,7 +629,7 @@ fn demo_prints_events() {
 }
 
 #[test]
-fn unknown_variable_that_looks_like_a_setting_is_told() {
+fn unknown_variable_that_looks_like_a_setting_causes_a_warning() {
     let project = simple();
     let ran = with_env(&project, &["list"], &[("RAYMOND_BUGDET", "3"), ("RAYMOND_BUDGET", "3")]);
     let warning = "warning: RAYMOND_BUGDET is set, but there is no such setting (did you mean RAYMOND_BUDGET?)";
@@ -616,7 +644,7 @@ fn unknown_variable_that_looks_like_a_setting_is_told() {
 }
 
 #[test]
-fn folder_for_runs_has_an_option_that_is_not_called_like_a_variable() {
+fn data_dir_option_sets_the_directory_for_runs() {
     let project = simple();
     project.raymond(&["start", "flow", "--id", "r", "--data-dir", "here"]).completed("the end");
     assert!(project.file("here/workflows/r.journal").exists());
@@ -640,7 +668,7 @@ fn resumable_run_is_not_cancelled_by_accident() {
 }
 
 #[test]
-fn rounds_of_a_poll_are_folded_into_one_line() {
+fn rounds_of_a_polling_loop_are_folded_into_one_line() {
     let script = "n=$(cat n 2>/dev/null || echo 0); echo $((n + 1)) > n; \
                   if [ $n -lt 40 ]; then echo '<goto>START</goto>'; else echo '<goto>A</goto>'; fi";
     let pair = "n=$(cat m 2>/dev/null || echo 0); echo $((n + 1)) > m; \
@@ -660,7 +688,7 @@ fn rounds_of_a_poll_are_folded_into_one_line() {
 }
 
 #[test]
-fn forks_are_told_with_their_attributes_and_agents_in_the_order_of_their_numbers() {
+fn forks_are_shown_with_attributes_and_agents_in_natural_order() {
     let mut files = vec![("W.sh".to_owned(), "echo '<result>w</result>'".to_owned())];
     for number in 1..=11 {
         let next = if number == 11 { "END".to_owned() } else { format!("F{}", number + 1) };
@@ -693,7 +721,7 @@ fn several_rules_can_be_denied_at_once() {
 }
 
 #[test]
-fn status_of_a_running_turn_tells_the_tool_and_since_when() {
+fn status_of_a_running_turn_shows_its_tool_and_duration() {
     let project = Project::new([("START.md", "x")]);
     let claude = "#!/bin/bash\nread -r _\n\
         echo '{\"type\":\"assistant\",\"message\":{\"content\":[{\"type\":\"tool_use\",\"name\":\"Bash\",\"input\":{\"command\":\"cargo test\"}}]}}'\n\

@@ -226,6 +226,7 @@ const CALLS_MAX: usize = 60;
 /// `one_in` is.
 fn sweep_calls(
     name: &str,
+    make: fn() -> Project,
     hit: Hit,
     faults: &[&str],
     one_in: u64,
@@ -238,7 +239,7 @@ fn sweep_calls(
     let calls: Vec<_> = faults.iter().map(|fault| call_of(fault)).collect();
     let trace = format!("trace={}", calls.join(","));
     // How many there are without a fault; with one, there may be more.
-    let (ran, most) = Traced::start(&project(), hit, &["-e", &trace]).wait();
+    let (ran, most) = Traced::start(&make(), hit, &["-e", &trace]).wait();
     ran.completed("all done");
     let points = faults.iter().flat_map(|fault| {
         let count = most.get(&call_of(fault)).copied().unwrap_or(0);
@@ -249,7 +250,7 @@ fn sweep_calls(
         .filter(|(fault, number, _)| is_chosen(&format!("{fault} {number}"), one_in))
         .collect();
     sweep(name, points, |(fault, number, is_last)| {
-        let (project, call) = (project(), call_of(fault));
+        let (project, call) = (make(), call_of(fault));
         let inject = format!("inject={fault}:when={number}");
         let context = format!("{fault} number {number}");
         let options = ["-e", &format!("trace={call}"), "-e", &inject];
@@ -284,13 +285,20 @@ fn orchestrator_killed_at_every_call_runs_no_step_twice() {
         "clone3:signal=SIGKILL",
         "flock:signal=SIGKILL",
     ];
-    sweep_calls("orchestrator killed", Hit::Orchestrator, &faults, 2, |project, _, context| {
-        assert_eq!(project.counts(), once(), "{context}");
-    });
+    sweep_calls(
+        "orchestrator killed",
+        project,
+        Hit::Orchestrator,
+        &faults,
+        2,
+        |project, _, context| {
+            assert_eq!(project.counts(), once(), "{context}");
+        },
+    );
 }
 
 #[test]
-fn anybody_killed_at_every_call_finishes_no_step_twice() {
+fn any_process_killed_at_every_call_finishes_no_step_twice() {
     let faults = [
         "accept4:signal=SIGKILL",
         "bind:signal=SIGKILL",
@@ -323,7 +331,7 @@ fn anybody_killed_at_every_call_finishes_no_step_twice() {
         "wait4:signal=SIGKILL",
         "write:signal=SIGKILL",
     ];
-    sweep_calls("anybody killed", Hit::Everybody, &faults, 3, |project, _, context| {
+    sweep_calls("anybody killed", project, Hit::Everybody, &faults, 3, |project, _, context| {
         assert_eq!(good_ends(project), once(), "{context}");
     });
 }
@@ -412,7 +420,7 @@ fn random_rounds(short: u64) -> (u64, u64) {
 }
 
 #[test]
-fn anybody_killed_at_random_moments_finishes_no_step_twice_and_leaves_nobody() {
+fn any_process_killed_at_random_moments_finishes_no_step_twice_and_leaves_no_process() {
     let (seed, rounds) = random_rounds(12);
     sweep("random kills of anybody", (1..=rounds).collect(), |round| {
         let (seed, project) = (seed + round, chain(20));
@@ -425,7 +433,7 @@ fn anybody_killed_at_random_moments_finishes_no_step_twice_and_leaves_nobody() {
 }
 
 #[test]
-fn turns_killed_at_random_moments_are_followed_once_paid_as_told_and_alone() {
+fn turns_killed_at_random_moments_are_followed_once_and_paid_exactly() {
     let (seed, rounds) = random_rounds(8);
     sweep("random kills with turns", (1..=rounds).collect(), |round| {
         let (seed, project) = (seed + round, chain_of_prompts(12));
@@ -450,7 +458,7 @@ fn is_told(ran: &Ran, context: &str) {
 }
 
 #[test]
-fn errors_of_the_disk_are_told_and_lose_nothing() {
+fn disk_errors_are_reported_and_lose_nothing() {
     // Scripts write, too, and theirs failing is their own failure: here only ours does.
     let faults = [
         "write:error=ENOSPC",
@@ -471,11 +479,18 @@ fn errors_of_the_disk_are_told_and_lose_nothing() {
         is_told(ran, context);
         assert_eq!(project.counts(), once(), "{context}");
     };
-    sweep_calls("errors of the disk in the orchestrator", Hit::Orchestrator, &faults, 4, check);
+    sweep_calls(
+        "errors of the disk in the orchestrator",
+        project,
+        Hit::Orchestrator,
+        &faults,
+        4,
+        check,
+    );
 }
 
 #[test]
-fn errors_of_the_disk_in_keeper_and_reapers_are_told_and_finish_no_step_twice() {
+fn disk_errors_in_keeper_and_reapers_are_reported_and_finish_no_step_twice() {
     // Only calls that scripts do not make. A script whose end cannot be written down is run again.
     let faults = [
         "pwrite64:error=ENOSPC",
@@ -497,17 +512,17 @@ fn errors_of_the_disk_in_keeper_and_reapers_are_told_and_finish_no_step_twice() 
         is_told(ran, context);
         assert_eq!(good_ends(project), once(), "{context}");
     };
-    sweep_calls("errors of the disk in anybody", Hit::Everybody, &faults, 2, check);
+    sweep_calls("errors of the disk in anybody", project, Hit::Everybody, &faults, 2, check);
 }
 
 #[test]
-fn shortage_of_threads_and_of_memory_for_messages_is_told_or_passes() {
+fn shortage_of_threads_or_message_memory_is_reported_or_survived() {
     let faults = ["clone3:error=EAGAIN", "sendto:error=ENOBUFS"];
     let check = |project: &Project, ran: &Ran, context: &str| {
         is_told(ran, context);
         assert_eq!(project.counts(), once(), "{context}");
     };
-    sweep_calls("shortage in the orchestrator", Hit::Orchestrator, &faults, 3, check);
+    sweep_calls("shortage in the orchestrator", project, Hit::Orchestrator, &faults, 3, check);
 }
 
 #[test]
@@ -517,7 +532,7 @@ fn shortage_in_keeper_and_reapers_finishes_no_step_twice() {
         is_told(ran, context);
         assert_eq!(good_ends(project), once(), "{context}");
     };
-    sweep_calls("shortage in anybody", Hit::Everybody, &faults, 6, check);
+    sweep_calls("shortage in anybody", project, Hit::Everybody, &faults, 6, check);
 }
 
 /// Stands between our program and its writes: none takes more than `SHORT_MOST` bytes, and those to
@@ -587,7 +602,7 @@ fn short_library(folder: &Project) -> Option<PathBuf> {
 }
 
 #[test]
-fn writes_that_are_cut_short_are_gone_on_with() {
+fn short_writes_are_continued() {
     let folder = Project::new([]);
     let Some(library) = short_library(&folder) else {
         return;
@@ -604,7 +619,7 @@ fn writes_that_are_cut_short_are_gone_on_with() {
 }
 
 #[test]
-fn writes_that_end_in_the_middle_are_told_and_finish_no_step_twice() {
+fn interrupted_writes_are_reported_and_finish_no_step_twice() {
     let folder = Project::new([]);
     let Some(library) = short_library(&folder) else {
         return;
@@ -636,13 +651,13 @@ fn writes_that_end_in_the_middle_are_told_and_finish_no_step_twice() {
 const ROOMS: &str = "0 4 8 12 16 20 24 32 40 48 64 96";
 
 #[test]
-fn full_disk_is_told_and_the_run_goes_on_when_there_is_room() {
+fn full_disk_is_reported_and_the_run_resumes_when_there_is_space() {
     // Without a reserve, a script whose own output does not fit has failed and is run again.
     on_a_small_disk("0", "true");
 }
 
 #[test]
-fn reserve_keeps_a_full_disk_from_costing_any_step() {
+fn reserved_space_saves_every_step_on_a_full_disk() {
     on_a_small_disk("65536", "test \"$(sort log | uniq -d)\" = ''");
 }
 
@@ -725,7 +740,7 @@ fn with_a_disk(project: &Project, size: &str, reserve: &str, script: &str) -> Op
 }
 
 #[test]
-fn script_that_fills_the_disk_pauses_the_run_and_goes_on_when_there_is_room() {
+fn script_that_fills_the_disk_pauses_the_run_until_there_is_space() {
     let project = Project::new([(
         "START.sh",
         "[ -e mended ] || head -c 10000000 /dev/zero; echo '<result>fine</result>'",
@@ -773,7 +788,7 @@ fn full_disk_while_a_step_is_prepared_pauses_the_run_and_starts_nothing_twice() 
 }
 
 #[test]
-fn run_that_cannot_begin_on_a_full_disk_leaves_nothing_and_can_be_started_again() {
+fn run_that_cannot_start_on_a_full_disk_leaves_no_files() {
     let project = Project::new([("START.sh", "echo '<result>fine</result>'")]);
     let script = r#"
         mkdir -p -m 700 disk/state/workflows/r/steps
@@ -791,7 +806,7 @@ fn run_that_cannot_begin_on_a_full_disk_leaves_nothing_and_can_be_started_again(
 }
 
 #[test]
-fn state_file_that_cannot_be_written_is_told_once() {
+fn state_file_that_cannot_be_written_is_reported_once() {
     let project = Project::new([
         (
             "START.sh",
@@ -816,4 +831,110 @@ fn disk_below_the_reserve_pauses_the_run_before_the_next_step() {
     Ran::of(&command.output().unwrap()).failed(4, "the disk is nearly full");
     assert_eq!(project.lines("log"), Vec::<String>::new());
     project.raymond(&["run", "r"]).completed("all done");
+}
+
+/// A workflow that asks twice, in `main` and in a worker, and answers by default.
+fn asking() -> Project {
+    let ask = "timeout=\"9h\" default=\"go\"";
+    let step = |name: &str, tag: &str| {
+        (format!("{name}.sh"), format!("echo \"$RAYMOND_AGENT_ID {name}\" >> log; echo '{tag}'"))
+    };
+    let files = [
+        step("START", &format!("<ask choices=\"go=A|stop=C\" attach=\"plan.md\" {ask}>Go?</ask>")),
+        step("A", "<fork next=\"C\">W</fork>"),
+        step("W", &format!("<ask next=\"E\" {ask}>And you?</ask>")),
+        step("E", "<result>e</result>"),
+        step("C", "<result>all done</result>"),
+    ];
+    let project = Project::new(files.iter().map(|(name, text)| (name.as_str(), text.as_str())));
+    project.write("plan.md", "plan");
+    project.write(".raymond/config.toml", "ask = \"default\"\n");
+    project
+}
+
+/// How often the journal of run `r` has each of these records.
+fn records(project: &Project, names: &[&str]) -> Vec<usize> {
+    let journal = project.read(".raymond/workflows/r.journal");
+    names.iter().map(|name| journal.matches(&format!("{{\"{name}\":{{")).count()).collect()
+}
+
+#[test]
+fn orchestrator_killed_at_every_call_asks_once_and_follows_each_answer_once() {
+    let faults = [
+        "write:signal=SIGKILL",
+        "fdatasync:signal=SIGKILL",
+        "fsync:signal=SIGKILL",
+        "rename:signal=SIGKILL",
+        "renameat2:signal=SIGKILL",
+        "mkdir:signal=SIGKILL",
+        "unlink:signal=SIGKILL",
+        "recvfrom:signal=SIGKILL",
+    ];
+    sweep_calls(
+        "asking orchestrator killed",
+        asking,
+        Hit::Orchestrator,
+        &faults,
+        3,
+        |project, _, context| {
+            let steps = ["main A", "main C", "main START", "main_w1 E", "main_w1 W"];
+            let once: BTreeMap<_, _> = steps.map(|step| (step.to_owned(), 1)).into();
+            assert_eq!(project.counts(), once, "{context}");
+            assert_eq!(records(project, &["asked", "answered"]), [2, 2], "{context}");
+            let journal = project.read(".raymond/workflows/r.journal");
+            assert_eq!(journal.matches("\"via\":\"answer\"").count(), 2, "{context}");
+        },
+    );
+}
+
+#[test]
+fn process_that_answers_killed_at_every_call_leaves_the_question_open_or_answered_once() {
+    if !can_trace() {
+        return;
+    }
+    let paused = || {
+        let project = asking();
+        project.write(".raymond/config.toml", "no_wait = true\n");
+        assert_eq!(project.raymond(&START).code, 4);
+        project
+    };
+    let calls = ["write", "fsync", "renameat2", "rename", "mkdir", "unlink", "sendto", "flock"];
+    let points = calls.iter().flat_map(|call| (1..=12).map(move |number| (*call, number)));
+    let points = points.filter(|(call, number)| is_chosen(&format!("answer {call} {number}"), 4));
+    sweep("answering process killed", points.collect(), |(call, number)| {
+        let context = format!("answer killed at {call} number {number}");
+        let project = paused();
+        let log = project.file("strace.log");
+        let mut strace = Command::new("strace");
+        strace.arg("-qq").arg("-o").arg(&log);
+        strace.args(["-e", &format!("inject={call}:signal=SIGKILL:when={number}")]);
+        strace.arg(env!("CARGO_BIN_EXE_raymond"));
+        strace.args(["answer", "r", "main.1", "go", "--file", "plan.md", "--text", "first"]);
+        strace.current_dir(project.path()).stdin(Stdio::null());
+        let first = Ran::of(&strace.output().unwrap());
+        let was_met = first.code != 0;
+        let second = project.raymond(&["answer", "r", "main.1", "go", "--text", "second"]);
+        // Either the first one counts, and the second is told so, or nothing of it is seen.
+        let answer = project.read(".raymond/workflows/r/asks/main.1/answer");
+        let is_first = answer.contains("first");
+        assert_eq!(second.code, i32::from(is_first), "{context}: {second:?}");
+        assert!(
+            !is_first || second.stderr.contains("already answered by"),
+            "{context}: {second:?}"
+        );
+        if is_first {
+            let given: serde_json::Value = serde_json::from_str(&answer).unwrap();
+            let file = PathBuf::from(given["files"].as_str().unwrap()).join("plan.md");
+            assert_eq!(fs::read(file).unwrap(), b"plan", "{context}: its file came with it");
+        }
+        // Whoever was killed before it could start the run leaves that to the user.
+        for _ in 0..3 {
+            project.wait_until_quiet();
+            project.raymond(&["run", "r", "--ask", "default"]);
+        }
+        project.raymond(&["run", "r"]).completed("all done");
+        assert_eq!(records(&project, &["asked", "answered"]), [2, 2], "{context}");
+        project.wait_until_quiet();
+        (was_met, None)
+    });
 }

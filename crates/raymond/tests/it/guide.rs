@@ -26,7 +26,7 @@ fn blocks(document: &str) -> Vec<(String, String, String)> {
 }
 
 #[test]
-fn guide_for_authors_works_as_it_is_written() {
+fn guide_for_authors_works_as_written() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/authoring.md");
     let guide = fs::read_to_string(path).unwrap();
     let project = Project::new([]);

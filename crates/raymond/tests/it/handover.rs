@@ -64,7 +64,7 @@ const WAITS_FOR_GO: &str = "touch began; while [ ! -e go ]; do sleep 0.01; done;
 const LEAVES_A_DAEMON: &str = "trap '' TERM; sleep 1000 & echo '<goto>NEXT</goto>'";
 
 #[test]
-fn keeper_killed_while_a_long_launch_is_handed_over_hangs_nobody() {
+fn keeper_killed_during_a_long_launch_does_not_hang_the_run() {
     let big = "tr '\\0' '\\001' < /dev/zero | head -c 90000";
     let project = Project::new([
         ("START.sh", "echo '<fork next=\"MAIN\">LONG</fork>'"),
@@ -107,7 +107,7 @@ fn expect_that_somebody_takes_it(project: &Project, child: Child, stopped: &[u32
 }
 
 #[test]
-fn step_that_nobody_takes_is_asked_for_again() {
+fn unclaimed_step_is_launched_again() {
     let project = Project::new([
         ("START.sh", &*format!("{WAITS_FOR_GO} {LEAVES_A_DAEMON}")),
         ("NEXT.sh", "echo next >> log; echo '<result>fine</result>'"),
@@ -124,7 +124,7 @@ fn step_that_nobody_takes_is_asked_for_again() {
 }
 
 #[test]
-fn scripts_that_follow_each_other_are_given_to_the_same_reaper() {
+fn consecutive_scripts_use_the_same_reaper() {
     let project = Project::new([
         ("START.sh", "echo '<goto>TWO</goto>'"),
         ("TWO.sh", "echo '<goto>THREE</goto>'"),
@@ -147,7 +147,7 @@ fn script_does_not_wait_for_the_daemons_of_the_one_before() {
 }
 
 #[test]
-fn reaper_that_stands_still_between_two_steps_holds_up_neither_run_nor_agent() {
+fn reaper_stopped_between_two_steps_delays_neither_run_nor_agent() {
     let project = Project::new([
         ("START.sh", "echo '<fork next=\"HOLD\">WORKER</fork>'"),
         // Its reaper waits for another step when it has ended.
@@ -189,7 +189,7 @@ fn with_stopped_reapers(hold: &str) -> (Project, Child, [u32; 2]) {
 }
 
 #[test]
-fn launch_longer_than_a_socket_holds_hangs_nobody_although_all_stand_still() {
+fn launch_longer_than_the_socket_buffer_does_not_hang_although_all_reapers_are_stopped() {
     let big = "tr '\\0' '\\001' < /dev/zero | head -c 90000";
     let (project, child, stopped) =
         with_stopped_reapers(&format!("echo \"<result>$({big})</result>\""));
@@ -204,7 +204,7 @@ fn launch_longer_than_a_socket_holds_hangs_nobody_although_all_stand_still() {
 }
 
 #[test]
-fn step_that_might_have_died_with_somebody_is_asked_for_once_more_and_runs_once() {
+fn step_whose_request_may_be_lost_is_launched_again_and_runs_once() {
     let (project, child, stopped) = with_stopped_reapers("echo '<result>x</result>'");
     project.write("go", "");
     wait_until("the next step is asked for", PATIENCE, || is_intended(&project, "NEXT.sh"));
@@ -223,7 +223,7 @@ fn step_that_might_have_died_with_somebody_is_asked_for_once_more_and_runs_once(
 }
 
 #[test]
-fn keeper_that_is_sent_away_does_not_wait_for_a_reaper_that_is_stopped() {
+fn keeper_shuts_down_without_waiting_for_a_stopped_reaper() {
     let project = Project::new([("START.sh", &*format!("{WAITS_FOR_GO} exit 1"))]);
     let child = project.spawn(&["start", "flow", "--id", "r"]);
     wait_until("the step began", PATIENCE, || project.file("began").exists());
@@ -234,7 +234,7 @@ fn keeper_that_is_sent_away_does_not_wait_for_a_reaper_that_is_stopped() {
 }
 
 #[test]
-fn second_interrupt_ends_a_step_that_is_taken_at_the_same_moment() {
+fn second_interrupt_ends_a_step_that_is_claimed_at_the_same_moment() {
     if !crate::faults::can_trace() {
         return;
     }
@@ -270,7 +270,7 @@ fn second_interrupt_ends_a_step_that_is_taken_at_the_same_moment() {
 }
 
 #[test]
-fn folder_of_a_step_that_nobody_claimed_does_not_keep_it_from_starting() {
+fn unclaimed_step_directory_does_not_prevent_the_step_from_starting() {
     let project = Project::new([("START.sh", "echo x >> log; echo '<result>fine</result>'")]);
     project.raymond(&["start", "flow", "--id", "r"]).completed("fine");
     // What a machine that lost its power may leave: the folder, and no record of the step.

@@ -17,7 +17,7 @@ fn run(project: &Project, arguments: &[&str]) -> Ran {
 }
 
 #[test]
-fn workflow_that_needs_an_input_is_refused_without_one_and_nothing_is_made() {
+fn workflow_that_needs_an_input_is_refused_without_one_and_creates_no_files() {
     let project = project("Do: {{ input }}.");
     for more in [&[][..], &["--detach"]] {
         run(&project, &[&["flow", "--id", "r"], more].concat())

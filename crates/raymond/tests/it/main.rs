@@ -26,6 +26,8 @@ mod rehearsals;
 mod retention;
 mod screen;
 mod scripts;
+#[cfg(feature = "serve")]
+mod serve;
 mod sessions;
 mod show;
 mod special_files;

@@ -72,7 +72,7 @@ fn killed_program_loses_no_finished_step_and_no_result() {
 }
 
 #[test]
-fn run_of_another_program_is_cancelled_with_what_runs() {
+fn run_of_another_process_is_cancelled_with_its_running_steps() {
     let project = Project::new([("START.sh", "touch began; sleep 1000")]);
     let mut child = project.spawn(&["start", "flow", "--id", "r"]);
     wait_until("the step began", Duration::from_mins(1), || project.file("began").exists());

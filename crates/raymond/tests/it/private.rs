@@ -52,7 +52,7 @@ fn tree(path: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn everything_that_a_run_makes_is_private_whatever_the_umask() {
+fn all_files_of_a_run_are_private_whatever_the_umask() {
     for umask in ["000", "002", "077"] {
         let project = project();
         fs::remove_dir(project.file(".raymond")).unwrap();

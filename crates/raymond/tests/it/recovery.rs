@@ -98,7 +98,7 @@ pub(crate) fn storm(seed: u64, kills: u32, settings: &str) -> u32 {
 }
 
 #[test]
-fn killed_at_random_moments_nothing_runs_twice_and_nobody_is_left() {
+fn killed_at_random_moments_no_step_runs_twice_and_no_process_is_left() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let kills = number("RAYMOND_STORM").and_then(|kills| u32::try_from(kills).ok()).unwrap_or(300);
     let seed = number("RAYMOND_STORM_SEED").unwrap_or(20_261_115);
@@ -106,7 +106,7 @@ fn killed_at_random_moments_nothing_runs_twice_and_nobody_is_left() {
 }
 
 #[test]
-fn outcome_of_a_step_that_ended_without_an_orchestrator_is_harvested() {
+fn outcome_of_a_step_that_ended_without_an_orchestrator_is_used() {
     let project = Project::new([
         (
             "START.sh",
@@ -201,7 +201,7 @@ fn end_and_print_later(project: &Project, child: &mut Child) {
 }
 
 #[test]
-fn words_of_a_process_that_outlives_its_step_do_not_change_the_outcome() {
+fn output_of_a_process_that_outlives_its_step_does_not_change_the_outcome() {
     let left_behind = prints_later("<goto>WRONG</goto>");
     let project = Project::new([(
         "START.sh",
@@ -215,7 +215,7 @@ fn words_of_a_process_that_outlives_its_step_do_not_change_the_outcome() {
 }
 
 #[test]
-fn words_of_a_process_that_outlives_its_turn_are_not_the_answer() {
+fn output_of_a_process_that_outlives_its_turn_is_not_the_answer() {
     let project = Project::new([("START.md", "x")]);
     let left_behind = prints_later("{\"result\": \"<result>wrong</result>\"}");
     project.write("agent.sh", &format!("{left_behind} touch began; while [ ! -e go ]; do sleep 0.01; done; echo '{{\"result\": \"<result>right</result>\"}}'"));
@@ -303,7 +303,7 @@ const LEAVES_SURVIVORS: &str = r#"
 "#;
 
 #[test]
-fn nothing_of_a_lost_step_runs_beside_its_next_attempt() {
+fn no_process_of_a_lost_step_runs_beside_its_next_attempt() {
     let project = Project::new([("START.sh", LEAVES_SURVIVORS)]);
     let mut child = project.spawn(&["start", "flow", "--id", "r"]);
     wait_until("the step began", Duration::from_mins(1), || project.file("began").exists());
@@ -316,7 +316,7 @@ fn nothing_of_a_lost_step_runs_beside_its_next_attempt() {
 }
 
 #[test]
-fn nothing_of_a_lost_turn_runs_beside_its_next_attempt() {
+fn no_process_of_a_lost_turn_runs_beside_its_next_attempt() {
     let project = Project::new([("START.md", "x")]);
     let says = LEAVES_SURVIVORS.replace(
         "\"<result>${beside:-alone}</result>\"",
@@ -333,7 +333,7 @@ fn nothing_of_a_lost_turn_runs_beside_its_next_attempt() {
 }
 
 #[test]
-fn cancel_ends_what_a_lost_step_left() {
+fn cancel_kills_processes_of_a_lost_step() {
     let project = Project::new([("START.sh", LEAVES_SURVIVORS)]);
     let mut child = project.spawn(&["start", "flow", "--id", "r"]);
     wait_until("the step began", Duration::from_mins(1), || project.file("began").exists());
@@ -352,7 +352,7 @@ fn delete_journal(project: &Project) {
 }
 
 #[test]
-fn steps_of_a_deleted_run_are_not_taken_for_those_of_a_new_one() {
+fn steps_of_a_deleted_run_do_not_count_for_a_new_run() {
     let project = Project::new([
         ("START.sh", "echo '<goto>NEXT</goto>'"),
         ("NEXT.sh", "echo '<result>old</result>'"),
@@ -371,7 +371,7 @@ fn steps_of_a_deleted_run_are_not_taken_for_those_of_a_new_one() {
 }
 
 #[test]
-fn step_that_a_deleted_run_left_running_is_ended_when_its_place_is_needed() {
+fn running_step_of_a_deleted_run_is_killed_when_its_directory_is_needed() {
     let project = Project::new([("START.sh", "touch began; setsid sleep 1000")]);
     let mut child = project.spawn(&["start", "flow", "--id", "r"]);
     wait_until("the step began", Duration::from_mins(1), || project.file("began").exists());
@@ -384,7 +384,7 @@ fn step_that_a_deleted_run_left_running_is_ended_when_its_place_is_needed() {
 }
 
 #[test]
-fn answers_of_a_deleted_run_are_not_taken_for_those_of_a_new_one() {
+fn answers_of_a_deleted_run_do_not_count_for_a_new_run() {
     let project = Project::new([("START.md", "x")]);
     for answer in ["old", "new"] {
         let says = format!("echo '{{\"result\": \"<result>{answer}</result>\"}}'");
@@ -400,7 +400,7 @@ const WAITS: &str = "echo \"$RAYMOND_AGENT_ID\" >> log; touch began-$RAYMOND_AGE
                      while [ ! -e go ]; do sleep 0.01; done; echo '<goto>NEXT</goto>'";
 
 #[test]
-fn killed_spare_reaper_hangs_nobody() {
+fn killed_waiting_reaper_does_not_hang_the_run() {
     let project = Project::new([
         ("START.sh", WAITS),
         ("NEXT.sh", "echo next >> log; echo '<result>fine</result>'"),
@@ -419,7 +419,7 @@ fn killed_spare_reaper_hangs_nobody() {
 }
 
 #[test]
-fn killed_keeper_is_replaced_while_another_step_goes_on() {
+fn killed_keeper_is_replaced_while_another_step_is_running() {
     let project = Project::new([
         ("START.sh", "echo '<fork next=\"FIRST\">LONG</fork>'"),
         ("FIRST.sh", WAITS),
@@ -442,7 +442,7 @@ fn killed_keeper_is_replaced_while_another_step_goes_on() {
 }
 
 #[test]
-fn word_that_is_lost_while_the_orchestrator_stands_still_is_made_up_for() {
+fn message_lost_while_the_orchestrator_is_stopped_is_made_up_for() {
     let project = Project::new([
         (
             "START.sh",
@@ -479,14 +479,14 @@ fn word_that_is_lost_while_the_orchestrator_stands_still_is_made_up_for() {
 }
 
 #[test]
-fn second_orchestrator_is_told_at_once_who_owns_the_run() {
+fn second_orchestrator_is_refused_with_the_pid_of_the_first() {
     let project = Project::new([(
         "START.sh",
         "touch began; while [ ! -e go ]; do sleep 0.01; done; echo '<result>x</result>'",
     )]);
     let first = project.spawn(&["start", "flow", "--id", "r"]);
     wait_until("the step began", Duration::from_mins(1), || project.file("began").exists());
-    let owner = format!("process {} is running it", first.id());
+    let owner = format!("is already running (process {})", first.id());
     project.raymond(&["run", "r"]).failed(1, &owner);
     project.write("go", "");
     wait_for(first).completed("x");
@@ -511,14 +511,14 @@ fn of_fifty_orchestrators_exactly_one_wins() {
     let ran: Vec<_> = crowd.into_iter().map(wait_for).collect();
     assert_eq!(ran.iter().filter(|ran| ran.code == 0).count(), 1);
     for ran in ran.into_iter().filter(|ran| ran.code != 0) {
-        ran.failed(1, "is running it");
+        ran.failed(1, "is already running (");
     }
     assert_eq!(project.lines("log"), ["x"]);
     project.wait_until_quiet();
 }
 
 #[test]
-fn interrupt_waits_for_what_runs_and_the_run_can_be_continued() {
+fn interrupt_waits_for_running_steps_and_the_run_can_be_resumed() {
     let project = Project::new([
         (
             "START.sh",
@@ -537,7 +537,7 @@ fn interrupt_waits_for_what_runs_and_the_run_can_be_continued() {
 }
 
 #[test]
-fn second_interrupt_ends_what_runs_with_everybody_it_started() {
+fn second_interrupt_kills_running_steps_with_their_descendants() {
     let project = Project::new([(
         "START.sh",
         "echo x >> log; if [ -e began ]; then echo '<result>second</result>'; exit; fi; \
@@ -555,7 +555,7 @@ fn second_interrupt_ends_what_runs_with_everybody_it_started() {
 }
 
 #[test]
-fn recover_continues_every_run_whose_orchestrator_died() {
+fn recover_resumes_every_run_whose_orchestrator_died() {
     let project = Project::new([(
         "START.sh",
         "touch began-$RAYMOND_WORKFLOW_ID; while [ ! -e go ]; do sleep 0.01; done; echo '<result>x</result>'",
@@ -577,7 +577,7 @@ fn recover_continues_every_run_whose_orchestrator_died() {
 }
 
 #[test]
-fn journal_cut_at_every_byte_starts_again_and_repeats_no_step() {
+fn run_with_a_journal_cut_at_any_byte_resumes_and_repeats_no_step() {
     let project = chain(5);
     project.raymond(&["start", "flow", "--id", "r"]).completed("all done");
     let journal = fs::read(project.file(".raymond/workflows/r.journal")).unwrap();
@@ -645,7 +645,7 @@ fn journal_converted_to_crlf_is_refused_with_a_command_that_converts_it_back() {
 }
 
 #[test]
-fn what_is_cut_off_a_journal_is_kept_and_told() {
+fn unfinished_tail_of_a_journal_is_kept_and_reported() {
     let project = chain(3);
     project.raymond(&["start", "flow", "--id", "r"]).completed("all done");
     let journal = project.read(".raymond/workflows/r.journal");
@@ -688,7 +688,7 @@ fn run_whose_lock_file_is_removed_stops_and_can_be_resumed() {
 }
 
 #[test]
-fn run_with_two_owners_goes_on_with_the_second_and_repeats_no_step() {
+fn run_with_two_owners_continues_with_the_second_and_repeats_no_step() {
     let project = waiting();
     let first = project.spawn(&["start", "flow", "--id", "r"]);
     wait_until("the step began", Duration::from_mins(1), || project.file("began").exists());
@@ -727,7 +727,7 @@ fn journal_with_a_line_dropped_or_doubled_is_refused() {
 }
 
 #[test]
-fn state_file_that_was_edited_does_not_change_where_the_run_goes() {
+fn edited_state_file_does_not_change_the_run() {
     let project = Project::new([
         ("START.sh", "echo x >> log; echo '<goto>NEXT</goto>'"),
         ("NEXT.sh", "test -e fixed && echo '<result>right</result>'"),
@@ -757,7 +757,7 @@ fn script_is_not_run_again_because_its_workflow_could_not_be_listed() {
 }
 
 #[test]
-fn completed_run_tells_its_result_again() {
+fn completed_run_prints_its_result_again() {
     let project = Project::new([("START.sh", "echo x >> log; echo '<result>told</result>'")]);
     project.raymond(&["start", "flow", "--id", "r"]).completed("told");
     project.raymond(&["run", "r"]).completed("told");
@@ -765,7 +765,7 @@ fn completed_run_tells_its_result_again() {
 }
 
 #[test]
-fn id_of_a_run_is_not_given_twice() {
+fn id_of_a_run_cannot_be_reused() {
     let project = Project::new([("START.sh", "echo '<result>x</result>'")]);
     project.raymond(&["start", "flow", "--id", "r"]).completed("x");
     project.raymond(&["start", "flow", "--id", "r"]).failed(2, "there is a run `r` already");
@@ -773,7 +773,7 @@ fn id_of_a_run_is_not_given_twice() {
 }
 
 #[test]
-fn state_file_of_a_future_that_was_taken_back_is_not_believed() {
+fn state_file_newer_than_its_journal_is_ignored() {
     let project = Project::new([
         ("START.sh", "echo x >> log; echo '<goto>NEXT</goto>'"),
         ("NEXT.sh", "test -e mended && echo '<result>right</result>'"),

@@ -40,7 +40,7 @@ expect:
 ";
 
 #[test]
-fn case_that_holds_passes() {
+fn matching_case_passes() {
     let ran = project(GOOD).raymond(&["test", "flow"]);
     assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
     assert!(ran.stdout.starts_with("ok     main"), "{}", ran.stdout);
@@ -48,7 +48,7 @@ fn case_that_holds_passes() {
 }
 
 #[test]
-fn case_that_does_not_hold_tells_every_difference() {
+fn failing_case_reports_every_difference() {
     let wrong = GOOD
         .replace("result: scripted", "result: painted")
         .replace("[START, NEXT.md, SCRIPT]", "[START, SCRIPT]")
@@ -71,13 +71,13 @@ fn case_that_does_not_hold_tells_every_difference() {
 }
 
 #[test]
-fn replies_that_run_out_or_are_left_over_are_told() {
+fn missing_and_unused_replies_are_reported() {
     let short = GOOD.replace("[\"no tag\", \"<goto>NEXT</goto>\"]", "[\"no tag\"]");
     let ran = project(&short).raymond(&["test", "flow"]);
     assert!(ran.stdout.contains("the script has only 1 replies for START.md"), "{}", ran.stdout);
     let long = GOOD.replace("\"<goto>NEXT</goto>\"]", "\"<goto>NEXT</goto>\", \"more\"]");
     let ran = project(&long).raymond(&["test", "flow"]);
-    assert!(ran.stdout.contains("replies: 1 of START were never asked for"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("replies: 1 of START were never used"), "{}", ran.stdout);
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn finished_run_becomes_a_case_that_passes() {
 }
 
 #[test]
-fn expected_failure_does_not_hide_a_reply_that_is_not_there() {
+fn expected_failure_does_not_hide_a_missing_reply() {
     let case = "input: x\nreplies: { STRAT: x }\nexpect: { status: failed }\n";
     let ran = project(case).raymond(&["test", "flow"]);
     assert_eq!(ran.code, 1);
@@ -157,10 +157,10 @@ fn expected_failure_does_not_hide_a_reply_that_is_not_there() {
 #[test]
 fn odd_values_in_a_case_are_refused() {
     for (case, why) in [
-        ("expect: { result: a }\nexpect: { result: b }\n", "line 2: `expect` is there twice"),
-        ("expect: { cost: nan }\n", "`nan` is no amount of dollars"),
-        ("budget: -5\n", "`-5` is no amount of dollars"),
-        ("replies: { START: { text: x, delay: 99999999999999999s } }\n", "is no delay"),
+        ("expect: { result: a }\nexpect: { result: b }\n", "line 2: `expect` occurs twice"),
+        ("expect: { cost: nan }\n", "`nan` is not an amount of dollars"),
+        ("budget: -5\n", "`-5` is not an amount of dollars"),
+        ("replies: { START: { text: x, delay: 99999999999999999s } }\n", "is not a delay"),
     ] {
         let ran = project(case).raymond(&["test", "flow"]);
         assert_eq!(ran.code, 1, "{case}");
@@ -170,7 +170,7 @@ fn odd_values_in_a_case_are_refused() {
 }
 
 #[test]
-fn case_that_cannot_run_does_not_keep_others_from_it() {
+fn case_that_cannot_run_does_not_prevent_the_others() {
     let project = project(GOOD);
     project.write("flow/tests/a.yaml", "setup: exit 3\n");
     let ran = project.raymond(&["test", "flow", "--junit", "out.xml"]);
@@ -191,7 +191,7 @@ fn state_that_names_its_agent_is_rehearsed_like_any_other() {
 }
 
 #[test]
-fn workers_that_end_in_another_order_are_recorded_in_the_order_they_were_asked() {
+fn recorded_replies_are_in_the_order_of_their_prompts() {
     let project = Project::new([
         ("START.sh", "echo '<fork next=\"SECOND\" item=\"slow\">W</fork>'"),
         ("SECOND.sh", "echo '<fork next=\"END\" item=\"quick\">W</fork>'"),
@@ -231,7 +231,7 @@ fn rehearsed(states: &[(&str, &str)], case: &str) -> Ran {
 }
 
 #[test]
-fn case_that_goes_round_is_stopped_and_tells_where() {
+fn looping_case_is_stopped_and_shows_its_loop() {
     let forever =
         "replies:\n  START: { text: on, repeat: true }\n  AGAIN: { text: on, repeat: true }\n";
     let ran = rehearsed(&ROUND, forever);
@@ -245,7 +245,7 @@ fn case_that_goes_round_is_stopped_and_tells_where() {
 }
 
 #[test]
-fn case_without_a_limit_of_states_is_stopped_when_its_time_is_over() {
+fn case_without_a_state_limit_is_stopped_by_its_timeout() {
     let forever = "replies:\n  START: { text: on, repeat: true }\n  AGAIN: { text: on, repeat: true }\n\
                    max_iterations: 0\ntimeout: 1s\n";
     let ran = rehearsed(&ROUND, forever);
@@ -255,7 +255,7 @@ fn case_without_a_limit_of_states_is_stopped_when_its_time_is_over() {
 }
 
 #[test]
-fn case_that_hangs_is_killed_when_its_time_is_over() {
+fn hanging_case_is_killed_by_its_timeout() {
     for case in ["timeout: 1s\n", "setup: |\n  sleep 1000\ntimeout: 1s\n"] {
         let project = Project::new([("START.sh", "sleep 1000; echo '<result>x</result>'")]);
         fs::create_dir(project.file("flow/tests")).unwrap();
@@ -300,14 +300,14 @@ fn reply_can_be_given_several_times() {
     let ran = rehearsed(&states, &case("2"));
     assert!(ran.stdout.contains("the script has only 3 replies for START.md"), "{}", ran.stdout);
     let ran = rehearsed(&states, &case("5"));
-    assert!(ran.stdout.contains("replies: 2 of START were never asked for"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("replies: 2 of START were never used"), "{}", ran.stdout);
     let wrong = "replies: { START: [{ text: on, repeat: true }, last] }\n";
     let ran = rehearsed(&states, wrong);
     assert!(ran.stdout.contains("`repeat: true` must be the last one of its state"), "{ran:?}");
     assert!(
         rehearsed(&states, &case("0"))
             .stdout
-            .contains("`0` is neither true nor a number from 1 on")
+            .contains("`0` is neither true nor a number from 1 up")
     );
 }
 

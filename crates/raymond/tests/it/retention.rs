@@ -47,7 +47,7 @@ fn only_the_latest_script_steps_keep_their_files_and_all_turns_do() {
 }
 
 #[test]
-fn steps_that_a_killed_orchestrator_left_are_removed_when_the_run_is_resumed() {
+fn old_steps_of_a_killed_orchestrator_are_removed_on_resume() {
     let project = counting(10, false);
     project.write(
         "flow/START.sh",
@@ -72,12 +72,12 @@ fn steps_that_a_killed_orchestrator_left_are_removed_when_the_run_is_resumed() {
 }
 
 #[test]
-fn killed_at_random_moments_nothing_runs_twice_although_one_step_keeps_its_files() {
+fn killed_at_random_moments_no_step_runs_twice_although_only_one_keeps_its_files() {
     assert_eq!(storm(20_261_117, 150, "keep_script_steps = 1\n"), 150);
 }
 
 #[test]
-fn settings_of_the_user_hold_in_all_projects_and_below_those_of_the_project() {
+fn user_settings_apply_to_all_projects_and_project_settings_override_them() {
     let project = Project::new([("START.sh", "echo '<result>x</result>'")]);
     fs::create_dir_all(project.file(".config/raymond")).unwrap();
     project.write(".config/raymond/config.toml", "budget = 3\nmodel = 'haiku'\n");
@@ -162,7 +162,7 @@ fn prune_removes_the_oldest_until_the_rest_is_small_enough() {
 }
 
 #[test]
-fn prune_leaves_a_run_alone_that_is_under_way() {
+fn prune_keeps_a_running_run() {
     let wait = "touch began; while [ ! -e go ]; do sleep 0.01; done; echo '<result>x</result>'";
     let project = Project::new([("START.sh", wait)]);
     let child = project.spawn(&["flow", "--id", "r"]);

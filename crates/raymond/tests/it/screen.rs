@@ -204,7 +204,7 @@ fn missing_input_that_is_not_typed_starts_nothing() {
 }
 
 #[test]
-fn interrupts_leave_no_ghosts() {
+fn interrupts_leave_no_stale_rows_on_the_screen() {
     let project = Project::new(WAITS);
     let Some(terminal) = Terminal::new(&project, 80, "raymond flow --id r") else { return };
     terminal.wait_for_total("2 agents · 2 steps");
@@ -223,7 +223,7 @@ fn interrupts_leave_no_ghosts() {
 }
 
 #[test]
-fn terminal_that_knows_no_escape_sequences_gets_plain_lines() {
+fn dumb_terminal_gets_plain_lines() {
     for unset in ["TERM=dumb", "-u TERM"] {
         let project = Project::new([("START.sh", "echo oops >&2; exit 3")]);
         let command = format!("env {unset} raymond flow --id r");
@@ -269,11 +269,11 @@ fn attached_terminal_shows_what_another_process_runs_and_leaves_it_running() {
     terminal.press("C-c");
     terminal.wait_for("ended 0");
     let text = terminal.text();
-    for part in ["Detached: run r goes on", "raymond attach r", "raymond stop r"] {
+    for part in ["Detached: run r keeps running", "raymond attach r", "raymond stop r"] {
         assert!(text.contains(part), "{part:?} in:\n{text}");
     }
     assert_eq!(count(&text, "^C"), 0, "{text}");
-    // It goes on, and whoever watches sees its end.
+    // It keeps running, and the next observer sees its end.
     let Some(terminal) = Terminal::new(&project, 100, "raymond attach r") else { return };
     terminal.wait_for_total("2 agents · 2 steps");
     project.write("go", "");

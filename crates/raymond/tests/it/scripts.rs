@@ -44,7 +44,7 @@ fn script_sees_the_variables_that_tell_it_about_the_run() {
 }
 
 #[test]
-fn script_sees_what_a_callee_handed_back() {
+fn script_sees_the_result_of_a_callee() {
     let project = Project::new([
         ("START.sh", "echo '<call return=\"BACK\">CHILD</call>'"),
         ("CHILD.sh", "echo '<result> two words\nand a line </result>'"),
@@ -112,13 +112,20 @@ fn fork_and_reset_change_the_working_directory() {
 }
 
 #[test]
-fn script_that_fails_ends_the_run_and_says_how_to_go_on() {
+fn failed_script_ends_the_run_with_a_hint_to_resume() {
     let cases = [
         ("exit 3", "script `START.sh` exited with code 3"),
         ("echo no tag", "script `START.sh`: no transition tag was found"),
         ("kill -9 $$", "script `START.sh` was killed by signal 9"),
         ("echo '<goto>A</goto><goto>B</goto>'", "2 transition tags were found"),
-        ("echo '<goto>NOWHERE</goto>'", "state `NOWHERE` not found"),
+        (
+            "echo '<goto>NOWHERE</goto>'",
+            "state `NOWHERE` not found: there is neither NOWHERE.md nor NOWHERE.sh",
+        ),
+        (
+            "echo '<goto>STRAT</goto>'",
+            "state `STRAT` not found: there is neither STRAT.md nor STRAT.sh (did you mean `START.sh`?)",
+        ),
     ];
     for (script, message) in cases {
         let project = Project::new([("START.sh", script)]);
@@ -128,7 +135,7 @@ fn script_that_fails_ends_the_run_and_says_how_to_go_on() {
 }
 
 #[test]
-fn failed_script_is_taken_up_again_after_a_fix_and_nothing_else_is_repeated() {
+fn failed_script_is_retried_after_a_fix_and_nothing_else_is_repeated() {
     let project = Project::new([
         ("START.sh", "echo start >> log; echo '<goto>BAD</goto>'"),
         ("BAD.sh", "echo bad >> log; exit 1"),
@@ -149,7 +156,7 @@ fn standard_error_is_kept_apart() {
 }
 
 #[test]
-fn script_that_prints_nothing_for_too_long_is_ended_with_everybody_it_started() {
+fn silent_script_is_killed_with_its_descendants() {
     let project =
         Project::new([("START.sh", "trap '' TERM; (trap '' TERM; sleep 1000) & sleep 1000")]);
     let ran = project.raymond(&["flow", "--timeout", "1"]);
@@ -158,7 +165,7 @@ fn script_that_prints_nothing_for_too_long_is_ended_with_everybody_it_started() 
 }
 
 #[test]
-fn script_that_prints_now_and_then_is_not_ended() {
+fn script_that_prints_regularly_is_not_killed() {
     let project = Project::new([(
         "START.sh",
         "for i in 1 2 3 4 5; do sleep 0.5; echo working; done; echo '<result>x</result>'",
@@ -218,7 +225,7 @@ fn debug_mode_keeps_everything_under_the_documented_names() {
 }
 
 #[test]
-fn debug_folder_that_cannot_be_made_does_not_fail_the_run() {
+fn debug_directory_that_cannot_be_created_does_not_fail_the_run() {
     let project = Project::new([("START.sh", "echo '<result>x</result>'")]);
     project.write(".raymond/debug", "a file in its place");
     project.raymond(&["flow", "--debug"]).completed("x");
@@ -247,7 +254,7 @@ fn gigabyte_of_output_without_a_newline_takes_no_memory_and_its_tag_is_found() {
 }
 
 #[test]
-fn result_that_is_too_large_to_hand_on_is_refused_by_its_size() {
+fn too_large_result_is_rejected_with_its_size() {
     let project = Project::new([(
         "START.sh",
         "printf '<result>'; head -c 9000000 /dev/zero | tr '\\0' x; printf '</result>'",

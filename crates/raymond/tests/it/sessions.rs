@@ -137,12 +137,12 @@ fn settings_of_coding_agents_are_checked_and_shown() {
         ),
         (
             "[agents.x]\nprogram = 'a'\ncan_branch = 1",
-            "`agents.x.can_branch` is either true or false",
+            "`agents.x.can_branch` must be true or false",
         ),
         ("[agents.x]\nprogram = 'a'\nprices = { inputs = 1 }", "has no `inputs`"),
         ("[agents.claude]\nreports_cost = false", "`agents.claude.reports_cost` is unknown"),
-        ("[agents.-x]\nprogram = 'a'", "is no name"),
-        ("agents.x = 1", "`agents.x` is a table"),
+        ("[agents.-x]\nprogram = 'a'", "is not a valid name"),
+        ("agents.x = 1", "`agents.x` must be a table"),
     ];
     for (text, expected) in wrong {
         project.write(".raymond/config.toml", text);

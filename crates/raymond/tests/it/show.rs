@@ -48,7 +48,7 @@ fn shown(project: &Project, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn show_tells_what_was_asked_and_answered_in_every_turn_and_which_scripts_failed() {
+fn show_prints_prompts_and_answers_of_every_turn_and_failed_scripts() {
     let project = project();
     assert_eq!(raymond(&project, &["flow", "--id", "painting"]).code, 1);
     raymond(&project, &["run", "painting"]).completed("green");
@@ -65,7 +65,7 @@ fn show_tells_what_was_asked_and_answered_in_every_turn_and_which_scripts_failed
 }
 
 #[test]
-fn show_of_a_script_has_what_it_printed() {
+fn show_of_a_script_prints_its_output() {
     let project = project();
     assert_eq!(raymond(&project, &["flow", "--id", "r"]).code, 1);
     let expected = "== main/2  CHECK.sh\nstdout:\n  looking\nstderr:\n  not dry\n! exit code 3";

@@ -83,7 +83,7 @@ fn fifo_or_device_as_settings_is_refused() {
 }
 
 #[test]
-fn case_that_is_no_file_or_lies_elsewhere_is_refused() {
+fn case_outside_the_workflow_or_not_a_regular_file_is_refused() {
     let project = Project::new([("START.sh", RESULT)]);
     fs::create_dir(project.file("flow/tests")).unwrap();
     let case = project.file("flow/tests/a.yaml");
@@ -164,7 +164,7 @@ fn state_that_is_larger_than_any_prompt_is_refused() {
 }
 
 #[test]
-fn input_that_does_not_end_is_refused() {
+fn endless_input_is_refused() {
     let project = Project::new([("START.sh", RESULT)]);
     let mut command = project.command(&["flow", "--input", "-"]);
     command.stdin(fs::File::open("/dev/zero").unwrap());

@@ -102,7 +102,7 @@ fn third_interrupt_leaves_at_once_and_the_run_can_be_resumed() {
 }
 
 #[test]
-fn cancel_works_whoever_is_stopped() {
+fn cancel_works_whichever_process_is_stopped() {
     let (project, mut child) = begun("touch began; sleep 1000", &[]);
     kill(child.id(), libc::SIGKILL);
     child.wait().unwrap();
@@ -115,7 +115,7 @@ fn cancel_works_whoever_is_stopped() {
 }
 
 #[test]
-fn cancel_wakes_an_owner_that_is_stopped() {
+fn cancel_continues_a_stopped_owner() {
     let (project, child) = begun("touch began; sleep 1000", &[]);
     kill(child.id(), libc::SIGSTOP);
     let ran = wait_for(&project, project.spawn(&["cancel", "r"]));

@@ -231,7 +231,7 @@ fn has_no_forged_line(shown: &str, what: &str) {
 }
 
 #[test]
-fn run_cannot_steer_the_terminal_that_shows_it_live() {
+fn run_cannot_control_the_terminal_in_the_live_view() {
     let hostile = Hostile::new();
     let entry = format!("{EVIL}.sh");
     let path = format!("{}/{entry}", hostile.folder());
@@ -257,7 +257,7 @@ fn run_cannot_steer_the_terminal_that_shows_it_live() {
 }
 
 #[test]
-fn run_cannot_steer_the_terminal_that_shows_it_in_lines_or_events() {
+fn run_cannot_control_the_terminal_in_lines_or_events() {
     let hostile = Hostile::new();
     hostile.project.write("go", "");
     let path = format!("{}/{EVIL}.sh", hostile.folder());
@@ -281,7 +281,7 @@ fn run_cannot_steer_the_terminal_that_shows_it_in_lines_or_events() {
 }
 
 #[test]
-fn result_is_made_visible_on_a_terminal_and_stays_as_it_is_on_a_pipe() {
+fn result_is_escaped_on_a_terminal_and_unchanged_on_a_pipe() {
     let hostile = Hostile::new();
     let path = format!("{}/R.sh", hostile.folder());
     let piped = hostile.project.raymond(&[&path, "-q"]);
@@ -296,7 +296,7 @@ fn result_is_made_visible_on_a_terminal_and_stays_as_it_is_on_a_pipe() {
 }
 
 #[test]
-fn errors_and_hints_cannot_steer_the_terminal() {
+fn errors_and_hints_cannot_control_the_terminal() {
     let hostile = Hostile::new();
     let folder = hostile.folder();
     let (gone, fails) = (format!("{folder}/gone {EVIL}"), format!("{folder}/F.sh"));
@@ -328,7 +328,7 @@ fn errors_and_hints_cannot_steer_the_terminal() {
 }
 
 #[test]
-fn settings_cannot_steer_the_terminal() {
+fn settings_cannot_control_the_terminal() {
     let hostile = Hostile::new();
     let text = quoted(EVIL);
     for settings in [
@@ -349,7 +349,7 @@ fn settings_cannot_steer_the_terminal() {
 }
 
 #[test]
-fn tests_of_a_workflow_cannot_steer_the_terminal() {
+fn tests_of_a_workflow_cannot_control_the_terminal() {
     let hostile = Hostile::new();
     let folder = hostile.folder();
     let text = quoted(EVIL);
@@ -369,7 +369,7 @@ fn tests_of_a_workflow_cannot_steer_the_terminal() {
 }
 
 #[test]
-fn run_that_cannot_be_read_is_listed_tamely() {
+fn unreadable_run_is_listed_with_escaped_text() {
     let hostile = Hostile::new();
     let workflows = hostile.project.file(".raymond/workflows");
     fs::create_dir_all(&workflows).unwrap();
@@ -389,7 +389,7 @@ fn with_a_reader_that_leaves(project: &Project, arguments: &[&str]) -> Ran {
 }
 
 #[test]
-fn broken_pipe_is_silent_and_leaves_the_exit_code_alone() {
+fn broken_pipe_is_silent_and_does_not_change_the_exit_code() {
     let project = Project::new([
         ("START.sh", "echo '<goto>END</goto>'"),
         ("END.sh", "echo '<result>the end</result>'"),

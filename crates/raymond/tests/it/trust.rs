@@ -36,7 +36,7 @@ fn as_nobody(project: &Project, arguments: &[&str]) -> Ran {
 }
 
 #[test]
-fn state_folder_of_another_user_is_refused_with_a_hint() {
+fn state_directory_of_another_user_is_refused_with_a_hint() {
     let project = project();
     project.raymond(&["start", "flow", "--id", "r"]).completed("done");
     project.write(".raymond/config.toml", "agent_program = 'touch obeyed'\n");
@@ -79,7 +79,7 @@ fn state_folder_of_another_user_is_refused_with_a_hint() {
 }
 
 #[test]
-fn user_who_is_not_root_does_not_obey_root_either() {
+fn state_directory_of_root_is_refused_for_other_users() {
     let project = project();
     if !give_away(&project.file("flow")) {
         return;
@@ -90,7 +90,7 @@ fn user_who_is_not_root_does_not_obey_root_either() {
 }
 
 #[test]
-fn sudo_is_told_to_be_left_out() {
+fn hint_suggests_to_run_without_sudo() {
     let project = project();
     if !give_away(&project.file(".raymond")) {
         return;
@@ -120,7 +120,7 @@ fn settings_of_another_user_are_refused() {
 }
 
 #[test]
-fn what_others_can_write_to_is_refused_with_the_command_that_changes_it() {
+fn state_directory_writable_by_others_is_refused_with_a_chmod_hint() {
     let project = project();
     project.write(".raymond/config.toml", "budget = 3\n");
     project.raymond(&["start", "flow", "--id", "r"]).completed("done");
@@ -163,7 +163,7 @@ fn private_group_may_write_and_any_other_group_may_not() {
 }
 
 #[test]
-fn link_to_a_state_folder_counts_as_well_as_the_folder() {
+fn link_to_a_state_directory_and_its_target_are_both_checked() {
     let project = project();
     fs::rename(project.file(".raymond"), project.file("elsewhere")).unwrap();
     symlink(project.file("elsewhere"), project.file(".raymond")).unwrap();

@@ -14,7 +14,7 @@ fn project_with(folder: &str) -> Project {
 }
 
 #[test]
-fn workflow_is_found_under_every_way_to_write_its_path() {
+fn workflow_is_found_by_every_form_of_its_path() {
     let project = project_with("two words/flow");
     let absolute = project.file("two words\\flow").to_str().unwrap().to_owned();
     assert_eq!(absolute.get(1..3), Some(":\\"), "{absolute} has a drive letter");
@@ -32,7 +32,7 @@ fn workflow_is_found_under_every_way_to_write_its_path() {
 }
 
 #[test]
-fn folder_with_characters_that_the_shell_knows_can_be_run() {
+fn directory_with_shell_characters_can_be_run() {
     for name in ["a & b", "50% (new)", "it's", "grün", "a^b!c!"] {
         let project = project_with(name);
         project.raymond(&["start", name]).completed("LAST");
@@ -54,7 +54,7 @@ fn derived_and_given_ids_are_names_of_files() {
 }
 
 #[test]
-fn agents_change_to_folders_with_drive_letters_backslashes_and_spaces() {
+fn agents_change_to_directories_with_drive_letters_backslashes_and_spaces() {
     let project = Project::new([]);
     fs::create_dir_all(project.file("some tree/deep")).unwrap();
     let absolute = project.file("some tree\\deep");
@@ -81,7 +81,7 @@ fn archive_is_packed_and_started() {
 }
 
 #[test]
-fn state_directory_can_lie_elsewhere() {
+fn state_directory_can_be_elsewhere() {
     let project = project_with("flow");
     let place = project.file("other place");
     let place = place.to_str().unwrap();

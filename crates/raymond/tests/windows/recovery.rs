@@ -48,7 +48,7 @@ fn children_die_with_a_killed_program_and_its_run_can_be_resumed() {
 }
 
 #[test]
-fn recover_continues_a_run_whose_program_died() {
+fn recover_resumes_a_run_whose_orchestrator_died() {
     let project = waiting();
     let mut child = project.spawn(&["start", "flow", "--id", "r"]);
     wait_until_held(&project, "held");
@@ -60,18 +60,18 @@ fn recover_continues_a_run_whose_program_died() {
 }
 
 #[test]
-fn second_program_is_told_at_once_who_owns_the_run() {
+fn second_orchestrator_is_refused_with_the_pid_of_the_first() {
     let project = waiting();
     let first = project.spawn(&["start", "flow", "--id", "r"]);
     wait_until_held(&project, "held");
-    let owner = format!("process {} is running it", first.id());
+    let owner = format!("is already running (process {})", first.id());
     project.raymond(&["run", "r"]).failed(1, &owner);
     project.write("go", "");
     wait_for(first).completed("x");
 }
 
 #[test]
-fn run_of_another_program_is_cancelled_with_what_runs() {
+fn run_of_another_process_is_cancelled_with_its_running_steps() {
     let project = waiting();
     let child = project.spawn(&["start", "flow", "--id", "r"]);
     wait_until_held(&project, "held");
@@ -97,7 +97,7 @@ fn detached_run_is_stopped_and_can_be_resumed() {
 }
 
 #[test]
-fn interrupt_waits_for_what_runs_and_the_run_can_be_resumed() {
+fn interrupt_waits_for_running_steps_and_the_run_can_be_resumed() {
     let project = waiting();
     let child = spawn_interruptible(&project, &["start", "flow", "--id", "r", "--json"]);
     wait_until_held(&project, "held");
@@ -111,7 +111,7 @@ fn interrupt_waits_for_what_runs_and_the_run_can_be_resumed() {
 }
 
 #[test]
-fn second_interrupt_ends_what_runs_with_everybody_it_started() {
+fn second_interrupt_kills_running_steps_with_their_descendants() {
     let project = waiting();
     let child = spawn_interruptible(&project, &["start", "flow", "--id", "r"]);
     wait_until_held(&project, "held");
@@ -126,7 +126,7 @@ fn second_interrupt_ends_what_runs_with_everybody_it_started() {
 }
 
 #[test]
-fn detached_run_goes_on_without_the_program_that_started_it() {
+fn detached_run_outlives_the_process_that_started_it() {
     let project = waiting();
     let ran = project.raymond(&["start", "flow", "--id", "r", "--detach"]);
     ran.completed("r");

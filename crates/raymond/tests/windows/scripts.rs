@@ -78,7 +78,7 @@ fn script_sees_the_variables_that_tell_it_about_the_run() {
 }
 
 #[test]
-fn failed_script_is_taken_up_again_after_a_fix_and_nothing_else_is_repeated() {
+fn failed_script_is_retried_after_a_fix_and_nothing_else_is_repeated() {
     let project = printing_all(&[("START", "<goto>BAD</goto>")]);
     project.write("flow/BAD.bat", "@echo off\r\n>> log echo BAD\r\necho why 1>&2\r\nexit /b 3\r\n");
     project.raymond(&["flow", "--id", "r"]).failed(1, "script `BAD.bat` exited with code 3");
@@ -90,7 +90,7 @@ fn failed_script_is_taken_up_again_after_a_fix_and_nothing_else_is_repeated() {
 }
 
 #[test]
-fn script_that_prints_nothing_for_too_long_is_ended_with_everybody_it_started() {
+fn silent_script_is_killed_with_its_descendants() {
     let script = format!(
         "@echo off\r\nstart /b cmd /c \"{}\"\r\n{}\r\n",
         holding("grandchild"),
@@ -105,7 +105,7 @@ fn script_that_prints_nothing_for_too_long_is_ended_with_everybody_it_started() 
 }
 
 #[test]
-fn process_that_a_script_leaves_behind_is_ended_with_its_step() {
+fn background_process_of_a_script_is_killed_with_its_step() {
     let script = format!(
         "@echo off\r\nstart /b cmd /c \"{}\"\r\n:again\r\nif not exist go goto again\r\n\
          echo ^<result^>x^</result^>\r\n",
@@ -120,7 +120,7 @@ fn process_that_a_script_leaves_behind_is_ended_with_its_step() {
 }
 
 #[test]
-fn files_with_windows_line_ends_are_understood() {
+fn files_with_windows_line_ends_are_accepted() {
     let project = Project::new([
         (
             "START.md",

@@ -152,7 +152,7 @@ fn an_error_status_is_the_result_of_the_turn() {
 }
 
 #[test]
-fn what_breaks_on_the_way_is_asked_again() {
+fn broken_connection_is_retried() {
     let Some(desk) = Desk::or_skip() else { return };
     desk.api.on(
         "try",

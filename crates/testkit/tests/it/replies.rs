@@ -109,7 +109,7 @@ fn a_request_without_a_rule_is_refused_and_shown() {
 }
 
 #[test]
-fn an_error_has_the_shape_of_the_real_one() {
+fn an_error_has_the_format_of_the_real_api() {
     let (api, mut client) = api();
     let overloaded =
         Reply::status(529, "overloaded_error", "Overloaded").header("retry-after", "1");

@@ -124,7 +124,7 @@ fn results_of_tools_and_reminders_do_not_hide_the_prompt() {
 
 #[test]
 #[should_panic(expected = "for 2 requests, saw 1: [\n    \"only this\",\n]")]
-fn waiting_in_vain_shows_what_was_asked() {
+fn wait_that_times_out_shows_the_requests_so_far() {
     let (api, mut client) = api();
     client.ask(&prompt("only this"));
     api.wait_for_requests(2, Duration::from_millis(1));

@@ -156,3 +156,6 @@ pub(super) fn prompt_id(path: &Path) -> Option<String> {
     let id = start.strip_prefix(ID_MARK.as_bytes())?.split(|byte| *byte == b'"').next()?;
     Some(String::from_utf8_lossy(id).into_owned())
 }
+
+#[cfg(test)]
+mod tests;

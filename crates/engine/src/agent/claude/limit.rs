@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn time_of_a_known_wording_is_understood() {
+    fn time_in_a_known_wording_is_parsed() {
         for (words, expected) in [
             // Wordings of today, and the time of day in a zone.
             ("You've hit your limit · resets 3pm (America/Chicago)", "2026-11-16T21:00:00Z"),
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn limit_that_only_a_person_can_lift_is_the_accounts() {
+    fn limit_that_the_user_must_lift_is_an_account_limit() {
         for words in [
             "You've hit your monthly spend limit · raise it at claude.ai/settings/usage",
             "You've hit your org's monthly spend limit · ask your admin",
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn other_words_are_no_limit() {
+    fn other_messages_are_not_a_limit() {
         for words in [
             "",
             "API Error: Request rejected (429) · slow down",

@@ -7,7 +7,10 @@ use serde_json::Value;
 use raymond_flow::text::excerpt;
 
 use super::{
-    super::{Activity, Entry, ToolOutcome, TranscriptReader},
+    super::{
+        Activity, CHANGE_BYTES_MAX, CHANGES_MAX, Change, DETAIL_BYTES_MAX, Edit, Entry, ToolDetail,
+        ToolOutcome, TranscriptReader, cut,
+    },
     output::{activity, tool_words},
 };
 
@@ -19,11 +22,14 @@ pub(super) struct ClaudeReader {
     /// The id of the turn's prompt, until Claude begins it. What a kept process printed before that belongs
     /// to no turn.
     waits_for: Option<String>,
-    /// Running tools, by the ids of their use: name and summary.
-    tools: HashMap<String, (String, String)>,
-    /// Whether the turn is over: later output belongs to no turn.
+    /// Tools that are at work, by the ids of their use.
+    tools: HashMap<String, Tool>,
+    /// Whether the turn is over: what follows was not asked for.
     is_over: bool,
 }
+
+/// A tool that is at work: its name, its summary, and what it was given.
+type Tool = (String, String, Box<ToolDetail>);
 
 impl ClaudeReader {
     pub(super) fn new(waits_for: Option<String>) -> Self {
@@ -40,16 +46,24 @@ impl ClaudeReader {
         let text = |name: &str| block[name].as_str().map(str::to_owned);
         match block["type"].as_str()? {
             "text" => Some(Entry::Text { text: text("text")? }),
+            "thinking" => {
+                let text = text("thinking").filter(|text| !text.trim().is_empty())?;
+                Some(Entry::Thinking { text })
+            }
             "tool_use" => {
                 let (id, name) = (text("id")?, text("name")?);
                 let summary = tool_words(&block["input"]);
-                self.tools.insert(id.clone(), (name.clone(), summary.clone()));
-                Some(Entry::Tool { id, name, summary, outcome: ToolOutcome::Open })
+                let detail = Box::new(given(&block["input"]));
+                self.tools.insert(id.clone(), (name.clone(), summary.clone(), detail.clone()));
+                Some(Entry::Tool { id, name, summary, outcome: ToolOutcome::Open, detail })
             }
             "tool_result" => {
                 let id = text("tool_use_id")?;
-                let (name, summary) = self.tools.remove(&id)?;
-                Some(Entry::Tool { id, name, summary, outcome: outcome(block) })
+                let (name, summary, mut detail) = self.tools.remove(&id)?;
+                let text = result_text(block);
+                let (kept, rest) = cut(&text, DETAIL_BYTES_MAX);
+                (detail.output, detail.output_cut) = (Some(kept.to_owned()), rest);
+                Some(Entry::Tool { id, name, summary, outcome: outcome(block), detail })
             }
             _ => None,
         }
@@ -93,12 +107,60 @@ impl TranscriptReader for ClaudeReader {
     }
 }
 
+/// What a tool is given: all of it as JSON, and what it changes in a file.
+fn given(input: &Value) -> ToolDetail {
+    let text = serde_json::to_string_pretty(input).unwrap_or_default();
+    let (kept, rest) = cut(&text, DETAIL_BYTES_MAX);
+    ToolDetail {
+        input: Some(kept.to_owned()),
+        input_cut: rest,
+        edit: edit(input),
+        ..ToolDetail::default()
+    }
+}
+
+/// What Claude's tools for files change: `Edit` one part, `MultiEdit` several, `Write` the whole file.
+fn edit(input: &Value) -> Option<Edit> {
+    fn pair(value: &Value) -> Option<(&str, &str)> {
+        Some((value["old_string"].as_str()?, value["new_string"].as_str()?))
+    }
+    let path = input["file_path"].as_str().or_else(|| input["notebook_path"].as_str())?.to_owned();
+    let several = input["edits"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let mut pairs: Vec<_> = several.iter().take(CHANGES_MAX).filter_map(pair).collect();
+    pairs.extend(pair(input));
+    pairs.extend(
+        input["content"].as_str().or_else(|| input["new_source"].as_str()).map(|new| ("", new)),
+    );
+    let mut left_out = 0;
+    let mut kept = |text| {
+        let (kept, rest) = cut(text, CHANGE_BYTES_MAX);
+        left_out += rest;
+        kept.to_owned()
+    };
+    let changes = pairs.into_iter().map(|(old, new)| Change { old: kept(old), new: kept(new) });
+    let changes: Vec<_> = changes.collect();
+    (!changes.is_empty()).then_some(Edit { path, changes, cut: left_out })
+}
+
+/// The text of a tool's result.
+fn result_text(block: &Value) -> String {
+    let content = &block["content"];
+    if let Some(text) = content.as_str() {
+        return text.to_owned();
+    }
+    let parts = content.as_array().map(Vec::as_slice).unwrap_or_default();
+    let texts = parts.iter().map(|part| match part["text"].as_str() {
+        Some(text) => text.to_owned(),
+        None => format!("[{}]", part["type"].as_str().unwrap_or("something else")),
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}
+
 fn outcome(block: &Value) -> ToolOutcome {
     if block["is_error"] != Value::Bool(true) {
         return ToolOutcome::Done;
     }
-    let content = &block["content"];
-    let text = content.as_str().or_else(|| content[0]["text"].as_str()).unwrap_or_default();
+    let text = result_text(block);
     let message = excerpt(text.trim().lines().next().unwrap_or_default());
     if DENIED.iter().any(|words| text.contains(words)) {
         ToolOutcome::Denied { message }
@@ -138,22 +200,60 @@ mod tests {
         )
     }
 
-    fn tool(outcome: ToolOutcome) -> Entry {
+    fn tool(outcome: ToolOutcome, output: Option<&str>) -> Entry {
         let (id, name) = ("t1".to_owned(), "Bash".to_owned());
-        Entry::Tool { id, name, summary: "cargo test".to_owned(), outcome }
+        let detail = ToolDetail {
+            input: Some("{\n  \"command\": \"cargo test\"\n}".to_owned()),
+            output: output.map(str::to_owned),
+            ..ToolDetail::default()
+        };
+        let detail = Box::new(detail);
+        Entry::Tool { id, name, summary: "cargo test".to_owned(), outcome, detail }
     }
 
     #[test]
-    fn tool_is_told_when_it_begins_and_when_it_ends() {
+    fn tool_call_has_an_entry_when_it_begins_and_when_it_ends() {
         let denied = "This command requires approval";
-        for (line, outcome) in [
-            (ended(false, "ok"), ToolOutcome::Done),
-            (ended(true, "exit 1"), ToolOutcome::Failed { message: "exit 1".to_owned() }),
-            (ended(true, denied), ToolOutcome::Denied { message: denied.to_owned() }),
+        for (is_error, text, outcome) in [
+            (false, "ok", ToolOutcome::Done),
+            (true, "exit 1", ToolOutcome::Failed { message: "exit 1".to_owned() }),
+            (true, denied, ToolOutcome::Denied { message: denied.to_owned() }),
         ] {
+            let line = ended(is_error, text);
             let entries = read(&mut ClaudeReader::new(None), &[TOOL, &line]);
-            assert_eq!(entries, [tool(ToolOutcome::Open), tool(outcome)]);
+            assert_eq!(entries, [tool(ToolOutcome::Open, None), tool(outcome, Some(text))]);
         }
+    }
+
+    #[test]
+    fn edits_of_files_are_told_as_changes_and_long_texts_are_cut() {
+        let used = |input: &str| {
+            let line = format!(
+                r#"{{"type":"assistant","message":{{"content":[{{"type":"tool_use","id":"t","name":"Edit","input":{input}}}]}}}}"#
+            );
+            let entries = read(&mut ClaudeReader::new(None), &[&line]);
+            let Some(Entry::Tool { detail, .. }) = entries.into_iter().next() else { panic!() };
+            detail
+        };
+        let change = |old: &str, new: &str| Change { old: old.to_owned(), new: new.to_owned() };
+        let changes = |input: &str| used(input).edit.map(|edit| (edit.path, edit.changes));
+        let one = changes(r#"{"file_path":"a.rs","old_string":"x","new_string":"y"}"#);
+        assert_eq!(one, Some(("a.rs".to_owned(), vec![change("x", "y")])));
+        let written = changes(r#"{"file_path":"a.rs","content":"all"}"#);
+        assert_eq!(written, Some(("a.rs".to_owned(), vec![change("", "all")])));
+        assert_eq!(changes(r#"{"file_path":"a.rs"}"#), None, "only read");
+        let long = "ä".repeat(CHANGE_BYTES_MAX);
+        let cut = used(&format!(r#"{{"file_path":"a.rs","content":"{long}"}}"#));
+        assert!(cut.input.is_some_and(|text| text.len() <= DETAIL_BYTES_MAX));
+        assert!(cut.input_cut > CHANGE_BYTES_MAX);
+        assert_eq!(cut.edit.map(|edit| edit.cut), Some(CHANGE_BYTES_MAX));
+    }
+
+    #[test]
+    fn thinking_is_told() {
+        let line = r#"{"type":"assistant","message":{"content":[{"type":"thinking","thinking":"hm"},{"type":"thinking","thinking":" "}]}}"#;
+        let entries = read(&mut ClaudeReader::new(None), &[line]);
+        assert_eq!(entries, [Entry::Thinking { text: "hm".to_owned() }]);
     }
 
     #[test]

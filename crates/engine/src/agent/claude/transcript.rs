@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn transcript_is_found_in_any_project_and_knows_where_it_was_left() {
+    fn transcript_is_found_in_any_project_and_shows_unanswered_prompts() {
         let folder = tempfile::tempdir().unwrap();
         let id = SessionId::new("5f0c");
         assert!(SessionFile::find(folder.path(), &id).is_none());

@@ -39,17 +39,18 @@ fn check(report: &mut Report<'_>) {
 }
 
 fn look(report: &mut Report<'_>, state: &State, named: &Named, severity: Severity) {
-    let (error, suggestion) = match &named.meaning {
-        Meaning::Wrong(error @ ResolveError::NotFound { suggestion, .. }) => {
-            (error, suggestion.as_deref())
+    let (message, suggestion) = match &named.meaning {
+        // The suggestion is the help of the finding.
+        Meaning::Wrong(ResolveError::NotFound { name, suggestion, .. }) => {
+            (format!("state `{name}` not found"), suggestion.as_deref())
         }
-        Meaning::Wrong(error @ ResolveError::Unsupported(_)) => (error, None),
+        Meaning::Wrong(error @ ResolveError::Unsupported(_)) => (error.to_string(), None),
         Meaning::Wrong(ResolveError::Ambiguous { .. } | ResolveError::WrongPlatform { .. })
         | Meaning::State(_)
         | Meaning::Open
         | Meaning::Path => return,
     };
-    report.at(state, named.written.span, error.to_string()).severity(severity).meant(suggestion);
+    report.at(state, named.written.span, message).severity(severity).meant(suggestion);
 }
 
 #[cfg(test)]

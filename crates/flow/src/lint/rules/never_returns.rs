@@ -52,7 +52,7 @@ mod tests {
     use super::{super::super::testing::found, RULE};
 
     #[test]
-    fn never_returns_is_found_if_the_subtask_only_goes_round() {
+    fn never_returns_is_found_if_the_subtask_only_loops() {
         let files = [
             ("START.md", "Do <call return=\"END\">A</call>."),
             ("A.md", "<goto>B</goto>"),
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn never_returns_is_silent_if_a_later_state_hands_back() {
+    fn never_returns_is_silent_if_a_later_state_returns_a_result() {
         let files = [
             ("START.md", "Do <function return=\"END\">A</function>."),
             ("A.md", "<call return=\"B\">END</call>"),

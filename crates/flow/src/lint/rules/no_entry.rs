@@ -38,7 +38,7 @@ mod tests {
     use super::{super::super::testing::found, RULE};
 
     #[test]
-    fn no_entry_is_found_in_a_folder_without_start() {
+    fn no_entry_is_found_in_a_directory_without_start() {
         let said = found(&RULE, [("STRAT.md", "x")]);
         assert_eq!(
             said,
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn no_entry_is_silent_about_a_folder_with_start() {
+    fn no_entry_is_silent_about_a_directory_with_start() {
         assert!(found(&RULE, [("START.md", "x")]).is_empty());
         assert!(found(&RULE, [("1_START.sh", "x"), ("START.bat", "x")]).is_empty());
     }

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_variable_is_silent_about_an_attribute_that_is_told_in_words() {
+    fn unknown_variable_is_silent_about_an_attribute_mentioned_in_prose() {
         let files = [
             ("START.md", "Fork with an attribute `item`: <fork next=\"START\">WORK</fork>"),
             ("WORK.md", "{{item}} <result>x</result>"),

@@ -1,4 +1,4 @@
-//! What must hold before a run starts, so that nothing is paid for in vain.
+//! Checks before a run starts, so that no turn is paid for in a run that must fail.
 
 use std::path::Path;
 
@@ -37,7 +37,7 @@ pub(super) fn missing_input(
     Err(Failure::usage(message).with_hint(hint))
 }
 
-/// Refuses a run whose default coding agent is not there, or whose budget could not be kept.
+/// Rejects a run whose default coding agent is not configured, or whose budget could not be enforced.
 pub(super) fn check_agents(
     graph: Option<&Graph>,
     agents: &CodingAgents,
@@ -55,12 +55,12 @@ pub(super) fn check_agents(
         let prompt = graph.state(&name).and_then(|state| state.prompt());
         let Some(frontmatter) = prompt.map(|prompt| &prompt.frontmatter) else { continue };
         let agent = frontmatter.agent.as_ref().map(|agent| agent.value.as_str()).or(default);
-        // An unknown name is told when its state is entered: perhaps that never happens.
+        // An unknown name is reported when its state is entered, which may never happen.
         if agents.get(agent).is_ok_and(|can| !can.reports_cost) {
             let agent = agent.unwrap_or_default();
             let why = format!(
                 "{name} is carried out by `{agent}`, which does not report what its turns cost: the budget could \
-                 not be kept"
+                 not be enforced"
             );
             let hint = format!(
                 "set prices in the settings: [agents.{agent}] prices = {{ input = …, output = … }}, or run without \

@@ -1,4 +1,4 @@
-//! Commands that ask a run for something, through its door.
+//! Commands that send a request to a run, through its door.
 
 use std::process::ExitCode;
 
@@ -28,15 +28,15 @@ pub(in crate::cli) fn stop(id: &str, now: bool, place: &Place) -> Result<ExitCod
     let mut observer = Lines::new(out::people(), Level::Trouble, None);
     let Some(answer) = project.engine(None)?.stop(&id, now, &mut observer)? else {
         let failure = Failure::usage(format!("run {id} is not running"));
-        return Err(failure.with_hint(format!("see how it stands: {}", next.command("status"))));
+        return Err(failure.with_hint(format!("show its status: {}", next.command("status"))));
     };
     let DoorAnswer { status, running_steps, .. } = answer;
     if status == Status::Running && running_steps > 0 && !now {
         let steps = count(running_steps as u64, "running step");
-        out::note(&format!("Run {id} stops. Waiting for {steps}."));
+        out::note(&format!("Run {id} is stopping. Waiting for {steps}."));
         out::note(&format!("Stop now: {} --now", next.command("stop")));
     } else {
-        out::note(&format!("Run {id} stops. Resume it: {}", next.command("resume")));
+        out::note(&format!("Run {id} is stopping. Resume it: {}", next.command("resume")));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -50,7 +50,7 @@ pub(in crate::cli) fn limit(
     let id = runs::by_id(&state_dir(place)?, id, place)?;
     let next = runs::next(&id, place);
     let budget_usd = limits.budget.map(|dollars| {
-        let why = || Failure::usage(format!("`--budget {dollars}` is no amount of dollars"));
+        let why = || Failure::usage(format!("`--budget {dollars}` is not an amount of dollars"));
         Usd::from_dollars(dollars).ok_or_else(why)
     });
     let change = LimitChange {
@@ -77,7 +77,7 @@ pub(in crate::cli) fn limit(
     Ok(ExitCode::SUCCESS)
 }
 
-/// A mistake in the settings must not keep a user from stopping a run.
+/// A mistake in the settings must not prevent the user from stopping a run.
 fn project(place: &Place) -> Result<Project, Failure> {
     Project::of(place).or_else(|_| Project::without_settings(place))
 }

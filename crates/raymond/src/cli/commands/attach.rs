@@ -1,4 +1,4 @@
-//! `raymond attach`: the live view of a run that another process runs.
+//! `raymond attach`: the live view of a run of another process.
 
 use std::process::ExitCode;
 
@@ -6,6 +6,7 @@ use raymond_engine::{
     EngineError,
     agent::Agents,
     events::{Event, Observer},
+    follower::{Follower, INTERVAL},
     interrupts::Interrupts,
     load,
     watch::Watch,
@@ -13,7 +14,6 @@ use raymond_engine::{
 use raymond_flow::machine::Record;
 
 use super::{
-    follow::{Follower, INTERVAL},
     inspect::turns,
     place::state_dir,
     prepare::Project,
@@ -36,7 +36,7 @@ pub(in crate::cli) fn attach(
 ) -> Result<ExitCode, Failure> {
     let state_dir = state_dir(place)?;
     let id = runs::find(&state_dir, run, place)?;
-    // A mistake in the settings does not keep anybody from watching.
+    // A mistake in the settings must not prevent the user from watching a run.
     let project = Project::of(place).or_else(|_| Project::without_settings(place))?;
     let interrupts = Interrupts::install();
     let level = if verbose { Level::Detail } else { Level::News };
@@ -85,20 +85,20 @@ struct Watcher<'a> {
 }
 
 impl Watcher<'_> {
-    /// Reads what happened before: records, each with its time.
+    /// Reads the records so far, each with its time.
     fn begin(&mut self) -> Result<Vec<(Record, u64)>, EngineError> {
         let mut records = Vec::new();
-        self.follower.read(|seen| {
-            if let Event::Recorded { record, .. } = &seen.event {
-                records.push((record.clone(), seen.at_ms));
+        self.follower.read(|read| {
+            if let Event::Recorded { record, .. } = &read.seen.event {
+                records.push((record.clone(), read.seen.at_ms));
             }
         })?;
         Ok(records)
     }
 
-    /// Shows `observer` what has happened since the last look.
+    /// Shows `observer` the events since the last call.
     fn look(&mut self, observer: &mut dyn Observer) -> Result<(), EngineError> {
-        self.follower.read(|seen| observer.see(seen))?;
+        self.follower.read(|read| observer.see(read.seen))?;
         let turns = turns(self.follower.run()?);
         self.watch.retain(|id| turns.iter().any(|(running, _)| running == id));
         for (id, turn) in turns {
@@ -113,7 +113,7 @@ impl Watcher<'_> {
 fn detached(next: &Next) {
     let mut people = out::people();
     let line = Line::of("Detached: run ").add(Style::Bold, next.id.as_str());
-    people.line(&line.plain(" goes on without you."));
+    people.line(&line.plain(" keeps running."));
     people.line(&advice("Watch it again:", &next.command("attach")));
     people.line(&advice("Stop it, to be resumed later:", &next.command("stop")));
 }

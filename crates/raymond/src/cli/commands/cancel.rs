@@ -1,4 +1,4 @@
-//! `raymond cancel`: a run is given up for good, if that is really meant.
+//! `raymond cancel`: cancels a run permanently, after confirmation.
 
 use std::process::ExitCode;
 
@@ -30,12 +30,12 @@ pub(in crate::cli) fn cancel(id: &str, yes: bool, place: &Place) -> Result<ExitC
     let status = status_word(&state_dir, &id, run.status);
     match run.status {
         Status::Completed => {
-            let message = format!("run {id} is over: there is nothing to cancel");
+            let message = format!("run {id} has ended: there is nothing to cancel");
             let hint = format!("show its result: {}", next.command("status"));
             return Err(Failure::usage(message).with_hint(hint));
         }
         Status::Cancelled => {
-            out::note(&format!("Run {id} was cancelled before."));
+            out::note(&format!("Run {id} is already cancelled."));
             return Ok(ExitCode::SUCCESS);
         }
         _ if yes => {}
@@ -48,12 +48,12 @@ pub(in crate::cli) fn cancel(id: &str, yes: bool, place: &Place) -> Result<ExitC
         Status::Running => {}
         Status::Failed | Status::Stopped | Status::Paused => return Err(refused(&status, &next)),
     }
-    // A mistake in the settings must not keep anybody from this.
+    // A mistake in the settings must not prevent the user from cancelling a run.
     let project = Project::of(place).or_else(|_| Project::without_settings(place))?;
     let mut observer = Lines::new(out::people(), Level::Trouble, None);
     let cancelled = project.engine(None)?.cancel(&id, &mut observer)?;
     if cancelled.status != Status::Cancelled {
-        let message = format!("run {id} is over: there is nothing to cancel");
+        let message = format!("run {id} has ended: there is nothing to cancel");
         return Err(Failure::usage(message));
     }
     let was = match running(&run) {
@@ -69,7 +69,7 @@ fn running(run: &Run) -> u64 {
     run.agents.values().filter(|agent| agent.phase.step().is_some()).count() as u64
 }
 
-/// Asks whether the run is really to be given up.
+/// Asks the user for confirmation.
 fn is_meant(run: &Run, status: &str) -> bool {
     let (agents, id) = (count(run.agents.len() as u64, "agent"), &run.id);
     let question = format!(
@@ -79,7 +79,7 @@ fn is_meant(run: &Run, status: &str) -> bool {
     out::ask(&question).is_some_and(|answer| matches!(answer.to_lowercase().as_str(), "y" | "yes"))
 }
 
-/// A run that can be resumed is not given up by accident.
+/// A run that can be resumed is not cancelled by accident.
 fn refused(status: &str, next: &Next) -> Failure {
     let message = format!("run {} is {status} and can be resumed: it was not cancelled", next.id);
     Failure::usage(message).with_hint(format!(

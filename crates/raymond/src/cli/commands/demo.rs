@@ -2,16 +2,16 @@
 
 use std::{fs, io, process::ExitCode};
 
-use raymond_engine::{events::Observer, interrupts::Interrupts};
+use raymond_engine::{events::Observer, interrupts::Interrupts, views::closed};
 
 use crate::{
     failure::Failure,
     out,
-    report::{Gatherer, JsonLines, Next, closed, on_terminal, words::Level},
+    report::{Gatherer, JsonLines, Next, on_terminal, words::Level},
     testing::{Case, Stage, rehearse},
 };
 
-/// The workflow and its replies, as they lie in `demo/`.
+/// The workflow and its replies, the files in `demo/`.
 const FILES: [(&str, &str); 12] = [
     ("START.md", include_str!("../../../demo/START.md")),
     ("PLAN.md", include_str!("../../../demo/PLAN.md")),
@@ -46,7 +46,7 @@ pub(in crate::cli) fn demo(is_json: bool) -> Result<ExitCode, Failure> {
     let interrupts = Interrupts::install();
     let io = |what: &'static str| move |error: io::Error| Failure::io(what, &error);
     let folder = tempfile::Builder::new().prefix("raymond-demo-").tempdir();
-    let folder = folder.map_err(io("make a folder for the demo"))?;
+    let folder = folder.map_err(io("create a directory for the demo"))?;
     let workflow = folder.path().join("demo");
     fs::create_dir_all(workflow.join("tests")).map_err(io("write the demo"))?;
     for (name, text) in FILES {

@@ -1,4 +1,4 @@
-//! `raymond doctor`: whether everything is there that runs need, and what to do if not.
+//! `raymond doctor`: checks whether everything that runs need is installed, and what to do if not.
 
 use std::{
     env,
@@ -25,16 +25,16 @@ use crate::{
     out,
 };
 
-/// How long a program may take to answer: Claude Code needs some seconds on a busy machine.
+/// How long a program may take to answer: Claude Code takes some seconds on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often it is looked whether it has answered.
+/// How often to check whether it has answered.
 const INTERVAL: Duration = Duration::from_millis(5);
 /// How much of an answer is read.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
-/// Less than this much free space is worth a warning: a few long transcripts.
+/// Less free space than this causes a warning: a few long transcripts.
 const DISK_BYTES_MIN: u64 = 1 << 30;
 
-/// Something that was looked at.
+/// The result of one check.
 struct CheckResult {
     what: String,
     verdict: Diagnosis,
@@ -114,14 +114,14 @@ fn settings(place: &Place) -> CheckResult {
     CheckResult { what: "settings".to_owned(), verdict }
 }
 
-/// What there is to say about a coding agent. `is_used` tells whether states that name none use it.
+/// The checks of a coding agent. `is_used` says whether states that name none use it.
 fn checked(agent: &dyn CodingAgent, is_used: bool) -> Vec<CheckResult> {
     let program = agent.program();
     let Some(name) = program.first() else {
         return Vec::new();
     };
     let finding = |what: &str, verdict| {
-        // What is not used by default need not be there.
+        // A coding agent that is not the default need not be installed.
         let verdict = match verdict {
             Diagnosis::Bad { found, advice } if !is_used => Diagnosis::Doubtful { found, advice },
             verdict => verdict,
@@ -143,11 +143,11 @@ fn checked(agent: &dyn CodingAgent, is_used: bool) -> Vec<CheckResult> {
     findings
 }
 
-/// Asks a program, and waits for its answer.
+/// Runs the command of a check, and interprets its output.
 fn asked(checkup: &Checkup) -> io::Result<Diagnosis> {
     let (program, arguments) = checkup.command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let program = programs::find(program).ok_or(io::ErrorKind::NotFound)?;
-    // Files and no pipes: nobody reads them while the program runs.
+    // Files instead of pipes, which would block the program when they are full.
     let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null());
@@ -193,7 +193,7 @@ fn disk(project: &Project) -> CheckResult {
     CheckResult { what: "disk".to_owned(), verdict }
 }
 
-/// Runs whose program died. Nothing is said if there are none.
+/// Runs whose orchestrator died. `None` if there are none.
 fn runs(project: &Project) -> Option<CheckResult> {
     let state_dir = &project.state_dir;
     let is_dead = |id: &raymond_flow::id::RunId| {

@@ -1,8 +1,17 @@
-//! Commands that look at runs and change nothing.
+//! Commands that show runs and change nothing.
 
 use std::{collections::BTreeMap, process::ExitCode};
 
-use raymond_engine::{agent::Activity, clock, events::Event, layout::RunFiles, load, watch::Watch};
+use raymond_engine::{
+    agent::Activity,
+    clock,
+    events::Event,
+    follower::{Follower, INTERVAL},
+    layout::RunFiles,
+    load,
+    views::of_seen,
+    watch::Watch,
+};
 use raymond_flow::{
     id::{AgentId, RunId, StepId},
     machine::{Action, Run, Turn},
@@ -10,7 +19,6 @@ use raymond_flow::{
 use serde_json::{Value, json};
 
 use super::{
-    follow::{Follower, INTERVAL},
     place::state_dir,
     prepare::Project,
     run::exit_code,
@@ -21,7 +29,7 @@ use crate::{
     failure::Failure,
     line::{Line, Style},
     out::{self, OutputState},
-    report::{Narrator, Standing, advice, near, of_seen, status_line, time, words::Level},
+    report::{Narrator, Standing, advice, near, status_line, time, words::Level},
 };
 
 /// A run in the list; `Err` says why it cannot be read.
@@ -134,9 +142,9 @@ pub(in crate::cli) fn status(
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the coding agents did last whose turns run.
+/// The latest activity of each running turn.
 fn latest(place: &Place, files: &RunFiles, run: &Run) -> BTreeMap<AgentId, Activity> {
-    // A mistake in the settings does not keep anybody from looking.
+    // A mistake in the settings must not prevent the user from looking at a run.
     let project = Project::of(place).or_else(|_| Project::without_settings(place));
     let Ok(Project { agents, .. }) = project else { return BTreeMap::new() };
     let mut watch = Watch::new(files.clone());
@@ -147,7 +155,7 @@ fn latest(place: &Place, files: &RunFiles, run: &Run) -> BTreeMap<AgentId, Activ
     turns.collect()
 }
 
-/// The turns that run.
+/// The running turns.
 pub(super) fn turns(run: &Run) -> Vec<(StepId, &Turn)> {
     let steps =
         run.agents.values().filter_map(|agent| agent.phase.step().map(|step| (agent, step)));
@@ -174,7 +182,8 @@ pub(in crate::cli) fn log(arguments: &Log) -> Result<ExitCode, Failure> {
         let is_alive = follower.is_alive();
         let mut lines = Vec::new();
         let mut events = String::new();
-        follower.read(|seen| {
+        follower.read(|read| {
+            let seen = read.seen;
             if *json {
                 events.extend([&out::escaped(&of_seen(seen).to_string()), "\n"]);
             } else if let Event::Recorded { record, before, .. } = &seen.event {

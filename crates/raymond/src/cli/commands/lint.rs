@@ -5,11 +5,9 @@ use std::{path::Path, process::ExitCode};
 use raymond_engine::scope::WorkflowFiles;
 use raymond_flow::{
     graph::Graph,
-    id::StateName,
     lint::{self, Finding, Known},
     machine::{Phase, Run},
     source::{Platform, Severity},
-    world::MemoryWorld,
 };
 
 use super::prepare::Project;
@@ -50,7 +48,7 @@ pub(in crate::cli) fn lint(arguments: &Lint) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(u8::from(has_errors)))
 }
 
-/// What `--deny` and `--allow` make of the findings. A rule that is both is allowed.
+/// Applies `--deny` and `--allow` to the findings. If a rule is in both, it is allowed.
 fn weigh(found: &mut Vec<Finding>, deny: &[String], allow: &[String]) -> Result<(), Failure> {
     const WARNINGS: &str = "warnings";
     let rules = deny.iter().filter(|name| *name != WARNINGS).chain(allow);
@@ -75,7 +73,7 @@ fn no_such_rule(name: &str) -> Failure {
     ))
 }
 
-/// A workflow as it is drawn and checked.
+/// The files and the graph of a workflow.
 pub(super) struct OpenedWorkflow {
     pub(super) files: WorkflowFiles,
     pub(super) graph: Graph,
@@ -83,15 +81,11 @@ pub(super) struct OpenedWorkflow {
 
 pub(super) fn open(workflow: &Path, platform: Platform) -> Result<OpenedWorkflow, Failure> {
     let files = WorkflowFiles::read(workflow)?;
-    let mut world = MemoryWorld::new([]);
-    world.platform = platform;
-    world.files.clone_from(&files.files);
-    let entry = files.entry.as_ref().map(StateName::as_str);
-    let graph = Graph::of(&world, entry).map_err(|error| Failure::usage(error.to_string()))?;
+    let graph = files.graph(platform).map_err(|error| Failure::usage(error.to_string()))?;
     Ok(OpenedWorkflow { files, graph })
 }
 
-/// The mistakes in states by which agents of a run have failed, drawn for a person.
+/// The lint errors in the states in which agents of a run have failed, as text.
 pub(super) fn mistakes(run: &Run) -> Option<String> {
     let errors: Vec<_> = run
         .agents
@@ -127,7 +121,7 @@ fn explain(name: &str) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// One line for people, after everything else.
+/// The last line: the number of findings.
 fn summarize(found: &[Finding], shown: usize) {
     let count = |severity| found.iter().filter(|finding| finding.severity == severity).count();
     let many = |number: usize, word: &str| match number {

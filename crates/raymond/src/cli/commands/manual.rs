@@ -1,4 +1,4 @@
-//! `raymond help` and `raymond man`: the documents, from the same files that the repository has.
+//! `raymond help` and `raymond man`: the documents of the repository, compiled into the program.
 
 use std::{fmt::Write as _, fs, io, path::Path, process::ExitCode};
 
@@ -11,10 +11,10 @@ use crate::{
     out,
 };
 
-/// A document that the program carries.
+/// A document that the program contains.
 struct Topic {
     name: &'static str,
-    /// What it is about.
+    /// Its one-line description.
     about: &'static str,
     text: &'static str,
 }
@@ -90,7 +90,7 @@ pub(in crate::cli) fn man(folder: Option<&Path>) -> Result<ExitCode, Failure> {
     };
     let commands = command.get_subcommands().filter(|command| !command.is_hide_set());
     for command in [&command].into_iter().chain(commands) {
-        // Subcommands are called by their full names, as in `git-commit(1)`.
+        // Subcommands have their full names, as in `git-commit(1)`.
         let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
         let path = folder.join(format!("{name}.1"));
         let text = page(command)?;
@@ -101,7 +101,7 @@ pub(in crate::cli) fn man(folder: Option<&Path>) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The manual page of a command, with the sections that are the same for all.
+/// The manual page of a command, with the sections that all pages have.
 fn page(command: &clap::Command) -> Result<String, Failure> {
     let mut page = Vec::new();
     let rendered = clap_mangen::Man::new(command.clone()).render(&mut page);
@@ -124,7 +124,7 @@ fn rows(document: &str, heading: &str) -> Vec<(String, String)> {
     let below = below.split("\n## ").next().unwrap_or_default();
     let table = below.lines().skip_while(|line| !line.starts_with('|'));
     let table = table.take_while(|line| line.starts_with('|'));
-    // Not the head of the table, nor the line below it.
+    // Skip the head of the table and the line below it.
     table
         .skip(2)
         .filter_map(|line| {
@@ -141,7 +141,7 @@ fn section(page: &mut String, title: &str, rows: impl IntoIterator<Item = (Strin
     }
 }
 
-/// Markdown as roff: code is just text, and nothing is taken for a request.
+/// Markdown as roff: code is plain text, and no line is taken for a request.
 fn roff(text: &str) -> String {
     let text = text.replace('`', "").replace('\\', "\\e").replace('-', "\\-");
     if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_a_document_is_taken_for_a_request() {
+    fn no_text_of_a_document_becomes_a_roff_request() {
         assert_eq!(roff(".raymond \\n `a-b`"), "\\&.raymond \\en a\\-b");
     }
 }

@@ -1,4 +1,4 @@
-//! The commands, a file for each kind.
+//! The commands, one file for each kind.
 
 mod admit;
 mod answer;
@@ -8,7 +8,6 @@ mod cancel;
 mod demo;
 mod diagram;
 mod doctor;
-mod follow;
 mod inspect;
 mod keep;
 mod lint;
@@ -20,6 +19,8 @@ mod prepare;
 mod prune;
 mod run;
 mod runs;
+#[cfg(feature = "serve")]
+mod serve;
 mod shell;
 mod show;
 mod test;
@@ -40,6 +41,8 @@ pub(super) use new::new;
 pub(super) use pack::pack;
 pub(super) use prune::prune;
 pub(super) use run::{recover, resume, run, start};
+#[cfg(feature = "serve")]
+pub(super) use serve::{open, serve};
 pub(super) use shell::{completions, config, init};
 pub(super) use show::show;
 pub(super) use test::test;

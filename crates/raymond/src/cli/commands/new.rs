@@ -17,7 +17,7 @@ macro_rules! files {
     };
 }
 
-/// Real files, so that editors and lint see them as what they are.
+/// Real files, so that editors and lint can check them.
 fn files(template: Template) -> &'static [File] {
     match template {
         Template::Linear => files!("linear": "START.md", "CHECK.md", "tests/main.yaml"),
@@ -42,18 +42,18 @@ fn files(template: Template) -> &'static [File] {
 pub(in crate::cli) fn new(arguments: &New) -> Result<ExitCode, Failure> {
     let folder = arguments.name.as_path();
     if let Some(parent) = folder.parent() {
-        fs::create_dir_all(parent).map_err(|error| Failure::io("make the folder", &error))?;
+        fs::create_dir_all(parent).map_err(|error| Failure::io("create the directory", &error))?;
     }
-    // The folder is made here and now: what somebody has written is never written over.
+    // `create_dir` fails if the directory exists, so no file of the user is overwritten.
     fs::create_dir(folder).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => {
-            Failure::usage(format!("{} exists already", folder.display()))
-                .with_hint("choose another name: nothing is written over".to_owned())
+            Failure::usage(format!("{} already exists", folder.display()))
+                .with_hint("choose another name: existing files are not overwritten".to_owned())
         }
-        _ => Failure::io("make the folder", &error),
+        _ => Failure::io("create the directory", &error),
     })?;
     let tests = folder.join("tests");
-    fs::create_dir(tests).map_err(|error| Failure::io("make the folder", &error))?;
+    fs::create_dir(tests).map_err(|error| Failure::io("create the directory", &error))?;
     for (name, text) in files(arguments.template) {
         let path = folder.join(name);
         fs::write(&path, text).map_err(|error| Failure::io("write a state", &error))?;

@@ -13,8 +13,8 @@ pub(in crate::cli) fn pack(arguments: &Pack) -> Result<ExitCode, Failure> {
     let folder = arguments.folder.as_path();
     if !folder.is_dir() {
         return Err(if folder.exists() {
-            Failure::usage(format!("{} is not a folder", folder.display()))
-                .with_hint("name the folder that the states are in".to_owned())
+            Failure::usage(format!("{} is not a directory", folder.display()))
+                .with_hint("name the directory with the state files".to_owned())
         } else {
             no_such_path(folder)
         });
@@ -24,7 +24,7 @@ pub(in crate::cli) fn pack(arguments: &Pack) -> Result<ExitCode, Failure> {
         file.clone()
     } else {
         let absolute =
-            fs::canonicalize(folder).map_err(|error| Failure::io("find the folder", &error))?;
+            fs::canonicalize(folder).map_err(|error| Failure::io("find the directory", &error))?;
         let mut name = absolute.file_name().unwrap_or("workflow".as_ref()).to_owned();
         name.push(".zip");
         Path::new(&name).to_owned()

@@ -1,4 +1,4 @@
-//! Where runs lie.
+//! Finds the state directory.
 
 use std::{env, path::Path};
 
@@ -9,28 +9,28 @@ use crate::{
     failure::{Failure, quoted},
 };
 
-/// The state folder, which is the user's own: everybody else's is refused before anything in it is
-/// believed.
+/// The state directory. One that belongs to another user is rejected before any file in it is read.
 pub(super) fn state_dir(place: &Place) -> Result<StateDir, Failure> {
     let state_dir = match &place.data_dir {
         Some(folder) => {
             let folder = std::path::absolute(folder);
             StateDir::new(
-                folder.map_err(|error| Failure::io("find the folder of --data-dir", &error))?,
+                folder.map_err(|error| Failure::io("find the directory of --data-dir", &error))?,
             )
         }
         None => StateDir::of_project(Path::new(&current_folder()?)),
     };
     if state_dir.root().exists() && !state_dir.root().is_dir() {
-        let message = format!("{} is not a folder", state_dir.root().display());
-        return Err(Failure::usage(message)
-            .with_hint("runs and settings need a folder of their own: --data-dir DIR".to_owned()));
+        let message = format!("{} is not a directory", state_dir.root().display());
+        return Err(Failure::usage(message).with_hint(
+            "runs and settings need a directory of their own: --data-dir DIR".to_owned(),
+        ));
     }
     state_dir.check()?;
     Ok(state_dir)
 }
 
-/// The options without which the runs of this place are not found, as they are typed.
+/// The options that are needed to find the runs in this place, as typed.
 pub(super) fn typed(place: &Place) -> String {
     place
         .data_dir
@@ -39,9 +39,14 @@ pub(super) fn typed(place: &Place) -> String {
 }
 
 pub(super) fn current_folder() -> Result<String, Failure> {
-    let folder =
-        env::current_dir().map_err(|error| Failure::io("find the current folder", &error))?;
+    let folder = env::current_dir().map_err(|error| {
+        Failure::io("find the current directory", &error)
+            .with_hint("it was removed or cannot be read: cd to another directory".to_owned())
+    })?;
     folder.into_os_string().into_string().map_err(|folder| {
-        Failure::usage(format!("the current folder {} is not valid text", folder.to_string_lossy()))
+        Failure::usage(format!(
+            "the current directory {} is not valid UTF-8",
+            folder.to_string_lossy()
+        ))
     })
 }

@@ -1,4 +1,4 @@
-//! What was typed, made into an engine that can run.
+//! Makes an engine from settings and options.
 
 use std::{env, ffi::OsString, path::PathBuf, time::Duration};
 
@@ -30,7 +30,7 @@ use crate::{
     report::{JsonLines, Lines, on_terminal, words::Level},
 };
 
-/// What states call the program of the setting `agent_program`.
+/// The name in frontmatter of the program of the setting `agent_program`.
 const PROGRAM: &str = "program";
 
 /// Everything of the project that a run needs.
@@ -57,7 +57,7 @@ impl Project {
         Ok(Self { state_dir: state_dir(place)?, config, agents, interrupts: None })
     }
 
-    /// The engine. `warm` is what was typed.
+    /// The engine. `warm` is the option, if it was given.
     pub(super) fn engine(&self, warm: Option<usize>) -> Result<Engine<'_>, Failure> {
         let program = env::current_exe();
         let program = program.map_err(|error| Failure::io("find this program", &error))?;
@@ -80,7 +80,7 @@ impl Project {
         })
     }
 
-    /// Everybody who watches a run.
+    /// The observers of a run.
     pub(super) fn observers(
         &self,
         options: &Options,
@@ -123,7 +123,7 @@ impl Project {
     }
 }
 
-/// How much the user wants to be shown.
+/// How much the user wants to see.
 pub(super) fn level(options: &Options) -> Level {
     match (options.quiet, options.verbose) {
         (true, _) => Level::Trouble,
@@ -132,13 +132,13 @@ pub(super) fn level(options: &Options) -> Level {
     }
 }
 
-/// Claude Code, and every program that is configured. `agent_program`, if it is set, is the default.
-fn agents(config: &Config) -> Agents {
+/// Claude Code, and every configured program. `agent_program`, if it is set, is the default.
+pub(super) fn agents(config: &Config) -> Agents {
     let text = |name: &str| env::var(name).ok().filter(|text| !text.is_empty());
     let home = text("HOME").map(PathBuf::from).unwrap_or_default();
     let config_dir = text("CLAUDE_CONFIG_DIR").map(PathBuf::from);
     let own = config.agents.get(CLAUDE).cloned().unwrap_or_default();
-    // `[claude]` is an older name of `[agents.claude]`; the environment counts more than both.
+    // `[claude]` is an older name of `[agents.claude]`; the environment overrides both.
     let program = config.said_by_environment("claude.program").map(str::to_owned);
     let program = program.or(own.program);
     let program = program.or_else(|| config.text("claude.program").map(str::to_owned));
@@ -165,7 +165,7 @@ fn agents(config: &Config) -> Agents {
     Agents::new(agents)
 }
 
-/// Puts what was configured over what a new run would have.
+/// Applies the settings to the defaults of a new run.
 pub(super) fn configure(config: &Config, settings: &mut Settings, limits: &mut Limits) {
     settings.model = config.said("model").or(settings.model.take());
     settings.effort = config.said("effort").or(settings.effort.take());
@@ -207,7 +207,7 @@ fn do_not_wait(settings: &mut Settings) {
     }
 }
 
-/// Puts what was typed over what a run had.
+/// Applies the options to the settings and limits of a run.
 pub(super) fn change(
     options: &Options,
     settings: &mut Settings,
@@ -236,7 +236,7 @@ pub(super) fn change(
     }
     if let Some(dollars) = options.budget {
         let budget = Usd::from_dollars(dollars).ok_or_else(|| {
-            Failure::usage(format!("`--budget {dollars}` is no amount of dollars"))
+            Failure::usage(format!("`--budget {dollars}` is not an amount of dollars"))
         })?;
         limits.budget_usd = (budget > Usd::ZERO).then_some(budget);
     }

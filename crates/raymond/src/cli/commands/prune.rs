@@ -1,4 +1,4 @@
-//! `raymond prune`: runs that nobody needs any more.
+//! `raymond prune`: removes old runs.
 
 use std::{fmt::Write as _, process::ExitCode, time::Duration};
 
@@ -17,10 +17,10 @@ use crate::{
     report::time,
 };
 
-/// How old a run must be if nothing is said.
+/// The minimum age of a run without `--older-than`.
 const OLDER_THAN: Duration = Duration::from_hours(7 * 24);
 
-/// A run that is removed, and in which status it is.
+/// A run to remove, with its status.
 struct Candidate {
     run: StoredRun,
     status: String,
@@ -50,7 +50,7 @@ pub(in crate::cli) fn prune(arguments: &Prune) -> Result<ExitCode, Failure> {
     failure.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
-/// The runs that `arguments` mean, the oldest first.
+/// The runs that `arguments` select, the oldest first.
 fn candidates(state_dir: &StateDir, arguments: &Prune) -> Result<Vec<Candidate>, Failure> {
     let stored = stored_runs(state_dir).map_err(|error| Failure::io("list the runs", &error))?;
     let by_default = if arguments.max_size.is_some() { Duration::ZERO } else { OLDER_THAN };
@@ -77,7 +77,7 @@ fn candidates(state_dir: &StateDir, arguments: &Prune) -> Result<Vec<Candidate>,
     Ok(found)
 }
 
-/// The status of a run in a word, if runs of that status are meant.
+/// The status of a run in one word, if runs with that status are selected.
 fn status(state_dir: &StateDir, run: &StoredRun, meant: &[PrunedStatus]) -> Option<String> {
     if !run.has_journal {
         return meant.is_empty().then(|| "left over".to_owned());
@@ -131,7 +131,7 @@ fn summarize(found: &[Candidate], is_dry: bool) {
     });
 }
 
-/// Bytes as people read them.
+/// A size for display.
 pub(super) fn size(bytes: u64) -> String {
     let units = ["kB", "MB", "GB", "TB"];
     let mut rest = bytes;

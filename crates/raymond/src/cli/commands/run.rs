@@ -2,7 +2,9 @@
 
 use std::{
     collections::BTreeMap,
-    env, fs,
+    env,
+    ffi::OsString,
+    fs,
     io::{self, Read as _, Write as _},
     process::{Command, ExitCode, Stdio},
     time::Duration,
@@ -17,6 +19,8 @@ use raymond_engine::{
     lock::{Owner, RunLock},
     private, processes,
     scope::ScopeSource,
+    user::UserDir,
+    views::closed,
 };
 use raymond_flow::{
     id::RunId,
@@ -37,23 +41,23 @@ use crate::{
     },
     failure::Failure,
     out,
-    report::{Next, Summary, advice, closed, warning, words::Level},
+    report::{Next, Summary, advice, warning, words::Level},
 };
 
-/// What can be given to a workflow on standard input: as much as a state can hand to another.
+/// The largest input of a workflow: as much as one state can pass to another.
 const INPUT_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
-/// The exit code of a run that did not come to a good end.
+/// The exit code of a run that failed.
 const FAILED: u8 = 1;
 
-/// How often a run in the background is looked for until it has begun.
+/// How often to check whether a run in the background has begun.
 const DETACH_INTERVAL: Duration = Duration::from_millis(5);
 
 /// `raymond start WORKFLOW`
 pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
     let Start { workflow, id, input, variables, detach, options } = arguments;
     let workflow = workflow.ok_or_else(|| {
-        let message = "no workflow was named: a state file, a folder or a zip archive";
+        let message = "no workflow was named: a state file, a directory or a zip archive";
         Failure::usage(message.to_owned())
             .with_hint("raymond WORKFLOW, for instance: raymond ./hello".to_owned())
     })?;
@@ -74,7 +78,7 @@ pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
     settings
         .agent
         .get_or_insert_with(|| project.agents.default_name().unwrap_or_default().to_owned());
-    // What cannot be read for this is told when it is entered.
+    // A file that cannot be read here is reported when its state is entered.
     let graph = lint::open(&workflow, Platform::HERE).ok().map(|opened| opened.graph);
     admit::check_agents(graph.as_ref(), &project.agents.known(), &settings, &limits)?;
     let is_piped = input.as_deref() == Some("-");
@@ -86,8 +90,10 @@ pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
     };
     if detach {
         let piped = input.as_deref().filter(|_| !is_typed);
-        return detached(&project.state_dir, &runs::next(&id, &options.place), piped);
+        let next = runs::next(&id, &options.place);
+        return detached(&project.state_dir, &next, Detached::New { input: piped });
     }
+    remember(&project.state_dir);
     project.interrupts = Some(Interrupts::install());
     let started = Started {
         workflow_id: id.clone(),
@@ -106,12 +112,12 @@ pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
     finish(end, observers, &project.state_dir, &id, &options)
 }
 
-/// `raymond run WORKFLOW` and `raymond run ID`. A run of exactly that id counts before a file of that
-/// name, as it always has; a file before the beginning of an id.
+/// `raymond run WORKFLOW` and `raymond run ID`. A run with exactly that id comes before a file of that
+/// name, for compatibility; a file comes before a prefix of an id.
 pub(in crate::cli) fn run(arguments: Start) -> Result<ExitCode, Failure> {
     let state_dir = state_dir(&arguments.options.place)?;
     let Some(word) = arguments.workflow.as_deref() else {
-        return Err(Failure::usage("nothing was named to run".to_owned()).with_hint(
+        return Err(Failure::usage("no workflow or run was named".to_owned()).with_hint(
             "start a workflow: raymond run PATH\nresume the latest run: raymond resume".to_owned(),
         ));
     };
@@ -128,7 +134,7 @@ pub(in crate::cli) fn run(arguments: Start) -> Result<ExitCode, Failure> {
         (*detach, "--detach"),
     ];
     let id = word.to_str().map(str::to_owned);
-    // Neither: most likely a path that is mistyped, if it looks like one.
+    // Neither: if it looks like a path, it is most likely mistyped.
     let is_path = word.components().count() > 1 || word.extension().is_some();
     if name.is_none() && (is_path || runs::ids(&state_dir)?.is_empty()) {
         return Err(no_such_workflow(word));
@@ -144,48 +150,72 @@ pub(in crate::cli) fn run(arguments: Start) -> Result<ExitCode, Failure> {
     }
     if is_file && !options.quiet {
         let text = format!(
-            "`{0}` is a run, and also a file or folder; to start that: raymond start {0}",
+            "`{0}` is a run, and also a file or directory; to start that: raymond start {0}",
             word.display()
         );
         out::people().line(&warning(&text));
     }
-    resume(&WhichRun { id }, options)
+    resume(&WhichRun { id }, false, options)
 }
 
-/// What is given on standard input.
+/// The input from standard input.
 fn read_input() -> Result<String, Failure> {
     let mut bytes = Vec::new();
     let read = io::stdin().take(INPUT_BYTES_MAX + 1).read_to_end(&mut bytes);
     read.map_err(|error| Failure::io("read standard input", &error))?;
     if bytes.len() as u64 > INPUT_BYTES_MAX {
         let why = format!("standard input has more than {INPUT_BYTES_MAX} bytes");
-        return Err(Failure::usage(why));
+        let hint = "give the name of a file as the input, and let the first state read it";
+        return Err(Failure::usage(why).with_hint(hint.to_owned()));
     }
     String::from_utf8(bytes)
         .map_err(|_| Failure::usage("standard input is not valid UTF-8".to_owned()))
 }
 
-/// Starts the same command again in the background, and tells the run's id. `input` is what was read
-/// from standard input or asked for: the command reads it from its standard input.
-fn detached(state_dir: &StateDir, next: &Next, input: Option<&str>) -> Result<ExitCode, Failure> {
+/// What goes on in the background.
+enum Detached<'a> {
+    /// A new run. `input` is what was read from standard input or asked for: the command reads it from its standard
+    /// input.
+    New { input: Option<&'a str> },
+    /// A run that is resumed. `is_named` says that its id was typed.
+    Resumed { is_named: bool },
+}
+
+/// Starts the same command again in the background, and prints the run's id.
+fn detached(state_dir: &StateDir, next: &Next, what: Detached<'_>) -> Result<ExitCode, Failure> {
     let io = |what: &'static str| move |error: io::Error| Failure::io(what, &error);
     let id = &next.id;
-    if state_dir.run(id).journal.exists() {
+    let input = match what {
+        Detached::New { input } => input,
+        Detached::Resumed { .. } => None,
+    };
+    let is_new = matches!(what, Detached::New { .. });
+    if is_new && state_dir.run(id).journal.exists() {
         return Err(Failure::of_run(EngineError::Exists { id: id.clone() }, state_dir, next));
     }
-    state_dir.create().map_err(io("create the state folder"))?;
+    state_dir.create().map_err(io("create the state directory"))?;
     let workflows = state_dir.workflows();
-    private::create_dir_all(&workflows).map_err(io("create the state folder"))?;
-    let log = workflows.join(format!("{id}.log"));
-    let log = private::options().create(true).append(true).open(log).map_err(io("write a log"))?;
+    private::create_dir_all(&workflows).map_err(io("create the state directory"))?;
+    let log_path = workflows.join(format!("{id}.log"));
+    let log = private::options().create(true).append(true).open(&log_path);
+    let log = log.map_err(io("write a log"))?;
+    // What an earlier process wrote there.
+    let before = log.metadata().map_or(0, |log| log.len());
     let program = env::current_exe().map_err(io("find this program"))?;
     let mut words: Vec<_> = env::args_os().skip(1).filter(|word| word != "--detach").collect();
-    if !words.iter().any(|word| word.to_string_lossy().starts_with("--id")) {
-        words.extend(["--id".into(), id.as_str().into()]);
+    let has_id = words.iter().any(|word| word.to_string_lossy().starts_with("--id"));
+    let mut more: Vec<OsString> = match what {
+        Detached::New { .. } if !has_id => vec!["--id".into(), id.as_str().into()],
+        Detached::Resumed { is_named: false } => vec![id.as_str().into()],
+        Detached::New { .. } | Detached::Resumed { .. } => Vec::new(),
+    };
+    let has_input = words.iter().any(|word| word.to_string_lossy().starts_with("--input"));
+    if input.is_some() && !has_input {
+        more.extend(["--input".into(), "-".into()]);
     }
-    if input.is_some() && !words.iter().any(|word| word.to_string_lossy().starts_with("--input")) {
-        words.extend(["--input".into(), "-".into()]);
-    }
+    // What follows `--` is no option.
+    let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    words.splice(end..end, more);
     let mut command = Command::new(program);
     command.args(words).stdout(log.try_clone().map_err(io("write a log"))?).stderr(log);
     processes::set_apart(&mut command);
@@ -194,7 +224,7 @@ fn detached(state_dir: &StateDir, next: &Next, input: Option<&str>) -> Result<Ex
     if let (Some(input), Some(mut stdin)) = (input, child.stdin.take()) {
         let _ = stdin.write_all(input.as_bytes());
     }
-    // Until it owns the run or has ended: a mistake is told here.
+    // Wait until it owns the run or has exited: errors are reported here.
     let files = state_dir.run(id);
     loop {
         let is_owner = |owner: Owner| owner.pid == child.id();
@@ -205,8 +235,9 @@ fn detached(state_dir: &StateDir, next: &Next, input: Option<&str>) -> Result<Ex
             if status.success() {
                 break;
             }
-            let log = workflows.join(format!("{id}.log"));
-            let why = fs::read_to_string(log).unwrap_or_default();
+            let log = fs::read(&log_path).unwrap_or_default();
+            let said = log.get(usize::try_from(before).unwrap_or(0)..).unwrap_or_default();
+            let why = String::from_utf8_lossy(said);
             let why = why.trim().trim_start_matches("error: ");
             return Err(Failure::usage(format!("the run in the background ended at once: {why}")));
         }
@@ -220,11 +251,21 @@ fn detached(state_dir: &StateDir, next: &Next, input: Option<&str>) -> Result<Ex
 }
 
 /// `raymond resume [ID]`
-pub(in crate::cli) fn resume(run: &WhichRun, options: &Options) -> Result<ExitCode, Failure> {
+pub(in crate::cli) fn resume(
+    run: &WhichRun,
+    detach: bool,
+    options: &Options,
+) -> Result<ExitCode, Failure> {
     let id = runs::find(&state_dir(&options.place)?, run, &options.place)?;
-    // A wrong value is found before anything happens.
+    // Report a wrong value before anything happens.
     change(options, &mut Settings::default(), &mut Limits::default())?;
     let mut project = Project::of(&options.place)?;
+    if detach {
+        let next = runs::next(&id, &options.place);
+        let is_named = run.id.is_some();
+        return detached(&project.state_dir, &next, Detached::Resumed { is_named });
+    }
+    remember(&project.state_dir);
     project.interrupts = Some(Interrupts::install());
     let mut observers = project.observers(options, &id)?;
     let change = |settings: &mut Settings, limits: &mut Limits| {
@@ -262,7 +303,8 @@ pub(in crate::cli) fn recover(options: &Options) -> Result<ExitCode, Failure> {
         if let (Ok(_), Ok(loaded)) = (&end, load(&state_dir, &id)) {
             tell_end(&loaded, &next, level(options), true);
         }
-        // One that cannot be resumed does not keep the others from it. A failure counts most.
+        // A run that cannot be resumed does not prevent the others from being resumed. A failure decides
+        // the exit code.
         let code = match end {
             Ok(end) if end.is_interrupted => return Ok(ExitCode::from(exit_code(&end.run))),
             Ok(end) => exit_code(&end.run),
@@ -276,7 +318,7 @@ pub(in crate::cli) fn recover(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(worst))
 }
 
-/// Standard output carries data only: what `main` handed back.
+/// Standard output has only data: the result of `main`.
 fn finish(
     end: Result<RunEnd, EngineError>,
     observers: Vec<Box<dyn Observer>>,
@@ -284,7 +326,7 @@ fn finish(
     id: &RunId,
     options: &Options,
 ) -> Result<ExitCode, Failure> {
-    // Whoever draws on the terminal leaves it before anything else is written there.
+    // Drop the live view first, so that it restores the terminal before anything else is printed.
     drop(observers);
     let next = runs::next(id, &options.place);
     let end = end.map_err(|error| Failure::of_run(error, state_dir, &next))?;
@@ -304,7 +346,7 @@ fn finish(
     Ok(ExitCode::from(exit_code(&end.run)))
 }
 
-/// Tells people how a run has ended.
+/// Prints the summary of a run.
 pub(super) fn tell_end(loaded: &Loaded, next: &Next, level: Level, shows_result: bool) {
     let summary = Summary::of(&loaded.entries);
     let mut people = out::people();
@@ -319,9 +361,16 @@ pub(super) fn exit_code(run: &Run) -> u8 {
         Status::Stopped => 3,
         Status::Paused if run.halt == Some(Halt::Interrupted) => 130,
         Status::Paused => 4,
-        // There is no room to write down how its last steps ended.
+        // There was no disk space to record how its last steps ended.
         Status::Running if matches!(run.halt, Some(Halt::DiskLow { .. })) => 4,
         Status::Failed | Status::Cancelled | Status::Running => FAILED,
+    }
+}
+
+/// Leaves word of the project for `raymond serve`. If that fails, its runs are not listed there.
+fn remember(state_dir: &StateDir) {
+    if let Some(user_dir) = UserDir::here() {
+        let _ = user_dir.remember(state_dir);
     }
 }
 

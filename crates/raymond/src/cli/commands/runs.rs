@@ -1,4 +1,4 @@
-//! Finding runs: by id, by the beginning of it, or the latest.
+//! Finds runs: by id, by a prefix of it, or the latest.
 
 use raymond_engine::{journal::Journal, layout::StateDir, lock::RunLock};
 use raymond_flow::{
@@ -16,10 +16,10 @@ use crate::{
     report::Next,
 };
 
-/// How many runs an error names.
+/// The most runs that an error lists.
 const NAMED_MAX: usize = 5;
 
-/// The run that was typed, or the latest one.
+/// The run that the user named, or the latest one.
 pub(super) fn find(state_dir: &StateDir, run: &WhichRun, place: &Place) -> Result<RunId, Failure> {
     match &run.id {
         Some(id) => by_id(state_dir, id, place),
@@ -39,12 +39,12 @@ pub(super) fn by_id(state_dir: &StateDir, word: &str, place: &Place) -> Result<R
         [id] => return Ok(id.clone()),
         [] => {}
         _ => {
-            let message = format!("`{word}` is the beginning of {} run ids", matching.len());
-            let hint = format!("type more of one of them: {}", listed(&matching));
+            let message = format!("`{word}` matches {} run ids", matching.len());
+            let hint = format!("type more characters of one of them: {}", listed(&matching));
             return Err(Failure::usage(message).with_hint(hint));
         }
     }
-    // An id that can be none says more about what is wrong with it.
+    // If the word cannot be an id, that error says more.
     let id = RunId::new(word)?;
     if ids.is_empty() {
         return Err(no_runs(state_dir));
@@ -79,13 +79,13 @@ fn latest(state_dir: &StateDir) -> Result<Option<RunId>, Failure> {
     Ok(started.max().map(|(_, id)| id))
 }
 
-/// The status of a run in a word: `died` if it should be running, but no program runs it.
+/// The status of a run in one word: `died` if it should be running, but no process owns it.
 pub(super) fn status_word(state_dir: &StateDir, id: &RunId, status: Status) -> String {
     let is_dead = || RunLock::holder(&state_dir.run(id).lock).is_none();
     if status == Status::Running && is_dead() { "died".to_owned() } else { status.to_string() }
 }
 
-/// What can be typed about a run.
+/// The commands for a run.
 pub(super) fn next(id: &RunId, place: &Place) -> Next {
     Next { id: id.clone(), place: typed(place) }
 }
@@ -95,7 +95,7 @@ fn no_runs(state_dir: &StateDir) -> Failure {
     Failure::usage(message).with_hint("start one: raymond WORKFLOW, or see raymond demo".to_owned())
 }
 
-/// The folder as it is told.
+/// The path of the state directory for display.
 pub(super) fn shown(state_dir: &StateDir) -> String {
     crate::report::near(state_dir.root()).display().to_string()
 }

@@ -1,4 +1,4 @@
-//! `raymond show`: what was asked and answered in a run.
+//! `raymond show`: the transcript of a run.
 
 use std::{collections::BTreeMap, process::ExitCode, time::Duration};
 
@@ -24,8 +24,7 @@ use crate::{
     report::transcript::{self, Length},
 };
 
-/// How often `--follow` looks for more. There is no way to wait for files of another process that works
-/// everywhere.
+/// How often `--follow` reads again. There is no portable way to wait for changes of a file.
 const INTERVAL: Duration = Duration::from_millis(200);
 
 /// A step of the run.
@@ -35,17 +34,17 @@ struct Shown {
     at_ms: u64,
     spent: Option<Spent>,
     transcript: Transcript,
-    /// Whether everything of it was printed.
+    /// Whether all of it was printed.
     is_done: bool,
 }
 
-/// What is shown, and how far it is.
+/// The state of `raymond show`: what to show, and what was printed.
 struct ShowView<'a> {
     files: RunFiles,
     project: &'a Project,
     arguments: &'a Show,
     position: JournalPosition,
-    /// Steps that are not done, in the order in which they began.
+    /// Steps that are not printed completely, in the order in which they began.
     steps: BTreeMap<u64, Shown>,
     count: u64,
     /// The step whose heading was printed last.
@@ -69,7 +68,7 @@ pub(in crate::cli) fn show(arguments: &Show) -> Result<ExitCode, Failure> {
     };
     let mut shown = 0;
     loop {
-        // Asked before reading: then whatever was written last is read.
+        // Asked before reading: then the last records are read.
         let is_alive = RunLock::holder(&view.files.lock).is_some();
         view.read()?;
         let (reader, count) = view.print()?;
@@ -81,7 +80,9 @@ pub(in crate::cli) fn show(arguments: &Show) -> Result<ExitCode, Failure> {
     }
     if let (Some(step), 0) = (&arguments.step, view.count) {
         let message = format!("run `{id}` has no step or agent `{step}`");
-        return Err(Failure::usage(message));
+        let next = runs::next(&id, &arguments.place);
+        let hint = format!("list its steps: {} --all", next.command("log"));
+        return Err(Failure::usage(message).with_hint(hint));
     }
     if shown == 0 {
         out::note("there is nothing to show: no files of these steps were kept");
@@ -90,7 +91,7 @@ pub(in crate::cli) fn show(arguments: &Show) -> Result<ExitCode, Failure> {
 }
 
 impl ShowView<'_> {
-    /// Takes in what is new in the journal.
+    /// Reads new records of the journal.
     fn read(&mut self) -> Result<(), Failure> {
         let (entries, end) =
             Journal::read_from(&self.files.journal, self.position).map_err(EngineError::from)?;
@@ -123,7 +124,7 @@ impl ShowView<'_> {
         self.steps.insert(self.count, shown);
     }
 
-    /// Whether a step is among those that were asked for.
+    /// Whether the user selected a step.
     fn is_meant(&self, id: &StepId) -> bool {
         let Some(typed) = self.arguments.step.as_deref() else {
             return true;
@@ -135,7 +136,7 @@ impl ShowView<'_> {
         }
     }
 
-    /// Prints what is new, and forgets the steps of which all is printed. Tells how much that was.
+    /// Prints new entries, and drops steps that are printed completely. Returns the number of entries.
     fn print(&mut self) -> Result<(OutputState, usize), Failure> {
         let length = if self.arguments.step.is_some() { Length::Full } else { Length::Short };
         let mut printed = 0;
@@ -170,9 +171,9 @@ impl ShowView<'_> {
 }
 
 impl Shown {
-    /// What is new of the step. Tools that have ended since are told once.
+    /// The new entries of the step. A tool call that has ended is returned once.
     fn more(&mut self, project: &Project, length: Length) -> Result<Vec<Entry>, Failure> {
-        // Before reading: what the step printed until its end is read, then.
+        // Before reading, so that the output up to the end is read afterwards.
         let is_over = self.spent.is_some();
         let read = self.transcript.more(&project.agents);
         let read = read.map_err(|error| Failure::io(&format!("read step {}", self.id), &error))?;
@@ -187,7 +188,7 @@ impl Shown {
         }
         let is_script = matches!(self.step.action, Action::Script { .. });
         if is_script && length == Length::Short {
-            // What a script printed is shown where it is asked for, and here only that it failed.
+            // The output of a script is shown only on request; here only its failure.
             entries.retain(|entry| !matches!(entry, Entry::Output { .. }));
         }
         if let (true, false, Some(spent)) = (is_over, self.is_done, &self.spent) {

@@ -26,7 +26,7 @@ use crate::{
     testing::{BYTES_MAX, Case, Stage, Update, differences, junit, recorded, rehearse},
 };
 
-/// Where cases lie, beside the states.
+/// The directory of cases, beside the states.
 const FOLDER: &str = "tests";
 
 /// How many of the slowest cases are named at the end.
@@ -80,7 +80,7 @@ pub(in crate::cli) fn test(arguments: &Test) -> Result<ExitCode, Failure> {
             .map_err(|error| Failure::io(&format!("write {}", path.display()), &error))?;
     }
     if results.is_empty() {
-        return Err(Failure::usage("no case has that in its name".to_owned()));
+        return Err(Failure::usage("no case matches".to_owned()));
     }
     let failed = results.iter().filter(|(_, _, wrong)| !wrong.is_empty()).count();
     let cases = if results.len() == 1 { "case" } else { "cases" };
@@ -103,19 +103,19 @@ fn slowest(results: &[(String, f64, Vec<String>)]) -> String {
     format!("slowest: {}\n", shown.join(", "))
 }
 
-/// The tests that an archive holds, in a folder of their own; `None` if it has none, and for a folder.
+/// The tests in an archive, extracted to a temporary directory; `None` if it has none, and for a directory.
 fn packed_tests(arguments: &Test) -> Result<Option<TempDir>, Failure> {
     let workflow = arguments.workflow.as_path();
     if !is_archive(workflow) {
         return Ok(None);
     }
-    let io = |error: io::Error| Failure::io("make a folder for the tests", &error);
+    let io = |error: io::Error| Failure::io("create a directory for the tests", &error);
     let folder = tempfile::tempdir().map_err(io)?;
     let count = extract_tests(workflow, &folder.path().join(FOLDER));
     let count = count.map_err(|source| ScopeError::Archive { path: workflow.into(), source })?;
     if count > 0 && arguments.update {
         return Err(Failure::usage(
-            "the tests lie in an archive, which `--update` cannot change: unpack it, and pack it again"
+            "the tests are in an archive, which `--update` cannot change: unpack it, and pack it again"
                 .to_owned(),
         ));
     }
@@ -128,7 +128,7 @@ fn read_case(folder: &Path, path: &Path) -> Result<Case, Failure> {
     Case::read(path, &text).map_err(|error| Failure::usage(error.to_string()))
 }
 
-/// What is not as expected in a case; `None` if somebody pressed Ctrl-C.
+/// What is not as expected in a case; `None` if the user pressed Ctrl-C.
 fn run(
     workflow: &Path,
     case: &Case,
@@ -150,13 +150,13 @@ fn run(
     wrong.map(Some).map_err(|error| Failure::io("compare the snapshot", &error))
 }
 
-/// The cases in a folder, sorted by name.
+/// The cases in a directory, sorted by name.
 fn case_files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let entries = fs::read_dir(folder).map_err(|error| {
         let folder = folder.display();
         Failure::usage(format!(
-            "there are no tests in {folder}: {error}; `raymond help authoring` tells how to write one, \
-             and `raymond test WORKFLOW --record ID` makes one of a run"
+            "there are no tests in {folder}: {error}; `raymond help authoring` shows how to write one, \
+             and `raymond test WORKFLOW --record ID` turns a run into one"
         ))
     })?;
     let mut paths: Vec<_> = entries
@@ -172,7 +172,7 @@ fn case_files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(paths)
 }
 
-/// The folder of the states; for one state file or an archive, the folder that it lies in.
+/// The directory of the states; for a state file or an archive, the directory that contains it.
 fn folder_of(workflow: &Path) -> &Path {
     match workflow.parent() {
         _ if workflow.is_dir() => workflow,
@@ -187,7 +187,7 @@ fn record(id: &str, arguments: &Test) -> Result<ExitCode, Failure> {
     let project = Project::of(&arguments.place)?;
     let loaded = load(&project.state_dir, &id)?;
     if loaded.run.status == Status::Running {
-        return Err(Failure::usage(format!("run `{id}` is not over yet")));
+        return Err(Failure::usage(format!("run `{id}` has not ended yet")));
     }
     let files = project.state_dir.run(&id);
     let text = recorded(&loaded, |step, turn| {

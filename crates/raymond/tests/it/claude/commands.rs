@@ -36,7 +36,7 @@ fn prompt_that_looks_like_a_command_reaches_the_model_in_fresh_and_kept_processe
 }
 
 #[test]
-fn state_with_one_way_out_is_not_skipped_because_its_prompt_looks_like_a_command() {
+fn state_with_one_transition_is_not_skipped_because_its_prompt_looks_like_a_command() {
     let (first, second) = (only_way("SECOND.md", "begin"), only_way("LAST.md", "/deploy it"));
     let Some(desk) =
         Desk::or_skip([("START.md", &*first), ("SECOND.md", &*second), ("LAST.md", "at last")])
@@ -52,7 +52,7 @@ fn state_with_one_way_out_is_not_skipped_because_its_prompt_looks_like_a_command
 }
 
 #[test]
-fn turn_of_a_prompt_that_looks_like_a_command_goes_on_in_its_session_after_a_failure() {
+fn turn_of_a_prompt_that_looks_like_a_command_continues_in_its_session_after_a_failure() {
     let Some(desk) = Desk::or_skip([("START.md", "/deploy it")]) else { return };
     let overloaded = || raymond_testkit::Reply::status(529, "overloaded_error", "Overloaded");
     desk.replies("/deploy it", [overloaded(), overloaded(), overloaded()]);
@@ -75,7 +75,7 @@ fn hooked<'a>(word: &str, files: impl IntoIterator<Item = (&'a str, &'a str)>) -
 }
 
 #[test]
-fn prompt_that_a_hook_keeps_from_the_model_fails_the_agent_in_a_fresh_process() {
+fn prompt_blocked_by_a_hook_fails_the_agent_in_a_fresh_process() {
     let start = only_way("LAST.md", "forbidden");
     let Some(desk) = hooked("forbidden", [("START.md", &*start), ("LAST.md", "at last")]) else {
         return;
@@ -87,7 +87,7 @@ fn prompt_that_a_hook_keeps_from_the_model_fails_the_agent_in_a_fresh_process() 
 }
 
 #[test]
-fn prompt_that_a_hook_keeps_from_the_model_fails_the_agent_in_a_kept_process() {
+fn prompt_blocked_by_a_hook_fails_the_agent_in_a_kept_process() {
     let (first, second) = (only_way("SECOND.md", "begin"), only_way("LAST.md", "forbidden"));
     let Some(desk) = hooked(
         "forbidden",

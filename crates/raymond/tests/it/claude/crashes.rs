@@ -41,7 +41,7 @@ fn expect_continuation(desk: &Desk, request: usize) {
 }
 
 #[test]
-fn answer_to_a_killed_orchestrator_is_taken_by_the_next_one_and_not_paid_twice() {
+fn answer_to_a_killed_orchestrator_is_used_by_the_next_one_and_not_paid_twice() {
     let Some((desk, gate)) = two_prompts("first") else { return };
     desk.start_and_kill(1);
     let second = desk.spawn_run();
@@ -56,7 +56,7 @@ fn answer_to_a_killed_orchestrator_is_taken_by_the_next_one_and_not_paid_twice()
 }
 
 #[test]
-fn answer_of_a_warm_process_is_harvested_after_everybody_is_gone() {
+fn answer_of_a_kept_process_is_used_after_all_processes_are_killed() {
     let Some((desk, gate)) = two_prompts("second") else { return };
     desk.start_and_kill(2);
     assert!(desk.was_warm("main.2"));
@@ -69,7 +69,7 @@ fn answer_of_a_warm_process_is_harvested_after_everybody_is_gone() {
 }
 
 #[test]
-fn killed_claude_goes_on_in_its_session_and_is_not_given_the_prompt_twice() {
+fn killed_claude_continues_in_its_session_and_is_not_given_the_prompt_twice() {
     let Some((desk, _gate)) = two_prompts("first") else { return };
     desk.says(GO_ON, DONE);
     let child = start_in_vain(&desk);
@@ -97,7 +97,7 @@ fn claude_that_was_killed_before_it_wrote_anything_down_is_given_the_prompt_agai
 }
 
 #[test]
-fn turn_that_is_lost_with_claude_and_reaper_goes_on_in_its_session() {
+fn turn_lost_with_claude_and_reaper_continues_in_its_session() {
     let Some((desk, _gate)) = two_prompts("first") else { return };
     desk.says(GO_ON, DONE);
     let child = start_in_vain(&desk);
@@ -112,7 +112,7 @@ fn turn_that_is_lost_with_claude_and_reaper_goes_on_in_its_session() {
 }
 
 #[test]
-fn turn_that_is_lost_with_everything_goes_on_in_its_session() {
+fn turn_lost_with_all_processes_continues_in_its_session() {
     let Some((desk, _gate)) = two_prompts("first") else { return };
     desk.says(GO_ON, DONE);
     let mut child = start_in_vain(&desk);
@@ -128,7 +128,7 @@ fn turn_that_is_lost_with_everything_goes_on_in_its_session() {
 }
 
 #[test]
-fn warm_turn_that_is_lost_with_its_reaper_goes_on_in_its_session() {
+fn turn_of_a_kept_process_lost_with_its_reaper_continues_in_its_session() {
     let Some((desk, _gate)) = two_prompts("second") else { return };
     desk.says(GO_ON, DONE);
     let child = desk.spawn_start(&[]);
@@ -167,7 +167,7 @@ fn lose_the_reaper_after_the_answer(held: &str, step: &str, requests: usize) -> 
 }
 
 #[test]
-fn complete_answer_of_claude_is_taken_although_its_reaper_was_killed() {
+fn complete_answer_of_claude_is_used_although_its_reaper_was_killed() {
     let Some(desk) = lose_the_reaper_after_the_answer("first", "main.1", 1) else { return };
     assert_eq!(desk.asked(), ["first", "second"]);
     desk.expect_calls_paid(2.0);
@@ -175,7 +175,7 @@ fn complete_answer_of_claude_is_taken_although_its_reaper_was_killed() {
 }
 
 #[test]
-fn complete_answer_of_a_warm_turn_is_taken_although_its_reaper_was_killed() {
+fn complete_answer_of_a_kept_process_is_used_although_its_reaper_was_killed() {
     let Some(desk) = lose_the_reaper_after_the_answer("second", "main.2", 2) else { return };
     assert!(desk.was_warm("main.2"));
     assert_eq!(desk.asked(), ["first", "second"]);
@@ -215,7 +215,7 @@ fn prompt_that_never_reached_its_session_is_given_again_even_if_it_was_answered_
 }
 
 #[test]
-fn turn_of_a_prompt_that_comes_a_second_time_goes_on_in_its_session() {
+fn turn_of_a_repeated_prompt_continues_in_its_session() {
     let Some(desk) = Desk::or_skip([("START.md", "again\n")]) else { return };
     let gate = Gate::new();
     desk.replies(
@@ -237,7 +237,7 @@ fn turn_of_a_prompt_that_comes_a_second_time_goes_on_in_its_session() {
 }
 
 #[test]
-fn second_interrupt_ends_claude_with_its_tools_and_the_session_goes_on() {
+fn second_interrupt_kills_claude_with_its_tools_and_the_session_continues() {
     let Some(desk) = Desk::or_skip([("START.md", "first\n")]) else { return };
     let tool = json!({ "command": "touch waits; exec sleep 600" });
     desk.replies("first", [Reply::tool("Bash", tool)]).says(GO_ON, DONE);

@@ -18,7 +18,7 @@ fn bad_request(message: &str) -> Reply {
 }
 
 #[test]
-fn wrong_key_fails_at_once_with_advice_and_the_turn_goes_on_after_a_fix() {
+fn wrong_key_fails_at_once_with_advice_and_the_turn_continues_after_a_fix() {
     let wrong = Reply::status(401, "authentication_error", "invalid x-api-key");
     let Some((desk, ran)) = one_prompt([wrong]) else { return };
     let ran =
@@ -105,7 +105,7 @@ fn refusal_fails_at_once() {
 }
 
 #[test]
-fn session_that_is_gone_fails_the_agent_and_it_goes_on_in_a_fresh_one() {
+fn missing_session_fails_the_agent_and_it_continues_in_a_fresh_one() {
     let Some(desk) = Desk::or_skip([
         ("START.md", "first"),
         ("FORGET.sh", "rm \"$HOME\"/.claude/projects/*/*.jsonl; echo '<goto>NEXT</goto>'"),
@@ -122,7 +122,7 @@ fn session_that_is_gone_fails_the_agent_and_it_goes_on_in_a_fresh_one() {
 }
 
 #[test]
-fn model_that_says_nothing_for_too_long_is_given_up_and_nobody_is_left() {
+fn silent_model_times_out_and_no_process_is_left() {
     let hangs = "---\ntimeout: 3\n---\nthe prompt";
     let Some(desk) = Desk::or_skip([("START.md", hangs)]) else { return };
     desk.replies("", [Reply::hang()]);

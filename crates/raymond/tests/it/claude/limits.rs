@@ -12,7 +12,7 @@ fn works() -> Reply {
 }
 
 #[test]
-fn budget_ends_a_turn_between_two_calls_and_more_of_it_goes_on_in_the_session() {
+fn budget_ends_a_turn_between_two_calls_and_a_higher_one_continues_in_the_session() {
     let Some(desk) = Desk::or_skip([("START.md", "the prompt")]) else { return };
     desk.replies("the prompt", [works()]);
     // Enough for two calls and a part of the third.
@@ -61,7 +61,7 @@ fn rate_limit_without_a_time_pauses_a_run_that_must_not_wait() {
 }
 
 #[test]
-fn usage_limit_of_one_agent_lets_no_other_start_and_the_run_goes_on_later() {
+fn usage_limit_of_one_agent_stops_all_others_until_it_is_lifted() {
     let Some(desk) = Desk::or_skip([
         ("START.sh", "echo '<fork next=\"FIRST\">WORKER</fork>'"),
         ("FIRST.md", "first"),
@@ -91,7 +91,7 @@ fn usage_limit_of_one_agent_lets_no_other_start_and_the_run_goes_on_later() {
 }
 
 #[test]
-fn run_goes_on_by_itself_when_the_usage_limit_is_lifted() {
+fn run_continues_by_itself_when_the_usage_limit_is_lifted() {
     let Some(desk) = Desk::or_skip([("START.md", "first"), ("NEXT.md", "second")]) else { return };
     // The year 2001: it is lifted by now.
     let limit = Reply::status(429, "rate_limit_error", "Claude AI usage limit reached|1000000000");
@@ -112,7 +112,7 @@ fn limited(words: &str) -> Reply {
 }
 
 #[test]
-fn usage_limit_told_in_words_pauses_a_run_that_must_not_wait() {
+fn usage_limit_in_a_message_pauses_a_run_that_must_not_wait() {
     let Some(desk) = Desk::or_skip([("START.md", "first")]) else { return };
     desk.replies(
         "first",
@@ -125,7 +125,7 @@ fn usage_limit_told_in_words_pauses_a_run_that_must_not_wait() {
 }
 
 #[test]
-fn run_goes_on_by_itself_when_the_time_told_in_words_has_passed() {
+fn run_continues_by_itself_when_the_time_in_the_message_has_passed() {
     let Some(desk) = Desk::or_skip([("START.md", "first")]) else { return };
     desk.replies(
         "first",

@@ -24,7 +24,7 @@ fn wrong_answer_is_reminded_of_in_the_same_session() {
 }
 
 #[test]
-fn fourth_wrong_answer_fails_the_agent_and_a_mended_policy_takes_it_without_asking() {
+fn fourth_wrong_answer_fails_the_agent_and_a_fixed_policy_accepts_it_without_another_turn() {
     let Some(desk) = Desk::or_skip([("START.md", TWO_WAYS), ("NEXT.md", "next")]) else {
         return;
     };
@@ -39,7 +39,7 @@ fn fourth_wrong_answer_fails_the_agent_and_a_mended_policy_takes_it_without_aski
 }
 
 #[test]
-fn answer_without_a_tag_means_the_only_way_out() {
+fn answer_without_a_tag_means_the_only_transition() {
     let only = "---\nallowed_transitions:\n  - { tag: goto, target: NEXT.md }\n---\nThe task.";
     let Some(desk) = Desk::or_skip([("START.md", only), ("NEXT.md", "next")]) else { return };
     desk.says("The task.", "I am done.").says("next", DONE);

@@ -5,7 +5,7 @@ use raymond_testkit::Request;
 use super::env::{DONE, Desk};
 
 #[test]
-fn goto_carries_everything_that_was_said_even_through_a_script() {
+fn goto_keeps_the_history_of_the_session_even_through_a_script() {
     let Some(desk) = Desk::or_skip([
         ("START.md", "do {{input}}"),
         ("SECOND.md", "then this"),
@@ -30,7 +30,7 @@ fn goto_carries_everything_that_was_said_even_through_a_script() {
 }
 
 #[test]
-fn call_knows_what_the_caller_knows_and_the_caller_does_not_learn_what_was_said_in_it() {
+fn call_sees_the_callers_history_and_the_caller_does_not_see_the_calls() {
     let Some(desk) = Desk::or_skip([
         ("START.md", "first"),
         ("CHILD.md", "aside"),
@@ -56,7 +56,7 @@ fn call_knows_what_the_caller_knows_and_the_caller_does_not_learn_what_was_said_
 }
 
 #[test]
-fn function_knows_nothing_of_the_caller_and_its_result_returns_there() {
+fn function_does_not_see_the_callers_history_and_its_result_returns_there() {
     let Some(desk) = Desk::or_skip([
         ("START.md", "first"),
         ("CHILD.md", "aside"),
@@ -74,7 +74,7 @@ fn function_knows_nothing_of_the_caller_and_its_result_returns_there() {
 }
 
 #[test]
-fn reset_and_the_worker_of_a_fork_begin_with_nothing() {
+fn reset_and_the_worker_of_a_fork_begin_with_an_empty_session() {
     let Some(desk) = Desk::or_skip([
         ("START.md", "first"),
         ("WORKER.md", "work on {{item}}"),

@@ -34,7 +34,7 @@ fn writes_outside() -> Option<(Desk, tempfile::TempDir)> {
 }
 
 #[test]
-fn what_claude_was_not_allowed_to_do_is_told_once() {
+fn denied_tool_is_reported_once() {
     let Some((desk, outside)) = writes_outside() else { return };
     let ran = desk.start(&["--quiet"]).completed("done");
     let told = format!("was not allowed: Write: {}/written", outside.path().display());
@@ -46,7 +46,7 @@ fn what_claude_was_not_allowed_to_do_is_told_once() {
 }
 
 #[test]
-fn everything_is_allowed_to_claude_if_a_person_says_so() {
+fn skip_permissions_allows_claude_every_tool() {
     let Some((desk, outside)) = writes_outside() else { return };
     let ran = desk.start(&["--dangerously-skip-permissions"]).completed("done");
     assert!(!ran.stderr.contains("not allowed"), "{}", ran.stderr);
@@ -77,7 +77,7 @@ fn eight_workers_work_at_once_and_each_knows_its_own_task_only() {
 }
 
 #[test]
-fn long_prompt_arrives_whole_in_a_fresh_and_in_a_warm_process() {
+fn long_prompt_arrives_completely_in_a_fresh_and_in_a_kept_process() {
     let line = "Ein langer Satz, der nicht endet \u{1f980} und \"Anführungszeichen\" hat.\n";
     let long = line.repeat(400 * 1024 / line.len());
     let Some(desk) = Desk::or_skip([
@@ -96,7 +96,7 @@ fn long_prompt_arrives_whole_in_a_fresh_and_in_a_warm_process() {
 }
 
 #[test]
-fn show_tells_the_turns_of_one_kept_process_apart() {
+fn show_separates_the_turns_of_one_kept_process() {
     let Some((desk, outside)) = writes_outside() else { return };
     let look = Reply::tool("Bash", json!({ "command": "echo looking" }));
     desk.replies("next", [look, Reply::text("Looked. <result>done</result>")]);

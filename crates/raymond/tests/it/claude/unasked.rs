@@ -86,7 +86,7 @@ fn answer_that_comes_after_a_turn_was_handed_over_is_not_taken_for_its_answer() 
 }
 
 #[test]
-fn process_that_goes_on_by_itself_after_its_last_turn_is_paid_with_another() {
+fn cost_of_a_process_after_its_last_turn_is_added_to_another_turn() {
     let Some(desk) = background(Reply::text("<goto>WRONG</goto>")) else { return };
     let gate = Gate::new();
     desk.says("second", "<goto>AFRESH</goto>").says("at last", DONE);

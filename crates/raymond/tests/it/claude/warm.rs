@@ -39,7 +39,7 @@ fn tour(limit: &str) -> Option<Desk> {
 }
 
 #[test]
-fn warm_and_cold_turns_hear_and_cost_the_same() {
+fn kept_and_fresh_processes_send_and_cost_the_same() {
     let (Some(warm), Some(cold)) = (tour("4"), tour("0")) else { return };
     assert_eq!(warm.heard(), cold.heard());
     assert_eq!(warm.models(), cold.models());
@@ -52,7 +52,7 @@ fn warm_and_cold_turns_hear_and_cost_the_same() {
 }
 
 #[test]
-fn process_that_is_killed_while_it_waits_costs_nothing() {
+fn idle_process_that_is_killed_costs_nothing() {
     let Some(desk) =
         Desk::or_skip([("START.md", "first"), ("WAIT.sh", WAIT), ("NEXT.md", "second")])
     else {
@@ -77,7 +77,7 @@ fn process_that_is_killed_while_it_waits_costs_nothing() {
 }
 
 #[test]
-fn conversation_is_branched_only_after_the_process_that_leads_it_is_gone() {
+fn session_is_branched_only_after_the_process_that_uses_it_is_gone() {
     let call = "touch waits; for _ in {1..6000}; do [ -e go ] && break; sleep 0.01; done; \
                 echo '<call return=\"BACK\">CHILD</call>'";
     let Some(desk) = Desk::or_skip([
@@ -112,7 +112,7 @@ fn conversation_is_branched_only_after_the_process_that_leads_it_is_gone() {
 }
 
 #[test]
-fn process_that_was_used_last_is_kept_when_there_is_room_for_one() {
+fn most_recently_used_process_is_kept_if_the_limit_is_one() {
     let wait = |file: &str, next: &str| {
         format!(
             "touch {file}.waits; for _ in {{1..6000}}; do [ -e {file} ] && break; sleep 0.01; \

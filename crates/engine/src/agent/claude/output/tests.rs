@@ -1,5 +1,7 @@
 //! What Claude's output means, on samples of what it really printed.
 
+mod hostile;
+
 use std::fs;
 
 use super::*;
@@ -104,7 +106,7 @@ fn answer_is_the_result_that_follows_the_turns_own_prompt() {
 }
 
 #[test]
-fn answer_to_something_else_is_none_but_is_paid() {
+fn result_of_another_turn_is_not_the_answer_but_is_paid() {
     let before = end(&[&result("before", 0.125, 1)]).total.unwrap();
     let other = result("<goto>WRONG</goto>", 0.375, 1);
     let end = end_of_prompt(PROMPT, &[INIT, &other], "", None, Some(&before));
@@ -137,7 +139,7 @@ fn further_turn_of_a_process_costs_what_it_adds() {
 }
 
 #[test]
-fn denials_are_told_once_each() {
+fn denials_are_reported_once_each() {
     let denied = |ids: &[&str]| {
         let denials: Vec<_> = ids
             .iter()
@@ -170,7 +172,7 @@ fn answer_of_a_model_that_reports_no_usage_is_an_answer() {
 }
 
 #[test]
-fn failures_are_told_apart() {
+fn failures_are_classified() {
     use FailureClass::{
         Authentication, Billing, Budget, Other, PromptTooLong, Refused, SessionMissing,
         UnknownModel, UsageLimit,
@@ -233,7 +235,7 @@ fn failures_are_told_apart() {
 }
 
 #[test]
-fn usage_limit_is_told_by_an_event_or_in_words() {
+fn usage_limit_is_found_in_an_event_or_a_message() {
     let event =
         |info: &str| format!(r#"{{"type":"rate_limit_event","rate_limit_info":{{{info}}}}}"#);
     let (limited, words) = (told("rate_limit"), "You've hit your session limit");
@@ -301,7 +303,7 @@ fn answer_that_mentions_a_usage_limit_is_an_answer() {
 }
 
 #[test]
-fn prompt_that_does_not_fit_is_told_by_the_terminal_reason() {
+fn too_long_prompt_is_recognised_by_the_terminal_reason() {
     let line = r#"{"type":"result","subtype":"success","is_error":true,"num_turns":1,"result":"Prompt is too long","terminal_reason":"prompt_too_long"}"#;
     assert_eq!(class(end(&[line])), FailureClass::PromptTooLong);
 }
@@ -324,7 +326,7 @@ fn end_without_a_result_is_a_failure_whatever_the_exit_code() {
 }
 
 #[test]
-fn activity_tells_words_tools_and_waits() {
+fn activity_shows_messages_tools_and_waits() {
     let of = |line: &str| activity(line.as_bytes());
     let says = r#"{"type":"assistant","message":{"content":[{"type":"text","text":"Let me see.\nThen"}]}}"#;
     assert_eq!(of(says), Some(Activity::Says("Let me see. Then".to_owned())));

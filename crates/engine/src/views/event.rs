@@ -1,11 +1,6 @@
-//! `--json`: one event a line, for programs. `docs/events.md` describes them; they follow neither the
+//! Events as JSON, for `--json` and for the server. `docs/events.md` describes them; they follow neither the
 //! journal nor the types of the machine, so that either can change without breaking a reader.
 
-use raymond_engine::{
-    agent::Activity,
-    clock,
-    events::{Before, Event, Observer, Seen, StepEnd},
-};
 use raymond_flow::{
     id::{AskId, StateName},
     machine::{
@@ -16,31 +11,21 @@ use raymond_flow::{
 };
 use serde_json::{Value, json};
 
-use crate::out;
+use crate::{
+    agent::Activity,
+    clock,
+    events::{Before, Event, Seen, StepEnd},
+};
 
-/// Writes a line of JSON for what happens.
-#[derive(Debug)]
-pub(crate) struct JsonLines;
-
-impl Observer for JsonLines {
-    fn see(&mut self, seen: &Seen) {
-        out::event(&of_seen(seen));
-    }
-
-    fn wants_activity(&self) -> bool {
-        true
-    }
-}
-
-/// An event as its line says it.
-pub(crate) fn of_seen(seen: &Seen) -> Value {
+/// The JSON object of an event.
+pub fn of_seen(seen: &Seen) -> Value {
     let mut value = of_event(&seen.event);
     value["at"] = json!(seen.at_ms);
     value
 }
 
-/// The last line: how the run stands when the program leaves it.
-pub(crate) fn closed(run: &Run) -> Value {
+/// The last line: the run when the program exits.
+pub fn closed(run: &Run) -> Value {
     json!({
         "event": "closed", "at": clock::now_ms(), "run": run.id, "status": run.status.to_string(),
         "result": run.result, "total_cost_usd": run.total_cost_usd,
@@ -100,7 +85,7 @@ fn of_event(event: &Event) -> Value {
     }
 }
 
-/// What became true. `before` is the agent that it is about, as it was.
+/// The JSON object of a record. `before` is the agent that it is about, before the record.
 fn of_record(record: &Record, before: Option<&Before>) -> Value {
     match record {
         Record::Started(started) => of_started(started),
@@ -209,7 +194,7 @@ fn of_counter(counts_as: CountsAs) -> &'static str {
     }
 }
 
-/// The fields of both.
+/// An object with the fields of both.
 fn merged(mut event: Value, more: Value) -> Value {
     if let (Value::Object(event), Value::Object(more)) = (&mut event, more) {
         event.extend(more);
@@ -226,7 +211,7 @@ fn of_started(started: &Started) -> Value {
     })
 }
 
-fn of_settings(settings: &Settings) -> Value {
+pub(super) fn of_settings(settings: &Settings) -> Value {
     let Settings { model, effort, timeout, agent, skip_permissions, on_usage_limit: _, on_ask: _ } =
         settings;
     json!({
@@ -235,14 +220,14 @@ fn of_settings(settings: &Settings) -> Value {
     })
 }
 
-fn of_limits(limits: &Limits) -> Value {
+pub(super) fn of_limits(limits: &Limits) -> Value {
     json!({
         "budget_usd": limits.budget_usd, "max_iterations": limits.max_iterations,
         "max_parallel": limits.max_parallel,
     })
 }
 
-fn of_transition(transition: &Transition) -> Value {
+pub(super) fn of_transition(transition: &Transition) -> Value {
     let mut value = match transition {
         Transition::Goto { target } => json!({ "to": target }),
         Transition::Reset { target, cd } => json!({ "to": target, "cd": cd }),
@@ -277,7 +262,7 @@ fn of_overrider(by: &Overrider) -> Value {
     }
 }
 
-fn of_halt(why: &Halt) -> Value {
+pub(super) fn of_halt(why: &Halt) -> Value {
     match why {
         Halt::ScriptFailed { agent } => json!({ "why": "script_failed", "agent": agent }),
         Halt::Limit(limit) => of_limit(limit),
@@ -305,7 +290,7 @@ mod tests {
     #[test]
     fn every_event_is_documented() {
         let (source, document) =
-            (include_str!("json.rs"), include_str!("../../../../docs/events.md"));
+            (include_str!("event.rs"), include_str!("../../../../docs/events.md"));
         let names = source.split("\"event\": \"").skip(1).filter_map(|rest| rest.split('"').next());
         let names: Vec<_> = names.collect();
         assert!(names.len() > 20, "{names:?}");

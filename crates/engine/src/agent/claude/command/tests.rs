@@ -1,0 +1,240 @@
+#![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
+
+use std::fs;
+
+use raymond_flow::{
+    id::{AgentId, SessionId},
+    machine::Turn,
+    money::Usd,
+};
+
+use super::*;
+use crate::testing::{turn, turn_step};
+
+/// What a turn may differ in.
+struct Asked<'a> {
+    turn: Turn,
+    budget: Option<f64>,
+    follows_a_model: bool,
+    prompt: &'a str,
+}
+
+fn fresh() -> SessionPlan {
+    SessionPlan::Fresh { id: SessionId::new("own") }
+}
+
+fn asked<'a>(session: SessionPlan) -> Asked<'a> {
+    Asked { turn: turn(session), budget: None, follows_a_model: false, prompt: "Do it." }
+}
+
+fn config(home: &Path) -> ClaudeConfig {
+    ClaudeConfig {
+        name: "claude".to_owned(),
+        program: "claude".to_owned(),
+        arguments: Vec::new(),
+        config_dir: home.to_owned(),
+        model: None,
+        environment_model: None,
+    }
+}
+
+fn of(config: &ClaudeConfig, asked: &Asked<'_>) -> TurnCommand {
+    let step = turn_step(asked.turn.clone());
+    let budget_left_usd = asked.budget.and_then(Usd::from_dollars);
+    let &Asked { ref turn, follows_a_model, prompt, .. } = asked;
+    let (agent, cwd) = (&AgentId::main(), Path::new("/nowhere"));
+    let step = &step;
+    let continuation = "Go on.";
+    command(
+        config,
+        &TurnRequest {
+            agent,
+            step,
+            turn,
+            cwd,
+            prompt,
+            continuation,
+            budget_left_usd,
+            follows_a_model,
+        },
+    )
+}
+
+/// The value of an option, and whether it is there.
+fn option<'c>(command: &'c TurnCommand, name: &str) -> Option<&'c str> {
+    let at = command.program.iter().position(|word| word == name)?;
+    command.program.get(at + 1).map(String::as_str)
+}
+
+fn has(command: &TurnCommand, name: &str) -> bool {
+    command.program.iter().any(|word| word == name)
+}
+
+/// The words that Claude is given.
+fn said(command: &TurnCommand) -> String {
+    let message: serde_json::Value = serde_json::from_str(&command.stdin).unwrap();
+    message["message"]["content"][0]["text"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn session_is_begun_resumed_or_branched_as_planned() {
+    let home = tempfile::tempdir().unwrap();
+    let config = config(home.path());
+    let (own, from) = (SessionId::new("own"), SessionId::new("from"));
+    for (plan, resume, own_id, is_branch) in [
+        (SessionPlan::Fresh { id: own.clone() }, None, Some("own"), false),
+        (SessionPlan::Resume { id: own.clone() }, Some("own"), None, false),
+        (SessionPlan::Branch { from, id: own }, Some("from"), Some("own"), true),
+    ] {
+        let command = of(&config, &asked(plan.clone()));
+        assert_eq!(option(&command, "--resume"), resume, "{plan:?}");
+        assert_eq!(option(&command, "--session-id"), own_id, "{plan:?}");
+        assert_eq!(has(&command, "--fork-session"), is_branch, "{plan:?}");
+    }
+}
+
+#[test]
+fn turn_that_recovers_goes_on_in_what_its_session_has() {
+    let home = tempfile::tempdir().unwrap();
+    let config = config(home.path());
+    let project = home.path().join("projects/-p");
+    fs::create_dir_all(&project).unwrap();
+    let branch = SessionPlan::Branch { from: SessionId::new("from"), id: SessionId::new("own") };
+    let line = r#"{"type":"user","message":{"content":[{"type":"text","text":"Do it."}]}}"#;
+    for plan in [fresh(), branch] {
+        let mut asked = asked(plan.clone());
+        asked.turn.recovers = true;
+        let transcript = project.join("own.jsonl");
+        let _ = fs::remove_file(&transcript);
+        // Nothing of it is there: as if for the first time.
+        let command = of(&config, &asked);
+        assert_eq!(option(&command, "--session-id"), Some("own"), "{plan:?}");
+        assert_eq!(said(&command), "Do it.", "{plan:?}");
+        // The session is there, without the prompt.
+        fs::write(&transcript, "{}\n").unwrap();
+        let command = of(&config, &asked);
+        assert_eq!(option(&command, "--resume"), Some("own"), "{plan:?}");
+        assert_eq!(option(&command, "--session-id"), None, "{plan:?}");
+        assert_eq!(said(&command), "Do it.", "{plan:?}");
+        // With the prompt, which has no answer.
+        fs::write(&transcript, line).unwrap();
+        assert_eq!(said(&of(&config, &asked)), "Go on.", "{plan:?}");
+        // One that does not recover does not look.
+        asked.turn.recovers = false;
+        assert_eq!(said(&of(&config, &asked)), "Do it.", "{plan:?}");
+    }
+}
+
+#[test]
+fn prompt_cannot_be_taken_for_a_command() {
+    let home = tempfile::tempdir().unwrap();
+    for (prompt, expected) in [
+        ("/clear", "\n/clear"),
+        ("/", "\n/"),
+        (" /clear", " /clear"),
+        ("Do it.\n/clear", "Do it.\n/clear"),
+        ("\"quoted\"\n\\ and \u{0} and ünïcode", "\"quoted\"\n\\ and \u{0} and ünïcode"),
+        ("", ""),
+    ] {
+        let command = of(&config(home.path()), &Asked { prompt, ..asked(fresh()) });
+        assert_eq!(said(&command), expected);
+        assert_eq!(command.stdin.matches('\n').count(), 1, "one line: {}", command.stdin);
+        assert!(command.stdin.ends_with('\n'));
+    }
+}
+
+#[test]
+fn model_and_effort_are_named_if_somebody_asks_for_them() {
+    let home = tempfile::tempdir().unwrap();
+    let configured = ClaudeConfig { model: Some("configured".to_owned()), ..config(home.path()) };
+    let plain = config(home.path());
+    let model = |config: &ClaudeConfig, own: Option<&str>, follows_a_model: bool| {
+        let mut asked = Asked { follows_a_model, ..asked(fresh()) };
+        asked.turn.settings.model = own.map(str::to_owned);
+        option(&of(config, &asked), "--model").map(str::to_owned)
+    };
+    assert_eq!(model(&plain, None, false), None);
+    assert_eq!(model(&plain, None, true).as_deref(), Some("default"), "after another model");
+    assert_eq!(model(&configured, None, true).as_deref(), Some("configured"));
+    assert_eq!(model(&configured, Some("asked"), true).as_deref(), Some("asked"));
+    let mut with_effort = asked(fresh());
+    assert!(!has(&of(&plain, &with_effort), "--effort"));
+    with_effort.turn.settings.effort = Some("high".to_owned());
+    assert_eq!(option(&of(&plain, &with_effort), "--effort"), Some("high"));
+}
+
+#[test]
+fn budget_is_what_is_left() {
+    let home = tempfile::tempdir().unwrap();
+    let budget = |budget| {
+        let command = of(&config(home.path()), &Asked { budget, ..asked(fresh()) });
+        option(&command, "--max-budget-usd").map(str::to_owned)
+    };
+    assert_eq!(budget(None), None);
+    assert_eq!(budget(Some(1.5)).as_deref(), Some("1.5"));
+    assert_eq!(budget(Some(0.000_001)).as_deref(), Some("0.000001"), "no exponent");
+}
+
+#[test]
+fn permissions_are_skipped_only_if_that_was_asked_for() {
+    let home = tempfile::tempdir().unwrap();
+    let mut asked = asked(fresh());
+    let command = of(&config(home.path()), &asked);
+    assert_eq!(option(&command, "--permission-mode"), Some("acceptEdits"));
+    assert!(!has(&command, "--dangerously-skip-permissions"));
+    asked.turn.settings.skip_permissions = true;
+    let command = of(&config(home.path()), &asked);
+    assert!(has(&command, "--dangerously-skip-permissions"));
+    assert!(!has(&command, "--permission-mode"));
+    let tools = option(&command, "--disallowedTools").unwrap();
+    assert!(tools.contains("AskUserQuestion") && !tools.contains(' '), "{tools}");
+}
+
+#[test]
+fn own_arguments_come_last_and_claude_does_not_believe_to_be_nested() {
+    let home = tempfile::tempdir().unwrap();
+    let arguments = ["--mcp-config", "x.json"].map(str::to_owned).to_vec();
+    let config = ClaudeConfig { arguments: arguments.clone(), ..config(home.path()) };
+    let command = of(&config, &asked(fresh()));
+    assert!(command.program.ends_with(&arguments), "{:?}", command.program);
+    assert_eq!(command.program[..2], ["claude", "-p"]);
+    assert!(command.without.contains(&"CLAUDECODE".to_owned()));
+    assert!(!command.environment.iter().any(|(name, _)| command.without.contains(name)));
+}
+
+#[test]
+fn process_is_used_again_only_by_turns_that_ask_for_the_same() {
+    let home = tempfile::tempdir().unwrap();
+    let plain = config(home.path());
+    let reuse = |change: fn(&mut Turn)| {
+        let mut asked = asked(fresh());
+        change(&mut asked.turn);
+        of(&plain, &asked).reuse.unwrap()
+    };
+    let first = reuse(|_| {});
+    let second = reuse(|_| {});
+    assert_eq!(first.likeness, second.likeness);
+    assert_ne!(first.turn_mark, second.turn_mark, "each turn has an id of its own");
+    for change in [
+        (|turn| turn.settings.model = Some("opus".to_owned())) as fn(&mut Turn),
+        |turn| turn.settings.effort = Some("opus".to_owned()),
+        |turn| turn.settings.skip_permissions = true,
+    ] {
+        assert_ne!(reuse(change).likeness, first.likeness);
+    }
+}
+
+#[test]
+fn id_of_a_prompt_is_read_back_from_its_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("prompt");
+    let command = of(&config(folder.path()), &asked(fresh()));
+    fs::write(&path, &command.stdin).unwrap();
+    let id = prompt_id(&path).unwrap();
+    assert_eq!(command.reuse.unwrap().turn_mark, format!("\"uuid\":\"{id}\""));
+    for text in ["", "{\"type\":\"user\"}", " {\"uuid\":\"7\"}"] {
+        fs::write(&path, text).unwrap();
+        assert_eq!(prompt_id(&path), None, "{text}");
+    }
+    assert_eq!(prompt_id(&folder.path().join("gone")), None);
+}

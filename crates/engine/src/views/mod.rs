@@ -1,0 +1,14 @@
+//! Runs as JSON, for `--json` and for the server: small views that are whole by themselves. `docs/events.md` and
+//! `docs/api.md` describe them; they follow neither the journal nor the types of the machine.
+
+mod event;
+mod row;
+mod run;
+mod step;
+mod words;
+
+pub use event::{closed, of_seen};
+pub use row::{Group, group, row};
+pub use run::{Live, agent, agents, cost, run, status, status_word};
+pub use step::{lanes, step, step_name};
+pub use words::{clock_time, of_activity, of_halt, wait};

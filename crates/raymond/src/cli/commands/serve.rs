@@ -1,0 +1,229 @@
+//! `raymond serve` and `raymond open`: the runs of this user in a browser.
+
+use std::{
+    env,
+    net::TcpStream,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use raymond_engine::{
+    agent::Agents, layout::StateDir, load, lock::RunLock, private, processes, user::UserDir,
+};
+use raymond_flow::{
+    machine::{Limits, Run, Settings, Status},
+    money::Usd,
+};
+use raymond_server::{Bound, Host, Options, ServeError, last_link};
+
+use super::{
+    place::{current_folder, state_dir, typed},
+    prepare::{agents, configure},
+};
+use crate::{
+    cli::{
+        args::Place,
+        upkeep::{Open, Serve},
+    },
+    config::Config,
+    failure::Failure,
+    out,
+    report::{Next, warning},
+};
+
+/// How long `raymond open` waits for the server to accept a connection.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(2);
+/// The page that sends the browser to the server.
+const DOOR: &str = "open.html";
+
+/// `raymond serve`
+pub(in crate::cli) fn serve(arguments: &Serve) -> Result<ExitCode, Failure> {
+    let user_dir = user_dir()?;
+    let project = arguments.project.as_deref().map(state_dir_of).transpose()?;
+    // The settings of the directory in which it is started.
+    let here = match &project {
+        Some(project) => project.clone(),
+        None => state_dir(&Place { data_dir: None })?,
+    };
+    let config = Config::load(here.root())?;
+    let cap = arguments.max_budget.or_else(|| config.text("serve.max_budget")?.parse().ok());
+    let cap = cap.and_then(Usd::from_dollars).filter(|cap| *cap > Usd::ZERO);
+    let folder = |path: &PathBuf| {
+        let path = std::fs::canonicalize(path);
+        path.map_err(|error| Failure::io("find a directory of --root", &error))
+    };
+    let program = env::current_exe().map_err(|error| Failure::io("find this program", &error))?;
+    let bound = Bound::new(Options {
+        user_dir: user_dir.clone(),
+        project: project.clone(),
+        roots: arguments.root.iter().map(folder).collect::<Result<_, _>>()?,
+        address: arguments.listen,
+        port: arguments.port,
+        hosts: arguments.host.clone(),
+        is_read_only: arguments.read_only,
+        budget_max: cap,
+        program: program.clone(),
+        version: env!("VERSION_AND_COMMIT").to_owned(),
+        host: Arc::new(Words),
+    })
+    .map_err(refused)?;
+    tell(arguments, &bound)?;
+    let is_recovering = config.text("serve.recover") == Some("true") && !arguments.read_only;
+    if is_recovering {
+        let dirs = project.map_or_else(|| user_dir.state_dirs(), |project| vec![project]);
+        dirs.iter().for_each(|state_dir| recover(state_dir, &program));
+    }
+    bound.serve().map_err(refused)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says where the page is. The link with the token is for a person: in a file it would be a secret in a log.
+fn tell(arguments: &Serve, bound: &Bound) -> Result<(), Failure> {
+    if let Some(address) = arguments.listen.filter(|address| !address.is_loopback()) {
+        let what = if arguments.read_only { "see" } else { "see, start, stop and answer" };
+        let text = format!(
+            "listening on {address}: whoever reaches this machine and has the token can {what} runs, and without TLS \
+             the token can be read on the way; put a reverse proxy with TLS before it"
+        );
+        out::people().line(&warning(&text));
+    }
+    if out::shows_data() {
+        out::data(&format!("{}\n", bound.link()))?;
+        out::note("Open this link in a browser, or type in another terminal: raymond open");
+        out::note("Ctrl-C ends the server; runs go on.");
+    } else {
+        out::data(&format!("{}\n", bound.url()))?;
+        out::note("The link with its token: raymond open --print");
+    }
+    Ok(())
+}
+
+/// Resumes every run whose orchestrator died, in the background.
+fn recover(state_dir: &StateDir, program: &Path) {
+    for id in state_dir.run_ids().unwrap_or_default() {
+        let is_dead = RunLock::holder(&state_dir.run(&id).lock).is_none()
+            && load(state_dir, &id).is_ok_and(|loaded| loaded.run.status == Status::Running);
+        if !is_dead {
+            continue;
+        }
+        out::note(&format!("Resuming run {id}, whose program had died."));
+        let mut command = Command::new(program);
+        command.args(["resume", "--detach"]).arg(id.as_str());
+        command.arg("--data-dir").arg(state_dir.root());
+        command.current_dir(state_dir.root()).stdin(Stdio::null()).stdout(Stdio::null());
+        match command.output() {
+            Ok(output) if output.status.success() => {}
+            Ok(output) => {
+                let why = String::from_utf8_lossy(&output.stderr).into_owned();
+                out::people().line(&warning(&format!("run {id} was not resumed: {}", why.trim())));
+            }
+            Err(error) => {
+                out::people().line(&warning(&format!("run {id} was not resumed: {error}")));
+            }
+        }
+    }
+}
+
+/// `raymond open`
+pub(in crate::cli) fn open(arguments: &Open) -> Result<ExitCode, Failure> {
+    let user_dir = user_dir()?;
+    let none = || {
+        Failure::usage("no server is running".to_owned())
+            .with_hint("start it in another terminal: raymond serve".to_owned())
+    };
+    let link = last_link(&user_dir).ok_or_else(none)?;
+    let address = link.trim_start_matches("http://").split('/').next().unwrap_or_default();
+    let address = address.parse().map_err(|_| none())?;
+    TcpStream::connect_timeout(&address, CONNECT_PATIENCE).map_err(|_| none())?;
+    if arguments.print {
+        out::data(&format!("{link}\n"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    // The link must not be an argument: every user can see the arguments of every process.
+    let page = format!(
+        "<!doctype html><meta charset=\"utf-8\"><title>raymond</title>\
+         <meta name=\"referrer\" content=\"no-referrer\"><meta http-equiv=\"refresh\" content=\"0;url={link}\">"
+    );
+    let path = user_dir.file(DOOR);
+    private::write(&path, page).map_err(|error| Failure::io("write the link", &error))?;
+    let is_open = browser(&path).status().is_ok_and(|status| status.success());
+    if !is_open {
+        return Err(Failure::usage("no browser could be opened".to_owned())
+            .with_hint("print the link, and open it yourself: raymond open --print".to_owned()));
+    }
+    out::note("Opened in the browser.");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The command that opens a file in the user's browser.
+fn browser(path: &Path) -> Command {
+    let mut command = if cfg!(windows) {
+        let mut command = Command::new("rundll32");
+        command.arg("url.dll,FileProtocolHandler");
+        command
+    } else {
+        Command::new(if cfg!(target_os = "macos") { "open" } else { "xdg-open" })
+    };
+    command.arg(path).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    processes::set_apart(&mut command);
+    command
+}
+
+fn user_dir() -> Result<UserDir, Failure> {
+    UserDir::here().ok_or_else(|| {
+        Failure::usage("there is no directory for what Raymond keeps for you".to_owned())
+            .with_hint("set HOME or XDG_STATE_HOME to an absolute path".to_owned())
+    })
+}
+
+/// The state directory of the project in `folder`.
+fn state_dir_of(folder: &Path) -> Result<StateDir, Failure> {
+    let folder = Path::new(&current_folder()?).join(folder);
+    let folder = std::fs::canonicalize(&folder)
+        .map_err(|error| Failure::io(&format!("find {}", folder.display()), &error))?;
+    let state_dir = if folder.file_name().is_some_and(|name| name == ".raymond") {
+        StateDir::new(folder)
+    } else {
+        StateDir::of_project(&folder)
+    };
+    state_dir.check()?;
+    Ok(state_dir)
+}
+
+fn refused(error: ServeError) -> Failure {
+    let mut text = error.to_string();
+    if let Some(source) = std::error::Error::source(&error) {
+        text = format!("{text}: {source}");
+    }
+    let hint = match error {
+        ServeError::Listen { .. } => "choose another port: raymond serve --port N",
+        ServeError::Token { .. } | ServeError::Io(_) => "see what is wrong: raymond doctor",
+    };
+    Failure::usage(text).with_hint(hint.to_owned())
+}
+
+/// Settings and words, for the server.
+struct Words;
+
+impl Host for Words {
+    fn agents(&self, state_dir: &StateDir) -> Agents {
+        // A mistake in the settings does not keep anybody from looking.
+        agents(&Config::load(state_dir.root()).unwrap_or_default())
+    }
+
+    fn budget(&self, state_dir: &StateDir) -> Option<Usd> {
+        let (mut settings, mut limits) = (Settings::default(), Limits::default());
+        if let Ok(config) = Config::load(state_dir.root()) {
+            configure(&config, &mut settings, &mut limits);
+        }
+        limits.budget_usd
+    }
+
+    fn next(&self, state_dir: &StateDir, run: &Run, status: &str) -> Option<String> {
+        let place = typed(&Place { data_dir: Some(state_dir.root().to_owned()) });
+        let next = Next { id: run.id.clone(), place };
+        next.advice(run, status).map(|(_, command)| command)
+    }
+}

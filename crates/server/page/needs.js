@@ -1,0 +1,47 @@
+// Tells a person who looks elsewhere that something needs them: in the title, and as a notification of the system.
+
+import { store, watchRows } from './store.js';
+import { to } from './router.js';
+
+/** @import { Row } from './types.d.ts' */
+
+/** @param {string} title of the view */
+export function titleOf(title) {
+  const count = store.summary?.needs_you ?? 0;
+  return `${count ? `(${count}) ` : ''}${title ? `${title} · ` : ''}raymond`;
+}
+
+/** Whether the browser could show notifications, but was not asked yet. */
+export function canAskToNotify() {
+  return 'Notification' in window && Notification.permission === 'default';
+}
+
+/** @returns {Promise<unknown>} */
+export function askToNotify() {
+  return Notification.requestPermission();
+}
+
+/** @param {Row} row @param {Row | undefined} before */
+function newNeed(row, before) {
+  const known = new Set(before?.asks?.map((ask) => ask.ask));
+  const ask = row.asks?.find((ask) => !known.has(ask.ask));
+  if (ask) return { title: `${row.name ?? row.run} asks`, body: ask.question, address: to.ask(ask) };
+  if (row.group !== 'needs_you' || before?.group === 'needs_you') return null;
+  return { title: `${row.name ?? row.run} needs you`, body: row.why ?? row.status, address: to.run(row) };
+}
+
+/** @param {() => string} viewTitle */
+export function startNotices(viewTitle) {
+  watchRows((row, before) => {
+    // A hidden tab draws nothing, so its title is set here.
+    if (document.hidden) document.title = titleOf(viewTitle());
+    const need = newNeed(row, before);
+    if (!need || !document.hidden || !store.isLeader || !('Notification' in window) || Notification.permission !== 'granted') return;
+    const shown = new Notification(need.title, { body: need.body.slice(0, 200), tag: `${row.project}/${row.run}` });
+    shown.onclick = () => {
+      window.focus();
+      location.hash = need.address;
+      shown.close();
+    };
+  });
+}

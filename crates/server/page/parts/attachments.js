@@ -1,0 +1,74 @@
+// Files that belong to a question. They need the token, so the page fetches them: text and pictures are shown, the rest is saved.
+
+import { html, nothing } from '../vendor/lit-html/lit-html.js';
+import { blob } from '../api.js';
+import { bytes } from '../format.js';
+import { invalidate } from '../screen.js';
+import { say, wordsOf } from './dialog.js';
+
+/** @import { Attachment } from '../types.d.ts' */
+
+/** How much of a text is shown. */
+const TEXT_MAX = 256 * 1024;
+
+export class Attachments {
+  /** What is shown, by name. @type {Map<string, { text: string } | { picture: string }>} */
+  open = new Map();
+
+  /** @param {string} url of the question */
+  constructor(url) {
+    this.url = url;
+  }
+
+  close() {
+    for (const shown of this.open.values()) if ('picture' in shown) URL.revokeObjectURL(shown.picture);
+  }
+
+  /** @param {Attachment} file */
+  async show(file) {
+    const known = this.open.get(file.name);
+    if (known) {
+      if ('picture' in known) URL.revokeObjectURL(known.picture);
+      this.open.delete(file.name);
+      invalidate();
+      return;
+    }
+    try {
+      const data = await blob(`${this.url}/files/${encodeURIComponent(file.name)}`);
+      if (file.shown_as === 'text') {
+        const text = await data.slice(0, TEXT_MAX).text();
+        this.open.set(file.name, { text: data.size > TEXT_MAX ? `${text}\n…` : text });
+      } else if (file.shown_as === 'image') {
+        this.open.set(file.name, { picture: URL.createObjectURL(data) });
+      } else {
+        save(data, file.name);
+      }
+    } catch (error) {
+      say(wordsOf(error), true);
+    }
+    invalidate();
+  }
+
+  /** @param {Attachment[]} files */
+  template(files) {
+    if (!files.length) return nothing;
+    return html`<div class="attachments"><p>${files.map((file) => html`<button class="file ${this.open.has(file.name) ? 'set' : ''}" aria-expanded=${file.shown_as ? this.open.has(file.name) : nothing}
+        @click=${() => this.show(file)}>${file.name} <span class="dim">${bytes(file.bytes)}${file.shown_as ? '' : ', save'}</span></button>`)}</p>
+      ${files.map((file) => {
+        const shown = this.open.get(file.name);
+        if (!shown) return nothing;
+        return 'text' in shown ? html`<pre class="block">${shown.text}</pre>` : html`<img src=${shown.picture} alt=${file.name}>`;
+      })}</div>`;
+  }
+}
+
+/** @param {Blob} data @param {string} name */
+function save(data, name) {
+  const address = URL.createObjectURL(data);
+  const link = document.createElement('a');
+  link.href = address;
+  link.download = name;
+  link.click();
+  // After the browser has begun.
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+}

@@ -1,0 +1,28 @@
+// An edit of a file as lines that were removed and added.
+
+import { html, nothing } from '../vendor/lit-html/lit-html.js';
+import { bytes } from '../format.js';
+
+/** @import { Diff } from '../types.d.ts' */
+
+const KINDS = /** @type {Record<string, string>} */ ({ '+': 'added', '-': 'removed' });
+
+/** @param {Diff} diff */
+export function diff(diff) {
+  return html`<div class="diff" role="group" aria-label="changes of ${diff.path}">${diff.hunks.map((hunk) => {
+    let [before, after] = [hunk.old_start, hunk.new_start];
+    return html`<div class="hunk">${hunk.lines.map(([sign, text]) => {
+      const number = sign === '-' ? before : after;
+      if (sign !== '+') before += 1;
+      if (sign !== '-') after += 1;
+      return html`<div class="line ${KINDS[sign] ?? ''}"><span class="at">${number}</span><span class="sign">${sign}</span><span class="text">${text}</span></div>`;
+    })}</div>`;
+  })}${diff.cut ? html`<p class="dim small">${bytes(diff.cut)} more are not shown</p>` : nothing}</div>`;
+}
+
+/** How many lines a diff adds and removes. @param {Diff} diff */
+export function diffSize(diff) {
+  const lines = diff.hunks.flatMap((hunk) => hunk.lines);
+  const count = (/** @type {string} */ sign) => lines.filter(([found]) => found === sign).length;
+  return html`<span class="added">+${count('+')}</span> <span class="removed">−${count('-')}</span>`;
+}

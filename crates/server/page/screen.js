@@ -1,0 +1,38 @@
+// When to draw: changes are collected, and drawn once before the browser shows its next frame.
+
+/** @type {() => void} */
+let draw = () => {};
+let isScheduled = false;
+
+/** @param {() => void} how */
+export function drawWith(how) {
+  draw = how;
+}
+
+/** Something that is shown has changed. */
+export function invalidate() {
+  if (isScheduled) return;
+  isScheduled = true;
+  requestAnimationFrame(() => {
+    isScheduled = false;
+    draw();
+  });
+}
+
+/** At most one call in `ms`, the last one not lost. @param {number} ms @param {() => unknown} then @returns {() => void} */
+export function seldom(ms, then) {
+  let timer = 0;
+  let last = 0;
+  return () => {
+    if (timer) return;
+    timer = setTimeout(() => {
+      timer = 0;
+      last = performance.now();
+      then();
+    }, Math.max(0, last + ms - performance.now()));
+  };
+}
+
+// Ages grow by themselves.
+setInterval(() => document.hidden || invalidate(), 1000);
+document.addEventListener('visibilitychange', invalidate);

@@ -1,0 +1,151 @@
+// A question of an agent: one card that stays until the answer is durable.
+
+import { html, nothing } from '../vendor/lit-html/lit-html.js';
+import { answer, sentOf } from '../actions.js';
+import { ApiError, get, path, upload } from '../api.js';
+import { age, bytes, clock, full, now, short, state } from '../format.js';
+import { Attachments } from '../parts/attachments.js';
+import { say, wordsOf } from '../parts/dialog.js';
+import { markdown } from '../parts/markdown.js';
+import { icon } from '../parts/status.js';
+import { TranscriptPart } from '../parts/transcript.js';
+import { go, to } from '../router.js';
+import { invalidate } from '../screen.js';
+import { store, watchRows } from '../store.js';
+
+/** @import { Ask } from '../types.d.ts' */
+/** @import { Route } from '../router.js' */
+
+/** The server takes no larger file. */
+const UPLOAD_MAX = 25 * 1024 * 1024;
+
+/** The view that is open hears of changes of its run. @type {((key: string) => void) | null} */
+let listener = null;
+watchRows((row) => listener?.(`${row.project}/${row.run}`));
+
+/** @param {Route} route @returns {import('../main.js').View} */
+export function askView({ params: [project, run, name] }) {
+  const id = { project, run, ask: name };
+  const url = path('asks', project, run, name);
+  /** @type {Ask | null} */
+  let ask = null;
+  /** @type {ApiError | null} */
+  let failure = null;
+  let text = '';
+  /** @type {{ file: string, name: string, bytes: number }[]} */
+  let files = [];
+  let isUploading = false;
+  /** @type {TranscriptPart | null} */
+  let transcript = null;
+  const attachments = new Attachments(url);
+
+  async function load() {
+    try {
+      ask = await get(url);
+      failure = null;
+    } catch (error) {
+      if (error instanceof ApiError && error.status) failure = error;
+      else setTimeout(() => ask || load(), 1000);
+    }
+    invalidate();
+  }
+  load();
+  listener = (key) => {
+    if (key === `${project}/${run}`) load();
+  };
+
+  /** @param {string} [label] */
+  function send(label) {
+    if (!ask || ask.answer) return;
+    if (!label && !text.trim()) {
+      say('write an answer first', true);
+      return;
+    }
+    answer(ask, { ...(label ? { label } : {}), ...(text.trim() ? { text: text.trim() } : {}), ...(files.length ? { files: files.map((file) => file.file) } : {}) });
+  }
+
+  /** @param {Event} event */
+  async function attach(event) {
+    const input = /** @type {HTMLInputElement} */ (event.target);
+    isUploading = true;
+    invalidate();
+    for (const file of input.files ?? []) {
+      try {
+        if (file.size > UPLOAD_MAX) throw new Error(`${file.name} has ${bytes(file.size)}; at most ${bytes(UPLOAD_MAX)} can be sent`);
+        const done = await upload(`${url}/files/${encodeURIComponent(file.name)}`, file);
+        files = [...files, { ...done, name: file.name }];
+      } catch (error) {
+        say(wordsOf(error), true);
+      }
+    }
+    input.value = '';
+    isUploading = false;
+    invalidate();
+  }
+
+  /** @param {Event} event */
+  function showWhatLed(event) {
+    if (!(/** @type {HTMLDetailsElement} */ (event.target).open) || transcript || !ask?.step) return;
+    transcript = new TranscriptPart(path('runs', project, run, 'steps', ask.step), () => {});
+    transcript.load();
+  }
+
+  /** @param {Ask} ask */
+  function answered(ask) {
+    const given = ask.answer;
+    if (!given) return nothing;
+    return html`<div class="given"><p class="recorded">${icon('done')}<span>${given.label ? html`<b>${given.label}</b>, ` : nothing}answered${given.by ? html` by ${given.by}` : nothing}${given.how ? html` (${given.how})` : nothing}
+      at <time title=${full(given.at)}>${clock(given.at)}</time></span></p>${given.text ? html`<p class="text">${given.text}</p>` : nothing}</div>`;
+  }
+
+  /** @param {Ask} ask */
+  function form(ask) {
+    if (store.server?.is_read_only) return html`<p class="dim">This server is read only: answer with <code>raymond answer ${run}</code>.</p>`;
+    const sent = sentOf(ask);
+    if (sent?.state === 'recorded') return html`<p class="recorded" role="status">${icon('done')}<span>recorded ${clock(sent.at)}${sent.to ? html`, agent goes on at <b>${state(sent.to)}</b>` : nothing}</span></p>`;
+    const isBusy = sent?.state === 'sending' || isUploading;
+    const hasChoices = ask.choices.length > 0;
+    const write = (/** @type {Event} */ event) => { text = /** @type {HTMLTextAreaElement} */ (event.target).value; };
+    const drop = (/** @type {string} */ file) => { files = files.filter((known) => known.file !== file); invalidate(); };
+    return html`${sent?.state === 'failed' ? html`<p class="banner problem" role="alert">Not recorded: ${sent.why}</p>` : nothing}
+      ${hasChoices ? html`<div class="choices">${ask.choices.map((choice, index) => html`<button ?disabled=${isBusy} @click=${() => send(choice.label)}
+        title=${choice.leads_to ? `goes on at ${state(choice.leads_to)}` : ''}>${index < 9 ? html`<kbd>${index + 1}</kbd>` : nothing}<span>${choice.label}</span>
+        ${choice.leads_to ? html`<span class="dim">→ ${state(choice.leads_to)}</span>` : nothing}</button>`)}</div>` : nothing}
+      <label class="comment"><span class="dim">${hasChoices ? 'Comment, sent with the choice' : 'Answer'}</span><textarea rows=${hasChoices ? 2 : 5} maxlength="65536" .value=${text} @input=${write}
+        @keydown=${(/** @type {KeyboardEvent} */ event) => { if (!hasChoices && event.key === 'Enter' && (event.ctrlKey || event.metaKey)) send(); }}></textarea></label>
+      <p class="sending">${hasChoices ? nothing : html`<button class="main" ?disabled=${isBusy} @click=${() => send()}>send</button>`}
+        <label class="button ${isBusy ? 'off' : ''}">attach a file<input type="file" multiple hidden ?disabled=${isBusy} @change=${attach}></label>
+        ${files.map((file) => html`<span class="chip">${file.name} ${bytes(file.bytes)} <button class="quiet" aria-label="remove ${file.name}" @click=${() => drop(file.file)}>×</button></span>`)}
+        ${isBusy ? html`<span class="dim">sending…</span>` : nothing}</p>`;
+  }
+
+  return {
+    title: () => `question of ${ask?.name ?? run}`,
+    template: () => {
+      if (failure && !ask) return html`<div class="empty big"><h1>This question cannot be shown</h1><p>${wordsOf(failure)}</p><p><a href=${to.run(id)}>${run}</a></p></div>`;
+      if (!ask) return nothing;
+      const left = ask.deadline === null ? null : ask.deadline - now();
+      return html`<div class="page ask-page"><nav class="crumbs"><a href=${to.home()}>runs</a> / <a href=${to.run(id)}>${run}</a> / <span>question ${name}</span></nav>
+        <article class="card"><p class="who">${icon('you')}<b>${ask.agent}</b> asks in ${state(ask.state)} <span class="gap"></span><time title=${full(ask.asked_at)}>${age(ask.asked_at)} ago</time></p>
+          <div class="question md">${ask.markdown?.length ? markdown(ask.markdown) : html`<p class="text">${ask.question}</p>`}</div>
+          ${attachments.template(ask.attachments ?? [])}
+          ${left !== null && !ask.answer ? html`<p class="dim small">${left > 0 ? `in ${short(left)}` : 'now'} ${ask.default ? html`the answer is <b>${ask.default}</b> if none was given` : 'the question ends'} <span>(${full(ask.deadline)})</span></p>` : nothing}
+          ${ask.answer ? answered(ask) : form(ask)}
+        </article>
+        ${ask.step ? html`<details class="led" @toggle=${showWhatLed}><summary>What led to it <a href=${to.step(id, ask.step)}>${ask.step}</a></summary>${transcript?.template() ?? nothing}</details>` : nothing}</div>`;
+    },
+    keys: () => [
+      ...(ask?.choices ?? []).slice(0, 9).map((choice, index) => ({ key: String(index + 1), name: choice.label, run: () => send(choice.label) })),
+      { key: 'c', name: 'write', run: () => /** @type {HTMLElement | null} */ (document.querySelector('.comment textarea'))?.focus() },
+      { key: 'Escape', name: 'back to all runs', run: () => go(to.home()) },
+    ],
+    close: () => {
+      listener = null;
+      attachments.close();
+      if (transcript) {
+        transcript.isClosed = true;
+        transcript.close();
+      }
+    },
+  };
+}

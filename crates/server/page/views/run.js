@@ -1,0 +1,205 @@
+// A run: header, graph with agents on it, agents, timeline; and in tabs its steps, cost, log and settings.
+
+import { html, nothing } from '../vendor/lit-html/lit-html.js';
+import { can, cancel, isOverBudget, raise, resume, stop } from '../actions.js';
+import { ApiError, get, path, stream } from '../api.js';
+import { age, duration, full, moment, now, plural, state } from '../format.js';
+import { AgentsPart } from '../parts/agents.js';
+import { costBar } from '../parts/bar.js';
+import { costTables } from '../parts/cost.js';
+import { say, wordsOf } from '../parts/dialog.js';
+import { GraphPart } from '../parts/graph.js';
+import { LogPart } from '../parts/log.js';
+import { settings } from '../parts/settings.js';
+import { icon, statusOf } from '../parts/status.js';
+import { StepsPart } from '../parts/steps.js';
+import { TimelinePart } from '../parts/timeline.js';
+import { go, setQuery, to } from '../router.js';
+import { invalidate, seldom } from '../screen.js';
+
+/** @import { Agent, Cost, Graph, Run, Step, Timeline } from '../types.d.ts' */
+/** @import { Route } from '../router.js' */
+
+const TABS = ['steps', 'cost', 'log', 'settings'];
+/** The graph's numbers, the cost and the whole timeline are fetched at most this often. */
+const FETCH_MS = 2000;
+
+/** @param {Route} route @returns {import('../main.js').View} */
+export function runView({ params: [project, name], query: first }) {
+  let query = first;
+  const id = { project, run: name };
+  const url = path('runs', project, name);
+  /** @type {Run | null} */
+  let run = null;
+  /** @type {Map<string, Agent>} */
+  const agents = new Map();
+  /** @type {Map<string, number>} */
+  const heard = new Map();
+  /** @type {Cost | null} */
+  let cost = null;
+  /** @type {ApiError | null} */
+  let failure = null;
+  let isRemoved = false;
+  let close = () => {};
+  let isClosed = false;
+
+  const openAgent = (/** @type {Agent} */ agent) => {
+    const step = agent.step ?? agent.steps;
+    if (step) go(to.step(id, `${agent.agent}.${step}`));
+  };
+  const graph = new GraphPart({ isRun: true, onState: (name) => setQuery({ tab: null, state: query.get('state') === name ? null : name }), onAgent: openAgent });
+  const timeline = new TimelinePart((step) => go(to.step(id, step)));
+  const list = new AgentsPart();
+  const steps = new StepsPart(id);
+  const log = new LogPart(id);
+  const tab = () => query.get('tab') ?? 'steps';
+
+  /** @template T @param {string} part @param {(data: T) => void} then */
+  const fetchPart = async (part, then) => {
+    try {
+      then(await get(`${url}/${part}`));
+    } catch { /* the footer says that the connection is lost */ }
+    invalidate();
+  };
+  const fetchGraph = seldom(FETCH_MS, () => fetchPart('graph', (/** @type {Graph} */ data) => graph.set(data)));
+  const fetchTimeline = seldom(FETCH_MS, () => fetchPart('timeline', (/** @type {Timeline} */ data) => timeline.set(data)));
+  const fetchCost = seldom(FETCH_MS, () => fetchPart('cost', (/** @type {Cost} */ data) => (cost = data)));
+
+  /** Fetches what the tab shows and the stream does not bring. */
+  function fetchTab() {
+    if (tab() === 'cost') fetchCost();
+    if (tab() === 'log') {
+      if (log.next === null) log.load(false);
+      else log.again();
+    }
+    if (tab() === 'steps') steps.setFilter({ state: query.get('state') ?? '', agent: query.get('agent') ?? '' });
+  }
+
+  /** @param {string} event @param {any} data */
+  function take(event, data) {
+    if (event === 'run') run = { ...run, ...data };
+    if (event === 'removed') isRemoved = true;
+    if (event === 'agent') takeAgent(data);
+    if (event === 'step') {
+      const step = /** @type {Step} */ (data);
+      steps.put(step);
+      timeline.put(step, agents.get(step.agent)?.parent ?? null);
+    }
+    if (event === 'steps') {
+      steps.again();
+      fetchTimeline();
+    }
+    if (event === 'step' || event === 'steps') {
+      fetchGraph();
+      if (tab() !== 'steps') fetchTab();
+    }
+    invalidate();
+  }
+
+  /** @param {Agent} agent */
+  function takeAgent(agent) {
+    const before = agents.get(agent.agent);
+    agents.set(agent.agent, agent);
+    heard.set(agent.agent, now());
+    graph.travel(agent, before);
+  }
+
+  async function open() {
+    try {
+      /** @type {Run & { agents: Agent[] | number }} */
+      const found = await get(url);
+      if (isClosed) return;
+      for (const agent of Array.isArray(found.agents) ? found.agents : []) agents.set(agent.agent, agent);
+      run = /** @type {Run} */ (/** @type {unknown} */ ({ ...found, agents: undefined }));
+      close = stream(`${url}/events`, { from: found.offset, on: take, refused: (error) => { failure = error; invalidate(); } });
+      fetchGraph();
+      fetchTimeline();
+      fetchTab();
+    } catch (error) {
+      if (error instanceof ApiError && error.status) failure = error;
+      else setTimeout(() => isClosed || open(), 1000);
+    }
+    invalidate();
+  }
+  open();
+
+  /** @param {Run} run */
+  function header(run) {
+    const { shape, word } = statusOf(run);
+    const long = run.started_at ? (run.ended_at ?? (run.status === 'running' ? now() : run.last_at) ?? now()) - run.started_at : null;
+    const limit = run.max_iterations ? ` of ${run.max_iterations.toLocaleString('en')}` : '';
+    return html`<div class="head">
+      <h1>${run.workflow_key ? html`<a href=${to.workflow(run.workflow_key)}>${run.name}</a>` : run.name ?? run.run} <span class="dim">${run.run}</span></h1>
+      <span class="status ${shape}">${icon(shape)}${word}</span>
+      <span class="dim" title="started ${full(run.started_at)}">${duration(long)}${run.status === 'running' ? '' : html`, ${age(run.last_at)} ago`}</span>
+      ${costBar(run.total_cost_usd, run.budget_usd)}
+      <span class="dim">${plural(run.states_entered, 'state')}${limit}</span>
+      <span class="gap"></span>
+      <span class="acts">
+        ${can(run, 'resume') ? html`<button class="main" @click=${() => resume(run)}>${run.status === 'stopped' && isOverBudget(run) ? 'raise budget and resume' : 'resume'}</button>` : nothing}
+        ${can(run, 'stop') ? html`<button @click=${() => stop(run)}>stop</button>` : nothing}
+        ${can(run, 'limits') ? html`<button @click=${() => raise(run)}>budget</button>` : nothing}
+        ${can(run, 'cancel') ? html`<button @click=${() => cancel([run])}>cancel</button>` : nothing}
+      </span></div>`;
+  }
+
+  /** What a reader should know first. @param {Run} run */
+  function banners(run) {
+    const asks = (run.asks ?? []).map((ask) => html`<p class="banner you"><b>${ask.agent} asks:</b> ${ask.question} <a href=${to.ask(ask)}>answer</a></p>`);
+    const limit = run.usage_limit;
+    return html`${isRemoved ? html`<p class="banner problem">The files of this run were removed.</p>` : nothing}
+      ${run.problem ? html`<p class="banner">A part of this run cannot be read: ${run.problem}</p>` : nothing}
+      ${asks}
+      ${run.why && run.group === 'needs_you' && !asks.length ? html`<p class="banner ${run.status === 'failed' || run.status === 'died' ? '' : 'you'}">${run.why}</p>` : nothing}
+      ${limit ? html`<p class="banner you">All agents wait for the usage limit of the provider${limit.resets_at ? html`, until ${moment(limit.resets_at * 1000)}` : nothing}.</p>` : nothing}
+      ${run.result ? html`<div class="result"><h3>Result</h3><p class="text">${run.result}</p></div>` : nothing}`;
+  }
+
+  function tabs() {
+    const chosen = tab();
+    const stateFilter = query.get('state');
+    const agentFilter = query.get('agent');
+    const chip = (/** @type {string} */ what, /** @type {string} */ value) => html`<button class="filter" title="remove the filter" @click=${() => setQuery({ [what]: null })}>${value} ×</button>`;
+    return html`<div class="tabs" role="tablist">${TABS.map((name) => html`<button role="tab" aria-selected=${name === chosen} @click=${() => setQuery({ tab: name === 'steps' ? null : name })}>${name}
+        ${name === 'steps' && steps.isLoaded ? html`<span class="count">${steps.count.toLocaleString('en')}</span>` : nothing}</button>`)}
+      ${chosen === 'steps' && stateFilter ? chip('state', state(stateFilter)) : nothing}${chosen === 'steps' && agentFilter ? chip('agent', agentFilter) : nothing}</div>
+      <div class="tab">${tabBody(chosen)}</div>`;
+  }
+
+  /** @param {string} chosen */
+  function tabBody(chosen) {
+    if (chosen === 'cost') return costTables(cost);
+    if (chosen === 'log') return log.template();
+    if (chosen === 'settings') return run ? settings(run) : nothing;
+    return steps.template();
+  }
+
+  return {
+    title: () => run?.name ?? name,
+    query: (changed) => {
+      query = changed;
+      fetchTab();
+    },
+    template: () => {
+      if (failure) return html`<div class="empty big"><h1>This run cannot be shown</h1><p>${wordsOf(failure)}</p><p><a href=${to.home()}>All runs</a></p></div>`;
+      if (!run) return html`<div class="page wide run"><div class="head"><h1>${name}</h1></div></div>`;
+      const everyone = [...agents.values()];
+      return html`<div class="page wide run">${header(run)}${banners(run)}
+        <div class="top-half">${graph.template(everyone, query.get('state') ?? '')}${list.template(run, everyone, heard)}</div>
+        ${timeline.template(run.status === 'running')}${tabs()}</div>`;
+    },
+    keys: () => [
+      { key: 'r', name: 'resume', run: () => { if (run && can(run, 'resume')) resume(run); } },
+      { key: 's', name: 'stop', run: () => { if (run && can(run, 'stop')) stop(run); } },
+      { key: 'b', name: 'change the budget', run: () => { if (run && can(run, 'limits')) raise(run); } },
+      { key: 'a', name: 'answer', run: () => { const ask = run?.asks?.[0]; if (ask) go(to.ask(ask)); else say('this run asks nothing'); } },
+      ...TABS.map((name, index) => ({ key: String(index + 1), name, run: () => setQuery({ tab: name === 'steps' ? null : name }) })),
+      { key: 'Escape', name: 'back to all runs', run: () => go(to.home()) },
+    ],
+    close: () => {
+      isClosed = true;
+      close();
+      timeline.close();
+    },
+  };
+}

@@ -1,0 +1,55 @@
+//! What is taken from a request: parameters and bodies, within limits.
+
+use axum::{
+    body::Bytes,
+    extract::{FromRequest, FromRequestParts, Query, Request},
+    http::{HeaderMap, StatusCode, header, request::Parts},
+};
+use serde::de::DeserializeOwned;
+
+use crate::error::ApiError;
+
+/// The largest body of a change: an input, and little else.
+pub(crate) const BODY_BYTES_MAX: usize = 1024 * 1024;
+
+/// A JSON object in the body of a request. Nothing that a form of another site can send has this type.
+pub(crate) struct Body<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        if !is_json(request.headers()) {
+            return Err(ApiError::unsupported("application/json"));
+        }
+        let bytes = Bytes::from_request(request, state).await.map_err(|refused| {
+            if refused.status() == StatusCode::PAYLOAD_TOO_LARGE {
+                ApiError::too_large(BODY_BYTES_MAX)
+            } else {
+                ApiError::bad_request("the body was cut off")
+            }
+        })?;
+        let wrong = |error: serde_json::Error| ApiError::bad_request(format!("the body: {error}"));
+        serde_json::from_slice(&bytes).map(Self).map_err(wrong)
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let mut parts = kind.unwrap_or_default().split(';').map(str::trim);
+    let is_json = parts.next().is_some_and(|kind| kind.eq_ignore_ascii_case("application/json"));
+    is_json && parts.all(|part| part.eq_ignore_ascii_case("charset=utf-8"))
+}
+
+/// The parameters of a request. Unknown ones are refused by the type.
+pub(crate) struct Parameters<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Parameters<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let query = Query::from_request_parts(parts, state).await;
+        let Query(parameters) = query.map_err(|wrong| ApiError::bad_request(wrong.body_text()))?;
+        Ok(Self(parameters))
+    }
+}

@@ -1,0 +1,207 @@
+//! Steps: the list of them in pages, one of them, and its files in parts.
+
+use std::{
+    io::{Read as _, Seek as _, SeekFrom},
+    sync::Arc,
+};
+
+use axum::{
+    Json,
+    extract::{Path, State},
+    http::{HeaderName, header},
+    response::{IntoResponse as _, Response},
+};
+use raymond_engine::{
+    events::Event,
+    overview::{Overview, StepFacts},
+    transcript::StepFile,
+    views,
+};
+use raymond_flow::{
+    id::StepId,
+    machine::{Action, Record, Step},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{
+    app::App,
+    error::{Answer, ApiError},
+    projects::step_id,
+    request::Parameters,
+    runs::{about, events},
+};
+
+/// How many steps a page has, if nothing is said and at most.
+const STEPS: usize = 200;
+const STEPS_MAX: usize = 1_000;
+/// How much of a file comes at once, if nothing is said and at most.
+const PART_BYTES: u64 = 64 * 1024;
+const PART_BYTES_MAX: u64 = 1024 * 1024;
+/// How many events about one step are told.
+const EVENTS_MAX: usize = 100;
+
+/// Which steps are asked for.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Which {
+    agent: Option<String>,
+    state: Option<String>,
+    before: Option<usize>,
+    limit: Option<usize>,
+    order: Option<Order>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Order {
+    Newest,
+    Oldest,
+}
+
+/// `GET /api/runs/{project}/{run}/steps`
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    Path((project, run)): Path<(String, String)>,
+    Parameters(which): Parameters<Which>,
+) -> Answer<Json<Value>> {
+    about(&app, project, run, move |_, _, run| {
+        let overview = &run.overview;
+        let is = |wanted: &Option<String>, name: &str| wanted.as_ref().is_none_or(|it| it == name);
+        let is_wanted = |(_, step): &(usize, &StepFacts)| {
+            is(&which.agent, step.id.agent.as_str()) && is(&which.state, step.state.as_str())
+        };
+        let limit = which.limit.unwrap_or(STEPS).clamp(1, STEPS_MAX);
+        let indexed = (overview.forgotten..).zip(&overview.steps);
+        let mut indexed: Vec<_> = indexed.filter(is_wanted).collect();
+        let count = indexed.len();
+        if which.order == Some(Order::Oldest) {
+            indexed.retain(|(index, _)| which.before.is_none_or(|before| *index > before));
+        } else {
+            indexed.retain(|(index, _)| which.before.is_none_or(|before| *index < before));
+            indexed.reverse();
+        }
+        let has_more = indexed.len() > limit;
+        indexed.truncate(limit);
+        let next = indexed.last().filter(|_| has_more).map(|(index, _)| *index);
+        let steps: Vec<_> = indexed.iter().map(|(index, step)| views::step(step, *index)).collect();
+        Ok(Json(json!({ "steps": steps, "next": next, "count": count })))
+    })
+    .await
+}
+
+/// The facts about a step that the run has, its index, and its name as it came.
+pub(crate) fn find<'o>(overview: &'o Overview, name: &str) -> Answer<(usize, &'o StepFacts)> {
+    let none = || ApiError::not_found(format!("run `{}` has no step `{name}`", overview.id()));
+    let (index, facts) = overview.step(&step_id(name)?).ok_or_else(none)?;
+    Ok((overview.forgotten + index, facts))
+}
+
+/// The intent of a step.
+pub(crate) fn intent(overview: &Overview, facts: &StepFacts) -> Answer<Step> {
+    let gone = || ApiError::unreadable("the journal has changed: the step is not where it was");
+    overview.intent(facts)?.ok_or_else(gone)
+}
+
+/// `GET /api/runs/{project}/{run}/steps/{step}`
+pub(crate) async fn one(
+    State(app): State<Arc<App>>,
+    Path((project, run, step)): Path<(String, String, String)>,
+) -> Answer<Json<Value>> {
+    about(&app, project, run, move |_, _, run| {
+        let overview = &run.overview;
+        let (index, facts) = find(overview, &step)?;
+        let mut value = views::step(facts, index);
+        let intent = intent(overview, facts)?;
+        let turn = match &intent.action {
+            Action::Turn(turn) => Some(turn),
+            Action::Script { .. } => None,
+        };
+        let allowed = turn.map(|turn| turn.policy.allowed.iter().map(|entry| entry.example()));
+        let allowed: Vec<_> = allowed.into_iter().flatten().collect();
+        let files = StepFile::ALL.iter().filter_map(|file| {
+            let (_, _, bytes) = file.open(overview.files(), &facts.id).ok()??;
+            Some(json!({ "name": file.name(), "bytes": bytes }))
+        });
+        let of_agent = |number| StepId { agent: facts.id.agent.clone(), number };
+        let near = |number: Option<u32>| {
+            number
+                .map(of_agent)
+                .filter(|id| overview.step(id).is_some())
+                .map(|id| views::step_name(&id))
+        };
+        value["session"] = json!(turn.map(|turn| turn.session.id()));
+        value["effort"] = json!(turn.and_then(|turn| turn.settings.effort.as_ref()));
+        value["asked_model"] = json!(turn.and_then(|turn| turn.settings.model.as_ref()));
+        value["coding_agent"] = json!(turn.and_then(|turn| turn.settings.agent.as_ref()));
+        value["allowed"] = json!(allowed);
+        value["files"] = json!(files.collect::<Vec<_>>());
+        value["previous"] = json!(near(facts.id.number.checked_sub(1)));
+        value["following"] = json!(near(facts.id.number.checked_add(1)));
+        value["events"] = json!(events_about(overview, facts)?);
+        Ok(Json(value))
+    })
+    .await
+}
+
+/// What happened to the agent from the beginning of a step to the beginning of its next one.
+fn events_about(overview: &Overview, facts: &StepFacts) -> Answer<Vec<Value>> {
+    let agent = &facts.id.agent;
+    let number = std::cell::Cell::new(0);
+    let is_about = |read: &raymond_engine::follower::Read<'_>| {
+        let Event::Recorded { record, .. } = &read.seen.event else { return false };
+        if let Record::Intended { agent: whose, step } = record
+            && whose == agent
+        {
+            number.set(step.number);
+        }
+        record.agent() == Some(agent) && number.get() == facts.id.number
+    };
+    Ok(events(overview, facts.line(), EVENTS_MAX, false, is_about)?.0)
+}
+
+/// Which part of a file is asked for.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Part {
+    offset: Option<i64>,
+    length: Option<u64>,
+}
+
+/// `GET /api/runs/{project}/{run}/steps/{step}/files/{name}`
+pub(crate) async fn file(
+    State(app): State<Arc<App>>,
+    Path((project, run, step, name)): Path<(String, String, String, String)>,
+    Parameters(part): Parameters<Part>,
+) -> Answer<Response> {
+    about(&app, project, run, move |_, _, run| {
+        let (_, facts) = find(&run.overview, &step)?;
+        let none = || ApiError::not_found(format!("step `{step}` has no file `{name}`"));
+        let file = StepFile::ALL.into_iter().find(|file| file.name() == name).ok_or_else(none)?;
+        let unreadable = |error: std::io::Error| {
+            ApiError::unreadable(format!("cannot read `{name}` of step `{step}`: {error}"))
+        };
+        let open = file.open(run.overview.files(), &facts.id).map_err(unreadable)?;
+        let (mut file, start, size) = open.ok_or_else(none)?;
+        let from = match part.offset.unwrap_or(0) {
+            back if back < 0 => size.saturating_sub(back.unsigned_abs()),
+            offset => offset.unsigned_abs().min(size),
+        };
+        let length = part.length.unwrap_or(PART_BYTES).min(PART_BYTES_MAX).min(size - from);
+        let mut bytes = Vec::new();
+        file.seek(SeekFrom::Start(start + from)).map_err(unreadable)?;
+        file.take(length).read_to_end(&mut bytes).map_err(unreadable)?;
+        let next = from + bytes.len() as u64;
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let number =
+            |name: &'static str, value: u64| (HeaderName::from_static(name), value.to_string());
+        let headers = [
+            (header::CONTENT_TYPE, "text/plain; charset=utf-8".to_owned()),
+            number("raymond-size", size),
+            number("raymond-offset", from),
+            number("raymond-next", next),
+        ];
+        Ok((headers, text).into_response())
+    })
+    .await
+}

@@ -1,0 +1,162 @@
+//! The token that every request needs, and how wrong ones are limited.
+//!
+//! The loopback is shared with every user of the machine, so being there proves nothing.
+
+use std::{
+    fs, io,
+    path::Path,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use raymond_engine::{private, regular, user};
+
+/// The file of the token in the user's state directory.
+pub(crate) const FILE: &str = "serve.token";
+/// 256 bits.
+const TOKEN_BYTES: usize = 32;
+/// The same as hexadecimal digits.
+const TOKEN_CHARS: usize = TOKEN_BYTES * 2;
+/// The largest file that says where a server listens.
+const PLACE_BYTES_MAX: u64 = 4096;
+/// How many wrong tokens are answered as such in [`WINDOW`]. Nobody guesses 256 bits; this keeps a program with an
+/// old token from asking in a tight loop.
+const WRONG_MAX: u32 = 20;
+const WINDOW: Duration = Duration::from_mins(1);
+
+/// The token of this user's servers.
+pub(crate) struct Token {
+    text: String,
+    /// Since when wrong tokens are counted, and how many came.
+    wrong: Mutex<(Instant, u32)>,
+}
+
+/// What a request showed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shown {
+    Right,
+    Wrong,
+    /// Wrong, as were too many before it.
+    WrongAgain,
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+impl Token {
+    /// The token in the file at `path`, which is made if it is not there. It stays the same, so that an open page
+    /// goes on after a restart of the server.
+    pub(crate) fn load(path: &Path) -> io::Result<Self> {
+        let is_token = |text: &str| {
+            text.len() == TOKEN_CHARS && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+        };
+        let read = || regular::read_text(path, TOKEN_CHARS as u64 + 1).ok();
+        let known = read().map(|text| text.trim_end().to_owned()).filter(|text| is_token(text));
+        let text = match known {
+            Some(text) => text,
+            None => {
+                let text = random()?;
+                // A file of the user that is no token, a link for instance, is replaced and not written to.
+                match fs::remove_file(path) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                    _ => user::replace(path, text.as_bytes())?,
+                }
+                // Another server may have been faster: then its token counts.
+                read().filter(|text| is_token(text)).unwrap_or(text)
+            }
+        };
+        private::tighten(path)?;
+        Ok(Self { text, wrong: Mutex::new((Instant::now(), 0)) })
+    }
+
+    /// The token, for the link that is printed.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Compares in a time that does not depend on where the first difference is. The right token always passes: else
+    /// any user of the machine could lock the owner out.
+    pub(crate) fn check(&self, shown: &[u8]) -> Shown {
+        if is_equal(self.text.as_bytes(), shown) {
+            return Shown::Right;
+        }
+        let mut wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
+        let (since, count) = &mut *wrong;
+        if since.elapsed() > WINDOW {
+            (*since, *count) = (Instant::now(), 0);
+        }
+        *count = count.saturating_add(1);
+        if *count > WRONG_MAX { Shown::WrongAgain } else { Shown::Wrong }
+    }
+}
+
+/// The link to the page of the server that was started last, with its token; `None` if none was started.
+pub fn last_link(user_dir: &user::UserDir) -> Option<String> {
+    let text = regular::read_text(&user_dir.file(crate::listen::PLACE), PLACE_BYTES_MAX).ok()?;
+    let place: serde_json::Value = serde_json::from_str(&text).ok()?;
+    let token = regular::read_text(&user_dir.file(FILE), TOKEN_CHARS as u64 + 1).ok()?;
+    Some(crate::listen::link(place["url"].as_str()?, token.trim_end()))
+}
+
+fn is_equal(one: &[u8], other: &[u8]) -> bool {
+    if one.len() != other.len() {
+        // Its length is no secret.
+        return false;
+    }
+    let pairs = one.iter().zip(other);
+    let difference = pairs.fold(0, |all, (one, other)| std::hint::black_box(all | (one ^ other)));
+    difference == 0
+}
+
+fn random() -> io::Result<String> {
+    let mut bytes = [0; TOKEN_BYTES];
+    getrandom::fill(&mut bytes).map_err(io::Error::other)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn token_is_made_once_and_only_its_owner_can_read_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        let token = Token::load(&path).unwrap();
+        assert_eq!(token.text().len(), 64);
+        assert_eq!(Token::load(&path).unwrap().text(), token.text());
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+            Token::load(&path).unwrap();
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+    }
+
+    #[test]
+    fn file_that_holds_no_token_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        fs::write(&path, "short").unwrap();
+        let token = Token::load(&path).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), token.text());
+    }
+
+    #[test]
+    fn wrong_tokens_are_limited_and_the_right_one_always_passes() {
+        let folder = tempfile::tempdir().unwrap();
+        let token = Token::load(&folder.path().join("token")).unwrap();
+        let wrong = "0".repeat(64);
+        let shown: Vec<_> = (0..=WRONG_MAX).map(|_| token.check(wrong.as_bytes())).collect();
+        assert_eq!(shown.first(), Some(&Shown::Wrong));
+        assert_eq!(shown.last(), Some(&Shown::WrongAgain));
+        assert_eq!(token.check(token.text().as_bytes()), Shown::Right);
+        assert_eq!(token.check(&token.text().as_bytes()[1..]), Shown::WrongAgain);
+    }
+}
