@@ -422,7 +422,7 @@ fn variable(name: &str) -> String {
 
 /// Variables that are not settings: those that Raymond sets for steps, whose scripts may call it; the list of
 /// trusted directories; and those for tests of Raymond itself.
-const OTHER_VARIABLES: [&str; 17] = [
+const OTHER_VARIABLES: [&str; 18] = [
     "RAYMOND_AGENT_ID",
     "RAYMOND_INPUT",
     "RAYMOND_INPUT_FILE",
@@ -439,8 +439,11 @@ const OTHER_VARIABLES: [&str; 17] = [
     "RAYMOND_TRUST",
     "RAYMOND_TURN_EFFORT",
     "RAYMOND_TURN_MODEL",
+    "RAYMOND_VISIT",
     "RAYMOND_WORKFLOW_ID",
 ];
+/// The prefix of the variables that a run was started with.
+const RUN_VARIABLES: &str = "RAYMOND_VAR_";
 /// Prefixes of variables for tests of Raymond itself.
 const TEST_VARIABLES: [&str; 3] = ["RAYMOND_TEST_", "RAYMOND_STORM", "RAYMOND_FAULTS"];
 
@@ -452,6 +455,7 @@ pub(crate) fn unknown_variables(names: impl Iterator<Item = OsString>) -> Vec<St
     let mut names: Vec<_> = names.filter(|name| name.starts_with("RAYMOND_")).collect();
     names.retain(|name| {
         !known().any(|known| known == name)
+            && !name.starts_with(RUN_VARIABLES)
             && !TEST_VARIABLES.iter().any(|start| name.starts_with(start))
     });
     names.sort();
