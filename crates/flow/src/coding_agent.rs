@@ -20,6 +20,8 @@ pub struct Capabilities {
     pub can_continue: bool,
     /// It can be told which tools a turn may use: `tools` and `permissions` of a state need it.
     pub limits_tools: bool,
+    /// It stops a turn that has spent its share of the budget. Otherwise a turn may exceed the budget.
+    pub can_limit: bool,
 }
 
 impl Capabilities {
@@ -30,6 +32,7 @@ impl Capabilities {
         reports_cost: true,
         can_continue: true,
         limits_tools: true,
+        can_limit: true,
     };
 }
 

@@ -22,7 +22,7 @@ use crate::{config::Origin, failure::Failure};
 pub(crate) const CLAUDE: &str = "claude";
 
 /// The keys of a program, and whether Claude Code also has them.
-const KEYS: [&str; 8] = [
+const KEYS: [&str; 9] = [
     "program",
     "arguments",
     "model",
@@ -30,6 +30,7 @@ const KEYS: [&str; 8] = [
     "can_branch",
     "reports_cost",
     "can_continue",
+    "can_limit",
     "prices",
 ];
 const CLAUDE_KEYS: [&str; 4] = ["program", "arguments", "model", "tools"];
@@ -72,7 +73,7 @@ impl AgentSettings {
                     settings.program = Some(text(value).ok_or_else(|| wrong("must be a string"))?);
                 }
                 "model" => {
-                    settings.model = Some(text(value).ok_or_else(|| wrong("must be a string"))?)
+                    settings.model = Some(text(value).ok_or_else(|| wrong("must be a string"))?);
                 }
                 "arguments" => {
                     settings.arguments =
@@ -114,6 +115,7 @@ impl AgentSettings {
                 reports_cost: can("reports_cost", true),
                 can_continue: can("can_continue", true),
                 limits_tools: false,
+                can_limit: can("can_limit", false),
             },
             prices: self.prices,
         }

@@ -20,6 +20,7 @@ use crate::{
     error::{Answer, ApiError},
     guard::{self, Hosts},
     page,
+    projects::Project,
     request::BODY_BYTES_MAX,
     runs,
     shelf::Shelf,
@@ -126,7 +127,7 @@ async fn no_route() -> ApiError {
 /// `GET /api/server`
 async fn server(State(app): State<Arc<App>>) -> Answer<Json<Value>> {
     let projects = app.read(|app| Ok(app.projects())).await?;
-    let projects: Vec<_> = projects.iter().map(|project| project.json()).collect();
+    let projects: Vec<_> = projects.iter().map(Project::json).collect();
     Ok(Json(json!({
         "version": app.version, "now": clock::now_ms(), "started_at": app.started_at,
         "is_read_only": app.is_read_only, "budget_max_usd": app.budget_max, "projects": projects,

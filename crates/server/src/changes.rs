@@ -69,8 +69,8 @@ impl Inner {
     /// Watches a directory; whether the operating system does.
     fn watch(&mut self, folder: &Path, inner: &Arc<Mutex<Self>>) -> bool {
         if self.watcher.is_none() {
-            let made = RecommendedWatcher::new(teller(inner), Config::default());
-            self.watcher = made.ok().map(|watcher| Box::new(watcher) as Box<dyn Watcher + Send>);
+            let watcher = RecommendedWatcher::new(teller(inner), Config::default());
+            self.watcher = watcher.ok().map(|watcher| Box::new(watcher) as Box<dyn Watcher + Send>);
         }
         let mode = RecursiveMode::NonRecursive;
         let watched = self.watcher.as_mut().map(|watcher| watcher.watch(folder, mode));
@@ -79,8 +79,8 @@ impl Inner {
         }
         if self.poller.is_none() {
             let config = Config::default().with_poll_interval(POLL_INTERVAL);
-            let made = PollWatcher::new(teller(inner), config);
-            self.poller = made.ok().map(|watcher| Box::new(watcher) as Box<dyn Watcher + Send>);
+            let poller = PollWatcher::new(teller(inner), config);
+            self.poller = poller.ok().map(|watcher| Box::new(watcher) as Box<dyn Watcher + Send>);
         }
         if let Some(poller) = &mut self.poller {
             // A directory that is not there cannot be watched; whoever waits looks from time to time anyway.

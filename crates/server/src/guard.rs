@@ -134,14 +134,14 @@ pub(crate) struct Hosts {
 }
 
 impl Hosts {
-    /// The loopback with this port, and `named`: names for a reverse proxy, with or without a port.
-    pub(crate) fn new(port: u16, named: &[String]) -> Self {
+    /// The loopback with this port, and `more`: names for a reverse proxy, with or without a port.
+    pub(crate) fn new(port: u16, more: &[String]) -> Self {
         let loopback = ["127.0.0.1", "[::1]", "localhost"];
         let mut names: Vec<_> = loopback.iter().map(|name| format!("{name}:{port}")).collect();
         if port == 80 {
             names.extend(loopback.map(str::to_owned));
         }
-        for name in named {
+        for name in more {
             names
                 .extend([name.to_ascii_lowercase(), format!("{name}:{port}").to_ascii_lowercase()]);
         }

@@ -20,6 +20,7 @@ use raymond_engine::{
 use raymond_flow::{
     id::StepId,
     machine::{Action, Record, Step},
+    policy::AllowedTransition,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -117,8 +118,8 @@ pub(crate) async fn one(
             Action::Turn(turn) => Some(turn),
             Action::Script { .. } => None,
         };
-        let allowed = turn.map(|turn| turn.policy.allowed.iter().map(|entry| entry.example()));
-        let allowed: Vec<_> = allowed.into_iter().flatten().collect();
+        let allowed = turn.iter().flat_map(|turn| &turn.policy.allowed);
+        let allowed: Vec<_> = allowed.map(AllowedTransition::example).collect();
         let files = StepFile::ALL.iter().filter_map(|file| {
             let (_, _, bytes) = file.open(overview.files(), &facts.id).ok()??;
             Some(json!({ "name": file.name(), "bytes": bytes }))

@@ -4,7 +4,7 @@
 //! what it has sent. If the reader is slow, the task waits, and what changed meanwhile is sent once.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     convert::Infallible,
     pin::Pin,
     sync::Arc,
@@ -32,10 +32,11 @@ use tokio::{
 
 use crate::{
     app::App,
+    changes::Changed,
     error::{Answer, ApiError},
     request::Parameters,
     runs::{about, is_position},
-    shelf::{OpenRun, RunKey, summary},
+    shelf::{OpenRun, Row, RunKey, summary},
     transcript::{self, Reading},
 };
 
@@ -118,56 +119,66 @@ pub(crate) async fn rows(State(app): State<Arc<App>>) -> Answer<Response> {
 }
 
 async fn send_rows(app: &Arc<App>, sender: &mpsc::Sender<Event>) -> Option<()> {
-    let mut sent: HashMap<RunKey, Arc<Value>> = HashMap::new();
-    let mut sent_summary = Value::Null;
+    let mut sent = SentRows::default();
     loop {
         let began = Instant::now();
         let projects = app.read(|app| Ok(app.projects())).await.ok()?;
         // Before reading: a change that comes while the rows are read is not missed.
-        let mut changed: Vec<_> =
-            projects.iter().map(|project| app.changes.of(&project.state_dir.workflows())).collect();
+        let folders = projects.iter().map(|project| project.state_dir.workflows());
+        let changed: Vec<_> = folders.map(|folder| app.changes.of(&folder)).collect();
         let rows = app.read(|app| Ok(app.rows())).await.ok()?;
+        send(sender, sent.news(&rows)).await?;
+        sleep_until(began + ROWS_INTERVAL).await;
+        let is_running = rows.iter().any(|(_, row)| row.value["status"] == "running");
+        let patience = if is_running { GLANCE } else { SAFETY };
+        wait_for_any(&changed, patience, sender).await?;
+    }
+}
+
+/// What a reader of all rows knows.
+#[derive(Default)]
+struct SentRows {
+    rows: HashMap<RunKey, Arc<Value>>,
+    summary: Value,
+}
+
+impl SentRows {
+    /// The events that bring the reader up to date.
+    fn news(&mut self, rows: &[(RunKey, Row)]) -> Vec<Event> {
         let mut events = Vec::new();
         let mut ended = 0;
-        let mut is_running = false;
-        for (key, row) in &rows {
-            is_running |= row.value["status"] == "running";
-            if row.group == views::Group::Ended && sent.get(key).is_none() && sent_summary.is_null()
-            {
+        for (key, row) in rows {
+            let is_known = self.rows.get(key).is_some_and(|known| **known == *row.value);
+            // At the beginning not all that are over, however long ago.
+            let is_old = self.summary.is_null() && row.group == views::Group::Ended && {
                 ended += 1;
-                if ended > ENDED_ROWS {
-                    sent.insert(key.clone(), Arc::clone(&row.value));
-                }
-            }
-            if sent.get(key).is_none_or(|known| **known != *row.value) {
+                ended > ENDED_ROWS
+            };
+            if !is_known && !is_old {
                 events.push(event("row", &row.value));
-                sent.insert(key.clone(), Arc::clone(&row.value));
             }
+            self.rows.insert(key.clone(), Arc::clone(&row.value));
         }
-        let gone: Vec<_> = sent
-            .keys()
-            .filter(|key| !rows.iter().any(|(known, _)| known == *key))
-            .cloned()
-            .collect();
-        for key in gone {
-            sent.remove(&key);
-            events.push(event("removed", &json!({ "project": key.0, "run": key.1 })));
-        }
-        let summary = summary(&rows);
-        if summary != sent_summary {
+        let there: HashSet<_> = rows.iter().map(|(key, _)| key).collect();
+        self.rows.retain(|key, _| {
+            let is_there = there.contains(key);
+            if !is_there {
+                events.push(event("removed", &json!({ "project": key.0, "run": key.1 })));
+            }
+            is_there
+        });
+        let summary = summary(rows);
+        if summary != self.summary {
             events.push(event("summary", &summary));
-            sent_summary = summary;
+            self.summary = summary;
         }
-        send(sender, events).await?;
-        sleep_until(began + ROWS_INTERVAL).await;
-        let patience = if is_running { GLANCE } else { SAFETY };
-        wait_for_any(&mut changed, patience, sender).await?;
+        events
     }
 }
 
 /// Waits until one of several directories changes, or the reader leaves.
 async fn wait_for_any(
-    changed: &mut [crate::changes::Changed],
+    changed: &[Changed],
     patience: Duration,
     sender: &mpsc::Sender<Event>,
 ) -> Option<()> {

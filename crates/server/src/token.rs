@@ -3,7 +3,7 @@
 //! The loopback is shared with every user of the machine, so being there proves nothing.
 
 use std::{
-    fs, io,
+    io,
     path::Path,
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
@@ -55,18 +55,14 @@ impl Token {
         };
         let read = || regular::read_text(path, TOKEN_CHARS as u64 + 1).ok();
         let known = read().map(|text| text.trim_end().to_owned()).filter(|text| is_token(text));
-        let text = match known {
-            Some(text) => text,
-            None => {
-                let text = random()?;
-                // A file of the user that is no token, a link for instance, is replaced and not written to.
-                match fs::remove_file(path) {
-                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                    _ => user::replace(path, text.as_bytes())?,
-                }
-                // Another server may have been faster: then its token counts.
-                read().filter(|text| is_token(text)).unwrap_or(text)
-            }
+        let text = if let Some(text) = known {
+            text
+        } else {
+            let text = random()?;
+            // A file of the user that is no token, a link for instance, is replaced and not written to.
+            user::replace(path, text.as_bytes())?;
+            // Another server may have been faster: then its token counts.
+            read().filter(|text| is_token(text)).unwrap_or(text)
         };
         private::tighten(path)?;
         Ok(Self { text, wrong: Mutex::new((Instant::now(), 0)) })
@@ -114,12 +110,15 @@ fn is_equal(one: &[u8], other: &[u8]) -> bool {
 fn random() -> io::Result<String> {
     let mut bytes = [0; TOKEN_BYTES];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    Ok(digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect())
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

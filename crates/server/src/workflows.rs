@@ -7,13 +7,13 @@ use std::{
     sync::Arc,
 };
 
-use axum::{Json, extract::State};
+use axum::{Json, extract};
 use raymond_engine::{
     scope::{ScopeSource, is_archive},
     user,
 };
 use raymond_flow::{
-    graph::Graph,
+    graph::{Graph, State},
     lint::{self, Finding, Known},
     money::Usd,
     prompt::placeholders,
@@ -122,7 +122,7 @@ impl Workflow {
 }
 
 /// `GET /api/workflows`
-pub(crate) async fn list(State(app): State<Arc<App>>) -> Answer<Json<Value>> {
+pub(crate) async fn list(extract::State(app): extract::State<Arc<App>>) -> Answer<Json<Value>> {
     app.read(|app| {
         let rows = app.rows();
         let workflows = app.workflows().into_iter().map(|workflow| {
@@ -151,8 +151,8 @@ fn count(found: &[Finding], severity: Severity) -> usize {
 
 /// `GET /api/workflows/{workflow}`
 pub(crate) async fn one(
-    State(app): State<Arc<App>>,
-    axum::extract::Path(key): axum::extract::Path<String>,
+    extract::State(app): extract::State<Arc<App>>,
+    extract::Path(key): extract::Path<String>,
 ) -> Answer<Json<Value>> {
     app.read(move |app| {
         let workflow = app.workflow(&key)?;
@@ -212,7 +212,7 @@ fn variables(graph: &Graph) -> BTreeSet<String> {
     let forked: BTreeSet<_> = graph
         .states
         .values()
-        .flat_map(|state| state.said())
+        .flat_map(State::said)
         .flat_map(|way| way.attributes.iter().map(|(name, _)| name.value.clone()))
         .collect();
     let prompts = graph.states.values().filter_map(|state| state.prompt());

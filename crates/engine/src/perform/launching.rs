@@ -9,7 +9,6 @@ use std::{
 use raymond_flow::{
     id::{SessionId, StepId},
     machine::{Action, FailureClass, Halt, Launch, SessionPlan, Step, Turn, TurnFailure},
-    money::Usd,
 };
 
 use super::Performer;
@@ -49,7 +48,7 @@ const VALUES: &str = "values";
 const SESSION_STEPS_MAX: usize = 1000;
 
 /// The fields of the machine's launch effect.
-type LaunchEffect<'e> = (&'e StepId, &'e Step, String, Launch, Option<Usd>);
+type LaunchEffect<'e> = (&'e StepId, &'e Step, String, Launch);
 
 /// The result of a launch.
 pub(crate) enum Launched {
@@ -88,7 +87,7 @@ impl Performer<'_> {
 
     fn start(
         &mut self,
-        (id, step, cwd, launch, budget_left_usd): LaunchEffect<'_>,
+        (id, step, cwd, launch): LaunchEffect<'_>,
         observer: &mut dyn Observer,
     ) -> Result<Launched, EngineError> {
         let folder = self.folder(id);
@@ -105,7 +104,6 @@ impl Performer<'_> {
                     cwd,
                     prompt,
                     continuation,
-                    budget_left_usd,
                     // Set below, only if a program is started: it can mean reading a thousand files.
                     follows_a_model: false,
                 };

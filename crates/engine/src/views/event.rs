@@ -86,6 +86,7 @@ fn of_event(event: &Event) -> Value {
 }
 
 /// The JSON object of a record. `before` is the agent that it is about, before the record.
+#[expect(clippy::too_many_lines, reason = "a table with one entry for each record")]
 fn of_record(record: &Record, before: Option<&Before>) -> Value {
     match record {
         Record::Started(started) => of_started(started),

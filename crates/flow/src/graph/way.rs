@@ -149,7 +149,7 @@ impl Named {
 
 /// Whether a text in a tag is a placeholder: a variable of a shell or a template, a format
 /// of `printf`, or the dots of an example.
-pub(super) fn is_open(text: &str) -> bool {
+pub(crate) fn is_open(text: &str) -> bool {
     const MARKS: [&str; 10] = ["$", "`", "%", "!", "{{", "…", "...", "<", ">", "*"];
     text.is_empty() || MARKS.iter().any(|mark| text.contains(mark))
 }

@@ -226,6 +226,7 @@ mirror! {
         action: Action,
     }
 
+    #[expect(clippy::large_enum_variant, reason = "a step is always in a box")]
     #[serde(rename_all = "lowercase")]
     enum machine::Action {
         Script { timeout: Timeout },
@@ -240,6 +241,10 @@ mirror! {
         prompt_digest: String,
         #[serde(default, skip_serializing_if = "is_default")]
         recovers: bool,
+        #[serde(default, skip_serializing_if = "is_default")]
+        spent_share: bool,
+        #[serde(default, skip_serializing_if = "is_default")]
+        budget_usd: Option<Usd>,
     }
 
     struct machine::TurnSettings {
@@ -366,6 +371,8 @@ mirror! {
     struct machine::Left {
         plan: SessionPlan,
         prompt_digest: String,
+        #[serde(default, skip_serializing_if = "is_default")]
+        spent_share: bool,
     }
 
     struct machine::Answer {

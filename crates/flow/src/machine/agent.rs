@@ -108,6 +108,8 @@ pub struct Left {
     pub plan: SessionPlan,
     /// A fingerprint of the prompt. If the prompt was fixed since, the session is given the new one.
     pub prompt_digest: String,
+    /// Whether the turn was stopped because it had spent its share of the budget.
+    pub spent_share: bool,
 }
 
 /// What an agent is doing or waiting for.

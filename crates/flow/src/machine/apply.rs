@@ -76,17 +76,15 @@ pub fn apply(run: &mut Run, record: &Record) -> Result<(), ApplyError> {
         }
         Record::Joined { agent, workers } => join::joined(run, agent, workers),
         Record::Placed { agent } => join::placed(run, agent),
-        Record::Overridden { agent, asked, source, session, by, instead } => match (by, instead) {
-            (Overrider::Limit(limit), Instead::Stop) => change(run, agent, |agent| {
-                hold(agent, asked, *source, session.as_ref(), *limit);
+        Record::Overridden { agent, asked, source, session, by, instead } => {
+            change(run, agent, |agent| {
+                // What happens instead of a transition that is not held is a record of its own.
+                if let (Overrider::Limit(limit), Instead::Stop) = (by, instead) {
+                    hold(agent, asked, *source, session.as_ref(), *limit);
+                }
                 Ok(())
-            }),
-            // What happens instead is a record of its own.
-            (_, Instead::Follow(_))
-            | (Overrider::Match { .. } | Overrider::Prompt { .. } | Overrider::Visits { .. }, _) => {
-                change(run, agent, |_| Ok(()))
-            }
-        },
+            })
+        }
         Record::Reminded { agent, work, .. } => reminded(run, agent, work),
         Record::Evaluating { agent, evaluation } => change(run, agent, |agent| {
             agent.tries = Tries::default();
@@ -98,17 +96,9 @@ pub fn apply(run: &mut Run, record: &Record) -> Result<(), ApplyError> {
         }
         Record::Woke { agent } => woke(run, agent),
         Record::Failed { agent, error, class, work, left, loses_session } => {
-            change(run, agent, |agent| {
-                agent.tries.left.clone_from(left);
-                if *loses_session {
-                    agent.session = Session::Fresh;
-                }
-                let (error, class, work) = (error.clone(), *class, work.clone());
-                agent.phase = Phase::Failed { error, class, work, passed: false };
-                Ok(())
-            })?;
-            join::failed(run, agent);
-            Ok(())
+            let (error, class, work) = (error.clone(), *class, work.clone());
+            let phase = Phase::Failed { error, class, work, passed: false };
+            failed(run, agent, phase, left.as_ref(), *loses_session)
         }
         Record::Halted { why } => {
             run.halt = Some(why.clone());
@@ -135,6 +125,25 @@ pub fn apply(run: &mut Run, record: &Record) -> Result<(), ApplyError> {
             Ok(())
         }
     }
+}
+
+fn failed(
+    run: &mut Run,
+    id: &AgentId,
+    phase: Phase,
+    left: Option<&Left>,
+    loses_session: bool,
+) -> Result<(), ApplyError> {
+    change(run, id, |agent| {
+        agent.tries.left = left.cloned();
+        if loses_session {
+            agent.session = Session::Fresh;
+        }
+        agent.phase = phase;
+        Ok(())
+    })?;
+    join::failed(run, id);
+    Ok(())
 }
 
 /// A limit keeps `agent` from the transition that it asked for. The session of its answer is kept for later.
@@ -166,9 +175,11 @@ fn take_up_stopped(run: &mut Run) {
     for id in ids {
         let Some(agent) = run.agents.get(&id) else { continue };
         let (parent, born) = (agent.parent.clone(), agent.born);
+        if matches!(agent.phase, Phase::Failed { passed: true, .. }) {
+            continue;
+        }
         let has_failed = matches!(agent.phase, Phase::Failed { .. });
         let work = match &agent.phase {
-            Phase::Failed { passed: true, .. } => continue,
             // The answer is paid for, but the evaluator gave no verdict: both are evaluated again, with the
             // workflow as it is now.
             Phase::Failed { work: Work::Evaluate(evaluation), .. } => {

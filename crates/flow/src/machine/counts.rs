@@ -3,6 +3,8 @@
 //! `apply` updates them, one agent at a time, so that a decision costs the same with one agent as with ten
 //! thousand.
 
+use crate::money::Usd;
+
 use super::{Action, Agent, Phase};
 
 /// The number of agents in each phase.
@@ -16,10 +18,14 @@ pub(crate) struct Counts {
     pub(super) turns: usize,
     /// Waiting for a person's answer.
     pub(super) asking: usize,
+    /// Those of them that were called and are not running yet.
+    pub(super) called: usize,
     /// Failed.
     pub(super) failed: usize,
     /// Held by a limit.
     pub(super) held: usize,
+    /// The limits of the turns in flight, added up.
+    pub(super) reserved_usd: Usd,
 }
 
 impl Counts {
@@ -35,22 +41,24 @@ impl Counts {
         for counter in self.of_phase(phase).into_iter().flatten() {
             *counter += 1;
         }
+        self.reserved_usd += reserved(phase);
     }
 
     pub(super) fn remove(&mut self, phase: &Phase) {
         for counter in self.of_phase(phase).into_iter().flatten() {
             *counter -= 1;
         }
+        self.reserved_usd = self.reserved_usd.less(reserved(phase));
     }
 
     /// The counters that an agent in `phase` is counted in.
     fn of_phase(&mut self, phase: &Phase) -> [Option<&mut usize>; 3] {
-        let Self { active, running, turns, asking, failed, held } = self;
+        let Self { active, running, turns, asking, called, failed, held, reserved_usd: _ } = self;
         match phase {
             Phase::Ready { .. } | Phase::Queued { .. } | Phase::Waiting { .. } => {
                 [Some(active), None, None]
             }
-            Phase::Called { .. } => [Some(active), None, Some(turns)],
+            Phase::Called { .. } => [Some(active), Some(called), Some(turns)],
             Phase::Running { step, .. } => match step.action {
                 Action::Turn(_) => [Some(active), Some(running), Some(turns)],
                 Action::Script { .. } => [Some(active), Some(running), None],
@@ -63,5 +71,13 @@ impl Counts {
                 [None, None, None]
             }
         }
+    }
+}
+
+/// The limit of the turn in flight. A turn of an earlier version has none on record.
+fn reserved(phase: &Phase) -> Usd {
+    match phase.step().map(|step| &step.action) {
+        Some(Action::Turn(turn)) => turn.budget_usd.unwrap_or_default(),
+        Some(Action::Script { .. }) | None => Usd::ZERO,
     }
 }

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 
 use crate::{
     id::{AgentId, AskId, StateName, StepId},
-    money::Usd,
     policy::Question,
 };
 
@@ -34,8 +33,6 @@ pub enum Effect {
         cwd: String,
         /// What the child is given.
         launch: Launch,
-        /// What a turn may spend; `None` is no limit.
-        budget_left_usd: Option<Usd>,
     },
     /// Find out what became of a step whose intent is durable but whose outcome is not: read its outcome, wait
     /// for it, or report that it is lost.

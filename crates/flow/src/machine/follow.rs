@@ -11,8 +11,10 @@
 //! | ask | the same, once it is answered | kept |
 //! | result | the caller's | frame popped; none left: the agent ends |
 
+use std::collections::BTreeMap;
+
 use crate::{
-    id::{AgentId, SessionId},
+    id::{AgentId, SessionId, StateName},
     money::Usd,
     policy::{Forked, Transition},
 };
@@ -44,6 +46,28 @@ pub(super) enum After {
     Joins,
     /// It ends with this result.
     Ends(String),
+}
+
+/// What a new frame of the stack is given besides what it keeps for the caller.
+struct Returns {
+    return_to: StateName,
+    model: Option<String>,
+    arguments: BTreeMap<String, String>,
+    workers_since: u64,
+}
+
+/// Puts the caller's session and visits aside until the callee, which has the session `callee`, returns.
+fn push(agent: &mut Agent, callee: Session, returns: Returns) {
+    let Returns { return_to, model, arguments, workers_since } = returns;
+    agent.stack.push(Frame {
+        session: std::mem::replace(&mut agent.session, callee),
+        session_agent: agent.session_agent.take(),
+        state: return_to,
+        model,
+        arguments,
+        visits: std::mem::take(&mut agent.visits),
+        workers_since,
+    });
 }
 
 /// Moves `agent` along a transition. `session` is the session of the answer that asked for it, if it has one; `workers` are
@@ -81,33 +105,13 @@ pub(super) fn follow(
                     Session::Branch(session.clone())
                 }
             };
-            let session = std::mem::replace(&mut agent.session, callee);
-            let session_agent = agent.session_agent.clone();
-            let visits = std::mem::take(&mut agent.visits);
-            agent.stack.push(Frame {
-                session,
-                session_agent,
-                state: return_to,
-                model: None,
-                arguments,
-                visits,
-                workers_since,
-            });
+            let branched = agent.session_agent.clone();
+            push(agent, callee, Returns { return_to, model: None, arguments, workers_since });
+            agent.session_agent = branched;
             agent.enter_with(target, input);
         }
         Transition::Function { target, return_to, model, input, arguments } => {
-            let session = std::mem::replace(&mut agent.session, Session::Fresh);
-            let session_agent = agent.session_agent.take();
-            let visits = std::mem::take(&mut agent.visits);
-            agent.stack.push(Frame {
-                session,
-                session_agent,
-                state: return_to,
-                model,
-                arguments,
-                visits,
-                workers_since,
-            });
+            push(agent, Session::Fresh, Returns { return_to, model, arguments, workers_since });
             agent.enter_with(target, input);
         }
         Transition::Join(join) => {

@@ -31,12 +31,11 @@ pub struct Taken {
 /// The next join that is complete, or the next worker that can have a place.
 pub(super) fn next(run: &Run) -> Option<Decision> {
     let parent = run.due.first()?;
-    let (record, agent) = match completed(run, parent) {
-        Some(workers) => (Record::Joined { agent: parent.clone(), workers }, parent),
-        None => {
-            let agent = run.crews.get(parent)?.next_placed()?;
-            (Record::Placed { agent: agent.clone() }, agent)
-        }
+    let (record, agent) = if let Some(workers) = completed(run, parent) {
+        (Record::Joined { agent: parent.clone(), workers }, parent)
+    } else {
+        let agent = run.crews.get(parent)?.next_placed()?;
+        (Record::Placed { agent: agent.clone() }, agent)
     };
     let effects =
         if run.is_open() { vec![Effect::Prepare { agent: agent.clone() }] } else { Vec::new() };
@@ -191,12 +190,12 @@ pub(super) fn joined(run: &mut Run, id: &AgentId, workers: &[Taken]) -> Result<(
 
 /// The failure of a worker was handed over: it is data now, and the worker is not resumed.
 fn passed(run: &mut Run, id: &AgentId) -> Result<(), ApplyError> {
-    change(run, id, |agent| match &mut agent.phase {
-        Phase::Failed { passed, .. } => {
-            *passed = true;
-            Ok(())
-        }
-        _ => Err(wrong_phase(agent, "be passed")),
+    change(run, id, |agent| {
+        let Phase::Failed { passed, .. } = &mut agent.phase else {
+            return Err(wrong_phase(agent, "be passed"));
+        };
+        *passed = true;
+        Ok(())
     })?;
     left(run, id);
     Ok(())

@@ -26,6 +26,7 @@ mod retry;
 mod run;
 mod settings;
 mod settle;
+mod share;
 mod step;
 
 pub use accounts::{Account, Accounts};

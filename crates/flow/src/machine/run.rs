@@ -191,8 +191,12 @@ impl Run {
 
     /// Whether a turn of `agent` may start now: it counts as running, or fewer than `max_parallel` turns do.
     pub(super) fn has_place_for(&self, agent: &Agent) -> bool {
-        let places = usize::try_from(self.limits.max_parallel.max(1)).unwrap_or(usize::MAX);
-        matches!(agent.phase, Phase::Called { .. }) || self.counts.turns < places
+        matches!(agent.phase, Phase::Called { .. }) || self.counts.turns < self.places()
+    }
+
+    /// How many turns may run at once.
+    pub(super) fn places(&self) -> usize {
+        usize::try_from(self.limits.max_parallel.max(1)).unwrap_or(usize::MAX)
     }
 
     /// What is left of the budget; `None` is no limit.

@@ -19,7 +19,7 @@ pub fn settle(run: &Run) -> Decision {
     }
     let next = run.queue.values().next().and_then(|agent| run.agents.get(agent));
     match next {
-        Some(agent) if run.is_open() && run.has_place_for(agent) => Decision {
+        Some(agent) if run.is_open() && run.has_room_for(agent) => Decision {
             records: vec![Record::Called { agent: agent.id.clone() }],
             effects: vec![Effect::Prepare { agent: agent.id.clone() }],
         },

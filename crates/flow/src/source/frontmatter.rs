@@ -322,6 +322,38 @@ impl FrontmatterReader<'_, '_> {
         Some(word.value)
     }
 
+    /// The value of an attribute that a transition must have.
+    fn attribute(&mut self, tag: TagKind, name: &str, value: &YamlNode) -> Option<String> {
+        const NUMBER: &str = "a whole number from 1";
+        const ON_FAILED: &str = "`hold` or `pass`";
+        match tag.role_of(name) {
+            Some(AttributeRole::Continuation) => self.state(value, name),
+            Some(AttributeRole::Model) => {
+                let model = self.argument(value, name, "the name of a model");
+                model.map(|model| model.value)
+            }
+            Some(AttributeRole::Number) => {
+                let text = self.word(value, name, NUMBER);
+                self.checked(value, text, name, NUMBER, |text| number(text).is_some())
+            }
+            Some(AttributeRole::OnFailed) => {
+                let text = self.word(value, name, ON_FAILED);
+                let is_known = |text: &str| OnFailed::of_word(text).is_some();
+                self.checked(value, text, name, ON_FAILED, is_known)
+            }
+            Some(
+                AttributeRole::Directory
+                | AttributeRole::Input
+                | AttributeRole::Choices
+                | AttributeRole::Files
+                | AttributeRole::Duration
+                | AttributeRole::Default
+                | AttributeRole::Question,
+            )
+            | None => self.text(value, name, "a text"),
+        }
+    }
+
     fn allowed_transition(&mut self, node: &YamlNode) -> Option<AllowedTransition> {
         let pairs = self.mapping(node, "a transition", "`{ tag: goto, target: NEXT.md }`")?;
         let tag = self.tag(node, &pairs)?;
@@ -358,35 +390,7 @@ impl FrontmatterReader<'_, '_> {
                     entry.declared = names.into_iter().map(|name| name.value.value).collect();
                 }
                 name => {
-                    let value = match tag.role_of(name) {
-                        Some(AttributeRole::Continuation) => self.state(value, name),
-                        Some(AttributeRole::Model) => {
-                            let model = self.argument(value, name, "the name of a model");
-                            model.map(|model| model.value)
-                        }
-                        Some(AttributeRole::Number) => {
-                            let text = self.word(value, name, "a whole number from 1");
-                            self.checked(value, text, name, "a whole number from 1", |text| {
-                                number(text).is_some()
-                            })
-                        }
-                        Some(AttributeRole::OnFailed) => {
-                            let text = self.word(value, name, "`hold` or `pass`");
-                            self.checked(value, text, name, "`hold` or `pass`", |text| {
-                                OnFailed::of_word(text).is_some()
-                            })
-                        }
-                        Some(
-                            AttributeRole::Directory
-                            | AttributeRole::Input
-                            | AttributeRole::Choices
-                            | AttributeRole::Files
-                            | AttributeRole::Duration
-                            | AttributeRole::Default
-                            | AttributeRole::Question,
-                        )
-                        | None => self.text(value, name, "a text"),
-                    };
+                    let value = self.attribute(tag, name, value);
                     entry.attributes.extend(value.map(|value| (name.to_owned(), value)));
                 }
             }

@@ -13,7 +13,7 @@ use crate::{
         Work,
     },
     policy::{Evaluator, Policy, Source, Transition, Verdict},
-    prompt::{Variables, continuation, placeholders, render},
+    prompt::{Variables, continuation, more_money, placeholders, render},
     scope::{ResolveError, resolve},
     source::{
         Diagnostic, Frontmatter, Prompt, StateFile, StateFileError, StateSource, Timeout,
@@ -378,7 +378,6 @@ impl Preparer<'_> {
         policy: Policy,
         (prompt, files): (String, BTreeMap<String, String>),
     ) -> Prepared {
-        let continuation = continuation(&policy);
         let prompt_digest = fingerprint(prompt.as_bytes());
         let can_continue = self
             .world
@@ -394,7 +393,11 @@ impl Preparer<'_> {
             left.filter(|left| left.prompt_digest == prompt_digest && can_continue && !is_foreign);
         let recovers = left.is_some();
         let session = left.map_or(session, |left| left.plan.clone());
-        let turn = Turn { session, settings, policy, prompt_digest, recovers };
+        let spent_share = left.is_some_and(|left| left.spent_share);
+        let continuation = if spent_share { more_money(&policy) } else { continuation(&policy) };
+        let budget_usd = None;
+        let turn =
+            Turn { session, settings, policy, prompt_digest, recovers, spent_share, budget_usd };
         let launch = Launch::Turn { prompt, continuation, files };
         self.start(state, digest, Action::Turn(turn), launch)
     }

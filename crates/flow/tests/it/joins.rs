@@ -394,9 +394,9 @@ fn forks_of_one_answer_must_go_on_at_the_same_state() {
 #[test]
 fn script_may_fork_many_workers_with_a_limit() {
     let mut sim = Sim::new([("START.sh", ""), ("W.sh", ""), ("JOIN.sh", ""), ("M.sh", "")]);
-    let forks: String =
-        (0..50).map(|n| format!("<fork next=\"JOIN\" limit=\"5\" n=\"{n}\">W</fork>\n")).collect();
-    sim.prints("main", &forks);
+    let fork = |n| format!("<fork next=\"JOIN\" limit=\"5\" n=\"{n}\">W</fork>");
+    let forks: Vec<_> = (0..50).map(fork).collect();
+    sim.prints("main", &forks.join("\n"));
     sim.prints("main", "<join>M</join>");
     for n in 1..=50 {
         assert!(sim.children.len() <= 5);

@@ -40,6 +40,13 @@ const V1_STATE_WITHOUT_PARENTS: &str = include_str!("../fixtures/v1/state.json")
 const V1_STATE_WITHOUT_CREWS: &str = include_str!("../fixtures/v1/state-with-parents.json");
 const V1_STATE: &str = include_str!("../fixtures/v1/state-with-workers.json");
 
+/// The same run by a program whose turns have shares of the budget.
+const V1_SHARES: &str = include_str!("../fixtures/v1/journal-with-shares.jsonl");
+const V1_SHARES_STATE: &str = include_str!("../fixtures/v1/state-with-shares.json");
+
+/// A turn that spends its share, is continued with more, fails and is retried.
+const V1_MORE_MONEY: &str = include_str!("../fixtures/v1/more-money.jsonl");
+
 /// A policy that declares the attributes of a fork.
 const V1_DECLARED: &str = include_str!("../fixtures/v1/declared.jsonl");
 
@@ -93,8 +100,10 @@ fn journal_is_still_written_as_version_1_says() {
     // Whoever changes this on purpose adds a field with a default, writes a new sample beside the
     // old one, and leaves the old one alone.
     let sim = sim();
-    assert_eq!(lines(&sim.journal), V1);
-    assert_eq!(Snapshot::to_json(&sim.run, 4096).unwrap(), V1_STATE);
+    assert_eq!(lines(&sim.journal), V1_SHARES);
+    assert_eq!(Snapshot::to_json(&sim.run, 4096).unwrap(), V1_SHARES_STATE);
+    assert_eq!(replay(V1_SHARES.lines().map(record)).unwrap(), sim.run);
+    assert_eq!(Snapshot::from_json(V1_SHARES_STATE).unwrap().run, sim.run);
 }
 
 /// The first record of a run that has an identity.
@@ -144,10 +153,28 @@ fn time_for_retries_is_kept_in_journal_and_state_file() {
 #[test]
 fn journal_keeps_the_attributes_that_a_policy_declares() {
     let start = "---\nallowed_transitions:\n  - { tag: fork, target: A, next: A, kind: bug, attributes: [PART] }\n---\nx";
-    let sim = Sim::new([("START.md", start), ("A.md", "a")]);
+    let mut begin = started("START.md");
+    begin.limits.budget_usd = None;
+    let sim = Sim::with(begin, MemoryWorld::new([("START.md", start), ("A.md", "a")]));
     let intended = sim.journal.get(1..).unwrap();
     assert_eq!(lines(intended), V1_DECLARED);
     assert_eq!(V1_DECLARED.lines().map(record).collect::<Vec<_>>(), intended);
+}
+
+#[test]
+fn journal_keeps_that_a_turn_has_spent_its_share() {
+    let mut sim = Sim::new([("START.md", "s")]);
+    let fails = |sim: &mut Sim, class, dollars| {
+        let failure = TurnFailure { class, message: "it broke".to_owned() };
+        sim.end("main", Outcome::Failed(failure), dollars);
+    };
+    fails(&mut sim, FailureClass::Budget, 5.5);
+    fails(&mut sim, FailureClass::Transient { retry_after_ms: None }, 0.0);
+    sim.wake("main");
+    fails(&mut sim, FailureClass::UnknownModel, 0.0);
+    let records = sim.journal.get(1..).unwrap();
+    assert_eq!(lines(records), V1_MORE_MONEY);
+    assert_eq!(V1_MORE_MONEY.lines().map(record).collect::<Vec<_>>(), records);
 }
 
 #[test]

@@ -298,6 +298,46 @@ fn take(sim: &mut Sim, step: Step) {
     }
 }
 
+/// Ends a turn that has spent so many thousandths of its share, in one of several ways, or lets something else
+/// happen to the run.
+fn spend(sim: &mut Sim, index: prop::sample::Index, kind: u8, permille: u64) {
+    if sim.run.status != Status::Running {
+        let budget_usd = sim.run.limits.budget_usd.map(|budget| budget + budget);
+        return sim.resume_with(Limits { budget_usd, ..sim.run.limits.clone() });
+    }
+    let waiting: Vec<_> = sim.waits.keys().cloned().collect();
+    let ids: Vec<_> = sim.children.keys().cloned().collect();
+    let may_wake = !waiting.is_empty() && sim.run.halt.is_none();
+    if may_wake && (kind == 0 || ids.is_empty()) {
+        return sim.wake(index.get(&waiting).as_str());
+    }
+    if ids.is_empty() || kind == 0 {
+        return sim.crash();
+    }
+    let name = index.get(&ids).agent.as_str().to_owned();
+    if sim.state(&name).ends_with(".sh") {
+        return sim.prints(&name, "<goto>START</goto>");
+    }
+    let share = sim.child(&name).turn().budget_usd.unwrap();
+    let part = |permille: u64| share.for_millionths(permille * 1000);
+    let fails = |class| Outcome::Failed(TurnFailure { class, message: "failed".to_owned() });
+    match kind {
+        1 => sim.end(&name, fails(FailureClass::Budget), share.dollars()),
+        2 => {
+            let class = FailureClass::Transient { retry_after_ms: None };
+            sim.end(&name, fails(class), part(permille).dollars());
+        }
+        3 => sim.end(&name, Outcome::Lost, 0.0),
+        4 => sim.reply_costing(&name, "<result>x</result>", part(permille).dollars()),
+        5 => sim.reply_costing(&name, "<goto>S</goto>", part(permille).dollars()),
+        6 => sim.reply_costing(&name, "<goto>START</goto>", part(permille).dollars()),
+        _ => {
+            let answer = "<fork next=\"START\">START</fork>";
+            sim.reply_costing(&name, answer, part(permille / 100).dollars());
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn every_run_replays_names_agents_once_and_adds_up(
@@ -400,6 +440,27 @@ proptest! {
             if apply(&mut run, index.get(&sim.journal)).is_err() {
                 break;
             }
+        }
+    }
+
+    /// Whatever the order of starts and ends: what is spent and what turns in flight may still spend never add up to
+    /// more than the budget, as long as no turn spends more than its share, and no turn waits for ever.
+    #[test]
+    fn spent_and_reserved_never_exceed_the_budget(
+        turns in vec((any::<prop::sample::Index>(), 0..9u8, 0..=1000u64), 1..120),
+        cents in 1..500u64,
+        max_parallel in 1..70u32,
+    ) {
+        let mut begin = started("START.md");
+        begin.limits.max_parallel = max_parallel;
+        begin.limits.budget_usd = Some(Usd::from_billionths(cents * 10_000_000));
+        let mut sim = Sim::with(begin, MemoryWorld::new([("START.md", ""), ("S.sh", "")]));
+        for (index, kind, permille) in turns {
+            spend(&mut sim, index, kind, permille);
+            let budget = sim.run.limits.budget_usd.unwrap();
+            prop_assert!(sim.run.total_cost_usd + sim.reserved() <= budget);
+            let is_idle = sim.children.is_empty() && sim.waits.is_empty();
+            prop_assert!(!is_idle || sim.run.status != Status::Running, "every turn waits");
         }
     }
 

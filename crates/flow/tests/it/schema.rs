@@ -44,12 +44,12 @@ fn schema_has_every_tag_with_the_attributes_that_the_reader_takes() {
             let definition = match role {
                 AttributeRole::Continuation => "#/definitions/state",
                 AttributeRole::Model => "#/definitions/argument",
-                AttributeRole::Input => "#/definitions/text",
                 AttributeRole::Number => "#/definitions/number",
                 AttributeRole::OnFailed => "#/definitions/failed",
                 AttributeRole::Choices => "#/definitions/choices",
                 AttributeRole::Duration => "#/definitions/duration",
                 AttributeRole::Directory
+                | AttributeRole::Input
                 | AttributeRole::Files
                 | AttributeRole::Default
                 | AttributeRole::Question => "#/definitions/text",

@@ -115,6 +115,8 @@ pub(crate) enum Template {
     Linear,
     /// Work, tests and a review, until both pass.
     Review,
+    /// A plan that a person approves, sends back or stops.
+    Approval,
     /// A worker for each item of a list.
     FanOut,
     /// Wait for something, then act on it.

@@ -138,7 +138,6 @@ impl Board {
             Record::Asked { agent, question, .. } => {
                 self.change(agent, at_ms, Doing::Asks(question.text.clone()));
             }
-            Record::Answered { agent, .. } => self.change(agent, at_ms, Doing::Starting),
             Record::Retried { agent, why, delay_ms, .. } => {
                 let attempt = self.rows.get(agent).map_or(0, |row| row.starts) + 1;
                 let until_ms = at_ms + delay_ms;
@@ -174,7 +173,9 @@ impl Board {
                 (self.budget_usd, self.limit, self.halted) = (limits.budget_usd, None, None);
                 self.failed = 0;
             }
-            Record::Joined { agent, .. } => self.change(agent, at_ms, Doing::Starting),
+            Record::Answered { agent, .. } | Record::Joined { agent, .. } => {
+                self.change(agent, at_ms, Doing::Starting);
+            }
             Record::Finished { status: Status::Completed } => self.rows.clear(),
             _ => {}
         }

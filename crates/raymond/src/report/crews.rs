@@ -15,7 +15,7 @@ pub(super) struct Crews {
     born: u64,
     /// The agent that forked a worker, and the worker's number.
     parents: BTreeMap<AgentId, (AgentId, u64)>,
-    crews: BTreeMap<AgentId, Crew>,
+    by_parent: BTreeMap<AgentId, Crew>,
 }
 
 #[derive(Debug, Default)]
@@ -40,7 +40,7 @@ impl Crews {
     pub(super) fn open(run: &Run) -> Self {
         let mut crews = Self { born: run.agents_born, ..Self::default() };
         for (parent, known) in &run.crews {
-            let crew = crews.crews.entry(parent.clone()).or_default();
+            let crew = crews.by_parent.entry(parent.clone()).or_default();
             for (number, worker) in known.workers() {
                 let has_ended = matches!(worker.standing, Standing::Ended { .. });
                 crew.unjoined.insert(*number, has_ended);
@@ -48,7 +48,7 @@ impl Crews {
             }
         }
         for agent in run.agents.values() {
-            let crew = crews.crews.entry(agent.id.clone()).or_default();
+            let crew = crews.by_parent.entry(agent.id.clone()).or_default();
             crew.frames = agent.stack.iter().map(|frame| frame.workers_since).collect();
             if matches!(agent.phase, Phase::Joining { .. }) {
                 crew.joins = Some(crew.progress());
@@ -59,7 +59,7 @@ impl Crews {
 
     /// How far the join of `agent` is, if it waits at one.
     pub(super) fn progress(&self, agent: &AgentId) -> Option<Progress> {
-        self.crews.get(agent)?.joins
+        self.by_parent.get(agent)?.joins
     }
 
     /// Takes in the next record. Returns the agent whose join has got further.
@@ -70,10 +70,10 @@ impl Crews {
                     let number = self.born;
                     self.born += 1;
                     self.parents.insert(worker.clone(), (agent.clone(), number));
-                    let crew = self.crews.entry(agent.clone()).or_default();
+                    let crew = self.by_parent.entry(agent.clone()).or_default();
                     crew.unjoined.insert(number, false);
                 }
-                let crew = self.crews.entry(agent.clone()).or_default();
+                let crew = self.by_parent.entry(agent.clone()).or_default();
                 match transition {
                     Transition::Call { .. } | Transition::Function { .. } => {
                         let start = crew.unjoined.last_key_value().map_or(0, |(last, _)| last + 1);
@@ -81,7 +81,7 @@ impl Crews {
                     }
                     Transition::Reset { .. } => crew.frames.clear(),
                     Transition::Result { .. } if crew.frames.pop().is_none() => {
-                        self.crews.remove(agent);
+                        self.by_parent.remove(agent);
                         return self.ended(agent);
                     }
                     Transition::Join(_) => {
@@ -93,7 +93,7 @@ impl Crews {
                 None
             }
             Record::Joined { agent, workers } => {
-                let crew = self.crews.entry(agent.clone()).or_default();
+                let crew = self.by_parent.entry(agent.clone()).or_default();
                 crew.joins = None;
                 for worker in workers {
                     crew.unjoined.remove(&worker.born);
@@ -108,7 +108,7 @@ impl Crews {
     /// A worker has ended. Returns its parent, if that joins it.
     fn ended(&mut self, worker: &AgentId) -> Option<AgentId> {
         let (parent, number) = self.parents.get(worker)?;
-        let crew = self.crews.get_mut(parent)?;
+        let crew = self.by_parent.get_mut(parent)?;
         crew.unjoined.insert(*number, true);
         let is_joined = *number >= crew.since();
         let progress = crew.joins.as_mut().filter(|_| is_joined)?;

@@ -87,6 +87,7 @@ impl News {
 }
 
 /// The news of a record, if it is worth a line. `before` is its agent before it.
+#[expect(clippy::too_many_lines, reason = "a table with one entry for each record")]
 pub(crate) fn of_record(record: &Record, before: Option<&Before>) -> Vec<News> {
     use Level::{Detail, News as Told, Trouble};
     match record {
@@ -95,7 +96,8 @@ pub(crate) fn of_record(record: &Record, before: Option<&Before>) -> Vec<News> {
             vec![News::of(Detail, Mark::Detail, agent, text)]
         }
         Record::Queued { agent } => {
-            let text = Line::new().dim("waits: the maximum number of turns is running");
+            let text = Line::new()
+                .dim("waits: the maximum number of turns is running, or they have reserved the rest of the budget");
             vec![News::of(Detail, Mark::Detail, agent, text)]
         }
         Record::Ended { agent, spent, .. } => {

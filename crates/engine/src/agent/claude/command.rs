@@ -55,7 +55,10 @@ pub(super) fn command(
     let left = left.flatten();
     let prompt = words(request.prompt);
     let words = match &left {
-        Some(transcript) if transcript.is_left_at(&prompt) => request.continuation.into(),
+        // A turn that has spent its share may even have answered: Claude checks the limit after each reply.
+        Some(transcript) if turn.spent_share || transcript.is_left_at(&prompt) => {
+            request.continuation.into()
+        }
         _ => prompt,
     };
     let mut program = vec![config.program.clone(), "-p".to_owned(), "--verbose".to_owned()];
@@ -70,7 +73,7 @@ pub(super) fn command(
     program.extend(streams.map(str::to_owned));
     program.extend(session(&turn.session, left.is_some()));
     // Claude takes a budget of zero for no limit, but a run without money starts no turn.
-    if let Some(budget) = request.budget_left_usd {
+    if let Some(budget) = turn.budget_usd {
         program.extend(["--max-budget-usd".to_owned(), budget.dollars().to_string()]);
     }
     program.extend(permissions::arguments(config, &turn.settings)?);

@@ -253,7 +253,8 @@ fn name_of_a_step_fits_a_file_system_and_is_its_own() {
     assert_eq!(of("main", 1), "main.1");
     assert_eq!(of("main_a.b", u32::MAX), "main_a.b.4294967295");
     let long = "main_".to_owned() + &"x".repeat(295);
-    let names = [of(&long, 1), of(&(long.clone() + "y"), 1), of(&long, 2), of(&long[..200], 1)];
+    let names =
+        [of(&long, 1), of(&(long.clone() + "y"), 1), of(&long, 2), of(long.split_at(200).0, 1)];
     for (at, name) in names.iter().enumerate() {
         assert!(name.len() <= 255, "{name}");
         assert!(!names[..at].contains(name), "{name}");

@@ -21,6 +21,7 @@ mod reset_in_call;
 mod script_without_tag;
 mod slash_prompt;
 mod unable_agent;
+mod unanswerable_ask;
 mod unjoined_fork;
 mod unknown_attribute;
 mod unknown_effort;
@@ -58,6 +59,7 @@ pub const RULES: &[&Rule] = &[
     &script_without_tag::RULE,
     &slash_prompt::RULE,
     &unable_agent::RULE,
+    &unanswerable_ask::RULE,
     &unjoined_fork::RULE,
     &unknown_attribute::RULE,
     &unknown_effort::RULE,

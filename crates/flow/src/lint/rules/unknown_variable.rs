@@ -2,8 +2,10 @@
 //!
 //! An unknown name stays in the prompt as it is, including the braces. Variables are:
 //!
-//! * `{{input}}` in the first state, where a tag gives one, and where frontmatter says `input: optional`, `{{result}}` and `{{result_file}}` in a state
-//!   that a call or function returns to, or that a join leads to;
+//! * `{{input}}` in the first state, where a tag gives one, and where frontmatter says `input: optional`;
+//! * `{{result}}` and `{{result_file}}` in a state that a call or function returns to, that a join leads to, or that
+//!   the answer of a person leads to;
+//! * `{{comment}}` and `{{files}}` in a state that the answer of a person leads to;
 //! * `{{workflow_id}}` and `{{agent_id}}` everywhere;
 //! * `{{output}}` and `{{transition}}` in an evaluator;
 //! * the attributes of a fork, in all states of the worker, and those of a call or function, in all states
@@ -31,7 +33,8 @@ pub(super) const RULE: Rule = Rule {
 const EVERYWHERE: [&str; 2] = ["workflow_id", "agent_id"];
 
 /// Names that have a value in some states only. They are not variables of a run.
-const OF_A_PLACE: [&str; 5] = ["input", "result", "result_file", "output", "transition"];
+const OF_A_PLACE: [&str; 7] =
+    ["input", "result", "result_file", "comment", "files", "output", "transition"];
 
 fn check(report: &mut Report<'_>) {
     let graph = report.graph;
@@ -39,6 +42,7 @@ fn check(report: &mut Report<'_>) {
     let mut returned_to: BTreeSet<StateName> = entered_by(EdgeKind::Return).collect();
     returned_to.extend(entered_by(EdgeKind::Join));
     let given_input = given_input(graph);
+    let answered: BTreeSet<StateName> = entered_by(EdgeKind::Ask).collect();
     let asked: BTreeSet<StateName> = entered_by(EdgeKind::Evaluate).collect();
     let forks = forks(graph);
     let has_open_states = graph.has_uncertain_states();
@@ -57,8 +61,12 @@ fn check(report: &mut Report<'_>) {
         if may_be_anywhere || is_given || prompt.frontmatter.is_input_optional {
             known.insert("input");
         }
-        if may_be_anywhere || returned_to.contains(&state.name) {
+        let is_answered = may_be_anywhere || answered.contains(&state.name);
+        if is_answered || returned_to.contains(&state.name) {
             known.extend(["result", "result_file"]);
+        }
+        if is_answered {
+            known.extend(["comment", "files"]);
         }
         // The text of the state that forks may describe an attribute in words.
         let mut told: BTreeSet<&str> = BTreeSet::new();
@@ -87,6 +95,7 @@ fn said(name: &str) -> String {
     let place = match name {
         "input" => "only the first state has it, and one to which a tag gives it",
         "result" | "result_file" => "no call or function returns here, and no join leads here",
+        "comment" | "files" => "no ask leads here",
         "output" | "transition" => "only evaluators have it",
         _ => "no fork, call or function gives it to this state",
     };
@@ -164,6 +173,24 @@ mod tests {
             ("JUDGE.md", "{{output}} {{transition}}"),
         ];
         assert!(found(&RULE, files).is_empty());
+    }
+
+    #[test]
+    fn comment_has_a_value_only_where_an_ask_leads() {
+        let start = "<ask next=\"NEXT\" choices=\"yes=SHIP|no\">Go?</ask>";
+        let files = [
+            ("START.md", start),
+            ("NEXT.md", "{{result}} {{comment}} <goto>LAST</goto>"),
+            ("SHIP.md", "{{comment}} {{files}} <goto>LAST</goto>"),
+            ("LAST.md", "{{comment}} {{files}} <result>x</result>"),
+        ];
+        assert_eq!(
+            found(&RULE, files),
+            [
+                "LAST.md:1:1: nothing gives `{{comment}}` a value: no ask leads here",
+                "LAST.md:1:13: nothing gives `{{files}}` a value: no ask leads here",
+            ]
+        );
     }
 
     #[test]

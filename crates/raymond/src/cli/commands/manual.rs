@@ -29,7 +29,8 @@ macro_rules! topic {
     };
 }
 
-static TOPICS: [Topic; 5] = [
+static TOPICS: [Topic; 6] = [
+    topic!("api", "the HTTP interface of raymond serve"),
     topic!("authoring", "how to write workflows and their tests"),
     topic!("events", "the events of --json"),
     topic!("journal", "the files of a run, for other programs"),

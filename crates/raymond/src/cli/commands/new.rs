@@ -28,6 +28,10 @@ fn files(template: Template) -> &'static [File] {
         Template::FanOut => files!(
             "fan-out": "START.md", "DISPATCH.sh", "DISPATCH.bat", "WORKER.md", "tests/main.yaml"
         ),
+        Template::Approval => files!(
+            "approval": "START.md", "REVISE.md", "SHIP.md", "STOP.sh", "STOP.bat", "tests/main.yaml",
+            "tests/nobody.yaml"
+        ),
         Template::Polling => {
             files!("polling": "START.sh", "START.bat", "ACT.md", "tests/main.yaml")
         }

@@ -80,7 +80,11 @@ pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
         .get_or_insert_with(|| project.agents.default_name().unwrap_or_default().to_owned());
     // A file that cannot be read here is reported when its state is entered.
     let graph = lint::open(&workflow, Platform::HERE).ok().map(|opened| opened.graph);
-    admit::check_agents(graph.as_ref(), &project.agents.known(), &settings, &limits)?;
+    let agents = project.agents.known();
+    admit::check_agents(graph.as_ref(), &agents, &settings, &limits)?;
+    if !options.quiet {
+        admit::warn_of_unlimited(graph.as_ref(), &agents, &settings, &limits);
+    }
     let is_piped = input.as_deref() == Some("-");
     let is_typed = input.is_some() && !is_piped;
     let input = match input {
@@ -173,6 +177,7 @@ fn read_input() -> Result<String, Failure> {
 }
 
 /// What goes on in the background.
+#[derive(Clone, Copy)]
 enum Detached<'a> {
     /// A new run. `input` is what was read from standard input or asked for: the command reads it from its standard
     /// input.
@@ -216,6 +221,9 @@ fn detached(state_dir: &StateDir, next: &Next, what: Detached<'_>) -> Result<Exi
     // What follows `--` is no option.
     let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
     words.splice(end..end, more);
+    let files = state_dir.run(id);
+    let journal_bytes = || fs::metadata(&files.journal).map_or(0, |journal| journal.len());
+    let begun = journal_bytes();
     let mut command = Command::new(program);
     command.args(words).stdout(log.try_clone().map_err(io("write a log"))?).stderr(log);
     processes::set_apart(&mut command);
@@ -225,10 +233,10 @@ fn detached(state_dir: &StateDir, next: &Next, what: Detached<'_>) -> Result<Exi
         let _ = stdin.write_all(input.as_bytes());
     }
     // Wait until it owns the run or has exited: errors are reported here.
-    let files = state_dir.run(id);
     loop {
         let is_owner = |owner: Owner| owner.pid == child.id();
-        if files.journal.exists() && RunLock::holder(&files.lock).is_some_and(is_owner) {
+        // It may own the run and still refuse it. What it begins or resumes is in the journal.
+        if journal_bytes() > begun && RunLock::holder(&files.lock).is_some_and(is_owner) {
             break;
         }
         if let Some(status) = child.try_wait().map_err(io("start in the background"))? {

@@ -68,14 +68,16 @@ pub(in crate::cli) fn serve(arguments: &Serve) -> Result<ExitCode, Failure> {
         version: env!("VERSION_AND_COMMIT").to_owned(),
         host: Arc::new(Words),
     })
-    .map_err(refused)?;
+    .map_err(|error| refused(&error))?;
     tell(arguments, &bound)?;
     let is_recovering = config.text("serve.recover") == Some("true") && !arguments.read_only;
     if is_recovering {
         let dirs = project.map_or_else(|| user_dir.state_dirs(), |project| vec![project]);
-        dirs.iter().for_each(|state_dir| recover(state_dir, &program));
+        for state_dir in &dirs {
+            recover(state_dir, &program);
+        }
     }
-    bound.serve().map_err(refused)?;
+    bound.serve().map_err(|error| refused(&error))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -192,9 +194,9 @@ fn state_dir_of(folder: &Path) -> Result<StateDir, Failure> {
     Ok(state_dir)
 }
 
-fn refused(error: ServeError) -> Failure {
+fn refused(error: &ServeError) -> Failure {
     let mut text = error.to_string();
-    if let Some(source) = std::error::Error::source(&error) {
+    if let Some(source) = std::error::Error::source(error) {
         text = format!("{text}: {source}");
     }
     let hint = match error {

@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::env::Project;
 
 /// Long enough for a loaded machine: nothing waits for it in vain.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A running server.
 pub(crate) struct Server {
@@ -86,7 +86,8 @@ impl Server {
             request.push_str("\r\n");
         }
         if !body.is_empty() {
-            request.push_str(&format!("Content-Length: {}\r\n", body.len()));
+            let length = format!("Content-Length: {}\r\n", body.len());
+            request.push_str(&length);
         }
         request.push_str("\r\n");
         request.push_str(body);
@@ -126,7 +127,7 @@ impl Server {
         let [host, token] = self.good();
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let more: String = more.iter().map(|header| format!("{header}\r\n")).collect();
+        let more: String = more.iter().flat_map(|header| [*header, "\r\n"]).collect();
         write!(stream, "GET {path} HTTP/1.1\r\n{host}\r\n{token}\r\n{more}\r\n").unwrap();
         let mut reader = BufReader::new(stream);
         let mut head = String::new();

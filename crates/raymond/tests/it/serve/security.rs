@@ -26,6 +26,7 @@ fn case<'a>(
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn every_hostile_request_is_refused() {
     let project = project();
     let server = Server::start(&project, &[]);
