@@ -470,10 +470,9 @@ const OTHER_VARIABLES: [&str; 23] = [
     "RAYMOND_VISIT",
     "RAYMOND_WORKFLOW_ID",
 ];
-/// The prefix of the variables that a run was started with.
-const RUN_VARIABLES: &str = "RAYMOND_VAR_";
-/// Prefixes of variables for tests of Raymond itself.
-const TEST_VARIABLES: [&str; 3] = ["RAYMOND_TEST_", "RAYMOND_STORM", "RAYMOND_FAULTS"];
+/// Prefixes of such variables: those of `--var`, and those for tests of Raymond itself.
+const OTHER_PREFIXES: [&str; 4] =
+    ["RAYMOND_VAR_", "RAYMOND_TEST_", "RAYMOND_STORM", "RAYMOND_FAULTS"];
 
 /// A warning for each variable whose name looks like a setting of Raymond but is none.
 pub(crate) fn unknown_variables(names: impl Iterator<Item = OsString>) -> Vec<String> {
@@ -483,8 +482,7 @@ pub(crate) fn unknown_variables(names: impl Iterator<Item = OsString>) -> Vec<St
     let mut names: Vec<_> = names.filter(|name| name.starts_with("RAYMOND_")).collect();
     names.retain(|name| {
         !known().any(|known| known == name)
-            && !name.starts_with(RUN_VARIABLES)
-            && !TEST_VARIABLES.iter().any(|start| name.starts_with(start))
+            && !OTHER_PREFIXES.iter().any(|start| name.starts_with(start))
     });
     names.sort();
     let text = |name: String| {

@@ -144,7 +144,11 @@ impl Board {
                 let doing = Doing::Waits { until_ms, attempt, why: why.clone() };
                 self.change(agent, at_ms, doing);
             }
-            Record::Woke { agent } | Record::Called { agent } | Record::Placed { agent } => {
+            Record::Woke { agent }
+            | Record::Called { agent }
+            | Record::Placed { agent }
+            | Record::Answered { agent, .. }
+            | Record::Joined { agent, .. } => {
                 self.change(agent, at_ms, Doing::Starting);
             }
             Record::Failed { agent, .. } => {
@@ -172,9 +176,6 @@ impl Board {
             Record::Resumed { limits, .. } => {
                 (self.budget_usd, self.limit, self.halted) = (limits.budget_usd, None, None);
                 self.failed = 0;
-            }
-            Record::Answered { agent, .. } | Record::Joined { agent, .. } => {
-                self.change(agent, at_ms, Doing::Starting);
             }
             Record::Finished { status: Status::Completed } => self.rows.clear(),
             _ => {}

@@ -74,7 +74,7 @@ fn costs_of_all_lines_add_up_to_the_total() {
                     - { tag: result }\nevaluators:\n  - prompt: JUDGE.md\n---\nx";
     let project = project([("START.md", start_md), ("NEXT.md", "x"), ("JUDGE.md", "x")]);
     let says = |text: &str, cost: f64| json!({ "result": text, "cost_usd": cost });
-    let fails = |cost: f64| json!({ "error": "later", "class": "transient", "cost_usd": cost });
+    let fails = |cost: f64| json!({ "error": "later", "class": "other", "cost_usd": cost });
     replies(&project, "START.md", &[says("no tag", 0.01), says("<goto>NEXT</goto>", 0.02)]);
     replies(&project, "JUDGE.md", &[says("<result>accept</result>", 0.04)]);
     // The last one fails for good.

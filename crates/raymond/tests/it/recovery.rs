@@ -105,6 +105,9 @@ pub(crate) fn storm(seed: u64, kills: u32, settings: &str) -> u32 {
         let twice: Vec<_> = counts.iter().filter(|(_, count)| **count != 1).collect();
         assert!(twice.is_empty(), "ran more than once with seed {seed}: {twice:?}");
         assert_eq!(counts.len(), 20 + 2 * 6);
+        // Only orchestrators were killed, so every step that was started has its outcome.
+        let journal = project.read(".raymond/workflows/r.journal");
+        assert!(!journal.contains("its outcome was lost"), "with seed {seed}:\n{journal}");
         project.wait_until_quiet();
     }
     done
