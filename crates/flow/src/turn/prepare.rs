@@ -94,6 +94,10 @@ enum PrepareError {
     NoInput(StateName),
     #[error(transparent)]
     UnknownAgent(#[from] UnknownAgent),
+    #[error(
+        "`{agent}` cannot be told which tools a turn may use, which `tools` and `permissions` of the state ask for"
+    )]
+    CannotLimitTools { agent: String },
     #[error("`{agent}` cannot branch a session, which <call> needs; <function> starts a fresh one")]
     CannotBranch { agent: String },
     #[error(
@@ -243,6 +247,10 @@ impl Preparer<'_> {
         let agent = || settings.agent.clone().unwrap_or_else(|| "the coding agent".to_owned());
         if matches!(plan, SessionPlan::Branch { .. }) && !can.can_branch {
             return Err(PrepareError::CannotBranch { agent: agent() });
+        }
+        let is_limited = settings.tools.is_some() || settings.permissions.is_some();
+        if is_limited && !can.limits_tools {
+            return Err(PrepareError::CannotLimitTools { agent: agent() });
         }
         if self.run.limits.budget_usd.is_some() && !can.reports_cost {
             return Err(PrepareError::UnknownCost { agent: agent() });

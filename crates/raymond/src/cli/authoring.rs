@@ -117,8 +117,12 @@ pub(crate) enum Template {
     Review,
     /// A plan that a person approves, sends back or stops.
     Approval,
-    /// A worker for each item of a list.
+    /// Workers for the parts of a task, whose results are joined.
     FanOut,
+    /// A reviewer for each file, and a report of what all of them found.
+    MapReview,
+    /// Attempts with a limit.
+    Retry,
     /// Wait for something, then act on it.
     Polling,
 }

@@ -21,7 +21,7 @@ use std::{
 
 use crate::{
     env::{Project, Ran, kill},
-    recovery::{Chance, chain},
+    recovery::{Chance, chain, joined},
 };
 
 /// Scripts of builtins only: they start no process that would make calls of its own.
@@ -33,13 +33,14 @@ fn project() -> Project {
         step("START", "<fork next=\"A\">W</fork>"),
         step("A", "<call return=\"C\">B</call>"),
         step("B", "<result>b</result>"),
-        step("C", "<result>all done</result>"),
+        step("C", "<join>D</join>"),
+        ("D.sh".to_owned(), format!("echo \"$RAYMOND_AGENT_ID D\" >> log; {}", joined(1))),
         step("W", "<result>w</result>"),
     ];
     Project::new(files.iter().map(|(name, text)| (name.as_str(), text.as_str())))
 }
 
-const STEPS: [&str; 5] = ["main A", "main B", "main C", "main START", "main_w1 W"];
+const STEPS: [&str; 6] = ["main A", "main B", "main C", "main D", "main START", "main_w1 W"];
 
 const START: [&str; 5] = ["start", "flow", "--id", "r", "--quiet"];
 
@@ -428,6 +429,9 @@ fn any_process_killed_at_random_moments_finishes_no_step_twice_and_leaves_no_pro
         let ends = good_ends(&project);
         assert_eq!(ends.len(), 20 + 2 * 6, "seed {seed}");
         assert!(ends.values().all(|count| *count == 1), "seed {seed}: {ends:?}");
+        // The last script says so if it was handed the result of every worker once.
+        let state = project.read(".raymond/workflows/r.json");
+        assert!(state.contains("\"result\": \"all done\""), "seed {seed}: {state}");
         (true, None)
     });
 }

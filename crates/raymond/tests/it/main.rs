@@ -20,6 +20,7 @@ mod faults;
 mod guide;
 mod handover;
 mod input;
+mod joins;
 mod page;
 mod portable;
 mod private;

@@ -147,6 +147,7 @@ pub(super) fn agents(config: &Config) -> Agents {
         program: program.unwrap_or_else(|| "claude".to_owned()),
         arguments: own.arguments.unwrap_or_else(|| config.claude_arguments.clone()),
         config_dir: config_dir.unwrap_or_else(|| home.join(".claude")),
+        tools: own.tools.unwrap_or_default(),
         model: own.model,
         environment_model: text("ANTHROPIC_MODEL"),
     });

@@ -28,6 +28,7 @@ fn asked<'a>(session: SessionPlan) -> Asked<'a> {
 
 fn config(home: &Path) -> ClaudeConfig {
     ClaudeConfig {
+        tools: Vec::new(),
         name: "claude".to_owned(),
         program: "claude".to_owned(),
         arguments: Vec::new(),

@@ -1,0 +1,10 @@
+@echo off
+rem RAYMOND_VISIT is the number of the attempt.
+call .attempt-command.bat > .attempt.log 2>&1 && (
+  set /a fixes=RAYMOND_VISIT-1
+  goto good
+)
+echo ^<goto input="attempt %RAYMOND_VISIT%"^>FIX^</goto^>
+exit /b 0
+:good
+echo ^<result^>it succeeds after %fixes% fixes^</result^>
