@@ -44,7 +44,8 @@ fn of(config: &ClaudeConfig, asked: &Asked<'_>) -> TurnCommand {
     let (agent, cwd) = (&AgentId::main(), Path::new("/nowhere"));
     let step = &step;
     let continuation = "Go on.";
-    command(config, &TurnRequest { agent, step, turn, cwd, prompt, continuation, follows_a_model })
+    let request = TurnRequest { agent, step, turn, cwd, prompt, continuation, follows_a_model };
+    command(config, &request).unwrap()
 }
 
 /// The value of an option, and whether it is there.
