@@ -68,11 +68,14 @@ fn check(report: &mut Report<'_>) {
         if is_answered {
             known.extend(["comment", "files"]);
         }
-        // The text of the state that forks may describe an attribute in words.
+        // The text of the state that forks may describe an attribute in words. Its own placeholders are such words,
+        // too, so it tells nothing to itself.
         let mut told: BTreeSet<&str> = BTreeSet::new();
         for fork in forks.iter().filter(|f| may_be_anywhere || f.states.contains(&state.name)) {
             known.extend(&fork.attributes);
-            told.extend(fork.parent.words());
+            if fork.parent.name != state.name {
+                told.extend(fork.parent.words());
+            }
         }
         for name in placeholders(&prompt.body) {
             let text = name.value.as_str();
