@@ -24,6 +24,7 @@ pub struct Seen {
 
 /// Something that an observer may show.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "most events are records, the largest variant")]
 pub enum Event {
     /// The run is open: it begins or is resumed. The first event, unless the journal had to be trimmed.
     Opened {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use raymond_flow::{
-    id::RunId,
+    id::{AskId, RunId},
     machine::{Effect, Halt, Input, Limits, Run, Settings, Started, Status, pending, replay},
 };
 
@@ -209,6 +209,18 @@ impl Engine<'_> {
         ledger.input(Input::ChangeLimits { limits })?;
         ledger.sync()?;
         Ok(DoorAnswer { status: ledger.close().status, running_steps: 0 })
+    }
+
+    /// Tells the orchestrator of a run that a question was answered, and waits until it has taken the answer.
+    /// Returns whether there is one.
+    pub fn tell_answered(
+        &self,
+        id: &RunId,
+        ask: &AskId,
+        observer: &mut dyn Observer,
+    ) -> Result<bool, EngineError> {
+        let told = self.ask(id, &Ask::Answered { ask: ask.to_string() }, observer)?;
+        Ok(matches!(told, Asked::Answered(_)))
     }
 
     /// Asks the orchestrator of a run for something, and waits for its answer. If no orchestrator owns the run,

@@ -288,11 +288,17 @@ impl Overview {
                 self.about(agent, read).waits = None;
             }
             Record::Ended { agent, number: _, spent } => self.end(agent, spent, read),
-            Record::Followed { agent, transition, worker, .. } => {
-                if let Some(worker) = worker {
+            Record::Followed { agent, transition, worker, more_workers, .. } => {
+                for worker in worker.iter().chain(more_workers) {
                     self.enter(worker, read);
                 }
                 self.follow(agent, transition, worker.as_ref(), before, read);
+            }
+            Record::Joined { agent, .. } => {
+                let to = read.run.agents.get(agent).map(|agent| agent.current_state.clone());
+                let from = before.map(|before| before.state.clone());
+                let left = self.about(agent, read);
+                left.came = from.zip(to).map(|(from, to)| Came { from, to, kind: "join" });
             }
             Record::Overridden { agent, .. } => self.close(agent, "overridden", None, read),
             Record::Reminded { agent, problem, .. } => {
@@ -309,7 +315,10 @@ impl Overview {
                 self.about(agent, read).waits = Some((until, why.clone()));
             }
             Record::Failed { agent, error, .. } => self.close(agent, "failed", Some(error), read),
-            Record::Queued { agent } | Record::Called { agent } | Record::Woke { agent } => {
+            Record::Queued { agent }
+            | Record::Called { agent }
+            | Record::Placed { agent }
+            | Record::Woke { agent } => {
                 self.about(agent, read).waits = None;
             }
             Record::UsageLimited { .. } | Record::Finished { .. } => {
@@ -404,7 +413,8 @@ impl Overview {
         }
         let from = before.map(|before| before.state.clone());
         let left = self.about(agent, read);
-        if let (Some(from), Some(to)) = (from.clone(), to) {
+        let is_gone = !matches!(transition, Transition::Join(_));
+        if let (Some(from), Some(to), true) = (from.clone(), to, is_gone) {
             // The diagram calls the way on after a fork `next`.
             let kind = if worker.is_some() { "next" } else { tag };
             left.came = Some(Came { from, to, kind });

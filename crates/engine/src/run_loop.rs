@@ -171,8 +171,8 @@ impl<'o, 'a> RunLoop<'o, 'a> {
     fn perform(&mut self, effect: Effect) -> Result<(), EngineError> {
         match effect {
             Effect::Prepare { agent } => self.prepares.push_back(agent),
-            Effect::Launch { id, step, cwd, launch, budget_left_usd } => {
-                let request = (&id, &*step, cwd, launch, budget_left_usd);
+            Effect::Launch { id, step, cwd, launch } => {
+                let request = (&id, &*step, cwd, launch);
                 let (run, observer) = self.ledger.split();
                 match self.performer.launch(request, observer)? {
                     Launched::Started => {}

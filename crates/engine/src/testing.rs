@@ -97,9 +97,19 @@ pub(crate) fn turn(session: SessionPlan) -> Turn {
         effort: None,
         timeout: Timeout::DEFAULT,
         skip_permissions: false,
+        tools: None,
+        permissions: None,
     };
     let (policy, prompt_digest) = (Policy::default(), String::new());
-    Turn { session, settings, policy, prompt_digest, recovers: false }
+    Turn {
+        session,
+        settings,
+        policy,
+        prompt_digest,
+        recovers: false,
+        spent_share: false,
+        budget_usd: None,
+    }
 }
 
 /// The first step of an agent, if that is this turn.
@@ -276,13 +286,13 @@ impl Stage {
         &mut self,
         mut oracle: impl FnMut(&StepLaunch) -> Fate + Send + 'static,
     ) -> Arc<Mutex<Vec<StepLaunch>>> {
-        let noted = Arc::new(Mutex::new(Vec::new()));
-        let notes = Arc::clone(&noted);
+        let launches = Arc::new(Mutex::new(Vec::new()));
+        let notes = Arc::clone(&launches);
         self.memory = Memory::new(move |launch| {
             notes.lock().unwrap().push(launch.clone());
             oracle(launch)
         });
-        noted
+        launches
     }
 
     pub(crate) fn state_dir(&self) -> StateDir {

@@ -76,11 +76,15 @@ impl Kept {
         Some(Leaving { number: self.number, turn, first, total })
     }
 
-    /// Whether the process stops by itself before the run's budget is exceeded.
-    fn is_within(&self, budget_left_usd: Option<Usd>) -> bool {
-        match (self.budget_usd, budget_left_usd) {
+    /// Whether the process can take a turn that may spend `share`. The limit of the process is for all its life: what
+    /// is left of it must not be more than the share, and not much less, or the turn would be stopped too soon.
+    fn is_within(&self, share: Option<Usd>) -> bool {
+        match (self.budget_usd, share) {
             (None, None) => true,
-            (Some(own), Some(left)) => own.less(self.spent_usd) <= left,
+            (Some(own), Some(share)) => {
+                let left = own.less(self.spent_usd);
+                left <= share && left + left >= share
+            }
             _ => false,
         }
     }
@@ -113,7 +117,7 @@ impl Warm {
                 && kept.session == *id
                 && kept.cwd == request.cwd
                 && kept.likeness == reuse.likeness
-                && kept.is_within(request.budget_left_usd)
+                && kept.is_within(request.turn.budget_usd)
         })?;
         Some(Found { number: kept.number, total: kept.total.clone() })
     }
@@ -139,7 +143,7 @@ impl Warm {
             session: request.turn.session.id().clone(),
             cwd: request.cwd.to_owned(),
             likeness: reuse.likeness,
-            budget_usd: request.budget_left_usd,
+            budget_usd: request.turn.budget_usd,
             spent_usd: Usd::ZERO,
             total: None,
             turn: request.turn.clone(),

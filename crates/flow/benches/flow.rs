@@ -171,8 +171,10 @@ fn decide_and_apply_among_agents(bencher: Bencher<'_, '_>, count: usize) {
     let mut run = run;
     bencher.bench_local(|| {
         let step = StepId { agent: agent.clone(), number: run.agents[&agent].steps };
-        let transition =
-            raymond_flow::policy::Transition::Goto { target: StateName::new("START.md") };
+        let transition = raymond_flow::policy::Transition::Goto {
+            target: StateName::new("START.md"),
+            input: None,
+        };
         let conclusion = raymond_flow::machine::Conclusion::Follow {
             transition,
             source: raymond_flow::policy::Source::Tag,
@@ -187,6 +189,40 @@ fn decide_and_apply_among_agents(bencher: Bencher<'_, '_>, count: usize) {
         for record in decide(&run, input).records {
             apply(&mut run, &record).expect("a decision fits its run");
         }
+    });
+}
+
+/// All workers of `main` end, and it joins them: every decision of that, with its records applied.
+#[divan::bench(args = [1, 1_000, 10_000], sample_count = 5)]
+fn join_workers(bencher: Bencher<'_, '_>, count: usize) {
+    let (mut run, _, world) = run_with(count + 1);
+    let (mut journal, mut prepares) = (Vec::new(), Vec::new());
+    let main = AgentId::main();
+    answer(&mut run, &mut journal, &world, &mut prepares, &main, "<join>START</join>");
+    let workers: Vec<_> = run.agents.keys().filter(|id| **id != main).cloned().collect();
+    bencher.with_inputs(|| run.clone()).bench_local_values(|mut run| {
+        for worker in &workers {
+            answer(&mut run, &mut journal, &world, &mut prepares, worker, "<result>r</result>");
+        }
+        assert!(run.agents[&main].result.is_some(), "all were joined");
+        journal.clear();
+        prepares.clear();
+        run
+    });
+}
+
+/// One worker of many ends while its parent joins: the decision among so many.
+#[divan::bench(args = [1, 100, 10_000], sample_count = 20)]
+fn one_worker_ends_while_its_parent_joins(bencher: Bencher<'_, '_>, count: usize) {
+    let (mut run, _, world) = run_with(count + 1);
+    let (mut journal, mut prepares) = (Vec::new(), Vec::new());
+    let main = AgentId::main();
+    answer(&mut run, &mut journal, &world, &mut prepares, &main, "<join>START</join>");
+    let worker = run.agents.keys().nth(count / 2 + 1).expect("there are workers").clone();
+    bencher.with_inputs(|| run.clone()).bench_local_refs(|run| {
+        answer(run, &mut journal, &world, &mut prepares, &worker, "<result>r</result>");
+        journal.clear();
+        prepares.clear();
     });
 }
 

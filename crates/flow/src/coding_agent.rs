@@ -18,12 +18,22 @@ pub struct Capabilities {
     /// The session of a turn that was cut off has kept the prompt, so that it can be asked to go on.
     /// Otherwise the prompt is given again.
     pub can_continue: bool,
+    /// It can be told which tools a turn may use: `tools` and `permissions` of a state need it.
+    pub limits_tools: bool,
+    /// It stops a turn that has spent its share of the budget. Otherwise a turn may exceed the budget.
+    pub can_limit: bool,
 }
 
 impl Capabilities {
     /// What Claude Code can do: everything, in sessions that Raymond names.
-    pub const FULL: Self =
-        Self { names_sessions: false, can_branch: true, reports_cost: true, can_continue: true };
+    pub const FULL: Self = Self {
+        names_sessions: false,
+        can_branch: true,
+        reports_cost: true,
+        can_continue: true,
+        limits_tools: true,
+        can_limit: true,
+    };
 }
 
 /// The coding agents that a run can use.

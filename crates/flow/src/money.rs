@@ -20,6 +20,9 @@ impl Usd {
     /// Zero dollars.
     pub const ZERO: Self = Self { billionths: 0 };
 
+    /// The smallest amount that is not zero.
+    pub const SMALLEST: Self = Self { billionths: 1 };
+
     /// An amount in billionths of a dollar.
     pub const fn from_billionths(billionths: u64) -> Self {
         Self { billionths }
@@ -52,6 +55,12 @@ impl Usd {
     #[must_use]
     pub fn less(self, spent: Self) -> Self {
         Self { billionths: self.billionths.saturating_sub(spent.billionths) }
+    }
+
+    /// One of `count` equal parts, rounded down; all of it if `count` is 0.
+    #[must_use]
+    pub fn divided_by(self, count: u64) -> Self {
+        Self { billionths: self.billionths / count.max(1) }
     }
 
     /// What `count` pieces cost at this price for a million, rounded up to a billionth.

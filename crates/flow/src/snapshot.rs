@@ -14,12 +14,12 @@ use crate::{
     history::{
         Convert as _,
         v1::{
-            Halt, Phase, Response, Settings, Status, Tries, UsageLimit, is_retry_for_default,
+            self, Halt, Phase, Response, Settings, Status, Tries, UsageLimit, is_retry_for_default,
             retry_for_default,
         },
     },
     id::{AgentId, RunId, SessionId, StateName},
-    machine::{Agent, Frame, Limits, Run, Session},
+    machine::{Agent, Crew, Frame, Limits, Run, Session},
     money::Usd,
 };
 
@@ -59,6 +59,12 @@ pub enum SnapshotError {
         /// The worker.
         agent: AgentId,
     },
+    /// Written before workers could be joined. The journal tells what they handed back.
+    #[error("it does not tell of the workers of agent `{agent}`")]
+    NoCrew {
+        /// The parent.
+        agent: AgentId,
+    },
 }
 
 impl Snapshot {
@@ -92,6 +98,9 @@ struct WireRun {
     status: Status,
     started_at_ms: u64,
     agents: Vec<WireAgent>,
+    /// Of every agent that has forked and not ended; absent in state files of earlier versions.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    workers: BTreeMap<AgentId, WireCrew>,
     #[serde(default)]
     fork_counters: BTreeMap<AgentId, u32>,
     total_cost_usd: Usd,
@@ -145,6 +154,11 @@ struct WireAgent {
     response: Option<Box<Response>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     input: Option<String>,
+    /// Absent if the agent has entered only its current state, once, and in state files of earlier versions.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    visits: BTreeMap<StateName, u32>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    diverted: bool,
     born: u64,
     steps: u32,
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -164,6 +178,31 @@ struct WireFrame {
     state: StateName,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     model: Option<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    arguments: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    visits: BTreeMap<StateName, u32>,
+    #[serde(default, skip_serializing_if = "is_zero_u64")]
+    workers_since: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WireCrew {
+    #[serde(default, skip_serializing_if = "is_zero_u64")]
+    stops: u64,
+    unjoined: Vec<WireWorker>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WireWorker {
+    born: u64,
+    #[serde(flatten)]
+    worker: v1::Worker,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero_u64(number: &u64) -> bool {
+    *number == 0
 }
 
 impl WireRun {
@@ -185,6 +224,7 @@ impl WireRun {
             status: run.status.convert(),
             started_at_ms: run.started_at_ms,
             agents: run.agents_by_birth().into_iter().map(WireAgent::of).collect(),
+            workers: run.crews.iter().map(|(id, crew)| (id.clone(), WireCrew::of(crew))).collect(),
             fork_counters: run.fork_counters.clone(),
             total_cost_usd: run.total_cost_usd,
             budget_usd,
@@ -218,6 +258,12 @@ impl WireRun {
                 return Err(SnapshotError::DuplicateAgent { agent: twin.id });
             }
         }
+        let has_forked = |agent: &&Agent| self.fork_counters.contains_key(&agent.id);
+        let is_untold =
+            |agent: &&Agent| !self.workers.contains_key(&agent.id) && !agent.phase.is_passed();
+        if let Some(agent) = agents.values().filter(has_forked).find(is_untold) {
+            return Err(SnapshotError::NoCrew { agent: agent.id.clone() });
+        }
         let limits = Limits {
             budget_usd: self.budget_usd,
             max_iterations: self.max_iterations,
@@ -236,6 +282,7 @@ impl WireRun {
             limits,
             metadata: self.metadata,
             agents,
+            crews: self.workers.into_iter().map(|(id, crew)| (id, crew.into_crew())).collect(),
             fork_counters: self.fork_counters,
             agents_born: self.agents_born,
             total_cost_usd: self.total_cost_usd,
@@ -247,6 +294,7 @@ impl WireRun {
             irregular_names: self.irregular_names,
             next_ticket: self.next_ticket,
             queue: BTreeMap::new(),
+            due: BTreeSet::new(),
             counts: crate::machine::Counts::default(),
         };
         run.derive();
@@ -270,6 +318,12 @@ impl WireAgent {
             result: agent.result.clone(),
             response: agent.response.clone().convert(),
             input: agent.input.clone(),
+            visits: if agent.visits == first_visit(&agent.current_state) {
+                BTreeMap::new()
+            } else {
+                agent.visits.clone()
+            },
+            diverted: agent.diverted,
             born: agent.born,
             steps: agent.steps,
             asks: agent.asks,
@@ -280,6 +334,8 @@ impl WireAgent {
     }
 
     fn into_agent(self) -> Agent {
+        let visits =
+            if self.visits.is_empty() { first_visit(&self.current_state) } else { self.visits };
         Agent {
             id: self.id,
             parent: self.parent,
@@ -293,6 +349,8 @@ impl WireAgent {
             result: self.result,
             response: self.response.convert(),
             input: self.input,
+            visits,
+            diverted: self.diverted,
             steps: self.steps,
             asks: self.asks,
             cost_usd: self.cost_usd,
@@ -302,16 +360,38 @@ impl WireAgent {
     }
 }
 
+fn first_visit(state: &StateName) -> BTreeMap<StateName, u32> {
+    BTreeMap::from([(state.clone(), 1)])
+}
+
 impl WireFrame {
     fn of(frame: &Frame) -> Self {
         let (session, branches) = session_to_wire(&frame.session);
-        let Frame { session_agent, state, model, .. } = frame.clone();
-        Self { session, branches, session_agent, state, model }
+        let Frame { session_agent, state, model, arguments, visits, workers_since, .. } =
+            frame.clone();
+        Self { session, branches, session_agent, state, model, arguments, visits, workers_since }
     }
 
     fn into_frame(self) -> Frame {
-        let Self { session, branches, session_agent, state, model } = self;
-        Frame { session: session_from_wire(session, branches), session_agent, state, model }
+        let Self { session, branches, session_agent, state, model, .. } = self;
+        let session = session_from_wire(session, branches);
+        let Self { arguments, visits, workers_since, .. } = self;
+        Frame { session, session_agent, state, model, arguments, visits, workers_since }
+    }
+}
+
+impl WireCrew {
+    fn of(crew: &Crew) -> Self {
+        let worker = |(born, worker): (&u64, &crate::machine::Worker)| WireWorker {
+            born: *born,
+            worker: worker.clone().convert(),
+        };
+        Self { stops: crew.stops(), unjoined: crew.workers().iter().map(worker).collect() }
+    }
+
+    fn into_crew(self) -> Crew {
+        let workers = self.unjoined.into_iter();
+        Crew::of(workers.map(|worker| (worker.born, worker.worker.convert())).collect(), self.stops)
     }
 }
 

@@ -35,6 +35,10 @@ pub trait World {
     /// Whether the environment that children inherit has a variable with this name.
     fn has_variable(&self, name: &str) -> bool;
 
+    /// The path of the file with the value that has this fingerprint, for a prompt that names the file and
+    /// not the value. It is written before the prompt is given to anybody.
+    fn value_file(&self, fingerprint: &str) -> String;
+
     /// Checks that the file at `path` below the absolute directory `folder` can be shown to a person: a
     /// regular file that is not too large, without links that lead out of `folder`. Says why if not.
     fn attachment(&self, folder: &str, path: &str) -> Result<(), String>;
@@ -125,6 +129,10 @@ impl World for MemoryWorld {
 
     fn has_variable(&self, name: &str) -> bool {
         self.variables.contains(name)
+    }
+
+    fn value_file(&self, fingerprint: &str) -> String {
+        format!("/values/{fingerprint}")
     }
 
     fn attachment(&self, folder: &str, path: &str) -> Result<(), String> {

@@ -22,7 +22,7 @@ use crate::{config::Origin, failure::Failure};
 pub(crate) const CLAUDE: &str = "claude";
 
 /// The keys of a program, and whether Claude Code also has them.
-const KEYS: [&str; 8] = [
+const KEYS: [&str; 9] = [
     "program",
     "arguments",
     "model",
@@ -30,9 +30,10 @@ const KEYS: [&str; 8] = [
     "can_branch",
     "reports_cost",
     "can_continue",
+    "can_limit",
     "prices",
 ];
-const CLAUDE_KEYS: usize = 3;
+const CLAUDE_KEYS: [&str; 4] = ["program", "arguments", "model", "tools"];
 const PRICES: [&str; 3] = ["input", "cached_input", "output"];
 
 /// One table `[agents.NAME]`.
@@ -41,6 +42,8 @@ pub(crate) struct AgentSettings {
     pub(crate) program: Option<String>,
     pub(crate) arguments: Option<Vec<String>>,
     pub(crate) model: Option<String>,
+    /// The tools that states may ask Claude Code to use without asking.
+    pub(crate) tools: Option<Vec<String>>,
     capabilities: BTreeMap<&'static str, bool>,
     prices: Option<Prices>,
     /// The values that were set, for `raymond config`: key, value, origin.
@@ -54,7 +57,7 @@ impl AgentSettings {
         table: &DeTable<'_>,
         at: &dyn Fn(usize) -> Origin,
     ) -> Result<Self, Failure> {
-        let keys = if name == CLAUDE { &KEYS[..CLAUDE_KEYS] } else { &KEYS[..] };
+        let keys = if name == CLAUDE { &CLAUDE_KEYS[..] } else { &KEYS[..] };
         let mut settings = Self::default();
         for (key, value) in table {
             let origin = at(key.span().start);
@@ -75,6 +78,9 @@ impl AgentSettings {
                 "arguments" => {
                     settings.arguments =
                         Some(texts(value).ok_or_else(|| wrong("must be a list of strings"))?);
+                }
+                "tools" => {
+                    settings.tools = Some(texts(value).ok_or_else(|| wrong("is a list of texts"))?);
                 }
                 "prices" => settings.prices = Some(prices(value).map_err(|why| wrong(&why))?),
                 can => {
@@ -108,6 +114,8 @@ impl AgentSettings {
                 can_branch: can("can_branch", true),
                 reports_cost: can("reports_cost", true),
                 can_continue: can("can_continue", true),
+                limits_tools: false,
+                can_limit: can("can_limit", false),
             },
             prices: self.prices,
         }

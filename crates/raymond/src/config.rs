@@ -17,7 +17,9 @@ use raymond_engine::{layout::StateDir, private, regular, trust};
 use raymond_flow::{money::Usd, source::Timeout, text::looks_like_an_option};
 use toml::de::{DeTable, DeValue};
 
-use crate::{agent_settings::AgentSettings, failure::Failure, out::one_line};
+use crate::{
+    agent_settings::AgentSettings, failure::Failure, notify::NotifySettings, out::one_line,
+};
 
 /// The name of the file.
 const FILE_NAME: &str = "config.toml";
@@ -35,7 +37,7 @@ struct Key {
 }
 
 /// All settings, sorted by name.
-static KEYS: [Key; 20] = [
+static KEYS: [Key; 21] = [
     Key {
         name: "agent",
         default: "claude",
@@ -47,6 +49,12 @@ static KEYS: [Key; 20] = [
         default: "",
         help: "a program that carries out prompts instead of Claude Code: short for [agents.program]",
         wrong: never,
+    },
+    Key {
+        name: "ask",
+        default: "wait",
+        help: "what to do when a person is asked: wait, default (answer by default) or fail",
+        wrong: on_ask,
     },
     Key {
         name: "budget",
@@ -101,7 +109,7 @@ static KEYS: [Key; 20] = [
     Key {
         name: "no_wait",
         default: "false",
-        help: "pause the run and exit when a usage limit is reached",
+        help: "pause the run and exit when a usage limit is reached, or when only questions to people are left",
         wrong: switch,
     },
     Key {
@@ -173,6 +181,11 @@ fn switch(text: &str) -> Option<&'static str> {
     text.parse::<bool>().is_err().then_some("is neither true nor false")
 }
 
+fn on_ask(text: &str) -> Option<&'static str> {
+    let is_known = ["wait", "default", "fail"].contains(&text);
+    (!is_known).then_some("is neither wait, default nor fail")
+}
+
 fn time(text: &str) -> Option<&'static str> {
     text.parse::<Timeout>().is_err().then_some("is not a duration: seconds, or 10m, 2h")
 }
@@ -208,6 +221,8 @@ pub(crate) struct Config {
     values: BTreeMap<&'static str, SettingValue>,
     /// Additional arguments for Claude Code, the only setting that is a list.
     pub(crate) claude_arguments: Vec<String>,
+    /// The table `[notify]`.
+    pub(crate) notify: NotifySettings,
     /// The tables `[agents.NAME]`.
     pub(crate) agents: BTreeMap<String, AgentSettings>,
 }
@@ -268,6 +283,10 @@ impl Config {
             let text = match value.get_ref() {
                 DeValue::Table(agents) if name == "agents" => {
                     self.add_agents(agents, at)?;
+                    continue;
+                }
+                DeValue::Table(table) if name == "notify" => {
+                    self.notify.add(table, at)?;
                     continue;
                 }
                 DeValue::Table(inner) => {
@@ -376,6 +395,10 @@ impl Config {
             let origin = one_line(&value.origin.to_string());
             let _ = writeln!(text, "{name:<30} {shown:<24} {origin}");
         }
+        for (key, value, origin) in &self.notify.shown {
+            let (value, origin) = (one_line(value), one_line(&origin.to_string()));
+            let _ = writeln!(text, "{:<30} {value:<24} {origin}", format!("notify.{key}"));
+        }
         for (agent, settings) in &self.agents {
             for (key, value, origin) in &settings.shown {
                 let name = one_line(&format!("agents.{agent}.{key}"));
@@ -422,8 +445,12 @@ fn variable(name: &str) -> String {
 
 /// Variables that are not settings: those that Raymond sets for steps, whose scripts may call it; the list of
 /// trusted directories; and those for tests of Raymond itself.
-const OTHER_VARIABLES: [&str; 17] = [
+const OTHER_VARIABLES: [&str; 23] = [
     "RAYMOND_AGENT_ID",
+    "RAYMOND_COMMENT",
+    "RAYMOND_COMMENT_FILE",
+    "RAYMOND_FILES",
+    "RAYMOND_FILES_FILE",
     "RAYMOND_INPUT",
     "RAYMOND_INPUT_FILE",
     "RAYMOND_RECOVERS",
@@ -437,12 +464,15 @@ const OTHER_VARIABLES: [&str; 17] = [
     "RAYMOND_STATE_FILE",
     "RAYMOND_STEP",
     "RAYMOND_TRUST",
+    "RAYMOND_TURN_BUDGET",
     "RAYMOND_TURN_EFFORT",
     "RAYMOND_TURN_MODEL",
+    "RAYMOND_VISIT",
     "RAYMOND_WORKFLOW_ID",
 ];
-/// Prefixes of variables for tests of Raymond itself.
-const TEST_VARIABLES: [&str; 3] = ["RAYMOND_TEST_", "RAYMOND_STORM", "RAYMOND_FAULTS"];
+/// Prefixes of such variables: those of `--var`, and those for tests of Raymond itself.
+const OTHER_PREFIXES: [&str; 4] =
+    ["RAYMOND_VAR_", "RAYMOND_TEST_", "RAYMOND_STORM", "RAYMOND_FAULTS"];
 
 /// A warning for each variable whose name looks like a setting of Raymond but is none.
 pub(crate) fn unknown_variables(names: impl Iterator<Item = OsString>) -> Vec<String> {
@@ -452,7 +482,7 @@ pub(crate) fn unknown_variables(names: impl Iterator<Item = OsString>) -> Vec<St
     let mut names: Vec<_> = names.filter(|name| name.starts_with("RAYMOND_")).collect();
     names.retain(|name| {
         !known().any(|known| known == name)
-            && !TEST_VARIABLES.iter().any(|start| name.starts_with(start))
+            && !OTHER_PREFIXES.iter().any(|start| name.starts_with(start))
     });
     names.sort();
     let text = |name: String| {
@@ -468,6 +498,15 @@ pub(crate) fn unknown_variables(names: impl Iterator<Item = OsString>) -> Vec<St
 fn line(text: &str, offset: usize) -> usize {
     text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
 }
+
+/// What a new file of settings says about notifications.
+const NOTIFY_EXAMPLE: &str = "
+# A command that gets one JSON object on its standard input when a person is asked and when a run ends;
+# `raymond help operations` has some for desktops, chats and mail.
+#[notify]
+#command = [\"notify-send\", \"Raymond needs you\"]
+#on = [\"ask\", \"failed\", \"stopped\", \"paused\", \"completed\"]
+";
 
 /// Writes a file with every setting as a comment, and returns its path. An existing file is not changed.
 pub(crate) fn write_template(state_dir: &Path) -> Result<PathBuf, Failure> {
@@ -486,6 +525,7 @@ pub(crate) fn write_template(state_dir: &Path) -> Result<PathBuf, Failure> {
         let name = key.name.trim_start_matches("claude.");
         let _ = writeln!(text, "\n# {}\n# {name} = {}", key.help, literal(key));
     }
+    text.push_str(NOTIFY_EXAMPLE);
     text.push_str(AGENTS_EXAMPLE);
     let create = || -> io::Result<()> {
         StateDir::new(state_dir).create()?;

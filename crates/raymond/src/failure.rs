@@ -38,6 +38,11 @@ impl Failure {
         Self { message: format!("cannot {what}: {error}"), hint: None, code: FAILED }
     }
 
+    /// An error with everything that led to it.
+    pub(crate) fn of_error(error: &dyn Error) -> Self {
+        Self { message: chain(error), hint: None, code: FAILED }
+    }
+
     /// The command line is wrong.
     pub(crate) fn usage(message: String) -> Self {
         Self { message, hint: None, code: USAGE }

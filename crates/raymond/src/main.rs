@@ -3,10 +3,12 @@
 
 mod advice;
 mod agent_settings;
+mod asker;
 mod cli;
 mod config;
 mod failure;
 mod line;
+mod notify;
 mod out;
 mod report;
 mod testing;

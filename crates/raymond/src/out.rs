@@ -18,6 +18,7 @@ use std::{
     fs::File,
     io::{self, BufRead as _, IsTerminal as _, Read as _, Write},
     path::Path,
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use serde_json::Value;
@@ -179,6 +180,24 @@ pub(crate) fn shows_data() -> bool {
 /// Whether the user can be asked: standard input and standard error are terminals.
 pub(crate) fn can_ask() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Whether a person is being asked on the terminal, so that nothing else may draw there.
+static IS_PROMPTING: AtomicBool = AtomicBool::new(false);
+
+/// Begins or ends to ask a person on the terminal.
+pub(crate) fn prompt(is_prompting: bool) {
+    IS_PROMPTING.store(is_prompting, Ordering::Release);
+}
+
+/// Whether a person is being asked on the terminal.
+pub(crate) fn is_prompting() -> bool {
+    IS_PROMPTING.load(Ordering::Acquire)
+}
+
+/// Invites a person to type a line.
+pub(crate) fn invite(text: &str) {
+    let _ = io::stderr().write_all(visible(text).as_bytes());
 }
 
 /// Asks the user, who answers with a line; `None` at the end of the input.

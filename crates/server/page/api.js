@@ -19,12 +19,13 @@ export class ApiError extends Error {
   }
 }
 
-/** Takes the token out of the address, where the printed link has it, and keeps it. */
+/** Takes the token out of the address, where the printed link has it, and keeps it. @returns {boolean} whether it was there */
 export function takeToken() {
   const found = /^#k=([^&]+)(?:&to=(.*))?$/.exec(location.hash);
-  if (!found) return;
+  if (!found) return false;
   localStorage.setItem(TOKEN_KEY, found[1]);
   history.replaceState(null, '', `#${found[2] ?? '/'}`);
+  return true;
 }
 
 function authorization() {

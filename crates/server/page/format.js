@@ -1,5 +1,14 @@
 // Numbers, times and names as words. What is not known is shown as unknown, never as 0.
 
+// Made once: to make a format takes longer than a thousand uses of it.
+const SECONDS = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' });
+const MINUTES = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' });
+const DAY = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' });
+const DATE = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', year: 'numeric' });
+const FULL = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium' });
+const NUMBER = new Intl.NumberFormat('en');
+const DOLLARS = new Intl.NumberFormat('en', { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+
 /** How far the server's clock is ahead of this one. */
 let skew = 0;
 
@@ -17,7 +26,7 @@ export function now() {
 export function money(usd) {
   if (usd === null || usd === undefined) return '$ ?';
   if (usd !== 0 && Math.abs(usd) < 0.01) return `$${usd.toFixed(usd < 0.001 ? 4 : 3)}`;
-  return `$${usd.toLocaleString('en', { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
+  return `$${DOLLARS.format(usd)}`;
 }
 
 /** A duration in the two largest units. @param {number | null | undefined} ms */
@@ -54,24 +63,24 @@ export function age(at) {
   if (days === 1) return 'yesterday';
   if (days < 7) return `${days} days`;
   const sameYear = new Date(at).getFullYear() === new Date().getFullYear();
-  return new Date(at).toLocaleDateString('en-GB', { day: 'numeric', month: 'short', ...(sameYear ? {} : { year: 'numeric' }) });
+  return (sameYear ? DAY : DATE).format(at);
 }
 
 /** `15:02:11`. @param {number | null | undefined} at */
 export function clock(at) {
-  return at === null || at === undefined ? '' : new Date(at).toLocaleTimeString('en-GB');
+  return at === null || at === undefined ? '' : SECONDS.format(at);
 }
 
 /** `15:02`, and the date unless that is today. @param {number} at */
 export function moment(at) {
-  const time = new Date(at).toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' });
+  const time = MINUTES.format(at);
   if (new Date(at).toDateString() === new Date(now()).toDateString()) return time;
-  return `${new Date(at).toLocaleDateString('en-GB', { day: 'numeric', month: 'short' })} ${time}`;
+  return `${DAY.format(at)} ${time}`;
 }
 
 /** The full time, for a tooltip. @param {number | null | undefined} at */
 export function full(at) {
-  return at === null || at === undefined ? '' : new Date(at).toLocaleString('en-GB');
+  return at === null || at === undefined ? '' : FULL.format(at);
 }
 
 /** `1.2k`, `3.4M`. @param {number | null | undefined} count */
@@ -91,7 +100,7 @@ export function bytes(count) {
 
 /** `1 step`, `3 steps`. @param {number | null | undefined} count @param {string} noun */
 export function plural(count, noun) {
-  return count === null || count === undefined ? `? ${noun}s` : `${count.toLocaleString('en')} ${noun}${count === 1 ? '' : 's'}`;
+  return count === null || count === undefined ? `? ${noun}s` : `${NUMBER.format(count)} ${noun}${count === 1 ? '' : 's'}`;
 }
 
 /** A state without the ending of a prompt: `PLAN`, but `CHECK.sh`. @param {string | null | undefined} name */

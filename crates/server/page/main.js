@@ -45,7 +45,11 @@ let view = null;
 let path = '';
 
 function follow() {
-  takeToken();
+  // A link that was pasted into an open page: everything is asked for again with its token.
+  if (takeToken()) {
+    location.reload();
+    return;
+  }
   const route = here();
   if (view && path === route.path) {
     view.query?.(route.query);

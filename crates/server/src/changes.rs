@@ -17,15 +17,22 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Watches directories for those who wait.
 pub(crate) struct Changes {
-    inner: Arc<Mutex<Inner>>,
+    inner: Arc<Inner>,
+}
+
+/// `watchers` is locked before `folders`. The thread that tells of changes takes only `folders`, and no watcher is
+/// called while that is locked: a watcher waits for that thread.
+#[derive(Default)]
+struct Inner {
+    watchers: Mutex<Watchers>,
+    folders: Mutex<HashMap<PathBuf, Folder>>,
 }
 
 #[derive(Default)]
-struct Inner {
+struct Watchers {
     watcher: Option<Box<dyn Watcher + Send>>,
     /// For those directories for which the first one failed: too many are watched, or the file system cannot.
     poller: Option<Box<dyn Watcher + Send>>,
-    folders: HashMap<PathBuf, Folder>,
 }
 
 struct Folder {
@@ -36,38 +43,36 @@ struct Folder {
 
 /// Wakes whoever waits for changes in one directory.
 pub(crate) struct Changed {
-    changes: Arc<Mutex<Inner>>,
+    changes: Arc<Inner>,
     folder: PathBuf,
     receiver: watch::Receiver<u64>,
 }
 
 impl Changes {
     pub(crate) fn new() -> Self {
-        Self { inner: Arc::new(Mutex::new(Inner::default())) }
+        Self { inner: Arc::new(Inner::default()) }
     }
 
     /// Watches the files directly in `folder`.
     pub(crate) fn of(&self, folder: &Path) -> Changed {
-        let mut inner = lock(&self.inner);
-        if !inner.folders.contains_key(folder) {
-            let is_polled = !inner.watch(folder, &self.inner);
-            let (sender, _) = watch::channel(0);
-            inner.folders.insert(folder.to_owned(), Folder { sender, waiting: 0, is_polled });
-        }
-        let receiver = match inner.folders.get_mut(folder) {
-            Some(known) => {
-                known.waiting += 1;
-                known.sender.subscribe()
-            }
-            None => watch::channel(0).1,
-        };
+        let mut watchers = lock(&self.inner.watchers);
+        let is_known = lock(&self.inner.folders).contains_key(folder);
+        let is_polled = !is_known && !watchers.watch(folder, &self.inner);
+        let mut folders = lock(&self.inner.folders);
+        let known = folders.entry(folder.to_owned()).or_insert_with(|| Folder {
+            sender: watch::channel(0).0,
+            waiting: 0,
+            is_polled,
+        });
+        known.waiting += 1;
+        let receiver = known.sender.subscribe();
         Changed { changes: Arc::clone(&self.inner), folder: folder.to_owned(), receiver }
     }
 }
 
-impl Inner {
+impl Watchers {
     /// Watches a directory; whether the operating system does.
-    fn watch(&mut self, folder: &Path, inner: &Arc<Mutex<Self>>) -> bool {
+    fn watch(&mut self, folder: &Path, inner: &Arc<Inner>) -> bool {
         if self.watcher.is_none() {
             let watcher = RecommendedWatcher::new(teller(inner), Config::default());
             self.watcher = watcher.ok().map(|watcher| Box::new(watcher) as Box<dyn Watcher + Send>);
@@ -91,7 +96,7 @@ impl Inner {
 }
 
 /// Tells those who wait. Looking at a file is no change: our own reading would wake us.
-fn teller(inner: &Arc<Mutex<Inner>>) -> impl Fn(notify::Result<Event>) + Send + 'static {
+fn teller(inner: &Arc<Inner>) -> impl Fn(notify::Result<Event>) + Send + 'static {
     let inner = Arc::downgrade(inner);
     move |event: notify::Result<Event>| {
         let Some(inner) = inner.upgrade() else { return };
@@ -99,10 +104,10 @@ fn teller(inner: &Arc<Mutex<Inner>>) -> impl Fn(notify::Result<Event>) + Send + 
         if event.kind.is_access() || !event.paths.iter().any(|path| is_telling(path)) {
             return;
         }
-        let inner = lock(&inner);
+        let folders = lock(&inner.folders);
         for path in &event.paths {
-            let folder = path.parent().and_then(|folder| inner.folders.get(folder));
-            if let Some(folder) = folder.or_else(|| inner.folders.get(path)) {
+            let folder = path.parent().and_then(|folder| folders.get(folder));
+            if let Some(folder) = folder.or_else(|| folders.get(path)) {
                 folder.sender.send_modify(|count| *count += 1);
             }
         }
@@ -129,17 +134,64 @@ impl Changed {
 
 impl Drop for Changed {
     fn drop(&mut self) {
-        let mut inner = lock(&self.changes);
-        let Some(folder) = inner.folders.get_mut(&self.folder) else { return };
+        let mut watchers = lock(&self.changes.watchers);
+        let mut folders = lock(&self.changes.folders);
+        let Some(folder) = folders.get_mut(&self.folder) else { return };
         folder.waiting -= 1;
         if folder.waiting > 0 {
             return;
         }
         let is_polled = folder.is_polled;
-        inner.folders.remove(&self.folder);
-        let watcher = if is_polled { &mut inner.poller } else { &mut inner.watcher };
-        if let Some(watcher) = watcher {
+        folders.remove(&self.folder);
+        drop(folders);
+        let Watchers { watcher, poller } = &mut *watchers;
+        if let Some(watcher) = if is_polled { poller } else { watcher } {
             let _ = watcher.unwatch(&self.folder);
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
+mod tests {
+    use std::{
+        fs,
+        sync::{
+            atomic::{AtomicBool, Ordering},
+            mpsc,
+        },
+        thread,
+    };
+
+    use super::*;
+
+    #[test]
+    fn directories_are_watched_and_left_while_files_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().to_owned();
+        let is_over = Arc::new(AtomicBool::new(false));
+        let writer = {
+            let (path, is_over) = (path.clone(), Arc::clone(&is_over));
+            thread::spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    fs::write(path.join("journal"), "x").unwrap();
+                }
+            })
+        };
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || {
+            let changes = Changes::new();
+            let _always = changes.of(&path);
+            for number in 0..2_000 {
+                let below = path.join(format!("{}", number % 7));
+                let _ = fs::create_dir(&below);
+                drop(changes.of(&below));
+            }
+            sender.send(()).unwrap();
+        });
+        let done = receiver.recv_timeout(Duration::from_mins(1));
+        is_over.store(true, Ordering::Relaxed);
+        writer.join().unwrap();
+        done.unwrap();
     }
 }

@@ -16,7 +16,6 @@ use raymond_flow::{
     coding_agent::{Capabilities, CodingAgents},
     id::AgentId,
     machine::{FailureClass, Spent, Step, Turn, TurnFailure},
-    money::Usd,
     turn::Outcome,
 };
 
@@ -90,8 +89,6 @@ pub struct TurnRequest<'a> {
     pub prompt: &'a str,
     /// The message to send instead if the session already contains the prompt.
     pub continuation: &'a str,
-    /// What the turn may spend; `None` is no limit.
-    pub budget_left_usd: Option<Usd>,
     /// Whether the previous turn of its session named a model.
     pub follows_a_model: bool,
 }

@@ -3,6 +3,7 @@
 //! The program reads the prompt on standard input. It learns the rest from its environment:
 //! `RAYMOND_SESSION` (the session's id), `RAYMOND_SESSION_MODE` (`fresh`, `resume` or `branch`),
 //! `RAYMOND_SESSION_FROM` (what a branch starts from), `RAYMOND_TURN_MODEL`, `RAYMOND_TURN_EFFORT`,
+//! `RAYMOND_TURN_BUDGET` (dollars that the turn may spend),
 //! `RAYMOND_STATE` (the state file) and `RAYMOND_RECOVERS` (`1` after a start that failed). The last
 //! line that it prints is a JSON object:
 //!
@@ -155,12 +156,14 @@ impl CodingAgent for ProgramAgent {
         let is_named = mode == "resume" || !self.config.capabilities.names_sessions;
         let settings = &turn.settings;
         let model = settings.model.as_deref().or(self.config.model.as_deref());
+        let budget = turn.budget_usd.map(|budget| budget.dollars().to_string());
         let variables = [
             ("RAYMOND_SESSION", Some(turn.session.id().as_str()).filter(|_| is_named)),
             ("RAYMOND_SESSION_MODE", Some(mode)),
             ("RAYMOND_SESSION_FROM", from),
             ("RAYMOND_TURN_MODEL", model),
             ("RAYMOND_TURN_EFFORT", settings.effort.as_deref()),
+            ("RAYMOND_TURN_BUDGET", budget.as_deref()),
             ("RAYMOND_STATE", Some(request.step.state.as_str())),
             ("RAYMOND_RECOVERS", turn.recovers.then_some("1")),
         ];

@@ -125,6 +125,9 @@ fn add_reason(entry: &mut LogEntry, record: &Record) {
             Overrider::Limit(limit) => of_limit(limit),
             Overrider::Match { pattern } => format!("the answer matches `{pattern}`"),
             Overrider::Prompt { prompt } => format!("the evaluator {prompt} says so"),
+            Overrider::Visits { max_visits } => {
+                format!("the state was entered {max_visits} times before")
+            }
         };
         let instead = match instead {
             Instead::Stop => "the run stops".to_owned(),
@@ -198,11 +201,17 @@ fn of_time(seconds: Option<u64>) -> String {
 fn destination(before: &Before, transition: &Transition) -> String {
     let kind = transition.kind();
     match transition {
-        Transition::Goto { target }
+        Transition::Goto { target, .. }
         | Transition::Reset { target, .. }
         | Transition::Call { target, .. }
         | Transition::Function { target, .. } => format!("{target} ({kind})"),
-        Transition::Fork { target, next, .. } => format!("{next} (fork, worker at {target})"),
+        Transition::Join(join) => format!("{} (join)", join.target),
+        Transition::Fork { target, next, more, .. } if more.is_empty() => {
+            format!("{next} (fork, worker at {target})")
+        }
+        Transition::Fork { target, next, more, .. } => {
+            format!("{next} (fork, {} workers, the first at {target})", more.len() + 1)
+        }
         Transition::Ask(_) => "(ask)".to_owned(),
         Transition::Result { .. } => match &before.return_to {
             Some(state) => format!("{state} (result)"),

@@ -33,7 +33,7 @@ fn names(folder: &Path) -> Vec<String> {
 /// The headlines of the entries, without their times.
 fn headlines(log: &str) -> Vec<&str> {
     let headlines = log.lines().filter(|line| !line.starts_with("  ") && !line.is_empty());
-    headlines.map(|line| &line["2026-01-01 00:00:00 ".len()..]).collect()
+    headlines.filter_map(|line| line.get("2026-01-01 00:00:00 ".len()..)).collect()
 }
 
 #[test]
@@ -124,7 +124,9 @@ fn halts_and_limits_are_told_with_their_reasons() {
     stage.memory.change(|_| says("<goto>NEXT</goto>"));
     stage.started.limits.budget_usd = Usd::from_dollars(0.25);
     let (_, log) = run(&stage);
-    assert!(log.contains("the budget is spent ($0.50 of $0.25)"), "{log}");
+    let words = "the budget is spent ($0.50 of $0.25)";
+    assert!(log.contains(&format!("  override: the run stops: {words}\n")), "{log}");
+    assert!(log.contains(&format!("[run] (halted)\n  why: {words}\n")), "{log}");
     assert!(headlines(&log).contains(&"[run] (finished)"), "{log}");
     let mut stage = Stage::new(&["START.sh"], []);
     stage.memory.change(|_| Fate::prints("<goto>START</goto>"));
@@ -144,25 +146,39 @@ fn halts_and_limits_are_told_with_their_reasons() {
 }
 
 #[test]
-fn resumed_run_says_what_it_had_spent() {
-    let stage = Stage::new(&["START.md"], [("START.md", vec![fails("refused"), says(RESULT)])]);
-    stage.start();
+fn log_of_a_resumed_run_begins_with_its_cost_so_far() {
+    let mut stage = Stage::new(
+        &["START.md", "NEXT.md"],
+        [("START.md", vec![says("<goto>NEXT</goto>")]), ("NEXT.md", vec![says(RESULT)])],
+    );
+    stage.started.limits.budget_usd = Usd::from_dollars(0.4);
+    assert_eq!(stage.start().run.status, Status::Stopped);
     let mut debug = DebugFiles::new(&stage.state_dir().debug(), &id());
     let log = debug.folder().join("transitions.log");
-    let keep = |_: &mut Settings, _: &mut Limits| {};
-    let end = stage.engine().resume(&id(), keep, &mut debug).unwrap();
+    let raise = |_: &mut Settings, limits: &mut Limits| limits.budget_usd = Usd::from_dollars(2.0);
+    let end = stage.engine().resume(&id(), raise, &mut debug).unwrap();
     assert_eq!(end.run.status, Status::Completed);
     let log = fs::read_to_string(log).unwrap();
-    assert_eq!(headlines(&log)[0], "[run] (resumed)");
-    assert!(log.contains("  total_cost: $0.00"), "{log}");
+    assert!(log.contains("[run] (resumed)\n  total_cost: $0.50\n"), "{log}");
+    assert_eq!(log.matches("  cost: $0.50").count(), 1, "only what is new: {log}");
+    assert!(log.trim_end().ends_with("status: completed\n  total_cost: $1.00"), "{log}");
 }
 
 #[test]
 fn steps_whose_files_would_have_the_same_name_keep_apart() {
-    let stage = Stage::new(&["START.sh"], []);
-    let mut debug = DebugFiles::new(&stage.state_dir().debug(), &id());
-    let names: Vec<_> = (0..3).map(|_| debug.unused("main_b1_B_001".to_owned())).collect();
-    assert_eq!(names, ["main_b1_B_001", "main_b1_B_001-2", "main_b1_B_001-3"]);
+    // The worker is called `main_b1`, so both steps are `main_b1_B_001`.
+    let stage = Stage::new(
+        &["b1_B.sh", "B.sh", "END.sh"],
+        [
+            ("b1_B.sh", vec![Fate::prints("<fork next=\"END\">B</fork>")]),
+            ("B.sh", vec![Fate::prints("<result>the worker</result>")]),
+            ("END.sh", vec![Fate::prints(RESULT)]),
+        ],
+    );
+    let (folder, _) = run(&stage);
+    let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
+    assert!(read("main_b1_B_001.stdout.txt").contains("fork"));
+    assert!(read("main_b1_B_001-2.stdout.txt").contains("the worker"));
 }
 
 #[test]

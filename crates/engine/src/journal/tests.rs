@@ -734,3 +734,14 @@ fn fifo_in_the_place_of_a_journal_is_refused_and_named() {
     };
     assert!(source.to_string().contains("is a FIFO, not a regular file"), "{source}");
 }
+
+#[cfg(unix)]
+#[test]
+fn journal_of_an_earlier_version_that_others_could_read_is_made_private() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = Place::with(&decisions());
+    fs::set_permissions(&place.path, fs::Permissions::from_mode(0o644)).unwrap();
+    open(&place.path, 0);
+    let mode = fs::metadata(&place.path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}

@@ -112,3 +112,74 @@ pub(super) fn is_shortage(error: &io::Error) -> bool {
     const CODES: [i32; 5] = [libc::EAGAIN, libc::ENOBUFS, libc::ENOMEM, libc::EMFILE, libc::ENFILE];
     cfg!(unix) && error.raw_os_error().is_some_and(|code| CODES.contains(&code))
 }
+
+#[cfg(all(test, unix))]
+#[allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn launch(folder: PathBuf) -> StepLaunch {
+        StepLaunch {
+            run: "a".to_owned(),
+            folder,
+            program: vec!["/bin/sh".to_owned()],
+            environment: Vec::new(),
+            without: Vec::new(),
+            cwd: "/work".into(),
+            idle_seconds: 0,
+            kind: LaunchKind::Script,
+        }
+    }
+
+    #[test]
+    fn shortage_and_a_program_that_is_being_written_are_transient() {
+        let launch = launch("/steps/main.1".into());
+        for (code, is_transient) in [
+            (libc::EAGAIN, true),
+            (libc::ENOMEM, true),
+            (libc::EMFILE, true),
+            (libc::ENFILE, true),
+            (libc::ENOBUFS, true),
+            (libc::ETXTBSY, true),
+            (libc::ENOENT, false),
+            (libc::EACCES, false),
+            (libc::E2BIG, false),
+        ] {
+            let how = launch.not_run(&io::Error::from_raw_os_error(code));
+            assert_eq!(matches!(how, HowEnded::NotRunNow(_)), is_transient, "{how:?}");
+            assert_eq!(matches!(how, HowEnded::NotRun(_)), !is_transient, "{how:?}");
+        }
+    }
+
+    #[test]
+    fn reason_fits_into_the_exit_record_and_is_not_cut_in_the_middle_of_a_letter() {
+        let mut launch = launch("/steps/main.1".into());
+        for length in 995..1005 {
+            launch.program = vec!["x".repeat(length) + "üüü"];
+            let HowEnded::NotRun(why) = launch.not_run(&io::ErrorKind::NotFound.into()) else {
+                panic!("it is not transient")
+            };
+            assert!(why.len() <= 1000 && why.len() >= 997, "{}", why.len());
+        }
+        launch.program.clear();
+        let how = launch.not_run(&io::ErrorKind::NotFound.into());
+        assert!(matches!(how, HowEnded::NotRun(why) if why.starts_with(" in /work: ")));
+    }
+
+    #[test]
+    fn claim_makes_the_directory_and_the_output_files_and_keeps_what_was_printed() {
+        let root = tempfile::tempdir().unwrap();
+        let launch = launch(root.path().join("main.1"));
+        let claimed = launch.claim().unwrap();
+        fs::write(launch.folder.join("stdout"), "printed").unwrap();
+        let again = launch.claim().unwrap_err();
+        assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read_to_string(launch.folder.join("stdout")).unwrap(), "printed");
+        assert!(launch.folder.join("stderr").exists());
+        drop(claimed);
+        let nowhere = self::launch(root.path().join("gone/main.1")).claim().unwrap_err();
+        assert_eq!(nowhere.kind(), io::ErrorKind::NotFound);
+    }
+}

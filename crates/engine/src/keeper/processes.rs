@@ -40,3 +40,39 @@ pub(super) fn signal_descendants(signal: i32) {
 fn with_parents() -> impl Iterator<Item = (Pid, Pid)> {
     sys::processes().filter_map(|pid| Some((pid, sys::parent(pid)?)))
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
+mod tests {
+    use std::{
+        io::{BufRead as _, BufReader},
+        process::{Command, Stdio},
+    };
+
+    use super::*;
+
+    #[test]
+    fn descendants_of_all_generations_are_found_whatever_they_are_called() {
+        // A name with brackets and spaces, as a program may give itself.
+        let script = "printf ') R 1 (' > /proc/$$/comm; \
+                      bash -c 'sleep 1000 & echo $! $$; wait' & wait";
+        let mut command = Command::new("bash");
+        command.args(["-c", script]).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let ids: Vec<Pid> = line.split_whitespace().map(|id| id.parse().unwrap()).collect();
+        let [grandchild, inner] = ids[..] else { panic!("{line}") };
+        let outer = Pid::try_from(child.id()).unwrap();
+        let own = Pid::try_from(std::process::id()).unwrap();
+        assert!(children(own).contains(&outer));
+        assert_eq!(children(outer), [inner]);
+        assert_eq!(descendants(outer), [inner, grandchild]);
+        assert!(descendants(own).contains(&grandchild));
+        assert!(descendants(grandchild).is_empty());
+        for pid in [grandchild, inner, outer] {
+            sys::kill(pid, libc::SIGKILL);
+        }
+        child.wait().unwrap();
+    }
+}

@@ -460,11 +460,13 @@ fn process_that_dies_between_turns_is_told() {
 #[test]
 fn session_is_led_by_one_process_at_a_time() {
     let mut place = place();
-    let first = place.turn(1, "s", "one\n", "until [ -e go ]; do sleep 0.01; done; echo first");
+    // The lock is taken after the claim, so the child says when it has begun.
+    let text = "echo > began; until [ -e go ]; do sleep 0.01; done; echo first";
+    let first = place.turn(1, "s", "one\n", text);
     let second = place.turn(2, "s", "two\n", "ls go; echo second");
     let other = place.turn(3, "t", "three\n", "echo third");
     place.steps.launch(&first).unwrap();
-    place.reaper(1);
+    wait_for(&place.file("began"));
     place.steps.launch(&second).unwrap();
     place.steps.launch(&other).unwrap();
     // Another session does not wait.
@@ -477,8 +479,8 @@ fn session_is_led_by_one_process_at_a_time() {
 #[test]
 fn turn_that_waits_for_its_session_can_be_ended() {
     let mut place = place();
-    place.steps.launch(&place.turn(1, "s", "", "exec sleep 1000")).unwrap();
-    place.reaper(1);
+    place.steps.launch(&place.turn(1, "s", "", "echo > began; exec sleep 1000")).unwrap();
+    wait_for(&place.file("began"));
     place.steps.launch(&place.turn(2, "s", "", "echo never")).unwrap();
     let reaper = place.reaper(2);
     let folder = place.folder(2);
@@ -520,7 +522,7 @@ fn what_is_no_request_or_no_launch_starts_nothing_and_ends_nobody() {
             UnixStream::connect(place.files.folder.join(protocol::STEPS_SOCKET)).unwrap();
         let _ = stream.write_all(text.as_bytes());
         drop(stream);
-        assert_eq!(place.run(2, "exit 0"), HowEnded::Code(0), "after {:.20}", text);
+        assert_eq!(place.run(2, "exit 0"), HowEnded::Code(0), "after {text:.20}");
         fs::remove_dir_all(place.folder(2).path()).unwrap();
     }
 }

@@ -79,7 +79,7 @@ fn run_that_another_process_owns_is_left_alone() {
     let before = fs::read(&stage.files().journal).unwrap();
     let refused = stage.engine().resume(&id(), |_, _| {}, &mut stage.seen.clone()).unwrap_err();
     let text = refused.to_string();
-    assert!(text.contains(&format!("process {} is running it", std::process::id())), "{text}");
+    assert!(text.contains(&format!("(process {})", std::process::id())), "{text}");
     assert!(matches!(stage.try_start(), Err(EngineError::Lock { .. })));
     assert_eq!(fs::read(&stage.files().journal).unwrap(), before);
 }

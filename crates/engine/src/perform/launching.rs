@@ -3,12 +3,12 @@
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
+    sync::LazyLock,
 };
 
 use raymond_flow::{
     id::{SessionId, StepId},
     machine::{Action, FailureClass, Halt, Launch, SessionPlan, Step, Turn, TurnFailure},
-    money::Usd,
 };
 
 use super::Performer;
@@ -37,6 +37,9 @@ const PER_STEP_VARIABLES: [&str; 8] = [
     "RAYMOND_FILES_FILE",
 ];
 
+/// What the names of a run's own variables begin with. They are not those of a run inside it.
+const VARIABLE_PREFIX: &str = "RAYMOND_VAR_";
+
 /// The directory within a step's directory for values that do not fit into an environment.
 const VALUES: &str = "values";
 
@@ -45,7 +48,7 @@ const VALUES: &str = "values";
 const SESSION_STEPS_MAX: usize = 1000;
 
 /// The fields of the machine's launch effect.
-type LaunchEffect<'e> = (&'e StepId, &'e Step, String, Launch, Option<Usd>);
+type LaunchEffect<'e> = (&'e StepId, &'e Step, String, Launch);
 
 /// The result of a launch.
 pub(crate) enum Launched {
@@ -84,13 +87,14 @@ impl Performer<'_> {
 
     fn start(
         &mut self,
-        (id, step, cwd, launch, budget_left_usd): LaunchEffect<'_>,
+        (id, step, cwd, launch): LaunchEffect<'_>,
         observer: &mut dyn Observer,
     ) -> Result<Launched, EngineError> {
         let folder = self.folder(id);
         let cwd = PathBuf::from(cwd);
         match (&step.action, launch) {
-            (Action::Turn(turn), Launch::Turn { prompt, continuation }) => {
+            (Action::Turn(turn), Launch::Turn { prompt, continuation, files }) => {
+                write_values(&files)?;
                 let (cwd, prompt, continuation) = (&*cwd, &*prompt, &*continuation);
                 let agent = &id.agent;
                 let request = TurnRequest {
@@ -100,7 +104,6 @@ impl Performer<'_> {
                     cwd,
                     prompt,
                     continuation,
-                    budget_left_usd,
                     // Set below, only if a program is started: it can mean reading a thousand files.
                     follows_a_model: false,
                 };
@@ -112,7 +115,7 @@ impl Performer<'_> {
                     folder: folder.path().to_owned(),
                     program: self.script_program(step),
                     environment: self.script_environment(&folder, environment)?,
-                    without: PER_STEP_VARIABLES.map(str::to_owned).to_vec(),
+                    without: not_inherited(),
                     cwd,
                     idle_seconds: u64::from(*timeout),
                     kind: LaunchKind::Script,
@@ -176,7 +179,7 @@ impl Performer<'_> {
         };
         let TurnCommand { program, mut environment, mut without, stdin, reuse } = command;
         environment.push(self.place.mark_variable(folder));
-        without.extend(PER_STEP_VARIABLES.map(str::to_owned));
+        without.extend(not_inherited());
         let reuse = reuse.filter(|_| self.warm.is_on());
         let launch = keeper::StepLaunch {
             run: self.means.identity.clone(),
@@ -270,6 +273,27 @@ impl Performer<'_> {
         environment.push(("RAYMOND_STATE_FILE".to_owned(), path(&self.means.files.state)));
         Ok(environment)
     }
+}
+
+/// The variables of the orchestrator's environment that no step inherits.
+fn not_inherited() -> Vec<String> {
+    static OUTER: LazyLock<Vec<String>> = LazyLock::new(|| {
+        let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        names.filter(|name| name.starts_with(VARIABLE_PREFIX)).collect()
+    });
+    PER_STEP_VARIABLES.map(str::to_owned).into_iter().chain(OUTER.iter().cloned()).collect()
+}
+
+/// Writes the files that a prompt names. The name of each is a fingerprint of its content, so a file that exists
+/// is replaced by the same content.
+fn write_values(files: &BTreeMap<String, String>) -> Result<(), EngineError> {
+    for (path, value) in files {
+        let path = Path::new(path);
+        let folder = path.parent().map_or(Ok(()), private::create_dir_all);
+        let written = folder.and_then(|()| private::write(path, value));
+        written.map_err(|error| at_work("prepare a step", error))?;
+    }
+    Ok(())
 }
 
 /// The command with the absolute path of its program: the reaper does not search for it.

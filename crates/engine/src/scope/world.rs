@@ -26,6 +26,8 @@ use crate::{asks, clock, regular};
 #[derive(Debug)]
 pub(crate) struct DiskWorld {
     folder: PathBuf,
+    /// Where values lie that a prompt names by their file.
+    values: PathBuf,
     /// The names of the environment variables. Read once: they do not change while a run is open.
     variables: HashSet<String>,
     /// The last listing, and the modification time of the directory when it was made.
@@ -57,7 +59,9 @@ impl DiskWorld {
         };
         let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
         let (listed, failure) = (RefCell::new(None), RefCell::new(None));
-        Ok(Self { folder, variables: names.collect(), listed, failure, coding_agents })
+        // Beside the extracted files, in the directory of the run.
+        let values = private.with_file_name("values");
+        Ok(Self { folder, values, variables: names.collect(), listed, failure, coding_agents })
     }
 
     /// The files in the directory. Listed again whenever the directory has changed.
@@ -118,6 +122,10 @@ impl World for DiskWorld {
 
     fn has_variable(&self, name: &str) -> bool {
         self.variables.contains(name)
+    }
+
+    fn value_file(&self, fingerprint: &str) -> String {
+        self.values.join(fingerprint).to_string_lossy().into_owned()
     }
 
     fn attachment(&self, folder: &str, path: &str) -> Result<(), String> {

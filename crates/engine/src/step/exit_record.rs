@@ -77,10 +77,28 @@ impl Claim {
     /// The file gets its name only after it is locked and its first line is written, so that no reader
     /// can take a new claim for a lost step.
     pub(crate) fn take(path: &Path, run: &str, is_durable: bool) -> io::Result<Self> {
+        Self::publish(path, run, None, is_durable)
+    }
+
+    /// Claims a step and ends it at once, durably. A process that is killed in between must not leave a
+    /// claim without an end, so the end is written before the file gets its name.
+    pub(crate) fn take_ended(path: &Path, run: &str, record: &ExitRecord) -> io::Result<()> {
+        Self::publish(path, run, Some(record), true).map(drop)
+    }
+
+    fn publish(
+        path: &Path,
+        run: &str,
+        ended: Option<&ExitRecord>,
+        is_durable: bool,
+    ) -> io::Result<Self> {
         let own = path.with_extension(std::process::id().to_string());
         // Left behind by a killed process that had our pid.
         let _ = fs::remove_file(&own);
         let claim = Self::create(&own, run)?;
+        if let Some(record) = ended {
+            claim.end(record, false)?;
+        }
         if is_durable {
             claim.file.sync_all()?;
         }

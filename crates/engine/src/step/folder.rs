@@ -203,13 +203,9 @@ impl StepFolder {
     pub(crate) fn forbid(&self) -> io::Result<bool> {
         self.create()?;
         let run = self.run.as_deref().unwrap_or_default();
-        match Claim::take(&self.path.join("exit"), run, true) {
-            Ok(claim) => {
-                let record =
-                    ExitRecord { how: HowEnded::Forbidden, duration_ms: 0, stdout_bytes: 0 };
-                claim.end(&record, true)?;
-                Ok(true)
-            }
+        let record = ExitRecord { how: HowEnded::Forbidden, duration_ms: 0, stdout_bytes: 0 };
+        match Claim::take_ended(&self.path.join("exit"), run, &record) {
+            Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
             Err(error) => Err(error),
         }

@@ -50,7 +50,7 @@ impl Fate {
 
     /// The same, when these messages have arrived.
     pub(crate) fn after<const N: usize>(self, messages: [Message; N]) -> Self {
-        Self::After(messages.to_vec(), Box::new(self))
+        Self::After(messages.into(), Box::new(self))
     }
 }
 
@@ -146,9 +146,9 @@ impl Memory {
 
     /// Tells of every launch from now on, when it has its fate.
     pub(crate) fn launches(&self) -> mpsc::Receiver<StepLaunch> {
-        let (launched, launches) = mpsc::channel();
-        self.shared().launched = Some(launched);
-        launches
+        let (sender, receiver) = mpsc::channel();
+        self.shared().launched = Some(sender);
+        receiver
     }
 
     /// Tells once when a run loop finds that a step runs.
@@ -241,7 +241,9 @@ impl MemorySteps {
             }
             Fate::Unclaimed => {}
             Fate::After(messages, fate) => {
-                messages.into_iter().for_each(|message| drop(self.words.send(message)));
+                for message in messages {
+                    let _ = self.words.send(message);
+                }
                 return self.meet(launch, *fate);
             }
             Fate::Lost(text) => {

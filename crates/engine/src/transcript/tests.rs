@@ -52,12 +52,8 @@ impl Life {
         self.claim = Some(Claim::take(&self.folder.path().join("exit"), "", false).unwrap());
     }
 
-    fn print(&self, path: PathBuf, text: impl AsRef<[u8]>) {
-        File::options().append(true).open(path).unwrap().write_all(text.as_ref()).unwrap();
-    }
-
     fn say(&self, text: &str) {
-        self.print(self.folder.stdout(), text);
+        append(self.folder.stdout(), text);
     }
 
     fn end(&mut self, how: HowEnded) {
@@ -69,6 +65,10 @@ impl Life {
     fn more(&mut self) -> Vec<Entry> {
         self.transcript.more(&self.agents).unwrap()
     }
+}
+
+fn append(path: PathBuf, text: impl AsRef<[u8]>) {
+    File::options().append(true).open(path).unwrap().write_all(text.as_ref()).unwrap();
 }
 
 fn text(text: &str) -> Entry {
@@ -164,9 +164,9 @@ fn later_turn_of_a_process_is_read_where_it_prints_and_then_where_it_is_copied_t
     fs::write(&shared, "earlier\n").unwrap();
     let place = format!("8 {}", shared.display());
     fs::write(life.folder.path().join("output-is-at"), place).unwrap();
-    life.print(shared.clone(), "mine\nmore\n");
+    append(shared.clone(), "mine\nmore\n");
     assert_eq!(life.more(), [prompt(), text("mine")]);
-    life.print(shared, "{\"result\":\"x\"}\n");
+    append(shared, "{\"result\":\"x\"}\n");
     life.say("mine\nmore\n{\"result\":\"x\"}\n");
     life.end(HowEnded::Code(0));
     assert_eq!(life.more(), [text("more"), answer("x", None)]);
@@ -189,7 +189,7 @@ fn script_is_told_when_it_has_ended_with_both_its_streams() {
     life.claim();
     life.say("out");
     assert_eq!(life.more(), [], "it runs");
-    life.print(life.folder.stderr(), b"err\xff");
+    append(life.folder.stderr(), b"err\xff");
     life.end(HowEnded::Code(3));
     let output = |stream, text: &str| Entry::Output { stream, text: text.to_owned(), left_out: 0 };
     let expected = [

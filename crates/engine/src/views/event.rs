@@ -7,7 +7,7 @@ use raymond_flow::{
         CountsAs, Halt, Instead, Limit, Limits, Overrider, Record, Response, Run, Settings,
         Started, Via,
     },
-    policy::{Question, Transition},
+    policy::{Join, Question, Transition},
 };
 use serde_json::{Value, json};
 
@@ -86,6 +86,7 @@ fn of_event(event: &Event) -> Value {
 }
 
 /// The JSON object of a record. `before` is the agent that it is about, before the record.
+#[expect(clippy::too_many_lines, reason = "a table with one entry for each record")]
 fn of_record(record: &Record, before: Option<&Before>) -> Value {
     match record {
         Record::Started(started) => of_started(started),
@@ -100,14 +101,31 @@ fn of_record(record: &Record, before: Option<&Before>) -> Value {
             "tokens": spent.tokens, "model": spent.model, "duration_ms": spent.duration_ms,
             "denied": spent.denied,
         }),
-        Record::Followed { agent, transition, via, worker, discarded_returns, .. } => {
+        Record::Joined { agent, workers } => json!({
+            "event": "joined", "agent": agent,
+            "workers": workers.iter().map(|worker| &worker.agent).collect::<Vec<_>>(),
+        }),
+        Record::Placed { agent } => json!({ "event": "placed", "agent": agent }),
+        Record::Followed {
+            agent,
+            transition,
+            via,
+            worker,
+            more_workers,
+            discarded_returns,
+            ..
+        } => {
             let via = of_via(*via);
             let from = before.map(|before| &before.state);
             let event = json!({
                 "event": "transition", "agent": agent, "from": from, "via": via, "worker": worker,
                 "discarded_returns": discarded_returns,
             });
-            merged(event, of_transition(transition))
+            let mut event = merged(event, of_transition(transition));
+            if !more_workers.is_empty() {
+                event["more_workers"] = json!(more_workers);
+            }
+            event
         }
         Record::Overridden { agent, asked, by, instead, .. } => json!({
             "event": "overridden", "agent": agent, "asked": of_transition(asked),
@@ -182,6 +200,7 @@ fn of_via(via: Via) -> &'static str {
         Via::Tag => "tag",
         Via::Implicit => "implicit",
         Via::Evaluator => "evaluator",
+        Via::Visits => "max_visits",
         Via::Answer => "answer",
     }
 }
@@ -229,20 +248,52 @@ pub(super) fn of_limits(limits: &Limits) -> Value {
 
 pub(super) fn of_transition(transition: &Transition) -> Value {
     let mut value = match transition {
-        Transition::Goto { target } => json!({ "to": target }),
-        Transition::Reset { target, cd } => json!({ "to": target, "cd": cd }),
-        Transition::Call { target, return_to } => json!({ "to": target, "return": return_to }),
-        Transition::Function { target, return_to, model } => {
-            json!({ "to": target, "return": return_to, "model": model })
+        Transition::Goto { target, input } => json!({ "to": target, "input": input }),
+        Transition::Reset { target, cd, input } => {
+            json!({ "to": target, "cd": cd, "input": input })
         }
-        Transition::Fork { target, next, cd, attributes } => {
-            json!({ "to": target, "next": next, "cd": cd, "attributes": attributes })
+        Transition::Call { target, return_to, input, arguments } => json!({
+            "to": target, "return": return_to, "input": input, "arguments": arguments,
+        }),
+        Transition::Function { target, return_to, model, input, arguments } => json!({
+            "to": target, "return": return_to, "model": model, "input": input,
+            "arguments": arguments,
+        }),
+        Transition::Fork { target, next, cd, attributes, limit, input, more } => {
+            let more = more.iter().map(|worker| {
+                json!({
+                    "to": worker.target, "cd": worker.cd, "attributes": worker.attributes,
+                    "limit": worker.limit, "input": worker.input,
+                })
+            });
+            json!({
+                "to": target, "next": next, "cd": cd, "attributes": attributes, "limit": limit,
+                "input": input, "more": more.collect::<Vec<_>>(),
+            })
         }
+        Transition::Join(Join { target, count, failed, input }) => json!({
+            "to": target, "count": count, "failed": failed.word(), "input": input,
+        }),
         Transition::Ask(question) => of_question(question),
         Transition::Result { payload } => json!({ "result": payload }),
     };
+    // Of these, only what was given is told.
+    if let Value::Object(fields) = &mut value {
+        let is_rare =
+            |name: &str| matches!(name, "input" | "arguments" | "limit" | "more" | "count");
+        fields.retain(|name, value| !is_rare(name) || !is_empty(value));
+    }
     value["tag"] = json!(transition.kind().name());
     value
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
 }
 
 fn of_question(question: &Question) -> Value {
@@ -259,6 +310,7 @@ fn of_overrider(by: &Overrider) -> Value {
         Overrider::Limit(limit) => of_limit(limit),
         Overrider::Match { pattern } => json!({ "match": pattern }),
         Overrider::Prompt { prompt } => json!({ "prompt": prompt }),
+        Overrider::Visits { max_visits } => json!({ "max_visits": max_visits }),
     }
 }
 

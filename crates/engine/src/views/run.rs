@@ -118,6 +118,9 @@ pub fn agent(overview: &Overview, id: &AgentId, live: &Live) -> Value {
         Some(agent) => living(agent, &facts, live.activities.get(id)),
         None => gone(id, &facts),
     };
+    if let Some((ended, all)) = overview.run().and_then(|run| run.joined_so_far(id)) {
+        value["workers"] = json!({ "ended": ended, "all": all });
+    }
     merge(
         &mut value,
         json!({
@@ -172,6 +175,9 @@ pub(super) fn phase(phase: &Phase) -> (&'static str, Option<&String>) {
         Phase::Queued { .. } => ("queued", None),
         Phase::Waiting { .. } => ("waiting", None),
         Phase::Asking { .. } => ("asking", None),
+        Phase::Joining { .. } => ("joining", None),
+        Phase::Parked { .. } => ("parked", None),
+        Phase::Failed { error, passed: true, .. } => ("passed", Some(error)),
         Phase::Held { .. } => ("held", None),
         Phase::Failed { error, .. } => ("failed", Some(error)),
     }

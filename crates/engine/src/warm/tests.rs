@@ -15,10 +15,10 @@ fn reuse(model: &str) -> Reuse {
 fn with_request<T>(
     plan: SessionPlan,
     cwd: &str,
-    budget_left_usd: Option<Usd>,
+    budget_usd: Option<Usd>,
     act: impl FnOnce(&TurnRequest<'_>) -> T,
 ) -> T {
-    let turn = &turn(plan);
+    let turn = &Turn { budget_usd, ..turn(plan) };
     let step = turn_step(turn.clone());
     act(&TurnRequest {
         agent: &AgentId::main(),
@@ -27,7 +27,6 @@ fn with_request<T>(
         cwd: Path::new(cwd),
         prompt: "",
         continuation: "",
-        budget_left_usd,
         follows_a_model: false,
     })
 }
@@ -65,12 +64,14 @@ fn process_is_used_only_for_the_very_session_directory_and_model_that_it_was_sta
 }
 
 #[test]
-fn process_that_may_spend_more_than_is_left_is_not_used() {
+fn process_that_may_spend_more_than_the_share_or_much_less_is_not_used() {
     let mut warm = Warm::new(2);
     // It may spend 4 dollars more.
     keep(&mut warm, 1, "s", dollars(5.0));
     assert!(finds(&warm, "s", "/work", "opus", dollars(4.0)));
+    assert!(finds(&warm, "s", "/work", "opus", dollars(8.0)));
     assert!(!finds(&warm, "s", "/work", "opus", dollars(3.9)));
+    assert!(!finds(&warm, "s", "/work", "opus", dollars(8.1)));
     assert!(!finds(&warm, "s", "/work", "opus", None));
     keep(&mut warm, 2, "t", None);
     assert!(!finds(&warm, "t", "/work", "opus", dollars(100.0)), "it has no limit of its own");
@@ -138,4 +139,32 @@ fn lock_files_are_those_of_the_own_session_and_of_the_one_that_it_branches_off()
     assert_eq!(files.source.as_deref(), Some(Path::new("/run/sessions/a.lock")));
     let files = lock_files(Path::new("/run"), &SessionPlan::Fresh { id: session("c") });
     assert_eq!(files.source, None);
+}
+
+#[test]
+fn agent_that_ended_or_forgot_its_session_keeps_no_process() {
+    let mut run = Run::new(&crate::testing::started("/flow"));
+    let main = AgentId::main();
+    let mut warm = Warm::new(9);
+    keep(&mut warm, 1, "current", None);
+    keep(&mut warm, 2, "forgotten", None);
+    keep(&mut warm, 3, "caller", None);
+    let agent = run.agents.get_mut(&main).unwrap();
+    agent.session = Session::Open(session("current"));
+    agent.stack.push(raymond_flow::machine::Frame {
+        session: Session::Open(session("caller")),
+        session_agent: None,
+        state: raymond_flow::id::StateName::new("BACK.md"),
+        model: None,
+        arguments: std::collections::BTreeMap::new(),
+        visits: std::collections::BTreeMap::new(),
+        workers_since: 0,
+    });
+    warm.drop_forgotten(&run, &main);
+    assert_eq!(warm.released(), [2]);
+    run.agents.remove(&main);
+    warm.drop_forgotten(&run, &AgentId::new("other"));
+    assert!(warm.released().is_empty(), "another agent's are its own");
+    warm.drop_forgotten(&run, &main);
+    assert_eq!(warm.released(), [1, 3]);
 }

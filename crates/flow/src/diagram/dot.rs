@@ -70,7 +70,7 @@ fn line(kind: LinkKind) -> &'static str {
         LinkKind::Way(EdgeKind::Return | EdgeKind::Next | EdgeKind::Evaluate)
         | LinkKind::Result => ", style=dashed",
         LinkKind::Way(EdgeKind::Ask) => ", style=dotted, arrowhead=dot",
-        LinkKind::Way(EdgeKind::Reset) => ", style=bold",
+        LinkKind::Way(EdgeKind::Reset | EdgeKind::Join) => ", style=bold",
         LinkKind::Way(EdgeKind::Goto | EdgeKind::Call | EdgeKind::Function | EdgeKind::Fork) => "",
     }
 }

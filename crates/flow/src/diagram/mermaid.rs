@@ -93,7 +93,7 @@ fn label(node: &Node) -> String {
 
 fn arrow(kind: LinkKind) -> &'static str {
     match kind {
-        LinkKind::Way(EdgeKind::Reset) => "==>",
+        LinkKind::Way(EdgeKind::Reset | EdgeKind::Join) => "==>",
         LinkKind::Way(EdgeKind::Return | EdgeKind::Next | EdgeKind::Evaluate)
         | LinkKind::Result => "-.->",
         // A person is asked before it is followed.

@@ -84,7 +84,7 @@ const WORKER_ENDS: &str = "worker ends";
 
 impl LinkKind {
     /// All kinds, in the order of the legend.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Way(EdgeKind::Goto),
         Self::Way(EdgeKind::Reset),
         Self::Way(EdgeKind::Call),
@@ -93,6 +93,7 @@ impl LinkKind {
         Self::Result,
         Self::Way(EdgeKind::Fork),
         Self::Way(EdgeKind::Next),
+        Self::Way(EdgeKind::Join),
         Self::Way(EdgeKind::Ask),
         Self::Way(EdgeKind::Evaluate),
     ];

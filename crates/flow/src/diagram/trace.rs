@@ -85,13 +85,13 @@ impl Trace {
     /// before it.
     pub fn add(&mut self, run: &Run, from: StateName, record: &Record) {
         match record {
-            Record::Followed { agent, transition, via, worker, .. } => {
+            Record::Followed { agent, transition, via, worker, more_workers, .. } => {
                 let is_worker = *agent != AgentId::main();
                 let mut take = |to: Option<StateName>, kind| {
                     let way = TakenWay { from: from.clone(), to, kind, is_worker };
                     *self.ways.entry(way).or_default() += 1;
                 };
-                if let Some(worker) = worker {
+                for worker in worker.iter().chain(more_workers) {
                     take(state_of(run, worker), LinkKind::Way(EdgeKind::Fork));
                 }
                 let kind = match transition {
@@ -101,16 +101,25 @@ impl Trace {
                     Transition::Call { .. } => LinkKind::Way(EdgeKind::Call),
                     Transition::Function { .. } => LinkKind::Way(EdgeKind::Function),
                     Transition::Fork { .. } => LinkKind::Way(EdgeKind::Next),
+                    // The way is gone when the workers have been joined.
+                    Transition::Join(_) => return,
                     Transition::Ask(_) => LinkKind::Way(EdgeKind::Ask),
                     Transition::Result { .. } => LinkKind::Result,
                 };
                 take(state_of(run, agent), kind);
+            }
+            Record::Joined { agent, .. } => {
+                let is_worker = *agent != AgentId::main();
+                let kind = LinkKind::Way(EdgeKind::Join);
+                let way = TakenWay { from, to: state_of(run, agent), kind, is_worker };
+                *self.ways.entry(way).or_default() += 1;
             }
             Record::Failed { .. } => self.visits.entry(from).or_default().failures += 1,
             Record::Started(_)
             | Record::Intended { .. }
             | Record::Queued { .. }
             | Record::Called { .. }
+            | Record::Placed { .. }
             | Record::Ended { .. }
             | Record::Overridden { .. }
             | Record::Asked { .. }

@@ -113,6 +113,10 @@ impl GraphBuilder<'_> {
         for entry in &prompt.frontmatter.allowed_transitions {
             state.declared.push(self.entry(&entry.value, entry.span, WayOrigin::Policy, text));
         }
+        if let Some(limit) = &prompt.frontmatter.visit_limit {
+            let way = self.entry(&limit.value.then, limit.span, WayOrigin::Evaluator, text);
+            state.declared.push(way);
+        }
         for evaluator in &prompt.frontmatter.evaluators {
             match &evaluator.value {
                 Evaluator::Match { then, .. } => {

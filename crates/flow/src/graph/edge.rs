@@ -40,6 +40,8 @@ pub enum EdgeKind {
     Fork,
     /// The agent that forked continues here.
     Next,
+    /// Wait for workers, then continue in the same session.
+    Join,
     /// Ask a person, whose answer leads here.
     Ask,
     /// Ask an evaluator.
@@ -57,6 +59,7 @@ impl EdgeKind {
             Self::Return => "return",
             Self::Fork => "fork",
             Self::Next => "next",
+            Self::Join => "join",
             Self::Ask => "ask",
             Self::Evaluate => "evaluate",
         }
@@ -69,7 +72,7 @@ impl EdgeKind {
 
     /// Whether the same agent continues with the same return stack, so that its caller still waits.
     pub fn stays_in_frame(self) -> bool {
-        matches!(self, Self::Goto | Self::Next | Self::Return | Self::Ask)
+        matches!(self, Self::Goto | Self::Next | Self::Join | Self::Return | Self::Ask)
     }
 
     /// Whether the same agent continues, with the same return stack or an empty one.
@@ -128,6 +131,7 @@ pub(super) fn kinds(tag: TagKind) -> (EdgeKind, EdgeKind) {
         TagKind::Call => (EdgeKind::Call, EdgeKind::Return),
         TagKind::Function => (EdgeKind::Function, EdgeKind::Return),
         TagKind::Fork => (EdgeKind::Fork, EdgeKind::Next),
+        TagKind::Join => (EdgeKind::Join, EdgeKind::Join),
         TagKind::Ask => (EdgeKind::Ask, EdgeKind::Ask),
     }
 }

@@ -39,7 +39,7 @@ impl Situation {
     fn beyond(&self, kind: EdgeKind, returns_to: Option<&StateName>) -> Option<Self> {
         match kind {
             // The caller continues in its own situation, whatever the subtask does.
-            EdgeKind::Goto | EdgeKind::Next | EdgeKind::Return | EdgeKind::Ask => {
+            EdgeKind::Goto | EdgeKind::Next | EdgeKind::Join | EdgeKind::Return | EdgeKind::Ask => {
                 Some(self.clone())
             }
             EdgeKind::Reset => Some(Self::alone(self.is_worker)),

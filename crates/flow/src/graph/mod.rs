@@ -20,6 +20,7 @@ pub use edge::{Edge, EdgeKind};
 pub use ends::ResultEnd;
 pub use slip::{Slip, SlipKind};
 pub use state::{Content, State};
+pub(crate) use way::is_open;
 pub use way::{Meaning, Named, OfferedChoice, Way, WayOrigin};
 
 use std::collections::BTreeMap;

@@ -76,6 +76,14 @@ impl Named {
 }
 
 impl Way {
+    /// The attributes that become variables, with their values.
+    pub fn variables(&self) -> impl Iterator<Item = &(Spanned<String>, Spanned<String>)> {
+        let takes = self.tag.spec().takes_variables;
+        self.attributes
+            .iter()
+            .filter(move |(name, _)| takes && self.tag.role_of(&name.value).is_none())
+    }
+
     /// The names of states in it.
     pub fn named(&self) -> impl Iterator<Item = &Named> {
         let chosen = self.choices.iter().filter_map(|choice| choice.state.as_ref());
@@ -141,7 +149,7 @@ impl Named {
 
 /// Whether a text in a tag is a placeholder: a variable of a shell or a template, a format
 /// of `printf`, or the dots of an example.
-pub(super) fn is_open(text: &str) -> bool {
+pub(crate) fn is_open(text: &str) -> bool {
     const MARKS: [&str; 10] = ["$", "`", "%", "!", "{{", "…", "...", "<", ">", "*"];
     text.is_empty() || MARKS.iter().any(|mark| text.contains(mark))
 }

@@ -35,8 +35,12 @@ mirror! {
             #[serde(default, skip_serializing_if = "is_default")]
             worker: Option<AgentId>,
             #[serde(default, skip_serializing_if = "is_default")]
+            more_workers: Vec<AgentId>,
+            #[serde(default, skip_serializing_if = "is_default")]
             discarded_returns: usize,
         },
+        Joined { agent: AgentId, workers: Vec<Taken> },
+        Placed { agent: AgentId },
         Overridden {
             agent: AgentId,
             asked: Transition,
@@ -85,6 +89,11 @@ mirror! {
         LimitsChanged { limits: Limits },
     }
 
+    struct machine::Taken {
+        agent: AgentId,
+        born: u64,
+    }
+
     struct machine::Started {
         workflow_id: RunId,
         scope_dir: String,
@@ -106,6 +115,7 @@ mirror! {
         Tag,
         Implicit,
         Evaluator,
+        Visits,
         Answer,
     }
 
@@ -114,6 +124,7 @@ mirror! {
         Limit(Limit),
         Match { pattern: String },
         Prompt { prompt: String },
+        Visits { max_visits: u32 },
     }
 
     #[serde(rename_all = "lowercase")]
@@ -215,6 +226,7 @@ mirror! {
         action: Action,
     }
 
+    #[expect(clippy::large_enum_variant, reason = "a step is always in a box")]
     #[serde(rename_all = "lowercase")]
     enum machine::Action {
         Script { timeout: Timeout },
@@ -229,6 +241,10 @@ mirror! {
         prompt_digest: String,
         #[serde(default, skip_serializing_if = "is_default")]
         recovers: bool,
+        #[serde(default, skip_serializing_if = "is_default")]
+        spent_share: bool,
+        #[serde(default, skip_serializing_if = "is_default")]
+        budget_usd: Option<Usd>,
     }
 
     struct machine::TurnSettings {
@@ -241,6 +257,10 @@ mirror! {
         timeout: Timeout,
         #[serde(default, skip_serializing_if = "is_default")]
         skip_permissions: bool,
+        #[serde(default, skip_serializing_if = "is_default")]
+        tools: Option<Vec<String>>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        permissions: Option<String>,
     }
 
     #[serde(rename_all = "lowercase")]
@@ -270,6 +290,8 @@ mirror! {
         Called { work: Work },
         Running { work: Work, step: Box<Step> },
         Waiting { work: Work, delay_ms: u64 },
+        Joining { join: Join },
+        Parked { work: Work },
         Asking { number: u32, question: Box<Question> },
         Held { asked: Transition, source: Source, limit: Limit },
         Failed {
@@ -277,6 +299,29 @@ mirror! {
             #[serde(default, skip_serializing_if = "is_default")]
             class: Option<FailureClass>,
             work: Work,
+            #[serde(default, skip_serializing_if = "is_default")]
+            passed: bool,
+        },
+    }
+
+    struct machine::Worker {
+        agent: AgentId,
+        state: StateName,
+        #[serde(default, skip_serializing_if = "is_default")]
+        limit: Option<u32>,
+        standing: Standing,
+    }
+
+    #[serde(rename_all = "snake_case")]
+    enum machine::Standing {
+        Parked,
+        UnderWay,
+        Failed { order: u64 },
+        Ended {
+            order: u64,
+            #[serde(default, skip_serializing_if = "is_default")]
+            attributes: BTreeMap<String, String>,
+            result: String,
         },
     }
 
@@ -326,6 +371,8 @@ mirror! {
     struct machine::Left {
         plan: SessionPlan,
         prompt_digest: String,
+        #[serde(default, skip_serializing_if = "is_default")]
+        spent_share: bool,
     }
 
     struct machine::Answer {
@@ -371,6 +418,8 @@ mirror! {
         attributes: BTreeMap<String, String>,
         #[serde(default, skip_serializing_if = "is_default")]
         declared: Vec<String>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        many: bool,
     }
 
     #[serde(rename_all = "lowercase")]
@@ -385,16 +434,26 @@ mirror! {
 
     #[serde(rename_all = "lowercase")]
     enum policy::Transition {
-        Goto { target: StateName },
+        Goto {
+            target: StateName,
+            #[serde(default, skip_serializing_if = "is_default")]
+            input: Option<String>,
+        },
         Reset {
             target: StateName,
             #[serde(default, skip_serializing_if = "is_default")]
             cd: Option<String>,
+            #[serde(default, skip_serializing_if = "is_default")]
+            input: Option<String>,
         },
         Call {
             target: StateName,
             #[serde(rename = "return")]
             return_to: StateName,
+            #[serde(default, skip_serializing_if = "is_default")]
+            input: Option<String>,
+            #[serde(default, skip_serializing_if = "is_default")]
+            arguments: BTreeMap<String, String>,
         },
         Function {
             target: StateName,
@@ -402,6 +461,10 @@ mirror! {
             return_to: StateName,
             #[serde(default, skip_serializing_if = "is_default")]
             model: Option<String>,
+            #[serde(default, skip_serializing_if = "is_default")]
+            input: Option<String>,
+            #[serde(default, skip_serializing_if = "is_default")]
+            arguments: BTreeMap<String, String>,
         },
         Fork {
             target: StateName,
@@ -410,9 +473,46 @@ mirror! {
             cd: Option<String>,
             #[serde(default, skip_serializing_if = "is_default")]
             attributes: BTreeMap<String, String>,
+            #[serde(default, skip_serializing_if = "is_default")]
+            limit: Option<u32>,
+            #[serde(default, skip_serializing_if = "is_default")]
+            input: Option<String>,
+            #[serde(default, skip_serializing_if = "is_default")]
+            more: Vec<Forked>,
         },
+        Join(Join),
         Ask(Box<Question>),
         Result { payload: String },
+    }
+
+    struct policy::Forked {
+        target: StateName,
+        #[serde(default, skip_serializing_if = "is_default")]
+        cd: Option<String>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        attributes: BTreeMap<String, String>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        limit: Option<u32>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        input: Option<String>,
+    }
+
+    struct policy::Join {
+        target: StateName,
+        #[serde(default, skip_serializing_if = "is_default")]
+        count: Option<u32>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        failed: OnFailed,
+        #[serde(default, skip_serializing_if = "is_default")]
+        input: Option<String>,
+    }
+
+    #[derive(Default)]
+    #[serde(rename_all = "lowercase")]
+    enum policy::OnFailed {
+        #[default]
+        Hold,
+        Pass,
     }
 
     struct policy::Question {

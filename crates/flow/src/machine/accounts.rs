@@ -75,6 +75,8 @@ impl Accounts {
             Record::Started(_)
             | Record::Queued { .. }
             | Record::Called { .. }
+            | Record::Joined { .. }
+            | Record::Placed { .. }
             | Record::Followed { .. }
             | Record::Overridden { .. }
             | Record::Asked { .. }

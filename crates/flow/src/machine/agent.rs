@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::{
     id::{AgentId, SessionId, StateName},
     money::Usd,
-    policy::{Policy, Question, Source, Transition},
+    policy::{Join, Policy, Question, Source, Transition},
 };
 
 use super::{FailureClass, Limit, Response, SessionPlan, Step, TurnSettings};
@@ -32,12 +32,16 @@ pub struct Agent {
     pub cwd: String,
     /// The variables it was forked with.
     pub fork_attributes: BTreeMap<String, String>,
-    /// What a callee handed back to the current state.
+    /// What a callee or joined workers handed back to the current state.
     pub result: Option<String>,
     /// The answer of a person that leads to the current state, or that waits to be followed.
     pub response: Option<Box<Response>>,
-    /// What the run was given for its first state.
+    /// What the current state was given: by the tag that led to it, or by the run.
     pub input: Option<String>,
+    /// How often it has entered each state in its current frame.
+    pub visits: BTreeMap<StateName, u32>,
+    /// Whether a state that was visited too often led to the current one.
+    pub diverted: bool,
     /// How many steps it has started.
     pub steps: u32,
     /// How many questions it has asked.
@@ -72,6 +76,12 @@ pub struct Frame {
     pub state: StateName,
     /// The model that `<function model="…">` asked for, for as long as the function runs.
     pub model: Option<String>,
+    /// The variables of the call or function, for as long as it runs.
+    pub arguments: BTreeMap<String, String>,
+    /// How often the caller has entered each state in its own frame.
+    pub visits: BTreeMap<StateName, u32>,
+    /// Workers born before this are the caller's, not the callee's.
+    pub workers_since: u64,
 }
 
 /// Counters of failed attempts at the current work. They are reset when the agent enters a state.
@@ -98,6 +108,8 @@ pub struct Left {
     pub plan: SessionPlan,
     /// A fingerprint of the prompt. If the prompt was fixed since, the session is given the new one.
     pub prompt_digest: String,
+    /// Whether the turn was stopped because it had spent its share of the budget.
+    pub spent_share: bool,
 }
 
 /// What an agent is doing or waiting for.
@@ -134,6 +146,16 @@ pub enum Phase {
         /// The whole wait, in milliseconds.
         delay_ms: u64,
     },
+    /// It waits for workers.
+    Joining {
+        /// For which, and what follows.
+        join: Join,
+    },
+    /// A worker that waits for a place among its siblings.
+    Parked {
+        /// What it does when it has one.
+        work: Work,
+    },
     /// It waits for a person's answer.
     Asking {
         /// Which one of its questions, from 1.
@@ -158,6 +180,8 @@ pub enum Phase {
         class: Option<FailureClass>,
         /// The work to retry.
         work: Work,
+        /// Whether a join has handed the failure over: it is data then, and nothing is taken up again.
+        passed: bool,
     },
 }
 
@@ -242,7 +266,7 @@ impl Work {
 
 impl Phase {
     /// The work that the agent is doing, waits for, or would retry; `None` for an agent that a limit holds or that
-    /// waits for an answer.
+    /// waits for an answer or joins.
     pub fn work(&self) -> Option<&Work> {
         match self {
             Self::Ready { work }
@@ -250,8 +274,9 @@ impl Phase {
             | Self::Called { work }
             | Self::Running { work, .. }
             | Self::Waiting { work, .. }
+            | Self::Parked { work }
             | Self::Failed { work, .. } => Some(work),
-            Self::Held { .. } | Self::Asking { .. } => None,
+            Self::Held { .. } | Self::Asking { .. } | Self::Joining { .. } => None,
         }
     }
 
@@ -263,10 +288,17 @@ impl Phase {
             | Self::Queued { .. }
             | Self::Called { .. }
             | Self::Waiting { .. }
+            | Self::Joining { .. }
+            | Self::Parked { .. }
             | Self::Asking { .. }
             | Self::Held { .. }
             | Self::Failed { .. } => None,
         }
+    }
+
+    /// Whether it is a failure that a join has handed over.
+    pub fn is_passed(&self) -> bool {
+        matches!(self, Self::Failed { passed: true, .. })
     }
 }
 
@@ -277,6 +309,8 @@ impl Agent {
             id,
             parent: None,
             born,
+            visits: BTreeMap::from([(state.clone(), 1)]),
+            diverted: false,
             current_state: state,
             session: Session::Fresh,
             session_agent: None,
@@ -296,12 +330,37 @@ impl Agent {
 
     /// Enters `state`: the counters of failed attempts start again.
     pub(super) fn enter(&mut self, state: StateName) {
+        let visits = self.visits.entry(state.clone()).or_default();
+        *visits = visits.saturating_add(1);
+        self.diverted = false;
         self.current_state = state;
         self.result = None;
         self.response = None;
         self.input = None;
         self.tries = Tries::default();
         self.phase = Phase::Ready { work: Work::Enter };
+    }
+
+    /// Moves on to `state`, which is given `input`.
+    pub(super) fn enter_with(&mut self, state: StateName, input: Option<String>) {
+        self.enter(state);
+        self.input = input;
+    }
+
+    /// Which visit to the current state this is, within the current frame, from 1.
+    pub fn visit(&self) -> u32 {
+        self.visits.get(&self.current_state).copied().unwrap_or(1)
+    }
+
+    /// The birth of the first worker that a join in the current frame could take.
+    pub fn workers_since(&self) -> u64 {
+        self.stack.last().map_or(0, |frame| frame.workers_since)
+    }
+
+    /// The variables of the calls and functions that have not returned. The nearest one wins.
+    pub(crate) fn arguments(&self) -> BTreeMap<String, String> {
+        let frames = self.stack.iter().map(|frame| &frame.arguments);
+        frames.flatten().map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
     /// The model that the nearest pending function asked for; calls inside it are part of it.

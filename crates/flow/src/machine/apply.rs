@@ -14,7 +14,7 @@ use super::{
     Action, Agent, Answer, CountsAs, Instead, Left, Limit, Limits, Overrider, Phase, Record, Run,
     Session, Settings, Spent, Status, Step, Tries, UsageLimit, Via, Work, ask,
     follow::{After, follow, states_entered},
-    naming,
+    join, naming,
 };
 
 /// A record that cannot be true of this run.
@@ -37,6 +37,17 @@ pub enum ApplyError {
         /// The name of the record.
         what: &'static str,
     },
+    /// A worker that the agent did not fork, or that was joined before.
+    #[error("agent `{agent}` has no worker `{worker}` to join")]
+    NoSuchWorker {
+        /// The parent.
+        agent: AgentId,
+        /// The worker.
+        worker: AgentId,
+    },
+    /// Results that cannot be written as JSON.
+    #[error("the results of the workers cannot be handed over")]
+    Unwritable,
     /// A fork without a worker, or with one whose name is taken.
     #[error("agent `{agent}` forked no new worker")]
     NoNewWorker {
@@ -53,8 +64,9 @@ pub fn apply(run: &mut Run, record: &Record) -> Result<(), ApplyError> {
         Record::Queued { agent } => queued(run, agent),
         Record::Called { agent } => called(run, agent),
         Record::Ended { agent, number, spent } => ended(run, agent, *number, spent),
-        Record::Followed { agent, transition, via, session, worker, .. } => {
-            followed(run, agent, (transition, *via), session.as_ref(), worker.as_ref())
+        Record::Followed { agent, transition, via, session, worker, more_workers, .. } => {
+            let workers: Vec<_> = worker.iter().chain(more_workers).cloned().collect();
+            followed(run, agent, (transition, *via), session.as_ref(), workers)
         }
         Record::Asked { agent, number, question, session, .. } => {
             change(run, agent, |agent| ask::asked(agent, *number, question, session.as_ref()))
@@ -62,16 +74,17 @@ pub fn apply(run: &mut Run, record: &Record) -> Result<(), ApplyError> {
         Record::Answered { agent, number, response } => {
             change(run, agent, |agent| ask::answered(agent, *number, response))
         }
-        Record::Overridden { agent, asked, source, session, by, instead } => match (by, instead) {
-            (Overrider::Limit(limit), Instead::Stop) => change(run, agent, |agent| {
-                hold(agent, asked, *source, session.as_ref(), *limit);
+        Record::Joined { agent, workers } => join::joined(run, agent, workers),
+        Record::Placed { agent } => join::placed(run, agent),
+        Record::Overridden { agent, asked, source, session, by, instead } => {
+            change(run, agent, |agent| {
+                // What happens instead of a transition that is not held is a record of its own.
+                if let (Overrider::Limit(limit), Instead::Stop) = (by, instead) {
+                    hold(agent, asked, *source, session.as_ref(), *limit);
+                }
                 Ok(())
-            }),
-            // What happens instead is a record of its own.
-            (_, Instead::Follow(_)) | (Overrider::Match { .. } | Overrider::Prompt { .. }, _) => {
-                change(run, agent, |_| Ok(()))
-            }
-        },
+            })
+        }
         Record::Reminded { agent, work, .. } => reminded(run, agent, work),
         Record::Evaluating { agent, evaluation } => change(run, agent, |agent| {
             agent.tries = Tries::default();
@@ -83,15 +96,9 @@ pub fn apply(run: &mut Run, record: &Record) -> Result<(), ApplyError> {
         }
         Record::Woke { agent } => woke(run, agent),
         Record::Failed { agent, error, class, work, left, loses_session } => {
-            change(run, agent, |agent| {
-                agent.tries.left.clone_from(left);
-                if *loses_session {
-                    agent.session = Session::Fresh;
-                }
-                let (error, class, work) = (error.clone(), *class, work.clone());
-                agent.phase = Phase::Failed { error, class, work };
-                Ok(())
-            })
+            let (error, class, work) = (error.clone(), *class, work.clone());
+            let phase = Phase::Failed { error, class, work, passed: false };
+            failed(run, agent, phase, left.as_ref(), *loses_session)
         }
         Record::Halted { why } => {
             run.halt = Some(why.clone());
@@ -120,6 +127,25 @@ pub fn apply(run: &mut Run, record: &Record) -> Result<(), ApplyError> {
     }
 }
 
+fn failed(
+    run: &mut Run,
+    id: &AgentId,
+    phase: Phase,
+    left: Option<&Left>,
+    loses_session: bool,
+) -> Result<(), ApplyError> {
+    change(run, id, |agent| {
+        agent.tries.left = left.cloned();
+        if loses_session {
+            agent.session = Session::Fresh;
+        }
+        agent.phase = phase;
+        Ok(())
+    })?;
+    join::failed(run, id);
+    Ok(())
+}
+
 /// A limit keeps `agent` from the transition that it asked for. The session of its answer is kept for later.
 fn hold(
     agent: &mut Agent,
@@ -145,7 +171,14 @@ fn resumed(run: &mut Run, settings: &Settings, limits: &Limits) {
 
 /// Agents that stopped retry the work at which they stopped, with what a start of it may have left.
 fn take_up_stopped(run: &mut Run) {
-    for agent in run.agents.values_mut() {
+    let ids: Vec<_> = run.agents_by_birth().into_iter().map(|agent| agent.id.clone()).collect();
+    for id in ids {
+        let Some(agent) = run.agents.get(&id) else { continue };
+        let (parent, born) = (agent.parent.clone(), agent.born);
+        if matches!(agent.phase, Phase::Failed { passed: true, .. }) {
+            continue;
+        }
+        let has_failed = matches!(agent.phase, Phase::Failed { .. });
         let work = match &agent.phase {
             // The answer is paid for, but the evaluator gave no verdict: both are evaluated again, with the
             // workflow as it is now.
@@ -161,17 +194,21 @@ fn take_up_stopped(run: &mut Run) {
             | Phase::Queued { .. }
             | Phase::Called { .. }
             | Phase::Running { .. }
+            | Phase::Joining { .. }
+            | Phase::Parked { .. }
             | Phase::Asking { .. }
             | Phase::Waiting { .. } => continue,
         };
-        agent.phase = Phase::Ready { work };
+        let waits = has_failed && join::resumed(run, parent.as_ref(), born);
+        let Some(agent) = run.agents.get_mut(&id) else { continue };
+        agent.phase = if waits { Phase::Parked { work } } else { Phase::Ready { work } };
         agent.tries = Tries { left: agent.tries.left.take(), ..Tries::default() };
     }
     run.derive();
 }
 
 /// Changes one agent and updates the counts.
-fn change(
+pub(super) fn change(
     run: &mut Run,
     id: &AgentId,
     change: impl FnOnce(&mut Agent) -> Result<(), ApplyError>,
@@ -185,7 +222,7 @@ fn change(
     outcome
 }
 
-fn wrong_phase(agent: &Agent, what: &'static str) -> ApplyError {
+pub(super) fn wrong_phase(agent: &Agent, what: &'static str) -> ApplyError {
     ApplyError::WrongPhase { agent: agent.id.clone(), what }
 }
 
@@ -196,6 +233,8 @@ fn ready_work(agent: &Agent, what: &'static str) -> Result<Work, ApplyError> {
         Phase::Queued { .. }
         | Phase::Running { .. }
         | Phase::Waiting { .. }
+        | Phase::Joining { .. }
+        | Phase::Parked { .. }
         | Phase::Asking { .. }
         | Phase::Held { .. }
         | Phase::Failed { .. } => Err(wrong_phase(agent, what)),
@@ -253,6 +292,8 @@ fn ended(run: &mut Run, id: &AgentId, number: u32, spent: &Spent) -> Result<(), 
             | Phase::Queued { .. }
             | Phase::Called { .. }
             | Phase::Waiting { .. }
+            | Phase::Joining { .. }
+            | Phase::Parked { .. }
             | Phase::Asking { .. }
             | Phase::Held { .. }
             | Phase::Failed { .. } => return Err(wrong_phase(agent, "end a step")),
@@ -315,14 +356,15 @@ fn followed(
     id: &AgentId,
     (transition, via): (&Transition, Via),
     session: Option<&SessionId>,
-    worker: Option<&AgentId>,
+    workers: Vec<AgentId>,
 ) -> Result<(), ApplyError> {
-    let is_fork = matches!(transition, Transition::Fork { .. });
-    let is_new = worker.is_some_and(|worker| !run.agents.contains_key(worker));
-    if is_fork != is_new {
+    let forked = transition.workers();
+    let is_new = workers.iter().all(|worker| !run.agents.contains_key(worker));
+    if forked.len() != workers.len() || !is_new {
         return Err(ApplyError::NoNewWorker { agent: id.clone() });
     }
-    let new = worker.map(|worker| (worker.clone(), run.agents_born));
+    let new = workers.into_iter().zip(run.agents_born..).collect();
+    let workers_since = run.crews.get(id).map_or(0, super::Crew::frame_start);
     let mut after = After::Goes;
     let mut entered = 0;
     change(run, id, |agent| {
@@ -331,7 +373,8 @@ fn followed(
         }
         entered = states_entered(agent, transition);
         let response = agent.response.take().filter(|_| via == Via::Answer);
-        after = follow(agent, transition.clone(), session, new);
+        after = follow(agent, transition.clone(), session, new, workers_since);
+        agent.diverted = via == Via::Visits;
         if let Some(response) = response {
             agent.result = Some(response.result.clone());
             agent.response = Some(response);
@@ -341,21 +384,23 @@ fn followed(
     run.iteration_count += entered;
     match after {
         After::Goes => {}
-        After::Forks(worker) => {
-            let Transition::Fork { target, .. } = transition else {
-                return Err(ApplyError::NoNewWorker { agent: id.clone() });
-            };
-            naming::given(run, id, &worker.id, target);
-            run.agents_born += 1;
-            run.counts.add(&worker.phase);
-            run.agents.insert(worker.id.clone(), *worker);
+        After::Joins => join::review(run, id),
+        After::Forks(workers) => {
+            for (worker, limit) in workers {
+                naming::given(run, id, &worker.id, &worker.current_state);
+                join::forked(run, id, &worker, limit);
+                run.agents_born += 1;
+                run.counts.add(&worker.phase);
+                run.agents.insert(worker.id.clone(), worker);
+            }
         }
         After::Ends(payload) => {
+            if *id == AgentId::main() {
+                run.result = Some(payload.clone());
+            }
             if let Some(agent) = run.agents.remove(id) {
                 run.counts.remove(&agent.phase);
-            }
-            if *id == AgentId::main() {
-                run.result = Some(payload);
+                join::ended(run, agent, payload);
             }
         }
     }

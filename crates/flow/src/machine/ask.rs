@@ -127,7 +127,7 @@ pub(super) fn decide_answered(run: &Run, id: &AskId, response: Response) -> Deci
     let mut draft = Draft::new(run, agent);
     let (agent, number) = (id.agent.clone(), id.number);
     draft.record(Record::Answered { agent, number, response: Box::new(response) });
-    draft.follow(Transition::Goto { target }, Source::Answer, None, None);
+    draft.follow(Transition::Goto { target, input: None }, Source::Answer, None, None);
     draft.decision
 }
 
@@ -159,7 +159,7 @@ pub(super) fn answered(
     let Phase::Asking { number: own, question } = &agent.phase else { return Err(wrong) };
     let target = question.target(&response.result).filter(|_| *own == number);
     let target = target.cloned().ok_or(wrong)?;
-    let transition = Box::new(Transition::Goto { target });
+    let transition = Box::new(Transition::Goto { target, input: None });
     agent.phase = Phase::Ready { work: Work::Follow { transition, source: Source::Answer } };
     agent.response = Some(Box::new(response.clone()));
     Ok(())

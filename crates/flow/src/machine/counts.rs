@@ -3,12 +3,14 @@
 //! `apply` updates them, one agent at a time, so that a decision costs the same with one agent as with ten
 //! thousand.
 
+use crate::money::Usd;
+
 use super::{Action, Agent, Phase};
 
 /// The number of agents in each phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// Neither failed nor held, and not waiting for a person.
+    /// Neither failed nor held, and not waiting for a person, for workers or for a place.
     pub(super) active: usize,
     /// With a running step.
     pub(super) running: usize,
@@ -16,10 +18,14 @@ pub(crate) struct Counts {
     pub(super) turns: usize,
     /// Waiting for a person's answer.
     pub(super) asking: usize,
+    /// Those of them that were called and are not running yet.
+    pub(super) called: usize,
     /// Failed.
     pub(super) failed: usize,
     /// Held by a limit.
     pub(super) held: usize,
+    /// The limits of the turns in flight, added up.
+    pub(super) reserved_usd: Usd,
 }
 
 impl Counts {
@@ -35,29 +41,43 @@ impl Counts {
         for counter in self.of_phase(phase).into_iter().flatten() {
             *counter += 1;
         }
+        self.reserved_usd += reserved(phase);
     }
 
     pub(super) fn remove(&mut self, phase: &Phase) {
         for counter in self.of_phase(phase).into_iter().flatten() {
             *counter -= 1;
         }
+        self.reserved_usd = self.reserved_usd.less(reserved(phase));
     }
 
     /// The counters that an agent in `phase` is counted in.
     fn of_phase(&mut self, phase: &Phase) -> [Option<&mut usize>; 3] {
-        let Self { active, running, turns, asking, failed, held } = self;
+        let Self { active, running, turns, asking, called, failed, held, reserved_usd: _ } = self;
         match phase {
             Phase::Ready { .. } | Phase::Queued { .. } | Phase::Waiting { .. } => {
                 [Some(active), None, None]
             }
-            Phase::Called { .. } => [Some(active), None, Some(turns)],
+            Phase::Called { .. } => [Some(active), Some(called), Some(turns)],
             Phase::Running { step, .. } => match step.action {
                 Action::Turn(_) => [Some(active), Some(running), Some(turns)],
                 Action::Script { .. } => [Some(active), Some(running), None],
             },
             Phase::Asking { .. } => [Some(asking), None, None],
-            Phase::Failed { .. } => [Some(failed), None, None],
+            Phase::Failed { passed: false, .. } => [Some(failed), None, None],
             Phase::Held { .. } => [Some(held), None, None],
+            // They stop with those they wait for. A failure that was handed over is nobody's concern.
+            Phase::Joining { .. } | Phase::Parked { .. } | Phase::Failed { passed: true, .. } => {
+                [None, None, None]
+            }
         }
+    }
+}
+
+/// The limit of the turn in flight. A turn of an earlier version has none on record.
+fn reserved(phase: &Phase) -> Usd {
+    match phase.step().map(|step| &step.action) {
+        Some(Action::Turn(turn)) => turn.budget_usd.unwrap_or_default(),
+        Some(Action::Script { .. }) | None => Usd::ZERO,
     }
 }

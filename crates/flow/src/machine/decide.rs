@@ -16,8 +16,10 @@ use super::{
     Spent, Started, Status, Step, TurnFailure, Via, Work,
     ask::decide_answered,
     follow::{discarded_returns, limit_reached, states_entered},
-    naming::worker_name,
+    join::can_be_joined,
+    naming::worker_names,
     retry::{Remedy, delay_ms, remedy, transient_delay_ms, with_jitter},
+    share::Share,
 };
 
 /// The records and effects that follow from an input.
@@ -168,6 +170,14 @@ impl<'a> Draft<'a> {
         self.decision.records.push(record);
     }
 
+    /// A script failed. That stops the run, unless the agent is a worker that can be joined: then its
+    /// parent decides what the failure means.
+    fn script_failed(&mut self) {
+        if !can_be_joined(self.run, self.agent) {
+            self.halt(Halt::ScriptFailed { agent: self.agent.id.clone() });
+        }
+    }
+
     /// Asks for the next step of `agent`, unless the run is halted.
     fn prepare(&mut self, agent: AgentId) {
         if self.run.is_open() {
@@ -182,9 +192,9 @@ impl<'a> Draft<'a> {
         }
     }
 
-    fn start(&mut self, step: Box<Step>, launch: Launch) {
+    fn start(&mut self, mut step: Box<Step>, launch: Launch) {
         let agent = self.agent.id.clone();
-        if let Action::Turn(_) = step.action {
+        if let Action::Turn(turn) = &mut step.action {
             let spent_usd = self.run.total_cost_usd;
             if let Some(budget_usd) = self.run.limits.budget_usd
                 && spent_usd >= budget_usd
@@ -192,10 +202,16 @@ impl<'a> Draft<'a> {
                 self.halt(Halt::Limit(Limit::Budget { spent_usd, budget_usd }));
                 return;
             }
-            if !self.run.has_place_for(self.agent) {
+            // A step that was found started, though the journal had lost it, keeps the limit that it was given.
+            let share = turn.budget_usd.map_or_else(|| self.run.share(), Share::Limited);
+            if share == Share::NoneFree || !self.run.has_place_for(self.agent) {
                 self.record(Record::Queued { agent });
                 return;
             }
+            turn.budget_usd = match share {
+                Share::Limited(usd) => Some(usd),
+                Share::Unlimited | Share::NoneFree => None,
+            };
         }
         self.record(Record::Intended { agent: agent.clone(), step: step.clone() });
         self.decision.effects.push(Effect::Launch {
@@ -203,7 +219,6 @@ impl<'a> Draft<'a> {
             step,
             cwd: self.agent.cwd.clone(),
             launch,
-            budget_left_usd: self.run.budget_left(),
         });
     }
 
@@ -230,7 +245,7 @@ impl<'a> Draft<'a> {
             Conclusion::Fail { error, work, is_fatal } => {
                 self.fail(error, None, work, None);
                 if is_fatal {
-                    self.halt(Halt::ScriptFailed { agent });
+                    self.script_failed();
                 }
             }
             Conclusion::Again { why, left } => self.again(why, left),
@@ -245,7 +260,11 @@ impl<'a> Draft<'a> {
         replaced: Option<Replaced>,
     ) {
         let agent = self.agent.id.clone();
-        let via = if replaced.is_some() { Via::Evaluator } else { source.into() };
+        let via = match &replaced {
+            None => source.into(),
+            Some(Replaced { by: Overrider::Visits { .. }, .. }) => Via::Visits,
+            Some(_) => Via::Evaluator,
+        };
         if let Some(Replaced { asked, by }) = replaced {
             let (session, instead) = (session.clone(), Instead::Follow(transition.clone()));
             let agent = agent.clone();
@@ -261,25 +280,31 @@ impl<'a> Draft<'a> {
             self.halt(Halt::Limit(limit));
             return;
         }
-        let worker = match &transition {
-            Transition::Fork { target, .. } => Some(worker_name(self.run, &agent, target)),
-            Transition::Goto { .. }
-            | Transition::Reset { .. }
-            | Transition::Call { .. }
-            | Transition::Function { .. }
-            | Transition::Ask(_)
-            | Transition::Result { .. } => None,
-        };
-        if states_entered(self.agent, &transition) > 0 {
+        let forked = transition.workers();
+        let names = worker_names(self.run, &agent, forked.iter().map(|worker| &worker.target));
+        let is_join = matches!(transition, Transition::Join(_));
+        if states_entered(self.agent, &transition) > 0 && !is_join {
             self.prepare(agent.clone());
         }
-        if let Some(worker) = &worker {
-            self.prepare(worker.clone());
+        for (worker, name) in forked.iter().zip(&names) {
+            // One with a limit is given a place by `settle`.
+            if worker.limit.is_none() {
+                self.prepare(name.clone());
+            }
         }
+        let mut names = names.into_iter();
+        let worker = names.next();
+        let more_workers = names.collect();
         let discarded_returns = discarded_returns(self.agent, &transition);
-        let record =
-            Record::Followed { agent, transition, via, session, worker, discarded_returns };
-        self.record(record);
+        self.record(Record::Followed {
+            agent,
+            transition,
+            via,
+            session,
+            worker,
+            more_workers,
+            discarded_returns,
+        });
     }
 
     fn again(&mut self, why: Again, left: Option<Left>) {
@@ -332,18 +357,35 @@ impl<'a> Draft<'a> {
                 self.retry(failure.to_string(), CountsAs::Nothing, 0, left);
                 self.usage_limit(resets_at);
             }
-            Remedy::Stop => {
-                self.retry(failure.to_string(), CountsAs::Nothing, 0, left);
-                let spent_usd = self.run.total_cost_usd + self.spent_usd;
-                let budget_usd = limits.budget_usd.unwrap_or(spent_usd);
-                self.halt(Halt::Limit(Limit::Budget { spent_usd, budget_usd }));
-                self.decision.effects.clear();
-            }
+            Remedy::MoreMoney => self.out_of_money(failure, left),
             // The session has no answer to continue from: a fixed prompt must be given to it.
             Remedy::GiveUpPrompt => self.give_up(failure.to_string(), class, None),
             Remedy::GiveUpSession => self.lose_session(failure),
             Remedy::GiveUp => self.give_up(failure.to_string(), class, left),
         }
+    }
+
+    /// The turn has spent its share. If there is money left, it is continued with more; otherwise the run
+    /// stops.
+    fn out_of_money(&mut self, failure: &TurnFailure, left: Option<Left>) {
+        let spent_usd = self.run.total_cost_usd + self.spent_usd;
+        let budget_usd = self.run.limits.budget_usd.unwrap_or(spent_usd);
+        let share = match self.agent.phase.step().map(|step| &step.action) {
+            Some(Action::Turn(turn)) => turn.budget_usd,
+            Some(Action::Script { .. }) | None => None,
+        };
+        // A kept process may have half of the share left. A turn that stops before that has a limit of its
+        // own, and would stop again and again.
+        let has_spent_it = share.is_some_and(|share| self.spent_usd + self.spent_usd >= share);
+        if spent_usd < budget_usd && has_spent_it {
+            let left = left.map(|left| Left { spent_share: true, ..left });
+            let why = "it has spent its share of the budget and gets more".to_owned();
+            self.retry(why, CountsAs::Nothing, 0, left);
+            return;
+        }
+        self.retry(failure.to_string(), CountsAs::Nothing, 0, left);
+        self.halt(Halt::Limit(Limit::Budget { spent_usd, budget_usd }));
+        self.decision.effects.clear();
     }
 
     fn retry(&mut self, why: String, counts_as: CountsAs, delay_ms: u64, left: Option<Left>) {
@@ -376,7 +418,7 @@ impl<'a> Draft<'a> {
         let work = self.agent.phase.work().cloned().unwrap_or(Work::Enter);
         self.fail(error, class, work, left);
         if let Some(Step { action: Action::Script { .. }, .. }) = self.agent.phase.step() {
-            self.halt(Halt::ScriptFailed { agent: self.agent.id.clone() });
+            self.script_failed();
         }
     }
 

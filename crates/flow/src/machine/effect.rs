@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 
 use crate::{
     id::{AgentId, AskId, StateName, StepId},
-    money::Usd,
     policy::Question,
 };
 
@@ -34,8 +33,6 @@ pub enum Effect {
         cwd: String,
         /// What the child is given.
         launch: Launch,
-        /// What a turn may spend; `None` is no limit.
-        budget_left_usd: Option<Usd>,
     },
     /// Find out what became of a step whose intent is durable but whose outcome is not: read its outcome, wait
     /// for it, or report that it is lost.
@@ -85,5 +82,7 @@ pub enum Launch {
         prompt: String,
         /// The message to send instead if the session already contains the prompt.
         continuation: String,
+        /// Files that the prompt names, by path, and what must be in them.
+        files: BTreeMap<String, String>,
     },
 }

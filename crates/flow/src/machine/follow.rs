@@ -1,4 +1,4 @@
-//! What each of the seven transitions does to an agent: the heart of the language.
+//! What each of the transitions does to an agent: the heart of the language.
 //!
 //! | tag | session | return stack |
 //! |---|---|---|
@@ -7,16 +7,19 @@
 //! | call | branch of the caller's | frame pushed |
 //! | function | fresh | frame pushed |
 //! | fork | parent: the same; worker: fresh | parent: kept; worker: empty |
+//! | join | the same, after the workers | kept |
 //! | ask | the same, once it is answered | kept |
 //! | result | the caller's | frame popped; none left: the agent ends |
 
+use std::collections::BTreeMap;
+
 use crate::{
-    id::{AgentId, SessionId},
+    id::{AgentId, SessionId, StateName},
     money::Usd,
-    policy::Transition,
+    policy::{Forked, Transition},
 };
 
-use super::{Agent, Frame, Limit, Run, Session};
+use super::{Agent, Frame, Limit, Phase, Run, Session, Work};
 
 /// How many states a transition enters.
 pub(super) fn states_entered(agent: &Agent, transition: &Transition) -> u64 {
@@ -24,8 +27,9 @@ pub(super) fn states_entered(agent: &Agent, transition: &Transition) -> u64 {
         Transition::Goto { .. }
         | Transition::Reset { .. }
         | Transition::Call { .. }
-        | Transition::Function { .. } => 1,
-        Transition::Fork { .. } => 2,
+        | Transition::Function { .. }
+        | Transition::Join(_) => 1,
+        Transition::Fork { more, .. } => 2 + more.len() as u64,
         // Asking is free. The answer is followed by a `goto` of its own.
         Transition::Ask(_) => 0,
         Transition::Result { .. } => u64::from(!agent.stack.is_empty()),
@@ -36,35 +40,64 @@ pub(super) fn states_entered(agent: &Agent, transition: &Transition) -> u64 {
 pub(super) enum After {
     /// It continues.
     Goes,
-    /// It continues, and starts this worker.
-    Forks(Box<Agent>),
+    /// It continues, and starts these workers, each with the limit of its fork.
+    Forks(Vec<(Agent, Option<u32>)>),
+    /// It waits for workers.
+    Joins,
     /// It ends with this result.
     Ends(String),
 }
 
-/// Moves `agent` along a transition. `session` is the session of the answer that asked for it, if it has one;
-/// `worker` is the name for a fork's new agent.
+/// What a new frame of the stack is given besides what it keeps for the caller.
+struct Returns {
+    return_to: StateName,
+    model: Option<String>,
+    arguments: BTreeMap<String, String>,
+    workers_since: u64,
+}
+
+/// Puts the caller's session and visits aside until the callee, which has the session `callee`, returns.
+fn push(agent: &mut Agent, callee: Session, returns: Returns) {
+    let Returns { return_to, model, arguments, workers_since } = returns;
+    agent.stack.push(Frame {
+        session: std::mem::replace(&mut agent.session, callee),
+        session_agent: agent.session_agent.take(),
+        state: return_to,
+        model,
+        arguments,
+        visits: std::mem::take(&mut agent.visits),
+        workers_since,
+    });
+}
+
+/// Moves `agent` along a transition. `session` is the session of the answer that asked for it, if it has one; `workers` are
+/// the names and births for a fork's new agents; `workers_since` is the birth from which on new workers
+/// belong to a new frame.
 pub(super) fn follow(
     agent: &mut Agent,
     transition: Transition,
     session: Option<&SessionId>,
-    worker: Option<(AgentId, u64)>,
+    workers: Vec<(AgentId, u64)>,
+    workers_since: u64,
 ) -> After {
     if let Some(session) = session {
         agent.session = Session::Open(session.clone());
     }
     match transition {
-        Transition::Goto { target } => agent.enter(target),
-        Transition::Reset { target, cd } => {
+        Transition::Goto { target, input } => agent.enter_with(target, input),
+        Transition::Reset { target, cd, input } => {
             agent.session = Session::Fresh;
             agent.session_agent = None;
-            agent.stack.clear();
+            // The frame that is left is the outermost one.
+            if let Some(outermost) = agent.stack.drain(..).next() {
+                agent.visits = outermost.visits;
+            }
             if let Some(cd) = cd {
                 agent.cwd = cd;
             }
-            agent.enter(target);
+            agent.enter_with(target, input);
         }
-        Transition::Call { target, return_to } => {
+        Transition::Call { target, return_to, input, arguments } => {
             let callee = match &agent.session {
                 // The session has no turn yet: there is nothing to branch from.
                 Session::Fresh => Session::Fresh,
@@ -72,33 +105,36 @@ pub(super) fn follow(
                     Session::Branch(session.clone())
                 }
             };
-            let session = std::mem::replace(&mut agent.session, callee);
-            let session_agent = agent.session_agent.clone();
-            agent.stack.push(Frame { session, session_agent, state: return_to, model: None });
-            agent.enter(target);
+            let branched = agent.session_agent.clone();
+            push(agent, callee, Returns { return_to, model: None, arguments, workers_since });
+            agent.session_agent = branched;
+            agent.enter_with(target, input);
         }
-        Transition::Function { target, return_to, model } => {
-            let session = std::mem::replace(&mut agent.session, Session::Fresh);
-            let session_agent = agent.session_agent.take();
-            agent.stack.push(Frame { session, session_agent, state: return_to, model });
-            agent.enter(target);
+        Transition::Function { target, return_to, model, input, arguments } => {
+            push(agent, Session::Fresh, Returns { return_to, model, arguments, workers_since });
+            agent.enter_with(target, input);
         }
-        Transition::Fork { target, next, cd, attributes } => {
-            let cwd = cd.unwrap_or_else(|| agent.cwd.clone());
-            agent.enter(next);
-            if let Some((id, born)) = worker {
-                let mut worker = Agent::new(id, born, target, cwd);
-                worker.parent = Some(agent.id.clone());
-                worker.fork_attributes = attributes;
-                return After::Forks(Box::new(worker));
-            }
+        Transition::Join(join) => {
+            agent.phase = Phase::Joining { join };
+            return After::Joins;
+        }
+        Transition::Fork { ref next, .. } => {
+            let forked = transition.workers().into_iter().zip(workers);
+            let new = forked.map(|(forked, (id, born))| {
+                let limit = forked.limit;
+                (worker(agent, forked, id, born), limit)
+            });
+            let new = new.collect();
+            agent.enter(next.clone());
+            return After::Forks(new);
         }
         // Not followed, but asked: see `ask`.
         Transition::Ask(_) => {}
         Transition::Result { payload } => match agent.stack.pop() {
             None => return After::Ends(payload),
-            Some(Frame { session, session_agent, state, .. }) => {
+            Some(Frame { session, session_agent, state, visits, .. }) => {
                 agent.session = session;
+                agent.visits = visits;
                 agent.session_agent = session_agent;
                 agent.enter(state);
                 agent.result = Some(payload);
@@ -106,6 +142,21 @@ pub(super) fn follow(
         },
     }
     After::Goes
+}
+
+/// The new agent that `parent` forks.
+fn worker(parent: &Agent, forked: Forked, id: AgentId, born: u64) -> Agent {
+    let Forked { target, cd, attributes, limit, input } = forked;
+    let cwd = cd.unwrap_or_else(|| parent.cwd.clone());
+    let mut worker = Agent::new(id, born, target, cwd);
+    worker.parent = Some(parent.id.clone());
+    worker.fork_attributes = attributes;
+    worker.input = input;
+    if limit.is_some() {
+        // `settle` gives it a place, at once if there is one.
+        worker.phase = Phase::Parked { work: Work::Enter };
+    }
+    worker
 }
 
 /// How many pending returns a transition discards.
@@ -116,6 +167,7 @@ pub(super) fn discarded_returns(agent: &Agent, transition: &Transition) -> usize
         | Transition::Call { .. }
         | Transition::Function { .. }
         | Transition::Fork { .. }
+        | Transition::Join(_)
         | Transition::Ask(_)
         | Transition::Result { .. } => 0,
     }

@@ -68,6 +68,7 @@ pub enum Input {
 
 /// A step that can start.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "one exists at a time, and lives for one decision")]
 pub enum Prepared {
     /// Start this.
     Start {
@@ -82,6 +83,7 @@ pub enum Prepared {
 
 /// What the outcome of a step means.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "one exists at a time, and lives for one decision")]
 pub enum Conclusion {
     /// A transition to follow.
     Follow {

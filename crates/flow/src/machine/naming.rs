@@ -15,6 +15,8 @@
 //! parent name: `main_h0123456789abcdef_worker1`. That part is longer than an abbreviation with a counter can
 //! be, so it is never mistaken for one.
 
+use std::collections::BTreeSet;
+
 use crate::{
     id::{AgentId, StateName},
     source::fingerprint,
@@ -35,21 +37,38 @@ const HASH_DIGITS: usize = 16;
 /// in use; a name with a higher number is not one of this parent's.
 const PASSED_OVER_MAX: u32 = 1_000_000;
 
-/// A name that was never given in this run.
-pub(super) fn worker_name(run: &Run, parent: &AgentId, state: &StateName) -> AgentId {
-    let abbreviation = abbreviation(state);
+/// Names that were never given in this run, for workers that `parent` forks to `states`.
+pub(super) fn worker_names<'a>(
+    run: &Run,
+    parent: &AgentId,
+    states: impl Iterator<Item = &'a StateName>,
+) -> Vec<AgentId> {
     let prefix = prefix(parent);
     let mut counter = run.fork_counters.get(parent).copied().unwrap_or(0);
-    loop {
-        counter = counter.saturating_add(1);
-        let name = AgentId::new(name(&prefix, &abbreviation, counter));
-        let is_taken = run.irregular_names.contains(&name)
-            || (!is_regular(&abbreviation) && could_be_given(run, parent, &name));
-        // The last counter ends the search: four billion forks are not a workflow.
-        if !is_taken || counter == u32::MAX {
-            return name;
+    // Of this decision: the run does not know them yet.
+    let mut irregular = BTreeSet::new();
+    let mut names = Vec::new();
+    for state in states {
+        let abbreviation = abbreviation(state);
+        let is_regular = is_regular(&abbreviation);
+        let given = counter;
+        let name = loop {
+            counter = counter.saturating_add(1);
+            let name = AgentId::new(name(&prefix, &abbreviation, counter));
+            let is_taken = run.irregular_names.contains(&name)
+                || irregular.contains(&name)
+                || (!is_regular && could_be_given(run, (parent, given), &name));
+            // The last counter ends the search: four billion forks are not a workflow.
+            if !is_taken || counter == u32::MAX {
+                break name;
+            }
+        };
+        if !is_regular {
+            irregular.insert(name.clone());
         }
+        names.push(name);
     }
+    names
 }
 
 /// Records that `parent` forked `worker` to `state`: its counter continues at the number in that name.
@@ -98,8 +117,8 @@ fn is_regular(abbreviation: &str) -> bool {
 }
 
 /// Whether `name`, which `forker` is about to give, is or was in use if it is read as a regular one:
-/// its parent has counted that far.
-fn could_be_given(run: &Run, forker: &AgentId, name: &AgentId) -> bool {
+/// its parent has counted that far. `given` is how far `forker` has.
+fn could_be_given(run: &Run, (forker, given): (&AgentId, u32), name: &AgentId) -> bool {
     let Some((parent, own)) = name.as_str().rsplit_once('_') else {
         return false;
     };
@@ -107,6 +126,10 @@ fn could_be_given(run: &Run, forker: &AgentId, name: &AgentId) -> bool {
     let parent = if parent == prefix(forker) { forker.as_str() } else { parent };
     let letters = own.trim_end_matches(|c: char| c.is_ascii_digit());
     let counter = own.strip_prefix(letters).and_then(|digits| digits.parse::<u32>().ok());
-    let forks = run.fork_counters.get(&AgentId::new(parent)).copied().unwrap_or(0);
+    let forks = if parent == forker.as_str() {
+        given
+    } else {
+        run.fork_counters.get(&AgentId::new(parent)).copied().unwrap_or(0)
+    };
     !letters.is_empty() && counter.is_some_and(|counter| counter <= forks)
 }

@@ -31,11 +31,14 @@ pub fn pending(run: &Run) -> Vec<Effect> {
             Phase::Asking { number, question } if run.halt.is_none() => {
                 effects.push(ask::effect(agent, *number, question));
             }
-            // `settle` starts a queued turn; an agent that is held or failed waits for the user.
+            // `settle` starts a queued turn, completes a join and places a worker; an agent that is held or failed
+            // waits for the user.
             Phase::Ready { .. }
             | Phase::Called { .. }
             | Phase::Waiting { .. }
             | Phase::Queued { .. }
+            | Phase::Joining { .. }
+            | Phase::Parked { .. }
             | Phase::Asking { .. }
             | Phase::Held { .. }
             | Phase::Failed { .. } => {}

@@ -11,7 +11,7 @@ use crate::{
 };
 
 use super::{
-    Evaluation, FailureClass, Left, Limits, Response, Settings, Spent, Status, Step, Work,
+    Evaluation, FailureClass, Left, Limits, Response, Settings, Spent, Status, Step, Taken, Work,
 };
 
 /// One fact about a run.
@@ -57,8 +57,22 @@ pub enum Record {
         session: Option<SessionId>,
         /// The agent that a fork started.
         worker: Option<AgentId>,
+        /// The further agents that the same fork started.
+        more_workers: Vec<AgentId>,
         /// How many pending returns a reset discarded. More than none is worth a warning.
         discarded_returns: usize,
+    },
+    /// The join of an agent is complete: it goes on with what these workers handed over.
+    Joined {
+        /// Who.
+        agent: AgentId,
+        /// The workers, in the order in which they are handed over.
+        workers: Vec<Taken>,
+    },
+    /// A worker got its place among its siblings.
+    Placed {
+        /// Which.
+        agent: AgentId,
     },
     /// An agent asked for a transition, and something else happens instead.
     Overridden {
@@ -186,6 +200,8 @@ impl Record {
             | Self::Called { agent }
             | Self::Ended { agent, .. }
             | Self::Followed { agent, .. }
+            | Self::Joined { agent, .. }
+            | Self::Placed { agent }
             | Self::Overridden { agent, .. }
             | Self::Asked { agent, .. }
             | Self::Answered { agent, .. }
@@ -240,6 +256,8 @@ pub enum Via {
     Implicit,
     /// An evaluator replaced another transition by it.
     Evaluator,
+    /// The state was visited too often, and says what is done then.
+    Visits,
     /// A person answered a question.
     Answer,
 }
@@ -268,6 +286,11 @@ pub enum Overrider {
     Prompt {
         /// The evaluator's state file.
         prompt: String,
+    },
+    /// A state that was visited as often as it may be.
+    Visits {
+        /// How often it may be.
+        max_visits: u32,
     },
 }
 

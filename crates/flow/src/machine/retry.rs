@@ -13,8 +13,8 @@ pub(super) enum Remedy {
     RetryFor { at_least_ms: u64 },
     /// All agents wait.
     WaitForUsageLimit { resets_at: Option<u64> },
-    /// The budget is spent: stop the run.
-    Stop,
+    /// The turn has spent its share of the budget: continue it with more, or stop the run.
+    MoreMoney,
     /// A retry would fail in the same way.
     GiveUp,
     /// The same, and the prompt itself is the reason.
@@ -30,7 +30,7 @@ pub(super) fn remedy(class: FailureClass) -> Remedy {
         }
         FailureClass::Killed | FailureClass::TimedOut | FailureClass::Other => Remedy::Retry,
         FailureClass::UsageLimit { resets_at } => Remedy::WaitForUsageLimit { resets_at },
-        FailureClass::Budget => Remedy::Stop,
+        FailureClass::Budget => Remedy::MoreMoney,
         FailureClass::Authentication
         | FailureClass::Billing
         | FailureClass::UnknownModel

@@ -10,7 +10,7 @@ use crate::{
     money::Usd,
 };
 
-use super::{Agent, Halt, Limits, Phase, Settings, Started, Step, counts::Counts};
+use super::{Agent, Crew, Halt, Limits, Phase, Settings, Started, Step, counts::Counts, join};
 
 /// A run of a workflow. Made by [`replay`](super::replay) or [`Run::new`], changed by
 /// [`apply`](super::apply) alone.
@@ -32,6 +32,8 @@ pub struct Run {
     pub metadata: BTreeMap<String, String>,
     /// Every agent that has not ended with a result.
     pub agents: BTreeMap<AgentId, Agent>,
+    /// Workers that nobody has joined yet, by the agent that forked them.
+    pub crews: BTreeMap<AgentId, Crew>,
     /// How many workers each agent has forked.
     pub fork_counters: BTreeMap<AgentId, u32>,
     /// The number of agents that have ever existed.
@@ -54,6 +56,8 @@ pub struct Run {
     pub(crate) next_ticket: u64,
     /// Agents whose turns wait, by ticket. Derived from `agents`.
     pub(crate) queue: BTreeMap<u64, AgentId>,
+    /// Agents whose join is complete, or in whose crew a worker can have a place. Derived.
+    pub(crate) due: BTreeSet<AgentId>,
     /// The number of agents in each phase. Derived from `agents`, so that no decision has to look at all of
     /// them.
     pub(crate) counts: Counts,
@@ -121,6 +125,7 @@ impl Run {
             limits: started.limits.clone(),
             metadata: started.metadata.clone(),
             agents: BTreeMap::from([(main, agent)]),
+            crews: BTreeMap::new(),
             fork_counters: BTreeMap::new(),
             agents_born: 1,
             total_cost_usd: Usd::ZERO,
@@ -132,6 +137,7 @@ impl Run {
             irregular_names: BTreeSet::new(),
             next_ticket: 0,
             queue: BTreeMap::new(),
+            due: BTreeSet::new(),
             counts: Counts::default(),
         };
         run.derive();
@@ -149,6 +155,11 @@ impl Run {
                 Some((ticket, agent.id.clone()))
             })
             .collect();
+        self.due.clear();
+        let parents: BTreeSet<_> = self.crews.keys().chain(self.agents.keys()).cloned().collect();
+        for parent in parents {
+            join::review(self, &parent);
+        }
     }
 
     /// The agents in the order of their birth.
@@ -165,6 +176,14 @@ impl Run {
         Some((agent, step))
     }
 
+    /// While `agent` joins: how many of the workers that it waits for have ended, and how many there are.
+    pub fn joined_so_far(&self, agent: &AgentId) -> Option<(usize, usize)> {
+        let agent = self.agents.get(agent)?;
+        let Phase::Joining { .. } = agent.phase else { return None };
+        let crew = self.crews.get(&agent.id);
+        Some(crew.map_or((0, 0), |crew| crew.progress(agent.workers_since())))
+    }
+
     /// Whether a new step may start.
     pub fn is_open(&self) -> bool {
         self.status == Status::Running && self.halt.is_none() && self.usage_limit.is_none()
@@ -172,8 +191,12 @@ impl Run {
 
     /// Whether a turn of `agent` may start now: it counts as running, or fewer than `max_parallel` turns do.
     pub(super) fn has_place_for(&self, agent: &Agent) -> bool {
-        let places = usize::try_from(self.limits.max_parallel.max(1)).unwrap_or(usize::MAX);
-        matches!(agent.phase, Phase::Called { .. }) || self.counts.turns < places
+        matches!(agent.phase, Phase::Called { .. }) || self.counts.turns < self.places()
+    }
+
+    /// How many turns may run at once.
+    pub(super) fn places(&self) -> usize {
+        usize::try_from(self.limits.max_parallel.max(1)).unwrap_or(usize::MAX)
     }
 
     /// What is left of the budget; `None` is no limit.

@@ -3,19 +3,23 @@
 //! Called after every decision until it decides nothing more, and once when a run is opened: a crash
 //! between a decision and what follows from it changes nothing.
 
-use super::{Decision, Effect, Halt, Record, Run, Status};
+use super::{Decision, Effect, Halt, Record, Run, Status, join};
 
 /// The next decision that follows from the state itself, if any.
 pub fn settle(run: &Run) -> Decision {
     if run.status != Status::Running {
         return Decision::default();
     }
+    // Before the end is looked for: agents that join do not count as active.
+    if let Some(decision) = join::next(run) {
+        return decision;
+    }
     if let Some(status) = outcome(run) {
         return Decision { records: vec![Record::Finished { status }], effects: Vec::new() };
     }
     let next = run.queue.values().next().and_then(|agent| run.agents.get(agent));
     match next {
-        Some(agent) if run.is_open() && run.has_place_for(agent) => Decision {
+        Some(agent) if run.is_open() && run.has_room_for(agent) => Decision {
             records: vec![Record::Called { agent: agent.id.clone() }],
             effects: vec![Effect::Prepare { agent: agent.id.clone() }],
         },

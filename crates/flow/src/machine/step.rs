@@ -27,6 +27,7 @@ pub struct Step {
 
 /// What a step starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "a step is always in a box")]
 pub enum Action {
     /// A script, which costs nothing.
     Script {
@@ -51,6 +52,12 @@ pub struct Turn {
     /// Whether an earlier attempt may have left the prompt in the session. If it did, the session is asked to
     /// continue and is not given the prompt a second time.
     pub recovers: bool,
+    /// Whether the earlier attempt was stopped because it had spent its share of the budget. The session then has the
+    /// prompt, and perhaps the whole answer.
+    pub spent_share: bool,
+    /// What the turn may spend: its share of the budget, reserved while it runs. `None` is no limit. Set by `decide`
+    /// when the turn starts.
+    pub budget_usd: Option<Usd>,
 }
 
 /// The coding agent and the settings that a turn is carried out with.
@@ -66,6 +73,10 @@ pub struct TurnSettings {
     pub timeout: Timeout,
     /// Whether it may use every tool without asking.
     pub skip_permissions: bool,
+    /// The tools that the state asks to use without asking; `None` if it says nothing.
+    pub tools: Option<Vec<String>>,
+    /// The permission mode that the state asks for.
+    pub permissions: Option<String>,
 }
 
 /// How a turn gets its session. Ids of new sessions are chosen beforehand, so that they are known even if

@@ -13,11 +13,13 @@ pub struct AllowedTransition {
     pub tag: TagKind,
     /// The state between the tags; `None` allows any.
     pub target: Option<String>,
-    /// Attributes that must be as given: `return`, `next`, `cd`, `model`, a fork's own. Those of an `ask`
-    /// also complete a tag that leaves them out.
+    /// Attributes that must be as given: those of the protocol, and variables. Those of an `ask` also complete a
+    /// tag that leaves them out.
     pub attributes: BTreeMap<String, String>,
-    /// Attributes of a fork that the agent may set to any value, whatever their names.
+    /// Variables of a fork, call or function that the agent may set to any value, whatever their names.
     pub declared: Vec<String>,
+    /// Whether one answer may have several of these forks.
+    pub many: bool,
 }
 
 impl AllowedTransition {
@@ -31,7 +33,7 @@ impl AllowedTransition {
         has_target && continuation.is_none_or(|name| self.attributes.contains_key(name))
     }
 
-    /// Whether the author of the entry chose the name of this attribute of a fork.
+    /// Whether the author of the entry chose the name of this variable.
     pub fn declares(&self, attribute: &str) -> bool {
         self.attributes.contains_key(attribute) || self.declared.iter().any(|n| n == attribute)
     }

@@ -13,8 +13,8 @@ use crate::{
 };
 
 use super::{
-    AllowedTransition, AskProblem, Chooser, Policy, Transition, UnsafeName, ask,
-    check_variable_name,
+    AllowedTransition, AskProblem, Chooser, Forked, Join, OnFailed, Policy, Transition, UnsafeName,
+    ask, check_variable_name, join::number,
 };
 
 /// The verdict on an answer.
@@ -81,6 +81,34 @@ pub enum Problem {
         /// The beginning of it.
         model: String,
     },
+    /// Several forks where the state allows one.
+    #[error("{count} <fork> tags were found where exactly one transition tag is allowed")]
+    SeveralForks {
+        /// How many.
+        count: usize,
+    },
+    /// Several forks that do not agree where their parent goes on.
+    #[error("the forks of one answer must have the same `next`, not `{one}` and `{other}`")]
+    DifferentNext {
+        /// That of the first.
+        one: StateName,
+        /// That of a later one.
+        other: StateName,
+    },
+    /// A `limit` or `count` that cannot be one.
+    #[error("`{text}` in `{attribute}` is not a whole number from 1")]
+    NotANumber {
+        /// The attribute.
+        attribute: &'static str,
+        /// The beginning of it.
+        text: String,
+    },
+    /// A `failed` that means nothing.
+    #[error("`{text}` in `failed` is neither `hold` nor `pass`")]
+    NotOnFailed {
+        /// The beginning of it.
+        text: String,
+    },
     /// A question that cannot be asked.
     #[error(transparent)]
     Ask(#[from] AskProblem),
@@ -129,7 +157,7 @@ pub fn judge_transition(
 ) -> Result<Transition, Problem> {
     let listing = context.world.listing()?;
     let judge = Judge { policy: &Policy::default(), context, listing: &listing };
-    judge.transition(&authored(entry), |_| Chooser::Author)
+    judge.transition(&authored(entry), |_, _| Chooser::Author)
 }
 
 /// Judges the tag that a script printed. A script has no policy: the author of the workflow wrote it.
@@ -140,7 +168,7 @@ pub fn judge_script(
     let tag = answer?;
     let listing = context.world.listing()?;
     let judge = Judge { policy: &Policy::default(), context, listing: &listing };
-    judge.transition(&tag.value, |_| Chooser::Author)
+    judge.transition(&tag.value, |_, _| Chooser::Author)
 }
 
 struct Judge<'a> {
@@ -155,13 +183,19 @@ impl Judge<'_> {
             return self.remind(problem.into());
         }
         let allowed = &self.policy.allowed;
-        let matching: Vec<_> = allowed.iter().filter(|entry| self.matches(entry, tag)).collect();
-        let entry = matching.first();
-        if entry.is_none() && !allowed.is_empty() {
-            return self.remind(Problem::NotAllowed { tag: written(tag) });
+        let further = further_forks(tag);
+        for tag in std::iter::once(tag).chain(further.iter().map(|fork| &fork.value)) {
+            let mut matching = self.matching(tag).peekable();
+            if matching.peek().is_none() && !allowed.is_empty() {
+                return self.remind(Problem::NotAllowed { tag: written(tag) });
+            }
+            if !further.is_empty() && !matching.any(|entry| entry.many) {
+                return self.remind(Problem::SeveralForks { count: 1 + further.len() });
+            }
         }
-        let chooser = |name: &str| {
-            let is_declared = matching.iter().any(|entry| entry.declares(name));
+        let entry = self.matching(tag).next();
+        let chooser = |tag: &Tag, name: &str| {
+            let is_declared = self.matching(tag).any(|entry| entry.declares(name));
             if is_declared { Chooser::Author } else { Chooser::Agent }
         };
         let filled = entry.filter(|entry| entry.tag == TagKind::Ask);
@@ -178,7 +212,7 @@ impl Judge<'_> {
     }
 
     fn implicit(&self, entry: &AllowedTransition) -> Verdict {
-        match self.transition(&authored(entry), |_| Chooser::Author) {
+        match self.transition(&authored(entry), |_, _| Chooser::Author) {
             Ok(transition) => Verdict::Accept(Accepted { transition, source: Source::Implicit }),
             Err(problem) => Verdict::Fail(problem),
         }
@@ -186,6 +220,11 @@ impl Judge<'_> {
 
     fn remind(&self, problem: Problem) -> Verdict {
         if self.policy.can_remind() { Verdict::Remind(problem) } else { Verdict::Fail(problem) }
+    }
+
+    /// The entries of the policy that allow `tag`.
+    fn matching(&self, tag: &Tag) -> impl Iterator<Item = &AllowedTransition> {
+        self.policy.allowed.iter().filter(move |entry| self.matches(entry, tag))
     }
 
     /// Tag, target and every attribute that the entry names must match; the rest is free.
@@ -224,37 +263,44 @@ impl Judge<'_> {
         resolve(self.listing, name, self.context.world.platform())
     }
 
-    /// `chooser` says who chose the name of a fork's attribute.
+    /// `chooser` says who chose the name of a variable in a tag.
     fn transition(
         &self,
         tag: &Tag,
-        chooser: impl Fn(&str) -> Chooser,
+        chooser: impl Fn(&Tag, &str) -> Chooser,
     ) -> Result<Transition, Problem> {
         let state = |target: &Target| self.resolve(&target.value);
+        let text = |text: &Option<Spanned<String>>| text.as_ref().map(|text| text.value.clone());
+        let variables = |attributes: &[Attribute]| self.variables(tag, attributes, &chooser);
         Ok(match tag {
-            Tag::Goto { target } => Transition::Goto { target: state(target)? },
-            Tag::Reset { target, cd } => {
-                Transition::Reset { target: state(target)?, cd: self.directory(cd.as_ref())? }
+            Tag::Goto { target, input } => {
+                Transition::Goto { target: state(target)?, input: text(input) }
             }
-            Tag::Call { target, return_to } => {
-                Transition::Call { target: state(target)?, return_to: state(return_to)? }
-            }
-            Tag::Function { target, return_to, model } => Transition::Function {
+            Tag::Reset { target, cd, input } => Transition::Reset {
+                target: state(target)?,
+                cd: self.directory(cd.as_ref())?,
+                input: text(input),
+            },
+            Tag::Call { target, return_to, input, arguments } => Transition::Call {
+                target: state(target)?,
+                return_to: state(return_to)?,
+                input: text(input),
+                arguments: variables(arguments)?,
+            },
+            Tag::Function { target, return_to, model, input, arguments } => Transition::Function {
                 target: state(target)?,
                 return_to: state(return_to)?,
                 model: model.as_ref().map(model_name).transpose()?,
+                input: text(input),
+                arguments: variables(arguments)?,
             },
-            Tag::Fork { target, next, cd, attributes } => Transition::Fork {
+            Tag::Fork { .. } => self.fork(tag, &chooser)?,
+            Tag::Join { target, count, failed, input } => Transition::Join(Join {
                 target: state(target)?,
-                next: state(next)?,
-                cd: self.directory(cd.as_ref())?,
-                attributes: attributes
-                    .iter()
-                    .map(|Attribute { name, value }| {
-                        self.variable(&name.value, &value.value, chooser(&name.value))
-                    })
-                    .collect::<Result<_, _>>()?,
-            },
+                count: whole_number("count", count.as_ref())?,
+                failed: failed.as_ref().map(on_failed).transpose()?.unwrap_or_default(),
+                input: text(input),
+            }),
             Tag::Ask(_) => {
                 let JudgeContext { world, cwd } = self.context;
                 let resolve = |name: &str| self.resolve(name);
@@ -263,6 +309,58 @@ impl Judge<'_> {
             }
             Tag::Result { payload } => Transition::Result { payload: payload.value.clone() },
         })
+    }
+
+    /// One fork, or all of one answer.
+    fn fork(
+        &self,
+        tag: &Tag,
+        chooser: &impl Fn(&Tag, &str) -> Chooser,
+    ) -> Result<Transition, Problem> {
+        let (next, first) = self.forked(tag, chooser)?;
+        let mut more = Vec::new();
+        for fork in further_forks(tag) {
+            let (other, worker) = self.forked(&fork.value, chooser)?;
+            if other != next {
+                return Err(Problem::DifferentNext { one: next, other });
+            }
+            more.push(worker);
+        }
+        let Forked { target, cd, attributes, limit, input } = first;
+        Ok(Transition::Fork { target, next, cd, attributes, limit, input, more })
+    }
+
+    /// Where the parent goes on, and the worker.
+    fn forked(
+        &self,
+        tag: &Tag,
+        chooser: &impl Fn(&Tag, &str) -> Chooser,
+    ) -> Result<(StateName, Forked), Problem> {
+        let Tag::Fork { target, next, cd, limit, input, attributes, .. } = tag else {
+            return Err(Problem::NotAllowed { tag: written(tag) });
+        };
+        let worker = Forked {
+            target: self.resolve(&target.value)?,
+            cd: self.directory(cd.as_ref())?,
+            attributes: self.variables(tag, attributes, chooser)?,
+            limit: whole_number("limit", limit.as_ref())?,
+            input: input.as_ref().map(|input| input.value.clone()),
+        };
+        Ok((self.resolve(&next.value)?, worker))
+    }
+
+    fn variables(
+        &self,
+        tag: &Tag,
+        attributes: &[Attribute],
+        chooser: &impl Fn(&Tag, &str) -> Chooser,
+    ) -> Result<BTreeMap<String, String>, Problem> {
+        attributes
+            .iter()
+            .map(|Attribute { name, value }| {
+                self.variable(&name.value, &value.value, chooser(tag, &name.value))
+            })
+            .collect()
     }
 
     fn directory(&self, cd: Option<&Spanned<String>>) -> Result<Option<String>, Problem> {
@@ -302,11 +400,16 @@ fn is_authors(problem: &Problem, entry: &AllowedTransition) -> bool {
             entry.attributes.contains_key("cd")
         }
         Problem::NotAModel { .. } => entry.attributes.contains_key("model"),
+        Problem::NotANumber { attribute, .. } => entry.attributes.contains_key(*attribute),
+        Problem::NotOnFailed { .. } => entry.attributes.contains_key("failed"),
         Problem::Ask(problem) => {
             problem.attribute().is_some_and(|name| entry.attributes.contains_key(name))
         }
         Problem::World(_) => true,
-        Problem::Tag(_) | Problem::NotAllowed { .. } => false,
+        Problem::Tag(_)
+        | Problem::NotAllowed { .. }
+        | Problem::SeveralForks { .. }
+        | Problem::DifferentNext { .. } => false,
     }
 }
 
@@ -320,14 +423,60 @@ fn model_name(model: &Spanned<String>) -> Result<String, Problem> {
     }
 }
 
+/// The `limit` of a fork or the `count` of a join.
+fn whole_number(
+    attribute: &'static str,
+    text: Option<&Spanned<String>>,
+) -> Result<Option<u32>, Problem> {
+    let Some(Spanned { value, .. }) = text else { return Ok(None) };
+    match number(value) {
+        Some(number) => Ok(Some(number)),
+        None => Err(Problem::NotANumber { attribute, text: excerpt(value) }),
+    }
+}
+
+fn on_failed(text: &Spanned<String>) -> Result<OnFailed, Problem> {
+    let text = &text.value;
+    OnFailed::of_word(text).ok_or_else(|| Problem::NotOnFailed { text: excerpt(text) })
+}
+
+/// The forks of an answer after the first.
+fn further_forks(tag: &Tag) -> &[Spanned<Tag>] {
+    match tag {
+        Tag::Fork { more, .. } => more,
+        Tag::Goto { .. }
+        | Tag::Reset { .. }
+        | Tag::Call { .. }
+        | Tag::Function { .. }
+        | Tag::Join { .. }
+        | Tag::Ask(_)
+        | Tag::Result { .. } => &[],
+    }
+}
+
 fn target_of(tag: &Tag) -> Option<&Target> {
     match tag {
-        Tag::Goto { target }
+        Tag::Goto { target, .. }
         | Tag::Reset { target, .. }
         | Tag::Call { target, .. }
         | Tag::Function { target, .. }
-        | Tag::Fork { target, .. } => Some(target),
+        | Tag::Fork { target, .. }
+        | Tag::Join { target, .. } => Some(target),
         Tag::Ask(_) | Tag::Result { .. } => None,
+    }
+}
+
+/// The variables that a tag sets.
+fn variables_of(tag: &Tag) -> &[Attribute] {
+    match tag {
+        Tag::Call { arguments: variables, .. }
+        | Tag::Function { arguments: variables, .. }
+        | Tag::Fork { attributes: variables, .. } => variables,
+        Tag::Goto { .. }
+        | Tag::Reset { .. }
+        | Tag::Join { .. }
+        | Tag::Ask(_)
+        | Tag::Result { .. } => &[],
     }
 }
 
@@ -342,11 +491,22 @@ fn attribute_of<'t>(tag: &'t Tag, name: &str) -> Option<&'t str> {
         (Tag::Fork { next, .. }, "next") => Some(next),
         (Tag::Reset { cd, .. } | Tag::Fork { cd, .. }, "cd") => cd.as_ref(),
         (Tag::Function { model, .. }, "model") => model.as_ref(),
-        (Tag::Fork { attributes, .. }, name) => attributes
+        (Tag::Fork { limit, .. }, "limit") => limit.as_ref(),
+        (Tag::Join { count, .. }, "count") => count.as_ref(),
+        (Tag::Join { failed, .. }, "failed") => failed.as_ref(),
+        (
+            Tag::Goto { input, .. }
+            | Tag::Reset { input, .. }
+            | Tag::Call { input, .. }
+            | Tag::Function { input, .. }
+            | Tag::Fork { input, .. }
+            | Tag::Join { input, .. },
+            "input",
+        ) => input.as_ref(),
+        (tag, name) => variables_of(tag)
             .iter()
             .find(|attribute| attribute.name.value == name)
             .map(|attribute| &attribute.value),
-        _ => None,
     };
     value.map(|value| value.value.as_str())
 }
@@ -355,29 +515,42 @@ fn attribute_of<'t>(tag: &'t Tag, name: &str) -> Option<&'t str> {
 fn authored(entry: &AllowedTransition) -> Tag {
     let nowhere = |value: &str| Spanned::new(value.to_owned(), crate::text::Span::default());
     let attribute = |name: &str| entry.attributes.get(name).map(|value| nowhere(value));
+    let required = |name: &str| attribute(name).unwrap_or_else(|| nowhere(""));
+    let variables = || {
+        let pairs = entry.attributes.iter().filter(|(name, _)| entry.tag.role_of(name).is_none());
+        let attribute = |(name, value): (&String, &String)| Attribute {
+            name: nowhere(name),
+            value: nowhere(value),
+        };
+        pairs.map(attribute).collect()
+    };
     let target = nowhere(entry.target.as_deref().unwrap_or_default());
+    let input = attribute("input");
     match entry.tag {
-        TagKind::Goto => Tag::Goto { target },
-        TagKind::Reset => Tag::Reset { target, cd: attribute("cd") },
+        TagKind::Goto => Tag::Goto { target, input },
+        TagKind::Reset => Tag::Reset { target, cd: attribute("cd"), input },
         TagKind::Call => {
-            Tag::Call { target, return_to: attribute("return").unwrap_or_else(|| nowhere("")) }
+            Tag::Call { target, return_to: required("return"), input, arguments: variables() }
         }
         TagKind::Function => Tag::Function {
             target,
-            return_to: attribute("return").unwrap_or_else(|| nowhere("")),
+            return_to: required("return"),
             model: attribute("model"),
+            input,
+            arguments: variables(),
         },
         TagKind::Fork => Tag::Fork {
             target,
-            next: attribute("next").unwrap_or_else(|| nowhere("")),
+            next: required("next"),
             cd: attribute("cd"),
-            attributes: entry
-                .attributes
-                .iter()
-                .filter(|(name, _)| !matches!(name.as_str(), "next" | "cd"))
-                .map(|(name, value)| Attribute { name: nowhere(name), value: nowhere(value) })
-                .collect(),
+            limit: attribute("limit"),
+            input,
+            attributes: variables(),
+            more: Vec::new(),
         },
+        TagKind::Join => {
+            Tag::Join { target, count: attribute("count"), failed: attribute("failed"), input }
+        }
         TagKind::Ask => ask::filled(&Tag::Ask(Box::default()), entry),
         TagKind::Result => Tag::Result { payload: nowhere("") },
     }
@@ -386,13 +559,12 @@ fn authored(entry: &AllowedTransition) -> Tag {
 /// The tag in the protocol's own form, for a message.
 fn written(tag: &Tag) -> String {
     let mut attributes = BTreeMap::new();
-    for name in ["return", "next", "cd", "model", "question"] {
-        attributes.extend(attribute_of(tag, name).map(|v| (name.to_owned(), v.to_owned())));
+    for (name, _) in tag.kind().spec().attributes {
+        attributes.extend(attribute_of(tag, name).map(|v| ((*name).to_owned(), v.to_owned())));
     }
-    if let Tag::Fork { attributes: others, .. } = tag {
-        let pairs = others.iter().map(|a| (a.name.value.clone(), a.value.value.clone()));
-        attributes.extend(pairs);
-    }
+    let pairs = variables_of(tag).iter().map(|a| (a.name.value.clone(), a.value.value.clone()));
+    attributes.extend(pairs);
     let target = target_of(tag).map(|target| target.value.clone());
-    AllowedTransition { tag: tag.kind(), target, attributes, declared: Vec::new() }.example()
+    let (declared, many) = (Vec::new(), false);
+    AllowedTransition { tag: tag.kind(), target, attributes, declared, many }.example()
 }

@@ -9,6 +9,7 @@
 mod allowed;
 mod ask;
 mod evaluator;
+mod join;
 mod judge;
 mod pattern;
 mod question;
@@ -20,10 +21,12 @@ pub use allowed::{AllowedTransition, Policy};
 pub(crate) use ask::check_default;
 pub use ask::{ATTACHMENTS_MAX, AskProblem};
 pub use evaluator::{Evaluator, Opinion, next_opinion};
+pub(crate) use join::number;
+pub use join::{Join, OnFailed};
 pub use judge::{
     Accepted, JudgeContext, Problem, Source, Verdict, judge, judge_script, judge_transition,
 };
 pub(crate) use pattern::{PATTERNS_SIZE_MAX, pattern_size};
 pub use question::{Choice, Question};
-pub use transition::Transition;
+pub use transition::{Forked, Transition};
 pub use variable_name::{Chooser, UnsafeName, check_variable_name};

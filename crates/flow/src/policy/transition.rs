@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use crate::{id::StateName, tag::TagKind};
 
-use super::Question;
+use super::{Join, OnFailed, Question};
 
 /// What an agent does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub enum Transition {
     Goto {
         /// The state to continue at.
         target: StateName,
+        /// A text for the target state.
+        input: Option<String>,
     },
     /// Continue in a fresh session, with no pending returns.
     Reset {
@@ -20,6 +22,8 @@ pub enum Transition {
         target: StateName,
         /// The new working directory; absolute.
         cd: Option<String>,
+        /// A text for the target state.
+        input: Option<String>,
     },
     /// Do a subtask in a branch of the session.
     Call {
@@ -27,6 +31,10 @@ pub enum Transition {
         target: StateName,
         /// The state to continue at with its result.
         return_to: StateName,
+        /// A text for the target state.
+        input: Option<String>,
+        /// Variables until the subtask returns.
+        arguments: BTreeMap<String, String>,
     },
     /// Do a subtask in a fresh session.
     Function {
@@ -36,6 +44,10 @@ pub enum Transition {
         return_to: StateName,
         /// The model for its states that name none.
         model: Option<String>,
+        /// A text for the target state.
+        input: Option<String>,
+        /// Variables until the subtask returns.
+        arguments: BTreeMap<String, String>,
     },
     /// Start a worker and continue.
     Fork {
@@ -47,7 +59,15 @@ pub enum Transition {
         cd: Option<String>,
         /// The worker's variables.
         attributes: BTreeMap<String, String>,
+        /// How many workers of the parent may be under way; `None` is no limit.
+        limit: Option<u32>,
+        /// A text for the worker's first state.
+        input: Option<String>,
+        /// The further workers of the same answer.
+        more: Vec<Forked>,
     },
+    /// Wait for workers, then go on in the same session.
+    Join(Join),
     /// Ask a person, and go on with the answer in the same session.
     Ask(Box<Question>),
     /// Return to the caller, or end.
@@ -57,7 +77,37 @@ pub enum Transition {
     },
 }
 
+/// A worker beyond the first that one answer forks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forked {
+    /// Its first state.
+    pub target: StateName,
+    /// Its working directory; absolute.
+    pub cd: Option<String>,
+    /// Its variables.
+    pub attributes: BTreeMap<String, String>,
+    /// How many workers of the parent may be under way; `None` is no limit.
+    pub limit: Option<u32>,
+    /// A text for its first state.
+    pub input: Option<String>,
+}
+
 impl Transition {
+    /// A fork's workers, in the order of forking; none for other transitions.
+    pub fn workers(&self) -> Vec<Forked> {
+        let Self::Fork { target, cd, attributes, limit, input, more, .. } = self else {
+            return Vec::new();
+        };
+        let first = Forked {
+            target: target.clone(),
+            cd: cd.clone(),
+            attributes: attributes.clone(),
+            limit: *limit,
+            input: input.clone(),
+        };
+        std::iter::once(first).chain(more.iter().cloned()).collect()
+    }
+
     /// The tag that asks for it.
     pub fn kind(&self) -> TagKind {
         match self {
@@ -66,6 +116,7 @@ impl Transition {
             Self::Call { .. } => TagKind::Call,
             Self::Function { .. } => TagKind::Function,
             Self::Fork { .. } => TagKind::Fork,
+            Self::Join(_) => TagKind::Join,
             Self::Ask(_) => TagKind::Ask,
             Self::Result { .. } => TagKind::Result,
         }
@@ -76,27 +127,41 @@ impl fmt::Display for Transition {
     /// The tag that an agent would write for it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Goto { target } => write!(f, "<goto>{target}</goto>"),
-            Self::Reset { target, cd } => {
+            Self::Goto { target, input } => {
+                f.write_str("<goto")?;
+                attribute(f, "input", input.as_deref())?;
+                write!(f, ">{target}</goto>")
+            }
+            Self::Reset { target, cd, input } => {
                 f.write_str("<reset")?;
                 attribute(f, "cd", cd.as_deref())?;
+                attribute(f, "input", input.as_deref())?;
                 write!(f, ">{target}</reset>")
             }
-            Self::Call { target, return_to } => {
-                write!(f, "<call return=\"{return_to}\">{target}</call>")
+            Self::Call { target, return_to, input, arguments } => {
+                write!(f, "<call return=\"{return_to}\"")?;
+                attribute(f, "input", input.as_deref())?;
+                attributes(f, arguments)?;
+                write!(f, ">{target}</call>")
             }
-            Self::Function { target, return_to, model } => {
+            Self::Function { target, return_to, model, input, arguments } => {
                 write!(f, "<function return=\"{return_to}\"")?;
                 attribute(f, "model", model.as_deref())?;
+                attribute(f, "input", input.as_deref())?;
+                attributes(f, arguments)?;
                 write!(f, ">{target}</function>")
             }
-            Self::Fork { target, next, cd, attributes } => {
-                write!(f, "<fork next=\"{next}\"")?;
-                attribute(f, "cd", cd.as_deref())?;
-                for (name, value) in attributes {
-                    attribute(f, name, Some(value))?;
-                }
-                write!(f, ">{target}</fork>")
+            Self::Fork { next, .. } => {
+                let mut workers = self.workers().into_iter();
+                workers.try_for_each(|worker| worker.write(f, next))
+            }
+            Self::Join(Join { target, count, failed, input }) => {
+                f.write_str("<join")?;
+                attribute(f, "count", count.map(|count| count.to_string()).as_deref())?;
+                let failed = Some(*failed).filter(|failed| *failed != OnFailed::default());
+                attribute(f, "failed", failed.map(OnFailed::word))?;
+                attribute(f, "input", input.as_deref())?;
+                write!(f, ">{target}</join>")
             }
             Self::Ask(question) => {
                 let Question { text, next, choices, attach, .. } = &**question;
@@ -115,6 +180,21 @@ impl fmt::Display for Transition {
             Self::Result { payload } => write!(f, "<result>{payload}</result>"),
         }
     }
+}
+
+impl Forked {
+    fn write(&self, f: &mut fmt::Formatter<'_>, next: &StateName) -> fmt::Result {
+        write!(f, "<fork next=\"{next}\"")?;
+        attribute(f, "cd", self.cd.as_deref())?;
+        attribute(f, "limit", self.limit.map(|limit| limit.to_string()).as_deref())?;
+        attribute(f, "input", self.input.as_deref())?;
+        attributes(f, &self.attributes)?;
+        write!(f, ">{}</fork>", self.target)
+    }
+}
+
+fn attributes(f: &mut fmt::Formatter<'_>, pairs: &BTreeMap<String, String>) -> fmt::Result {
+    pairs.iter().try_for_each(|(name, value)| attribute(f, name, Some(value)))
 }
 
 fn attribute(f: &mut fmt::Formatter<'_>, name: &str, value: Option<&str>) -> fmt::Result {

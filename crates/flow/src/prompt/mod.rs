@@ -7,4 +7,4 @@ mod render;
 mod voice;
 
 pub use render::{Rendered, Variables, placeholders, render};
-pub use voice::{continuation, evaluator_reminder, reminder};
+pub use voice::{continuation, evaluator_reminder, more_money, reminder};

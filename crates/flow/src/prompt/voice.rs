@@ -33,9 +33,22 @@ pub fn evaluator_reminder(problem: &Problem, policy: &Policy) -> String {
 
 /// Continues an interrupted turn in the same session.
 pub fn continuation(policy: &Policy) -> String {
-    let mut text = "Your last turn was interrupted before it ended. Go on from where you stopped: \
-                    look at what is already done, do not do it again, and finish the task."
-        .to_owned();
+    let text = "Your last turn was interrupted before it ended. Go on from where you stopped: \
+                look at what is already done, do not do it again, and finish the task.";
+    with_end(text, policy)
+}
+
+/// Continues a turn that has spent its share of the budget, in the same session.
+pub fn more_money(policy: &Policy) -> String {
+    let text = "Your last turn was stopped because it had spent the money set aside for it. There is more now. \
+                Go on from where you stopped; do not repeat what is already done. If you had already finished, \
+                repeat only your final message.";
+    with_end(text, policy)
+}
+
+/// `text`, and how the answer must end.
+fn with_end(text: &str, policy: &Policy) -> String {
+    let mut text = text.to_owned();
     if policy.can_remind() {
         text.push_str("\n\nEnd with exactly one of these transition tags:\n\n");
         list_allowed(&mut text, policy);

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     policy::{
-        AllowedTransition, AskProblem, Evaluator, PATTERNS_SIZE_MAX, Policy, check_default,
-        pattern_size,
+        AllowedTransition, AskProblem, Evaluator, OnFailed, PATTERNS_SIZE_MAX, Policy,
+        check_default, number, pattern_size,
     },
     tag::{AttributeRole, TagKind, choices},
     text::{Span, Spanned, excerpt, is_word, looks_like_an_option},
@@ -21,8 +21,28 @@ use super::{
 };
 
 /// The keys that frontmatter knows.
-pub const KEYS: [&str; 7] =
-    ["allowed_transitions", "model", "effort", "timeout", "agent", "evaluators", "input"];
+pub const KEYS: [&str; 11] = [
+    "allowed_transitions",
+    "model",
+    "effort",
+    "timeout",
+    "agent",
+    "evaluators",
+    "input",
+    "max_visits",
+    "then",
+    "tools",
+    "permissions",
+];
+
+/// How often an agent may enter a state within one frame, and what is followed instead after that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VisitLimit {
+    /// How often it may.
+    pub max_visits: u32,
+    /// What is followed instead; complete.
+    pub then: AllowedTransition,
+}
 
 /// What the frontmatter of a prompt declares.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,6 +62,12 @@ pub struct Frontmatter {
     /// Whether `{{input}}` is empty where there is no input. Otherwise a run that enters the prompt
     /// first needs one.
     pub is_input_optional: bool,
+    /// How often the state may be entered.
+    pub visit_limit: Option<Spanned<VisitLimit>>,
+    /// The tools that the coding agent may use without asking; `None` leaves it to the settings.
+    pub tools: Option<Spanned<Vec<String>>>,
+    /// The permission mode of the coding agent, passed as written.
+    pub permissions: Option<Spanned<String>>,
 }
 
 impl Frontmatter {
@@ -72,6 +98,8 @@ impl Frontmatter {
         for (key, value) in &pairs {
             frontmatter.read_key(key, value, &mut reader);
         }
+        let find = |name: &str| pairs.iter().find(|(key, _)| key.value == name).map(|(_, v)| *v);
+        frontmatter.visit_limit = reader.visit_limit(find("max_visits"), find("then"));
         frontmatter
     }
 
@@ -94,6 +122,16 @@ impl Frontmatter {
             "agent" => self.agent = reader.argument(value, "agent", "the name of a coding agent"),
             "timeout" => self.timeout = reader.timeout(value),
             "input" => self.is_input_optional = reader.is_optional(value),
+            "tools" => {
+                let tools = reader.list(value, "tools", |reader, tool| {
+                    reader.argument(tool, "tools", "a list of tools")
+                });
+                let tools = tools.into_iter().map(|tool| tool.value.value).collect();
+                self.tools = Some(Spanned::new(tools, key.span));
+            }
+            "permissions" => {
+                self.permissions = reader.argument(value, "permissions", "a permission mode");
+            }
             _ => {}
         }
     }
@@ -234,6 +272,44 @@ impl FrontmatterReader<'_, '_> {
         }
     }
 
+    fn visit_limit(
+        &mut self,
+        max_visits: Option<&YamlNode>,
+        then: Option<&YamlNode>,
+    ) -> Option<Spanned<VisitLimit>> {
+        const EXPECTED: &str = "a whole number from 1";
+        let (max_visits, then) = match (max_visits, then) {
+            (Some(max_visits), Some(then)) => (max_visits, then),
+            (Some(node), None) => {
+                let message = "`max_visits` needs `then`: the transition to follow instead";
+                self.error(node.span, message);
+                return None;
+            }
+            (None, Some(node)) => {
+                self.error(node.span, "`then` needs `max_visits`: how often the state is entered");
+                return None;
+            }
+            (None, None) => return None,
+        };
+        let word = self.word(max_visits, "max_visits", EXPECTED);
+        let is_number = |text: &str| number(text).is_some();
+        let text = self.checked(max_visits, word, "max_visits", EXPECTED, is_number)?;
+        let limit =
+            VisitLimit { max_visits: number(&text)?, then: self.complete_transition(then)? };
+        Some(Spanned::new(limit, max_visits.span.shifted(self.offset)))
+    }
+
+    /// A transition with nothing left open: the value of `then`.
+    fn complete_transition(&mut self, then: &YamlNode) -> Option<AllowedTransition> {
+        let entry = self.allowed_transition(then)?;
+        if !entry.is_complete() {
+            let message = format!("`then` must be a complete transition, not {}", entry.example());
+            self.error(then.span, message);
+            return None;
+        }
+        Some(entry)
+    }
+
     /// The name of a state. Paths are rejected.
     fn state(&mut self, node: &YamlNode, key: &str) -> Option<String> {
         let word = self.word(node, key, "the name of a state")?;
@@ -246,6 +322,38 @@ impl FrontmatterReader<'_, '_> {
         Some(word.value)
     }
 
+    /// The value of an attribute that a transition must have.
+    fn attribute(&mut self, tag: TagKind, name: &str, value: &YamlNode) -> Option<String> {
+        const NUMBER: &str = "a whole number from 1";
+        const ON_FAILED: &str = "`hold` or `pass`";
+        match tag.role_of(name) {
+            Some(AttributeRole::Continuation) => self.state(value, name),
+            Some(AttributeRole::Model) => {
+                let model = self.argument(value, name, "the name of a model");
+                model.map(|model| model.value)
+            }
+            Some(AttributeRole::Number) => {
+                let text = self.word(value, name, NUMBER);
+                self.checked(value, text, name, NUMBER, |text| number(text).is_some())
+            }
+            Some(AttributeRole::OnFailed) => {
+                let text = self.word(value, name, ON_FAILED);
+                let is_known = |text: &str| OnFailed::of_word(text).is_some();
+                self.checked(value, text, name, ON_FAILED, is_known)
+            }
+            Some(
+                AttributeRole::Directory
+                | AttributeRole::Input
+                | AttributeRole::Choices
+                | AttributeRole::Files
+                | AttributeRole::Duration
+                | AttributeRole::Default
+                | AttributeRole::Question,
+            )
+            | None => self.text(value, name, "a text"),
+        }
+    }
+
     fn allowed_transition(&mut self, node: &YamlNode) -> Option<AllowedTransition> {
         let pairs = self.mapping(node, "a transition", "`{ tag: goto, target: NEXT.md }`")?;
         let tag = self.tag(node, &pairs)?;
@@ -255,6 +363,11 @@ impl FrontmatterReader<'_, '_> {
             target: None,
             attributes: BTreeMap::new(),
             declared: Vec::new(),
+            many: false,
+        };
+        let is_slip = |name: &str| {
+            let meant = tag.meant_continuation(name);
+            meant.is_some_and(|meant| pairs.iter().all(|(key, _)| key.value != meant))
         };
         for (key, value) in &pairs {
             match key.value.as_str() {
@@ -263,12 +376,13 @@ impl FrontmatterReader<'_, '_> {
                     self.findings.error(key.span, format!("<{tag}> has no target"));
                 }
                 "target" => entry.target = self.state(value, "target"),
-                name if !tag.takes_attribute(name) => {
+                name if !tag.takes_attribute(name) || is_slip(name) => {
                     let known = tag.spec().attributes.iter().map(|(known, _)| *known);
                     let suggestion = did_you_mean(name, known.chain(["target"]));
                     let message = format!("<{tag}> has no attribute `{}`", excerpt(name));
                     self.findings.error_suggesting(key.span, message, suggestion);
                 }
+                "many" if tag == TagKind::Fork => entry.many = self.truth(value, "many"),
                 "attributes" => {
                     let names = self.list(value, "attributes", |reader, name| {
                         reader.word(name, "attributes", "a list of names")
@@ -276,22 +390,7 @@ impl FrontmatterReader<'_, '_> {
                     entry.declared = names.into_iter().map(|name| name.value.value).collect();
                 }
                 name => {
-                    let value = match tag.role_of(name) {
-                        Some(AttributeRole::Continuation) => self.state(value, name),
-                        Some(AttributeRole::Model) => {
-                            let model = self.argument(value, name, "the name of a model");
-                            model.map(|model| model.value)
-                        }
-                        Some(
-                            AttributeRole::Directory
-                            | AttributeRole::Choices
-                            | AttributeRole::Files
-                            | AttributeRole::Duration
-                            | AttributeRole::Default
-                            | AttributeRole::Question,
-                        )
-                        | None => self.text(value, name, "a text"),
-                    };
+                    let value = self.attribute(tag, name, value);
                     entry.attributes.extend(value.map(|value| (name.to_owned(), value)));
                 }
             }
@@ -303,6 +402,36 @@ impl FrontmatterReader<'_, '_> {
         }
         // Drop an entry with an attribute that cannot be read: without it, the entry would allow too much.
         (self.findings.count == found_before).then_some(entry)
+    }
+
+    /// A word that `is_good`, or a finding about what was `expected`.
+    fn checked(
+        &mut self,
+        node: &YamlNode,
+        word: Option<Spanned<String>>,
+        key: &str,
+        expected: &str,
+        is_good: impl Fn(&str) -> bool,
+    ) -> Option<String> {
+        let word = word?.value;
+        if !is_good(&word) {
+            self.error(node.span, format!("`{key}` should be {expected}"));
+            return None;
+        }
+        Some(word)
+    }
+
+    /// `true` or `false`.
+    fn truth(&mut self, node: &YamlNode, key: &str) -> bool {
+        let word = self.word(node, key, "`true` or `false`").map(|word| word.value);
+        match word.as_deref() {
+            Some("true") => true,
+            Some("false") | None => false,
+            Some(_) => {
+                self.error(node.span, format!("`{key}` should be `true` or `false`"));
+                false
+            }
+        }
     }
 
     fn tag(&mut self, node: &YamlNode, pairs: &Pairs<'_>) -> Option<TagKind> {
@@ -381,13 +510,6 @@ impl FrontmatterReader<'_, '_> {
             self.error(pattern.span, message);
             return None;
         }
-        let then_entry = self.allowed_transition(then)?;
-        if !then_entry.is_complete() {
-            let message =
-                format!("`then` must be a complete transition, not {}", then_entry.example());
-            self.error(then.span, message);
-            return None;
-        }
-        Some(Evaluator::Match { pattern: text, then: then_entry })
+        Some(Evaluator::Match { pattern: text, then: self.complete_transition(then)? })
     }
 }

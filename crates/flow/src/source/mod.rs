@@ -12,7 +12,7 @@ pub mod yaml;
 
 pub use crate::platform::Platform;
 pub use diagnostic::{Diagnostic, Matter, Severity};
-pub use frontmatter::{Frontmatter, KEYS};
+pub use frontmatter::{Frontmatter, KEYS, VisitLimit};
 pub use kind::{StateKind, StateKindError};
 pub use state_file::{Prompt, StateFile, StateFileError, StateSource};
 pub use timeout::{Timeout, TimeoutError};

@@ -7,7 +7,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// One of the seven transition tags.
+use crate::source::did_you_mean;
+
+/// One of the transition tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TagKind {
@@ -21,6 +23,8 @@ pub enum TagKind {
     Function,
     /// Start an independent agent and continue.
     Fork,
+    /// Wait for workers, then continue in the same session.
+    Join,
     /// Ask a person, and continue with the answer in the same session.
     Ask,
     /// Return a value to the caller, or end the agent.
@@ -59,6 +63,12 @@ pub enum AttributeRole {
     Directory,
     /// A model, passed to the coding agent as an argument. Optional.
     Model,
+    /// A text for the target state alone. Optional.
+    Input,
+    /// A whole number from 1. Optional.
+    Number,
+    /// What a failed worker means to a join: `hold` or `pass`. Optional.
+    OnFailed,
     /// The answers that can be chosen, each with a state or without. Optional.
     Choices,
     /// Files under the agent's directory. Optional.
@@ -73,42 +83,65 @@ pub enum AttributeRole {
 
 impl TagKind {
     /// All tags, in the order of the protocol document.
-    pub const ALL: [Self; 7] =
-        [Self::Goto, Self::Reset, Self::Call, Self::Function, Self::Fork, Self::Ask, Self::Result];
+    pub const ALL: [Self; 8] = [
+        Self::Goto,
+        Self::Reset,
+        Self::Call,
+        Self::Function,
+        Self::Fork,
+        Self::Join,
+        Self::Ask,
+        Self::Result,
+    ];
 
     /// The entry of this tag in the catalogue.
     pub fn spec(self) -> &'static TagSpec {
         use AttributeRole::{
-            Choices, Continuation, Default, Directory, Duration, Files, Model, Question,
+            Choices, Continuation, Default, Directory, Duration, Files, Input, Model, Number,
+            OnFailed, Question,
         };
         use TagContent::{Payload, State};
         match self {
-            Self::Goto => {
-                &TagSpec { name: "goto", content: State, attributes: &[], takes_variables: false }
-            }
+            Self::Goto => &TagSpec {
+                name: "goto",
+                content: State,
+                attributes: &[("input", Input)],
+                takes_variables: false,
+            },
             Self::Reset => &TagSpec {
                 name: "reset",
                 content: State,
-                attributes: &[("cd", Directory)],
+                attributes: &[("cd", Directory), ("input", Input)],
                 takes_variables: false,
             },
             Self::Call => &TagSpec {
                 name: "call",
                 content: State,
-                attributes: &[("return", Continuation)],
-                takes_variables: false,
+                attributes: &[("return", Continuation), ("input", Input)],
+                takes_variables: true,
             },
             Self::Function => &TagSpec {
                 name: "function",
                 content: State,
-                attributes: &[("return", Continuation), ("model", Model)],
-                takes_variables: false,
+                attributes: &[("return", Continuation), ("model", Model), ("input", Input)],
+                takes_variables: true,
             },
             Self::Fork => &TagSpec {
                 name: "fork",
                 content: State,
-                attributes: &[("next", Continuation), ("cd", Directory)],
+                attributes: &[
+                    ("next", Continuation),
+                    ("cd", Directory),
+                    ("limit", Number),
+                    ("input", Input),
+                ],
                 takes_variables: true,
+            },
+            Self::Join => &TagSpec {
+                name: "join",
+                content: State,
+                attributes: &[("count", Number), ("failed", OnFailed), ("input", Input)],
+                takes_variables: false,
             },
             Self::Ask => &TagSpec {
                 name: "ask",
@@ -166,7 +199,23 @@ impl TagKind {
 
     /// Whether an entry of a policy may have attribute `name`, and so may the tag, except for a question.
     pub fn takes_attribute(self, name: &str) -> bool {
-        self.spec().takes_variables || self.role_of(name).is_some()
+        self.role_of(name).is_some() || (self.spec().takes_variables && !self.refuses(name))
+    }
+
+    /// Whether attribute `name` has a meaning on other tags, so that on this one it is a mistake and not
+    /// an argument.
+    fn refuses(self, name: &str) -> bool {
+        matches!(self, Self::Call | Self::Function) && matches!(name, "cd" | "model" | "next")
+    }
+}
+
+impl TagKind {
+    /// The required attribute that `name` was probably meant to be, on a tag of a subtask that lacks it. A
+    /// fork's `next` is too like other words.
+    pub(crate) fn meant_continuation(self, name: &str) -> Option<&'static str> {
+        let is_subtask = matches!(self, Self::Call | Self::Function);
+        let continuation = self.continuation_attribute().filter(|_| is_subtask)?;
+        did_you_mean(name, [continuation]).filter(|meant| *meant != name)
     }
 }
 

@@ -23,6 +23,6 @@ pub use parse::{
     MalformedWhy, PAYLOAD_BYTES_MAX, QUESTION_BYTES_MAX, TARGET_BYTES_MAX, TagError, TargetPlace,
     parse,
 };
-pub use scan::{Element, Scan, Scanner, mentions};
+pub use scan::{Element, FORKS_MAX, Scan, Scanner, mentions};
 pub use token::{Attribute, OPENING_BYTES_MAX};
 pub use typed::{AskTag, Tag, Target};

@@ -8,7 +8,7 @@ use crate::text::{Span, Spanned, excerpt};
 
 use super::{
     AskTag, AttributeRole, Tag, TagKind, Target,
-    scan::{Element, Fragment, Scan},
+    scan::{ELEMENTS_KEPT_MAX, Element, Fragment, Scan},
     token::Attribute,
 };
 
@@ -214,9 +214,15 @@ impl Scan {
             return Ok(Err(error));
         }
         let mut elements = self.elements;
+        if self.count > 1
+            && elements.len() as u64 == self.count
+            && elements.iter().all(|element| element.kind == TagKind::Fork)
+        {
+            return forks(elements, &mut read);
+        }
         if self.count > 1 {
             let mut tags = Vec::new();
-            for element in &elements {
+            for element in elements.iter().take(ELEMENTS_KEPT_MAX) {
                 tags.push(quoted(element.span, &mut read)?);
             }
             return Ok(Err(TagError::Several { tags, count: self.count }));
@@ -229,21 +235,48 @@ impl Scan {
                 None => TagError::None,
             }));
         };
-        let whole = quoted(element.span, &mut read)?;
-        let is_payload = !element.kind.has_target();
-        if is_payload && element.content.len() > payload_bytes_max(element.kind) {
-            let (kind, bytes) = (element.kind, element.content.len());
-            return Ok(Err(TagError::PayloadTooLong { kind, bytes, span: element.content }));
-        }
-        if !is_payload && element.content.len() > CONTENT_BYTES_MAX {
-            let kind = element.kind;
-            let target = quoted(element.content, &mut read)?;
-            let place = TargetPlace::Content;
-            return Ok(Err(TagError::NotAFileName { kind, place, target }));
-        }
-        let content = Spanned::new(read(element.content)?, element.content);
-        Ok(complete(element, &whole, content))
+        one(element, &mut read)
     }
+}
+
+/// Several forks of one answer as one tag: the first, with the others in it.
+fn forks<E>(
+    elements: Vec<Element>,
+    read: &mut impl FnMut(Span) -> Result<String, E>,
+) -> Result<Result<Spanned<Tag>, TagError>, E> {
+    let mut tags = Vec::new();
+    for element in elements {
+        match one(element, read)? {
+            Ok(tag) => tags.push(tag),
+            Err(error) => return Ok(Err(error)),
+        }
+    }
+    let mut tags = tags.into_iter();
+    let Some(mut first) = tags.next() else { return Ok(Err(TagError::None)) };
+    if let Tag::Fork { more, .. } = &mut first.value {
+        more.extend(tags);
+    }
+    Ok(Ok(first))
+}
+
+fn one<E>(
+    element: Element,
+    read: &mut impl FnMut(Span) -> Result<String, E>,
+) -> Result<Result<Spanned<Tag>, TagError>, E> {
+    let whole = quoted(element.span, read)?;
+    let is_payload = !element.kind.has_target();
+    if is_payload && element.content.len() > payload_bytes_max(element.kind) {
+        let (kind, bytes) = (element.kind, element.content.len());
+        return Ok(Err(TagError::PayloadTooLong { kind, bytes, span: element.content }));
+    }
+    if !is_payload && element.content.len() > CONTENT_BYTES_MAX {
+        let kind = element.kind;
+        let target = quoted(element.content, read)?;
+        let place = TargetPlace::Content;
+        return Ok(Err(TagError::NotAFileName { kind, place, target }));
+    }
+    let content = Spanned::new(read(element.content)?, element.content);
+    Ok(complete(element, &whole, content))
 }
 
 /// The start of a span, for a message.
@@ -278,24 +311,41 @@ fn complete(
             default: attributes.take("default"),
         })),
         TagKind::Result => Tag::Result { payload: content },
-        TagKind::Goto => Tag::Goto { target: target(kind, &content, whole)? },
-        TagKind::Reset => {
-            Tag::Reset { target: target(kind, &content, whole)?, cd: attributes.take("cd") }
+        TagKind::Goto => {
+            Tag::Goto { target: target(kind, &content, whole)?, input: attributes.take("input") }
         }
+        TagKind::Reset => Tag::Reset {
+            target: target(kind, &content, whole)?,
+            cd: attributes.take("cd"),
+            input: attributes.take("input"),
+        },
         TagKind::Call => Tag::Call {
             return_to: attributes.take_target("return", whole)?,
             target: target(kind, &content, whole)?,
+            input: attributes.take("input"),
+            arguments: attributes.rest,
         },
         TagKind::Function => Tag::Function {
             return_to: attributes.take_target("return", whole)?,
             target: target(kind, &content, whole)?,
             model: attributes.take("model"),
+            input: attributes.take("input"),
+            arguments: attributes.rest,
         },
         TagKind::Fork => Tag::Fork {
             next: attributes.take_target("next", whole)?,
             target: target(kind, &content, whole)?,
             cd: attributes.take("cd"),
+            limit: attributes.take("limit"),
+            input: attributes.take("input"),
             attributes: attributes.rest,
+            more: Vec::new(),
+        },
+        TagKind::Join => Tag::Join {
+            target: target(kind, &content, whole)?,
+            count: attributes.take("count"),
+            failed: attributes.take("failed"),
+            input: attributes.take("input"),
         },
     };
     Ok(Spanned::new(tag, span))

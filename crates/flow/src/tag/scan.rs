@@ -28,7 +28,13 @@ use super::{
 pub(super) const OPEN_MAX: usize = 128;
 
 /// The most complete elements that are kept, for the error message about several tags.
-const ELEMENTS_KEPT_MAX: usize = 4;
+pub(super) const ELEMENTS_KEPT_MAX: usize = 4;
+
+/// The most forks of one answer. All of them are kept, as long as there is nothing but forks.
+pub const FORKS_MAX: usize = 10_000;
+
+/// The most bytes that the opening tags of these forks may have together.
+const FORKS_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 /// One complete element: `<name …>content</name>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +47,12 @@ pub struct Element {
     pub content: Span,
     /// The attributes in the order written, or why they cannot be parsed.
     pub attributes: Result<Vec<Attribute>, MalformedWhy>,
+}
+
+impl Element {
+    fn opening_bytes(&self) -> u64 {
+        self.content.start.saturating_sub(self.span.start)
+    }
 }
 
 /// Markup that looks like a tag of the protocol but is not a complete element.
@@ -70,6 +82,8 @@ pub struct Scanner {
     found: Scan,
     /// The most elements that are kept; further ones are only counted.
     kept_max: usize,
+    /// The size of the opening tags that are kept.
+    kept_bytes: u64,
     open: VecDeque<OpenTag>,
     /// The number of `open` tags of each kind, so that an unpaired closing tag needs no search.
     open_count: [usize; TagKind::ALL.len()],
@@ -111,6 +125,7 @@ impl Scanner {
         Self {
             found: Scan::default(),
             kept_max,
+            kept_bytes: 0,
             open: VecDeque::new(),
             open_count: [0; TagKind::ALL.len()],
             pending: Vec::new(),
@@ -263,7 +278,9 @@ impl Scanner {
     /// Adds an element, and removes those inside it.
     fn complete(&mut self, open: OpenTag, closing: Span) {
         let before = usize::try_from(open.elements_before).unwrap_or(usize::MAX);
-        self.found.elements.truncate(before);
+        let inside = before.min(self.found.elements.len())..;
+        let inside = self.found.elements.drain(inside);
+        self.kept_bytes -= inside.map(|element| element.opening_bytes()).sum::<u64>();
         self.found.count = open.elements_before + 1;
         let outside = |payload: Payload| payload.outside_of(open.span.start);
         self.found.payload = self.found.payload.take().and_then(outside);
@@ -275,16 +292,29 @@ impl Scanner {
             self.found.payload = Some(payload);
             self.may_end_line = true;
         }
-        if self.found.elements.len() < self.kept_max
-            && self.found.elements.len() as u64 == open.elements_before
+        let is_next = self.found.elements.len() as u64 == open.elements_before;
+        let element = Element {
+            kind: open.kind,
+            span: Span::new(open.span.start, closing.end),
+            content: Span::new(open.span.end, closing.start),
+            attributes: open.attributes,
+        };
+        if is_next && (self.found.elements.len() < self.kept_max || self.is_another_fork(&element))
         {
-            self.found.elements.push(Element {
-                kind: open.kind,
-                span: Span::new(open.span.start, closing.end),
-                content: Span::new(open.span.end, closing.start),
-                attributes: open.attributes,
-            });
+            self.kept_bytes += element.opening_bytes();
+            self.found.elements.push(element);
         }
+    }
+
+    /// Whether `element` is a fork after nothing but forks, and there is room for it.
+    fn is_another_fork(&self, element: &Element) -> bool {
+        let kept = &self.found.elements;
+        let is_fork = |element: &Element| element.kind == TagKind::Fork;
+        is_fork(element)
+            && kept.len() < FORKS_MAX
+            && self.kept_bytes + element.opening_bytes() <= FORKS_BYTES_MAX
+            // Beyond the first few, only forks are kept.
+            && kept.iter().take(self.kept_max).all(is_fork)
     }
 }
 

@@ -7,13 +7,15 @@ use super::{Attribute, TagKind};
 /// A state as a tag names it: trimmed, without path separators, not yet resolved to a file.
 pub type Target = Spanned<String>;
 
-/// One of the seven tags, complete.
+/// One of the tags, complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tag {
-    /// `<goto>TARGET</goto>`
+    /// `<goto input="…">TARGET</goto>`
     Goto {
         /// The state to continue at.
         target: Target,
+        /// A text for that state.
+        input: Option<Spanned<String>>,
     },
     /// `<reset cd="DIR">TARGET</reset>`
     Reset {
@@ -21,15 +23,21 @@ pub enum Tag {
         target: Target,
         /// The agent's working directory from now on.
         cd: Option<Spanned<String>>,
+        /// A text for the target state.
+        input: Option<Spanned<String>>,
     },
-    /// `<call return="NEXT">TARGET</call>`
+    /// `<call return="NEXT" file="…">TARGET</call>`
     Call {
         /// The state that does the subtask.
         target: Target,
         /// The state to continue at with its result.
         return_to: Target,
+        /// A text for the target state.
+        input: Option<Spanned<String>>,
+        /// All other attributes: variables until the subtask returns.
+        arguments: Vec<Attribute>,
     },
-    /// `<function return="NEXT" model="MODEL">TARGET</function>`
+    /// `<function return="NEXT" model="MODEL" file="…">TARGET</function>`
     Function {
         /// The state that does the subtask.
         target: Target,
@@ -37,6 +45,10 @@ pub enum Tag {
         return_to: Target,
         /// The model for the function's states that do not name one themselves.
         model: Option<Spanned<String>>,
+        /// A text for the target state.
+        input: Option<Spanned<String>>,
+        /// All other attributes: variables until the subtask returns.
+        arguments: Vec<Attribute>,
     },
     /// `<fork next="NEXT" cd="DIR" item="…">TARGET</fork>`
     Fork {
@@ -46,8 +58,25 @@ pub enum Tag {
         next: Target,
         /// The worker's working directory.
         cd: Option<Spanned<String>>,
+        /// How many workers of the parent may be under way.
+        limit: Option<Spanned<String>>,
+        /// A text for the worker's first state.
+        input: Option<Spanned<String>>,
         /// All other attributes: the worker's variables.
         attributes: Vec<Attribute>,
+        /// The further forks of the same answer, each without forks of its own.
+        more: Vec<Spanned<Tag>>,
+    },
+    /// `<join count="N" failed="pass">TARGET</join>`
+    Join {
+        /// The state to continue at with the workers' results.
+        target: Target,
+        /// How many workers must have ended; all if it is not given.
+        count: Option<Spanned<String>>,
+        /// What a failed worker means.
+        failed: Option<Spanned<String>>,
+        /// A text for the target state.
+        input: Option<Spanned<String>>,
     },
     /// `<ask next="NEXT" choices="A=STATE|B" attach="FILE|FILE">QUESTION</ask>`
     Ask(Box<AskTag>),
@@ -84,6 +113,7 @@ impl Tag {
             Self::Call { .. } => TagKind::Call,
             Self::Function { .. } => TagKind::Function,
             Self::Fork { .. } => TagKind::Fork,
+            Self::Join { .. } => TagKind::Join,
             Self::Ask(_) => TagKind::Ask,
             Self::Result { .. } => TagKind::Result,
         }

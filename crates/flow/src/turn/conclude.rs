@@ -20,6 +20,7 @@ use crate::{
 
 /// What the engine saw of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "one exists at a time, and lives for one decision")]
 pub enum Outcome {
     /// A script ended or was killed.
     Script {
@@ -201,7 +202,9 @@ fn left(turn: &Turn, reported: Option<&SessionId>, names_sessions: bool) -> Opti
         }
         (plan, _) => plan.clone(),
     };
-    Some(Left { plan, prompt_digest: turn.prompt_digest.clone() })
+    // A turn that was given more and then failed for another reason still has its prompt in the session.
+    let spent_share = turn.spent_share;
+    Some(Left { plan, prompt_digest: turn.prompt_digest.clone(), spent_share })
 }
 
 fn reply(

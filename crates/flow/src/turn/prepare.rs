@@ -8,21 +8,27 @@ use crate::{
     coding_agent::UnknownAgent,
     id::{AgentId, SessionId, StateName},
     machine::{
-        Action, Agent, Answer, Conclusion, Evaluation, Input, Launch, Prepared, Reminder, Run,
-        Session, SessionPlan, Settings, Step, Turn, TurnSettings, Visit, Work,
+        Action, Agent, Answer, Conclusion, Evaluation, Input, Launch, Overrider, Prepared,
+        Reminder, Replaced, Run, Session, SessionPlan, Settings, Step, Turn, TurnSettings, Visit,
+        Work,
     },
-    policy::{Evaluator, Policy, Verdict},
-    prompt::{Variables, continuation, render},
+    policy::{Evaluator, Policy, Source, Transition, Verdict},
+    prompt::{Variables, continuation, more_money, placeholders, render},
     scope::{ResolveError, resolve},
     source::{
         Diagnostic, Frontmatter, Prompt, StateFile, StateFileError, StateSource, Timeout,
-        fingerprint,
+        VisitLimit, fingerprint,
     },
     text::{excerpt, looks_like_an_option},
     world::{World, WorldError},
 };
 
 use super::conclude::{accepted, asked_now};
+
+/// The variable of prompts that names the file with what was handed back.
+const RESULT_FILE: &str = "result_file";
+/// What the names of the run's own variables begin with in the environment of scripts.
+const VARIABLE_PREFIX: &str = "RAYMOND_VAR_";
 
 /// The prepared step, and what the user should know about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,12 +81,23 @@ enum PrepareError {
         "the {what} `{value}` begins with a dash: it would become an option of the coding agent"
     )]
     Option { what: &'static str, value: String },
+    #[error("`then` of `max_visits`: {0}")]
+    Then(String),
+    #[error(
+        "`{state}` was entered more than {max_visits} times, and the `then` of another state with `max_visits` led \
+         to it: let one of the two lead elsewhere"
+    )]
+    DivertedTwice { state: StateName, max_visits: u32 },
     #[error("evaluator number {0} is not in the policy")]
     NoSuchEvaluator(usize),
     #[error("`{0}` uses {{{{input}}}}, but the run was started without an input")]
     NoInput(StateName),
     #[error(transparent)]
     UnknownAgent(#[from] UnknownAgent),
+    #[error(
+        "`{agent}` cannot be told which tools a turn may use, which `tools` and `permissions` of the state ask for"
+    )]
+    CannotLimitTools { agent: String },
     #[error("`{agent}` cannot branch a session, which <call> needs; <function> starts a fresh one")]
     CannotBranch { agent: String },
     #[error(
@@ -143,6 +160,9 @@ impl Preparer<'_> {
             StateSource::Prompt(prompt) => {
                 let Prompt { frontmatter, body, warnings, .. } = *prompt;
                 self.notes.warnings = warnings;
+                if let Some(diverted) = self.visited_too_often(&frontmatter)? {
+                    return Ok(diverted);
+                }
                 let mut variables = self.variables();
                 if frontmatter.is_input_optional && variables.get(INPUT).is_none() {
                     variables.set(INPUT, "");
@@ -157,9 +177,38 @@ impl Preparer<'_> {
                 let plan = self.plan();
                 self.check_agent(&settings, &plan)?;
                 self.check_owner(&settings)?;
-                self.turn((file.name, Some(file.digest)), plan, settings, policy, rendered.text)
+                let text = (rendered.text, self.files(&body));
+                self.turn((file.name, Some(file.digest)), plan, settings, policy, text)
             }
         })
+    }
+
+    /// What is followed instead of carrying out the state, if the agent has entered it too often.
+    fn visited_too_often(
+        &self,
+        frontmatter: &Frontmatter,
+    ) -> Result<Option<Prepared>, PrepareError> {
+        let Some(limit) = &frontmatter.visit_limit else { return Ok(None) };
+        let VisitLimit { max_visits, then } = &limit.value;
+        if self.agent.visit() <= *max_visits {
+            return Ok(None);
+        }
+        let state = self.agent.current_state.clone();
+        if self.agent.diverted {
+            return Err(PrepareError::DivertedTwice { state, max_visits: *max_visits });
+        }
+        let context = super::conclude::judge_context(self.world, self.agent);
+        let transition = crate::policy::judge_transition(then, &context);
+        let transition = transition.map_err(|problem| PrepareError::Then(problem.to_string()))?;
+        let by = Overrider::Visits { max_visits: *max_visits };
+        // The tag that led here is in the record before; what it asked for was to enter this state.
+        let asked = Transition::Goto { target: state, input: None };
+        Ok(Some(Prepared::Settled(Conclusion::Follow {
+            transition,
+            source: Source::Tag,
+            session: None,
+            replaced: Some(Replaced { asked, by }),
+        })))
     }
 
     /// If an evaluator cannot be asked, the agent fails before the turn that the evaluator should judge is paid
@@ -198,6 +247,10 @@ impl Preparer<'_> {
         let agent = || settings.agent.clone().unwrap_or_else(|| "the coding agent".to_owned());
         if matches!(plan, SessionPlan::Branch { .. }) && !can.can_branch {
             return Err(PrepareError::CannotBranch { agent: agent() });
+        }
+        let is_limited = settings.tools.is_some() || settings.permissions.is_some();
+        if is_limited && !can.limits_tools {
+            return Err(PrepareError::CannotLimitTools { agent: agent() });
         }
         if self.run.limits.budget_usd.is_some() && !can.reports_cost {
             return Err(PrepareError::UnknownCost { agent: agent() });
@@ -247,7 +300,7 @@ impl Preparer<'_> {
         let Visit { session, settings, policy } = reminder.visit.clone();
         let plan = SessionPlan::Resume { id: session };
         let state = (self.agent.current_state.clone(), None);
-        self.turn(state, plan, settings, policy, reminder.text.clone())
+        self.turn(state, plan, settings, policy, (reminder.text.clone(), BTreeMap::new()))
     }
 
     fn evaluate(self, evaluation: &Evaluation) -> Result<Prepared, PrepareError> {
@@ -259,14 +312,16 @@ impl Preparer<'_> {
         let Prompt { frontmatter, body, warnings, .. } = *prompt;
         self.notes.warnings = warnings;
         let (plan, text) = if let Some((session, reminder)) = &evaluation.reminder {
-            (SessionPlan::Resume { id: session.clone() }, reminder.clone())
+            let text = (reminder.clone(), BTreeMap::new());
+            (SessionPlan::Resume { id: session.clone() }, text)
         } else {
             let mut variables = self.variables();
             variables.set("output", &evaluation.output);
             variables.set("transition", evaluation.transition.to_string());
             let rendered = render(&body, &variables);
             self.notes.unknown_variables = rendered.unknown;
-            (SessionPlan::Fresh { id: self.fresh.clone() }, rendered.text)
+            let text = (rendered.text, self.files(&body));
+            (SessionPlan::Fresh { id: self.fresh.clone() }, text)
         };
         let settings = settings(&frontmatter, model.as_deref(), &self.run.settings)?;
         Ok(self.turn((name, Some(digest)), plan, settings, visit.policy.clone(), text))
@@ -302,15 +357,27 @@ impl Preparer<'_> {
         }
     }
 
+    /// The path of the file with what was handed back. It does not change with the attempts at a state, and
+    /// so neither does the prompt.
+    fn result_file(&self, result: &str) -> String {
+        self.world.value_file(&fingerprint(result.as_bytes()))
+    }
+
+    /// The files that a prompt with this template names.
+    fn files(&self, template: &str) -> BTreeMap<String, String> {
+        let names_file = || placeholders(template).iter().any(|name| name.value == RESULT_FILE);
+        let result = self.agent.result.as_ref().filter(|_| names_file());
+        result.map(|result| (self.result_file(result), result.clone())).into_iter().collect()
+    }
+
     fn turn(
         self,
         (state, digest): (StateName, Option<String>),
         session: SessionPlan,
         settings: TurnSettings,
         policy: Policy,
-        prompt: String,
+        (prompt, files): (String, BTreeMap<String, String>),
     ) -> Prepared {
-        let continuation = continuation(&policy);
         let prompt_digest = fingerprint(prompt.as_bytes());
         let can_continue = self
             .world
@@ -326,8 +393,13 @@ impl Preparer<'_> {
             left.filter(|left| left.prompt_digest == prompt_digest && can_continue && !is_foreign);
         let recovers = left.is_some();
         let session = left.map_or(session, |left| left.plan.clone());
-        let turn = Turn { session, settings, policy, prompt_digest, recovers };
-        self.start(state, digest, Action::Turn(turn), Launch::Turn { prompt, continuation })
+        let spent_share = left.is_some_and(|left| left.spent_share);
+        let continuation = if spent_share { more_money(&policy) } else { continuation(&policy) };
+        let budget_usd = None;
+        let turn =
+            Turn { session, settings, policy, prompt_digest, recovers, spent_share, budget_usd };
+        let launch = Launch::Turn { prompt, continuation, files };
+        self.start(state, digest, Action::Turn(turn), launch)
     }
 
     fn start(
@@ -347,6 +419,7 @@ impl Preparer<'_> {
         let mut variables = Variables::new();
         variables.layer(&self.run.metadata);
         variables.layer(&self.agent.fork_attributes);
+        variables.layer(&self.agent.arguments());
         variables.set("workflow_id", self.run.id.as_str());
         variables.set("agent_id", self.agent.id.as_str());
         if let Some(input) = &self.agent.input {
@@ -354,6 +427,7 @@ impl Preparer<'_> {
         }
         if let Some(result) = &self.agent.result {
             variables.set("result", result);
+            variables.set(RESULT_FILE, self.result_file(result));
         }
         if let Some(response) = &self.agent.response {
             variables.set("comment", &response.comment);
@@ -365,10 +439,17 @@ impl Preparer<'_> {
     /// The variables of the language for a script; the engine adds the paths.
     fn environment(&self) -> BTreeMap<String, String> {
         let mut environment = self.agent.fork_attributes.clone();
+        environment.extend(self.agent.arguments());
+        for (name, value) in &self.run.metadata {
+            let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            let name = name.replace(|c| !is_plain(c), "_");
+            environment.insert(format!("{VARIABLE_PREFIX}{name}"), value.clone());
+        }
         let mut set =
             |name: &str, value: &str| environment.insert(name.to_owned(), value.to_owned());
         set("RAYMOND_WORKFLOW_ID", self.run.id.as_str());
         set("RAYMOND_AGENT_ID", self.agent.id.as_str());
+        set("RAYMOND_VISIT", &self.agent.visit().to_string());
         if let Some(result) = &self.agent.result {
             set("RAYMOND_RESULT", result);
         }
@@ -406,9 +487,13 @@ fn settings(
             .or(defaults.timeout)
             .unwrap_or(Timeout::DEFAULT),
         skip_permissions: defaults.skip_permissions,
+        tools: frontmatter.tools.as_ref().map(|tools| tools.value.clone()),
+        permissions: own(&frontmatter.permissions),
     };
-    let TurnSettings { agent, model, effort, .. } = &settings;
-    for (what, value) in [("agent", agent), ("model", model), ("effort", effort)] {
+    let TurnSettings { agent, model, effort, permissions, .. } = &settings;
+    let arguments =
+        [("agent", agent), ("model", model), ("effort", effort), ("permissions", permissions)];
+    for (what, value) in arguments {
         if let Some(value) = value.as_ref().filter(|value| looks_like_an_option(value)) {
             return Err(PrepareError::Option { what, value: excerpt(value) });
         }

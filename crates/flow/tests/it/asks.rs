@@ -296,6 +296,8 @@ fn transition_is_written_as_the_tag_that_asks_for_it() {
 /// Asked by a script with everything that a question can have, and answered with everything that an answer
 /// can have. Never changed: every journal that was ever written must stay readable.
 const V1_ASKS: &str = include_str!("../fixtures/v1/asks.jsonl");
+/// The same by a program whose turns have shares of the budget.
+const V1_ASKS_SHARES: &str = include_str!("../fixtures/v1/asks-with-shares.jsonl");
 /// The state file while the question is open.
 const V1_ASKING: &str = include_str!("../fixtures/v1/state-asking.json");
 
@@ -327,12 +329,16 @@ fn questions_and_answers_are_kept_in_journal_and_state_file() {
     let on_disk = |record| serde_json::to_string(&Records::from(std::slice::from_ref(record)));
     let lines = sim.journal.iter().map(|record| on_disk(record).unwrap());
     let lines: String = lines.map(|line| line.trim_matches(['[', ']']).to_owned() + "\n").collect();
-    assert_eq!(lines, V1_ASKS);
+    assert_eq!(lines, V1_ASKS_SHARES);
     assert_eq!(state, V1_ASKING);
-    let records = V1_ASKS.lines().flat_map(|line| {
-        let records: Records = serde_json::from_str(&format!("[{line}]")).unwrap();
-        Vec::<Record>::from(records)
-    });
-    assert_eq!(replay(records).unwrap(), sim.run);
+    let replayed = |sample: &str| {
+        let records = sample.lines().flat_map(|line| {
+            let records: Records = serde_json::from_str(&format!("[{line}]")).unwrap();
+            Vec::<Record>::from(records)
+        });
+        replay(records).unwrap()
+    };
+    assert_eq!(replayed(V1_ASKS_SHARES), sim.run);
+    assert_eq!(replayed(V1_ASKS).agents.len(), sim.run.agents.len());
     assert_eq!(Snapshot::from_json(V1_ASKING).unwrap().run.questions().count(), 1);
 }

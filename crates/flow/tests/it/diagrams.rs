@@ -213,3 +213,21 @@ fn layout_puts_a_chain_into_one_column_from_the_top_down() {
     let tops: Vec<f64> = boxes.iter().map(|(_, top, _)| *top).collect();
     assert!(tops.windows(2).all(|pair| pair[0] < pair[1]), "{tops:?}");
 }
+
+#[test]
+fn answers_of_a_person_are_labelled_edges_with_a_look_of_their_own() {
+    let gate = "---\nallowed_transitions:\n  - { tag: ask, question: Go?, choices: approve=SHIP|re|\"x\"=START, next: START }\n---\n";
+    let files = [("START.md", gate), ("SHIP.md", "<result>x</result>")];
+    let world = MemoryWorld::new(files);
+    let diagram = Diagram::of("ask", &Graph::of(&world, None).unwrap(), None);
+    let mermaid = diagram.mermaid();
+    assert!(mermaid.contains("--o|ask#58; approve|"), "{mermaid}");
+    assert!(mermaid.contains("--o|ask#58; #34;x#34;#44; re|"), "{mermaid}");
+    let dot = diagram.dot();
+    assert!(dot.contains("label=\"ask: approve\", style=dotted, arrowhead=dot"), "{dot}");
+    let html = diagram.html();
+    assert!(
+        html.contains("class=\"link ask\"") && html.contains("ask: &quot;x&quot;, re"),
+        "{html}"
+    );
+}

@@ -39,7 +39,7 @@ fn sim(start: &str) -> Sim {
 }
 
 fn goto(target: &str) -> Transition {
-    Transition::Goto { target: StateName::new(target) }
+    Transition::Goto { target: StateName::new(target), input: None }
 }
 
 #[test]

@@ -36,7 +36,16 @@ fn sim() -> Sim {
 const V1: &str = include_str!("../fixtures/v1/journal.jsonl");
 /// Of a program whose agents did not know their parents.
 const V1_STATE_WITHOUT_PARENTS: &str = include_str!("../fixtures/v1/state.json");
-const V1_STATE: &str = include_str!("../fixtures/v1/state-with-parents.json");
+/// Of a program whose workers could not be joined.
+const V1_STATE_WITHOUT_CREWS: &str = include_str!("../fixtures/v1/state-with-parents.json");
+const V1_STATE: &str = include_str!("../fixtures/v1/state-with-workers.json");
+
+/// The same run by a program whose turns have shares of the budget.
+const V1_SHARES: &str = include_str!("../fixtures/v1/journal-with-shares.jsonl");
+const V1_SHARES_STATE: &str = include_str!("../fixtures/v1/state-with-shares.json");
+
+/// A turn that spends its share, is continued with more, fails and is retried.
+const V1_MORE_MONEY: &str = include_str!("../fixtures/v1/more-money.jsonl");
 
 /// A policy that declares the attributes of a fork.
 const V1_DECLARED: &str = include_str!("../fixtures/v1/declared.jsonl");
@@ -73,7 +82,17 @@ fn state_file_without_parents_is_rejected_and_the_journal_has_them() {
     // One agent needs no parent: such a file is still taken.
     let mut alone: serde_json::Value = serde_json::from_str(V1_STATE_WITHOUT_PARENTS).unwrap();
     alone["agents"].as_array_mut().unwrap().truncate(1);
+    alone["fork_counters"] = serde_json::json!({});
     assert_eq!(Snapshot::from_json(&alone.to_string()).unwrap().run.agents.len(), 1);
+}
+
+#[test]
+fn state_file_that_does_not_tell_of_workers_is_refused_and_its_journal_tells_of_them() {
+    let error = Snapshot::from_json(V1_STATE_WITHOUT_CREWS).unwrap_err();
+    assert_eq!(error.to_string(), "it does not tell of the workers of agent `main`");
+    let run = replay(V1.lines().map(record)).unwrap();
+    let crew = &run.crews[&AgentId::main()];
+    assert_eq!(crew.workers().values().map(|w| w.agent.as_str()).collect::<Vec<_>>(), ["main_w1"]);
 }
 
 #[test]
@@ -81,8 +100,10 @@ fn journal_is_still_written_as_version_1_says() {
     // Whoever changes this on purpose adds a field with a default, writes a new sample beside the
     // old one, and leaves the old one alone.
     let sim = sim();
-    assert_eq!(lines(&sim.journal), V1);
-    assert_eq!(Snapshot::to_json(&sim.run, 4096).unwrap(), V1_STATE);
+    assert_eq!(lines(&sim.journal), V1_SHARES);
+    assert_eq!(Snapshot::to_json(&sim.run, 4096).unwrap(), V1_SHARES_STATE);
+    assert_eq!(replay(V1_SHARES.lines().map(record)).unwrap(), sim.run);
+    assert_eq!(Snapshot::from_json(V1_SHARES_STATE).unwrap().run, sim.run);
 }
 
 /// The first record of a run that has an identity.
@@ -132,10 +153,28 @@ fn time_for_retries_is_kept_in_journal_and_state_file() {
 #[test]
 fn journal_keeps_the_attributes_that_a_policy_declares() {
     let start = "---\nallowed_transitions:\n  - { tag: fork, target: A, next: A, kind: bug, attributes: [PART] }\n---\nx";
-    let sim = Sim::new([("START.md", start), ("A.md", "a")]);
+    let mut begin = started("START.md");
+    begin.limits.budget_usd = None;
+    let sim = Sim::with(begin, MemoryWorld::new([("START.md", start), ("A.md", "a")]));
     let intended = sim.journal.get(1..).unwrap();
     assert_eq!(lines(intended), V1_DECLARED);
     assert_eq!(V1_DECLARED.lines().map(record).collect::<Vec<_>>(), intended);
+}
+
+#[test]
+fn journal_keeps_that_a_turn_has_spent_its_share() {
+    let mut sim = Sim::new([("START.md", "s")]);
+    let fails = |sim: &mut Sim, class, dollars| {
+        let failure = TurnFailure { class, message: "it broke".to_owned() };
+        sim.end("main", Outcome::Failed(failure), dollars);
+    };
+    fails(&mut sim, FailureClass::Budget, 5.5);
+    fails(&mut sim, FailureClass::Transient { retry_after_ms: None }, 0.0);
+    sim.wake("main");
+    fails(&mut sim, FailureClass::UnknownModel, 0.0);
+    let records = sim.journal.get(1..).unwrap();
+    assert_eq!(lines(records), V1_MORE_MONEY);
+    assert_eq!(V1_MORE_MONEY.lines().map(record).collect::<Vec<_>>(), records);
 }
 
 #[test]
@@ -160,7 +199,8 @@ fn state_file_has_the_documented_shape() {
     assert_eq!(main["id"], "main");
     assert_eq!(main["current_state"], "W.md");
     assert_eq!(main["session_id"], "s1");
-    assert_eq!(main["stack"], serde_json::json!([{ "session": "s1", "state": "A.md" }]));
+    assert_eq!(main["stack"][0]["session"], "s1");
+    assert_eq!(main["stack"][0]["state"], "A.md");
     assert_eq!(main["cwd"], "/project");
     let worker = &json["agents"][1];
     assert_eq!(worker["fork_attributes"], serde_json::json!({ "item": "one" }));
@@ -186,4 +226,39 @@ fn state_file_that_is_torn_is_refused() {
         let torn = V1_STATE.get(..length).unwrap();
         assert!(matches!(Snapshot::from_json(torn), Err(SnapshotError::Malformed(_))), "{length}");
     }
+}
+
+/// Forks of one answer with a limit, a join that passes a failure, arguments, and a state that was visited
+/// too often.
+const V1_JOIN: &str = include_str!("../fixtures/v1/join.jsonl");
+const V1_JOIN_STATE: &str = include_str!("../fixtures/v1/state-with-join.json");
+
+/// A run that uses every part of the format that joins, arguments and limits of visits have.
+fn joining_sim() -> Sim {
+    let ask = "---\ntools: [Edit, 'Bash(make:*)']\npermissions: plan\nmax_visits: 1\n\
+               then: { tag: goto, target: SPREAD, input: again }\n---\nask {{file}}";
+    let mut sim = Sim::new([("ASK.md", ask), ("SPREAD.sh", ""), ("W.md", "w"), ("LAST.md", "l")]);
+    sim.reply("main", "<function return=\"ASK\" file=\"a.rs\" input=\"x\">LAST</function>");
+    sim.reply("main", "<result>b</result>");
+    let fork = |item: &str, input: &str| {
+        format!("<fork next=\"SPREAD\" limit=\"1\" item=\"{item}\"{input}>W</fork>")
+    };
+    let forks = format!("{}{}{}", fork("1", " input=\"i\""), fork("2", ""), fork("3", ""));
+    sim.prints("main", &forks);
+    sim.reply("main_w1", "<nothing/>");
+    sim.reply("main_w2", "<result>two</result>");
+    sim.prints("main", "<join count=\"1\" failed=\"pass\" input=\"j\">LAST</join>");
+    sim.reply("main", "<call return=\"LAST\" part=\"p\">LAST</call>");
+    sim.reply("main", "<fork next=\"LAST\">W</fork>");
+    sim.reply("main", "<join count=\"2\">LAST</join>");
+    sim
+}
+
+#[test]
+fn joins_arguments_and_visits_are_kept_in_journal_and_state_file() {
+    let sim = joining_sim();
+    assert_eq!(lines(&sim.journal), V1_JOIN);
+    assert_eq!(Snapshot::to_json(&sim.run, 77).unwrap(), V1_JOIN_STATE);
+    let run = replay(V1_JOIN.lines().map(record)).unwrap();
+    assert_eq!(Snapshot::from_json(V1_JOIN_STATE).unwrap().run, run);
 }

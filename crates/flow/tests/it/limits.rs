@@ -2,8 +2,13 @@
 
 use raymond_flow::{
     id::StateName,
-    machine::{Halt, Input, Instead, Limit, Limits, Overrider, Phase, Record, Status},
+    machine::{
+        FailureClass, Halt, Input, Instead, Launch, Limit, Limits, Overrider, Phase, Record,
+        Status, TurnFailure,
+    },
+    money::Usd,
     policy::Transition,
+    turn::Outcome,
     world::MemoryWorld,
 };
 
@@ -46,7 +51,7 @@ fn budget_overrides_the_transition_once_it_is_exceeded() {
     let [Record::Overridden { asked, by, instead, .. }] = overrides(&sim)[..] else {
         panic!("one override");
     };
-    assert_eq!(asked, &Transition::Goto { target: StateName::new("START.md") });
+    assert_eq!(asked, &Transition::Goto { target: StateName::new("START.md"), input: None });
     assert_eq!((by, instead), (&Overrider::Limit(limit), &Instead::Stop));
     assert_eq!(sim.run.halt, Some(Halt::Limit(limit)));
 }
@@ -86,15 +91,108 @@ fn budget_counts_all_agents_and_lets_turns_in_flight_finish() {
 fn budget_of_none_is_no_limit() {
     let mut sim = sim(Limits { budget_usd: None, ..Limits::default() });
     sim.reply_costing("main", "<goto>A</goto>", 5000.0);
-    assert_eq!(sim.child("main").budget_left_usd, None);
+    assert_eq!(sim.child("main").turn().budget_usd, None);
 }
 
 #[test]
 fn turn_is_told_what_is_left_of_the_budget() {
     let mut sim = sim(budget(1.0));
-    assert_eq!(sim.child("main").budget_left_usd, Some(usd(1.0)));
+    assert_eq!(sim.child("main").turn().budget_usd, Some(usd(1.0)));
     sim.reply_costing("main", "<goto>A</goto>", 0.75);
-    assert_eq!(sim.child("main").budget_left_usd, Some(usd(0.25)));
+    assert_eq!(sim.child("main").turn().budget_usd, Some(usd(0.25)));
+}
+
+/// A run whose `main` has forked two workers, all three in a turn.
+fn three_turns(limits: Limits) -> Sim {
+    let mut sim = sim(limits);
+    sim.reply("main", "<fork next=\"A\">W</fork>");
+    sim.reply("main", "<fork next=\"A\">W</fork>");
+    sim
+}
+
+fn share(sim: &Sim, name: &str) -> Usd {
+    sim.child(name).turn().budget_usd.unwrap()
+}
+
+fn out_of_money(sim: &mut Sim, name: &str, dollars: f64) {
+    let failure =
+        TurnFailure { class: FailureClass::Budget, message: "Reached maximum budget".to_owned() };
+    sim.end(name, Outcome::Failed(failure), dollars);
+}
+
+#[test]
+fn turns_at_the_same_time_share_what_is_left() {
+    let mut sim = three_turns(budget(3.0));
+    // `main` was alone, then with one worker, then with two; each time it gave its share back.
+    assert_eq!(share(&sim, "main_w1"), usd(1.5));
+    assert_eq!(share(&sim, "main_w2"), usd(0.75));
+    assert_eq!(share(&sim, "main"), usd(0.75));
+    sim.reply_costing("main_w1", "<result>x</result>", 0.5);
+    sim.reply_costing("main_w2", "<result>x</result>", 0.5);
+    sim.reply_costing("main", "<goto>A</goto>", 0.5);
+    assert_eq!(share(&sim, "main"), usd(1.5), "alone again, it gets all that is left");
+}
+
+#[test]
+fn turn_that_has_spent_its_share_is_continued_in_its_session_with_more() {
+    let mut sim = three_turns(budget(3.0));
+    let session = sim.child("main_w2").session().clone();
+    sim.reply("main", "<result>x</result>");
+    sim.reply("main_w1", "<result>x</result>");
+    out_of_money(&mut sim, "main_w2", 0.76);
+    assert_eq!(sim.run.status, Status::Running);
+    let child = sim.child("main_w2");
+    assert_eq!(*child.session(), session);
+    assert!(child.turn().spent_share && child.turn().recovers);
+    assert_eq!(share(&sim, "main_w2"), usd(2.24));
+    let Launch::Turn { continuation, .. } = &child.launch else { panic!() };
+    assert!(continuation.starts_with("Your last turn was stopped because it had spent"));
+    assert_eq!(sim.agent("main_w2").tries.reminders, 0);
+    sim.reply_costing("main_w2", "<result>x</result>", 1.0);
+    assert_eq!(sim.run.status, Status::Completed);
+}
+
+#[test]
+fn turn_that_has_spent_all_that_is_left_stops_the_run() {
+    let mut sim = sim(budget(1.0));
+    out_of_money(&mut sim, "main", 1.01);
+    assert_eq!(sim.run.status, Status::Stopped);
+}
+
+#[test]
+fn turn_that_claims_to_have_no_money_but_has_spent_little_of_its_share_stops_the_run() {
+    for dollars in [0.0, 0.4] {
+        let mut sim = sim(budget(1.0));
+        out_of_money(&mut sim, "main", dollars);
+        assert_eq!(sim.run.status, Status::Stopped);
+    }
+}
+
+#[test]
+fn turn_waits_if_those_in_flight_have_nearly_all_that_is_left() {
+    let mut sim = three_turns(budget(3.0));
+    // What is free is less than a fiftieth of the budget.
+    sim.reply_costing("main_w2", "<goto>A</goto>", 0.74);
+    assert!(matches!(sim.agent("main_w2").phase, Phase::Queued { .. }));
+    sim.reply_costing("main", "<result>x</result>", 0.1);
+    assert_eq!(sim.state("main_w2"), "A.md", "what another turn leaves is given to it");
+    assert_eq!(share(&sim, "main_w2"), usd(0.66));
+}
+
+#[test]
+fn raised_budget_starts_a_turn_that_waits_for_money() {
+    let mut sim = three_turns(budget(3.0));
+    sim.reply_costing("main_w2", "<goto>A</goto>", 0.74);
+    assert!(matches!(sim.agent("main_w2").phase, Phase::Queued { .. }));
+    sim.input(Input::ChangeLimits { limits: budget(4.0) });
+    assert_eq!(share(&sim, "main_w2"), usd(1.01));
+}
+
+#[test]
+fn turn_that_is_alone_gets_what_is_left_however_little() {
+    let mut sim = sim(budget(1.0));
+    sim.reply_costing("main", "<goto>A</goto>", 0.999_999_999);
+    assert_eq!(share(&sim, "main"), Usd::SMALLEST);
 }
 
 #[test]
@@ -184,12 +282,14 @@ fn raised_budget_of_a_running_run_lets_it_continue() {
 
 #[test]
 fn higher_max_parallel_starts_queued_turns() {
-    let mut sim = sim(Limits { max_parallel: 1, ..Limits::default() });
+    // Under a budget the only turn has reserved all of it.
+    let limits = |max_parallel| Limits { max_parallel, budget_usd: None, ..Limits::default() };
+    let mut sim = sim(limits(1));
     sim.reply("main", "<fork next=\"A\">W</fork>");
     let running =
         |sim: &Sim| sim.run.agents.values().filter(|agent| agent.phase.step().is_some()).count();
     assert_eq!(running(&sim), 1);
-    sim.input(Input::ChangeLimits { limits: Limits { max_parallel: 2, ..Limits::default() } });
+    sim.input(Input::ChangeLimits { limits: limits(2) });
     assert_eq!(running(&sim), 2);
 }
 

@@ -15,6 +15,7 @@ mod failures;
 mod forks;
 mod graph;
 mod hostile;
+mod joins;
 mod journal;
 mod limits;
 mod policy;

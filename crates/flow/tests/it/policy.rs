@@ -17,7 +17,13 @@ const NAMES: [(&str, &str); 5] =
 
 fn entry(tag: TagKind, target: Option<&str>, attributes: &[(&str, &str)]) -> AllowedTransition {
     let attributes = attributes.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
-    AllowedTransition { tag, target: target.map(str::to_owned), attributes, declared: Vec::new() }
+    AllowedTransition {
+        tag,
+        target: target.map(str::to_owned),
+        attributes,
+        declared: Vec::new(),
+        many: false,
+    }
 }
 
 fn verdict(text: &str, allowed: Vec<AllowedTransition>) -> Verdict {

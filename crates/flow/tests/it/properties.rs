@@ -7,13 +7,15 @@ use std::collections::BTreeSet;
 
 use proptest::{collection::vec, prelude::*, sample::select};
 use raymond_flow::{
-    id::AgentId,
+    id::{AgentId, StateName},
     machine::{
-        FailureClass, Frame, Halt, Input, Limits, OnUsageLimit, Record, Session, Status,
+        FailureClass, Halt, Input, Limits, OnUsageLimit, Phase, Record, Session, Standing, Status,
         TurnFailure, apply, replay,
     },
     money::Usd,
+    policy::Transition,
     prompt::{Variables, render},
+    snapshot::Snapshot,
     source::{Platform, StateFile},
     tag::{Scan, Scanner, Tag, TagError, parse},
     turn::{Exit, Outcome},
@@ -30,7 +32,8 @@ fn prompt() -> impl Strategy<Value = String> {
     let policies = [
         "",
         "---\nallowed_transitions: [{ tag: goto, target: PLAN }]\n---\n",
-        "---\nallowed_transitions: [{ tag: goto }, { tag: fork }, { tag: result }]\n---\n",
+        "---\nallowed_transitions: [{ tag: goto }, { tag: fork, many: true }, { tag: result }]\n---\n",
+        "---\nallowed_transitions: [{ tag: join }, { tag: fork, many: true }]\nmax_visits: 2\nthen: { tag: result }\n---\n",
         "---\nallowed_transitions:\n  - { tag: call, target: X, return: PLAN }\n  - { tag: result }\n---\n",
         "---\nallowed_transitions: [{ tag: goto }, { tag: result }]\nevaluators:\n  - prompt: JUDGE\n---\n",
         "---\nevaluators: [{ match: stuck, then: { tag: reset, target: PLAN } }]\nmodel: haiku\n---\n",
@@ -54,6 +57,13 @@ fn answer() -> impl Strategy<Value = String> {
         2 => (state(), state()).prop_map(|(s, r)| format!("<function return='{r}'>{s}</function>")),
         3 => (state(), state(), "[a-z]{0,3}")
             .prop_map(|(s, n, i)| format!("<fork next=\"{n}\" item=\"{i}\">{s}</fork>")),
+        2 => (state(), state(), 1..4u32)
+            .prop_map(|(s, n, l)| format!("<fork next=\"{n}\" limit=\"{l}\">{s}</fork>")),
+        1 => (state(), state(), 2..5usize)
+            .prop_map(|(s, n, many)| format!("<fork next=\"{n}\">{s}</fork>").repeat(many)),
+        3 => state().prop_map(|s| format!("<join>{s}</join>")),
+        2 => (state(), 1..3u32)
+            .prop_map(|(s, n)| format!("<join count=\"{n}\" failed=\"pass\">{s}</join>")),
         3 => (state(), state(), select(vec!["", " timeout='9s' default='b'"]))
             .prop_map(|(s, n, t)| format!("<ask next='{n}' choices='a={s}|b'{t}>Well?</ask>")),
         1 => state().prop_map(|s| format!("<ask next='{s}'>Why?</ask>")),
@@ -103,6 +113,110 @@ fn step() -> impl Strategy<Value = Step> {
         3 => proptest::option::of(1..100u32).prop_map(Step::Resume),
         1 => (which(), prompt()).prop_map(|(i, p)| Step::Rewrite(i, p)),
     ]
+}
+
+fn worker_step() -> impl Strategy<Value = Step> {
+    let which = any::<prop::sample::Index>;
+    let tags = vec![
+        "<fork next=\"START\">W</fork>",
+        "<fork next=\"START\" limit=\"2\">W</fork>",
+        "<fork next=\"START\" limit=\"1\">W</fork>",
+        "<join>START</join>",
+        "<join count=\"2\">START</join>",
+        "<join failed=\"pass\">START</join>",
+        "<join count=\"1\" failed=\"pass\">START</join>",
+        "<function return=\"START\">CALLEE</function>",
+        "<call return=\"START\">CALLEE</call>",
+        "<reset>START</reset>",
+        "<goto>W</goto>",
+        "<result>r</result>",
+        "<result>other</result>",
+        "<result>third</result>",
+    ];
+    prop_oneof![
+        20 => (which(), select(tags)).prop_map(|(i, tag)| Step::Answer(i, tag.to_owned(), 0)),
+        3 => which().prop_map(|i| Step::Fail(i, FailureClass::Refused, 0)),
+        1 => which().prop_map(Step::Lose),
+        1 => which().prop_map(Step::Interrupt),
+        2 => Just(Step::Crash),
+        1 => Just(Step::Halt(Halt::Interrupted)),
+        3 => Just(Step::Resume(None)),
+    ]
+}
+
+/// The run as an orchestrator finds it that knows nothing but the state file.
+fn reopened(mut sim: Sim) -> Sim {
+    let json = Snapshot::to_json(&sim.run, 0).unwrap();
+    sim.run = Snapshot::from_json(&json).unwrap().run;
+    sim
+}
+
+/// No more workers with a limit are under way than the highest of their limits allows.
+fn places_are_kept(sim: &Sim) -> Result<(), TestCaseError> {
+    for crew in sim.run.crews.values() {
+        let under_way = crew.workers().values().filter(|w| w.standing == Standing::UnderWay);
+        let limited = under_way.clone().filter_map(|w| w.limit).count();
+        let most = under_way.filter_map(|w| w.limit).max().unwrap_or(0);
+        prop_assert!(limited <= most as usize, "{:?}", crew);
+    }
+    Ok(())
+}
+
+/// Every worker's result is joined once, or kept for a join, or its parent has ended.
+fn results_are_handed_over_once(sim: &Sim) -> Result<(), TestCaseError> {
+    let mut run = replay(sim.journal[..1].to_vec()).unwrap();
+    let mut joined = BTreeSet::new();
+    let mut ended: Vec<(AgentId, String)> = Vec::new();
+    for record in &sim.journal[1..] {
+        let before = run.clone();
+        apply(&mut run, record).unwrap();
+        match record {
+            Record::Joined { agent, workers } => {
+                let handed: serde_json::Value =
+                    serde_json::from_str(run.agents[agent].result.as_ref().unwrap()).unwrap();
+                prop_assert_eq!(handed.as_array().unwrap().len(), workers.len());
+                let parent = &before.agents[agent];
+                let Phase::Joining { join } = &parent.phase else { panic!("{parent:?}") };
+                let births: Vec<_> = workers.iter().map(|worker| worker.born).collect();
+                prop_assert!(join.count.is_some() || births.is_sorted(), "{:?}", births);
+                for (worker, handed) in workers.iter().zip(handed.as_array().unwrap()) {
+                    prop_assert!(joined.insert(worker.agent.clone()), "{:?} twice", worker);
+                    prop_assert!(worker.born >= parent.workers_since(), "the caller's");
+                    prop_assert_eq!(handed["agent"].as_str(), Some(worker.agent.as_str()));
+                    match ended.iter().find(|(id, _)| *id == worker.agent) {
+                        Some((_, payload)) => prop_assert_eq!(&handed["result"], payload),
+                        None => prop_assert!(handed["error"].is_string()),
+                    }
+                }
+            }
+            Record::Followed { agent, transition: Transition::Result { payload }, .. }
+                if !run.agents.contains_key(agent) =>
+            {
+                ended.push((agent.clone(), payload.clone()));
+            }
+            _ => {}
+        }
+    }
+    let gone: BTreeSet<_> = ended.iter().map(|(id, _)| id.clone()).collect();
+    for (worker, payload) in &ended {
+        let forked = sim.journal.iter().find_map(|record| match record {
+            Record::Followed { agent, worker: first, more_workers, .. }
+                if first.iter().chain(more_workers).any(|w| w == worker) =>
+            {
+                Some(agent)
+            }
+            _ => None,
+        });
+        let Some(parent) = forked else { continue };
+        let is_passed = run.agents.get(parent).is_some_and(|agent| agent.phase.is_passed());
+        let keeps = |standing: &Standing| matches!(standing, Standing::Ended { result, .. } if result == payload);
+        let is_kept = run.crews.get(parent).is_some_and(|crew| {
+            crew.workers().values().any(|w| w.agent == *worker && keeps(&w.standing))
+        });
+        let is_in_one_place = joined.contains(worker) != is_kept;
+        prop_assert!(is_in_one_place || gone.contains(parent) || is_passed, "{} is lost", worker);
+    }
+    Ok(())
 }
 
 /// Answers an open question twice: the second answer decides nothing.
@@ -184,6 +298,46 @@ fn take(sim: &mut Sim, step: Step) {
     }
 }
 
+/// Ends a turn that has spent so many thousandths of its share, in one of several ways, or lets something else
+/// happen to the run.
+fn spend(sim: &mut Sim, index: prop::sample::Index, kind: u8, permille: u64) {
+    if sim.run.status != Status::Running {
+        let budget_usd = sim.run.limits.budget_usd.map(|budget| budget + budget);
+        return sim.resume_with(Limits { budget_usd, ..sim.run.limits.clone() });
+    }
+    let waiting: Vec<_> = sim.waits.keys().cloned().collect();
+    let ids: Vec<_> = sim.children.keys().cloned().collect();
+    let may_wake = !waiting.is_empty() && sim.run.halt.is_none();
+    if may_wake && (kind == 0 || ids.is_empty()) {
+        return sim.wake(index.get(&waiting).as_str());
+    }
+    if ids.is_empty() || kind == 0 {
+        return sim.crash();
+    }
+    let name = index.get(&ids).agent.as_str().to_owned();
+    if sim.state(&name).ends_with(".sh") {
+        return sim.prints(&name, "<goto>START</goto>");
+    }
+    let share = sim.child(&name).turn().budget_usd.unwrap();
+    let part = |permille: u64| share.for_millionths(permille * 1000);
+    let fails = |class| Outcome::Failed(TurnFailure { class, message: "failed".to_owned() });
+    match kind {
+        1 => sim.end(&name, fails(FailureClass::Budget), share.dollars()),
+        2 => {
+            let class = FailureClass::Transient { retry_after_ms: None };
+            sim.end(&name, fails(class), part(permille).dollars());
+        }
+        3 => sim.end(&name, Outcome::Lost, 0.0),
+        4 => sim.reply_costing(&name, "<result>x</result>", part(permille).dollars()),
+        5 => sim.reply_costing(&name, "<goto>S</goto>", part(permille).dollars()),
+        6 => sim.reply_costing(&name, "<goto>START</goto>", part(permille).dollars()),
+        _ => {
+            let answer = "<fork next=\"START\">START</fork>";
+            sim.reply_costing(&name, answer, part(permille / 100).dollars());
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn every_run_replays_names_agents_once_and_adds_up(
@@ -212,8 +366,10 @@ proptest! {
         let (mut ids, mut asks, mut answers) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         for record in &sim.journal {
             match record {
-                Record::Followed { worker: Some(worker), .. } => {
-                    prop_assert!(names.insert(worker.clone()), "{} was given twice", worker);
+                Record::Followed { worker: Some(worker), more_workers, .. } => {
+                    for worker in std::iter::once(worker).chain(more_workers) {
+                        prop_assert!(names.insert(worker.clone()), "{} was given twice", worker);
+                    }
                 }
                 Record::Ended { spent, .. } => total += spent.cost_usd,
                 Record::Intended { agent, step } => {
@@ -232,8 +388,25 @@ proptest! {
         prop_assert_eq!(sim.run.total_cost_usd, total);
         prop_assert_eq!(sim.run.agents_born, names.len() as u64);
         if sim.run.status == Status::Completed {
-            prop_assert!(sim.run.agents.is_empty(), "completed only if everybody ended");
+            let is_over = sim.run.agents.values().all(|agent| agent.phase.is_passed());
+            prop_assert!(is_over, "completed only if everybody ended");
         }
+        results_are_handed_over_once(&sim)?;
+    }
+
+    /// A run of workers alone, so that most of it is forks, joins, failures and kills.
+    #[test]
+    fn results_of_workers_are_neither_lost_nor_handed_over_twice_whatever_is_killed(
+        steps in vec(worker_step(), 1..120),
+    ) {
+        let mut sim = Sim::new(["START.md", "W.md", "CALLEE.md"].map(|name| (name, "")));
+        for step in steps {
+            take(&mut sim, step);
+            sim.check_pending();
+            places_are_kept(&sim)?;
+            sim = reopened(sim);
+        }
+        results_are_handed_over_once(&sim)?;
     }
 
     #[test]
@@ -270,12 +443,33 @@ proptest! {
         }
     }
 
+    /// Whatever the order of starts and ends: what is spent and what turns in flight may still spend never add up to
+    /// more than the budget, as long as no turn spends more than its share, and no turn waits for ever.
+    #[test]
+    fn spent_and_reserved_never_exceed_the_budget(
+        turns in vec((any::<prop::sample::Index>(), 0..9u8, 0..=1000u64), 1..120),
+        cents in 1..500u64,
+        max_parallel in 1..70u32,
+    ) {
+        let mut begin = started("START.md");
+        begin.limits.max_parallel = max_parallel;
+        begin.limits.budget_usd = Some(Usd::from_billionths(cents * 10_000_000));
+        let mut sim = Sim::with(begin, MemoryWorld::new([("START.md", ""), ("S.sh", "")]));
+        for (index, kind, permille) in turns {
+            spend(&mut sim, index, kind, permille);
+            let budget = sim.run.limits.budget_usd.unwrap();
+            prop_assert!(sim.run.total_cost_usd + sim.reserved() <= budget);
+            let is_idle = sim.children.is_empty() && sim.waits.is_empty();
+            prop_assert!(!is_idle || sim.run.status != Status::Running, "every turn waits");
+        }
+    }
+
     /// A call followed by any gotos and one result returns to the caller's session and state.
     #[test]
     fn stack_discipline_holds(moves in vec((0..4u8, 0..5usize), 1..60)) {
         let states = ["A.md", "B.md", "C.md", "D.md", "E.md"];
         let mut sim = Sim::new(states.map(|name| (name, "")));
-        let mut expected: Vec<Frame> = Vec::new();
+        let mut expected: Vec<(StateName, Session)> = Vec::new();
         for (kind, index) in moves {
             let open = sim.child("main").session().id().clone();
             let state = states[index];
@@ -284,20 +478,20 @@ proptest! {
                 1 | 2 => {
                     let tag = if kind == 1 { "call" } else { "function" };
                     sim.reply("main", &format!("<{tag} return=\"{state}\">A.md</{tag}>"));
-                    let name = raymond_flow::id::StateName::new(state);
-                    let frame = Frame { session: Session::Open(open.clone()), session_agent: None, state: name, model: None };
-                    expected.push(frame);
+                    let name = StateName::new(state);
+                    expected.push((name, Session::Open(open.clone())));
                     prop_assert_ne!(sim.child("main").session().id(), &open);
                 }
                 _ => {
-                    let Some(frame) = expected.pop() else { continue };
+                    let Some((state, session)) = expected.pop() else { continue };
                     sim.reply("main", "<result>x</result>");
-                    prop_assert_eq!(sim.state("main"), frame.state.as_str());
+                    prop_assert_eq!(sim.state("main"), state.as_str());
                     let id = sim.child("main").session().id().clone();
-                    prop_assert_eq!(Session::Open(id), frame.session);
+                    prop_assert_eq!(Session::Open(id), session);
                 }
             }
-            prop_assert_eq!(&sim.main().stack, &expected);
+            let stack = sim.main().stack.iter().map(|f| (f.state.clone(), f.session.clone()));
+            prop_assert_eq!(stack.collect::<Vec<_>>(), expected.clone());
         }
     }
 
@@ -336,7 +530,16 @@ proptest! {
             // Surrounding prose without brackets changes nothing but places.
             let padded = parse(&format!("before {text} after")).map(|tag| tag.value.kind());
             prop_assert_eq!(padded, Ok(tag.value.kind()));
-            let is_several = matches!(parse(&format!("{text}{text}")), Err(TagError::Several { count: 2, .. }));
+            let forks = match &tag.value {
+                Tag::Fork { more, .. } => more.len() + 1,
+                _ => 1,
+            };
+            let twice = parse(&format!("{text}{text}"));
+            let is_several = match twice.map(|tag| tag.value) {
+                Ok(Tag::Fork { more, .. }) => more.len() + 1 == 2 * forks,
+                Ok(_) => false,
+                Err(error) => matches!(error, TagError::Several { count: 2, .. }),
+            };
             prop_assert!(is_several);
         }
     }

@@ -27,7 +27,6 @@ pub(crate) struct Child {
     pub(crate) step: Step,
     pub(crate) cwd: String,
     pub(crate) launch: Launch,
-    pub(crate) budget_left_usd: Option<Usd>,
 }
 
 impl Child {
@@ -309,6 +308,11 @@ impl Sim {
             assert_eq!(read, decision.records, "{json}");
             for record in &decision.records {
                 apply(&mut self.run, record).unwrap();
+                if let Record::Intended { step, .. } = record
+                    && matches!(step.action, Action::Turn(_))
+                {
+                    self.check_budget();
+                }
             }
             self.journal.append(&mut decision.records);
             effects.append(&mut decision.effects);
@@ -316,6 +320,22 @@ impl Sim {
         }
         self.perform(effects);
         self.check();
+    }
+
+    /// What the turns in flight may spend, added up.
+    pub(crate) fn reserved(&self) -> Usd {
+        let steps = self.run.agents.values().filter_map(|agent| agent.phase.step());
+        let shares = steps.filter_map(|step| match &step.action {
+            Action::Turn(turn) => turn.budget_usd,
+            Action::Script { .. } => None,
+        });
+        shares.sum()
+    }
+
+    /// A turn is started only if its share and those of the others fit into what is left.
+    fn check_budget(&self) {
+        let (Some(left), reserved) = (self.run.budget_left(), self.reserved()) else { return };
+        assert!(reserved <= left, "{reserved} are reserved, and {left} are left");
     }
 
     fn perform(&mut self, effects: Vec<Effect>) {
@@ -329,8 +349,8 @@ impl Sim {
                     self.unknown_variables.extend(preparation.unknown_variables);
                     self.input(preparation.input);
                 }
-                Effect::Launch { id, step, cwd, launch, budget_left_usd } => {
-                    let child = Child { step: *step, cwd, launch, budget_left_usd };
+                Effect::Launch { id, step, cwd, launch } => {
+                    let child = Child { step: *step, cwd, launch };
                     assert!(self.children.insert(id, child).is_none(), "started twice");
                 }
                 Effect::Reattach { id, step } => {

@@ -56,7 +56,13 @@ fn warnings(yaml: &str) -> Vec<String> {
 
 fn allowed(tag: TagKind, target: Option<&str>, attributes: &[(&str, &str)]) -> AllowedTransition {
     let attributes = attributes.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
-    AllowedTransition { tag, target: target.map(str::to_owned), attributes, declared: Vec::new() }
+    AllowedTransition {
+        tag,
+        target: target.map(str::to_owned),
+        attributes,
+        declared: Vec::new(),
+        many: false,
+    }
 }
 
 fn values<T: Clone>(entries: &[Spanned<T>]) -> Vec<T> {
@@ -640,16 +646,16 @@ fn transition_without_a_tag_is_an_error() {
     assert_eq!(
         errors("allowed_transitions:\n  - { target: A.md }\n  - { tag: , target: A.md }"),
         [
-            "STATE.md:3:5: a transition needs a `tag`: one of goto, reset, call, function, fork, ask, \
-             result",
-            "STATE.md:4:10: `tag` should be one of goto, reset, call, function, fork, ask, result",
+            "STATE.md:3:5: a transition needs a `tag`: one of goto, reset, call, function, fork, join, \
+             ask, result",
+            "STATE.md:4:10: `tag` should be one of goto, reset, call, function, fork, join, ask, result",
         ]
     );
 }
 
 #[test]
 fn transition_with_an_unknown_tag_is_an_error_with_a_suggestion() {
-    let expected = "expected one of goto, reset, call, function, fork, ask, result";
+    let expected = "expected one of goto, reset, call, function, fork, join, ask, result";
     assert_eq!(
         errors("allowed_transitions:\n  - { tag: gotoo }\n  - tag: Result\n  - tag: 'jump'"),
         [

@@ -41,7 +41,7 @@ fn found(text: &str, whole: &str, tag: Tag) -> Result<Spanned<Tag>, TagError> {
 /// The state of the `<goto>` that must be in `text`.
 fn goto_target(text: &str) -> String {
     match parse(text).map(|tag| tag.value) {
-        Ok(Tag::Goto { target }) => target.value,
+        Ok(Tag::Goto { target, .. }) => target.value,
         other => panic!("{text:?} is not one <goto>: {other:?}"),
     }
 }
@@ -94,36 +94,50 @@ fn tag_of(scan: Scan, bytes: &[u8]) -> Result<Spanned<Tag>, TagError> {
 #[test]
 fn goto_names_its_target() {
     let text = "All done.\n<goto>NEXT.md</goto>\n";
-    let tag = Tag::Goto { target: at(text, "NEXT.md") };
+    let tag = Tag::Goto { target: at(text, "NEXT.md"), input: None };
     assert_eq!(parse(text), found(text, "<goto>NEXT.md</goto>", tag));
 }
 
 #[test]
 fn reset_needs_nothing_but_its_target() {
     let text = "<reset>PHASE2.md</reset>";
-    let tag = Tag::Reset { target: at(text, "PHASE2.md"), cd: None };
+    let tag = Tag::Reset { target: at(text, "PHASE2.md"), cd: None, input: None };
     assert_eq!(parse(text), found(text, text, tag));
 }
 
 #[test]
 fn reset_may_change_the_directory() {
     let text = r#"<reset cd="../work tree">PHASE2.md</reset>"#;
-    let tag = Tag::Reset { target: at(text, "PHASE2.md"), cd: Some(at(text, "../work tree")) };
+    let tag = Tag::Reset {
+        target: at(text, "PHASE2.md"),
+        cd: Some(at(text, "../work tree")),
+        input: None,
+    };
     assert_eq!(parse(text), found(text, text, tag));
 }
 
 #[test]
 fn call_names_its_target_and_where_to_return() {
     let text = r#"<call return="SUMMARIZE.md">RESEARCH.md</call>"#;
-    let tag = Tag::Call { target: at(text, "RESEARCH.md"), return_to: at(text, "SUMMARIZE.md") };
+    let tag = Tag::Call {
+        target: at(text, "RESEARCH.md"),
+        return_to: at(text, "SUMMARIZE.md"),
+        input: None,
+        arguments: vec![],
+    };
     assert_eq!(parse(text), found(text, text, tag));
 }
 
 #[test]
 fn function_names_its_target_and_where_to_return() {
     let text = r#"<function return="NEXT.md">EVAL.md</function>"#;
-    let tag =
-        Tag::Function { target: at(text, "EVAL.md"), return_to: at(text, "NEXT.md"), model: None };
+    let tag = Tag::Function {
+        target: at(text, "EVAL.md"),
+        return_to: at(text, "NEXT.md"),
+        model: None,
+        input: None,
+        arguments: vec![],
+    };
     assert_eq!(parse(text), found(text, text, tag));
 }
 
@@ -134,6 +148,8 @@ fn function_may_name_a_model() {
         target: at(text, "EVAL.md"),
         return_to: at(text, "NEXT.md"),
         model: Some(at(text, "haiku")),
+        input: None,
+        arguments: vec![],
     };
     assert_eq!(parse(text), found(text, text, tag));
 }
@@ -145,6 +161,9 @@ fn fork_names_its_worker_and_where_the_parent_continues() {
         target: at(text, "WORKER.md"),
         next: at(text, "DISPATCH.md"),
         cd: None,
+        limit: None,
+        input: None,
+        more: vec![],
         attributes: vec![],
     };
     assert_eq!(parse(text), found(text, text, tag));
@@ -157,6 +176,9 @@ fn fork_keeps_its_other_attributes_in_the_order_written() {
         target: at(text, "WORKER.md"),
         next: at(text, "DISPATCH.md"),
         cd: Some(at(text, "/wt/a")),
+        limit: None,
+        input: None,
+        more: vec![],
         attributes: vec![
             attribute(text, "zeta", "1"),
             attribute(text, "item", "issue 195"),
@@ -181,6 +203,7 @@ fn every_tag_knows_its_kind() {
         (TagKind::Call, r#"<call return="B">A</call>"#),
         (TagKind::Function, r#"<function return="B">A</function>"#),
         (TagKind::Fork, r#"<fork next="B">A</fork>"#),
+        (TagKind::Join, "<join>A</join>"),
         (TagKind::Ask, "<ask next=\"A\">x</ask>"),
         (TagKind::Result, "<result>A</result>"),
     ];
@@ -195,7 +218,12 @@ fn every_tag_knows_its_kind() {
 #[test]
 fn attribute_takes_single_quotes() {
     let text = "<call return='B.md'>A.md</call>";
-    let tag = Tag::Call { target: at(text, "A.md"), return_to: at(text, "B.md") };
+    let tag = Tag::Call {
+        target: at(text, "A.md"),
+        return_to: at(text, "B.md"),
+        input: None,
+        arguments: vec![],
+    };
     assert_eq!(parse(text), found(text, text, tag));
 }
 
@@ -206,6 +234,9 @@ fn attribute_may_hold_the_other_quote() {
         target: at(text, "A.md"),
         next: at(text, "B.md"),
         cd: Some(at(text, r#"a "b" c"#)),
+        limit: None,
+        input: None,
+        more: vec![],
         attributes: vec![attribute(text, "say", "it's")],
     };
     assert_eq!(parse(text), found(text, text, tag));
@@ -227,6 +258,9 @@ fn attribute_value_may_hold_brackets_and_whole_tags() {
         target: Spanned::new("A".to_owned(), Span::new(43, 44)),
         next: Spanned::new("B".to_owned(), Span::new(12, 13)),
         cd: None,
+        limit: None,
+        input: None,
+        more: vec![],
         attributes: vec![attribute(text, "item", "a > b <goto>C</goto>")],
     };
     assert_eq!(parse(text), found(text, text, tag));
@@ -235,24 +269,33 @@ fn attribute_value_may_hold_brackets_and_whole_tags() {
 #[test]
 fn whitespace_may_stand_around_attributes_and_equals_signs() {
     let text = "<call\r\n\treturn = \"B.md\"\n >A.md</call\n>";
-    let tag = Tag::Call { target: at(text, "A.md"), return_to: at(text, "B.md") };
+    let tag = Tag::Call {
+        target: at(text, "A.md"),
+        return_to: at(text, "B.md"),
+        input: None,
+        arguments: vec![],
+    };
     assert_eq!(parse(text), found(text, text, tag));
 }
 
 #[test]
 fn continuation_is_trimmed_like_a_target() {
     let text = "<call return=\" B.md\n\">A.md</call>";
-    let tag = Tag::Call { target: at(text, "A.md"), return_to: at(text, "B.md") };
+    let tag = Tag::Call {
+        target: at(text, "A.md"),
+        return_to: at(text, "B.md"),
+        input: None,
+        arguments: vec![],
+    };
     assert_eq!(parse(text), found(text, text, tag));
 }
 
 #[test]
-fn unknown_attribute_is_refused_by_every_tag_but_fork() {
+fn unknown_attribute_is_refused_by_every_tag_without_variables() {
     let samples = [
         (TagKind::Goto, r#"<goto why="x">A</goto>"#),
         (TagKind::Reset, r#"<reset why="x">A</reset>"#),
-        (TagKind::Call, r#"<call return="B" why="x">A</call>"#),
-        (TagKind::Function, r#"<function return="B" why="x">A</function>"#),
+        (TagKind::Join, r#"<join why="x">A</join>"#),
         (TagKind::Result, r#"<result why="x">A</result>"#),
     ];
     for (kind, text) in samples {
@@ -280,8 +323,8 @@ fn known_attribute_is_unknown_on_the_wrong_tag() {
 
 #[test]
 fn attribute_names_are_case_sensitive() {
-    let text = r#"<call Return="B">A</call>"#;
-    let expected = TagError::UnknownAttribute { kind: TagKind::Call, name: at(text, "Return") };
+    let text = r#"<goto Input="B">A</goto>"#;
+    let expected = TagError::UnknownAttribute { kind: TagKind::Goto, name: at(text, "Input") };
     assert_eq!(error(text), expected);
 }
 
@@ -338,7 +381,7 @@ fn continuation_that_is_missing_is_named() {
 #[test]
 fn target_is_trimmed_and_its_span_with_it() {
     let text = "<goto>\r\n  NEXT.md\t\r\n</goto>";
-    let tag = Tag::Goto { target: at(text, "NEXT.md") };
+    let tag = Tag::Goto { target: at(text, "NEXT.md"), input: None };
     assert_eq!(parse(text), found(text, text, tag));
 }
 
@@ -454,7 +497,7 @@ fn target_without_end_is_refused_without_reading_all_of_it() {
 #[test]
 fn target_may_have_much_whitespace_around_it() {
     let text = format!("<goto>{}A.md{}</goto>", "\n".repeat(2000), " ".repeat(2000));
-    let tag = Tag::Goto { target: at(&text, "A.md") };
+    let tag = Tag::Goto { target: at(&text, "A.md"), input: None };
     assert_eq!(parse(&text), found(&text, &text, tag));
 }
 
@@ -740,7 +783,7 @@ fn tag_after_an_endless_opening_tag_is_found() {
 #[test]
 fn closing_tag_ends_the_nearest_opening_tag_of_its_name() {
     let text = "write <goto> then <goto>B</goto>";
-    let tag = Tag::Goto { target: at(text, "B") };
+    let tag = Tag::Goto { target: at(text, "B"), input: None };
     assert_eq!(parse(text), found(text, "<goto>B</goto>", tag));
 }
 
@@ -850,7 +893,7 @@ fn payload_with_many_mentions_stays_a_payload() {
 fn bytes_that_are_not_text_hide_no_tag() {
     let bytes = b"\xff\xfe\0\x80<\xff<goto\0>\xc3<goto>A</goto>\0\xff";
     let target = Spanned::new("A".to_owned(), Span::new(20, 21));
-    let tag = Spanned::new(Tag::Goto { target }, Span::new(14, 28));
+    let tag = Spanned::new(Tag::Goto { target, input: None }, Span::new(14, 28));
     assert_eq!(tag_in_bytes(bytes), Ok(tag));
 }
 
@@ -878,6 +921,9 @@ fn attribute_of_bytes_that_are_not_text_keeps_its_place() {
         target: Spanned::new("A".to_owned(), Span::new(25, 26)),
         next: Spanned::new("B".to_owned(), Span::new(12, 13)),
         cd: None,
+        limit: None,
+        input: None,
+        more: vec![],
         attributes: vec![item],
     };
     assert_eq!(tag_in_bytes(bytes), Ok(Spanned::new(tag, Span::new(0, 33))));
@@ -886,7 +932,7 @@ fn attribute_of_bytes_that_are_not_text_keeps_its_place() {
 #[test]
 fn target_of_bytes_that_are_not_text_keeps_its_place() {
     let target = Spanned::new("A\u{fffd}".to_owned(), Span::new(6, 8));
-    let tag = Spanned::new(Tag::Goto { target }, Span::new(0, 15));
+    let tag = Spanned::new(Tag::Goto { target, input: None }, Span::new(0, 15));
     assert_eq!(tag_in_bytes(b"<goto>A\xff</goto>"), Ok(tag));
 }
 
@@ -899,7 +945,7 @@ fn scanner_that_was_given_nothing_finds_nothing() {
     scanner.push(b"");
     scanner.push(b"to>");
     let target = Spanned::new("A".to_owned(), Span::new(6, 7));
-    let tag = Spanned::new(Tag::Goto { target }, Span::new(0, 14));
+    let tag = Spanned::new(Tag::Goto { target, input: None }, Span::new(0, 14));
     assert_eq!(tag_of(scanner.finish(), b"<goto>A</goto>"), Ok(tag));
 }
 

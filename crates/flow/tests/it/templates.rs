@@ -139,7 +139,13 @@ fn later_layer_wins() {
 
 fn allowed(tag: TagKind, target: Option<&str>, attributes: &[(&str, &str)]) -> AllowedTransition {
     let attributes = attributes.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
-    AllowedTransition { tag, target: target.map(str::to_owned), attributes, declared: Vec::new() }
+    AllowedTransition {
+        tag,
+        target: target.map(str::to_owned),
+        attributes,
+        declared: Vec::new(),
+        many: false,
+    }
 }
 
 /// One allowed transition of each kind, some of them incomplete.

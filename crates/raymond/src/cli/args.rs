@@ -101,6 +101,10 @@ pub(crate) enum Command {
         #[command(flatten)]
         place: Place,
     },
+    /// List the questions that wait for a person's answer.
+    Asks(Asks),
+    /// Answer a question of a run, also of one that nobody runs.
+    Answer(Answer),
     /// Change the limits of a run, also while it is running.
     Limit {
         /// Run id, or a unique prefix of it.
@@ -130,7 +134,7 @@ pub(crate) enum Command {
         /// Directory for raymond.1, raymond-start.1 and so on.
         folder: Option<PathBuf>,
     },
-    /// Show help about a command or a topic: protocol, authoring, operations, events, journal, api.
+    /// Show help about a command or a topic: protocol, authoring, operations, events, journal.
     Help {
         /// A command or a topic [default: all commands, and a list of the topics].
         words: Vec<String>,
@@ -157,6 +161,46 @@ pub(crate) enum Command {
 pub(crate) struct WhichRun {
     /// Run id, or a unique prefix of it [default: the latest run].
     pub(crate) id: Option<String>,
+}
+
+/// Questions to be listed.
+#[derive(Debug, Args)]
+pub(crate) struct Asks {
+    /// The run's id, or the beginning of it [default: all runs].
+    pub(crate) id: Option<String>,
+
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Go on, and print questions as they are asked.
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+/// An answer to a question.
+#[derive(Debug, Args)]
+pub(crate) struct Answer {
+    /// The run's id, or the beginning of it.
+    pub(crate) run: String,
+
+    /// The question (`main.1`), if the run asks several, and the label of the choice.
+    #[arg(value_name = "[ASK] [LABEL]", num_args = 0..=2)]
+    pub(crate) words: Vec<String>,
+
+    /// The answer where there are no choices, else a comment; `-` reads standard input.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) text: Option<String>,
+
+    /// A file to hand over; may be given several times.
+    #[arg(long = "file", value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) place: Place,
 }
 
 /// The arguments of `raymond log`.
@@ -221,7 +265,7 @@ pub(crate) struct Test {
     #[arg(long)]
     pub(crate) update: bool,
 
-    /// Write the results to this file as `JUnit` XML.
+    /// Write the results to this file as XML, for a CI server.
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
 
@@ -281,9 +325,13 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N")]
     pub(crate) warm: Option<usize>,
 
-    /// Pause the run and exit when a usage limit is reached.
+    /// Pause the run and exit when a usage limit is reached, or when only questions to people are left.
     #[arg(long)]
     pub(crate) no_wait: bool,
+
+    /// What to do when a person is asked: wait, default (answer by default) or fail [default: wait].
+    #[arg(long, value_name = "WHAT", value_parser = ["wait", "default", "fail"])]
+    pub(crate) ask: Option<String>,
 
     /// Write a debug directory with everything that happens, in .raymond/debug.
     #[arg(long)]

@@ -115,8 +115,14 @@ pub(crate) enum Template {
     Linear,
     /// Work, tests and a review, until both pass.
     Review,
-    /// A worker for each item of a list.
+    /// A plan that a person approves, sends back or stops.
+    Approval,
+    /// Workers for the parts of a task, whose results are joined.
     FanOut,
+    /// A reviewer for each file, and a report of what all of them found.
+    MapReview,
+    /// Attempts with a limit.
+    Retry,
     /// Wait for something, then act on it.
     Polling,
 }

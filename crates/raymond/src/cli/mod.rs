@@ -2,7 +2,7 @@
 
 mod args;
 mod authoring;
-mod commands;
+pub(crate) mod commands;
 pub(crate) mod mistyped;
 mod upkeep;
 
@@ -34,6 +34,8 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
         Some(Command::Test(test)) => commands::test(&test),
         Some(Command::Stop { id, now, place }) => commands::stop(&id, now, &place),
         Some(Command::Limit { id, limits, place }) => commands::limit(&id, &limits, &place),
+        Some(Command::Asks(asks)) => commands::asks(&asks),
+        Some(Command::Answer(answer)) => commands::answer(&answer),
         #[cfg(feature = "serve")]
         Some(Command::Demo { web: true, .. }) => commands::demo_on_the_web(),
         Some(Command::Demo { json, .. }) => commands::demo(json),

@@ -11,6 +11,7 @@ use raymond_flow::{
 };
 
 use super::{
+    crews::{Crews, Progress},
     time,
     words::{self, count},
 };
@@ -42,6 +43,7 @@ pub(crate) struct Board {
     limit: Option<UsageLimit>,
     halted: Option<String>,
     failed: u64,
+    crews: Crews,
 }
 
 /// The row of one agent.
@@ -66,6 +68,10 @@ pub(crate) enum Doing {
     /// A turn, and what the coding agent did last.
     Turn(Option<Activity>),
     Queued,
+    /// A worker that waits for a place among its siblings.
+    Parked,
+    /// It waits for workers.
+    Joins(Progress),
     /// It waits for a person's answer to this question.
     Asks(String),
     /// It waits for a retry at this time, in milliseconds since 1970.
@@ -92,6 +98,15 @@ impl Board {
             self.enter(&agent.id, agent.current_state.stem(), now_ms, doing);
             self.started(&agent.id, agent.tries.starts);
         }
+        self.crews = Crews::open(run);
+        for agent in run.agents.values() {
+            if let Some(progress) = self.crews.progress(&agent.id) {
+                self.change(&agent.id, now_ms, Doing::Joins(progress));
+            }
+            if let Phase::Parked { .. } = agent.phase {
+                self.change(&agent.id, now_ms, Doing::Parked);
+            }
+        }
     }
 
     /// Starts with a run whose records were all added.
@@ -109,6 +124,7 @@ impl Board {
     /// Adds a record.
     pub(crate) fn record(&mut self, record: &Record, at_ms: u64) {
         self.accounts.add(record);
+        let joining = self.crews.record(record);
         match record {
             Record::Intended { agent, step } => {
                 let doing = match step.action {
@@ -122,23 +138,29 @@ impl Board {
             Record::Asked { agent, question, .. } => {
                 self.change(agent, at_ms, Doing::Asks(question.text.clone()));
             }
-            Record::Answered { agent, .. } => self.change(agent, at_ms, Doing::Starting),
             Record::Retried { agent, why, delay_ms, .. } => {
                 let attempt = self.rows.get(agent).map_or(0, |row| row.starts) + 1;
                 let until_ms = at_ms + delay_ms;
                 let doing = Doing::Waits { until_ms, attempt, why: why.clone() };
                 self.change(agent, at_ms, doing);
             }
-            Record::Woke { agent } | Record::Called { agent } => {
+            Record::Woke { agent }
+            | Record::Called { agent }
+            | Record::Placed { agent }
+            | Record::Answered { agent, .. }
+            | Record::Joined { agent, .. } => {
                 self.change(agent, at_ms, Doing::Starting);
             }
             Record::Failed { agent, .. } => {
                 self.failed += 1;
                 self.rows.remove(agent);
             }
-            Record::Followed { agent, transition, worker, .. } => {
-                if let Some(worker) = worker {
-                    self.enter(worker, "…", at_ms, Doing::Starting);
+            Record::Followed { agent, transition, worker, more_workers, .. } => {
+                let forked = transition.workers();
+                for (worker, forked) in worker.iter().chain(more_workers).zip(forked) {
+                    let doing =
+                        if forked.limit.is_some() { Doing::Parked } else { Doing::Starting };
+                    self.enter(worker, "…", at_ms, doing);
                 }
                 // If the agent continues, its next step adds it again.
                 if matches!(transition, Transition::Result { .. }) {
@@ -157,6 +179,14 @@ impl Board {
             }
             Record::Finished { status: Status::Completed } => self.rows.clear(),
             _ => {}
+        }
+        let progress = joining.and_then(|agent| Some((self.crews.progress(&agent)?, agent)));
+        if let Some((progress, agent)) = progress {
+            let since_ms = match self.rows.get(&agent) {
+                Some(Row { doing: Doing::Joins(_), since_ms, .. }) => *since_ms,
+                _ => at_ms,
+            };
+            self.change(&agent, since_ms, Doing::Joins(progress));
         }
     }
 
@@ -241,7 +271,9 @@ impl Board {
         let mark = match row.doing {
             _ if self.limit.is_some() => Line::new().add(Style::Warning, "■"),
             Doing::Asks(_) => Line::new().add(Style::Warning, "?"),
-            Doing::Queued | Doing::Waits { .. } => Line::new().add(Style::Warning, "◦"),
+            Doing::Queued | Doing::Parked | Doing::Joins(_) | Doing::Waits { .. } => {
+                Line::new().add(Style::Warning, "◦")
+            }
             _ => Line::new().add(Style::Good, spinner),
         };
         let since =
@@ -309,6 +341,10 @@ impl Doing {
         match self {
             Self::Starting => Line::new().dim("starts"),
             Self::Script => Line::new().dim("runs its script"),
+            Self::Parked => Line::new().dim("waits for a place"),
+            Self::Joins(Progress { ended, all }) => {
+                Line::new().dim("waits: ").plain(format!("{ended} of {all} workers"))
+            }
             Self::Turn(None) => Line::new().dim("thinks"),
             Self::Turn(Some(Activity::Uses { tool, what })) => {
                 let line = Line::of(tool);

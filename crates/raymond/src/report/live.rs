@@ -41,12 +41,20 @@ struct LiveView {
     /// News that no frame has shown yet.
     news: Vec<Line>,
     frame: usize,
+    /// Whether nothing happens until a person answers.
+    is_idle: bool,
 }
 
 impl Live {
     pub(crate) fn new(level: Level, files: Option<RunFiles>) -> Self {
         let (screen, board) = (Screen::new(), Board::default());
-        let view = Arc::new(Mutex::new(LiveView { screen, board, news: Vec::new(), frame: 0 }));
+        let view = Arc::new(Mutex::new(LiveView {
+            screen,
+            board,
+            news: Vec::new(),
+            frame: 0,
+            is_idle: false,
+        }));
         let (stop, stopped) = mpsc::channel();
         let shared = Arc::clone(&view);
         // Without a thread no rows are drawn; news is still printed.
@@ -83,6 +91,7 @@ impl Observer for Live {
         match event {
             Event::Opened { run, .. } => view.board.open(run, *at_ms),
             Event::Recorded { record, .. } => {
+                view.is_idle = false;
                 view.board.record(record, *at_ms);
                 if let Record::Intended { agent, step } = record {
                     view.board.rounds(agent, self.narrator.rounds(agent));
@@ -92,6 +101,8 @@ impl Observer for Live {
                 }
             }
             Event::Activity { id, activity } => view.board.activity(&id.agent, activity),
+            // A person may be asked below: the rows are removed, and drawn again afterwards.
+            Event::WaitsForPeople => view.clear(),
             _ => {}
         }
         if self.painter.is_none() {
@@ -117,9 +128,19 @@ impl Drop for Live {
 
 impl LiveView {
     fn paint(&mut self) {
+        // News wait while a person is asked.
+        if self.is_idle || out::is_prompting() {
+            return;
+        }
         self.frame += 1;
         let rows = self.board.paint(Screen::size(), clock::now_ms(), self.frame);
         self.print_news(&rows);
+    }
+
+    /// Removes the rows until something happens.
+    fn clear(&mut self) {
+        self.print_news(&[]);
+        self.is_idle = true;
     }
 
     fn print_news(&mut self, rows: &[Line]) {

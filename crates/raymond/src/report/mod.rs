@@ -1,7 +1,9 @@
 //! What users and programs see of a run.
 
+mod asks;
 mod board;
 mod complaint;
+mod crews;
 mod findings;
 mod json_lines;
 mod lines;
@@ -14,6 +16,7 @@ pub(crate) mod time;
 pub(crate) mod transcript;
 pub(crate) mod words;
 
+pub(crate) use asks::{asked_lines, question_json, question_lines};
 pub(crate) use complaint::near;
 pub(crate) use findings::{Sources, as_json, as_text};
 pub(crate) use json_lines::JsonLines;

@@ -151,6 +151,14 @@ impl Standing<'_> {
                 Some(row) => row.doing.line(self.now_ms),
                 None => Line::new().dim("waits to retry"),
             },
+            Phase::Joining { .. } => {
+                let (ended, all) = self.loaded.run.joined_so_far(&agent.id).unwrap_or_default();
+                Line::new().dim("waits: ").plain(format!("{ended} of {all} workers"))
+            }
+            Phase::Parked { .. } => Line::new().dim("waits for a place among the workers"),
+            Phase::Failed { error, passed: true, .. } => {
+                Line::of(format!("failed: {error}")).dim("; a join has handed this over")
+            }
             Phase::Asking { number, question } => {
                 let line = since.plain(format!("asks {}.{number}: ", agent.id));
                 line.add(Style::Bold, excerpt(&question.text))

@@ -79,6 +79,7 @@ impl Summary {
             }
             self.refusals(&mut lines);
         }
+        open_questions(&mut lines, run, next);
         if let Some((what, command)) = next.advice(run, "died") {
             lines.push(advice(&what, &command));
         }
@@ -139,6 +140,23 @@ impl Summary {
         }
         more(lines, self.denied.len().saturating_sub(LISTED_MAX), "more refusal");
     }
+}
+
+/// The questions that are open, with the commands that answer them, if there are several.
+fn open_questions(lines: &mut Vec<Line>, run: &Run, next: &Next) {
+    let open: Vec<_> = run.questions().collect();
+    for (id, agent, question) in open.iter().take(LISTED_MAX) {
+        let line =
+            Line::of("  ").then(Mark::Asks.line()).plain(" ").add(Style::Name, id.to_string());
+        let line = line.plain("  ").then(super::words::state(&agent.current_state));
+        lines.push(line.plain(format!("  {}", excerpt(&question.text))));
+        if open.len() > 1 {
+            let labels = question.choices.iter().map(|choice| choice.label.as_str());
+            let command = next.answer_command(&id.to_string(), labels);
+            lines.push(Line::of("    ").add(Style::Name, command));
+        }
+    }
+    more(lines, open.len().saturating_sub(LISTED_MAX), "more open question");
 }
 
 /// The agents that failed.

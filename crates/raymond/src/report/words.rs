@@ -1,11 +1,13 @@
 //! Describes the events of a run in words.
 
+use std::collections::BTreeMap;
+
 use raymond_engine::events::Before;
 pub(crate) use raymond_engine::views::{of_activity, of_halt, wait};
 use raymond_flow::{
     id::{AgentId, StateName},
     machine::{Halt, Instead, Limits, Record, Response, Status, Via},
-    policy::{Question, Transition},
+    policy::{Join, Question, Transition},
 };
 
 use super::time;
@@ -85,6 +87,7 @@ impl News {
 }
 
 /// The news of a record, if it is worth a line. `before` is its agent before it.
+#[expect(clippy::too_many_lines, reason = "a table with one entry for each record")]
 pub(crate) fn of_record(record: &Record, before: Option<&Before>) -> Vec<News> {
     use Level::{Detail, News as Told, Trouble};
     match record {
@@ -93,20 +96,38 @@ pub(crate) fn of_record(record: &Record, before: Option<&Before>) -> Vec<News> {
             vec![News::of(Detail, Mark::Detail, agent, text)]
         }
         Record::Queued { agent } => {
-            let text = Line::new().dim("waits: the maximum number of turns is running");
+            let text = Line::new()
+                .dim("waits: the maximum number of turns is running, or they have reserved the rest of the budget");
             vec![News::of(Detail, Mark::Detail, agent, text)]
         }
         Record::Ended { agent, spent, .. } => {
             spent.denied.iter().map(|what| denied(agent, what)).collect()
         }
-        Record::Followed { agent, transition, via, worker, discarded_returns, .. } => {
-            let mut news = vec![followed(before, agent, transition, *via, worker.as_ref())];
+        Record::Followed {
+            agent,
+            transition,
+            via,
+            worker,
+            more_workers,
+            discarded_returns,
+            ..
+        } => {
+            let workers: Vec<_> = worker.iter().chain(more_workers).collect();
+            let mut news = vec![followed(before, agent, transition, *via, &workers)];
             if *discarded_returns > 0 {
                 let returns = count(*discarded_returns as u64, "pending return");
                 let text = Line::of(format!("warning: reset discards {returns}"));
                 news.push(News::of(Trouble, Mark::Odd, agent, text));
             }
             news
+        }
+        Record::Joined { agent, workers } => {
+            let text = format!("joined {}", count(workers.len() as u64, "worker"));
+            vec![News::of(Told, Mark::Done, agent, here(before).plain(text))]
+        }
+        Record::Placed { agent } => {
+            let text = Line::new().dim("has a place among the workers");
+            vec![News::of(Detail, Mark::Detail, agent, text)]
         }
         Record::Overridden { agent, asked, instead, .. } => vec![overridden(agent, asked, instead)],
         Record::Asked { agent, number, question, .. } => {
@@ -211,23 +232,36 @@ fn followed(
     id: &AgentId,
     transition: &Transition,
     via: Via,
-    worker: Option<&AgentId>,
+    workers: &[&AgentId],
 ) -> News {
     let from = before.map_or_else(String::new, |before| before.state.stem().to_owned());
     let caller = before.and_then(|before| before.return_to.as_ref());
     let (to, details) = match transition {
-        Transition::Goto { target } => (Some(target), Line::new()),
-        Transition::Reset { target, cd } => (Some(target), attribute("cd", cd.as_ref())),
-        Transition::Call { target, return_to } => (Some(target), returns(return_to)),
-        Transition::Function { target, return_to, model } => {
-            (Some(target), returns(return_to).then(attribute("model", model.as_ref())))
+        Transition::Goto { target, input } => (Some(target), attribute("input", input.as_ref())),
+        Transition::Reset { target, cd, input } => {
+            let details = attribute("cd", cd.as_ref()).then(attribute("input", input.as_ref()));
+            (Some(target), details)
         }
-        Transition::Fork { target, next, cd, attributes } => {
-            let worker = worker.map_or("", AgentId::as_str);
-            let mut details = Line::of(" ").add(Style::Name, worker);
-            for (name, value) in attributes {
-                details = details.then(attribute(name, Some(value)));
-            }
+        Transition::Call { target, return_to, input, arguments } => {
+            let details = attribute("input", input.as_ref()).then(attributes(arguments));
+            (Some(target), details.then(returns(return_to)))
+        }
+        Transition::Function { target, return_to, model, input, arguments } => {
+            let details = attribute("input", input.as_ref()).then(attributes(arguments));
+            let details = details.then(returns(return_to));
+            (Some(target), details.then(attribute("model", model.as_ref())))
+        }
+        Transition::Join(Join { target, .. }) => (Some(target), Line::new()),
+        Transition::Fork { target, next, cd, attributes: variables, .. } => {
+            let mut details = match workers {
+                [first, .., last] => {
+                    let name = |name: &AgentId| Line::new().add(Style::Name, name.as_str());
+                    let all = format!(" {} workers, ", workers.len());
+                    Line::of(all).then(name(first)).plain(" to ").then(name(last))
+                }
+                [only] => Line::of(" ").add(Style::Name, only.as_str()).then(attributes(variables)),
+                [] => Line::new(),
+            };
             details = details.then(attribute("cd", cd.as_ref()));
             if next.stem() != from {
                 details = details.dim(format!(", goes on at {}", next.stem()));
@@ -247,9 +281,10 @@ fn followed(
         Via::Tag => text,
         Via::Implicit => text.dim(" (implicit)"),
         Via::Evaluator => text.dim(" (by an evaluator)"),
+        Via::Visits => text.dim(" (visited too often)"),
         Via::Answer => text.dim(" (by an answer)"),
     };
-    let is_fork = worker.is_some();
+    let is_fork = !workers.is_empty();
     let mark = if is_fork { Mark::Forked } else { Mark::Done };
     let way = to.filter(|_| !is_fork).map(|to| Hop { from, to: to.stem().to_owned(), kind });
     News { way, ..News::of(Level::News, mark, id, text) }
@@ -257,6 +292,11 @@ fn followed(
 
 fn returns(to: &StateName) -> Line {
     Line::new().dim(format!(", returns to {}", to.stem()))
+}
+
+fn attributes(pairs: &BTreeMap<String, String>) -> Line {
+    let pairs = pairs.iter().map(|(name, value)| attribute(name, Some(value)));
+    pairs.fold(Line::new(), Line::then)
 }
 
 fn attribute(name: &str, value: Option<&String>) -> Line {

@@ -87,7 +87,10 @@ impl Observer for PathObserver {
                 let path = self.paths.entry(agent.to_string()).or_default();
                 path.push(step.state.to_string());
             }
-            Record::Followed { worker: Some(worker), .. } => self.forked.push(worker.to_string()),
+            Record::Followed { worker: Some(worker), more_workers, .. } => {
+                let workers = std::iter::once(worker).chain(more_workers);
+                self.forked.extend(workers.map(ToString::to_string));
+            }
             Record::Reminded { .. } => self.reminders += 1,
             Record::Failed { agent, error, .. } => self.errors.push(format!("[{agent}] {error}")),
             _ => {}

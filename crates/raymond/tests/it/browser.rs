@@ -1,28 +1,8 @@
 //! The page of a diagram in a real browser, without a screen.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{fs, path::Path, process::Command};
 
-use crate::env::Project;
-
-/// The first browser that is installed. Without one, prints that the test is skipped.
-fn browser() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
-    let names = ["chromium", "chromium-browser", "google-chrome"];
-    let found = names.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
-    let found = found.into_iter().find(|program| program.is_file());
-    if found.is_none() {
-        let _ = std::io::Write::write_all(
-            &mut std::io::stderr(),
-            b"skipped: no browser is installed (Debian: apt-get install chromium)\n",
-        );
-    }
-    found
-}
+use crate::{chromium::program as browser, env::Project};
 
 /// Opens a page with these options and returns the browser's output.
 fn open(browser: &Path, project: &Project, options: &[&str], address: &str) -> String {

@@ -23,7 +23,7 @@ fn tests_of_the_examples_pass() {
 #[test]
 fn new_workflows_come_with_a_test_that_passes() {
     let project = Project::new([]);
-    for template in ["linear", "review", "fan-out", "polling"] {
+    for template in ["linear", "review", "approval", "fan-out", "map-review", "retry", "polling"] {
         assert_eq!(project.raymond(&["new", template, "--template", template]).code, 0);
         let ran = project.raymond(&["test", template]);
         assert_eq!(ran.code, 0, "{template}:\n{}{}", ran.stdout, ran.stderr);

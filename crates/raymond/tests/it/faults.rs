@@ -21,7 +21,7 @@ use std::{
 
 use crate::{
     env::{Project, Ran, kill},
-    recovery::{Chance, chain},
+    recovery::{Chance, chain, joined},
 };
 
 /// Scripts of builtins only: they start no process that would make calls of its own.
@@ -33,13 +33,14 @@ fn project() -> Project {
         step("START", "<fork next=\"A\">W</fork>"),
         step("A", "<call return=\"C\">B</call>"),
         step("B", "<result>b</result>"),
-        step("C", "<result>all done</result>"),
+        step("C", "<join>D</join>"),
+        ("D.sh".to_owned(), format!("echo \"$RAYMOND_AGENT_ID D\" >> log; {}", joined(1))),
         step("W", "<result>w</result>"),
     ];
     Project::new(files.iter().map(|(name, text)| (name.as_str(), text.as_str())))
 }
 
-const STEPS: [&str; 5] = ["main A", "main B", "main C", "main START", "main_w1 W"];
+const STEPS: [&str; 6] = ["main A", "main B", "main C", "main D", "main START", "main_w1 W"];
 
 const START: [&str; 5] = ["start", "flow", "--id", "r", "--quiet"];
 
@@ -226,6 +227,7 @@ const CALLS_MAX: usize = 60;
 /// `one_in` is.
 fn sweep_calls(
     name: &str,
+    make: fn() -> Project,
     hit: Hit,
     faults: &[&str],
     one_in: u64,
@@ -238,7 +240,7 @@ fn sweep_calls(
     let calls: Vec<_> = faults.iter().map(|fault| call_of(fault)).collect();
     let trace = format!("trace={}", calls.join(","));
     // How many there are without a fault; with one, there may be more.
-    let (ran, most) = Traced::start(&project(), hit, &["-e", &trace]).wait();
+    let (ran, most) = Traced::start(&make(), hit, &["-e", &trace]).wait();
     ran.completed("all done");
     let points = faults.iter().flat_map(|fault| {
         let count = most.get(&call_of(fault)).copied().unwrap_or(0);
@@ -249,7 +251,7 @@ fn sweep_calls(
         .filter(|(fault, number, _)| is_chosen(&format!("{fault} {number}"), one_in))
         .collect();
     sweep(name, points, |(fault, number, is_last)| {
-        let (project, call) = (project(), call_of(fault));
+        let (project, call) = (make(), call_of(fault));
         let inject = format!("inject={fault}:when={number}");
         let context = format!("{fault} number {number}");
         let options = ["-e", &format!("trace={call}"), "-e", &inject];
@@ -284,9 +286,16 @@ fn orchestrator_killed_at_every_call_runs_no_step_twice() {
         "clone3:signal=SIGKILL",
         "flock:signal=SIGKILL",
     ];
-    sweep_calls("orchestrator killed", Hit::Orchestrator, &faults, 2, |project, _, context| {
-        assert_eq!(project.counts(), once(), "{context}");
-    });
+    sweep_calls(
+        "orchestrator killed",
+        project,
+        Hit::Orchestrator,
+        &faults,
+        2,
+        |project, _, context| {
+            assert_eq!(project.counts(), once(), "{context}");
+        },
+    );
 }
 
 #[test]
@@ -323,7 +332,7 @@ fn any_process_killed_at_every_call_finishes_no_step_twice() {
         "wait4:signal=SIGKILL",
         "write:signal=SIGKILL",
     ];
-    sweep_calls("anybody killed", Hit::Everybody, &faults, 3, |project, _, context| {
+    sweep_calls("anybody killed", project, Hit::Everybody, &faults, 3, |project, _, context| {
         assert_eq!(good_ends(project), once(), "{context}");
     });
 }
@@ -420,6 +429,9 @@ fn any_process_killed_at_random_moments_finishes_no_step_twice_and_leaves_no_pro
         let ends = good_ends(&project);
         assert_eq!(ends.len(), 20 + 2 * 6, "seed {seed}");
         assert!(ends.values().all(|count| *count == 1), "seed {seed}: {ends:?}");
+        // The last script says so if it was handed the result of every worker once.
+        let state = project.read(".raymond/workflows/r.json");
+        assert!(state.contains("\"result\": \"all done\""), "seed {seed}: {state}");
         (true, None)
     });
 }
@@ -471,7 +483,14 @@ fn disk_errors_are_reported_and_lose_nothing() {
         is_told(ran, context);
         assert_eq!(project.counts(), once(), "{context}");
     };
-    sweep_calls("errors of the disk in the orchestrator", Hit::Orchestrator, &faults, 4, check);
+    sweep_calls(
+        "errors of the disk in the orchestrator",
+        project,
+        Hit::Orchestrator,
+        &faults,
+        4,
+        check,
+    );
 }
 
 #[test]
@@ -497,7 +516,7 @@ fn disk_errors_in_keeper_and_reapers_are_reported_and_finish_no_step_twice() {
         is_told(ran, context);
         assert_eq!(good_ends(project), once(), "{context}");
     };
-    sweep_calls("errors of the disk in anybody", Hit::Everybody, &faults, 2, check);
+    sweep_calls("errors of the disk in anybody", project, Hit::Everybody, &faults, 2, check);
 }
 
 #[test]
@@ -507,7 +526,7 @@ fn shortage_of_threads_or_message_memory_is_reported_or_survived() {
         is_told(ran, context);
         assert_eq!(project.counts(), once(), "{context}");
     };
-    sweep_calls("shortage in the orchestrator", Hit::Orchestrator, &faults, 3, check);
+    sweep_calls("shortage in the orchestrator", project, Hit::Orchestrator, &faults, 3, check);
 }
 
 #[test]
@@ -517,7 +536,7 @@ fn shortage_in_keeper_and_reapers_finishes_no_step_twice() {
         is_told(ran, context);
         assert_eq!(good_ends(project), once(), "{context}");
     };
-    sweep_calls("shortage in anybody", Hit::Everybody, &faults, 6, check);
+    sweep_calls("shortage in anybody", project, Hit::Everybody, &faults, 6, check);
 }
 
 /// Stands between our program and its writes: none takes more than `SHORT_MOST` bytes, and those to
@@ -816,4 +835,110 @@ fn disk_below_the_reserve_pauses_the_run_before_the_next_step() {
     Ran::of(&command.output().unwrap()).failed(4, "the disk is nearly full");
     assert_eq!(project.lines("log"), Vec::<String>::new());
     project.raymond(&["run", "r"]).completed("all done");
+}
+
+/// A workflow that asks twice, in `main` and in a worker, and answers by default.
+fn asking() -> Project {
+    let ask = "timeout=\"9h\" default=\"go\"";
+    let step = |name: &str, tag: &str| {
+        (format!("{name}.sh"), format!("echo \"$RAYMOND_AGENT_ID {name}\" >> log; echo '{tag}'"))
+    };
+    let files = [
+        step("START", &format!("<ask choices=\"go=A|stop=C\" attach=\"plan.md\" {ask}>Go?</ask>")),
+        step("A", "<fork next=\"C\">W</fork>"),
+        step("W", &format!("<ask next=\"E\" {ask}>And you?</ask>")),
+        step("E", "<result>e</result>"),
+        step("C", "<result>all done</result>"),
+    ];
+    let project = Project::new(files.iter().map(|(name, text)| (name.as_str(), text.as_str())));
+    project.write("plan.md", "plan");
+    project.write(".raymond/config.toml", "ask = \"default\"\n");
+    project
+}
+
+/// How often the journal of run `r` has each of these records.
+fn records(project: &Project, names: &[&str]) -> Vec<usize> {
+    let journal = project.read(".raymond/workflows/r.journal");
+    names.iter().map(|name| journal.matches(&format!("{{\"{name}\":{{")).count()).collect()
+}
+
+#[test]
+fn orchestrator_killed_at_every_call_asks_once_and_follows_each_answer_once() {
+    let faults = [
+        "write:signal=SIGKILL",
+        "fdatasync:signal=SIGKILL",
+        "fsync:signal=SIGKILL",
+        "rename:signal=SIGKILL",
+        "renameat2:signal=SIGKILL",
+        "mkdir:signal=SIGKILL",
+        "unlink:signal=SIGKILL",
+        "recvfrom:signal=SIGKILL",
+    ];
+    sweep_calls(
+        "asking orchestrator killed",
+        asking,
+        Hit::Orchestrator,
+        &faults,
+        3,
+        |project, _, context| {
+            let steps = ["main A", "main C", "main START", "main_w1 E", "main_w1 W"];
+            let once: BTreeMap<_, _> = steps.map(|step| (step.to_owned(), 1)).into();
+            assert_eq!(project.counts(), once, "{context}");
+            assert_eq!(records(project, &["asked", "answered"]), [2, 2], "{context}");
+            let journal = project.read(".raymond/workflows/r.journal");
+            assert_eq!(journal.matches("\"via\":\"answer\"").count(), 2, "{context}");
+        },
+    );
+}
+
+#[test]
+fn process_that_answers_killed_at_every_call_leaves_the_question_open_or_answered_once() {
+    if !can_trace() {
+        return;
+    }
+    let paused = || {
+        let project = asking();
+        project.write(".raymond/config.toml", "no_wait = true\n");
+        assert_eq!(project.raymond(&START).code, 4);
+        project
+    };
+    let calls = ["write", "fsync", "renameat2", "rename", "mkdir", "unlink", "sendto", "flock"];
+    let points = calls.iter().flat_map(|call| (1..=12).map(move |number| (*call, number)));
+    let points = points.filter(|(call, number)| is_chosen(&format!("answer {call} {number}"), 4));
+    sweep("answering process killed", points.collect(), |(call, number)| {
+        let context = format!("answer killed at {call} number {number}");
+        let project = paused();
+        let log = project.file("strace.log");
+        let mut strace = Command::new("strace");
+        strace.arg("-qq").arg("-o").arg(&log);
+        strace.args(["-e", &format!("inject={call}:signal=SIGKILL:when={number}")]);
+        strace.arg(env!("CARGO_BIN_EXE_raymond"));
+        strace.args(["answer", "r", "main.1", "go", "--file", "plan.md", "--text", "first"]);
+        strace.current_dir(project.path()).stdin(Stdio::null());
+        let first = Ran::of(&strace.output().unwrap());
+        let was_met = first.code != 0;
+        let second = project.raymond(&["answer", "r", "main.1", "go", "--text", "second"]);
+        // Either the first one counts, and the second is told so, or nothing of it is seen.
+        let answer = project.read(".raymond/workflows/r/asks/main.1/answer");
+        let is_first = answer.contains("first");
+        assert_eq!(second.code, i32::from(is_first), "{context}: {second:?}");
+        assert!(
+            !is_first || second.stderr.contains("already answered by"),
+            "{context}: {second:?}"
+        );
+        if is_first {
+            let given: serde_json::Value = serde_json::from_str(&answer).unwrap();
+            let file = PathBuf::from(given["files"].as_str().unwrap()).join("plan.md");
+            assert_eq!(fs::read(file).unwrap(), b"plan", "{context}: its file came with it");
+        }
+        // Whoever was killed before it could start the run leaves that to the user.
+        for _ in 0..3 {
+            project.wait_until_quiet();
+            project.raymond(&["run", "r", "--ask", "default"]);
+        }
+        project.raymond(&["run", "r"]).completed("all done");
+        assert_eq!(records(&project, &["asked", "answered"]), [2, 2], "{context}");
+        project.wait_until_quiet();
+        (was_met, None)
+    });
 }

@@ -5,8 +5,10 @@
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 #![allow(clippy::disallowed_methods, reason = "tests print for those who run them")]
 
+mod asks;
 mod authoring;
 mod browser;
+mod chromium;
 mod claude;
 mod debug;
 mod documents;
@@ -18,6 +20,8 @@ mod faults;
 mod guide;
 mod handover;
 mod input;
+mod joins;
+mod page;
 mod portable;
 mod private;
 mod recovery;

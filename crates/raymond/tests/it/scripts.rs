@@ -34,7 +34,7 @@ fn script_sees_the_variables_that_tell_it_about_the_run() {
     let expected = format!(
         "RAYMOND_AGENT_ID=main\nRAYMOND_INPUT=the task\nRAYMOND_STATE_DIR={root}/flow\n\
          RAYMOND_STATE_FILE={root}/.raymond/workflows/my-run.json\nRAYMOND_STEP=main.1\n\
-         RAYMOND_WORKFLOW_ID=my-run\n"
+         RAYMOND_VISIT=1\nRAYMOND_WORKFLOW_ID=my-run\n"
     );
     // The mark contains the identity of the run, which is random.
     let journal = project.read(".raymond/workflows/my-run.journal");

@@ -154,3 +154,44 @@ fn settings_of_coding_agents_are_checked_and_shown() {
     let started = project.raymond(&["flow", "--agent", "oracle"]);
     started.failed(2, "there is no coding agent `oracle`; known: claude");
 }
+
+/// A coding agent that ends its first turn because of its limit, having spent all of it, and answers the second one
+/// with what it may spend then.
+const SPENDER: &str = r#"
+cat >> asked
+if [ -e spent ]; then
+  touch given
+  echo "{\"result\": \"<result>$RAYMOND_TURN_BUDGET</result>\", \"cost_usd\": 0.25}"
+else
+  touch spent
+  echo "{\"error\": \"enough\", \"class\": \"budget\", \"cost_usd\": $RAYMOND_TURN_BUDGET}"
+fi
+"#;
+
+#[test]
+fn program_is_told_what_a_turn_may_spend_and_is_given_more() {
+    // `main` runs a script, so its worker gets half of the budget, and then half of the rest.
+    let project = Project::new([
+        ("START.sh", "echo '<fork next=\"LATER\">WORK</fork>'"),
+        ("WORK.md", "work"),
+        (
+            "LATER.sh",
+            "for _ in {1..6000}; do [ -e given ] && break; sleep 0.01; done; echo '<result>x</result>'",
+        ),
+    ]);
+    project.write("agent.sh", SPENDER);
+    let settings = "agent = 'ours'\n[agents.ours]\nprogram = 'bash'\narguments = ['agent.sh']\n";
+    for (can_limit, is_warned) in [("", true), ("can_limit = true\n", false)] {
+        for file in ["spent", "given"] {
+            let _ = std::fs::remove_file(project.file(file));
+        }
+        project.write(".raymond/config.toml", &format!("{settings}{can_limit}"));
+        let ran = project.raymond(&["flow", "--budget", "2"]).completed("x");
+        assert!(ran.stderr.contains("has spent its share of the budget"), "{}", ran.stderr);
+        assert!(ran.stderr.contains("result: 0.5"), "{}", ran.stderr);
+        let warning = "`ours` cannot limit what a turn costs";
+        assert_eq!(ran.stderr.contains(warning), is_warned, "{}", ran.stderr);
+    }
+    let asked = project.read("asked");
+    assert!(asked.contains("Your last turn was stopped because it had spent"), "{asked}");
+}

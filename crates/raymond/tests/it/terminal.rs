@@ -314,7 +314,7 @@ fn errors_and_hints_cannot_control_the_terminal() {
         &["pack", &folder],
         &["new", &format!("{folder}/{EVIL}")],
         &["status", EVIL],
-        &["run", EVIL],
+        &["run", EVIL, "--input", "x"],
         &["start", &folder, EVIL],
         &["start", &folder, &option],
         &["--state-dir", EVIL],

@@ -2,7 +2,7 @@
 
 import { html, nothing } from '../vendor/lit-html/lit-html.js';
 import { repeat } from '../vendor/lit-html/directives/repeat.js';
-import { age, money, moment, now, plural, short, state } from '../format.js';
+import { age, full, money, now, plural, short, state } from '../format.js';
 import { to } from '../router.js';
 import { invalidate } from '../screen.js';
 import { QUIET_MS } from './row.js';
@@ -70,7 +70,7 @@ export class AgentsPart {
       <span class="state">${state(agent.state)} ${attributes(agent)}</span>
       <span class="doing" title=${agent.activity ?? agent.result ?? ''}>${doing(agent, heardAt)}</span>
       <span class="money">${agent.cost_usd ? money(agent.cost_usd) : ''}</span>
-      <time class="age" title=${since ? moment(since) : ''}>${age(since)}</time>
+      <time class="age" title=${full(since)}>${age(since)}</time>
       ${isRoomy && agent.returns_to.length ? html`<span class="returns">↳ returns to ${agent.returns_to.map(state).join(', then ')}${agent.session ? html` <span class="mono">session ${agent.session.slice(0, 8)}</span>` : nothing}</span>` : nothing}
       ${isRoomy && agent.denied ? html`<span class="returns problem">${plural(agent.denied, 'use')} of tools not allowed</span>` : nothing}</div>`;
   }

@@ -71,8 +71,8 @@ async function submit(event) {
 export function dialogs() {
   const show = (/** @type {Element} */ element) => {
     const modal = /** @type {HTMLDialogElement} */ (element);
-    modal.showModal();
-    /** @type {HTMLElement | null} */ (modal.querySelector('[autofocus]'))?.focus();
+    // It is not part of the page before the whole template is drawn.
+    queueMicrotask(() => modal.isConnected && modal.showModal());
   };
   const shown = dialog && html`<dialog @close=${close} ${withElement(show)} aria-label=${dialog.title}>
     <form @submit=${submit} method="dialog">

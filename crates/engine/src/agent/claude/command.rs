@@ -2,11 +2,11 @@
 
 use std::{borrow::Cow, io::Read, path::Path};
 
-use raymond_flow::machine::SessionPlan;
+use raymond_flow::machine::{SessionPlan, TurnFailure};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::{ClaudeConfig, settings, transcript::SessionFile};
+use super::{ClaudeConfig, permissions, settings, transcript::SessionFile};
 use crate::{
     agent::{Reuse, TurnCommand, TurnRequest},
     regular,
@@ -45,14 +45,20 @@ const NESTING: [&str; 6] = [
     "CLAUDE_CODE_EXECPATH",
 ];
 
-pub(super) fn command(config: &ClaudeConfig, request: &TurnRequest<'_>) -> TurnCommand {
+pub(super) fn command(
+    config: &ClaudeConfig,
+    request: &TurnRequest<'_>,
+) -> Result<TurnCommand, TurnFailure> {
     let turn = request.turn;
     // After a failed start, the session may exist and contain the prompt.
     let left = turn.recovers.then(|| SessionFile::find(&config.config_dir, turn.session.id()));
     let left = left.flatten();
     let prompt = words(request.prompt);
     let words = match &left {
-        Some(transcript) if transcript.is_left_at(&prompt) => request.continuation.into(),
+        // A turn that has spent its share may even have answered: Claude checks the limit after each reply.
+        Some(transcript) if turn.spent_share || transcript.is_left_at(&prompt) => {
+            request.continuation.into()
+        }
         _ => prompt,
     };
     let mut program = vec![config.program.clone(), "-p".to_owned(), "--verbose".to_owned()];
@@ -67,13 +73,14 @@ pub(super) fn command(config: &ClaudeConfig, request: &TurnRequest<'_>) -> TurnC
     program.extend(streams.map(str::to_owned));
     program.extend(session(&turn.session, left.is_some()));
     // Claude takes a budget of zero for no limit, but a run without money starts no turn.
-    if let Some(budget) = request.budget_left_usd {
+    if let Some(budget) = turn.budget_usd {
         program.extend(["--max-budget-usd".to_owned(), budget.dollars().to_string()]);
     }
+    program.extend(permissions::arguments(config, &turn.settings)?);
     program.extend(arguments(config, request));
     let pairs = ENVIRONMENT.iter();
     let id = Uuid::new_v4();
-    TurnCommand {
+    Ok(TurnCommand {
         program,
         environment: pairs.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
         without: NESTING.map(str::to_owned).to_vec(),
@@ -83,7 +90,7 @@ pub(super) fn command(config: &ClaudeConfig, request: &TurnRequest<'_>) -> TurnC
             done_mark: DONE_MARK.to_owned(),
             likeness: likeness(config, request),
         }),
-    }
+    })
 }
 
 /// What must be equal in another turn of the same process.
@@ -91,18 +98,15 @@ fn likeness(config: &ClaudeConfig, request: &TurnRequest<'_>) -> Vec<String> {
     let settings = &request.turn.settings;
     let model = settings.model.as_ref().or(config.model.as_ref());
     let asked = [model, settings.effort.as_ref()].map(|text| text.cloned().unwrap_or_default());
-    asked.into_iter().chain([settings.skip_permissions.to_string()]).collect()
+    let permissions =
+        format!("{} {:?} {:?}", settings.skip_permissions, settings.permissions, settings.tools);
+    asked.into_iter().chain([permissions]).collect()
 }
 
 fn arguments(config: &ClaudeConfig, request: &TurnRequest<'_>) -> Vec<String> {
     let settings = &request.turn.settings;
-    let mut arguments = if settings.skip_permissions {
-        vec!["--dangerously-skip-permissions".to_owned()]
-    } else {
-        vec!["--permission-mode".to_owned(), "acceptEdits".to_owned()]
-    };
     // One argument: the option takes as many as follow it.
-    arguments.extend(["--disallowedTools".to_owned(), TOOLS_WITHOUT_USE.join(",")]);
+    let mut arguments = vec!["--disallowedTools".to_owned(), TOOLS_WITHOUT_USE.join(",")];
     let model = settings.model.clone().or_else(|| config.model.clone()).or_else(|| {
         // A session continues with the model of its last turn. That is the user's default, unless that turn
         // named a model; then the default must be named again.

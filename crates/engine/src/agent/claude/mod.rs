@@ -9,6 +9,7 @@
 //! | `failure` | the classes of Claude's errors |
 //! | `limit` | usage limits in messages: the wordings, and the time in them |
 //! | `transcript` | what a session on disk already contains |
+//! | `permissions` | what a state may ask for, and what the user's settings allow |
 //! | `settings` | which model Claude uses when a turn asks for none |
 
 mod checkup;
@@ -16,6 +17,7 @@ mod command;
 mod failure;
 mod limit;
 mod output;
+mod permissions;
 mod reader;
 mod settings;
 mod transcript;
@@ -42,6 +44,8 @@ pub struct ClaudeConfig {
     pub arguments: Vec<String>,
     /// Where Claude keeps its settings and transcripts.
     pub config_dir: PathBuf,
+    /// The tools that a state may ask for, besides those that edit files.
+    pub tools: Vec<String>,
     /// The model of turns that name none.
     pub model: Option<String>,
     /// The value of `ANTHROPIC_MODEL`, if it is set.
@@ -71,7 +75,7 @@ impl CodingAgent for ClaudeAgent {
     }
 
     fn command(&self, request: &TurnRequest<'_>) -> Result<TurnCommand, TurnFailure> {
-        Ok(command::command(&self.config, request))
+        command::command(&self.config, request)
     }
 
     fn outcome(&self, output: &TurnOutput<'_>) -> io::Result<TurnEnd> {

@@ -46,6 +46,7 @@ mod tests {
     fn nearest_settings_name_the_model() {
         let folder = tempfile::tempdir().unwrap();
         let config = ClaudeConfig {
+            tools: Vec::new(),
             name: "claude".to_owned(),
             model: None,
             program: "claude".to_owned(),

@@ -85,7 +85,7 @@ fn output_without_an_answer_is_a_failure_that_says_how_it_ended() {
 fn answer_that_is_cut_at_any_byte_is_none() {
     let whole = "{\"result\":\"<goto>A</goto>\",\"cost_usd\":0.5}";
     for at in 0..whole.len() {
-        let end = end_of(&plain(), &whole[..at], None);
+        let end = end_of(&plain(), &whole.as_bytes()[..at], None);
         assert!(matches!(end.outcome, Outcome::Failed(_)), "cut at {at}");
         assert_eq!(end.spent.cost_usd, Usd::ZERO, "cut at {at}");
     }
@@ -133,16 +133,16 @@ fn cost_is_what_is_reported_else_what_the_tokens_cost_else_nothing() {
     let usd = |amount| Usd::from_dollars(amount).unwrap();
     let tokens =
         "\"input_tokens\":1000000,\"cached_input_tokens\":2000000,\"output_tokens\":500000";
-    let prices = Prices { input: usd(3.0), cached_input: usd(0.5), output: usd(10.0) };
-    let priced = agent(|config| config.prices = Some(prices));
+    let per_million = Prices { input: usd(3.0), cached_input: usd(0.5), output: usd(10.0) };
+    let priced = agent(|config| config.prices = Some(per_million));
     let of = |agent: &ProgramAgent, more: &str| {
         end_of(agent, format!("{{\"result\":\"x\",{more}}}"), Some(0)).spent
     };
     assert_eq!(of(&priced, tokens).cost_usd, usd(9.0));
     assert_eq!(of(&priced, &format!("{tokens},\"cost_usd\":0.25")).cost_usd, usd(0.25));
     assert_eq!(of(&plain(), tokens).cost_usd, Usd::ZERO);
-    let used = of(&plain(), tokens).tokens;
-    assert_eq!((used.input, used.cache_read, used.output), (1_000_000, 2_000_000, 500_000));
+    let count = of(&plain(), tokens).tokens;
+    assert_eq!((count.input, count.cache_read, count.output), (1_000_000, 2_000_000, 500_000));
     assert_eq!(of(&plain(), "\"model\":\"m\"").model.as_deref(), Some("m"));
 }
 
@@ -193,7 +193,6 @@ fn command(agent: &ProgramAgent, turn: &Turn) -> TurnCommand {
         cwd: Path::new("/work"),
         prompt: "prompt",
         continuation: "go on",
-        budget_left_usd: None,
         follows_a_model: false,
     };
     agent.command(&request).unwrap()
@@ -221,7 +220,7 @@ fn every_variable_of_the_protocol_is_set_or_kept_from_being_inherited() {
             let is_removed = command.without.contains(&name.to_owned());
             assert_eq!(is_removed, expected.is_none(), "{name} {plan:?}");
         }
-        assert_eq!(command.environment.len() + command.without.len(), 7);
+        assert_eq!(command.environment.len() + command.without.len(), 8);
     }
 }
 

@@ -20,7 +20,6 @@ fn ask(agent: &ScriptedAgent, state: &str) -> ReadyAnswer {
         cwd: Path::new("/"),
         prompt: "words",
         continuation: "",
-        budget_left_usd: None,
         follows_a_model: false,
     };
     agent.answer(&request).unwrap()
@@ -34,7 +33,10 @@ fn text(answer: ReadyAnswer) -> String {
     }
 }
 
-fn agent<const N: usize>(replies: [(&str, &[(&str, Option<u64>)]); N]) -> ScriptedAgent {
+/// The replies of a state: their texts, and how often each is given.
+type Replies<'a> = (&'a str, &'a [(&'a str, Option<u64>)]);
+
+fn agent<const N: usize>(replies: [Replies<'_>; N]) -> ScriptedAgent {
     let script = replies.into_iter().map(|(state, replies)| {
         let reply = |(text, times): &(&str, Option<u64>)| ScriptedReply {
             times: *times,

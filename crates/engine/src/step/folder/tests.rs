@@ -134,6 +134,30 @@ fn output_file_that_is_missing_or_of_another_kind_damages_the_step() {
 }
 
 #[test]
+fn step_that_is_being_forbidden_is_never_seen_as_claimed_without_an_end() {
+    let steps = tempfile::tempdir().unwrap();
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let of = |number| StepFolder::new(steps.path(), &StepId { agent: AgentId::main(), number });
+    let folders: Vec<_> = (1..=50).map(|number| of(number).of_run("ours")).collect();
+    std::thread::scope(|scope| {
+        // What the next orchestrator would find if this one were killed at that moment.
+        let look = scope.spawn(|| {
+            let is_seen_right = |folder: &StepFolder| {
+                matches!(folder.state().unwrap(), StepState::Unclaimed | StepState::Ended(_))
+            };
+            while !is_over.load(std::sync::atomic::Ordering::Acquire) {
+                assert!(folders.iter().all(is_seen_right));
+            }
+        });
+        for folder in &folders {
+            assert!(folder.forbid().unwrap());
+        }
+        is_over.store(true, std::sync::atomic::Ordering::Release);
+        look.join().unwrap();
+    });
+}
+
+#[test]
 fn step_is_forbidden_once_and_only_if_nobody_has_claimed_it() {
     let steps = tempfile::tempdir().unwrap();
     let folder = step(steps.path());
@@ -253,7 +277,8 @@ fn name_of_a_step_fits_a_file_system_and_is_its_own() {
     assert_eq!(of("main", 1), "main.1");
     assert_eq!(of("main_a.b", u32::MAX), "main_a.b.4294967295");
     let long = "main_".to_owned() + &"x".repeat(295);
-    let names = [of(&long, 1), of(&(long.clone() + "y"), 1), of(&long, 2), of(&long[..200], 1)];
+    let names =
+        [of(&long, 1), of(&(long.clone() + "y"), 1), of(&long, 2), of(long.split_at(200).0, 1)];
     for (at, name) in names.iter().enumerate() {
         assert!(name.len() <= 255, "{name}");
         assert!(!names[..at].contains(name), "{name}");

@@ -2,7 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 
-use std::{fs, path::PathBuf, thread, time::Duration};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
+};
 
 use raymond_flow::machine::{Halt, Status};
 
@@ -35,7 +40,7 @@ fn file(stage: &Stage, name: &str) -> PathBuf {
     stage.folder.path().join(name)
 }
 
-fn wait_for(path: &PathBuf) {
+fn wait_for(path: &Path) {
     while !path.exists() {
         thread::sleep(Duration::from_millis(5));
     }

@@ -69,13 +69,13 @@ fn room_in_a_socket_is_waited_for_unless_the_keeper_goes() {
     ours.set_nonblocking(true).unwrap();
     let wait = |patience| wait_for_room(ours.as_raw_fd(), keeper.as_raw_fd(), patience);
     assert!(wait(Duration::ZERO).unwrap());
-    while (&ours).write(&[0; 64 * 1024]).is_ok() {}
+    while (&ours).write(&[0; 8 * 1024]).is_ok() {}
     let full = wait(Duration::from_millis(1)).unwrap_err();
     assert_eq!(full.kind(), io::ErrorKind::TimedOut);
     let mut bytes = vec![0; 1024 * 1024];
     assert!(theirs.read(&mut bytes).unwrap() > 0);
     assert!(wait(Duration::from_mins(1)).unwrap());
-    while (&ours).write(&[0; 64 * 1024]).is_ok() {}
+    while (&ours).write(&[0; 8 * 1024]).is_ok() {}
     drop(keeper_end);
     assert!(!wait(Duration::from_mins(1)).unwrap());
 }

@@ -47,7 +47,12 @@ fn check(report: &mut Report<'_>) {
 /// Whether the state that is entered goes on in the session of the one that is left, or in a branch of it.
 fn keeps_session(kind: EdgeKind) -> bool {
     match kind {
-        EdgeKind::Goto | EdgeKind::Call | EdgeKind::Return | EdgeKind::Next | EdgeKind::Ask => true,
+        EdgeKind::Goto
+        | EdgeKind::Call
+        | EdgeKind::Return
+        | EdgeKind::Next
+        | EdgeKind::Join
+        | EdgeKind::Ask => true,
         EdgeKind::Reset | EdgeKind::Function | EdgeKind::Fork | EdgeKind::Evaluate => false,
     }
 }

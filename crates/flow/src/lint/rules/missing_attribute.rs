@@ -29,7 +29,10 @@ pub(super) const RULE: Rule = Rule {
 fn check(report: &mut Report<'_>) {
     for state in report.states() {
         for way in &state.mentions {
-            if let (Some(name), None) = (way.tag.continuation_attribute(), &way.continuation) {
+            // An `ask` has a rule of its own: its choices may name states instead.
+            if way.tag.needs_continuation()
+                && let (Some(name), None) = (way.tag.continuation_attribute(), &way.continuation)
+            {
                 let said = format!("<{}> needs the attribute `{name}`", way.tag);
                 let finding = report.at(state, way.span, said).severity(by_origin(state, way));
                 if way.origin == WayOrigin::Prose {

@@ -9,6 +9,7 @@ mod evaluator_not_a_prompt;
 mod forbidden_tag;
 mod foreign_session;
 mod implicit_transition;
+mod join_without_fork;
 mod missing_attribute;
 mod missing_target;
 mod misspelled_tag;
@@ -20,6 +21,8 @@ mod reset_in_call;
 mod script_without_tag;
 mod slash_prompt;
 mod unable_agent;
+mod unanswerable_ask;
+mod unjoined_fork;
 mod unknown_attribute;
 mod unknown_effort;
 mod unknown_key;
@@ -44,6 +47,7 @@ pub const RULES: &[&Rule] = &[
     &forbidden_tag::RULE,
     &foreign_session::RULE,
     &implicit_transition::RULE,
+    &join_without_fork::RULE,
     &missing_attribute::RULE,
     &missing_target::RULE,
     &misspelled_tag::RULE,
@@ -55,6 +59,8 @@ pub const RULES: &[&Rule] = &[
     &script_without_tag::RULE,
     &slash_prompt::RULE,
     &unable_agent::RULE,
+    &unanswerable_ask::RULE,
+    &unjoined_fork::RULE,
     &unknown_attribute::RULE,
     &unknown_effort::RULE,
     &unknown_key::RULE,

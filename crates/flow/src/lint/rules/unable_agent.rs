@@ -30,6 +30,18 @@ fn check(report: &mut Report<'_>) {
         {
             report.at(state, name.span, error.to_string());
         }
+        let limited = state.prompt().map(|prompt| &prompt.frontmatter);
+        let limited = limited.and_then(|own| {
+            let tools = own.tools.as_ref().map(|tools| ("tools", tools.span));
+            tools.or_else(|| own.permissions.as_ref().map(|mode| ("permissions", mode.span)))
+        });
+        let own = agent(graph, &state.name).map(|name| name.value.as_str());
+        if let Some((key, span)) = limited
+            && agents.get(own).is_ok_and(|can| !can.limits_tools)
+        {
+            let own = own.map_or("the default coding agent".to_owned(), |name| format!("`{name}`"));
+            report.at(state, span, format!("{own} cannot limit tools, which `{key}` asks for"));
+        }
         let calls =
             graph.edges().filter(|edge| edge.from == state.name && edge.kind == EdgeKind::Call);
         for edge in

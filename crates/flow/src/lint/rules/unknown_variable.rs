@@ -2,10 +2,14 @@
 //!
 //! An unknown name stays in the prompt as it is, including the braces. Variables are:
 //!
-//! * `{{input}}` in the first state and where frontmatter says `input: optional`, `{{result}}` in a state that a call or function returns to;
+//! * `{{input}}` in the first state, where a tag gives one, and where frontmatter says `input: optional`;
+//! * `{{result}}` and `{{result_file}}` in a state that a call or function returns to, that a join leads to, or that
+//!   the answer of a person leads to;
+//! * `{{comment}}` and `{{files}}` in a state that the answer of a person leads to;
 //! * `{{workflow_id}}` and `{{agent_id}}` everywhere;
 //! * `{{output}}` and `{{transition}}` in an evaluator;
-//! * the attributes of a fork, in all states of the worker;
+//! * the attributes of a fork, in all states of the worker, and those of a call or function, in all states
+//!   of the subtask;
 //! * the variables of the run, `--var NAME=VALUE`. Declare them for lint: `raymond lint --var NAME`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +19,6 @@ use crate::{
     id::StateName,
     prompt::placeholders,
     source::{Severity, did_you_mean},
-    tag::TagKind,
 };
 
 use super::super::{Rule, finding::Report};
@@ -30,12 +33,16 @@ pub(super) const RULE: Rule = Rule {
 const EVERYWHERE: [&str; 2] = ["workflow_id", "agent_id"];
 
 /// Names that have a value in some states only. They are not variables of a run.
-const OF_A_PLACE: [&str; 4] = ["input", "result", "output", "transition"];
+const OF_A_PLACE: [&str; 7] =
+    ["input", "result", "result_file", "comment", "files", "output", "transition"];
 
 fn check(report: &mut Report<'_>) {
     let graph = report.graph;
     let entered_by = |kind| graph.edges().filter(move |e| e.kind == kind).map(|e| e.to);
-    let returned_to: BTreeSet<StateName> = entered_by(EdgeKind::Return).collect();
+    let mut returned_to: BTreeSet<StateName> = entered_by(EdgeKind::Return).collect();
+    returned_to.extend(entered_by(EdgeKind::Join));
+    let given_input = given_input(graph);
+    let answered: BTreeSet<StateName> = entered_by(EdgeKind::Ask).collect();
     let asked: BTreeSet<StateName> = entered_by(EdgeKind::Evaluate).collect();
     let forks = forks(graph);
     let has_open_states = graph.has_uncertain_states();
@@ -50,17 +57,25 @@ fn check(report: &mut Report<'_>) {
         // An evaluator sees the variables of whichever state it is asked about.
         let may_be_anywhere = is_asked || has_open_states;
         let is_entry = graph.entry.as_ref().is_ok_and(|entry| *entry == state.name);
-        if may_be_anywhere || is_entry || prompt.frontmatter.is_input_optional {
+        let is_given = is_entry || given_input.contains(&state.name);
+        if may_be_anywhere || is_given || prompt.frontmatter.is_input_optional {
             known.insert("input");
         }
-        if may_be_anywhere || returned_to.contains(&state.name) {
-            known.insert("result");
+        let is_answered = may_be_anywhere || answered.contains(&state.name);
+        if is_answered || returned_to.contains(&state.name) {
+            known.extend(["result", "result_file"]);
         }
-        // The text of the state that forks may describe an attribute in words.
+        if is_answered {
+            known.extend(["comment", "files"]);
+        }
+        // The text of the state that forks may describe an attribute in words. Its own placeholders are such words,
+        // too, so it tells nothing to itself.
         let mut told: BTreeSet<&str> = BTreeSet::new();
         for fork in forks.iter().filter(|f| may_be_anywhere || f.states.contains(&state.name)) {
             known.extend(&fork.attributes);
-            told.extend(fork.parent.words());
+            if fork.parent.name != state.name {
+                told.extend(fork.parent.words());
+            }
         }
         for name in placeholders(&prompt.body) {
             let text = name.value.as_str();
@@ -81,12 +96,20 @@ fn check(report: &mut Report<'_>) {
 
 fn said(name: &str) -> String {
     let place = match name {
-        "input" => "only the first state has it",
-        "result" => "no call or function returns here",
+        "input" => "only the first state has it, and one to which a tag gives it",
+        "result" | "result_file" => "no call or function returns here, and no join leads here",
+        "comment" | "files" => "no ask leads here",
         "output" | "transition" => "only evaluators have it",
-        _ => "no fork gives it to this state",
+        _ => "no fork, call or function gives it to this state",
     };
     format!("nothing gives `{{{{{name}}}}}` a value: {place}")
+}
+
+/// The states to which a tag gives an input.
+fn given_input(graph: &Graph) -> BTreeSet<StateName> {
+    let ways = graph.states.values().flat_map(State::said);
+    let giving = ways.filter(|way| way.attributes.iter().any(|(name, _)| name.value == "input"));
+    giving.filter_map(|way| way.target.as_ref()?.state().cloned()).collect()
 }
 
 /// The forks of one state to another, and the states that the worker can enter.
@@ -99,9 +122,9 @@ struct Fork<'g> {
 fn forks(graph: &Graph) -> Vec<Fork<'_>> {
     let mut attributes: BTreeMap<_, BTreeSet<&str>> = BTreeMap::new();
     for state in graph.states.values() {
-        for way in state.said().filter(|way| way.tag == TagKind::Fork) {
+        for way in state.said().filter(|way| way.tag.spec().takes_variables) {
             let target = way.target.as_ref().and_then(|target| target.state());
-            let names = way.attributes.iter().map(|(name, _)| name.value.as_str());
+            let names = way.variables().map(|(name, _)| name.value.as_str());
             attributes.entry((&state.name, target)).or_default().extend(names);
         }
     }
@@ -126,10 +149,10 @@ mod tests {
         assert_eq!(
             said,
             [
-                "NEXT.md:1:4: nothing gives `{{input}}` a value: only the first state has it",
-                "NEXT.md:1:17: nothing gives `{{result}}` a value: no call or function returns here",
+                "NEXT.md:1:4: nothing gives `{{input}}` a value: only the first state has it, and one to which a tag gives it",
+                "NEXT.md:1:17: nothing gives `{{result}}` a value: no call or function returns here, and no join leads here",
                 "NEXT.md:1:29: nothing gives `{{output}}` a value: only evaluators have it",
-                "START.md:1:1: nothing gives `{{inptu}}` a value: no fork gives it to this state",
+                "START.md:1:1: nothing gives `{{inptu}}` a value: no fork, call or function gives it to this state",
             ]
         );
     }
@@ -153,6 +176,24 @@ mod tests {
             ("JUDGE.md", "{{output}} {{transition}}"),
         ];
         assert!(found(&RULE, files).is_empty());
+    }
+
+    #[test]
+    fn comment_has_a_value_only_where_an_ask_leads() {
+        let start = "<ask next=\"NEXT\" choices=\"yes=SHIP|no\">Go?</ask>";
+        let files = [
+            ("START.md", start),
+            ("NEXT.md", "{{result}} {{comment}} <goto>LAST</goto>"),
+            ("SHIP.md", "{{comment}} {{files}} <goto>LAST</goto>"),
+            ("LAST.md", "{{comment}} {{files}} <result>x</result>"),
+        ];
+        assert_eq!(
+            found(&RULE, files),
+            [
+                "LAST.md:1:1: nothing gives `{{comment}}` a value: no ask leads here",
+                "LAST.md:1:13: nothing gives `{{files}}` a value: no ask leads here",
+            ]
+        );
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! `unread-attribute` (warning): an attribute of a fork that no state of the worker reads.
+//! `unread-attribute` (warning): an attribute of a fork, call or function that no state reads.
 //!
-//! Attributes other than `next` and `cd` become variables of the worker: `{{item}}` in its prompts
-//! and `$item` in its scripts. Here none of its states uses the name, so the worker does not know
-//! what it should work on. Usually the name is misspelled.
+//! Attributes that the tag does not define become variables of the worker or subtask: `{{item}}` in its prompts
+//! and `$item` in its scripts. Here none of its states uses the name, so it does not know what it should
+//! work on. Usually the name is misspelled.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,18 +27,19 @@ fn check(report: &mut Report<'_>) {
     let graph = report.graph;
     let mut workers: BTreeMap<&StateName, Worker<'_>> = BTreeMap::new();
     for state in report.states() {
-        for way in state.said().filter(|way| way.tag == TagKind::Fork) {
+        for way in state.said().filter(|way| way.tag.spec().takes_variables) {
             let Some(target) = way.target.as_ref().and_then(Named::state) else { continue };
             let worker = workers.entry(target).or_insert_with(|| Worker::of(graph, target));
             if worker.may_read_anything {
                 continue;
             }
-            for (name, _) in way.attributes.iter().filter(|(name, _)| name.value != "cd") {
+            for (name, _) in way.variables() {
                 let is_read = worker.words.contains(name.value.as_str())
                     || worker.variables.contains(&name.value);
                 if !is_read {
                     let is_full = report.is_full(state);
-                    let said = format!("no state of the worker reads `{}`", name.value);
+                    let whose = if way.tag == TagKind::Fork { "worker" } else { "subtask" };
+                    let said = format!("no state of the {whose} reads `{}`", name.value);
                     let finding = report.at(state, name.span, said);
                     if !is_full {
                         let known = worker.variables.iter().map(String::as_str);

@@ -38,9 +38,10 @@ fn check(report: &mut Report<'_>) {
     // What the environment of a later run holds cannot be known here.
     let look = |name: &str, chooser| check_variable_name(name, chooser, platform, |_| false);
     for state in report.states() {
-        for way in state.said().filter(|way| way.tag == TagKind::Fork) {
-            for (name, _) in way.attributes.iter().filter(|(name, _)| name.value != "cd") {
-                let is_agents = way.origin == WayOrigin::Prose && !declares(state, &name.value);
+        for way in state.said() {
+            for (name, _) in way.variables() {
+                let is_agents =
+                    way.origin == WayOrigin::Prose && !declares(state, way.tag, &name.value);
                 let chooser = if is_agents { Chooser::Agent } else { Chooser::Author };
                 if let Err(error) = look(&name.value, chooser) {
                     let said = format!("the attribute {error}");
@@ -48,7 +49,7 @@ fn check(report: &mut Report<'_>) {
                 }
             }
         }
-        for entry in state.entries().filter(|entry| entry.value.tag == TagKind::Fork) {
+        for entry in state.entries() {
             for name in &entry.value.declared {
                 if let Err(error) = look(name, Chooser::Author) {
                     report.at(state, entry.span, format!("the attribute {error}"));
@@ -58,9 +59,9 @@ fn check(report: &mut Report<'_>) {
     }
 }
 
-fn declares(state: &State, name: &str) -> bool {
-    let mut forks = state.entries().filter(|entry| entry.value.tag == TagKind::Fork);
-    forks.any(|entry| entry.value.declares(name))
+fn declares(state: &State, tag: TagKind, name: &str) -> bool {
+    let mut entries = state.entries().filter(|entry| entry.value.tag == tag);
+    entries.any(|entry| entry.value.declares(name))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Checks before a run starts, so that no turn is paid for in a run that must fail.
 
-use std::path::Path;
+use std::{collections::BTreeSet, path::Path};
 
 use raymond_flow::{
     coding_agent::CodingAgents,
@@ -8,7 +8,7 @@ use raymond_flow::{
     machine::{Limits, Settings},
 };
 
-use crate::{failure::Failure, out};
+use crate::{failure::Failure, out, report::warning};
 
 /// The input of a run that is started without one: none, unless the first state of `workflow` needs it. Then
 /// a user at a terminal is asked for it; without an answer the run is refused.
@@ -35,6 +35,30 @@ pub(super) fn missing_input(
         workflow.display()
     );
     Err(Failure::usage(message).with_hint(hint))
+}
+
+/// Warns of coding agents that cannot limit what a turn costs, if the run has a budget.
+pub(super) fn warn_of_unlimited(
+    graph: Option<&Graph>,
+    agents: &CodingAgents,
+    settings: &Settings,
+    limits: &Limits,
+) {
+    let Some(graph) = graph.filter(|_| limits.budget_usd.is_some()) else { return };
+    let prompts = graph.live().into_iter().filter_map(|name| graph.state(&name)?.prompt());
+    let names: BTreeSet<&str> = prompts
+        .filter_map(|prompt| {
+            let own = prompt.frontmatter.agent.as_ref().map(|agent| agent.value.as_str());
+            own.or(settings.agent.as_deref())
+        })
+        .filter(|name| agents.get(Some(name)).is_ok_and(|can| !can.can_limit))
+        .collect();
+    for name in names {
+        let text = format!(
+            "`{name}` cannot limit what a turn costs: turns in flight may exceed the budget"
+        );
+        out::people().line(&warning(&text));
+    }
 }
 
 /// Rejects a run whose default coding agent is not configured, or whose budget could not be enforced.

@@ -160,7 +160,7 @@ mod tests {
             "\n\\fB130\\fR\ninterrupted",
             ".SH \"FILES\"\n.TP\n\\fBworkflows/ID.journal\\fR\n",
             "\n\\fBRAYMOND_BUDGET\\fR\n",
-            ".SH \"SEE ALSO\"\nraymond help authoring",
+            ".SH \"SEE ALSO\"\nraymond help api, raymond help authoring",
         ] {
             assert!(page.contains(part), "{part} in {page}");
         }

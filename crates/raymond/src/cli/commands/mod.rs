@@ -1,6 +1,7 @@
 //! The commands, one file for each kind.
 
 mod admit;
+mod answer;
 mod ask;
 mod attach;
 mod cancel;
@@ -24,6 +25,8 @@ mod shell;
 mod show;
 mod test;
 
+pub(crate) use answer::user;
+pub(super) use answer::{answer, asks};
 pub(super) use ask::{limit, stop};
 pub(super) use attach::attach;
 pub(super) use cancel::cancel;

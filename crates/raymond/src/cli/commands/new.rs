@@ -26,7 +26,20 @@ fn files(template: Template) -> &'static [File] {
             "tests/main.yaml"
         ),
         Template::FanOut => files!(
-            "fan-out": "START.md", "DISPATCH.sh", "DISPATCH.bat", "WORKER.md", "tests/main.yaml"
+            "fan-out": "START.md", "WORKER.md", "COLLECT.sh", "COLLECT.bat", "SUMMARY.md",
+            "tests/main.yaml"
+        ),
+        Template::Approval => files!(
+            "approval": "START.md", "REVISE.md", "SHIP.md", "STOP.sh", "STOP.bat", "tests/main.yaml",
+            "tests/nobody.yaml"
+        ),
+        Template::MapReview => files!(
+            "map-review": "START.sh", "START.bat", "WAIT.sh", "WAIT.bat", "REVIEW.md", "REPORT.md",
+            "tests/main.yaml"
+        ),
+        Template::Retry => files!(
+            "retry": "START.sh", "START.bat", "CHECK.sh", "CHECK.bat", "FIX.md", "EXPLAIN.md",
+            "tests/main.yaml"
         ),
         Template::Polling => {
             files!("polling": "START.sh", "START.bat", "ACT.md", "tests/main.yaml")

@@ -13,7 +13,7 @@ use raymond_engine::{
 };
 use raymond_flow::{
     id::RunId,
-    machine::{Limits, OnUsageLimit, Settings},
+    machine::{Limits, OnAsk, OnUsageLimit, Settings},
     money::Usd,
     source::Timeout,
 };
@@ -21,9 +21,11 @@ use raymond_flow::{
 use super::place::state_dir;
 use crate::{
     agent_settings::CLAUDE,
+    asker::Asker,
     cli::args::{Options, Place},
     config::Config,
     failure::Failure,
+    notify::Notifier,
     out,
     report::{JsonLines, Lines, on_terminal, words::Level},
 };
@@ -96,6 +98,15 @@ impl Project {
         } else {
             Box::new(Lines::new(out::people(), level, files.clone()))
         });
+        // After whoever draws on the terminal, which makes room for it.
+        if !options.json {
+            let next = super::runs::next(id, &options.place);
+            observers.push(Box::new(Asker::new(self.state_dir.clone(), next)));
+        }
+        if !self.config.notify.is_empty() {
+            let next = super::runs::next(id, &options.place);
+            observers.push(Box::new(Notifier::new(self.config.notify.clone(), next)));
+        }
         if let Some(path) = &options.log_file {
             let file = private::options().create(true).append(true).open(path);
             let file = file.map_err(|error| {
@@ -136,6 +147,7 @@ pub(super) fn agents(config: &Config) -> Agents {
         program: program.unwrap_or_else(|| "claude".to_owned()),
         arguments: own.arguments.unwrap_or_else(|| config.claude_arguments.clone()),
         config_dir: config_dir.unwrap_or_else(|| home.join(".claude")),
+        tools: own.tools.unwrap_or_default(),
         model: own.model,
         environment_model: text("ANTHROPIC_MODEL"),
     });
@@ -161,8 +173,11 @@ pub(super) fn configure(config: &Config, settings: &mut Settings, limits: &mut L
     settings.agent = config.said("agent").or(settings.agent.take());
     settings.timeout = config.said("timeout").or(settings.timeout);
     settings.skip_permissions |= config.said::<bool>("dangerously_skip_permissions") == Some(true);
+    if let Some(what) = config.said::<String>("ask") {
+        settings.on_ask = on_ask(&what);
+    }
     if config.said("no_wait") == Some(true) {
-        settings.on_usage_limit = OnUsageLimit::Pause;
+        do_not_wait(settings);
     }
     if let Some(budget) = config.said("budget").and_then(Usd::from_dollars) {
         limits.budget_usd = (budget > Usd::ZERO).then_some(budget);
@@ -175,6 +190,22 @@ pub(super) fn configure(config: &Config, settings: &mut Settings, limits: &mut L
     limits.max_retries = retries.unwrap_or(limits.max_retries);
     limits.retry_for_ms =
         retry_for_ms(retries, config.said("retry_for")).unwrap_or(limits.retry_for_ms);
+}
+
+/// What the value of the setting `ask` means.
+fn on_ask(what: &str) -> OnAsk {
+    match what {
+        "default" => OnAsk::Default,
+        "fail" => OnAsk::Fail,
+        _ => OnAsk::Wait,
+    }
+}
+
+fn do_not_wait(settings: &mut Settings) {
+    settings.on_usage_limit = OnUsageLimit::Pause;
+    if settings.on_ask == OnAsk::Wait {
+        settings.on_ask = OnAsk::Pause;
+    }
 }
 
 /// Applies the options to the settings and limits of a run.
@@ -198,8 +229,11 @@ pub(super) fn change(
     if options.dangerously_skip_permissions {
         settings.skip_permissions = true;
     }
+    if let Some(what) = &options.ask {
+        settings.on_ask = on_ask(what);
+    }
     if options.no_wait {
-        settings.on_usage_limit = OnUsageLimit::Pause;
+        do_not_wait(settings);
     }
     if let Some(dollars) = options.budget {
         let budget = Usd::from_dollars(dollars).ok_or_else(|| {

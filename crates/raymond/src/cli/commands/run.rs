@@ -80,7 +80,11 @@ pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
         .get_or_insert_with(|| project.agents.default_name().unwrap_or_default().to_owned());
     // A file that cannot be read here is reported when its state is entered.
     let graph = lint::open(&workflow, Platform::HERE).ok().map(|opened| opened.graph);
-    admit::check_agents(graph.as_ref(), &project.agents.known(), &settings, &limits)?;
+    let agents = project.agents.known();
+    admit::check_agents(graph.as_ref(), &agents, &settings, &limits)?;
+    if !options.quiet {
+        admit::warn_of_unlimited(graph.as_ref(), &agents, &settings, &limits);
+    }
     let is_piped = input.as_deref() == Some("-");
     let is_typed = input.is_some() && !is_piped;
     let input = match input {

@@ -3,7 +3,7 @@
 use raymond_testkit::{Gate, Reply};
 use serde_json::json;
 
-use super::env::{DONE, Desk, PATIENCE, finish};
+use super::env::{CALL_USD, DONE, Desk, PATIENCE, finish};
 use crate::env::{Ran, kill, wait_until};
 
 /// A call that wants another one.
@@ -35,6 +35,71 @@ fn budget_is_kept_by_a_process_that_takes_several_turns() {
     desk.start(&["--budget", "0.01"]).failed(3, "$0.01 of $0.01 are spent");
     assert!(desk.was_warm("main.2"));
     assert_eq!(desk.calls_by_step(), [1.0, 2.0]);
+}
+
+#[test]
+fn turns_at_the_same_time_keep_the_budget_and_one_that_has_spent_its_share_gets_more() {
+    let Some(desk) = Desk::or_skip([
+        ("START.sh", "echo '<fork next=\"LATER\">WORKER</fork>'"),
+        (
+            "LATER.sh",
+            "for _ in {1..6000}; do [ -e go ] && break; sleep 0.01; done; echo '<result>done</result>'",
+        ),
+        ("WORKER.md", "work"),
+        ("AFTER.sh", "touch go; echo '<result>w</result>'"),
+    ]) else {
+        return;
+    };
+    // Two agents: the worker gets half of the budget, is stopped by its sixth call, and is continued with a half
+    // of the rest.
+    desk.replies("work", [works()]);
+    desk.replies(
+        "Your last turn was stopped because",
+        [works(), Reply::text("<goto>AFTER</goto>")],
+    );
+    let ran = desk.start(&["--budget", "0.04"]).completed("done");
+    assert!(ran.stderr.contains("it has spent its share of the budget"), "{}", ran.stderr);
+    let asked = desk.asked();
+    assert_eq!(desk.session(0), desk.session(asked.len() - 1), "in the same session");
+    let total = desk.state()["total_cost_usd"].as_f64().unwrap();
+    assert!(total <= 0.04 + 1e-9, "{total}");
+    desk.expect_calls_paid(8.0);
+}
+
+/// Four workers that go on asking the model for as long as they may. Each of them can exceed its share by one call.
+const WORKERS: f64 = 4.0;
+const FORKS: &str = "n=$(cat n 2>/dev/null || echo 0); echo $((n + 1)) > n; if [ $n -lt 4 ]; then \
+                     echo '<fork next=\"START\">WORKER</fork>'; else echo '<result>x</result>'; fi";
+
+/// A run of them is stopped, and has spent the budget and not much more.
+#[track_caller]
+fn expect_spent(desk: &Desk, budget: f64) {
+    assert_eq!(desk.state()["status"], "stopped");
+    let total = desk.state()["total_cost_usd"].as_f64().unwrap();
+    let bound = budget + WORKERS * CALL_USD;
+    assert!(total >= budget - 1e-9 && total <= bound + 1e-9, "{total} of {budget}");
+}
+
+#[test]
+fn budget_of_many_turns_at_once_is_exceeded_by_at_most_a_call_each() {
+    let Some(desk) = Desk::or_skip([("START.sh", FORKS), ("WORKER.md", "work")]) else { return };
+    desk.replies("work", [works()]).replies("Your last turn was stopped because", [works()]);
+    let budget = 16.0 * CALL_USD;
+    desk.start(&["--budget", &budget.to_string()]).failed(3, "are spent");
+    expect_spent(&desk, budget);
+}
+
+#[test]
+fn shares_of_turns_in_flight_count_in_a_run_that_is_resumed_after_a_crash() {
+    let Some(desk) = Desk::or_skip([("START.sh", FORKS), ("WORKER.md", "work")]) else { return };
+    desk.replies("work", [works()]).replies("Your last turn was stopped because", [works()]);
+    let budget = 16.0 * CALL_USD;
+    let mut child = desk.spawn_start(&["--budget", &budget.to_string()]);
+    desk.api.wait_for_requests(6, PATIENCE);
+    kill(child.id(), libc::SIGKILL);
+    child.wait().unwrap();
+    desk.run(&[]).failed(3, "are spent");
+    expect_spent(&desk, budget);
 }
 
 #[test]

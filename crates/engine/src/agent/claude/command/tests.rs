@@ -14,7 +14,6 @@ use crate::testing::{turn, turn_step};
 /// What a turn may differ in.
 struct Asked<'a> {
     turn: Turn,
-    budget: Option<f64>,
     follows_a_model: bool,
     prompt: &'a str,
 }
@@ -24,11 +23,12 @@ fn fresh() -> SessionPlan {
 }
 
 fn asked<'a>(session: SessionPlan) -> Asked<'a> {
-    Asked { turn: turn(session), budget: None, follows_a_model: false, prompt: "Do it." }
+    Asked { turn: turn(session), follows_a_model: false, prompt: "Do it." }
 }
 
 fn config(home: &Path) -> ClaudeConfig {
     ClaudeConfig {
+        tools: Vec::new(),
         name: "claude".to_owned(),
         program: "claude".to_owned(),
         arguments: Vec::new(),
@@ -40,24 +40,12 @@ fn config(home: &Path) -> ClaudeConfig {
 
 fn of(config: &ClaudeConfig, asked: &Asked<'_>) -> TurnCommand {
     let step = turn_step(asked.turn.clone());
-    let budget_left_usd = asked.budget.and_then(Usd::from_dollars);
     let &Asked { ref turn, follows_a_model, prompt, .. } = asked;
     let (agent, cwd) = (&AgentId::main(), Path::new("/nowhere"));
     let step = &step;
     let continuation = "Go on.";
-    command(
-        config,
-        &TurnRequest {
-            agent,
-            step,
-            turn,
-            cwd,
-            prompt,
-            continuation,
-            budget_left_usd,
-            follows_a_model,
-        },
-    )
+    let request = TurnRequest { agent, step, turn, cwd, prompt, continuation, follows_a_model };
+    command(config, &request).unwrap()
 }
 
 /// The value of an option, and whether it is there.
@@ -119,6 +107,13 @@ fn turn_that_recovers_goes_on_in_what_its_session_has() {
         // With the prompt, which has no answer.
         fs::write(&transcript, line).unwrap();
         assert_eq!(said(&of(&config, &asked)), "Go on.", "{plan:?}");
+        // With an answer, which counts only if the turn was stopped because of its share.
+        let answered = format!("{line}{{\"message\":{{\"stop_reason\":\"end_turn\"}}}}\n");
+        fs::write(&transcript, answered).unwrap();
+        assert_eq!(said(&of(&config, &asked)), "Do it.", "{plan:?}");
+        asked.turn.spent_share = true;
+        assert_eq!(said(&of(&config, &asked)), "Go on.", "{plan:?}");
+        asked.turn.spent_share = false;
         // One that does not recover does not look.
         asked.turn.recovers = false;
         assert_eq!(said(&of(&config, &asked)), "Do it.", "{plan:?}");
@@ -164,10 +159,12 @@ fn model_and_effort_are_named_if_somebody_asks_for_them() {
 }
 
 #[test]
-fn budget_is_what_is_left() {
+fn budget_is_the_share_of_the_turn() {
     let home = tempfile::tempdir().unwrap();
     let budget = |budget| {
-        let command = of(&config(home.path()), &Asked { budget, ..asked(fresh()) });
+        let budget_usd = Option::and_then(budget, Usd::from_dollars);
+        let turn = Turn { budget_usd, ..turn(fresh()) };
+        let command = of(&config(home.path()), &Asked { turn, ..asked(fresh()) });
         option(&command, "--max-budget-usd").map(str::to_owned)
     };
     assert_eq!(budget(None), None);

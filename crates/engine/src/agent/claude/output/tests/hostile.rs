@@ -142,7 +142,7 @@ fn events_out_of_order_do_not_change_the_answer() {
 fn complaint_is_told_up_to_a_length_and_whatever_its_bytes_are() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("stderr");
-    fs::write(&path, [&b"\xff error: "[..], &[b'x'; 100_000]].concat()).unwrap();
+    fs::write(&path, [&b"\xff error: "[..], &vec![b'x'; 100_000]].concat()).unwrap();
     let text = complaint(&path).unwrap();
     assert!(text.len() <= 2 * usize::try_from(COMPLAINT_BYTES_MAX).unwrap());
     let failure = failure::without_result(Some(1), &text);

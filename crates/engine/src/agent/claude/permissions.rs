@@ -1,0 +1,128 @@
+//! What a turn may do without asking: what the state asks for, as far as the user's settings allow it.
+//!
+//! A workflow can only narrow what its user allows. Without `--dangerously-skip-permissions` that is what Claude's
+//! own settings allow, edits of files, and the tools listed under `[agents.claude]`; with it, everything.
+
+use raymond_flow::machine::{FailureClass, TurnFailure, TurnSettings};
+
+use super::ClaudeConfig;
+
+/// The mode of turns whose state asks for none.
+const EDITS: &str = "acceptEdits";
+/// The modes that a state may ask for. None allows more than the first.
+const MODES: [&str; 3] = [EDITS, "default", "plan"];
+/// The mode that allows everything.
+const EVERYTHING: &str = "bypassPermissions";
+
+/// Tools that a turn can use without asking anyway: they read, plan, or edit files below the directory.
+const EDITING: [&str; 9] =
+    ["Edit", "Glob", "Grep", "LS", "MultiEdit", "NotebookEdit", "Read", "TodoWrite", "Write"];
+
+/// The arguments for the permissions of a turn; an error if the state asks for more than it may have.
+pub(super) fn arguments(
+    config: &ClaudeConfig,
+    settings: &TurnSettings,
+) -> Result<Vec<String>, TurnFailure> {
+    let mode = settings.permissions.as_deref();
+    let may_skip = settings.skip_permissions;
+    let skips = mode == Some(EVERYTHING) || (mode.is_none() && settings.tools.is_none());
+    if may_skip && skips {
+        return Ok(vec!["--dangerously-skip-permissions".to_owned()]);
+    }
+    let mode = mode.unwrap_or(EDITS);
+    if mode == EVERYTHING {
+        return refused(format!(
+            "the state asks for the permissions `{mode}`, which only a run with `--dangerously-skip-permissions` has"
+        ));
+    }
+    if !MODES.contains(&mode) {
+        let known = MODES.join(", ");
+        return refused(format!("unknown permissions `{mode}`; known: {known}, {EVERYTHING}"));
+    }
+    let mut arguments = vec!["--permission-mode".to_owned(), mode.to_owned()];
+    let tools = settings.tools.as_deref().unwrap_or_default();
+    let is_allowed = |tool: &&String| {
+        may_skip || EDITING.contains(&tool.as_str()) || config.tools.contains(*tool)
+    };
+    if let Some(tool) = tools.iter().find(|tool| !is_allowed(tool)) {
+        return refused(format!(
+            "the state asks for the tool `{tool}`, which the settings do not allow: add it to `tools` under \
+             `[agents.claude]` in config.toml, or run with `--dangerously-skip-permissions`"
+        ));
+    }
+    if !tools.is_empty() {
+        // One argument: the option takes as many as follow it.
+        arguments.extend(["--allowedTools".to_owned(), tools.join(",")]);
+    }
+    Ok(arguments)
+}
+
+fn refused<T>(message: String) -> Result<T, TurnFailure> {
+    Err(TurnFailure { class: FailureClass::Misconfigured, message })
+}
+
+#[cfg(test)]
+mod tests {
+    use raymond_flow::source::Timeout;
+
+    use super::*;
+
+    fn given(
+        skip_permissions: bool,
+        tools: Option<&[&str]>,
+        permissions: Option<&str>,
+    ) -> Result<String, String> {
+        let config = ClaudeConfig {
+            name: "claude".to_owned(),
+            program: "claude".to_owned(),
+            arguments: Vec::new(),
+            config_dir: "/nowhere".into(),
+            tools: vec!["Bash(cargo test:*)".to_owned()],
+            model: None,
+            environment_model: None,
+        };
+        let settings = TurnSettings {
+            agent: None,
+            model: None,
+            effort: None,
+            timeout: Timeout::DEFAULT,
+            skip_permissions,
+            tools: tools.map(|tools| tools.iter().map(|tool| (*tool).to_owned()).collect()),
+            permissions: permissions.map(str::to_owned),
+        };
+        let arguments = arguments(&config, &settings).map(|arguments| arguments.join(" "));
+        arguments.map_err(|failure| failure.message)
+    }
+
+    #[test]
+    fn state_without_permissions_has_those_of_the_run() {
+        assert_eq!(given(false, None, None).unwrap(), "--permission-mode acceptEdits");
+        assert_eq!(given(true, None, None).unwrap(), "--dangerously-skip-permissions");
+    }
+
+    #[test]
+    fn state_may_use_the_tools_that_the_settings_allow() {
+        let tools = ["Bash(cargo test:*)", "Edit"];
+        let expected = "--permission-mode acceptEdits --allowedTools Bash(cargo test:*),Edit";
+        assert_eq!(given(false, Some(&tools), None).unwrap(), expected);
+    }
+
+    #[test]
+    fn state_cannot_widen_what_the_user_allows() {
+        let error = given(false, Some(&["Bash"]), None).unwrap_err();
+        assert!(error.contains("asks for the tool `Bash`"), "{error}");
+        assert!(given(false, Some(&["Bash(cargo test:*) Bash"]), None).is_err());
+        let error = given(false, None, Some("bypassPermissions")).unwrap_err();
+        assert!(error.contains("--dangerously-skip-permissions"), "{error}");
+        assert!(given(true, None, Some("dontAsk")).unwrap_err().contains("unknown permissions"));
+    }
+
+    #[test]
+    fn state_narrows_a_run_that_may_do_everything() {
+        let narrowed = "--permission-mode acceptEdits --allowedTools Bash(ls:*)";
+        assert_eq!(given(true, Some(&["Bash(ls:*)"]), None).unwrap(), narrowed);
+        assert_eq!(given(true, None, Some("plan")).unwrap(), "--permission-mode plan");
+        let all = given(true, None, Some("bypassPermissions")).unwrap();
+        assert_eq!(all, "--dangerously-skip-permissions");
+    }
+}

@@ -1,0 +1,210 @@
+//! The workers of one agent that nobody has joined yet.
+//!
+//! A crew outlives its parent only for as long as workers wait for a place in it. Its sets are kept up to
+//! date by `apply`, so that a decision costs the same with one worker as with ten thousand.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    id::{AgentId, StateName},
+    policy::{Join, OnFailed},
+};
+
+/// The workers of one parent that were forked and not joined.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Crew {
+    /// By birth, which is the order of forking.
+    workers: BTreeMap<u64, Worker>,
+    /// How many workers have ended or failed so far: the number of the next to do so.
+    stops: u64,
+    /// Workers that neither ended nor failed. Derived, like everything below.
+    living: BTreeSet<u64>,
+    /// Workers that failed.
+    failed: BTreeSet<u64>,
+    /// Workers that ended or failed, in the order in which they did.
+    stopped: BTreeMap<u64, u64>,
+    /// Living workers that wait for a place, with the most that may be under way beside them.
+    parked: BTreeMap<u64, u32>,
+}
+
+/// One worker of a crew.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Worker {
+    /// Its name.
+    pub agent: AgentId,
+    /// The state to which it was forked.
+    pub state: StateName,
+    /// How many workers of the crew may be under way for it to start; `None` is no limit.
+    pub limit: Option<u32>,
+    /// How it stands.
+    pub standing: Standing,
+}
+
+/// How a worker stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It waits for a place.
+    Parked,
+    /// It is under way.
+    UnderWay,
+    /// It failed. Why is told by its phase.
+    Failed {
+        /// Its number among all that ended or failed.
+        order: u64,
+    },
+    /// It ended with a result that nobody has taken yet.
+    Ended {
+        /// Its number among all that ended or failed.
+        order: u64,
+        /// The variables with which it was forked.
+        attributes: BTreeMap<String, String>,
+        /// What it handed back.
+        result: String,
+    },
+}
+
+impl Crew {
+    /// A crew as a state file has it: its workers by birth.
+    pub(crate) fn of(workers: BTreeMap<u64, Worker>, stops: u64) -> Self {
+        let mut crew = Self { stops, ..Self::default() };
+        for (born, worker) in workers {
+            crew.put(born, worker);
+        }
+        crew
+    }
+
+    /// Its workers by birth.
+    pub fn workers(&self) -> &BTreeMap<u64, Worker> {
+        &self.workers
+    }
+
+    /// How many of its workers have ended or failed so far, also those that were joined.
+    pub(crate) fn stops(&self) -> u64 {
+        self.stops
+    }
+
+    /// The birth of the next worker at the earliest: those before belong to the frames below.
+    pub(super) fn frame_start(&self) -> u64 {
+        self.workers.last_key_value().map_or(0, |(born, _)| born + 1)
+    }
+
+    /// How many of the workers born from `since` on have ended, and how many there are.
+    pub fn progress(&self, since: u64) -> (usize, usize) {
+        let workers = self.workers.range(since..);
+        let all = workers.clone().count();
+        let ended = workers.filter(|(_, w)| matches!(w.standing, Standing::Ended { .. }));
+        (ended.count(), all)
+    }
+
+    pub(super) fn add(&mut self, born: u64, agent: AgentId, state: StateName, limit: Option<u32>) {
+        let standing = if limit.is_some() { Standing::Parked } else { Standing::UnderWay };
+        self.put(born, Worker { agent, state, limit, standing });
+    }
+
+    fn put(&mut self, born: u64, worker: Worker) {
+        self.take(born);
+        match &worker.standing {
+            Standing::Parked => {
+                self.living.insert(born);
+                self.parked.insert(born, worker.limit.unwrap_or(u32::MAX));
+            }
+            Standing::UnderWay => drop(self.living.insert(born)),
+            Standing::Failed { order } => {
+                self.failed.insert(born);
+                self.stopped.insert(*order, born);
+            }
+            Standing::Ended { order, .. } => drop(self.stopped.insert(*order, born)),
+        }
+        self.workers.insert(born, worker);
+    }
+
+    /// Removes a worker: it was joined, or nobody will join it.
+    pub(super) fn take(&mut self, born: u64) -> Option<Worker> {
+        let worker = self.workers.remove(&born)?;
+        self.living.remove(&born);
+        self.failed.remove(&born);
+        self.parked.remove(&born);
+        if let Standing::Failed { order } | Standing::Ended { order, .. } = &worker.standing {
+            self.stopped.remove(order);
+        }
+        Some(worker)
+    }
+
+    fn stand(&mut self, born: u64, standing: Standing) {
+        if let Some(worker) = self.take(born) {
+            self.put(born, Worker { standing, ..worker });
+        }
+    }
+
+    fn next_stop(&mut self) -> u64 {
+        let order = self.stops;
+        self.stops += 1;
+        order
+    }
+
+    pub(super) fn ended(
+        &mut self,
+        born: u64,
+        attributes: BTreeMap<String, String>,
+        result: String,
+    ) {
+        let order = self.next_stop();
+        self.stand(born, Standing::Ended { order, attributes, result });
+    }
+
+    pub(super) fn failed(&mut self, born: u64) {
+        let order = self.next_stop();
+        self.stand(born, Standing::Failed { order });
+    }
+
+    pub(super) fn placed(&mut self, born: u64) {
+        self.stand(born, Standing::UnderWay);
+    }
+
+    /// A failed worker is resumed. One that was forked with a limit needs a place again. Tells whether it
+    /// waits for one.
+    pub(super) fn resumed(&mut self, born: u64) -> bool {
+        let is_limited = self.workers.get(&born).is_some_and(|worker| worker.limit.is_some());
+        self.stand(born, if is_limited { Standing::Parked } else { Standing::UnderWay });
+        is_limited
+    }
+
+    /// Forgets the results: the parent has ended, and nobody will join them.
+    pub(super) fn orphan(&mut self) {
+        let stopped: Vec<_> = self.stopped.values().copied().collect();
+        for born in stopped {
+            self.take(born);
+        }
+    }
+
+    /// Whether no worker waits for a place.
+    pub(super) fn is_placed(&self) -> bool {
+        self.parked.is_empty()
+    }
+
+    /// The worker that can have a place now: the first that waits, if there is room for it.
+    pub(super) fn next_placed(&self) -> Option<&AgentId> {
+        let (born, limit) = self.parked.first_key_value()?;
+        let under_way = self.living.len() - self.parked.len();
+        let has_room = under_way < usize::try_from(*limit).unwrap_or(usize::MAX);
+        self.workers.get(born).filter(|_| has_room).map(|worker| &worker.agent)
+    }
+
+    /// The births of the workers that `join` takes now, in the order in which it hands them over; `None` if
+    /// it must wait. It is about the workers born from `since` on.
+    pub(super) fn taken_by(&self, join: &Join, since: u64) -> Option<Vec<u64>> {
+        let passes = join.failed == OnFailed::Pass;
+        let is_all = self.living.range(since..).next().is_none()
+            && (passes || self.failed.range(since..).next().is_none());
+        let Some(count) = join.count else {
+            return is_all.then(|| self.workers.range(since..).map(|(born, _)| *born).collect());
+        };
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        if !is_all && self.stopped.len() < count {
+            return None;
+        }
+        let counts = |born: &u64| *born >= since && (passes || !self.failed.contains(born));
+        let taken: Vec<_> = self.stopped.values().copied().filter(counts).take(count).collect();
+        (is_all || taken.len() == count).then_some(taken)
+    }
+}

@@ -1,0 +1,236 @@
+//! Joins and places: what the workers of an agent mean to it and to each other.
+//!
+//! A parent that joins is in a phase that no step is started for, and so is a worker that waits for a
+//! place. [`next`] tells what follows for them, whatever led to it; `apply` keeps the set of agents whose
+//! crews it has to look at.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::{
+    id::{AgentId, StateName},
+    policy::Join,
+};
+
+use super::{
+    Agent, ApplyError, Decision, Effect, Phase, Record, Run, Worker,
+    apply::{change, wrong_phase},
+    crew::Standing,
+};
+
+/// A worker that a join took.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// Its name.
+    pub agent: AgentId,
+    /// Its birth order within the run.
+    pub born: u64,
+}
+
+/// The next join that is complete, or the next worker that can have a place.
+pub(super) fn next(run: &Run) -> Option<Decision> {
+    let parent = run.due.first()?;
+    let (record, agent) = if let Some(workers) = completed(run, parent) {
+        (Record::Joined { agent: parent.clone(), workers }, parent)
+    } else {
+        let agent = run.crews.get(parent)?.next_placed()?;
+        (Record::Placed { agent: agent.clone() }, agent)
+    };
+    let effects =
+        if run.is_open() { vec![Effect::Prepare { agent: agent.clone() }] } else { Vec::new() };
+    Some(Decision { records: vec![record], effects })
+}
+
+/// The workers that the join of `parent` takes, if it waits at one that is complete.
+fn completed(run: &Run, parent: &AgentId) -> Option<Vec<Taken>> {
+    let agent = run.agents.get(parent)?;
+    let Phase::Joining { join } = &agent.phase else { return None };
+    let Some(crew) = run.crews.get(parent) else { return Some(Vec::new()) };
+    let taken = crew.taken_by(join, agent.workers_since())?;
+    let worker = |born: u64| {
+        let agent = crew.workers().get(&born)?.agent.clone();
+        Some(Taken { agent, born })
+    };
+    Some(taken.into_iter().filter_map(worker).collect())
+}
+
+/// Keeps it in mind if something follows for the crew of `parent`.
+pub(super) fn review(run: &mut Run, parent: &AgentId) {
+    let has_place = run.crews.get(parent).is_some_and(|crew| crew.next_placed().is_some());
+    if has_place || is_complete(run, parent) {
+        run.due.insert(parent.clone());
+    } else {
+        run.due.remove(parent);
+    }
+}
+
+fn is_complete(run: &Run, parent: &AgentId) -> bool {
+    let Some(agent) = run.agents.get(parent) else { return false };
+    let Phase::Joining { join } = &agent.phase else { return false };
+    let crew = run.crews.get(parent);
+    crew.is_none_or(|crew| crew.taken_by(join, agent.workers_since()).is_some())
+}
+
+/// Whether somebody can still join `agent`: its failure is then its parent's business, not the run's.
+pub(super) fn can_be_joined(run: &Run, agent: &Agent) -> bool {
+    let Some(parent) = &agent.parent else { return false };
+    !is_gone(run, parent)
+        && run.crews.get(parent).is_some_and(|crew| crew.workers().contains_key(&agent.born))
+}
+
+/// A worker was forked.
+pub(super) fn forked(run: &mut Run, parent: &AgentId, worker: &Agent, limit: Option<u32>) {
+    let crew = run.crews.entry(parent.clone()).or_default();
+    crew.add(worker.born, worker.id.clone(), worker.current_state.clone(), limit);
+    review(run, parent);
+}
+
+/// A worker ended with a result. The variables with which it was forked go along.
+pub(super) fn ended(run: &mut Run, worker: Agent, result: String) {
+    let has_parent = worker.parent.as_ref().is_some_and(|parent| !is_gone(run, parent));
+    in_crew(run, worker.parent.as_ref(), |crew| {
+        if has_parent {
+            crew.ended(worker.born, worker.fork_attributes, result);
+        } else {
+            crew.take(worker.born);
+        }
+    });
+    left(run, &worker.id);
+}
+
+/// A worker failed.
+pub(super) fn failed(run: &mut Run, id: &AgentId) {
+    let Some(worker) = run.agents.get(id) else { return };
+    let (born, parent) = (worker.born, worker.parent.clone());
+    in_crew(run, parent.as_ref(), |crew| crew.failed(born));
+}
+
+/// An agent that failed is resumed. Tells whether it must wait for a place.
+pub(super) fn resumed(run: &mut Run, parent: Option<&AgentId>, born: u64) -> bool {
+    let mut waits = false;
+    in_crew(run, parent, |crew| waits = crew.resumed(born));
+    waits
+}
+
+/// An agent is gone, and its crew has nobody to report to.
+fn left(run: &mut Run, parent: &AgentId) {
+    if let Some(crew) = run.crews.get_mut(parent) {
+        crew.orphan();
+    }
+    forget(run, parent);
+    review(run, parent);
+}
+
+/// Forgets the crew of an agent that is gone as soon as no worker waits for a place in it.
+fn forget(run: &mut Run, parent: &AgentId) {
+    let is_done = run.crews.get(parent).is_some_and(super::Crew::is_placed);
+    if is_done && is_gone(run, parent) {
+        run.crews.remove(parent);
+    }
+}
+
+/// Whether an agent has ended, or its failure was handed over.
+fn is_gone(run: &Run, id: &AgentId) -> bool {
+    run.agents.get(id).is_none_or(|agent| agent.phase.is_passed())
+}
+
+fn in_crew(run: &mut Run, parent: Option<&AgentId>, change: impl FnOnce(&mut super::Crew)) {
+    let Some(parent) = parent else { return };
+    let Some(crew) = run.crews.get_mut(parent) else { return };
+    change(crew);
+    forget(run, parent);
+    review(run, parent);
+}
+
+/// A worker got its place.
+pub(super) fn placed(run: &mut Run, id: &AgentId) -> Result<(), ApplyError> {
+    let mut worker = None;
+    change(run, id, |agent| {
+        let Phase::Parked { work } = &agent.phase else {
+            return Err(wrong_phase(agent, "have a place"));
+        };
+        agent.phase = Phase::Ready { work: work.clone() };
+        worker = agent.parent.clone().map(|parent| (parent, agent.born));
+        Ok(())
+    })?;
+    if let Some((parent, born)) = worker {
+        in_crew(run, Some(&parent), |crew| crew.placed(born));
+    }
+    Ok(())
+}
+
+/// The join of an agent takes `workers`.
+pub(super) fn joined(run: &mut Run, id: &AgentId, workers: &[Taken]) -> Result<(), ApplyError> {
+    let mut taken = Vec::new();
+    for Taken { agent, born } in workers {
+        let crew = run.crews.get_mut(id);
+        let worker = crew.and_then(|crew| crew.take(*born)).filter(|w| w.agent == *agent);
+        let no_worker = || ApplyError::NoSuchWorker { agent: id.clone(), worker: agent.clone() };
+        taken.push(worker.ok_or_else(no_worker)?);
+    }
+    let result = handed_over(run, &taken)?;
+    for worker in &taken {
+        if matches!(worker.standing, Standing::Failed { .. }) {
+            passed(run, &worker.agent)?;
+        }
+    }
+    change(run, id, |agent| {
+        let Phase::Joining { join } = &agent.phase else {
+            return Err(wrong_phase(agent, "join"));
+        };
+        let Join { target, input, .. } = join.clone();
+        agent.enter_with(target, input);
+        agent.result = Some(result);
+        Ok(())
+    })?;
+    review(run, id);
+    Ok(())
+}
+
+/// The failure of a worker was handed over: it is data now, and the worker is not resumed.
+fn passed(run: &mut Run, id: &AgentId) -> Result<(), ApplyError> {
+    change(run, id, |agent| {
+        let Phase::Failed { passed, .. } = &mut agent.phase else {
+            return Err(wrong_phase(agent, "be passed"));
+        };
+        *passed = true;
+        Ok(())
+    })?;
+    left(run, id);
+    Ok(())
+}
+
+/// One worker as the state after a join sees it.
+#[derive(Serialize)]
+struct HandedOver<'a> {
+    agent: &'a AgentId,
+    state: &'a StateName,
+    attributes: &'a BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+}
+
+/// What a join hands over: a JSON array.
+fn handed_over(run: &Run, workers: &[Worker]) -> Result<String, ApplyError> {
+    let all: Vec<_> = workers.iter().filter_map(|worker| one_handed_over(run, worker)).collect();
+    serde_json::to_string(&all).map_err(|_| ApplyError::Unwritable)
+}
+
+fn one_handed_over<'a>(run: &'a Run, worker: &'a Worker) -> Option<HandedOver<'a>> {
+    let Worker { agent, state, standing, .. } = worker;
+    match standing {
+        Standing::Ended { attributes, result, .. } => {
+            Some(HandedOver { agent, state, attributes, result: Some(result), error: None })
+        }
+        Standing::Failed { .. } => {
+            let living = run.agents.get(agent)?;
+            let Phase::Failed { error, .. } = &living.phase else { return None };
+            let attributes = &living.fork_attributes;
+            Some(HandedOver { agent, state, attributes, result: None, error: Some(error) })
+        }
+        Standing::Parked | Standing::UnderWay => None,
+    }
+}

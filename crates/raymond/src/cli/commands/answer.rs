@@ -1,0 +1,308 @@
+//! Commands about questions to people: listing and answering them.
+
+use std::{
+    collections::BTreeSet,
+    env,
+    io::{self, Read as _},
+    process::{Command, ExitCode, Stdio},
+    thread,
+    time::Duration,
+};
+
+use raymond_engine::{
+    asks::{self, AnswerError, PublishedQuestion, Reply, TEXT_BYTES_MAX},
+    layout::StateDir,
+    load,
+    lock::{Owner, RunLock},
+    private, processes,
+};
+use raymond_flow::id::{AskId, RunId};
+use serde_json::Value;
+
+use super::{place::state_dir, prepare::Project, runs};
+use crate::{
+    cli::args::{Answer, Asks, Place},
+    failure::Failure,
+    line::Line,
+    out,
+    report::{Lines, Next, advice, question_json, question_lines, words::Level},
+};
+
+/// How often new questions are looked for.
+const FOLLOW_INTERVAL: Duration = Duration::from_millis(500);
+/// How often a run in the background is looked at, until it has begun.
+const START_INTERVAL: Duration = Duration::from_millis(20);
+
+/// `raymond asks`
+pub(in crate::cli) fn asks(arguments: &Asks) -> Result<ExitCode, Failure> {
+    let Asks { id, json, follow, place } = arguments;
+    let state_dir = state_dir(place)?;
+    let id = id.as_deref().map(|id| runs::by_id(&state_dir, id, place)).transpose()?;
+    let mut told = BTreeSet::new();
+    loop {
+        let mut open = open(&state_dir, id.as_ref())?;
+        open.retain(|(run, question)| told.insert((run.clone(), question.id.clone())));
+        let is_read = match (json, follow) {
+            (true, true) => open.iter().try_for_each(|(run, question)| {
+                let value = question_json(run, question, &runs::next(run, place));
+                told_to(out::data(&format!("{}\n", out::escaped(&value.to_string()))))
+            }),
+            (true, false) => {
+                let all = open
+                    .iter()
+                    .map(|(run, question)| question_json(run, question, &runs::next(run, place)));
+                let all = Value::Array(all.collect());
+                told_to(out::data(&format!("{}\n", out::escaped(&format!("{all:#}")))))
+            }
+            (false, _) => told_to(out::lines(&page(&open, place))),
+        };
+        match is_read {
+            Err(Told::Failed(failure)) => return Err(failure),
+            Err(Told::ToNobody) => return Ok(ExitCode::SUCCESS),
+            Ok(()) if *follow => thread::sleep(FOLLOW_INTERVAL),
+            Ok(()) => break,
+        }
+    }
+    if told.is_empty() && !json {
+        out::note("No question is open.");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Why nothing more is told.
+enum Told {
+    Failed(Failure),
+    ToNobody,
+}
+
+fn told_to(printed: Result<out::OutputState, Failure>) -> Result<(), Told> {
+    match printed {
+        Ok(out::OutputState::Open) => Ok(()),
+        Ok(out::OutputState::Closed) => Err(Told::ToNobody),
+        Err(failure) => Err(Told::Failed(failure)),
+    }
+}
+
+/// The questions that are open, of one run or of all.
+fn open(
+    state_dir: &StateDir,
+    id: Option<&RunId>,
+) -> Result<Vec<(RunId, PublishedQuestion)>, Failure> {
+    let ids = match id {
+        Some(id) => vec![id.clone()],
+        None => runs::ids(state_dir)?,
+    };
+    let mut open = Vec::new();
+    for id in ids {
+        let questions = asks::open_questions(state_dir, &id);
+        let questions = questions.map_err(|error| Failure::io("read the questions", &error))?;
+        open.extend(questions.into_iter().map(|question| (id.clone(), question)));
+    }
+    open.sort_by_key(|(_, question)| question.asked_at_ms);
+    Ok(open)
+}
+
+fn page(open: &[(RunId, PublishedQuestion)], place: &Place) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for (run, question) in open {
+        lines.push(Line::of("run ").add(crate::line::Style::Bold, run.as_str()));
+        lines.extend(question_lines(question, &runs::next(run, place)));
+        lines.push(Line::new());
+    }
+    lines
+}
+
+/// `raymond answer RUN [ASK] [LABEL]`
+pub(in crate::cli) fn answer(arguments: &Answer) -> Result<ExitCode, Failure> {
+    let place = &arguments.place;
+    let state_dir = state_dir(place)?;
+    let run = runs::by_id(&state_dir, &arguments.run, place)?;
+    let next = runs::next(&run, place);
+    let (id, label) = which(&state_dir, &run, arguments, &next)?;
+    let question = asks::question(&state_dir, &run, &id);
+    let question = question.map_err(|error| Failure::io("read the question", &error))?;
+    let (question, _) = question.ok_or_else(|| no_such(&run, &id, place))?;
+    let reply = reply(&question, label, arguments, &next)?;
+    let given = asks::answer(&state_dir, &run, &id, &reply)
+        .map_err(|error| refused(&error, &question, &next))?;
+    out::note(&format!("Question {id} is answered: {}", given.result));
+    deliver(&state_dir, &run, &id, place, &next)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The question that is meant, and the label or text that was typed.
+fn which(
+    state_dir: &StateDir,
+    run: &RunId,
+    arguments: &Answer,
+    next: &Next,
+) -> Result<(AskId, Option<String>), Failure> {
+    let words: Vec<&str> = arguments.words.iter().map(String::as_str).collect();
+    let is_there =
+        |id: &AskId| asks::question(state_dir, run, id).is_ok_and(|found| found.is_some());
+    let named = words.first().and_then(|word| AskId::parse(word)).filter(is_there);
+    let label = |words: &[&str]| words.first().map(|word| (*word).to_owned());
+    match (named, &words[..]) {
+        (Some(id), [_, rest @ ..]) => return Ok((id, label(rest))),
+        (None, [first, _]) => {
+            let message = format!("run {run} has asked no question `{first}`");
+            let hint = format!("list its questions: raymond asks {run}{}", next.place);
+            return Err(Failure::usage(message).with_hint(hint));
+        }
+        _ => {}
+    }
+    let open = asks::open_questions(state_dir, run);
+    let open = open.map_err(|error| Failure::io("read the questions", &error))?;
+    match &open[..] {
+        [only] => {
+            let id = only.ask_id().ok_or_else(|| Failure::usage("no such question".to_owned()))?;
+            Ok((id, label(&words)))
+        }
+        [] => {
+            let failure = Failure::usage(format!("run {run} asks nothing"));
+            Err(failure.with_hint(format!("see how it stands: {}", next.command("status"))))
+        }
+        several => {
+            let ids: Vec<_> = several.iter().map(|question| question.id.as_str()).collect();
+            let message = format!("run {run} asks {} questions", several.len());
+            let hint = format!("say which: {}", ids.join(", "));
+            Err(Failure::usage(message).with_hint(hint))
+        }
+    }
+}
+
+fn no_such(run: &RunId, id: &AskId, place: &Place) -> Failure {
+    let hint = format!("list its questions: raymond asks {run}{}", super::place::typed(place));
+    Failure::usage(format!("run {run} has asked no question {id}")).with_hint(hint)
+}
+
+/// What was typed, as an answer to this question. With choices, a text is a comment.
+fn reply(
+    question: &PublishedQuestion,
+    label: Option<String>,
+    arguments: &Answer,
+    next: &Next,
+) -> Result<Reply, Failure> {
+    let text = match arguments.text.as_deref() {
+        Some("-") => Some(read_text()?),
+        text => text.map(str::to_owned),
+    };
+    let labels = || question.choices.iter().map(|choice| choice.label.as_str());
+    let hint = || format!("answer it: {}", next.answer_command(&question.id, labels()));
+    let (result, comment) = match (label, text, question.choices.is_empty()) {
+        (Some(label), text, false) => (label, text.unwrap_or_default()),
+        (Some(text), None, true) | (None, Some(text), true) => (text, String::new()),
+        (Some(_), Some(_), true) => {
+            let message = "the answer was given twice: as a word and with --text".to_owned();
+            return Err(Failure::usage(message).with_hint(hint()));
+        }
+        (None, _, false) => {
+            let message = format!("question {} has choices: name one of them", question.id);
+            return Err(Failure::usage(message).with_hint(hint()));
+        }
+        (None, None, true) => {
+            let message = format!("there is no answer to question {}", question.id);
+            return Err(Failure::usage(message).with_hint(hint()));
+        }
+    };
+    let (files, by) = (arguments.files.clone(), user());
+    Ok(Reply { result, comment, files, by, how: "command".to_owned() })
+}
+
+/// What is given on standard input, without the line end.
+fn read_text() -> Result<String, Failure> {
+    let mut bytes = Vec::new();
+    let most = TEXT_BYTES_MAX as u64 + 1;
+    let read = io::stdin().take(most).read_to_end(&mut bytes);
+    read.map_err(|error| Failure::io("read standard input", &error))?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| Failure::usage("standard input is not valid UTF-8".to_owned()))?;
+    Ok(text.strip_suffix('\n').unwrap_or(&text).to_owned())
+}
+
+/// Who answers, as others will read it.
+pub(crate) fn user() -> String {
+    let names = ["USER", "LOGNAME", "USERNAME"].into_iter().filter_map(|name| env::var(name).ok());
+    let mut names = names.filter(|name| !name.trim().is_empty());
+    names.next().unwrap_or_else(|| "somebody".to_owned())
+}
+
+fn refused(error: &AnswerError, question: &PublishedQuestion, next: &Next) -> Failure {
+    let labels = question.choices.iter().map(|choice| choice.label.as_str());
+    let command = next.answer_command(&question.id, labels);
+    let failure = Failure::of_error(error);
+    match error {
+        AnswerError::Answered { .. } => {
+            failure.with_hint(format!("see what came of it: {}", next.command("status")))
+        }
+        AnswerError::NotAChoice { .. } | AnswerError::Empty | AnswerError::NoComment => {
+            failure.with_hint(format!("answer it: {command}"))
+        }
+        AnswerError::File { .. } | AnswerError::TooLong { .. } => failure
+            .with_hint("nothing was answered; fix it and run the same command again".to_owned()),
+        AnswerError::NoSuchQuestion { .. } | AnswerError::Trust(_) | AnswerError::Io { .. } => {
+            failure
+        }
+    }
+}
+
+/// Lets the run continue: its orchestrator takes the answer, or one is started in the background.
+fn deliver(
+    state_dir: &StateDir,
+    run: &RunId,
+    id: &AskId,
+    place: &Place,
+    next: &Next,
+) -> Result<(), Failure> {
+    // A mistake in the settings must not hide that the answer counts.
+    let project = Project::of(place).or_else(|_| Project::without_settings(place))?;
+    let mut observer = Lines::new(out::people(), Level::Trouble, None);
+    if project.engine(None)?.tell_answered(run, id, &mut observer)? {
+        return Ok(());
+    }
+    let loaded = load(state_dir, run)?;
+    if !loaded.run.status.can_resume() || loaded.run.question(id).is_none() {
+        return Ok(());
+    }
+    match resume_in_background(state_dir, run, place) {
+        Ok(()) => {
+            let line = advice("It continues in the background:", &next.command("attach"));
+            out::people().line(&line);
+        }
+        Err(why) => {
+            let text = format!("the run could not be continued in the background: {why}");
+            out::people().line(&crate::report::warning(&text));
+            out::people().line(&advice("Resume it:", &next.command("resume")));
+        }
+    }
+    Ok(())
+}
+
+/// Resumes a run in a process of its own, and waits until that owns the run or has ended.
+fn resume_in_background(state_dir: &StateDir, run: &RunId, place: &Place) -> io::Result<()> {
+    let path = state_dir.workflows().join(format!("{run}.log"));
+    let log = private::options().create(true).append(true).open(&path)?;
+    let mut command = Command::new(env::current_exe()?);
+    command.args(["resume", run.as_str()]).stdout(log.try_clone()?).stderr(log);
+    if let Some(folder) = &place.data_dir {
+        command.arg("--data-dir").arg(std::path::absolute(folder)?);
+    }
+    command.stdin(Stdio::null());
+    processes::set_apart(&mut command);
+    let mut child = command.spawn()?;
+    let files = state_dir.run(run);
+    loop {
+        let is_owner = |owner: Owner| owner.pid == child.id();
+        if RunLock::holder(&files.lock).is_some_and(is_owner) {
+            return Ok(());
+        }
+        if let Some(status) = child.try_wait()? {
+            // It may also have gone on and ended.
+            return match status.code() {
+                Some(0 | 1 | 3 | 4) => Ok(()),
+                _ => Err(io::Error::other(format!("it ended at once; see {}", path.display()))),
+            };
+        }
+        thread::sleep(START_INTERVAL);
+    }
+}

@@ -1,0 +1,244 @@
+//! `[notify]`: a command of the user that is told when a person is asked and how a run ends.
+//!
+//! The command gets one JSON object on its standard input, and has ten seconds. Whatever it does, the run goes on: a
+//! failure is a warning.
+
+use std::{
+    io::{Read as _, Seek as _, Write as _},
+    process::{Command, Stdio},
+    sync::mpsc::{self, Receiver, Sender},
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use raymond_engine::{
+    asks::PublishedQuestion,
+    events::{Event, Observer, Seen},
+    processes::Tree,
+};
+use raymond_flow::{
+    machine::{Record, Status},
+    money::Usd,
+};
+use serde_json::{Value, json};
+use toml::de::{DeTable, DeValue};
+
+use crate::{
+    config::Origin,
+    failure::Failure,
+    out,
+    report::{Next, question_json, warning},
+};
+
+/// How long the command may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often it is looked whether the command has ended.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+/// How much of what the command complains about is shown.
+const ERROR_BYTES_MAX: u64 = 1000;
+
+/// What can be told.
+const OCCASIONS: [&str; 5] = ["ask", "failed", "stopped", "paused", "completed"];
+
+/// The table `[notify]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct NotifySettings {
+    command: Vec<String>,
+    /// When the command is called; `ask` if nothing is said.
+    on: Option<Vec<String>>,
+    /// As `raymond config` shows it: key, value, origin.
+    pub(crate) shown: Vec<(&'static str, String, Origin)>,
+}
+
+impl NotifySettings {
+    /// Whether nobody is to be told anything.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.command.is_empty()
+    }
+
+    /// Adds what a file says to what was said before.
+    pub(crate) fn add(
+        &mut self,
+        table: &DeTable<'_>,
+        at: &dyn Fn(usize) -> Origin,
+    ) -> Result<(), Failure> {
+        for (key, value) in table {
+            let origin = at(key.span().start);
+            let wrong = |why: &str| {
+                Err(Failure::usage(format!("{origin}: `notify.{}` {why}", key.get_ref())))
+            };
+            let words = texts(value.get_ref());
+            let name = match (key.get_ref().as_ref(), &words) {
+                ("command", Some(words)) => {
+                    if words.first().is_some_and(|program| program.trim().is_empty()) {
+                        return wrong("names no program");
+                    }
+                    self.command.clone_from(words);
+                    "command"
+                }
+                ("on", Some(words)) => {
+                    let unknown = words.iter().find(|word| !OCCASIONS.contains(&word.as_str()));
+                    if let Some(word) = unknown {
+                        let known = OCCASIONS.join(", ");
+                        return wrong(&format!("does not know `{word}`; it knows: {known}"));
+                    }
+                    self.on = Some(words.clone());
+                    "on"
+                }
+                ("command" | "on", None) => return wrong("is a list of texts"),
+                _ => return wrong("is no setting; there are: command, on"),
+            };
+            self.shown.retain(|(shown, ..)| *shown != name);
+            self.shown.push((name, format!("{:?}", words.unwrap_or_default()), origin));
+        }
+        Ok(())
+    }
+
+    fn tells(&self, occasion: &str) -> bool {
+        match &self.on {
+            Some(on) => on.iter().any(|word| word == occasion),
+            None => occasion == "ask",
+        }
+    }
+}
+
+fn texts(value: &DeValue<'_>) -> Option<Vec<String>> {
+    let items = value.as_array()?.iter();
+    items.map(|item| item.get_ref().as_str().map(str::to_owned)).collect()
+}
+
+/// Calls the command for what happens.
+pub(crate) struct Notifier {
+    settings: NotifySettings,
+    next: Next,
+    calls: Vec<JoinHandle<()>>,
+    problems: (Sender<String>, Receiver<String>),
+    total_cost_usd: Usd,
+    result: Option<String>,
+}
+
+impl Notifier {
+    pub(crate) fn new(settings: NotifySettings, next: Next) -> Self {
+        let problems = mpsc::channel();
+        Self {
+            settings,
+            next,
+            calls: Vec::new(),
+            problems,
+            total_cost_usd: Usd::ZERO,
+            result: None,
+        }
+    }
+
+    fn asked(&mut self, question: &PublishedQuestion) {
+        if self.settings.tells("ask") {
+            let question = question_json(&self.next.id, question, &self.next);
+            self.call(json!({ "event": "ask", "run": self.next.id, "ask": question }));
+        }
+    }
+
+    fn finished(&mut self, status: Status) {
+        let occasion = status.to_string();
+        if self.settings.tells(&occasion) {
+            self.call(json!({
+                "event": occasion, "run": self.next.id, "status": occasion, "result": self.result,
+                "total_cost_usd": self.total_cost_usd, "command": self.next.command("status"),
+            }));
+        }
+    }
+
+    /// Calls the command in a thread of its own.
+    fn call(&mut self, message: Value) {
+        let (command, problems) = (self.settings.command.clone(), self.problems.0.clone());
+        let call = move || {
+            if let Err(why) = call(&command, &message) {
+                let program = command.first().map_or("", String::as_str);
+                let _ = problems.send(format!("the notify command `{program}` {why}"));
+            }
+        };
+        match thread::Builder::new().spawn(call) {
+            Ok(call) => self.calls.push(call),
+            Err(error) => {
+                let _ = self.problems.0.send(format!("the notify command was not called: {error}"));
+            }
+        }
+    }
+}
+
+impl Observer for Notifier {
+    fn see(&mut self, Seen { event, .. }: &Seen) {
+        match event {
+            Event::Asked { question, is_new: true } => self.asked(question),
+            Event::Recorded { record, total_cost_usd, .. } => {
+                self.total_cost_usd = *total_cost_usd;
+                match record {
+                    Record::Ended { spent, .. } => self.total_cost_usd += spent.cost_usd,
+                    Record::Followed {
+                        agent,
+                        transition: raymond_flow::policy::Transition::Result { payload },
+                        ..
+                    } if *agent == raymond_flow::id::AgentId::main() => {
+                        self.result = Some(payload.clone());
+                    }
+                    Record::Finished { status } => self.finished(*status),
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn complaint(&mut self) -> Option<String> {
+        self.problems.1.try_recv().ok()
+    }
+}
+
+impl Drop for Notifier {
+    /// The last call is waited for: what it says about the end of the run must arrive.
+    fn drop(&mut self) {
+        for call in self.calls.drain(..) {
+            let _ = call.join();
+        }
+        while let Some(problem) = self.complaint() {
+            out::people().line(&warning(&problem));
+        }
+    }
+}
+
+/// Runs the command with `message` on its standard input. Says what went wrong.
+fn call(words: &[String], message: &Value) -> Result<(), String> {
+    let io = |error: std::io::Error| format!("could not be run: {error}");
+    let Some((program, arguments)) = words.split_first() else { return Ok(()) };
+    // Files and no pipes: a command that does not read, or that leaves a process behind, blocks nobody.
+    let mut input = tempfile::tempfile().map_err(io)?;
+    input.write_all(format!("{message}\n").as_bytes()).map_err(io)?;
+    input.rewind().map_err(io)?;
+    let mut errors = tempfile::tempfile().map_err(io)?;
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(input).stdout(Stdio::null());
+    command.stderr(errors.try_clone().map_err(io)?);
+    let (mut child, tree) = Tree::spawn(&mut command).map_err(io)?;
+    let started = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().map_err(io)? {
+            break status;
+        }
+        if started.elapsed() >= PATIENCE {
+            tree.end(false);
+            let _ = child.wait();
+            return Err(format!(
+                "did not end within {} seconds and was killed",
+                PATIENCE.as_secs()
+            ));
+        }
+        thread::sleep(LOOK_INTERVAL);
+    };
+    if status.success() {
+        return Ok(());
+    }
+    let mut said = Vec::new();
+    let read = errors.rewind().and_then(|()| errors.take(ERROR_BYTES_MAX).read_to_end(&mut said));
+    let said = read.map(|_| String::from_utf8_lossy(&said).trim().to_owned()).unwrap_or_default();
+    let code = status.code().map_or("a signal".to_owned(), |code| format!("code {code}"));
+    Err(format!("ended with {code}: {said}").trim_end_matches([':', ' ']).to_owned())
+}

@@ -1,0 +1,59 @@
+//! A question to a person, in lines.
+
+use raymond_engine::{
+    asks::{PublishedQuestion, ShownFile},
+    views::clock_time,
+};
+use raymond_flow::id::RunId;
+use serde_json::{Value, json};
+
+use super::{next::Next, words::Mark};
+use crate::{
+    line::{Line, Style},
+    out,
+};
+
+/// The question with its choices, files, deadline and the command that answers it.
+pub(crate) fn question_lines(question: &PublishedQuestion, next: &Next) -> Vec<Line> {
+    let mut lines = asked_lines(question);
+    let labels = question.choices.iter().map(|choice| choice.label.as_str());
+    let command = next.answer_command(&question.id, labels);
+    lines.push(Line::of("    Answer it: ").add(Style::Name, command));
+    lines
+}
+
+/// The question with its choices, files and deadline.
+pub(crate) fn asked_lines(question: &PublishedQuestion) -> Vec<Line> {
+    let head = Mark::Asks.line().plain(" ").add(Style::Name, &question.id);
+    let head = head.plain("  ").add(Style::Bold, question.state.stem()).plain(" asks:");
+    let mut lines = vec![head];
+    let text = out::visible(&question.text);
+    lines.extend(text.lines().map(|line| Line::of("    ").plain(line)));
+    for (key, choice) in (1..).zip(&question.choices) {
+        let line = Line::of(format!("    {key}  ")).add(Style::Bold, &choice.label);
+        lines.push(line.dim(format!("  → {}", choice.state.stem())));
+    }
+    for ShownFile { path, copy, bytes, error, .. } in &question.attachments {
+        let line = Line::of("    ").add(Style::Name, path);
+        lines.push(match error {
+            None => line.dim(format!("  {bytes} bytes  {copy}")),
+            Some(error) => line.add(Style::Warning, format!("  cannot be shown: {error}")),
+        });
+    }
+    if let (Some(default), Some(at)) = (&question.default, question.deadline_ms) {
+        let text = format!("    at {} the answer is: ", clock_time(at / 1000));
+        lines.push(Line::new().dim(text).plain(default));
+    }
+    lines
+}
+
+/// The question for programs: the fields of its file, the run, and the command that answers it.
+pub(crate) fn question_json(run: &RunId, question: &PublishedQuestion, next: &Next) -> Value {
+    let labels = question.choices.iter().map(|choice| choice.label.as_str());
+    let command = next.answer_command(&question.id, labels);
+    let mut value = json!(question);
+    value["identity"] = value["run"].take();
+    value["run"] = json!(run);
+    value["command"] = json!(command);
+    value
+}

@@ -1,0 +1,175 @@
+//! What Home and Run show, live, and what can be done there.
+
+use std::fs;
+
+use serde_json::json;
+
+use super::env::{Desk, gated};
+use crate::env::Project;
+
+/// A script that fails until there is a file `good`.
+const SHAKY: &str = "[ -e good ] && echo '<result>good now</result>' || exit 3";
+
+/// A project with workflows of one script each, besides `flow`.
+fn project(flows: &[(&str, &str)]) -> Project {
+    let project = Project::new([("START.sh", "echo '<result>said so</result>'")]);
+    for (name, script) in flows {
+        fs::create_dir(project.file(name)).unwrap();
+        project.write(&format!("{name}/START.sh"), script);
+    }
+    project
+}
+
+#[test]
+fn home_groups_runs_by_what_they_need_and_keys_move_among_them() {
+    let project = project(&[("shaky", SHAKY), ("slow", &gated("gate", "<result>slow</result>"))]);
+    project.raymond(&["flow", "--id", "ended"]);
+    project.raymond(&["shaky", "--id", "broken"]);
+    project.raymond(&["slow", "--id", "busy", "--detach"]);
+    let Some(mut desk) = Desk::or_skip(project) else { return };
+    desk.until("document.querySelectorAll('.row').length === 3");
+    let groups = "[...document.querySelectorAll('.group')].map((group) => \
+                  [group.ariaLabel, ...[...group.querySelectorAll('.row')].map((row) => row.dataset.run)].join(' '))";
+    let expected = json!(["Needs you broken", "Running busy", "Ended ended"]);
+    assert_eq!(desk.value(groups), expected);
+    desk.until_says("[data-run=broken]", "exited with code 3");
+    desk.until_says("[data-run=ended]", "said so");
+    assert_eq!(desk.value("document.title"), json!("(1) raymond"));
+
+    desk.press("j");
+    desk.press("j");
+    desk.until("document.querySelector('.row.cursor')?.dataset.run === 'busy'");
+    desk.press("k");
+    desk.press("x");
+    desk.until_says(".chosen", "1 selected");
+    desk.press("/");
+    desk.write("said so");
+    desk.until("document.querySelectorAll('.row').length === 1");
+    assert_eq!(desk.count("[data-run=ended]"), 1);
+    desk.press("Escape");
+    desk.press("?");
+    desk.until_says("dialog", "search runs");
+    desk.press("Escape");
+    desk.until("!document.querySelector('dialog')");
+    desk.press("j");
+    desk.press("Enter");
+    desk.until_says(".run h1", "ended");
+
+    desk.project.write("gate", "");
+    desk.wait_for_end("busy");
+    desk.go("#/");
+    desk.until("document.querySelectorAll('.group.ended .row').length === 2");
+    desk.is_sound();
+}
+
+#[test]
+fn run_that_the_form_starts_is_followed_to_its_end() {
+    let project = Project::new([
+        ("START.sh", "echo '<goto>MIDDLE</goto>'"),
+        ("MIDDLE.sh", &gated("gate", "<goto>LAST</goto>")),
+        ("LAST.sh", "echo \"<result>made $RAYMOND_INPUT</result>\""),
+    ]);
+    // A first run leaves the project in the list of the server.
+    project.write("gate", "");
+    project.raymond(&["flow", "--id", "first", "--input", "it before"]);
+    fs::remove_file(project.file("gate")).unwrap();
+    let Some(mut desk) = Desk::or_skip(project) else { return };
+    desk.go("#/workflows");
+    desk.until("document.querySelector('.row.flow .cover')");
+    desk.value("location.hash = document.querySelector('.row.flow .cover').hash; 0");
+    desk.until("document.querySelectorAll('.node.script').length === 3");
+    if desk.count(".start textarea") == 1 {
+        desk.value("document.querySelector('.start textarea').focus()");
+        desk.write("a hat");
+    }
+    desk.click(".start button", "start");
+    desk.until_says(".run .status", "running");
+    desk.until_says(".agent .state", "MIDDLE.sh");
+    desk.until("document.querySelector('.dot.running title')?.textContent.startsWith('main')");
+    desk.until("document.querySelector('.bar.open')");
+    desk.until("document.querySelectorAll('.steps .step').length === 2");
+
+    desk.project.write("gate", "");
+    desk.until_says(".run .status", "completed");
+    desk.until_says(".result", "made");
+    desk.until("document.querySelectorAll('.steps .step').length === 3");
+    desk.until("document.querySelectorAll('.node .visit').length === 3");
+    desk.until("!document.querySelector('.bar.open') && !document.querySelector('.dot')");
+    let names =
+        "[...document.querySelectorAll('.steps .step .name')].map((name) => name.textContent)";
+    assert_eq!(desk.value(names), json!(["main.3", "main.2", "main.1"]));
+
+    // Its other tabs, a step and its raw output.
+    desk.press("2");
+    desk.until_says(".tab", "CHECK.sh".replace("CHECK", "MIDDLE").as_str());
+    desk.press("3");
+    desk.until_says(".log", "transition");
+    desk.press("4");
+    desk.until_says(".settings", "START.sh");
+    desk.press("1");
+    desk.value("location.hash = document.querySelector('.steps .step .cover').hash; 0");
+    desk.until_says(".step-page .head", "LAST.sh");
+    desk.is_sound();
+}
+
+#[test]
+fn failed_run_is_resumed_and_another_is_cancelled() {
+    let project = project(&[("shaky", SHAKY), ("slow", &gated("gate", "<result>slow</result>"))]);
+    project.raymond(&["shaky", "--id", "broken"]);
+    project.raymond(&["slow", "--id", "busy", "--detach"]);
+    let Some(mut desk) = Desk::or_skip(project) else { return };
+    desk.go_to_run("broken");
+    desk.until_says(".banner", "exited with code 3");
+    desk.until("document.querySelector('.node.failed')");
+    desk.project.write("good", "");
+    desk.click(".head button", "resume");
+    desk.until_says(".run .status", "completed");
+    desk.until_says(".result", "good now");
+
+    desk.go_to_run("busy");
+    desk.click(".head button", "cancel");
+    desk.until_says("dialog", "cannot be resumed");
+    desk.click("dialog button", "cancel for good");
+    desk.until_says(".run .status", "cancelled");
+    desk.is_sound();
+}
+
+#[test]
+fn stopped_run_goes_on_with_a_higher_budget_and_a_refusal_stays_on_the_page() {
+    let project = Project::new([
+        ("START.md", "Begin. <goto>NEXT</goto>"),
+        ("NEXT.sh", "echo '<result>paid for</result>'"),
+    ]);
+    let reply = json!({ "result": "<goto>NEXT</goto>", "cost_usd": 2.0 }).to_string();
+    project.write("agent.sh", &format!("cat > /dev/null; echo '{reply}'"));
+    let agent = format!("bash {}", project.file("agent.sh").display());
+    project.write(
+        ".raymond/config.toml",
+        &format!("agent = \"program\"\nagent_program = \"{agent}\"\nbudget = 1.0\n"),
+    );
+    project.raymond(&["flow", "--id", "dear"]);
+    let Some(mut desk) = Desk::or_skip(project) else { return };
+    desk.until_says("[data-run=dear]", "budget");
+    desk.click("[data-run=dear] button", "raise budget");
+    desk.until("document.querySelector('dialog input[name=budget]')");
+    let set = |value: &str| {
+        format!(
+            "{{ const box = document.querySelector('dialog input[name=budget]'); box.value = '{value}'; box.select() }}"
+        )
+    };
+    desk.value(&set("1000"));
+    desk.click("dialog button", "raise");
+    desk.until("document.querySelector('dialog .problem')");
+    assert_eq!(
+        desk.value("document.querySelector('dialog input[name=budget]').value"),
+        json!("1000")
+    );
+    desk.value(&set("7.5"));
+    desk.click("dialog button", "raise");
+    desk.until("!document.querySelector('dialog')");
+    desk.until("document.querySelector('.group.ended [data-run=dear]')");
+    desk.until_says("[data-run=dear]", "paid for");
+    desk.go_to_run("dear");
+    desk.until_says(".head .cost", "$2.00 of $7.50");
+    desk.is_sound();
+}

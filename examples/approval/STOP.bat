@@ -1,0 +1,3 @@
+@echo off
+if exist plan.md del plan.md
+echo ^<result^>stopped^</result^>

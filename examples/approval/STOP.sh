@@ -1,0 +1,2 @@
+rm -f plan.md
+echo "<result>stopped</result>"
