@@ -298,3 +298,68 @@ fn cancel_asks_on_a_terminal() {
     terminal.wait_for("Cancelled run r.");
     terminal.wait_for("ended 0");
 }
+
+/// `main` asks, and so does a worker.
+const ASKS: [(&str, &str); 4] = [
+    ("START.sh", "echo '<fork next=\"MAIN\">WORK</fork>'"),
+    ("MAIN.sh", "echo '<ask choices=\"approve=LAST|stop=LAST\">Is the plan right?</ask>'"),
+    ("WORK.sh", "echo '<ask next=\"LAST\">Which file?</ask>'"),
+    (
+        "LAST.sh",
+        "echo \"$RAYMOND_AGENT_ID $RAYMOND_RESULT $RAYMOND_COMMENT\" >> log; echo '<result>ok</result>'",
+    ),
+];
+
+#[test]
+fn questions_are_asked_on_the_terminal_one_after_the_other() {
+    let project = Project::new(ASKS);
+    let Some(terminal) = Terminal::new(&project, 90, "raymond start flow --id r") else { return };
+    terminal.wait_for("Answer");
+    // Whichever was asked first comes first; the other one comes when it is answered.
+    for _ in 0..2 {
+        wait_until("a question waits for its answer", PATIENCE, || {
+            let text = terminal.text();
+            let last = text.trim_end().lines().last().unwrap_or_default().to_owned();
+            last.starts_with("Answer:") || last.starts_with("Answer [1-2")
+        });
+        let text = terminal.text();
+        let is_free = text.trim_end().lines().last().unwrap().starts_with("Answer:");
+        let before = project.lines("log").len();
+        terminal.tmux(&["send-keys", "-l", if is_free { "the old one" } else { "1 but gently" }]);
+        terminal.press("Enter");
+        wait_until("the answer is followed", PATIENCE, || project.lines("log").len() > before);
+    }
+    terminal.wait_for("ended 0");
+    let mut log = project.lines("log");
+    log.sort();
+    assert_eq!(log, ["main approve but gently", "main_work1 the old one "]);
+}
+
+#[test]
+fn ctrl_c_at_a_question_leaves_it_open_and_tells_how_to_answer_it() {
+    let project =
+        Project::new([("START.sh", "echo '<ask next=\"START\" choices=\"go|stop\">Go on?</ask>'")]);
+    let Some(terminal) = Terminal::new(&project, 90, "raymond start flow --id r") else { return };
+    terminal.wait_for("Answer [1-2");
+    terminal.tmux(&["send-keys", "-l", "7"]);
+    terminal.press("Enter");
+    terminal.wait_for("type a number from 1 to 2");
+    terminal.press("C-c");
+    terminal.wait_for("ended 130");
+    let text = terminal.text();
+    assert!(text.contains("raymond answer r main.1 go|stop"), "{text}");
+    assert!(project.raymond(&["asks"]).stdout.contains("Go on?"));
+}
+
+#[test]
+fn question_that_is_answered_elsewhere_disappears_from_the_terminal() {
+    let project = Project::new([
+        ("START.sh", "echo '<ask next=\"LAST\" choices=\"go|stop\">Go on?</ask>'"),
+        ("LAST.sh", "echo \"<result>$RAYMOND_RESULT</result>\""),
+    ]);
+    let Some(terminal) = Terminal::new(&project, 90, "raymond start flow --id r") else { return };
+    terminal.wait_for("Answer [1-2");
+    assert_eq!(project.raymond(&["answer", "r", "stop"]).code, 0);
+    terminal.wait_for("ended 0");
+    assert!(terminal.text().contains("answered by"), "{}", terminal.text());
+}
