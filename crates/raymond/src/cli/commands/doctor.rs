@@ -128,7 +128,7 @@ fn checked(agent: &dyn CodingAgent, is_used: bool) -> Vec<CheckResult> {
         };
         CheckResult { what: format!("{}{what}", agent.name()), verdict }
     };
-    let install_advice = advice::of_failure(Some(FailureClass::NotInstalled), "");
+    let install_advice = advice::of_failure(Some(FailureClass::NotInstalled), agent.name());
     let install_advice = install_advice.unwrap_or_default();
     let Some(path) = programs::find(name) else {
         let verdict = bad(format!("`{name}` is not installed"), install_advice);
