@@ -135,7 +135,9 @@ impl Performer<'_> {
             SessionPlan::Fresh { id } => [Some(id).filter(|_| turn.recovers), None],
             SessionPlan::Resume { id } => [Some(id), None],
             // A retried turn may or may not have created its own session.
-            SessionPlan::Branch { from, id } => [Some(id).filter(|_| turn.recovers), Some(from)],
+            SessionPlan::Branch { from, id, .. } => {
+                [Some(id).filter(|_| turn.recovers), Some(from)]
+            }
         };
         let last_model = |session: &SessionId| {
             let earlier = (1..id.number).rev().take(SESSION_STEPS_MAX);

@@ -353,7 +353,10 @@ impl Preparer<'_> {
         match &self.agent.session {
             Session::Fresh => SessionPlan::Fresh { id },
             Session::Open(session) => SessionPlan::Resume { id: session.clone() },
-            Session::Branch(from) => SessionPlan::Branch { from: from.clone(), id },
+            Session::Branch(from) => {
+                let cwd = self.agent.directory_of(from).filter(|cwd| *cwd != self.agent.cwd);
+                SessionPlan::Branch { from: from.clone(), id, cwd: cwd.map(str::to_owned) }
+            }
         }
     }
 
