@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 
+mod written;
+
 use std::{
     cell::RefCell,
     collections::BTreeMap,
@@ -35,6 +37,10 @@ use crate::{
     layout::{RunFiles, StateDir},
     step::StepFolder,
     steps::memory::{Fate, Memory},
+};
+
+pub(crate) use written::{
+    Written, ended, failed, followed, fork, goto, intended, question, result,
 };
 
 /// The id of every run here.
