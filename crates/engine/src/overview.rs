@@ -25,7 +25,7 @@ const QUARTER_MS: u64 = 15 * 60 * 1000;
 /// How many agents that have ended are remembered one by one, the latest.
 const ENDED_MAX: usize = 1_000;
 /// How many steps are remembered one by one, the latest: some 400 bytes each.
-const STEPS_MAX: usize = if cfg!(test) { 100 } else { 200_000 };
+const STEPS_MAX: usize = if cfg!(test) { 1_000 } else { 200_000 };
 /// How much is remembered of an error or a result.
 const TEXT_CHARS_MAX: usize = 400;
 /// How many denied uses of tools are remembered of one step.

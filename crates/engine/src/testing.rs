@@ -40,7 +40,8 @@ use crate::{
 };
 
 pub(crate) use written::{
-    Written, ended, failed, followed, fork, goto, intended, question, result,
+    Written, asked, ended, failed, followed, fork, goto, intended, question, result, retried,
+    retried_with,
 };
 
 /// The id of every run here.

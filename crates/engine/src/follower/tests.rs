@@ -78,7 +78,7 @@ fn line_that_is_being_written_is_left_for_the_next_reading() {
     let journal = written.files().journal;
     let whole = fs::read(&journal).unwrap();
     let before = follower.offset();
-    for length in [before as usize + 1, whole.len() - 1] {
+    for length in [usize::try_from(before).unwrap() + 1, whole.len() - 1] {
         fs::write(&journal, &whole[..length]).unwrap();
         assert_eq!(read(&mut follower).unwrap(), [], "{length}");
         assert_eq!(follower.offset(), before);

@@ -3,15 +3,15 @@
 use std::fs;
 
 use raymond_flow::{
-    machine::{CountsAs, Halt, Instead, Overrider, Response, Settings, Status, Via, Work},
+    machine::{Halt, Instead, Overrider, Response, Settings, Status, Work},
     policy::{Join, OnFailed, Source},
 };
 
 use super::*;
 use crate::steps::memory::Fate;
 use crate::testing::{
-    RESULT, Stage, Written, ended, failed, followed, fork, goto, id, intended, question, result,
-    says,
+    RESULT, Stage, Written, asked, ended, failed, followed, fork, goto, id, intended, question,
+    result, retried, says,
 };
 
 fn main() -> AgentId {
@@ -24,11 +24,6 @@ fn usd(dollars: f64) -> Usd {
 
 fn step_id(agent: &str, number: u32) -> StepId {
     StepId { agent: AgentId::new(agent), number }
-}
-
-fn retried(why: &str, delay_ms: u64) -> Record {
-    let (agent, why, counts_as) = (main(), why.to_owned(), CountsAs::Retry);
-    Record::Retried { agent, why, counts_as, delay_ms, left: None }
 }
 
 #[test]
@@ -67,13 +62,7 @@ fn step_has_its_times_its_cost_and_what_followed() {
 fn what_came_of_a_step_is_a_word_and_the_reason() {
     let remind =
         Record::Reminded { agent: main(), problem: "no tag".to_owned(), work: Work::Enter };
-    let asked = Record::Asked {
-        agent: main(),
-        number: 1,
-        question: Box::new(question("Which?")),
-        via: Via::Tag,
-        session: None,
-    };
+    let asked = asked("main", question("Which?"));
     let overridden = Record::Overridden {
         agent: main(),
         asked: goto("NEXT.sh"),
@@ -84,7 +73,7 @@ fn what_came_of_a_step_is_a_word_and_the_reason() {
     };
     let cases = [
         (remind, "reminded", Some("no tag")),
-        (retried("overloaded", 5), "retried", Some("overloaded")),
+        (retried("main", "overloaded", 5), "retried", Some("overloaded")),
         (failed("main", "exit code 1"), "failed", Some("exit code 1")),
         (asked, "asked", Some("Which?")),
         (overridden, "overridden", None),
@@ -103,7 +92,7 @@ fn what_came_of_a_step_is_a_word_and_the_reason() {
 fn first_reason_counts_and_belongs_to_the_latest_step() {
     let mut written = Written::new();
     written.add(2000, [intended("main", 1, "START.sh")]);
-    written.add(3000, [ended("main", 1, 0.0), retried("overloaded", 5)]);
+    written.add(3000, [ended("main", 1, 0.0), retried("main", "overloaded", 5)]);
     written.add(4000, [Record::Woke { agent: main() }, failed("main", "given up")]);
     let overview = written.overview();
     assert_eq!(overview.steps[0].end.as_ref().unwrap().word, "retried");
@@ -138,7 +127,7 @@ fn lost_step_ends_when_that_is_found_and_is_started_again() {
 fn wait_before_a_retry_is_known_until_it_is_over() {
     let mut written = Written::new();
     written.add(2000, [intended("main", 1, "START.sh")]);
-    written.add(3000, [ended("main", 1, 0.0), retried("overloaded", 500)]);
+    written.add(3000, [ended("main", 1, 0.0), retried("main", "overloaded", 500)]);
     let waits = |written: &Written| written.overview().agents[&main()].waits.clone();
     assert_eq!(waits(&written), Some((3500, "overloaded".to_owned())));
     written.add(3600, [Record::Woke { agent: main() }]);
@@ -243,7 +232,7 @@ fn old_steps_are_forgotten_and_the_later_ones_keep_their_place_in_the_run() {
     let first = &overview.steps[0];
     assert_eq!(first.id.number as usize, overview.forgotten + 1);
     assert!(overview.steps.iter().all(|step| step.end.is_some()), "each end found its step");
-    assert_eq!(overview.accounts.total.steps as usize, count, "the totals forget nothing");
+    assert_eq!(overview.accounts.total.steps, count as u64, "the totals forget nothing");
 }
 
 #[test]
@@ -257,8 +246,8 @@ fn costs_are_summed_from_a_quarter_of_an_hour_on() {
         written.add(at + 1, [ended("main", number, f64::from(number)), next]);
     }
     let overview = written.overview();
-    let since = |quarter: u64| overview.cost_since(quarter * QUARTER_MS).dollars();
-    assert_eq!([0, 4, 5, 6, 7, 8].map(since), [10.0, 10.0, 9.0, 4.0, 4.0, 0.0]);
+    let since = |quarter: u64| overview.cost_since(quarter * QUARTER_MS);
+    assert_eq!([0, 4, 5, 6, 7, 8].map(since), [10.0, 10.0, 9.0, 4.0, 4.0, 0.0].map(usd));
     let later = overview.cost_since(4 * QUARTER_MS + 1);
     assert_eq!(later, usd(9.0), "a quarter that has begun before does not count");
 }
@@ -381,11 +370,9 @@ fn run_without_a_readable_journal_has_a_problem_and_no_run() {
 
 #[test]
 fn answered_question_leads_on() {
-    let question = Box::new(question("Which?"));
     let mut written = Written::new();
     written.add(2000, [intended("main", 1, "START.sh")]);
-    let asked = Record::Asked { agent: main(), number: 1, question, via: Via::Tag, session: None };
-    written.add(3000, [ended("main", 1, 0.0), asked]);
+    written.add(3000, [ended("main", 1, 0.0), asked("main", question("Which?"))]);
     let response = Response {
         result: "yes".to_owned(),
         comment: String::new(),

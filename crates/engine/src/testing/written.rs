@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fs};
 
 use raymond_flow::{
     id::{AgentId, SessionId, StateName},
-    machine::{Action, Record, SessionPlan, Spent, Started, Step, Via, Work},
+    machine::{Action, CountsAs, Record, SessionPlan, Spent, Started, Step, Via, Work},
     money::Usd,
     policy::{Choice, Question, Transition},
     source::Timeout,
@@ -120,6 +120,22 @@ pub(crate) fn failed(agent: &str, error: &str) -> Record {
         left: None,
         loses_session: false,
     }
+}
+
+/// An agent retries its work after a wait.
+pub(crate) fn retried(agent: &str, why: &str, delay_ms: u64) -> Record {
+    retried_with(agent, why, delay_ms, CountsAs::Retry)
+}
+
+pub(crate) fn retried_with(agent: &str, why: &str, delay_ms: u64, counts_as: CountsAs) -> Record {
+    let (agent, why) = (AgentId::new(agent), why.to_owned());
+    Record::Retried { agent, why, counts_as, delay_ms, left: None }
+}
+
+/// An agent asks its first question.
+pub(crate) fn asked(agent: &str, question: Question) -> Record {
+    let (agent, number, question) = (AgentId::new(agent), 1, Box::new(question));
+    Record::Asked { agent, number, question, via: Via::Tag, session: None }
 }
 
 pub(crate) fn goto(state: &str) -> Transition {

@@ -5,6 +5,8 @@ mod event;
 mod row;
 mod run;
 mod step;
+#[cfg(test)]
+mod tests;
 mod words;
 
 pub use event::{closed, of_seen};

@@ -146,7 +146,8 @@ fn now(overview: &Overview, run: &Run, live: &LiveFacts) -> Option<Value> {
 /// Why the run needs a person or waits.
 fn why(overview: &Overview, run: &Run, live: &LiveFacts) -> Option<String> {
     let failed = run.agents_by_birth().into_iter().find_map(|agent| match &agent.phase {
-        Phase::Failed { error, .. } => {
+        // A failure that a join has handed over is its parent's business.
+        Phase::Failed { error, passed: false, .. } => {
             let error = beginning(error, TEXT_CHARS_MAX);
             Some(format!("{} failed in {}: {error}", agent.id, agent.current_state))
         }
