@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 
+mod written;
+
 use std::{
     cell::RefCell,
     collections::BTreeMap,
@@ -35,6 +37,11 @@ use crate::{
     layout::{RunFiles, StateDir},
     step::StepFolder,
     steps::memory::{Fate, Memory},
+};
+
+pub(crate) use written::{
+    Written, asked, ended, failed, followed, fork, goto, intended, question, result, retried,
+    retried_with,
 };
 
 /// The id of every run here.
