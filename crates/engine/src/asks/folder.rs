@@ -14,7 +14,7 @@ use raymond_flow::{
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::{
-    AnswerError, Reply,
+    AnswerError, Reply, UNREADABLE,
     attached::{self, copy_name},
 };
 use crate::{clock, private, regular, step::step_name, sys};
@@ -143,9 +143,20 @@ impl AskFolder {
         read(&self.path.join(QUESTION))
     }
 
-    /// The answer, if there is one.
+    /// The answer, if there is one. A file that is none, which only another program can have written, is
+    /// [`UNREADABLE`]: it keeps its place until the orchestrator moves it aside.
     pub(super) fn answer(&self) -> io::Result<Option<GivenAnswer>> {
-        read(&self.path.join(ANSWER))
+        match read(&self.path.join(ANSWER)) {
+            Err(error) if is_malformed(&error) => Ok(Some(GivenAnswer {
+                result: String::new(),
+                comment: String::new(),
+                files: None,
+                by: "another program".to_owned(),
+                how: UNREADABLE.to_owned(),
+                at_ms: 0,
+            })),
+            read => read,
+        }
     }
 
     /// Publishes a question durably, unless it is published already. Returns it, and whether it is new. A question
@@ -319,6 +330,12 @@ fn is_same(before: &PublishedQuestion, wanted: &PublishedQuestion) -> bool {
         ..question.clone()
     };
     plain(before) == plain(wanted)
+}
+
+/// Whether a file was read and is not what it should be: no JSON object, no regular file, too large.
+fn is_malformed(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, InvalidData, InvalidInput, UnexpectedEof};
+    matches!(error.kind(), FileTooLarge | InvalidData | InvalidInput | UnexpectedEof)
 }
 
 pub(super) fn is_full(error: &io::Error) -> bool {

@@ -43,6 +43,8 @@ pub const CANCELLED: &str = "cancel";
 pub const TIMEOUT: &str = "timeout";
 /// The name in `how` of the answer that the setting `ask = default` gives.
 pub const SETTING: &str = "setting";
+/// The name in `how` of a file that is in the place of an answer and cannot be read as one.
+pub const UNREADABLE: &str = "unreadable";
 /// The name in `by` of answers that no person gave.
 pub const RAYMOND: &str = "raymond";
 

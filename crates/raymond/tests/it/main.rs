@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 #![allow(clippy::disallowed_methods, reason = "tests print for those who run them")]
 
+mod ask_faults;
 mod asks;
 mod authoring;
 mod browser;

@@ -15,7 +15,7 @@ fn asking() -> Project {
         ),
         (
             "LAST.sh",
-            "echo \"<result>$RAYMOND_RESULT: $RAYMOND_COMMENT $(cat \"$RAYMOND_FILES\"/* 2>/dev/null)</result>\"",
+            "echo \"<result>$RAYMOND_RESULT: $RAYMOND_COMMENT $([ -z \"$RAYMOND_FILES\" ] || cat \"$RAYMOND_FILES\"/*)</result>\"",
         ),
     ]);
     project.write("plan.md", "<script>a plan</script>");
