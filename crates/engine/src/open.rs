@@ -39,8 +39,8 @@ const ASK_INTERVAL: Duration = Duration::from_millis(100);
 /// How long a cancelled run may take to end: steps, reapers and the keeper have timeouts of their own.
 const CANCEL_PATIENCE: Duration = Duration::from_mins(1);
 
-/// The result of asking a run for something.
-enum Asked {
+/// The result of a request to a run.
+enum RequestOutcome {
     /// Its orchestrator has carried out the request.
     Answered(DoorAnswer),
     /// No orchestrator owns the run. This is its lock.
@@ -158,7 +158,7 @@ impl Engine<'_> {
     pub fn cancel(&self, id: &RunId, observer: &mut dyn Observer) -> Result<Run, EngineError> {
         let deadline = Instant::now() + CANCEL_PATIENCE;
         loop {
-            if let Asked::Unowned(lock) = self.ask(id, &Ask::Cancel, observer)? {
+            if let RequestOutcome::Unowned(lock) = self.ask(id, &Ask::Cancel, observer)? {
                 drop(lock);
                 match self.reopen(id, |_, _| {}, Some(Halt::Cancelled), observer) {
                     Err(EngineError::Cancelled { .. }) => return Ok(load(&self.state_dir, id)?.run),
@@ -188,8 +188,8 @@ impl Engine<'_> {
         observer: &mut dyn Observer,
     ) -> Result<Option<DoorAnswer>, EngineError> {
         match self.ask(id, &Ask::Stop { now }, observer)? {
-            Asked::Answered(answer) => Ok(Some(answer)),
-            Asked::Unowned(_) => Ok(None),
+            RequestOutcome::Answered(answer) => Ok(Some(answer)),
+            RequestOutcome::Unowned(_) => Ok(None),
         }
     }
 
@@ -202,8 +202,8 @@ impl Engine<'_> {
         observer: &mut dyn Observer,
     ) -> Result<DoorAnswer, EngineError> {
         let lock = match self.ask(id, &Ask::Limit(change.clone()), observer)? {
-            Asked::Answered(answer) => return Ok(answer),
-            Asked::Unowned(lock) => lock,
+            RequestOutcome::Answered(answer) => return Ok(answer),
+            RequestOutcome::Unowned(lock) => lock,
         };
         let mut ledger = Ledger::open(id, self.state_dir.run(id), lock, observer)?;
         if ledger.run().status == Status::Cancelled {
@@ -224,7 +224,7 @@ impl Engine<'_> {
         observer: &mut dyn Observer,
     ) -> Result<bool, EngineError> {
         let told = self.ask(id, &Ask::Answered { ask: ask.to_string() }, observer)?;
-        Ok(matches!(told, Asked::Answered(_)))
+        Ok(matches!(told, RequestOutcome::Answered(_)))
     }
 
     /// Asks the orchestrator of a run for something, and waits for its answer. If no orchestrator owns the run,
@@ -234,7 +234,7 @@ impl Engine<'_> {
         id: &RunId,
         ask: &Ask,
         observer: &mut dyn Observer,
-    ) -> Result<Asked, EngineError> {
+    ) -> Result<RequestOutcome, EngineError> {
         let files = self.state_dir.run(id);
         if !files.journal.exists() {
             return Err(EngineError::NoSuchRun { id: id.clone() });
@@ -250,7 +250,9 @@ impl Engine<'_> {
                     // The orchestrator may have answered and left.
                     let answer = letter.as_ref().and_then(Letter::answer).transpose();
                     let answer = answer.map_err(door_error)?;
-                    return Ok(answer.map_or(Asked::Unowned(lock), Asked::Answered));
+                    return Ok(
+                        answer.map_or(RequestOutcome::Unowned(lock), RequestOutcome::Answered)
+                    );
                 }
                 Err(EngineError::Lock { source: LockError::Owned { owner }, .. }) => owner,
                 Err(error) => return Err(error),
@@ -266,7 +268,7 @@ impl Engine<'_> {
             if let Some(letter) = &letter
                 && let Some(answer) = letter.wait(ASK_INTERVAL)
             {
-                return answer.map(Asked::Answered).map_err(door_error);
+                return answer.map(RequestOutcome::Answered).map_err(door_error);
             }
         }
     }

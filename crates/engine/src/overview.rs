@@ -138,7 +138,7 @@ pub struct StepFacts {
     /// Uses of tools that were not allowed.
     pub denied: Vec<String>,
     /// What came of it.
-    pub end: Option<StepEnd>,
+    pub end: Option<StepConclusion>,
     /// The byte of the journal at which its intent is.
     line: u64,
     /// The journal up to which this is true.
@@ -154,7 +154,7 @@ impl StepFacts {
 
 /// What came of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StepEnd {
+pub struct StepConclusion {
     /// In a word, as in `docs/api.md`.
     pub word: &'static str,
     /// The tag that was followed.
@@ -408,7 +408,7 @@ impl Overview {
         let tag = transition.kind().name();
         if let Some(step) = self.latest_step(agent) {
             let (to, worker, text) = (to.clone(), worker.cloned(), text.clone());
-            step.end = Some(StepEnd { word: "followed", tag: Some(tag), to, worker, text });
+            step.end = Some(StepConclusion { word: "followed", tag: Some(tag), to, worker, text });
             step.offset = read.offset;
         }
         let from = before.map(|before| before.state.clone());
@@ -463,7 +463,7 @@ impl Overview {
         if let Some(step) = self.latest_step(agent) {
             let is_open = step.end.is_none();
             if is_open {
-                step.end = Some(StepEnd { word, tag: None, to: None, worker: None, text });
+                step.end = Some(StepConclusion { word, tag: None, to: None, worker: None, text });
                 // A lost step has no record of its end.
                 step.ended_ms.get_or_insert(read.seen.at_ms);
                 step.offset = read.offset;

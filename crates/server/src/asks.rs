@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 
 use crate::{
     app::App,
-    error::{Answer, ApiError},
+    error::{ApiError, ApiResult},
     markdown,
     projects::Project,
     request::{Body, refuse_longer},
@@ -35,17 +35,17 @@ use crate::{
 pub(crate) const UPLOAD_BYTES_MAX: usize = 25 * 1024 * 1024;
 /// How long an upload waits for its answer.
 const UPLOAD_LIFE: Duration = Duration::from_hours(1);
-/// How many files an answer has.
+/// The most files of one answer.
 const FILES_MAX: usize = 20;
 /// The longest name of a file.
 const NAME_BYTES_MAX: usize = 200;
 /// The largest attachment that is shown.
 const ATTACHMENT_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// How much of an attachment says whether it is text.
+/// How many bytes of an attachment are read to tell whether it is text.
 const LOOK_BYTES: usize = 8 * 1024;
 
 /// `GET /api/asks`
-pub(crate) async fn list(State(app): State<Arc<App>>) -> Answer<Json<Value>> {
+pub(crate) async fn list(State(app): State<Arc<App>>) -> ApiResult<Json<Value>> {
     app.read(|app| {
         let rows = app.rows();
         let with_asks = rows.iter().filter(|(_, row)| row.value["asks"][0].is_object());
@@ -71,18 +71,18 @@ pub(crate) async fn list(State(app): State<Arc<App>>) -> Answer<Json<Value>> {
 pub(crate) async fn one(
     State(app): State<Arc<App>>,
     Path((project, run, ask)): Path<(String, String, String)>,
-) -> Answer<Json<Value>> {
+) -> ApiResult<Json<Value>> {
     app.read(move |app| {
-        let asked = Asked::find(app, &project, &run, &ask)?;
+        let asked = FoundAsk::find(app, &project, &run, &ask)?;
         let name = FilePath::new(&asked.workflow).file_name().map(|name| name.to_string_lossy());
-        let Asked { project, run, question, answer, .. } = &asked;
+        let FoundAsk { project, run, question, answer, .. } = &asked;
         Ok(Json(view(project, run, question, answer.as_ref(), &json!(name))))
     })
     .await
 }
 
-/// A question that was found.
-struct Asked {
+/// A question that a request names, with its run.
+struct FoundAsk {
     project: Project,
     run: RunId,
     id: AskId,
@@ -91,12 +91,12 @@ struct Asked {
     workflow: String,
 }
 
-impl Asked {
-    fn find(app: &App, project: &str, run: &str, ask: &str) -> Answer<Self> {
+impl FoundAsk {
+    fn find(app: &App, project: &str, run: &str, ask: &str) -> ApiResult<Self> {
         let project = app.project(project)?;
         let (run, _) = project.run(run)?;
         let none = || ApiError::not_found(format!("run `{run}` has asked no question `{ask}`"));
-        // The directory of a question is named by it: nothing that leads elsewhere.
+        // The id becomes the name of a directory, so it must not contain a path.
         let id = AskId::parse(ask).filter(|id| is_plain(id.agent.as_str())).ok_or_else(none)?;
         let found = asks::question(&project.state_dir, &run, &id);
         let found = found.map_err(|error| cannot_read(&run, &error))?;
@@ -112,7 +112,7 @@ fn cannot_read(run: &RunId, error: &io::Error) -> ApiError {
     ApiError::unreadable(format!("cannot read the questions of run `{run}`: {error}"))
 }
 
-/// Whether a name from the network is only a name.
+/// Whether a name from a request is a plain file name, not a path.
 fn is_plain(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= NAME_BYTES_MAX
@@ -165,7 +165,7 @@ fn file_name(file: &ShownFile) -> String {
     name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// Where the copy of an attachment is: below the run, whatever the question's file says.
+/// The path of the copy of an attachment: always below the run, even if the question's file names another path.
 fn file_of(
     project: &Project,
     run: &RunId,
@@ -178,7 +178,7 @@ fn file_of(
     asks.join(folder).join("attachments").join(file_name(file))
 }
 
-/// How an attachment may be shown: anything that a browser could carry out is only downloaded.
+/// How an attachment may be shown: anything that a browser could execute is only downloaded.
 fn shown_as(path: &FilePath) -> &'static str {
     match regular::read(path, ATTACHMENT_BYTES_MAX) {
         Ok(bytes) => kind(&bytes).0,
@@ -186,7 +186,7 @@ fn shown_as(path: &FilePath) -> &'static str {
     }
 }
 
-/// How bytes may be shown, and their type. By what they begin with, never by a name.
+/// How bytes may be shown, and their type. Decided by their first bytes, never by a file name.
 fn kind(bytes: &[u8]) -> (&'static str, &'static str) {
     let images: [(&[u8], _); 4] = [
         (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -213,9 +213,9 @@ fn kind(bytes: &[u8]) -> (&'static str, &'static str) {
 pub(crate) async fn attachment(
     State(app): State<Arc<App>>,
     Path((project, run, ask, name)): Path<(String, String, String, String)>,
-) -> Answer<Response> {
+) -> ApiResult<Response> {
     app.read(move |app| {
-        let asked = Asked::find(app, &project, &run, &ask)?;
+        let asked = FoundAsk::find(app, &project, &run, &ask)?;
         let none = || ApiError::not_found(format!("question `{ask}` has no attachment `{name}`"));
         let shown = asked.question.attachments.iter().find(|file| file_name(file) == name);
         let path = file_of(&asked.project, &asked.run, &asked.question, shown.ok_or_else(none)?);
@@ -235,7 +235,7 @@ pub(crate) async fn upload(
     State(app): State<Arc<App>>,
     Path((project, run, ask, name)): Path<(String, String, String, String)>,
     request: Request,
-) -> Answer<Json<Value>> {
+) -> ApiResult<Json<Value>> {
     const KIND: &str = "application/octet-stream";
     let headers = request.headers();
     if headers.get(header::CONTENT_TYPE).is_none_or(|kind| kind != KIND) {
@@ -245,7 +245,7 @@ pub(crate) async fn upload(
     let bytes = Bytes::from_request(request, &()).await;
     let bytes = bytes.map_err(|_| ApiError::too_large(UPLOAD_BYTES_MAX))?;
     app.read(move |app| {
-        Asked::find(app, &project, &run, &ask)?;
+        FoundAsk::find(app, &project, &run, &ask)?;
         if !is_plain(&name) {
             let message = "the name of the file: expected a name without `/`, `\\` or `:`";
             return Err(ApiError::bad_request(message));
@@ -272,10 +272,10 @@ fn remove_old(uploads: &FilePath) {
     }
 }
 
-/// What a person answers.
+/// The body of a request to answer a question.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Given {
+pub(crate) struct AnswerRequest {
     label: Option<String>,
     text: String,
     files: Vec<String>,
@@ -285,10 +285,11 @@ pub(crate) struct Given {
 pub(crate) async fn answer(
     State(app): State<Arc<App>>,
     Path((project, run, ask)): Path<(String, String, String)>,
-    Body(given): Body<Given>,
-) -> Answer<Json<Value>> {
+    Body(given): Body<AnswerRequest>,
+) -> ApiResult<Json<Value>> {
     app.read(move |app| {
-        let Asked { project, run, id, question, .. } = Asked::find(app, &project, &run, &ask)?;
+        let FoundAsk { project, run, id, question, .. } =
+            FoundAsk::find(app, &project, &run, &ask)?;
         let (folders, files) = uploaded(app, &given.files)?;
         let (result, comment) = match given.label {
             Some(label) => (label, given.text),
@@ -310,7 +311,7 @@ pub(crate) async fn answer(
 }
 
 /// The files that were uploaded under these names, and the directories that they are in.
-fn uploaded(app: &App, names: &[String]) -> Answer<(Vec<PathBuf>, Vec<PathBuf>)> {
+fn uploaded(app: &App, names: &[String]) -> ApiResult<(Vec<PathBuf>, Vec<PathBuf>)> {
     if names.len() > FILES_MAX {
         return Err(ApiError::bad_request(format!("`files`: at most {FILES_MAX}")));
     }

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use crate::{
     app::App,
-    error::{Answer, ApiError},
+    error::{ApiError, ApiResult},
     projects::Project,
     request::Body,
     shelf::lock,
@@ -30,10 +30,10 @@ use crate::{
 /// How many variables a run can be given.
 const VARIABLES_MAX: usize = 100;
 
-/// With what a run is started.
+/// The body of a request to start a run.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Start {
+pub(crate) struct StartRequest {
     input: Option<String>,
     variables: BTreeMap<String, String>,
     budget_usd: Option<f64>,
@@ -44,8 +44,8 @@ pub(crate) struct Start {
 pub(crate) async fn start(
     State(app): State<Arc<App>>,
     Path(workflow): Path<String>,
-    Body(start): Body<Start>,
-) -> Answer<(StatusCode, Json<Value>)> {
+    Body(start): Body<StartRequest>,
+) -> ApiResult<(StatusCode, Json<Value>)> {
     app.read(move |app| {
         let workflow = app.workflow(&workflow)?;
         let budget = app.budget(&workflow.project, start.budget_usd)?;
@@ -79,7 +79,7 @@ pub(crate) async fn start(
     .await
 }
 
-/// With what a run is resumed.
+/// The body of a request to resume a run.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Resume {
@@ -92,7 +92,7 @@ pub(crate) async fn resume(
     State(app): State<Arc<App>>,
     Path((project, run)): Path<(String, String)>,
     Body(resume): Body<Resume>,
-) -> Answer<Json<Value>> {
+) -> ApiResult<Json<Value>> {
     app.read(move |app| {
         let (project, id) = app.named(&project, &run)?;
         let mut words = vec!["resume".to_owned(), "--detach".to_owned()];
@@ -107,7 +107,7 @@ pub(crate) async fn resume(
     .await
 }
 
-/// How a run is stopped.
+/// The body of a request to stop a run.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Stop {
@@ -119,7 +119,7 @@ pub(crate) async fn stop(
     State(app): State<Arc<App>>,
     Path((project, run)): Path<(String, String)>,
     Body(stop): Body<Stop>,
-) -> Answer<Json<Value>> {
+) -> ApiResult<Json<Value>> {
     app.read(move |app| {
         let (project, id) = app.named(&project, &run)?;
         let mut words = vec!["stop".to_owned()];
@@ -131,7 +131,7 @@ pub(crate) async fn stop(
     .await
 }
 
-/// Nothing.
+/// The body of a request that has no parameters.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Nothing {}
@@ -141,7 +141,7 @@ pub(crate) async fn cancel(
     State(app): State<Arc<App>>,
     Path((project, run)): Path<(String, String)>,
     Body(Nothing {}): Body<Nothing>,
-) -> Answer<Json<Value>> {
+) -> ApiResult<Json<Value>> {
     app.read(move |app| {
         let (project, id) = app.named(&project, &run)?;
         let words = ["cancel".to_owned(), "--yes".to_owned(), id.to_string()];
@@ -151,10 +151,10 @@ pub(crate) async fn cancel(
     .await
 }
 
-/// Limits to be changed.
+/// The body of a request to change limits; absent ones stay.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Limits {
+pub(crate) struct LimitsRequest {
     budget_usd: Option<f64>,
     max_iterations: Option<u64>,
     max_parallel: Option<u32>,
@@ -165,8 +165,8 @@ pub(crate) struct Limits {
 pub(crate) async fn limits(
     State(app): State<Arc<App>>,
     Path((project, run)): Path<(String, String)>,
-    Body(limits): Body<Limits>,
-) -> Answer<Json<Value>> {
+    Body(limits): Body<LimitsRequest>,
+) -> ApiResult<Json<Value>> {
     app.read(move |app| {
         let (project, id) = app.named(&project, &run)?;
         let mut words = vec!["limit".to_owned()];
@@ -190,14 +190,14 @@ pub(crate) async fn limits(
 
 impl App {
     /// A run that is there.
-    fn named(&self, project: &str, run: &str) -> Answer<(Project, RunId)> {
+    fn named(&self, project: &str, run: &str) -> ApiResult<(Project, RunId)> {
         let project = self.project(project)?;
         let (id, _) = project.run(run)?;
         Ok((project, id))
     }
 
-    /// How a run stands after a change.
-    fn after(&self, project: &Project, id: &RunId) -> Answer<Json<Value>> {
+    /// The view of a run after a change.
+    fn after(&self, project: &Project, id: &RunId) -> ApiResult<Json<Value>> {
         let run = self.open(project, id.as_str())?;
         let run = lock(&run);
         let status = run.overview.run().map(|it| raymond_engine::views::status_word(it, &run.live));
@@ -205,8 +205,8 @@ impl App {
         Ok(Json(json!({ "run": id, "status": status, "running_steps": running })))
     }
 
-    /// Resumes a run in the background that waits for nothing but the answer that it has now; whether it was. If that
-    /// fails, the answer is durable all the same.
+    /// Resumes a run in the background if it waited only for the answer that it has now. Returns whether it was
+    /// resumed. If resuming fails, the answer is durable all the same.
     pub(crate) fn go_on(&self, project: &Project, id: &RunId) -> bool {
         let run = self.open(project, id.as_str());
         let is_idle = run.is_ok_and(|run| {
@@ -218,8 +218,8 @@ impl App {
         is_idle && self.command(project, &words, None).is_ok()
     }
 
-    /// An amount that the network may set: above nothing, since 0 would be no limit, and at most the server's cap.
-    fn capped(&self, dollars: f64) -> Answer<Usd> {
+    /// Checks an amount from a request: above 0, since 0 would mean no limit, and at most the server's cap.
+    fn capped(&self, dollars: f64) -> ApiResult<Usd> {
         let amount = Usd::from_dollars(dollars).filter(|amount| *amount > Usd::ZERO);
         let amount = amount.ok_or_else(|| {
             ApiError::bad_request("`budget_usd`: expected an amount of dollars above 0")
@@ -236,7 +236,7 @@ impl App {
     }
 
     /// The budget of a new run: what was asked for; else that of the project, which may not exceed the cap either.
-    fn budget(&self, project: &Project, asked: Option<f64>) -> Answer<Option<Usd>> {
+    fn budget(&self, project: &Project, asked: Option<f64>) -> ApiResult<Option<Usd>> {
         if let Some(dollars) = asked {
             return self.capped(dollars).map(Some);
         }
@@ -245,7 +245,12 @@ impl App {
     }
 
     /// Carries out a command of this program in a project, and returns what it printed.
-    fn command(&self, project: &Project, words: &[String], input: Option<&str>) -> Answer<String> {
+    fn command(
+        &self,
+        project: &Project,
+        words: &[String],
+        input: Option<&str>,
+    ) -> ApiResult<String> {
         let failed = |error: std::io::Error| {
             ApiError::unreadable(format!("cannot run `raymond {}`: {error}", words[0]))
         };

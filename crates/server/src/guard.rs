@@ -1,4 +1,4 @@
-//! The first layer of every request: who may ask at all. And the headers of every answer.
+//! The first layer of every request: which requests are accepted at all. And the headers of every response.
 //!
 //! A page of another site can make a browser send requests to the loopback (DNS rebinding, forms, images), and every
 //! user of the machine can connect. So, in this order: the `Host` must be ours (a rebound name is not), the `Origin`
@@ -16,16 +16,16 @@ use axum::{
 
 use crate::{
     app::App,
-    error::{Answer, ApiError},
-    token::Shown,
+    error::{ApiError, ApiResult},
+    token::TokenCheck,
 };
 
-/// What our own page may load and do. Images may be blobs: an attachment needs the token, so the page fetches it. The
+/// The policy for our own page. Images may be blobs: an attachment needs the token, so the page fetches it. The
 /// vendored template library has a Trusted Types policy; nothing else may make markup out of a string.
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
     require-trusted-types-for 'script'; trusted-types lit-html";
-/// What an answer of the API may do if it is shown as a page: nothing.
+/// The policy for a response of the API that is opened as a page: nothing is allowed.
 const API_POLICY: &str = "default-src 'none'; frame-ancestors 'none'; sandbox";
 /// What the API begins with.
 pub(crate) const API: &str = "/api";
@@ -54,7 +54,7 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, request: Request, next: N
     response
 }
 
-fn check(app: &App, request: &Request) -> Answer<()> {
+fn check(app: &App, request: &Request) -> ApiResult<()> {
     let (headers, uri) = (request.headers(), request.uri());
     let host = only(headers, &header::HOST).ok_or_else(ApiError::misdirected)?;
     let authority = uri.authority().map_or(host, |authority| authority.as_str());
@@ -83,14 +83,14 @@ fn check(app: &App, request: &Request) -> Answer<()> {
     Ok(())
 }
 
-fn authorize(app: &App, headers: &HeaderMap) -> Answer<()> {
+fn authorize(app: &App, headers: &HeaderMap) -> ApiResult<()> {
     let shown = only(headers, &header::AUTHORIZATION).and_then(|text| text.split_once(' '));
     let shown = shown.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
     let Some((_, token)) = shown else { return Err(ApiError::unauthorized()) };
     match app.token.check(token.trim().as_bytes()) {
-        Shown::Right => Ok(()),
-        Shown::Wrong => Err(ApiError::unauthorized()),
-        Shown::WrongAgain => Err(ApiError::too_many_requests()),
+        TokenCheck::Right => Ok(()),
+        TokenCheck::Wrong => Err(ApiError::unauthorized()),
+        TokenCheck::WrongAgain => Err(ApiError::too_many_requests()),
     }
 }
 

@@ -53,7 +53,7 @@ pub trait Host: Send + Sync + 'static {
 }
 
 /// How the server is started.
-pub struct Options {
+pub struct ServerOptions {
     /// Where it keeps its token, and finds the projects of the user.
     pub user_dir: UserDir,
     /// Only this project, not all of the user's.
@@ -78,8 +78,8 @@ pub struct Options {
     pub host: Arc<dyn Host>,
 }
 
-impl std::fmt::Debug for Options {
+impl std::fmt::Debug for ServerOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Options").field("project", &self.project).finish_non_exhaustive()
+        f.debug_struct("ServerOptions").field("project", &self.project).finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! What is taken from a request: parameters and bodies, within limits.
+//! Parameters and bodies of requests, within limits.
 
 use axum::{
     body::Bytes,
@@ -12,7 +12,7 @@ use crate::error::ApiError;
 /// The largest body of a change: an input, and little else.
 pub(crate) const BODY_BYTES_MAX: usize = 1024 * 1024;
 
-/// A JSON object in the body of a request. Nothing that a form of another site can send has this type.
+/// A JSON object in the body of a request. A form of another site cannot send this content type.
 pub(crate) struct Body<T>(pub(crate) T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
@@ -35,7 +35,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     }
 }
 
-/// Refuses a body that says itself that it is longer, before any of it is read.
+/// Refuses a body whose declared length is too large, before any of it is read.
 pub(crate) fn refuse_longer(headers: &HeaderMap, bytes_max: usize) -> Result<(), ApiError> {
     let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
     let length = length.and_then(|length| length.parse::<usize>().ok()).unwrap_or(0);

@@ -13,11 +13,11 @@ use crate::{private, regular};
 
 /// The largest file that is shown or handed over. It is copied while the run waits.
 pub(crate) const FILE_BYTES_MAX: u64 = 32 * 1024 * 1024;
-/// How much all files of one answer may have together.
+/// The largest total size of the files of one answer.
 pub(crate) const UPLOAD_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// How many files can be handed over with an answer.
 pub(crate) const UPLOADS_MAX: usize = 64;
-/// The longest name of a copy: what file systems take, less a number.
+/// The longest name of a copy: what file systems allow, less room for a number.
 const NAME_BYTES_MAX: usize = 200;
 
 /// A file that was copied.
@@ -90,7 +90,7 @@ pub(super) fn upload(files: &[PathBuf], to: &Path) -> Result<(), (PathBuf, io::E
     crate::sys::sync_folder(to).map_err(|error| (to.to_owned(), error))
 }
 
-/// The name of the copy of an attachment: its number keeps two files of one name apart.
+/// The name of the copy of an attachment: the number distinguishes two files with the same name.
 pub(super) fn copy_name(number: usize, path: &str) -> String {
     let name = Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or("file");
     let end = (0..=NAME_BYTES_MAX.min(name.len())).rev().find(|at| name.is_char_boundary(*at));

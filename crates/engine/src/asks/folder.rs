@@ -102,12 +102,12 @@ pub struct GivenAnswer {
     pub at_ms: u64,
 }
 
-/// What became of an answer that was given.
+/// The result of giving an answer.
 #[derive(Debug)]
-pub(super) enum Named {
-    /// It counts.
+pub(super) enum GiveOutcome {
+    /// This answer counts.
     Given(GivenAnswer),
-    /// This one was there before.
+    /// This earlier answer counts instead.
     Taken(GivenAnswer),
 }
 
@@ -148,8 +148,8 @@ impl AskFolder {
         read(&self.path.join(ANSWER))
     }
 
-    /// Publishes a question durably, unless it is there. Returns it, and whether it is new. A question that
-    /// another run of the same id, or a lost end of the journal, has left under this id is moved aside.
+    /// Publishes a question durably, unless it is published already. Returns it, and whether it is new. A question
+    /// that another run of the same id, or a lost tail of the journal, left under this id is moved aside.
     pub(super) fn publish(
         &self,
         (run, id, state): (&str, &AskId, &StateName),
@@ -158,7 +158,7 @@ impl AskFolder {
     ) -> io::Result<(PublishedQuestion, bool)> {
         let asked_at_ms = clock::now_ms();
         let wanted = unpublished((run, id, state), question, asked_at_ms);
-        // One that cannot be read was never complete.
+        // A question that cannot be read was never completely published.
         if let Ok(Some(before)) = self.question() {
             if is_same(&before, &wanted) {
                 return Ok((before, false));
@@ -194,7 +194,7 @@ impl AskFolder {
                 }
                 // The run pauses, and the question is published when there is room.
                 Err(error) if is_full(&error) => return Err(error),
-                // It was there when the tag was judged. The question is asked without it.
+                // The file existed when the tag was judged, and is gone now. The question is asked without it.
                 Err(error) => {
                     let error = Some(error.to_string());
                     ShownFile { path, copy: String::new(), bytes: 0, sha256: String::new(), error }
@@ -205,8 +205,9 @@ impl AskFolder {
         Ok(shown)
     }
 
-    /// Gives an answer that was checked, if there is none. When this returns, it is durable.
-    pub(super) fn give(&self, reply: &Reply) -> Result<Named, AnswerError> {
+    /// Gives an answer that was checked, unless the question has one. When this returns, the answer that counts is
+    /// durable.
+    pub(super) fn give(&self, reply: &Reply) -> Result<GiveOutcome, AnswerError> {
         let name = uuid::Uuid::new_v4().simple().to_string();
         let io = |source| AnswerError::Io { path: self.path.clone(), source };
         let files = self.path.join(FILES).join(&name);
@@ -237,7 +238,7 @@ impl AskFolder {
         if named.is_err() {
             discard();
         }
-        // Also if another was first: it must not be told of before it is durable.
+        // Also if another answer was first: the caller must not learn of it before it is durable.
         let is_taken = match named {
             Ok(()) => false,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => true,
@@ -245,13 +246,13 @@ impl AskFolder {
         };
         self.sync().map_err(io)?;
         if !is_taken {
-            return Ok(Named::Given(given));
+            return Ok(GiveOutcome::Given(given));
         }
         let first = self.answer().map_err(io)?;
-        first.map(Named::Taken).ok_or_else(|| io(io::ErrorKind::NotFound.into()))
+        first.map(GiveOutcome::Taken).ok_or_else(|| io(io::ErrorKind::NotFound.into()))
     }
 
-    /// Moves an answer aside that does not answer the question, so that it can be answered.
+    /// Moves aside an answer that does not fit the question, so that a person can answer it.
     pub(super) fn reject(&self) -> io::Result<()> {
         let aside = format!("{ANSWER}.rejected-{}", uuid::Uuid::new_v4().simple());
         fs::rename(self.path.join(ANSWER), self.path.join(aside))?;
@@ -309,7 +310,7 @@ fn unpublished(
     }
 }
 
-/// Whether they are the same question. A lost end of the journal may have given it another deadline.
+/// Whether they are the same question. After a lost tail of the journal, the same question has another deadline.
 fn is_same(before: &PublishedQuestion, wanted: &PublishedQuestion) -> bool {
     let plain = |question: &PublishedQuestion| PublishedQuestion {
         attachments: Vec::new(),

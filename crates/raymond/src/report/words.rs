@@ -183,7 +183,7 @@ fn finished(status: Status) -> News {
     News::of_run(Level::News, mark, Line::of(format!("run {status}")))
 }
 
-/// A question that nobody sees is never answered, so it is told even to those who want to hear little.
+/// A question that the user does not see is never answered, so it is shown even with `--quiet`.
 fn asked(here: Line, agent: &AgentId, number: u32, question: &Question) -> News {
     let text = here.plain(format!("asks {agent}.{number}: "));
     let text = text.add(Style::Bold, excerpt(&question.text));

@@ -16,7 +16,7 @@ use raymond_engine::{
 use raymond_flow::machine::{FailureClass, Status};
 use serde_json::json;
 
-use super::{place::state_dir, prepare::Project, prune::size};
+use super::{place::state_dir, prepare::LoadedProject, prune::size};
 use crate::{
     advice,
     cli::{args::Place, upkeep::Doctor},
@@ -57,7 +57,7 @@ pub(in crate::cli) fn doctor(arguments: &Doctor) -> Result<ExitCode, Failure> {
     let mut findings = vec![platform(), shell(), git()];
     let place = &arguments.place;
     findings.push(settings(place));
-    let project = Project::of(place).or_else(|_| Project::without_settings(place));
+    let project = LoadedProject::of(place).or_else(|_| LoadedProject::without_settings(place));
     match project {
         Ok(project) => {
             let said = project.config.said::<String>("agent");
@@ -175,7 +175,7 @@ fn asked(checkup: &Checkup) -> io::Result<Diagnosis> {
     Ok((checkup.judge)(&CheckupAnswer { exit_code: status.code(), stdout, stderr }))
 }
 
-fn disk(project: &Project) -> CheckResult {
+fn disk(project: &LoadedProject) -> CheckResult {
     let reserve = project.config.text("disk_reserve").and_then(|text| text.parse().ok());
     let (reserve, place) = (reserve.unwrap_or(0), project.state_dir.root().display());
     let advice = "remove old runs: raymond prune";
@@ -194,7 +194,7 @@ fn disk(project: &Project) -> CheckResult {
 }
 
 /// Runs whose orchestrator died. `None` if there are none.
-fn runs(project: &Project) -> Option<CheckResult> {
+fn runs(project: &LoadedProject) -> Option<CheckResult> {
     let state_dir = &project.state_dir;
     let is_dead = |id: &raymond_flow::id::RunId| {
         RunLock::holder(&state_dir.run(id).lock).is_none()

@@ -26,7 +26,7 @@ use crate::{
     cli::args::{Options, Place},
     config::Config,
     failure::Failure,
-    notify::Notifier,
+    notify::NotifyObserver,
     out,
     report::{JsonLines, Lines, on_terminal, words::Level},
 };
@@ -39,14 +39,14 @@ const CLAUDE_CREDENTIALS: [&str; 4] =
 const PROGRAM: &str = "program";
 
 /// Everything of the project that a run needs.
-pub(super) struct Project {
+pub(super) struct LoadedProject {
     pub(super) state_dir: StateDir,
     pub(super) config: Config,
     pub(super) agents: Agents,
     pub(super) interrupts: Option<Interrupts>,
 }
 
-impl Project {
+impl LoadedProject {
     /// Reads the settings of the project.
     pub(super) fn of(place: &Place) -> Result<Self, Failure> {
         let state_dir = state_dir(place)?;
@@ -104,14 +104,14 @@ impl Project {
         } else {
             Box::new(Lines::new(out::people(), level, files.clone()))
         });
-        // After whoever draws on the terminal, which makes room for it.
+        // After the observer that draws on the terminal, which makes room for it.
         if !options.json {
             let next = super::runs::next(id, &options.place);
             observers.push(Box::new(Asker::new(self.state_dir.clone(), next)));
         }
         if !self.config.notify.is_empty() {
             let next = super::runs::next(id, &options.place);
-            observers.push(Box::new(Notifier::new(self.config.notify.clone(), next)));
+            observers.push(Box::new(NotifyObserver::new(self.config.notify.clone(), next)));
         }
         if let Some(path) = &options.log_file {
             let file = private::options().create(true).append(true).open(path);

@@ -18,7 +18,7 @@ use raymond_flow::{
     machine::{Limits, Run, Settings, Status},
     money::Usd,
 };
-use raymond_server::{Bound, Host, Options, ServeError, last_link};
+use raymond_server::{Bound, Host, ServeError, ServerOptions, last_link};
 
 use super::{
     place::{current_folder, state_dir, typed},
@@ -57,7 +57,7 @@ pub(in crate::cli) fn serve(arguments: &Serve) -> Result<ExitCode, Failure> {
         path.map_err(|error| Failure::io("find a directory of --root", &error))
     };
     let program = env::current_exe().map_err(|error| Failure::io("find this program", &error))?;
-    let bound = Bound::new(Options {
+    let bound = Bound::new(ServerOptions {
         user_dir: user_dir.clone(),
         project: project.clone(),
         roots: arguments.root.iter().map(folder).collect::<Result<_, _>>()?,
@@ -89,7 +89,7 @@ pub(super) fn show(state_dir: &Path, folder: &Path) -> Result<(), Failure> {
     private::create_dir_all(state_dir)
         .map_err(|error| Failure::io("create the state directory", &error))?;
     let program = env::current_exe().map_err(|error| Failure::io("find this program", &error))?;
-    let bound = Bound::new(Options {
+    let bound = Bound::new(ServerOptions {
         user_dir: UserDir::new(folder.join("user")),
         project: Some(StateDir::new(state_dir)),
         roots: Vec::new(),
@@ -115,7 +115,7 @@ fn tell(arguments: &Serve, bound: &Bound) -> Result<(), Failure> {
     if let Some(address) = arguments.listen.filter(|address| !address.is_loopback()) {
         let what = if arguments.read_only { "see" } else { "see, start, stop and answer" };
         let text = format!(
-            "listening on {address}: whoever reaches this machine and has the token can {what} runs, and without TLS \
+            "listening on {address}: anyone who can reach this machine and has the token can {what} runs, and without TLS \
              the token can be read on the way; put a reverse proxy with TLS before it"
         );
         out::people().line(&warning(&text));
@@ -247,7 +247,7 @@ struct Words;
 
 impl Host for Words {
     fn agents(&self, state_dir: &StateDir) -> Agents {
-        // A mistake in the settings does not keep anybody from looking.
+        // A mistake in the settings does not prevent users from viewing runs.
         agents(&Config::load(state_dir.root()).unwrap_or_default())
     }
 
