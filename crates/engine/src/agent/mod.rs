@@ -52,6 +52,12 @@ pub trait CodingAgent {
         Vec::new()
     }
 
+    /// The account whose usage limit its turns count towards: one word that can be the name of a file. Turns of the same
+    /// account, of whichever run, wait together. `None` if that is not known.
+    fn account(&self) -> Option<String> {
+        None
+    }
+
     /// The text of a prompt, from what was written to standard input.
     fn prompt_text(&self, stdin: &str) -> String {
         stdin.to_owned()
@@ -236,6 +242,19 @@ impl Agents {
         };
         Ok(&**agent)
     }
+}
+
+/// The name of an account: the coding agent, and a checksum of everything that tells its accounts apart. Some of that is
+/// secret, so only the checksum is kept.
+pub fn account<'t>(agent: &str, parts: impl IntoIterator<Item = &'t str>) -> String {
+    let mut hash = crc32fast::Hasher::new();
+    for part in parts {
+        hash.update(part.as_bytes());
+        hash.update(&[0]);
+    }
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+    let name: String = agent.chars().take(40).map(plain).collect();
+    format!("{name}-{:08x}", hash.finalize())
 }
 
 fn misconfigured(message: String) -> TurnFailure {

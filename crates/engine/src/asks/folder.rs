@@ -1,7 +1,7 @@
 //! The directory of one question.
 
 use std::{
-    fs,
+    fs::{self, File},
     io::{self, Write as _},
     path::{Path, PathBuf},
 };
@@ -83,6 +83,14 @@ pub struct ShownFile {
     pub error: Option<String>,
 }
 
+impl ShownFile {
+    /// The name of its copy, which is also its name among the attachments of the question.
+    pub fn name(&self) -> String {
+        let name = Path::new(&self.copy).file_name();
+        name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+}
+
 /// An answer as the directory of its question holds it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GivenAnswer {
@@ -136,6 +144,11 @@ impl AskFolder {
 
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Opens the copy of an attachment.
+    pub(super) fn attachment(&self, file: &ShownFile) -> io::Result<File> {
+        regular::open_below(&self.path.join(ATTACHMENTS), Path::new(&file.name()))
     }
 
     /// The question, if it is published.

@@ -33,6 +33,7 @@ mod scripts;
 #[cfg(feature = "serve")]
 mod serve;
 mod sessions;
+mod shared_limits;
 mod show;
 mod special_files;
 mod stopped;

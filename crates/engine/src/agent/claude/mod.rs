@@ -50,6 +50,8 @@ pub struct ClaudeConfig {
     pub model: Option<String>,
     /// The value of `ANTHROPIC_MODEL`, if it is set.
     pub environment_model: Option<String>,
+    /// The account that it uses, as [`account`](crate::agent::account) names it.
+    pub account: Option<String>,
 }
 
 /// The coding agent `claude`.
@@ -84,6 +86,10 @@ impl CodingAgent for ClaudeAgent {
 
     fn program(&self) -> Vec<String> {
         vec![self.config.program.clone()]
+    }
+
+    fn account(&self) -> Option<String> {
+        self.config.account.clone()
     }
 
     fn prompt_text(&self, stdin: &str) -> String {

@@ -35,6 +35,7 @@ fn config(home: &Path) -> ClaudeConfig {
         config_dir: home.to_owned(),
         model: None,
         environment_model: None,
+        account: None,
     }
 }
 
