@@ -10,6 +10,7 @@ mod authoring;
 mod browser;
 mod chromium;
 mod claude;
+mod conformance;
 mod debug;
 mod documents;
 mod door;
