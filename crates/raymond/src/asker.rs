@@ -225,6 +225,7 @@ impl Desk {
                 }
             }
         };
+        out::end_invitation();
         if line.is_none() {
             // The cursor is behind the invitation.
             out::note("");

@@ -18,7 +18,10 @@ use std::{
     fs::File,
     io::{self, BufRead as _, IsTerminal as _, Read as _, Write},
     path::Path,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use serde_json::Value;
@@ -140,8 +143,30 @@ pub(crate) struct LineSink<W> {
 }
 
 /// Lines on standard error.
-pub(crate) fn people() -> LineSink<io::Stderr> {
-    LineSink { to: io::stderr(), has_colour: has_colour(io::stderr().is_terminal()) }
+pub(crate) fn people() -> LineSink<Terminal> {
+    LineSink { to: Terminal, has_colour: has_colour(io::stderr().is_terminal()) }
+}
+
+/// Standard error, where a person may be typing an answer: text goes above the invitation to type, which is then
+/// shown again. What is typed already stays in the terminal's buffer, but is not shown again.
+#[derive(Debug)]
+pub(crate) struct Terminal;
+
+impl Write for Terminal {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        let invitation = invitation();
+        let mut terminal = io::stderr();
+        if !invitation.is_empty() {
+            terminal.write_all(if can_redraw() { b"\r\x1b[J" } else { b"\n" })?;
+        }
+        terminal.write_all(text)?;
+        terminal.write_all(invitation.as_bytes())?;
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 impl LineSink<File> {
@@ -195,9 +220,23 @@ pub(crate) fn is_prompting() -> bool {
     IS_PROMPTING.load(Ordering::Acquire)
 }
 
+/// What invites a person to type a line, while it is on the screen; else empty.
+static INVITATION: Mutex<String> = Mutex::new(String::new());
+
+fn invitation() -> MutexGuard<'static, String> {
+    INVITATION.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Invites a person to type a line.
 pub(crate) fn invite(text: &str) {
-    let _ = io::stderr().write_all(visible(text).as_bytes());
+    let mut invitation = invitation();
+    *invitation = visible(text).into_owned();
+    let _ = io::stderr().write_all(invitation.as_bytes());
+}
+
+/// Takes the invitation back: a line was typed, or none is wanted any more.
+pub(crate) fn end_invitation() {
+    invitation().clear();
 }
 
 /// Asks the user, who answers with a line; `None` at the end of the input.
@@ -254,7 +293,7 @@ impl Screen {
     pub(crate) fn draw(&mut self, above: &[Line], rows: &[Line]) {
         let (_, columns) = Self::size();
         let frame = self.canvas.frame(above, rows, columns, self.has_colour);
-        let _ = io::stderr().write_all(frame.as_bytes());
+        let _ = Terminal.write_all(frame.as_bytes());
     }
 }
 
