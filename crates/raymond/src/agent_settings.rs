@@ -42,8 +42,8 @@ const PROGRAM_KEYS: [&str; 10] = [
     "prices",
     "kind",
 ];
-/// The keys of a coding agent that Raymond knows.
-const NATIVE_KEYS: [&str; 5] = ["program", "arguments", "model", "prices", "kind"];
+/// The keys of a coding agent that Raymond knows. The last one only if its tools can be allowed one by one.
+const NATIVE_KEYS: [&str; 6] = ["program", "arguments", "model", "prices", "kind", "tools"];
 const CLAUDE_KEYS: [&str; 4] = ["program", "arguments", "model", "tools"];
 const PRICES: [&str; 3] = ["input", "cached_input", "output"];
 
@@ -76,7 +76,8 @@ impl Kind {
     fn keys(self) -> &'static [&'static str] {
         match self {
             Self::Claude => &CLAUDE_KEYS,
-            Self::Native(_) => &NATIVE_KEYS,
+            Self::Native(native) if native.has_tools => &NATIVE_KEYS,
+            Self::Native(_) => NATIVE_KEYS.split_last().map_or(&[], |(_, others)| others),
             Self::Program => &PROGRAM_KEYS,
         }
     }
@@ -89,7 +90,7 @@ pub(crate) struct AgentSettings {
     pub(crate) program: Option<String>,
     pub(crate) arguments: Option<Vec<String>>,
     pub(crate) model: Option<String>,
-    /// The tools that states may ask Claude Code to use without asking.
+    /// The tools that states may use besides those that read and edit files.
     pub(crate) tools: Option<Vec<String>>,
     capabilities: BTreeMap<&'static str, bool>,
     prices: Option<Prices>,
@@ -161,6 +162,7 @@ impl AgentSettings {
             program: self.program.clone(),
             arguments: self.arguments.clone().unwrap_or_default(),
             model: self.model.clone(),
+            tools: self.tools.clone().unwrap_or_default(),
             prices: self.prices,
         })
     }

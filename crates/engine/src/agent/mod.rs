@@ -10,9 +10,11 @@ mod codex;
 mod limit;
 mod lines;
 mod native;
+mod pi;
 mod program;
 mod scripted;
 mod transcript;
+mod wording;
 
 use std::{io, path::Path, time::Duration};
 

@@ -2,19 +2,21 @@
 
 use std::{env, path::PathBuf};
 
-use super::{CodingAgent, Prices, codex};
+use super::{CodingAgent, Prices, codex, pi};
 
 /// One of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Native {
     /// Its name in frontmatter, and that of its program.
     pub name: &'static str,
+    /// Whether its tools can be allowed one by one: the setting `tools`.
+    pub has_tools: bool,
     /// The coding agent with these settings.
     pub make: fn(NativeConfig) -> Box<dyn CodingAgent>,
 }
 
 /// All of them. They can be used without settings; a table `[agents.NAME]` changes how.
-pub const NATIVES: [Native; 1] = [codex::NATIVE];
+pub const NATIVES: [Native; 2] = [codex::NATIVE, pi::NATIVE];
 
 /// How a coding agent is used.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +29,8 @@ pub struct NativeConfig {
     pub arguments: Vec<String>,
     /// The model of turns that name none.
     pub model: Option<String>,
+    /// The tools that a turn may use besides those that read and edit files, if they can be allowed one by one.
+    pub tools: Vec<String>,
     /// The prices of its tokens, for turns whose cost it does not report.
     pub prices: Option<Prices>,
 }

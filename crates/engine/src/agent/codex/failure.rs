@@ -1,71 +1,16 @@
 //! Classifies the errors of Codex. It reports them only in words.
 
-use jiff::{Timestamp, tz::TimeZone};
+use jiff::Timestamp;
 use raymond_flow::{
     machine::{FailureClass, TurnFailure},
     text::beginning,
 };
 use serde::Deserialize;
 
-use crate::agent::limit::{self, ToldLimit};
+use crate::agent::wording;
 
 /// The most that is shown of a message.
 const MESSAGE_CHARS_MAX: usize = 400;
-
-/// Words in a message, in lower case, and what they mean. The first match counts.
-const WORDINGS: &[(&str, Words)] = &[
-    ("quota exceeded", Words::Billing),
-    ("insufficient_quota", Words::Billing),
-    ("402 payment required", Words::Billing),
-    ("401 unauthorized", Words::Authentication),
-    ("403 forbidden", Words::Authentication),
-    ("missing environment variable", Words::Authentication),
-    ("not logged in", Words::Authentication),
-    ("log out and sign in again", Words::Authentication),
-    ("429 too many requests", Words::RateLimit),
-    ("context_length_exceeded", Words::PromptTooLong),
-    ("context window", Words::PromptTooLong),
-    ("model_not_found", Words::UnknownModel),
-    ("does not exist or you do not have access", Words::UnknownModel),
-    ("model is not supported", Words::UnknownModel),
-    ("usage policy", Words::Refused),
-    ("invalid_prompt", Words::Refused),
-    ("experiencing high demand", Words::Transient),
-    ("at capacity", Words::Transient),
-    ("unexpected status 5", Words::Transient),
-    ("last status: 5", Words::Transient),
-    ("stream disconnected", Words::Transient),
-    ("connection failed", Words::Transient),
-    ("error sending request", Words::Transient),
-    ("timed out", Words::Transient),
-    ("timeout", Words::Transient),
-];
-
-#[derive(Clone, Copy)]
-enum Words {
-    Authentication,
-    Billing,
-    PromptTooLong,
-    RateLimit,
-    Refused,
-    Transient,
-    UnknownModel,
-}
-
-impl Words {
-    fn class(self) -> FailureClass {
-        match self {
-            Self::Authentication => FailureClass::Authentication,
-            Self::Billing => FailureClass::Billing,
-            Self::PromptTooLong => FailureClass::PromptTooLong,
-            // All agents of the run share it, as they share a usage limit.
-            Self::RateLimit => FailureClass::UsageLimit { resets_at: None },
-            Self::Refused => FailureClass::Refused,
-            Self::Transient => FailureClass::Transient { retry_after_ms: None },
-            Self::UnknownModel => FailureClass::UnknownModel,
-        }
-    }
-}
 
 /// The body of an answer of the API, which Codex sometimes repeats as it is.
 #[derive(Deserialize)]
@@ -82,18 +27,8 @@ struct BodyError {
 pub(super) fn told(message: &str, said_at: Timestamp) -> TurnFailure {
     let body = serde_json::from_str::<Body>(message).ok();
     let words = body.map_or_else(|| message.to_owned(), |body| body.error.message);
-    let class = match limit::told(&words, said_at, &TimeZone::system()) {
-        Some(ToldLimit::Account) => FailureClass::Billing,
-        Some(ToldLimit::Usage { resets_at }) => FailureClass::UsageLimit { resets_at },
-        None => class(message),
-    };
+    let class = wording::class(message, said_at);
     TurnFailure { class, message: beginning(words.trim(), MESSAGE_CHARS_MAX) }
-}
-
-fn class(message: &str) -> FailureClass {
-    let words = message.to_lowercase();
-    let found = WORDINGS.iter().find(|(wording, _)| words.contains(wording));
-    found.map_or(FailureClass::Other, |(_, words)| words.class())
 }
 
 /// The failure of a turn that Codex did not end: it could not begin, or was killed. `trouble` is its last warning,
@@ -126,7 +61,7 @@ pub(super) fn without_end(
                 "" => format!("Codex exited with code {code} without an answer"),
                 why => format!("Codex exited with code {code} without an answer: {why}"),
             };
-            failed(class(why), message)
+            failed(wording::class(why, Timestamp::UNIX_EPOCH), message)
         }
     }
 }

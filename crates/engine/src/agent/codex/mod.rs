@@ -33,7 +33,7 @@ use super::{
 
 /// Codex among the coding agents that Raymond knows.
 pub(super) const NATIVE: Native =
-    Native { name: "codex", make: |config| Box::new(CodexAgent::new(config)) };
+    Native { name: "codex", has_tools: false, make: |config| Box::new(CodexAgent::new(config)) };
 
 /// The coding agent `codex`.
 #[derive(Clone, Debug)]

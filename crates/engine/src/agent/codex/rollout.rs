@@ -1,14 +1,11 @@
 //! What a session of Codex on disk already contains: `sessions/YYYY/MM/DD/rollout-TIME-ID.jsonl` in its home.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::Path;
 
 use raymond_flow::id::SessionId;
 use serde::Deserialize;
 
-use crate::agent::lines::each_line;
+use crate::agent::lines::{each_line, find_file};
 
 /// How deep the files lie below `sessions`: year, month, day.
 const DEPTH: usize = 3;
@@ -36,7 +33,7 @@ struct Content {
 
 /// Whether the last that was said in the session is `prompt`, without a complete answer. Then a turn was cut off in it.
 pub(super) fn ends_with_prompt(home: &Path, id: &SessionId, prompt: &str) -> bool {
-    let Some(path) = find(&home.join("sessions"), &format!("-{id}.jsonl"), DEPTH) else {
+    let Some(path) = find_file(&home.join("sessions"), &format!("-{id}.jsonl"), DEPTH) else {
         return false;
     };
     let mut is_last = false;
@@ -54,20 +51,11 @@ pub(super) fn ends_with_prompt(home: &Path, id: &SessionId, prompt: &str) -> boo
     read.is_ok() && is_last
 }
 
-/// The file below `folder` whose name ends with `end`. The newest directories come first: they are named by date.
-fn find(folder: &Path, end: &str, depth: usize) -> Option<PathBuf> {
-    let mut paths: Vec<_> =
-        fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path()).collect();
-    if depth == 0 {
-        return paths.into_iter().find(|path| path.to_string_lossy().ends_with(end));
-    }
-    paths.sort_unstable();
-    paths.into_iter().rev().find_map(|path| find(&path, end, depth - 1))
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     const USER: &str = r#"{"type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"Do it\n"}]}}"#;

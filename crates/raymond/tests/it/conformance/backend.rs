@@ -69,3 +69,17 @@ pub(super) fn codex() -> Option<Backend> {
         process: "codex",
     })
 }
+
+pub(super) fn pi() -> Option<Backend> {
+    Some(Backend {
+        name: "pi",
+        program: agents::pi_program()?,
+        settings: "model = 'loopback/gpt-5.2'",
+        call_usd: OPENAI_CALL_USD,
+        environment: |home, api| agents::pi_environment(home, api).unwrap(),
+        shell: |command| Reply::tool("bash", json!({ "command": command })),
+        shell_name: "bash",
+        usage_limit: || Reply::status(429, "rate_limit_exceeded", "Rate limit reached."),
+        process: "pi-coding-agent",
+    })
+}

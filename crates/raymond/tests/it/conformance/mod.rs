@@ -29,7 +29,7 @@ macro_rules! conforms {
     };
 }
 
-conforms!(claude, codex; [
+conforms!(claude, codex, pi; [
     result_of_a_fresh_session,
     session_is_resumed,
     branch_is_isolated,
