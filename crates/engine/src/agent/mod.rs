@@ -6,9 +6,15 @@
 
 mod checkup;
 mod claude;
+mod codex;
+mod limit;
+mod lines;
+mod native;
+mod pi;
 mod program;
 mod scripted;
 mod transcript;
+mod wording;
 
 use std::{io, path::Path, time::Duration};
 
@@ -21,6 +27,7 @@ use raymond_flow::{
 
 pub use checkup::{Checkup, CheckupAnswer, Diagnosis};
 pub use claude::{ClaudeAgent, ClaudeConfig};
+pub use native::{NATIVES, Native, NativeConfig};
 pub use program::{Prices, ProgramAgent, ProgramConfig};
 pub use scripted::{Given, Script, ScriptedAgent, ScriptedReply};
 pub use transcript::{
@@ -41,6 +48,12 @@ pub trait CodingAgent {
 
     /// The outcome of a turn that has ended.
     fn outcome(&self, output: &TurnOutput<'_>) -> io::Result<TurnEnd>;
+
+    /// Whether the [`total`](TurnEnd::total) of a turn is that of its session, not that of its process. A branch
+    /// begins with the total of the session that it starts from.
+    fn counts_by_session(&self) -> bool {
+        false
+    }
 
     /// The answer, if no program has to be started for it: then [`command`](Self::command) is not called.
     fn answer(&self, _request: &TurnRequest<'_>) -> Option<ReadyAnswer> {
@@ -139,7 +152,8 @@ pub struct TurnOutput<'a> {
     pub stderr: &'a Path,
     /// Its exit code; `None` if a signal killed it.
     pub exit_code: Option<i32>,
-    /// The [`total`](TurnEnd::total) after the previous turn of the same process.
+    /// The [`total`](TurnEnd::total) after the previous turn of the same process, or of the same session if the
+    /// coding agent [counts by session](CodingAgent::counts_by_session).
     pub before: Option<&'a str>,
 }
 
@@ -150,7 +164,7 @@ pub struct TurnEnd {
     pub outcome: Outcome,
     /// Its cost.
     pub spent: Spent,
-    /// The cost of the process so far, in the coding agent's own format, for its next turn.
+    /// The cost of the process or session so far, in the coding agent's own format, for its next turn.
     pub total: Option<String>,
 }
 

@@ -67,7 +67,7 @@ pub struct Prices {
 }
 
 impl Prices {
-    fn cost(&self, tokens: &Tokens) -> Usd {
+    pub(super) fn cost(&self, tokens: &Tokens) -> Usd {
         self.input.for_millionths(tokens.input)
             + self.cached_input.for_millionths(tokens.cache_read)
             + self.output.for_millionths(tokens.output)

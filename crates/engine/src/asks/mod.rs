@@ -45,7 +45,6 @@ pub const TIMEOUT: &str = "timeout";
 pub const SETTING: &str = "setting";
 /// The name in `how` of a file that is in the place of an answer and cannot be read as one.
 pub const UNREADABLE: &str = "unreadable";
-||||||| base
 /// The name in `how` of the answer that a person gives through `raymond serve`.
 pub const PAGE: &str = "page";
 /// The name in `by` of answers that no person gave.

@@ -7,7 +7,6 @@
 //! | `reader` | the events as a transcript that does not depend on Claude Code |
 //! | `output` | the events that Claude prints, and the outcome of a turn |
 //! | `failure` | the classes of Claude's errors |
-//! | `limit` | usage limits in messages: the wordings, and the time in them |
 //! | `transcript` | what a session on disk already contains |
 //! | `permissions` | what a state may ask for, and what the user's settings allow |
 //! | `settings` | which model Claude uses when a turn asks for none |
@@ -15,7 +14,6 @@
 mod checkup;
 mod command;
 mod failure;
-mod limit;
 mod output;
 mod permissions;
 mod reader;

@@ -4,7 +4,9 @@ use std::{env, ffi::OsString, path::PathBuf, time::Duration};
 
 use raymond_engine::{
     Engine, Runner,
-    agent::{Agents, ClaudeAgent, ClaudeConfig, CodingAgent, ProgramAgent, account},
+    agent::{
+        Agents, ClaudeAgent, ClaudeConfig, CodingAgent, NATIVES, NativeConfig, ProgramAgent, account,
+    },
     debug::DebugFiles,
     events::Observer,
     interrupts::Interrupts,
@@ -138,7 +140,8 @@ pub(super) fn level(options: &Options) -> Level {
     }
 }
 
-/// Claude Code, and every configured program. `agent_program`, if it is set, is the default.
+/// Claude Code, the other coding agents that Raymond knows, and every configured one. `agent_program`, if it is set, is
+/// the default.
 pub(super) fn agents(config: &Config) -> Agents {
     let text = |name: &str| env::var(name).ok().filter(|text| !text.is_empty());
     let home = text("HOME").map(PathBuf::from).unwrap_or_default();
@@ -164,8 +167,12 @@ pub(super) fn agents(config: &Config) -> Agents {
         environment_model: text("ANTHROPIC_MODEL"),
     });
     let mut agents: Vec<Box<dyn CodingAgent>> = vec![Box::new(claude)];
+    for native in NATIVES.iter().filter(|native| !config.agents.contains_key(native.name)) {
+        let name = native.name.to_owned();
+        agents.push((native.make)(NativeConfig { name, ..NativeConfig::default() }));
+    }
     for (name, settings) in config.agents.iter().filter(|(name, _)| *name != CLAUDE) {
-        agents.push(Box::new(ProgramAgent::new(settings.program_config(name))));
+        agents.push(settings.agent(name));
     }
     if let Some(program) = config.text("agent_program") {
         let mut settings = config.agents.get(PROGRAM).cloned().unwrap_or_default();
