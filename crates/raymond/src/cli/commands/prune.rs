@@ -126,7 +126,7 @@ fn summarize(found: &[Candidate], is_dry: bool) {
     let runs = if found.len() == 1 { "1 run".to_owned() } else { format!("{} runs", found.len()) };
     out::note(&match (found.is_empty(), is_dry) {
         (true, _) => {
-            "No run is old enough and has ended. Younger ones: raymond prune --older-than 1h"
+            "No run is old enough and has ended. List younger ones: raymond prune --older-than 1h --dry-run"
                 .to_owned()
         }
         (_, true) => format!("{runs}, {total}: nothing was removed yet; remove them with --yes"),

@@ -73,8 +73,9 @@ pub(in crate::cli) fn test(arguments: &Test) -> Result<ExitCode, Failure> {
         for difference in &wrong {
             out::text(&format!("    {}\n", out::hanging(difference)))?;
         }
-        if !wrong.is_empty() {
-            out::text(&format!("    in {}\n", out::one_line(&path.to_string_lossy())))?;
+        let shown = out::one_line(&path.to_string_lossy());
+        if !wrong.is_empty() && !wrong.iter().any(|text| text.contains(&shown)) {
+            out::text(&format!("    in {shown}\n"))?;
         }
         results.push((name, seconds, wrong));
     }
