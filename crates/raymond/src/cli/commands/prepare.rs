@@ -5,7 +5,8 @@ use std::{env, ffi::OsString, path::PathBuf, time::Duration};
 use raymond_engine::{
     Engine, Runner,
     agent::{
-        Agents, ClaudeAgent, ClaudeConfig, CodingAgent, NATIVES, NativeConfig, ProgramAgent, account,
+        Agents, ClaudeAgent, ClaudeConfig, CodingAgent, NATIVES, NativeConfig, ProgramAgent,
+        account,
     },
     debug::DebugFiles,
     events::Observer,
