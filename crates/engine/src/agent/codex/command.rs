@@ -122,7 +122,7 @@ mod tests {
             line(&turn(SessionPlan::Resume { id: id() })),
             "codex exec -s workspace-write --own resume --json --skip-git-repo-check -m gpt-5.2 own -"
         );
-        let branch = SessionPlan::Branch { from: SessionId::new("from"), id: id() };
+        let branch = SessionPlan::Branch { from: SessionId::new("from"), id: id(), cwd: None };
         assert_eq!(
             line(&turn(branch)),
             "codex exec -s workspace-write --own fork --json --skip-git-repo-check -m gpt-5.2 from -"
