@@ -30,6 +30,8 @@ use crate::{
     scope::DiskWorld,
     steps::Runner,
     sys,
+    usage_limit::SharedLimits,
+    user::UserDir,
 };
 
 /// How often the caller asks the orchestrator again, in case it was not listening, and tries its lock.
@@ -73,6 +75,8 @@ pub struct Engine<'a> {
     pub reset_margin: Duration,
     /// How many finished script steps of a run keep their files; 0 keeps all.
     pub kept_script_steps: usize,
+    /// Where the runs of this user tell each other about usage limits; `None` if they do not.
+    pub user_dir: Option<UserDir>,
     /// Variables that every script gets besides those that it inherits: for tests of workflows.
     pub environment: Vec<(String, String)>,
     /// Answers questions at once instead of people: for tests of workflows.
@@ -136,7 +140,7 @@ impl Engine<'_> {
         let world =
             DiskWorld::open(Path::new(&started.scope_dir), &files.scope, self.agents.known())?;
         let (ledger, effects) = Ledger::begin(started, files, lock, observer)?;
-        self.go(ledger, world, effects)
+        self.go(ledger, world, effects, false)
     }
 
     /// Resumes a run and runs it to its end; a completed run is only returned. `change` computes the
@@ -306,6 +310,7 @@ impl Engine<'_> {
         {
             return Err(EngineError::NoAgent { id: id.clone(), agent });
         }
+        let defies_limit = was_limited(run);
         ledger.tell_opened(false);
         let inputs = [Some(Input::Resume { settings, limits }), halt.map(Input::Halt)];
         for input in inputs.into_iter().flatten() {
@@ -313,7 +318,7 @@ impl Engine<'_> {
             ledger.input(input)?;
         }
         let effects = pending(ledger.run());
-        self.go(ledger, world, effects)
+        self.go(ledger, world, effects, defies_limit)
     }
 
     fn go(
@@ -321,6 +326,7 @@ impl Engine<'_> {
         ledger: Ledger<'_>,
         world: DiskWorld,
         effects: Vec<Effect>,
+        defies_limit: bool,
     ) -> Result<RunEnd, EngineError> {
         let (run, files) = (ledger.run(), ledger.files().clone());
         let inbox = Inbox::open(&files.folder);
@@ -342,6 +348,8 @@ impl Engine<'_> {
             environment: self.environment.clone(),
             retention,
             reset_margin: self.reset_margin,
+            shared_limits: SharedLimits::new(self.user_dir.clone()),
+            defies_limit,
             answerer: self.answerer,
         });
         if let Some(interrupts) = &self.interrupts {
@@ -355,6 +363,13 @@ impl Engine<'_> {
         let is_interrupted = run.halt == Some(Halt::Interrupted);
         Ok(RunEnd { run, is_interrupted })
     }
+}
+
+/// Whether a run rests because of a usage limit. The user who resumes it may know that the limit is lifted. One whose
+/// orchestrator died is resumed by programs, too, and goes on waiting.
+fn was_limited(run: &Run) -> bool {
+    let is_halted = matches!(run.halt, Some(Halt::UsageLimit { .. }));
+    run.status != Status::Running && (is_halted || run.usage_limit.is_some())
 }
 
 /// Continues the owner of a run if it is stopped, so that it can answer.

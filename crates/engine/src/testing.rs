@@ -60,6 +60,7 @@ pub(crate) fn engine(state_dir: StateDir, runner: Runner, agents: &Agents) -> En
         disk_reserve_bytes: 0,
         reset_margin: Duration::ZERO,
         kept_script_steps: 0,
+        user_dir: None,
         environment: Vec::new(),
         answerer: None,
         interrupts: None,

@@ -26,11 +26,11 @@ use crate::{
     shelf::Shelf,
     steps, streams,
     token::ServerToken,
-    transcript, workflows,
+    transcript, uploads, workflows,
 };
 
-/// The most event streams that are open at a time: enough for several pages of several users.
-const STREAMS_MAX: usize = 64;
+/// The most event streams that are open at a time: enough for a hundred pages, each with a few of them.
+const STREAMS_MAX: usize = 512;
 
 /// The running server. Everything in it can be rebuilt from disk.
 pub(crate) struct App {
@@ -82,7 +82,7 @@ pub(crate) fn routes() -> Vec<Route> {
         (
             "POST",
             "/api/asks/{project}/{run}/{ask}/files/{name}",
-            post(asks::upload).layer(DefaultBodyLimit::max(asks::UPLOAD_BYTES_MAX)),
+            post(uploads::upload).layer(DefaultBodyLimit::max(uploads::UPLOAD_BYTES_MAX)),
         ),
         ("POST", "/api/asks/{project}/{run}/{ask}/answer", post(asks::answer)),
         ("POST", "/api/workflows/{workflow}/runs", post(commands::start)),

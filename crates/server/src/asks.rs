@@ -1,22 +1,20 @@
-//! Questions to people: those that are open, one of them with its attachments, uploads, and the answer.
+//! Questions to people: those that are open, one of them with its attachments, and the answer.
 
 use std::{
-    fs, io,
-    path::{Path as FilePath, PathBuf},
+    io::{self, Read as _},
+    path::Path as FilePath,
     sync::Arc,
-    time::Duration,
 };
 
 use axum::{
     Json,
-    body::Bytes,
-    extract::{FromRequest as _, Path, Request, State},
+    extract::{Path, State},
     http::header,
     response::{IntoResponse as _, Response},
 };
 use raymond_engine::{
     asks::{self, AnswerError, GivenAnswer, PublishedQuestion, Reply, ShownFile},
-    private, regular,
+    views,
 };
 use raymond_flow::id::{AskId, RunId};
 use serde::Deserialize;
@@ -27,20 +25,11 @@ use crate::{
     error::{ApiError, ApiResult},
     markdown,
     projects::Project,
-    request::{Body, refuse_longer},
+    request::Body,
     shelf::lock,
+    uploads::{Uploads, is_plain},
 };
 
-/// The largest file that can be handed over with an answer.
-pub(crate) const UPLOAD_BYTES_MAX: usize = 25 * 1024 * 1024;
-/// How long an upload waits for its answer.
-const UPLOAD_LIFE: Duration = Duration::from_hours(1);
-/// The most files of one answer.
-const FILES_MAX: usize = 20;
-/// The longest name of a file.
-const NAME_BYTES_MAX: usize = 200;
-/// The largest attachment that is shown.
-const ATTACHMENT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// How many bytes of an attachment are read to tell whether it is text.
 const LOOK_BYTES: usize = 8 * 1024;
 
@@ -76,23 +65,27 @@ pub(crate) async fn one(
         let asked = FoundAsk::find(app, &project, &run, &ask)?;
         let name = FilePath::new(&asked.workflow).file_name().map(|name| name.to_string_lossy());
         let FoundAsk { project, run, question, answer, .. } = &asked;
-        Ok(Json(view(project, run, question, answer.as_ref(), &json!(name))))
+        let mut view = view(project, run, question, answer.as_ref(), &json!(name));
+        view["step"] = json!(asked.step);
+        Ok(Json(view))
     })
     .await
 }
 
 /// A question that a request names, with its run.
-struct FoundAsk {
+pub(crate) struct FoundAsk {
     project: Project,
     run: RunId,
     id: AskId,
     question: PublishedQuestion,
     answer: Option<GivenAnswer>,
     workflow: String,
+    /// The step that asked it, if the run still knows that.
+    step: Option<String>,
 }
 
 impl FoundAsk {
-    fn find(app: &App, project: &str, run: &str, ask: &str) -> ApiResult<Self> {
+    pub(crate) fn find(app: &App, project: &str, run: &str, ask: &str) -> ApiResult<Self> {
         let project = app.project(project)?;
         let (run, _) = project.run(run)?;
         let none = || ApiError::not_found(format!("run `{run}` has asked no question `{ask}`"));
@@ -102,22 +95,31 @@ impl FoundAsk {
         let found = found.map_err(|error| cannot_read(&run, &error))?;
         let (question, answer) = found.ok_or_else(none)?;
         let opened = app.open(&project, run.as_str())?;
-        let workflow = lock(&opened).overview.run().map(|run| run.scope_dir.clone());
+        let opened = lock(&opened);
+        let workflow = opened.overview.run().map(|run| run.scope_dir.clone());
         let workflow = workflow.unwrap_or_default();
-        Ok(Self { project, run, id, question, answer, workflow })
+        // The agent begins no further step before the question is answered.
+        let mut steps = opened.overview.steps.iter().rev();
+        let step = steps
+            .find(|step| step.id.agent == id.agent && step.started_ms <= question.asked_at_ms)
+            .map(|step| views::step_name(&step.id));
+        Ok(Self { project, run, id, question, answer, workflow, step })
+    }
+
+    /// Refuses what is meant for an answer if there is one.
+    pub(crate) fn check_open(&self) -> ApiResult<()> {
+        match self.answer.clone() {
+            None => Ok(()),
+            Some(first) => {
+                let first = Box::new(first);
+                Err(refusal(&AnswerError::Answered { id: self.id.clone(), first }))
+            }
+        }
     }
 }
 
 fn cannot_read(run: &RunId, error: &io::Error) -> ApiError {
     ApiError::unreadable(format!("cannot read the questions of run `{run}`: {error}"))
-}
-
-/// Whether a name from a request is a plain file name, not a path.
-fn is_plain(name: &str) -> bool {
-    !name.is_empty()
-        && name.len() <= NAME_BYTES_MAX
-        && !name.starts_with('.')
-        && !name.contains(|c: char| c.is_control() || matches!(c, '/' | '\\' | ':'))
 }
 
 fn view(
@@ -134,10 +136,10 @@ fn view(
     let attachments = question.attachments.iter().map(|file| {
         let shown_as = match &file.error {
             Some(_) => None,
-            None => Some(shown_as(&file_of(project, run, question, file))),
+            None => Some(shown_as(project, run, question, file)),
         };
         json!({
-            "name": file_name(file), "path": file.path, "bytes": file.bytes, "sha256": file.sha256,
+            "name": file.name(), "path": file.path, "bytes": file.bytes, "sha256": file.sha256,
             "shown_as": shown_as, "problem": file.error,
         })
     });
@@ -159,31 +161,21 @@ fn view(
     })
 }
 
-/// The name of an attachment's copy.
-fn file_name(file: &ShownFile) -> String {
-    let name = FilePath::new(&file.copy).file_name();
-    name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
-}
-
-/// The path of the copy of an attachment: always below the run, even if the question's file names another path.
-fn file_of(
+/// How an attachment may be shown: anything that a browser could execute is only downloaded.
+fn shown_as(
     project: &Project,
     run: &RunId,
     question: &PublishedQuestion,
     file: &ShownFile,
-) -> PathBuf {
-    let asks = project.state_dir.run(run).asks;
-    let folder = FilePath::new(&file.copy).parent().and_then(FilePath::parent);
-    let folder = folder.and_then(FilePath::file_name).unwrap_or(question.id.as_ref());
-    asks.join(folder).join("attachments").join(file_name(file))
-}
-
-/// How an attachment may be shown: anything that a browser could execute is only downloaded.
-fn shown_as(path: &FilePath) -> &'static str {
-    match regular::read(path, ATTACHMENT_BYTES_MAX) {
-        Ok(bytes) => kind(&bytes).0,
-        Err(_) => "download",
-    }
+) -> &'static str {
+    let id = question.ask_id().ok_or_else(|| io::ErrorKind::NotFound.into());
+    let start = id
+        .and_then(|id| asks::open_attachment(&project.state_dir, run, &id, file))
+        .and_then(|file| {
+            let mut start = Vec::new();
+            file.take(LOOK_BYTES as u64).read_to_end(&mut start).map(|_| start)
+        });
+    start.map_or("download", |start| kind(&start).0)
 }
 
 /// How bytes may be shown, and their type. Decided by their first bytes, never by a file name.
@@ -217,9 +209,9 @@ pub(crate) async fn attachment(
     app.read(move |app| {
         let asked = FoundAsk::find(app, &project, &run, &ask)?;
         let none = || ApiError::not_found(format!("question `{ask}` has no attachment `{name}`"));
-        let shown = asked.question.attachments.iter().find(|file| file_name(file) == name);
-        let path = file_of(&asked.project, &asked.run, &asked.question, shown.ok_or_else(none)?);
-        let bytes = regular::read(&path, ATTACHMENT_BYTES_MAX);
+        let FoundAsk { project, run, id, question, .. } = &asked;
+        let shown = question.attachments.iter().find(|file| file.name() == name);
+        let bytes = asks::attachment(&project.state_dir, run, id, shown.ok_or_else(none)?);
         let bytes = bytes
             .map_err(|error| ApiError::unreadable(format!("cannot read `{name}`: {error}")))?;
         let (how, kind) = kind(&bytes);
@@ -228,48 +220,6 @@ pub(crate) async fn attachment(
         Ok((headers, bytes).into_response())
     })
     .await
-}
-
-/// `POST /api/asks/{project}/{run}/{ask}/files/{name}`
-pub(crate) async fn upload(
-    State(app): State<Arc<App>>,
-    Path((project, run, ask, name)): Path<(String, String, String, String)>,
-    request: Request,
-) -> ApiResult<Json<Value>> {
-    const KIND: &str = "application/octet-stream";
-    let headers = request.headers();
-    if headers.get(header::CONTENT_TYPE).is_none_or(|kind| kind != KIND) {
-        return Err(ApiError::unsupported(KIND));
-    }
-    refuse_longer(headers, UPLOAD_BYTES_MAX)?;
-    let bytes = Bytes::from_request(request, &()).await;
-    let bytes = bytes.map_err(|_| ApiError::too_large(UPLOAD_BYTES_MAX))?;
-    app.read(move |app| {
-        FoundAsk::find(app, &project, &run, &ask)?;
-        if !is_plain(&name) {
-            let message = "the name of the file: expected a name without `/`, `\\` or `:`";
-            return Err(ApiError::bad_request(message));
-        }
-        let failed = |error| ApiError::unreadable(format!("cannot keep the file: {error}"));
-        let uploads = app.user_dir.file("uploads");
-        remove_old(&uploads);
-        let id = crate::token::random().map_err(failed)?;
-        let folder = uploads.join(&id);
-        private::create_dir_all(&folder).map_err(failed)?;
-        private::write(&folder.join(&name), &bytes).map_err(failed)?;
-        Ok(Json(json!({ "file": id, "bytes": bytes.len() })))
-    })
-    .await
-}
-
-/// Removes uploads that no answer has named for long.
-fn remove_old(uploads: &FilePath) {
-    for entry in fs::read_dir(uploads).into_iter().flatten().flatten() {
-        let age = entry.metadata().and_then(|data| data.modified()).map(|at| at.elapsed());
-        if matches!(age, Ok(Ok(age)) if age > UPLOAD_LIFE) {
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
 }
 
 /// The body of a request to answer a question.
@@ -290,43 +240,27 @@ pub(crate) async fn answer(
     app.read(move |app| {
         let FoundAsk { project, run, id, question, .. } =
             FoundAsk::find(app, &project, &run, &ask)?;
-        let (folders, files) = uploaded(app, &given.files)?;
+        let uploads = Uploads::named(&app.user_dir, &given.files)?;
         let (result, comment) = match given.label {
+            Some(_) if question.choices.is_empty() => {
+                let message = "`label`: the question has no choices; `text` is the answer";
+                return Err(ApiError::bad_request(message));
+            }
             Some(label) => (label, given.text),
-            None => (given.text, String::new()),
+            None if question.choices.is_empty() => (given.text, String::new()),
+            None => return Err(ApiError::bad_request("`label`: expected one of the choices")),
         };
-        let by = std::env::var("USER").or_else(|_| std::env::var("USERNAME")).unwrap_or_default();
-        let reply = Reply { result, comment, files, by, how: "page".to_owned() };
+        let (files, by) = (uploads.files.clone(), app.host.user());
+        let reply = Reply { result, comment, files, by, how: asks::PAGE.to_owned() };
         let given =
             asks::answer(&project.state_dir, &run, &id, &reply).map_err(|error| refusal(&error))?;
-        for folder in folders {
-            let _ = fs::remove_dir_all(folder);
-        }
+        uploads.remove();
         let choice = question.choices.iter().find(|choice| choice.label == given.result);
         let leads_to = choice.map(|choice| &choice.state).or(question.next.as_ref());
-        let resumed = app.go_on(&project, &run);
+        let resumed = app.go_on(&project, &run, &id);
         Ok(Json(json!({ "at": given.at_ms, "leads_to": leads_to, "resumed": resumed })))
     })
     .await
-}
-
-/// The files that were uploaded under these names, and the directories that they are in.
-fn uploaded(app: &App, names: &[String]) -> ApiResult<(Vec<PathBuf>, Vec<PathBuf>)> {
-    if names.len() > FILES_MAX {
-        return Err(ApiError::bad_request(format!("`files`: at most {FILES_MAX}")));
-    }
-    let (mut folders, mut files) = (Vec::new(), Vec::new());
-    for name in names {
-        let none = || ApiError::bad_request(format!("`files`: there is no upload `{name}`"));
-        if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(none());
-        }
-        let folder = app.user_dir.file("uploads").join(name);
-        let entries = fs::read_dir(&folder).map_err(|_| none())?;
-        files.extend(entries.flatten().map(|entry| entry.path()));
-        folders.push(folder);
-    }
-    Ok((folders, files))
 }
 
 fn refusal(error: &AnswerError) -> ApiError {
@@ -336,8 +270,12 @@ fn refusal(error: &AnswerError) -> ApiError {
         AnswerError::NotAChoice { .. }
         | AnswerError::Empty
         | AnswerError::NoComment
-        | AnswerError::TooLong { .. }
-        | AnswerError::File { .. } => ApiError::bad_request(error.to_string()),
+        | AnswerError::TooLong { .. } => ApiError::bad_request(error.to_string()),
+        // Where uploads wait is no concern of a client.
+        AnswerError::File { path, source } => {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            ApiError::bad_request(format!("cannot hand over `{name}`: {source}"))
+        }
         AnswerError::Trust(_) | AnswerError::Io { .. } => ApiError::unreadable(error.to_string()),
     }
 }

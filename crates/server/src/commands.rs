@@ -7,7 +7,9 @@ use std::{
     collections::BTreeMap,
     io::Write as _,
     process::{Command, Output, Stdio},
-    sync::Arc,
+    sync::{Arc, mpsc},
+    thread,
+    time::{Duration, Instant},
 };
 
 use axum::{
@@ -15,7 +17,11 @@ use axum::{
     extract::{Path, State},
     http::StatusCode,
 };
-use raymond_flow::{id::RunId, money::Usd};
+use raymond_flow::{
+    id::{AskId, RunId},
+    machine::Run,
+    money::Usd,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -29,6 +35,13 @@ use crate::{
 
 /// How many variables a run can be given.
 const VARIABLES_MAX: usize = 100;
+/// The longest variable with its name: it becomes an argument of a command, and those are limited by the system.
+const VARIABLE_BYTES_MAX: usize = 64 * 1024;
+/// How long a command may take. `raymond cancel` waits up to a minute for the steps of the run.
+const COMMAND_PATIENCE: Duration = Duration::from_secs(75);
+/// How long the orchestrator of a run may take to take an answer, until the client is told that it is durable.
+const TAKE_PATIENCE: Duration = Duration::from_secs(5);
+const TAKE_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The body of a request to start a run.
 #[derive(Debug, Default, Deserialize)]
@@ -52,6 +65,12 @@ pub(crate) async fn start(
         if start.variables.len() > VARIABLES_MAX {
             let message = format!("`variables`: at most {VARIABLES_MAX}");
             return Err(ApiError::bad_request(message));
+        }
+        let is_long =
+            |(name, value): &(&String, &String)| name.len() + value.len() > VARIABLE_BYTES_MAX;
+        if let Some((name, _)) = start.variables.iter().find(is_long) {
+            let message = format!("`variables`: `{name}` has more than {VARIABLE_BYTES_MAX} bytes");
+            return Err(ApiError::bad_request(message).with_hint("give a long text as the input"));
         }
         let mut words = vec!["start".to_owned(), "--detach".to_owned()];
         if let Some(id) = &start.id {
@@ -205,17 +224,28 @@ impl App {
         Ok(Json(json!({ "run": id, "status": status, "running_steps": running })))
     }
 
-    /// Resumes a run in the background if it waited only for the answer that it has now. Returns whether it was
-    /// resumed. If resuming fails, the answer is durable all the same.
-    pub(crate) fn go_on(&self, project: &Project, id: &RunId) -> bool {
-        let run = self.open(project, id.as_str());
-        let is_idle = run.is_ok_and(|run| {
-            let run = lock(&run);
-            let can = run.overview.run().is_some_and(|run| run.status.can_resume());
-            can && run.live.owner.is_none()
-        });
-        let words = ["resume".to_owned(), "--detach".to_owned(), id.to_string()];
-        is_idle && self.command(project, &words, None).is_ok()
+    /// Waits until the run has taken the answer to a question. If no orchestrator runs it, resumes it in the background.
+    /// Returns whether it was resumed. If that fails, the answer is durable all the same.
+    pub(crate) fn go_on(&self, project: &Project, id: &RunId, ask: &AskId) -> bool {
+        let deadline = Instant::now() + TAKE_PATIENCE;
+        while Instant::now() < deadline {
+            let Ok(run) = self.open(project, id.as_str()) else { return false };
+            let (is_waiting, is_owned) = {
+                let run = lock(&run);
+                let waits = |run: &Run| run.status.can_resume() && run.question(ask).is_some();
+                (run.overview.run().is_some_and(waits), run.live.owner.is_some())
+            };
+            if !is_waiting {
+                return false;
+            }
+            if !is_owned {
+                let words = ["resume".to_owned(), "--detach".to_owned(), id.to_string()];
+                return self.command(project, &words, None).is_ok();
+            }
+            // Its orchestrator was told of the answer. It may also be about to leave without having looked.
+            thread::sleep(TAKE_INTERVAL);
+        }
+        false
     }
 
     /// Checks an amount from a request: above 0, since 0 would mean no limit, and at most the server's cap.
@@ -261,11 +291,20 @@ impl App {
         command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(failed)?;
-        if let (Some(input), Some(mut stdin)) = (input, child.stdin.take()) {
-            // A command that refuses at once does not read it.
-            let _ = stdin.write_all(input.as_bytes());
-        }
-        let Output { status, stdout, stderr } = child.wait_with_output().map_err(failed)?;
+        let (input, (sender, ended)) = (input.map(str::to_owned), mpsc::channel());
+        // A thread that the request does not wait for: a command that hangs must not hold up the readers.
+        thread::spawn(move || {
+            if let (Some(input), Some(mut stdin)) = (input, child.stdin.take()) {
+                // A command that refuses at once does not read it.
+                let _ = stdin.write_all(input.as_bytes());
+            }
+            let _ = sender.send(child.wait_with_output());
+        });
+        let Ok(output) = ended.recv_timeout(COMMAND_PATIENCE) else {
+            let message = format!("`raymond {}` has not answered yet; it goes on", words[0]);
+            return Err(ApiError::busy(message).with_hint("look at the run again in a minute"));
+        };
+        let Output { status, stdout, stderr } = output.map_err(failed)?;
         if status.success() {
             return Ok(String::from_utf8_lossy(&stdout).into_owned());
         }

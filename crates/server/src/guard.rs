@@ -5,7 +5,10 @@
 //! and `Sec-Fetch-Site` must be those of our own page if the browser sends them (except to open the page itself), and everything under `/api` needs the
 //! token, which no browser adds by itself. No answer ever has a CORS header.
 
-use std::sync::Arc;
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
 
 use axum::{
     extract::{Request, State},
@@ -134,10 +137,12 @@ pub(crate) struct Hosts {
 }
 
 impl Hosts {
-    /// The loopback with this port, and `more`: names for a reverse proxy, with or without a port.
-    pub(crate) fn new(port: u16, more: &[String]) -> Self {
+    /// The loopback and `address` with this port, and `more`: names for a reverse proxy, with or without a port. An
+    /// address is as safe as the loopback: only a name can be made to lead elsewhere.
+    pub(crate) fn new(address: IpAddr, port: u16, more: &[String]) -> Self {
         let loopback = ["127.0.0.1", "[::1]", "localhost"];
         let mut names: Vec<_> = loopback.iter().map(|name| format!("{name}:{port}")).collect();
+        names.push(SocketAddr::new(address, port).to_string());
         if port == 80 {
             names.extend(loopback.map(str::to_owned));
         }
@@ -154,21 +159,30 @@ impl Hosts {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 mod tests {
     use super::*;
 
     #[test]
     fn only_own_names_with_the_own_port_are_ours() {
-        let hosts = Hosts::new(7420, &["Ray.example".to_owned()]);
-        for ours in
-            ["127.0.0.1:7420", "LOCALHOST:7420", "[::1]:7420", "ray.example", "ray.example:7420"]
-        {
+        let address = "192.0.2.7".parse().unwrap();
+        let hosts = Hosts::new(address, 7420, &["Ray.example".to_owned()]);
+        for ours in [
+            "192.0.2.7:7420",
+            "127.0.0.1:7420",
+            "LOCALHOST:7420",
+            "[::1]:7420",
+            "ray.example",
+            "ray.example:7420",
+        ] {
             assert!(hosts.is_ours(ours), "{ours}");
         }
         for foreign in [
             "",
             "localhost",
             "127.0.0.1:80",
+            "192.0.2.7",
+            "192.0.2.8:7420",
             "evil.example",
             "127.0.0.1:7420.evil.example",
             "a.ray.example",

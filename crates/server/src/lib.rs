@@ -30,6 +30,7 @@ mod steps;
 mod streams;
 mod token;
 mod transcript;
+mod uploads;
 mod workflows;
 
 use std::{net::IpAddr, path::PathBuf, sync::Arc};
@@ -47,6 +48,9 @@ pub trait Host: Send + Sync + 'static {
 
     /// The budget of a new run in a project; `None` is no limit.
     fn budget(&self, state_dir: &StateDir) -> Option<Usd>;
+
+    /// Who answers questions through the server, as others will read it.
+    fn user(&self) -> String;
 
     /// What a person can type about a run. `status` is its status in a word.
     fn next(&self, state_dir: &StateDir, run: &Run, status: &str) -> Option<String>;

@@ -17,6 +17,7 @@ use crate::{
     guard::Hosts,
     shelf::Shelf,
     token::ServerToken,
+    uploads,
 };
 
 /// The default port, and how many ports after it are tried if it is in use.
@@ -78,7 +79,7 @@ impl Bound {
             listeners.extend(TcpListener::bind((Ipv6Addr::LOCALHOST, port)));
         }
         let app = Arc::new(App {
-            hosts: Hosts::new(port, &options.hosts),
+            hosts: Hosts::new(address, port, &options.hosts),
             user_dir: options.user_dir,
             project: options.project,
             roots: options.roots,
@@ -93,6 +94,7 @@ impl Bound {
             changes: Changes::new(),
             streams: App::streams(),
         });
+        uploads::remove_old(&app.user_dir);
         let bound = Self { listeners, app, port, address };
         // For `raymond open`. Without it, the user has to type the address.
         let place = json!({ "url": bound.url(), "pid": std::process::id() });

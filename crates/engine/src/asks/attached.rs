@@ -52,12 +52,27 @@ pub(super) fn copy(from: File, to: &Path) -> io::Result<Copied> {
         return Err(too_large());
     }
     copy.sync_all()?;
-    let mut sha256 = String::new();
+    Ok(Copied { bytes, sha256: hexadecimal(hash) })
+}
+
+/// The bytes of a copy, if they still are those with this SHA-256.
+pub(super) fn read_unchanged(file: File, sha256: &str) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if hexadecimal(Sha256::new_with_prefix(&bytes)) != sha256 {
+        let message = "it has changed since the question was asked";
+        return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+    }
+    Ok(bytes)
+}
+
+fn hexadecimal(hash: Sha256) -> String {
+    let mut text = String::new();
     for byte in hash.finalize() {
         // Writing to a String cannot fail.
-        let _ = write!(sha256, "{byte:02x}");
+        let _ = write!(text, "{byte:02x}");
     }
-    Ok(Copied { bytes, sha256 })
+    text
 }
 
 /// Copies `files` into the new directory `to`, each under its own name, durably.

@@ -9,7 +9,7 @@ use raymond_flow::{
 };
 
 use super::{
-    CANCELLED, PublishedQuestion, RAYMOND, Reply, SETTING, TIMEOUT,
+    CANCELLED, PublishedQuestion, RAYMOND, Reply, SETTING, TIMEOUT, UNREADABLE,
     folder::{AskFolder, GiveOutcome, GivenAnswer},
 };
 use crate::clock;
@@ -79,7 +79,10 @@ impl Desk {
         let folder = self.folder(id);
         let Some(question) = folder.question()? else { return Ok(Err(Some(WAIT_MAX))) };
         let mut answer = folder.answer()?;
-        if answer.as_ref().is_some_and(|answer| asked.target(&answer.result).is_none()) {
+        let answers = |answer: &GivenAnswer| {
+            asked.target(&answer.result).is_some() && answer.how != UNREADABLE
+        };
+        if answer.as_ref().is_some_and(|answer| !answers(answer)) {
             // Not written by this program: it names no state to enter.
             folder.reject()?;
             answer = None;
@@ -101,7 +104,7 @@ impl Desk {
             answer = Some(give(&folder, &reply)?);
         }
         self.open.remove(id);
-        let answer = answer.filter(|answer| asked.target(&answer.result).is_some());
+        let answer = answer.filter(answers);
         Ok(answer.map(|answer| Box::new(question.response(answer))).ok_or(None))
     }
 

@@ -1,7 +1,7 @@
 //! The directory of one question.
 
 use std::{
-    fs,
+    fs::{self, File},
     io::{self, Write as _},
     path::{Path, PathBuf},
 };
@@ -14,7 +14,7 @@ use raymond_flow::{
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::{
-    AnswerError, Reply,
+    AnswerError, Reply, UNREADABLE,
     attached::{self, copy_name},
 };
 use crate::{clock, private, regular, step::step_name, sys};
@@ -83,6 +83,14 @@ pub struct ShownFile {
     pub error: Option<String>,
 }
 
+impl ShownFile {
+    /// The name of its copy, which is also its name among the attachments of the question.
+    pub fn name(&self) -> String {
+        let name = Path::new(&self.copy).file_name();
+        name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+}
+
 /// An answer as the directory of its question holds it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GivenAnswer {
@@ -138,14 +146,30 @@ impl AskFolder {
         &self.path
     }
 
+    /// Opens the copy of an attachment.
+    pub(super) fn attachment(&self, file: &ShownFile) -> io::Result<File> {
+        regular::open_below(&self.path.join(ATTACHMENTS), Path::new(&file.name()))
+    }
+
     /// The question, if it is published.
     pub(super) fn question(&self) -> io::Result<Option<PublishedQuestion>> {
         read(&self.path.join(QUESTION))
     }
 
-    /// The answer, if there is one.
+    /// The answer, if there is one. A file that is none, which only another program can have written, is
+    /// [`UNREADABLE`]: it keeps its place until the orchestrator moves it aside.
     pub(super) fn answer(&self) -> io::Result<Option<GivenAnswer>> {
-        read(&self.path.join(ANSWER))
+        match read(&self.path.join(ANSWER)) {
+            Err(error) if is_malformed(&error) => Ok(Some(GivenAnswer {
+                result: String::new(),
+                comment: String::new(),
+                files: None,
+                by: "another program".to_owned(),
+                how: UNREADABLE.to_owned(),
+                at_ms: 0,
+            })),
+            read => read,
+        }
     }
 
     /// Publishes a question durably, unless it is published already. Returns it, and whether it is new. A question
@@ -319,6 +343,12 @@ fn is_same(before: &PublishedQuestion, wanted: &PublishedQuestion) -> bool {
         ..question.clone()
     };
     plain(before) == plain(wanted)
+}
+
+/// Whether a file was read and is not what it should be: no JSON object, no regular file, too large.
+fn is_malformed(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, InvalidData, InvalidInput, UnexpectedEof};
+    matches!(error.kind(), FileTooLarge | InvalidData | InvalidInput | UnexpectedEof)
 }
 
 pub(super) fn is_full(error: &io::Error) -> bool {

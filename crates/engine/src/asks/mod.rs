@@ -24,7 +24,7 @@ mod folder;
 #[cfg(test)]
 mod tests;
 
-use std::{io, path::PathBuf};
+use std::{fs::File, io, path::PathBuf};
 
 use raymond_flow::id::{AskId, RunId};
 use thiserror::Error;
@@ -43,6 +43,10 @@ pub const CANCELLED: &str = "cancel";
 pub const TIMEOUT: &str = "timeout";
 /// The name in `how` of the answer that the setting `ask = default` gives.
 pub const SETTING: &str = "setting";
+/// The name in `how` of a file that is in the place of an answer and cannot be read as one.
+pub const UNREADABLE: &str = "unreadable";
+/// The name in `how` of the answer that a person gives through `raymond serve`.
+pub const PAGE: &str = "page";
 /// The name in `by` of answers that no person gave.
 pub const RAYMOND: &str = "raymond";
 
@@ -129,10 +133,17 @@ pub enum AnswerError {
 /// The unanswered questions of a run, oldest first. Questions that cannot be read are left out.
 pub fn open_questions(state_dir: &StateDir, run: &RunId) -> io::Result<Vec<PublishedQuestion>> {
     let mut open = Vec::new();
-    for folder in AskFolder::all(&state_dir.run(run).asks)? {
-        if folder.answer()?.is_none() {
-            open.extend(folder.question().ok().flatten());
+    let asks = state_dir.run(run).asks;
+    for folder in AskFolder::all(&asks)? {
+        if folder.answer()?.is_some() {
+            continue;
         }
+        let question = folder.question().ok().flatten();
+        // A question that was moved aside keeps its id, but not its directory.
+        let is_there = |question: &PublishedQuestion| {
+            question.ask_id().is_some_and(|id| AskFolder::new(&asks, &id).path() == folder.path())
+        };
+        open.extend(question.filter(is_there));
     }
     open.sort_by_key(|question| question.asked_at_ms);
     Ok(open)
@@ -147,6 +158,27 @@ pub fn question(
     let folder = AskFolder::new(&state_dir.run(run).asks, id);
     let Some(question) = folder.question()? else { return Ok(None) };
     Ok(Some((question, folder.answer()?)))
+}
+
+/// Opens the copy of an attachment, to look at it. Only files in the directory of the question are opened, whatever
+/// its file says.
+pub fn open_attachment(
+    state_dir: &StateDir,
+    run: &RunId,
+    id: &AskId,
+    file: &ShownFile,
+) -> io::Result<File> {
+    AskFolder::new(&state_dir.run(run).asks, id).attachment(file)
+}
+
+/// The bytes of an attachment, as they were when the question was asked: a copy that has changed since is an error.
+pub fn attachment(
+    state_dir: &StateDir,
+    run: &RunId,
+    id: &AskId,
+    file: &ShownFile,
+) -> io::Result<Vec<u8>> {
+    attached::read_unchanged(open_attachment(state_dir, run, id, file)?, &file.sha256)
 }
 
 /// Answers a question, whether or not an orchestrator runs the run. When this returns, the answer is durable

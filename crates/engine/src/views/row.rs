@@ -92,6 +92,9 @@ pub fn row(overview: &Overview, live: &LiveFacts) -> Value {
 
 /// The questions to people that are open, the oldest first.
 fn asks(overview: &Overview, run: &Run) -> Vec<Value> {
+    if !run.status.can_resume() {
+        return Vec::new();
+    }
     let mut open: Vec<_> = run
         .agents
         .values()

@@ -23,6 +23,8 @@ pub struct Crew {
     failed: BTreeSet<u64>,
     /// Workers that ended or failed, in the order in which they did.
     stopped: BTreeMap<u64, u64>,
+    /// Those of them that ended.
+    ended: BTreeMap<u64, u64>,
     /// Living workers that wait for a place, with their limits.
     parked: BTreeMap<u64, u32>,
 }
@@ -113,7 +115,10 @@ impl Crew {
                 self.failed.insert(born);
                 self.stopped.insert(*order, born);
             }
-            Standing::Ended { order, .. } => drop(self.stopped.insert(*order, born)),
+            Standing::Ended { order, .. } => {
+                self.stopped.insert(*order, born);
+                self.ended.insert(*order, born);
+            }
         }
         self.workers.insert(born, worker);
     }
@@ -126,6 +131,7 @@ impl Crew {
         self.parked.remove(&born);
         if let Standing::Failed { order } | Standing::Ended { order, .. } = &worker.standing {
             self.stopped.remove(order);
+            self.ended.remove(order);
         }
         Some(worker)
     }
@@ -200,11 +206,12 @@ impl Crew {
             return is_all.then(|| self.workers.range(since..).map(|(born, _)| *born).collect());
         };
         let count = usize::try_from(count).unwrap_or(usize::MAX);
-        if !is_all && self.stopped.len() < count {
+        let candidates = if passes { &self.stopped } else { &self.ended };
+        if !is_all && candidates.len() < count {
             return None;
         }
-        let counts = |born: &u64| *born >= since && (passes || !self.failed.contains(born));
-        let taken: Vec<_> = self.stopped.values().copied().filter(counts).take(count).collect();
+        let own = candidates.values().copied().filter(|born| *born >= since);
+        let taken: Vec<_> = own.take(count).collect();
         (is_all || taken.len() == count).then_some(taken)
     }
 }

@@ -95,6 +95,10 @@ impl StatusReport<'_> {
         if let Some(why) = run.halt.as_ref().filter(|_| run.status != Status::Completed) {
             entry("halted", Line::of(of_halt(why)));
         }
+        if let Some(limit) = run.usage_limit.filter(|_| self.status == "running") {
+            let wait = format!("usage limit: all agents wait {}", views::wait(limit.resets_at));
+            entry("waiting", Line::new().add(Style::Warning, wait));
+        }
     }
 
     fn agents(&self, page: &mut Vec<Line>, run: &Run, entries: &[JournalEntry]) {

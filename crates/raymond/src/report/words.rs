@@ -242,13 +242,14 @@ fn followed(
             let details = attribute("cd", cd.as_ref()).then(attribute("input", input.as_ref()));
             (Some(target), details)
         }
-        Transition::Call { target, return_to, input, arguments } => {
-            let details = attribute("input", input.as_ref()).then(attributes(arguments));
+        Transition::Call { target, return_to, cd, input, arguments } => {
+            let details = attribute("cd", cd.as_ref()).then(attribute("input", input.as_ref()));
+            let details = details.then(attributes(arguments));
             (Some(target), details.then(returns(return_to)))
         }
-        Transition::Function { target, return_to, model, input, arguments } => {
-            let details = attribute("input", input.as_ref()).then(attributes(arguments));
-            let details = details.then(returns(return_to));
+        Transition::Function { target, return_to, cd, model, input, arguments } => {
+            let details = attribute("cd", cd.as_ref()).then(attribute("input", input.as_ref()));
+            let details = details.then(attributes(arguments)).then(returns(return_to));
             (Some(target), details.then(attribute("model", model.as_ref())))
         }
         Transition::Join(Join { target, .. }) => (Some(target), Line::new()),

@@ -11,7 +11,8 @@ use crate::env::{Project, Ran, kill, wait_until};
 const PATIENCE: Duration = Duration::from_mins(1);
 
 const START: &str = "echo start >> log; echo plan > plan.md; echo '<ask choices=\"approve=SHIP|revise=START|stop it=END\" attach=\"plan.md\">Is this plan right?</ask>'";
-const SHIP: &str = "echo ship >> log; echo \"<result>$RAYMOND_RESULT, $RAYMOND_COMMENT, $(cat \"$RAYMOND_FILES\"/* 2>/dev/null)</result>\"";
+// Without uploaded files the variable is empty, and `/*` would be the files of the whole machine.
+const SHIP: &str = "echo ship >> log; echo \"<result>$RAYMOND_RESULT, $RAYMOND_COMMENT, $([ -z \"$RAYMOND_FILES\" ] || cat \"$RAYMOND_FILES\"/*)</result>\"";
 
 fn project() -> Project {
     Project::new([
@@ -144,9 +145,9 @@ fn free_text_is_read_from_the_words_or_from_standard_input() {
     project.raymond(&["resume", "r"]).completed("two\nlines");
 }
 
-#[test]
-fn fifty_processes_answer_at_once_and_one_of_them_counts() {
-    let project = paused();
+/// Fifty processes answer the question of the run at once. Checks that one of them is confirmed and that all
+/// others are told whose answer counts; returns the result that the run must have.
+fn fifty_answer(project: &Project) -> &'static str {
     let labels = ["approve", "stop it"];
     let children: Vec<_> = (0..50)
         .map(|number| {
@@ -163,8 +164,36 @@ fn fifty_processes_answer_at_once_and_one_of_them_counts() {
         let said = format!("already answered by user{winner} (command): {}", labels[winner % 2]);
         assert!(ran[number].stderr.contains(&said), "{:?}", ran[number]);
     }
+    ["approve, ,", "stopped"][winner % 2]
+}
+
+/// Checks that the answer was recorded and followed once.
+fn is_followed_once(project: &Project) {
+    let journal = project.read(".raymond/workflows/r.journal");
+    for part in ["{\"answered\":{", "\"via\":\"answer\""] {
+        assert_eq!(journal.matches(part).count(), 1, "{part}");
+    }
+    project.wait_until_quiet();
+}
+
+#[test]
+fn fifty_processes_answer_a_run_that_nobody_runs_and_one_of_them_counts() {
+    let project = paused();
+    let result = fifty_answer(&project);
     wait_until("the run is completed", PATIENCE, || status(&project) == "completed");
     project.wait_until_quiet();
+    project.raymond(&["resume", "r"]).completed(result);
+    is_followed_once(&project);
+}
+
+#[test]
+fn fifty_processes_answer_a_live_run_and_one_of_them_counts() {
+    let project = project();
+    let child = project.spawn(&["start", "flow", "--id", "r"]);
+    wait_until("it asks", PATIENCE, || !asks(&project).is_empty());
+    let result = fifty_answer(&project);
+    Ran::of(&child.wait_with_output().unwrap()).completed(result);
+    is_followed_once(&project);
 }
 
 #[test]

@@ -255,6 +255,7 @@ fn each_tag_has_its_fields_and_what_was_not_given_is_left_out() {
     assert_eq!(told(reset, &[]), expected);
     let call = Transition::Call {
         target: state("A"),
+        cd: None,
         return_to: state("B"),
         input: None,
         arguments: arguments.clone(),
@@ -265,6 +266,7 @@ fn each_tag_has_its_fields_and_what_was_not_given_is_left_out() {
     assert_eq!(told(call, &[]), expected);
     let function = Transition::Function {
         target: state("A"),
+        cd: None,
         return_to: state("B"),
         model: Some("opus".to_owned()),
         input: input(),

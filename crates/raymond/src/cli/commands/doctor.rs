@@ -8,7 +8,7 @@ use std::{
 };
 
 use raymond_engine::{
-    agent::{Checkup, CheckupAnswer, CodingAgent, Diagnosis},
+    agent::{Checkup, CheckupAnswer, CodingAgent, Diagnosis, NATIVES},
     load,
     lock::RunLock,
     programs,
@@ -63,7 +63,11 @@ pub(in crate::cli) fn doctor(arguments: &Doctor) -> Result<ExitCode, Failure> {
             let said = project.config.said::<String>("agent");
             let used = said.as_deref().or(project.agents.default_name());
             for agent in project.agents.iter() {
-                findings.extend(checked(agent, used == Some(agent.name())));
+                let is_used = used == Some(agent.name());
+                let is_configured = project.config.agents.contains_key(agent.name());
+                let is_native = NATIVES.iter().any(|native| native.name == agent.name());
+                let is_wanted = is_used || is_configured || !is_native;
+                findings.extend(checked(agent, is_used, is_wanted));
             }
             findings.push(disk(&project));
             findings.extend(runs(&project));
@@ -114,8 +118,9 @@ fn settings(place: &Place) -> CheckResult {
     CheckResult { what: "settings".to_owned(), verdict }
 }
 
-/// The checks of a coding agent. `is_used` says whether states that name none use it.
-fn checked(agent: &dyn CodingAgent, is_used: bool) -> Vec<CheckResult> {
+/// The checks of a coding agent. `is_used` says whether states that name none use it, `is_wanted` whether it
+/// should be installed.
+fn checked(agent: &dyn CodingAgent, is_used: bool, is_wanted: bool) -> Vec<CheckResult> {
     let program = agent.program();
     let Some(name) = program.first() else {
         return Vec::new();
@@ -131,6 +136,11 @@ fn checked(agent: &dyn CodingAgent, is_used: bool) -> Vec<CheckResult> {
     let install_advice = advice::of_failure(Some(FailureClass::NotInstalled), "");
     let install_advice = install_advice.unwrap_or_default();
     let Some(path) = programs::find(name) else {
+        if !is_wanted {
+            let found =
+                format!("not installed; only states with `agent: {}` need it", agent.name());
+            return vec![finding("", good(found))];
+        }
         let verdict = bad(format!("`{name}` is not installed"), install_advice);
         return vec![finding("", verdict)];
     };

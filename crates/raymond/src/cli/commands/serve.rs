@@ -21,6 +21,7 @@ use raymond_flow::{
 use raymond_server::{Bound, Host, ServeError, ServerOptions, last_link};
 
 use super::{
+    answer::user,
     place::{current_folder, state_dir, typed},
     prepare::{agents, configure},
 };
@@ -75,9 +76,8 @@ pub(in crate::cli) fn serve(arguments: &Serve) -> Result<ExitCode, Failure> {
     let is_recovering = config.text("serve.recover") == Some("true") && !arguments.read_only;
     if is_recovering {
         let dirs = project.map_or_else(|| user_dir.state_dirs(), |project| vec![project]);
-        for state_dir in &dirs {
-            recover(state_dir, &program);
-        }
+        // Reading the journals of many runs takes a while, and the page need not wait for it.
+        std::thread::spawn(move || dirs.iter().for_each(|dir| recover(dir, &program)));
     }
     bound.serve().map_err(|error| refused(&error))?;
     Ok(ExitCode::SUCCESS)
@@ -257,6 +257,10 @@ impl Host for Words {
             configure(&config, &mut settings, &mut limits);
         }
         limits.budget_usd
+    }
+
+    fn user(&self) -> String {
+        user()
     }
 
     fn next(&self, state_dir: &StateDir, run: &Run, status: &str) -> Option<String> {
