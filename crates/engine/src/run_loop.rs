@@ -136,7 +136,11 @@ impl<'o, 'a> RunLoop<'o, 'a> {
                 match timer {
                     Timer::Wake(agent) => self.input(Input::Woke { agent })?,
                     Timer::Ask(id) => self.look_at_ask(&id)?,
-                    Timer::UsageLimit => self.input(Input::UsageLimitLifted)?,
+                    Timer::UsageLimit if self.performer.is_limit_over() => {
+                        self.input(Input::UsageLimitLifted)?;
+                    }
+                    // It is looked at again.
+                    Timer::UsageLimit => {}
                     Timer::Answer(id, answer) => self.answer(&id, *answer)?,
                 }
             }

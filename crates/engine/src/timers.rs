@@ -16,7 +16,7 @@ pub(crate) enum Timer {
     Wake(AgentId),
     /// A question may have reached its deadline.
     Ask(AskId),
-    /// The usage limit should be lifted.
+    /// The usage limit may be lifted.
     UsageLimit,
     /// Give an answer that needed no program.
     Answer(StepId, Box<ReadyAnswer>),

@@ -8,7 +8,7 @@ use std::{
 
 use raymond_engine::asks::{PublishedQuestion, Reply, TIMEOUT};
 
-/// The word for a question that nobody answers in time.
+/// The word for a question that is not answered in time.
 pub(super) const TIMEOUT_WORD: &str = "timeout";
 
 /// One answer of a case.

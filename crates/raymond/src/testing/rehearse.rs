@@ -138,6 +138,7 @@ pub(crate) fn rehearse(
         reset_margin: Duration::ZERO,
         disk_reserve_bytes: 0,
         kept_script_steps: KEPT_SCRIPT_STEPS,
+        user_dir: None,
         environment: case.environment.clone().into_iter().collect(),
         answerer: Some(&answerer),
         interrupts: stage.interrupts.clone(),

@@ -11,6 +11,7 @@ mod authoring;
 mod browser;
 mod chromium;
 mod claude;
+mod conformance;
 mod debug;
 mod documents;
 mod door;
@@ -33,6 +34,7 @@ mod scripts;
 #[cfg(feature = "serve")]
 mod serve;
 mod sessions;
+mod shared_limits;
 mod show;
 mod special_files;
 mod stopped;

@@ -2,7 +2,7 @@
 
 import { html, nothing } from '../vendor/lit-html/lit-html.js';
 import { repeat } from '../vendor/lit-html/directives/repeat.js';
-import { answer, cancel, can, resume, resumeAll } from '../actions.js';
+import { cancel, can, choose as giveChoice, resume, resumeAll } from '../actions.js';
 import { state } from '../format.js';
 import { askToNotify, canAskToNotify } from '../needs.js';
 import { say, wordsOf } from '../parts/dialog.js';
@@ -158,8 +158,8 @@ export function homeView(route) {
     const resumable = rows.filter((row) => can(row, 'resume'));
     const open = rows.filter((row) => can(row, 'cancel'));
     return html`<div class="chosen" role="toolbar" aria-label="selected runs"><b>${rows.length} selected</b>
-      <button ?disabled=${!resumable.length} @click=${() => { resumeAll(resumable); done(); }}>resume ${resumable.length || ''}</button>
-      <button ?disabled=${!open.length} @click=${() => { cancel(open); done(); }}>cancel ${open.length || ''}</button>
+      <button ?disabled=${!resumable.length} @click=${() => { resumeAll(resumable, done); }}>resume ${resumable.length || ''}</button>
+      <button ?disabled=${!open.length} @click=${() => { cancel(open, done); }}>cancel ${open.length || ''}</button>
       <button class="quiet" @click=${done}>clear</button></div>`;
   }
 
@@ -189,7 +189,7 @@ export function homeView(route) {
       ...DIGITS.map((digit) => ({ key: String(digit), shown: '1 – 9', name: digit === 1 ? 'give this answer' : '', run: () => {
         const ask = current()?.ask;
         const choice = ask?.choices[digit - 1];
-        if (ask && choice) answer(ask, { label: choice.label });
+        if (ask && choice && !store.server?.is_read_only) giveChoice(ask, choice.label);
       } })),
       { key: 'r', name: 'resume', run: () => { const line = current(); if (line && can(line.row, 'resume')) resume(line.row); } },
       { key: 'Escape', name: '', run: () => { chosen.clear(); cursor = ''; invalidate(); } },

@@ -7,7 +7,7 @@ use raymond_flow::{machine::Status, money::Usd};
 
 use super::{
     place::state_dir,
-    prepare::{Project, retry_for_ms},
+    prepare::{LoadedProject, retry_for_ms},
     runs,
 };
 use crate::{
@@ -78,6 +78,6 @@ pub(in crate::cli) fn limit(
 }
 
 /// A mistake in the settings must not prevent the user from stopping a run.
-fn project(place: &Place) -> Result<Project, Failure> {
-    Project::of(place).or_else(|_| Project::without_settings(place))
+fn project(place: &Place) -> Result<LoadedProject, Failure> {
+    LoadedProject::of(place).or_else(|_| LoadedProject::without_settings(place))
 }

@@ -1,4 +1,4 @@
-//! `raymond demo`: a workflow with every tag, live, without a key.
+//! `raymond demo`: a workflow with most tags, live, without a key.
 
 use std::{
     fs, io,
@@ -37,8 +37,8 @@ const FILES: [(&str, &str); 12] = [
 const LOOK_INTERVAL: std::time::Duration = std::time::Duration::from_millis(100);
 
 const INTRODUCTION: &str = "\
-This demo runs a real workflow on the real engine: ten states, every tag, a script,
-a fork of three workers, a reminder and a retry. No model is asked: the replies were
+This demo runs a real workflow on the real engine: ten states, a script,
+calls and returns, a fork of three workers, a reminder and a retry. No model is asked: the replies were
 written beforehand, and the costs are made up.
 ";
 
@@ -46,8 +46,8 @@ const AFTERWORD: &str = "
 To run such a workflow on Claude Code, install that (npm install -g
 @anthropic-ai/claude-code), log in by running `claude` once, and then:
 
-    raymond new hello                      # a workflow to start from
-    raymond hello --input 'what to do'     # run it
+    raymond new mine                       # a workflow to start from
+    raymond mine --input 'what to do'      # run it
 ";
 
 /// The demo on disk, for as long as it runs.

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// A file of a template: its name and its text.
-type File = (&'static str, &'static str);
+type TemplateFile = (&'static str, &'static str);
 
 macro_rules! files {
     ($folder:literal: $($name:literal),+) => {
@@ -18,7 +18,7 @@ macro_rules! files {
 }
 
 /// Real files, so that editors and lint can check them.
-fn files(template: Template) -> &'static [File] {
+fn files(template: Template) -> &'static [TemplateFile] {
     match template {
         Template::Linear => files!("linear": "START.md", "CHECK.md", "tests/main.yaml"),
         Template::Review => files!(

@@ -16,7 +16,7 @@ use raymond_flow::{
 };
 use serde_json::json;
 
-use super::{prepare::Project, runs};
+use super::{prepare::LoadedProject, runs};
 use crate::{
     cli::{args::WhichRun, upkeep::Show},
     failure::Failure,
@@ -41,7 +41,7 @@ struct Shown {
 /// The state of `raymond show`: what to show, and what was printed.
 struct ShowView<'a> {
     files: RunFiles,
-    project: &'a Project,
+    project: &'a LoadedProject,
     arguments: &'a Show,
     position: JournalPosition,
     /// Steps that are not printed completely, in the order in which they began.
@@ -53,7 +53,7 @@ struct ShowView<'a> {
 
 /// `raymond show RUN [STEP]`
 pub(in crate::cli) fn show(arguments: &Show) -> Result<ExitCode, Failure> {
-    let project = Project::of(&arguments.place)?;
+    let project = LoadedProject::of(&arguments.place)?;
     let run = WhichRun { id: arguments.run.clone() };
     let id = runs::find(&project.state_dir, &run, &arguments.place)?;
     let files = project.state_dir.run(&id);
@@ -172,7 +172,7 @@ impl ShowView<'_> {
 
 impl Shown {
     /// The new entries of the step. A tool call that has ended is returned once.
-    fn more(&mut self, project: &Project, length: Length) -> Result<Vec<Entry>, Failure> {
+    fn more(&mut self, project: &LoadedProject, length: Length) -> Result<Vec<Entry>, Failure> {
         // Before reading, so that the output up to the end is read afterwards.
         let is_over = self.spent.is_some();
         let read = self.transcript.more(&project.agents);

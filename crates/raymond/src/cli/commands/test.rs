@@ -18,7 +18,7 @@ use raymond_flow::{id::RunId, machine::Status};
 
 use tempfile::TempDir;
 
-use super::prepare::Project;
+use super::prepare::LoadedProject;
 use crate::{
     cli::{args::Test, mistyped::no_such_path},
     failure::Failure,
@@ -184,7 +184,7 @@ fn folder_of(workflow: &Path) -> &Path {
 /// `raymond test WORKFLOW --record ID`
 fn record(id: &str, arguments: &Test) -> Result<ExitCode, Failure> {
     let id = RunId::new(id)?;
-    let project = Project::of(&arguments.place)?;
+    let project = LoadedProject::of(&arguments.place)?;
     let loaded = load(&project.state_dir, &id)?;
     if loaded.run.status == Status::Running {
         return Err(Failure::usage(format!("run `{id}` has not ended yet")));
