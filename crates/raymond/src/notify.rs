@@ -153,7 +153,7 @@ impl NotifyObserver {
         let call = move || {
             if let Err(why) = call(&command, &message) {
                 let program = command.first().map_or("", String::as_str);
-                let _ = problems.send(format!("the notify command `{program}` {why}"));
+                let _ = problems.send(format!("the notify command `{program}` {why}; correct `command` under [notify] in the settings"));
             }
         };
         match thread::Builder::new().spawn(call) {

@@ -134,7 +134,7 @@ pub(crate) enum Command {
         /// Directory for raymond.1, raymond-start.1 and so on.
         folder: Option<PathBuf>,
     },
-    /// Show help about a command or a topic: protocol, authoring, operations, events, journal.
+    /// Show help about a command or a topic: protocol, authoring, operations, events, journal, api.
     Help {
         /// A command or a topic [default: all commands, and a list of the topics].
         words: Vec<String>,

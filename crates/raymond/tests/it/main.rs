@@ -23,6 +23,7 @@ mod guide;
 mod handover;
 mod input;
 mod joins;
+mod mistakes;
 mod page;
 mod portable;
 mod private;

@@ -160,7 +160,7 @@ fn which(
         }
         [] => {
             let failure = Failure::usage(format!("run {run} asks nothing"));
-            Err(failure.with_hint(format!("see how it stands: {}", next.command("status"))))
+            Err(failure.with_hint(format!("show its status: {}", next.command("status"))))
         }
         several => {
             let ids: Vec<_> = several.iter().map(|question| question.id.as_str()).collect();
@@ -233,7 +233,7 @@ fn refused(error: &AnswerError, question: &PublishedQuestion, next: &Next) -> Fa
     let failure = Failure::of_error(error);
     match error {
         AnswerError::Answered { .. } => {
-            failure.with_hint(format!("see what came of it: {}", next.command("status")))
+            failure.with_hint(format!("show what followed: {}", next.command("status")))
         }
         AnswerError::NotAChoice { .. } | AnswerError::Empty | AnswerError::NoComment => {
             failure.with_hint(format!("answer it: {command}"))

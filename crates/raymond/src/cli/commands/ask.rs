@@ -66,7 +66,8 @@ pub(in crate::cli) fn limit(
     match answer.status {
         Status::Completed | Status::Cancelled => {
             let why = format!("run {id} is {}: it has no limits to change", answer.status);
-            return Err(Failure::usage(why));
+            let hint = format!("show its result: {}", next.command("status"));
+            return Err(Failure::usage(why).with_hint(hint));
         }
         Status::Running => out::note(&format!("Run {id} has the new limits.")),
         Status::Failed | Status::Stopped | Status::Paused => {

@@ -133,7 +133,7 @@ fn checked(agent: &dyn CodingAgent, is_used: bool, is_wanted: bool) -> Vec<Check
         };
         CheckResult { what: format!("{}{what}", agent.name()), verdict }
     };
-    let install_advice = advice::of_failure(Some(FailureClass::NotInstalled), "");
+    let install_advice = advice::of_failure(Some(FailureClass::NotInstalled), agent.name());
     let install_advice = install_advice.unwrap_or_default();
     let Some(path) = programs::find(name) else {
         if !is_wanted {

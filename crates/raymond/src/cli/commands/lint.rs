@@ -68,9 +68,8 @@ fn weigh(found: &mut Vec<Finding>, deny: &[String], allow: &[String]) -> Result<
 fn no_such_rule(name: &str) -> Failure {
     let meant = lint::suggest_rule(name);
     let meant = meant.map(|rule| format!(" (did you mean `{rule}`?)")).unwrap_or_default();
-    Failure::usage(format!(
-        "there is no rule `{name}`{meant}; list them: raymond lint --explain all"
-    ))
+    Failure::usage(format!("there is no rule `{name}`{meant}"))
+        .with_hint("list the rules: raymond lint --explain all".to_owned())
 }
 
 /// The files and the graph of a workflow.

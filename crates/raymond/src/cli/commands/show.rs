@@ -21,7 +21,10 @@ use crate::{
     cli::{args::WhichRun, upkeep::Show},
     failure::Failure,
     out::{self, OutputState},
-    report::transcript::{self, Length},
+    report::{
+        Next,
+        transcript::{self, Length},
+    },
 };
 
 /// How often `--follow` reads again. There is no portable way to wait for changes of a file.
@@ -47,6 +50,8 @@ struct ShowView<'a> {
     /// Steps that are not printed completely, in the order in which they began.
     steps: BTreeMap<u64, Shown>,
     count: u64,
+    /// The first step that is a script.
+    script: Option<StepId>,
     /// The step whose heading was printed last.
     last: Option<StepId>,
 }
@@ -64,6 +69,7 @@ pub(in crate::cli) fn show(arguments: &Show) -> Result<ExitCode, Failure> {
         position: JournalPosition::START,
         steps: BTreeMap::new(),
         count: 0,
+        script: None,
         last: None,
     };
     let mut shown = 0;
@@ -85,12 +91,27 @@ pub(in crate::cli) fn show(arguments: &Show) -> Result<ExitCode, Failure> {
         return Err(Failure::usage(message).with_hint(hint));
     }
     if shown == 0 {
-        out::note("there is nothing to show: no files of these steps were kept");
+        let next = runs::next(&id, &arguments.place);
+        out::note(&view.nothing(&next));
     }
     Ok(ExitCode::SUCCESS)
 }
 
 impl ShowView<'_> {
+    /// What to say if there was nothing to show.
+    fn nothing(&self, next: &Next) -> String {
+        match &self.script {
+            Some(step) if self.arguments.step.is_none() => format!(
+                "run {} has no turns to show, and no script failed; show the output of one: raymond show {} {}.{}{}",
+                next.id, next.id, step.agent, step.number, next.place
+            ),
+            _ => format!(
+                "there is nothing to show: no files of these steps were kept; list the steps: {} --all",
+                next.command("log")
+            ),
+        }
+    }
+
     /// Reads new records of the journal.
     fn read(&mut self) -> Result<(), Failure> {
         let (entries, end) =
@@ -119,6 +140,9 @@ impl ShowView<'_> {
             return;
         }
         self.count += 1;
+        if matches!(step.action, Action::Script { .. }) {
+            self.script.get_or_insert_with(|| id.clone());
+        }
         let transcript = Transcript::new(&self.files, &id, &step);
         let shown = Shown { id, step, at_ms, spent: None, transcript, is_done: false };
         self.steps.insert(self.count, shown);

@@ -106,6 +106,7 @@ fn upload_must_be_raw_and_small_and_have_a_plain_name() {
     assert_eq!(server.raw(request.as_bytes()).status, 413);
     let other = path.replace("main.1", "main.9");
     assert_eq!(upload(&server, &format!("{other}/x"), "x").status, 404);
+    project.raymond(&["cancel", "a", "--yes"]);
 }
 
 #[cfg(unix)]
@@ -185,6 +186,7 @@ fn attachments_are_text_bitmaps_or_downloads_and_nothing_that_a_browser_executes
     fs::remove_file(project.file(&copy)).unwrap();
     assert_eq!(server.get(&path).ok()["attachments"][0]["shown_as"], "download");
     assert_eq!(server.get(&format!("{path}/files/{name}")).status, 500);
+    project.raymond(&["cancel", "a", "--yes"]);
 }
 
 #[test]
