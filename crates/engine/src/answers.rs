@@ -105,8 +105,8 @@ mod tests {
         drop(claim);
         let agents = Agents::new(vec![Box::new(Talkative)]);
         let read = outcome(&files, &step_id(1), &turn, &agents).unwrap();
-        let nobody = Agents::new(Vec::new());
-        assert_eq!(outcome(&files, &step_id(1), &turn, &nobody).unwrap(), None);
+        let no_agents = Agents::new(Vec::new());
+        assert_eq!(outcome(&files, &step_id(1), &turn, &no_agents).unwrap(), None);
         read
     }
 

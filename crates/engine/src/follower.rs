@@ -57,7 +57,7 @@ impl Follower {
         })
     }
 
-    /// The same until `see` breaks off. Only to be read on after that if it broke off at the end of a decision.
+    /// The same until `see` breaks off. Read nothing more after that: the run is then in the middle of a decision.
     pub fn read_until(
         &mut self,
         mut see: impl FnMut(&Read<'_>) -> ControlFlow<()>,
@@ -123,3 +123,6 @@ fn take(
     }
     Ok(Seen { at_ms, event })
 }
+
+#[cfg(test)]
+mod tests;

@@ -30,6 +30,8 @@ use crate::{
     scope::DiskWorld,
     steps::Runner,
     sys,
+    usage_limit::SharedLimits,
+    user::UserDir,
 };
 
 /// How often the caller asks the orchestrator again, in case it was not listening, and tries its lock.
@@ -37,8 +39,8 @@ const ASK_INTERVAL: Duration = Duration::from_millis(100);
 /// How long a cancelled run may take to end: steps, reapers and the keeper have timeouts of their own.
 const CANCEL_PATIENCE: Duration = Duration::from_mins(1);
 
-/// The result of asking a run for something.
-enum Asked {
+/// The result of a request to a run.
+enum RequestOutcome {
     /// Its orchestrator has carried out the request.
     Answered(DoorAnswer),
     /// No orchestrator owns the run. This is its lock.
@@ -73,6 +75,8 @@ pub struct Engine<'a> {
     pub reset_margin: Duration,
     /// How many finished script steps of a run keep their files; 0 keeps all.
     pub kept_script_steps: usize,
+    /// Where the runs of this user tell each other about usage limits; `None` if they do not.
+    pub user_dir: Option<UserDir>,
     /// Variables that every script gets besides those that it inherits: for tests of workflows.
     pub environment: Vec<(String, String)>,
     /// Answers questions at once instead of people: for tests of workflows.
@@ -136,7 +140,7 @@ impl Engine<'_> {
         let world =
             DiskWorld::open(Path::new(&started.scope_dir), &files.scope, self.agents.known())?;
         let (ledger, effects) = Ledger::begin(started, files, lock, observer)?;
-        self.go(ledger, world, effects)
+        self.go(ledger, world, effects, false)
     }
 
     /// Resumes a run and runs it to its end; a completed run is only returned. `change` computes the
@@ -154,7 +158,7 @@ impl Engine<'_> {
     pub fn cancel(&self, id: &RunId, observer: &mut dyn Observer) -> Result<Run, EngineError> {
         let deadline = Instant::now() + CANCEL_PATIENCE;
         loop {
-            if let Asked::Unowned(lock) = self.ask(id, &Ask::Cancel, observer)? {
+            if let RequestOutcome::Unowned(lock) = self.ask(id, &Ask::Cancel, observer)? {
                 drop(lock);
                 match self.reopen(id, |_, _| {}, Some(Halt::Cancelled), observer) {
                     Err(EngineError::Cancelled { .. }) => return Ok(load(&self.state_dir, id)?.run),
@@ -184,8 +188,8 @@ impl Engine<'_> {
         observer: &mut dyn Observer,
     ) -> Result<Option<DoorAnswer>, EngineError> {
         match self.ask(id, &Ask::Stop { now }, observer)? {
-            Asked::Answered(answer) => Ok(Some(answer)),
-            Asked::Unowned(_) => Ok(None),
+            RequestOutcome::Answered(answer) => Ok(Some(answer)),
+            RequestOutcome::Unowned(_) => Ok(None),
         }
     }
 
@@ -198,8 +202,8 @@ impl Engine<'_> {
         observer: &mut dyn Observer,
     ) -> Result<DoorAnswer, EngineError> {
         let lock = match self.ask(id, &Ask::Limit(change.clone()), observer)? {
-            Asked::Answered(answer) => return Ok(answer),
-            Asked::Unowned(lock) => lock,
+            RequestOutcome::Answered(answer) => return Ok(answer),
+            RequestOutcome::Unowned(lock) => lock,
         };
         let mut ledger = Ledger::open(id, self.state_dir.run(id), lock, observer)?;
         if ledger.run().status == Status::Cancelled {
@@ -220,7 +224,7 @@ impl Engine<'_> {
         observer: &mut dyn Observer,
     ) -> Result<bool, EngineError> {
         let told = self.ask(id, &Ask::Answered { ask: ask.to_string() }, observer)?;
-        Ok(matches!(told, Asked::Answered(_)))
+        Ok(matches!(told, RequestOutcome::Answered(_)))
     }
 
     /// Asks the orchestrator of a run for something, and waits for its answer. If no orchestrator owns the run,
@@ -230,7 +234,7 @@ impl Engine<'_> {
         id: &RunId,
         ask: &Ask,
         observer: &mut dyn Observer,
-    ) -> Result<Asked, EngineError> {
+    ) -> Result<RequestOutcome, EngineError> {
         let files = self.state_dir.run(id);
         if !files.journal.exists() {
             return Err(EngineError::NoSuchRun { id: id.clone() });
@@ -246,7 +250,9 @@ impl Engine<'_> {
                     // The orchestrator may have answered and left.
                     let answer = letter.as_ref().and_then(Letter::answer).transpose();
                     let answer = answer.map_err(door_error)?;
-                    return Ok(answer.map_or(Asked::Unowned(lock), Asked::Answered));
+                    return Ok(
+                        answer.map_or(RequestOutcome::Unowned(lock), RequestOutcome::Answered)
+                    );
                 }
                 Err(EngineError::Lock { source: LockError::Owned { owner }, .. }) => owner,
                 Err(error) => return Err(error),
@@ -262,7 +268,7 @@ impl Engine<'_> {
             if let Some(letter) = &letter
                 && let Some(answer) = letter.wait(ASK_INTERVAL)
             {
-                return answer.map(Asked::Answered).map_err(door_error);
+                return answer.map(RequestOutcome::Answered).map_err(door_error);
             }
         }
     }
@@ -304,6 +310,7 @@ impl Engine<'_> {
         {
             return Err(EngineError::NoAgent { id: id.clone(), agent });
         }
+        let defies_limit = was_limited(run);
         ledger.tell_opened(false);
         let inputs = [Some(Input::Resume { settings, limits }), halt.map(Input::Halt)];
         for input in inputs.into_iter().flatten() {
@@ -311,7 +318,7 @@ impl Engine<'_> {
             ledger.input(input)?;
         }
         let effects = pending(ledger.run());
-        self.go(ledger, world, effects)
+        self.go(ledger, world, effects, defies_limit)
     }
 
     fn go(
@@ -319,6 +326,7 @@ impl Engine<'_> {
         ledger: Ledger<'_>,
         world: DiskWorld,
         effects: Vec<Effect>,
+        defies_limit: bool,
     ) -> Result<RunEnd, EngineError> {
         let (run, files) = (ledger.run(), ledger.files().clone());
         let inbox = Inbox::open(&files.folder);
@@ -340,6 +348,8 @@ impl Engine<'_> {
             environment: self.environment.clone(),
             retention,
             reset_margin: self.reset_margin,
+            shared_limits: SharedLimits::new(self.user_dir.clone()),
+            defies_limit,
             answerer: self.answerer,
         });
         if let Some(interrupts) = &self.interrupts {
@@ -353,6 +363,13 @@ impl Engine<'_> {
         let is_interrupted = run.halt == Some(Halt::Interrupted);
         Ok(RunEnd { run, is_interrupted })
     }
+}
+
+/// Whether a run rests because of a usage limit. The user who resumes it may know that the limit is lifted. One whose
+/// orchestrator died is resumed by programs, too, and goes on waiting.
+fn was_limited(run: &Run) -> bool {
+    let is_halted = matches!(run.halt, Some(Halt::UsageLimit { .. }));
+    run.status != Status::Running && (is_halted || run.usage_limit.is_some())
 }
 
 /// Continues the owner of a run if it is stopped, so that it can answer.

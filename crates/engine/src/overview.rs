@@ -25,7 +25,7 @@ const QUARTER_MS: u64 = 15 * 60 * 1000;
 /// How many agents that have ended are remembered one by one, the latest.
 const ENDED_MAX: usize = 1_000;
 /// How many steps are remembered one by one, the latest: some 400 bytes each.
-const STEPS_MAX: usize = 200_000;
+const STEPS_MAX: usize = if cfg!(test) { 1_000 } else { 200_000 };
 /// How much is remembered of an error or a result.
 const TEXT_CHARS_MAX: usize = 400;
 /// How many denied uses of tools are remembered of one step.
@@ -138,7 +138,7 @@ pub struct StepFacts {
     /// Uses of tools that were not allowed.
     pub denied: Vec<String>,
     /// What came of it.
-    pub end: Option<StepEnd>,
+    pub end: Option<StepConclusion>,
     /// The byte of the journal at which its intent is.
     line: u64,
     /// The journal up to which this is true.
@@ -154,7 +154,7 @@ impl StepFacts {
 
 /// What came of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StepEnd {
+pub struct StepConclusion {
     /// In a word, as in `docs/api.md`.
     pub word: &'static str,
     /// The tag that was followed.
@@ -289,8 +289,9 @@ impl Overview {
             }
             Record::Ended { agent, number: _, spent } => self.end(agent, spent, read),
             Record::Followed { agent, transition, worker, more_workers, .. } => {
+                let from = before.map(|before| &before.state);
                 for worker in worker.iter().chain(more_workers) {
-                    self.enter(worker, read);
+                    self.fork(worker, from, read);
                 }
                 self.follow(agent, transition, worker.as_ref(), before, read);
             }
@@ -408,7 +409,7 @@ impl Overview {
         let tag = transition.kind().name();
         if let Some(step) = self.latest_step(agent) {
             let (to, worker, text) = (to.clone(), worker.cloned(), text.clone());
-            step.end = Some(StepEnd { word: "followed", tag: Some(tag), to, worker, text });
+            step.end = Some(StepConclusion { word: "followed", tag: Some(tag), to, worker, text });
             step.offset = read.offset;
         }
         let from = before.map(|before| before.state.clone());
@@ -423,9 +424,13 @@ impl Overview {
             let (at_ms, result) = (read.seen.at_ms, text.unwrap_or_default());
             self.leave(agent, at_ms, from, result);
         }
-        if let (Some(worker), Some(from)) = (worker, from)
-            && let Some(to) = read.run.agents.get(worker).map(|agent| agent.current_state.clone())
-        {
+    }
+
+    /// A worker was forked by an agent in the state `from`.
+    fn fork(&mut self, worker: &AgentId, from: Option<&StateName>, read: &Read<'_>) {
+        self.enter(worker, read);
+        let to = read.run.agents.get(worker).map(|agent| agent.current_state.clone());
+        if let (Some(from), Some(to)) = (from.cloned(), to) {
             self.about(worker, read).came = Some(Came { from, to, kind: "fork" });
         }
     }
@@ -463,9 +468,7 @@ impl Overview {
         if let Some(step) = self.latest_step(agent) {
             let is_open = step.end.is_none();
             if is_open {
-                step.end = Some(StepEnd { word, tag: None, to: None, worker: None, text });
-                // A lost step has no record of its end.
-                step.ended_ms.get_or_insert(read.seen.at_ms);
+                step.end = Some(StepConclusion { word, tag: None, to: None, worker: None, text });
                 step.offset = read.offset;
             }
         }
@@ -498,3 +501,6 @@ fn chain(error: &EngineError) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests;

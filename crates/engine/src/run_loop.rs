@@ -28,8 +28,9 @@ use crate::{
 
 /// How often all running steps are checked, in case a message about one was lost.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
-/// How often open questions are looked at, in case word of an answer was lost.
-const ASKS_INTERVAL: Duration = Duration::from_secs(30);
+/// How often open questions are looked at, in case the process that answered was killed before it could tell of
+/// it. A person waits for that.
+const ASKS_INTERVAL: Duration = Duration::from_secs(5);
 /// The most messages that share one `fdatasync`. A batch without a limit could delay durability for ever.
 const BATCH_MAX: usize = 256;
 /// How long reapers may take to end their steps: the grace period, and a busy machine.
@@ -135,7 +136,11 @@ impl<'o, 'a> RunLoop<'o, 'a> {
                 match timer {
                     Timer::Wake(agent) => self.input(Input::Woke { agent })?,
                     Timer::Ask(id) => self.look_at_ask(&id)?,
-                    Timer::UsageLimit => self.input(Input::UsageLimitLifted)?,
+                    Timer::UsageLimit if self.performer.is_limit_over() => {
+                        self.input(Input::UsageLimitLifted)?;
+                    }
+                    // It is looked at again.
+                    Timer::UsageLimit => {}
                     Timer::Answer(id, answer) => self.answer(&id, *answer)?,
                 }
             }

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 
+mod written;
+
 use std::{
     cell::RefCell,
     collections::BTreeMap,
@@ -37,6 +39,11 @@ use crate::{
     steps::memory::{Fate, Memory},
 };
 
+pub(crate) use written::{
+    Written, asked, ended, failed, followed, fork, goto, intended, question, result, retried,
+    retried_with,
+};
+
 /// The id of every run here.
 pub(crate) fn id() -> RunId {
     RunId::new("r").unwrap()
@@ -53,6 +60,7 @@ pub(crate) fn engine(state_dir: StateDir, runner: Runner, agents: &Agents) -> En
         disk_reserve_bytes: 0,
         reset_margin: Duration::ZERO,
         kept_script_steps: 0,
+        user_dir: None,
         environment: Vec::new(),
         answerer: None,
         interrupts: None,

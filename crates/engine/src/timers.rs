@@ -16,7 +16,7 @@ pub(crate) enum Timer {
     Wake(AgentId),
     /// A question may have reached its deadline.
     Ask(AskId),
-    /// The usage limit should be lifted.
+    /// The usage limit may be lifted.
     UsageLimit,
     /// Give an answer that needed no program.
     Answer(StepId, Box<ReadyAnswer>),
@@ -26,14 +26,24 @@ pub(crate) enum Timer {
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     due: BTreeMap<(Instant, u64), Timer>,
+    /// The keys of those that are about questions.
+    asks: BTreeMap<AskId, (Instant, u64)>,
     count: u64,
 }
 
 impl Timers {
+    /// Sets a timer. That of a question replaces the one before: questions are looked at again and again, and
+    /// every look sets one.
     pub(crate) fn set(&mut self, delay: Duration, timer: Timer) {
         // The count distinguishes timers that are due at the same moment.
         self.count += 1;
-        self.due.insert((Instant::now() + delay, self.count), timer);
+        let key = (Instant::now() + delay, self.count);
+        if let Timer::Ask(id) = &timer
+            && let Some(before) = self.asks.insert(id.clone(), key)
+        {
+            self.due.remove(&before);
+        }
+        self.due.insert(key, timer);
     }
 
     /// The time until the next one.
@@ -45,7 +55,11 @@ impl Timers {
     /// The next one, if it is due.
     pub(crate) fn pop_due(&mut self) -> Option<Timer> {
         let entry = self.due.first_entry()?;
-        (entry.key().0 <= Instant::now()).then(|| entry.remove())
+        let timer = (entry.key().0 <= Instant::now()).then(|| entry.remove())?;
+        if let Timer::Ask(id) = &timer {
+            self.asks.remove(id);
+        }
+        Some(timer)
     }
 }
 
@@ -81,6 +95,22 @@ mod tests {
         }
         let popped: Vec<_> = std::iter::from_fn(|| timers.pop_due()).collect();
         assert_eq!(popped, names);
+    }
+
+    #[test]
+    fn timer_of_a_question_replaces_the_one_before() {
+        let mut timers = Timers::default();
+        let ask = |number| Timer::Ask(AskId { agent: AgentId::main(), number });
+        for _ in 0..3 {
+            timers.set(HOUR, ask(1));
+            timers.set(Duration::ZERO, ask(1));
+            timers.set(Duration::ZERO, ask(2));
+        }
+        let popped: Vec<_> = std::iter::from_fn(|| timers.pop_due()).collect();
+        assert_eq!((popped, timers.patience()), (vec![ask(1), ask(2)], None));
+        // One that was due leaves nothing behind.
+        timers.set(HOUR, ask(1));
+        assert!(timers.patience().is_some());
     }
 
     #[test]

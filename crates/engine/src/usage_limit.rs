@@ -1,6 +1,11 @@
-//! How long all agents wait for the provider's usage limit to be lifted: computes durations, reads no clock.
+//! The provider's usage limit: how long all agents wait until it is lifted ([`wait`] computes durations and reads no
+//! clock), and what the runs of a user tell each other about it (`shared`).
+
+mod shared;
 
 use std::time::Duration;
+
+pub(crate) use shared::{SharedLimit, SharedLimits};
 
 /// The first wait if the provider does not say when the limit is lifted. Minutes: a limit is not an overload.
 const FIRST_WAIT: Duration = Duration::from_mins(5);

@@ -4,6 +4,8 @@
 //! ```text
 //! ~/.local/state/raymond/        only its owner can enter it
 //!     projects/NAME-CHECKSUM     the path of one state directory
+//!     usage-limits/              limits of providers that runs have reached: see `usage_limit`
+//!     uploads/                   files that came through `raymond serve` and wait for their answer
 //!     serve.token, serve.json    the token of `raymond serve`, and where it listens
 //! ```
 //!
@@ -50,6 +52,11 @@ impl UserDir {
             absolute("XDG_STATE_HOME").or_else(home)
         };
         base.map(|base| Self::new(base.join("raymond")))
+    }
+
+    /// The directory itself.
+    pub fn root(&self) -> &Path {
+        &self.root
     }
 
     /// The path of the file `name`.

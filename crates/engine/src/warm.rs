@@ -186,7 +186,7 @@ impl Warm {
     /// Releases idle processes that use a session of `plan`: another process needs it.
     pub(crate) fn drop_sessions(&mut self, plan: &SessionPlan) {
         let is_needed = |session: &SessionId| match plan {
-            SessionPlan::Branch { from, id } => session == from || session == id,
+            SessionPlan::Branch { from, id, .. } => session == from || session == id,
             SessionPlan::Fresh { id } | SessionPlan::Resume { id } => session == id,
         };
         self.retain(|kept| !kept.is_idle || !is_needed(&kept.session));

@@ -226,6 +226,27 @@ fn one_worker_ends_while_its_parent_joins(bencher: Bencher<'_, '_>, count: usize
     });
 }
 
+/// One worker more fails while its parent waits for the first that does not: the decision among so many.
+#[divan::bench(args = [1, 100, 10_000], sample_count = 20)]
+fn one_worker_fails_while_its_parent_joins_one(bencher: Bencher<'_, '_>, count: usize) {
+    // One more stays at work.
+    let (mut run, _, world) = run_with(count + 2);
+    let (mut journal, mut prepares) = (Vec::new(), Vec::new());
+    let main = AgentId::main();
+    answer(&mut run, &mut journal, &world, &mut prepares, &main, "<join count=\"1\">START</join>");
+    let mut workers: Vec<_> =
+        run.agents.keys().filter(|id| **id != main).take(count).cloned().collect();
+    let last = workers.pop().expect("there are workers");
+    for worker in &workers {
+        answer(&mut run, &mut journal, &world, &mut prepares, worker, "no tag");
+    }
+    bencher.with_inputs(|| run.clone()).bench_local_refs(|run| {
+        answer(run, &mut journal, &world, &mut prepares, &last, "no tag");
+        journal.clear();
+        prepares.clear();
+    });
+}
+
 #[divan::bench(args = [1, 100, 10_000], sample_count = 10)]
 fn replay_a_journal_of_agents(bencher: Bencher<'_, '_>, count: usize) {
     let (_, journal, _) = run_with(count);

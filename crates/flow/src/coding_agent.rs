@@ -18,8 +18,10 @@ pub struct Capabilities {
     /// The session of a turn that was cut off has kept the prompt, so that it can be asked to go on.
     /// Otherwise the prompt is given again.
     pub can_continue: bool,
-    /// It can be told which tools a turn may use: `tools` and `permissions` of a state need it.
+    /// It can be told which tools a turn may use: `tools` of a state needs it.
     pub limits_tools: bool,
+    /// It has modes of permissions: `permissions` of a state needs it.
+    pub has_permissions: bool,
     /// It stops a turn that has spent its share of the budget. Otherwise a turn may exceed the budget.
     pub can_limit: bool,
 }
@@ -32,6 +34,7 @@ impl Capabilities {
         reports_cost: true,
         can_continue: true,
         limits_tools: true,
+        has_permissions: true,
         can_limit: true,
     };
 }

@@ -177,6 +177,8 @@ struct WireFrame {
     session_agent: Option<String>,
     state: StateName,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    cwd: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     model: Option<String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     arguments: BTreeMap<String, String>,
@@ -367,16 +369,34 @@ fn first_visit(state: &StateName) -> BTreeMap<StateName, u32> {
 impl WireFrame {
     fn of(frame: &Frame) -> Self {
         let (session, branches) = session_to_wire(&frame.session);
-        let Frame { session_agent, state, model, arguments, visits, workers_since, .. } =
-            frame.clone();
-        Self { session, branches, session_agent, state, model, arguments, visits, workers_since }
+        let Frame {
+            session: _,
+            session_agent,
+            state,
+            cwd,
+            model,
+            arguments,
+            visits,
+            workers_since,
+        } = frame.clone();
+        Self {
+            session,
+            branches,
+            session_agent,
+            state,
+            cwd,
+            model,
+            arguments,
+            visits,
+            workers_since,
+        }
     }
 
     fn into_frame(self) -> Frame {
-        let Self { session, branches, session_agent, state, model, .. } = self;
+        let Self { session, branches, session_agent, state, cwd, model, .. } = self;
         let session = session_from_wire(session, branches);
         let Self { arguments, visits, workers_since, .. } = self;
-        Frame { session, session_agent, state, model, arguments, visits, workers_since }
+        Frame { session, session_agent, state, cwd, model, arguments, visits, workers_since }
     }
 }
 

@@ -36,7 +36,7 @@ pub trait World {
     fn has_variable(&self, name: &str) -> bool;
 
     /// The path of the file with the value that has this fingerprint, for a prompt that names the file and
-    /// not the value. It is written before the prompt is given to anybody.
+    /// not the value. It is written before an agent gets the prompt.
     fn value_file(&self, fingerprint: &str) -> String;
 
     /// Checks that the file at `path` below the absolute directory `folder` can be shown to a person: a

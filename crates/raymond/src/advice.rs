@@ -4,13 +4,29 @@ use raymond_flow::machine::FailureClass;
 
 /// What to do if a coding agent's program cannot be started.
 pub(crate) const NOT_INSTALLED: &str = "install it (Claude Code: npm install -g @anthropic-ai/claude-code), or \
-    name its program in the settings: `raymond config` shows them";
+    name its program: `program` under [agents.claude] in the settings, or RAYMOND_CLAUDE=/path/to/claude";
 
 /// What to do about a failure of this class with the message `error`, if anything helps.
 pub(crate) fn of_failure(class: Option<FailureClass>, error: &str) -> Option<&'static str> {
-    // Two errors that Claude Code reports only in its message.
+    // These are known only by their messages.
     if error.contains("root/sudo privileges") {
         return Some("run as another user, or set IS_SANDBOX=1 inside a sandbox");
+    }
+    if error.contains("no transition tag was found") {
+        return Some(if error.starts_with("script ") {
+            "print one, for instance: echo '<result>done</result>'"
+        } else {
+            "say in the prompt which tag to end with, and list it in `allowed_transitions`: then the \
+             agent is reminded of it"
+        });
+    }
+    if error.contains("printed nothing for") {
+        return Some("let it print something, or give it more time: resume with --timeout 1h");
+    }
+    if error.starts_with("nobody is there to answer") {
+        return Some(
+            "give the question a `default`, or wait for an answer: resume with --ask wait",
+        );
     }
     if error.starts_with("no model was asked") {
         return Some("look at the UserPromptSubmit hooks in Claude's settings");
@@ -23,15 +39,20 @@ pub(crate) fn of_failure(class: Option<FailureClass>, error: &str) -> Option<&'s
         FailureClass::UnknownModel => {
             Some("check `model:` in the state, `--model` and the settings")
         }
-        FailureClass::NotInstalled => Some(NOT_INSTALLED),
+        FailureClass::NotInstalled if error.contains("claude") => Some(NOT_INSTALLED),
+        FailureClass::NotInstalled => {
+            Some("install it, or correct `program` of the coding agent: `raymond config` shows it")
+        }
         FailureClass::PromptTooLong => {
             Some("shorten the prompt, or enter the state by <reset> or <function>")
         }
         FailureClass::SessionMissing => {
             Some("when the run is resumed, the state starts in a fresh session")
         }
-        FailureClass::Transient { .. }
-        | FailureClass::UsageLimit { .. }
+        FailureClass::Transient { .. } => {
+            Some("check the network and whether the provider has an outage")
+        }
+        FailureClass::UsageLimit { .. }
         | FailureClass::Budget
         | FailureClass::Misconfigured
         | FailureClass::Refused

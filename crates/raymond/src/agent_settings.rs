@@ -1,28 +1,36 @@
 //! `[agents.NAME]` in the settings: the coding agents and how each is used.
 //!
 //! ```toml
-//! [agents.codex]
-//! program = "codex-adapter"
-//! arguments = ["--sandbox"]
+//! [agents.codex]                     # known by its name
 //! model = "gpt-5.2"
-//! names_sessions = true
-//! reports_cost = false
 //! prices = { input = 1.25, cached_input = 0.125, output = 10 }
+//!
+//! [agents.quick]                     # the same program, used in another way
+//! kind = "codex"
+//! model = "gpt-5.2-mini"
+//!
+//! [agents.own]                       # any program
+//! program = "my-adapter"
+//! names_sessions = true
 //! ```
 
 use std::collections::BTreeMap;
 
-use raymond_engine::agent::{Prices, ProgramConfig};
+use raymond_engine::agent::{
+    CodingAgent, NATIVES, Native, NativeConfig, Prices, ProgramAgent, ProgramConfig,
+};
 use raymond_flow::{coding_agent::Capabilities, money::Usd};
 use toml::de::{DeTable, DeValue};
 
 use crate::{config::Origin, failure::Failure};
 
-/// The agent that is Claude Code; all others use the protocol for programs.
+/// The agent that is Claude Code.
 pub(crate) const CLAUDE: &str = "claude";
+/// The kind of agents that use the protocol for programs.
+const PROGRAM: &str = "program";
 
-/// The keys of a program, and whether Claude Code also has them.
-const KEYS: [&str; 9] = [
+/// The keys of a program.
+const PROGRAM_KEYS: [&str; 10] = [
     "program",
     "arguments",
     "model",
@@ -32,17 +40,57 @@ const KEYS: [&str; 9] = [
     "can_continue",
     "can_limit",
     "prices",
+    "kind",
 ];
+/// The keys of a coding agent that Raymond knows. The last one only if its tools can be allowed one by one.
+const NATIVE_KEYS: [&str; 6] = ["program", "arguments", "model", "prices", "kind", "tools"];
 const CLAUDE_KEYS: [&str; 4] = ["program", "arguments", "model", "tools"];
 const PRICES: [&str; 3] = ["input", "cached_input", "output"];
+
+/// What a table describes.
+#[derive(Clone, Copy, Debug, Default)]
+enum Kind {
+    Claude,
+    Native(Native),
+    #[default]
+    Program,
+}
+
+impl Kind {
+    /// The kind of the table `name`: what its key `kind` says, else what its name says.
+    fn read(name: &str, table: &DeTable<'_>) -> Result<Self, String> {
+        let said = table.iter().find(|(key, _)| key.get_ref() == "kind");
+        let said = said.map(|(_, value)| value.get_ref().as_str().unwrap_or_default());
+        let native = |name: &str| NATIVES.into_iter().find(|native| native.name == name);
+        match (said, native(said.unwrap_or(name))) {
+            (_, Some(native)) => Ok(Self::Native(native)),
+            (None, None) if name == CLAUDE => Ok(Self::Claude),
+            (None | Some(PROGRAM), None) => Ok(Self::Program),
+            (Some(_), None) => {
+                let known: Vec<_> = NATIVES.iter().map(|native| native.name).collect();
+                Err(format!("must be one of: {}, {PROGRAM}", known.join(", ")))
+            }
+        }
+    }
+
+    fn keys(self) -> &'static [&'static str] {
+        match self {
+            Self::Claude => &CLAUDE_KEYS,
+            Self::Native(native) if native.has_tools => &NATIVE_KEYS,
+            Self::Native(_) => NATIVE_KEYS.split_last().map_or(&[], |(_, others)| others),
+            Self::Program => &PROGRAM_KEYS,
+        }
+    }
+}
 
 /// One table `[agents.NAME]`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AgentSettings {
+    kind: Kind,
     pub(crate) program: Option<String>,
     pub(crate) arguments: Option<Vec<String>>,
     pub(crate) model: Option<String>,
-    /// The tools that states may ask Claude Code to use without asking.
+    /// The tools that states may use besides those that read and edit files.
     pub(crate) tools: Option<Vec<String>>,
     capabilities: BTreeMap<&'static str, bool>,
     prices: Option<Prices>,
@@ -57,8 +105,11 @@ impl AgentSettings {
         table: &DeTable<'_>,
         at: &dyn Fn(usize) -> Origin,
     ) -> Result<Self, Failure> {
-        let keys = if name == CLAUDE { &CLAUDE_KEYS[..] } else { &KEYS[..] };
-        let mut settings = Self::default();
+        let origin = || at(table.keys().next().map_or(0, |key| key.span().start));
+        let kind = Kind::read(name, table)
+            .map_err(|why| Failure::usage(format!("{}: `agents.{name}.kind` {why}", origin())))?;
+        let keys = kind.keys();
+        let mut settings = Self { kind, ..Self::default() };
         for (key, value) in table {
             let origin = at(key.span().start);
             let wrong = |why: &str| {
@@ -82,6 +133,8 @@ impl AgentSettings {
                 "tools" => {
                     settings.tools = Some(texts(value).ok_or_else(|| wrong("is a list of texts"))?);
                 }
+                // Read above.
+                "kind" => {}
                 "prices" => settings.prices = Some(prices(value).map_err(|why| wrong(&why))?),
                 can => {
                     let DeValue::Boolean(can_do) = value else {
@@ -92,12 +145,26 @@ impl AgentSettings {
             }
             settings.shown.push((key, shown(value), origin));
         }
-        if settings.program.is_none() && name != CLAUDE {
-            let origin = at(table.keys().next().map_or(0, |key| key.span().start));
-            let why = format!("{origin}: `agents.{name}` needs a `program`");
+        if settings.program.is_none() && matches!(kind, Kind::Program) {
+            let why = format!("{}: `agents.{name}` needs a `program`", origin());
             return Err(Failure::usage(why));
         }
         Ok(settings)
+    }
+
+    /// The coding agent with these settings.
+    pub(crate) fn agent(&self, name: &str) -> Box<dyn CodingAgent> {
+        let Kind::Native(native) = self.kind else {
+            return Box::new(ProgramAgent::new(self.program_config(name)));
+        };
+        (native.make)(NativeConfig {
+            name: name.to_owned(),
+            program: self.program.clone(),
+            arguments: self.arguments.clone().unwrap_or_default(),
+            model: self.model.clone(),
+            tools: self.tools.clone().unwrap_or_default(),
+            prices: self.prices,
+        })
     }
 
     /// The program with these settings.
@@ -115,6 +182,7 @@ impl AgentSettings {
                 reports_cost: can("reports_cost", true),
                 can_continue: can("can_continue", true),
                 limits_tools: false,
+                has_permissions: false,
                 can_limit: can("can_limit", false),
             },
             prices: self.prices,

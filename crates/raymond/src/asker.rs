@@ -1,9 +1,9 @@
-//! Asks a person on the terminal of the run, when only people can bring the run on.
+//! Asks the user on the terminal of the run, when only an answer can advance the run.
 //!
-//! A thread of its own asks one question after the other, so that the run loop goes on. Another one reads standard
-//! input, because a read cannot be cancelled: when a question is answered elsewhere meanwhile, what is typed then
-//! is not taken for an answer. An answer is given like that of any other process, through the question's
-//! directory. Ctrl-C interrupts the run and leaves the question open; the end of standard input is never an answer.
+//! A thread of its own asks one question after the other, so that the run loop continues. Another one reads standard
+//! input, because a read cannot be cancelled: when a question is answered elsewhere meanwhile, the line that is typed
+//! next is not an answer to it. The thread answers as any other process does, through the question's directory.
+//! Ctrl-C interrupts the run and leaves the question open; the end of standard input is never an answer.
 
 use std::{
     io::{self, BufRead as _, Read as _},
@@ -39,14 +39,14 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Watches for questions and asks them.
 pub(crate) struct Asker {
-    desk: Arc<Desk>,
-    /// Whether somebody sits at the terminal. If not, the questions are only shown with their commands.
+    shared: Arc<SharedAsking>,
+    /// Whether the user is at a terminal. If not, questions are only shown, with the commands that answer them.
     can_ask: bool,
     thread: Option<JoinHandle<()>>,
 }
 
 /// What the observer and the asking thread share.
-struct Desk {
+struct SharedAsking {
     state_dir: StateDir,
     next: Next,
     state: Mutex<Asking>,
@@ -59,7 +59,7 @@ struct Asking {
     has_thread: bool,
     /// Whether the asking thread must end.
     is_over: bool,
-    /// Lines from standard input, once somebody was asked.
+    /// Lines from standard input, once the user was asked.
     lines: Option<Receiver<String>>,
     /// Whether standard input has ended.
     is_closed: bool,
@@ -67,14 +67,14 @@ struct Asking {
 
 impl Asker {
     pub(crate) fn new(state_dir: StateDir, next: Next) -> Self {
-        let desk = Arc::new(Desk { state_dir, next, state: Mutex::default() });
-        Self { desk, can_ask: out::can_ask(), thread: None }
+        let shared = Arc::new(SharedAsking { state_dir, next, state: Mutex::default() });
+        Self { shared, can_ask: out::can_ask(), thread: None }
     }
 
-    /// Begins to ask, if there is somebody. A thread that asks already also asks what is new.
+    /// Begins to ask, if the user is at a terminal. A running thread also asks new questions.
     fn begin(&mut self) {
         {
-            let mut state = self.desk.lock();
+            let mut state = self.shared.lock();
             if state.has_thread {
                 return;
             }
@@ -82,24 +82,24 @@ impl Asker {
             state.is_over = false;
             if !state.has_thread {
                 drop(state);
-                return self.desk.show_all();
+                return self.shared.show_all();
             }
         }
         self.end();
-        self.desk.lock().is_over = false;
-        let desk = Arc::clone(&self.desk);
+        self.shared.lock().is_over = false;
+        let shared = Arc::clone(&self.shared);
         out::prompt(true);
-        if let Ok(thread) = thread::Builder::new().spawn(move || desk.ask_all()) {
+        if let Ok(thread) = thread::Builder::new().spawn(move || shared.ask_all()) {
             self.thread = Some(thread);
         } else {
-            self.desk.lock().has_thread = false;
+            self.shared.lock().has_thread = false;
             out::prompt(false);
-            self.desk.show_all();
+            self.shared.show_all();
         }
     }
 
     fn end(&mut self) {
-        self.desk.lock().is_over = true;
+        self.shared.lock().is_over = true;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -109,10 +109,10 @@ impl Asker {
 impl Observer for Asker {
     fn see(&mut self, Seen { event, .. }: &Seen) {
         match event {
-            Event::Asked { question, .. } => self.desk.lock().open.push((**question).clone()),
+            Event::Asked { question, .. } => self.shared.lock().open.push((**question).clone()),
             Event::Recorded { record: Record::Answered { agent, number, .. }, .. } => {
                 let id = AskId { agent: agent.clone(), number: *number }.to_string();
-                self.desk.lock().open.retain(|question| question.id != id);
+                self.shared.lock().open.retain(|question| question.id != id);
             }
             Event::WaitsForPeople => self.begin(),
             // Nothing more is asked, and the terminal belongs to the summary.
@@ -130,7 +130,7 @@ impl Drop for Asker {
     }
 }
 
-impl Desk {
+impl SharedAsking {
     fn lock(&self) -> MutexGuard<'_, Asking> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -149,14 +149,14 @@ impl Desk {
         }
     }
 
-    /// Asks one question after the other, also those that are asked meanwhile.
+    /// Asks one question after the other, including those that arrive meanwhile.
     fn ask_all(&self) {
         loop {
             let question = {
                 let mut state = self.lock();
                 let is_over = state.is_over || state.is_closed;
                 let question = state.open.first().filter(|_| !is_over).cloned();
-                // Under the same lock: a question that is asked later starts another thread.
+                // Under the same lock: a question that arrives later starts another thread.
                 state.has_thread = question.is_some();
                 question
             };
@@ -205,7 +205,7 @@ impl Desk {
         Ok(())
     }
 
-    /// The next line that is typed. `None` if the question is answered elsewhere, nobody is asked any more, or
+    /// The next line that is typed. `None` if the question is answered elsewhere, asking has ended, or
     /// standard input has ended.
     fn line(&self, question: &PublishedQuestion) -> Option<String> {
         let lines = self.lock().lines.take().unwrap_or_else(read_lines);
@@ -243,7 +243,7 @@ impl Desk {
     }
 }
 
-/// The result and the comment that a line means; `None` if it is neither a key nor a label.
+/// The result and the comment in a line; `None` if it begins with neither a key nor a label.
 fn read(question: &PublishedQuestion, line: &str) -> Option<(String, String)> {
     let line = line.trim();
     if question.choices.is_empty() {

@@ -545,10 +545,10 @@ pub(crate) fn write_template(state_dir: &Path) -> Result<PathBuf, Failure> {
 
 /// An example of another coding agent: see `raymond help operations`.
 const AGENTS_EXAMPLE: &str = r#"
-# Further coding agents, for states with `agent: codex`. `[agents.claude]` is Claude Code itself.
+# Other coding agents, for states with `agent: NAME`: see `raymond help agents`. `[agents.claude]` is Claude Code.
+# Codex does not report what a turn costs, so a budget needs prices: dollars for a million tokens.
 #[agents.codex]
-#program = "codex-adapter"
-#names_sessions = true
+#model = "gpt-5.2"
 #prices = { input = 1.25, cached_input = 0.125, output = 10 }
 "#;
 

@@ -1,16 +1,22 @@
 //! Errors for the user: what failed, where, and what to do next.
 
-use std::{env, error::Error, io, path::Path, process::ExitCode};
+use std::{env, error::Error, fs, io, path::Path, process::ExitCode};
 
 use raymond_engine::{
-    EngineError,
+    EngineError, Loaded,
     journal::JournalError,
     layout::StateDir,
+    load,
     lock::LockError,
-    scope::{PackError, ScopeError},
+    scope::{PackError, ScopeError, ScopeSource, is_archive},
     trust::{TRUST_VARIABLE, TrustError},
 };
-use raymond_flow::id::RunIdError;
+use raymond_flow::{
+    id::{RunIdError, StateName},
+    machine::{Record, Status},
+    scope::{ENTRY_STEMS, EntryError},
+    source::{Platform, StateKind},
+};
 
 use crate::{
     cli::mistyped,
@@ -31,11 +37,14 @@ pub(crate) struct Failure {
 const FAILED: u8 = 1;
 /// The command line is wrong.
 const USAGE: u8 = 2;
+/// The most states that a hint names.
+const NAMED_MAX: usize = 3;
 
 impl Failure {
     /// An operation of the file system failed.
     pub(crate) fn io(what: &str, error: &io::Error) -> Self {
-        Self { message: format!("cannot {what}: {error}"), hint: None, code: FAILED }
+        let hint = Some(io_hint(error.kind()).to_owned());
+        Self { message: format!("cannot {what}: {error}"), hint, code: FAILED }
     }
 
     /// An error with everything that led to it.
@@ -61,9 +70,16 @@ impl Failure {
                 | EngineError::AtWork { .. }
                 | EngineError::Io { .. }
         );
-        let exists = Some(&error).filter(|error| matches!(error, EngineError::Exists { .. }));
-        let hint = if exists.is_some() {
-            format!("choose another --id, or resume that run: {}", next.command("resume"))
+        let hint = if matches!(error, EngineError::Exists { .. }) {
+            let status = load(state_dir, &next.id).map(|loaded| loaded.run.status);
+            let is_over = matches!(status, Ok(Status::Completed | Status::Cancelled));
+            let (what, verb) = if is_over { ("show", "status") } else { ("resume", "resume") };
+            format!("choose another --id, or {what} that run: {}", next.command(verb))
+        } else if let (EngineError::Cancelled { .. }, Ok(loaded)) =
+            (&error, load(state_dir, &next.id))
+        {
+            let again = start_command(&loaded);
+            format!("a cancelled run cannot be resumed; start its workflow again: {again}")
         } else if let EngineError::Lock { source: LockError::Owned { .. }, .. } = error {
             format!("watch it: {}\nstop it: {}", next.command("attach"), next.command("stop"))
         } else if matches!(error, EngineError::LockLost { .. }) {
@@ -73,7 +89,9 @@ impl Failure {
             let resume = next.command("resume");
             format!("no finished step is lost; fix the cause, then resume: {resume}")
         } else if is_of_machine {
-            "no run was started; fix the cause, then run the same command again".to_owned()
+            "no run was started; fix the cause, then run the same command again\n\
+             or keep the files of runs elsewhere: --data-dir DIR"
+                .to_owned()
         } else {
             return error.into();
         };
@@ -115,6 +133,64 @@ fn chain(error: &dyn Error) -> String {
         next = source.source();
     }
     text
+}
+
+/// What to do if the operating system refuses an operation.
+fn io_hint(kind: io::ErrorKind) -> &'static str {
+    match kind {
+        io::ErrorKind::PermissionDenied => {
+            "change the permissions or use another directory, then run the same command again"
+        }
+        io::ErrorKind::StorageFull => {
+            "free disk space (old runs: raymond prune), then run the same command again"
+        }
+        _ => "fix the cause, then run the same command again",
+    }
+}
+
+/// The command that starts the workflow of a run again.
+fn start_command(loaded: &Loaded) -> String {
+    let folder = Path::new(&loaded.run.scope_dir);
+    let entry = loaded.entries.iter().flat_map(|entry| &entry.records).find_map(|it| match it {
+        Record::Started(started) => Some(started.entry.as_str()),
+        _ => None,
+    });
+    // The entry is typed only if it is not the one that is found without it.
+    let is_usual = ScopeSource::open(folder).is_ok_and(|it| Some(it.entry.as_str()) == entry);
+    let path = match entry.filter(|_| !is_usual) {
+        Some(entry) => folder.join(entry),
+        None => folder.to_owned(),
+    };
+    format!("raymond start {}", near(&path).display())
+}
+
+/// What to do about a workflow without a usable entry state. A state in an archive cannot be started by its name.
+fn entry_hint(path: &Path, error: &EntryError) -> String {
+    if is_archive(path) {
+        return "pack a directory that has START.md or START.sh: raymond pack DIR".to_owned();
+    }
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut states: Vec<_> =
+        names.filter(|name| StateKind::of(name, Platform::HERE).is_ok()).collect();
+    states.sort();
+    let starts = |name: &String| ENTRY_STEMS.contains(&StateName::new(name).stem());
+    let (what, states): (_, Vec<_>) = match error {
+        EntryError::None { .. } => ("name the first state:", states),
+        EntryError::Both { .. } | EntryError::Unusable(_) => (
+            "remove all but one of them, or name one:",
+            states.into_iter().filter(starts).collect(),
+        ),
+    };
+    let commands: Vec<_> = states
+        .iter()
+        .take(NAMED_MAX)
+        .map(|state| format!("raymond {}", near(&path.join(state)).display()))
+        .collect();
+    if commands.is_empty() {
+        return "begin a workflow: raymond new NAME".to_owned();
+    }
+    format!("{what} {}\nor begin another workflow: raymond new NAME", commands.join(", or "))
 }
 
 /// A path, quoted for a shell.
@@ -213,10 +289,8 @@ impl From<ScopeError> for Failure {
             ScopeError::Io { path, source } if source.kind() == io::ErrorKind::NotFound => {
                 return mistyped::no_such_path(path);
             }
-            ScopeError::Entry { path, .. } => Some(format!(
-                "name the first state: raymond {}/FILE.md\nor begin a workflow elsewhere: raymond new NAME",
-                near(path).display()
-            )),
+            ScopeError::Io { source, .. } => Some(io_hint(source.kind()).to_owned()),
+            ScopeError::Entry { path, source } => Some(entry_hint(path, source)),
             ScopeError::Archive { .. } => {
                 Some("pack a directory of state files: raymond pack DIR".to_owned())
             }

@@ -1,7 +1,7 @@
-//! `[notify]`: a command of the user that is told when a person is asked and how a run ends.
+//! `[notify]`: a command of the user that is called when a run asks a question or ends.
 //!
-//! The command gets one JSON object on its standard input, and has ten seconds. Whatever it does, the run goes on: a
-//! failure is a warning.
+//! The command gets one JSON object on its standard input, and has ten seconds. The run never waits for it and never
+//! fails because of it: a failure is a warning.
 
 use std::{
     io::{Read as _, Seek as _, Write as _},
@@ -32,31 +32,31 @@ use crate::{
 
 /// How long the command may take.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often it is looked whether the command has ended.
+/// How often Raymond checks whether the command has ended.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
-/// How much of what the command complains about is shown.
+/// How much of the command's standard error is shown.
 const ERROR_BYTES_MAX: u64 = 1000;
 
-/// What can be told.
+/// When the command can be called.
 const OCCASIONS: [&str; 5] = ["ask", "failed", "stopped", "paused", "completed"];
 
 /// The table `[notify]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NotifySettings {
     command: Vec<String>,
-    /// When the command is called; `ask` if nothing is said.
+    /// When the command is called; `None` means only for `ask`.
     on: Option<Vec<String>>,
     /// As `raymond config` shows it: key, value, origin.
     pub(crate) shown: Vec<(&'static str, String, Origin)>,
 }
 
 impl NotifySettings {
-    /// Whether nobody is to be told anything.
+    /// Whether there is no command to call.
     pub(crate) fn is_empty(&self) -> bool {
         self.command.is_empty()
     }
 
-    /// Adds what a file says to what was said before.
+    /// Adds the table of one file; it wins over earlier files.
     pub(crate) fn add(
         &mut self,
         table: &DeTable<'_>,
@@ -107,8 +107,8 @@ fn texts(value: &DeValue<'_>) -> Option<Vec<String>> {
     items.map(|item| item.get_ref().as_str().map(str::to_owned)).collect()
 }
 
-/// Calls the command for what happens.
-pub(crate) struct Notifier {
+/// The observer that calls the command.
+pub(crate) struct NotifyObserver {
     settings: NotifySettings,
     next: Next,
     calls: Vec<JoinHandle<()>>,
@@ -117,7 +117,7 @@ pub(crate) struct Notifier {
     result: Option<String>,
 }
 
-impl Notifier {
+impl NotifyObserver {
     pub(crate) fn new(settings: NotifySettings, next: Next) -> Self {
         let problems = mpsc::channel();
         Self {
@@ -153,7 +153,7 @@ impl Notifier {
         let call = move || {
             if let Err(why) = call(&command, &message) {
                 let program = command.first().map_or("", String::as_str);
-                let _ = problems.send(format!("the notify command `{program}` {why}"));
+                let _ = problems.send(format!("the notify command `{program}` {why}; correct `command` under [notify] in the settings"));
             }
         };
         match thread::Builder::new().spawn(call) {
@@ -165,7 +165,7 @@ impl Notifier {
     }
 }
 
-impl Observer for Notifier {
+impl Observer for NotifyObserver {
     fn see(&mut self, Seen { event, .. }: &Seen) {
         match event {
             Event::Asked { question, is_new: true } => self.asked(question),
@@ -193,8 +193,8 @@ impl Observer for Notifier {
     }
 }
 
-impl Drop for Notifier {
-    /// The last call is waited for: what it says about the end of the run must arrive.
+impl Drop for NotifyObserver {
+    /// Waits for the last call, so that the notice about the end of the run arrives.
     fn drop(&mut self) {
         for call in self.calls.drain(..) {
             let _ = call.join();
@@ -205,11 +205,11 @@ impl Drop for Notifier {
     }
 }
 
-/// Runs the command with `message` on its standard input. Says what went wrong.
+/// Runs the command with `message` on its standard input. The error says what went wrong.
 fn call(words: &[String], message: &Value) -> Result<(), String> {
     let io = |error: std::io::Error| format!("could not be run: {error}");
     let Some((program, arguments)) = words.split_first() else { return Ok(()) };
-    // Files and no pipes: a command that does not read, or that leaves a process behind, blocks nobody.
+    // Files and no pipes: a command that does not read, or that leaves a process behind, does not block Raymond.
     let mut input = tempfile::tempfile().map_err(io)?;
     input.write_all(format!("{message}\n").as_bytes()).map_err(io)?;
     input.rewind().map_err(io)?;

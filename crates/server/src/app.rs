@@ -1,4 +1,4 @@
-//! What all requests share, and the table of routes.
+//! The state that all requests share, and the table of routes.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -17,7 +17,7 @@ use crate::{
     Host, asks,
     changes::Changes,
     commands,
-    error::{Answer, ApiError},
+    error::{ApiError, ApiResult},
     guard::{self, Hosts},
     page,
     projects::Project,
@@ -25,19 +25,19 @@ use crate::{
     runs,
     shelf::Shelf,
     steps, streams,
-    token::Token,
-    transcript, workflows,
+    token::ServerToken,
+    transcript, uploads, workflows,
 };
 
-/// How many event streams are open at a time: several pages of several people.
-const STREAMS_MAX: usize = 64;
+/// The most event streams that are open at a time: enough for a hundred pages, each with a few of them.
+const STREAMS_MAX: usize = 512;
 
-/// The running server. Everything in it can be made again from the disk.
+/// The running server. Everything in it can be rebuilt from disk.
 pub(crate) struct App {
     pub(crate) user_dir: UserDir,
     pub(crate) project: Option<StateDir>,
     pub(crate) roots: Vec<PathBuf>,
-    pub(crate) token: Token,
+    pub(crate) token: ServerToken,
     pub(crate) hosts: Hosts,
     pub(crate) is_read_only: bool,
     pub(crate) budget_max: Option<Usd>,
@@ -82,7 +82,7 @@ pub(crate) fn routes() -> Vec<Route> {
         (
             "POST",
             "/api/asks/{project}/{run}/{ask}/files/{name}",
-            post(asks::upload).layer(DefaultBodyLimit::max(asks::UPLOAD_BYTES_MAX)),
+            post(uploads::upload).layer(DefaultBodyLimit::max(uploads::UPLOAD_BYTES_MAX)),
         ),
         ("POST", "/api/asks/{project}/{run}/{ask}/answer", post(asks::answer)),
         ("POST", "/api/workflows/{workflow}/runs", post(commands::start)),
@@ -98,11 +98,11 @@ impl App {
         Arc::new(Semaphore::new(STREAMS_MAX))
     }
 
-    /// Does something that reads files or waits, apart from the thread that answers requests.
+    /// Runs work that reads files or blocks on another thread than the one that answers requests.
     pub(crate) async fn read<T: Send + 'static>(
         self: &Arc<Self>,
-        work: impl FnOnce(&Self) -> Answer<T> + Send + 'static,
-    ) -> Answer<T> {
+        work: impl FnOnce(&Self) -> ApiResult<T> + Send + 'static,
+    ) -> ApiResult<T> {
         let app = Arc::clone(self);
         let done = tokio::task::spawn_blocking(move || work(&app)).await;
         done.unwrap_or_else(|_| {
@@ -111,7 +111,7 @@ impl App {
     }
 }
 
-/// Everything that is served.
+/// All routes, behind the guard.
 pub(crate) fn router(app: Arc<App>) -> Router {
     let mut router = Router::new();
     for (_, path, handler) in routes() {
@@ -134,7 +134,7 @@ async fn no_route() -> ApiError {
 }
 
 /// `GET /api/server`
-async fn server(State(app): State<Arc<App>>) -> Answer<Json<Value>> {
+async fn server(State(app): State<Arc<App>>) -> ApiResult<Json<Value>> {
     let projects = app.read(|app| Ok(app.projects())).await?;
     let projects: Vec<_> = projects.iter().map(Project::json).collect();
     Ok(Json(json!({

@@ -1,22 +1,20 @@
-//! Questions to people: those that are open, one of them with its attachments, uploads, and the answer.
+//! Questions to people: those that are open, one of them with its attachments, and the answer.
 
 use std::{
-    fs, io,
-    path::{Path as FilePath, PathBuf},
+    io::{self, Read as _},
+    path::Path as FilePath,
     sync::Arc,
-    time::Duration,
 };
 
 use axum::{
     Json,
-    body::Bytes,
-    extract::{FromRequest as _, Path, Request, State},
+    extract::{Path, State},
     http::header,
     response::{IntoResponse as _, Response},
 };
 use raymond_engine::{
     asks::{self, AnswerError, GivenAnswer, PublishedQuestion, Reply, ShownFile},
-    private, regular, views,
+    views,
 };
 use raymond_flow::id::{AskId, RunId};
 use serde::Deserialize;
@@ -24,28 +22,19 @@ use serde_json::{Value, json};
 
 use crate::{
     app::App,
-    error::{Answer, ApiError},
+    error::{ApiError, ApiResult},
     markdown,
     projects::Project,
-    request::{Body, refuse_longer},
+    request::Body,
     shelf::lock,
+    uploads::{Uploads, is_plain},
 };
 
-/// The largest file that can be handed over with an answer.
-pub(crate) const UPLOAD_BYTES_MAX: usize = 25 * 1024 * 1024;
-/// How long an upload waits for its answer.
-const UPLOAD_LIFE: Duration = Duration::from_hours(1);
-/// How many files an answer has.
-const FILES_MAX: usize = 20;
-/// The longest name of a file.
-const NAME_BYTES_MAX: usize = 200;
-/// The largest attachment that is shown.
-const ATTACHMENT_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// How much of an attachment says whether it is text.
+/// How many bytes of an attachment are read to tell whether it is text.
 const LOOK_BYTES: usize = 8 * 1024;
 
 /// `GET /api/asks`
-pub(crate) async fn list(State(app): State<Arc<App>>) -> Answer<Json<Value>> {
+pub(crate) async fn list(State(app): State<Arc<App>>) -> ApiResult<Json<Value>> {
     app.read(|app| {
         let rows = app.rows();
         let with_asks = rows.iter().filter(|(_, row)| row.value["asks"][0].is_object());
@@ -71,11 +60,11 @@ pub(crate) async fn list(State(app): State<Arc<App>>) -> Answer<Json<Value>> {
 pub(crate) async fn one(
     State(app): State<Arc<App>>,
     Path((project, run, ask)): Path<(String, String, String)>,
-) -> Answer<Json<Value>> {
+) -> ApiResult<Json<Value>> {
     app.read(move |app| {
-        let asked = Asked::find(app, &project, &run, &ask)?;
+        let asked = FoundAsk::find(app, &project, &run, &ask)?;
         let name = FilePath::new(&asked.workflow).file_name().map(|name| name.to_string_lossy());
-        let Asked { project, run, question, answer, .. } = &asked;
+        let FoundAsk { project, run, question, answer, .. } = &asked;
         let mut view = view(project, run, question, answer.as_ref(), &json!(name));
         view["step"] = json!(asked.step);
         Ok(Json(view))
@@ -83,8 +72,8 @@ pub(crate) async fn one(
     .await
 }
 
-/// A question that was found.
-struct Asked {
+/// A question that a request names, with its run.
+pub(crate) struct FoundAsk {
     project: Project,
     run: RunId,
     id: AskId,
@@ -95,12 +84,12 @@ struct Asked {
     step: Option<String>,
 }
 
-impl Asked {
-    fn find(app: &App, project: &str, run: &str, ask: &str) -> Answer<Self> {
+impl FoundAsk {
+    pub(crate) fn find(app: &App, project: &str, run: &str, ask: &str) -> ApiResult<Self> {
         let project = app.project(project)?;
         let (run, _) = project.run(run)?;
         let none = || ApiError::not_found(format!("run `{run}` has asked no question `{ask}`"));
-        // The directory of a question is named by it: nothing that leads elsewhere.
+        // The id becomes the name of a directory, so it must not contain a path.
         let id = AskId::parse(ask).filter(|id| is_plain(id.agent.as_str())).ok_or_else(none)?;
         let found = asks::question(&project.state_dir, &run, &id);
         let found = found.map_err(|error| cannot_read(&run, &error))?;
@@ -116,18 +105,21 @@ impl Asked {
             .map(|step| views::step_name(&step.id));
         Ok(Self { project, run, id, question, answer, workflow, step })
     }
+
+    /// Refuses what is meant for an answer if there is one.
+    pub(crate) fn check_open(&self) -> ApiResult<()> {
+        match self.answer.clone() {
+            None => Ok(()),
+            Some(first) => {
+                let first = Box::new(first);
+                Err(refusal(&AnswerError::Answered { id: self.id.clone(), first }))
+            }
+        }
+    }
 }
 
 fn cannot_read(run: &RunId, error: &io::Error) -> ApiError {
     ApiError::unreadable(format!("cannot read the questions of run `{run}`: {error}"))
-}
-
-/// Whether a name from the network is only a name.
-fn is_plain(name: &str) -> bool {
-    !name.is_empty()
-        && name.len() <= NAME_BYTES_MAX
-        && !name.starts_with('.')
-        && !name.contains(|c: char| c.is_control() || matches!(c, '/' | '\\' | ':'))
 }
 
 fn view(
@@ -144,10 +136,10 @@ fn view(
     let attachments = question.attachments.iter().map(|file| {
         let shown_as = match &file.error {
             Some(_) => None,
-            None => Some(shown_as(&file_of(project, run, question, file))),
+            None => Some(shown_as(project, run, question, file)),
         };
         json!({
-            "name": file_name(file), "path": file.path, "bytes": file.bytes, "sha256": file.sha256,
+            "name": file.name(), "path": file.path, "bytes": file.bytes, "sha256": file.sha256,
             "shown_as": shown_as, "problem": file.error,
         })
     });
@@ -169,34 +161,24 @@ fn view(
     })
 }
 
-/// The name of an attachment's copy.
-fn file_name(file: &ShownFile) -> String {
-    let name = FilePath::new(&file.copy).file_name();
-    name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
-}
-
-/// Where the copy of an attachment is: below the run, whatever the question's file says.
-fn file_of(
+/// How an attachment may be shown: anything that a browser could execute is only downloaded.
+fn shown_as(
     project: &Project,
     run: &RunId,
     question: &PublishedQuestion,
     file: &ShownFile,
-) -> PathBuf {
-    let asks = project.state_dir.run(run).asks;
-    let folder = FilePath::new(&file.copy).parent().and_then(FilePath::parent);
-    let folder = folder.and_then(FilePath::file_name).unwrap_or(question.id.as_ref());
-    asks.join(folder).join("attachments").join(file_name(file))
+) -> &'static str {
+    let id = question.ask_id().ok_or_else(|| io::ErrorKind::NotFound.into());
+    let start = id
+        .and_then(|id| asks::open_attachment(&project.state_dir, run, &id, file))
+        .and_then(|file| {
+            let mut start = Vec::new();
+            file.take(LOOK_BYTES as u64).read_to_end(&mut start).map(|_| start)
+        });
+    start.map_or("download", |start| kind(&start).0)
 }
 
-/// How an attachment may be shown: anything that a browser could carry out is only downloaded.
-fn shown_as(path: &FilePath) -> &'static str {
-    match regular::read(path, ATTACHMENT_BYTES_MAX) {
-        Ok(bytes) => kind(&bytes).0,
-        Err(_) => "download",
-    }
-}
-
-/// How bytes may be shown, and their type. By what they begin with, never by a name.
+/// How bytes may be shown, and their type. Decided by their first bytes, never by a file name.
 fn kind(bytes: &[u8]) -> (&'static str, &'static str) {
     let images: [(&[u8], _); 4] = [
         (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -223,13 +205,13 @@ fn kind(bytes: &[u8]) -> (&'static str, &'static str) {
 pub(crate) async fn attachment(
     State(app): State<Arc<App>>,
     Path((project, run, ask, name)): Path<(String, String, String, String)>,
-) -> Answer<Response> {
+) -> ApiResult<Response> {
     app.read(move |app| {
-        let asked = Asked::find(app, &project, &run, &ask)?;
+        let asked = FoundAsk::find(app, &project, &run, &ask)?;
         let none = || ApiError::not_found(format!("question `{ask}` has no attachment `{name}`"));
-        let shown = asked.question.attachments.iter().find(|file| file_name(file) == name);
-        let path = file_of(&asked.project, &asked.run, &asked.question, shown.ok_or_else(none)?);
-        let bytes = regular::read(&path, ATTACHMENT_BYTES_MAX);
+        let FoundAsk { project, run, id, question, .. } = &asked;
+        let shown = question.attachments.iter().find(|file| file.name() == name);
+        let bytes = asks::attachment(&project.state_dir, run, id, shown.ok_or_else(none)?);
         let bytes = bytes
             .map_err(|error| ApiError::unreadable(format!("cannot read `{name}`: {error}")))?;
         let (how, kind) = kind(&bytes);
@@ -240,52 +222,10 @@ pub(crate) async fn attachment(
     .await
 }
 
-/// `POST /api/asks/{project}/{run}/{ask}/files/{name}`
-pub(crate) async fn upload(
-    State(app): State<Arc<App>>,
-    Path((project, run, ask, name)): Path<(String, String, String, String)>,
-    request: Request,
-) -> Answer<Json<Value>> {
-    const KIND: &str = "application/octet-stream";
-    let headers = request.headers();
-    if headers.get(header::CONTENT_TYPE).is_none_or(|kind| kind != KIND) {
-        return Err(ApiError::unsupported(KIND));
-    }
-    refuse_longer(headers, UPLOAD_BYTES_MAX)?;
-    let bytes = Bytes::from_request(request, &()).await;
-    let bytes = bytes.map_err(|_| ApiError::too_large(UPLOAD_BYTES_MAX))?;
-    app.read(move |app| {
-        Asked::find(app, &project, &run, &ask)?;
-        if !is_plain(&name) {
-            let message = "the name of the file: expected a name without `/`, `\\` or `:`";
-            return Err(ApiError::bad_request(message));
-        }
-        let failed = |error| ApiError::unreadable(format!("cannot keep the file: {error}"));
-        let uploads = app.user_dir.file("uploads");
-        remove_old(&uploads);
-        let id = crate::token::random().map_err(failed)?;
-        let folder = uploads.join(&id);
-        private::create_dir_all(&folder).map_err(failed)?;
-        private::write(&folder.join(&name), &bytes).map_err(failed)?;
-        Ok(Json(json!({ "file": id, "bytes": bytes.len() })))
-    })
-    .await
-}
-
-/// Removes uploads that no answer has named for long.
-fn remove_old(uploads: &FilePath) {
-    for entry in fs::read_dir(uploads).into_iter().flatten().flatten() {
-        let age = entry.metadata().and_then(|data| data.modified()).map(|at| at.elapsed());
-        if matches!(age, Ok(Ok(age)) if age > UPLOAD_LIFE) {
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
-}
-
-/// What a person answers.
+/// The body of a request to answer a question.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Given {
+pub(crate) struct AnswerRequest {
     label: Option<String>,
     text: String,
     files: Vec<String>,
@@ -295,47 +235,32 @@ pub(crate) struct Given {
 pub(crate) async fn answer(
     State(app): State<Arc<App>>,
     Path((project, run, ask)): Path<(String, String, String)>,
-    Body(given): Body<Given>,
-) -> Answer<Json<Value>> {
+    Body(given): Body<AnswerRequest>,
+) -> ApiResult<Json<Value>> {
     app.read(move |app| {
-        let Asked { project, run, id, question, .. } = Asked::find(app, &project, &run, &ask)?;
-        let (folders, files) = uploaded(app, &given.files)?;
+        let FoundAsk { project, run, id, question, .. } =
+            FoundAsk::find(app, &project, &run, &ask)?;
+        let uploads = Uploads::named(&app.user_dir, &given.files)?;
         let (result, comment) = match given.label {
+            Some(_) if question.choices.is_empty() => {
+                let message = "`label`: the question has no choices; `text` is the answer";
+                return Err(ApiError::bad_request(message));
+            }
             Some(label) => (label, given.text),
-            None => (given.text, String::new()),
+            None if question.choices.is_empty() => (given.text, String::new()),
+            None => return Err(ApiError::bad_request("`label`: expected one of the choices")),
         };
-        let by = std::env::var("USER").or_else(|_| std::env::var("USERNAME")).unwrap_or_default();
-        let reply = Reply { result, comment, files, by, how: "page".to_owned() };
+        let (files, by) = (uploads.files.clone(), app.host.user());
+        let reply = Reply { result, comment, files, by, how: asks::PAGE.to_owned() };
         let given =
             asks::answer(&project.state_dir, &run, &id, &reply).map_err(|error| refusal(&error))?;
-        for folder in folders {
-            let _ = fs::remove_dir_all(folder);
-        }
+        uploads.remove();
         let choice = question.choices.iter().find(|choice| choice.label == given.result);
         let leads_to = choice.map(|choice| &choice.state).or(question.next.as_ref());
-        let resumed = app.go_on(&project, &run);
+        let resumed = app.go_on(&project, &run, &id);
         Ok(Json(json!({ "at": given.at_ms, "leads_to": leads_to, "resumed": resumed })))
     })
     .await
-}
-
-/// The files that were uploaded under these names, and the directories that they are in.
-fn uploaded(app: &App, names: &[String]) -> Answer<(Vec<PathBuf>, Vec<PathBuf>)> {
-    if names.len() > FILES_MAX {
-        return Err(ApiError::bad_request(format!("`files`: at most {FILES_MAX}")));
-    }
-    let (mut folders, mut files) = (Vec::new(), Vec::new());
-    for name in names {
-        let none = || ApiError::bad_request(format!("`files`: there is no upload `{name}`"));
-        if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(none());
-        }
-        let folder = app.user_dir.file("uploads").join(name);
-        let entries = fs::read_dir(&folder).map_err(|_| none())?;
-        files.extend(entries.flatten().map(|entry| entry.path()));
-        folders.push(folder);
-    }
-    Ok((folders, files))
 }
 
 fn refusal(error: &AnswerError) -> ApiError {
@@ -345,8 +270,12 @@ fn refusal(error: &AnswerError) -> ApiError {
         AnswerError::NotAChoice { .. }
         | AnswerError::Empty
         | AnswerError::NoComment
-        | AnswerError::TooLong { .. }
-        | AnswerError::File { .. } => ApiError::bad_request(error.to_string()),
+        | AnswerError::TooLong { .. } => ApiError::bad_request(error.to_string()),
+        // Where uploads wait is no concern of a client.
+        AnswerError::File { path, source } => {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            ApiError::bad_request(format!("cannot hand over `{name}`: {source}"))
+        }
         AnswerError::Trust(_) | AnswerError::Io { .. } => ApiError::unreadable(error.to_string()),
     }
 }

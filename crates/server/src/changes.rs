@@ -1,4 +1,4 @@
-//! Says when files change: by the operating system where it can, else by looking again and again.
+//! Waiting for changes of files: through the operating system where possible, otherwise by polling.
 
 use std::{
     collections::HashMap,
@@ -12,15 +12,15 @@ use tokio::sync::watch;
 
 use crate::shelf::lock;
 
-/// How often files are looked at where the operating system does not tell of changes.
+/// How often files are polled where the operating system does not report changes.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Watches directories for those who wait.
+/// Watches directories for tasks that wait for changes.
 pub(crate) struct Changes {
     inner: Arc<Inner>,
 }
 
-/// `watchers` is locked before `folders`. The thread that tells of changes takes only `folders`, and no watcher is
+/// `watchers` is locked before `folders`. The thread that reports changes takes only `folders`, and no watcher is
 /// called while that is locked: a watcher waits for that thread.
 #[derive(Default)]
 struct Inner {
@@ -31,7 +31,7 @@ struct Inner {
 #[derive(Default)]
 struct Watchers {
     watcher: Option<Box<dyn Watcher + Send>>,
-    /// For those directories for which the first one failed: too many are watched, or the file system cannot.
+    /// For directories on which the first one failed: too many are watched, or the file system does not support it.
     poller: Option<Box<dyn Watcher + Send>>,
 }
 
@@ -41,7 +41,7 @@ struct Folder {
     is_polled: bool,
 }
 
-/// Wakes whoever waits for changes in one directory.
+/// Wakes the tasks that wait for changes in one directory.
 pub(crate) struct Changed {
     changes: Arc<Inner>,
     folder: PathBuf,
@@ -71,7 +71,7 @@ impl Changes {
 }
 
 impl Watchers {
-    /// Watches a directory; whether the operating system does.
+    /// Watches a directory. Returns whether the operating system reports its changes.
     fn watch(&mut self, folder: &Path, inner: &Arc<Inner>) -> bool {
         if self.watcher.is_none() {
             let watcher = RecommendedWatcher::new(teller(inner), Config::default());
@@ -88,14 +88,14 @@ impl Watchers {
             self.poller = poller.ok().map(|watcher| Box::new(watcher) as Box<dyn Watcher + Send>);
         }
         if let Some(poller) = &mut self.poller {
-            // A directory that is not there cannot be watched; whoever waits looks from time to time anyway.
+            // A directory that does not exist cannot be watched; the waiting tasks have a timeout anyway.
             let _ = poller.watch(folder, mode);
         }
         false
     }
 }
 
-/// Tells those who wait. Looking at a file is no change: our own reading would wake us.
+/// Wakes the waiting tasks. Reading a file is not a change: the server would wake itself.
 fn teller(inner: &Arc<Inner>) -> impl Fn(notify::Result<Event>) + Send + 'static {
     let inner = Arc::downgrade(inner);
     move |event: notify::Result<Event>| {
@@ -114,14 +114,14 @@ fn teller(inner: &Arc<Inner>) -> impl Fn(notify::Result<Event>) + Send + 'static
     }
 }
 
-/// State files are written after the journal, again and again, and say nothing new.
+/// State files are rewritten often after the journal, and contain nothing new.
 fn is_telling(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     !name.starts_with(".state-") && path.extension().is_none_or(|kind| kind != "json")
 }
 
 impl Changed {
-    /// Wakes with the next change after this one was made or was last waited for.
+    /// Completes with the next change after this value was created or last waited for.
     pub(crate) fn receiver(&self) -> watch::Receiver<u64> {
         self.receiver.clone()
     }

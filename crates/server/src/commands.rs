@@ -7,7 +7,9 @@ use std::{
     collections::BTreeMap,
     io::Write as _,
     process::{Command, Output, Stdio},
-    sync::Arc,
+    sync::{Arc, mpsc},
+    thread,
+    time::{Duration, Instant},
 };
 
 use axum::{
@@ -15,13 +17,17 @@ use axum::{
     extract::{Path, State},
     http::StatusCode,
 };
-use raymond_flow::{id::RunId, money::Usd};
+use raymond_flow::{
+    id::{AskId, RunId},
+    machine::Run,
+    money::Usd,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
     app::App,
-    error::{Answer, ApiError},
+    error::{ApiError, ApiResult},
     projects::Project,
     request::Body,
     shelf::lock,
@@ -29,11 +35,18 @@ use crate::{
 
 /// How many variables a run can be given.
 const VARIABLES_MAX: usize = 100;
+/// The longest variable with its name: it becomes an argument of a command, and those are limited by the system.
+const VARIABLE_BYTES_MAX: usize = 64 * 1024;
+/// How long a command may take. `raymond cancel` waits up to a minute for the steps of the run.
+const COMMAND_PATIENCE: Duration = Duration::from_secs(75);
+/// How long the orchestrator of a run may take to take an answer, until the client is told that it is durable.
+const TAKE_PATIENCE: Duration = Duration::from_secs(5);
+const TAKE_INTERVAL: Duration = Duration::from_millis(20);
 
-/// With what a run is started.
+/// The body of a request to start a run.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Start {
+pub(crate) struct StartRequest {
     input: Option<String>,
     variables: BTreeMap<String, String>,
     budget_usd: Option<f64>,
@@ -44,14 +57,20 @@ pub(crate) struct Start {
 pub(crate) async fn start(
     State(app): State<Arc<App>>,
     Path(workflow): Path<String>,
-    Body(start): Body<Start>,
-) -> Answer<(StatusCode, Json<Value>)> {
+    Body(start): Body<StartRequest>,
+) -> ApiResult<(StatusCode, Json<Value>)> {
     app.read(move |app| {
         let workflow = app.workflow(&workflow)?;
         let budget = app.budget(&workflow.project, start.budget_usd)?;
         if start.variables.len() > VARIABLES_MAX {
             let message = format!("`variables`: at most {VARIABLES_MAX}");
             return Err(ApiError::bad_request(message));
+        }
+        let is_long =
+            |(name, value): &(&String, &String)| name.len() + value.len() > VARIABLE_BYTES_MAX;
+        if let Some((name, _)) = start.variables.iter().find(is_long) {
+            let message = format!("`variables`: `{name}` has more than {VARIABLE_BYTES_MAX} bytes");
+            return Err(ApiError::bad_request(message).with_hint("give a long text as the input"));
         }
         let mut words = vec!["start".to_owned(), "--detach".to_owned()];
         if let Some(id) = &start.id {
@@ -79,7 +98,7 @@ pub(crate) async fn start(
     .await
 }
 
-/// With what a run is resumed.
+/// The body of a request to resume a run.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Resume {
@@ -92,7 +111,7 @@ pub(crate) async fn resume(
     State(app): State<Arc<App>>,
     Path((project, run)): Path<(String, String)>,
     Body(resume): Body<Resume>,
-) -> Answer<Json<Value>> {
+) -> ApiResult<Json<Value>> {
     app.read(move |app| {
         let (project, id) = app.named(&project, &run)?;
         let mut words = vec!["resume".to_owned(), "--detach".to_owned()];
@@ -107,7 +126,7 @@ pub(crate) async fn resume(
     .await
 }
 
-/// How a run is stopped.
+/// The body of a request to stop a run.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Stop {
@@ -119,7 +138,7 @@ pub(crate) async fn stop(
     State(app): State<Arc<App>>,
     Path((project, run)): Path<(String, String)>,
     Body(stop): Body<Stop>,
-) -> Answer<Json<Value>> {
+) -> ApiResult<Json<Value>> {
     app.read(move |app| {
         let (project, id) = app.named(&project, &run)?;
         let mut words = vec!["stop".to_owned()];
@@ -131,7 +150,7 @@ pub(crate) async fn stop(
     .await
 }
 
-/// Nothing.
+/// The body of a request that has no parameters.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Nothing {}
@@ -141,7 +160,7 @@ pub(crate) async fn cancel(
     State(app): State<Arc<App>>,
     Path((project, run)): Path<(String, String)>,
     Body(Nothing {}): Body<Nothing>,
-) -> Answer<Json<Value>> {
+) -> ApiResult<Json<Value>> {
     app.read(move |app| {
         let (project, id) = app.named(&project, &run)?;
         let words = ["cancel".to_owned(), "--yes".to_owned(), id.to_string()];
@@ -151,10 +170,10 @@ pub(crate) async fn cancel(
     .await
 }
 
-/// Limits to be changed.
+/// The body of a request to change limits; absent ones stay.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Limits {
+pub(crate) struct LimitsRequest {
     budget_usd: Option<f64>,
     max_iterations: Option<u64>,
     max_parallel: Option<u32>,
@@ -165,8 +184,8 @@ pub(crate) struct Limits {
 pub(crate) async fn limits(
     State(app): State<Arc<App>>,
     Path((project, run)): Path<(String, String)>,
-    Body(limits): Body<Limits>,
-) -> Answer<Json<Value>> {
+    Body(limits): Body<LimitsRequest>,
+) -> ApiResult<Json<Value>> {
     app.read(move |app| {
         let (project, id) = app.named(&project, &run)?;
         let mut words = vec!["limit".to_owned()];
@@ -190,14 +209,14 @@ pub(crate) async fn limits(
 
 impl App {
     /// A run that is there.
-    fn named(&self, project: &str, run: &str) -> Answer<(Project, RunId)> {
+    fn named(&self, project: &str, run: &str) -> ApiResult<(Project, RunId)> {
         let project = self.project(project)?;
         let (id, _) = project.run(run)?;
         Ok((project, id))
     }
 
-    /// How a run stands after a change.
-    fn after(&self, project: &Project, id: &RunId) -> Answer<Json<Value>> {
+    /// The view of a run after a change.
+    fn after(&self, project: &Project, id: &RunId) -> ApiResult<Json<Value>> {
         let run = self.open(project, id.as_str())?;
         let run = lock(&run);
         let status = run.overview.run().map(|it| raymond_engine::views::status_word(it, &run.live));
@@ -205,21 +224,32 @@ impl App {
         Ok(Json(json!({ "run": id, "status": status, "running_steps": running })))
     }
 
-    /// Resumes a run in the background that waits for nothing but the answer that it has now; whether it was. If that
-    /// fails, the answer is durable all the same.
-    pub(crate) fn go_on(&self, project: &Project, id: &RunId) -> bool {
-        let run = self.open(project, id.as_str());
-        let is_idle = run.is_ok_and(|run| {
-            let run = lock(&run);
-            let can = run.overview.run().is_some_and(|run| run.status.can_resume());
-            can && run.live.owner.is_none()
-        });
-        let words = ["resume".to_owned(), "--detach".to_owned(), id.to_string()];
-        is_idle && self.command(project, &words, None).is_ok()
+    /// Waits until the run has taken the answer to a question. If no orchestrator runs it, resumes it in the background.
+    /// Returns whether it was resumed. If that fails, the answer is durable all the same.
+    pub(crate) fn go_on(&self, project: &Project, id: &RunId, ask: &AskId) -> bool {
+        let deadline = Instant::now() + TAKE_PATIENCE;
+        while Instant::now() < deadline {
+            let Ok(run) = self.open(project, id.as_str()) else { return false };
+            let (is_waiting, is_owned) = {
+                let run = lock(&run);
+                let waits = |run: &Run| run.status.can_resume() && run.question(ask).is_some();
+                (run.overview.run().is_some_and(waits), run.live.owner.is_some())
+            };
+            if !is_waiting {
+                return false;
+            }
+            if !is_owned {
+                let words = ["resume".to_owned(), "--detach".to_owned(), id.to_string()];
+                return self.command(project, &words, None).is_ok();
+            }
+            // Its orchestrator was told of the answer. It may also be about to leave without having looked.
+            thread::sleep(TAKE_INTERVAL);
+        }
+        false
     }
 
-    /// An amount that the network may set: above nothing, since 0 would be no limit, and at most the server's cap.
-    fn capped(&self, dollars: f64) -> Answer<Usd> {
+    /// Checks an amount from a request: above 0, since 0 would mean no limit, and at most the server's cap.
+    fn capped(&self, dollars: f64) -> ApiResult<Usd> {
         let amount = Usd::from_dollars(dollars).filter(|amount| *amount > Usd::ZERO);
         let amount = amount.ok_or_else(|| {
             ApiError::bad_request("`budget_usd`: expected an amount of dollars above 0")
@@ -236,7 +266,7 @@ impl App {
     }
 
     /// The budget of a new run: what was asked for; else that of the project, which may not exceed the cap either.
-    fn budget(&self, project: &Project, asked: Option<f64>) -> Answer<Option<Usd>> {
+    fn budget(&self, project: &Project, asked: Option<f64>) -> ApiResult<Option<Usd>> {
         if let Some(dollars) = asked {
             return self.capped(dollars).map(Some);
         }
@@ -245,7 +275,12 @@ impl App {
     }
 
     /// Carries out a command of this program in a project, and returns what it printed.
-    fn command(&self, project: &Project, words: &[String], input: Option<&str>) -> Answer<String> {
+    fn command(
+        &self,
+        project: &Project,
+        words: &[String],
+        input: Option<&str>,
+    ) -> ApiResult<String> {
         let failed = |error: std::io::Error| {
             ApiError::unreadable(format!("cannot run `raymond {}`: {error}", words[0]))
         };
@@ -256,11 +291,20 @@ impl App {
         command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(failed)?;
-        if let (Some(input), Some(mut stdin)) = (input, child.stdin.take()) {
-            // A command that refuses at once does not read it.
-            let _ = stdin.write_all(input.as_bytes());
-        }
-        let Output { status, stdout, stderr } = child.wait_with_output().map_err(failed)?;
+        let (input, (sender, ended)) = (input.map(str::to_owned), mpsc::channel());
+        // A thread that the request does not wait for: a command that hangs must not hold up the readers.
+        thread::spawn(move || {
+            if let (Some(input), Some(mut stdin)) = (input, child.stdin.take()) {
+                // A command that refuses at once does not read it.
+                let _ = stdin.write_all(input.as_bytes());
+            }
+            let _ = sender.send(child.wait_with_output());
+        });
+        let Ok(output) = ended.recv_timeout(COMMAND_PATIENCE) else {
+            let message = format!("`raymond {}` has not answered yet; it goes on", words[0]);
+            return Err(ApiError::busy(message).with_hint("look at the run again in a minute"));
+        };
+        let Output { status, stdout, stderr } = output.map_err(failed)?;
         if status.success() {
             return Ok(String::from_utf8_lossy(&stdout).into_owned());
         }

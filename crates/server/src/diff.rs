@@ -8,9 +8,9 @@ use similar::{ChangeTag, TextDiff};
 
 /// How many unchanged lines are around a change.
 const CONTEXT: usize = 3;
-/// How many lines a diff has.
+/// The most lines of a diff.
 const LINES_MAX: usize = 2_000;
-/// How long a diff may take; a coarser one comes then.
+/// How long computing a diff may take; after that it becomes coarser.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// The diff of an edit. The numbers of lines count from the beginning of each changed part: where that is in its file is

@@ -1,4 +1,4 @@
-//! What a client is told when something goes wrong: a status, a code for programs, a sentence for people.
+//! Errors for clients: a status, a code for programs, a sentence for people.
 
 use axum::{
     Json,
@@ -17,8 +17,8 @@ pub(crate) struct ApiError {
     hint: Option<String>,
 }
 
-/// The answer to a request.
-pub(crate) type Answer<T> = Result<T, ApiError>;
+/// The result of handling a request.
+pub(crate) type ApiResult<T> = Result<T, ApiError>;
 
 impl ApiError {
     fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {

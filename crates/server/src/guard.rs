@@ -1,11 +1,14 @@
-//! The first layer of every request: who may ask at all. And the headers of every answer.
+//! The first layer of every request: which requests are accepted at all. And the headers of every response.
 //!
 //! A page of another site can make a browser send requests to the loopback (DNS rebinding, forms, images), and every
 //! user of the machine can connect. So, in this order: the `Host` must be ours (a rebound name is not), the `Origin`
 //! and `Sec-Fetch-Site` must be those of our own page if the browser sends them (except to open the page itself), and everything under `/api` needs the
 //! token, which no browser adds by itself. No answer ever has a CORS header.
 
-use std::sync::Arc;
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
 
 use axum::{
     extract::{Request, State},
@@ -16,16 +19,16 @@ use axum::{
 
 use crate::{
     app::App,
-    error::{Answer, ApiError},
-    token::Shown,
+    error::{ApiError, ApiResult},
+    token::TokenCheck,
 };
 
-/// What our own page may load and do. Images may be blobs: an attachment needs the token, so the page fetches it. The
+/// The policy for our own page. Images may be blobs: an attachment needs the token, so the page fetches it. The
 /// vendored template library has a Trusted Types policy; nothing else may make markup out of a string.
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
     require-trusted-types-for 'script'; trusted-types lit-html";
-/// What an answer of the API may do if it is shown as a page: nothing.
+/// The policy for a response of the API that is opened as a page: nothing is allowed.
 const API_POLICY: &str = "default-src 'none'; frame-ancestors 'none'; sandbox";
 /// What the API begins with.
 pub(crate) const API: &str = "/api";
@@ -54,7 +57,7 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, request: Request, next: N
     response
 }
 
-fn check(app: &App, request: &Request) -> Answer<()> {
+fn check(app: &App, request: &Request) -> ApiResult<()> {
     let (headers, uri) = (request.headers(), request.uri());
     let host = only(headers, &header::HOST).ok_or_else(ApiError::misdirected)?;
     let authority = uri.authority().map_or(host, |authority| authority.as_str());
@@ -83,14 +86,14 @@ fn check(app: &App, request: &Request) -> Answer<()> {
     Ok(())
 }
 
-fn authorize(app: &App, headers: &HeaderMap) -> Answer<()> {
+fn authorize(app: &App, headers: &HeaderMap) -> ApiResult<()> {
     let shown = only(headers, &header::AUTHORIZATION).and_then(|text| text.split_once(' '));
     let shown = shown.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
     let Some((_, token)) = shown else { return Err(ApiError::unauthorized()) };
     match app.token.check(token.trim().as_bytes()) {
-        Shown::Right => Ok(()),
-        Shown::Wrong => Err(ApiError::unauthorized()),
-        Shown::WrongAgain => Err(ApiError::too_many_requests()),
+        TokenCheck::Right => Ok(()),
+        TokenCheck::Wrong => Err(ApiError::unauthorized()),
+        TokenCheck::WrongAgain => Err(ApiError::too_many_requests()),
     }
 }
 
@@ -134,10 +137,12 @@ pub(crate) struct Hosts {
 }
 
 impl Hosts {
-    /// The loopback with this port, and `more`: names for a reverse proxy, with or without a port.
-    pub(crate) fn new(port: u16, more: &[String]) -> Self {
+    /// The loopback and `address` with this port, and `more`: names for a reverse proxy, with or without a port. An
+    /// address is as safe as the loopback: only a name can be made to lead elsewhere.
+    pub(crate) fn new(address: IpAddr, port: u16, more: &[String]) -> Self {
         let loopback = ["127.0.0.1", "[::1]", "localhost"];
         let mut names: Vec<_> = loopback.iter().map(|name| format!("{name}:{port}")).collect();
+        names.push(SocketAddr::new(address, port).to_string());
         if port == 80 {
             names.extend(loopback.map(str::to_owned));
         }
@@ -154,21 +159,30 @@ impl Hosts {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 mod tests {
     use super::*;
 
     #[test]
     fn only_own_names_with_the_own_port_are_ours() {
-        let hosts = Hosts::new(7420, &["Ray.example".to_owned()]);
-        for ours in
-            ["127.0.0.1:7420", "LOCALHOST:7420", "[::1]:7420", "ray.example", "ray.example:7420"]
-        {
+        let address = "192.0.2.7".parse().unwrap();
+        let hosts = Hosts::new(address, 7420, &["Ray.example".to_owned()]);
+        for ours in [
+            "192.0.2.7:7420",
+            "127.0.0.1:7420",
+            "LOCALHOST:7420",
+            "[::1]:7420",
+            "ray.example",
+            "ray.example:7420",
+        ] {
             assert!(hosts.is_ours(ours), "{ours}");
         }
         for foreign in [
             "",
             "localhost",
             "127.0.0.1:80",
+            "192.0.2.7",
+            "192.0.2.8:7420",
             "evil.example",
             "127.0.0.1:7420.evil.example",
             "a.ray.example",

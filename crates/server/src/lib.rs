@@ -30,6 +30,7 @@ mod steps;
 mod streams;
 mod token;
 mod transcript;
+mod uploads;
 mod workflows;
 
 use std::{net::IpAddr, path::PathBuf, sync::Arc};
@@ -48,12 +49,15 @@ pub trait Host: Send + Sync + 'static {
     /// The budget of a new run in a project; `None` is no limit.
     fn budget(&self, state_dir: &StateDir) -> Option<Usd>;
 
+    /// Who answers questions through the server, as others will read it.
+    fn user(&self) -> String;
+
     /// What a person can type about a run. `status` is its status in a word.
     fn next(&self, state_dir: &StateDir, run: &Run, status: &str) -> Option<String>;
 }
 
 /// How the server is started.
-pub struct Options {
+pub struct ServerOptions {
     /// Where it keeps its token, and finds the projects of the user.
     pub user_dir: UserDir,
     /// Only this project, not all of the user's.
@@ -78,8 +82,8 @@ pub struct Options {
     pub host: Arc<dyn Host>,
 }
 
-impl std::fmt::Debug for Options {
+impl std::fmt::Debug for ServerOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Options").field("project", &self.project).finish_non_exhaustive()
+        f.debug_struct("ServerOptions").field("project", &self.project).finish_non_exhaustive()
     }
 }

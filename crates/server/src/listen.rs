@@ -1,4 +1,4 @@
-//! Listening: where, and until the program is ended.
+//! The address on which the server listens, and serving until the process ends.
 
 use std::{
     io,
@@ -11,24 +11,25 @@ use serde_json::json;
 use thiserror::Error;
 
 use crate::{
-    Options,
+    ServerOptions,
     app::{App, router},
     changes::Changes,
     guard::Hosts,
     shelf::Shelf,
-    token::Token,
+    token::ServerToken,
+    uploads,
 };
 
-/// The usual port, and how many after it are tried if others have it.
+/// The default port, and how many ports after it are tried if it is in use.
 const PORT: u16 = 7420;
 const PORTS: u16 = 20;
-/// How many files are read at the same time: disks do not get faster by more.
+/// How many files are read at the same time: more does not make a disk faster.
 const READERS_MAX: usize = 8;
 
 /// Why the server cannot start.
 #[derive(Debug, Error)]
 pub enum ServeError {
-    /// Nothing can be kept for the user.
+    /// The token of the user cannot be read or written.
     #[error("cannot keep the token in {path}")]
     Token {
         /// The file.
@@ -44,12 +45,12 @@ pub enum ServeError {
         /// The error of the operating system.
         source: io::Error,
     },
-    /// The operating system refuses what every server needs.
+    /// The operating system refused a call that every server needs.
     #[error("cannot serve")]
     Io(#[from] io::Error),
 }
 
-/// A server that listens, and does not answer yet.
+/// A server that listens but does not answer yet.
 pub struct Bound {
     listeners: Vec<TcpListener>,
     app: Arc<App>,
@@ -65,9 +66,9 @@ impl std::fmt::Debug for Bound {
 
 impl Bound {
     /// Listens. When this returns, connections are accepted and wait.
-    pub fn new(options: Options) -> Result<Self, ServeError> {
+    pub fn new(options: ServerOptions) -> Result<Self, ServeError> {
         let path = options.user_dir.file(crate::token::FILE);
-        let token = options.user_dir.create().and_then(|()| Token::load(&path));
+        let token = options.user_dir.create().and_then(|()| ServerToken::load(&path));
         let token = token
             .map_err(|source| ServeError::Token { path: path.display().to_string(), source })?;
         let address = options.address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
@@ -78,7 +79,7 @@ impl Bound {
             listeners.extend(TcpListener::bind((Ipv6Addr::LOCALHOST, port)));
         }
         let app = Arc::new(App {
-            hosts: Hosts::new(port, &options.hosts),
+            hosts: Hosts::new(address, port, &options.hosts),
             user_dir: options.user_dir,
             project: options.project,
             roots: options.roots,
@@ -93,6 +94,7 @@ impl Bound {
             changes: Changes::new(),
             streams: App::streams(),
         });
+        uploads::remove_old(&app.user_dir);
         let bound = Self { listeners, app, port, address };
         // For `raymond open`. Without it, the user has to type the address.
         let place = json!({ "url": bound.url(), "pid": std::process::id() });

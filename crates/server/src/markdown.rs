@@ -4,16 +4,16 @@
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 use serde_json::{Value, json};
 
-/// How deep a tree is. What is nested deeper is flattened: a browser draws it with recursion.
+/// The deepest tree. Deeper nesting is flattened, because a browser draws the tree with recursion.
 const DEPTH_MAX: usize = 32;
-/// How many nodes a tree has; the rest of the text becomes one node.
+/// The most nodes of a tree; the rest of the text becomes one node.
 const NODES_MAX: usize = 20_000;
 /// The only links that a click may follow.
 const SCHEMES: [&str; 3] = ["http://", "https://", "mailto:"];
 
 /// The tree of `text`.
 pub(crate) fn tree(text: &str) -> Value {
-    let mut builder = Builder { stack: vec![Node::new("")], skipped: 0, nodes: 0 };
+    let mut builder = Builder { stack: vec![Element::new("")], skipped: 0, nodes: 0 };
     let options =
         Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     for (event, range) in Parser::new_ext(text, options).into_offset_iter() {
@@ -26,14 +26,14 @@ pub(crate) fn tree(text: &str) -> Value {
     builder.finish(None)
 }
 
-/// A tag that is open.
-struct Node {
+/// An element whose children are still being added.
+struct Element {
     tag: &'static str,
     attributes: Vec<(&'static str, Value)>,
     children: Vec<Value>,
 }
 
-impl Node {
+impl Element {
     fn new(tag: &'static str) -> Self {
         Self { tag, attributes: Vec::new(), children: Vec::new() }
     }
@@ -53,7 +53,7 @@ impl Node {
 }
 
 struct Builder {
-    stack: Vec<Node>,
+    stack: Vec<Element>,
     /// How many open tags were flattened.
     skipped: usize,
     nodes: usize,
@@ -66,13 +66,13 @@ impl Builder {
             Event::End(end) => self.close(end),
             Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => self.text(&text),
             Event::Code(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
-                let mut node = Node::new("code");
+                let mut node = Element::new("code");
                 node.children.push(json!(&*text));
                 self.add(node.value());
             }
             Event::SoftBreak => self.text("\n"),
-            Event::HardBreak => self.add(Node::new("br").value()),
-            Event::Rule => self.add(Node::new("hr").value()),
+            Event::HardBreak => self.add(Element::new("br").value()),
+            Event::Rule => self.add(Element::new("hr").value()),
             Event::TaskListMarker(is_done) => {
                 if let Some(node) = self.stack.last_mut() {
                     node.attributes.push(("checked", json!(is_done)));
@@ -88,7 +88,7 @@ impl Builder {
             return;
         }
         let node = match tag {
-            Tag::Heading { level, .. } => Node::new(match level {
+            Tag::Heading { level, .. } => Element::new(match level {
                 HeadingLevel::H1 => "h1",
                 HeadingLevel::H2 => "h2",
                 HeadingLevel::H3 => "h3",
@@ -96,24 +96,24 @@ impl Builder {
                 HeadingLevel::H5 => "h5",
                 HeadingLevel::H6 => "h6",
             }),
-            Tag::BlockQuote(_) => Node::new("blockquote"),
+            Tag::BlockQuote(_) => Element::new("blockquote"),
             Tag::CodeBlock(CodeBlockKind::Fenced(language)) => {
-                Node::new("pre").with("lang", json!(&**language))
+                Element::new("pre").with("lang", json!(&**language))
             }
-            Tag::CodeBlock(CodeBlockKind::Indented) => Node::new("pre"),
-            Tag::List(Some(start)) => Node::new("ol").with("start", json!(start)),
-            Tag::List(None) => Node::new("ul"),
-            Tag::Item => Node::new("li"),
-            Tag::Table(_) => Node::new("table"),
-            Tag::TableHead => Node::new("thead"),
-            Tag::TableRow => Node::new("tr"),
-            Tag::TableCell => Node::new("td"),
-            Tag::Emphasis => Node::new("em"),
-            Tag::Strong => Node::new("strong"),
-            Tag::Strikethrough => Node::new("del"),
+            Tag::CodeBlock(CodeBlockKind::Indented) => Element::new("pre"),
+            Tag::List(Some(start)) => Element::new("ol").with("start", json!(start)),
+            Tag::List(None) => Element::new("ul"),
+            Tag::Item => Element::new("li"),
+            Tag::Table(_) => Element::new("table"),
+            Tag::TableHead => Element::new("thead"),
+            Tag::TableRow => Element::new("tr"),
+            Tag::TableCell => Element::new("td"),
+            Tag::Emphasis => Element::new("em"),
+            Tag::Strong => Element::new("strong"),
+            Tag::Strikethrough => Element::new("del"),
             // An image would be fetched from wherever a model says.
             Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } => link(dest_url),
-            _ => Node::new("p"),
+            _ => Element::new("p"),
         };
         self.stack.push(node);
     }
@@ -148,7 +148,7 @@ impl Builder {
 
     fn finish(mut self, rest: Option<&str>) -> Value {
         while self.stack.len() > 1 {
-            let node = self.stack.pop().map(Node::value);
+            let node = self.stack.pop().map(Element::value);
             self.stack
                 .last_mut()
                 .into_iter()
@@ -156,7 +156,7 @@ impl Builder {
         }
         let mut children = self.stack.pop().map(|node| node.children).unwrap_or_default();
         if let Some(rest) = rest {
-            let mut node = Node::new("pre");
+            let mut node = Element::new("pre");
             node.children.push(json!(rest));
             children.push(node.value());
         }
@@ -165,12 +165,12 @@ impl Builder {
 }
 
 /// A link, or plain text if a click on it could do anything but open a page.
-fn link(to: &str) -> Node {
+fn link(to: &str) -> Element {
     let lower = to.trim().to_ascii_lowercase();
     if SCHEMES.iter().any(|scheme| lower.starts_with(scheme)) && !to.contains(char::is_control) {
-        Node::new("a").with("href", json!(to.trim()))
+        Element::new("a").with("href", json!(to.trim()))
     } else {
-        Node::new("span")
+        Element::new("span")
     }
 }
 

@@ -7,23 +7,23 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use crate::error::{Answer, ApiError};
+use crate::error::{ApiError, ApiResult};
 
 /// A file of the page.
-struct File {
+struct PageFile {
     name: &'static str,
     bytes: &'static [u8],
 }
 
 macro_rules! files {
     ($($name:literal),* $(,)?) => {
-        &[$(File { name: $name, bytes: include_bytes!(concat!("../page/", $name)) }),*]
+        &[$(PageFile { name: $name, bytes: include_bytes!(concat!("../page/", $name)) }),*]
     };
 }
 
 /// Every file, by its name in the URL. Types and licences are not served.
 #[rustfmt::skip]
-static FILES: &[File] = files! {
+static FILES: &[PageFile] = files! {
     "actions.js",
     "api.js",
     "format.js",
@@ -73,16 +73,16 @@ static FILES: &[File] = files! {
 };
 
 /// `GET /`
-pub(crate) async fn index(headers: HeaderMap) -> Answer<Response> {
+pub(crate) async fn index(headers: HeaderMap) -> ApiResult<Response> {
     serve("index.html", &headers)
 }
 
 /// `GET /NAME`, a name that may have slashes
-pub(crate) async fn file(Path(name): Path<String>, headers: HeaderMap) -> Answer<Response> {
+pub(crate) async fn file(Path(name): Path<String>, headers: HeaderMap) -> ApiResult<Response> {
     serve(&name, &headers)
 }
 
-fn serve(name: &str, headers: &HeaderMap) -> Answer<Response> {
+fn serve(name: &str, headers: &HeaderMap) -> ApiResult<Response> {
     let file = FILES.iter().find(|file| file.name == name);
     let file = file.ok_or_else(|| ApiError::not_found("the page has no such file"))?;
     let bytes = contents(file);
@@ -96,7 +96,7 @@ fn serve(name: &str, headers: &HeaderMap) -> Answer<Response> {
 }
 
 /// Its bytes. The name is one of ours, never the client's.
-fn contents(file: &File) -> Vec<u8> {
+fn contents(file: &PageFile) -> Vec<u8> {
     if cfg!(debug_assertions) {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("page").join(file.name);
         if let Ok(bytes) = std::fs::read(path) {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{
     app::App,
-    error::{Answer, ApiError},
+    error::{ApiError, ApiResult},
 };
 
 /// A project: a state directory with runs.
@@ -42,7 +42,7 @@ impl Project {
     }
 
     /// The run with this id.
-    pub(crate) fn run(&self, id: &str) -> Answer<(RunId, RunFiles)> {
+    pub(crate) fn run(&self, id: &str) -> ApiResult<(RunId, RunFiles)> {
         let none =
             || ApiError::not_found(format!("there is no run `{id}` in project `{}`", self.key));
         let id = RunId::new(id).map_err(|_| none())?;
@@ -62,7 +62,7 @@ impl App {
     }
 
     /// The project with this key.
-    pub(crate) fn project(&self, key: &str) -> Answer<Project> {
+    pub(crate) fn project(&self, key: &str) -> ApiResult<Project> {
         let found = self.projects().into_iter().find(|project| project.key == key);
         found.ok_or_else(|| ApiError::not_found(format!("there is no project `{key}`")))
     }
@@ -84,7 +84,7 @@ impl App {
 }
 
 /// A step by its name, `main.3`.
-pub(crate) fn step_id(name: &str) -> Answer<StepId> {
+pub(crate) fn step_id(name: &str) -> ApiResult<StepId> {
     let wrong = || ApiError::not_found(format!("`{name}` is no step: expected AGENT.NUMBER"));
     let (agent, number) = name.rsplit_once('.').ok_or_else(wrong)?;
     let number = number.parse().map_err(|_| wrong())?;

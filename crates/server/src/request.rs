@@ -1,4 +1,4 @@
-//! What is taken from a request: parameters and bodies, within limits.
+//! Parameters and bodies of requests, within limits.
 
 use axum::{
     body::Bytes,
@@ -12,31 +12,36 @@ use crate::error::ApiError;
 /// The largest body of a change: an input, and little else.
 pub(crate) const BODY_BYTES_MAX: usize = 1024 * 1024;
 
-/// A JSON object in the body of a request. Nothing that a form of another site can send has this type.
+/// A JSON object in the body of a request. A form of another site cannot send this content type.
 pub(crate) struct Body<T>(pub(crate) T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
         if !is_json(request.headers()) {
             return Err(ApiError::unsupported("application/json"));
         }
-        refuse_longer(request.headers(), BODY_BYTES_MAX)?;
-        let bytes = Bytes::from_request(request, state).await.map_err(|refused| {
-            if refused.status() == StatusCode::PAYLOAD_TOO_LARGE {
-                ApiError::too_large(BODY_BYTES_MAX)
-            } else {
-                ApiError::bad_request("the body was cut off")
-            }
-        })?;
+        let bytes = body(request, BODY_BYTES_MAX).await?;
         let wrong = |error: serde_json::Error| ApiError::bad_request(format!("the body: {error}"));
         serde_json::from_slice(&bytes).map(Self).map_err(wrong)
     }
 }
 
-/// Refuses a body that says itself that it is longer, before any of it is read.
-pub(crate) fn refuse_longer(headers: &HeaderMap, bytes_max: usize) -> Result<(), ApiError> {
+/// The whole body of a request. The limit of its route, which counts what really comes, is `bytes_max`, too.
+pub(crate) async fn body(request: Request, bytes_max: usize) -> Result<Bytes, ApiError> {
+    refuse_longer(request.headers(), bytes_max)?;
+    Bytes::from_request(request, &()).await.map_err(|refused| {
+        if refused.status() == StatusCode::PAYLOAD_TOO_LARGE {
+            ApiError::too_large(bytes_max)
+        } else {
+            ApiError::bad_request("the body was cut off")
+        }
+    })
+}
+
+/// Refuses a body whose declared length is too large, before any of it is read.
+fn refuse_longer(headers: &HeaderMap, bytes_max: usize) -> Result<(), ApiError> {
     let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
     let length = length.and_then(|length| length.parse::<usize>().ok()).unwrap_or(0);
     if length > bytes_max { Err(ApiError::too_large(bytes_max)) } else { Ok(()) }

@@ -18,14 +18,14 @@ use serde_json::{Value, json};
 
 use crate::{
     app::App,
-    error::{Answer, ApiError},
+    error::{ApiError, ApiResult},
     graph,
     projects::Project,
     request::Parameters,
     shelf::{lock, summary},
 };
 
-/// How many rows a page has, if nothing is said and at most.
+/// How many rows a page has, by default and at most.
 const ROWS: usize = 100;
 const ROWS_MAX: usize = 500;
 /// The same for events.
@@ -38,7 +38,7 @@ const BARS_MAX: usize = 10_000;
 /// Which rows are asked for.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Which {
+pub(crate) struct RunsQuery {
     project: Option<String>,
     status: Option<String>,
     group: Option<String>,
@@ -48,7 +48,7 @@ pub(crate) struct Which {
     limit: Option<usize>,
 }
 
-impl Which {
+impl RunsQuery {
     fn matches(&self, row: &Value) -> bool {
         let is = |name: &str, wanted: &Option<String>| {
             wanted.as_ref().is_none_or(|wanted| row[name].as_str() == Some(wanted))
@@ -73,8 +73,8 @@ fn has_text(row: &Value, text: &str) -> bool {
 /// `GET /api/runs`
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
-    Parameters(which): Parameters<Which>,
-) -> Answer<Json<Value>> {
+    Parameters(which): Parameters<RunsQuery>,
+) -> ApiResult<Json<Value>> {
     app.read(move |app| {
         let rows = app.rows();
         let limit = which.limit.unwrap_or(ROWS).clamp(1, ROWS_MAX);
@@ -97,8 +97,8 @@ pub(crate) async fn about<T: Send + 'static>(
     app: &Arc<App>,
     project: String,
     run: String,
-    work: impl FnOnce(&App, &Project, &mut crate::shelf::OpenRun) -> Answer<T> + Send + 'static,
-) -> Answer<T> {
+    work: impl FnOnce(&App, &Project, &mut crate::shelf::OpenRun) -> ApiResult<T> + Send + 'static,
+) -> ApiResult<T> {
     app.read(move |app| {
         let project = app.project(&project)?;
         let run = app.open(&project, &run)?;
@@ -111,7 +111,7 @@ pub(crate) async fn about<T: Send + 'static>(
 pub(crate) async fn one(
     State(app): State<Arc<App>>,
     Path((project, run)): Path<(String, String)>,
-) -> Answer<Json<Value>> {
+) -> ApiResult<Json<Value>> {
     about(&app, project, run, |app, project, run| {
         let mut value = run.view(app, project);
         let agents = views::agents(&run.overview);
@@ -126,7 +126,7 @@ pub(crate) async fn one(
 pub(crate) async fn cost(
     State(app): State<Arc<App>>,
     Path((project, run)): Path<(String, String)>,
-) -> Answer<Json<Value>> {
+) -> ApiResult<Json<Value>> {
     about(&app, project, run, |_, _, run| Ok(Json(views::cost(&run.overview)))).await
 }
 
@@ -134,14 +134,14 @@ pub(crate) async fn cost(
 pub(crate) async fn graph(
     State(app): State<Arc<App>>,
     Path((project, run)): Path<(String, String)>,
-) -> Answer<Json<Value>> {
+) -> ApiResult<Json<Value>> {
     about(&app, project, run, |_, _, run| Ok(Json(graph::of_run(&run.overview)))).await
 }
 
 /// Which part of a timeline is asked for.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Span {
+pub(crate) struct TimelineQuery {
     from: Option<u64>,
     to: Option<u64>,
     bars: Option<usize>,
@@ -151,8 +151,8 @@ pub(crate) struct Span {
 pub(crate) async fn timeline(
     State(app): State<Arc<App>>,
     Path((project, run)): Path<(String, String)>,
-    Parameters(span): Parameters<Span>,
-) -> Answer<Json<Value>> {
+    Parameters(span): Parameters<TimelineQuery>,
+) -> ApiResult<Json<Value>> {
     about(&app, project, run, move |_, _, run| {
         let overview = &run.overview;
         let begin = overview.run().map_or(0, |run| run.started_at_ms);
@@ -169,7 +169,7 @@ pub(crate) async fn timeline(
 /// Which part of a log is asked for.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Part {
+pub(crate) struct LogQuery {
     from: Option<u64>,
     limit: Option<usize>,
     last: Option<usize>,
@@ -179,8 +179,8 @@ pub(crate) struct Part {
 pub(crate) async fn log(
     State(app): State<Arc<App>>,
     Path((project, run)): Path<(String, String)>,
-    Parameters(part): Parameters<Part>,
-) -> Answer<Json<Value>> {
+    Parameters(part): Parameters<LogQuery>,
+) -> ApiResult<Json<Value>> {
     about(&app, project, run, move |_, _, run| {
         let limit = part.limit.or(part.last).unwrap_or(EVENTS).clamp(1, EVENTS_MAX);
         let from = part.from.unwrap_or(0);
@@ -208,7 +208,7 @@ pub(crate) fn events(
     limit: usize,
     is_last: bool,
     is_wanted: impl Fn(&Read<'_>) -> bool,
-) -> Answer<(Vec<Value>, u64)> {
+) -> ApiResult<(Vec<Value>, u64)> {
     let mut found = std::collections::VecDeque::new();
     let mut next = from.max(overview.offset());
     let mut follower = Follower::new(overview.id().clone(), overview.files().clone());
@@ -233,7 +233,7 @@ pub(crate) fn events(
         ControlFlow::Continue(())
     });
     match read {
-        // What comes before the damage is told; the run's `problem` says the rest.
+        // Events before the damage are sent; the run's `problem` describes the damage.
         Ok(()) | Err(EngineError::Journal(_) | EngineError::Replay { .. }) => {}
         Err(error) => return Err(error.into()),
     }

@@ -1,7 +1,8 @@
-//! Runs that were read lately, so that looking again reads only what is new. All of it can be made again from disk.
+//! A cache of runs that were read lately, so that reading one again reads only what is new. All of it can be rebuilt
+//! from disk.
 //!
-//! Of every run there is its row; of the runs that were asked for last there is all that is shown of them, some 400
-//! bytes a step. So the memory does not grow with the number of old runs.
+//! It has a row for every run, and for the runs that were requested last everything that is shown of them, some 400
+//! bytes per step. So the memory grows little with the number of old runs.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -16,7 +17,7 @@ use raymond_engine::{
     layout::RunFiles,
     lock::RunLock,
     overview::Overview,
-    views::{self, Group, Live},
+    views::{self, Group, LiveFacts},
     watch::Watch,
 };
 use raymond_flow::{
@@ -26,9 +27,9 @@ use raymond_flow::{
 };
 use serde_json::{Value, json};
 
-use crate::{app::App, error::Answer, projects::Project};
+use crate::{app::App, error::ApiResult, projects::Project};
 
-/// Of how many runs everything is kept.
+/// For how many runs everything is kept.
 const OPEN_MAX: usize = 8;
 
 /// Which run: the key of its project, and its id.
@@ -39,13 +40,13 @@ pub(crate) type RunKey = (String, RunId);
 pub(crate) struct Shelf {
     /// The latest is last.
     open: Mutex<Vec<(RunKey, Arc<Mutex<OpenRun>>)>>,
-    rows: Mutex<HashMap<RunKey, Row>>,
+    rows: Mutex<HashMap<RunKey, RunRow>>,
 }
 
-/// A run of which everything is kept.
+/// A run for which everything is kept.
 pub(crate) struct OpenRun {
     pub(crate) overview: Overview,
-    pub(crate) live: Live,
+    pub(crate) live: LiveFacts,
     watch: Watch,
     /// What the turns that run did last.
     heard: BTreeMap<StepId, Activity>,
@@ -53,7 +54,7 @@ pub(crate) struct OpenRun {
 
 /// A run in a list.
 #[derive(Clone, Debug)]
-pub(crate) struct Row {
+pub(crate) struct RunRow {
     pub(crate) value: Arc<Value>,
     pub(crate) group: Group,
     pub(crate) started_at: u64,
@@ -66,7 +67,7 @@ pub(crate) struct Row {
     stamp: Stamp,
 }
 
-/// What changes when a row may have changed. Not seen by it: what turns print.
+/// Differs if a row may have changed. It does not notice the output of turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     journal: Option<(u64, SystemTime)>,
@@ -86,13 +87,13 @@ impl OpenRun {
     fn new(id: RunId, files: RunFiles) -> Self {
         let watch = Watch::new(files.clone());
         let overview = Overview::new(id, files);
-        Self { overview, live: Live::default(), watch, heard: BTreeMap::new() }
+        Self { overview, live: LiveFacts::default(), watch, heard: BTreeMap::new() }
     }
 
     /// Reads what is new.
     pub(crate) fn refresh(&mut self, agents: &Agents) {
         // Before the journal is read: then whatever the orchestrator wrote last is read.
-        self.live = Live::of(&self.overview);
+        self.live = LiveFacts::of(&self.overview);
         self.overview.refresh();
         let Self { overview, live, watch, heard } = self;
         let running: Vec<_> = match &live.owner {
@@ -131,7 +132,7 @@ impl OpenRun {
 
 impl App {
     /// The run with everything that is shown of it, up to date.
-    pub(crate) fn open(&self, project: &Project, id: &str) -> Answer<Arc<Mutex<OpenRun>>> {
+    pub(crate) fn open(&self, project: &Project, id: &str) -> ApiResult<Arc<Mutex<OpenRun>>> {
         let (id, files) = project.run(id)?;
         let run = self.shelf.get((project.key.clone(), id), files);
         lock(&run).refresh(&self.host.agents(&project.state_dir));
@@ -139,11 +140,11 @@ impl App {
     }
 
     /// The rows of all runs of the shown projects, newest first.
-    pub(crate) fn rows(&self) -> Vec<(RunKey, Row)> {
+    pub(crate) fn rows(&self) -> Vec<(RunKey, RunRow)> {
         let mut rows = Vec::new();
         let mut known = HashMap::new();
         for project in self.projects() {
-            // A directory that cannot be read is told by `/api/server`.
+            // `/api/server` reports a directory that cannot be read.
             let ids = project.state_dir.run_ids().unwrap_or_default();
             let mut agents = None;
             for id in ids {
@@ -158,7 +159,7 @@ impl App {
         rows
     }
 
-    fn row(&self, project: &Project, key: &RunKey, agents: &mut Option<Agents>) -> Row {
+    fn row(&self, project: &Project, key: &RunKey, agents: &mut Option<Agents>) -> RunRow {
         let files = project.state_dir.run(&key.1);
         let stamp = Stamp::of(&files);
         let known = lock(&self.shelf.rows).get(key).cloned();
@@ -180,7 +181,7 @@ impl App {
         let by_state = by_state.map(|(name, it)| (name.to_string(), it.cost_usd, it.steps));
         let mut value = views::row(&run.overview, &run.live);
         self.complete(&mut value, project);
-        Row {
+        RunRow {
             value: Arc::new(value),
             group: views::group(&run.overview, &run.live),
             started_at: run.overview.run().map_or(0, |run| run.started_at_ms),
@@ -211,7 +212,7 @@ impl App {
 }
 
 /// How many runs are in each group, and what all cost today.
-pub(crate) fn summary(rows: &[(RunKey, Row)]) -> Value {
+pub(crate) fn summary(rows: &[(RunKey, RunRow)]) -> Value {
     let today = midnight();
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     for group in [Group::NeedsYou, Group::Running, Group::Waiting, Group::Ended] {
@@ -239,7 +240,7 @@ impl Shelf {
         open.iter().find(|(known, _)| known == key).map(|(_, run)| Arc::clone(run))
     }
 
-    /// The run, of which perhaps nothing was read yet. Those that were not asked for the longest are forgotten.
+    /// The run, perhaps before anything of it was read. The least recently requested runs are dropped.
     fn get(&self, key: RunKey, files: RunFiles) -> Arc<Mutex<OpenRun>> {
         let mut open = lock(&self.open);
         let known = open.iter().position(|(known, _)| *known == key);
@@ -255,7 +256,7 @@ impl Shelf {
     }
 }
 
-/// Locks; what a panic left is still sound: it is read anew.
+/// Locks. A value that a panic left behind is still usable: it is read again from disk.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -27,25 +27,25 @@ use serde_json::{Value, json};
 
 use crate::{
     app::App,
-    error::{Answer, ApiError},
+    error::{ApiError, ApiResult},
     projects::step_id,
     request::Parameters,
     runs::{about, events},
 };
 
-/// How many steps a page has, if nothing is said and at most.
+/// How many steps a page has, by default and at most.
 const STEPS: usize = 200;
 const STEPS_MAX: usize = 1_000;
-/// How much of a file comes at once, if nothing is said and at most.
+/// How many bytes of a file are sent at once, by default and at most.
 const PART_BYTES: u64 = 64 * 1024;
 const PART_BYTES_MAX: u64 = 1024 * 1024;
-/// How many events about one step are told.
+/// The most events about one step.
 const EVENTS_MAX: usize = 100;
 
 /// Which steps are asked for.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Which {
+pub(crate) struct StepsQuery {
     agent: Option<String>,
     state: Option<String>,
     before: Option<usize>,
@@ -64,8 +64,8 @@ enum Order {
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     Path((project, run)): Path<(String, String)>,
-    Parameters(which): Parameters<Which>,
-) -> Answer<Json<Value>> {
+    Parameters(which): Parameters<StepsQuery>,
+) -> ApiResult<Json<Value>> {
     about(&app, project, run, move |_, _, run| {
         let overview = &run.overview;
         let is = |wanted: &Option<String>, name: &str| wanted.as_ref().is_none_or(|it| it == name);
@@ -92,14 +92,14 @@ pub(crate) async fn list(
 }
 
 /// The facts about a step that the run has, its index, and its name as it came.
-pub(crate) fn find<'o>(overview: &'o Overview, name: &str) -> Answer<(usize, &'o StepFacts)> {
+pub(crate) fn find<'o>(overview: &'o Overview, name: &str) -> ApiResult<(usize, &'o StepFacts)> {
     let none = || ApiError::not_found(format!("run `{}` has no step `{name}`", overview.id()));
     let (index, facts) = overview.step(&step_id(name)?).ok_or_else(none)?;
     Ok((overview.forgotten + index, facts))
 }
 
 /// The intent of a step.
-pub(crate) fn intent(overview: &Overview, facts: &StepFacts) -> Answer<Step> {
+pub(crate) fn intent(overview: &Overview, facts: &StepFacts) -> ApiResult<Step> {
     let gone = || ApiError::unreadable("the journal has changed: the step is not where it was");
     overview.intent(facts)?.ok_or_else(gone)
 }
@@ -108,7 +108,7 @@ pub(crate) fn intent(overview: &Overview, facts: &StepFacts) -> Answer<Step> {
 pub(crate) async fn one(
     State(app): State<Arc<App>>,
     Path((project, run, step)): Path<(String, String, String)>,
-) -> Answer<Json<Value>> {
+) -> ApiResult<Json<Value>> {
     about(&app, project, run, move |_, _, run| {
         let overview = &run.overview;
         let (index, facts) = find(overview, &step)?;
@@ -146,7 +146,7 @@ pub(crate) async fn one(
 }
 
 /// What happened to the agent from the beginning of a step to the beginning of its next one.
-fn events_about(overview: &Overview, facts: &StepFacts) -> Answer<Vec<Value>> {
+fn events_about(overview: &Overview, facts: &StepFacts) -> ApiResult<Vec<Value>> {
     let agent = &facts.id.agent;
     let number = std::cell::Cell::new(0);
     let is_about = |read: &raymond_engine::follower::Read<'_>| {
@@ -164,7 +164,7 @@ fn events_about(overview: &Overview, facts: &StepFacts) -> Answer<Vec<Value>> {
 /// Which part of a file is asked for.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Part {
+pub(crate) struct FileQuery {
     offset: Option<i64>,
     length: Option<u64>,
 }
@@ -173,8 +173,8 @@ pub(crate) struct Part {
 pub(crate) async fn file(
     State(app): State<Arc<App>>,
     Path((project, run, step, name)): Path<(String, String, String, String)>,
-    Parameters(part): Parameters<Part>,
-) -> Answer<Response> {
+    Parameters(part): Parameters<FileQuery>,
+) -> ApiResult<Response> {
     about(&app, project, run, move |_, _, run| {
         let (_, facts) = find(&run.overview, &step)?;
         let none = || ApiError::not_found(format!("step `{step}` has no file `{name}`"));

@@ -1,7 +1,7 @@
 //! Event streams: views of what changes, at most ten times a second, the last one wins.
 //!
 //! A stream is a task that waits for a change of files, reads what is new and sends the views that differ. It keeps only
-//! what it has sent. If the reader is slow, the task waits, and what changed meanwhile is sent once.
+//! what it has sent. If the client is slow, the task waits, and everything that changed meanwhile is sent once.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -33,22 +33,22 @@ use tokio::{
 use crate::{
     app::App,
     changes::Changed,
-    error::{Answer, ApiError},
+    error::{ApiError, ApiResult},
     request::Parameters,
     runs::{about, is_position},
-    shelf::{OpenRun, Row, RunKey, summary},
+    shelf::{OpenRun, RunKey, RunRow, summary},
     transcript::{self, Reading},
 };
 
 /// The shortest time between two views of a run.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// The same for all rows: each look reads the list of all runs.
+/// The same for all rows: each reading lists all runs.
 const ROWS_INTERVAL: Duration = Duration::from_millis(300);
-/// How often a run is looked at whose turns are running: what they print is not in its journal.
+/// How often a run with running turns is read again: their output is not in its journal.
 const GLANCE: Duration = Duration::from_secs(1);
-/// How often everything is looked at, in case a change was not told.
+/// How often everything is read again, in case a change was not reported.
 const SAFETY: Duration = Duration::from_secs(10);
-/// How often a reader is shown that the connection lives.
+/// How often a keep-alive is sent.
 const BEAT: Duration = Duration::from_secs(15);
 /// How many events wait for a slow reader.
 const WAITING_MAX: usize = 256;
@@ -73,7 +73,7 @@ impl Stream for Events {
 }
 
 /// The answer to a request for a stream, and where its events go. When the reader leaves, sending fails.
-fn stream(app: &App) -> Answer<(Response, mpsc::Sender<Event>)> {
+fn stream(app: &App) -> ApiResult<(Response, mpsc::Sender<Event>)> {
     let permit = Arc::clone(&app.streams).try_acquire_owned();
     let permit = permit.map_err(|_| ApiError::busy("too many event streams are open"))?;
     let (sender, receiver) = mpsc::channel(WAITING_MAX);
@@ -110,7 +110,7 @@ impl From {
 }
 
 /// `GET /api/events`
-pub(crate) async fn rows(State(app): State<Arc<App>>) -> Answer<Response> {
+pub(crate) async fn rows(State(app): State<Arc<App>>) -> ApiResult<Response> {
     let (response, sender) = stream(&app)?;
     tokio::spawn(async move {
         let _ = send_rows(&app, &sender).await;
@@ -150,7 +150,7 @@ struct SentRows {
 
 impl SentRows {
     /// The events that bring the reader up to date.
-    fn news(&mut self, rows: &[(RunKey, Row)]) -> Vec<Event> {
+    fn news(&mut self, rows: &[(RunKey, RunRow)]) -> Vec<Event> {
         let mut events = Vec::new();
         let mut ended = 0;
         for (key, row) in rows {
@@ -206,7 +206,7 @@ pub(crate) async fn run(
     Path((project, run)): Path<(String, String)>,
     Parameters(from): Parameters<From>,
     headers: HeaderMap,
-) -> Answer<Response> {
+) -> ApiResult<Response> {
     let seen = from.seen(&headers);
     let folder = about(&app, project.clone(), run.clone(), |_, project, _| {
         Ok(project.state_dir.workflows())
@@ -313,7 +313,7 @@ pub(crate) async fn transcript(
     Path((project, run, step)): Path<(String, String, String)>,
     Parameters(from): Parameters<From>,
     headers: HeaderMap,
-) -> Answer<Response> {
+) -> ApiResult<Response> {
     // The id is that of the last entry that was seen; the parameter says which comes first.
     let seen = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.trim().parse().ok());
     let first = seen.map_or(from.from.unwrap_or(0), |seen: u64| seen.saturating_add(1));

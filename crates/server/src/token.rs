@@ -19,34 +19,34 @@ const TOKEN_BYTES: usize = 32;
 const TOKEN_CHARS: usize = TOKEN_BYTES * 2;
 /// The largest file that says where a server listens.
 const PLACE_BYTES_MAX: u64 = 4096;
-/// How many wrong tokens are answered as such in [`WINDOW`]. Nobody guesses 256 bits; this keeps a program with an
-/// old token from asking in a tight loop.
+/// How many wrong tokens get the answer "unauthorized" in [`WINDOW`]. 256 bits cannot be guessed; this limit stops a
+/// program with an old token from retrying in a tight loop.
 const WRONG_MAX: u32 = 20;
 const WINDOW: Duration = Duration::from_mins(1);
 
 /// The token of this user's servers.
-pub(crate) struct Token {
+pub(crate) struct ServerToken {
     text: String,
     /// Since when wrong tokens are counted, and how many came.
     wrong: Mutex<(Instant, u32)>,
 }
 
-/// What a request showed.
+/// The result of checking the token of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shown {
+pub(crate) enum TokenCheck {
     Right,
     Wrong,
     /// Wrong, as were too many before it.
     WrongAgain,
 }
 
-impl std::fmt::Debug for Token {
+impl std::fmt::Debug for ServerToken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Token(…)")
+        f.write_str("ServerToken(…)")
     }
 }
 
-impl Token {
+impl ServerToken {
     /// The token in the file at `path`, which is made if it is not there. It stays the same, so that an open page
     /// goes on after a restart of the server.
     pub(crate) fn load(path: &Path) -> io::Result<Self> {
@@ -75,9 +75,9 @@ impl Token {
 
     /// Compares in a time that does not depend on where the first difference is. The right token always passes: else
     /// any user of the machine could lock the owner out.
-    pub(crate) fn check(&self, shown: &[u8]) -> Shown {
+    pub(crate) fn check(&self, shown: &[u8]) -> TokenCheck {
         if is_equal(self.text.as_bytes(), shown) {
-            return Shown::Right;
+            return TokenCheck::Right;
         }
         let mut wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
         let (since, count) = &mut *wrong;
@@ -85,7 +85,7 @@ impl Token {
             (*since, *count) = (Instant::now(), 0);
         }
         *count = count.saturating_add(1);
-        if *count > WRONG_MAX { Shown::WrongAgain } else { Shown::Wrong }
+        if *count > WRONG_MAX { TokenCheck::WrongAgain } else { TokenCheck::Wrong }
     }
 }
 
@@ -126,15 +126,15 @@ mod tests {
     fn token_is_made_once_and_only_its_owner_can_read_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("token");
-        let token = Token::load(&path).unwrap();
+        let token = ServerToken::load(&path).unwrap();
         assert_eq!(token.text().len(), 64);
-        assert_eq!(Token::load(&path).unwrap().text(), token.text());
+        assert_eq!(ServerToken::load(&path).unwrap().text(), token.text());
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt as _;
             assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
             fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-            Token::load(&path).unwrap();
+            ServerToken::load(&path).unwrap();
             assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         }
     }
@@ -144,19 +144,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("token");
         fs::write(&path, "short").unwrap();
-        let token = Token::load(&path).unwrap();
+        let token = ServerToken::load(&path).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), token.text());
     }
 
     #[test]
     fn wrong_tokens_are_limited_and_the_right_one_always_passes() {
         let folder = tempfile::tempdir().unwrap();
-        let token = Token::load(&folder.path().join("token")).unwrap();
+        let token = ServerToken::load(&folder.path().join("token")).unwrap();
         let wrong = "0".repeat(64);
         let shown: Vec<_> = (0..=WRONG_MAX).map(|_| token.check(wrong.as_bytes())).collect();
-        assert_eq!(shown.first(), Some(&Shown::Wrong));
-        assert_eq!(shown.last(), Some(&Shown::WrongAgain));
-        assert_eq!(token.check(token.text().as_bytes()), Shown::Right);
-        assert_eq!(token.check(&token.text().as_bytes()[1..]), Shown::WrongAgain);
+        assert_eq!(shown.first(), Some(&TokenCheck::Wrong));
+        assert_eq!(shown.last(), Some(&TokenCheck::WrongAgain));
+        assert_eq!(token.check(token.text().as_bytes()), TokenCheck::Right);
+        assert_eq!(token.check(&token.text().as_bytes()[1..]), TokenCheck::WrongAgain);
     }
 }

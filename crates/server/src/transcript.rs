@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::{
     app::App,
     diff,
-    error::{Answer, ApiError},
+    error::{ApiError, ApiResult},
     markdown,
     projects::Project,
     request::Parameters,
@@ -25,9 +25,9 @@ use crate::{
     steps::{find, intent},
 };
 
-/// How much of a text an entry has. The raw files of the step have all of it.
+/// The longest text of an entry. The raw files of the step have all of it.
 const TEXT_BYTES_MAX: usize = 64 * 1024;
-/// How many entries a page has, if nothing is said and at most.
+/// How many entries a page has, by default and at most.
 const ENTRIES: usize = 500;
 const ENTRIES_MAX: usize = 1_000;
 
@@ -42,7 +42,7 @@ pub(crate) struct Reading {
 
 impl Reading {
     /// The transcript of a step, from its beginning.
-    pub(crate) fn open(app: &App, project: &str, run: &str, step: &str) -> Answer<Self> {
+    pub(crate) fn open(app: &App, project: &str, run: &str, step: &str) -> ApiResult<Self> {
         let project = app.project(project)?;
         let opened = app.open(&project, run)?;
         let opened = lock(&opened);
@@ -54,7 +54,7 @@ impl Reading {
     }
 
     /// What is new, and whether that is all that can be read now.
-    pub(crate) fn some(&mut self, app: &App) -> Answer<(Vec<Entry>, bool)> {
+    pub(crate) fn some(&mut self, app: &App) -> ApiResult<(Vec<Entry>, bool)> {
         let agents = app.host.agents(&self.project.state_dir);
         let unreadable =
             |error| ApiError::unreadable(format!("cannot read the output of the step: {error}"));
@@ -66,7 +66,7 @@ impl Reading {
     }
 
     /// What the step cost, once its orchestrator has recorded that.
-    fn end(&mut self, app: &App) -> Answer<Option<Entry>> {
+    fn end(&mut self, app: &App) -> ApiResult<Option<Entry>> {
         let run = app.open(&self.project, &self.run)?;
         let run = lock(&run);
         let (_, facts) = find(&run.overview, &self.step)?;
@@ -89,7 +89,7 @@ impl Reading {
 /// Which entries are asked for.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Part {
+pub(crate) struct TranscriptQuery {
     from: Option<usize>,
     limit: Option<usize>,
 }
@@ -98,8 +98,8 @@ pub(crate) struct Part {
 pub(crate) async fn page(
     State(app): State<Arc<App>>,
     Path((project, run, step)): Path<(String, String, String)>,
-    Parameters(part): Parameters<Part>,
-) -> Answer<Json<Value>> {
+    Parameters(part): Parameters<TranscriptQuery>,
+) -> ApiResult<Json<Value>> {
     app.read(move |app| {
         let mut reading = Reading::open(app, &project, &run, &step)?;
         let from = part.from.unwrap_or(0);

@@ -23,18 +23,18 @@ use serde_json::{Value, json};
 
 use crate::{
     app::App,
-    error::{Answer, ApiError},
+    error::{ApiError, ApiResult},
     graph,
     projects::Project,
 };
 
-/// How deep below a root workflows are looked for, and how much is looked at.
+/// How deep below a root workflows are searched for, and how many entries are read.
 const DEPTH_MAX: usize = 3;
 const FOLDERS_MAX: usize = 5_000;
 const WORKFLOWS_MAX: usize = 500;
-/// How many runs of a workflow are told.
+/// How many runs of a workflow are listed.
 const RUNS_MAX: usize = 50;
-/// Directories that hold no workflows, and many others.
+/// Directories that contain no workflows, but many other directories.
 const PASSED_OVER: [&str; 4] = ["node_modules", "target", "__pycache__", "venv"];
 /// Variables that Raymond itself gives to prompts.
 const OWN_VARIABLES: [&str; 9] = [
@@ -78,13 +78,13 @@ impl App {
     }
 
     /// The workflow with this key.
-    pub(crate) fn workflow(&self, key: &str) -> Answer<Workflow> {
+    pub(crate) fn workflow(&self, key: &str) -> ApiResult<Workflow> {
         let found = self.workflows().into_iter().find(|workflow| workflow.key == key);
         found.ok_or_else(|| ApiError::not_found(format!("there is no workflow `{key}`")))
     }
 }
 
-/// Tells `found` of every workflow in `folder` and below it. Links are not followed.
+/// Calls `found` for every workflow in `folder` and below it. Links are not followed.
 fn look(folder: &Path, depth: usize, folders_left: &mut usize, found: &mut dyn FnMut(PathBuf)) {
     if *folders_left == 0 {
         return;
@@ -122,7 +122,7 @@ impl Workflow {
 }
 
 /// `GET /api/workflows`
-pub(crate) async fn list(extract::State(app): extract::State<Arc<App>>) -> Answer<Json<Value>> {
+pub(crate) async fn list(extract::State(app): extract::State<Arc<App>>) -> ApiResult<Json<Value>> {
     app.read(|app| {
         let rows = app.rows();
         let workflows = app.workflows().into_iter().map(|workflow| {
@@ -153,7 +153,7 @@ fn count(found: &[Finding], severity: Severity) -> usize {
 pub(crate) async fn one(
     extract::State(app): extract::State<Arc<App>>,
     extract::Path(key): extract::Path<String>,
-) -> Answer<Json<Value>> {
+) -> ApiResult<Json<Value>> {
     app.read(move |app| {
         let workflow = app.workflow(&key)?;
         let mut value = workflow.json();
@@ -189,7 +189,7 @@ pub(crate) async fn one(
     .await
 }
 
-/// What a person can give to a run.
+/// The form for starting a run: its input, its variables and its budget.
 fn form(app: &App, project: &Project, graph: &Graph, variables: &BTreeSet<String>) -> Value {
     let entry = graph.entry.as_ref().ok().and_then(|entry| graph.state(entry));
     let takes_input = entry.is_some_and(|state| match state.prompt() {

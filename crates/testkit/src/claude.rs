@@ -12,7 +12,7 @@ use crate::ModelApi;
 pub const VERSION: &str = "2.1.197";
 
 /// The search path if the test process has no `PATH`.
-const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+pub(crate) const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// An installed Claude Code.
 #[derive(Clone, Debug)]
@@ -105,7 +105,7 @@ fn installed(folder: &Path) -> Result<PathBuf, String> {
 }
 
 /// The target directory as `scripts/install-claude` sees it: relative to the workspace.
-fn target_folder() -> PathBuf {
+pub(crate) fn target_folder() -> PathBuf {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     workspace.join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }

@@ -1,5 +1,5 @@
-//! Support for tests, never published: the model API on the loopback, and the real Claude Code in a
-//! private home.
+//! Support for tests, never published: the model API on the loopback, and the real coding agents in
+//! private homes.
 //!
 //! Only the model is fake. Claude Code is the real program in a pinned version, so that a test shows
 //! how Raymond behaves for users:
@@ -27,15 +27,18 @@
 //!
 //! | module | what it owns |
 //! |---|---|
-//! | [`model_api`] | the fake Anthropic Messages API |
+//! | [`model_api`] | the fake model: Anthropic's Messages API, `OpenAI`'s Responses and Chat Completions APIs |
 //! | [`claude`] | where the real Claude Code is, and its environment |
+//! | [`agents`] | the same for other coding agents |
 //!
 //! The program `loopback-model` serves the same API from a file of rules, for benchmarks in bash.
 
 #![forbid(unsafe_code)]
 
+pub mod agents;
 pub mod claude;
 pub mod model_api;
 
+pub use agents::AgentProgram;
 pub use claude::Claude;
-pub use model_api::{Block, Gate, ModelApi, Reply, Request, Usage};
+pub use model_api::{Block, Dialect, Gate, ModelApi, Reply, Request, Usage};

@@ -42,3 +42,46 @@ pub enum Diagnosis {
         advice: String,
     },
 }
+
+/// A check of the version that a program prints: `2.1.197 (Claude Code)`, `codex-cli 0.166.0`.
+pub(super) struct VersionCheck {
+    /// The version that Raymond is tested with. No coding agent promises a stable output, so others may differ.
+    pub(super) tested: [u64; 3],
+    /// What to do about an older one.
+    pub(super) update: &'static str,
+}
+
+impl VersionCheck {
+    pub(super) fn judge(&self, answer: &CheckupAnswer) -> Diagnosis {
+        let numbers = |word: &str| -> Option<Vec<u64>> {
+            let parts = word.trim_start_matches('v').split('.');
+            let numbers: Option<Vec<u64>> = parts.map(|part| part.parse().ok()).collect();
+            numbers.filter(|numbers| numbers.len() == self.tested.len())
+        };
+        let mut words = answer.stdout.split_whitespace();
+        let found = words.find_map(|word| Some((word, numbers(word)?)));
+        match (answer.exit_code, found) {
+            (Some(0), Some((word, numbers))) if numbers[..] >= self.tested[..] => {
+                Diagnosis::Good(word.to_owned())
+            }
+            (Some(0), Some((word, _))) => {
+                let tested = self.tested.map(|number| number.to_string()).join(".");
+                Diagnosis::Doubtful {
+                    found: format!("{word}, older than {tested}, with which Raymond is tested"),
+                    advice: self.update.to_owned(),
+                }
+            }
+            _ => Diagnosis::Bad {
+                found: format!("does not tell its version: {}", first_words(answer)),
+                advice: self.update.replacen("update it", "install it again", 1),
+            },
+        }
+    }
+}
+
+/// The first line of an answer that is no warning.
+pub(super) fn first_words(answer: &CheckupAnswer) -> &str {
+    let lines = answer.stdout.lines().chain(answer.stderr.lines()).map(str::trim);
+    let mut lines = lines.filter(|line| !line.is_empty() && !line.starts_with("WARNING:"));
+    lines.next().unwrap_or("it says nothing")
+}

@@ -6,9 +6,15 @@
 
 mod checkup;
 mod claude;
+mod codex;
+mod limit;
+mod lines;
+mod native;
+mod pi;
 mod program;
 mod scripted;
 mod transcript;
+mod wording;
 
 use std::{io, path::Path, time::Duration};
 
@@ -21,6 +27,7 @@ use raymond_flow::{
 
 pub use checkup::{Checkup, CheckupAnswer, Diagnosis};
 pub use claude::{ClaudeAgent, ClaudeConfig};
+pub use native::{NATIVES, Native, NativeConfig};
 pub use program::{Prices, ProgramAgent, ProgramConfig};
 pub use scripted::{Given, Script, ScriptedAgent, ScriptedReply};
 pub use transcript::{
@@ -42,6 +49,12 @@ pub trait CodingAgent {
     /// The outcome of a turn that has ended.
     fn outcome(&self, output: &TurnOutput<'_>) -> io::Result<TurnEnd>;
 
+    /// Whether the [`total`](TurnEnd::total) of a turn is that of its session, not that of its process. A branch
+    /// begins with the total of the session that it starts from.
+    fn counts_by_session(&self) -> bool {
+        false
+    }
+
     /// The answer, if no program has to be started for it: then [`command`](Self::command) is not called.
     fn answer(&self, _request: &TurnRequest<'_>) -> Option<ReadyAnswer> {
         None
@@ -50,6 +63,12 @@ pub trait CodingAgent {
     /// The program and its arguments, before those of a turn; empty if there is none.
     fn program(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    /// The account whose usage limit its turns count towards: one word that can be the name of a file. Turns of the same
+    /// account, of whichever run, wait together. `None` if that is not known.
+    fn account(&self) -> Option<String> {
+        None
     }
 
     /// The text of a prompt, from what was written to standard input.
@@ -133,7 +152,8 @@ pub struct TurnOutput<'a> {
     pub stderr: &'a Path,
     /// Its exit code; `None` if a signal killed it.
     pub exit_code: Option<i32>,
-    /// The [`total`](TurnEnd::total) after the previous turn of the same process.
+    /// The [`total`](TurnEnd::total) after the previous turn of the same process, or of the same session if the
+    /// coding agent [counts by session](CodingAgent::counts_by_session).
     pub before: Option<&'a str>,
 }
 
@@ -144,7 +164,7 @@ pub struct TurnEnd {
     pub outcome: Outcome,
     /// Its cost.
     pub spent: Spent,
-    /// The cost of the process so far, in the coding agent's own format, for its next turn.
+    /// The cost of the process or session so far, in the coding agent's own format, for its next turn.
     pub total: Option<String>,
 }
 
@@ -236,6 +256,19 @@ impl Agents {
         };
         Ok(&**agent)
     }
+}
+
+/// The name of an account: the coding agent, and a checksum of everything that tells its accounts apart. Some of that is
+/// secret, so only the checksum is kept.
+pub fn account<'t>(agent: &str, parts: impl IntoIterator<Item = &'t str>) -> String {
+    let mut hash = crc32fast::Hasher::new();
+    for part in parts {
+        hash.update(part.as_bytes());
+        hash.update(&[0]);
+    }
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+    let name: String = agent.chars().take(40).map(plain).collect();
+    format!("{name}-{:08x}", hash.finalize())
 }
 
 fn misconfigured(message: String) -> TurnFailure {

@@ -31,7 +31,7 @@ use raymond_flow::{
 use serde::Deserialize;
 
 use super::{
-    CodingAgent, Entry, TranscriptReader, TurnCommand, TurnEnd, TurnOutput, TurnRequest,
+    CodingAgent, Entry, TranscriptReader, TurnCommand, TurnEnd, TurnOutput, TurnRequest, account,
     misconfigured,
 };
 
@@ -67,7 +67,7 @@ pub struct Prices {
 }
 
 impl Prices {
-    fn cost(&self, tokens: &Tokens) -> Usd {
+    pub(super) fn cost(&self, tokens: &Tokens) -> Usd {
         self.input.for_millionths(tokens.input)
             + self.cached_input.for_millionths(tokens.cache_read)
             + self.output.for_millionths(tokens.output)
@@ -143,6 +143,10 @@ impl CodingAgent for ProgramAgent {
 
     fn program(&self) -> Vec<String> {
         self.config.program.clone()
+    }
+
+    fn account(&self) -> Option<String> {
+        Some(account(&self.config.name, self.config.program.iter().map(String::as_str)))
     }
 
     fn command(&self, request: &TurnRequest<'_>) -> Result<TurnCommand, TurnFailure> {

@@ -13,11 +13,11 @@ use crate::{private, regular};
 
 /// The largest file that is shown or handed over. It is copied while the run waits.
 pub(crate) const FILE_BYTES_MAX: u64 = 32 * 1024 * 1024;
-/// How much all files of one answer may have together.
+/// The largest total size of the files of one answer.
 pub(crate) const UPLOAD_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// How many files can be handed over with an answer.
 pub(crate) const UPLOADS_MAX: usize = 64;
-/// The longest name of a copy: what file systems take, less a number.
+/// The longest name of a copy: what file systems allow, less room for a number.
 const NAME_BYTES_MAX: usize = 200;
 
 /// A file that was copied.
@@ -52,12 +52,27 @@ pub(super) fn copy(from: File, to: &Path) -> io::Result<Copied> {
         return Err(too_large());
     }
     copy.sync_all()?;
-    let mut sha256 = String::new();
+    Ok(Copied { bytes, sha256: hexadecimal(hash) })
+}
+
+/// The bytes of a copy, if they still are those with this SHA-256.
+pub(super) fn read_unchanged(file: File, sha256: &str) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if hexadecimal(Sha256::new_with_prefix(&bytes)) != sha256 {
+        let message = "it has changed since the question was asked";
+        return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+    }
+    Ok(bytes)
+}
+
+fn hexadecimal(hash: Sha256) -> String {
+    let mut text = String::new();
     for byte in hash.finalize() {
         // Writing to a String cannot fail.
-        let _ = write!(sha256, "{byte:02x}");
+        let _ = write!(text, "{byte:02x}");
     }
-    Ok(Copied { bytes, sha256 })
+    text
 }
 
 /// Copies `files` into the new directory `to`, each under its own name, durably.
@@ -90,7 +105,7 @@ pub(super) fn upload(files: &[PathBuf], to: &Path) -> Result<(), (PathBuf, io::E
     crate::sys::sync_folder(to).map_err(|error| (to.to_owned(), error))
 }
 
-/// The name of the copy of an attachment: its number keeps two files of one name apart.
+/// The name of the copy of an attachment: the number distinguishes two files with the same name.
 pub(super) fn copy_name(number: usize, path: &str) -> String {
     let name = Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or("file");
     let end = (0..=NAME_BYTES_MAX.min(name.len())).rev().find(|at| name.is_char_boundary(*at));

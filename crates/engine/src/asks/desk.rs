@@ -9,13 +9,13 @@ use raymond_flow::{
 };
 
 use super::{
-    CANCELLED, NOBODY, PublishedQuestion, Reply, SETTING, TIMEOUT,
-    folder::{AskFolder, GivenAnswer, Named},
+    CANCELLED, PublishedQuestion, RAYMOND, Reply, SETTING, TIMEOUT, UNREADABLE,
+    folder::{AskFolder, GiveOutcome, GivenAnswer},
 };
 use crate::clock;
 
-/// The longest wait for a deadline. Then the clock is looked at again: it may have been set, and a machine
-/// that slept counts no time.
+/// The longest wait for a deadline before the clock is read again: the user may have set it, and a timer does
+/// not advance while the machine sleeps.
 const WAIT_MAX: Duration = Duration::from_mins(1);
 
 /// Answers questions at once instead of people: for tests of workflows.
@@ -50,7 +50,7 @@ impl Desk {
         !self.open.is_empty()
     }
 
-    /// Puts a question where people find it, unless it is there.
+    /// Publishes a question, unless it is published already.
     pub(crate) fn publish(
         &mut self,
         (id, state): (&AskId, &StateName),
@@ -79,8 +79,11 @@ impl Desk {
         let folder = self.folder(id);
         let Some(question) = folder.question()? else { return Ok(Err(Some(WAIT_MAX))) };
         let mut answer = folder.answer()?;
-        if answer.as_ref().is_some_and(|answer| asked.target(&answer.result).is_none()) {
-            // Not written by this program: nothing follows from it.
+        let answers = |answer: &GivenAnswer| {
+            asked.target(&answer.result).is_some() && answer.how != UNREADABLE
+        };
+        if answer.as_ref().is_some_and(|answer| !answers(answer)) {
+            // Not written by this program: it names no state to enter.
             folder.reject()?;
             answer = None;
         }
@@ -92,7 +95,7 @@ impl Desk {
                     (OnAsk::Wait | OnAsk::Pause | OnAsk::Fail, Some(0)) => TIMEOUT,
                     (OnAsk::Wait | OnAsk::Pause | OnAsk::Fail, _) => return None,
                 };
-                asked.default.as_ref().map(|default| nobody(default, how))
+                asked.default.as_ref().map(|default| automatic(default, how))
             });
             let Some(reply) = reply else {
                 let wait = left.map(|ms| Duration::from_millis(ms.max(1)).min(WAIT_MAX));
@@ -101,16 +104,16 @@ impl Desk {
             answer = Some(give(&folder, &reply)?);
         }
         self.open.remove(id);
-        let answer = answer.filter(|answer| asked.target(&answer.result).is_some());
+        let answer = answer.filter(answers);
         Ok(answer.map(|answer| Box::new(question.response(answer))).ok_or(None))
     }
 
-    /// Closes every open question of a run that was cancelled. Answers that are there stay.
+    /// Closes every open question of a cancelled run. Existing answers stay.
     pub(crate) fn withdraw(&self, run: &Run) -> io::Result<()> {
         for (id, ..) in run.questions() {
             let folder = self.folder(&id);
             if folder.question()?.is_some() && folder.answer()?.is_none() {
-                give(&folder, &nobody("", CANCELLED))?;
+                give(&folder, &automatic("", CANCELLED))?;
             }
         }
         Ok(())
@@ -121,15 +124,16 @@ impl Desk {
     }
 }
 
-fn nobody(result: &str, how: &str) -> Reply {
-    let (result, by, how) = (result.to_owned(), NOBODY.to_owned(), how.to_owned());
+/// An answer that no person gave.
+fn automatic(result: &str, how: &str) -> Reply {
+    let (result, by, how) = (result.to_owned(), RAYMOND.to_owned(), how.to_owned());
     Reply { result, by, how, ..Reply::default() }
 }
 
 /// The answer that counts: `reply`, or one that came just before it.
 fn give(folder: &AskFolder, reply: &Reply) -> io::Result<GivenAnswer> {
     match folder.give(reply) {
-        Ok(Named::Given(answer) | Named::Taken(answer)) => Ok(answer),
+        Ok(GiveOutcome::Given(answer) | GiveOutcome::Taken(answer)) => Ok(answer),
         Err(super::AnswerError::Io { source, .. } | super::AnswerError::File { source, .. }) => {
             Err(source)
         }

@@ -1,7 +1,7 @@
 //! The directory of one question.
 
 use std::{
-    fs,
+    fs::{self, File},
     io::{self, Write as _},
     path::{Path, PathBuf},
 };
@@ -14,7 +14,7 @@ use raymond_flow::{
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::{
-    AnswerError, Reply,
+    AnswerError, Reply, UNREADABLE,
     attached::{self, copy_name},
 };
 use crate::{clock, private, regular, step::step_name, sys};
@@ -83,6 +83,14 @@ pub struct ShownFile {
     pub error: Option<String>,
 }
 
+impl ShownFile {
+    /// The name of its copy, which is also its name among the attachments of the question.
+    pub fn name(&self) -> String {
+        let name = Path::new(&self.copy).file_name();
+        name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+}
+
 /// An answer as the directory of its question holds it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GivenAnswer {
@@ -102,12 +110,12 @@ pub struct GivenAnswer {
     pub at_ms: u64,
 }
 
-/// What became of an answer that was given.
+/// The result of giving an answer.
 #[derive(Debug)]
-pub(super) enum Named {
-    /// It counts.
+pub(super) enum GiveOutcome {
+    /// This answer counts.
     Given(GivenAnswer),
-    /// This one was there before.
+    /// This earlier answer counts instead.
     Taken(GivenAnswer),
 }
 
@@ -138,18 +146,34 @@ impl AskFolder {
         &self.path
     }
 
+    /// Opens the copy of an attachment.
+    pub(super) fn attachment(&self, file: &ShownFile) -> io::Result<File> {
+        regular::open_below(&self.path.join(ATTACHMENTS), Path::new(&file.name()))
+    }
+
     /// The question, if it is published.
     pub(super) fn question(&self) -> io::Result<Option<PublishedQuestion>> {
         read(&self.path.join(QUESTION))
     }
 
-    /// The answer, if there is one.
+    /// The answer, if there is one. A file that is none, which only another program can have written, is
+    /// [`UNREADABLE`]: it keeps its place until the orchestrator moves it aside.
     pub(super) fn answer(&self) -> io::Result<Option<GivenAnswer>> {
-        read(&self.path.join(ANSWER))
+        match read(&self.path.join(ANSWER)) {
+            Err(error) if is_malformed(&error) => Ok(Some(GivenAnswer {
+                result: String::new(),
+                comment: String::new(),
+                files: None,
+                by: "another program".to_owned(),
+                how: UNREADABLE.to_owned(),
+                at_ms: 0,
+            })),
+            read => read,
+        }
     }
 
-    /// Publishes a question durably, unless it is there. Returns it, and whether it is new. A question that
-    /// another run of the same id, or a lost end of the journal, has left under this id is moved aside.
+    /// Publishes a question durably, unless it is published already. Returns it, and whether it is new. A question
+    /// that another run of the same id, or a lost tail of the journal, left under this id is moved aside.
     pub(super) fn publish(
         &self,
         (run, id, state): (&str, &AskId, &StateName),
@@ -158,7 +182,7 @@ impl AskFolder {
     ) -> io::Result<(PublishedQuestion, bool)> {
         let asked_at_ms = clock::now_ms();
         let wanted = unpublished((run, id, state), question, asked_at_ms);
-        // One that cannot be read was never complete.
+        // A question that cannot be read was never completely published.
         if let Ok(Some(before)) = self.question() {
             if is_same(&before, &wanted) {
                 return Ok((before, false));
@@ -194,7 +218,7 @@ impl AskFolder {
                 }
                 // The run pauses, and the question is published when there is room.
                 Err(error) if is_full(&error) => return Err(error),
-                // It was there when the tag was judged. The question is asked without it.
+                // The file existed when the tag was judged, and is gone now. The question is asked without it.
                 Err(error) => {
                     let error = Some(error.to_string());
                     ShownFile { path, copy: String::new(), bytes: 0, sha256: String::new(), error }
@@ -205,8 +229,9 @@ impl AskFolder {
         Ok(shown)
     }
 
-    /// Gives an answer that was checked, if there is none. When this returns, it is durable.
-    pub(super) fn give(&self, reply: &Reply) -> Result<Named, AnswerError> {
+    /// Gives an answer that was checked, unless the question has one. When this returns, the answer that counts is
+    /// durable.
+    pub(super) fn give(&self, reply: &Reply) -> Result<GiveOutcome, AnswerError> {
         let name = uuid::Uuid::new_v4().simple().to_string();
         let io = |source| AnswerError::Io { path: self.path.clone(), source };
         let files = self.path.join(FILES).join(&name);
@@ -237,7 +262,7 @@ impl AskFolder {
         if named.is_err() {
             discard();
         }
-        // Also if another was first: it must not be told of before it is durable.
+        // Also if another answer was first: the caller must not learn of it before it is durable.
         let is_taken = match named {
             Ok(()) => false,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => true,
@@ -245,13 +270,13 @@ impl AskFolder {
         };
         self.sync().map_err(io)?;
         if !is_taken {
-            return Ok(Named::Given(given));
+            return Ok(GiveOutcome::Given(given));
         }
         let first = self.answer().map_err(io)?;
-        first.map(Named::Taken).ok_or_else(|| io(io::ErrorKind::NotFound.into()))
+        first.map(GiveOutcome::Taken).ok_or_else(|| io(io::ErrorKind::NotFound.into()))
     }
 
-    /// Moves an answer aside that does not answer the question, so that it can be answered.
+    /// Moves aside an answer that does not fit the question, so that a person can answer it.
     pub(super) fn reject(&self) -> io::Result<()> {
         let aside = format!("{ANSWER}.rejected-{}", uuid::Uuid::new_v4().simple());
         fs::rename(self.path.join(ANSWER), self.path.join(aside))?;
@@ -309,7 +334,7 @@ fn unpublished(
     }
 }
 
-/// Whether they are the same question. A lost end of the journal may have given it another deadline.
+/// Whether they are the same question. After a lost tail of the journal, the same question has another deadline.
 fn is_same(before: &PublishedQuestion, wanted: &PublishedQuestion) -> bool {
     let plain = |question: &PublishedQuestion| PublishedQuestion {
         attachments: Vec::new(),
@@ -318,6 +343,12 @@ fn is_same(before: &PublishedQuestion, wanted: &PublishedQuestion) -> bool {
         ..question.clone()
     };
     plain(before) == plain(wanted)
+}
+
+/// Whether a file was read and is not what it should be: no JSON object, no regular file, too large.
+fn is_malformed(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, InvalidData, InvalidInput, UnexpectedEof};
+    matches!(error.kind(), FileTooLarge | InvalidData | InvalidInput | UnexpectedEof)
 }
 
 pub(super) fn is_full(error: &io::Error) -> bool {

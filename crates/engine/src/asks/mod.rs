@@ -9,10 +9,10 @@
 //! ```
 //!
 //! A question gets its name when it and its attachments are complete and durable. An answer is written aside,
-//! made durable and then given its name, which can succeed only once: of several people, the deadline and a
-//! cancel exactly one answers, whoever is killed when. Only then is it confirmed. The orchestrator is told
-//! through its door, and finds the answer by itself when the run is opened. So a run need not be under way to
-//! be answered.
+//! made durable and then given its name, which can succeed only once: if several people, the deadline and a
+//! cancel compete, exactly one of them answers, and a kill at any moment does not change that. The caller gets
+//! the confirmation after that. The orchestrator is told through its door, and finds the answer by itself when
+//! it opens the run, so a question can be answered while no orchestrator runs the run.
 //!
 //! * [`open_questions`], [`question`], [`answer`]: for programs that show and answer questions.
 //! * `desk`: the orchestrator's side: publishing, deadlines, finding answers.
@@ -24,7 +24,7 @@ mod folder;
 #[cfg(test)]
 mod tests;
 
-use std::{io, path::PathBuf};
+use std::{fs::File, io, path::PathBuf};
 
 use raymond_flow::id::{AskId, RunId};
 use thiserror::Error;
@@ -34,7 +34,7 @@ use crate::{door, layout::StateDir, trust::TrustError};
 pub(crate) use attached::check as check_attachment;
 pub use desk::Answerer;
 pub(crate) use desk::{Desk, Publication};
-use folder::{AskFolder, Named};
+use folder::{AskFolder, GiveOutcome};
 pub use folder::{GivenAnswer, OfferedAnswer, PublishedQuestion, ShownFile};
 
 /// The name in `how` of the answer that closes a question because its run was cancelled.
@@ -43,13 +43,17 @@ pub const CANCELLED: &str = "cancel";
 pub const TIMEOUT: &str = "timeout";
 /// The name in `how` of the answer that the setting `ask = default` gives.
 pub const SETTING: &str = "setting";
+/// The name in `how` of a file that is in the place of an answer and cannot be read as one.
+pub const UNREADABLE: &str = "unreadable";
+/// The name in `how` of the answer that a person gives through `raymond serve`.
+pub const PAGE: &str = "page";
 /// The name in `by` of answers that no person gave.
-pub const NOBODY: &str = "raymond";
+pub const RAYMOND: &str = "raymond";
 
 /// The longest answer or comment: a person writes it, and a prompt takes it up.
 pub const TEXT_BYTES_MAX: usize = 1024 * 1024;
 
-/// What somebody answers to a question.
+/// An answer that a person or the orchestrator offers; [`GivenAnswer`] is the one that counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reply {
     /// The label of a choice, or the text where there are no choices.
@@ -67,7 +71,7 @@ pub struct Reply {
 /// Why an answer was not taken.
 #[derive(Debug, Error)]
 pub enum AnswerError {
-    /// Somebody was first.
+    /// The question already has an answer.
     #[error("question {id} was already answered by {} ({}): {}", first.by, first.how, first.result)]
     Answered {
         /// The question.
@@ -126,13 +130,20 @@ pub enum AnswerError {
     },
 }
 
-/// The questions of a run that nobody has answered, the oldest first. What cannot be read is left out.
+/// The unanswered questions of a run, oldest first. Questions that cannot be read are left out.
 pub fn open_questions(state_dir: &StateDir, run: &RunId) -> io::Result<Vec<PublishedQuestion>> {
     let mut open = Vec::new();
-    for folder in AskFolder::all(&state_dir.run(run).asks)? {
-        if folder.answer()?.is_none() {
-            open.extend(folder.question().ok().flatten());
+    let asks = state_dir.run(run).asks;
+    for folder in AskFolder::all(&asks)? {
+        if folder.answer()?.is_some() {
+            continue;
         }
+        let question = folder.question().ok().flatten();
+        // A question that was moved aside keeps its id, but not its directory.
+        let is_there = |question: &PublishedQuestion| {
+            question.ask_id().is_some_and(|id| AskFolder::new(&asks, &id).path() == folder.path())
+        };
+        open.extend(question.filter(is_there));
     }
     open.sort_by_key(|question| question.asked_at_ms);
     Ok(open)
@@ -147,6 +158,27 @@ pub fn question(
     let folder = AskFolder::new(&state_dir.run(run).asks, id);
     let Some(question) = folder.question()? else { return Ok(None) };
     Ok(Some((question, folder.answer()?)))
+}
+
+/// Opens the copy of an attachment, to look at it. Only files in the directory of the question are opened, whatever
+/// its file says.
+pub fn open_attachment(
+    state_dir: &StateDir,
+    run: &RunId,
+    id: &AskId,
+    file: &ShownFile,
+) -> io::Result<File> {
+    AskFolder::new(&state_dir.run(run).asks, id).attachment(file)
+}
+
+/// The bytes of an attachment, as they were when the question was asked: a copy that has changed since is an error.
+pub fn attachment(
+    state_dir: &StateDir,
+    run: &RunId,
+    id: &AskId,
+    file: &ShownFile,
+) -> io::Result<Vec<u8>> {
+    attached::read_unchanged(open_attachment(state_dir, run, id, file)?, &file.sha256)
 }
 
 /// Answers a question, whether or not an orchestrator runs the run. When this returns, the answer is durable
@@ -164,15 +196,15 @@ pub fn answer(
     let no_such = || AnswerError::NoSuchQuestion { run: run.clone(), id: id.clone() };
     let question = folder.question().map_err(io)?.ok_or_else(no_such)?;
     let answered = |first| AnswerError::Answered { id: id.clone(), first: Box::new(first) };
-    // Before the answer is looked at: a wrong one must not be told that it came too late.
+    // Checked first: the error of an invalid reply must not be that it came too late.
     check(&question, reply)?;
     if let Some(first) = folder.answer().map_err(io)? {
         return Err(answered(first));
     }
     match folder.give(reply)? {
-        Named::Taken(first) => Err(answered(first)),
-        Named::Given(given) => {
-            // If this process is killed before, the orchestrator finds it by itself.
+        GiveOutcome::Taken(first) => Err(answered(first)),
+        GiveOutcome::Given(given) => {
+            // If this process is killed first, the orchestrator finds the answer by itself.
             door::tell_answered(&files.folder, id);
             Ok(given)
         }

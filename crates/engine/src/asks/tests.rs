@@ -9,7 +9,9 @@ use raymond_flow::{
     machine::{Halt, OnAsk, Record, Status},
 };
 
-use super::{AnswerError, PublishedQuestion, Reply, answer, open_questions, question};
+use super::{
+    AnswerError, PublishedQuestion, Reply, ShownFile, answer, attachment, open_questions, question,
+};
 use crate::{
     RunEnd,
     events::Event,
@@ -105,6 +107,38 @@ fn answer_of_another_thread_wakes_the_run_and_leads_on() {
     assert_eq!(fs::read(Path::new(&files).join("photo.png")).unwrap(), b"png");
     let waits = stage.seen.all(|event| matches!(event, Event::WaitsForPeople).then_some(()));
     assert_eq!(waits.len(), 1);
+}
+
+#[test]
+fn attachment_is_read_from_the_directory_of_its_question_and_only_unchanged() {
+    let stage = paused(PLAN);
+    let (shown, _) = question(&stage.state_dir(), &id(), &first()).unwrap().unwrap();
+    let file = shown.attachments[0].clone();
+    let read = |file: &ShownFile| attachment(&stage.state_dir(), &id(), &first(), file);
+    assert_eq!(read(&file).unwrap(), b"plan");
+    fs::write(&file.copy, "PLAN").unwrap();
+    let changed = read(&file).unwrap_err().to_string();
+    assert!(changed.contains("has changed since the question was asked"), "{changed}");
+    // The same bytes elsewhere are not that file.
+    let outside = stage.folder.path().join("plan.md");
+    assert_eq!(fs::read(&outside).unwrap(), b"plan");
+    let named = ShownFile { copy: outside.to_str().unwrap().to_owned(), ..file.clone() };
+    assert!(read(&named).is_err());
+    #[cfg(unix)]
+    {
+        fs::remove_file(&file.copy).unwrap();
+        std::os::unix::fs::symlink(&outside, &file.copy).unwrap();
+        assert!(read(&file).is_err());
+    }
+}
+
+#[test]
+fn question_that_was_moved_aside_is_not_open() {
+    let stage = paused(PLAN);
+    let open = || open_questions(&stage.state_dir(), &id()).unwrap().len();
+    assert_eq!(open(), 1);
+    fs::rename(folder(&stage), stage.files().asks.join("main.1-5f")).unwrap();
+    assert_eq!(open(), 0);
 }
 
 #[test]
@@ -242,6 +276,23 @@ fn answer_that_is_none_is_moved_aside_and_the_question_stays_open() {
     assert!(!folder(&stage).join("answer").exists());
     answer(&stage.state_dir(), &id(), &first(), &reply("stop", "anna")).unwrap();
     assert_eq!(stage.resume().run.status, Status::Completed);
+}
+
+#[test]
+fn answer_that_cannot_be_read_is_moved_aside_and_the_question_stays_open() {
+    for wrong in ["", "yes", "[1]", "{\"result\":"] {
+        for tag in [PLAN, "<ask next=\"NEXT\">Which one?</ask>"] {
+            let stage = paused(tag);
+            fs::write(folder(&stage).join("answer"), wrong).unwrap();
+            // Also the other questions can be listed.
+            open_questions(&stage.state_dir(), &id()).unwrap();
+            let error = answer(&stage.state_dir(), &id(), &first(), &reply("stop", "anna"));
+            assert!(error.unwrap_err().to_string().contains("(unreadable)"), "{wrong:?}");
+            assert_eq!(stage.resume().run.status, Status::Paused, "{wrong:?}");
+            answer(&stage.state_dir(), &id(), &first(), &reply("stop", "anna")).unwrap();
+            assert_eq!(stage.resume().run.status, Status::Completed, "{wrong:?}");
+        }
+    }
 }
 
 #[test]

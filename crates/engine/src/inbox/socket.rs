@@ -201,7 +201,7 @@ mod tests {
             let expected = String::from_utf8_lossy(text).into_owned();
             assert_eq!(inbox.next(LONG), Some(Message::Step(expected)));
         }
-        // What is too long is cut, and so is no step that anybody waits for.
+        // The socket truncates a name that is too long, so it matches no step in flight.
         socket.send_to(&[b'x'; 5000], folder.path().join(INBOX_SOCKET)).unwrap();
         let Some(Message::Step(name)) = inbox.next(LONG) else { panic!("nothing came") };
         assert_eq!(name.len(), MESSAGE_BYTES_MAX + 1);

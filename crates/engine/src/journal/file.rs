@@ -154,7 +154,12 @@ impl Journal {
     /// Appends one decision. It survives a crash of this process at once, and a crash of the
     /// machine after [`sync`](Self::sync).
     pub fn append(&mut self, records: &[Record]) -> io::Result<()> {
-        let (line, checksum) = line::encode(clock::now_ms(), self.end.checksum, records)?;
+        self.append_at(clock::now_ms(), records)
+    }
+
+    /// The same for a decision that was made at this time, in milliseconds since 1970.
+    pub(crate) fn append_at(&mut self, at_ms: u64, records: &[Record]) -> io::Result<()> {
+        let (line, checksum) = line::encode(at_ms, self.end.checksum, records)?;
         if line.len() as u64 >= LINE_BYTES_MAX {
             return Err(io::ErrorKind::FileTooLarge.into());
         }

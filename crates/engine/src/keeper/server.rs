@@ -20,7 +20,7 @@ use super::{
 use crate::{
     inbox::{Notifier, REAPER_GONE},
     private,
-    sys::{self, Forked, Pid, Signals, Waited},
+    sys::{self, ForkSide, Pid, Signals, Waited},
 };
 
 /// How long a keeper without an orchestrator and without steps waits for another orchestrator.
@@ -270,11 +270,11 @@ impl Server {
     fn fork_reaper(&mut self) -> io::Result<Waiting> {
         let (pipe, theirs) = UnixStream::pair()?;
         match sys::fork()? {
-            Forked::Parent(pid) => {
+            ForkSide::Parent(pid) => {
                 self.reapers.insert(pid);
                 Ok(Waiting { pid, pipe })
             }
-            Forked::Child => {
+            ForkSide::Child => {
                 drop(pipe);
                 // A reaper must keep nothing of the keeper open: with its lock no other keeper could
                 // start, and its sockets would seem to answer.

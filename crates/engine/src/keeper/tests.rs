@@ -43,7 +43,7 @@ fn keeper_process() {
     let folder = std::env::args_os().next_back().map(PathBuf::from);
     let Some(folder) = folder.filter(|folder| folder.is_dir()) else { return };
     // A keeper has one thread, and the harness has more. Only this one is in the new process.
-    if matches!(sys::fork().unwrap(), sys::Forked::Child) {
+    if matches!(sys::fork().unwrap(), sys::ForkSide::Child) {
         sys::exit_now(i32::from(super::serve(&folder).is_err()));
     }
 }
@@ -439,7 +439,7 @@ fn process_takes_one_turn_after_another_and_each_has_its_own_output() {
     assert_eq!((record.how, record.stdout_bytes), (HowEnded::Code(0), 13));
     assert_eq!(place.stdout(2), "got two\nDONE\n");
     assert_eq!(place.folder(2).first_step(), Some(place.folder(1).name()));
-    // Nobody gives it more: it reads the end of its input and leaves.
+    // The keeper gives it no further launch: it reads the end of its input and exits.
     place.steps.let_go(number);
     while place.next() != Message::ProcessGone(number) {}
     assert!(place.stdout(1).ends_with("bye\n"), "{}", place.stdout(1));

@@ -225,7 +225,7 @@ fn owner_of_a_run_that_is_stopped_is_woken_and_that_is_told() {
     assert!(seen.troubles()[0].contains("it was woken"));
     child.kill().unwrap();
     child.wait().unwrap();
-    // Nobody is meant by these.
+    // No run matches these.
     wake_owner(None, &mut seen);
     wake_owner(Some(&Owner { pid: 0, since_ms: 0 }), &mut seen);
     wake_owner(Some(&Owner { pid: u32::MAX, since_ms: 0 }), &mut seen);

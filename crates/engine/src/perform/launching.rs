@@ -14,6 +14,7 @@ use raymond_flow::{
 use super::Performer;
 use crate::{
     agent::{CodingAgent, ReadyAnswer, TurnCommand, TurnRequest},
+    answers::turn_end,
     error::{EngineError, at_work},
     events::{Event, Observer},
     keeper::{self, LaunchKind, ReuseMarks},
@@ -135,7 +136,9 @@ impl Performer<'_> {
             SessionPlan::Fresh { id } => [Some(id).filter(|_| turn.recovers), None],
             SessionPlan::Resume { id } => [Some(id), None],
             // A retried turn may or may not have created its own session.
-            SessionPlan::Branch { from, id } => [Some(id).filter(|_| turn.recovers), Some(from)],
+            SessionPlan::Branch { from, id, .. } => {
+                [Some(id).filter(|_| turn.recovers), Some(from)]
+            }
         };
         let last_model = |session: &SessionId| {
             let earlier = (1..id.number).rev().take(SESSION_STEPS_MAX);
@@ -149,6 +152,41 @@ impl Performer<'_> {
             models.next().flatten()
         };
         [own, source].into_iter().flatten().any(|session| last_model(session).is_some())
+    }
+
+    /// What the session of `turn` had cost before it, if the coding agent counts by session: from the last turn of that
+    /// session, or of the one that it branches off, whose end reported it. What a killed turn spent is so counted with
+    /// the next one.
+    fn session_total(&self, id: &StepId, turn: &Turn, agent: &dyn CodingAgent) -> Option<String> {
+        let session = match &turn.session {
+            SessionPlan::Fresh { .. } => return None,
+            SessionPlan::Resume { id } => id,
+            SessionPlan::Branch { from, .. } => from,
+        };
+        if !agent.counts_by_session() {
+            return None;
+        }
+        let mut wanted = session.clone();
+        for number in (1..id.number).rev().take(SESSION_STEPS_MAX) {
+            let folder = self.folder(&StepId { agent: id.agent.clone(), number });
+            let Ok(Some(Step { action: Action::Turn(earlier), .. })) = folder.intent() else {
+                continue;
+            };
+            let is_own =
+                self.means.agents.for_turn(&earlier).is_ok_and(|own| own.name() == agent.name());
+            let end = is_own.then(|| turn_end(&folder, u64::MAX, None, agent).ok()).flatten();
+            let Some(end) = end.filter(|end| end.spent.session.as_ref() == Some(&wanted)) else {
+                continue;
+            };
+            if end.total.is_some() {
+                return end.total;
+            }
+            // It branched off and was killed: the total is that of the session before it.
+            if let SessionPlan::Branch { from, .. } = earlier.session {
+                wanted = from;
+            }
+        }
+        None
     }
 
     /// Starts a turn, in a kept process if there is one for it.
@@ -172,6 +210,8 @@ impl Performer<'_> {
             // The message depends on what the session contains, and a process may just be leaving the session.
             warm::wait_until_left(&self.means.files.folder, &request.turn.session);
         }
+        let total =
+            agent.as_ref().ok().and_then(|agent| self.session_total(id, request.turn, *agent));
         let command = agent.and_then(|agent| found(agent.command(request)?, agent));
         let command = match command {
             Ok(command) => command,
@@ -215,7 +255,7 @@ impl Performer<'_> {
         // The process that uses the session must be gone first: it may know more than it has written down.
         self.warm.drop_sessions(&request.turn.session);
         self.let_released_go();
-        create(None)?;
+        create(total.as_deref())?;
         let process = self.hand_to_runner(id, &launch)?;
         if let (Some(number), Some(reuse)) = (process, reuse) {
             self.warm.keep(number, id, request, reuse);

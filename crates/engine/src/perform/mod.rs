@@ -3,11 +3,13 @@
 //! * `preparation`: prepares the next step of an agent from the workflow's files.
 //! * `asking`: questions to people.
 //! * `launching`: turns a step into a command with its environment, and hands it to the runner.
+//! * `limiting`: waiting for the provider's usage limit.
 //! * `looking`: checks the state of steps, including those of an earlier orchestrator.
 //! * `outcome`: reads what an ended step left, and what it means.
 
 mod asking;
 mod launching;
+mod limiting;
 mod looking;
 mod outcome;
 mod preparation;
@@ -22,7 +24,6 @@ use raymond_flow::{
 use crate::{
     agent::{Agents, ReadyAnswer},
     asks::{Answerer, Desk},
-    clock,
     events::{Event, Observer},
     layout::RunFiles,
     retention::Retention,
@@ -31,11 +32,12 @@ use crate::{
     steps::{Flights, ProcessNumber, RunPlace, Steps},
     sys, tails,
     timers::{Timer, Timers},
-    usage_limit,
+    usage_limit::SharedLimits,
     warm::Warm,
 };
 
 pub(crate) use launching::Launched;
+use limiting::LimitWaits;
 pub(crate) use looking::{Look, Unclaimed};
 
 /// The divisor of delays before scripted answers when a test case runs in a hurry.
@@ -62,6 +64,10 @@ pub(crate) struct Means<'a> {
     pub(crate) retention: Retention,
     /// How long after the announced time a usage limit counts as lifted.
     pub(crate) reset_margin: Duration,
+    /// What the runs of this user know about usage limits.
+    pub(crate) shared_limits: SharedLimits,
+    /// Whether the next turn is started although the limit is known to be in effect.
+    pub(crate) defies_limit: bool,
     /// Answers questions at once instead of people.
     pub(crate) answerer: Option<Answerer<'a>>,
 }
@@ -78,8 +84,7 @@ pub(crate) struct Performer<'a> {
     timers: Timers,
     /// What kept processes spent after the end of their last turns. It is added to the next turn that ends.
     unpaid: Spent,
-    /// How often all agents have waited for a usage limit since the last answered turn.
-    limit_waits: u32,
+    limit_waits: LimitWaits,
     /// The number of keepers and reapers that were lost since one of them reported the end of a step.
     helpers_lost: u32,
     /// Steps that `prepare` found to be started before.
@@ -97,7 +102,7 @@ impl<'a> Performer<'a> {
             warm: Warm::new(means.warm_limit),
             timers: Timers::default(),
             unpaid: Spent::default(),
-            limit_waits: 0,
+            limit_waits: LimitWaits::default(),
             helpers_lost: 0,
             started_before: HashSet::new(),
             warned: HashSet::new(),
@@ -200,17 +205,6 @@ impl<'a> Performer<'a> {
     pub(crate) fn wait(&mut self, agent: AgentId, delay_ms: u64) {
         let delay_ms = if self.means.is_hurried { 0 } else { delay_ms };
         self.timers.set(Duration::from_millis(delay_ms), Timer::Wake(agent));
-    }
-
-    pub(crate) fn wait_for_usage_limit(&mut self, resets_at: Option<u64>) {
-        // The wait may take hours.
-        self.warm.drop_idle();
-        self.let_released_go();
-        let margin = self.means.reset_margin;
-        let wait = usage_limit::wait(resets_at, clock::now_ms(), margin, self.limit_waits);
-        self.limit_waits += 1;
-        let delay = if self.means.is_hurried { Duration::ZERO } else { wait };
-        self.timers.set(delay, Timer::UsageLimit);
     }
 }
 

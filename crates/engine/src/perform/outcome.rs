@@ -97,6 +97,7 @@ impl Performer<'_> {
                 return Ok((Outcome::Lost, Spent::default()));
             };
             let (outcome, spent) = self.lost_turn(turn, folder)?;
+            self.heed_limit(turn, &outcome);
             // The end of a damaged output is missing, so a tag in it is not the answer.
             let is_whole = *state == StepState::Lost;
             return Ok((if is_whole { outcome } else { Outcome::Lost }, spent));
@@ -104,7 +105,11 @@ impl Performer<'_> {
         let duration_ms = record.duration_ms;
         let (outcome, spent) = match &step.action {
             Action::Script { .. } => script_outcome(folder, record)?,
-            Action::Turn(turn) => self.turn_outcome(id, turn, folder, record)?,
+            Action::Turn(turn) => {
+                let (outcome, spent) = self.turn_outcome(id, turn, folder, record)?;
+                self.heed_limit(turn, &outcome);
+                (outcome, spent)
+            }
         };
         Ok((outcome, Spent { duration_ms, ..spent }))
     }
@@ -152,9 +157,6 @@ impl Performer<'_> {
         };
         let TurnEnd { outcome, mut spent, total } =
             turn_end(folder, record.stdout_bytes, exit_code, agent)?;
-        if matches!(outcome, Outcome::Reply { .. }) {
-            self.limit_waits = 0;
-        }
         // Output from before the child was killed is paid for: an answer counts, and so does the cost.
         let outcome = match (&record.how, outcome) {
             (HowEnded::Code(0), reply @ Outcome::Reply { .. }) => {

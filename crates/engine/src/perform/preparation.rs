@@ -2,7 +2,7 @@
 
 use raymond_flow::{
     id::{AgentId, SessionId, StepId},
-    machine::{Input, Prepared, Run, Step},
+    machine::{Action, Input, Prepared, Run, Step},
     turn::{Preparation, prepare},
 };
 
@@ -11,6 +11,7 @@ use crate::{
     error::{EngineError, at_work},
     events::{Event, Observer},
     step::StepState,
+    usage_limit::SharedLimit,
 };
 
 impl Performer<'_> {
@@ -36,8 +37,20 @@ impl Performer<'_> {
                 observer.see(&Event::UnknownVariables { agent, state, names }.now());
             }
             self.take_over(agent, step)?;
+            if let Some(limit) = self.limit_before(agent, step) {
+                return Ok(Input::UsageLimited { resets_at: limit.resets_at });
+            }
         }
         Ok(input)
+    }
+
+    /// The usage limit that keeps a step from being started. One that was started before is only looked at.
+    fn limit_before(&mut self, agent: &AgentId, step: &Step) -> Option<SharedLimit> {
+        let id = StepId { agent: agent.clone(), number: step.number };
+        match &step.action {
+            Action::Turn(turn) if !self.started_before.contains(&id) => self.known_limit(turn),
+            Action::Turn(_) | Action::Script { .. } => None,
+        }
     }
 
     /// Takes over a step that was started under this very id although the journal, which lost its tail,

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 
 mod found;
+mod limited;
 mod messages;
 
 use std::{fs, io, path::PathBuf};

@@ -65,7 +65,7 @@ pub(crate) struct Memory {
 struct Shared {
     oracle: Box<Oracle>,
     /// The state of each step, by the name of its directory. A step that is not here was never claimed.
-    standings: BTreeMap<String, Standing>,
+    standings: BTreeMap<String, MemoryStep>,
     /// The calls so far, in order.
     asked: Vec<String>,
     /// How many processes were kept for another turn.
@@ -89,7 +89,7 @@ struct Shared {
     words: Option<mpsc::Sender<Message>>,
 }
 
-enum Standing {
+enum MemoryStep {
     Running,
     Ended(ExitRecord),
     Lost,
@@ -135,13 +135,13 @@ impl Memory {
     pub(crate) fn finish(&self, folder: &Path, how: HowEnded, text: &str) {
         print(folder, text).unwrap();
         let name = folder.file_name().unwrap().to_str().unwrap().to_owned();
-        self.shared().standings.insert(name, Standing::Ended(record(how, text)));
+        self.shared().standings.insert(name, MemoryStep::Ended(record(how, text)));
     }
 
     /// Kills the reaper of a step, without a word to the run loop.
     pub(crate) fn lose(&self, folder: &Path) {
         let name = folder.file_name().unwrap().to_str().unwrap().to_owned();
-        self.shared().standings.insert(name, Standing::Lost);
+        self.shared().standings.insert(name, MemoryStep::Lost);
     }
 
     /// Tells of every launch from now on, when it has its fate.
@@ -230,14 +230,14 @@ impl MemorySteps {
         match fate {
             Fate::Ends(how, text) => {
                 print(&launch.folder, &text)?;
-                self.set(name, Standing::Ended(record(how, &text)));
+                self.set(name, MemoryStep::Ended(record(how, &text)));
             }
             Fate::Runs => {
-                self.memory.shared().standings.insert(name, Standing::Running);
+                self.memory.shared().standings.insert(name, MemoryStep::Running);
             }
             Fate::Talks(text) => {
                 print(&launch.folder, &text)?;
-                self.memory.shared().standings.insert(name, Standing::Running);
+                self.memory.shared().standings.insert(name, MemoryStep::Running);
             }
             Fate::Unclaimed => {}
             Fate::After(messages, fate) => {
@@ -248,14 +248,14 @@ impl MemorySteps {
             }
             Fate::Lost(text) => {
                 print(&launch.folder, &text)?;
-                self.set(name, Standing::Lost);
+                self.set(name, MemoryStep::Lost);
             }
             Fate::Refused(kind) => return Err(kind.into()),
         }
         Ok(())
     }
 
-    fn set(&self, step: String, standing: Standing) {
+    fn set(&self, step: String, standing: MemoryStep) {
         self.memory.shared().standings.insert(step.clone(), standing);
         let _ = self.words.send(Message::Step(step));
     }
@@ -280,12 +280,12 @@ impl Steps for MemorySteps {
         let shared = &mut *shared;
         Ok(match shared.standings.get(&step.name()) {
             None => StepState::Unclaimed,
-            Some(Standing::Running) => {
+            Some(MemoryStep::Running) => {
                 shared.found_running.take().map(|found| found.send(()));
                 StepState::Running(None)
             }
-            Some(Standing::Ended(record)) => StepState::Ended(record.clone()),
-            Some(Standing::Lost) => StepState::Lost,
+            Some(MemoryStep::Ended(record)) => StepState::Ended(record.clone()),
+            Some(MemoryStep::Lost) => StepState::Lost,
         })
     }
 
@@ -298,7 +298,7 @@ impl Steps for MemorySteps {
         let is_free = !shared.standings.contains_key(&step.name());
         if is_free {
             let record = record(HowEnded::Forbidden, "");
-            shared.standings.insert(step.name(), Standing::Ended(record));
+            shared.standings.insert(step.name(), MemoryStep::Ended(record));
         }
         Ok(is_free)
     }
@@ -324,7 +324,7 @@ impl Steps for MemorySteps {
     fn end(&mut self, step: &StepFolder, _reaper: Option<Pid>, _by_force: bool) {
         self.note("end", &step.name());
         print(step.path(), "").unwrap();
-        self.set(step.name(), Standing::Ended(record(HowEnded::Interrupted, "")));
+        self.set(step.name(), MemoryStep::Ended(record(HowEnded::Interrupted, "")));
     }
 
     fn sweep(&mut self, step: &StepFolder) -> io::Result<usize> {

@@ -18,7 +18,7 @@ use std::{
 use super::unix::{Pid, Signals, c_string, check};
 
 /// Which side of a fork this is.
-pub(crate) enum Forked {
+pub(crate) enum ForkSide {
     /// The new process.
     Child,
     /// The old one.
@@ -26,11 +26,11 @@ pub(crate) enum Forked {
 }
 
 /// Forks the process. For single-threaded processes only: the child continues to run Rust code.
-pub(crate) fn fork() -> io::Result<Forked> {
+pub(crate) fn fork() -> io::Result<ForkSide> {
     // SAFETY: the keeper has one thread, so no lock can be held by a thread that the child lacks.
     match check(unsafe { libc::fork() })? {
-        0 => Ok(Forked::Child),
-        pid => Ok(Forked::Parent(pid)),
+        0 => Ok(ForkSide::Child),
+        pid => Ok(ForkSide::Parent(pid)),
     }
 }
 

@@ -252,11 +252,11 @@ pub(super) fn of_transition(transition: &Transition) -> Value {
         Transition::Reset { target, cd, input } => {
             json!({ "to": target, "cd": cd, "input": input })
         }
-        Transition::Call { target, return_to, input, arguments } => json!({
-            "to": target, "return": return_to, "input": input, "arguments": arguments,
+        Transition::Call { target, return_to, cd, input, arguments } => json!({
+            "to": target, "return": return_to, "cd": cd, "input": input, "arguments": arguments,
         }),
-        Transition::Function { target, return_to, model, input, arguments } => json!({
-            "to": target, "return": return_to, "model": model, "input": input,
+        Transition::Function { target, return_to, cd, model, input, arguments } => json!({
+            "to": target, "return": return_to, "cd": cd, "model": model, "input": input,
             "arguments": arguments,
         }),
         Transition::Fork { target, next, cd, attributes, limit, input, more } => {

@@ -5,10 +5,12 @@ mod event;
 mod row;
 mod run;
 mod step;
+#[cfg(test)]
+mod tests;
 mod words;
 
 pub use event::{closed, of_seen};
 pub use row::{Group, group, row};
-pub use run::{Live, agent, agents, cost, run, status, status_word};
+pub use run::{LiveFacts, agent, agents, cost, run, status, status_word};
 pub use step::{lanes, step, step_name};
 pub use words::{clock_time, of_activity, of_halt, wait};

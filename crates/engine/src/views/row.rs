@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{
     event,
-    run::{Live, phase, status_word},
+    run::{LiveFacts, phase, status_word},
     words,
 };
 use crate::overview::Overview;
@@ -45,7 +45,7 @@ impl Group {
 }
 
 /// Where a run stands in a list. A run of which nothing can be read needs a person.
-pub fn group(overview: &Overview, live: &Live) -> Group {
+pub fn group(overview: &Overview, live: &LiveFacts) -> Group {
     let Some(run) = overview.run() else { return Group::NeedsYou };
     match (run.status, &run.halt) {
         (Status::Completed | Status::Cancelled, _) => Group::Ended,
@@ -61,7 +61,7 @@ pub fn group(overview: &Overview, live: &Live) -> Group {
 }
 
 /// A run in a list: what `raymond list --json` prints, and what a row of the page shows.
-pub fn row(overview: &Overview, live: &Live) -> Value {
+pub fn row(overview: &Overview, live: &LiveFacts) -> Value {
     let group = group(overview, live);
     let Some(run) = overview.run() else {
         let error = overview.problem.as_deref().unwrap_or("its journal is empty");
@@ -92,6 +92,9 @@ pub fn row(overview: &Overview, live: &Live) -> Value {
 
 /// The questions to people that are open, the oldest first.
 fn asks(overview: &Overview, run: &Run) -> Vec<Value> {
+    if !run.status.can_resume() {
+        return Vec::new();
+    }
     let mut open: Vec<_> = run
         .agents
         .values()
@@ -129,7 +132,7 @@ fn waiting_since(overview: &Overview, run: &Run, group: Group) -> Option<u64> {
 }
 
 /// The agent of which something was heard last.
-fn now(overview: &Overview, run: &Run, live: &Live) -> Option<Value> {
+fn now(overview: &Overview, run: &Run, live: &LiveFacts) -> Option<Value> {
     live.owner.as_ref()?;
     let active = run.agents.values().filter(|agent| !matches!(agent.phase, Phase::Failed { .. }));
     let since = |id| overview.agents.get(id).map(|facts| facts.since_ms);
@@ -144,9 +147,10 @@ fn now(overview: &Overview, run: &Run, live: &Live) -> Option<Value> {
 }
 
 /// Why the run needs a person or waits.
-fn why(overview: &Overview, run: &Run, live: &Live) -> Option<String> {
+fn why(overview: &Overview, run: &Run, live: &LiveFacts) -> Option<String> {
     let failed = run.agents_by_birth().into_iter().find_map(|agent| match &agent.phase {
-        Phase::Failed { error, .. } => {
+        // A failure that a join has handed over is its parent's business.
+        Phase::Failed { error, passed: false, .. } => {
             let error = beginning(error, TEXT_CHARS_MAX);
             Some(format!("{} failed in {}: {error}", agent.id, agent.current_state))
         }

@@ -20,14 +20,14 @@ const ENDED_MAX: usize = 1_000;
 
 /// What the journal does not say: whether an orchestrator runs the run, and what its turns do.
 #[derive(Clone, Debug, Default)]
-pub struct Live {
+pub struct LiveFacts {
     /// The orchestrator.
     pub owner: Option<Owner>,
     /// What coding agents did last, of those whose turns run.
     pub activities: BTreeMap<AgentId, Activity>,
 }
 
-impl Live {
+impl LiveFacts {
     /// The orchestrator of a run. Ask before the journal is read: then whatever it wrote last is read.
     pub fn of(overview: &Overview) -> Self {
         let owner = RunLock::holder(&overview.files().lock);
@@ -36,13 +36,13 @@ impl Live {
 }
 
 /// The status of a run in a word: `died` if it should be running, but no orchestrator runs it.
-pub fn status_word(run: &Run, live: &Live) -> String {
+pub fn status_word(run: &Run, live: &LiveFacts) -> String {
     let is_dead = run.status == Status::Running && live.owner.is_none();
     if is_dead { "died".to_owned() } else { run.status.to_string() }
 }
 
 /// What `raymond status --json` prints, without the command to type next.
-pub fn status(overview: &Overview, run: &Run, live: &Live) -> Value {
+pub fn status(overview: &Overview, run: &Run, live: &LiveFacts) -> Value {
     let mut value = header(overview, run, live);
     let agents = run.agents_by_birth();
     let agents = agents.iter().map(|known| agent(overview, &known.id, live));
@@ -50,18 +50,19 @@ pub fn status(overview: &Overview, run: &Run, live: &Live) -> Value {
     value
 }
 
-fn header(overview: &Overview, run: &Run, live: &Live) -> Value {
+fn header(overview: &Overview, run: &Run, live: &LiveFacts) -> Value {
     json!({
         "run": run.id, "status": status_word(run, live), "workflow": run.scope_dir,
         "started_at": run.started_at_ms, "last_at": overview.last_at,
         "total_cost_usd": run.total_cost_usd, "budget_usd": run.limits.budget_usd,
         "states_entered": run.iteration_count, "max_iterations": run.limits.max_iterations,
         "result": run.result, "halted": run.halt.as_ref().map(words::of_halt),
+        "usage_limit": run.usage_limit.map(|limit| json!({ "resets_at": limit.resets_at })),
     })
 }
 
 /// The whole view of a run but for its agents: its row, its status, and with what it was started.
-pub fn run(overview: &Overview, live: &Live) -> Value {
+pub fn run(overview: &Overview, live: &LiveFacts) -> Value {
     let mut value = row::row(overview, live);
     let Some(run) = overview.run() else { return value };
     merge(&mut value, header(overview, run, live));
@@ -88,7 +89,7 @@ pub fn run(overview: &Overview, live: &Live) -> Value {
 }
 
 /// The changes that make sense now.
-fn can(run: &Run, live: &Live) -> Vec<&'static str> {
+fn can(run: &Run, live: &LiveFacts) -> Vec<&'static str> {
     match (run.status, live.owner.is_some()) {
         (Status::Running, true) => vec!["stop", "cancel", "limits"],
         (Status::Running | Status::Failed | Status::Stopped | Status::Paused, _) => {
@@ -112,7 +113,7 @@ pub fn agents(overview: &Overview) -> Vec<AgentId> {
 }
 
 /// One agent, also one that has ended.
-pub fn agent(overview: &Overview, id: &AgentId, live: &Live) -> Value {
+pub fn agent(overview: &Overview, id: &AgentId, live: &LiveFacts) -> Value {
     let facts = overview.agents.get(id).cloned().unwrap_or_default();
     let mut value = match overview.run().and_then(|run| run.agents.get(id)) {
         Some(agent) => living(agent, &facts, live.activities.get(id)),

@@ -112,7 +112,11 @@ fn session_that_is_branched_or_resumed_elsewhere_loses_its_process() {
     for (number, name) in [(1, "from"), (2, "own"), (3, "other")] {
         keep(&mut warm, number, name, None);
     }
-    warm.drop_sessions(&SessionPlan::Branch { from: session("from"), id: session("own") });
+    warm.drop_sessions(&SessionPlan::Branch {
+        from: session("from"),
+        id: session("own"),
+        cwd: None,
+    });
     assert_eq!(warm.released(), [1, 2]);
 }
 
@@ -133,7 +137,7 @@ fn process_that_leaves_is_known_until_it_is_gone_so_that_what_it_spent_is_paid()
 
 #[test]
 fn lock_files_are_those_of_the_own_session_and_of_the_one_that_it_branches_off() {
-    let plan = SessionPlan::Branch { from: session("a"), id: session("b") };
+    let plan = SessionPlan::Branch { from: session("a"), id: session("b"), cwd: None };
     let files = lock_files(Path::new("/run"), &plan);
     assert_eq!(files.own, Path::new("/run/sessions/b.lock"));
     assert_eq!(files.source.as_deref(), Some(Path::new("/run/sessions/a.lock")));
@@ -155,6 +159,7 @@ fn agent_that_ended_or_forgot_its_session_keeps_no_process() {
         session: Session::Open(session("caller")),
         session_agent: None,
         state: raymond_flow::id::StateName::new("BACK.md"),
+        cwd: None,
         model: None,
         arguments: std::collections::BTreeMap::new(),
         visits: std::collections::BTreeMap::new(),

@@ -267,7 +267,12 @@ mirror! {
     enum machine::SessionPlan {
         Fresh { id: SessionId },
         Resume { id: SessionId },
-        Branch { from: SessionId, id: SessionId },
+        Branch {
+            from: SessionId,
+            id: SessionId,
+            #[serde(default, skip_serializing_if = "is_default")]
+            cwd: Option<String>,
+        },
     }
 
     struct machine::Spent {
@@ -451,6 +456,8 @@ mirror! {
             #[serde(rename = "return")]
             return_to: StateName,
             #[serde(default, skip_serializing_if = "is_default")]
+            cd: Option<String>,
+            #[serde(default, skip_serializing_if = "is_default")]
             input: Option<String>,
             #[serde(default, skip_serializing_if = "is_default")]
             arguments: BTreeMap<String, String>,
@@ -459,6 +466,8 @@ mirror! {
             target: StateName,
             #[serde(rename = "return")]
             return_to: StateName,
+            #[serde(default, skip_serializing_if = "is_default")]
+            cd: Option<String>,
             #[serde(default, skip_serializing_if = "is_default")]
             model: Option<String>,
             #[serde(default, skip_serializing_if = "is_default")]

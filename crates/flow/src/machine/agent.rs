@@ -74,6 +74,8 @@ pub struct Frame {
     pub session_agent: Option<String>,
     /// The state at which the caller continues.
     pub state: StateName,
+    /// The directory of the caller, if the callee works in another one.
+    pub cwd: Option<String>,
     /// The model that `<function model="…">` asked for, for as long as the function runs.
     pub model: Option<String>,
     /// The variables of the call or function, for as long as it runs.
@@ -361,6 +363,15 @@ impl Agent {
     pub(crate) fn arguments(&self) -> BTreeMap<String, String> {
         let frames = self.stack.iter().map(|frame| &frame.arguments);
         frames.flatten().map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
+    /// The directory of the caller whose session is `session`.
+    pub(crate) fn directory_of(&self, session: &SessionId) -> Option<&str> {
+        let mut cwd = &self.cwd;
+        self.stack.iter().rev().find_map(|frame| {
+            cwd = frame.cwd.as_ref().unwrap_or(cwd);
+            matches!(&frame.session, Session::Open(open) if open == session).then_some(cwd.as_str())
+        })
     }
 
     /// The model that the nearest pending function asked for; calls inside it are part of it.

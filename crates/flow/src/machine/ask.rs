@@ -15,12 +15,12 @@ use super::{
     decide::Draft,
 };
 
-/// What was answered to a question, by whom and how.
+/// The answer to a question, who gave it and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
     /// The label of a choice, or the text where there are no choices.
     pub result: String,
-    /// What was said beside a choice; empty if nothing was.
+    /// A comment in addition to a choice; empty if there is none.
     pub comment: String,
     /// The absolute path of the directory with the files that were handed over; `None` if there are none.
     pub files: Option<String>,
@@ -46,8 +46,7 @@ pub struct Attachment {
 }
 
 impl Run {
-    /// Whether nobody but people can bring the run on: agents wait for answers, and no other agent can
-    /// continue.
+    /// Whether only an answer can advance the run: agents wait for answers, and no other agent can continue.
     pub fn waits_for_people(&self) -> bool {
         self.counts.asking > 0 && self.counts.active == 0
     }
@@ -79,7 +78,7 @@ pub(super) fn effect(agent: &Agent, number: u32, question: &Question) -> Effect 
     }
 }
 
-/// Why `question` is not put to anybody, if the settings of the run say so.
+/// Why `question` must not be asked under the settings of the run.
 fn refusal(on_ask: OnAsk, question: &Question) -> Option<&'static str> {
     match on_ask {
         OnAsk::Fail => Some("nobody is there to answer (`ask = fail`)"),
@@ -91,7 +90,7 @@ fn refusal(on_ask: OnAsk, question: &Question) -> Option<&'static str> {
 }
 
 impl Draft<'_> {
-    /// Asks a person. If the settings say that nobody is there, the agent fails, and asks when the run is
+    /// Asks a person. If the settings say that no person is there, the agent fails, and asks when the run is
     /// resumed with other settings.
     pub(super) fn ask(
         &mut self,
@@ -118,7 +117,7 @@ impl Draft<'_> {
     }
 }
 
-/// Follows an answer. One that comes too late, or does not answer the question, decides nothing.
+/// Follows an answer. A late one, or one that does not fit the question, has no effect.
 pub(super) fn decide_answered(run: &Run, id: &AskId, response: Response) -> Decision {
     let target = run.question(id).and_then(|question| question.target(&response.result)).cloned();
     let (Some(agent), Some(target)) = (run.agents.get(&id.agent), target) else {
@@ -131,7 +130,7 @@ pub(super) fn decide_answered(run: &Run, id: &AskId, response: Response) -> Deci
     draft.decision
 }
 
-/// The agent waits for an answer. The session of what it said is kept for afterwards.
+/// The agent waits for an answer. Its session is kept for the state after the answer.
 pub(super) fn asked(
     agent: &mut Agent,
     number: u32,

@@ -66,7 +66,7 @@ impl Counts {
             Phase::Asking { .. } => [Some(asking), None, None],
             Phase::Failed { passed: false, .. } => [Some(failed), None, None],
             Phase::Held { .. } => [Some(held), None, None],
-            // They stop with those they wait for. A failure that was handed over is nobody's concern.
+            // They stop when the agents that they wait for stop. A failure that was handed over no longer counts.
             Phase::Joining { .. } | Phase::Parked { .. } | Phase::Failed { passed: true, .. } => {
                 [None, None, None]
             }

@@ -1,6 +1,6 @@
-//! The workers of one agent that nobody has joined yet.
+//! The workers of one agent that it has not joined yet.
 //!
-//! A crew outlives its parent only for as long as workers wait for a place in it. Its sets are kept up to
+//! A crew outlives its parent only while workers wait for a place in it. Its sets are kept up to
 //! date by `apply`, so that a decision costs the same with one worker as with ten thousand.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +23,9 @@ pub struct Crew {
     failed: BTreeSet<u64>,
     /// Workers that ended or failed, in the order in which they did.
     stopped: BTreeMap<u64, u64>,
-    /// Living workers that wait for a place, with the most that may be under way beside them.
+    /// Those of them that ended.
+    ended: BTreeMap<u64, u64>,
+    /// Living workers that wait for a place, with their limits.
     parked: BTreeMap<u64, u32>,
 }
 
@@ -34,7 +36,7 @@ pub struct Worker {
     pub agent: AgentId,
     /// The state to which it was forked.
     pub state: StateName,
-    /// How many workers of the crew may be under way for it to start; `None` is no limit.
+    /// The worker starts when fewer than this many workers of the crew are under way; `None` is no limit.
     pub limit: Option<u32>,
     /// How it stands.
     pub standing: Standing,
@@ -47,12 +49,12 @@ pub enum Standing {
     Parked,
     /// It is under way.
     UnderWay,
-    /// It failed. Why is told by its phase.
+    /// It failed. The agent's phase has the error.
     Failed {
         /// Its number among all that ended or failed.
         order: u64,
     },
-    /// It ended with a result that nobody has taken yet.
+    /// It ended with a result that no join has taken yet.
     Ended {
         /// Its number among all that ended or failed.
         order: u64,
@@ -64,7 +66,7 @@ pub enum Standing {
 }
 
 impl Crew {
-    /// A crew as a state file has it: its workers by birth.
+    /// Restores a crew from a state file: its workers by birth.
     pub(crate) fn of(workers: BTreeMap<u64, Worker>, stops: u64) -> Self {
         let mut crew = Self { stops, ..Self::default() };
         for (born, worker) in workers {
@@ -78,12 +80,12 @@ impl Crew {
         &self.workers
     }
 
-    /// How many of its workers have ended or failed so far, also those that were joined.
+    /// How many of its workers have ended or failed so far, joined ones included.
     pub(crate) fn stops(&self) -> u64 {
         self.stops
     }
 
-    /// The birth of the next worker at the earliest: those before belong to the frames below.
+    /// The lowest birth that the next worker can have: earlier workers belong to the frames below.
     pub(super) fn frame_start(&self) -> u64 {
         self.workers.last_key_value().map_or(0, |(born, _)| born + 1)
     }
@@ -113,12 +115,15 @@ impl Crew {
                 self.failed.insert(born);
                 self.stopped.insert(*order, born);
             }
-            Standing::Ended { order, .. } => drop(self.stopped.insert(*order, born)),
+            Standing::Ended { order, .. } => {
+                self.stopped.insert(*order, born);
+                self.ended.insert(*order, born);
+            }
         }
         self.workers.insert(born, worker);
     }
 
-    /// Removes a worker: it was joined, or nobody will join it.
+    /// Removes a worker: its parent has joined it, or no longer can.
     pub(super) fn take(&mut self, born: u64) -> Option<Worker> {
         let worker = self.workers.remove(&born)?;
         self.living.remove(&born);
@@ -126,6 +131,7 @@ impl Crew {
         self.parked.remove(&born);
         if let Standing::Failed { order } | Standing::Ended { order, .. } = &worker.standing {
             self.stopped.remove(order);
+            self.ended.remove(order);
         }
         Some(worker)
     }
@@ -161,7 +167,7 @@ impl Crew {
         self.stand(born, Standing::UnderWay);
     }
 
-    /// A failed worker is resumed. One that was forked with a limit needs a place again. Tells whether it
+    /// A failed worker is resumed. One that was forked with a limit needs a place again. Returns whether it
     /// waits for one.
     pub(super) fn resumed(&mut self, born: u64) -> bool {
         let is_limited = self.workers.get(&born).is_some_and(|worker| worker.limit.is_some());
@@ -169,7 +175,7 @@ impl Crew {
         is_limited
     }
 
-    /// Forgets the results: the parent has ended, and nobody will join them.
+    /// Forgets the results: the parent has ended and cannot join them.
     pub(super) fn orphan(&mut self) {
         let stopped: Vec<_> = self.stopped.values().copied().collect();
         for born in stopped {
@@ -182,7 +188,7 @@ impl Crew {
         self.parked.is_empty()
     }
 
-    /// The worker that can have a place now: the first that waits, if there is room for it.
+    /// The worker that gets a place now: the first that waits, if its limit allows it.
     pub(super) fn next_placed(&self) -> Option<&AgentId> {
         let (born, limit) = self.parked.first_key_value()?;
         let under_way = self.living.len() - self.parked.len();
@@ -191,7 +197,7 @@ impl Crew {
     }
 
     /// The births of the workers that `join` takes now, in the order in which it hands them over; `None` if
-    /// it must wait. It is about the workers born from `since` on.
+    /// it must wait. Only workers born from `since` on count.
     pub(super) fn taken_by(&self, join: &Join, since: u64) -> Option<Vec<u64>> {
         let passes = join.failed == OnFailed::Pass;
         let is_all = self.living.range(since..).next().is_none()
@@ -200,11 +206,12 @@ impl Crew {
             return is_all.then(|| self.workers.range(since..).map(|(born, _)| *born).collect());
         };
         let count = usize::try_from(count).unwrap_or(usize::MAX);
-        if !is_all && self.stopped.len() < count {
+        let candidates = if passes { &self.stopped } else { &self.ended };
+        if !is_all && candidates.len() < count {
             return None;
         }
-        let counts = |born: &u64| *born >= since && (passes || !self.failed.contains(born));
-        let taken: Vec<_> = self.stopped.values().copied().filter(counts).take(count).collect();
+        let own = candidates.values().copied().filter(|born| *born >= since);
+        let taken: Vec<_> = own.take(count).collect();
         (is_all || taken.len() == count).then_some(taken)
     }
 }

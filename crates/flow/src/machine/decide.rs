@@ -64,6 +64,8 @@ pub fn decide(run: &Run, input: Input) -> Decision {
         Input::Woke { agent } => decide_woke(run, agent),
         Input::Answered { id, response } => decide_answered(run, &id, *response),
         Input::UsageLimitLifted => decide_lifted(run),
+        Input::UsageLimited { resets_at } if run.is_open() => decide_limited(run, resets_at),
+        Input::UsageLimited { .. } => Decision::default(),
         Input::Halt(why) => decide_halt(run, why),
         Input::Resume { settings, limits } => decide_resume(run, settings, limits),
         Input::ChangeLimits { limits } => decide_limits(run, limits),
@@ -125,6 +127,18 @@ fn decide_lifted(run: &Run) -> Decision {
         decision.effects = ready.map(|agent| Effect::Prepare { agent: agent.id.clone() }).collect();
     }
     decision
+}
+
+/// The provider refuses all turns: all agents wait, or the run pauses.
+fn decide_limited(run: &Run, resets_at: Option<u64>) -> Decision {
+    match run.settings.on_usage_limit {
+        OnUsageLimit::Pause => decide_halt(run, Halt::UsageLimit { resets_at }),
+        OnUsageLimit::Wait if run.usage_limit.is_none() => Decision {
+            records: vec![Record::UsageLimited { resets_at }],
+            effects: vec![Effect::WaitForUsageLimit { resets_at }],
+        },
+        OnUsageLimit::Wait => Decision::default(),
+    }
 }
 
 fn decide_halt(run: &Run, why: Halt) -> Decision {
@@ -402,15 +416,9 @@ impl<'a> Draft<'a> {
 
     /// One agent has reached the provider's limit, so all other agents would.
     fn usage_limit(&mut self, resets_at: Option<u64>) {
-        self.decision.effects.clear();
-        match self.run.settings.on_usage_limit {
-            OnUsageLimit::Pause => self.halt(Halt::UsageLimit { resets_at }),
-            OnUsageLimit::Wait if self.run.usage_limit.is_none() => {
-                self.record(Record::UsageLimited { resets_at });
-                self.decision.effects.push(Effect::WaitForUsageLimit { resets_at });
-            }
-            OnUsageLimit::Wait => {}
-        }
+        let Decision { records, effects } = decide_limited(self.run, resets_at);
+        self.decision.records.extend(records);
+        self.decision.effects = effects;
     }
 
     /// Fails the current work of the agent. The failure of a script halts the whole run.

@@ -51,18 +51,20 @@ pub(super) enum After {
 /// What a new frame of the stack is given besides what it keeps for the caller.
 struct Returns {
     return_to: StateName,
+    cd: Option<String>,
     model: Option<String>,
     arguments: BTreeMap<String, String>,
     workers_since: u64,
 }
 
-/// Puts the caller's session and visits aside until the callee, which has the session `callee`, returns.
+/// Puts the caller's session, visits and, if the callee works elsewhere, directory aside until the callee, which has the session `callee`, returns.
 fn push(agent: &mut Agent, callee: Session, returns: Returns) {
-    let Returns { return_to, model, arguments, workers_since } = returns;
+    let Returns { return_to, cd, model, arguments, workers_since } = returns;
     agent.stack.push(Frame {
         session: std::mem::replace(&mut agent.session, callee),
         session_agent: agent.session_agent.take(),
         state: return_to,
+        cwd: cd.map(|cd| std::mem::replace(&mut agent.cwd, cd)),
         model,
         arguments,
         visits: std::mem::take(&mut agent.visits),
@@ -97,7 +99,7 @@ pub(super) fn follow(
             }
             agent.enter_with(target, input);
         }
-        Transition::Call { target, return_to, input, arguments } => {
+        Transition::Call { target, return_to, cd, input, arguments } => {
             let callee = match &agent.session {
                 // The session has no turn yet: there is nothing to branch from.
                 Session::Fresh => Session::Fresh,
@@ -106,12 +108,14 @@ pub(super) fn follow(
                 }
             };
             let branched = agent.session_agent.clone();
-            push(agent, callee, Returns { return_to, model: None, arguments, workers_since });
+            let model = None;
+            push(agent, callee, Returns { return_to, cd, model, arguments, workers_since });
             agent.session_agent = branched;
             agent.enter_with(target, input);
         }
-        Transition::Function { target, return_to, model, input, arguments } => {
-            push(agent, Session::Fresh, Returns { return_to, model, arguments, workers_since });
+        Transition::Function { target, return_to, cd, model, input, arguments } => {
+            let returns = Returns { return_to, cd, model, arguments, workers_since };
+            push(agent, Session::Fresh, returns);
             agent.enter_with(target, input);
         }
         Transition::Join(join) => {
@@ -132,10 +136,13 @@ pub(super) fn follow(
         Transition::Ask(_) => {}
         Transition::Result { payload } => match agent.stack.pop() {
             None => return After::Ends(payload),
-            Some(Frame { session, session_agent, state, visits, .. }) => {
+            Some(Frame { session, session_agent, state, cwd, visits, .. }) => {
                 agent.session = session;
                 agent.visits = visits;
                 agent.session_agent = session_agent;
+                if let Some(cwd) = cwd {
+                    agent.cwd = cwd;
+                }
                 agent.enter(state);
                 agent.result = Some(payload);
             }

@@ -49,6 +49,12 @@ pub enum Input {
     /// The usage limit is lifted: the answer to
     /// [`Effect::WaitForUsageLimit`](super::Effect::WaitForUsageLimit).
     UsageLimitLifted,
+    /// The provider's usage limit is known to be in effect: another run of this user has reached it. Comes instead of
+    /// [`Prepared`](Self::Prepared), before a turn is paid for that would be refused.
+    UsageLimited {
+        /// When it is lifted, in seconds since 1970; `None` if the provider did not say.
+        resets_at: Option<u64>,
+    },
     /// Nothing new may start.
     Halt(Halt),
     /// The user resumes a run that ended, was interrupted or died. Carries no effects: ask
@@ -83,7 +89,6 @@ pub enum Prepared {
 
 /// What the outcome of a step means.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::large_enum_variant, reason = "one exists at a time, and lives for one decision")]
 pub enum Conclusion {
     /// A transition to follow.
     Follow {

@@ -1,8 +1,8 @@
-//! Joins and places: what the workers of an agent mean to it and to each other.
+//! Joins and places: when a parent's join is complete, and when a worker may start.
 //!
-//! A parent that joins is in a phase that no step is started for, and so is a worker that waits for a
-//! place. [`next`] tells what follows for them, whatever led to it; `apply` keeps the set of agents whose
-//! crews it has to look at.
+//! No step is started for a parent that joins, nor for a worker that waits for a place. [`next`] derives what
+//! follows for them from the run alone, whichever record led to it; `apply` maintains `run.due`, the set of
+//! agents whose crews `next` looks at.
 
 use std::collections::BTreeMap;
 
@@ -55,7 +55,7 @@ fn completed(run: &Run, parent: &AgentId) -> Option<Vec<Taken>> {
     Some(taken.into_iter().filter_map(worker).collect())
 }
 
-/// Keeps it in mind if something follows for the crew of `parent`.
+/// Updates `run.due`: whether something follows for the crew of `parent`.
 pub(super) fn review(run: &mut Run, parent: &AgentId) {
     let has_place = run.crews.get(parent).is_some_and(|crew| crew.next_placed().is_some());
     if has_place || is_complete(run, parent) {
@@ -72,7 +72,7 @@ fn is_complete(run: &Run, parent: &AgentId) -> bool {
     crew.is_none_or(|crew| crew.taken_by(join, agent.workers_since()).is_some())
 }
 
-/// Whether somebody can still join `agent`: its failure is then its parent's business, not the run's.
+/// Whether the parent of `agent` can still join it: then a failure of `agent` does not fail the run.
 pub(super) fn can_be_joined(run: &Run, agent: &Agent) -> bool {
     let Some(parent) = &agent.parent else { return false };
     !is_gone(run, parent)
@@ -86,7 +86,7 @@ pub(super) fn forked(run: &mut Run, parent: &AgentId, worker: &Agent, limit: Opt
     review(run, parent);
 }
 
-/// A worker ended with a result. The variables with which it was forked go along.
+/// A worker ended with a result. The crew keeps the variables with which it was forked, too.
 pub(super) fn ended(run: &mut Run, worker: Agent, result: String) {
     let has_parent = worker.parent.as_ref().is_some_and(|parent| !is_gone(run, parent));
     in_crew(run, worker.parent.as_ref(), |crew| {
@@ -106,14 +106,14 @@ pub(super) fn failed(run: &mut Run, id: &AgentId) {
     in_crew(run, parent.as_ref(), |crew| crew.failed(born));
 }
 
-/// An agent that failed is resumed. Tells whether it must wait for a place.
+/// An agent that failed is resumed. Returns whether it must wait for a place.
 pub(super) fn resumed(run: &mut Run, parent: Option<&AgentId>, born: u64) -> bool {
     let mut waits = false;
     in_crew(run, parent, |crew| waits = crew.resumed(born));
     waits
 }
 
-/// An agent is gone, and its crew has nobody to report to.
+/// An agent is gone, so its crew can no longer be joined.
 fn left(run: &mut Run, parent: &AgentId) {
     if let Some(crew) = run.crews.get_mut(parent) {
         crew.orphan();
@@ -122,7 +122,7 @@ fn left(run: &mut Run, parent: &AgentId) {
     review(run, parent);
 }
 
-/// Forgets the crew of an agent that is gone as soon as no worker waits for a place in it.
+/// Removes the crew of an agent that is gone, once no worker waits for a place in it.
 fn forget(run: &mut Run, parent: &AgentId) {
     let is_done = run.crews.get(parent).is_some_and(super::Crew::is_placed);
     if is_done && is_gone(run, parent) {

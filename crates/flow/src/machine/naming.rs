@@ -10,7 +10,6 @@
 //! counting on. Normally there are none to remember.
 //!
 //! A worker that forks a worker, and so on, would get longer names with every generation, and a
-//! journal that names them on every line would grow with the square of the depth. So a long name of a
 //! journal that names them on every line would grow with the square of the depth. So a hash replaces a long
 //! parent name: `main_h0123456789abcdef_worker1`. That part is longer than an abbreviation with a counter can
 //! be, so it is never mistaken for one.

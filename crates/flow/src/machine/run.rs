@@ -32,7 +32,7 @@ pub struct Run {
     pub metadata: BTreeMap<String, String>,
     /// Every agent that has not ended with a result.
     pub agents: BTreeMap<AgentId, Agent>,
-    /// Workers that nobody has joined yet, by the agent that forked them.
+    /// Workers that were not joined yet, by the agent that forked them.
     pub crews: BTreeMap<AgentId, Crew>,
     /// How many workers each agent has forked.
     pub fork_counters: BTreeMap<AgentId, u32>,

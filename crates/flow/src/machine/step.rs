@@ -99,6 +99,8 @@ pub enum SessionPlan {
         from: SessionId,
         /// The id of the new session.
         id: SessionId,
+        /// The directory of the session to branch off, if the turn runs in another one.
+        cwd: Option<String>,
     },
 }
 

@@ -40,7 +40,7 @@ pub enum AskProblem {
     /// Choices that cannot be offered.
     #[error("`choices`: {0}")]
     Choices(#[from] ChoicesError),
-    /// A default that nobody could choose.
+    /// A default that is not one of the choices.
     #[error("the default `{default}` is not one of the choices")]
     NotAChoice {
         /// The beginning of it.

@@ -281,19 +281,23 @@ impl Judge<'_> {
                 cd: self.directory(cd.as_ref())?,
                 input: text(input),
             },
-            Tag::Call { target, return_to, input, arguments } => Transition::Call {
+            Tag::Call { target, return_to, cd, input, arguments } => Transition::Call {
                 target: state(target)?,
                 return_to: state(return_to)?,
+                cd: self.directory(cd.as_ref())?,
                 input: text(input),
                 arguments: variables(arguments)?,
             },
-            Tag::Function { target, return_to, model, input, arguments } => Transition::Function {
-                target: state(target)?,
-                return_to: state(return_to)?,
-                model: model.as_ref().map(model_name).transpose()?,
-                input: text(input),
-                arguments: variables(arguments)?,
-            },
+            Tag::Function { target, return_to, cd, model, input, arguments } => {
+                Transition::Function {
+                    target: state(target)?,
+                    return_to: state(return_to)?,
+                    cd: self.directory(cd.as_ref())?,
+                    model: model.as_ref().map(model_name).transpose()?,
+                    input: text(input),
+                    arguments: variables(arguments)?,
+                }
+            }
             Tag::Fork { .. } => self.fork(tag, &chooser)?,
             Tag::Join { target, count, failed, input } => Transition::Join(Join {
                 target: state(target)?,
@@ -489,7 +493,13 @@ fn attribute_of<'t>(tag: &'t Tag, name: &str) -> Option<&'t str> {
             Some(return_to)
         }
         (Tag::Fork { next, .. }, "next") => Some(next),
-        (Tag::Reset { cd, .. } | Tag::Fork { cd, .. }, "cd") => cd.as_ref(),
+        (
+            Tag::Reset { cd, .. }
+            | Tag::Call { cd, .. }
+            | Tag::Function { cd, .. }
+            | Tag::Fork { cd, .. },
+            "cd",
+        ) => cd.as_ref(),
         (Tag::Function { model, .. }, "model") => model.as_ref(),
         (Tag::Fork { limit, .. }, "limit") => limit.as_ref(),
         (Tag::Join { count, .. }, "count") => count.as_ref(),
@@ -529,12 +539,17 @@ fn authored(entry: &AllowedTransition) -> Tag {
     match entry.tag {
         TagKind::Goto => Tag::Goto { target, input },
         TagKind::Reset => Tag::Reset { target, cd: attribute("cd"), input },
-        TagKind::Call => {
-            Tag::Call { target, return_to: required("return"), input, arguments: variables() }
-        }
+        TagKind::Call => Tag::Call {
+            target,
+            return_to: required("return"),
+            cd: attribute("cd"),
+            input,
+            arguments: variables(),
+        },
         TagKind::Function => Tag::Function {
             target,
             return_to: required("return"),
+            cd: attribute("cd"),
             model: attribute("model"),
             input,
             arguments: variables(),

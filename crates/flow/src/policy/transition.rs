@@ -31,6 +31,8 @@ pub enum Transition {
         target: StateName,
         /// The state to continue at with its result.
         return_to: StateName,
+        /// The working directory until the subtask returns; absolute.
+        cd: Option<String>,
         /// A text for the target state.
         input: Option<String>,
         /// Variables until the subtask returns.
@@ -42,6 +44,8 @@ pub enum Transition {
         target: StateName,
         /// The state to continue at with its result.
         return_to: StateName,
+        /// The working directory until the subtask returns; absolute.
+        cd: Option<String>,
         /// The model for its states that name none.
         model: Option<String>,
         /// A text for the target state.
@@ -138,14 +142,16 @@ impl fmt::Display for Transition {
                 attribute(f, "input", input.as_deref())?;
                 write!(f, ">{target}</reset>")
             }
-            Self::Call { target, return_to, input, arguments } => {
+            Self::Call { target, return_to, cd, input, arguments } => {
                 write!(f, "<call return=\"{return_to}\"")?;
+                attribute(f, "cd", cd.as_deref())?;
                 attribute(f, "input", input.as_deref())?;
                 attributes(f, arguments)?;
                 write!(f, ">{target}</call>")
             }
-            Self::Function { target, return_to, model, input, arguments } => {
+            Self::Function { target, return_to, cd, model, input, arguments } => {
                 write!(f, "<function return=\"{return_to}\"")?;
+                attribute(f, "cd", cd.as_deref())?;
                 attribute(f, "model", model.as_deref())?;
                 attribute(f, "input", input.as_deref())?;
                 attributes(f, arguments)?;

@@ -95,6 +95,7 @@ impl TagKind {
     ];
 
     /// The entry of this tag in the catalogue.
+    #[expect(clippy::too_many_lines, reason = "a table")]
     pub fn spec(self) -> &'static TagSpec {
         use AttributeRole::{
             Choices, Continuation, Default, Directory, Duration, Files, Input, Model, Number,
@@ -117,13 +118,18 @@ impl TagKind {
             Self::Call => &TagSpec {
                 name: "call",
                 content: State,
-                attributes: &[("return", Continuation), ("input", Input)],
+                attributes: &[("return", Continuation), ("cd", Directory), ("input", Input)],
                 takes_variables: true,
             },
             Self::Function => &TagSpec {
                 name: "function",
                 content: State,
-                attributes: &[("return", Continuation), ("model", Model), ("input", Input)],
+                attributes: &[
+                    ("return", Continuation),
+                    ("cd", Directory),
+                    ("model", Model),
+                    ("input", Input),
+                ],
                 takes_variables: true,
             },
             Self::Fork => &TagSpec {
@@ -205,7 +211,7 @@ impl TagKind {
     /// Whether attribute `name` has a meaning on other tags, so that on this one it is a mistake and not
     /// an argument.
     fn refuses(self, name: &str) -> bool {
-        matches!(self, Self::Call | Self::Function) && matches!(name, "cd" | "model" | "next")
+        matches!(self, Self::Call | Self::Function) && matches!(name, "model" | "next")
     }
 }
 

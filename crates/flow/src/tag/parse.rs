@@ -322,12 +322,14 @@ fn complete(
         TagKind::Call => Tag::Call {
             return_to: attributes.take_target("return", whole)?,
             target: target(kind, &content, whole)?,
+            cd: attributes.take("cd"),
             input: attributes.take("input"),
             arguments: attributes.rest,
         },
         TagKind::Function => Tag::Function {
             return_to: attributes.take_target("return", whole)?,
             target: target(kind, &content, whole)?,
+            cd: attributes.take("cd"),
             model: attributes.take("model"),
             input: attributes.take("input"),
             arguments: attributes.rest,

@@ -26,23 +26,27 @@ pub enum Tag {
         /// A text for the target state.
         input: Option<Spanned<String>>,
     },
-    /// `<call return="NEXT" file="…">TARGET</call>`
+    /// `<call return="NEXT" cd="DIR" file="…">TARGET</call>`
     Call {
         /// The state that does the subtask.
         target: Target,
         /// The state to continue at with its result.
         return_to: Target,
+        /// The working directory until the subtask returns.
+        cd: Option<Spanned<String>>,
         /// A text for the target state.
         input: Option<Spanned<String>>,
         /// All other attributes: variables until the subtask returns.
         arguments: Vec<Attribute>,
     },
-    /// `<function return="NEXT" model="MODEL" file="…">TARGET</function>`
+    /// `<function return="NEXT" cd="DIR" model="MODEL" file="…">TARGET</function>`
     Function {
         /// The state that does the subtask.
         target: Target,
         /// The state to continue at with its result.
         return_to: Target,
+        /// The working directory until the subtask returns.
+        cd: Option<Spanned<String>>,
         /// The model for the function's states that do not name one themselves.
         model: Option<Spanned<String>>,
         /// A text for the target state.

@@ -94,10 +94,8 @@ enum PrepareError {
     NoInput(StateName),
     #[error(transparent)]
     UnknownAgent(#[from] UnknownAgent),
-    #[error(
-        "`{agent}` cannot be told which tools a turn may use, which `tools` and `permissions` of the state ask for"
-    )]
-    CannotLimitTools { agent: String },
+    #[error("`{agent}` cannot be told what a turn may use, which `{key}` of the state asks for")]
+    CannotLimitTools { agent: String, key: &'static str },
     #[error("`{agent}` cannot branch a session, which <call> needs; <function> starts a fresh one")]
     CannotBranch { agent: String },
     #[error(
@@ -248,9 +246,13 @@ impl Preparer<'_> {
         if matches!(plan, SessionPlan::Branch { .. }) && !can.can_branch {
             return Err(PrepareError::CannotBranch { agent: agent() });
         }
-        let is_limited = settings.tools.is_some() || settings.permissions.is_some();
-        if is_limited && !can.limits_tools {
-            return Err(PrepareError::CannotLimitTools { agent: agent() });
+        for (key, is_asked, is_known) in [
+            ("tools", settings.tools.is_some(), can.limits_tools),
+            ("permissions", settings.permissions.is_some(), can.has_permissions),
+        ] {
+            if is_asked && !is_known {
+                return Err(PrepareError::CannotLimitTools { agent: agent(), key });
+            }
         }
         if self.run.limits.budget_usd.is_some() && !can.reports_cost {
             return Err(PrepareError::UnknownCost { agent: agent() });
@@ -353,7 +355,10 @@ impl Preparer<'_> {
         match &self.agent.session {
             Session::Fresh => SessionPlan::Fresh { id },
             Session::Open(session) => SessionPlan::Resume { id: session.clone() },
-            Session::Branch(from) => SessionPlan::Branch { from: from.clone(), id },
+            Session::Branch(from) => {
+                let cwd = self.agent.directory_of(from).filter(|cwd| *cwd != self.agent.cwd);
+                SessionPlan::Branch { from: from.clone(), id, cwd: cwd.map(str::to_owned) }
+            }
         }
     }
 

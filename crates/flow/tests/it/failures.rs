@@ -268,6 +268,37 @@ fn usage_limit_makes_all_agents_wait_and_then_continue() {
 }
 
 #[test]
+fn known_usage_limit_is_waited_for_without_a_turn() {
+    let mut sim = sim();
+    sim.reply("main", "<fork next=\"A\">W</fork>");
+    let steps = sim.main().steps;
+    sim.input(Input::UsageLimited { resets_at: Some(1_794_770_000) });
+    assert!(sim.waits_for_usage_limit);
+    sim.input(Input::UsageLimited { resets_at: None });
+    assert_eq!(sim.run.usage_limit.and_then(|limit| limit.resets_at), Some(1_794_770_000));
+    sim.reply("main", "<goto>A</goto>");
+    sim.reply("main_w1", "<goto>A</goto>");
+    assert!(sim.children.is_empty(), "nothing starts");
+    assert_eq!(sim.main().steps, steps);
+    sim.input(Input::UsageLimitLifted);
+    assert_eq!((sim.state("main"), sim.state("main_w1")), ("A.md", "A.md"));
+    assert!(!sim.child("main").turn().recovers, "nothing was refused");
+}
+
+#[test]
+fn known_usage_limit_pauses_a_run_that_must_not_wait_and_changes_no_other_halt() {
+    let mut begin = started("START.md");
+    begin.settings.on_usage_limit = OnUsageLimit::Pause;
+    let mut sim = Sim::with(begin.clone(), MemoryWorld::new([("START.md", "")]));
+    sim.input(Input::UsageLimited { resets_at: Some(7) });
+    assert_eq!(sim.run.halt, Some(Halt::UsageLimit { resets_at: Some(7) }));
+    let mut sim = Sim::with(begin, MemoryWorld::new([("START.md", "")]));
+    sim.input(Input::Halt(Halt::Interrupted));
+    sim.input(Input::UsageLimited { resets_at: Some(7) });
+    assert_eq!(sim.run.halt, Some(Halt::Interrupted));
+}
+
+#[test]
 fn usage_limit_survives_a_crash() {
     let mut sim = sim();
     fails(&mut sim, "main", FailureClass::UsageLimit { resets_at: Some(1) });

@@ -84,6 +84,7 @@ enum Step {
     Wake(prop::sample::Index),
     Respond(prop::sample::Index, &'static str),
     Lift,
+    Limit,
     Crash,
     Halt(Halt),
     Resume(Option<u32>),
@@ -108,6 +109,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => which().prop_map(Step::Wake),
         5 => (which(), select(vec!["a", "b", "c"])).prop_map(|(i, r)| Step::Respond(i, r)),
         1 => Just(Step::Lift),
+        1 => Just(Step::Limit),
         2 => Just(Step::Crash),
         1 => select(vec![Halt::Interrupted, Halt::DiskLow { free_bytes: 1 }]).prop_map(Step::Halt),
         3 => proptest::option::of(1..100u32).prop_map(Step::Resume),
@@ -284,6 +286,7 @@ fn take(sim: &mut Sim, step: Step) {
             sim.waits_for_usage_limit = false;
             sim.input(Input::UsageLimitLifted);
         }
+        Step::Limit => sim.input(Input::UsageLimited { resets_at: None }),
         Step::Crash => sim.crash(),
         Step::Halt(halt) => sim.input(Input::Halt(halt)),
         Step::Resume(dollars) if sim.run.status != Status::Running => {

@@ -122,6 +122,7 @@ fn call_names_its_target_and_where_to_return() {
     let tag = Tag::Call {
         target: at(text, "RESEARCH.md"),
         return_to: at(text, "SUMMARIZE.md"),
+        cd: None,
         input: None,
         arguments: vec![],
     };
@@ -134,6 +135,7 @@ fn function_names_its_target_and_where_to_return() {
     let tag = Tag::Function {
         target: at(text, "EVAL.md"),
         return_to: at(text, "NEXT.md"),
+        cd: None,
         model: None,
         input: None,
         arguments: vec![],
@@ -142,11 +144,27 @@ fn function_names_its_target_and_where_to_return() {
 }
 
 #[test]
+fn subtasks_may_name_a_directory() {
+    for (name, text) in [
+        ("call", r#"<call return="NEXT.md" cd="../x">EVAL.md</call>"#),
+        ("function", r#"<function return="NEXT.md" cd="../x">EVAL.md</function>"#),
+    ] {
+        let Ok(Spanned { value: Tag::Call { cd, .. } | Tag::Function { cd, .. }, .. }) =
+            parse(text)
+        else {
+            panic!("{name}");
+        };
+        assert_eq!(cd, Some(at(text, "../x")));
+    }
+}
+
+#[test]
 fn function_may_name_a_model() {
     let text = r#"<function model="haiku" return="NEXT.md">EVAL.md</function>"#;
     let tag = Tag::Function {
         target: at(text, "EVAL.md"),
         return_to: at(text, "NEXT.md"),
+        cd: None,
         model: Some(at(text, "haiku")),
         input: None,
         arguments: vec![],
@@ -221,6 +239,7 @@ fn attribute_takes_single_quotes() {
     let tag = Tag::Call {
         target: at(text, "A.md"),
         return_to: at(text, "B.md"),
+        cd: None,
         input: None,
         arguments: vec![],
     };
@@ -272,6 +291,7 @@ fn whitespace_may_stand_around_attributes_and_equals_signs() {
     let tag = Tag::Call {
         target: at(text, "A.md"),
         return_to: at(text, "B.md"),
+        cd: None,
         input: None,
         arguments: vec![],
     };
@@ -284,6 +304,7 @@ fn continuation_is_trimmed_like_a_target() {
     let tag = Tag::Call {
         target: at(text, "A.md"),
         return_to: at(text, "B.md"),
+        cd: None,
         input: None,
         arguments: vec![],
     };
@@ -312,9 +333,7 @@ fn known_attribute_is_unknown_on_the_wrong_tag() {
         (TagKind::Reset, "return", r#"<reset return="B">A</reset>"#),
         (TagKind::Reset, "model", r#"<reset model="opus">A</reset>"#),
         (TagKind::Call, "model", r#"<call return="B" model="opus">A</call>"#),
-        (TagKind::Call, "cd", r#"<call return="B" cd="/tmp">A</call>"#),
         (TagKind::Call, "next", r#"<call next="B">A</call>"#),
-        (TagKind::Function, "cd", r#"<function return="B" cd="/tmp">A</function>"#),
     ];
     for (kind, name, text) in samples {
         assert_eq!(error(text), TagError::UnknownAttribute { kind, name: at(text, name) });

@@ -33,7 +33,7 @@ fn fresh(name: &str) -> SessionPlan {
 }
 
 fn branch(from: &str, name: &str) -> SessionPlan {
-    SessionPlan::Branch { from: session(from), id: session(name) }
+    SessionPlan::Branch { from: session(from), id: session(name), cwd: None }
 }
 
 fn frame(open: &str, state: &str) -> Frame {
@@ -41,6 +41,7 @@ fn frame(open: &str, state: &str) -> Frame {
         session: Session::Open(session(open)),
         session_agent: None,
         state: StateName::new(state),
+        cwd: None,
         model: None,
         arguments: BTreeMap::new(),
         visits: BTreeMap::new(),
@@ -108,6 +109,47 @@ fn reset_changes_the_working_directory_of_the_agent_itself() {
     sim.reply("main", "<reset cd=\"sub\">A.md</reset>");
     assert_eq!(sim.child("main").cwd, "/project/sub");
     sim.reply("main", "<goto>C.md</goto>");
+    assert_eq!(sim.child("main").cwd, "/project/sub");
+}
+
+#[test]
+fn subtask_works_in_its_own_directory_and_its_caller_returns_to_the_old_one() {
+    for kind in ["call", "function"] {
+        let mut sim = sim();
+        sim.world.directories.extend(["/project/sub".to_owned(), "/project/sub/deep".to_owned()]);
+        sim.reply("main", &format!("<{kind} return=\"B.md\" cd=\"sub\">A.md</{kind}>"));
+        assert_eq!(sim.child("main").cwd, "/project/sub", "{kind}");
+        // A subtask of the subtask without a directory stays there, one with a directory starts from there.
+        sim.reply("main", "<function return=\"C.md\">A.md</function>");
+        assert_eq!(sim.child("main").cwd, "/project/sub");
+        sim.reply("main", "<result>x</result>");
+        sim.reply("main", "<call return=\"C.md\" cd=\"deep\">A.md</call>");
+        assert_eq!(sim.child("main").cwd, "/project/sub/deep");
+        sim.reply("main", "<result>x</result>");
+        assert_eq!(sim.child("main").cwd, "/project/sub");
+        sim.reply("main", "<result>x</result>");
+        assert_eq!((sim.state("main"), &*sim.child("main").cwd), ("B.md", "/project"));
+    }
+}
+
+#[test]
+fn branch_knows_the_directory_of_the_session_that_it_starts_from() {
+    let mut sim = sim();
+    sim.world.directories.extend(["/project/sub".to_owned(), "/project/sub/deep".to_owned()]);
+    sim.reply("main", "<call return=\"B.md\" cd=\"sub\">S.sh</call>");
+    // The callee has no session of its own yet.
+    sim.prints("main", "<call return=\"C.md\" cd=\"deep\">A.md</call>");
+    let cwd = Some("/project".to_owned());
+    let expected = SessionPlan::Branch { from: session("s1"), id: session("s3"), cwd };
+    assert_eq!(sim.child("main").session(), &expected);
+}
+
+#[test]
+fn reset_in_a_subtask_stays_in_its_directory() {
+    let mut sim = sim();
+    sim.world.directories.insert("/project/sub".to_owned());
+    sim.reply("main", "<function return=\"B.md\" cd=\"sub\">A.md</function>");
+    sim.reply("main", "<reset>C.md</reset>");
     assert_eq!(sim.child("main").cwd, "/project/sub");
 }
 

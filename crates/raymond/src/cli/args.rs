@@ -103,8 +103,8 @@ pub(crate) enum Command {
     },
     /// List the questions that wait for a person's answer.
     Asks(Asks),
-    /// Answer a question of a run, also of one that nobody runs.
-    Answer(Answer),
+    /// Answer a question of a run, even if the run is not running.
+    Answer(AnswerArgs),
     /// Change the limits of a run, also while it is running.
     Limit {
         /// Run id, or a unique prefix of it.
@@ -134,7 +134,7 @@ pub(crate) enum Command {
         /// Directory for raymond.1, raymond-start.1 and so on.
         folder: Option<PathBuf>,
     },
-    /// Show help about a command or a topic: protocol, authoring, operations, events, journal.
+    /// Show help about a command or a topic: protocol, authoring, operations, events, journal, api.
     Help {
         /// A command or a topic [default: all commands, and a list of the topics].
         words: Vec<String>,
@@ -181,9 +181,9 @@ pub(crate) struct Asks {
     pub(crate) place: Place,
 }
 
-/// An answer to a question.
+/// The arguments of `raymond answer`.
 #[derive(Debug, Args)]
-pub(crate) struct Answer {
+pub(crate) struct AnswerArgs {
     /// The run's id, or the beginning of it.
     pub(crate) run: String,
 

@@ -34,13 +34,37 @@ pub(super) fn command(
     })
 }
 
+/// The error for a command line that clap does not accept. `text` is what clap says about it.
+pub(super) fn options(text: &str, typed: &[String]) -> Failure {
+    let mut parts = text.split("\n\n");
+    let message = parts.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+    let lines: Vec<&str> = parts.flat_map(str::lines).map(str::trim).collect();
+    let tips = lines.iter().filter_map(|line| line.strip_prefix("tip: "));
+    // `-- --option` as a value is never what the user meant.
+    let mut hints: Vec<_> =
+        tips.filter(|tip| !tip.contains("use '-- ")).map(|tip| (*tip).to_owned()).collect();
+    if message.contains("<ID>") || message.contains("<RUN>") {
+        hints.push("list the runs: raymond list".to_owned());
+    }
+    let usage = lines.iter().find_map(|line| line.strip_prefix("Usage: "));
+    hints.extend(usage.map(|usage| format!("usage: {usage}")));
+    let known = Arguments::command();
+    let command = typed.iter().find(|word| known.find_subcommand(word.as_str()).is_some());
+    let command = command.map(|name| format!(" {name}")).unwrap_or_default();
+    hints.push(format!("raymond{command} --help"));
+    Failure::usage(message).with_hint(hints.join("\n"))
+}
+
 /// The error for a workflow that does not exist. Typed as a single word, it may have been meant as a
 /// command.
 pub(crate) fn no_such_workflow(path: &Path) -> Failure {
     let is_word = path.components().count() == 1 && path.extension().is_none();
     let Some(word) = path.to_str().filter(|_| is_word) else { return no_such_path(path) };
     let hint = match (similar_command(word), similar_file(path)) {
-        (Some(name), _) => format!("did you mean `raymond {name}`?"),
+        (Some(name), Some(file)) => {
+            format!("did you mean `raymond {}` or `raymond {name}`?", file.display())
+        }
+        (Some(name), None) => format!("did you mean `raymond {name}`?"),
         (None, Some(file)) => format!("did you mean `{}`?", file.display()),
         (None, None) => {
             format!("list the commands: raymond --help\nbegin a workflow: raymond new {word}")

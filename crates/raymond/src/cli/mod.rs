@@ -83,6 +83,9 @@ fn told(error: clap::Error) -> Result<ExitCode, Failure> {
     } else {
         error
     };
+    if is_wrong {
+        return Err(mistyped::options(&error.render().to_string(), &words[1.min(words.len())..]));
+    }
     // If this fails, nothing can be done about it.
     let _ = error.print();
     Ok(ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(1)))

@@ -135,7 +135,7 @@ pub(crate) struct Serve {
     pub(crate) listen: Option<IpAddr>,
 
     /// A name under which browsers ask for the server; can be repeated [default: localhost].
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = host_name)]
     pub(crate) host: Vec<String>,
 
     /// Only show: nothing can be started, stopped or answered.
@@ -182,6 +182,17 @@ impl PrunedStatus {
     }
 }
 
+/// A name for `serve --host`. An address that stands for all others is none: `--listen` was meant.
+#[cfg(feature = "serve")]
+fn host_name(text: &str) -> Result<String, String> {
+    match text.parse::<IpAddr>() {
+        Ok(address) if address.is_unspecified() => Err(format!(
+            "no browser asks for this name; to listen on all addresses: --listen {address} --host NAME"
+        )),
+        _ => Ok(text.to_owned()),
+    }
+}
+
 /// An age such as `7d`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Age(pub(crate) Duration);
@@ -223,6 +234,17 @@ fn with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(feature = "serve")]
+    #[test]
+    fn address_of_all_interfaces_is_no_name_of_a_server() {
+        let why = host_name("0.0.0.0").unwrap_err();
+        assert!(why.ends_with("--listen 0.0.0.0 --host NAME"), "{why}");
+        assert!(host_name("::").is_err());
+        for name in ["127.0.0.1", "10.0.0.7", "box.example.org"] {
+            assert_eq!(host_name(name).as_deref(), Ok(name));
+        }
+    }
 
     #[test]
     fn ages_and_sizes_are_whole_numbers_with_a_unit() {

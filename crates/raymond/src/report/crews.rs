@@ -15,11 +15,11 @@ pub(super) struct Crews {
     born: u64,
     /// The agent that forked a worker, and the worker's number.
     parents: BTreeMap<AgentId, (AgentId, u64)>,
-    by_parent: BTreeMap<AgentId, Crew>,
+    by_parent: BTreeMap<AgentId, CrewTally>,
 }
 
 #[derive(Debug, Default)]
-struct Crew {
+struct CrewTally {
     /// By number: whether the worker has ended.
     unjoined: BTreeMap<u64, bool>,
     /// For each pending return: the number from which on workers belong to the callee.
@@ -117,7 +117,7 @@ impl Crews {
     }
 }
 
-impl Crew {
+impl CrewTally {
     fn since(&self) -> u64 {
         self.frames.last().copied().unwrap_or(0)
     }

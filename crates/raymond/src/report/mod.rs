@@ -24,7 +24,7 @@ pub(crate) use lines::{Lines, warning};
 pub(crate) use live::Live;
 pub(crate) use narrator::Narrator;
 pub(crate) use next::Next;
-pub(crate) use status::{Standing, status_line};
+pub(crate) use status::{StatusReport, status_line};
 pub(crate) use summary::{Gatherer, Summary, advice};
 
 use raymond_engine::{events::Observer, layout::RunFiles};

@@ -2,7 +2,7 @@
 
 use raymond_flow::{
     id::RunId,
-    machine::{Halt, Limit, Run, Status},
+    machine::{Halt, Limit, Phase, Run, Status, Work},
     money::Usd,
 };
 
@@ -38,6 +38,15 @@ impl Next {
         format!("raymond answer {} {ask} {what}{}", self.id, self.place)
     }
 
+    /// The command that shows what a coding agent answered, if an agent failed because of its answer.
+    pub(crate) fn answer_shown(&self, run: &Run) -> Option<String> {
+        let agent = run.agents_by_birth().into_iter().find(|agent| {
+            let is_prompt = agent.current_state.as_str().ends_with(".md");
+            is_prompt && matches!(agent.phase, Phase::Failed { work: Work::Rejudge(_), .. })
+        })?;
+        Some(format!("raymond show {} {}{}", self.id, agent.id, self.place))
+    }
+
     /// What the user can do about the run, and the command for it. `status` is its status in one word.
     pub(crate) fn advice(&self, run: &Run, status: &str) -> Option<(String, String)> {
         let resume = self.command("resume");
@@ -60,9 +69,10 @@ impl Next {
                 let more = higher_budget(run.limits.budget_usd, run.total_cost_usd);
                 ("Raise the budget and resume:", format!("{resume} --budget {more}"))
             }
-            (Status::Paused, Some(Halt::DiskLow { .. })) => {
-                ("Free disk space, then resume:", resume)
-            }
+            (Status::Paused, Some(Halt::DiskLow { .. })) => (
+                "Free space on the disk that has the runs (raymond doctor names it), then resume:",
+                resume,
+            ),
             (Status::Paused, Some(Halt::UsageLimit { resets_at: Some(at) })) => {
                 let at = raymond_engine::views::clock_time(*at);
                 return Some((format!("Resume it after {at}:"), resume));

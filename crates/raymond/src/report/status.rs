@@ -8,7 +8,7 @@ use raymond_engine::{
     journal::JournalEntry,
     layout::RunFiles,
     overview::Overview,
-    views::{self, Live},
+    views::{self, LiveFacts},
 };
 use raymond_flow::{
     id::{AgentId, StepId},
@@ -32,7 +32,7 @@ use crate::{
 
 /// The data of a status report.
 #[derive(Debug)]
-pub(crate) struct Standing<'a> {
+pub(crate) struct StatusReport<'a> {
     pub(crate) loaded: &'a Loaded,
     /// Its status in one word, which may be `died`.
     pub(crate) status: &'a str,
@@ -43,7 +43,7 @@ pub(crate) struct Standing<'a> {
     pub(crate) next: &'a Next,
 }
 
-impl Standing<'_> {
+impl StatusReport<'_> {
     /// The complete text.
     pub(crate) fn lines(&self) -> Vec<Line> {
         let Loaded { run, entries } = self.loaded;
@@ -63,7 +63,7 @@ impl Standing<'_> {
     pub(crate) fn json(&self) -> Value {
         let run = &self.loaded.run;
         let mut overview = Overview::new(run.id.clone(), self.files.clone());
-        let mut live = Live::of(&overview);
+        let mut live = LiveFacts::of(&overview);
         live.activities.clone_from(&self.activities);
         overview.refresh();
         let mut value = views::status(&overview, overview.run().unwrap_or(run), &live);
@@ -94,6 +94,10 @@ impl Standing<'_> {
         }
         if let Some(why) = run.halt.as_ref().filter(|_| run.status != Status::Completed) {
             entry("halted", Line::of(of_halt(why)));
+        }
+        if let Some(limit) = run.usage_limit.filter(|_| self.status == "running") {
+            let wait = format!("usage limit: all agents wait {}", views::wait(limit.resets_at));
+            entry("waiting", Line::new().add(Style::Warning, wait));
         }
     }
 

@@ -80,6 +80,9 @@ impl Summary {
             self.refusals(&mut lines);
         }
         open_questions(&mut lines, run, next);
+        if let Some(command) = next.answer_shown(run) {
+            lines.push(advice("See its answer:", &command));
+        }
         if let Some((what, command)) = next.advice(run, "died") {
             lines.push(advice(&what, &command));
         }

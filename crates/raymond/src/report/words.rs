@@ -183,7 +183,7 @@ fn finished(status: Status) -> News {
     News::of_run(Level::News, mark, Line::of(format!("run {status}")))
 }
 
-/// A question that nobody sees is never answered, so it is told even to those who want to hear little.
+/// A question that the user does not see is never answered, so it is shown even with `--quiet`.
 fn asked(here: Line, agent: &AgentId, number: u32, question: &Question) -> News {
     let text = here.plain(format!("asks {agent}.{number}: "));
     let text = text.add(Style::Bold, excerpt(&question.text));
@@ -242,13 +242,14 @@ fn followed(
             let details = attribute("cd", cd.as_ref()).then(attribute("input", input.as_ref()));
             (Some(target), details)
         }
-        Transition::Call { target, return_to, input, arguments } => {
-            let details = attribute("input", input.as_ref()).then(attributes(arguments));
+        Transition::Call { target, return_to, cd, input, arguments } => {
+            let details = attribute("cd", cd.as_ref()).then(attribute("input", input.as_ref()));
+            let details = details.then(attributes(arguments));
             (Some(target), details.then(returns(return_to)))
         }
-        Transition::Function { target, return_to, model, input, arguments } => {
-            let details = attribute("input", input.as_ref()).then(attributes(arguments));
-            let details = details.then(returns(return_to));
+        Transition::Function { target, return_to, cd, model, input, arguments } => {
+            let details = attribute("cd", cd.as_ref()).then(attribute("input", input.as_ref()));
+            let details = details.then(attributes(arguments)).then(returns(return_to));
             (Some(target), details.then(attribute("model", model.as_ref())))
         }
         Transition::Join(Join { target, .. }) => (Some(target), Line::new()),

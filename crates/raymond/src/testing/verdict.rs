@@ -30,7 +30,8 @@ pub(crate) fn differences(
 ) -> io::Result<Vec<String>> {
     let expect = &case.expect;
     // In any case: a missing reply is a mistake in the case.
-    let missing = seen.missing.iter().map(|missing| format!("replies: {missing}"));
+    let missing =
+        seen.missing.iter().map(|missing| format!("replies: {missing}; add it under `replies`"));
     let unanswered = seen.unanswered.iter().map(|what| format!("answers: {what}"));
     let mut differences: Vec<_> = missing.chain(unanswered).collect();
     if let Some(overrun) = &seen.overrun {
@@ -78,10 +79,11 @@ pub(crate) fn differences(
         snapshot(case, seen, update, &mut differences)?;
     }
     if seen.run.status == Status::Completed {
-        let left = seen
-            .left_over
-            .iter()
-            .map(|(state, count)| format!("replies: {count} of {state} were never used"));
+        let left = seen.left_over.iter().map(|(state, count)| {
+            let is_entered = seen.paths.values().flatten().any(|got| is_state(state, got));
+            let why = if is_entered { "" } else { ": no agent entered that state, check its name" };
+            format!("replies: {count} of {state} were never used{why}")
+        });
         differences.extend(left);
         let left = seen
             .answers_left

@@ -84,6 +84,7 @@ fn documents_name_only_files_that_exist() {
         "README.md",
         "ARCHITECTURE.md",
         "CONTRIBUTING.md",
+        "docs/agents.md",
         "docs/operations.md",
         "docs/authoring.md",
     ] {

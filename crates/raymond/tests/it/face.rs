@@ -506,7 +506,7 @@ fn errors_about_files_and_runs_say_what_to_do_next() {
         ),
         (&["broken.zip"], "broken.zip is not a workflow", "raymond pack DIR"),
         (&["status", "empty"], "the journal is empty", "raymond prune --status unreadable"),
-        (&["start", "flow", "--id", "one"], "there is a run `one` already", "raymond resume one"),
+        (&["start", "flow", "--id", "one"], "there is a run `one` already", "raymond status one"),
     ] {
         let ran = project.raymond(arguments);
         assert_ne!(ran.code, 0, "{ran:?}");

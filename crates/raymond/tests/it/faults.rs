@@ -42,9 +42,9 @@ fn project() -> Project {
 
 const STEPS: [&str; 6] = ["main A", "main B", "main C", "main D", "main START", "main_w1 W"];
 
-const START: [&str; 5] = ["start", "flow", "--id", "r", "--quiet"];
+pub(crate) const START: [&str; 5] = ["start", "flow", "--id", "r", "--quiet"];
 
-fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn can_trace() -> bool {
 
 /// Which processes are hit.
 #[derive(Clone, Copy, PartialEq)]
-enum Hit {
+pub(crate) enum Hit {
     Orchestrator,
     /// Also keeper, reapers and scripts.
     Everybody,
@@ -71,14 +71,14 @@ fn once() -> BTreeMap<String, usize> {
 }
 
 /// A fresh run under `strace`.
-struct Traced {
-    strace: Child,
+pub(crate) struct Traced {
+    pub(crate) strace: Child,
     log: PathBuf,
 }
 
 impl Traced {
     /// Starts a run under `strace` with these options.
-    fn start(project: &Project, hit: Hit, options: &[&str]) -> Self {
+    pub(crate) fn start(project: &Project, hit: Hit, options: &[&str]) -> Self {
         let log = project.file("strace.log");
         let mut command = Command::new("strace");
         if hit == Hit::Everybody {
@@ -111,7 +111,7 @@ impl Traced {
 
     /// Waits for all. Tells also how many traced calls of each kind the process made that made the
     /// most of them.
-    fn wait(self) -> (Ran, BTreeMap<String, usize>) {
+    pub(crate) fn wait(self) -> (Ran, BTreeMap<String, usize>) {
         let ran = Ran::of(&self.strace.wait_with_output().unwrap());
         let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
         let log = fs::read_to_string(&self.log).unwrap_or_default();
@@ -173,12 +173,12 @@ fn good_ends(project: &Project) -> BTreeMap<String, usize> {
 }
 
 /// Whether all points of a sweep are tried.
-fn wants_all() -> bool {
+pub(crate) fn wants_all() -> bool {
     std::env::var("RAYMOND_FAULTS").is_ok_and(|value| value == "all")
 }
 
 /// Whether `point` is tried; of those that are not all tried, one of `one_in` is.
-fn is_chosen(point: &str, one_in: u64) -> bool {
+pub(crate) fn is_chosen(point: &str, one_in: u64) -> bool {
     let seed = std::env::var("RAYMOND_FAULTS_SEED").ok().and_then(|text| text.parse().ok());
     // FNV-1a, stirred once more: the same on every machine.
     let start = 0xcbf2_9ce4_8422_2325 ^ seed.unwrap_or(0_u64);
@@ -192,7 +192,11 @@ fn is_chosen(point: &str, one_in: u64) -> bool {
 /// Runs `test` for points from a list that it can make longer, on two threads; says how many there
 /// were and fails if any failed. `test` returns whether its point was really met, and what to try
 /// next.
-fn sweep<P: Send>(name: &str, points: Vec<P>, test: impl Fn(P) -> (bool, Option<P>) + Sync) {
+pub(crate) fn sweep<P: Send>(
+    name: &str,
+    points: Vec<P>,
+    test: impl Fn(P) -> (bool, Option<P>) + Sync,
+) {
     let todo = Mutex::new(points);
     let (met, violations) = (Mutex::new(0), Mutex::new(0));
     let work = || {
@@ -220,12 +224,12 @@ fn sweep<P: Send>(name: &str, points: Vec<P>, test: impl Fn(P) -> (bool, Option<
 }
 
 /// Some calls are made as often as there is something to wait for, so there is no last one.
-const CALLS_MAX: usize = 60;
+pub(crate) const CALLS_MAX: usize = 60;
 
 /// Injects every one of `faults` (`CALL:WHAT`) into the first, second, … call that a process makes,
 /// until none makes so many, and checks what became of the run. Where not all are tried, one of
 /// `one_in` is.
-fn sweep_calls(
+pub(crate) fn sweep_calls(
     name: &str,
     make: fn() -> Project,
     hit: Hit,
@@ -835,110 +839,4 @@ fn disk_below_the_reserve_pauses_the_run_before_the_next_step() {
     Ran::of(&command.output().unwrap()).failed(4, "the disk is nearly full");
     assert_eq!(project.lines("log"), Vec::<String>::new());
     project.raymond(&["run", "r"]).completed("all done");
-}
-
-/// A workflow that asks twice, in `main` and in a worker, and answers by default.
-fn asking() -> Project {
-    let ask = "timeout=\"9h\" default=\"go\"";
-    let step = |name: &str, tag: &str| {
-        (format!("{name}.sh"), format!("echo \"$RAYMOND_AGENT_ID {name}\" >> log; echo '{tag}'"))
-    };
-    let files = [
-        step("START", &format!("<ask choices=\"go=A|stop=C\" attach=\"plan.md\" {ask}>Go?</ask>")),
-        step("A", "<fork next=\"C\">W</fork>"),
-        step("W", &format!("<ask next=\"E\" {ask}>And you?</ask>")),
-        step("E", "<result>e</result>"),
-        step("C", "<result>all done</result>"),
-    ];
-    let project = Project::new(files.iter().map(|(name, text)| (name.as_str(), text.as_str())));
-    project.write("plan.md", "plan");
-    project.write(".raymond/config.toml", "ask = \"default\"\n");
-    project
-}
-
-/// How often the journal of run `r` has each of these records.
-fn records(project: &Project, names: &[&str]) -> Vec<usize> {
-    let journal = project.read(".raymond/workflows/r.journal");
-    names.iter().map(|name| journal.matches(&format!("{{\"{name}\":{{")).count()).collect()
-}
-
-#[test]
-fn orchestrator_killed_at_every_call_asks_once_and_follows_each_answer_once() {
-    let faults = [
-        "write:signal=SIGKILL",
-        "fdatasync:signal=SIGKILL",
-        "fsync:signal=SIGKILL",
-        "rename:signal=SIGKILL",
-        "renameat2:signal=SIGKILL",
-        "mkdir:signal=SIGKILL",
-        "unlink:signal=SIGKILL",
-        "recvfrom:signal=SIGKILL",
-    ];
-    sweep_calls(
-        "asking orchestrator killed",
-        asking,
-        Hit::Orchestrator,
-        &faults,
-        3,
-        |project, _, context| {
-            let steps = ["main A", "main C", "main START", "main_w1 E", "main_w1 W"];
-            let once: BTreeMap<_, _> = steps.map(|step| (step.to_owned(), 1)).into();
-            assert_eq!(project.counts(), once, "{context}");
-            assert_eq!(records(project, &["asked", "answered"]), [2, 2], "{context}");
-            let journal = project.read(".raymond/workflows/r.journal");
-            assert_eq!(journal.matches("\"via\":\"answer\"").count(), 2, "{context}");
-        },
-    );
-}
-
-#[test]
-fn process_that_answers_killed_at_every_call_leaves_the_question_open_or_answered_once() {
-    if !can_trace() {
-        return;
-    }
-    let paused = || {
-        let project = asking();
-        project.write(".raymond/config.toml", "no_wait = true\n");
-        assert_eq!(project.raymond(&START).code, 4);
-        project
-    };
-    let calls = ["write", "fsync", "renameat2", "rename", "mkdir", "unlink", "sendto", "flock"];
-    let points = calls.iter().flat_map(|call| (1..=12).map(move |number| (*call, number)));
-    let points = points.filter(|(call, number)| is_chosen(&format!("answer {call} {number}"), 4));
-    sweep("answering process killed", points.collect(), |(call, number)| {
-        let context = format!("answer killed at {call} number {number}");
-        let project = paused();
-        let log = project.file("strace.log");
-        let mut strace = Command::new("strace");
-        strace.arg("-qq").arg("-o").arg(&log);
-        strace.args(["-e", &format!("inject={call}:signal=SIGKILL:when={number}")]);
-        strace.arg(env!("CARGO_BIN_EXE_raymond"));
-        strace.args(["answer", "r", "main.1", "go", "--file", "plan.md", "--text", "first"]);
-        strace.current_dir(project.path()).stdin(Stdio::null());
-        let first = Ran::of(&strace.output().unwrap());
-        let was_met = first.code != 0;
-        let second = project.raymond(&["answer", "r", "main.1", "go", "--text", "second"]);
-        // Either the first one counts, and the second is told so, or nothing of it is seen.
-        let answer = project.read(".raymond/workflows/r/asks/main.1/answer");
-        let is_first = answer.contains("first");
-        assert_eq!(second.code, i32::from(is_first), "{context}: {second:?}");
-        assert!(
-            !is_first || second.stderr.contains("already answered by"),
-            "{context}: {second:?}"
-        );
-        if is_first {
-            let given: serde_json::Value = serde_json::from_str(&answer).unwrap();
-            let file = PathBuf::from(given["files"].as_str().unwrap()).join("plan.md");
-            assert_eq!(fs::read(file).unwrap(), b"plan", "{context}: its file came with it");
-        }
-        // Whoever was killed before it could start the run leaves that to the user.
-        for _ in 0..3 {
-            project.wait_until_quiet();
-            project.raymond(&["run", "r", "--ask", "default"]);
-        }
-        project.raymond(&["run", "r"]).completed("all done");
-        assert_eq!(records(&project, &["asked", "answered"]), [2, 2], "{context}");
-        project.wait_until_quiet();
-        (was_met, None)
-    });
 }

@@ -5,11 +5,13 @@
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 #![allow(clippy::disallowed_methods, reason = "tests print for those who run them")]
 
+mod ask_faults;
 mod asks;
 mod authoring;
 mod browser;
 mod chromium;
 mod claude;
+mod conformance;
 mod debug;
 mod documents;
 mod door;
@@ -21,6 +23,7 @@ mod guide;
 mod handover;
 mod input;
 mod joins;
+mod mistakes;
 mod page;
 mod portable;
 mod private;
@@ -32,6 +35,7 @@ mod scripts;
 #[cfg(feature = "serve")]
 mod serve;
 mod sessions;
+mod shared_limits;
 mod show;
 mod special_files;
 mod stopped;

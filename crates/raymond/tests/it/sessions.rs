@@ -28,7 +28,7 @@ fn project<'a>(settings: &str, files: impl IntoIterator<Item = (&'a str, &'a str
     project.write("agent.sh", AGENT);
     let agent = project.file("agent.sh");
     let text = format!(
-        "agent = 'codex'\nbudget = 0\n[agents.codex]\nprogram = 'bash'\narguments = ['{}']\n\
+        "agent = 'adapter'\nbudget = 0\n[agents.adapter]\nprogram = 'bash'\narguments = ['{}']\n\
          names_sessions = true\nreports_cost = false\n{settings}\n",
         agent.display()
     );
@@ -90,8 +90,11 @@ fn cost_is_worked_out_from_prices_and_a_budget_without_them_is_refused() {
     let files = [("START.md", "one\n<result>done</result>")];
     let unpriced = project("", files);
     let ran = unpriced.raymond(&["flow", "--id", "r", "--budget", "5"]);
-    ran.failed(2, "START.md is carried out by `codex`, which does not report what its turns cost")
-        .failed(2, "--budget 0");
+    ran.failed(
+        2,
+        "START.md is carried out by `adapter`, which does not report what its turns cost",
+    )
+    .failed(2, "--budget 0");
     assert!(!unpriced.file(".raymond/workflows/r.journal").exists());
     let priced = project("prices = { input = 1, cached_input = 0.5, output = 10 }", files);
     priced.raymond(&["flow", "--id", "r", "--budget", "5"]).completed("done");
@@ -107,7 +110,9 @@ fn goto_into_a_state_of_another_coding_agent_says_how_to_enter_it() {
     ];
     let second = "[agents.second]\nprogram = 'bash'\narguments = ['agent.sh']\nnames_sessions = true\nreports_cost = false";
     let project = project(second, files);
-    run(&project).failed(1, "the session belongs to the coding agent `codex`").failed(1, "<reset>");
+    run(&project)
+        .failed(1, "the session belongs to the coding agent `adapter`")
+        .failed(1, "<reset>");
     assert_eq!(project.lines("calls.log").len(), 1);
     project.write("flow/START.md", "one\n<reset>OTHER</reset>");
     project.raymond(&["flow", "--id", "r2"]).completed("done");
@@ -120,7 +125,7 @@ fn call_to_a_coding_agent_that_cannot_branch_is_refused_before_the_subtask() {
         ("SIDE.md", "two\n<result>x</result>"),
     ];
     let project = project("can_branch = false", files);
-    run(&project).failed(1, "`codex` cannot branch a session, which <call> needs");
+    run(&project).failed(1, "`adapter` cannot branch a session, which <call> needs");
     assert_eq!(project.lines("calls.log").len(), 1);
 }
 
@@ -128,7 +133,7 @@ fn call_to_a_coding_agent_that_cannot_branch_is_refused_before_the_subtask() {
 fn settings_of_coding_agents_are_checked_and_shown() {
     let project = project("model = 'gpt'", [("START.md", "x")]);
     let config = project.raymond(&["config"]).stdout;
-    assert!(config.contains("agents.codex.model"), "{config}");
+    assert!(config.contains("agents.adapter.model"), "{config}");
     let wrong = [
         ("[agents.x]\nmodel = 'a'", "`agents.x` needs a `program`"),
         (
@@ -141,6 +146,8 @@ fn settings_of_coding_agents_are_checked_and_shown() {
         ),
         ("[agents.x]\nprogram = 'a'\nprices = { inputs = 1 }", "has no `inputs`"),
         ("[agents.claude]\nreports_cost = false", "`agents.claude.reports_cost` is unknown"),
+        ("[agents.x]\nkind = 'claud'", "`agents.x.kind` must be one of: codex, "),
+        ("[agents.codex]\nnames_sessions = true", "`agents.codex.names_sessions` is unknown"),
         ("[agents.-x]\nprogram = 'a'", "is not a valid name"),
         ("agents.x = 1", "`agents.x` must be a table"),
     ];
@@ -148,6 +155,12 @@ fn settings_of_coding_agents_are_checked_and_shown() {
         project.write(".raymond/config.toml", text);
         project.raymond(&["config"]).failed(2, expected).failed(2, "config.toml line ");
     }
+    // A second agent of a kind, and a program that has the name of a known one.
+    let right = "[agents.quick]\nkind = 'codex'\nmodel = 'm'\n[agents.codex]\nkind = 'program'\nprogram = 'a'\n\
+                 names_sessions = true";
+    project.write(".raymond/config.toml", right);
+    assert_eq!(project.raymond(&["config"]).code, 0);
+    project.write(".raymond/config.toml", "agents.x = 1");
     let started = project.raymond(&["flow", "--agent", "oracle"]);
     started.failed(2, "config.toml");
     project.write(".raymond/config.toml", "");

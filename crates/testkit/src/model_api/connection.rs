@@ -9,9 +9,9 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    Block, Reply, Request,
+    Block, Dialect, Reply, Request,
     http::{Body, Head, Response},
-    message::{self, Message},
+    message::Message,
     reply::Kind,
     server::{Live, Shared},
 };
@@ -57,20 +57,29 @@ impl Connection {
     }
 
     fn answer(&mut self, head: &Head, body: &[u8]) -> io::Result<Next> {
-        let response = match (head.method.as_str(), head.path.as_str()) {
-            ("POST", "/v1/messages") => match serde_json::from_slice::<Value>(body) {
-                Ok(body) => return self.answer_message(head, body),
+        if head.method == "POST"
+            && let Some(dialect) = Dialect::of_path(&head.path)
+        {
+            return match serde_json::from_slice::<Value>(body) {
+                Ok(body) => self.answer_message(head, dialect, body),
                 Err(error) => {
                     let message = format!("the body is not JSON: {error}");
-                    self.error(400, "invalid_request_error", &message)
+                    let error = ("invalid_request_error", &*message);
+                    self.error(dialect, 400, error, &[]).send(&mut self.to)?;
+                    Ok(Next::Stay)
                 }
-            },
+            };
+        }
+        let response = match (head.method.as_str(), head.path.as_str()) {
             ("POST", "/v1/messages/count_tokens") => {
                 Response::json(200, &json!({ "input_tokens": 10 }))
             }
             // Claude Code sends this to warm up its connection.
             ("HEAD", "/") => Response::json(200, &json!({})),
-            _ => self.error(404, "not_found_error", "the loopback model knows no such path"),
+            _ => {
+                let error = ("not_found_error", "the loopback model knows no such path");
+                self.error(Dialect::Messages, 404, error, &[])
+            }
         };
         if head.method == "HEAD" {
             response.send_head(&mut self.to)?;
@@ -80,8 +89,8 @@ impl Connection {
         Ok(Next::Stay)
     }
 
-    fn answer_message(&mut self, head: &Head, body: Value) -> io::Result<Next> {
-        let request = Request { body, headers: head.headers.clone() };
+    fn answer_message(&mut self, head: &Head, dialect: Dialect, body: Value) -> io::Result<Next> {
+        let request = Request { body, dialect, headers: head.headers.clone() };
         // Choose the reply before the request is recorded: a rule that a test adds after it has waited
         // for this request must not apply to it.
         let reply = self.shared.rules.reply_to(&request);
@@ -112,7 +121,7 @@ impl Connection {
                 Ok(Next::Stay)
             }
             Kind::Status { code, kind, message } => {
-                let mut response = self.error(*code, kind, message);
+                let mut response = self.error(dialect, *code, (kind, message), &reply.error_fields);
                 response.headers.extend(reply.headers.iter().cloned());
                 response.send(&mut self.to)?;
                 Ok(Next::Stay)
@@ -127,19 +136,25 @@ impl Connection {
             Response {
                 code: 200,
                 headers: vec![("content-type".into(), "text/event-stream; charset=utf-8".into())],
-                body: Body::Chunks(message.events().iter().map(event_bytes).collect()),
+                body: Body::Chunks(request.dialect.stream(&message)),
             }
         } else {
-            Response::json(200, &message.document())
+            Response::json(200, &request.dialect.document(&message))
         };
         response.headers.push(("request-id".into(), format!("req_{number}")));
         response.headers.extend(reply.headers.iter().cloned());
         response
     }
 
-    fn error(&self, code: u16, kind: &str, message: &str) -> Response {
+    fn error(
+        &self,
+        dialect: Dialect,
+        code: u16,
+        error: (&str, &str),
+        fields: &[(String, Value)],
+    ) -> Response {
         let id = format!("req_{}", self.number());
-        let mut response = Response::json(code, &message::error(kind, message, &id));
+        let mut response = dialect.error(code, error, fields, &id);
         response.headers.push(("request-id".into(), id));
         response
     }
@@ -148,9 +163,4 @@ impl Connection {
     fn number(&self) -> u64 {
         self.shared.answers.fetch_add(1, Ordering::Relaxed) + 1
     }
-}
-
-fn event_bytes(event: &Value) -> Vec<u8> {
-    let name = event["type"].as_str().unwrap_or_default();
-    format!("event: {name}\ndata: {event}\n\n").into_bytes()
 }

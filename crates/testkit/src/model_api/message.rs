@@ -1,4 +1,4 @@
-//! A reply as a JSON document, and as a stream of events.
+//! A reply in the format of Anthropic's Messages API: as a JSON document, and as a stream of events.
 
 use serde_json::{Value, json};
 
@@ -64,7 +64,7 @@ impl Message<'_> {
         let start =
             json!({ "type": "content_block_start", "index": index, "content_block": start });
         events.push(start);
-        for piece in pieces(&whole) {
+        for piece in Self::pieces(&whole) {
             let delta = json!({ "type": kind, field: piece });
             events.push(json!({ "type": "content_block_delta", "index": index, "delta": delta }));
         }
@@ -85,8 +85,19 @@ impl Message<'_> {
         })
     }
 
-    fn tool_id(&self, index: usize) -> String {
+    /// The id of the tool use in block number `index`.
+    pub(super) fn tool_id(&self, index: usize) -> String {
         format!("toolu_{}_{index}", self.number)
+    }
+
+    /// The text in the pieces in which it is sent.
+    pub(super) fn pieces(text: &str) -> Vec<String> {
+        let mut pieces = Vec::new();
+        let mut rest = text.chars().peekable();
+        while rest.peek().is_some() {
+            pieces.push(rest.by_ref().take(PIECE_CHARS).collect());
+        }
+        pieces
     }
 
     fn stop_reason(&self) -> &str {
@@ -96,15 +107,6 @@ impl Message<'_> {
     }
 }
 
-/// An error in the format of the API.
-pub(super) fn error(kind: &str, message: &str, request_id: &str) -> Value {
-    json!({
-        "type": "error",
-        "error": { "type": kind, "message": message },
-        "request_id": request_id,
-    })
-}
-
 fn tokens(usage: &Usage, output: u64) -> Value {
     json!({
         "input_tokens": usage.input,
@@ -112,13 +114,4 @@ fn tokens(usage: &Usage, output: u64) -> Value {
         "cache_read_input_tokens": usage.cache_read,
         "output_tokens": output,
     })
-}
-
-fn pieces(text: &str) -> Vec<String> {
-    let mut pieces = Vec::new();
-    let mut rest = text.chars().peekable();
-    while rest.peek().is_some() {
-        pieces.push(rest.by_ref().take(PIECE_CHARS).collect());
-    }
-    pieces
 }

@@ -1,7 +1,8 @@
-//! A fake Anthropic Messages API on 127.0.0.1, the only fake of the project.
+//! A fake model on 127.0.0.1, the only fake of the project. It speaks Anthropic's Messages API and `OpenAI`'s Responses
+//! and Chat Completions APIs; the path of a request says which.
 //!
 //! ```text
-//! bytes ─► http ─► Request ─► rules ─► Reply ─► message ─► http ─► bytes
+//! bytes ─► http ─► Request ─► rules ─► Reply ─► dialect ─► http ─► bytes
 //! ```
 //!
 //! | file | what it owns |
@@ -12,18 +13,23 @@
 //! | `request` | [`Request`]: one recorded request |
 //! | `rules` | which reply a request gets |
 //! | `reply` | [`Reply`]: what the model answers, and how it is delivered |
-//! | `message` | a reply as JSON and as a stream of events |
+//! | `dialect` | [`Dialect`]: the model APIs, by path |
+//! | `message`, `responses`, `chat` | a reply as JSON and as a stream of events, in each API |
 //! | `gate` | [`Gate`]: holds replies until the test opens it |
 
+mod chat;
 mod connection;
+mod dialect;
 mod gate;
 mod http;
 mod message;
 mod reply;
 mod request;
+mod responses;
 mod rules;
 mod server;
 
+pub use dialect::Dialect;
 pub use gate::Gate;
 pub use reply::{Block, Reply, Usage};
 pub use request::Request;

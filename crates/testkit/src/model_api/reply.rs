@@ -13,6 +13,7 @@ pub struct Reply {
     pub(super) after: Duration,
     pub(super) gate: Option<Gate>,
     pub(super) headers: Vec<(String, String)>,
+    pub(super) error_fields: Vec<(String, Value)>,
     pub(super) usage: Usage,
     pub(super) stop_reason: Option<String>,
 }
@@ -145,12 +146,20 @@ impl Reply {
         self
     }
 
+    /// Adds a field to an error, such as `resets_at`.
+    #[must_use]
+    pub fn error_field(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.error_fields.push((name.into(), value.into()));
+        self
+    }
+
     fn new(kind: Kind) -> Self {
         Self {
             kind,
             after: Duration::ZERO,
             gate: None,
             headers: Vec::new(),
+            error_fields: Vec::new(),
             usage: Usage::default(),
             stop_reason: None,
         }

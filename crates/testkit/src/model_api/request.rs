@@ -2,14 +2,18 @@
 
 use serde_json::Value;
 
-/// How Claude Code marks the text that it adds to a session on its own.
-const REMINDER: &str = "<system-reminder>";
+use super::Dialect;
 
-/// One `POST /v1/messages`.
+/// How the text begins that a coding agent adds to a session on its own.
+const ADDED: [&str; 3] = ["<system-reminder>", "<environment_context>", "<info-msg>"];
+
+/// One request for a message.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The body as JSON.
     pub body: Value,
+    /// How the client speaks.
+    pub dialect: Dialect,
     pub(super) headers: Vec<(String, String)>,
 }
 
@@ -19,9 +23,14 @@ impl Request {
         self.body["model"].as_str().unwrap_or_default()
     }
 
-    /// `output_config.effort`, if it was sent.
+    /// The effort, if it was sent.
     pub fn effort(&self) -> Option<&str> {
-        self.body["output_config"]["effort"].as_str()
+        match self.dialect {
+            Dialect::Messages => &self.body["output_config"]["effort"],
+            Dialect::Responses => &self.body["reasoning"]["effort"],
+            Dialect::Chat => &self.body["reasoning_effort"],
+        }
+        .as_str()
     }
 
     /// The limit of output tokens.
@@ -36,7 +45,8 @@ impl Request {
 
     /// Whether the model may use this tool.
     pub fn has_tool(&self, name: &str) -> bool {
-        elements(&self.body["tools"]).iter().any(|tool| tool["name"] == name)
+        let mut tools = elements(&self.body["tools"]).iter();
+        tools.any(|tool| tool["name"] == name || tool["function"]["name"] == name)
     }
 
     /// The value of a header; the name must be lower case.
@@ -44,8 +54,8 @@ impl Request {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// The messages so far: role and text of every text block, without the text that Claude Code added on
-    /// its own.
+    /// The messages so far: role and text of every text block, without the text that the coding agent added
+    /// on its own.
     pub fn texts(&self) -> Vec<(String, String)> {
         let mut all = Vec::new();
         for message in self.messages() {
@@ -69,8 +79,7 @@ impl Request {
     pub fn tool_results(&self) -> Vec<String> {
         let from = self.last_prompt().map_or(0, |(index, _)| index + 1);
         let since = self.messages().get(from..).unwrap_or_default();
-        let blocks = since.iter().flat_map(|message| elements(&message["content"]));
-        blocks.filter(|block| block["type"] == "tool_result").map(result_text).collect()
+        since.iter().flat_map(tool_results).collect()
     }
 
     /// The newest user message with text: its index, and the last of its texts.
@@ -81,23 +90,38 @@ impl Request {
     }
 
     fn messages(&self) -> &[Value] {
-        elements(&self.body["messages"])
+        elements(&self.body[self.dialect.history()])
     }
 }
 
-/// The text blocks of a message that Claude Code did not add on its own.
+/// The text blocks of a message that the coding agent did not add on its own.
 fn spoken(message: &Value) -> Vec<&str> {
     let content = &message["content"];
-    let blocks = elements(content).iter().filter(|block| block["type"] == "text");
+    let is_text = |block: &&Value| {
+        block["type"].as_str().is_some_and(|kind| kind == "text" || kind.ends_with("put_text"))
+    };
+    let blocks = elements(content).iter().filter(is_text);
     let texts = blocks.filter_map(|block| block["text"].as_str()).chain(content.as_str());
-    texts
-        .filter(|text| !text.trim().is_empty() && !text.trim_start().starts_with(REMINDER))
-        .collect()
+    let is_added = |text: &&str| ADDED.iter().any(|mark| text.trim_start().starts_with(mark));
+    texts.filter(|text| !text.trim().is_empty() && !is_added(text)).collect()
+}
+
+/// The results of tools in one message.
+fn tool_results(message: &Value) -> Vec<String> {
+    // In the Responses API a result is an item of its own, in Chat Completions a message of the role `tool`.
+    if message["type"] == "function_call_output" {
+        return vec![result_text(&message["output"])];
+    }
+    if message["role"] == "tool" {
+        return vec![result_text(&message["content"])];
+    }
+    let blocks = elements(&message["content"]).iter();
+    let results = blocks.filter(|block| block["type"] == "tool_result");
+    results.map(|result| result_text(&result["content"])).collect()
 }
 
 /// The text of a tool result, which is a string or a list of blocks.
-fn result_text(result: &Value) -> String {
-    let content = &result["content"];
+fn result_text(content: &Value) -> String {
     let texts = elements(content).iter().filter_map(|block| block["text"].as_str());
     texts.chain(content.as_str()).collect::<Vec<_>>().join("\n")
 }

@@ -2,10 +2,10 @@
 
 use serde::Deserialize;
 
-use super::super::{Checkup, CheckupAnswer, Diagnosis};
-
-/// The version that Raymond is tested with. Claude Code does not promise a stable output, so others may differ.
-const TESTED: [u64; 3] = [2, 1, 197];
+use super::super::{
+    Checkup, CheckupAnswer, Diagnosis,
+    checkup::{VersionCheck, first_words},
+};
 
 /// What `claude auth status` prints.
 #[derive(Deserialize)]
@@ -28,20 +28,11 @@ pub(super) fn checkups(program: &str) -> Vec<Checkup> {
 }
 
 fn version(answer: &CheckupAnswer) -> Diagnosis {
-    let word = answer.stdout.split_whitespace().next().unwrap_or_default();
-    let numbers: Vec<u64> = word.split('.').filter_map(|part| part.parse().ok()).collect();
-    let tested = TESTED.map(|number| number.to_string()).join(".");
-    match (answer.exit_code, &numbers[..]) {
-        (Some(0), [_, _, _]) if numbers[..] >= TESTED[..] => Diagnosis::Good(word.to_owned()),
-        (Some(0), [_, _, _]) => Diagnosis::Doubtful {
-            found: format!("{word}, older than {tested}, with which Raymond is tested"),
-            advice: "update it: claude update".to_owned(),
-        },
-        _ => Diagnosis::Bad {
-            found: format!("does not tell its version: {}", words(answer)),
-            advice: "install it again: npm install -g @anthropic-ai/claude-code".to_owned(),
-        },
+    VersionCheck {
+        tested: [2, 1, 197],
+        update: "update it: npm install -g @anthropic-ai/claude-code",
     }
+    .judge(answer)
 }
 
 fn login(answer: &CheckupAnswer) -> Diagnosis {
@@ -54,16 +45,10 @@ fn login(answer: &CheckupAnswer) -> Diagnosis {
             advice: "log in: run `claude` once, or set ANTHROPIC_API_KEY".to_owned(),
         },
         Err(_) => Diagnosis::Doubtful {
-            found: format!("does not tell whether it is logged in: {}", words(answer)),
+            found: format!("does not tell whether it is logged in: {}", first_words(answer)),
             advice: "if runs fail with `Not logged in`, run `claude` once".to_owned(),
         },
     }
-}
-
-/// The first line of the answer.
-fn words(answer: &CheckupAnswer) -> &str {
-    let lines = answer.stdout.lines().chain(answer.stderr.lines());
-    lines.map(str::trim).find(|line| !line.is_empty()).unwrap_or("it says nothing")
 }
 
 #[cfg(test)]

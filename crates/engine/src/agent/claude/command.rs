@@ -2,11 +2,17 @@
 
 use std::{borrow::Cow, io::Read, path::Path};
 
-use raymond_flow::machine::{SessionPlan, TurnFailure};
+use raymond_flow::{
+    id::SessionId,
+    machine::{SessionPlan, TurnFailure},
+};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::{ClaudeConfig, permissions, settings, transcript::SessionFile};
+use super::{
+    ClaudeConfig, permissions, settings,
+    transcript::{self, SessionFile},
+};
 use crate::{
     agent::{Reuse, TurnCommand, TurnRequest},
     regular,
@@ -71,7 +77,7 @@ pub(super) fn command(
         "--replay-user-messages",
     ];
     program.extend(streams.map(str::to_owned));
-    program.extend(session(&turn.session, left.is_some()));
+    program.extend(session(config, &turn.session, left.is_some()));
     // Claude takes a budget of zero for no limit, but a run without money starts no turn.
     if let Some(budget) = turn.budget_usd {
         program.extend(["--max-budget-usd".to_owned(), budget.dollars().to_string()]);
@@ -122,18 +128,21 @@ fn arguments(config: &ClaudeConfig, request: &TurnRequest<'_>) -> Vec<String> {
     arguments
 }
 
-fn session(plan: &SessionPlan, is_there: bool) -> Vec<String> {
-    let arguments = match plan {
-        SessionPlan::Resume { id } => vec!["--resume", id.as_str()],
-        SessionPlan::Fresh { id } | SessionPlan::Branch { id, .. } if is_there => {
-            vec!["--resume", id.as_str()]
+fn session(config: &ClaudeConfig, plan: &SessionPlan, is_there: bool) -> Vec<String> {
+    let resume = |id: &SessionId| vec!["--resume".to_owned(), id.as_str().to_owned()];
+    let own_id = |id: &SessionId| ["--session-id".to_owned(), id.as_str().to_owned()];
+    match plan {
+        SessionPlan::Resume { id } => resume(id),
+        SessionPlan::Fresh { id } | SessionPlan::Branch { id, .. } if is_there => resume(id),
+        SessionPlan::Fresh { id } => own_id(id).to_vec(),
+        SessionPlan::Branch { from, id, cwd } => {
+            // Claude finds an id only among the sessions of the current directory, a file anywhere.
+            let file = |cwd: &String| transcript::path(&config.config_dir, cwd, from);
+            let from = cwd.as_ref().map_or_else(|| from.as_str().to_owned(), file);
+            let branch = ["--resume".to_owned(), from, "--fork-session".to_owned()];
+            branch.into_iter().chain(own_id(id)).collect()
         }
-        SessionPlan::Fresh { id } => vec!["--session-id", id.as_str()],
-        SessionPlan::Branch { from, id } => {
-            vec!["--resume", from.as_str(), "--fork-session", "--session-id", id.as_str()]
-        }
-    };
-    arguments.into_iter().map(str::to_owned).collect()
+    }
 }
 
 /// A prompt that Claude cannot take for one of its commands (`/clear`, `/review`, a skill), which it looks for

@@ -7,7 +7,7 @@ use raymond_flow::{
 };
 
 use super::{
-    limit::{self, ClaudeLimit},
+    super::limit::{self, ToldLimit},
     output::{ClaudeEvent, ClaudeEvents, ClaudeRateLimit, failed},
 };
 
@@ -47,9 +47,9 @@ fn class(events: &ClaudeEvents, result: &ClaudeEvent, message: &str) -> FailureC
         return FailureClass::SessionMissing;
     }
     match limit::told(message, events.said_at, &TimeZone::system()) {
-        Some(ClaudeLimit::Account) => return FailureClass::Billing,
+        Some(ToldLimit::Account) => return FailureClass::Billing,
         // The event is more exact than the text.
-        Some(ClaudeLimit::Usage { resets_at }) => {
+        Some(ToldLimit::Usage { resets_at }) => {
             let resets_at = events.limit.as_ref().and_then(|limit| limit.resets_at).or(resets_at);
             return FailureClass::UsageLimit { resets_at };
         }

@@ -7,7 +7,6 @@
 //! | `reader` | the events as a transcript that does not depend on Claude Code |
 //! | `output` | the events that Claude prints, and the outcome of a turn |
 //! | `failure` | the classes of Claude's errors |
-//! | `limit` | usage limits in messages: the wordings, and the time in them |
 //! | `transcript` | what a session on disk already contains |
 //! | `permissions` | what a state may ask for, and what the user's settings allow |
 //! | `settings` | which model Claude uses when a turn asks for none |
@@ -15,7 +14,6 @@
 mod checkup;
 mod command;
 mod failure;
-mod limit;
 mod output;
 mod permissions;
 mod reader;
@@ -50,6 +48,8 @@ pub struct ClaudeConfig {
     pub model: Option<String>,
     /// The value of `ANTHROPIC_MODEL`, if it is set.
     pub environment_model: Option<String>,
+    /// The account that it uses, as [`account`](crate::agent::account) names it.
+    pub account: Option<String>,
 }
 
 /// The coding agent `claude`.
@@ -84,6 +84,10 @@ impl CodingAgent for ClaudeAgent {
 
     fn program(&self) -> Vec<String> {
         vec![self.config.program.clone()]
+    }
+
+    fn account(&self) -> Option<String> {
+        self.config.account.clone()
     }
 
     fn prompt_text(&self, stdin: &str) -> String {

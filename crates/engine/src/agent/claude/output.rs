@@ -6,11 +6,7 @@
 //! by itself, for example at the end of a background task; their cost counts, because every result contains the
 //! sum over the whole process.
 
-use std::{
-    collections::BTreeMap,
-    io::{self, BufRead, BufReader, Read},
-    path::Path,
-};
+use std::{collections::BTreeMap, io, path::Path};
 
 use jiff::Timestamp;
 use raymond_flow::{
@@ -22,13 +18,13 @@ use raymond_flow::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{command, failure, limit};
-use crate::agent::{Activity, TurnEnd, TurnOutput};
+use super::{command, failure};
+use crate::agent::{
+    Activity, TurnEnd, TurnOutput,
+    limit::{self, said_at},
+    lines::{complaint, each_line},
+};
 
-/// A longer line is not kept in memory: no answer is that long.
-const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// The most that is read of Claude's standard error.
-const COMPLAINT_BYTES_MAX: u64 = 4 * 1024;
 /// The model that Claude reports for messages that it generates itself.
 const SYNTHETIC: &str = "<synthetic>";
 
@@ -195,22 +191,13 @@ pub(super) fn outcome(output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
 impl ClaudeEvents {
     /// Reads the first `bytes` of the file at `path` completely: later results add cost.
     fn read(path: &Path, bytes: u64, waits_for: Option<String>) -> io::Result<Self> {
-        let file = crate::regular::open(path)?;
-        let said_at = file.metadata()?.modified().ok().and_then(|time| time.try_into().ok());
-        let mut file = BufReader::new(file.take(bytes));
-        let said_at = said_at.unwrap_or_default();
-        let mut events = Self { waits_for, said_at, ..Self::default() };
-        let mut line = Vec::new();
-        loop {
-            line.clear();
-            let length = (&mut file).take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
-            if length == 0 {
-                return Ok(events);
-            }
-            if let Ok(event) = serde_json::from_slice::<ClaudeEvent>(&line) {
+        let mut events = Self { waits_for, said_at: said_at(path), ..Self::default() };
+        each_line(path, bytes, |line| {
+            if let Ok(event) = serde_json::from_slice::<ClaudeEvent>(line) {
                 events.see(event);
             }
-        }
+        })?;
+        Ok(events)
     }
 
     /// The result that decides the outcome of the turn. If Claude did not begin the prompt, that is a
@@ -351,13 +338,6 @@ pub(super) fn activity(line: &[u8]) -> Option<Activity> {
         }
         _ => None,
     }
-}
-
-/// The standard error of Claude.
-fn complaint(path: &Path) -> io::Result<String> {
-    let mut text = Vec::new();
-    crate::regular::open(path)?.take(COMPLAINT_BYTES_MAX).read_to_end(&mut text)?;
-    Ok(String::from_utf8_lossy(&text).trim().to_owned())
 }
 
 /// A failure of this kind with this message.

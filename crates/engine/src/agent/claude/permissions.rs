@@ -80,6 +80,7 @@ mod tests {
             tools: vec!["Bash(cargo test:*)".to_owned()],
             model: None,
             environment_model: None,
+            account: None,
         };
         let settings = TurnSettings {
             agent: None,

@@ -53,6 +53,7 @@ mod tests {
             arguments: Vec::new(),
             config_dir: folder.path().join("home"),
             environment_model: None,
+            account: None,
         };
         let cwd = folder.path().join("work");
         assert_eq!(default_model(&config, &cwd), "default");

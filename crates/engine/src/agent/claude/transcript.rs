@@ -16,6 +16,13 @@ pub(super) struct SessionFile {
     path: PathBuf,
 }
 
+/// Where Claude keeps the transcript of a session that was begun in the directory `cwd`.
+pub(super) fn path(config_dir: &Path, cwd: &str, id: &SessionId) -> String {
+    let project = cwd.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+    let path = config_dir.join("projects").join(project).join(format!("{id}.jsonl"));
+    path.to_string_lossy().into_owned()
+}
+
 impl SessionFile {
     /// The transcript of session `id`, if it has one. Ids are unique, so the directory, whose name Claude
     /// derives from the working directory, need not be known.

@@ -201,7 +201,7 @@ fn command(agent: &ProgramAgent, turn: &Turn) -> TurnCommand {
 #[test]
 fn every_variable_of_the_protocol_is_set_or_kept_from_being_inherited() {
     let id = || SessionId::new("own");
-    let branch = SessionPlan::Branch { from: SessionId::new("from"), id: id() };
+    let branch = SessionPlan::Branch { from: SessionId::new("from"), id: id(), cwd: None };
     for (plan, names_sessions, expected) in [
         (SessionPlan::Fresh { id: id() }, false, [Some("own"), Some("fresh"), None]),
         (SessionPlan::Resume { id: id() }, false, [Some("own"), Some("resume"), None]),

@@ -201,7 +201,7 @@ fn intent_that_is_missing_is_none_and_one_that_cannot_be_read_is_none() {
     }
     fs::remove_file(folder.path().join("intent")).unwrap();
     fs::create_dir(folder.path().join("intent")).unwrap();
-    assert!(folder.intent().is_err(), "it is there, but nobody can tell what it says");
+    assert!(folder.intent().is_err(), "the file exists, but cannot be read");
 }
 
 #[test]

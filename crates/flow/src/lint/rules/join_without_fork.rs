@@ -32,7 +32,7 @@ fn check(report: &mut Report<'_>) {
     for state in report.states().filter(|state| !may_join.contains(&state.name)) {
         for way in state.ways.iter().filter(|way| way.tag == TagKind::Join) {
             let span = way.target.as_ref().map_or(way.span, |Named { written, .. }| written.span);
-            report.at(state, span, "no fork leads here, so this join has nobody to wait for");
+            report.at(state, span, "no fork leads here, so this join has no worker to wait for");
         }
     }
 }
@@ -48,7 +48,7 @@ mod tests {
             ("WORK.sh", "echo '<join>LAST</join>'"),
             ("LAST.sh", "echo '<result>x</result>'"),
         ];
-        let said = "no fork leads here, so this join has nobody to wait for";
+        let said = "no fork leads here, so this join has no worker to wait for";
         assert_eq!(found(&RULE, files), [format!("WORK.sh:1:13: {said}")]);
     }
 

@@ -39,18 +39,22 @@ fn check(report: &mut Report<'_>) {
 }
 
 fn look(report: &mut Report<'_>, state: &State, named: &Named, severity: Severity) {
-    let (message, suggestion) = match &named.meaning {
+    let (message, suggestion, candidates) = match &named.meaning {
         // The suggestion is the help of the finding.
-        Meaning::Wrong(ResolveError::NotFound { name, suggestion, .. }) => {
-            (format!("state `{name}` not found"), suggestion.as_deref())
+        Meaning::Wrong(ResolveError::NotFound { name, suggestion, candidates }) => {
+            (format!("state `{name}` not found"), suggestion.as_deref(), &candidates[..])
         }
-        Meaning::Wrong(error @ ResolveError::Unsupported(_)) => (error.to_string(), None),
+        Meaning::Wrong(error @ ResolveError::Unsupported(_)) => (error.to_string(), None, &[][..]),
         Meaning::Wrong(ResolveError::Ambiguous { .. } | ResolveError::WrongPlatform { .. })
         | Meaning::State(_)
         | Meaning::Open
         | Meaning::Path => return,
     };
-    report.at(state, named.written.span, message).severity(severity).meant(suggestion);
+    let finding = report.at(state, named.written.span, message);
+    if !candidates.is_empty() {
+        finding.help(format!("create {}", candidates.join(" or ")));
+    }
+    finding.severity(severity).meant(suggestion);
 }
 
 #[cfg(test)]

@@ -30,17 +30,21 @@ fn check(report: &mut Report<'_>) {
         {
             report.at(state, name.span, error.to_string());
         }
-        let limited = state.prompt().map(|prompt| &prompt.frontmatter);
-        let limited = limited.and_then(|own| {
-            let tools = own.tools.as_ref().map(|tools| ("tools", tools.span));
-            tools.or_else(|| own.permissions.as_ref().map(|mode| ("permissions", mode.span)))
-        });
-        let own = agent(graph, &state.name).map(|name| name.value.as_str());
-        if let Some((key, span)) = limited
-            && agents.get(own).is_ok_and(|can| !can.limits_tools)
+        if let Some(prompt) = state.prompt()
+            && let Ok(can) = agents.get(agent(graph, &state.name).map(|name| name.value.as_str()))
         {
-            let own = own.map_or("the default coding agent".to_owned(), |name| format!("`{name}`"));
-            report.at(state, span, format!("{own} cannot limit tools, which `{key}` asks for"));
+            let own = &prompt.frontmatter;
+            let tools = own.tools.as_ref().map(|tools| tools.span).filter(|_| !can.limits_tools);
+            let mode = own.permissions.as_ref().map(|mode| mode.span);
+            let mode = mode.filter(|_| !can.has_permissions);
+            let name = agent(graph, &state.name);
+            for (key, span) in [("tools", tools), ("permissions", mode)] {
+                let Some(span) = span else { continue };
+                let name = name.map_or("the default coding agent".to_owned(), |name| {
+                    format!("`{}`", name.value)
+                });
+                report.at(state, span, format!("{name} cannot be told what `{key}` asks for"));
+            }
         }
         let calls =
             graph.edges().filter(|edge| edge.from == state.name && edge.kind == EdgeKind::Call);

@@ -25,11 +25,11 @@ pub(super) const RULE: Rule = Rule {
 
 fn check(report: &mut Report<'_>) {
     let graph = report.graph;
-    let mut workers: BTreeMap<&StateName, Worker<'_>> = BTreeMap::new();
+    let mut workers: BTreeMap<&StateName, WorkerReads<'_>> = BTreeMap::new();
     for state in report.states() {
         for way in state.said().filter(|way| way.tag.spec().takes_variables) {
             let Some(target) = way.target.as_ref().and_then(Named::state) else { continue };
-            let worker = workers.entry(target).or_insert_with(|| Worker::of(graph, target));
+            let worker = workers.entry(target).or_insert_with(|| WorkerReads::of(graph, target));
             if worker.may_read_anything {
                 continue;
             }
@@ -52,7 +52,7 @@ fn check(report: &mut Report<'_>) {
 }
 
 /// What the states of a worker read.
-struct Worker<'g> {
+struct WorkerReads<'g> {
     /// A state may lead anywhere, or cannot be read.
     may_read_anything: bool,
     /// The variables that its prompts ask for.
@@ -61,7 +61,7 @@ struct Worker<'g> {
     words: BTreeSet<&'g str>,
 }
 
-impl<'g> Worker<'g> {
+impl<'g> WorkerReads<'g> {
     fn of(graph: &'g Graph, first: &StateName) -> Self {
         let states = graph.reachable([first], EdgeKind::stays_in_agent);
         let states: Vec<&State> = states.iter().filter_map(|name| graph.state(name)).collect();

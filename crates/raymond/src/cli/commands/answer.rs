@@ -19,9 +19,9 @@ use raymond_engine::{
 use raymond_flow::id::{AskId, RunId};
 use serde_json::Value;
 
-use super::{place::state_dir, prepare::Project, runs};
+use super::{place::state_dir, prepare::LoadedProject, runs};
 use crate::{
-    cli::args::{Answer, Asks, Place},
+    cli::args::{AnswerArgs, Asks, Place},
     failure::Failure,
     line::Line,
     out,
@@ -113,7 +113,7 @@ fn page(open: &[(RunId, PublishedQuestion)], place: &Place) -> Vec<Line> {
 }
 
 /// `raymond answer RUN [ASK] [LABEL]`
-pub(in crate::cli) fn answer(arguments: &Answer) -> Result<ExitCode, Failure> {
+pub(in crate::cli) fn answer(arguments: &AnswerArgs) -> Result<ExitCode, Failure> {
     let place = &arguments.place;
     let state_dir = state_dir(place)?;
     let run = runs::by_id(&state_dir, &arguments.run, place)?;
@@ -134,7 +134,7 @@ pub(in crate::cli) fn answer(arguments: &Answer) -> Result<ExitCode, Failure> {
 fn which(
     state_dir: &StateDir,
     run: &RunId,
-    arguments: &Answer,
+    arguments: &AnswerArgs,
     next: &Next,
 ) -> Result<(AskId, Option<String>), Failure> {
     let words: Vec<&str> = arguments.words.iter().map(String::as_str).collect();
@@ -160,7 +160,7 @@ fn which(
         }
         [] => {
             let failure = Failure::usage(format!("run {run} asks nothing"));
-            Err(failure.with_hint(format!("see how it stands: {}", next.command("status"))))
+            Err(failure.with_hint(format!("show its status: {}", next.command("status"))))
         }
         several => {
             let ids: Vec<_> = several.iter().map(|question| question.id.as_str()).collect();
@@ -180,7 +180,7 @@ fn no_such(run: &RunId, id: &AskId, place: &Place) -> Failure {
 fn reply(
     question: &PublishedQuestion,
     label: Option<String>,
-    arguments: &Answer,
+    arguments: &AnswerArgs,
     next: &Next,
 ) -> Result<Reply, Failure> {
     let text = match arguments.text.as_deref() {
@@ -233,7 +233,7 @@ fn refused(error: &AnswerError, question: &PublishedQuestion, next: &Next) -> Fa
     let failure = Failure::of_error(error);
     match error {
         AnswerError::Answered { .. } => {
-            failure.with_hint(format!("see what came of it: {}", next.command("status")))
+            failure.with_hint(format!("show what followed: {}", next.command("status")))
         }
         AnswerError::NotAChoice { .. } | AnswerError::Empty | AnswerError::NoComment => {
             failure.with_hint(format!("answer it: {command}"))
@@ -255,7 +255,7 @@ fn deliver(
     next: &Next,
 ) -> Result<(), Failure> {
     // A mistake in the settings must not hide that the answer counts.
-    let project = Project::of(place).or_else(|_| Project::without_settings(place))?;
+    let project = LoadedProject::of(place).or_else(|_| LoadedProject::without_settings(place))?;
     let mut observer = Lines::new(out::people(), Level::Trouble, None);
     if project.engine(None)?.tell_answered(run, id, &mut observer)? {
         return Ok(());

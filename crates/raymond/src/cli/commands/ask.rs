@@ -7,7 +7,7 @@ use raymond_flow::{machine::Status, money::Usd};
 
 use super::{
     place::state_dir,
-    prepare::{Project, retry_for_ms},
+    prepare::{LoadedProject, retry_for_ms},
     runs,
 };
 use crate::{
@@ -66,7 +66,8 @@ pub(in crate::cli) fn limit(
     match answer.status {
         Status::Completed | Status::Cancelled => {
             let why = format!("run {id} is {}: it has no limits to change", answer.status);
-            return Err(Failure::usage(why));
+            let hint = format!("show its result: {}", next.command("status"));
+            return Err(Failure::usage(why).with_hint(hint));
         }
         Status::Running => out::note(&format!("Run {id} has the new limits.")),
         Status::Failed | Status::Stopped | Status::Paused => {
@@ -78,6 +79,6 @@ pub(in crate::cli) fn limit(
 }
 
 /// A mistake in the settings must not prevent the user from stopping a run.
-fn project(place: &Place) -> Result<Project, Failure> {
-    Project::of(place).or_else(|_| Project::without_settings(place))
+fn project(place: &Place) -> Result<LoadedProject, Failure> {
+    LoadedProject::of(place).or_else(|_| LoadedProject::without_settings(place))
 }

@@ -16,7 +16,7 @@ use raymond_flow::machine::Record;
 use super::{
     inspect::turns,
     place::state_dir,
-    prepare::Project,
+    prepare::LoadedProject,
     run::{exit_code, tell_end},
     runs,
 };
@@ -37,7 +37,7 @@ pub(in crate::cli) fn attach(
     let state_dir = state_dir(place)?;
     let id = runs::find(&state_dir, run, place)?;
     // A mistake in the settings must not prevent the user from watching a run.
-    let project = Project::of(place).or_else(|_| Project::without_settings(place))?;
+    let project = LoadedProject::of(place).or_else(|_| LoadedProject::without_settings(place))?;
     let interrupts = Interrupts::install();
     let level = if verbose { Level::Detail } else { Level::News };
     let files = state_dir.run(&id);

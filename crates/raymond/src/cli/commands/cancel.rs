@@ -7,7 +7,7 @@ use raymond_flow::machine::{Run, Status};
 
 use super::{
     place::state_dir,
-    prepare::Project,
+    prepare::LoadedProject,
     runs::{self, status_word},
 };
 use crate::{
@@ -49,7 +49,7 @@ pub(in crate::cli) fn cancel(id: &str, yes: bool, place: &Place) -> Result<ExitC
         Status::Failed | Status::Stopped | Status::Paused => return Err(refused(&status, &next)),
     }
     // A mistake in the settings must not prevent the user from cancelling a run.
-    let project = Project::of(place).or_else(|_| Project::without_settings(place))?;
+    let project = LoadedProject::of(place).or_else(|_| LoadedProject::without_settings(place))?;
     let mut observer = Lines::new(out::people(), Level::Trouble, None);
     let cancelled = project.engine(None)?.cancel(&id, &mut observer)?;
     if cancelled.status != Status::Cancelled {

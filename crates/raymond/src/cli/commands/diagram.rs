@@ -6,7 +6,8 @@ use raymond_engine::{EngineError, Loaded, load};
 use raymond_flow::{
     diagram::{Diagram, Trace},
     id::RunId,
-    source::Platform,
+    lint::{self, Known},
+    source::{Platform, Severity},
 };
 
 use super::{lint::open, place::state_dir};
@@ -14,6 +15,7 @@ use crate::{
     cli::authoring::{self, Format},
     failure::Failure,
     out,
+    report::{warning, words::count},
 };
 
 /// `raymond diagram WORKFLOW`
@@ -40,6 +42,14 @@ pub(in crate::cli) fn diagram(arguments: &authoring::DiagramArgs) -> Result<Exit
         (false, Format::Dot) => picture.dot(),
     };
     out::data(&text)?;
+    let found = lint::lint(&opened.graph, &Known::default());
+    let errors = found.iter().filter(|finding| finding.severity == Severity::Error).count();
+    if errors > 0 {
+        let (errors, path) = (count(errors as u64, "error"), workflow.display());
+        out::people().line(&warning(&format!(
+            "the workflow has {errors}, so the diagram may be incomplete; see it: raymond lint {path}"
+        )));
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use raymond_engine::{
-    agent::{Checkup, CheckupAnswer, CodingAgent, Diagnosis},
+    agent::{Checkup, CheckupAnswer, CodingAgent, Diagnosis, NATIVES},
     load,
     lock::RunLock,
     programs,
@@ -16,7 +16,7 @@ use raymond_engine::{
 use raymond_flow::machine::{FailureClass, Status};
 use serde_json::json;
 
-use super::{place::state_dir, prepare::Project, prune::size};
+use super::{place::state_dir, prepare::LoadedProject, prune::size};
 use crate::{
     advice,
     cli::{args::Place, upkeep::Doctor},
@@ -57,13 +57,17 @@ pub(in crate::cli) fn doctor(arguments: &Doctor) -> Result<ExitCode, Failure> {
     let mut findings = vec![platform(), shell(), git()];
     let place = &arguments.place;
     findings.push(settings(place));
-    let project = Project::of(place).or_else(|_| Project::without_settings(place));
+    let project = LoadedProject::of(place).or_else(|_| LoadedProject::without_settings(place));
     match project {
         Ok(project) => {
             let said = project.config.said::<String>("agent");
             let used = said.as_deref().or(project.agents.default_name());
             for agent in project.agents.iter() {
-                findings.extend(checked(agent, used == Some(agent.name())));
+                let is_used = used == Some(agent.name());
+                let is_configured = project.config.agents.contains_key(agent.name());
+                let is_native = NATIVES.iter().any(|native| native.name == agent.name());
+                let is_wanted = is_used || is_configured || !is_native;
+                findings.extend(checked(agent, is_used, is_wanted));
             }
             findings.push(disk(&project));
             findings.extend(runs(&project));
@@ -114,8 +118,9 @@ fn settings(place: &Place) -> CheckResult {
     CheckResult { what: "settings".to_owned(), verdict }
 }
 
-/// The checks of a coding agent. `is_used` says whether states that name none use it.
-fn checked(agent: &dyn CodingAgent, is_used: bool) -> Vec<CheckResult> {
+/// The checks of a coding agent. `is_used` says whether states that name none use it, `is_wanted` whether it
+/// should be installed.
+fn checked(agent: &dyn CodingAgent, is_used: bool, is_wanted: bool) -> Vec<CheckResult> {
     let program = agent.program();
     let Some(name) = program.first() else {
         return Vec::new();
@@ -128,9 +133,14 @@ fn checked(agent: &dyn CodingAgent, is_used: bool) -> Vec<CheckResult> {
         };
         CheckResult { what: format!("{}{what}", agent.name()), verdict }
     };
-    let install_advice = advice::of_failure(Some(FailureClass::NotInstalled), "");
+    let install_advice = advice::of_failure(Some(FailureClass::NotInstalled), agent.name());
     let install_advice = install_advice.unwrap_or_default();
     let Some(path) = programs::find(name) else {
+        if !is_wanted {
+            let found =
+                format!("not installed; only states with `agent: {}` need it", agent.name());
+            return vec![finding("", good(found))];
+        }
         let verdict = bad(format!("`{name}` is not installed"), install_advice);
         return vec![finding("", verdict)];
     };
@@ -175,7 +185,7 @@ fn asked(checkup: &Checkup) -> io::Result<Diagnosis> {
     Ok((checkup.judge)(&CheckupAnswer { exit_code: status.code(), stdout, stderr }))
 }
 
-fn disk(project: &Project) -> CheckResult {
+fn disk(project: &LoadedProject) -> CheckResult {
     let reserve = project.config.text("disk_reserve").and_then(|text| text.parse().ok());
     let (reserve, place) = (reserve.unwrap_or(0), project.state_dir.root().display());
     let advice = "remove old runs: raymond prune";
@@ -194,7 +204,7 @@ fn disk(project: &Project) -> CheckResult {
 }
 
 /// Runs whose orchestrator died. `None` if there are none.
-fn runs(project: &Project) -> Option<CheckResult> {
+fn runs(project: &LoadedProject) -> Option<CheckResult> {
     let state_dir = &project.state_dir;
     let is_dead = |id: &raymond_flow::id::RunId| {
         RunLock::holder(&state_dir.run(id).lock).is_none()

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use super::{
     place::state_dir,
-    prepare::Project,
+    prepare::LoadedProject,
     run::exit_code,
     runs::{self, status_word},
 };
@@ -29,7 +29,7 @@ use crate::{
     failure::Failure,
     line::{Line, Style},
     out::{self, OutputState},
-    report::{Narrator, Standing, advice, near, status_line, time, words::Level},
+    report::{Narrator, StatusReport, advice, near, status_line, time, words::Level},
 };
 
 /// A run in the list; `Err` says why it cannot be read.
@@ -126,7 +126,7 @@ pub(in crate::cli) fn status(
     let is_live = status == "running";
     let activities = if is_live { latest(place, &files, &loaded.run) } else { BTreeMap::new() };
     let (next, now_ms) = (runs::next(&id, place), clock::now_ms());
-    let standing = Standing {
+    let standing = StatusReport {
         loaded: &loaded,
         status: &status,
         files: &files,
@@ -145,8 +145,8 @@ pub(in crate::cli) fn status(
 /// The latest activity of each running turn.
 fn latest(place: &Place, files: &RunFiles, run: &Run) -> BTreeMap<AgentId, Activity> {
     // A mistake in the settings must not prevent the user from looking at a run.
-    let project = Project::of(place).or_else(|_| Project::without_settings(place));
-    let Ok(Project { agents, .. }) = project else { return BTreeMap::new() };
+    let project = LoadedProject::of(place).or_else(|_| LoadedProject::without_settings(place));
+    let Ok(LoadedProject { agents, .. }) = project else { return BTreeMap::new() };
     let mut watch = Watch::new(files.clone());
     let turns = turns(run).into_iter().filter_map(|(id, turn)| {
         let activity = watch.latest(&id, turn, &agents)?;

@@ -10,7 +10,7 @@ use raymond_flow::{
     source::{Platform, Severity},
 };
 
-use super::prepare::Project;
+use super::prepare::LoadedProject;
 use crate::{
     cli::{args::Place, authoring::Lint},
     failure::Failure,
@@ -26,7 +26,7 @@ pub(in crate::cli) fn lint(arguments: &Lint) -> Result<ExitCode, Failure> {
     let workflow = arguments.workflow.as_deref().unwrap_or(Path::new("."));
     let platform = arguments.platform.map_or(Platform::HERE, Platform::from);
     let OpenedWorkflow { files, graph } = open(workflow, platform)?;
-    let project = Project::of(&Place { data_dir: None }).ok();
+    let project = LoadedProject::of(&Place { data_dir: None }).ok();
     let known = Known {
         variables: arguments.variables.iter().cloned().collect(),
         coding_agents: project.map(|project| project.agents.known()),
@@ -68,9 +68,8 @@ fn weigh(found: &mut Vec<Finding>, deny: &[String], allow: &[String]) -> Result<
 fn no_such_rule(name: &str) -> Failure {
     let meant = lint::suggest_rule(name);
     let meant = meant.map(|rule| format!(" (did you mean `{rule}`?)")).unwrap_or_default();
-    Failure::usage(format!(
-        "there is no rule `{name}`{meant}; list them: raymond lint --explain all"
-    ))
+    Failure::usage(format!("there is no rule `{name}`{meant}"))
+        .with_hint("list the rules: raymond lint --explain all".to_owned())
 }
 
 /// The files and the graph of a workflow.

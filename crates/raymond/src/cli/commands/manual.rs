@@ -29,7 +29,8 @@ macro_rules! topic {
     };
 }
 
-static TOPICS: [Topic; 6] = [
+static TOPICS: [Topic; 7] = [
+    topic!("agents", "coding agents: Claude Code, Codex and others"),
     topic!("api", "the HTTP interface of raymond serve"),
     topic!("authoring", "how to write workflows and their tests"),
     topic!("events", "the events of --json"),

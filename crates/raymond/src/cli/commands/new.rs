@@ -1,6 +1,6 @@
 //! `raymond new`.
 
-use std::{fs, io, process::ExitCode};
+use std::{fs, io, path::Path, process::ExitCode};
 
 use crate::{
     cli::authoring::{New, Template},
@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// A file of a template: its name and its text.
-type File = (&'static str, &'static str);
+type TemplateFile = (&'static str, &'static str);
 
 macro_rules! files {
     ($folder:literal: $($name:literal),+) => {
@@ -18,7 +18,7 @@ macro_rules! files {
 }
 
 /// Real files, so that editors and lint can check them.
-fn files(template: Template) -> &'static [File] {
+fn files(template: Template) -> &'static [TemplateFile] {
     match template {
         Template::Linear => files!("linear": "START.md", "CHECK.md", "tests/main.yaml"),
         Template::Review => files!(
@@ -27,7 +27,7 @@ fn files(template: Template) -> &'static [File] {
         ),
         Template::FanOut => files!(
             "fan-out": "START.md", "WORKER.md", "COLLECT.sh", "COLLECT.bat", "SUMMARY.md",
-            "tests/main.yaml"
+            "tests/main.yaml", "tests/failed.yaml"
         ),
         Template::Approval => files!(
             "approval": "START.md", "REVISE.md", "SHIP.md", "STOP.sh", "STOP.bat", "tests/main.yaml",
@@ -39,7 +39,7 @@ fn files(template: Template) -> &'static [File] {
         ),
         Template::Retry => files!(
             "retry": "START.sh", "START.bat", "CHECK.sh", "CHECK.bat", "FIX.md", "EXPLAIN.md",
-            "tests/main.yaml"
+            "tests/main.yaml", "tests/succeeds.yaml"
         ),
         Template::Polling => {
             files!("polling": "START.sh", "START.bat", "ACT.md", "tests/main.yaml")
@@ -50,8 +50,9 @@ fn files(template: Template) -> &'static [File] {
 /// `raymond new NAME`
 pub(in crate::cli) fn new(arguments: &New) -> Result<ExitCode, Failure> {
     let folder = arguments.name.as_path();
+    let create = format!("create {}", folder.display());
     if let Some(parent) = folder.parent() {
-        fs::create_dir_all(parent).map_err(|error| Failure::io("create the directory", &error))?;
+        fs::create_dir_all(parent).map_err(|error| Failure::io(&create, &error))?;
     }
     // `create_dir` fails if the directory exists, so no file of the user is overwritten.
     fs::create_dir(folder).map_err(|error| match error.kind() {
@@ -59,23 +60,38 @@ pub(in crate::cli) fn new(arguments: &New) -> Result<ExitCode, Failure> {
             Failure::usage(format!("{} already exists", folder.display()))
                 .with_hint("choose another name: existing files are not overwritten".to_owned())
         }
-        _ => Failure::io("create the directory", &error),
+        _ => Failure::io(&create, &error),
     })?;
-    let tests = folder.join("tests");
-    fs::create_dir(tests).map_err(|error| Failure::io("create the directory", &error))?;
-    for (name, text) in files(arguments.template) {
-        let path = folder.join(name);
-        fs::write(&path, text).map_err(|error| Failure::io("write a state", &error))?;
-        out::path(&path)?;
+    // A half-written workflow would prevent another try with the same name.
+    fill(folder, files(arguments.template)).inspect_err(|_| drop(fs::remove_dir_all(folder)))?;
+    for (name, _) in files(arguments.template) {
+        out::path(&folder.join(name))?;
     }
     hint(arguments);
     Ok(ExitCode::SUCCESS)
 }
 
+fn fill(folder: &Path, files: &[File]) -> Result<(), Failure> {
+    let write = |path: &Path| format!("write {}", path.display());
+    let tests = folder.join("tests");
+    fs::create_dir(&tests).map_err(|error| Failure::io(&write(&tests), &error))?;
+    for (name, text) in files {
+        let path = folder.join(name);
+        fs::write(&path, text).map_err(|error| Failure::io(&write(&path), &error))?;
+    }
+    Ok(())
+}
+
 fn hint(arguments: &New) {
     let folder = out::one_line(&arguments.name.to_string_lossy());
+    let is_start = |name: &str| name.starts_with("START");
+    let needs_input = |text: &str| text.contains("{{input}}") || text.contains("RAYMOND_INPUT");
+    let mut files = files(arguments.template).iter();
+    let has_input = files.any(|(name, text)| is_start(name) && needs_input(text));
+    let input = if has_input { " --input 'TEXT'" } else { "" };
     out::note(&format!(
-        "\nhint: `raymond lint {folder}` checks it, `raymond diagram {folder}` draws it, \
-         `raymond test {folder}` tries it without a model"
+        "\nCheck it: raymond lint {folder}\n\
+         Try it without a model: raymond test {folder}\n\
+         Run it: raymond {folder}{input}"
     ));
 }

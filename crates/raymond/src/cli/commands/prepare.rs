@@ -4,12 +4,16 @@ use std::{env, ffi::OsString, path::PathBuf, time::Duration};
 
 use raymond_engine::{
     Engine, Runner,
-    agent::{Agents, ClaudeAgent, ClaudeConfig, CodingAgent, ProgramAgent},
+    agent::{
+        Agents, ClaudeAgent, ClaudeConfig, CodingAgent, NATIVES, NativeConfig, ProgramAgent,
+        account,
+    },
     debug::DebugFiles,
     events::Observer,
     interrupts::Interrupts,
     layout::StateDir,
     private,
+    user::UserDir,
 };
 use raymond_flow::{
     id::RunId,
@@ -25,23 +29,27 @@ use crate::{
     cli::args::{Options, Place},
     config::Config,
     failure::Failure,
-    notify::Notifier,
+    notify::NotifyObserver,
     out,
     report::{JsonLines, Lines, on_terminal, words::Level},
 };
+
+/// The variables that choose the account that Claude Code uses.
+const CLAUDE_CREDENTIALS: [&str; 4] =
+    ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN"];
 
 /// The name in frontmatter of the program of the setting `agent_program`.
 const PROGRAM: &str = "program";
 
 /// Everything of the project that a run needs.
-pub(super) struct Project {
+pub(super) struct LoadedProject {
     pub(super) state_dir: StateDir,
     pub(super) config: Config,
     pub(super) agents: Agents,
     pub(super) interrupts: Option<Interrupts>,
 }
 
-impl Project {
+impl LoadedProject {
     /// Reads the settings of the project.
     pub(super) fn of(place: &Place) -> Result<Self, Failure> {
         let state_dir = state_dir(place)?;
@@ -74,6 +82,7 @@ impl Project {
             reset_margin: Duration::from_secs(number("reset_margin")),
             disk_reserve_bytes: number("disk_reserve"),
             kept_script_steps: usize::try_from(number("keep_script_steps")).unwrap_or(usize::MAX),
+            user_dir: UserDir::here(),
             environment: Vec::new(),
             answerer: None,
             interrupts: self.interrupts.clone(),
@@ -98,14 +107,14 @@ impl Project {
         } else {
             Box::new(Lines::new(out::people(), level, files.clone()))
         });
-        // After whoever draws on the terminal, which makes room for it.
+        // After the observer that draws on the terminal, which makes room for it.
         if !options.json {
             let next = super::runs::next(id, &options.place);
             observers.push(Box::new(Asker::new(self.state_dir.clone(), next)));
         }
         if !self.config.notify.is_empty() {
             let next = super::runs::next(id, &options.place);
-            observers.push(Box::new(Notifier::new(self.config.notify.clone(), next)));
+            observers.push(Box::new(NotifyObserver::new(self.config.notify.clone(), next)));
         }
         if let Some(path) = &options.log_file {
             let file = private::options().create(true).append(true).open(path);
@@ -132,7 +141,8 @@ pub(super) fn level(options: &Options) -> Level {
     }
 }
 
-/// Claude Code, and every configured program. `agent_program`, if it is set, is the default.
+/// Claude Code, the other coding agents that Raymond knows, and every configured one. `agent_program`, if it is set, is
+/// the default.
 pub(super) fn agents(config: &Config) -> Agents {
     let text = |name: &str| env::var(name).ok().filter(|text| !text.is_empty());
     let home = text("HOME").map(PathBuf::from).unwrap_or_default();
@@ -142,18 +152,28 @@ pub(super) fn agents(config: &Config) -> Agents {
     let program = config.said_by_environment("claude.program").map(str::to_owned);
     let program = program.or(own.program);
     let program = program.or_else(|| config.text("claude.program").map(str::to_owned));
+    let config_dir = config_dir.unwrap_or_else(|| home.join(".claude"));
+    // A login is kept in its directory; a key or another address takes precedence.
+    let credentials = CLAUDE_CREDENTIALS.map(|name| text(name).unwrap_or_default());
+    let home_text = config_dir.to_string_lossy();
+    let parts = std::iter::once(&*home_text).chain(credentials.iter().map(String::as_str));
     let claude = ClaudeAgent::new(ClaudeConfig {
         name: CLAUDE.to_owned(),
         program: program.unwrap_or_else(|| "claude".to_owned()),
         arguments: own.arguments.unwrap_or_else(|| config.claude_arguments.clone()),
-        config_dir: config_dir.unwrap_or_else(|| home.join(".claude")),
+        account: Some(account(CLAUDE, parts)),
+        config_dir: config_dir.clone(),
         tools: own.tools.unwrap_or_default(),
         model: own.model,
         environment_model: text("ANTHROPIC_MODEL"),
     });
     let mut agents: Vec<Box<dyn CodingAgent>> = vec![Box::new(claude)];
+    for native in NATIVES.iter().filter(|native| !config.agents.contains_key(native.name)) {
+        let name = native.name.to_owned();
+        agents.push((native.make)(NativeConfig { name, ..NativeConfig::default() }));
+    }
     for (name, settings) in config.agents.iter().filter(|(name, _)| *name != CLAUDE) {
-        agents.push(Box::new(ProgramAgent::new(settings.program_config(name))));
+        agents.push(settings.agent(name));
     }
     if let Some(program) = config.text("agent_program") {
         let mut settings = config.agents.get(PROGRAM).cloned().unwrap_or_default();

@@ -125,7 +125,10 @@ fn summarize(found: &[Candidate], is_dry: bool) {
     let total = size(found.iter().map(|candidate| candidate.run.bytes).sum());
     let runs = if found.len() == 1 { "1 run".to_owned() } else { format!("{} runs", found.len()) };
     out::note(&match (found.is_empty(), is_dry) {
-        (true, _) => "no run is old enough and over; see raymond prune --help".to_owned(),
+        (true, _) => {
+            "No run is old enough and has ended. Younger ones: raymond prune --older-than 1h"
+                .to_owned()
+        }
         (_, true) => format!("{runs}, {total}: nothing was removed yet; remove them with --yes"),
         (_, false) => format!("{runs} removed, {total} freed"),
     });

@@ -31,7 +31,7 @@ use raymond_flow::{
 use super::{
     admit, lint,
     place::{current_folder, state_dir},
-    prepare::{Project, change, configure, level},
+    prepare::{LoadedProject, change, configure, level},
     runs,
 };
 use crate::{
@@ -71,7 +71,7 @@ pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
         })?,
         None => fresh_id(&scope.name)?,
     };
-    let mut project = Project::of(&options.place)?;
+    let mut project = LoadedProject::of(&options.place)?;
     let (mut settings, mut limits) = (Settings::default(), Limits::default());
     configure(&project.config, &mut settings, &mut limits);
     change(&options, &mut settings, &mut limits)?;
@@ -267,7 +267,7 @@ pub(in crate::cli) fn resume(
     let id = runs::find(&state_dir(&options.place)?, run, &options.place)?;
     // Report a wrong value before anything happens.
     change(options, &mut Settings::default(), &mut Limits::default())?;
-    let mut project = Project::of(&options.place)?;
+    let mut project = LoadedProject::of(&options.place)?;
     if detach {
         let next = runs::next(&id, &options.place);
         let is_named = run.id.is_some();
@@ -286,7 +286,7 @@ pub(in crate::cli) fn resume(
 /// `raymond recover`
 pub(in crate::cli) fn recover(options: &Options) -> Result<ExitCode, Failure> {
     change(options, &mut Settings::default(), &mut Limits::default())?;
-    let mut project = Project::of(&options.place)?;
+    let mut project = LoadedProject::of(&options.place)?;
     let state_dir = project.state_dir.clone();
     let mut ids = Vec::new();
     for id in state_dir.run_ids().map_err(|error| Failure::io("list the runs", &error))? {

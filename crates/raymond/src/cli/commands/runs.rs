@@ -1,6 +1,6 @@
 //! Finds runs: by id, by a prefix of it, or the latest.
 
-use raymond_engine::{journal::Journal, layout::StateDir, lock::RunLock};
+use raymond_engine::{journal::Journal, layout::StateDir, lock::RunLock, user::UserDir};
 use raymond_flow::{
     id::RunId,
     machine::{Record, Status},
@@ -12,7 +12,7 @@ use crate::{
         args::{Place, WhichRun},
         mistyped,
     },
-    failure::Failure,
+    failure::{Failure, quoted},
     report::Next,
 };
 
@@ -46,6 +46,12 @@ pub(super) fn by_id(state_dir: &StateDir, word: &str, place: &Place) -> Result<R
     }
     // If the word cannot be an id, that error says more.
     let id = RunId::new(word)?;
+    if let Some(there) = elsewhere(state_dir, &id) {
+        let message = format!("there is no run `{id}` in {}", state_dir.root().display());
+        let option = quoted(there.root());
+        return Err(Failure::usage(message)
+            .with_hint(format!("it is a run of another project: add --data-dir {option}")));
+    }
     if ids.is_empty() {
         return Err(no_runs(state_dir));
     }
@@ -54,6 +60,12 @@ pub(super) fn by_id(state_dir: &StateDir, word: &str, place: &Place) -> Result<R
         Some(meant) => failure.with_hint(format!("did you mean `{meant}`?")),
         None => failure.with_hint(format!("list the runs: raymond list{}", typed(place))),
     })
+}
+
+/// The state directory of another project of this user that has the run.
+fn elsewhere(state_dir: &StateDir, id: &RunId) -> Option<StateDir> {
+    let mut others = UserDir::here()?.state_dirs().into_iter();
+    others.find(|other| other.root() != state_dir.root() && other.run(id).journal.exists())
 }
 
 /// Whether there is a run with exactly this id.

@@ -18,9 +18,10 @@ use raymond_flow::{
     machine::{Limits, Run, Settings, Status},
     money::Usd,
 };
-use raymond_server::{Bound, Host, Options, ServeError, last_link};
+use raymond_server::{Bound, Host, ServeError, ServerOptions, last_link};
 
 use super::{
+    answer::user,
     place::{current_folder, state_dir, typed},
     prepare::{agents, configure},
 };
@@ -57,7 +58,7 @@ pub(in crate::cli) fn serve(arguments: &Serve) -> Result<ExitCode, Failure> {
         path.map_err(|error| Failure::io("find a directory of --root", &error))
     };
     let program = env::current_exe().map_err(|error| Failure::io("find this program", &error))?;
-    let bound = Bound::new(Options {
+    let bound = Bound::new(ServerOptions {
         user_dir: user_dir.clone(),
         project: project.clone(),
         roots: arguments.root.iter().map(folder).collect::<Result<_, _>>()?,
@@ -75,9 +76,8 @@ pub(in crate::cli) fn serve(arguments: &Serve) -> Result<ExitCode, Failure> {
     let is_recovering = config.text("serve.recover") == Some("true") && !arguments.read_only;
     if is_recovering {
         let dirs = project.map_or_else(|| user_dir.state_dirs(), |project| vec![project]);
-        for state_dir in &dirs {
-            recover(state_dir, &program);
-        }
+        // Reading the journals of many runs takes a while, and the page need not wait for it.
+        std::thread::spawn(move || dirs.iter().for_each(|dir| recover(dir, &program)));
     }
     bound.serve().map_err(|error| refused(&error))?;
     Ok(ExitCode::SUCCESS)
@@ -89,7 +89,7 @@ pub(super) fn show(state_dir: &Path, folder: &Path) -> Result<(), Failure> {
     private::create_dir_all(state_dir)
         .map_err(|error| Failure::io("create the state directory", &error))?;
     let program = env::current_exe().map_err(|error| Failure::io("find this program", &error))?;
-    let bound = Bound::new(Options {
+    let bound = Bound::new(ServerOptions {
         user_dir: UserDir::new(folder.join("user")),
         project: Some(StateDir::new(state_dir)),
         roots: Vec::new(),
@@ -103,8 +103,8 @@ pub(super) fn show(state_dir: &Path, folder: &Path) -> Result<(), Failure> {
         host: Arc::new(Words),
     })
     .map_err(|error| refused(&error))?;
-    let link = if out::shows_data() { bound.link() } else { bound.url() };
-    out::note(&format!("Watch it in a browser: {link}\n"));
+    // With its token, even into a log: the token ends with this program, and `raymond open` does not know of it.
+    out::note(&format!("Watch it in a browser: {}\n", bound.link()));
     // It ends with the program.
     std::thread::spawn(move || bound.serve());
     Ok(())
@@ -115,7 +115,7 @@ fn tell(arguments: &Serve, bound: &Bound) -> Result<(), Failure> {
     if let Some(address) = arguments.listen.filter(|address| !address.is_loopback()) {
         let what = if arguments.read_only { "see" } else { "see, start, stop and answer" };
         let text = format!(
-            "listening on {address}: whoever reaches this machine and has the token can {what} runs, and without TLS \
+            "listening on {address}: anyone who can reach this machine and has the token can {what} runs, and without TLS \
              the token can be read on the way; put a reverse proxy with TLS before it"
         );
         out::people().line(&warning(&text));
@@ -247,7 +247,7 @@ struct Words;
 
 impl Host for Words {
     fn agents(&self, state_dir: &StateDir) -> Agents {
-        // A mistake in the settings does not keep anybody from looking.
+        // A mistake in the settings does not prevent users from viewing runs.
         agents(&Config::load(state_dir.root()).unwrap_or_default())
     }
 
@@ -257,6 +257,10 @@ impl Host for Words {
             configure(&config, &mut settings, &mut limits);
         }
         limits.budget_usd
+    }
+
+    fn user(&self) -> String {
+        user()
     }
 
     fn next(&self, state_dir: &StateDir, run: &Run, status: &str) -> Option<String> {

@@ -16,12 +16,15 @@ use raymond_flow::{
 };
 use serde_json::json;
 
-use super::{prepare::Project, runs};
+use super::{prepare::LoadedProject, runs};
 use crate::{
     cli::{args::WhichRun, upkeep::Show},
     failure::Failure,
     out::{self, OutputState},
-    report::transcript::{self, Length},
+    report::{
+        Next,
+        transcript::{self, Length},
+    },
 };
 
 /// How often `--follow` reads again. There is no portable way to wait for changes of a file.
@@ -41,19 +44,21 @@ struct Shown {
 /// The state of `raymond show`: what to show, and what was printed.
 struct ShowView<'a> {
     files: RunFiles,
-    project: &'a Project,
+    project: &'a LoadedProject,
     arguments: &'a Show,
     position: JournalPosition,
     /// Steps that are not printed completely, in the order in which they began.
     steps: BTreeMap<u64, Shown>,
     count: u64,
+    /// The first step that is a script.
+    script: Option<StepId>,
     /// The step whose heading was printed last.
     last: Option<StepId>,
 }
 
 /// `raymond show RUN [STEP]`
 pub(in crate::cli) fn show(arguments: &Show) -> Result<ExitCode, Failure> {
-    let project = Project::of(&arguments.place)?;
+    let project = LoadedProject::of(&arguments.place)?;
     let run = WhichRun { id: arguments.run.clone() };
     let id = runs::find(&project.state_dir, &run, &arguments.place)?;
     let files = project.state_dir.run(&id);
@@ -64,6 +69,7 @@ pub(in crate::cli) fn show(arguments: &Show) -> Result<ExitCode, Failure> {
         position: JournalPosition::START,
         steps: BTreeMap::new(),
         count: 0,
+        script: None,
         last: None,
     };
     let mut shown = 0;
@@ -85,12 +91,27 @@ pub(in crate::cli) fn show(arguments: &Show) -> Result<ExitCode, Failure> {
         return Err(Failure::usage(message).with_hint(hint));
     }
     if shown == 0 {
-        out::note("there is nothing to show: no files of these steps were kept");
+        let next = runs::next(&id, &arguments.place);
+        out::note(&view.nothing(&next));
     }
     Ok(ExitCode::SUCCESS)
 }
 
 impl ShowView<'_> {
+    /// What to say if there was nothing to show.
+    fn nothing(&self, next: &Next) -> String {
+        match &self.script {
+            Some(step) if self.arguments.step.is_none() => format!(
+                "run {} has no turns to show, and no script failed; show the output of one: raymond show {} {}.{}{}",
+                next.id, next.id, step.agent, step.number, next.place
+            ),
+            _ => format!(
+                "there is nothing to show: no files of these steps were kept; list the steps: {} --all",
+                next.command("log")
+            ),
+        }
+    }
+
     /// Reads new records of the journal.
     fn read(&mut self) -> Result<(), Failure> {
         let (entries, end) =
@@ -119,6 +140,9 @@ impl ShowView<'_> {
             return;
         }
         self.count += 1;
+        if matches!(step.action, Action::Script { .. }) {
+            self.script.get_or_insert_with(|| id.clone());
+        }
         let transcript = Transcript::new(&self.files, &id, &step);
         let shown = Shown { id, step, at_ms, spent: None, transcript, is_done: false };
         self.steps.insert(self.count, shown);
@@ -172,7 +196,7 @@ impl ShowView<'_> {
 
 impl Shown {
     /// The new entries of the step. A tool call that has ended is returned once.
-    fn more(&mut self, project: &Project, length: Length) -> Result<Vec<Entry>, Failure> {
+    fn more(&mut self, project: &LoadedProject, length: Length) -> Result<Vec<Entry>, Failure> {
         // Before reading, so that the output up to the end is read afterwards.
         let is_over = self.spent.is_some();
         let read = self.transcript.more(&project.agents);

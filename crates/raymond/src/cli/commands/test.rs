@@ -18,7 +18,7 @@ use raymond_flow::{id::RunId, machine::Status};
 
 use tempfile::TempDir;
 
-use super::prepare::Project;
+use super::prepare::LoadedProject;
 use crate::{
     cli::{args::Test, mistyped::no_such_path},
     failure::Failure,
@@ -47,7 +47,7 @@ pub(in crate::cli) fn test(arguments: &Test) -> Result<ExitCode, Failure> {
     };
     let filter = arguments.filter.as_deref().unwrap_or_default();
     let update = if arguments.update { Update::Write } else { Update::Compare };
-    let mut results = Vec::new();
+    let (mut results, mut names) = (Vec::new(), Vec::new());
     let interrupts = Interrupts::install();
     for path in case_files(&folder.join(FOLDER))? {
         let case = read_case(folder, &path);
@@ -55,6 +55,7 @@ pub(in crate::cli) fn test(arguments: &Test) -> Result<ExitCode, Failure> {
             |_| path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
             |case| case.name.clone(),
         );
+        names.push(name.clone());
         if !name.contains(filter) {
             continue;
         }
@@ -72,6 +73,9 @@ pub(in crate::cli) fn test(arguments: &Test) -> Result<ExitCode, Failure> {
         for difference in &wrong {
             out::text(&format!("    {}\n", out::hanging(difference)))?;
         }
+        if !wrong.is_empty() {
+            out::text(&format!("    in {}\n", out::one_line(&path.to_string_lossy())))?;
+        }
         results.push((name, seconds, wrong));
     }
     if let Some(path) = &arguments.junit {
@@ -80,7 +84,10 @@ pub(in crate::cli) fn test(arguments: &Test) -> Result<ExitCode, Failure> {
             .map_err(|error| Failure::io(&format!("write {}", path.display()), &error))?;
     }
     if results.is_empty() {
-        return Err(Failure::usage("no case matches".to_owned()));
+        let names: Vec<_> = names.iter().map(|name| out::one_line(name)).collect();
+        let tests = folder.join(FOLDER);
+        let message = format!("no case of {} contains `{filter}`", tests.display());
+        return Err(Failure::usage(message).with_hint(format!("its cases: {}", names.join(", "))));
     }
     let failed = results.iter().filter(|(_, _, wrong)| !wrong.is_empty()).count();
     let cases = if results.len() == 1 { "case" } else { "cases" };
@@ -152,12 +159,17 @@ fn run(
 
 /// The cases in a directory, sorted by name.
 fn case_files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let workflow = folder.parent().unwrap_or(folder).display();
+    let hint = format!(
+        "how to write one: raymond help authoring\nor turn a run into one: raymond test {workflow} --record ID"
+    );
     let entries = fs::read_dir(folder).map_err(|error| {
-        let folder = folder.display();
-        Failure::usage(format!(
-            "there are no tests in {folder}: {error}; `raymond help authoring` shows how to write one, \
-             and `raymond test WORKFLOW --record ID` turns a run into one"
-        ))
+        let why = match error.kind() {
+            io::ErrorKind::NotFound => String::new(),
+            _ => format!(": {error}"),
+        };
+        let message = format!("there are no tests in {}{why}", folder.display());
+        Failure::usage(message).with_hint(hint.clone())
     })?;
     let mut paths: Vec<_> = entries
         .flatten()
@@ -167,7 +179,8 @@ fn case_files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     paths.sort();
     if paths.is_empty() {
         let folder = folder.display();
-        return Err(Failure::usage(format!("there is no .yaml file in {folder}")));
+        let message = format!("there is no .yaml file in {folder}");
+        return Err(Failure::usage(message).with_hint(hint));
     }
     Ok(paths)
 }
@@ -184,7 +197,7 @@ fn folder_of(workflow: &Path) -> &Path {
 /// `raymond test WORKFLOW --record ID`
 fn record(id: &str, arguments: &Test) -> Result<ExitCode, Failure> {
     let id = RunId::new(id)?;
-    let project = Project::of(&arguments.place)?;
+    let project = LoadedProject::of(&arguments.place)?;
     let loaded = load(&project.state_dir, &id)?;
     if loaded.run.status == Status::Running {
         return Err(Failure::usage(format!("run `{id}` has not ended yet")));

@@ -156,6 +156,22 @@ fn usage_limit_of_one_agent_stops_all_others_until_it_is_lifted() {
 }
 
 #[test]
+fn usage_limit_of_one_run_keeps_the_next_run_from_asking_the_model() {
+    let Some(desk) = Desk::or_skip([("START.md", "first")]) else { return };
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    desk.replies("first", [limited(&format!("Claude AI usage limit reached|{}", now + 3600))]);
+    desk.start(&["--no-wait"]).failed(4, "usage limit is reached until");
+    let command = ["start", "flow", "--id", "other", "--no-wait"];
+    let other = Ran::of(&desk.command(&command).output().unwrap());
+    other.failed(4, "usage limit is reached until");
+    assert_eq!(desk.asked(), ["first"]);
+    // With another key it is another account.
+    desk.says("first", DONE);
+    let mut command = desk.command(&["start", "flow", "--id", "third", "--no-wait"]);
+    Ran::of(&command.env("ANTHROPIC_API_KEY", "other").output().unwrap()).completed("done");
+}
+
+#[test]
 fn run_continues_by_itself_when_the_usage_limit_is_lifted() {
     let Some(desk) = Desk::or_skip([("START.md", "first"), ("NEXT.md", "second")]) else { return };
     // The year 2001: it is lifted by now.

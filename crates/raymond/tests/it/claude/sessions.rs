@@ -56,6 +56,30 @@ fn call_sees_the_callers_history_and_the_caller_does_not_see_the_calls() {
 }
 
 #[test]
+fn call_in_another_directory_still_sees_the_callers_history() {
+    let Some(desk) = Desk::or_skip([
+        ("START.md", "first"),
+        ("CHILD.md", "aside"),
+        ("DEEPER.md", "deeper"),
+        ("BACK.md", "back with {{result}}"),
+    ]) else {
+        return;
+    };
+    let elsewhere = tempfile::tempdir().unwrap();
+    let call = format!("<call return='BACK' cd='{}'>CHILD</call>", elsewhere.path().display());
+    desk.says("first", &call).says("aside", "<goto>DEEPER</goto>");
+    desk.says("deeper", "secret <result>forty-two</result>").says("back", DONE);
+    desk.start(&[]).completed("done");
+    let expected: [&[&str]; 4] = [
+        &["first"],
+        &["first", &call, "aside"],
+        &["first", &call, "aside", "<goto>DEEPER</goto>", "deeper"],
+        &["first", &call, "back with forty-two"],
+    ];
+    assert_eq!(desk.heard(), expected);
+}
+
+#[test]
 fn function_does_not_see_the_callers_history_and_its_result_returns_there() {
     let Some(desk) = Desk::or_skip([
         ("START.md", "first"),

@@ -46,6 +46,21 @@ fn denied_tool_is_reported_once() {
 }
 
 #[test]
+fn question_of_claudes_own_tool_is_refused_and_the_turn_continues() {
+    let Some(desk) = Desk::or_skip([("START.md", "choose")]) else { return };
+    let option = |label: &str| json!({ "label": label, "description": label });
+    let options = json!([option("red"), option("blue")]);
+    let question = json!({ "question": "Which?", "header": "Color", "multiSelect": false, "options": options });
+    let ask = Reply::tool("AskUserQuestion", json!({ "questions": [question] }));
+    desk.replies("choose", [ask, Reply::text(DONE)]);
+    desk.start(&[]).completed("done");
+    let output = desk.project.read(".raymond/workflows/r/steps/main.1/stdout");
+    assert!(output.contains("No such tool available: AskUserQuestion"), "{output}");
+    assert_eq!(desk.project.raymond(&["asks", "--json"]).stdout, "[]\n");
+    desk.expect_calls_paid(2.0);
+}
+
+#[test]
 fn skip_permissions_allows_claude_every_tool() {
     let Some((desk, outside)) = writes_outside() else { return };
     let ran = desk.start(&["--dangerously-skip-permissions"]).completed("done");

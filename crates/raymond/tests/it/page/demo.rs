@@ -17,8 +17,8 @@ fn start(project: &Project) -> (Child, u16, String) {
     let mut child = command.spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let url = lines.by_ref().find_map(|line| {
-        let (_, address) =
-            line.unwrap().split_once("http://").map(|(_, rest)| ((), rest.to_owned()))?;
+        let line = line.unwrap();
+        let (_, address) = line.split_once("http://")?;
         Some(format!("http://{}", address.trim().trim_end_matches('/')))
     });
     let url = url.expect("the demo says where its page is");

@@ -22,6 +22,11 @@ fn view(desk: &mut Desk) -> [f64; 4] {
     [0, 1, 2, 3].map(|index| view[index].as_f64().unwrap())
 }
 
+/// The view in whole units.
+fn rounded(view: [f64; 4]) -> [String; 4] {
+    view.map(|number| format!("{number:.0}"))
+}
+
 #[test]
 fn graph_is_zoomed_and_moved_and_remembers_that() {
     let project = project();
@@ -67,10 +72,10 @@ fn graph_is_zoomed_and_moved_and_remembers_that() {
     desk.go("#/");
     desk.go_to_run("r");
     desk.until("document.querySelectorAll('.node.script').length === 3");
-    assert_eq!(view(&mut desk).map(f64::round), moved.map(f64::round));
+    assert_eq!(rounded(view(&mut desk)), rounded(moved));
     desk.click(".zoom button", "fit");
     desk.until("!document.querySelector('.graph').innerText.includes('fit')");
-    assert_eq!(view(&mut desk).map(f64::round), whole.map(f64::round));
+    assert_eq!(rounded(view(&mut desk)), rounded(whole));
     // A click is one: the steps of that state only.
     let node = desk.middle(".node.script");
     desk.drag(node, [0.0, 0.0]);

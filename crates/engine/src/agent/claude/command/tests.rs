@@ -35,6 +35,7 @@ fn config(home: &Path) -> ClaudeConfig {
         config_dir: home.to_owned(),
         model: None,
         environment_model: None,
+        account: None,
     }
 }
 
@@ -72,7 +73,7 @@ fn session_is_begun_resumed_or_branched_as_planned() {
     for (plan, resume, own_id, is_branch) in [
         (SessionPlan::Fresh { id: own.clone() }, None, Some("own"), false),
         (SessionPlan::Resume { id: own.clone() }, Some("own"), None, false),
-        (SessionPlan::Branch { from, id: own }, Some("from"), Some("own"), true),
+        (SessionPlan::Branch { from, id: own, cwd: None }, Some("from"), Some("own"), true),
     ] {
         let command = of(&config, &asked(plan.clone()));
         assert_eq!(option(&command, "--resume"), resume, "{plan:?}");
@@ -87,7 +88,8 @@ fn turn_that_recovers_goes_on_in_what_its_session_has() {
     let config = config(home.path());
     let project = home.path().join("projects/-p");
     fs::create_dir_all(&project).unwrap();
-    let branch = SessionPlan::Branch { from: SessionId::new("from"), id: SessionId::new("own") };
+    let branch =
+        SessionPlan::Branch { from: SessionId::new("from"), id: SessionId::new("own"), cwd: None };
     let line = r#"{"type":"user","message":{"content":[{"type":"text","text":"Do it."}]}}"#;
     for plan in [fresh(), branch] {
         let mut asked = asked(plan.clone());

@@ -144,7 +144,7 @@ fn complaint_is_told_up_to_a_length_and_whatever_its_bytes_are() {
     let path = folder.path().join("stderr");
     fs::write(&path, [&b"\xff error: "[..], &vec![b'x'; 100_000]].concat()).unwrap();
     let text = complaint(&path).unwrap();
-    assert!(text.len() <= 2 * usize::try_from(COMPLAINT_BYTES_MAX).unwrap());
+    assert!(text.len() <= 2 * usize::try_from(crate::agent::lines::COMPLAINT_BYTES_MAX).unwrap());
     let failure = failure::without_result(Some(1), &text);
     assert_eq!(failure.class, FailureClass::Misconfigured);
     assert!(failure.message.chars().count() <= 401, "{}", failure.message.len());

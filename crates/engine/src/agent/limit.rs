@@ -1,7 +1,9 @@
-//! Recognises the provider's usage limits in Claude's messages: the table of wordings, and the time in them.
+//! Recognises the provider's usage limits in messages of coding agents: the table of wordings, and the time in them.
 //!
-//! Pure: the time of the message and the time zone of this machine are arguments. Used only on Claude's own
-//! messages about a failed turn, never on an answer: a model may write about limits.
+//! Pure: the time of the message and the time zone of this machine are arguments. Used only on the
+//! program's own messages about a failed turn, never on an answer: a model may write about limits.
+
+use std::path::Path;
 
 use jiff::{
     SignedDuration, Timestamp,
@@ -9,9 +11,9 @@ use jiff::{
     tz::{self, TimeZone},
 };
 
-/// A limit that Claude reports.
+/// A limit that a coding agent reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ClaudeLimit {
+pub(super) enum ToldLimit {
     /// It is lifted by itself.
     Usage {
         /// When, in seconds since 1970; `None` if the message does not say.
@@ -66,7 +68,7 @@ const JUST_PASSED: SignedDuration = SignedDuration::from_hours(1);
 const DATE_PASSED: SignedDuration = SignedDuration::from_hours(180 * 24);
 
 /// The limit that `words` report. `said_at` is the time of the message, `local` the zone of a time without one.
-pub(super) fn told(words: &str, said_at: Timestamp, local: &TimeZone) -> Option<ClaudeLimit> {
+pub(super) fn told(words: &str, said_at: Timestamp, local: &TimeZone) -> Option<ToldLimit> {
     let words = words.trim().replace('’', "'").to_lowercase();
     let start = BEFORE.iter().find_map(|before| words.strip_prefix(before)).unwrap_or(&words);
     let (_, is_account) = WORDINGS.iter().find(|(wording, _)| start.starts_with(wording))?;
@@ -75,9 +77,20 @@ pub(super) fn told(words: &str, said_at: Timestamp, local: &TimeZone) -> Option<
         u64::try_from(seconds).ok()
     });
     Some(match resets_at {
-        None if *is_account => ClaudeLimit::Account,
-        resets_at => ClaudeLimit::Usage { resets_at },
+        None if *is_account => ToldLimit::Account,
+        resets_at => ToldLimit::Usage { resets_at },
     })
+}
+
+/// When the file with a message was written last: needed to interpret a time of day without a date.
+pub(super) fn said_at(path: &Path) -> Timestamp {
+    let modified = path.metadata().and_then(|metadata| metadata.modified()).ok();
+    modified.and_then(|time| time.try_into().ok()).unwrap_or_default()
+}
+
+/// `18th` is 18.
+fn ordinal(word: &str) -> &str {
+    ["st", "nd", "rd", "th"].iter().find_map(|end| word.strip_suffix(end)).unwrap_or(word)
 }
 
 /// Converts a time to seconds since 1970. Some messages give it in seconds, some in milliseconds.
@@ -104,9 +117,12 @@ struct Clause {
 }
 
 impl Clause {
-    /// Parses the text after `reset` or `regain access`, in lower case.
+    /// Parses the text after `reset`, `regain access` or `try again at`, in lower case.
     fn read(words: &str) -> Option<Self> {
-        let after = ["reset", "regain access"].iter().find_map(|word| words.split_once(word))?.1;
+        let after = ["reset", "regain access", "try again at"]
+            .iter()
+            .find_map(|word| words.split_once(word))?
+            .1;
         let line = after.lines().next().unwrap_or_default();
         let (line, zone) = match line.split_once('(') {
             Some((line, zone)) => (line, zone.split_once(')').map(|(zone, _)| zone.to_owned())),
@@ -131,7 +147,7 @@ impl Clause {
                 (Some(date.year()), Some(date.month()), Some(date.day()));
         } else if let Some(month) = month(word) {
             self.month = Some(month);
-        } else if let (Some(_), None, Ok(day)) = (self.month, self.day, word.parse()) {
+        } else if let (Some(_), None, Ok(day)) = (self.month, self.day, ordinal(word).parse()) {
             self.day = Some(day);
         } else if let (Some(_), None, Ok(year @ 2000..)) = (self.day, self.year, word.parse()) {
             self.year = Some(year);
@@ -202,7 +218,7 @@ mod tests {
     /// When the words are said, in Berlin, where the clocks change on October 25, 2026.
     const SAID_AT: &str = "2026-11-16T20:30:00Z";
 
-    fn told_at(words: &str, said_at: &str) -> Option<ClaudeLimit> {
+    fn told_at(words: &str, said_at: &str) -> Option<ToldLimit> {
         let local = tz::db().get("Europe/Berlin").unwrap();
         told(words, said_at.parse().unwrap(), &local)
     }
@@ -211,7 +227,7 @@ mod tests {
     #[track_caller]
     fn reset(words: &str, said_at: &str) -> String {
         match told_at(words, said_at) {
-            Some(ClaudeLimit::Usage { resets_at: Some(at) }) => {
+            Some(ToldLimit::Usage { resets_at: Some(at) }) => {
                 Timestamp::from_second(at.try_into().unwrap()).unwrap().to_string()
             }
             other => panic!("{words}: {other:?}"),
@@ -261,6 +277,16 @@ mod tests {
                  access on 2026-12-01 at 00:00 UTC.",
                 "2026-12-01T00:00:00Z",
             ),
+            // Codex: today, and another day.
+            (
+                "You’ve hit your usage limit. Upgrade to Pro (https://chatgpt.com/explore/pro), visit \
+                 https://chatgpt.com/settings/usage to purchase more credits or try again at 11:19 PM.",
+                "2026-11-16T22:19:00Z",
+            ),
+            (
+                "You’ve hit your usage limit. Try again at Nov 22nd, 2026 7:19 AM.",
+                "2026-11-22T06:19:00Z",
+            ),
             // Money comes back by itself if a time is named.
             ("You're out of usage credits · resets Dec 1, 1am (UTC)", "2026-12-01T01:00:00Z"),
         ] {
@@ -297,7 +323,7 @@ mod tests {
             "Claude AI usage limit reached|",
             "Session limit reached",
         ] {
-            let expected = Some(ClaudeLimit::Usage { resets_at: None });
+            let expected = Some(ToldLimit::Usage { resets_at: None });
             assert_eq!(told_at(words, SAID_AT), expected, "{words}");
         }
     }
@@ -311,7 +337,7 @@ mod tests {
             "Your seat type doesn't include usage credits",
             "Your org is out of usage · contact your admin",
         ] {
-            assert_eq!(told_at(words, SAID_AT), Some(ClaudeLimit::Account), "{words}");
+            assert_eq!(told_at(words, SAID_AT), Some(ToldLimit::Account), "{words}");
         }
     }
 

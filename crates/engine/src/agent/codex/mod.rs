@@ -1,0 +1,99 @@
+//! Codex, by `codex exec --json`.
+//!
+//! | file | what it owns |
+//! |---|---|
+//! | `checkup` | whether it is installed and logged in |
+//! | `command` | the command line of a turn, its sandbox and its prompt |
+//! | `output` | the events that Codex prints, and the outcome of a turn |
+//! | `failure` | the classes of Codex's errors |
+//! | `reader` | the events as a transcript that does not depend on Codex |
+//! | `rollout` | what a session on disk already contains |
+//!
+//! Codex chooses the ids of its sessions, which it calls threads. A fork refers to the files of its parent, so nothing
+//! here ever removes a session.
+
+mod checkup;
+mod command;
+mod failure;
+mod output;
+mod reader;
+mod rollout;
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use raymond_flow::{coding_agent::Capabilities, machine::TurnFailure};
+
+use super::{
+    Activity, Checkup, CodingAgent, Native, NativeConfig, TranscriptReader, TurnCommand, TurnEnd,
+    TurnOutput, TurnRequest,
+};
+
+/// Codex among the coding agents that Raymond knows.
+pub(super) const NATIVE: Native =
+    Native { name: "codex", has_tools: false, make: |config| Box::new(CodexAgent::new(config)) };
+
+/// The coding agent `codex`.
+#[derive(Clone, Debug)]
+pub(super) struct CodexAgent {
+    config: NativeConfig,
+    program: String,
+    /// Where Codex keeps its settings and sessions.
+    home: PathBuf,
+}
+
+impl CodexAgent {
+    fn new(config: NativeConfig) -> Self {
+        let program = config.program.clone().unwrap_or_else(|| NATIVE.name.to_owned());
+        let home = NativeConfig::directory("CODEX_HOME", ".codex");
+        Self { config, program, home }
+    }
+}
+
+impl CodingAgent for CodexAgent {
+    fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            names_sessions: true,
+            can_branch: true,
+            reports_cost: self.config.prices.is_some(),
+            can_continue: true,
+            limits_tools: false,
+            has_permissions: true,
+            can_limit: false,
+        }
+    }
+
+    fn command(&self, request: &TurnRequest<'_>) -> Result<TurnCommand, TurnFailure> {
+        command::command(self, request)
+    }
+
+    fn outcome(&self, output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
+        output::outcome(output, self.config.prices.as_ref())
+    }
+
+    fn counts_by_session(&self) -> bool {
+        true
+    }
+
+    fn program(&self) -> Vec<String> {
+        vec![self.program.clone()]
+    }
+
+    fn transcript(&self, _stdin: &Path, _is_first: bool) -> Box<dyn TranscriptReader> {
+        Box::new(reader::CodexReader)
+    }
+
+    fn checkups(&self) -> Vec<Checkup> {
+        checkup::checkups(&self.program)
+    }
+
+    fn activity(&self, line: &[u8]) -> Option<Activity> {
+        reader::activity(line)
+    }
+}

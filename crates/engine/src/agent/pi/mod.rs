@@ -1,0 +1,88 @@
+//! pi, by `pi --mode json`.
+//!
+//! | file | what it owns |
+//! |---|---|
+//! | `command` | the command line of a turn, its tools and its prompt |
+//! | `output` | the events that pi prints, and the outcome of a turn |
+//! | `reader` | the events as a transcript that does not depend on pi |
+//! | `session` | what a session on disk already contains |
+//!
+//! Raymond chooses the ids of its sessions. pi asks nobody and has no sandbox: what a turn may do is which tools it has.
+
+mod command;
+mod output;
+mod reader;
+mod session;
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use raymond_flow::{coding_agent::Capabilities, machine::TurnFailure};
+
+use super::{
+    Activity, Checkup, CheckupAnswer, CodingAgent, Diagnosis, Native, NativeConfig,
+    TranscriptReader, TurnCommand, TurnEnd, TurnOutput, TurnRequest, checkup::VersionCheck,
+};
+
+/// pi among the coding agents that Raymond knows.
+pub(super) const NATIVE: Native =
+    Native { name: "pi", has_tools: true, make: |config| Box::new(PiAgent::new(config)) };
+
+/// The coding agent `pi`.
+#[derive(Clone, Debug)]
+pub(super) struct PiAgent {
+    config: NativeConfig,
+    program: String,
+    /// Where pi keeps its sessions.
+    sessions: PathBuf,
+}
+
+impl PiAgent {
+    fn new(config: NativeConfig) -> Self {
+        let program = config.program.clone().unwrap_or_else(|| NATIVE.name.to_owned());
+        let home = NativeConfig::directory("PI_CODING_AGENT_DIR", ".pi/agent");
+        Self { config, program, sessions: home.join("sessions") }
+    }
+}
+
+impl CodingAgent for PiAgent {
+    fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { can_limit: false, ..Capabilities::FULL }
+    }
+
+    fn command(&self, request: &TurnRequest<'_>) -> Result<TurnCommand, TurnFailure> {
+        command::command(self, request)
+    }
+
+    fn outcome(&self, output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
+        output::outcome(output, self.config.prices.as_ref())
+    }
+
+    fn program(&self) -> Vec<String> {
+        vec![self.program.clone()]
+    }
+
+    fn transcript(&self, _stdin: &Path, _is_first: bool) -> Box<dyn TranscriptReader> {
+        Box::new(reader::PiReader::default())
+    }
+
+    fn checkups(&self) -> Vec<Checkup> {
+        let command = vec![self.program.clone(), "--version".to_owned()];
+        vec![Checkup { what: "version", command, judge: version }]
+    }
+
+    fn activity(&self, line: &[u8]) -> Option<Activity> {
+        reader::activity(line)
+    }
+}
+
+fn version(answer: &CheckupAnswer) -> Diagnosis {
+    let update = "update it: npm install -g @earendil-works/pi-coding-agent (needs node 22.19)";
+    VersionCheck { tested: [0, 87, 1], update }.judge(answer)
+}

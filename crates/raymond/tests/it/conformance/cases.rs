@@ -1,0 +1,191 @@
+//! The cases: what a run may expect of every coding agent.
+
+use raymond_testkit::{Gate, Reply};
+use serde_json::Value;
+
+use super::{
+    backend::Backend,
+    desk::{Desk, PATIENCE},
+};
+use crate::env::{Ran, kill, wait_until};
+
+const DONE: &str = "<result>done</result>";
+
+/// The requests that contain `prompt`, and of each whether it also contains `other`.
+fn knows(desk: &Desk, prompt: &str, other: &str) -> Vec<bool> {
+    let has = |texts: &[String], needle: &str| texts.iter().any(|text| text.contains(needle));
+    let heard = desk.heard();
+    let with_prompt =
+        heard.iter().filter(|texts| texts.iter().rev().take(1).any(|text| text.contains(prompt)));
+    with_prompt.map(|texts| has(texts, other)).collect()
+}
+
+pub(super) fn result_of_a_fresh_session(backend: Backend) {
+    let desk = Desk::new(backend, [("START.md", "Prompt alpha.")]);
+    desk.says("Prompt alpha", "I am done.\n<result>forty-two</result>");
+    desk.start(&[]).completed("forty-two");
+    assert_eq!(desk.api.requests().len(), 1, "no hidden call: {:?}", desk.heard());
+}
+
+pub(super) fn session_is_resumed(backend: Backend) {
+    let desk = Desk::new(backend, [("START.md", "Prompt alpha."), ("NEXT.md", "Prompt beta.")]);
+    desk.says("Prompt alpha", "<goto>NEXT</goto>").says("Prompt beta", DONE);
+    desk.start(&[]).completed("done");
+    assert_eq!(knows(&desk, "Prompt beta", "Prompt alpha"), [true]);
+}
+
+pub(super) fn branch_is_isolated(backend: Backend) {
+    let desk = Desk::new(
+        backend,
+        [
+            ("START.md", "Prompt alpha."),
+            ("SIDE.md", "Prompt beta."),
+            ("DEEP.md", "Prompt gamma."),
+            ("LAST.md", "Prompt delta: {{result}}"),
+        ],
+    );
+    desk.says("Prompt alpha", "<call return=\"LAST\">SIDE</call>")
+        .says("Prompt beta", "<goto>DEEP</goto>")
+        .says("Prompt gamma", "<result>found</result>")
+        .says("Prompt delta: found", DONE);
+    desk.start(&[]).completed("done");
+    assert_eq!(knows(&desk, "Prompt beta", "Prompt alpha"), [true], "a branch knows its origin");
+    assert_eq!(knows(&desk, "Prompt gamma", "Prompt alpha"), [true]);
+    assert_eq!(knows(&desk, "Prompt gamma", "Prompt beta"), [true]);
+    assert_eq!(knows(&desk, "Prompt delta", "Prompt alpha"), [true]);
+    assert_eq!(knows(&desk, "Prompt delta", "Prompt beta"), [false], "the origin does not");
+    assert!((desk.calls_paid() - 4.0).abs() < 1e-6, "{}", desk.calls_paid());
+}
+
+pub(super) fn function_is_fresh(backend: Backend) {
+    let desk = Desk::new(
+        backend,
+        [
+            ("START.md", "Prompt alpha."),
+            ("SIDE.md", "Prompt beta."),
+            ("LAST.md", "Prompt delta: {{result}}"),
+        ],
+    );
+    desk.says("Prompt alpha", "<function return=\"LAST\">SIDE</function>")
+        .says("Prompt beta", "<result>found</result>")
+        .says("Prompt delta: found", DONE);
+    desk.start(&[]).completed("done");
+    assert_eq!(knows(&desk, "Prompt beta", "Prompt alpha"), [false]);
+    assert_eq!(knows(&desk, "Prompt delta", "Prompt alpha"), [true]);
+    assert_eq!(knows(&desk, "Prompt delta", "Prompt beta"), [false]);
+}
+
+pub(super) fn cost_is_that_of_each_turn(backend: Backend) {
+    let desk = Desk::new(backend, [("START.md", "Prompt alpha."), ("NEXT.md", "Prompt beta.")]);
+    let tool = (desk.backend.shell)("echo hello");
+    desk.on("Prompt alpha", [tool, Reply::text("<goto>NEXT</goto>")]).says("Prompt beta", DONE);
+    desk.start(&["--dangerously-skip-permissions"]).completed("done");
+    let journal = desk.project.read(".raymond/workflows/r.journal");
+    let lines = journal.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let records = lines.flat_map(|line| line["records"].as_array().cloned().unwrap_or_default());
+    let costs = records.filter_map(|record| record["ended"]["spent"]["cost_usd"].as_f64());
+    let calls: Vec<_> = costs.map(|usd| (usd / desk.backend.call_usd).round()).collect();
+    assert_eq!(calls, [2.0, 1.0]);
+    assert!((desk.calls_paid() - 3.0).abs() < 1e-6, "{}", desk.calls_paid());
+}
+
+pub(super) fn budget_stops_the_run(backend: Backend) {
+    let desk = Desk::new(backend, [("START.md", "Prompt alpha."), ("NEXT.md", "Prompt beta.")]);
+    desk.says("Prompt alpha", "<goto>NEXT</goto>").says("Prompt beta", DONE);
+    desk.start(&["--budget", "0.0005"]).failed(3, "budget");
+    assert_eq!(desk.api.requests().len(), 1);
+}
+
+pub(super) fn usage_limit_pauses_the_run(backend: Backend) {
+    let desk = Desk::new(backend, [("START.md", "Prompt alpha.")]);
+    desk.on("Prompt alpha", [(desk.backend.usage_limit)()]);
+    desk.start(&["--no-wait"]).failed(4, "usage limit");
+    // The session may be asked to continue instead of being given the prompt again.
+    desk.says("", DONE);
+    desk.resume().completed("done");
+}
+
+pub(super) fn transient_failure_is_overcome(backend: Backend) {
+    let desk = Desk::new(backend, [("START.md", "Prompt alpha.")]);
+    let overloaded = Reply::status(503, "overloaded_error", "Overloaded");
+    desk.says("", DONE).on("Prompt alpha", [overloaded, Reply::text(DONE)]);
+    desk.start(&[]).completed("done");
+}
+
+pub(super) fn wrong_key_fails_with_advice(backend: Backend) {
+    let desk = Desk::new(backend, [("START.md", "Prompt alpha.")]);
+    desk.on("", [Reply::status(401, "authentication_error", "Incorrect API key provided: dummy.")]);
+    desk.start(&[]).failed(1, "log in");
+}
+
+pub(super) fn killed_turn_is_continued(backend: Backend) {
+    let desk = Desk::new(backend, [("START.md", "Prompt alpha."), ("NEXT.md", "Prompt beta.")]);
+    let gate = Gate::new();
+    desk.says("Prompt alpha", "<goto>NEXT</goto>")
+        .on("Prompt beta", [Reply::text(DONE).held_by(&gate)]);
+    let mut child = desk.spawn();
+    desk.api.wait_for_requests(2, PATIENCE);
+    kill(child.id(), libc::SIGKILL);
+    child.wait().unwrap();
+    for pid in desk.agent_pids() {
+        kill(pid, libc::SIGKILL);
+    }
+    wait_until("the coding agent is gone", PATIENCE, || desk.agent_pids().is_empty());
+    // From here on the model answers whatever it is asked.
+    desk.says("", DONE);
+    gate.open();
+    desk.resume().completed("done");
+    let heard = desk.heard();
+    let last = heard.last().unwrap();
+    let count = |needle: &str| last.iter().filter(|text| text.contains(needle)).count();
+    assert_eq!(count("Prompt alpha"), 1, "the session is the same: {last:?}");
+    assert_eq!(count("Prompt beta"), 1, "the prompt is there once: {last:?}");
+}
+
+pub(super) fn activity_names_the_tool(backend: Backend) {
+    let desk = Desk::new(backend, [("START.md", "Prompt alpha.")]);
+    let tool = (desk.backend.shell)("echo a-command-to-see; sleep 2");
+    desk.on("Prompt alpha", [tool, Reply::text(DONE)]);
+    let ran = desk.start(&["--json", "--dangerously-skip-permissions"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let events = ran.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let mut activities = events.filter(|event| event["event"] == "activity");
+    let is_tool = |event: &Value| event["tool"] == desk.backend.shell_name;
+    assert!(activities.any(|event| is_tool(&event)), "{}", ran.stdout);
+}
+
+pub(super) fn transcript_has_prompt_tool_and_answer(backend: Backend) {
+    let desk = Desk::new(backend, [("START.md", "Prompt alpha.")]);
+    let tool = (desk.backend.shell)("echo printed-by-the-tool");
+    desk.on("Prompt alpha", [tool, Reply::text("The answer.\n<result>done</result>")]);
+    desk.start(&["--dangerously-skip-permissions"]).completed("done");
+    let results = desk.api.requests().last().unwrap().tool_results();
+    assert!(results.iter().any(|text| text.contains("printed-by-the-tool")), "{results:?}");
+    let Ran { stdout, .. } = desk.raymond(&["show", "r", "main.1", "--json"]);
+    let entries: Vec<Value> =
+        stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let find = |kind: &str| entries.iter().rfind(|entry| entry["entry"] == kind).cloned();
+    assert_eq!(find("prompt").unwrap()["text"].as_str().unwrap().trim_end(), "Prompt alpha.");
+    let tool = find("tool").unwrap();
+    assert_eq!(
+        (&tool["name"], &tool["outcome"]),
+        (&desk.backend.shell_name.into(), &"done".into())
+    );
+    assert!(tool["summary"].as_str().unwrap().contains("printed-by-the-tool"), "{tool}");
+    assert!(tool["output"].as_str().unwrap().contains("printed-by-the-tool"), "{tool}");
+    assert_eq!(find("answer").unwrap()["text"], "The answer.\n<result>done</result>");
+}
+
+pub(super) fn interrupt_stops_the_turn(backend: Backend) {
+    let desk = Desk::new(backend, [("START.md", "Prompt alpha.")]);
+    desk.on("Prompt alpha", [Reply::hang()]);
+    let child = desk.spawn();
+    desk.api.wait_for_requests(1, PATIENCE);
+    kill(child.id(), libc::SIGINT);
+    kill(child.id(), libc::SIGTERM);
+    let ran = Ran::of(&child.wait_with_output().unwrap());
+    assert_eq!(ran.code, 130, "{ran:?}");
+    desk.project.wait_until_quiet();
+    desk.says("", DONE);
+    desk.resume().completed("done");
+}

@@ -1,0 +1,107 @@
+//! The project, the model and the coding agent of one test.
+
+use std::{
+    fs,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use raymond_testkit::{ModelApi, Reply};
+use serde_json::Value;
+
+use super::backend::Backend;
+use crate::env::{Project, Ran};
+
+/// Longer than any of them needs to start on a busy machine.
+pub(super) const PATIENCE: Duration = Duration::from_mins(2);
+
+/// A workflow whose prompts are carried out by one coding agent.
+pub(super) struct Desk {
+    pub(super) backend: Backend,
+    pub(super) project: Project,
+    pub(super) api: ModelApi,
+    environment: Vec<(String, String)>,
+}
+
+impl Desk {
+    /// A desk whose workflow has these state files.
+    pub(super) fn new<'a>(
+        backend: Backend,
+        files: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Self {
+        let project = Project::new(files);
+        fs::create_dir(project.file("home")).unwrap();
+        let api = ModelApi::start().unwrap();
+        let environment = (backend.environment)(&project.file("home"), &api);
+        let Backend { name, program, settings, .. } = &backend;
+        let settings = format!(
+            "agent = '{name}'\n[agents.{name}]\nprogram = '{}'\n{settings}\n",
+            program.display()
+        );
+        project.write(".raymond/config.toml", &settings);
+        Self { backend, project, api, environment }
+    }
+
+    /// The model answers prompts that contain `needle` with these replies, call by call.
+    pub(super) fn on(&self, needle: &str, replies: impl IntoIterator<Item = Reply>) -> &Self {
+        self.api.on(needle, replies);
+        self
+    }
+
+    /// The model answers prompts that contain `needle` with this text.
+    pub(super) fn says(&self, needle: &str, text: &str) -> &Self {
+        self.on(needle, [Reply::text(text)])
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.project.command(arguments);
+        command.env_clear().envs(self.environment.iter().cloned());
+        command
+    }
+
+    /// Runs `raymond` to its end.
+    pub(super) fn raymond(&self, arguments: &[&str]) -> Ran {
+        Ran::of(&self.command(arguments).output().unwrap())
+    }
+
+    /// Starts run `r`, and waits for its end.
+    pub(super) fn start(&self, more: &[&str]) -> Ran {
+        self.raymond(&[&["start", "flow", "--id", "r"], more].concat())
+    }
+
+    /// Starts run `r`, and does not wait.
+    pub(super) fn spawn(&self) -> Child {
+        let mut command = self.command(&["start", "flow", "--id", "r"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// Continues run `r`, and waits for its end.
+    pub(super) fn resume(&self) -> Ran {
+        self.raymond(&["run", "r"])
+    }
+
+    /// The texts of each request to the model, the newest last, without their roles.
+    pub(super) fn heard(&self) -> Vec<Vec<String>> {
+        let texts = |request: &raymond_testkit::Request| {
+            request.texts().into_iter().map(|(_, text)| text.trim_end().to_owned()).collect()
+        };
+        self.api.requests().iter().map(texts).collect()
+    }
+
+    /// What the run has cost, in calls of the model.
+    pub(super) fn calls_paid(&self) -> f64 {
+        let state: Value =
+            serde_json::from_str(&self.project.read(".raymond/workflows/r.json")).unwrap();
+        let calls = state["total_cost_usd"].as_f64().unwrap() / self.backend.call_usd;
+        (calls * 1000.0).round() / 1000.0
+    }
+
+    /// The ids of the coding agent's processes.
+    pub(super) fn agent_pids(&self) -> Vec<u32> {
+        let mut pids = self.project.pids(self.backend.process);
+        // The command line of an orchestrator may contain the name, too.
+        let own = self.project.pids("raymond");
+        pids.retain(|pid| !own.contains(pid));
+        pids
+    }
+}

@@ -1,0 +1,46 @@
+//! What every coding agent must do in a run, on its real program; only the model is fake.
+//!
+//! | file | what it owns |
+//! |---|---|
+//! | `backend` | how each coding agent is set up, and what it calls things |
+//! | `desk` | the project, the model and the coding agent of one test |
+//! | `cases` | the cases: one function each, the same for all |
+//!
+//! All of them are skipped, with a reason, where the coding agent is not installed.
+
+mod backend;
+mod cases;
+mod desk;
+
+/// Runs every case with each of these coding agents.
+macro_rules! conforms {
+    ($($backend:ident),*; $cases:tt) => { $( conforms!(@ $backend $cases); )* };
+    (@ $backend:ident [$($case:ident),* $(,)?]) => {
+        mod $backend {
+            $(
+                #[test]
+                fn $case() {
+                    if let Some(backend) = super::backend::$backend() {
+                        super::cases::$case(backend);
+                    }
+                }
+            )*
+        }
+    };
+}
+
+conforms!(claude, codex, pi; [
+    result_of_a_fresh_session,
+    session_is_resumed,
+    branch_is_isolated,
+    function_is_fresh,
+    cost_is_that_of_each_turn,
+    budget_stops_the_run,
+    usage_limit_pauses_the_run,
+    transient_failure_is_overcome,
+    wrong_key_fails_with_advice,
+    killed_turn_is_continued,
+    activity_names_the_tool,
+    transcript_has_prompt_tool_and_answer,
+    interrupt_stops_the_turn,
+]);

