@@ -71,7 +71,7 @@ pub(in crate::cli) fn new(arguments: &New) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn fill(folder: &Path, files: &[File]) -> Result<(), Failure> {
+fn fill(folder: &Path, files: &[TemplateFile]) -> Result<(), Failure> {
     let write = |path: &Path| format!("write {}", path.display());
     let tests = folder.join("tests");
     fs::create_dir(&tests).map_err(|error| Failure::io(&write(&tests), &error))?;
