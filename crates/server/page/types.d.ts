@@ -33,7 +33,7 @@ export interface Agent {
   agent: string; parent: string | null; born: number | null; state: string | null; phase: string; error: string | null;
   step: number | null; since: number | null; tool: string | null; activity: string | null; cost_usd: number | null; steps: number | null;
   returns_to: string[]; attributes: Record<string, string> | null; cwd: string | null; session: string | null;
-  waits_until: number | null; waits_why?: string | null; came: Came | null; is_ended: boolean; result: string | null;
+  waits_until: number | null; waits_why?: string | null; came: Came | null; is_ended: boolean; result: string | null; workers?: { ended: number; all: number } | null;
   denied: number; offset: number; ended_at?: number | null;
 }
 export interface Run extends Row {

@@ -19,6 +19,9 @@ import { openAsks, store, watchRows } from '../store.js';
 /** The server takes no larger file. */
 const UPLOAD_MAX = 25 * 1024 * 1024;
 
+/** A question that is about to be published is looked for this often. */
+const COMING_MS = 200;
+
 /** How an answer came, where that says more than its author. @type {Record<string, string>} */
 const WAYS = { command: 'on the command line', page: 'on this page', timeout: 'because the time was up', cancelled: 'because the run was cancelled' };
 
@@ -41,14 +44,18 @@ export function askView({ params: [project, run, name] }) {
   /** @type {TranscriptPart | null} */
   let transcript = null;
   const attachments = new Attachments(url);
+  let isClosed = false;
+  const isThis = (/** @type {Ask} */ other) => other.project === project && other.run === run && other.ask === name;
 
   async function load() {
     try {
       ask = await get(url);
       failure = null;
     } catch (error) {
-      if (error instanceof ApiError && error.status) failure = error;
-      else setTimeout(() => ask || load(), 1000);
+      // The run says that it asks before the files of the question are complete.
+      const isComing = error instanceof ApiError && error.status === 404 && openAsks().some(isThis);
+      if (error instanceof ApiError && error.status && !isComing) failure = error;
+      else setTimeout(() => ask || isClosed || load(), isComing ? COMING_MS : 1000);
     }
     invalidate();
   }
@@ -144,8 +151,6 @@ export function askView({ params: [project, run, name] }) {
     return html`<span>${left ? `${left} more open` : `${at + 1} of ${open.length} open questions`}</span><a class="next" href=${to.ask(next)}>next</a>`;
   }
 
-  const isThis = (/** @type {Ask} */ other) => other.project === project && other.run === run && other.ask === name;
-
   /** The next question that is open, after the last one the first. @param {1 | -1} by */
   function neighbour(by) {
     const open = openAsks();
@@ -179,6 +184,7 @@ export function askView({ params: [project, run, name] }) {
       { key: 'Escape', name: 'back to all runs', run: () => go(to.home()) },
     ],
     close: () => {
+      isClosed = true;
       listener = null;
       attachments.close();
       if (transcript) {

@@ -131,13 +131,13 @@ export function homeView(route) {
 
   function filterBar() {
     const names = [...new Set([...store.rows.values()].map((row) => row.name ?? '').filter(Boolean))].sort();
-    const select = (/** @type {string} */ name, /** @type {string} */ all, /** @type {string[]} */ values) => html`<select aria-label=${name}
+    const select = (/** @type {string} */ name, /** @type {string} */ all, /** @type {string[]} */ values, /** @type {(value: string) => string} */ named = (value) => value) => html`<select aria-label=${name}
       class=${query.get(name) ? 'set' : ''} @change=${(/** @type {Event} */ event) => setQuery({ [name]: /** @type {HTMLSelectElement} */ (event.target).value })}>
       <option value="" ?selected=${!query.get(name)}>${all}</option>
-      ${values.map((value) => html`<option ?selected=${query.get(name) === value}>${value}</option>`)}</select>`;
+      ${values.map((value) => html`<option value=${value} ?selected=${query.get(name) === value}>${named(value)}</option>`)}</select>`;
     const isSet = Object.values(filters()).some(Boolean);
-    const projects = (store.server?.projects ?? []).map((project) => project.project);
-    return html`<div class="filters"><span class="narrow">${select('project', 'all projects', projects)}</span>${select('workflow', 'all workflows', names)}${select('status', 'every status', STATUSES)}
+    const projects = new Map((store.server?.projects ?? []).map((project) => [project.project, project.name]));
+    return html`<div class="filters"><span class="narrow">${select('project', 'all projects', [...projects.keys()], (key) => projects.get(key) ?? key)}</span>${select('workflow', 'all workflows', names)}${select('status', 'every status', STATUSES)}
       ${isSet ? html`<button class="quiet small" @click=${() => setQuery({ project: null, status: null, workflow: null, text: null })}>clear</button>` : nothing}</div>`;
   }
 

@@ -51,7 +51,7 @@ export function runView({ params: [project, name], query: first }) {
     if (step) go(to.step(id, `${agent.agent}.${step}`));
   };
   const graph = new GraphPart({ isRun: true, onState: (name) => setQuery({ tab: null, state: query.get('state') === name ? null : name }), onAgent: openAgent });
-  const timeline = new TimelinePart((step) => go(to.step(id, step)));
+  const timeline = new TimelinePart((step) => go(to.step(id, step)), (agent) => to.run(id, { agent }));
   const list = new AgentsPart();
   const steps = new StepsPart(id);
   const log = new LogPart(id);
@@ -104,6 +104,7 @@ export function runView({ params: [project, name], query: first }) {
     const before = agents.get(agent.agent);
     agents.set(agent.agent, agent);
     heard.set(agent.agent, now());
+    if (agent.is_ended) timeline.end(agent.agent);
     graph.travel(agent, before);
   }
 

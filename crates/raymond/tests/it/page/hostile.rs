@@ -38,7 +38,7 @@ fn hostile_text_stays_text_on_every_page() {
     fs::create_dir(project.file("ask")).unwrap();
     project.write(
         "ask/START.sh",
-        "printf '<ask next=\"NEXT\" choices=\"<img src=x onerror=taken=6>|no\" attach=\"hostile.md\">%s</ask>' \"$(cat hostile)\"",
+        "printf '<ask next=\"NEXT\" choices=\"<b>taken</b>|no\" attach=\"hostile.md\">%s</ask>' \"$(cat hostile)\"",
     );
     project.write("ask/NEXT.sh", "echo '<result>x</result>'");
     project.raymond(&["ask", "--id", "asks", "--detach"]);
@@ -67,7 +67,7 @@ fn hostile_text_stays_text_on_every_page() {
     assert_eq!(desk.value(FOREIGN), json!([]));
     desk.go(&format!("{}/main.1", run.replace("#/run/", "#/ask/").replace("evil", "asks")));
     desk.until_says(".question", "<script>window.taken = 1</script>");
-    desk.until_says(".choices button", "<img src=x onerror=taken=6>");
+    desk.until_says(".choices button", "<b>taken</b>");
     desk.click(".file", "hostile.md");
     desk.until_says(".attachments .block", "<script>window.taken = 1</script>");
     assert_eq!(desk.value(FOREIGN), json!([]));
