@@ -271,7 +271,9 @@ fn burst_is_taken_in_batches_the_oldest_first() {
     assert_eq!(batch.len(), BATCH_MAX);
     assert_eq!((number(&batch[0]), number(&batch[1])), ("main.0".to_owned(), "main.1".to_owned()));
     let answer = DoorAnswer { status: Status::Running, running_steps: 0 };
-    batch.iter().for_each(|request| door.confirm(request, &answer));
+    for request in &batch {
+        door.confirm(request, &answer);
+    }
     let rest: Vec<_> = door.requests().iter().map(number).collect();
     assert_eq!(rest, ["main.256", "main.257", "main.258"]);
 }
