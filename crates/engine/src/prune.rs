@@ -226,4 +226,50 @@ mod tests {
         lock.unwrap().set_modified(SystemTime::now() - 2 * LEFTOVER_AGE).unwrap();
         assert!(!stored(root.path(), &[])[0].has_journal);
     }
+
+    #[test]
+    fn runs_are_listed_the_oldest_first_with_their_size() {
+        let root = tempfile::tempdir().unwrap();
+        let names = ["workflows/new.journal", "workflows/old.journal", "workflows/old/steps/a/b"];
+        stored(root.path(), &names);
+        for name in ["workflows/old.journal", "workflows/old"] {
+            let file = fs::File::open(root.path().join(name)).unwrap();
+            file.set_modified(SystemTime::now() - Duration::from_hours(5)).unwrap();
+        }
+        #[cfg(unix)]
+        std::os::unix::fs::symlink("/", root.path().join("workflows/old/steps/link")).unwrap();
+        let runs = stored(root.path(), &[]);
+        let ids: Vec<_> = runs.iter().map(|run| run.id.as_str()).collect();
+        assert_eq!(ids, ["old", "new"]);
+        assert!(runs[0].age() > Duration::from_hours(4) && runs[1].age() < LEFTOVER_AGE);
+        // The journal, `old`, `steps`, `a`, `b` and the link, which leads nowhere here.
+        assert_eq!((runs[0].files, runs[1].files), (5 + u64::from(cfg!(unix)), 1));
+        assert_eq!(runs[1].bytes, 4);
+    }
+
+    #[test]
+    fn state_directory_without_runs_has_none() {
+        let root = tempfile::tempdir().unwrap();
+        assert!(stored(root.path(), &[]).is_empty());
+        assert!(stored(root.path(), &["workflows/not an id/x", "debug/x"]).is_empty());
+    }
+
+    /// A process that is killed, or fails, in the middle must leave nothing that looks like a run.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn removal_that_fails_in_the_middle_has_removed_the_journal() {
+        let root = tempfile::tempdir().unwrap();
+        let state_dir = StateDir::new(root.path());
+        let names = ["workflows/a.journal", "workflows/a.state", "workflows/a.lock"];
+        let mut run = stored(root.path(), &names).remove(0);
+        // A file that not even root can remove.
+        run.paths.insert(0, PathBuf::from("/proc/version"));
+        let error = run.remove(&state_dir).unwrap_err();
+        let EngineError::Io { what: "remove", path, .. } = &error else { panic!("{error}") };
+        assert_eq!(*path, PathBuf::from("/proc/version"));
+        assert!(!root.path().join(names[0]).exists());
+        assert!(root.path().join(names[1]).exists());
+        let left = stored(root.path(), &[]);
+        assert!(left.is_empty(), "it is no run, and not old enough for a leftover");
+    }
 }

@@ -1,14 +1,14 @@
 // What people do to runs and asks. Each returns when the server has confirmed it; what failed is said, and stays on the page.
 
 import { html } from './vendor/lit-html/lit-html.js';
-import { path, post } from './api.js';
+import { ApiError, path, post } from './api.js';
 import { money, now } from './format.js';
 import { ask as askPerson, say, wordsOf } from './parts/dialog.js';
 import { invalidate } from './screen.js';
 import { store } from './store.js';
 
 /** @import { Ask, Row, Run } from './types.d.ts' */
-/** @typedef {{ state: 'sending' } | { state: 'recorded', at: number, to: string | null } | { state: 'failed', why: string }} Sent */
+/** @typedef {{ state: 'sending' } | { state: 'recorded', at: number, to: string | null } | { state: 'failed', why: string, isUncertain: boolean }} Sent `isUncertain`: the server may have recorded it */
 
 /** Answers under way, by ask. @type {Map<string, Sent>} */
 const sent = new Map();
@@ -19,6 +19,18 @@ const askKey = (ask) => `${ask.project}/${ask.run}/${ask.ask}`;
 /** What became of an answer that was sent from here. @param {Ask} ask */
 export function sentOf(ask) {
   return sent.get(askKey(ask));
+}
+
+/** What failed about an answer, for people. @param {Extract<Sent, { state: 'failed' }>} sent */
+export function failureWords({ why, isUncertain }) {
+  return `${isUncertain ? 'Not confirmed' : 'Not recorded'}: ${why}`;
+}
+
+/** Gives a choice of a question in a list. A question that somebody else has answered leaves the list, so what happened is said. @param {Ask} ask @param {string} label */
+export async function choose(ask, label) {
+  await answer(ask, { label });
+  const done = sentOf(ask);
+  if (done?.state === 'failed' && !done.isUncertain) say(`${ask.run}, ${label}: ${failureWords(done)}`, true);
 }
 
 /** @param {Ask} ask @param {{ label?: string, text?: string, files?: string[] }} body */
@@ -32,7 +44,7 @@ export async function answer(ask, body) {
     const done = await post(path('asks', ask.project, ask.run, ask.ask, 'answer'), body);
     sent.set(askKey(ask), { state: 'recorded', at: done.at ?? now(), to: done.leads_to ?? null });
   } catch (error) {
-    sent.set(askKey(ask), { state: 'failed', why: wordsOf(error) });
+    sent.set(askKey(ask), { state: 'failed', why: wordsOf(error), isUncertain: !(error instanceof ApiError && error.status) });
   }
   invalidate();
 }
@@ -82,21 +94,21 @@ export function stop(row) {
   });
 }
 
-/** @param {Row[]} rows */
-export function cancel(rows) {
+/** @param {Row[]} rows @param {() => void} [then] */
+export function cancel(rows, then) {
   const what = rows.length === 1 ? rows[0].run : `${rows.length} runs`;
   askPerson({
     title: `Cancel ${what}?`,
-    body: html`<p>Their processes are killed, and a cancelled run cannot be resumed.</p>`,
+    body: html`<p>${rows.length === 1 ? 'Its' : 'Their'} processes are killed, and a cancelled run cannot be resumed.</p>`,
     action: 'cancel for good',
     isGrave: true,
-    run: () => each(rows, (row) => change(row, 'cancel', {}), 'cancelled'),
+    run: () => each(rows, (row) => change(row, 'cancel', {}), 'cancelled').then(then),
   });
 }
 
-/** @param {Row[]} rows */
-export function resumeAll(rows) {
-  return each(rows, (row) => change(row, 'resume', {}), 'resumed').catch((error) => say(wordsOf(error), true));
+/** @param {Row[]} rows @param {() => void} then */
+export function resumeAll(rows, then) {
+  return each(rows, (row) => change(row, 'resume', {}), 'resumed').then(then, (error) => say(wordsOf(error), true));
 }
 
 /** @param {Row[]} rows @param {(row: Row) => Promise<unknown>} act @param {string} done */

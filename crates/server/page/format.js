@@ -98,6 +98,11 @@ export function bytes(count) {
   return `${(count / 1024 / 1024).toFixed(1)} MiB`;
 }
 
+/** The beginning of a markdown text for a line: without its marks, and only what stands before a table. @param {string} text */
+export function plain(text) {
+  return text.replace(/\s\|.*\|\s*:?-{2,}.*$/s, '').replace(/\*\*|__|`|^#+ /g, '').trim() || text;
+}
+
 /** `1 step`, `3 steps`. @param {number | null | undefined} count @param {string} noun */
 export function plural(count, noun) {
   return count === null || count === undefined ? `? ${noun}s` : `${NUMBER.format(count)} ${noun}${count === 1 ? '' : 's'}`;

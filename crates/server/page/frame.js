@@ -2,6 +2,7 @@
 
 import { html, nothing, svg } from './vendor/lit-html/lit-html.js';
 import { age, clock, money } from './format.js';
+import { needsCount } from './needs.js';
 import { dialogs } from './parts/dialog.js';
 import { icon } from './parts/status.js';
 import { go, here, setQuery, to } from './router.js';
@@ -27,7 +28,7 @@ const valueOf = (event) => /** @type {HTMLInputElement} */ (event.target).value;
 function header() {
   const { query } = here();
   const projects = store.server?.projects ?? [];
-  const needs = store.summary?.needs_you ?? 0;
+  const needs = needsCount();
   const chosen = query.get('project') ?? '';
   return html`<header class="top">
     <a class="brand" href=${to.home()}><img src="/icon.svg" alt="" width="20" height="20">raymond</a>

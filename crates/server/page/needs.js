@@ -1,13 +1,21 @@
 // Tells a person who looks elsewhere that something needs them: in the title, and as a notification of the system.
 
 import { store, watchRows } from './store.js';
+import { plain } from './format.js';
 import { to } from './router.js';
 
 /** @import { Row } from './types.d.ts' */
 
+/** How many things need a person: each question of a run, else the run. All such rows are here, whatever else is. */
+export function needsCount() {
+  let count = 0;
+  for (const row of store.rows.values()) if (row.group === 'needs_you') count += row.asks?.length || 1;
+  return count;
+}
+
 /** @param {string} title of the view */
 export function titleOf(title) {
-  const count = store.summary?.needs_you ?? 0;
+  const count = needsCount();
   return `${count ? `(${count}) ` : ''}${title ? `${title} · ` : ''}raymond`;
 }
 
@@ -25,7 +33,7 @@ export function askToNotify() {
 function newNeed(row, before) {
   const known = new Set(before?.asks?.map((ask) => ask.ask));
   const ask = row.asks?.find((ask) => !known.has(ask.ask));
-  if (ask) return { title: `${row.name ?? row.run} asks`, body: ask.question, address: to.ask(ask) };
+  if (ask) return { title: `${row.name ?? row.run} asks`, body: plain(ask.question), address: to.ask(ask) };
   if (row.group !== 'needs_you' || before?.group === 'needs_you') return null;
   return { title: `${row.name ?? row.run} needs you`, body: row.why ?? row.status, address: to.run(row) };
 }

@@ -22,7 +22,8 @@ export function invalidate() {
 /** At most one call in `ms`, the last one not lost. @param {number} ms @param {() => unknown} then @returns {() => void} */
 export function seldom(ms, then) {
   let timer = 0;
-  let last = 0;
+  // Long ago, so that the first call does not wait: the clock of a page begins with 0.
+  let last = -ms;
   return () => {
     if (timer) return;
     timer = setTimeout(() => {

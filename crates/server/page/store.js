@@ -34,6 +34,11 @@ export function keyOf(row) {
   return `${row.project}/${row.run}`;
 }
 
+/** The questions that are open, the oldest first. */
+export function openAsks() {
+  return [...store.rows.values()].flatMap((row) => row.asks ?? []).sort((one, other) => one.asked_at - other.asked_at || one.run.localeCompare(other.run));
+}
+
 /** @type {((row: Row, before: Row | undefined) => void)[]} */
 const watchers = [];
 

@@ -9,12 +9,12 @@ export interface Server {
 }
 export interface Now { agent: string; state: string; phase: string; since: number | null; activity: string | null }
 export interface Choice { label: string; leads_to: string | null }
-export interface Attachment { name: string; bytes: number; sha256?: string; shown_as: 'text' | 'image' | null }
+export interface Attachment { name: string; path?: string; bytes: number | null; sha256?: string | null; shown_as: 'text' | 'image' | 'download' | null; problem?: string | null }
 export interface Answer { label: string | null; text: string | null; by: string | null; how: string | null; at: number }
 export interface Ask {
   project: string; run: string; ask: string; agent: string; state: string; name: string; question: string; markdown?: Markdown[];
   choices: Choice[]; next: string | null; attachments?: Attachment[]; asked_at: number; deadline: number | null; default: string | null;
-  step: string | null; answer: Answer | null;
+  step?: string | null; answer?: Answer | null;
 }
 export type Status = 'running' | 'died' | 'completed' | 'failed' | 'stopped' | 'paused' | 'cancelled' | 'unreadable';
 export type Group = 'needs_you' | 'running' | 'waiting' | 'ended';
@@ -33,7 +33,7 @@ export interface Agent {
   agent: string; parent: string | null; born: number | null; state: string | null; phase: string; error: string | null;
   step: number | null; since: number | null; tool: string | null; activity: string | null; cost_usd: number | null; steps: number | null;
   returns_to: string[]; attributes: Record<string, string> | null; cwd: string | null; session: string | null;
-  waits_until: number | null; waits_why?: string | null; came: Came | null; is_ended: boolean; result: string | null;
+  waits_until: number | null; waits_why?: string | null; came: Came | null; is_ended: boolean; result: string | null; workers?: { ended: number; all: number } | null;
   denied: number; offset: number; ended_at?: number | null;
 }
 export interface Run extends Row {

@@ -12,7 +12,10 @@ use axum::{
     http::header,
     response::{IntoResponse as _, Response},
 };
-use raymond_engine::asks::{self, AnswerError, GivenAnswer, PublishedQuestion, Reply, ShownFile};
+use raymond_engine::{
+    asks::{self, AnswerError, GivenAnswer, PublishedQuestion, Reply, ShownFile},
+    views,
+};
 use raymond_flow::id::{AskId, RunId};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -62,7 +65,9 @@ pub(crate) async fn one(
         let asked = FoundAsk::find(app, &project, &run, &ask)?;
         let name = FilePath::new(&asked.workflow).file_name().map(|name| name.to_string_lossy());
         let FoundAsk { project, run, question, answer, .. } = &asked;
-        Ok(Json(view(project, run, question, answer.as_ref(), &json!(name))))
+        let mut view = view(project, run, question, answer.as_ref(), &json!(name));
+        view["step"] = json!(asked.step);
+        Ok(Json(view))
     })
     .await
 }
@@ -75,6 +80,8 @@ pub(crate) struct FoundAsk {
     question: PublishedQuestion,
     answer: Option<GivenAnswer>,
     workflow: String,
+    /// The step that asked it, if the run still knows that.
+    step: Option<String>,
 }
 
 impl FoundAsk {
@@ -88,9 +95,15 @@ impl FoundAsk {
         let found = found.map_err(|error| cannot_read(&run, &error))?;
         let (question, answer) = found.ok_or_else(none)?;
         let opened = app.open(&project, run.as_str())?;
-        let workflow = lock(&opened).overview.run().map(|run| run.scope_dir.clone());
+        let opened = lock(&opened);
+        let workflow = opened.overview.run().map(|run| run.scope_dir.clone());
         let workflow = workflow.unwrap_or_default();
-        Ok(Self { project, run, id, question, answer, workflow })
+        // The agent begins no further step before the question is answered.
+        let mut steps = opened.overview.steps.iter().rev();
+        let step = steps
+            .find(|step| step.id.agent == id.agent && step.started_ms <= question.asked_at_ms)
+            .map(|step| views::step_name(&step.id));
+        Ok(Self { project, run, id, question, answer, workflow, step })
     }
 
     /// Refuses what is meant for an answer if there is one.

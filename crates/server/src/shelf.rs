@@ -199,6 +199,13 @@ impl App {
     /// Adds what only the server knows of a run: its project, and the workflow that it belongs to.
     pub(crate) fn complete(&self, value: &mut Value, project: &Project) {
         value["project"] = json!(project.key);
+        // A question in a row is named like one of `/api/asks`.
+        let (run, name) = (value["run"].clone(), value["name"].clone());
+        for ask in value["asks"].as_array_mut().into_iter().flatten() {
+            ask["project"] = json!(project.key);
+            ask["run"] = run.clone();
+            ask["name"] = name.clone();
+        }
         let path = value["workflow"].as_str().map(PathBuf::from);
         value["workflow_key"] = json!(path.and_then(|path| self.workflow_key(&path)));
     }

@@ -124,8 +124,14 @@ async fn send_rows(app: &Arc<App>, sender: &mpsc::Sender<Event>) -> Option<()> {
         let began = Instant::now();
         let projects = app.read(|app| Ok(app.projects())).await.ok()?;
         // Before reading: a change that comes while the rows are read is not missed.
-        let folders = projects.iter().map(|project| project.state_dir.workflows());
-        let changed: Vec<_> = folders.map(|folder| app.changes.of(&folder)).collect();
+        // A new project is a file in the user's list, and has no directory of runs before its first run.
+        let list = ["", "projects"].map(|name| app.user_dir.file(name));
+        let folders = projects.iter().map(|project| {
+            let workflows = project.state_dir.workflows();
+            if workflows.is_dir() { workflows } else { project.state_dir.root().to_owned() }
+        });
+        let changed: Vec<_> =
+            list.into_iter().chain(folders).map(|it| app.changes.of(&it)).collect();
         let rows = app.read(|app| Ok(app.rows())).await.ok()?;
         send(sender, sent.news(&rows)).await?;
         sleep_until(began + ROWS_INTERVAL).await;

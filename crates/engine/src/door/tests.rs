@@ -252,3 +252,69 @@ fn limits_that_are_not_named_stay_and_zero_is_no_limit() {
     assert_eq!(none.apply(before.clone()).max_iterations, None);
     assert_eq!(LimitChange::default().apply(before.clone()), before);
 }
+
+#[test]
+fn burst_is_taken_in_batches_the_oldest_first() {
+    let (_folder, door) = door();
+    let until_ms = clock::now_ms() + 60_000;
+    // Written in another order than that of their names.
+    for number in (0..BATCH_MAX + 3).rev() {
+        let ask = Ask::Answered { ask: format!("main.{number}") };
+        write(&door.folder, &format!("{number:05}"), REQUEST, &RequestFile { until_ms, ask })
+            .unwrap();
+    }
+    let number = |request: &DoorRequest| match &request.ask {
+        Ask::Answered { ask } => ask.clone(),
+        other => panic!("{other:?}"),
+    };
+    let batch = door.requests();
+    assert_eq!(batch.len(), BATCH_MAX);
+    assert_eq!((number(&batch[0]), number(&batch[1])), ("main.0".to_owned(), "main.1".to_owned()));
+    let answer = DoorAnswer { status: Status::Running, running_steps: 0 };
+    for request in &batch {
+        door.confirm(request, &answer);
+    }
+    let rest: Vec<_> = door.requests().iter().map(number).collect();
+    assert_eq!(rest, ["main.256", "main.257", "main.258"]);
+}
+
+#[test]
+fn answer_tells_every_status() {
+    let (folder, door) = door();
+    for status in [
+        Status::Running,
+        Status::Completed,
+        Status::Failed,
+        Status::Stopped,
+        Status::Paused,
+        Status::Cancelled,
+    ] {
+        let letter = Letter::post(folder.path(), &Ask::Stop { now: true }).unwrap();
+        let answer = DoorAnswer { status, running_steps: 1 };
+        door.confirm(&door.requests()[0], &answer);
+        assert_eq!(letter.answer().unwrap().unwrap(), answer);
+    }
+}
+
+#[test]
+fn files_that_no_caller_fetched_are_removed_when_the_door_is_opened_again() {
+    let (folder, door) = door();
+    for name in ["old.answer", "new.answer"] {
+        fs::write(door.folder.join(name), "{}").unwrap();
+    }
+    let old = fs::File::options().append(true).open(door.folder.join("old.answer")).unwrap();
+    old.set_modified(std::time::SystemTime::now() - 2 * PATIENCE).unwrap();
+    Door::open(folder.path()).unwrap();
+    let left: Vec<_> =
+        fs::read_dir(&door.folder).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left, ["new.answer"]);
+}
+
+#[test]
+fn word_of_an_answered_question_stays_at_the_door_for_the_orchestrator() {
+    let (folder, door) = door();
+    let ask = AskId::parse("main.2").unwrap();
+    tell_answered(folder.path(), &ask);
+    let requests = door.requests();
+    assert_eq!(requests[0].ask, Ask::Answered { ask: "main.2".to_owned() });
+}

@@ -1,13 +1,10 @@
 //! A question to a person, in lines.
 
-use raymond_engine::{
-    asks::{PublishedQuestion, ShownFile},
-    views::clock_time,
-};
+use raymond_engine::asks::{PublishedQuestion, ShownFile};
 use raymond_flow::id::RunId;
 use serde_json::{Value, json};
 
-use super::{next::Next, words::Mark};
+use super::{next::Next, time, words::Mark};
 use crate::{
     line::{Line, Style},
     out,
@@ -41,7 +38,8 @@ pub(crate) fn asked_lines(question: &PublishedQuestion) -> Vec<Line> {
         });
     }
     if let (Some(default), Some(at)) = (&question.default, question.deadline_ms) {
-        let text = format!("    at {} the answer is: ", clock_time(at / 1000));
+        // With the date: it may be days away.
+        let text = format!("    at {} the answer is: ", time::stamp(at));
         lines.push(Line::new().dim(text).plain(default));
     }
     lines
@@ -56,4 +54,18 @@ pub(crate) fn question_json(run: &RunId, question: &PublishedQuestion, next: &Ne
     value["run"] = json!(run);
     value["command"] = json!(command);
     value
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deadline_is_shown_with_its_date() {
+        let json = r#"{"id":"main.1","state":"A.md","text":"?","default":"no","asked_at_ms":1,"deadline_ms":1800000000000}"#;
+        let lines = asked_lines(&serde_json::from_str(json).unwrap());
+        let last = format!("{:?}", lines.last().unwrap());
+        assert!(last.contains("at 2027-01-1"), "{last}");
+    }
 }

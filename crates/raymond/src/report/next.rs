@@ -40,10 +40,10 @@ impl Next {
 
     /// The command that shows what a coding agent answered, if an agent failed because of its answer.
     pub(crate) fn answer_shown(&self, run: &Run) -> Option<String> {
-        let agent = run.agents_by_birth().into_iter().find(|agent| {
-            let is_prompt = agent.current_state.as_str().ends_with(".md");
-            is_prompt && matches!(agent.phase, Phase::Failed { work: Work::Rejudge(_), .. })
-        })?;
+        let agent = run
+            .agents_by_birth()
+            .into_iter()
+            .find(|agent| matches!(agent.phase, Phase::Failed { work: Work::Rejudge(_), .. }))?;
         Some(format!("raymond show {} {}{}", self.id, agent.id, self.place))
     }
 

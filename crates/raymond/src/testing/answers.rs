@@ -3,6 +3,7 @@
 use std::{
     cell::RefCell,
     collections::{BTreeMap, VecDeque},
+    path::{Path, PathBuf},
 };
 
 use raymond_engine::asks::{PublishedQuestion, Reply, TIMEOUT};
@@ -16,6 +17,8 @@ pub(crate) struct ScriptedAnswer {
     /// A label, a text, or `timeout`.
     pub(super) answer: String,
     pub(super) comment: String,
+    /// Files to hand over, relative to the working directory of the case.
+    pub(super) files: Vec<String>,
 }
 
 /// Answers by the state that asks.
@@ -24,14 +27,17 @@ pub(crate) type AnswerScript = BTreeMap<String, Vec<ScriptedAnswer>>;
 /// The answers that are left while a case runs.
 #[derive(Debug)]
 pub(super) struct Answers {
+    cwd: PathBuf,
     left: RefCell<BTreeMap<String, VecDeque<ScriptedAnswer>>>,
     missing: RefCell<Vec<String>>,
 }
 
 impl Answers {
-    pub(super) fn new(script: &AnswerScript) -> Self {
+    /// The answers of `script`, whose files are below `cwd`.
+    pub(super) fn new(script: &AnswerScript, cwd: &Path) -> Self {
         let left = script.iter().map(|(state, all)| (state.clone(), all.iter().cloned().collect()));
-        Self { left: RefCell::new(left.collect()), missing: RefCell::default() }
+        let (cwd, missing) = (cwd.to_owned(), RefCell::default());
+        Self { cwd, left: RefCell::new(left.collect()), missing }
     }
 
     /// Answers a question; `None` if the case has no answer to it.
@@ -43,16 +49,22 @@ impl Answers {
                 [state, question.state.stem()].into_iter().find(|key| left.contains_key(*key));
             key.and_then(|key| left.get_mut(key)?.pop_front())
         };
-        let Some(ScriptedAnswer { answer, comment }) = scripted else {
+        let Some(ScriptedAnswer { answer, comment, files }) = scripted else {
             self.lacks(format!("{state} asks {:?}, and there is no answer to it", question.text));
             return None;
         };
+        if let Some(file) = files.iter().find(|file| !self.cwd.join(file).is_file()) {
+            self.lacks(format!(
+                "the answer to {state} hands over {file:?}, which is not a file in the working directory"
+            ));
+            return None;
+        }
         let reply = |result: String, how: &str| Reply {
             result,
             comment,
+            files: files.iter().map(|file| self.cwd.join(file)).collect(),
             by: "case".to_owned(),
             how: how.to_owned(),
-            ..Reply::default()
         };
         let labels: Vec<_> = question.choices.iter().map(|choice| choice.label.as_str()).collect();
         if labels.is_empty() || labels.contains(&&*answer) {

@@ -136,7 +136,7 @@ const CASE_KEYS: [&str; 12] = [
     "expect",
 ];
 const REPLY_KEYS: [&str; 6] = ["text", "cost", "delay", "fail", "message", "repeat"];
-const ANSWER_KEYS: [&str; 2] = ["answer", "comment"];
+const ANSWER_KEYS: [&str; 3] = ["answer", "comment", "files"];
 const EXPECT_KEYS: [&str; 8] =
     ["status", "result", "path", "forked", "reminders", "cost", "prompts", "snapshot"];
 
@@ -196,18 +196,20 @@ fn answers(node: &YamlNode) -> Result<AnswerScript, CaseProblem> {
 
 fn answer(node: &YamlNode) -> Result<ScriptedAnswer, CaseProblem> {
     if let YamlValue::Scalar(text) = &node.value {
-        return Ok(ScriptedAnswer { answer: text.clone(), comment: String::new() });
+        let (comment, files) = (String::new(), Vec::new());
+        return Ok(ScriptedAnswer { answer: text.clone(), comment, files });
     }
-    let (mut answer, mut comment) = (None, String::new());
+    let (mut answer, mut comment, mut files) = (None, String::new(), Vec::new());
     for (key, value) in pairs(node)? {
         match scalar(key)? {
             "answer" => answer = Some(text_of(value)?),
             "comment" => comment = text_of(value)?,
+            "files" => files = list(value)?,
             other => return Err(unknown(key, other, &ANSWER_KEYS)),
         }
     }
     let answer = answer.ok_or_else(|| (node.span, "an answer needs `answer`".to_owned()))?;
-    Ok(ScriptedAnswer { answer, comment })
+    Ok(ScriptedAnswer { answer, comment, files })
 }
 
 fn failure_class(node: &YamlNode) -> Result<FailureClass, CaseProblem> {

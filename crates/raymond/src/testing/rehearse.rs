@@ -126,7 +126,7 @@ pub(crate) fn rehearse(
     }
     let agent = ScriptedAgent::new(case.replies.clone());
     let agents = Agents::only(Box::new(agent.clone()));
-    let answers = Answers::new(&case.answers);
+    let answers = Answers::new(&case.answers, &cwd);
     let answerer = |question: &PublishedQuestion| answers.answer(question);
     let program = env::current_exe().map_err(|error| Failure::io("find this program", &error))?;
     let engine = Engine {

@@ -1,8 +1,10 @@
 //! Questions to people: asked by real runs, listed and answered by other processes.
 
 use std::{
-    io::{BufRead as _, BufReader, Write as _},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpListener,
     process::{Command, Stdio},
+    sync::mpsc,
     time::Duration,
 };
 
@@ -298,9 +300,39 @@ fn notify_command_that_does_not_end_is_killed_with_its_children() {
     project.wait_until_quiet();
 }
 
-/// The recipes of the manual, with programs that write down what they are given instead of sending it.
+/// Notes one HTTP request after the other, each as one text, and answers it.
+fn note_requests(listener: &TcpListener, notes: &mpsc::Sender<String>) {
+    for stream in listener.incoming() {
+        let mut reader = BufReader::new(stream.unwrap());
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            if reader.read_line(&mut head).unwrap() == 0 {
+                break;
+            }
+        }
+        let length = head.lines().find_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().unwrap())
+        });
+        let mut body = vec![0; length.unwrap_or(0)];
+        reader.read_exact(&mut body).unwrap();
+        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+        reader.get_mut().write_all(answer).unwrap();
+        if notes.send(format!("{head}{}", String::from_utf8_lossy(&body))).is_err() {
+            return;
+        }
+    }
+}
+
+/// The recipes of the manual as they are written there. `curl` is the real one, led to the loopback instead of to
+/// the service; the programs for a desktop and for mail write down what they are given.
 #[test]
 fn recipes_of_the_manual_send_the_question() {
+    let has = |name: &str| Command::new(name).arg("--version").output().is_ok();
+    if !has("jq") || !has("curl") {
+        crate::faults::say("skipped: jq or curl is not installed");
+        return;
+    }
     let manual = include_str!("../../../../docs/operations.md");
     let recipes: Vec<&str> = manual
         .split("```toml\n")
@@ -308,25 +340,59 @@ fn recipes_of_the_manual_send_the_question() {
         .filter_map(|rest| rest.split("```").next())
         .filter(|block| block.contains("[notify]"))
         .collect();
-    assert!(recipes.len() >= 5, "{recipes:?}");
-    if Command::new("jq").arg("--version").output().is_err() {
-        return;
-    }
-    for recipe in recipes {
-        let project = paused();
+    // What reaches the service, or the program: how it is addressed, and the question.
+    let expected = [
+        ("notify-send", "Raymond needs you Is this plan right?"),
+        ("ntfy.sh", "POST /my-topic HTTP/1.1"),
+        ("SLACK_WEBHOOK", "POST /hook HTTP/1.1"),
+        ("telegram", "POST /botsecret/sendMessage HTTP/1.1"),
+        ("mail -s", "-s Raymond needs you me@example.org"),
+    ];
+    assert_eq!(recipes.len(), expected.len(), "{recipes:?}");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let service = format!("http://{}", listener.local_addr().unwrap());
+    let (sender, requests) = mpsc::channel();
+    std::thread::spawn(move || note_requests(&listener, &sender));
+    for (recipe, (name, address)) in recipes.into_iter().zip(expected) {
+        assert!(recipe.contains(name), "{name}: {recipe}");
+        let project = project();
         project.write(".raymond/config.toml", recipe);
         std::fs::create_dir(project.file("bin")).unwrap();
-        for program in ["notify-send", "curl", "mail"] {
+        let note = "#!/bin/bash\n{ echo \"$@\"; [ -t 0 ] || cat; } >> sent\n";
+        // The first directory of the search path is this script's own.
+        let lead = format!(
+            "#!/bin/bash\nPATH=${{PATH#*:}}\nfor word do shift; \
+             case $word in https://*) rest=${{word#https://*/}}; word={service}/$rest;; esac; \
+             set -- \"$@\" \"$word\"; done\nexec curl \"$@\"\n"
+        );
+        for (program, text) in [("notify-send", note), ("mail", note), ("curl", &lead)] {
             let path = project.file("bin").join(program);
-            std::fs::write(&path, "#!/bin/bash\n{ echo \"$@\"; [ -t 0 ] || cat; } >> sent\n")
-                .unwrap();
+            std::fs::write(&path, text).unwrap();
             assert!(Command::new("chmod").arg("+x").arg(&path).status().unwrap().success());
         }
         let path = format!("{}:{}", project.file("bin").display(), std::env::var("PATH").unwrap());
-        let mut command = project.command(&["start", "flow", "--id", "again", "--no-wait"]);
-        let ran = Ran::of(&command.env("PATH", path).output().unwrap());
+        let mut command = project.command(&["start", "flow", "--id", "r", "--no-wait"]);
+        command.env("PATH", path).env("SLACK_WEBHOOK", format!("{service}/hook"));
+        command.env("TELEGRAM_TOKEN", "secret").env("TELEGRAM_CHAT", "7");
+        let ran = Ran::of(&command.output().unwrap());
         assert!(!ran.stderr.contains("notify command"), "{recipe}: {ran:?}");
-        let sent = project.read("sent");
-        assert!(sent.contains("Is this plan right?"), "{recipe}: {sent:?} {ran:?}");
+        let sent = if recipe.contains("curl") {
+            requests.recv_timeout(PATIENCE).unwrap()
+        } else {
+            project.read("sent")
+        };
+        assert!(sent.contains(address), "{recipe}: {sent}");
+        let question = ["Is this plan right?", "Is+this+plan+right%3F"];
+        assert!(question.iter().any(|text| sent.contains(text)), "{recipe}: {sent}");
+        if name == "telegram" {
+            assert!(sent.contains("chat_id=7&text=r%3A+Is"), "{sent}");
+        }
+        if name == "SLACK_WEBHOOK" {
+            let body: serde_json::Value =
+                serde_json::from_str(sent.split("\r\n\r\n").nth(1).unwrap()).unwrap();
+            let text = body["text"].as_str().unwrap();
+            assert_eq!(text.lines().next(), Some("r: Is this plan right?"));
+            assert!(text.contains("raymond answer r main.1"), "{text}");
+        }
     }
 }

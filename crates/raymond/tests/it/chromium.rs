@@ -67,7 +67,16 @@ impl Chromium {
 
     /// Opens a new tab in front of the others.
     pub(crate) fn tab(&mut self) -> Tab {
-        let created = self.call(None, "Target.createTarget", &json!({ "url": "about:blank" }));
+        self.target(&json!({ "url": "about:blank" }))
+    }
+
+    /// Opens a new tab in a window of its own, so that the others stay shown.
+    pub(crate) fn window(&mut self) -> Tab {
+        self.target(&json!({ "url": "about:blank", "newWindow": true }))
+    }
+
+    fn target(&mut self, params: &Value) -> Tab {
+        let created = self.call(None, "Target.createTarget", params);
         let target = created["targetId"].as_str().unwrap().to_owned();
         let attach = json!({ "targetId": target, "flatten": true });
         let attached = self.call(None, "Target.attachToTarget", &attach);
@@ -113,6 +122,11 @@ impl Chromium {
             }
             self.events.push(answer);
         }
+    }
+
+    /// Forgets the events with this name, so that the next one is the first.
+    pub(crate) fn forget(&mut self, name: &str) {
+        self.events.retain(|event| event["method"] != name);
     }
 
     /// The parameters of all events with this name, so far.

@@ -147,6 +147,19 @@ impl Project {
     }
 }
 
+/// A run in the background may wait for an answer for ever, also when its test has failed.
+#[cfg(unix)]
+impl Drop for Project {
+    fn drop(&mut self) {
+        for process in self.processes() {
+            let pid = process.split(' ').next().and_then(|pid| pid.parse().ok());
+            if let Some(pid) = pid {
+                kill(pid, libc::SIGKILL);
+            }
+        }
+    }
+}
+
 /// Polls for a condition that sends no signal: the file or the death of another process.
 pub(crate) fn wait_until(what: &str, patience: Duration, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + patience;

@@ -1,6 +1,6 @@
 //! The workflows that come with the program do what their own tests say, on this platform.
 
-use std::fs;
+use std::{fs, process::Command};
 
 use crate::env::Project;
 
@@ -28,6 +28,24 @@ fn new_workflows_come_with_a_test_that_passes() {
         let ran = project.raymond(&["test", template]);
         assert_eq!(ran.code, 0, "{template}:\n{}{}", ran.stdout, ran.stderr);
         assert_eq!(project.raymond(&["lint", template]).code, 0, "{template}");
+    }
+}
+
+/// A template that is also an example is the same workflow: the author finds the same files.
+#[test]
+fn new_workflow_has_every_file_of_its_template_and_of_the_example_of_that_name() {
+    let project = Project::new([]);
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    for template in ["approval", "fan-out", "map-review", "retry"] {
+        project.raymond(&["new", template, "--template", template]);
+        for folder in
+            [format!("crates/raymond/templates/{template}"), format!("examples/{template}")]
+        {
+            let new = project.file(template);
+            let other = format!("{root}/{folder}");
+            let compared = Command::new("diff").arg("-r").arg(new).arg(other).output().unwrap();
+            assert!(compared.status.success(), "{}", String::from_utf8_lossy(&compared.stdout));
+        }
     }
 }
 

@@ -319,3 +319,26 @@ fn slowest_cases_are_named_at_the_end() {
     let last = ran.stdout.lines().last().unwrap();
     assert!(last.starts_with("slowest: slow (") && last.contains("), main ("), "{last}");
 }
+
+#[test]
+fn answer_of_a_case_hands_its_files_over() {
+    let files = [
+        ("START.sh", "echo '<ask choices=\"ship=SHIP\">Ship it?</ask>'"),
+        (
+            "SHIP.sh",
+            "[ -n \"$RAYMOND_FILES\" ] && echo \"<result>$(cat \"$RAYMOND_FILES\"/*)</result>\"",
+        ),
+    ];
+    let project = Project::new(files);
+    fs::create_dir(project.file("flow/tests")).unwrap();
+    let case = "setup: echo a photo > photo.txt\n\
+                answers:\n  START: { answer: ship, files: [photo.txt] }\n\
+                expect: { result: a photo }\n";
+    project.write("flow/tests/main.yaml", case);
+    let ran = project.raymond(&["test", "flow"]);
+    assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
+    project.write("flow/tests/main.yaml", &case.replace("[photo.txt]", "[gone.txt]"));
+    let ran = project.raymond(&["test", "flow"]);
+    let told = "answers: the answer to START.sh hands over \"gone.txt\", which is not a file";
+    assert!(ran.code == 1 && ran.stdout.contains(told), "{ran:?}");
+}

@@ -118,7 +118,7 @@ fn file_that_is_damaged_or_that_others_can_write_is_ignored() {
     let path = fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path();
     let text = fs::read_to_string(&path).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-    fs::write(&path, &text[..text.len() / 2]).unwrap();
+    fs::write(&path, text.split_at(text.len() / 2).0).unwrap();
     run("damaged").completed("done");
     fs::write(&path, &text).unwrap();
     run("whole").failed(4, "usage limit is reached");

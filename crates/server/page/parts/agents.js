@@ -33,6 +33,8 @@ function doing(agent, heardAt) {
   if (agent.is_ended) return agent.result ? html`<q class="dim">${agent.result}</q>` : html`<span class="dim">ended</span>`;
   if (agent.phase === 'asking') return html`<span class="ask">asks a person</span>`;
   if (agent.waits_until) return html`<span class="dim">${agent.waits_why ?? 'waits'}, again ${agent.waits_until > now() ? html`in ${short(agent.waits_until - now())}` : 'soon'}</span>`;
+  if (agent.workers) return html`<span class="dim">waits for its workers, ${agent.workers.ended} of ${agent.workers.all} ended</span>`;
+  if (agent.phase === 'parked') return html`<span class="dim">waits for a place</span>`;
   if (agent.phase !== 'running' && agent.phase !== 'starting') return html`<span class="dim">${agent.phase}</span>`;
   const quiet = now() - Math.max(heardAt, agent.since ?? 0);
   return html`${agent.activity ?? nothing}${quiet > QUIET_MS ? html`<span class="pill">no news for ${short(quiet)}</span>` : nothing}`;

@@ -4,6 +4,7 @@ import { html, nothing } from '../vendor/lit-html/lit-html.js';
 import { blob } from '../api.js';
 import { bytes } from '../format.js';
 import { invalidate } from '../screen.js';
+import { diffText, isDiff } from './diff.js';
 import { say, wordsOf } from './dialog.js';
 
 /** @import { Attachment } from '../types.d.ts' */
@@ -41,7 +42,7 @@ export class Attachments {
       } else if (file.shown_as === 'image') {
         this.open.set(file.name, { picture: URL.createObjectURL(data) });
       } else {
-        save(data, file.name);
+        save(data, nameOf(file).split('/').at(-1) ?? file.name);
       }
     } catch (error) {
       say(wordsOf(error), true);
@@ -52,14 +53,28 @@ export class Attachments {
   /** @param {Attachment[]} files */
   template(files) {
     if (!files.length) return nothing;
-    return html`<div class="attachments"><p>${files.map((file) => html`<button class="file ${this.open.has(file.name) ? 'set' : ''}" aria-expanded=${file.shown_as ? this.open.has(file.name) : nothing}
-        @click=${() => this.show(file)}>${file.name} <span class="dim">${bytes(file.bytes)}${file.shown_as ? '' : ', save'}</span></button>`)}</p>
-      ${files.map((file) => {
+    const there = files.filter((file) => !file.problem);
+    const lost = files.filter((file) => file.problem);
+    return html`<div class="attachments"><p>${there.map((file) => html`<button class="file ${this.open.has(file.name) ? 'set' : ''}" title=${file.sha256 ? `SHA-256 ${file.sha256}` : ''} aria-expanded=${isShown(file) ? this.open.has(file.name) : nothing}
+        @click=${() => this.show(file)}>${nameOf(file)} <span class="dim">${bytes(file.bytes ?? 0)}${isShown(file) ? '' : ', save'}</span></button>`)}</p>
+      ${lost.map((file) => html`<p class="problem small">${nameOf(file)} was not attached: ${file.problem}</p>`)}
+      ${there.map((file) => {
         const shown = this.open.get(file.name);
         if (!shown) return nothing;
-        return 'text' in shown ? html`<pre class="block">${shown.text}</pre>` : html`<img src=${shown.picture} alt=${file.name}>`;
+        if ('picture' in shown) return html`<figure><figcaption>${nameOf(file)}</figcaption><img src=${shown.picture} alt=${nameOf(file)}></figure>`;
+        return html`<figure><figcaption>${nameOf(file)}</figcaption>${isDiff(nameOf(file), shown.text) ? diffText(shown.text) : html`<pre class="block">${shown.text}</pre>`}</figure>`;
       })}</div>`;
   }
+}
+
+/** What the agent called it; its copy has a number before its name. @param {Attachment} file */
+function nameOf(file) {
+  return file.path ?? file.name;
+}
+
+/** Whether it is shown here; else it can only be saved. @param {Attachment} file */
+function isShown(file) {
+  return file.shown_as === 'text' || file.shown_as === 'image';
 }
 
 /** @param {Blob} data @param {string} name */

@@ -1,9 +1,10 @@
 // A run as a row of a list, with what can be done about it there.
 
 import { html, nothing } from '../vendor/lit-html/lit-html.js';
-import { answer, can, isOverBudget, raise, resume, sentOf } from '../actions.js';
-import { age, clock, full, moment, now, plural, short, state } from '../format.js';
+import { can, choose, failureWords, isOverBudget, raise, resume, sentOf } from '../actions.js';
+import { age, clock, full, moment, now, plain, plural, short, state } from '../format.js';
 import { to } from '../router.js';
+import { store } from '../store.js';
 import { costBar } from './bar.js';
 import { icon, statusOf } from './status.js';
 
@@ -37,16 +38,17 @@ function running(row) {
     ${quiet ? html`<span class="pill">no news for ${short(now() - (row.last_at ?? 0))}</span>` : nothing}`;
 }
 
-/** @param {Ask} ask */
-function choices(ask) {
+/** The choices of a question where it is shown in short, or the way to its page. @param {Ask} ask */
+export function choices(ask) {
+  if (store.server?.is_read_only) return html`<a class="button" href=${to.ask(ask)}>open</a>`;
   const sent = sentOf(ask);
   if (sent?.state === 'recorded') return html`<span class="recorded">recorded ${clock(sent.at)}${sent.to ? html`, goes on at ${state(sent.to)}` : ''}</span>`;
   const isBusy = sent?.state === 'sending';
-  const failed = sent?.state === 'failed' ? html`<span class="problem" role="alert">not recorded: ${sent.why}</span>` : nothing;
+  const failed = sent?.state === 'failed' ? html`<span class="problem" role="alert">${failureWords(sent)}</span>` : nothing;
   const few = ask.choices.length <= CHOICES_MAX ? ask.choices : [];
   return html`${failed}${few.map((choice) => html`<button ?disabled=${isBusy} title=${choice.leads_to ? `goes on at ${state(choice.leads_to)}` : ''}
-    @click=${() => answer(ask, { label: choice.label })}>${choice.label}</button>`)}
-    ${few.length ? nothing : html`<a class="button" href=${to.ask(ask)}>answer</a>`}`;
+    @click=${() => choose(ask, choice.label)}>${choice.label}</button>`)}
+    <a class="button" href=${to.ask(ask)}>${few.length ? 'open' : 'answer'}</a>`;
 }
 
 /** @param {Row} row @param {Ask | null | undefined} ask */
@@ -65,12 +67,12 @@ export function rowTemplate(row, options = {}) {
   const since = ask?.asked_at ?? row.waiting_since ?? (row.group === 'ended' ? row.last_at : row.started_at);
   const href = ask ? to.ask(ask) : to.run(row);
   const name = row.name ?? row.run;
-  return html`<li class="row ${row.group} ${options.isCursor ? 'cursor' : ''} ${options.isChosen ? 'picked' : ''} ${options.isChoosing ? 'picking' : ''}" data-run=${row.run}>
+  return html`<li class="row ${row.group} ${ask ? 'asking' : ''} ${options.isCursor ? 'cursor' : ''} ${options.isChosen ? 'picked' : ''} ${options.isChoosing ? 'picking' : ''}" data-run=${row.run}>
     <a class="cover" href=${href} aria-label="${name} ${row.run}, ${word}"></a>
     <span class="mark" title=${word}>${icon(shape)}${options.choose ? html`<input type="checkbox" aria-label="select ${row.run}" .checked=${options.isChosen ?? false}
       @change=${() => options.choose?.(row)}>` : nothing}</span>
     <span class="who"><span class="name">${name}</span> <span class="id">${row.run.startsWith(`${name}-`) ? row.run.slice(name.length + 1) : row.run === name ? '' : row.run}</span></span>
-    <span class="what">${ask ? html`<span class="dim">${ask.agent} asks: </span>${ask.question}` : what(row)}</span>
+    <span class="what">${ask ? html`<span class="dim">${ask.agent} asks: </span>${plain(ask.question)}` : what(row)}</span>
     <span class="acts">${actions(row, ask)}</span>
     ${costBar(row.total_cost_usd, row.group === 'ended' ? null : row.budget_usd)}
     <time class="age" title=${full(since)}>${age(since)}</time>

@@ -36,9 +36,10 @@ export class TimelinePart {
   axis = null;
   axisAt = 0;
 
-  /** @param {(step: string) => void} onStep */
-  constructor(onStep) {
+  /** @param {(step: string) => void} onStep @param {(agent: string) => string} addressOf an agent */
+  constructor(onStep, addressOf) {
     this.onStep = onStep;
+    this.addressOf = addressOf;
     this.sizes = new ResizeObserver(([entry]) => {
       this.width = Math.max(200, entry.contentRect.width - NAMES);
       invalidate();
@@ -72,6 +73,12 @@ export class TimelinePart {
     if (index >= 0) lane.bars[index] = bar;
     else lane.bars.push(bar);
     this.axis = null;
+  }
+
+  /** An agent has ended: its lane gets a mark. @param {string} agent */
+  end(agent) {
+    const lane = this.lanes.get(agent);
+    if (lane) lane.is_ended = true;
   }
 
   /** @param {boolean} isLive */
@@ -173,8 +180,10 @@ export class TimelinePart {
       const at = ((fold.at - this.from) / (this.to - this.from)) * this.width;
       return at < 0 || at > this.width ? nothing : svg`<path class="fold" d="M${at - 2} 5v14m4-14v14"><title>${short(fold.ms)} without work</title></path>`;
     });
-    return html`<div class="lane"><span class="names" title=${lane.agent}>${agentName(lane.agent)}</span>
-      <svg height=${LANE} width=${this.width}><path class="base" d="M0 ${LANE / 2}h${this.width}" />${folds}${bars}</svg></div>`;
+    const mark = last + 8;
+    const end = lane.is_ended && mark > 0 && mark < this.width - 8 ? svg`<path class="done" d="M${mark} ${LANE / 2}l3 3 5-6"><title>ended</title></path>` : nothing;
+    return html`<div class="lane"><a class="names" href=${this.addressOf(lane.agent)} title=${lane.agent}>${agentName(lane.agent)}</a>
+      <svg height=${LANE} width=${this.width}><path class="base" d="M0 ${LANE / 2}h${this.width}" />${folds}${bars}${end}</svg></div>`;
   }
 
   /** @param {Bar} bar @param {number} left @param {number} right @param {boolean} isOpen */

@@ -1,9 +1,9 @@
 // A question of an agent: one card that stays until the answer is durable.
 
 import { html, nothing } from '../vendor/lit-html/lit-html.js';
-import { answer, sentOf } from '../actions.js';
+import { answer, failureWords, sentOf } from '../actions.js';
 import { ApiError, get, path, upload } from '../api.js';
-import { age, bytes, clock, full, now, short, state } from '../format.js';
+import { age, bytes, clock, full, moment, now, short, state } from '../format.js';
 import { Attachments } from '../parts/attachments.js';
 import { say, wordsOf } from '../parts/dialog.js';
 import { markdown } from '../parts/markdown.js';
@@ -11,13 +11,19 @@ import { icon } from '../parts/status.js';
 import { TranscriptPart } from '../parts/transcript.js';
 import { go, to } from '../router.js';
 import { invalidate } from '../screen.js';
-import { store, watchRows } from '../store.js';
+import { openAsks, store, watchRows } from '../store.js';
 
 /** @import { Ask } from '../types.d.ts' */
 /** @import { Route } from '../router.js' */
 
 /** The server takes no larger file. */
 const UPLOAD_MAX = 25 * 1024 * 1024;
+
+/** A question that is about to be published is looked for this often. */
+const COMING_MS = 200;
+
+/** How an answer came, where that says more than its author. @type {Record<string, string>} */
+const WAYS = { command: 'on the command line', page: 'on this page', timeout: 'because the time was up', cancelled: 'because the run was cancelled' };
 
 /** The view that is open hears of changes of its run. @type {((key: string) => void) | null} */
 let listener = null;
@@ -38,14 +44,18 @@ export function askView({ params: [project, run, name] }) {
   /** @type {TranscriptPart | null} */
   let transcript = null;
   const attachments = new Attachments(url);
+  let isClosed = false;
+  const isThis = (/** @type {Ask} */ other) => other.project === project && other.run === run && other.ask === name;
 
   async function load() {
     try {
       ask = await get(url);
       failure = null;
     } catch (error) {
-      if (error instanceof ApiError && error.status) failure = error;
-      else setTimeout(() => ask || load(), 1000);
+      // The run says that it asks before the files of the question are complete.
+      const isComing = error instanceof ApiError && error.status === 404 && openAsks().some(isThis);
+      if (error instanceof ApiError && error.status && !isComing) failure = error;
+      else setTimeout(() => ask || isClosed || load(), isComing ? COMING_MS : 1000);
     }
     invalidate();
   }
@@ -94,8 +104,20 @@ export function askView({ params: [project, run, name] }) {
   function answered(ask) {
     const given = ask.answer;
     if (!given) return nothing;
-    return html`<div class="given"><p class="recorded">${icon('done')}<span>${given.label ? html`<b>${given.label}</b>, ` : nothing}answered${given.by ? html` by ${given.by}` : nothing}${given.how ? html` (${given.how})` : nothing}
-      at <time title=${full(given.at)}>${clock(given.at)}</time></span></p>${given.text ? html`<p class="text">${given.text}</p>` : nothing}</div>`;
+    const leadsTo = ask.choices.find((choice) => choice.label === given.label)?.leads_to ?? ask.next;
+    const way = WAYS[given.how ?? ''] ?? given.how;
+    return html`<div class="given"><p class="recorded" role="status">${icon('done')}<span>${given.label ? html`<b>${given.label}</b>, ` : nothing}answered${given.by ? html` by ${given.by}` : nothing}${way ? html` ${way}` : nothing},
+      recorded <time title=${full(given.at)}>${clock(given.at)}</time>${leadsTo ? html`, agent goes on at <b>${state(leadsTo)}</b>` : nothing}</span></p>
+      ${given.text ? html`<p class="text quoted">${given.text}</p>` : nothing}${unsent(ask)}</div>`;
+  }
+
+  /** What was written here although another answer counts. @param {Ask} ask */
+  function unsent(ask) {
+    const sent = sentOf(ask);
+    const written = text.trim();
+    if (sent?.state === 'recorded' || (sent?.state !== 'failed' && !written) || (written && ask.answer?.text === written)) return nothing;
+    return html`${sent?.state === 'failed' && !sent.isUncertain ? html`<p class="banner problem" role="alert">${failureWords(sent)}</p>` : nothing}
+      ${written ? html`<label class="comment"><span class="dim">What you wrote, which was not sent</span><textarea readonly rows="2" .value=${text}></textarea></label>` : nothing}`;
   }
 
   /** @param {Ask} ask */
@@ -107,7 +129,7 @@ export function askView({ params: [project, run, name] }) {
     const hasChoices = ask.choices.length > 0;
     const write = (/** @type {Event} */ event) => { text = /** @type {HTMLTextAreaElement} */ (event.target).value; };
     const drop = (/** @type {string} */ file) => { files = files.filter((known) => known.file !== file); invalidate(); };
-    return html`${sent?.state === 'failed' ? html`<p class="banner problem" role="alert">Not recorded: ${sent.why}</p>` : nothing}
+    return html`${sent?.state === 'failed' ? html`<p class="banner problem" role="alert">${failureWords(sent)}. What you wrote is still here.</p>` : nothing}
       ${hasChoices ? html`<div class="choices">${ask.choices.map((choice, index) => html`<button ?disabled=${isBusy} @click=${() => send(choice.label)}
         title=${choice.leads_to ? `goes on at ${state(choice.leads_to)}` : ''}>${index < 9 ? html`<kbd>${index + 1}</kbd>` : nothing}<span>${choice.label}</span>
         ${choice.leads_to ? html`<span class="dim">→ ${state(choice.leads_to)}</span>` : nothing}</button>`)}</div>` : nothing}
@@ -119,27 +141,50 @@ export function askView({ params: [project, run, name] }) {
         ${isBusy ? html`<span class="dim">sending…</span>` : nothing}</p>`;
   }
 
+  /** Where this question stands among all that are open. @param {Ask} ask */
+  function others(ask) {
+    const open = openAsks();
+    const at = open.findIndex(isThis);
+    const next = neighbour(1);
+    if (!next || (at >= 0 && open.length === 1)) return nothing;
+    const left = at < 0 || ask.answer ? open.filter((other) => !isThis(other)).length : 0;
+    return html`<span>${left ? `${left} more open` : `${at + 1} of ${open.length} open questions`}</span><a class="next" href=${to.ask(next)}>next</a>`;
+  }
+
+  /** The next question that is open, after the last one the first. @param {1 | -1} by */
+  function neighbour(by) {
+    const open = openAsks();
+    const at = open.findIndex(isThis);
+    const next = at < 0 ? open.at(by > 0 ? 0 : -1) : open[(at + by + open.length) % open.length];
+    return next && !isThis(next) ? next : null;
+  }
+
+  const goTo = (/** @type {Ask | null} */ other) => { if (other) go(to.ask(other)); };
+
   return {
     title: () => `question of ${ask?.name ?? run}`,
     template: () => {
       if (failure && !ask) return html`<div class="empty big"><h1>This question cannot be shown</h1><p>${wordsOf(failure)}</p><p><a href=${to.run(id)}>${run}</a></p></div>`;
       if (!ask) return nothing;
-      const left = ask.deadline === null ? null : ask.deadline - now();
-      return html`<div class="page ask-page"><nav class="crumbs"><a href=${to.home()}>runs</a> / <a href=${to.run(id)}>${run}</a> / <span>question ${name}</span></nav>
+      const left = (ask.deadline ?? 0) - now();
+      return html`<div class="page ask-page"><nav class="crumbs"><a href=${to.home()}>runs</a> / <a href=${to.run(id)}>${run}</a> / <span>question ${name}</span><span class="gap"></span>${others(ask)}</nav>
         <article class="card"><p class="who">${icon('you')}<b>${ask.agent}</b> asks in ${state(ask.state)} <span class="gap"></span><time title=${full(ask.asked_at)}>${age(ask.asked_at)} ago</time></p>
           <div class="question md">${ask.markdown?.length ? markdown(ask.markdown) : html`<p class="text">${ask.question}</p>`}</div>
           ${attachments.template(ask.attachments ?? [])}
-          ${left !== null && !ask.answer ? html`<p class="dim small">${left > 0 ? `in ${short(left)}` : 'now'} ${ask.default ? html`the answer is <b>${ask.default}</b> if none was given` : 'the question ends'} <span>(${full(ask.deadline)})</span></p>` : nothing}
+          ${ask.deadline !== null && !ask.answer ? html`<p class="deadline">${icon('waiting')}<span>Without an answer until <time title=${full(ask.deadline)}>${moment(ask.deadline)}</time> (${left > 0 ? `in ${short(left)}` : 'now'}) the answer is <b>${ask.default}</b>.</span></p>` : nothing}
           ${ask.answer ? answered(ask) : form(ask)}
         </article>
         ${ask.step ? html`<details class="led" @toggle=${showWhatLed}><summary>What led to it <a href=${to.step(id, ask.step)}>${ask.step}</a></summary>${transcript?.template() ?? nothing}</details>` : nothing}</div>`;
     },
     keys: () => [
       ...(ask?.choices ?? []).slice(0, 9).map((choice, index) => ({ key: String(index + 1), name: choice.label, run: () => send(choice.label) })),
+      { key: 'j', name: 'next question', run: () => goTo(neighbour(1)) },
+      { key: 'k', name: 'previous question', run: () => goTo(neighbour(-1)) },
       { key: 'c', name: 'write', run: () => /** @type {HTMLElement | null} */ (document.querySelector('.comment textarea'))?.focus() },
       { key: 'Escape', name: 'back to all runs', run: () => go(to.home()) },
     ],
     close: () => {
+      isClosed = true;
       listener = null;
       attachments.close();
       if (transcript) {

@@ -2,7 +2,7 @@
 
 import { html, nothing } from '../vendor/lit-html/lit-html.js';
 import { repeat } from '../vendor/lit-html/directives/repeat.js';
-import { answer, cancel, can, resume, resumeAll } from '../actions.js';
+import { cancel, can, choose as giveChoice, resume, resumeAll } from '../actions.js';
 import { state } from '../format.js';
 import { askToNotify, canAskToNotify } from '../needs.js';
 import { say, wordsOf } from '../parts/dialog.js';
@@ -131,13 +131,13 @@ export function homeView(route) {
 
   function filterBar() {
     const names = [...new Set([...store.rows.values()].map((row) => row.name ?? '').filter(Boolean))].sort();
-    const select = (/** @type {string} */ name, /** @type {string} */ all, /** @type {string[]} */ values) => html`<select aria-label=${name}
+    const select = (/** @type {string} */ name, /** @type {string} */ all, /** @type {string[]} */ values, /** @type {(value: string) => string} */ named = (value) => value) => html`<select aria-label=${name}
       class=${query.get(name) ? 'set' : ''} @change=${(/** @type {Event} */ event) => setQuery({ [name]: /** @type {HTMLSelectElement} */ (event.target).value })}>
       <option value="" ?selected=${!query.get(name)}>${all}</option>
-      ${values.map((value) => html`<option ?selected=${query.get(name) === value}>${value}</option>`)}</select>`;
+      ${values.map((value) => html`<option value=${value} ?selected=${query.get(name) === value}>${named(value)}</option>`)}</select>`;
     const isSet = Object.values(filters()).some(Boolean);
-    const projects = (store.server?.projects ?? []).map((project) => project.project);
-    return html`<div class="filters"><span class="narrow">${select('project', 'all projects', projects)}</span>${select('workflow', 'all workflows', names)}${select('status', 'every status', STATUSES)}
+    const projects = new Map((store.server?.projects ?? []).map((project) => [project.project, project.name]));
+    return html`<div class="filters"><span class="narrow">${select('project', 'all projects', [...projects.keys()], (key) => projects.get(key) ?? key)}</span>${select('workflow', 'all workflows', names)}${select('status', 'every status', STATUSES)}
       ${isSet ? html`<button class="quiet small" @click=${() => setQuery({ project: null, status: null, workflow: null, text: null })}>clear</button>` : nothing}</div>`;
   }
 
@@ -158,8 +158,8 @@ export function homeView(route) {
     const resumable = rows.filter((row) => can(row, 'resume'));
     const open = rows.filter((row) => can(row, 'cancel'));
     return html`<div class="chosen" role="toolbar" aria-label="selected runs"><b>${rows.length} selected</b>
-      <button ?disabled=${!resumable.length} @click=${() => { resumeAll(resumable); done(); }}>resume ${resumable.length || ''}</button>
-      <button ?disabled=${!open.length} @click=${() => { cancel(open); done(); }}>cancel ${open.length || ''}</button>
+      <button ?disabled=${!resumable.length} @click=${() => { resumeAll(resumable, done); }}>resume ${resumable.length || ''}</button>
+      <button ?disabled=${!open.length} @click=${() => { cancel(open, done); }}>cancel ${open.length || ''}</button>
       <button class="quiet" @click=${done}>clear</button></div>`;
   }
 
@@ -189,7 +189,7 @@ export function homeView(route) {
       ...DIGITS.map((digit) => ({ key: String(digit), shown: '1 – 9', name: digit === 1 ? 'give this answer' : '', run: () => {
         const ask = current()?.ask;
         const choice = ask?.choices[digit - 1];
-        if (ask && choice) answer(ask, { label: choice.label });
+        if (ask && choice && !store.server?.is_read_only) giveChoice(ask, choice.label);
       } })),
       { key: 'r', name: 'resume', run: () => { const line = current(); if (line && can(line.row, 'resume')) resume(line.row); } },
       { key: 'Escape', name: '', run: () => { chosen.clear(); cursor = ''; invalidate(); } },

@@ -3,7 +3,7 @@
 import { html, nothing } from '../vendor/lit-html/lit-html.js';
 import { can, cancel, isOverBudget, raise, resume, stop } from '../actions.js';
 import { ApiError, get, path, stream } from '../api.js';
-import { age, duration, full, moment, now, plural, state } from '../format.js';
+import { age, duration, full, moment, now, plain, plural, short, state } from '../format.js';
 import { AgentsPart } from '../parts/agents.js';
 import { costBar } from '../parts/bar.js';
 import { costTables } from '../parts/cost.js';
@@ -11,6 +11,7 @@ import { say, wordsOf } from '../parts/dialog.js';
 import { GraphPart } from '../parts/graph.js';
 import { LogPart } from '../parts/log.js';
 import { settings } from '../parts/settings.js';
+import { choices } from '../parts/row.js';
 import { icon, statusOf } from '../parts/status.js';
 import { StepsPart } from '../parts/steps.js';
 import { TimelinePart } from '../parts/timeline.js';
@@ -23,6 +24,8 @@ import { invalidate, seldom } from '../screen.js';
 const TABS = ['steps', 'cost', 'log', 'settings'];
 /** The graph's numbers, the cost and the whole timeline are fetched at most this often. */
 const FETCH_MS = 2000;
+/** How many questions stand above the graph. */
+const ASKS_MAX = 3;
 
 /** @param {Route} route @returns {import('../main.js').View} */
 export function runView({ params: [project, name], query: first }) {
@@ -48,7 +51,7 @@ export function runView({ params: [project, name], query: first }) {
     if (step) go(to.step(id, `${agent.agent}.${step}`));
   };
   const graph = new GraphPart({ isRun: true, onState: (name) => setQuery({ tab: null, state: query.get('state') === name ? null : name }), onAgent: openAgent });
-  const timeline = new TimelinePart((step) => go(to.step(id, step)));
+  const timeline = new TimelinePart((step) => go(to.step(id, step)), (agent) => to.run(id, { agent }));
   const list = new AgentsPart();
   const steps = new StepsPart(id);
   const log = new LogPart(id);
@@ -101,6 +104,7 @@ export function runView({ params: [project, name], query: first }) {
     const before = agents.get(agent.agent);
     agents.set(agent.agent, agent);
     heard.set(agent.agent, now());
+    if (agent.is_ended) timeline.end(agent.agent);
     graph.travel(agent, before);
   }
 
@@ -145,13 +149,13 @@ export function runView({ params: [project, name], query: first }) {
 
   /** What a reader should know first. @param {Run} run */
   function banners(run) {
-    const asks = (run.asks ?? []).map((ask) => html`<p class="banner you"><b>${ask.agent} asks:</b> ${ask.question} <a href=${to.ask(ask)}>answer</a></p>`);
+    const asks = (run.asks ?? []).map((ask) => html`<div class="banner you asks"><p><b>${ask.agent} asks</b> ${plain(ask.question)}</p><span class="acts">${choices(ask)}</span></div>`);
     const limit = run.usage_limit;
     return html`${isRemoved ? html`<p class="banner problem">The files of this run were removed.</p>` : nothing}
       ${run.problem ? html`<p class="banner">A part of this run cannot be read: ${run.problem}</p>` : nothing}
-      ${asks}
+      ${asks.slice(0, ASKS_MAX)}${asks.length > ASKS_MAX ? html`<p class="banner you">${plural(asks.length - ASKS_MAX, 'further question')}: <a href=${to.home()}>all that needs you</a></p>` : nothing}
       ${run.why && run.group === 'needs_you' && !asks.length ? html`<p class="banner ${run.status === 'failed' || run.status === 'died' ? '' : 'you'}">${run.why}</p>` : nothing}
-      ${limit ? html`<p class="banner you">All agents wait for the usage limit of the provider${limit.resets_at ? html`, until ${moment(limit.resets_at * 1000)}` : nothing}.</p>` : nothing}
+      ${limit ? html`<p class="banner you">All agents wait for the usage limit of the provider${limit.resets_at ? html`, until ${moment(limit.resets_at * 1000)} (in ${short(limit.resets_at * 1000 - now())})` : nothing}.</p>` : nothing}
       ${run.result ? html`<div class="result"><h3>Result</h3><p class="text">${run.result}</p></div>` : nothing}`;
   }
 

@@ -16,14 +16,14 @@ pub(super) fn document(message: &Message<'_>) -> Value {
         answer["tool_calls"] = calls.into();
     }
     let choice = json!({ "index": 0, "message": answer, "finish_reason": finish_reason(message) });
-    completion(message, "chat.completion", json!([choice]), Some(&message.reply.usage))
+    completion(message, "chat.completion", &json!([choice]), Some(&message.reply.usage))
 }
 
 /// The completion as the chunks of a stream.
 pub(super) fn chunks(message: &Message<'_>) -> Vec<Value> {
     let chunk = |delta: Value, finish: Option<&str>| {
         let choice = json!({ "index": 0, "delta": delta, "finish_reason": finish });
-        completion(message, "chat.completion.chunk", json!([choice]), None)
+        completion(message, "chat.completion.chunk", &json!([choice]), None)
     };
     let mut chunks = vec![chunk(json!({ "role": "assistant", "content": "" }), None)];
     for block in message.blocks {
@@ -35,11 +35,16 @@ pub(super) fn chunks(message: &Message<'_>) -> Vec<Value> {
     chunks.extend(calls(message).map(|call| chunk(json!({ "tool_calls": [call] }), None)));
     chunks.push(chunk(json!({}), Some(finish_reason(message))));
     let usage = Some(&message.reply.usage);
-    chunks.push(completion(message, "chat.completion.chunk", json!([]), usage));
+    chunks.push(completion(message, "chat.completion.chunk", &json!([]), usage));
     chunks
 }
 
-fn completion(message: &Message<'_>, object: &str, choices: Value, usage: Option<&Usage>) -> Value {
+fn completion(
+    message: &Message<'_>,
+    object: &str,
+    choices: &Value,
+    usage: Option<&Usage>,
+) -> Value {
     json!({
         "id": format!("chatcmpl-{}", message.number),
         "object": object,

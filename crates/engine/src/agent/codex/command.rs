@@ -67,13 +67,11 @@ fn sandbox(settings: &TurnSettings) -> Result<Vec<String>, TurnFailure> {
             "the state asks for the permissions `{asked}`, which only a run with `--dangerously-skip-permissions` has"
         ));
     }
-    match SANDBOXES.iter().find(|(name, _)| *name == asked) {
-        Some((_, sandbox)) => Ok(vec!["-s".to_owned(), (*sandbox).to_owned()]),
-        None => {
-            let known: Vec<_> = SANDBOXES.iter().map(|(name, _)| *name).chain(EVERYTHING).collect();
-            refused(format!("unknown permissions `{asked}`; known: {}", known.join(", ")))
-        }
+    if let Some((_, sandbox)) = SANDBOXES.iter().find(|(name, _)| *name == asked) {
+        return Ok(vec!["-s".to_owned(), (*sandbox).to_owned()]);
     }
+    let known: Vec<_> = SANDBOXES.iter().map(|(name, _)| *name).chain(EVERYTHING).collect();
+    refused(format!("unknown permissions `{asked}`; known: {}", known.join(", ")))
 }
 
 #[cfg(test)]
@@ -124,7 +122,7 @@ mod tests {
             line(&turn(SessionPlan::Resume { id: id() })),
             "codex exec -s workspace-write --own resume --json --skip-git-repo-check -m gpt-5.2 own -"
         );
-        let branch = SessionPlan::Branch { from: SessionId::new("from"), id: id() };
+        let branch = SessionPlan::Branch { from: SessionId::new("from"), id: id(), cwd: None };
         assert_eq!(
             line(&turn(branch)),
             "codex exec -s workspace-write --own fork --json --skip-git-repo-check -m gpt-5.2 from -"

@@ -77,6 +77,7 @@ struct CodexError {
 /// The tokens of a thread so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
+#[expect(clippy::struct_field_names, reason = "the names that Codex prints")]
 struct CodexUsage {
     /// Includes those that were read from a cache.
     input_tokens: u64,

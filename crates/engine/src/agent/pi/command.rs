@@ -129,7 +129,7 @@ mod tests {
         let id = || SessionId::new("own");
         let fresh = line(&turn(SessionPlan::Fresh { id: id() })).unwrap();
         assert!(fresh.contains("--approve --session-id own --tools"), "{fresh}");
-        let branch = SessionPlan::Branch { from: SessionId::new("from"), id: id() };
+        let branch = SessionPlan::Branch { from: SessionId::new("from"), id: id(), cwd: None };
         let forked = line(&turn(branch.clone())).unwrap();
         assert!(forked.contains("--fork from --session-id own"), "{forked}");
         let missing = line(&turn(SessionPlan::Resume { id: id() })).unwrap_err();

@@ -255,23 +255,26 @@ fn each_tag_has_its_fields_and_what_was_not_given_is_left_out() {
     assert_eq!(told(reset, &[]), expected);
     let call = Transition::Call {
         target: state("A"),
+        cd: None,
         return_to: state("B"),
         input: None,
         arguments: arguments.clone(),
     };
     let expected = json!({
-        "tag": "call", "to": "A", "return": "B", "arguments": { "n": "1" }, "worker": null,
+        "tag": "call", "to": "A", "return": "B", "cd": null, "arguments": { "n": "1" },
+        "worker": null,
     });
     assert_eq!(told(call, &[]), expected);
     let function = Transition::Function {
         target: state("A"),
+        cd: Some("/d".to_owned()),
         return_to: state("B"),
         model: Some("opus".to_owned()),
         input: input(),
         arguments: BTreeMap::new(),
     };
     let expected = json!({
-        "tag": "function", "to": "A", "return": "B", "model": "opus", "input": "in",
+        "tag": "function", "to": "A", "return": "B", "cd": "/d", "model": "opus", "input": "in",
         "worker": null,
     });
     assert_eq!(told(function, &[]), expected);

@@ -150,6 +150,7 @@ fn running_agent_shows_its_step_its_tool_and_the_way_that_it_came() {
 fn pending_returns_are_listed_the_next_one_first() {
     let call = |target: &str, return_to: &str| Transition::Call {
         target: StateName::new(target),
+        cd: None,
         return_to: StateName::new(return_to),
         input: None,
         arguments: BTreeMap::new(),

@@ -32,6 +32,9 @@ const FILES: [(&str, &str); 12] = [
     ("tests/demo.yaml", include_str!("../../../demo/tests/demo.yaml")),
 ];
 
+/// The exit code after Ctrl-C.
+const INTERRUPTED: u8 = 130;
+
 /// How often Ctrl-C is looked for when the demo is over.
 #[cfg(feature = "serve")]
 const LOOK_INTERVAL: std::time::Duration = std::time::Duration::from_millis(100);
@@ -77,7 +80,7 @@ impl Demo {
 /// `raymond demo`
 pub(in crate::cli) fn demo(is_json: bool) -> Result<ExitCode, Failure> {
     let interrupts = Interrupts::install();
-    run(&Demo::write()?, interrupts, is_json, None)
+    Ok(run(&Demo::write()?, interrupts, is_json, None)?.unwrap_or_else(|| INTERRUPTED.into()))
 }
 
 /// `raymond demo --web`: the same, and a server that shows it until Ctrl-C.
@@ -87,7 +90,9 @@ pub(in crate::cli) fn demo_on_the_web() -> Result<ExitCode, Failure> {
     let demo = Demo::write()?;
     let state_dir = demo.folder.path().join(".raymond");
     super::serve::show(&state_dir, demo.folder.path())?;
-    let code = run(&demo, interrupts.clone(), false, Some(&state_dir))?;
+    let Some(code) = run(&demo, interrupts.clone(), false, Some(&state_dir))? else {
+        return Ok(INTERRUPTED.into());
+    };
     out::note("The page stays until Ctrl-C.");
     while !interrupts.is_pressed() {
         std::thread::sleep(LOOK_INTERVAL);
@@ -95,12 +100,13 @@ pub(in crate::cli) fn demo_on_the_web() -> Result<ExitCode, Failure> {
     Ok(code)
 }
 
+/// Runs the demo to its end. `None` if the user interrupted it.
 fn run(
     demo: &Demo,
     interrupts: Interrupts,
     is_json: bool,
     state_dir: Option<&Path>,
-) -> Result<ExitCode, Failure> {
+) -> Result<Option<ExitCode>, Failure> {
     let gatherer = Gatherer::default();
     let teller: Box<dyn Observer> = if is_json {
         Box::new(JsonLines)
@@ -113,12 +119,12 @@ fn run(
     let stage = Stage { state_dir, cwd: None, is_hurried: false, interrupts, observers };
     let seen = rehearse(&demo.workflow, &demo.case, stage)?;
     if seen.is_interrupted {
-        return Ok(ExitCode::from(130));
+        return Ok(None);
     }
     let has_failed = u8::from(seen.run.result.is_none());
     if is_json {
         out::event(&closed(&seen.run));
-        return Ok(ExitCode::from(has_failed));
+        return Ok(Some(ExitCode::from(has_failed)));
     }
     let next = Next { id: seen.run.id.clone(), place: String::new() };
     let summary = gatherer.0.borrow();
@@ -128,5 +134,5 @@ fn run(
     }
     out::data(&format!("{}\n", seen.run.result.as_deref().unwrap_or("(none)")))?;
     out::note(AFTERWORD);
-    Ok(ExitCode::from(has_failed))
+    Ok(Some(ExitCode::from(has_failed)))
 }

@@ -27,7 +27,7 @@ fn files(template: Template) -> &'static [TemplateFile] {
         ),
         Template::FanOut => files!(
             "fan-out": "START.md", "WORKER.md", "COLLECT.sh", "COLLECT.bat", "SUMMARY.md",
-            "tests/main.yaml"
+            "tests/main.yaml", "tests/failed.yaml"
         ),
         Template::Approval => files!(
             "approval": "START.md", "REVISE.md", "SHIP.md", "STOP.sh", "STOP.bat", "tests/main.yaml",
@@ -39,7 +39,7 @@ fn files(template: Template) -> &'static [TemplateFile] {
         ),
         Template::Retry => files!(
             "retry": "START.sh", "START.bat", "CHECK.sh", "CHECK.bat", "FIX.md", "EXPLAIN.md",
-            "tests/main.yaml"
+            "tests/main.yaml", "tests/succeeds.yaml"
         ),
         Template::Polling => {
             files!("polling": "START.sh", "START.bat", "ACT.md", "tests/main.yaml")

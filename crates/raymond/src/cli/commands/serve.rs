@@ -103,8 +103,8 @@ pub(super) fn show(state_dir: &Path, folder: &Path) -> Result<(), Failure> {
         host: Arc::new(Words),
     })
     .map_err(|error| refused(&error))?;
-    let link = if out::shows_data() { bound.link() } else { bound.url() };
-    out::note(&format!("Watch it in a browser: {link}\n"));
+    // With its token, even into a log: the token ends with this program, and `raymond open` does not know of it.
+    out::note(&format!("Watch it in a browser: {}\n", bound.link()));
     // It ends with the program.
     std::thread::spawn(move || bound.serve());
     Ok(())

@@ -164,7 +164,7 @@ pub(super) fn transcript_has_prompt_tool_and_answer(backend: Backend) {
     let Ran { stdout, .. } = desk.raymond(&["show", "r", "main.1", "--json"]);
     let entries: Vec<Value> =
         stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let find = |kind: &str| entries.iter().filter(|entry| entry["entry"] == kind).last().cloned();
+    let find = |kind: &str| entries.iter().rfind(|entry| entry["entry"] == kind).cloned();
     assert_eq!(find("prompt").unwrap()["text"].as_str().unwrap().trim_end(), "Prompt alpha.");
     let tool = find("tool").unwrap();
     assert_eq!(

@@ -40,9 +40,20 @@ impl Drop for Desk {
 impl Desk {
     /// The page of a server for this project, opened by its link; `None` without a browser.
     pub(super) fn or_skip(project: Project) -> Option<Self> {
+        Self::with(project, |project| {
+            let (server, port) = serve(project, 0);
+            let link = project.raymond(&["open", "--print"]).stdout.trim().to_owned();
+            (server, port, link)
+        })
+    }
+
+    /// The page of a server that `start` starts: its process, its port and its link.
+    pub(super) fn with(
+        project: Project,
+        start: impl FnOnce(&Project) -> (Child, u16, String),
+    ) -> Option<Self> {
         let program = program()?;
-        let (server, port) = serve(&project, 0);
-        let link = project.raymond(&["open", "--print"]).stdout.trim().to_owned();
+        let (server, port, link) = start(&project);
         assert!(link.contains("/#k="), "{link}");
         let mut browser = Chromium::start(&program, &project.file("profile"));
         let tab = browser.tab();
@@ -146,6 +157,61 @@ impl Desk {
         }
     }
 
+    /// Moves the mouse, presses its button, moves it further and lets go.
+    pub(super) fn drag(&mut self, [x, y]: [f64; 2], by: [f64; 2]) {
+        let [to_x, to_y] = [x + by[0], y + by[1]];
+        let moves = [
+            ("mouseMoved", x, y, "none"),
+            ("mousePressed", x, y, "left"),
+            ("mouseMoved", f64::midpoint(x, to_x), f64::midpoint(y, to_y), "left"),
+            ("mouseMoved", to_x, to_y, "left"),
+            ("mouseReleased", to_x, to_y, "left"),
+        ];
+        for (kind, x, y, button) in moves {
+            let held = u8::from(button == "left" && kind != "mouseReleased");
+            let event = json!({ "type": kind, "x": x, "y": y, "button": button, "buttons": held, "clickCount": 1 });
+            self.call("Input.dispatchMouseEvent", &event);
+        }
+    }
+
+    /// Turns the wheel while keys are held: 2 is Ctrl, 8 is Shift.
+    pub(super) fn wheel(&mut self, [x, y]: [f64; 2], [across, down]: [f64; 2], keys: u8) {
+        let event = json!({ "type": "mouseWheel", "x": x, "y": y, "deltaX": across, "deltaY": down, "modifiers": keys });
+        self.call("Input.dispatchMouseEvent", &event);
+    }
+
+    /// The middle of an element in the window.
+    pub(super) fn middle(&mut self, selector: &str) -> [f64; 2] {
+        let place = self.value(&format!(
+            "{{ const one = document.querySelector({}); one.scrollIntoView({{ block: 'center' }}); \
+             const box = one.getBoundingClientRect(); [box.x + box.width / 2, box.y + box.height / 2] }}",
+            json!(selector)
+        ));
+        [0, 1].map(|index| place[index].as_f64().unwrap())
+    }
+
+    /// Chooses a file in an element that takes one.
+    pub(super) fn choose_file(&mut self, selector: &str, file: &str) {
+        let script = format!("document.querySelector({})", json!(selector));
+        let found = self.call("Runtime.evaluate", &json!({ "expression": script }));
+        let path = self.project.file(file);
+        let chosen = json!({ "files": [path], "objectId": found["result"]["objectId"] });
+        self.call("DOM.setFileInputFiles", &chosen);
+    }
+
+    /// Waits for an event of the browser, and returns the first.
+    pub(super) fn event(&mut self, name: &str) -> Value {
+        let deadline = std::time::Instant::now() + PATIENCE;
+        loop {
+            if let Some(event) = self.browser.events(name).first() {
+                return event.clone();
+            }
+            assert!(std::time::Instant::now() < deadline, "the browser never said {name}");
+            // Events come with the answer to the next command.
+            self.value("new Promise((then) => setTimeout(then, 10))");
+        }
+    }
+
     /// Presses a key.
     pub(super) fn press(&mut self, key: &str) {
         let (text, code) = match key {
@@ -172,8 +238,9 @@ impl Desk {
         self.call("Emulation.setDeviceMetricsOverride", &size);
     }
 
-    pub(super) fn scheme(&mut self, scheme: &str) {
-        let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
+    /// What the system of the reader prefers, as `("prefers-color-scheme", "dark")`.
+    pub(super) fn prefer(&mut self, what: &str, value: &str) {
+        let features = json!([{ "name": what, "value": value }]);
         self.call("Emulation.setEmulatedMedia", &json!({ "features": features }));
     }
 

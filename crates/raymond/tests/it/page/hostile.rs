@@ -1,5 +1,7 @@
 //! What agents and scripts print stays text: no element, script or request appears that is not ours.
 
+use std::fs;
+
 use serde_json::{Value, json};
 
 use super::env::Desk;
@@ -32,6 +34,14 @@ fn hostile_text_stays_text_on_every_page() {
         ".raymond/config.toml",
         &format!("agent = \"program\"\nagent_program = \"{agent}\"\n"),
     );
+    project.write("hostile.md", HOSTILE);
+    fs::create_dir(project.file("ask")).unwrap();
+    project.write(
+        "ask/START.sh",
+        "printf '<ask next=\"NEXT\" choices=\"<b>taken</b>|no\" attach=\"hostile.md\">%s</ask>' \"$(cat hostile)\"",
+    );
+    project.write("ask/NEXT.sh", "echo '<result>x</result>'");
+    project.raymond(&["ask", "--id", "asks", "--detach"]);
     let ran = project.raymond(&["flow", "--id", "evil", "--input", HOSTILE]);
     assert_eq!(ran.code, 1, "{ran:?}");
     let Some(mut desk) = Desk::or_skip(project) else { return };
@@ -52,6 +62,16 @@ fn hostile_text_stays_text_on_every_page() {
             "<script>window.taken = 1</script>",
         ),
     ];
+    desk.go_to_run("asks");
+    desk.until_says(".asks", "<script>window.taken = 1</script>");
+    assert_eq!(desk.value(FOREIGN), json!([]));
+    desk.go(&format!("{}/main.1", run.replace("#/run/", "#/ask/").replace("evil", "asks")));
+    desk.until_says(".question", "<script>window.taken = 1</script>");
+    desk.until_says(".choices button", "<b>taken</b>");
+    desk.click(".file", "hostile.md");
+    desk.until_says(".attachments .block", "<script>window.taken = 1</script>");
+    assert_eq!(desk.value(FOREIGN), json!([]));
+    assert_eq!(desk.value("window.taken"), Value::Null);
     for (address, there, said) in &pages {
         desk.go(address);
         desk.until_says(there, said);

@@ -1,6 +1,6 @@
 //! Light and dark, contrast, narrow windows, many agents.
 
-use std::time::Duration;
+use std::{fs, time::Duration};
 
 use serde_json::json;
 
@@ -10,8 +10,8 @@ use crate::env::Project;
 /// How many agents a large run has here.
 const MANY: usize = 1_600;
 
-/// The texts on the page whose contrast to what is behind them is below 4.5 to 1. Colours are read through a canvas,
-/// which knows every notation.
+/// The texts on the page whose contrast to what is behind them is below 4.5 to 1, those of drawings included. Colours are
+/// read through a canvas, which knows every notation; what is half transparent is mixed with what is behind it.
 const FAINT: &str = r"(() => {
     const pen = new OffscreenCanvas(1, 1).getContext('2d', { willReadFrequently: true });
     const rgba = (colour) => {
@@ -22,19 +22,37 @@ const FAINT: &str = r"(() => {
     };
     const light = ([r, g, b]) => [r, g, b].map((part) => part / 255).map((part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4)
         .reduce((sum, part, index) => sum + part * [0.2126, 0.7152, 0.0722][index], 0);
+    // A text of a drawing stands on the box of its group, or on the ground of the drawing.
+    const ground = (at) => {
+        const box = at.tagName === 'g' && at.querySelector(':scope > rect');
+        return rgba(box ? getComputedStyle(box).fill : getComputedStyle(at).backgroundColor);
+    };
     const behind = (element) => {
         for (let at = element; at; at = at.parentElement) {
-            const colour = rgba(getComputedStyle(at).backgroundColor);
+            const colour = ground(at);
             if (colour[3] === 255) return colour;
         }
         return rgba('white');
     };
+    const opacity = (element) => {
+        let all = 1;
+        for (let at = element; at; at = at.parentElement) all *= Number(getComputedStyle(at).opacity);
+        return all;
+    };
     const faint = [];
+    window.looked = { texts: 0, drawn: 0 };
     const walker = document.createTreeWalker(document.getElementById('app'), NodeFilter.SHOW_TEXT);
     while (walker.nextNode()) {
         const element = walker.currentNode.parentElement;
-        if (!walker.currentNode.data.trim() || !element.checkVisibility() || element.closest('svg, option, :disabled')) continue;
-        const [one, other] = [light(rgba(getComputedStyle(element).color)), light(behind(element))];
+        if (!walker.currentNode.data.trim() || !element.checkVisibility() || element.closest('option, title, :disabled')) continue;
+        const isDrawn = Boolean(element.closest('svg'));
+        window.looked[isDrawn ? 'drawn' : 'texts'] += 1;
+        const style = getComputedStyle(element);
+        const back = behind(element);
+        const own = rgba(isDrawn ? style.fill : style.color);
+        const share = (own[3] / 255) * opacity(element);
+        const seen = own.map((part, index) => part * share + back[index] * (1 - share));
+        const [one, other] = [light(seen), light(back)];
         const contrast = (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
         if (contrast < 4.5) faint.push(`${walker.currentNode.data.trim()}: ${contrast.toFixed(2)}`);
     }
@@ -48,13 +66,27 @@ fn every_page_is_readable_in_light_and_dark_and_fits_a_narrow_window() {
         ("BROKEN.sh", "echo some output; echo and an error >&2; exit 3"),
     ]);
     project.raymond(&["flow", "--id", "broken"]);
+    // One that asks, with transitions that were not taken yet.
+    fs::create_dir(project.file("ask")).unwrap();
+    project.write("plan.diff", "@@ -1,2 +1,2 @@\n same\n-old\n+new\n");
+    project.write(
+        "ask/START.sh",
+        "echo '<ask choices=\"ship=SHIP|hold=HOLD\" attach=\"plan.diff\" timeout=\"2h\" default=\"hold\">Ship `it`?</ask>'",
+    );
+    for state in ["SHIP", "HOLD"] {
+        project.write(&format!("ask/{state}.sh"), "echo '<result>x</result>'");
+    }
+    project.raymond(&["ask", "--id", "asks", "--detach"]);
     let Some(mut desk) = Desk::or_skip(project) else { return };
     desk.go_to_run("broken");
     let run = desk.value("location.hash").as_str().unwrap().to_owned();
     let step = run.replace("#/run/", "#/step/");
+    let asks = run.replace("broken", "asks");
     let pages = [
-        ("#/".to_owned(), "[data-run=broken]"),
+        ("#/".to_owned(), ".asking[data-run=asks]"),
         (run.clone(), ".node.failed"),
+        (asks.clone(), ".link.untaken text"),
+        (format!("{}/main.1", asks.replace("#/run/", "#/ask/")), ".choices"),
         (format!("{run}?tab=cost"), ".costs, .tab .empty"),
         (format!("{run}?tab=log"), ".event"),
         (format!("{run}?tab=settings"), ".settings"),
@@ -64,14 +96,17 @@ fn every_page_is_readable_in_light_and_dark_and_fits_a_narrow_window() {
         ("#/nonsense".to_owned(), ".empty"),
     ];
     let mut grounds = Vec::new();
+    let mut drawn = 0;
     for scheme in ["light", "dark"] {
-        desk.scheme(scheme);
+        desk.prefer("prefers-color-scheme", scheme);
         for width in [1280, 400] {
             desk.size(width, 800);
             for (address, there) in &pages {
                 desk.go(address);
                 desk.until(&format!("document.querySelector({})", json!(there)));
+                desk.value("document.querySelector('.file:not(.set)')?.click()");
                 assert_eq!(desk.value(FAINT), json!([]), "{address} {scheme} {width}");
+                drawn += desk.value("window.looked.drawn").as_u64().unwrap();
                 let over = "Math.max(0, document.documentElement.scrollWidth - innerWidth)";
                 assert_eq!(desk.value(over), json!(0), "{address} {scheme} {width}");
             }
@@ -79,6 +114,7 @@ fn every_page_is_readable_in_light_and_dark_and_fits_a_narrow_window() {
         grounds.push(desk.value("getComputedStyle(document.body).backgroundColor"));
     }
     assert_ne!(grounds[0], grounds[1]);
+    assert!(drawn > 20, "texts of graphs and timelines were looked at: {drawn}");
     // The switch wins over the system.
     desk.click(".top button", "");
     desk.until("document.documentElement.dataset.theme === 'light'");

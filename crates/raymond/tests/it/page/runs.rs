@@ -173,3 +173,38 @@ fn stopped_run_goes_on_with_a_higher_budget_and_a_refusal_stays_on_the_page() {
     desk.until_says(".head .cost", "$2.00 of $7.50");
     desk.is_sound();
 }
+
+#[test]
+fn several_runs_are_resumed_and_cancelled_at_once() {
+    let project = project(&[("shaky", SHAKY), ("slow", &gated("gate", "<result>slow</result>"))]);
+    for run in ["one", "two"] {
+        project.raymond(&["shaky", "--id", run]);
+        project.raymond(&["slow", "--id", &format!("busy-{run}"), "--detach"]);
+    }
+    let Some(mut desk) = Desk::or_skip(project) else { return };
+    desk.until("document.querySelectorAll('.row').length === 4");
+    let select = |desk: &mut Desk, runs: [&str; 2]| {
+        for run in runs {
+            desk.value(&format!("document.querySelector('[data-run={run}] input').click()"));
+        }
+        desk.until_says(".chosen", "2 selected");
+    };
+    desk.project.write("good", "");
+    select(&mut desk, ["one", "two"]);
+    desk.click(".chosen button", "resume 2");
+    desk.until("document.querySelectorAll('.ended .row').length === 2");
+    desk.until("!document.querySelector('.chosen')");
+
+    select(&mut desk, ["busy-one", "busy-two"]);
+    desk.click(".chosen button", "cancel 2");
+    desk.until_says("dialog", "Cancel 2 runs?");
+    desk.click("dialog button", "back");
+    desk.until("!document.querySelector('dialog')");
+    desk.until_says(".chosen", "2 selected");
+    desk.click(".chosen button", "cancel 2");
+    desk.click("dialog button", "cancel for good");
+    desk.until("document.querySelectorAll('.ended .row').length === 4");
+    desk.until("!document.querySelector('.chosen')");
+    desk.until_says("[data-run=busy-one]", "cancelled");
+    desk.is_sound();
+}

@@ -126,24 +126,54 @@ fn two_servers_show_the_same_runs() {
     assert_eq!(one.get("/api/runs").ok()["runs"], two.get("/api/runs").ok()["runs"]);
 }
 
+/// `raymond demo --web`, whose files are below `tmp` of the project.
 #[cfg(unix)]
-#[test]
-fn demo_is_shown_while_it_runs_and_cannot_be_changed() {
-    let project = Project::new([]);
+fn demo(project: &Project) -> Server {
     fs::create_dir(project.file("tmp")).unwrap();
     let mut command = project.command(&["demo", "--web"]);
     command.env("TMPDIR", project.file("tmp")).stdout(std::process::Stdio::null());
+    // No key, no login, no program of a coding agent.
+    command
+        .env("HOME", project.path())
+        .env("PATH", "/usr/bin:/bin")
+        .env_remove("ANTHROPIC_API_KEY");
     let mut child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let address = lines.by_ref().find_map(|line| {
-        let line = line.unwrap();
-        Some(line.split_once("http://")?.1.trim().trim_end_matches('/').to_owned())
-    });
-    let folder = fs::read_dir(project.file("tmp")).unwrap().next().unwrap().unwrap().path();
-    let token = fs::read_to_string(folder.join("user/serve.token")).unwrap();
-    let server = Server::attached(child, address.unwrap(), token);
+    let link =
+        lines.by_ref().find_map(|line| Some(line.unwrap().split_once("http://")?.1.to_owned()));
+    // The rest is read, so that the demo can print it.
+    std::thread::spawn(move || lines.count());
+    let link = link.unwrap();
+    let (address, token) = link.trim().split_once("/#k=").unwrap();
+    let server = Server::attached(child, address.to_owned(), token.to_owned());
     wait_until("it is shown", PATIENCE, || server.get("/api/runs").ok()["runs"][0].is_object());
+    server
+}
+
+#[cfg(unix)]
+#[test]
+fn demo_is_shown_until_ctrl_c_and_leaves_nothing() {
+    let project = Project::new([]);
+    let mut server = demo(&project);
     let row = server.get("/api/runs").ok()["runs"][0].clone();
     let path = server.run(row["run"].as_str().unwrap());
     assert_eq!(server.post(&format!("{path}/stop"), &json!({})).status, 403);
+    let [host, _] = server.good();
+    assert_eq!(server.send("GET /", &[&host], "").status, 200);
+    wait_until("it ends", PATIENCE, || server.get(&path).ok()["status"] == "completed");
+    assert!(server.get(&path).ok()["agents_born"].as_u64().unwrap() > 3);
+    assert_eq!(server.end(libc::SIGINT), Some(0));
+    project.wait_until_quiet();
+    assert_eq!(fs::read_dir(project.file("tmp")).unwrap().count(), 0);
+    assert!(!project.file(".state").exists(), "nothing of the user is touched");
+}
+
+#[cfg(unix)]
+#[test]
+fn demo_that_is_interrupted_ends_with_its_page() {
+    let project = Project::new([]);
+    let mut server = demo(&project);
+    assert_eq!(server.end(libc::SIGINT), Some(130));
+    project.wait_until_quiet();
+    assert_eq!(fs::read_dir(project.file("tmp")).unwrap().count(), 0);
 }

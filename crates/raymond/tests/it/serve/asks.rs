@@ -32,11 +32,17 @@ fn question_is_shown_with_its_attachment_and_answered_once_with_a_file() {
     let run = server.get(&server.run("a")).ok();
     assert_eq!(run["group"], "needs_you");
     assert_eq!(run["asks"][0]["question"], "Ship **it**?");
+    // A row's question is named like any other, so that it can be answered from there.
+    for row in [&run, &server.get("/api/runs").ok()["runs"][0]] {
+        let named = ["project", "run", "ask"].map(|name| &row["asks"][0][name]);
+        assert_eq!(named, [&json!(server.project()), &json!("a"), &json!("main.1")]);
+    }
     let ask = list()[0].clone();
     assert_eq!(ask["choices"][1], json!({ "label": "hold", "leads_to": "LAST.sh" }));
     assert_eq!(ask["markdown"][0]["children"][1]["tag"], "strong");
     let path = format!("/api/asks/{}/a/main.1", server.project());
     assert_eq!(server.get(&path).ok()["answer"], json!(null));
+    assert_eq!(server.get(&path).ok()["step"], "main.1");
     let file = ask["attachments"][0]["name"].as_str().unwrap();
     assert_eq!(ask["attachments"][0]["shown_as"], "text");
     let shown = server.get(&format!("{path}/files/{file}"));
@@ -70,6 +76,7 @@ fn question_is_shown_with_its_attachment_and_answered_once_with_a_file() {
     wait_until("it ends", PATIENCE, || status()["status"] == "completed");
     assert_eq!(status()["result"], "ship: after lunch a photo");
     assert_eq!(server.get(&path).ok()["answer"]["label"], "ship");
+    assert_eq!(server.get(&path).ok()["step"], "main.1", "not a step after the answer");
     assert_eq!(list(), json!([]));
     let left = fs::read_dir(project.file(".state/raymond/uploads")).unwrap().count();
     assert_eq!(left, 0, "uploads are removed when they are answered");
@@ -99,6 +106,7 @@ fn upload_must_be_raw_and_small_and_have_a_plain_name() {
     assert_eq!(server.raw(request.as_bytes()).status, 413);
     let other = path.replace("main.1", "main.9");
     assert_eq!(upload(&server, &format!("{other}/x"), "x").status, 404);
+    project.raymond(&["cancel", "a", "--yes"]);
 }
 
 #[cfg(unix)]
@@ -178,6 +186,7 @@ fn attachments_are_text_bitmaps_or_downloads_and_nothing_that_a_browser_executes
     fs::remove_file(project.file(&copy)).unwrap();
     assert_eq!(server.get(&path).ok()["attachments"][0]["shown_as"], "download");
     assert_eq!(server.get(&format!("{path}/files/{name}")).status, 500);
+    project.raymond(&["cancel", "a", "--yes"]);
 }
 
 #[test]

@@ -66,6 +66,18 @@ impl Server {
         Self { child, address, token }
     }
 
+    /// Sends a signal, waits for the end, and returns the exit code.
+    #[cfg(unix)]
+    pub(crate) fn end(&mut self, signal: i32) -> Option<i32> {
+        crate::env::kill(self.pid(), signal);
+        let mut ended = None;
+        crate::env::wait_until("the server ends", PATIENCE, || {
+            ended = self.child.try_wait().unwrap();
+            ended.is_some()
+        });
+        ended.and_then(|status| status.code())
+    }
+
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }

@@ -1,0 +1,242 @@
+//! Questions to people on the page: answered by click and by key, in several tabs, too late, and without a server.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::env::Desk;
+use crate::env::Project;
+
+/// A bitmap of one pixel.
+const PIXEL: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x00\x00\xff\xff\xff\x00\x00\x00!\xf9\x04\x01\x00\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;";
+const PATCH: &str = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n same\n--- old\n+++ new\n";
+
+/// A workflow that asks whether to ship, and ends with the whole answer.
+fn asking() -> Project {
+    let project = Project::new([
+        (
+            "START.sh",
+            "echo '<ask next=\"LAST\" choices=\"ship|hold\" attach=\"plan.md|change.diff|pixel.gif|data.bin\">Ship **it**?</ask>'",
+        ),
+        (
+            "LAST.sh",
+            "[ -z \"$RAYMOND_FILES\" ] || files=$(cat \"$RAYMOND_FILES\"/*); echo \"<result>$RAYMOND_RESULT|$RAYMOND_COMMENT|$files</result>\"",
+        ),
+    ]);
+    project.write("plan.md", "first the plan");
+    project.write("change.diff", PATCH);
+    fs::write(project.file("pixel.gif"), PIXEL).unwrap();
+    fs::write(project.file("data.bin"), b"\0\x01\x02").unwrap();
+    project.write("photo.txt", "a photo");
+    project
+}
+
+impl Desk {
+    /// Starts a run that asks, and waits for its row.
+    fn asks(&mut self, run: &str) {
+        let started = self.project.raymond(&["flow", "--id", run, "--detach"]);
+        assert_eq!(started.code, 0, "{started:?}");
+        self.until(&format!("document.querySelector('.needs_you [data-run={run}].asking')"));
+    }
+
+    /// Opens the page of a run's question.
+    fn go_to_ask(&mut self, run: &str) {
+        self.go("#/");
+        let cover = format!("document.querySelector('[data-run={run}].asking .cover')");
+        self.until(&cover);
+        self.value(&format!("location.hash = {cover}.hash; 0"));
+        self.until("document.querySelector('.choices')");
+    }
+
+    fn write_comment(&mut self, text: &str) {
+        self.value("document.querySelector('.comment textarea').focus()");
+        self.write(text);
+    }
+
+    fn result_of(&self, run: &str) -> Value {
+        self.wait_for_end(run);
+        let status = self.project.raymond(&["status", run, "--json"]).stdout;
+        serde_json::from_str::<Value>(&status).unwrap()["result"].take()
+    }
+}
+
+#[test]
+fn question_is_answered_by_click_with_a_comment_and_a_file() {
+    let Some(mut desk) = Desk::or_skip(asking()) else { return };
+    desk.asks("a");
+    desk.until("document.title === '(1) raymond'");
+    assert_eq!(desk.text("[data-run=a] .what"), "main asks: Ship it?");
+    desk.press("a");
+    desk.until("document.querySelector('.choices')");
+    assert_eq!(desk.text(".question strong"), "it");
+
+    // What it brings along: text, a patch and a picture are shown, anything else is only saved.
+    for name in ["plan.md", "change.diff", "pixel.gif"] {
+        desk.click(".file", name);
+    }
+    desk.until_says(".attachments .block", "first the plan");
+    desk.until("document.querySelector('.attachments img')?.naturalWidth === 1");
+    let marked = "['.added', '.removed', '.meta'].map((kind) => [...document.querySelectorAll(`.patch ${kind}`)].map((line) => line.textContent))";
+    let lines = json!([["+++ new"], ["--- old"], ["--- a/x", "+++ b/x", "@@ -1,2 +1,2 @@"]]);
+    assert_eq!(desk.value(marked), lines);
+    desk.until("[...document.querySelectorAll('.file')].some((file) => file.textContent === 'data.bin 3 B, save')");
+    desk.click(".led summary", "What led to it");
+    desk.until_says(".led .transcript", "Ship **it**?");
+
+    desk.write_comment("after lunch");
+    desk.choose_file(".sending input", "photo.txt");
+    desk.until_says(".sending .chip", "photo.txt");
+    desk.click(".choices button", "1");
+    desk.until_says(".recorded", "agent goes on at LAST.sh");
+    desk.until_says(".given", "after lunch");
+    assert_eq!(desk.result_of("a"), json!("ship|after lunch|a photo"));
+    desk.go("#/");
+    desk.until("document.querySelector('.ended [data-run=a]') && document.title === 'raymond'");
+    desk.is_sound();
+}
+
+#[test]
+fn question_is_answered_by_key_in_its_row_and_on_its_page() {
+    let Some(mut desk) = Desk::or_skip(asking()) else { return };
+    desk.asks("a");
+    desk.asks("b");
+    desk.until("document.title === '(2) raymond'");
+    // Without a chosen row a digit is no answer.
+    desk.press("1");
+    desk.press("j");
+    desk.until("document.querySelector('.row.cursor')");
+    let chosen = desk.value("document.querySelector('.row.cursor').dataset.run");
+    desk.press("2");
+    desk.until("document.querySelectorAll('.asking').length === 1");
+    assert_eq!(desk.result_of(chosen.as_str().unwrap()), json!("hold||"));
+
+    let other = if chosen == "a" { "b" } else { "a" };
+    desk.go_to_ask(other);
+    // While somebody writes, a digit is a digit.
+    desk.press("c");
+    desk.until("document.activeElement?.tagName === 'TEXTAREA'");
+    desk.press("2");
+    desk.until("document.querySelector('.comment textarea').value === '2'");
+    desk.press("Escape");
+    desk.until("document.activeElement?.tagName !== 'TEXTAREA'");
+    desk.press("1");
+    desk.until_says(".recorded", "agent goes on at LAST.sh");
+    assert_eq!(desk.result_of(other), json!("ship|2|"));
+    desk.is_sound();
+}
+
+#[test]
+fn answer_that_comes_too_late_says_who_was_first_and_keeps_what_was_written() {
+    let Some(mut desk) = Desk::or_skip(asking()) else { return };
+    desk.asks("a");
+    desk.go_to_ask("a");
+    desk.write_comment("my reasons");
+    // The answer is held on its way, and another one is given meanwhile.
+    desk.call("Fetch.enable", &json!({ "patterns": [{ "urlPattern": "*/answer" }] }));
+    desk.click(".choices button", "1");
+    let held = desk.event("Fetch.requestPaused");
+    let first = desk.project.raymond(&["answer", "a", "hold"]);
+    assert_eq!(first.code, 0, "{first:?}");
+    desk.call("Fetch.continueRequest", &json!({ "requestId": held["requestId"] }));
+    desk.call("Fetch.disable", &json!({}));
+    desk.until_says(".banner.problem", "Not recorded");
+    desk.until_says(".banner.problem", "was already answered");
+    desk.until_says(".given", "on the command line");
+    assert_eq!(desk.value("document.querySelector('.given textarea').value"), json!("my reasons"));
+    assert_eq!(desk.result_of("a"), json!("hold||"));
+
+    // The same for somebody who has not sent anything yet.
+    desk.go("#/");
+    desk.asks("b");
+    desk.go_to_ask("b");
+    desk.write_comment("half a thou");
+    desk.project.raymond(&["answer", "b", "ship"]);
+    desk.until_says(".given", "What you wrote, which was not sent");
+    assert_eq!(desk.value("document.querySelector('.given textarea').value"), json!("half a thou"));
+
+    // In a list the row goes away, and what happened is said.
+    desk.go("#/");
+    desk.asks("c");
+    desk.call("Fetch.enable", &json!({ "patterns": [{ "urlPattern": "*/c/main.1/answer" }] }));
+    desk.browser.forget("Fetch.requestPaused");
+    desk.click("[data-run=c] button", "ship");
+    let held = desk.event("Fetch.requestPaused");
+    desk.project.raymond(&["answer", "c", "hold"]);
+    desk.until("!document.querySelector('.asking')");
+    desk.call("Fetch.continueRequest", &json!({ "requestId": held["requestId"] }));
+    desk.until_says(".notice.problem", "was already answered");
+    desk.is_sound();
+}
+
+#[test]
+fn answer_without_a_server_keeps_its_card_and_can_be_sent_again() {
+    let Some(mut desk) = Desk::or_skip(asking()) else { return };
+    desk.asks("a");
+    desk.go_to_ask("a");
+    desk.write_comment("my reasons");
+    desk.kill_server();
+    desk.click(".choices button", "1");
+    desk.until_says(".banner.problem", "the server does not answer");
+    let written = "document.querySelector('.comment textarea').value";
+    assert_eq!(desk.value(written), json!("my reasons"));
+    desk.restart_server();
+    desk.until_says(".bottom", "connected");
+    assert_eq!(desk.value(written), json!("my reasons"));
+    desk.click(".choices button", "1");
+    desk.until_says(".recorded", "agent goes on at LAST.sh");
+    assert_eq!(desk.count(".banner.problem"), 0);
+    assert_eq!(desk.result_of("a"), json!("ship|my reasons|"));
+    desk.is_sound();
+}
+
+#[test]
+fn answer_in_one_window_disappears_in_the_other() {
+    let Some(mut desk) = Desk::or_skip(asking()) else { return };
+    desk.asks("a");
+    desk.asks("b");
+    let mut other = desk.browser.window();
+    std::mem::swap(&mut desk.tab, &mut other);
+    desk.open();
+    desk.until("document.querySelectorAll('.asking').length === 2");
+    desk.click("[data-run=a] button", "ship");
+    desk.until("document.querySelectorAll('.asking').length === 1");
+    std::mem::swap(&mut desk.tab, &mut other);
+    desk.until("document.querySelectorAll('.asking').length === 1");
+    desk.until("document.title === '(1) raymond'");
+    // And the other way round.
+    desk.click("[data-run=b] button", "ship");
+    desk.until("!document.querySelector('.asking') && document.title === 'raymond'");
+    std::mem::swap(&mut desk.tab, &mut other);
+    desk.until("!document.querySelector('.asking') && document.title === 'raymond'");
+    desk.is_sound();
+}
+
+#[test]
+fn hidden_tab_notifies_of_a_question_and_counts_it_in_its_title() {
+    let Some(mut desk) = Desk::or_skip(asking()) else { return };
+    let origin = desk.value("location.origin");
+    let granted = json!({ "permissions": ["notifications"], "origin": origin });
+    desk.browser.call(None, "Browser.grantPermissions", &granted);
+    desk.until("Notification.permission === 'granted'");
+    // The real one, seen while it is made.
+    desk.value(
+        "window.notices = []; window.Notification = class extends Notification { \
+         constructor(title, more) { super(title, more); notices.push([title, more.body]); window.last = this; } }; 0",
+    );
+    let other = desk.browser.tab();
+    desk.until("document.hidden");
+    desk.project.raymond(&["flow", "--id", "a", "--detach"]);
+    desk.until("window.notices.length === 1");
+    assert_eq!(desk.value("window.notices"), json!([["flow asks", "Ship it?"]]));
+    desk.until("document.title === '(1) raymond'");
+    // A click on it leads to the question.
+    desk.browser.call(None, "Target.closeTarget", &json!({ "targetId": other.target }));
+    desk.call("Page.bringToFront", &json!({}));
+    desk.value("window.last.onclick(); 0");
+    desk.until("document.querySelector('.ask-page .choices')");
+    desk.press("2");
+    desk.until_says(".recorded", "agent goes on at LAST.sh");
+    desk.until("document.title === 'question of flow · raymond'");
+    assert_eq!(desk.value("window.notices.length"), json!(1));
+    desk.is_sound();
+}

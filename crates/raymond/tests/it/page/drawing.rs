@@ -1,0 +1,141 @@
+//! Zoom and pan of graph and timeline, and what moves.
+
+use serde_json::json;
+
+use super::env::{Desk, gated};
+use crate::env::Project;
+
+/// A run of three steps, the last two of which wait.
+fn project() -> Project {
+    Project::new([
+        ("START.sh", "echo '<goto>TWO</goto>'"),
+        ("TWO.sh", &gated("gate", "<goto>THREE</goto>")),
+        ("THREE.sh", &gated("gate3", "<result>three</result>")),
+    ])
+}
+
+/// What the graph shows: x, y, width and height.
+fn view(desk: &mut Desk) -> [f64; 4] {
+    let view = desk.value(
+        "document.querySelector('.graph > svg').getAttribute('viewBox').split(' ').map(Number)",
+    );
+    [0, 1, 2, 3].map(|index| view[index].as_f64().unwrap())
+}
+
+/// The view in whole units.
+fn rounded(view: [f64; 4]) -> [String; 4] {
+    view.map(|number| format!("{number:.0}"))
+}
+
+#[test]
+fn graph_is_zoomed_and_moved_and_remembers_that() {
+    let project = project();
+    project.write("gate", "");
+    project.write("gate3", "");
+    project.raymond(&["flow", "--id", "r"]);
+    let Some(mut desk) = Desk::or_skip(project) else { return };
+    desk.go_to_run("r");
+    desk.until("document.querySelectorAll('.node.script').length === 3");
+    let whole = view(&mut desk);
+    let changed = |from: [f64; 4]| {
+        format!(
+            "document.querySelector('.graph > svg').getAttribute('viewBox') !== '{} {} {} {}'",
+            from[0], from[1], from[2], from[3]
+        )
+    };
+    desk.click(".zoom button", "+");
+    desk.until(&changed(whole));
+    let nearer = view(&mut desk);
+    assert!(nearer[2] < whole[2], "{nearer:?}");
+
+    // The wheel alone scrolls the page; with Ctrl it zooms, and the point under the mouse stays.
+    let corner = desk.middle(".node.script");
+    let under = format!(
+        "{{ const at = new DOMPoint({}, {}).matrixTransform(document.querySelector('.graph > svg').getScreenCTM().inverse()); [Math.round(at.x), Math.round(at.y)] }}",
+        corner[0], corner[1]
+    );
+    let before = desk.value(&under);
+    desk.wheel(corner, [0.0, -60.0], 2);
+    desk.until(&changed(nearer));
+    let nearest = view(&mut desk);
+    assert!(nearest[2] < nearer[2], "{nearest:?}");
+    assert_eq!(desk.value(&under), before);
+
+    let middle = desk.middle(".graph > svg");
+    desk.drag(middle, [80.0, 40.0]);
+    desk.until(&changed(nearest));
+    let moved = view(&mut desk);
+    assert!(moved[0] < nearest[0] && moved[1] < nearest[1], "{moved:?}");
+    // A drag is no click: no state was chosen.
+    assert_eq!(desk.count(".tabs .filter"), 0);
+
+    desk.go("#/");
+    desk.go_to_run("r");
+    desk.until("document.querySelectorAll('.node.script').length === 3");
+    assert_eq!(rounded(view(&mut desk)), rounded(moved));
+    desk.click(".zoom button", "fit");
+    desk.until("!document.querySelector('.graph').innerText.includes('fit')");
+    assert_eq!(rounded(view(&mut desk)), rounded(whole));
+    // A click is one: the steps of that state only.
+    let node = desk.middle(".node.script");
+    desk.drag(node, [0.0, 0.0]);
+    desk.until("document.querySelector('.tabs .filter') && document.querySelectorAll('.steps .step').length === 1");
+    desk.is_sound();
+}
+
+#[test]
+fn timeline_is_zoomed_and_moved_and_a_bar_opens_its_step() {
+    let project = project();
+    project.write("gate", "");
+    project.write("gate3", "");
+    project.raymond(&["flow", "--id", "r"]);
+    let Some(mut desk) = Desk::or_skip(project) else { return };
+    desk.go_to_run("r");
+    desk.until("document.querySelectorAll('.timeline .bar').length === 3");
+    let first = "Number(document.querySelector('.timeline .bar rect').getAttribute('width'))";
+    let whole = desk.value(first).as_f64().unwrap();
+    let bar = desk.middle(".timeline .bar rect");
+    desk.wheel(bar, [0.0, -100.0], 2);
+    desk.until(&format!("{first} > {whole} * 1.2"));
+    desk.until(
+        "[...document.querySelectorAll('.axis button')].some((one) => one.innerText === 'all')",
+    );
+    let second = "[...document.querySelectorAll('.timeline .bar')].find((bar) => bar.textContent.includes('main.2'))";
+    let left = format!("Number({second}?.querySelector('rect').getAttribute('x') ?? -99)");
+    let at = desk.value(&left).as_f64().unwrap();
+    desk.wheel(bar, [40.0, 0.0], 0);
+    desk.until(&format!("{left} < {at}"));
+    desk.click(".axis button", "all");
+    desk.until(&format!("Math.abs({first} - {whole}) < 1"));
+    desk.value("document.querySelectorAll('.timeline .bar')[1].dispatchEvent(new MouseEvent('click', { bubbles: true })); 0");
+    desk.until_says(".step-page .head", "TWO.sh");
+    desk.is_sound();
+}
+
+#[test]
+fn dot_travels_along_its_edge_unless_the_reader_wants_no_motion() {
+    for (preference, is_moving) in [("no-preference", true), ("reduce", false)] {
+        let project = project();
+        project.raymond(&["flow", "--id", "r", "--detach"]);
+        let Some(mut desk) = Desk::or_skip(project) else { return };
+        desk.prefer("prefers-reduced-motion", preference);
+        desk.go_to_run("r");
+        desk.until_says(".agent .state", "TWO.sh");
+        desk.until("document.querySelector('.graph .dot.running')");
+        desk.value(
+            "window.paths = []; new MutationObserver((changes) => { \
+             for (const change of changes) for (const dot of change.addedNodes) paths.push(dot.style.offsetPath); \
+             }).observe(document.querySelector('.graph .travellers'), { childList: true }); 0",
+        );
+        desk.project.write("gate", "");
+        desk.until_says(".agent .state", "THREE.sh");
+        desk.project.write("gate3", "");
+        desk.until_says(".run .status", "completed");
+        desk.until("document.querySelectorAll('.steps .step').length === 3");
+        let travelled =
+            desk.value("window.paths.filter((path) => path.startsWith('path(')).length > 0");
+        assert_eq!(travelled, json!(is_moving), "{preference}");
+        desk.until("!document.querySelector('.dot')");
+        desk.is_sound();
+    }
+}
