@@ -91,15 +91,12 @@ impl Performer<'_> {
         self.let_released_go();
         let until_ms = self.own_until_ms(resets_at, clock::now_ms());
         let waits = &mut self.limit_waits;
-        match waits.known.take() {
-            Some(KnownLimit { account, until_ms, is_own }) => {
-                (waits.account, waits.until_ms) = (Some(account), until_ms);
-                waits.count += u32::from(is_own);
-            }
-            None => {
-                (waits.account, waits.until_ms) = (None, until_ms);
-                waits.count += 1;
-            }
+        if let Some(KnownLimit { account, until_ms, is_own }) = waits.known.take() {
+            (waits.account, waits.until_ms) = (Some(account), until_ms);
+            waits.count += u32::from(is_own);
+        } else {
+            (waits.account, waits.until_ms) = (None, until_ms);
+            waits.count += 1;
         }
         self.look_at_limit_later();
     }
