@@ -8,7 +8,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::SystemTime,
+    time::{Duration, Instant, SystemTime},
 };
 
 use jiff::Zoned;
@@ -31,6 +31,8 @@ use crate::{app::App, error::ApiResult, projects::Project};
 
 /// For how many runs everything is kept.
 const OPEN_MAX: usize = 8;
+/// The shortest time between two looks at what the turns of a run print.
+const GLANCE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Which run: the key of its project, and its id.
 pub(crate) type RunKey = (String, RunId);
@@ -50,6 +52,8 @@ pub(crate) struct OpenRun {
     watch: Watch,
     /// What the turns that run did last.
     heard: BTreeMap<StepId, Activity>,
+    /// When that was looked at.
+    glanced: Option<Instant>,
 }
 
 /// A run in a list.
@@ -87,7 +91,7 @@ impl OpenRun {
     fn new(id: RunId, files: RunFiles) -> Self {
         let watch = Watch::new(files.clone());
         let overview = Overview::new(id, files);
-        Self { overview, live: LiveFacts::default(), watch, heard: BTreeMap::new() }
+        Self { overview, live: LiveFacts::default(), watch, heard: BTreeMap::new(), glanced: None }
     }
 
     /// Reads what is new.
@@ -95,15 +99,20 @@ impl OpenRun {
         // Before the journal is read: then whatever the orchestrator wrote last is read.
         self.live = LiveFacts::of(&self.overview);
         self.overview.refresh();
-        let Self { overview, live, watch, heard } = self;
-        let running: Vec<_> = match &live.owner {
+        let Self { overview, live, watch, heard, glanced } = self;
+        let running: BTreeMap<_, _> = match &live.owner {
             Some(_) => overview.running().collect(),
-            None => Vec::new(),
+            None => BTreeMap::new(),
         };
-        let is_running = |id: &StepId| running.iter().any(|(running, _)| running == id);
+        let is_running = |id: &StepId| running.contains_key(id);
         watch.retain(is_running);
         heard.retain(|id, _| is_running(id));
-        for (id, step) in &running {
+        // Many readers of one run share what one of them has found.
+        let is_due = glanced.is_none_or(|at| at.elapsed() >= GLANCE_INTERVAL);
+        if is_due {
+            *glanced = Some(Instant::now());
+        }
+        for (id, step) in running.iter().filter(|_| is_due) {
             if let Action::Turn(turn) = &step.action
                 && let Some(activity) = watch.latest(id, turn, agents)
             {

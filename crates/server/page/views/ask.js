@@ -3,7 +3,7 @@
 import { html, nothing } from '../vendor/lit-html/lit-html.js';
 import { answer, failureWords, sentOf } from '../actions.js';
 import { ApiError, get, path, upload } from '../api.js';
-import { age, bytes, clock, full, moment, now, short, state } from '../format.js';
+import { age, bytes, clock, duration, full, moment, now, state } from '../format.js';
 import { Attachments } from '../parts/attachments.js';
 import { say, wordsOf } from '../parts/dialog.js';
 import { markdown } from '../parts/markdown.js';
@@ -171,7 +171,7 @@ export function askView({ params: [project, run, name] }) {
         <article class="card"><p class="who">${icon('you')}<b>${ask.agent}</b> asks in ${state(ask.state)} <span class="gap"></span><time title=${full(ask.asked_at)}>${age(ask.asked_at)} ago</time></p>
           <div class="question md">${ask.markdown?.length ? markdown(ask.markdown) : html`<p class="text">${ask.question}</p>`}</div>
           ${attachments.template(ask.attachments ?? [])}
-          ${ask.deadline !== null && !ask.answer ? html`<p class="deadline">${icon('waiting')}<span>Without an answer until <time title=${full(ask.deadline)}>${moment(ask.deadline)}</time> (${left > 0 ? `in ${short(left)}` : 'now'}) the answer is <b>${ask.default}</b>.</span></p>` : nothing}
+          ${ask.deadline !== null && !ask.answer ? html`<p class="deadline">${icon('waiting')}<span>Without an answer until <time title=${full(ask.deadline)}>${moment(ask.deadline)}</time> (${left > 0 ? `in ${duration(left)}` : 'now'}) the answer is <b>${ask.default}</b>.</span></p>` : nothing}
           ${ask.answer ? answered(ask) : form(ask)}
         </article>
         ${ask.step ? html`<details class="led" @toggle=${showWhatLed}><summary>What led to it <a href=${to.step(id, ask.step)}>${ask.step}</a></summary>${transcript?.template() ?? nothing}</details>` : nothing}</div>`;

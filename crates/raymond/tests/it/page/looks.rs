@@ -68,7 +68,8 @@ fn every_page_is_readable_in_light_and_dark_and_fits_a_narrow_window() {
     project.raymond(&["flow", "--id", "broken"]);
     // One that asks, with transitions that were not taken yet.
     fs::create_dir(project.file("ask")).unwrap();
-    project.write("plan.diff", "@@ -1,2 +1,2 @@\n same\n-old\n+new\n");
+    let long = "+".repeat(200);
+    project.write("plan.diff", &format!("@@ -1,2 +1,2 @@\n same\n-old\n+{long}\n"));
     project.write(
         "ask/START.sh",
         "echo '<ask choices=\"ship=SHIP|hold=HOLD\" attach=\"plan.diff\" timeout=\"2h\" default=\"hold\">Ship `it`?</ask>'",
@@ -105,6 +106,7 @@ fn every_page_is_readable_in_light_and_dark_and_fits_a_narrow_window() {
                 desk.go(address);
                 desk.until(&format!("document.querySelector({})", json!(there)));
                 desk.value("document.querySelector('.file:not(.set)')?.click()");
+                desk.until("!document.querySelector('.file') || document.querySelector('.patch')");
                 assert_eq!(desk.value(FAINT), json!([]), "{address} {scheme} {width}");
                 drawn += desk.value("window.looked.drawn").as_u64().unwrap();
                 let over = "Math.max(0, document.documentElement.scrollWidth - innerWidth)";

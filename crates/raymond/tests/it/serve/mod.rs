@@ -2,6 +2,8 @@
 
 mod acting;
 mod asks;
+#[cfg(target_os = "linux")]
+mod bench;
 mod reading;
 mod security;
 mod streams;
