@@ -97,6 +97,12 @@ impl Interrupts {
         }
     }
 
+    /// Whether the last run loop was given interrupts. If it ended all the same without being interrupted, they
+    /// came too late for it.
+    pub fn were_given(&self) -> bool {
+        self.target.lock().unwrap_or_else(PoisonError::into_inner).given > 0
+    }
+
     /// Queues interrupts for the next run loop, because this one has ended.
     pub(crate) fn hold_back(&self) {
         self.target.lock().unwrap_or_else(PoisonError::into_inner).outbox = None;
@@ -136,7 +142,7 @@ mod tests {
         press(&interrupts);
         press(&interrupts);
         assert_eq!(arrived(&inbox, 2), 2);
-        assert!(!interrupts.is_pressed(), "the run has them");
+        assert!(!interrupts.is_pressed() && interrupts.were_given(), "the run has them");
     }
 
     #[test]

@@ -138,7 +138,7 @@ fn prune_removes_old_runs_that_cannot_be_resumed() {
     assert!(pruned.stderr.starts_with("1 run removed, "), "{pruned:?}");
     assert_eq!(project.raymond(&["prune", "--status", "failed", "--older-than", "2w"]).code, 0);
     assert_eq!(runs(&project), ["new"]);
-    assert!(project.raymond(&["prune"]).stderr.contains("no run is old enough"));
+    assert!(project.raymond(&["prune"]).stderr.contains("No run is old enough"));
 }
 
 #[test]

@@ -244,6 +244,7 @@ fn no_color_turns_off_the_colours_and_nothing_else() {
         return;
     };
     terminal.wait_for_total("2 agents · 2 steps");
+    terminal.wait_for("main_wait1  WAIT ");
     let text = terminal.coloured();
     assert!(text.contains("main_wait1  WAIT ") && !text.contains("\u{1b}["), "{text:?}");
     project.write("go", "");

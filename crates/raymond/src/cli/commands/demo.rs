@@ -94,7 +94,8 @@ pub(in crate::cli) fn demo_on_the_web() -> Result<ExitCode, Failure> {
         return Ok(INTERRUPTED.into());
     };
     out::note("The page stays until Ctrl-C.");
-    while !interrupts.is_pressed() {
+    // A press may have come when the run was about to end.
+    while !interrupts.is_pressed() && !interrupts.were_given() {
         std::thread::sleep(LOOK_INTERVAL);
     }
     Ok(code)

@@ -161,7 +161,7 @@ mod tests {
             "\n\\fB130\\fR\ninterrupted",
             ".SH \"FILES\"\n.TP\n\\fBworkflows/ID.journal\\fR\n",
             "\n\\fBRAYMOND_BUDGET\\fR\n",
-            ".SH \"SEE ALSO\"\nraymond help api, raymond help authoring",
+            ".SH \"SEE ALSO\"\nraymond help agents, raymond help api, raymond help authoring",
         ] {
             assert!(page.contains(part), "{part} in {page}");
         }

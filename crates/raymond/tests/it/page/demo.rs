@@ -9,7 +9,7 @@ use std::{
 use super::env::Desk;
 use crate::env::Project;
 
-/// Starts the demo; its port and its link, which has the token only where a person reads it.
+/// Starts the demo; its port and its link.
 fn start(project: &Project) -> (Child, u16, String) {
     fs::create_dir(project.file("tmp")).unwrap();
     let mut command = project.command(&["demo", "--web"]);
@@ -19,15 +19,14 @@ fn start(project: &Project) -> (Child, u16, String) {
     let url = lines.by_ref().find_map(|line| {
         let line = line.unwrap();
         let (_, address) = line.split_once("http://")?;
-        Some(format!("http://{}", address.trim().trim_end_matches('/')))
+        Some(format!("http://{}", address.trim()))
     });
     let url = url.expect("the demo says where its page is");
     // Its news are read to the end: a demo whose reader is gone would stop.
     std::thread::spawn(move || lines.for_each(drop));
-    let folder = fs::read_dir(project.file("tmp")).unwrap().next().unwrap().unwrap().path();
-    let token = fs::read_to_string(folder.join("user/serve.token")).unwrap();
-    let port = url.rsplit(':').next().unwrap().parse().unwrap();
-    (child, port, format!("{url}/#k={}", token.trim()))
+    let (address, _) = url.split_once("/#k=").expect("the link has the token");
+    let port = address.rsplit(':').next().unwrap().parse().unwrap();
+    (child, port, url)
 }
 
 #[test]

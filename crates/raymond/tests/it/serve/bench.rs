@@ -1,6 +1,8 @@
 //! Figures of the server, for `docs/benchmarks.md`: memory, processor time, latency. Ignored, because they say something only
 //! of a release build: `scripts/bench serve` runs them on one, and each prints what it has measured.
 
+#![expect(clippy::print_stdout, reason = "the figures are what it is for")]
+
 use std::{
     env, fs,
     io::{BufRead as _, BufReader},
@@ -158,7 +160,8 @@ fn idle_with_1_600_live_agents() {
     let (before, began) = (processor_ms(server.pid()), Instant::now());
     thread::sleep(Duration::from_secs(15));
     let used = processor_ms(server.pid()) - before;
-    let share = 100.0 * used as f64 / began.elapsed().as_millis() as f64;
+    let used = Duration::from_millis(used).as_secs_f64();
+    let share = 100.0 * used / began.elapsed().as_secs_f64();
     let most = megabytes(&server, "VmHWM");
     println!(
         "{AGENTS} live agents, one page, nothing happens: {share:.1} % of a core (bar: 10), memory at most {most} MB"
