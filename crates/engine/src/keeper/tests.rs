@@ -51,7 +51,7 @@ fn keeper_process() {
 /// The command of a keeper. The test harness prints more than a keeper does.
 fn program() -> Vec<OsString> {
     let script = "\"$0\" --ignored --exact --quiet \
-                  keeper::tests::keeper_process \"$1\" | grep --line-buffered '^ready$'";
+                  keeper::tests::keeper_process \"$1\" | grep -o --line-buffered 'ready$'";
     let own = std::env::current_exe().unwrap();
     vec!["/bin/sh".into(), "-c".into(), script.into(), own.into()]
 }
