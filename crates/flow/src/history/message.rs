@@ -22,7 +22,6 @@ use crate::{
 
 mirror! {
     #[serde(rename_all = "snake_case")]
-    #[expect(clippy::large_enum_variant, reason = "one exists at a time, on its way to another machine")]
     enum machine::Input {
         Prepared { agent: AgentId, prepared: Result<Prepared, String> },
         Ended { step: StepId, spent: Spent, conclusion: Conclusion },
@@ -86,7 +85,6 @@ mirror! {
         message: String,
     }
 
-    #[expect(clippy::struct_excessive_bools, reason = "each is a question of its own")]
     struct coding_agent::Capabilities {
         names_sessions: bool,
         can_branch: bool,

@@ -202,6 +202,7 @@ fn every_hostile_request_is_refused() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of requests")]
 fn every_hostile_request_about_a_question_is_refused() {
     let project = Project::new([
         ("START.sh", "echo '<ask next=\"LAST\" choices=\"ship|hold\">Ship?</ask>'"),
