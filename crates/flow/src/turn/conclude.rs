@@ -104,7 +104,7 @@ fn again(why: Again) -> Conclusion {
 
 /// What is needed to judge the answers of `agent`.
 pub(super) fn judge_context<'a>(world: &'a dyn World, agent: &'a Agent) -> JudgeContext<'a> {
-    JudgeContext { world, cwd: &agent.cwd }
+    JudgeContext { world, cwd: &agent.cwd, folder: agent.current_state.folder() }
 }
 
 /// A script cannot be reminded, so every mistake of a script stops the run.

@@ -26,6 +26,7 @@ mod schema;
 mod sessions;
 mod sim;
 mod state_files;
+mod subworkflows;
 mod tags;
 mod templates;
 mod transitions;
