@@ -22,6 +22,7 @@ pub mod door;
 mod error;
 pub mod events;
 pub mod follower;
+pub mod host;
 mod inbox;
 pub mod interrupts;
 pub mod journal;

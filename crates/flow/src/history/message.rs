@@ -11,7 +11,7 @@ use super::{
     convert::{Convert, mirror},
     v1::{
         Evaluation, FailureClass, Halt, Left, Limits, Overrider, Response, Settings, Source, Spent,
-        Step, Transition, Work,
+        Started, Step, Transition, Work,
     },
 };
 use crate::{
@@ -22,7 +22,6 @@ use crate::{
 
 mirror! {
     #[serde(rename_all = "snake_case")]
-    #[expect(clippy::large_enum_variant, reason = "one exists at a time, on its way to another machine")]
     enum machine::Input {
         Prepared { agent: AgentId, prepared: Result<Prepared, String> },
         Ended { step: StepId, spent: Spent, conclusion: Conclusion },
@@ -86,7 +85,6 @@ mirror! {
         message: String,
     }
 
-    #[expect(clippy::struct_excessive_bools, reason = "each is a question of its own")]
     struct coding_agent::Capabilities {
         names_sessions: bool,
         can_branch: bool,
@@ -117,6 +115,23 @@ impl From<machine::Input> for InputMessage {
 
 impl From<InputMessage> for machine::Input {
     fn from(message: InputMessage) -> Self {
+        message.0.convert()
+    }
+}
+
+/// What a run is started with, on its way to the machine that decides.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct StartedMessage(Started);
+
+impl From<machine::Started> for StartedMessage {
+    fn from(started: machine::Started) -> Self {
+        Self(started.convert())
+    }
+}
+
+impl From<StartedMessage> for machine::Started {
+    fn from(message: StartedMessage) -> Self {
         message.0.convert()
     }
 }

@@ -177,6 +177,7 @@ impl Run {
     }
 
     /// The run as far as a step of `agent` needs it: with no other agent, and not fit for decisions.
+    #[must_use]
     pub fn excerpt(&self, agent: &AgentId) -> Self {
         let agents = self.agents.get(agent).map(|own| (agent.clone(), own.clone()));
         let mut run = Self {
