@@ -61,3 +61,4 @@ pub mod watch;
 pub use error::EngineError;
 pub use open::{Engine, Loaded, RunEnd, load};
 pub use steps::Runner;
+pub use usage_limit::wait as usage_limit_wait;

@@ -85,6 +85,7 @@ mirror! {
         message: String,
     }
 
+    #[derive(Clone, Copy)]
     struct coding_agent::Capabilities {
         names_sessions: bool,
         can_branch: bool,
@@ -137,7 +138,7 @@ impl From<StartedMessage> for machine::Started {
 }
 
 /// The coding agents of a run, for a machine that decides about it and has none of them.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CodingAgentsMessage {
     default: Capabilities,
     named: BTreeMap<String, Capabilities>,
