@@ -336,6 +336,8 @@ impl Engine<'_> {
         let mut retention = Retention::new(self.kept_script_steps);
         retention.find(&files.steps, run);
         let performer = Performer::new(Means {
+            run: run.id.clone(),
+            outbox: inbox.outbox(),
             identity: run.identity.clone(),
             world,
             agents: self.agents,

@@ -11,7 +11,8 @@ use crate::{
 };
 
 use super::{
-    Evaluation, Halt, Launch, Left, Limits, Overrider, Response, Settings, Spent, Step, Work,
+    Evaluation, Halt, Launch, Left, Limits, Overrider, Response, SavedWork, Settings, Spent, Step,
+    Work, Worktree,
 };
 
 /// Something that happened.
@@ -38,6 +39,21 @@ pub enum Input {
     Woke {
         /// The agent that waited.
         agent: AgentId,
+    },
+    /// The worktree of a worker was made: the answer to [`Effect::MakeWorktree`](super::Effect::MakeWorktree).
+    WorktreeMade {
+        /// The worker.
+        agent: AgentId,
+        /// The worktree and the directory of the worker in it, or why it cannot be made.
+        made: Result<(Worktree, String), String>,
+    },
+    /// What a worker leaves in its worktree was committed, or cannot be: the answer to
+    /// [`Effect::SaveWorktree`](super::Effect::SaveWorktree).
+    WorktreeSaved {
+        /// The worker.
+        agent: AgentId,
+        /// What became of it.
+        saved: SavedWork,
     },
     /// A question was answered: the answer to [`Effect::Ask`](super::Effect::Ask).
     Answered {

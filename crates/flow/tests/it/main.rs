@@ -28,3 +28,4 @@ mod state_files;
 mod tags;
 mod templates;
 mod transitions;
+mod worktrees;

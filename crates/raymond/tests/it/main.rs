@@ -42,3 +42,4 @@ mod stopped;
 mod terminal;
 mod trust;
 mod turns;
+mod worktrees;
