@@ -184,5 +184,6 @@ pub(crate) fn question(text: &str) -> Question {
         timeout: None,
         default: None,
         deadline_ms: None,
+        continues: None,
     }
 }

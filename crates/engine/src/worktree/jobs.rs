@@ -12,7 +12,7 @@ use std::{
 
 use raymond_flow::{
     id::{AgentId, RunId},
-    machine::{Input, Worktree},
+    machine::{Input, MadeWorktree, Worktree},
     policy::WorktreePlan,
 };
 
@@ -113,6 +113,10 @@ impl GitJobs {
                 let input = match job {
                     Job::Make(agent, plan) => {
                         let made = worktrees.make(&agent, &plan, &stop);
+                        let made = made.map(|(worktree, cwd)| MadeWorktree {
+                            worktree: Box::new(worktree),
+                            cwd,
+                        });
                         Some(Input::WorktreeMade { agent, made })
                     }
                     Job::Save(agent, worktree) => save(&run, &agent, &worktree, &stop)

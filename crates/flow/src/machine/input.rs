@@ -12,7 +12,7 @@ use crate::{
 
 use super::{
     Evaluation, Halt, Launch, Left, Limits, Overrider, Response, SavedWork, Settings, Spent, Step,
-    Work, Worktree,
+    Work, worktree::MadeWorktree,
 };
 
 /// Something that happened.
@@ -45,7 +45,7 @@ pub enum Input {
         /// The worker.
         agent: AgentId,
         /// The worktree and the directory of the worker in it, or why it cannot be made.
-        made: Result<(Worktree, String), String>,
+        made: Result<MadeWorktree, String>,
     },
     /// What a worker leaves in its worktree was committed, or cannot be: the answer to
     /// [`Effect::SaveWorktree`](super::Effect::SaveWorktree).

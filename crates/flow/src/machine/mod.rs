@@ -50,4 +50,4 @@ pub(crate) use settings::RETRY_FOR_MS;
 pub use settings::{Limits, OnAsk, OnUsageLimit, Settings};
 pub use settle::settle;
 pub use step::{Action, SessionPlan, Spent, Step, Tokens, Turn, TurnSettings};
-pub use worktree::{Leave, SavedWork, Worktree};
+pub use worktree::{Leave, MadeWorktree, SavedWork, Worktree};

@@ -29,6 +29,15 @@ pub struct Worktree {
     pub problem: Option<String>,
 }
 
+/// A worktree that was just made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MadeWorktree {
+    /// The worktree.
+    pub worktree: Box<Worktree>,
+    /// The directory in which the worker starts; absolute.
+    pub cwd: String,
+}
+
 /// What a worker does when its work is committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Leave {
@@ -82,13 +91,13 @@ pub(super) fn save(run: &Run, agent: &AgentId) -> Option<Effect> {
 pub(super) fn decide_made(
     run: &Run,
     agent: &AgentId,
-    made: Result<(Worktree, String), String>,
+    made: Result<MadeWorktree, String>,
 ) -> Decision {
     let Some(agent) = run.agents.get(agent) else { return Decision::default() };
     let Phase::Moving { work } = &agent.phase else { return Decision::default() };
     match made {
-        Ok((worktree, cwd)) => {
-            let (agent, worktree) = (agent.id.clone(), Box::new(worktree));
+        Ok(MadeWorktree { worktree, cwd }) => {
+            let agent = agent.id.clone();
             let effects = run.is_open().then(|| Effect::Prepare { agent: agent.clone() });
             let records = vec![Record::WorktreeMade { agent, worktree, cwd }];
             Decision { records, effects: effects.into_iter().collect() }

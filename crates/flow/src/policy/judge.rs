@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use crate::{
     id::StateName,
-    scope::{Listing, ResolveError, resolve},
+    scope::{Folder, ResolveError},
     tag::{Attribute, AttributeRole, Tag, TagError, TagKind, Target},
     text::{Spanned, excerpt, is_word, looks_like_an_option},
     world::{Checkout, World, WorldError},
@@ -137,6 +137,14 @@ pub struct JudgeContext<'a> {
     pub world: &'a dyn World,
     /// The working directory of the agent.
     pub cwd: &'a str,
+    /// The folder of the scope in which its names are looked up: that of its state.
+    pub folder: &'a str,
+}
+
+impl<'a> JudgeContext<'a> {
+    fn names(&self) -> Result<Folder<'a>, WorldError> {
+        Folder::open(self.world, self.folder)
+    }
 }
 
 impl std::fmt::Debug for JudgeContext<'_> {
@@ -151,11 +159,11 @@ pub fn judge(
     policy: &Policy,
     context: &JudgeContext<'_>,
 ) -> Verdict {
-    let listing = match context.world.listing() {
-        Ok(listing) => listing,
+    let names = match context.names() {
+        Ok(names) => names,
         Err(error) => return Verdict::Fail(error.into()),
     };
-    let judge = Judge { policy, context, listing: &listing, checkouts: RefCell::default() };
+    let judge = Judge { policy, context, names, checkouts: RefCell::default() };
     match answer {
         Ok(tag) => judge.tag(&tag.value),
         Err(TagError::None) if let Some(entry) = policy.implicit() => judge.implicit(entry),
@@ -169,13 +177,8 @@ pub fn judge_transition(
     entry: &AllowedTransition,
     context: &JudgeContext<'_>,
 ) -> Result<Transition, Problem> {
-    let listing = context.world.listing()?;
-    let judge = Judge {
-        policy: &Policy::default(),
-        context,
-        listing: &listing,
-        checkouts: RefCell::default(),
-    };
+    let names = context.names()?;
+    let judge = Judge { policy: &Policy::default(), context, names, checkouts: RefCell::default() };
     judge.transition(&authored(entry), |_, _| Chooser::Author)
 }
 
@@ -185,20 +188,15 @@ pub fn judge_script(
     context: &JudgeContext<'_>,
 ) -> Result<Transition, Problem> {
     let tag = answer?;
-    let listing = context.world.listing()?;
-    let judge = Judge {
-        policy: &Policy::default(),
-        context,
-        listing: &listing,
-        checkouts: RefCell::default(),
-    };
+    let names = context.names()?;
+    let judge = Judge { policy: &Policy::default(), context, names, checkouts: RefCell::default() };
     judge.transition(&tag.value, |_, _| Chooser::Author)
 }
 
 struct Judge<'a> {
     policy: &'a Policy,
     context: &'a JudgeContext<'a>,
-    listing: &'a Listing,
+    names: Folder<'a>,
     /// The checkouts that were asked for, by directory.
     checkouts: RefCell<BTreeMap<String, Result<Checkout, String>>>,
 }
@@ -280,14 +278,22 @@ impl Judge<'_> {
     /// Whether two names refer to the same file; a name that refers to none equals only itself.
     fn same_state(&self, one: &str, other: &str) -> bool {
         one == other
-            || match (self.resolve(one), self.resolve(other)) {
+            || match (self.names.target(one), self.names.target(other)) {
                 (Ok(one), Ok(other)) => one == other,
                 _ => false,
             }
     }
 
+    /// A state of the agent's own folder.
     fn resolve(&self, name: &str) -> Result<StateName, ResolveError> {
-        resolve(self.listing, name, self.context.world.platform())
+        self.names.state(name)
+    }
+
+    /// The target of a tag that may enter a subworkflow.
+    fn target(&self, target: &Target) -> Result<StateName, Problem> {
+        self.names.target(&target.value).map_err(|error| {
+            if let ResolveError::Unlisted(error) = error { error.into() } else { error.into() }
+        })
     }
 
     /// `chooser` says who chose the name of a variable in a tag.
@@ -309,7 +315,7 @@ impl Judge<'_> {
                 input: text(input),
             },
             Tag::Call { target, return_to, cd, input, arguments } => Transition::Call {
-                target: state(target)?,
+                target: self.target(target)?,
                 return_to: state(return_to)?,
                 cd: self.directory(cd.as_ref())?,
                 input: text(input),
@@ -317,7 +323,7 @@ impl Judge<'_> {
             },
             Tag::Function { target, return_to, cd, model, input, arguments } => {
                 Transition::Function {
-                    target: state(target)?,
+                    target: self.target(target)?,
                     return_to: state(return_to)?,
                     cd: self.directory(cd.as_ref())?,
                     model: model.as_ref().map(model_name).transpose()?,
@@ -333,7 +339,7 @@ impl Judge<'_> {
                 input: text(input),
             }),
             Tag::Ask(_) => {
-                let JudgeContext { world, cwd } = self.context;
+                let JudgeContext { world, cwd, .. } = self.context;
                 let resolve = |name: &str| self.resolve(name);
                 let question = ask::question::<Problem>(tag, cwd, *world, resolve)?;
                 Transition::Ask(Box::new(question))
@@ -374,7 +380,7 @@ impl Judge<'_> {
         let declared = || self.matching(tag).find_map(|entry| entry.attributes.get("worktree"));
         let worktree = worktree.as_ref().map(|text| &text.value).or_else(declared);
         let worker = Forked {
-            target: self.resolve(&target.value)?,
+            target: self.target(target)?,
             attributes: self.variables(tag, attributes, chooser)?,
             limit: whole_number("limit", limit.as_ref())?,
             worktree: worktree.map(|text| self.worktree(text, cd.as_deref())).transpose()?,
@@ -388,7 +394,7 @@ impl Judge<'_> {
     fn worktree(&self, text: &str, cd: Option<&str>) -> Result<Box<WorktreePlan>, Problem> {
         let name =
             worktree_name(text).ok_or_else(|| Problem::NotAWorktree { text: excerpt(text) })?;
-        let JudgeContext { world, cwd } = self.context;
+        let JudgeContext { world, cwd, .. } = self.context;
         let directory = cd.unwrap_or(cwd);
         // Asked once for all forks of an answer: the world looks at all files for it.
         let mut asked = self.checkouts.borrow_mut();
@@ -420,7 +426,7 @@ impl Judge<'_> {
         if cd.value.is_empty() {
             return Err(Problem::EmptyDirectory);
         }
-        let JudgeContext { world, cwd } = self.context;
+        let JudgeContext { world, cwd, .. } = self.context;
         let joined = Path::new(cwd).join(&cd.value);
         let path = joined.to_string_lossy().into_owned();
         match world.directory(&path) {
