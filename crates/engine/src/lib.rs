@@ -57,6 +57,7 @@ pub mod user;
 pub mod views;
 mod warm;
 pub mod watch;
+pub mod worktree;
 
 pub use error::EngineError;
 pub use open::{Engine, Loaded, RunEnd, load};

@@ -319,6 +319,8 @@ impl Overview {
             Record::Queued { agent }
             | Record::Called { agent }
             | Record::Placed { agent }
+            | Record::WorktreeMade { agent, .. }
+            | Record::WorktreeSaved { agent, .. }
             | Record::Woke { agent } => {
                 self.about(agent, read).waits = None;
             }

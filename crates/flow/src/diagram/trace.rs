@@ -120,6 +120,8 @@ impl Trace {
             | Record::Queued { .. }
             | Record::Called { .. }
             | Record::Placed { .. }
+            | Record::WorktreeMade { .. }
+            | Record::WorktreeSaved { .. }
             | Record::Ended { .. }
             | Record::Overridden { .. }
             | Record::Asked { .. }

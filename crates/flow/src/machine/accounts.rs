@@ -77,6 +77,8 @@ impl Accounts {
             | Record::Called { .. }
             | Record::Joined { .. }
             | Record::Placed { .. }
+            | Record::WorktreeMade { .. }
+            | Record::WorktreeSaved { .. }
             | Record::Followed { .. }
             | Record::Overridden { .. }
             | Record::Asked { .. }

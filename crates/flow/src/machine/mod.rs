@@ -28,6 +28,7 @@ mod settings;
 mod settle;
 mod share;
 mod step;
+mod worktree;
 
 pub use accounts::{Account, Accounts};
 pub use agent::{
@@ -49,3 +50,4 @@ pub(crate) use settings::RETRY_FOR_MS;
 pub use settings::{Limits, OnAsk, OnUsageLimit, Settings};
 pub use settle::settle;
 pub use step::{Action, SessionPlan, Spent, Step, Tokens, Turn, TurnSettings};
+pub use worktree::{Leave, MadeWorktree, SavedWork, Worktree};

@@ -30,3 +30,4 @@ mod subworkflows;
 mod tags;
 mod templates;
 mod transitions;
+mod worktrees;
