@@ -39,6 +39,7 @@ mod shared_limits;
 mod show;
 mod special_files;
 mod stopped;
+mod subworkflows;
 mod terminal;
 mod trust;
 mod turns;
