@@ -28,7 +28,7 @@ use crate::{
     retention::Retention,
     run_loop::RunLoop,
     scope::DiskWorld,
-    steps::Runner,
+    steps::{Runner, Steps},
     sys,
     usage_limit::SharedLimits,
     user::UserDir,
@@ -335,11 +335,36 @@ impl Engine<'_> {
         let door = door.map_err(|source| io_error("open the door of", &files.folder, source))?;
         let mut retention = Retention::new(self.kept_script_steps);
         retention.find(&files.steps, run);
-        let performer = Performer::new(Means {
-            identity: run.identity.clone(),
+        let steps = self.runner.steps(&run.identity, &files, inbox.outbox());
+        let means = self.means(&run.identity, files, world, steps, retention, defies_limit)?;
+        let performer = Performer::new(means);
+        if let Some(interrupts) = &self.interrupts {
+            interrupts.deliver_to(inbox.outbox());
+        }
+        let run = RunLoop::new(ledger, performer, inbox, door).run(effects);
+        if let Some(interrupts) = &self.interrupts {
+            interrupts.hold_back();
+        }
+        let run = run?;
+        let is_interrupted = run.halt == Some(Halt::Interrupted);
+        Ok(RunEnd { run, is_interrupted })
+    }
+
+    /// What a performer of the run with this identity needs.
+    pub(crate) fn means(
+        &self,
+        identity: &str,
+        files: RunFiles,
+        world: DiskWorld,
+        steps: Box<dyn Steps>,
+        retention: Retention,
+        defies_limit: bool,
+    ) -> Result<Means<'_>, EngineError> {
+        Ok(Means {
+            identity: identity.to_owned(),
             world,
             agents: self.agents,
-            steps: self.runner.steps(&run.identity, &files, inbox.outbox()),
+            steps,
             files,
             shell: programs::shell().ok_or(EngineError::NoShell)?,
             warm_limit: self.warm_limit,
@@ -351,17 +376,7 @@ impl Engine<'_> {
             shared_limits: SharedLimits::new(self.user_dir.clone()),
             defies_limit,
             answerer: self.answerer,
-        });
-        if let Some(interrupts) = &self.interrupts {
-            interrupts.deliver_to(inbox.outbox());
-        }
-        let run = RunLoop::new(ledger, performer, inbox, door).run(effects);
-        if let Some(interrupts) = &self.interrupts {
-            interrupts.hold_back();
-        }
-        let run = run?;
-        let is_interrupted = run.halt == Some(Halt::Interrupted);
-        Ok(RunEnd { run, is_interrupted })
+        })
     }
 }
 
@@ -382,12 +397,12 @@ fn wake_owner(owner: Option<&Owner>, observer: &mut dyn Observer) {
     }
 }
 
-fn lock(id: &RunId, files: &RunFiles) -> Result<RunLock, EngineError> {
+pub(crate) fn lock(id: &RunId, files: &RunFiles) -> Result<RunLock, EngineError> {
     RunLock::take(&files.lock).map_err(|source| EngineError::Lock { id: id.clone(), source })
 }
 
 /// Creates the directories of a run, durably: they will contain steps that are paid for.
-fn create_folders(files: &RunFiles) -> Result<(), EngineError> {
+pub(crate) fn create_folders(files: &RunFiles) -> Result<(), EngineError> {
     let create = || -> io::Result<()> {
         private::create_dir_all(&files.steps)?;
         // All files of all runs are below the first of them.

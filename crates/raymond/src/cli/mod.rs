@@ -47,6 +47,11 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
         Some(Command::Recover { options }) => commands::recover(&options),
         Some(Command::Authoring(command)) => authoring::run(command),
         Some(Command::Upkeep(command)) => upkeep::run(&command),
+        Some(Command::Cluster { words }) => commands::cluster(&words),
+        Some(Command::Plan { bundle, start }) => commands::plan(&bundle, start),
+        Some(Command::Host { id, identity, bundle, place }) => {
+            commands::host(&id, &identity, &bundle, &place)
+        }
         Some(Command::Keeper { folder }) => commands::keep(&folder),
     }
 }
