@@ -23,7 +23,7 @@ pub struct Account {
 }
 
 impl Account {
-    fn add(&mut self, spent: &Spent) {
+    pub(super) fn add(&mut self, spent: &Spent) {
         self.cost_usd += spent.cost_usd;
         self.tokens += spent.tokens;
         self.steps += 1;

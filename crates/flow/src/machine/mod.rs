@@ -27,6 +27,7 @@ mod run;
 mod settings;
 mod settle;
 mod share;
+mod spending;
 mod step;
 
 pub use accounts::{Account, Accounts};
@@ -48,4 +49,5 @@ pub use run::{Run, Status, UsageLimit};
 pub(crate) use settings::RETRY_FOR_MS;
 pub use settings::{Limits, OnAsk, OnUsageLimit, Settings};
 pub use settle::settle;
+pub use spending::{Carried, Spending, Spendings, Way};
 pub use step::{Action, SessionPlan, Spent, Step, Tokens, Turn, TurnSettings};

@@ -25,6 +25,7 @@ mod resolution;
 mod schema;
 mod sessions;
 mod sim;
+mod spending;
 mod state_files;
 mod tags;
 mod templates;

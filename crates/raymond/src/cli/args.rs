@@ -59,6 +59,16 @@ pub(crate) enum Command {
     },
     /// Show the history of a run, one line per event.
     Log(Log),
+    /// Show where the tokens of a run went, and which goto would be cheaper as reset.
+    Cost {
+        #[command(flatten)]
+        run: WhichRun,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        place: Place,
+    },
     /// Watch a run of another process. Ctrl-C leaves it running.
     Attach {
         #[command(flatten)]

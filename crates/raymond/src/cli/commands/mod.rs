@@ -5,6 +5,7 @@ mod answer;
 mod ask;
 mod attach;
 mod cancel;
+mod cost;
 mod demo;
 mod diagram;
 mod doctor;
@@ -30,6 +31,7 @@ pub(super) use answer::{answer, asks};
 pub(super) use ask::{limit, stop};
 pub(super) use attach::attach;
 pub(super) use cancel::cancel;
+pub(super) use cost::cost;
 pub(super) use demo::demo;
 #[cfg(feature = "serve")]
 pub(super) use demo::demo_on_the_web;

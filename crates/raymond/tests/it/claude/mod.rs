@@ -10,6 +10,7 @@
 //! | `limits` | budget and usage limit |
 //! | `questions` | what Claude asks with its own tool is put to a person |
 //! | `tools` | files, permissions, many workers, long prompts |
+//! | `cost` | what `raymond cost` says of real turns |
 //! | `crashes` | costs and prompts after a process is killed |
 //! | `debug` | what `--debug` keeps of a turn |
 //! | `unasked` | output of Claude without a prompt is not an answer, and is paid once |
@@ -18,6 +19,7 @@
 //! All of them are skipped, with a reason, where Claude Code is not installed.
 
 mod commands;
+mod cost;
 mod crashes;
 mod debug;
 mod env;
