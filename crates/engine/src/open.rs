@@ -382,12 +382,12 @@ fn wake_owner(owner: Option<&Owner>, observer: &mut dyn Observer) {
     }
 }
 
-fn lock(id: &RunId, files: &RunFiles) -> Result<RunLock, EngineError> {
+pub(crate) fn lock(id: &RunId, files: &RunFiles) -> Result<RunLock, EngineError> {
     RunLock::take(&files.lock).map_err(|source| EngineError::Lock { id: id.clone(), source })
 }
 
 /// Creates the directories of a run, durably: they will contain steps that are paid for.
-fn create_folders(files: &RunFiles) -> Result<(), EngineError> {
+pub(crate) fn create_folders(files: &RunFiles) -> Result<(), EngineError> {
     let create = || -> io::Result<()> {
         private::create_dir_all(&files.steps)?;
         // All files of all runs are below the first of them.

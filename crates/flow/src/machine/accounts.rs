@@ -91,7 +91,8 @@ impl Accounts {
             | Record::UsageLimitLifted
             | Record::Finished { .. }
             | Record::Resumed { .. }
-            | Record::LimitsChanged { .. } => {}
+            | Record::LimitsChanged { .. }
+            | Record::Rewound { .. } => {}
         }
     }
 }

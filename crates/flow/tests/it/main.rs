@@ -22,6 +22,7 @@ mod own_questions;
 mod policy;
 mod properties;
 mod resolution;
+mod rewinding;
 mod schema;
 mod sessions;
 mod sim;

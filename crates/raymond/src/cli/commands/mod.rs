@@ -18,6 +18,7 @@ mod pack;
 mod place;
 mod prepare;
 mod prune;
+mod rewind;
 mod run;
 mod runs;
 #[cfg(feature = "serve")]
@@ -44,6 +45,7 @@ pub(super) use manual::{help, man};
 pub(super) use new::new;
 pub(super) use pack::pack;
 pub(super) use prune::prune;
+pub(super) use rewind::{fork_run, rewind};
 pub(super) use run::{recover, resume, run, start};
 #[cfg(feature = "serve")]
 pub(super) use serve::{open, serve};

@@ -9,6 +9,7 @@
 //! | `failures` | every kind of failure of Claude, and what the user sees |
 //! | `limits` | budget and usage limit |
 //! | `questions` | what Claude asks with its own tool is put to a person |
+//! | `rewind` | runs that are made from the past of another one |
 //! | `tools` | files, permissions, many workers, long prompts |
 //! | `cost` | what `raymond cost` says of real turns |
 //! | `crashes` | costs and prompts after a process is killed |
@@ -27,6 +28,7 @@ mod failures;
 mod limits;
 mod policy;
 mod questions;
+mod rewind;
 mod sessions;
 mod tools;
 mod unasked;
