@@ -39,6 +39,7 @@ pub mod programs;
 pub mod prune;
 pub mod regular;
 mod retention;
+pub mod rewind;
 mod room;
 mod run_loop;
 pub mod scope;
