@@ -69,6 +69,11 @@ impl World for BundleWorld {
         format!("values/{fingerprint}")
     }
 
+    /// The same on every machine, for the same reason.
+    fn agent_folder(&self, agent: &str) -> String {
+        format!("agents/{agent}")
+    }
+
     fn attachment(&self, _folder: &str, _path: &str) -> Result<(), String> {
         self.is_out_of_sight.set(true);
         Err("only a worker can look".to_owned())

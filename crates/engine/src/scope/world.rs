@@ -28,6 +28,8 @@ pub(crate) struct DiskWorld {
     folder: PathBuf,
     /// Where values lie that a prompt names by their file.
     values: PathBuf,
+    /// Where agents have their private directories.
+    agents: PathBuf,
     /// The names of the environment variables. Read once: they do not change while a run is open.
     variables: HashSet<String>,
     /// The last listing, and the modification time of the directory when it was made.
@@ -61,7 +63,9 @@ impl DiskWorld {
         let (listed, failure) = (RefCell::new(None), RefCell::new(None));
         // Beside the extracted files, in the directory of the run.
         let values = private.with_file_name("values");
-        Ok(Self { folder, values, variables: names.collect(), listed, failure, coding_agents })
+        let agents = private.with_file_name("agents");
+        let variables = names.collect();
+        Ok(Self { folder, values, agents, variables, listed, failure, coding_agents })
     }
 
     /// The files in the directory. Listed again whenever the directory has changed.
@@ -126,6 +130,10 @@ impl World for DiskWorld {
 
     fn value_file(&self, fingerprint: &str) -> String {
         self.values.join(fingerprint).to_string_lossy().into_owned()
+    }
+
+    fn agent_folder(&self, agent: &str) -> String {
+        self.agents.join(agent).to_string_lossy().into_owned()
     }
 
     fn attachment(&self, folder: &str, path: &str) -> Result<(), String> {
