@@ -43,7 +43,7 @@ pub fn outcome(
 pub(crate) fn lost_turn_end(folder: &StepFolder, agent: &dyn CodingAgent) -> io::Result<TurnEnd> {
     let end = turn_end(folder, folder.gather_stdout()?, None, agent)?;
     let outcome = match end.outcome {
-        reply @ Outcome::Reply { .. } => reply,
+        reply @ (Outcome::Reply { .. } | Outcome::Asks { .. }) => reply,
         _ => Outcome::Lost,
     };
     Ok(TurnEnd { outcome, ..end })

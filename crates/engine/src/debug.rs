@@ -100,7 +100,9 @@ impl DebugFiles {
 
     /// Copies the output of a step. Returns the prefix of its file names.
     fn keep_output(&mut self, id: &StepId, step: &Step, folder: &Path) -> String {
-        let name = self.unused(format!("{}_{}_{:03}", id.agent, step.state.stem(), id.number));
+        // A file name cannot have the slash of a subworkflow.
+        let state = step.state.stem().replace('/', "_");
+        let name = self.unused(format!("{}_{state}_{:03}", id.agent, id.number));
         match step.action {
             Action::Turn(_) => {
                 let about = list::About { id, state: &step.state, timestamp: &log_time() };

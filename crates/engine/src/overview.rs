@@ -383,7 +383,8 @@ impl Overview {
         self.about(agent, read).denied += denied;
         if let Some(step) = self.latest_step(agent) {
             step.ended_ms = Some(read.seen.at_ms);
-            step.duration_ms = Some(spent.duration_ms);
+            // No process takes no time: 0 is what is recorded if nobody has measured it.
+            step.duration_ms = Some(spent.duration_ms).filter(|ms| *ms > 0);
             step.cost_usd = spent.cost_usd;
             step.tokens = spent.tokens;
             step.model.clone_from(&spent.model);

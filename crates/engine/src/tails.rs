@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     io::{Read, Seek, SeekFrom},
-    time::Duration,
+    time::{Duration, UNIX_EPOCH},
 };
 
 use crate::{
@@ -46,6 +46,12 @@ impl Tail {
     pub(crate) fn is_at_end(&mut self) -> bool {
         let length = self.file.metadata().map_or(0, |metadata| metadata.len());
         self.file.stream_position().map_or(true, |position| position >= length)
+    }
+
+    /// When the output grew last, in milliseconds since 1970.
+    pub(crate) fn grew_at_ms(&self) -> Option<u64> {
+        let at = self.file.metadata().and_then(|metadata| metadata.modified()).ok()?;
+        u64::try_from(at.duration_since(UNIX_EPOCH).ok()?.as_millis()).ok()
     }
 
     fn lines(&mut self) -> Vec<Vec<u8>> {

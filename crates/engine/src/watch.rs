@@ -48,6 +48,11 @@ impl Watch {
         latest
     }
 
+    /// When the turn of step `id` printed last, in milliseconds since 1970; `None` if its output was not read yet.
+    pub fn heard_at(&self, id: &StepId) -> Option<u64> {
+        self.tails.get(id)?.as_ref()?.grew_at_ms()
+    }
+
     /// Forgets every step for which `is_running` does not hold.
     pub fn retain(&mut self, is_running: impl Fn(&StepId) -> bool) {
         self.tails.retain(|id, _| is_running(id));
@@ -110,6 +115,11 @@ mod tests {
         let latest = watch.latest(&step_id(1), &turn, &agents).map(words);
         assert_eq!(latest.as_deref(), Some("last"));
         assert_eq!(watch.latest(&step_id(1), &turn, &agents), None, "nothing is new");
+        let printed = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000);
+        let stdout = fs::File::options().append(true).open(folder.stdout()).unwrap();
+        stdout.set_modified(printed).unwrap();
+        assert_eq!(watch.heard_at(&step_id(1)), Some(1_000_000));
+        assert_eq!(watch.heard_at(&step_id(2)), None);
         let mut unknown = turn;
         unknown.settings.agent = Some("somebody".to_owned());
         assert_eq!(watch.latest(&step_id(1), &unknown, &agents), None);

@@ -107,7 +107,8 @@ impl SessionId {
 }
 
 name_type! {
-    /// The file name of a state that resolution has found, with its extension: `REVIEW.md`.
+    /// The file of a state that resolution has found, with its extension: `REVIEW.md`, or `review/PLAN.md`
+    /// for a state of a subworkflow.
     StateName
 }
 opaque_name!(StateName);
@@ -123,6 +124,17 @@ impl StateName {
     /// The name without its extension, as a prompt might write it: `REVIEW`.
     pub fn stem(&self) -> &str {
         self.0.rsplit_once('.').map_or(&*self.0, |(stem, _)| stem)
+    }
+
+    /// The folder of the scope in which the names of this state are looked up, with a slash at its end:
+    /// `review/`. Empty at the top of the scope.
+    pub fn folder(&self) -> &str {
+        self.0.strip_suffix(self.file_name()).unwrap_or_default()
+    }
+
+    /// Its file name in that folder.
+    pub fn file_name(&self) -> &str {
+        self.0.rsplit_once('/').map_or(&*self.0, |(_, name)| name)
     }
 }
 

@@ -21,10 +21,11 @@ pub trait World {
     /// The platform whose rules apply.
     fn platform(&self) -> Platform;
 
-    /// The names of the files in the workflow's scope.
-    fn listing(&self) -> Result<Listing, WorldError>;
+    /// The names of the files and folders in a folder of the workflow's scope. `folder` is empty for the scope
+    /// itself, and otherwise ends with a slash.
+    fn listing(&self, folder: &str) -> Result<Listing, WorldError>;
 
-    /// The bytes of a file in the scope.
+    /// The bytes of a file in the scope or, with the path of its folder before it, of a subworkflow.
     fn read(&self, name: &str) -> Result<Vec<u8>, WorldError>;
 
     /// The real path of the directory at the absolute `path`: without `.`, `..` and symbolic
@@ -68,7 +69,7 @@ pub struct WorldError {
 pub struct MemoryWorld {
     /// The platform whose rules apply.
     pub platform: Platform,
-    /// The scope: names and contents.
+    /// The scope: names and contents. The name of a file in a folder begins with its path.
     pub files: BTreeMap<String, Vec<u8>>,
     /// The directories that exist.
     pub directories: BTreeSet<String>,
@@ -103,8 +104,8 @@ impl World for MemoryWorld {
         self.platform
     }
 
-    fn listing(&self) -> Result<Listing, WorldError> {
-        Ok(Listing::new(self.files.keys().cloned()))
+    fn listing(&self, folder: &str) -> Result<Listing, WorldError> {
+        Ok(Listing::of_folder(self.files.keys(), folder))
     }
 
     fn read(&self, name: &str) -> Result<Vec<u8>, WorldError> {

@@ -44,7 +44,7 @@ const PROGRAM_KEYS: [&str; 10] = [
 ];
 /// The keys of a coding agent that Raymond knows. The last one only if its tools can be allowed one by one.
 const NATIVE_KEYS: [&str; 6] = ["program", "arguments", "model", "prices", "kind", "tools"];
-const CLAUDE_KEYS: [&str; 4] = ["program", "arguments", "model", "tools"];
+const CLAUDE_KEYS: [&str; 5] = ["program", "arguments", "model", "tools", "questions"];
 const PRICES: [&str; 3] = ["input", "cached_input", "output"];
 
 /// What a table describes.
@@ -150,6 +150,11 @@ impl AgentSettings {
             return Err(Failure::usage(why));
         }
         Ok(settings)
+    }
+
+    /// Whether what the coding agent asks with its own tool is put to a person.
+    pub(crate) fn questions(&self) -> bool {
+        self.capabilities.get("questions").copied().unwrap_or_default()
     }
 
     /// The coding agent with these settings.

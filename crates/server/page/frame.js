@@ -50,7 +50,7 @@ function header() {
 function footer() {
   const { summary, lostSince } = store;
   const link = lostSince === null
-    ? html`<span class="link on"><i></i>${store.isLoaded ? 'connected' : 'connecting'}</span>`
+    ? html`<span class="link ${store.isLoaded ? 'on' : ''}"><i></i>${store.isLoaded ? 'connected' : store.refused ? 'not connected' : 'connecting'}</span>`
     : html`<span class="link off" role="status"><i></i>connection lost at ${clock(lostSince)}, ${age(lostSince)} ago; trying again</span>`;
   return html`<footer class="bottom">${link}
     ${summary ? html`<span>${summary.running} running</span>${summary.waiting ? html`<span>${summary.waiting} waiting</span>` : nothing}<span>${money(summary.cost_today_usd)} today</span>` : nothing}
@@ -64,7 +64,7 @@ function footer() {
 function locked() {
   return html`<div class="empty big"><h1>This page needs its link</h1>
     <p>The server answers only to a browser that has its token. Open the link that <code>raymond serve</code> printed, or type
-    <code>raymond open</code>.</p><p class="dim">${store.refused?.message}</p></div>`;
+    <code>raymond open</code>.</p></div>`;
 }
 
 /** @param {View} view */

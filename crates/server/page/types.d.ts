@@ -7,7 +7,7 @@ export interface Project { project: string; name: string; path: string; problem:
 export interface Server {
   version: string; now: number; started_at: number; is_read_only: boolean; budget_max_usd: number | null; projects: Project[];
 }
-export interface Now { agent: string; state: string; phase: string; since: number | null; activity: string | null }
+export interface Now { agent: string; state: string; phase: string; since: number | null; activity: string | null; heard_at?: number | null }
 export interface Choice { label: string; leads_to: string | null }
 export interface Attachment { name: string; path?: string; bytes: number | null; sha256?: string | null; shown_as: 'text' | 'image' | 'download' | null; problem?: string | null }
 export interface Answer { label: string | null; text: string | null; by: string | null; how: string | null; at: number }
@@ -31,7 +31,7 @@ export interface Rows { runs: Row[]; next: string | number | null; summary: Summ
 export interface Came { from: string; to: string; kind: string }
 export interface Agent {
   agent: string; parent: string | null; born: number | null; state: string | null; phase: string; error: string | null;
-  step: number | null; since: number | null; tool: string | null; activity: string | null; cost_usd: number | null; steps: number | null;
+  step: number | null; since: number | null; heard_at?: number | null; tool: string | null; activity: string | null; cost_usd: number | null; steps: number | null;
   returns_to: string[]; attributes: Record<string, string> | null; cwd: string | null; session: string | null;
   waits_until: number | null; waits_why?: string | null; came: Came | null; is_ended: boolean; result: string | null; workers?: { ended: number; all: number } | null;
   denied: number; offset: number; ended_at?: number | null;

@@ -34,6 +34,9 @@ const OPEN_MAX: usize = 8;
 /// The shortest time between two looks at what the turns of a run print.
 const GLANCE_INTERVAL: Duration = Duration::from_millis(500);
 
+/// How precisely it is told when a turn printed last: each change is an event.
+const HEARD_STEP_MS: u64 = 10_000;
+
 /// Which run: the key of its project, and its id.
 pub(crate) type RunKey = (String, RunId);
 
@@ -121,6 +124,11 @@ impl OpenRun {
         }
         let activities = heard.iter().map(|(id, activity)| (id.agent.clone(), activity.clone()));
         live.activities = activities.collect();
+        let heard_at = running.keys().filter_map(|id| {
+            let at = watch.heard_at(id)?;
+            Some((id.agent.clone(), at / HEARD_STEP_MS * HEARD_STEP_MS))
+        });
+        live.heard_at = heard_at.collect();
     }
 
     /// The whole view of the run but for its agents.

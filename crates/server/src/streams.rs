@@ -21,7 +21,11 @@ use axum::{
     },
 };
 use futures_core::Stream;
-use raymond_engine::{agent::Activity, overview::Overview, views};
+use raymond_engine::{
+    agent::Activity,
+    overview::Overview,
+    views::{self, LiveFacts},
+};
 use raymond_flow::id::AgentId;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -255,6 +259,7 @@ struct Sent {
     offset: Option<u64>,
     header: Value,
     activities: BTreeMap<AgentId, Activity>,
+    heard_at: BTreeMap<AgentId, u64>,
 }
 
 impl Sent {
@@ -265,7 +270,7 @@ impl Sent {
         let known = self.offset.filter(|offset| is_position(overview, *offset));
         let is_first = self.header.is_null();
         let mut events = Vec::new();
-        for id in self.changed_agents(overview, known, &run.live.activities) {
+        for id in self.changed_agents(overview, known, &run.live) {
             events.push(event("agent", &views::agent(overview, &id, &run.live)));
         }
         if let Some(known) = known {
@@ -278,6 +283,7 @@ impl Sent {
         self.offset = Some(overview.offset());
         self.header = header;
         self.activities.clone_from(&run.live.activities);
+        self.heard_at.clone_from(&run.live.heard_at);
         (events, self)
     }
 
@@ -285,13 +291,15 @@ impl Sent {
         &self,
         overview: &Overview,
         known: Option<u64>,
-        activities: &BTreeMap<AgentId, Activity>,
+        live: &LiveFacts,
     ) -> Vec<AgentId> {
         let mut agents = views::agents(overview);
         if let Some(known) = known {
             agents.retain(|id| {
                 let offset = overview.agents.get(id).map_or(0, |facts| facts.offset);
-                offset > known || self.activities.get(id) != activities.get(id)
+                offset > known
+                    || self.activities.get(id) != live.activities.get(id)
+                    || self.heard_at.get(id) != live.heard_at.get(id)
             });
         }
         agents

@@ -9,7 +9,7 @@ use raymond_flow::{
     id::{AgentId, StateName},
     machine::{FailureClass, Spent, TurnFailure},
     money::Usd,
-    turn::Outcome,
+    turn::{Outcome, OwnQuestion},
 };
 
 use super::{
@@ -21,6 +21,8 @@ use super::{
 pub struct ScriptedReply {
     /// The answer, or the failure.
     pub answer: Result<String, TurnFailure>,
+    /// What it asks with a tool of its own, instead of the answer; none if it does not ask.
+    pub asks: Vec<OwnQuestion>,
     /// What it costs.
     pub cost_usd: Usd,
     /// How long it takes.
@@ -33,7 +35,7 @@ impl ScriptedReply {
     /// An answer that costs nothing and comes at once.
     pub fn text(text: impl Into<String>) -> Self {
         let (cost_usd, after) = (Usd::ZERO, Duration::ZERO);
-        Self { answer: Ok(text.into()), cost_usd, after, times: Some(1) }
+        Self { answer: Ok(text.into()), asks: Vec::new(), cost_usd, after, times: Some(1) }
     }
 }
 
@@ -141,8 +143,9 @@ impl CodingAgent for ScriptedAgent {
             prompt: request.prompt.to_owned(),
             model: request.turn.settings.model.clone(),
         });
-        let ScriptedReply { answer, cost_usd, after, .. } = self.next(state);
+        let ScriptedReply { answer, asks: questions, cost_usd, after, .. } = self.next(state);
         let outcome = match answer {
+            Ok(_) if !questions.is_empty() => Outcome::Asks { questions },
             Ok(text) => Outcome::Reply { text },
             Err(failure) => Outcome::Failed(failure),
         };

@@ -59,6 +59,15 @@ fn step_has_its_times_its_cost_and_what_followed() {
 }
 
 #[test]
+fn duration_that_was_not_measured_is_unknown() {
+    let mut written = Written::new();
+    written.add(2000, [intended("main", 1, "START.sh")]);
+    let ended = Record::Ended { agent: main(), number: 1, spent: Spent::default() };
+    written.add(3000, [ended]);
+    assert_eq!(written.overview().steps[0].duration_ms, None);
+}
+
+#[test]
 fn what_came_of_a_step_is_a_word_and_the_reason() {
     let remind =
         Record::Reminded { agent: main(), problem: "no tag".to_owned(), work: Work::Enter };

@@ -121,7 +121,7 @@ impl Performer<'_> {
                     run: self.means.identity.clone(),
                     folder: folder.path().to_owned(),
                     program: self.script_program(step),
-                    environment: self.script_environment(&folder, environment)?,
+                    environment: self.script_environment(&folder, step, environment)?,
                     without: not_inherited(),
                     cwd,
                     idle_seconds: u64::from(*timeout),
@@ -298,6 +298,7 @@ impl Performer<'_> {
     fn script_environment(
         &self,
         folder: &StepFolder,
+        step: &Step,
         variables: BTreeMap<String, String>,
     ) -> Result<Vec<(String, String)>, EngineError> {
         // The variables of the language override these.
@@ -322,7 +323,8 @@ impl Performer<'_> {
         }
         let path = |path: &Path| path.to_string_lossy().into_owned();
         environment.push(self.place.mark_variable(folder));
-        environment.push(("RAYMOND_STATE_DIR".to_owned(), path(self.means.world.folder())));
+        let states = self.means.world.folder().join(step.state.folder());
+        environment.push(("RAYMOND_STATE_DIR".to_owned(), path(&states)));
         environment.push(("RAYMOND_STATE_FILE".to_owned(), path(&self.means.files.state)));
         Ok(environment)
     }

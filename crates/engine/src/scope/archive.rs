@@ -1,12 +1,14 @@
-//! Zip archives: read into memory within limits, and rejected unless they are flat sets of plain files.
+//! Zip archives: read into memory within limits, and rejected unless they are plain files of a workflow and its
+//! subworkflows.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     io::{self, Read},
     path::Path,
 };
 
+use raymond_flow::scope::{Listing, workflow_folders};
 use thiserror::Error;
 
 use crate::private;
@@ -63,9 +65,10 @@ pub enum ArchiveError {
         /// The name that collides with it.
         second: String,
     },
-    /// The files are neither all at the top level nor all in one directory.
+    /// A file that is neither at the top level, nor in the one directory at the top, nor in a subworkflow.
     #[error(
-        "`{name}` is in a subdirectory: put all state files at the top level, or all in one directory"
+        "`{name}` is in a subdirectory without an entry state: put all state files at the top level, or all in one \
+         directory; a subworkflow has an entry state of its own"
     )]
     Nested {
         /// The file.
@@ -87,21 +90,13 @@ pub enum ArchiveError {
 /// Reads the archive at `path`: contents by name in the scope.
 pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Vec<u8>>, ArchiveError> {
     let mut files = read_all(path)?;
-    files.retain(|name, _| !name.starts_with(TESTS));
+    files.retain(|name, _| !is_test(name));
     Ok(files)
 }
 
-/// Writes the tests in the archive at `path` into `folder`, and returns the number of files.
-pub fn extract_tests(path: &Path, folder: &Path) -> Result<usize, ArchiveError> {
-    let files = read_all(path)?;
-    let tests = files.iter().filter_map(|(name, bytes)| Some((name.strip_prefix(TESTS)?, bytes)));
-    let mut count = 0;
-    for (name, bytes) in tests {
-        private::create_dir_all(folder)?;
-        private::write(&folder.join(name), bytes)?;
-        count += 1;
-    }
-    Ok(count)
+/// Writes all files of the archive at `path` into `folder`, also the tests, which a run does not see.
+pub fn extract_with_tests(path: &Path, folder: &Path) -> Result<(), ArchiveError> {
+    write_files(&read_all(path)?, folder)
 }
 
 /// The same with the tests, whose names begin with their directory.
@@ -161,6 +156,16 @@ fn read_all(path: &Path) -> Result<BTreeMap<String, Vec<u8>>, ArchiveError> {
 /// The directory of a workflow's tests, beside the states. It is not part of the scope: a run never sees it.
 pub(super) const TESTS: &str = "tests/";
 
+/// Whether a file of a workflow is in the tests of the workflow or of one of its subworkflows.
+fn is_test(name: &str) -> bool {
+    own_folder(name).ends_with(TESTS)
+}
+
+/// The folder of a file with its slash; empty at the top.
+fn own_folder(name: &str) -> &str {
+    name.rfind('/').and_then(|at| name.get(..=at)).unwrap_or_default()
+}
+
 /// Whether a file comes from a file manager and not from the author: resource forks and directory
 /// settings of macOS, thumbnails and directory settings of Windows. Such files are never read.
 pub(super) fn is_passed_over(name: &str) -> bool {
@@ -173,29 +178,42 @@ pub(super) fn is_passed_over(name: &str) -> bool {
         || is_windows("desktop.ini")
 }
 
-/// Strips the top-level directory, if all files are in one.
+/// Strips the top-level directory, if all files are in one, and checks that every other directory is a
+/// subworkflow or has the tests of one.
 fn flatten(files: BTreeMap<String, Vec<u8>>) -> Result<BTreeMap<String, Vec<u8>>, ArchiveError> {
     let folder = files.keys().next().and_then(|name| name.split_once('/'));
     let prefix = folder.map(|(folder, _)| format!("{folder}/")).unwrap_or_default();
     let is_one_folder = files.keys().all(|name| name.starts_with(&prefix));
-    let mut flat = BTreeMap::new();
+    let prefix = if is_one_folder { prefix } else { String::new() };
+    let own = |name: &str| name.strip_prefix(&prefix).unwrap_or(name).to_owned();
+    let files: BTreeMap<_, _> =
+        files.into_iter().map(|(name, bytes)| (own(&name), bytes)).collect();
+    let listing = |folder: &str| Ok::<_, ArchiveError>(Listing::of_folder(files.keys(), folder));
+    let folders: BTreeSet<_> =
+        workflow_folders(listing)?.into_iter().map(|(path, _)| path).collect();
     let mut seen: BTreeMap<String, String> = BTreeMap::new();
-    for (name, bytes) in files {
-        let own = if is_one_folder { name.strip_prefix(&prefix) } else { None };
-        let own = own.unwrap_or(&name).to_owned();
-        let last = own.strip_prefix(TESTS).unwrap_or(&own);
-        if last.contains('/') {
-            return Err(ArchiveError::Nested { name });
+    for name in files.keys() {
+        let whole = || format!("{prefix}{name}");
+        let folder = own_folder(name);
+        let last = name.strip_prefix(folder).unwrap_or_default();
+        if !folders.contains(folder.strip_suffix(TESTS).unwrap_or(folder)) {
+            return Err(ArchiveError::Nested { name: whole() });
         }
         if last.is_empty() || last == "." || last == ".." {
-            return Err(ArchiveError::UnsafeName { name });
+            return Err(ArchiveError::UnsafeName { name: whole() });
         }
-        if let Some(first) = seen.insert(own.to_lowercase(), own.clone()) {
-            return Err(ArchiveError::Duplicate { first, second: own });
+        // A file system without case would also put the files of two such folders into one.
+        for path in [name.as_str(), folder] {
+            match seen.insert(path.to_lowercase(), path.to_owned()) {
+                Some(first) if first != path => {
+                    let second = path.to_owned();
+                    return Err(ArchiveError::Duplicate { first, second });
+                }
+                _ => {}
+            }
         }
-        flat.insert(own, bytes);
     }
-    Ok(flat)
+    Ok(files)
 }
 
 /// Extracts an archive into a private directory and replaces the directory's previous contents.
@@ -205,8 +223,13 @@ pub(super) fn extract(path: &Path, folder: &Path) -> Result<(), ArchiveError> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
         _ => {}
     }
+    write_files(&files, folder)
+}
+
+fn write_files(files: &BTreeMap<String, Vec<u8>>, folder: &Path) -> Result<(), ArchiveError> {
     private::create_dir_all(folder)?;
     for (name, bytes) in files {
+        private::create_dir_all(&folder.join(own_folder(name)))?;
         private::write(&folder.join(name), bytes)?;
     }
     Ok(())

@@ -9,6 +9,7 @@ use std::{
 use raymond_flow::{
     graph::Graph,
     id::StateName,
+    scope::workflow_folders,
     source::{Platform, StateKind, StateKindError},
     world::{MemoryWorld, WorldError},
 };
@@ -27,7 +28,7 @@ pub struct WorkflowFiles {
     pub path: PathBuf,
     /// The state file that the user named, if it was one: the run starts there.
     pub entry: Option<StateName>,
-    /// Names and contents. The contents of files that are not a state on any platform are left empty.
+    /// Names and contents, also those of subworkflows. The contents of files that are not a state on any platform are left empty.
     pub files: BTreeMap<String, Vec<u8>>,
 }
 
@@ -74,17 +75,19 @@ fn read_folder(folder: &Path) -> Result<BTreeMap<String, Vec<u8>>, ScopeError> {
     };
     let mut files = BTreeMap::new();
     let mut left = TOTAL_BYTES_MAX;
-    for name in list_folder(folder).map_err(io(folder))?.names() {
-        let mut bytes = Vec::new();
-        if is_state(name) {
-            let path = folder.join(name);
-            bytes = regular::read_in(folder, name, FILE_BYTES_MAX).map_err(io(&path))?;
-            left = left.checked_sub(bytes.len() as u64).ok_or_else(|| ScopeError::TooLarge {
-                path: folder.to_owned(),
-                limit: TOTAL_BYTES_MAX,
-            })?;
+    let list = |inner: &str| list_folder(&folder.join(inner)).map_err(io(&folder.join(inner)));
+    for (inner, listing) in workflow_folders(list)? {
+        for name in listing.names().map(|name| format!("{inner}{name}")) {
+            let mut bytes = Vec::new();
+            if is_state(&name) {
+                let path = folder.join(&name);
+                bytes = regular::read_in(folder, &name, FILE_BYTES_MAX).map_err(io(&path))?;
+                left = left.checked_sub(bytes.len() as u64).ok_or_else(|| {
+                    ScopeError::TooLarge { path: folder.to_owned(), limit: TOTAL_BYTES_MAX }
+                })?;
+            }
+            files.insert(name, bytes);
         }
-        files.insert(name.to_owned(), bytes);
     }
     Ok(files)
 }

@@ -9,8 +9,8 @@ mod source;
 mod tests;
 mod world;
 
-pub use archive::{ArchiveError, extract_tests};
+pub use archive::{ArchiveError, extract_with_tests};
 pub use files::WorkflowFiles;
 pub use pack::{PackError, pack};
-pub use source::{ScopeError, ScopeSource, is_archive};
+pub use source::{ScopeError, ScopeSource, is_archive, subworkflows};
 pub(crate) use world::DiskWorld;

@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use raymond_flow::scope::workflow_folders;
 use thiserror::Error;
 use zip::{CompressionMethod, DateTime, ZipWriter, result::ZipError, write::SimpleFileOptions};
 
@@ -44,7 +45,7 @@ pub enum PackError {
     Zip(#[from] ZipError),
 }
 
-/// Packs the files directly in `folder` and in its `tests` into a zip archive. Hidden files and the
+/// Packs the workflow in `folder`, its subworkflows and their `tests` into a zip archive. Hidden files and the
 /// files of file managers are left out.
 ///
 /// The result is reproducible byte for byte: files are sorted by name, have the same time and mode,
@@ -54,11 +55,7 @@ pub fn pack(folder: &Path) -> Result<Vec<u8>, PackError> {
         let path = path.to_owned();
         move |source| PackError::Io { path, source }
     };
-    let mut names = packed_names(folder, "").map_err(io(folder))?;
-    let tests = folder.join(TESTS);
-    if tests.is_dir() {
-        names.extend(packed_names(&tests, TESTS).map_err(io(&tests))?);
-    }
+    let names = packed_names(folder).map_err(io(folder))?;
     if names.len() > FILES_MAX {
         return Err(PackError::TooMany { path: folder.to_owned() });
     }
@@ -81,11 +78,22 @@ pub fn pack(folder: &Path) -> Result<Vec<u8>, PackError> {
     Ok(archive.finish()?.into_inner())
 }
 
-/// The files directly in `folder` that are packed, with `prefix` before their names.
-fn packed_names(folder: &Path, prefix: &str) -> io::Result<Vec<String>> {
-    let listing = list_folder(folder)?;
+/// The files of the workflow in `folder` that are packed, sorted: those of each of its folders, and their tests.
+fn packed_names(folder: &Path) -> io::Result<Vec<String>> {
     let is_packed = |name: &&str| !name.starts_with('.') && !is_passed_over(name);
-    Ok(listing.names().filter(is_packed).map(|name| format!("{prefix}{name}")).collect())
+    let mut names = Vec::new();
+    for (inner, listing) in workflow_folders(|inner| list_folder(&folder.join(inner)))? {
+        let tests = format!("{inner}{TESTS}");
+        let mut folders = vec![(&inner, listing)];
+        if folders[0].1.contains(TESTS) {
+            folders.push((&tests, list_folder(&folder.join(&tests))?));
+        }
+        for (path, listing) in folders {
+            names.extend(listing.names().filter(is_packed).map(|name| format!("{path}{name}")));
+        }
+    }
+    names.sort();
+    Ok(names)
 }
 
 #[cfg(test)]
@@ -147,9 +155,37 @@ mod tests {
         let names: Vec<_> = super::super::archive::read(&path).unwrap().into_keys().collect();
         assert_eq!(names, ["A.md"]);
         let out = tempfile::tempdir().unwrap();
+        super::super::extract_with_tests(&path, out.path()).unwrap();
         let tests = out.path().join("tests");
-        assert_eq!(super::super::extract_tests(&path, &tests).unwrap(), 2);
+        assert_eq!(fs::read_dir(&tests).unwrap().count(), 2);
         assert_eq!(fs::read_to_string(tests.join("main.yaml")).unwrap(), "x");
+    }
+
+    #[test]
+    fn pack_keeps_subworkflows_with_their_tests_and_no_other_directory() {
+        let folder = folder(&[("START.md", b"a")]);
+        for name in
+            ["review/START.md", "review/data.txt", "review/deep/1_START.sh", "review/tests/a.yaml"]
+                .into_iter()
+                .chain(["docs/A.md", "docs/in/START.md", ".git/START.md", "review/.x/START.md"])
+        {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, name).unwrap();
+        }
+        let path = folder.path().join("flow.zip");
+        fs::write(&path, pack(folder.path()).unwrap()).unwrap();
+        let names: Vec<_> = super::super::archive::read(&path).unwrap().into_keys().collect();
+        let kept = ["START.md", "review/START.md", "review/data.txt", "review/deep/1_START.sh"];
+        assert_eq!(names, kept);
+        let out = tempfile::tempdir().unwrap();
+        super::super::extract_with_tests(&path, out.path()).unwrap();
+        assert_eq!(
+            fs::read_to_string(out.path().join("review/tests/a.yaml")).unwrap(),
+            "review/tests/a.yaml"
+        );
+        fs::remove_file(&path).unwrap();
+        assert_eq!(pack(out.path()).unwrap(), pack(folder.path()).unwrap(), "no more and no less");
     }
 
     #[test]

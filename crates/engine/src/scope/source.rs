@@ -7,7 +7,7 @@ use std::{
 
 use raymond_flow::{
     id::StateName,
-    scope::{EntryError, Listing, entry},
+    scope::{EntryError, Listing, entry, workflow_folders},
     source::{Platform, StateKind, StateKindError},
 };
 use thiserror::Error;
@@ -121,16 +121,22 @@ pub fn is_archive(path: &Path) -> bool {
         && !path.is_dir()
 }
 
-/// The files directly in `folder`.
+/// The subworkflows of the workflow in `folder`: their paths below it, each with a slash at its end.
+pub fn subworkflows(folder: &Path) -> io::Result<Vec<String>> {
+    let found = workflow_folders(|inner| list_folder(&folder.join(inner)))?;
+    Ok(found.into_iter().map(|(path, _)| path).filter(|path| !path.is_empty()).collect())
+}
+
+/// The files and folders directly in `folder`. A link to a directory is neither: it may lead out of the scope.
 pub(super) fn list_folder(folder: &Path) -> io::Result<Listing> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        // A link to a directory counts as a directory.
-        let is_folder = entry
-            .file_type()
-            .is_ok_and(|kind| kind.is_dir() || (kind.is_symlink() && entry.path().is_dir()));
-        if let (Ok(name), false) = (entry.file_name().into_string(), is_folder) {
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        let kind = entry.file_type();
+        if kind.as_ref().is_ok_and(std::fs::FileType::is_dir) {
+            names.push(format!("{name}/"));
+        } else if !(kind.is_ok_and(|kind| kind.is_symlink()) && entry.path().is_dir()) {
             names.push(name);
         }
     }

@@ -148,7 +148,8 @@ fn expect_unsafe(bytes: &[u8], bad: &str) {
 #[track_caller]
 fn expect_nested(bytes: &[u8], bad: &str) {
     let message = format!(
-        "`{bad}` is in a subdirectory: put all state files at the top level, or all in one directory"
+        "`{bad}` is in a subdirectory without an entry state: put all state files at the top level, or all in one \
+         directory; a subworkflow has an entry state of its own"
     );
     let error = expect_refused(bytes, &message);
     assert!(matches!(&error, ArchiveError::Nested { name } if name == bad), "{error:?}");
@@ -221,7 +222,8 @@ fn files_that_file_managers_add_are_passed_over() {
 
 #[test]
 fn nested_directory_is_refused() {
-    expect_nested(&zip_of(&["a/b/START.md"]), "a/b/START.md");
+    expect_nested(&zip_of(&["a/b/NEXT.md"]), "a/b/NEXT.md");
+    expect_nested(&zip_of(&["START.md", "a/START.md", "b/c/START.md"]), "b/c/START.md");
     expect_nested(&zip_of(&["a/START.md", "a/b/NEXT.md"]), "a/b/NEXT.md");
     expect_nested(&zip_of(&["a/", "a/b/", "a/START.md", "a/b/NEXT.md"]), "a/b/NEXT.md");
 }
@@ -234,9 +236,53 @@ fn file_beside_a_directory_is_refused() {
 
 #[test]
 fn two_directories_are_refused() {
-    expect_nested(&zip_of(&["a/START.md", "b/NEXT.md"]), "a/START.md");
+    expect_nested(&zip_of(&["a/START.md", "b/NEXT.md"]), "b/NEXT.md");
     // One name is the beginning of the other.
-    expect_nested(&zip_of(&["a/START.md", "ab/NEXT.md"]), "a/START.md");
+    expect_nested(&zip_of(&["a/START.md", "ab/NEXT.md"]), "ab/NEXT.md");
+}
+
+#[test]
+fn directories_with_an_entry_state_are_subworkflows() {
+    let names = ["START.md", "review/START.md", "review/deep/1_START.sh", "review/tests/a.yaml"];
+    let files = read(&zip_of(&names)).unwrap();
+    assert_eq!(files.into_keys().collect::<Vec<_>>(), names[..3], "without the tests");
+    let below = names.map(|name| format!("flow/{name}"));
+    let below: Vec<_> = below.iter().map(String::as_str).collect();
+    let files = read(&zip_of(&below)).unwrap();
+    assert_eq!(files.into_keys().collect::<Vec<_>>(), names[..3]);
+    let message = "`Review/` and `review/` differ only in case";
+    expect_refused(&zip_of(&["START.md", "Review/START.md", "review/1_START.md"]), message);
+    expect_refused(
+        &zip_of(&["START.md", "review/START.md", "Review"]),
+        "`Review` and `review/` differ only in case",
+    );
+}
+
+#[test]
+fn world_lists_and_reads_subworkflows_but_follows_no_link_to_a_directory() {
+    let place = Place::new();
+    for name in ["flow/START.md", "flow/review/START.md", "other/START.md"] {
+        place.write(name, name);
+    }
+    let (flow, private) = (place.root.join("flow"), place.root.join("private"));
+    let world = DiskWorld::open(&flow, &private, CodingAgents::only(Capabilities::FULL)).unwrap();
+    assert_eq!(world.listing("").unwrap().folders().collect::<Vec<_>>(), ["review/"]);
+    assert_eq!(world.listing("review/").unwrap().names().collect::<Vec<_>>(), ["START.md"]);
+    assert_eq!(world.read("review/START.md").unwrap(), b"flow/review/START.md");
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink(place.root.join("other"), flow.join("out")).unwrap();
+        assert_eq!(world.listing("").unwrap().folders().collect::<Vec<_>>(), ["review/"]);
+        let error = world.read("out/START.md").unwrap_err().to_string();
+        assert!(error.contains("out is not a directory of the workflow"), "{error}");
+        assert!(world.listing("out/").is_err());
+        assert!(super::pack(&flow).unwrap().windows(5).all(|part| part != b"other"));
+        // The folder of a state may become a link while a run is in it.
+        fs::remove_dir_all(flow.join("review")).unwrap();
+        std::os::unix::fs::symlink(place.root.join("other"), flow.join("review")).unwrap();
+        assert!(world.read("review/START.md").is_err());
+    }
+    assert!(world.read("../other/START.md").is_err(), "never up");
 }
 
 #[test]
@@ -688,7 +734,7 @@ fn extracted_archive_replaces_what_was_there() {
     let path = place.write("flow.zip", zip_of(&["f/START.md", "f/NEXT.sh"]));
     let world = DiskWorld::open(&path, &private, CodingAgents::only(Capabilities::FULL)).unwrap();
     assert_eq!(world.folder(), private);
-    assert_eq!(world.listing().unwrap().names().collect::<Vec<_>>(), ["NEXT.sh", "START.md"]);
+    assert_eq!(world.listing("").unwrap().names().collect::<Vec<_>>(), ["NEXT.sh", "START.md"]);
     assert_eq!(world.read("START.md").unwrap(), b"f/START.md");
     assert!(!private.join("sub").exists());
 }
@@ -736,5 +782,5 @@ fn directory_is_used_in_place() {
     let error = world.read("NEXT.md").unwrap_err();
     assert_eq!(error.what, format!("cannot read {}", flow.join("NEXT.md").display()));
     fs::remove_dir_all(&flow).unwrap();
-    assert_eq!(world.listing().unwrap_err().what, format!("cannot list {}", flow.display()));
+    assert_eq!(world.listing("").unwrap_err().what, format!("cannot list {}", flow.display()));
 }

@@ -2,7 +2,7 @@
 
 use std::{
     cell::RefCell,
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     fs, io,
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
@@ -32,8 +32,8 @@ pub(crate) struct DiskWorld {
     agents: PathBuf,
     /// The names of the environment variables. Read once: they do not change while a run is open.
     variables: HashSet<String>,
-    /// The last listing, and the modification time of the directory when it was made.
-    listed: RefCell<Option<(SystemTime, Listing)>>,
+    /// By folder of the scope: the last listing, and the modification time of the directory when it was made.
+    listed: RefCell<HashMap<String, (SystemTime, Listing)>>,
     /// The last error of listing the directory, until [`take_failure`](Self::take_failure) returns it.
     failure: RefCell<Option<io::Error>>,
     /// The coding agents of the run.
@@ -60,7 +60,7 @@ impl DiskWorld {
             scope.to_owned()
         };
         let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-        let (listed, failure) = (RefCell::new(None), RefCell::new(None));
+        let (listed, failure) = (RefCell::default(), RefCell::new(None));
         // Beside the extracted files, in the directory of the run.
         let values = private.with_file_name("values");
         let agents = private.with_file_name("agents");
@@ -68,20 +68,39 @@ impl DiskWorld {
         Ok(Self { folder, values, agents, variables, listed, failure, coding_agents })
     }
 
-    /// The files in the directory. Listed again whenever the directory has changed.
-    fn list(&self) -> io::Result<Listing> {
-        let changed = fs::metadata(&self.folder)?.modified()?;
+    /// The files in a folder of the scope. Listed again whenever the folder has changed.
+    fn list(&self, folder: &str) -> io::Result<Listing> {
+        let path = self.place(folder)?;
+        let changed = fs::metadata(&path)?.modified()?;
         let mut listed = self.listed.borrow_mut();
-        if let Some((when, listing)) = &*listed
+        if let Some((when, listing)) = listed.get(folder)
             && *when == changed
         {
             return Ok(listing.clone());
         }
         let now = SystemTime::now();
-        let listing = list_folder(&self.folder)?;
-        let is_settled = now.duration_since(changed).is_ok_and(|age| age > TICK);
-        *listed = is_settled.then(|| (changed, listing.clone()));
+        let listing = list_folder(&path)?;
+        if now.duration_since(changed).is_ok_and(|age| age > TICK) {
+            listed.insert(folder.to_owned(), (changed, listing.clone()));
+        } else {
+            listed.remove(folder);
+        }
         Ok(listing)
+    }
+
+    /// The directory of a folder of the scope. Refused if a link is on the way to it, which may lead out of
+    /// the scope.
+    pub(crate) fn place(&self, folder: &str) -> io::Result<PathBuf> {
+        let mut path = self.folder.clone();
+        for name in folder.split_terminator('/') {
+            path.push(name);
+            let is_inside = !name.is_empty() && !name.starts_with('.');
+            if !is_inside || !fs::symlink_metadata(&path)?.is_dir() {
+                let why = format!("{} is not a directory of the workflow", path.display());
+                return Err(io::Error::new(io::ErrorKind::NotADirectory, why));
+            }
+        }
+        Ok(path)
     }
 
     /// The error of listing the directory since the last call, if there was one. A verdict on an answer
@@ -101,9 +120,11 @@ impl World for DiskWorld {
         Platform::HERE
     }
 
-    fn listing(&self) -> Result<Listing, WorldError> {
-        self.list().map_err(|error| {
-            let what = format!("cannot list {}", self.folder.display());
+    fn listing(&self, folder: &str) -> Result<Listing, WorldError> {
+        self.list(folder).map_err(|error| {
+            let place = self.folder.join(folder.trim_end_matches('/'));
+            let place = if folder.is_empty() { &self.folder } else { &place };
+            let what = format!("cannot list {}", place.display());
             let why = error.to_string();
             self.failure.replace(Some(error));
             WorldError { what, why }
@@ -111,7 +132,10 @@ impl World for DiskWorld {
     }
 
     fn read(&self, name: &str) -> Result<Vec<u8>, WorldError> {
-        regular::read_in(&self.folder, name, FILE_BYTES_MAX).map_err(|error| WorldError {
+        let folder = name.rfind('/').and_then(|at| name.get(..=at)).unwrap_or_default();
+        let read = self.place(folder);
+        let read = read.and_then(|_| regular::read_in(&self.folder, name, FILE_BYTES_MAX));
+        read.map_err(|error| WorldError {
             what: format!("cannot read {}", self.folder.join(name).display()),
             why: error.to_string(),
         })

@@ -182,5 +182,6 @@ pub(crate) fn question(text: &str) -> Question {
         timeout: None,
         default: None,
         deadline_ms: None,
+        continues: None,
     }
 }

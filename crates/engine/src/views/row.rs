@@ -44,9 +44,11 @@ impl Group {
     }
 }
 
-/// Where a run stands in a list. A run of which nothing can be read needs a person.
+/// Where a run stands in a list. A run that cannot be read to its end needs a person.
 pub fn group(overview: &Overview, live: &LiveFacts) -> Group {
-    let Some(run) = overview.run() else { return Group::NeedsYou };
+    let Some(run) = overview.run().filter(|_| overview.problem.is_none()) else {
+        return Group::NeedsYou;
+    };
     match (run.status, &run.halt) {
         (Status::Completed | Status::Cancelled, _) => Group::Ended,
         // A question can be answered also while the run is paused: the answer resumes it.
@@ -143,11 +145,16 @@ fn now(overview: &Overview, run: &Run, live: &LiveFacts) -> Option<Value> {
     Some(json!({
         "agent": agent.id, "state": agent.current_state, "phase": phase, "since": since(&agent.id),
         "activity": live.activities.get(&agent.id).map(words::of_activity),
+        "heard_at": live.heard_at.get(&agent.id),
     }))
 }
 
 /// Why the run needs a person or waits.
 fn why(overview: &Overview, run: &Run, live: &LiveFacts) -> Option<String> {
+    // Whatever was read before the damage may long be over.
+    if let Some(problem) = &overview.problem {
+        return Some(format!("cannot be read to its end: {problem}"));
+    }
     let failed = run.agents_by_birth().into_iter().find_map(|agent| match &agent.phase {
         // A failure that a join has handed over is its parent's business.
         Phase::Failed { error, passed: false, .. } => {

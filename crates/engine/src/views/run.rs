@@ -25,13 +25,15 @@ pub struct LiveFacts {
     pub owner: Option<Owner>,
     /// What coding agents did last, of those whose turns run.
     pub activities: BTreeMap<AgentId, Activity>,
+    /// When their turns printed last, in milliseconds since 1970.
+    pub heard_at: BTreeMap<AgentId, u64>,
 }
 
 impl LiveFacts {
     /// The orchestrator of a run. Ask before the journal is read: then whatever it wrote last is read.
     pub fn of(overview: &Overview) -> Self {
         let owner = RunLock::holder(&overview.files().lock);
-        Self { owner, activities: BTreeMap::new() }
+        Self { owner, ..Self::default() }
     }
 }
 
@@ -81,7 +83,8 @@ pub fn run(overview: &Overview, live: &LiveFacts) -> Value {
             "orchestrator": live.owner.as_ref().map(|owner| {
                 json!({ "pid": owner.pid, "since": owner.since_ms })
             }),
-            "ended_at": ended, "agents_born": run.agents_born, "can": can(run, live),
+            "ended_at": ended, "agents_born": run.agents_born,
+            "can": if overview.problem.is_some() { Vec::new() } else { can(run, live) },
             "problem": overview.problem,
         }),
     );
@@ -126,6 +129,7 @@ pub fn agent(overview: &Overview, id: &AgentId, live: &LiveFacts) -> Value {
         &mut value,
         json!({
             "parent": facts.parent, "born": facts.born, "since": facts.since_ms,
+            "heard_at": live.heard_at.get(id),
             "attributes": facts.attributes, "denied": facts.denied, "offset": facts.offset,
             "waits_until": facts.waits.as_ref().map(|(until, _)| until),
             "waits_why": facts.waits.as_ref().map(|(_, why)| why),

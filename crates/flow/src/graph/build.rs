@@ -10,7 +10,7 @@ use regex::Regex;
 use crate::{
     id::StateName,
     policy::{AllowedTransition, Evaluator},
-    scope::{Listing, entry, resolve},
+    scope::{Folder, entry, split_target, workflow_folders},
     source::{Platform, Prompt, StateFile, StateKind, StateSource},
     tag::{Element, TagKind, WrittenChoice, choices, mentions},
     text::{Span, Spanned},
@@ -27,18 +27,20 @@ use super::{
 impl Graph {
     /// Reads the files of `world`. `entry_given` is the entry state, if the user named a state file.
     pub fn of(world: &dyn World, entry_given: Option<&str>) -> Result<Self, WorldError> {
-        let listing = world.listing()?;
+        let listing = world.listing("")?;
         let platform = world.platform();
         let entry = match entry_given {
             Some(name) => Ok(StateName::new(name)),
             None => entry(&listing, platform),
         };
-        let reader = GraphBuilder { listing: &listing, platform };
         let mut states = BTreeMap::new();
-        for name in listing.names() {
-            if let Ok(kind) = StateKind::of(name, platform) {
-                let state = reader.state(name, kind, &world.read(name)?);
-                states.insert(StateName::new(name), state);
+        for (folder, listing) in workflow_folders(|folder| world.listing(folder))? {
+            let reader = GraphBuilder { names: Folder::open(world, &folder)?, platform };
+            for name in listing.names().map(|name| format!("{folder}{name}")) {
+                if let Ok(kind) = StateKind::of(&name, platform) {
+                    let state = reader.state(&name, kind, &world.read(&name)?);
+                    states.insert(StateName::new(&name), state);
+                }
             }
         }
         let is_entry_given = entry_given.is_some();
@@ -67,7 +69,8 @@ impl Graph {
 }
 
 struct GraphBuilder<'a> {
-    listing: &'a Listing,
+    /// Where the names that a state writes are looked up.
+    names: Folder<'a>,
     platform: Platform,
 }
 
@@ -136,11 +139,12 @@ impl GraphBuilder<'_> {
     fn entry(&self, entry: &AllowedTransition, span: Span, origin: WayOrigin, text: &str) -> Way {
         let continuation = entry.tag.continuation_attribute();
         let named = |name: &String| self.named(found(text, span, name));
+        let target = |name: &String| self.target(entry.tag, found(text, span, name));
         let choices = entry.attributes.get("choices").filter(|_| entry.tag == TagKind::Ask);
         let state = |(_, name): (usize, &str)| self.named(found(text, span, name));
         Way {
             tag: entry.tag,
-            target: entry.target.as_ref().map(named),
+            target: entry.target.as_ref().map(target),
             continuation: continuation.and_then(|name| entry.attributes.get(name)).map(named),
             choices: choices.map(|choices| offered(choices, state)).unwrap_or_default(),
             attributes: entry
@@ -160,7 +164,7 @@ impl GraphBuilder<'_> {
     }
 
     fn slips(&self, text: &str, offset: u64) -> Vec<Slip> {
-        slips(text, offset, |name| resolve(self.listing, name, self.platform).is_ok())
+        slips(text, offset, |name| self.names.target(name).is_ok())
     }
 
     fn tag(&self, element: Element, text: &str, offset: u64, origin: WayOrigin) -> Way {
@@ -189,7 +193,7 @@ impl GraphBuilder<'_> {
         let has_target = element.kind.has_target();
         Way {
             tag: element.kind,
-            target: has_target.then(|| self.named(trimmed(&content))),
+            target: has_target.then(|| self.target(element.kind, trimmed(&content))),
             continuation,
             choices: choices.unwrap_or_default(),
             attributes,
@@ -198,14 +202,27 @@ impl GraphBuilder<'_> {
         }
     }
 
+    /// The target of a tag.
+    fn target(&self, tag: TagKind, written: Spanned<String>) -> Named {
+        let name = written.value.as_str();
+        if !tag.enters_subworkflows() || is_open(name) || split_target(name).is_none() {
+            return self.named(written);
+        }
+        let meaning = match self.names.target(name) {
+            Ok(state) => Meaning::State(state),
+            Err(error) => Meaning::Wrong(error),
+        };
+        Named { written, meaning }
+    }
+
     fn named(&self, written: Spanned<String>) -> Named {
         let name = written.value.as_str();
         let meaning = if is_open(name) {
             Meaning::Open
-        } else if name.contains(['/', '\\']) {
+        } else if name.contains(['/', '\\']) && split_target(name).is_none() {
             Meaning::Path
         } else {
-            match resolve(self.listing, name, self.platform) {
+            match self.names.state(name) {
                 Ok(state) => Meaning::State(state),
                 Err(error) => Meaning::Wrong(error),
             }

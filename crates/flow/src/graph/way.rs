@@ -73,6 +73,14 @@ impl Named {
             Meaning::Open | Meaning::Path | Meaning::Wrong(_) => None,
         }
     }
+
+    /// Why resolution failed, if it did.
+    pub fn error(&self) -> Option<&ResolveError> {
+        match &self.meaning {
+            Meaning::Wrong(error) => Some(error),
+            Meaning::State(_) | Meaning::Open | Meaning::Path => None,
+        }
+    }
 }
 
 impl Way {

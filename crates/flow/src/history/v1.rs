@@ -538,6 +538,8 @@ mirror! {
         default: Option<String>,
         #[serde(default, skip_serializing_if = "is_default")]
         deadline_ms: Option<u64>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        continues: Option<Box<Visit>>,
     }
 
     struct policy::Choice {

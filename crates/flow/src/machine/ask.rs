@@ -3,16 +3,20 @@
 //! An `ask` is a `goto` in two halves. [`Record::Asked`] keeps the question with the agent, which then waits.
 //! [`Record::Answered`] keeps the answer, and a `goto` to the state that it leads to follows from it in the same
 //! decision, unless a limit holds the agent. The question is never asked again, and the answer is never lost.
+//!
+//! A question that a coding agent asked with a tool of its own interrupted a turn. Its answer enters no state: it is
+//! the next message of that turn's session, as a reminder is.
 
 use crate::{
     id::{AskId, SessionId},
     policy::{Question, Source, Transition},
+    prompt,
     text::excerpt,
 };
 
 use super::{
-    Agent, ApplyError, Decision, Effect, OnAsk, Phase, Record, Run, Session, Via, Work,
-    decide::Draft,
+    Agent, ApplyError, Decision, Effect, OnAsk, Phase, Record, Reminder, Run, Session, Tries, Via,
+    Work, decide::Draft,
 };
 
 /// The answer to a question, who gave it and how.
@@ -120,13 +124,19 @@ impl Draft<'_> {
 
 /// Follows an answer. A late one, or one that does not fit the question, has no effect.
 pub(super) fn decide_answered(run: &Run, id: &AskId, response: Response) -> Decision {
-    let target = run.question(id).and_then(|question| question.target(&response.result)).cloned();
+    let question = run.question(id);
+    let continues = question.is_some_and(|question| question.continues.is_some());
+    let target = question.and_then(|question| question.target(&response.result)).cloned();
     let (Some(agent), Some(target)) = (run.agents.get(&id.agent), target) else {
         return Decision::default();
     };
     let mut draft = Draft::new(run, agent);
     let (agent, number) = (id.agent.clone(), id.number);
     draft.record(Record::Answered { agent, number, response: Box::new(response) });
+    if continues {
+        draft.prepare(id.agent.clone());
+        return draft.decision;
+    }
     draft.follow(Transition::Goto { target, input: None }, Source::Answer, None, None);
     draft.decision
 }
@@ -159,6 +169,14 @@ pub(super) fn answered(
     let Phase::Asking { number: own, question } = &agent.phase else { return Err(wrong) };
     let target = question.target(&response.result).filter(|_| *own == number);
     let target = target.cloned().ok_or(wrong)?;
+    if let Some(visit) = &question.continues {
+        let Response { result, comment, files, .. } = response;
+        let text = prompt::answered(result, comment, files.as_deref(), &visit.policy);
+        let reminder = Reminder { visit: (**visit).clone(), text };
+        agent.phase = Phase::Ready { work: Work::Remind(Box::new(reminder)) };
+        agent.tries = Tries { reminders: agent.tries.reminders, ..Tries::default() };
+        return Ok(());
+    }
     let transition = Box::new(Transition::Goto { target, input: None });
     agent.phase = Phase::Ready { work: Work::Follow { transition, source: Source::Answer } };
     agent.response = Some(Box::new(response.clone()));

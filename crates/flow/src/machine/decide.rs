@@ -193,7 +193,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Asks for the next step of `agent`, unless the run is halted.
-    fn prepare(&mut self, agent: AgentId) {
+    pub(super) fn prepare(&mut self, agent: AgentId) {
         if self.run.is_open() {
             self.decision.effects.push(Effect::Prepare { agent });
         }

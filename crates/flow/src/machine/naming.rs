@@ -18,6 +18,7 @@ use std::collections::BTreeSet;
 
 use crate::{
     id::{AgentId, StateName},
+    scope::ENTRY_STEMS,
     source::fingerprint,
 };
 
@@ -101,9 +102,13 @@ fn prefix(parent: &AgentId) -> String {
     format!("{}_h{}", AgentId::main(), hash.get(..HASH_DIGITS).unwrap_or(&hash))
 }
 
+/// Of the state's own name; of its folder's, if it is the entry state of a subworkflow.
 fn abbreviation(state: &StateName) -> String {
+    let own = state.stem().rsplit('/').next().unwrap_or_default();
+    let folder = state.folder().trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    let is_start = ENTRY_STEMS.contains(&own) && !folder.is_empty();
     let mut short = String::new();
-    for c in state.stem().chars().take(ABBREVIATION_CHARS) {
+    for c in (if is_start { folder } else { own }).chars().take(ABBREVIATION_CHARS) {
         // Agent names are also parts of file names and variables.
         let c = c.to_ascii_lowercase();
         short.push(if c.is_ascii_alphanumeric() { c } else { '_' });

@@ -221,6 +221,7 @@ pub(super) fn question<E: From<AskProblem> + From<ResolveError>>(
         timeout: timeout.map(duration).transpose()?,
         default: default.map(|default| default.trim().to_owned()),
         deadline_ms: None,
+        continues: None,
     })
 }
 

@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use crate::{
     id::StateName,
-    scope::{Listing, ResolveError, resolve},
+    scope::{Folder, ResolveError},
     tag::{Attribute, Tag, TagError, TagKind, Target},
     text::{Spanned, excerpt, is_word, looks_like_an_option},
     world::{World, WorldError},
@@ -123,6 +123,14 @@ pub struct JudgeContext<'a> {
     pub world: &'a dyn World,
     /// The working directory of the agent.
     pub cwd: &'a str,
+    /// The folder of the scope in which its names are looked up: that of its state.
+    pub folder: &'a str,
+}
+
+impl<'a> JudgeContext<'a> {
+    fn names(&self) -> Result<Folder<'a>, WorldError> {
+        Folder::open(self.world, self.folder)
+    }
 }
 
 impl std::fmt::Debug for JudgeContext<'_> {
@@ -137,11 +145,11 @@ pub fn judge(
     policy: &Policy,
     context: &JudgeContext<'_>,
 ) -> Verdict {
-    let listing = match context.world.listing() {
-        Ok(listing) => listing,
+    let names = match context.names() {
+        Ok(names) => names,
         Err(error) => return Verdict::Fail(error.into()),
     };
-    let judge = Judge { policy, context, listing: &listing };
+    let judge = Judge { policy, context, names };
     match answer {
         Ok(tag) => judge.tag(&tag.value),
         Err(TagError::None) if let Some(entry) = policy.implicit() => judge.implicit(entry),
@@ -155,8 +163,8 @@ pub fn judge_transition(
     entry: &AllowedTransition,
     context: &JudgeContext<'_>,
 ) -> Result<Transition, Problem> {
-    let listing = context.world.listing()?;
-    let judge = Judge { policy: &Policy::default(), context, listing: &listing };
+    let names = context.names()?;
+    let judge = Judge { policy: &Policy::default(), context, names };
     judge.transition(&authored(entry), |_, _| Chooser::Author)
 }
 
@@ -166,15 +174,15 @@ pub fn judge_script(
     context: &JudgeContext<'_>,
 ) -> Result<Transition, Problem> {
     let tag = answer?;
-    let listing = context.world.listing()?;
-    let judge = Judge { policy: &Policy::default(), context, listing: &listing };
+    let names = context.names()?;
+    let judge = Judge { policy: &Policy::default(), context, names };
     judge.transition(&tag.value, |_, _| Chooser::Author)
 }
 
 struct Judge<'a> {
     policy: &'a Policy,
     context: &'a JudgeContext<'a>,
-    listing: &'a Listing,
+    names: Folder<'a>,
 }
 
 impl Judge<'_> {
@@ -253,14 +261,22 @@ impl Judge<'_> {
     /// Whether two names refer to the same file; a name that refers to none equals only itself.
     fn same_state(&self, one: &str, other: &str) -> bool {
         one == other
-            || match (self.resolve(one), self.resolve(other)) {
+            || match (self.names.target(one), self.names.target(other)) {
                 (Ok(one), Ok(other)) => one == other,
                 _ => false,
             }
     }
 
+    /// A state of the agent's own folder.
     fn resolve(&self, name: &str) -> Result<StateName, ResolveError> {
-        resolve(self.listing, name, self.context.world.platform())
+        self.names.state(name)
+    }
+
+    /// The target of a tag that may enter a subworkflow.
+    fn target(&self, target: &Target) -> Result<StateName, Problem> {
+        self.names.target(&target.value).map_err(|error| {
+            if let ResolveError::Unlisted(error) = error { error.into() } else { error.into() }
+        })
     }
 
     /// `chooser` says who chose the name of a variable in a tag.
@@ -282,7 +298,7 @@ impl Judge<'_> {
                 input: text(input),
             },
             Tag::Call { target, return_to, cd, input, arguments } => Transition::Call {
-                target: state(target)?,
+                target: self.target(target)?,
                 return_to: state(return_to)?,
                 cd: self.directory(cd.as_ref())?,
                 input: text(input),
@@ -290,7 +306,7 @@ impl Judge<'_> {
             },
             Tag::Function { target, return_to, cd, model, input, arguments } => {
                 Transition::Function {
-                    target: state(target)?,
+                    target: self.target(target)?,
                     return_to: state(return_to)?,
                     cd: self.directory(cd.as_ref())?,
                     model: model.as_ref().map(model_name).transpose()?,
@@ -306,7 +322,7 @@ impl Judge<'_> {
                 input: text(input),
             }),
             Tag::Ask(_) => {
-                let JudgeContext { world, cwd } = self.context;
+                let JudgeContext { world, cwd, .. } = self.context;
                 let resolve = |name: &str| self.resolve(name);
                 let question = ask::question::<Problem>(tag, cwd, *world, resolve)?;
                 Transition::Ask(Box::new(question))
@@ -344,7 +360,7 @@ impl Judge<'_> {
             return Err(Problem::NotAllowed { tag: written(tag) });
         };
         let worker = Forked {
-            target: self.resolve(&target.value)?,
+            target: self.target(target)?,
             cd: self.directory(cd.as_ref())?,
             attributes: self.variables(tag, attributes, chooser)?,
             limit: whole_number("limit", limit.as_ref())?,
@@ -374,7 +390,7 @@ impl Judge<'_> {
         if cd.value.is_empty() {
             return Err(Problem::EmptyDirectory);
         }
-        let JudgeContext { world, cwd } = self.context;
+        let JudgeContext { world, cwd, .. } = self.context;
         let joined = Path::new(cwd).join(&cd.value);
         let path = joined.to_string_lossy().into_owned();
         match world.directory(&path) {

@@ -1,6 +1,6 @@
 //! A question to a person whose answers can be followed: its states exist, its files can be shown.
 
-use crate::{id::StateName, source::Timeout};
+use crate::{id::StateName, machine::Visit, source::Timeout};
 
 /// What a person is asked, and where each answer leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub struct Question {
     pub default: Option<String>,
     /// When the time is up, in milliseconds since 1970. Set when the question is asked.
     pub deadline_ms: Option<u64>,
+    /// The turns that the answer continues, if a coding agent asked with a tool of its own. Then no state is entered.
+    pub continues: Option<Box<Visit>>,
 }
 
 /// One answer that can be chosen.

@@ -46,6 +46,20 @@ pub fn more_money(policy: &Policy) -> String {
     with_end(text, policy)
 }
 
+/// Hands over a person's answer to what a coding agent asked with a tool of its own, in the same session.
+pub fn answered(result: &str, comment: &str, files: Option<&str>, policy: &Policy) -> String {
+    let mut text = format!("Here is the user's answer to what you asked:\n\n{result}\n");
+    // Writing to a String cannot fail.
+    if !comment.is_empty() {
+        let _ = write!(text, "\n{comment}\n");
+    }
+    if let Some(files) = files {
+        let _ = write!(text, "\nFiles that came with it, if any, are in {files}\n");
+    }
+    text.push_str("\nGo on with your task.");
+    with_end(&text, policy)
+}
+
 /// `text`, and how the answer must end.
 fn with_end(text: &str, policy: &Policy) -> String {
     let mut text = text.to_owned();

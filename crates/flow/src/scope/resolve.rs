@@ -1,4 +1,4 @@
-//! Which file the name of a state refers to on a platform.
+//! Which file of one folder the name of a state refers to on a platform.
 //!
 //! | written | Unix | Windows |
 //! |---|---|---|
@@ -14,9 +14,10 @@ use thiserror::Error;
 use crate::{
     id::StateName,
     source::{PROMPT_EXTENSION, Platform, StateKind, StateKindError},
+    world::WorldError,
 };
 
-use super::Listing;
+use super::{Listing, split_target};
 
 /// The names of entry states.
 pub const ENTRY_STEMS: [&str; 2] = ["1_START", "START"];
@@ -55,6 +56,67 @@ pub enum ResolveError {
     /// A file that is not a state.
     #[error(transparent)]
     Unsupported(StateKindError),
+    /// A subworkflow where only a state can stand.
+    #[error("`{name}` is a subworkflow, which only <call>, <function> and <fork> can enter")]
+    Subworkflow {
+        /// The name as written.
+        name: String,
+    },
+    /// No folder of this name.
+    #[error("there is no subworkflow `{folder}`{}", meant(suggestion.as_deref()))]
+    NoFolder {
+        /// The folder as written, with its slash.
+        folder: String,
+        /// The folder that was probably meant.
+        suggestion: Option<String>,
+    },
+    /// A folder without a usable entry state.
+    #[error("`{folder}` is not a subworkflow: {}", explained(error))]
+    NoStart {
+        /// The folder.
+        folder: String,
+        /// What is wrong with its entry state.
+        error: Box<EntryError>,
+    },
+    /// No such state in a subworkflow.
+    #[error("in `{folder}`: {error}")]
+    InFolder {
+        /// The folder.
+        folder: String,
+        /// What is wrong with the name.
+        error: Box<ResolveError>,
+    },
+    /// A subworkflow in too many others.
+    #[error(
+        "`{folder}` lies too deep: at most {} folders may lie in each other",
+        super::FOLDER_DEPTH_MAX
+    )]
+    TooDeep {
+        /// The folder.
+        folder: String,
+    },
+    /// The folder could not be listed.
+    #[error(transparent)]
+    Unlisted(WorldError),
+}
+
+impl ResolveError {
+    /// What is wrong with the name, and the subworkflow in which it was looked up; empty for the folder of the
+    /// state that wrote it.
+    pub fn in_its_folder(&self) -> (&str, &Self) {
+        if let Self::InFolder { folder, error } = self { (folder, error) } else { ("", self) }
+    }
+}
+
+fn meant(suggestion: Option<&str>) -> String {
+    suggestion.map(|name| format!(" (did you mean `{name}`?)")).unwrap_or_default()
+}
+
+fn explained(error: &EntryError) -> String {
+    match error {
+        EntryError::Unusable(why) => format!("{error}: {why}"),
+        EntryError::None { .. } | EntryError::Both { .. } => error.to_string(),
+    }
 }
 
 /// Finds the state that `name` refers to.
@@ -63,6 +125,9 @@ pub fn resolve(
     name: &str,
     platform: Platform,
 ) -> Result<StateName, ResolveError> {
+    if name.contains('/') && split_target(name).is_some() {
+        return Err(ResolveError::Subworkflow { name: name.to_owned() });
+    }
     match StateKind::of(name, platform) {
         Ok(_) if listing.contains(name) => Ok(StateName::new(name)),
         Ok(_) => Err(not_found(listing, name, vec![name.to_owned()])),
@@ -108,7 +173,9 @@ fn resolve_abstract(
 }
 
 fn not_found(listing: &Listing, name: &str, candidates: Vec<String>) -> ResolveError {
-    let suggestion = listing.suggest(name).map(str::to_owned);
+    let folder = format!("{name}/");
+    let folder = listing.folders().find(|known| *known == folder);
+    let suggestion = folder.or_else(|| listing.suggest(name)).map(str::to_owned);
     ResolveError::NotFound { name: name.to_owned(), candidates, suggestion }
 }
 
@@ -117,8 +184,7 @@ fn describe_missing(name: &str, candidates: &[String], suggestion: Option<&str>)
         [prompt, script] => format!(": there is neither {prompt} nor {script}"),
         _ => String::new(),
     };
-    let meant = suggestion.map(|file| format!(" (did you mean `{file}`?)")).unwrap_or_default();
-    format!("state `{name}` not found{neither}{meant}")
+    format!("state `{name}` not found{neither}{}", meant(suggestion))
 }
 
 /// Why a directory or archive has no entry state.

@@ -10,6 +10,7 @@ use crate::{
         AllowedTransition, AskProblem, Evaluator, OnFailed, PATTERNS_SIZE_MAX, Policy,
         check_default, number, pattern_size,
     },
+    scope::split_target,
     tag::{AttributeRole, TagKind, choices},
     text::{Span, Spanned, excerpt, is_word, looks_like_an_option},
 };
@@ -312,10 +313,27 @@ impl FrontmatterReader<'_, '_> {
 
     /// The name of a state. Paths are rejected.
     fn state(&mut self, node: &YamlNode, key: &str) -> Option<String> {
+        self.state_or_subworkflow(node, key, false)
+    }
+
+    fn state_or_subworkflow(
+        &mut self,
+        node: &YamlNode,
+        key: &str,
+        may_lead_into_folder: bool,
+    ) -> Option<String> {
         let word = self.word(node, key, "the name of a state")?;
-        if word.value.contains(['/', '\\']) {
+        let is_path = word.value.contains(['/', '\\']);
+        let is_subworkflow = split_target(&word.value).is_some();
+        if is_path && !(is_subworkflow && may_lead_into_folder) {
             let name = excerpt(&word.value);
-            let message = format!("`{name}` is a path: a state is named by its file name alone");
+            let message = if is_subworkflow {
+                format!(
+                    "`{name}` leads into a subworkflow, which only call, function and fork can enter"
+                )
+            } else {
+                format!("`{name}` is a path: a state is named by its file name alone")
+            };
             self.findings.path(node.span.shifted(self.offset), message);
             return None;
         }
@@ -375,7 +393,10 @@ impl FrontmatterReader<'_, '_> {
                 "target" if !tag.has_target() => {
                     self.findings.error(key.span, format!("<{tag}> has no target"));
                 }
-                "target" => entry.target = self.state(value, "target"),
+                "target" => {
+                    let into_folder = tag.enters_subworkflows();
+                    entry.target = self.state_or_subworkflow(value, "target", into_folder);
+                }
                 name if !tag.takes_attribute(name) || is_slip(name) => {
                     let known = tag.spec().attributes.iter().map(|(known, _)| *known);
                     let suggestion = did_you_mean(name, known.chain(["target"]));

@@ -186,6 +186,11 @@ impl TagKind {
         self.spec().content == TagContent::State
     }
 
+    /// Whether the target may lie in a subworkflow: a subtask and a worker have a folder of their own.
+    pub fn enters_subworkflows(self) -> bool {
+        matches!(self, Self::Call | Self::Function | Self::Fork)
+    }
+
     /// The meaning of attribute `name`; `None` for a variable, and for an unknown attribute.
     pub fn role_of(self, name: &str) -> Option<AttributeRole> {
         self.spec().attributes.iter().find(|(known, _)| *known == name).map(|(_, role)| *role)

@@ -4,7 +4,10 @@ use std::convert::Infallible;
 
 use thiserror::Error;
 
-use crate::text::{Span, Spanned, excerpt};
+use crate::{
+    scope::split_target,
+    text::{Span, Spanned, excerpt},
+};
 
 use super::{
     AskTag, AttributeRole, Tag, TagKind, Target,
@@ -60,8 +63,21 @@ pub enum TagError {
         text: Spanned<String>,
     },
     /// A state named by a path.
-    #[error("`{}` in {place} of <{kind}> is a path: a state is named by its file name alone", target.value)]
+    #[error("`{}` in {place} of <{kind}> is a path: a state is named by its file name alone{}", target.value, or_in_folder(*kind, *place))]
     PathInTarget {
+        /// Which tag.
+        kind: TagKind,
+        /// Between the tags, or in an attribute.
+        place: TargetPlace,
+        /// The name in question.
+        target: Target,
+    },
+    /// A subworkflow where it cannot be entered.
+    #[error(
+        "`{}` in {place} of <{kind}> leads into a subworkflow, which only <call>, <function> and <fork> can enter",
+        target.value
+    )]
+    SubworkflowNotEntered {
         /// Which tag.
         kind: TagKind,
         /// Between the tags, or in an attribute.
@@ -175,6 +191,15 @@ impl std::fmt::Display for TargetPlace {
             Self::Attribute(name) => write!(f, "`{name}`"),
         }
     }
+}
+
+/// Whether a tag can enter a subworkflow here: only a frame or an agent of its own has another folder.
+fn may_lead_into_folder(kind: TagKind, place: TargetPlace) -> bool {
+    place == TargetPlace::Content && kind.enters_subworkflows()
+}
+
+fn or_in_folder(kind: TagKind, place: TargetPlace) -> &'static str {
+    if may_lead_into_folder(kind, place) { ", or `FOLDER/STATE` in a subworkflow" } else { "" }
 }
 
 fn payload_bytes_max(kind: TagKind) -> u64 {
@@ -421,11 +446,16 @@ fn check_target(
     if target.value.contains(['<', '>']) || target.value.chars().any(char::is_control) {
         return Err(TagError::NotAFileName { kind, place, target });
     }
-    if target.value.contains(['/', '\\']) {
-        return Err(TagError::PathInTarget { kind, place, target });
-    }
     if target.value.len() as u64 > TARGET_BYTES_MAX {
         return Err(TagError::NotAFileName { kind, place, target });
+    }
+    if target.value.contains(['/', '\\']) {
+        let is_subworkflow = split_target(&target.value).is_some();
+        return match is_subworkflow {
+            true if may_lead_into_folder(kind, place) => Ok(target),
+            true => Err(TagError::SubworkflowNotEntered { kind, place, target }),
+            false => Err(TagError::PathInTarget { kind, place, target }),
+        };
     }
     Ok(target)
 }

@@ -18,6 +18,8 @@ use crate::{
     world::World,
 };
 
+use super::own_question::{self, OwnQuestion};
+
 /// What the engine saw of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "one exists at a time, and lives for one decision")]
@@ -33,6 +35,11 @@ pub enum Outcome {
     Reply {
         /// Its final message.
         text: String,
+    },
+    /// A coding agent asks with a tool of its own, and its turn waits for the answer.
+    Asks {
+        /// What it asks.
+        questions: Vec<OwnQuestion>,
     },
     /// A coding agent did not answer.
     Failed(TurnFailure),
@@ -97,7 +104,7 @@ fn again(why: Again) -> Conclusion {
 
 /// What is needed to judge the answers of `agent`.
 pub(super) fn judge_context<'a>(world: &'a dyn World, agent: &'a Agent) -> JudgeContext<'a> {
-    JudgeContext { world, cwd: &agent.cwd }
+    JudgeContext { world, cwd: &agent.cwd, folder: agent.current_state.folder() }
 }
 
 /// A script cannot be reminded, so every mistake of a script stops the run.
@@ -121,7 +128,9 @@ fn script(agent: &Agent, outcome: Outcome, world: &dyn World) -> Conclusion {
         Outcome::NotStarted => again(Again::NotStarted),
         Outcome::Interrupted => again(Again::Interrupted),
         Outcome::Failed(failure) => fatal(format!("script `{state}`: {failure}")),
-        Outcome::Reply { .. } => fatal(format!("script `{state}` gave an agent's answer")),
+        Outcome::Reply { .. } | Outcome::Asks { .. } => {
+            fatal(format!("script `{state}` gave an agent's answer"))
+        }
     }
 }
 
@@ -146,6 +155,16 @@ fn turn_outcome(
                 }
                 Some(Work::Enter | Work::Rejudge(_) | Work::Remind(_) | Work::Follow { .. })
                 | None => reply(agent, turn, session, text, world),
+            },
+        },
+        Outcome::Asks { questions } => match session(turn, reported, names_sessions) {
+            Err(failure) => Conclusion::Again { why: Again::Failed(failure), left: None },
+            Ok(session) => match agent.phase.work() {
+                // A verdict needs no person: the evaluator is reminded of what it may answer.
+                Some(Work::Evaluate(evaluation)) => {
+                    evaluator_reply(agent, &session, evaluation, "", world)
+                }
+                _ => asks(agent, turn, session, &questions),
             },
         },
         Outcome::Failed(failure) => again(Again::Failed(failure)),
@@ -238,6 +257,19 @@ fn reply(
             work: rejudge(text, session),
             is_fatal: false,
         },
+    }
+}
+
+/// A person is asked, and the answer continues the turn. The agent keeps the session with which it entered the state.
+fn asks(agent: &Agent, turn: &Turn, session: SessionId, questions: &[OwnQuestion]) -> Conclusion {
+    let (settings, policy) = (turn.settings.clone(), turn.policy.clone());
+    let visit = Visit { session, settings, policy };
+    let question = own_question::question(questions, &agent.current_state, visit);
+    Conclusion::Follow {
+        transition: Transition::Ask(Box::new(question)),
+        source: Source::Tag,
+        session: None,
+        replaced: None,
     }
 }
 

@@ -5,7 +5,9 @@
 //! both end in an [`Input`](crate::machine::Input) for the machine.
 
 mod conclude;
+mod own_question;
 mod prepare;
 
 pub use conclude::{Exit, Outcome, conclude};
+pub use own_question::{OwnOption, OwnQuestion};
 pub use prepare::{Preparation, prepare};

@@ -14,7 +14,7 @@ use crate::{
     },
     policy::{Evaluator, Policy, Source, Transition, Verdict},
     prompt::{Variables, continuation, more_money, placeholders, render},
-    scope::{ResolveError, resolve},
+    scope::{Folder, ResolveError},
     source::{
         Diagnostic, Frontmatter, Prompt, StateFile, StateFileError, StateSource, Timeout,
         VisitLimit, fingerprint,
@@ -144,7 +144,7 @@ impl Preparer<'_> {
     }
 
     fn enter(self) -> Result<Prepared, PrepareError> {
-        let file = self.file(self.agent.current_state.as_str())?;
+        let file = self.file(self.agent.current_state.file_name())?;
         self.enter_file(file)
     }
 
@@ -279,7 +279,7 @@ impl Preparer<'_> {
 
     /// A rejected answer is paid for: if it is valid now that the workflow was fixed, use it.
     fn rejudge(self, answer: &Answer) -> Result<Prepared, PrepareError> {
-        let file = self.file(self.agent.current_state.as_str())?;
+        let file = self.file(self.agent.current_state.file_name())?;
         if let StateSource::Prompt(prompt) = &file.source {
             let frontmatter = &prompt.frontmatter;
             let function_model = self.agent.function_model();
@@ -342,11 +342,12 @@ impl Preparer<'_> {
         }
     }
 
+    /// A file in the folder of the agent's state.
     fn file(&self, name: &str) -> Result<StateFile, PrepareError> {
-        let platform = self.world.platform();
-        let name = resolve(&self.world.listing()?, name, platform)?;
+        let folder = Folder::open(self.world, self.agent.current_state.folder())?;
+        let name = folder.state(name)?;
         let bytes = self.world.read(name.as_str())?;
-        Ok(StateFile::read(name.as_str(), &bytes, platform)?)
+        Ok(StateFile::read(name.as_str(), &bytes, self.world.platform())?)
     }
 
     /// The session for the state's own prompt.

@@ -29,7 +29,7 @@ fn entry(tag: TagKind, target: Option<&str>, attributes: &[(&str, &str)]) -> All
 fn verdict(text: &str, allowed: Vec<AllowedTransition>) -> Verdict {
     let world = MemoryWorld::new(NAMES);
     let policy = Policy { allowed, evaluators: Vec::new() };
-    judge(parse(text), &policy, &JudgeContext { world: &world, cwd: "/project" })
+    judge(parse(text), &policy, &JudgeContext { world: &world, cwd: "/project", folder: "" })
 }
 
 fn accepts(text: &str, allowed: Vec<AllowedTransition>) -> bool {
@@ -193,7 +193,7 @@ fn cd_is_taken_from_the_agents_directory_or_absolute() {
     world.directories.extend(["/project/sub".to_owned(), "/else".to_owned()]);
     for (cd, path) in [("sub", "/project/sub"), ("/else", "/else")] {
         let text = format!("<reset cd=\"{cd}\">A</reset>");
-        let context = JudgeContext { world: &world, cwd: "/project" };
+        let context = JudgeContext { world: &world, cwd: "/project", folder: "" };
         let Verdict::Accept(accepted) = judge(parse(&text), &Policy::default(), &context) else {
             panic!("{cd}");
         };
@@ -210,7 +210,7 @@ fn cd_in_a_loop_keeps_the_length_of_the_path() {
     for round in 0..10_000 {
         let cd = [".", "sub//./", ".."][round % 3];
         let text = format!("<reset cd=\"{cd}\">A</reset>");
-        let context = JudgeContext { world: &world, cwd: &cwd };
+        let context = JudgeContext { world: &world, cwd: &cwd, folder: "" };
         let verdict = judge(parse(&text), &Policy::default(), &context);
         let Verdict::Accept(Accepted { transition: Transition::Reset { cd, .. }, .. }) = verdict
         else {

@@ -700,20 +700,41 @@ fn result_with_a_target_is_an_error() {
 fn state_named_by_a_path_is_an_error() {
     let path = "is a path: a state is named by its file name alone";
     let yaml = r"allowed_transitions:
-  - { tag: goto, target: a/B.md }
+  - { tag: goto, target: a/b/C.md }
   - { tag: goto, target: 'a\B.md' }
   - { tag: call, target: A, return: ../B.md }
   - { tag: fork, target: A, next: /B.md }
 evaluators:
-  - prompt: x/J.md";
+  - prompt: /J.md";
     assert_eq!(
         errors(yaml),
         [
-            format!("STATE.md:3:26: `a/B.md` {path}"),
+            format!("STATE.md:3:26: `a/b/C.md` {path}"),
             format!(r"STATE.md:4:26: `a\B.md` {path}"),
             format!("STATE.md:5:37: `../B.md` {path}"),
             format!("STATE.md:6:35: `/B.md` {path}"),
-            format!("STATE.md:8:13: `x/J.md` {path}"),
+            format!("STATE.md:8:13: `/J.md` {path}"),
+        ]
+    );
+}
+
+#[test]
+fn subworkflow_is_a_target_of_subtasks_and_workers_only() {
+    let yaml = "allowed_transitions:
+  - { tag: call, target: review/, return: A }
+  - { tag: function, target: review/PLAN, return: A }
+  - { tag: fork, target: review/, next: A }
+  - { tag: goto, target: review/ }
+  - { tag: call, target: A, return: review/PLAN }
+evaluators:
+  - prompt: review/JUDGE";
+    let said = "leads into a subworkflow, which only call, function and fork can enter";
+    assert_eq!(
+        errors(yaml),
+        [
+            format!("STATE.md:6:26: `review/` {said}"),
+            format!("STATE.md:7:37: `review/PLAN` {said}"),
+            format!("STATE.md:9:13: `review/JUDGE` {said}"),
         ]
     );
 }
@@ -807,8 +828,8 @@ fn evaluator_with_a_part_that_is_wrong_is_an_error() {
 #[test]
 fn evaluator_with_a_bad_target_is_one_error() {
     assert_eq!(
-        errors("evaluators:\n  - { match: x, then: { tag: goto, target: a/b } }"),
-        ["STATE.md:3:44: `a/b` is a path: a state is named by its file name alone"]
+        errors("evaluators:\n  - { match: x, then: { tag: goto, target: ../b } }"),
+        ["STATE.md:3:44: `../b` is a path: a state is named by its file name alone"]
     );
 }
 

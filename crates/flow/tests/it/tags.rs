@@ -437,7 +437,7 @@ fn target_that_is_empty_is_an_error() {
 
 #[test]
 fn target_with_a_path_separator_is_refused_wherever_a_state_is_named() {
-    for path in ["a/B.md", "../B.md", "/B.md", "a\\B.md", "C:\\B.md", "B.md/"] {
+    for path in ["a/b/C.md", "../B.md", "/B.md", "./B.md", "a\\B.md", "C:\\B.md", "a//"] {
         let goto = format!("<goto> {path} </goto>");
         let call = format!("<call return=\"{path}\">A</call>");
         let function = format!("<function return=\"R\">{path}</function>");
@@ -456,12 +456,57 @@ fn target_with_a_path_separator_is_refused_wherever_a_state_is_named() {
         }
     }
     assert_eq!(
-        error("<goto>a/B.md</goto>").to_string(),
-        "`a/B.md` in the content of <goto> is a path: a state is named by its file name alone"
+        error("<goto>/B.md</goto>").to_string(),
+        "`/B.md` in the content of <goto> is a path: a state is named by its file name alone"
+    );
+    assert_eq!(
+        error("<call return=\"R\">../B</call>").to_string(),
+        "`../B` in the content of <call> is a path: a state is named by its file name alone, or `FOLDER/STATE` \
+         in a subworkflow"
     );
     assert_eq!(
         error(r#"<call return="a\B">A</call>"#).to_string(),
         r"`a\B` in `return` of <call> is a path: a state is named by its file name alone"
+    );
+}
+
+#[test]
+fn target_in_a_subworkflow_is_taken_only_between_the_tags_of_call_function_and_fork() {
+    for target in ["review/", "review/PLAN", " review/PLAN.md "] {
+        for text in [
+            format!("<call return=\"R\">{target}</call>"),
+            format!("<function return=\"R\">{target}</function>"),
+            format!("<fork next=\"R\">{target}</fork>"),
+        ] {
+            assert!(parse(&text).is_ok(), "{text}");
+        }
+        let path = target.trim();
+        let samples = [
+            (TagKind::Goto, TargetPlace::Content, format!("<goto>{target}</goto>")),
+            (TagKind::Reset, TargetPlace::Content, format!("<reset>{target}</reset>")),
+            (TagKind::Join, TargetPlace::Content, format!("<join>{target}</join>")),
+            (
+                TagKind::Call,
+                TargetPlace::Attribute("return"),
+                format!("<call return=\"{path}\">A</call>"),
+            ),
+            (
+                TagKind::Fork,
+                TargetPlace::Attribute("next"),
+                format!("<fork next=\"{path}\">A</fork>"),
+            ),
+            (TagKind::Ask, TargetPlace::Attribute("next"), format!("<ask next=\"{path}\">x</ask>")),
+        ];
+        for (kind, place, text) in samples {
+            let target = at(&text, path);
+            let expected = TagError::SubworkflowNotEntered { kind, place, target };
+            assert_eq!(error(&text), expected, "{text}");
+        }
+    }
+    assert_eq!(
+        error("<goto>review/</goto>").to_string(),
+        "`review/` in the content of <goto> leads into a subworkflow, which only <call>, <function> and <fork> \
+         can enter"
     );
 }
 

@@ -16,6 +16,7 @@ use raymond_flow::{
         yaml::{self, YamlNode, YamlValue},
     },
     text::{Span, beginning},
+    turn::{OwnOption, OwnQuestion},
 };
 
 use super::answers::{AnswerScript, ScriptedAnswer};
@@ -135,7 +136,8 @@ const CASE_KEYS: [&str; 12] = [
     "answers",
     "expect",
 ];
-const REPLY_KEYS: [&str; 6] = ["text", "cost", "delay", "fail", "message", "repeat"];
+const REPLY_KEYS: [&str; 8] =
+    ["text", "cost", "delay", "fail", "message", "repeat", "asks", "options"];
 const ANSWER_KEYS: [&str; 3] = ["answer", "comment", "files"];
 const EXPECT_KEYS: [&str; 8] =
     ["status", "result", "path", "forked", "reminders", "cost", "prompts", "snapshot"];
@@ -163,8 +165,11 @@ fn reply(node: &YamlNode) -> Result<ScriptedReply, CaseProblem> {
     }
     let mut reply = ScriptedReply::text("");
     let (mut class, mut message) = (None, None);
+    let (mut asks, mut options) = (None, Vec::new());
     for (key, value) in pairs(node)? {
         match scalar(key)? {
+            "asks" => asks = Some(text_of(value)?),
+            "options" => options = list(value)?,
             "text" => reply.answer = Ok(text_of(value)?),
             "cost" => reply.cost_usd = dollars(value)?,
             "delay" => reply.after = delay(value)?,
@@ -174,11 +179,21 @@ fn reply(node: &YamlNode) -> Result<ScriptedReply, CaseProblem> {
             other => return Err(unknown(key, other, &REPLY_KEYS)),
         }
     }
+    if asks.is_none() && !options.is_empty() {
+        return Err((node.span, "`options` are those of `asks`, which is missing".to_owned()));
+    }
+    reply.asks = asks.map(|text| own_question(text, options)).into_iter().collect();
     if let Some(class) = class {
         let message = message.unwrap_or_else(|| "scripted failure".to_owned());
         reply.answer = Err(TurnFailure { class, message });
     }
     Ok(reply)
+}
+
+/// What the coding agent asks with a tool of its own.
+fn own_question(text: String, labels: Vec<String>) -> OwnQuestion {
+    let option = |label| OwnOption { label, ..OwnOption::default() };
+    OwnQuestion { text, options: labels.into_iter().map(option).collect(), takes_several: false }
 }
 
 /// For each state that asks: an answer, or a list of them in the order of its questions.

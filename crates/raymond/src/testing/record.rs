@@ -143,6 +143,16 @@ fn reply(outcome: &Outcome, cost: f64) -> Option<String> {
             let message = quoted(&failure.message);
             Some(format!("{{ fail: {class}, message: {message}, cost: {cost} }}"))
         }
+        Outcome::Asks { questions } => {
+            let texts: Vec<_> = questions.iter().map(|question| question.text.as_str()).collect();
+            let options = match &questions[..] {
+                [only] if !only.takes_several => &only.options[..],
+                _ => &[],
+            };
+            let labels: Vec<_> = options.iter().map(|option| quoted(&option.label)).collect();
+            let (asks, options) = (quoted(&texts.join(" ")), labels.join(", "));
+            Some(format!("{{ asks: {asks}, options: [{options}], cost: {cost} }}"))
+        }
         Outcome::Script { .. } | Outcome::Lost | Outcome::NotStarted | Outcome::Interrupted => None,
     }
 }

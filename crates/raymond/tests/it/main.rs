@@ -40,6 +40,7 @@ mod shared_limits;
 mod show;
 mod special_files;
 mod stopped;
+mod subworkflows;
 mod terminal;
 mod trust;
 mod turns;

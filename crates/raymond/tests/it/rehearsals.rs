@@ -342,3 +342,18 @@ fn answer_of_a_case_hands_its_files_over() {
     let told = "answers: the answer to START.sh hands over \"gone.txt\", which is not a file";
     assert!(ran.code == 1 && ran.stdout.contains(told), "{ran:?}");
 }
+
+#[test]
+fn question_of_the_coding_agent_is_scripted_and_answered() {
+    let project = Project::new([("START.md", "choose")]);
+    fs::create_dir(project.file("flow/tests")).unwrap();
+    let case = "replies:\n  START: [{ asks: Which?, options: [red, blue] }, <result>done</result>]\n\
+                answers: { START: blue }\n\
+                expect: { result: done, path: [START], prompts: { START: [choose, [blue]] } }\n";
+    project.write("flow/tests/main.yaml", case);
+    let ran = project.raymond(&["test", "flow"]);
+    assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
+    project.write("flow/tests/main.yaml", &case.replace("asks: Which?, ", ""));
+    let ran = project.raymond(&["test", "flow"]);
+    assert!(ran.stdout.contains("`options` are those of `asks`, which is missing"), "{ran:?}");
+}

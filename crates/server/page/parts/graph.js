@@ -21,6 +21,8 @@ const SQUEEZE = 0.5;
 const MARGIN = 6;
 /** The least that is shown, in units of the drawing. */
 const SMALLEST = 380;
+/** The box is not higher than this, also before the drawing is known. */
+const HEIGHT_MAX = 720;
 const ZOOM_STEP = 1.25;
 const ZOOM_MAX = 4;
 
@@ -84,6 +86,11 @@ export class GraphPart {
     // A small graph is not blown up.
     const [wide, high] = [Math.max(width + 2 * MARGIN, SMALLEST), Math.max(this.squeeze(height) + 2 * MARGIN, SMALLEST)];
     return { x: (width - wide) / 2, y: (this.squeeze(height) - high) / 2, width: wide, height: high };
+  }
+
+  /** How high the box should be for the drawing in its natural size, in pixels. */
+  height() {
+    return this.graph ? this.whole().height : HEIGHT_MAX;
   }
 
   /** @param {number} factor @param {{ x: number, y: number }} [at] a point that stays where it is */

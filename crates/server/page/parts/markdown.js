@@ -13,6 +13,11 @@ export function markdown(nodes, depth = 0) {
   return nodes.map((node) => (typeof node === 'string' ? node : element(node, depth + 1)));
 }
 
+/** A sentence of the program, whose names stand between backticks. @param {string | null | undefined} text */
+export function sentence(text) {
+  return (text ?? '').split(/`([^`]*)`/).map((part, index) => (index % 2 ? html`<code>${part}</code>` : part));
+}
+
 /** @param {Markdown[] | undefined} nodes @returns {string} */
 function textOf(nodes) {
   return (nodes ?? []).map((node) => (typeof node === 'string' ? node : textOf(node.children))).join('');
@@ -37,7 +42,7 @@ function element(node, depth) {
     case 'del': return html`<del>${inner()}</del>`;
     case 'a': return link(node, inner());
     case 'table': return html`<div class="sideways"><table>${inner()}</table></div>`;
-    case 'thead': return html`<thead>${inner()}</thead>`;
+    case 'thead': return html`<thead><tr>${(node.children ?? []).map((cell) => html`<th>${markdown(typeof cell === 'string' ? [cell] : cell.children, depth + 1)}</th>`)}</tr></thead>`;
     case 'tr': return html`<tr>${inner()}</tr>`;
     case 'th': return html`<th>${inner()}</th>`;
     case 'td': return html`<td>${inner()}</td>`;

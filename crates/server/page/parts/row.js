@@ -6,6 +6,7 @@ import { age, clock, full, moment, now, plain, plural, short, state } from '../f
 import { to } from '../router.js';
 import { store } from '../store.js';
 import { costBar } from './bar.js';
+import { sentence } from './markdown.js';
 import { icon, statusOf } from './status.js';
 
 /** @import { Ask, Row } from '../types.d.ts' */
@@ -26,16 +27,16 @@ function what(row) {
   if (row.usage_limit) {
     return at ? html`usage limit, goes on at ${moment(at * 1000)} <span class="dim">(in ${short(at * 1000 - now())})</span>` : html`usage limit, goes on when the provider allows it`;
   }
-  return html`${row.why ?? row.error ?? row.halted ?? row.status}`;
+  return sentence(row.why ?? row.error ?? row.halted ?? row.status);
 }
 
 /** @param {Row} row */
 function running(row) {
   const doing = row.now;
-  const quiet = row.last_at && now() - Math.max(row.last_at, doing?.since ?? 0) > QUIET_MS;
+  const quiet = row.last_at ? now() - Math.max(row.last_at, doing?.since ?? 0, doing?.heard_at ?? 0) : 0;
   return html`${doing ? html`<b class="state">${state(doing.state)}</b><span class="dim"> · ${doing.agent}${doing.activity ? ': ' : ''}</span>${doing.activity ?? ''}` : html`<span class="dim">begins</span>`}
     ${(row.agents ?? 0) > 1 ? html`<span class="pill">${plural(row.agents, 'agent')}</span>` : nothing}
-    ${quiet ? html`<span class="pill">no news for ${short(now() - (row.last_at ?? 0))}</span>` : nothing}`;
+    ${quiet > QUIET_MS ? html`<span class="pill">no news for ${short(quiet)}</span>` : nothing}`;
 }
 
 /** The choices of a question where it is shown in short, or the way to its page. @param {Ask} ask */

@@ -43,6 +43,7 @@ export function phaseShape(phase) {
   if (phase === 'failed') return 'failed';
   if (phase === 'asking') return 'you';
   if (phase === 'ended') return 'done';
+  if (phase === 'interrupted') return 'paused';
   return phase === 'running' || phase === 'starting' ? 'running' : 'waiting';
 }
 

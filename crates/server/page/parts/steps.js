@@ -2,10 +2,11 @@
 
 import { html, nothing } from '../vendor/lit-html/lit-html.js';
 import { get, path } from '../api.js';
-import { age, duration, full, money, now, state } from '../format.js';
+import { age, duration, full, money, now, plain, state } from '../format.js';
 import { to } from '../router.js';
 import { invalidate, seldom } from '../screen.js';
 import { say, wordsOf } from './dialog.js';
+import { sentence } from './markdown.js';
 import { endShape, icon } from './status.js';
 import { Virtual } from './virtual.js';
 
@@ -16,13 +17,13 @@ const HEIGHT = 32;
 /** A change of many steps is fetched at most this often. */
 const AGAIN_MS = 1000;
 
-/** What came of a step, in words. @param {Step} step */
-export function endOf(step) {
-  if (step.end === null) return html`<span class="running">runs</span>`;
+/** What came of a step, in words. @param {Step} step @param {boolean} [isLive] whether its run runs */
+export function endOf(step, isLive = true) {
+  if (step.end === null) return isLive ? html`<span class="running">runs</span>` : html`<span class="dim">interrupted</span>`;
   const tag = step.tag ? html`<span class="tag">${step.tag}</span>` : nothing;
   const target = step.to ? html` → <b>${state(step.to)}</b>` : nothing;
   const worker = step.worker ? html` <span class="dim">${step.worker}</span>` : nothing;
-  const text = step.text ? html` <span class=${step.end === 'failed' || step.end === 'lost' ? 'problem' : 'dim'}>${step.text}</span>` : nothing;
+  const text = step.text ? html` <span class=${step.end === 'failed' || step.end === 'lost' ? 'problem' : 'dim'}>${step.end === 'asked' ? plain(step.text) : sentence(step.text)}</span>` : nothing;
   const word = step.end === 'followed' ? nothing : html`<span class=${step.end === 'failed' || step.end === 'lost' ? 'problem' : ''}>${step.end}${step.text && !step.tag ? ':' : ''}</span> `;
   return html`${word}${tag}${target}${worker}${text}`;
 }
@@ -37,6 +38,8 @@ export class StepsPart {
   count = 0;
   isLoading = false;
   isLoaded = false;
+  /** Whether the run runs: else a step without an end does nothing. */
+  isLive = true;
   rows = new Virtual(HEIGHT);
   filter = { state: '', agent: '' };
   again = seldom(AGAIN_MS, () => this.load());
@@ -119,11 +122,12 @@ export class StepsPart {
 
   /** @param {Step} step */
   row(step) {
-    const long = step.duration_ms ?? (step.started_at === null ? null : (step.ended_at ?? now()) - step.started_at);
+    const end = step.ended_at ?? (this.isLive ? now() : null);
+    const long = step.duration_ms ?? (step.started_at === null || end === null ? null : end - step.started_at);
     return html`<div class="step"><a class="cover" href=${to.step(this.run, step.step)} aria-label=${step.step}></a>
-      ${icon(endShape(step.end))}<span class="name">${step.step}</span>
+      ${icon(step.end === null && !this.isLive ? 'paused' : endShape(step.end))}<span class="name">${step.step}</span>
       <span class="state">${state(step.state)}${step.attempt > 1 ? html` <span class="dim">attempt ${step.attempt}</span>` : nothing}</span>
-      <span class="end">${endOf(step)}</span>
+      <span class="end">${endOf(step, this.isLive)}</span>
       <span class="long">${long === null ? '' : duration(long)}</span>
       <span class="money">${step.kind === 'turn' && step.end !== null ? money(step.cost_usd) : ''}</span>
       <time class="age" title=${full(step.started_at)}>${age(step.started_at)}</time></div>`;

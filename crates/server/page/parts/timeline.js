@@ -11,8 +11,9 @@ import { Virtual } from './virtual.js';
 
 const LANE = 24;
 const BAR = 16;
-/** The column of names, in pixels. */
+/** The column of names, in pixels, and the margin on the other side. */
 const NAMES = 128;
+const RIGHT = 12;
 /** Bars closer than this are drawn as one. */
 const PIXEL = 1;
 /** A name of a state fits into a bar that is as wide as this for each letter. */
@@ -41,7 +42,7 @@ export class TimelinePart {
     this.onStep = onStep;
     this.addressOf = addressOf;
     this.sizes = new ResizeObserver(([entry]) => {
-      this.width = Math.max(200, entry.contentRect.width - NAMES);
+      this.width = Math.max(200, entry.contentRect.width - NAMES - RIGHT);
       invalidate();
     });
   }

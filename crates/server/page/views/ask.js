@@ -143,7 +143,7 @@ export function askView({ params: [project, run, name] }) {
     const next = neighbour(1);
     if (!next || (at >= 0 && open.length === 1)) return nothing;
     const left = at < 0 || ask.answer ? open.filter((other) => !isThis(other)).length : 0;
-    return html`<span>${left ? `${left} more open` : `${at + 1} of ${open.length} open questions`}</span><a class="next" href=${to.ask(next)}>next</a>`;
+    return html`<span class="others">${left ? `${left} more open` : `${at + 1} of ${open.length} open questions`}<a class="next" href=${to.ask(next)}>next</a></span>`;
   }
 
   /** The next question that is open, after the last one the first. @param {1 | -1} by */

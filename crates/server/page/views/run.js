@@ -7,9 +7,11 @@ import { age, duration, full, moment, now, plain, plural, short, state } from '.
 import { AgentsPart } from '../parts/agents.js';
 import { costBar } from '../parts/bar.js';
 import { costTables } from '../parts/cost.js';
+import { css } from '../parts/css.js';
 import { say, wordsOf } from '../parts/dialog.js';
 import { GraphPart } from '../parts/graph.js';
 import { LogPart } from '../parts/log.js';
+import { sentence } from '../parts/markdown.js';
 import { settings } from '../parts/settings.js';
 import { choices } from '../parts/row.js';
 import { icon, statusOf } from '../parts/status.js';
@@ -17,6 +19,7 @@ import { StepsPart } from '../parts/steps.js';
 import { TimelinePart } from '../parts/timeline.js';
 import { go, setQuery, to } from '../router.js';
 import { invalidate, seldom } from '../screen.js';
+import { store } from '../store.js';
 
 /** @import { Agent, Cost, Graph, Run, Step, Timeline } from '../types.d.ts' */
 /** @import { Route } from '../router.js' */
@@ -27,6 +30,14 @@ const FETCH_MS = 2000;
 /** How many questions stand above the graph. */
 const ASKS_MAX = 3;
 
+/** The agents with the phase that they are really in: an agent begins a step, but nothing does it if the run waits or rests. @param {Run} run @param {Agent[]} agents */
+function shown(run, agents) {
+  const isLive = run.status === 'running';
+  if (isLive && !run.usage_limit) return agents;
+  const phaseOf = (/** @type {Agent} */ agent) => (!isLive && /^(starting|running)$/.test(agent.phase) ? 'interrupted' : agent.phase === 'starting' ? 'limited' : agent.phase);
+  return agents.map((agent) => ({ ...agent, phase: phaseOf(agent) }));
+}
+
 /** @param {Route} route @returns {import('../main.js').View} */
 export function runView({ params: [project, name], query: first }) {
   let query = first;
@@ -36,8 +47,6 @@ export function runView({ params: [project, name], query: first }) {
   let run = null;
   /** @type {Map<string, Agent>} */
   const agents = new Map();
-  /** @type {Map<string, number>} */
-  const heard = new Map();
   /** @type {Cost | null} */
   let cost = null;
   /** @type {ApiError | null} */
@@ -103,7 +112,6 @@ export function runView({ params: [project, name], query: first }) {
   function takeAgent(agent) {
     const before = agents.get(agent.agent);
     agents.set(agent.agent, agent);
-    heard.set(agent.agent, now());
     if (agent.is_ended) timeline.end(agent.agent);
     graph.travel(agent, before);
   }
@@ -152,9 +160,9 @@ export function runView({ params: [project, name], query: first }) {
     const asks = (run.asks ?? []).map((ask) => html`<div class="banner you asks"><p><b>${ask.agent} asks</b> ${plain(ask.question)}</p><span class="acts">${choices(ask)}</span></div>`);
     const limit = run.usage_limit;
     return html`${isRemoved ? html`<p class="banner problem">The files of this run were removed.</p>` : nothing}
-      ${run.problem ? html`<p class="banner">A part of this run cannot be read: ${run.problem}</p>` : nothing}
+      ${run.problem ? html`<p class="banner">A part of this run cannot be read: ${sentence(run.problem)}</p>` : nothing}
       ${asks.slice(0, ASKS_MAX)}${asks.length > ASKS_MAX ? html`<p class="banner you">${plural(asks.length - ASKS_MAX, 'further question')}: <a href=${to.home()}>all that needs you</a></p>` : nothing}
-      ${run.why && run.group === 'needs_you' && !asks.length ? html`<p class="banner ${run.status === 'failed' || run.status === 'died' ? '' : 'you'}">${run.why}</p>` : nothing}
+      ${run.why && run.group === 'needs_you' && !asks.length && !run.problem ? html`<p class="banner ${run.status === 'failed' || run.status === 'died' ? '' : 'you'}">${sentence(run.why)}</p>` : nothing}
       ${limit ? html`<p class="banner you">All agents wait for the usage limit of the provider${limit.resets_at ? html`, until ${moment(limit.resets_at * 1000)} (in ${short(limit.resets_at * 1000 - now())})` : nothing}.</p>` : nothing}
       ${run.result ? html`<div class="result"><h3>Result</h3><p class="text">${run.result}</p></div>` : nothing}`;
   }
@@ -186,10 +194,11 @@ export function runView({ params: [project, name], query: first }) {
     },
     template: () => {
       if (failure) return html`<div class="empty big"><h1>This run cannot be shown</h1><p>${wordsOf(failure)}</p><p><a href=${to.home()}>All runs</a></p></div>`;
-      if (!run) return html`<div class="page wide run"><div class="head"><h1>${name}</h1></div></div>`;
-      const everyone = [...agents.values()];
+      if (!run) return html`<div class="page wide run"><div class="head"><h1>${name}</h1></div>${store.lostSince === null ? nothing : html`<p class="empty">The server does not answer. This run appears as soon as it does.</p>`}</div>`;
+      const everyone = shown(run, [...agents.values()]);
+      steps.isLive = run.status === 'running';
       return html`<div class="page wide run">${header(run)}${banners(run)}
-        <div class="top-half">${graph.template(everyone, query.get('state') ?? '')}${list.template(run, everyone, heard)}</div>
+        <div class="top-half" ${css({ '--wanted': `${Math.max(graph.height(), list.height(everyone.length))}px` })}>${graph.template(everyone, query.get('state') ?? '')}${list.template(run, everyone)}</div>
         ${timeline.template(run.status === 'running')}${tabs()}</div>`;
     },
     keys: () => [

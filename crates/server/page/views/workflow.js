@@ -6,6 +6,7 @@ import { money, state } from '../format.js';
 import { costTable } from '../parts/cost.js';
 import { wordsOf } from '../parts/dialog.js';
 import { GraphPart } from '../parts/graph.js';
+import { sentence } from '../parts/markdown.js';
 import { rowTemplate } from '../parts/row.js';
 import { go, to } from '../router.js';
 import { invalidate } from '../screen.js';
@@ -72,7 +73,7 @@ export function workflowView({ params: [key] }) {
       ${form.variables.map((name) => html`<label>${name}<input name="var.${name}" maxlength="4096" spellcheck="false"></label>`)}
       <div class="pair"><label>Budget in US dollars${cap === null ? '' : html` <span class="dim">up to ${money(cap)}</span>`}<input name="budget" type="number" step="any" min="0.01" max=${cap ?? nothing}
         .defaultValue=${form.budget_usd === null ? '' : String(form.budget_usd)} placeholder="no limit"></label>
-      <label>Name of the run <span class="dim">optional</span><input name="id" maxlength="64" pattern="[A-Za-z0-9._\\-]+" spellcheck="false" placeholder="made up"></label></div>
+      <label>Name of the run <span class="dim">optional</span><input name="id" maxlength="64" pattern="[A-Za-z0-9._\\-]+" spellcheck="false" placeholder="generated"></label></div>
       ${problem ? html`<p class="banner problem" role="alert">Not started: ${problem}</p>` : nothing}
       <p><button class="main" ?disabled=${isBusy}>start</button></p></form>`;
   }
@@ -81,7 +82,7 @@ export function workflowView({ params: [key] }) {
   function lint(findings) {
     if (!findings.length) return html`<p class="recorded">lint finds nothing</p>`;
     return html`<ul class="findings">${findings.map((finding) => html`<li class=${finding.severity}><b>${finding.severity}</b> <span class="dim">${finding.file ? state(finding.file) : ''}${finding.line ? `:${finding.line}` : ''}</span>
-      ${finding.message} <span class="chip">${finding.rule}</span>${finding.help ? html`<p class="dim">${finding.help}</p>` : nothing}</li>`)}</ul>`;
+      ${sentence(finding.message)} <span class="chip">${finding.rule}</span>${finding.help ? html`<p class="dim">${sentence(finding.help)}</p>` : nothing}</li>`)}</ul>`;
   }
 
   return {
@@ -92,7 +93,7 @@ export function workflowView({ params: [key] }) {
       const runs = workflow.runs.map((row) => store.rows.get(keyOf(row)) ?? row);
       return html`<div class="page workflow"><nav class="crumbs"><a href=${to.workflows()}>workflows</a> / <span>${workflow.name}</span></nav>
         <div class="head"><h1>${workflow.name}</h1><span class="dim">${workflow.path}</span></div>
-        ${workflow.problem ? html`<p class="banner problem">${workflow.problem}</p>` : nothing}
+        ${workflow.problem ? html`<p class="banner problem">${sentence(workflow.problem)}</p>` : nothing}
         <div class="halves"><div>${graph.template()}</div><div>${startForm(workflow)}<section class="lint"><h2>Lint</h2>${lint(workflow.findings)}</section></div></div>
         <section class="group"><h2>Runs <span class="count">${runs.length || ''}</span></h2>
           ${runs.length ? html`<ul class="rows">${runs.map((row) => rowTemplate(row))}</ul>` : html`<p class="empty">It was not run yet. Start it above, or with <code>raymond ${workflow.name}</code>.</p>`}</section>

@@ -10,7 +10,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::{
-    ClaudeConfig, permissions, settings,
+    ClaudeConfig, permissions, questions, settings,
     transcript::{self, SessionFile},
 };
 use crate::{
@@ -21,10 +21,10 @@ use crate::{
 /// The beginning of the line that Claude prints at the end of a turn.
 const DONE_MARK: &str = r#"{"type":"result""#;
 
-/// Tools that wait for a user who is not there, or that make Claude continue by itself after the turn, when no
+/// Tools that wait for a user who is not there (but see [`questions`]), or that make Claude continue by itself after the turn, when no
 /// step reads its output and accounts for its cost.
 const TOOLS_WITHOUT_USE: [&str; 7] = [
-    "AskUserQuestion",
+    questions::TOOL,
     "EnterPlanMode",
     "ExitPlanMode",
     "ScheduleWakeup",
@@ -91,7 +91,8 @@ pub(super) fn command(
         environment: pairs.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
         without: NESTING.map(str::to_owned).to_vec(),
         stdin: message(&words, id),
-        reuse: Some(Reuse {
+        // A process that is kept has an open standard input, and would wait there for answers to permission requests.
+        reuse: (!config.questions).then(|| Reuse {
             turn_mark: format!(r#""uuid":"{id}""#),
             done_mark: DONE_MARK.to_owned(),
             likeness: likeness(config, request),
@@ -113,7 +114,14 @@ fn likeness(config: &ClaudeConfig, request: &TurnRequest<'_>) -> Vec<String> {
 fn arguments(config: &ClaudeConfig, request: &TurnRequest<'_>) -> Vec<String> {
     let settings = &request.turn.settings;
     // One argument: the option takes as many as follow it.
-    let mut arguments = vec!["--disallowedTools".to_owned(), TOOLS_WITHOUT_USE.join(",")];
+    let unused: Vec<_> = TOOLS_WITHOUT_USE
+        .into_iter()
+        .filter(|tool| *tool != questions::TOOL || !config.questions)
+        .collect();
+    let mut arguments = vec!["--disallowedTools".to_owned(), unused.join(",")];
+    if config.questions {
+        arguments.extend(questions::arguments());
+    }
     // Only if it is used: Claude tells the model of it, and what it tells is cached for all sessions of a directory.
     if let Some(folder) = request.folder {
         arguments.extend(["--add-dir".to_owned(), folder.to_string_lossy().into_owned()]);

@@ -8,6 +8,7 @@
 //! | `output` | the events that Claude prints, and the outcome of a turn |
 //! | `failure` | the classes of Claude's errors |
 //! | `transcript` | what a session on disk already contains |
+//! | `questions` | what Claude asks with its own tool |
 //! | `permissions` | what a state may ask for, and what the user's settings allow |
 //! | `settings` | which model Claude uses when a turn asks for none |
 
@@ -16,6 +17,7 @@ mod command;
 mod failure;
 mod output;
 mod permissions;
+mod questions;
 mod reader;
 mod settings;
 mod transcript;
@@ -44,6 +46,8 @@ pub struct ClaudeConfig {
     pub config_dir: PathBuf,
     /// The tools that a state may ask for, besides those that edit files.
     pub tools: Vec<String>,
+    /// Whether what Claude asks with its own tool is put to a person.
+    pub questions: bool,
     /// The model of turns that name none.
     pub model: Option<String>,
     /// The value of `ANTHROPIC_MODEL`, if it is set.

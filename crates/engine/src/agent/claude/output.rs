@@ -14,11 +14,11 @@ use raymond_flow::{
     machine::{FailureClass, Spent, Tokens, TurnFailure},
     money::Usd,
     text::excerpt,
-    turn::Outcome,
+    turn::{Outcome, OwnQuestion},
 };
 use serde::{Deserialize, Serialize};
 
-use super::{command, failure};
+use super::{command, failure, questions};
 use crate::agent::{
     Activity, TurnEnd, TurnOutput,
     limit::{self, said_at},
@@ -43,6 +43,8 @@ pub(super) struct ClaudeEvent {
     pub(super) api_error_status: Option<u16>,
     pub(super) stop_reason: Option<String>,
     pub(super) terminal_reason: Option<String>,
+    /// The call of the subagent that the event belongs to, if it belongs to one.
+    parent_tool_use_id: Option<String>,
     /// Of a `result`: the usage of its own turn.
     usage: ClaudeUsage,
     /// Of a `result`: the cost of the process since its start.
@@ -101,6 +103,7 @@ struct Denial {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct ClaudeMessage {
+    id: String,
     /// [`SYNTHETIC`] if Claude generated the message itself.
     model: String,
     content: serde_json::Value,
@@ -145,6 +148,9 @@ pub(super) struct ClaudeEvents {
     other: Option<ClaudeResult>,
     /// Whether a model has answered since the last result.
     has_spoken: bool,
+    /// What the last reply of the model asks with Claude's own tool, and the id of that reply: it has an event for
+    /// each of its blocks.
+    questions: (String, Vec<OwnQuestion>),
     /// The kind of failure in the last `assistant` event.
     pub(super) error: Option<String>,
     /// The usage limit, if it is reached.
@@ -163,6 +169,11 @@ pub(super) fn outcome(output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
     let waits_for = output.before.and_then(|_| command::prompt_id(output.stdin));
     let events = ClaudeEvents::read(output.stdout, output.stdout_bytes, waits_for)?;
     let outcome = match events.verdict() {
+        Some(ClaudeResult { event, is_asked: true })
+            if !event.is_error && event.is_stopped() && !events.questions.1.is_empty() =>
+        {
+            Outcome::Asks { questions: events.questions.1.clone() }
+        }
         Some(ClaudeResult {
             event: ClaudeEvent { is_error: false, result: Some(text), .. },
             is_asked: true,
@@ -183,7 +194,9 @@ pub(super) fn outcome(output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
         None => (Spent::default(), None),
     };
     // Only if there is an answer: the result of a turn that could not begin has a meaningless id.
-    if let (Outcome::Reply { .. }, Some(closing)) = (&outcome, &events.answer) {
+    if let (Outcome::Reply { .. } | Outcome::Asks { .. }, Some(closing)) =
+        (&outcome, &events.answer)
+    {
         let reported = closing.event.session_id.as_deref();
         spent.session = reported.and_then(|id| SessionId::reported(id).ok());
     }
@@ -235,7 +248,13 @@ impl ClaudeEvents {
             // Claude repeats a prompt when it begins it.
             "user" if event.uuid.is_some() && event.uuid == self.waits_for => self.waits_for = None,
             "assistant" => {
-                let model = event.message.unwrap_or_default().model;
+                let ClaudeMessage { id, model, content } = event.message.unwrap_or_default();
+                if event.parent_tool_use_id.is_none() {
+                    if self.questions.0 != id {
+                        self.questions = (id, Vec::new());
+                    }
+                    self.questions.1.extend(questions::asked(&content));
+                }
                 self.has_spoken |= !model.is_empty() && model != SYNTHETIC;
                 self.error = event.error.and_then(|error| error.as_str().map(str::to_owned));
             }
@@ -269,6 +288,11 @@ fn whole_seconds(ms: f64) -> Option<u64> {
 }
 
 impl ClaudeEvent {
+    /// Whether a hook ended the turn.
+    fn is_stopped(&self) -> bool {
+        self.terminal_reason.as_deref() == Some(questions::STOPPED)
+    }
+
     /// The cost of this turn, and the cost of the process including it.
     fn spent(&self, before: &Total, model: Option<String>) -> (Spent, Total) {
         let mut tokens = Tokens::default();

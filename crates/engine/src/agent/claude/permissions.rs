@@ -79,6 +79,7 @@ mod tests {
             config_dir: "/nowhere".into(),
             tools: vec!["Bash(cargo test:*)".to_owned()],
             model: None,
+            questions: false,
             environment_model: None,
             account: None,
         };

@@ -47,6 +47,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let config = ClaudeConfig {
             tools: Vec::new(),
+            questions: false,
             name: "claude".to_owned(),
             model: None,
             program: "claude".to_owned(),

@@ -3,7 +3,7 @@
 //! `NEXT` means `NEXT.md` or the script `NEXT.sh`, whichever exists. If both exist, the name is
 //! ambiguous. Write the extension, or rename one of the files.
 
-use crate::{graph::Meaning, scope::ResolveError, source::Severity};
+use crate::{scope::ResolveError, source::Severity};
 
 use super::super::{
     Rule,
@@ -24,9 +24,8 @@ fn check(report: &mut Report<'_>) {
             .flat_map(|way| way.named().map(move |named| (named, by_origin(state, way))));
         let asked = state.evaluators.iter().map(|named| (named, Severity::Error));
         for (named, severity) in said.chain(asked) {
-            if let Meaning::Wrong(error @ ResolveError::Ambiguous { candidates, .. }) =
-                &named.meaning
-            {
+            let Some(error) = named.error() else { continue };
+            if let ResolveError::Ambiguous { candidates, .. } = error.in_its_folder().1 {
                 report
                     .at(state, named.written.span, error.to_string())
                     .severity(severity)

@@ -1,6 +1,6 @@
 //! `missing-target` (error): a transition leads to a state that does not exist.
 //!
-//! Names are looked up in the workflow's own directory, byte for byte: `REVIEW` means `REVIEW.md` or
+//! Names are looked up in the folder of the state that writes them, byte for byte: `REVIEW` means `REVIEW.md` or
 //! the script `REVIEW.sh`, never `review.md`. An agent that asks for a state that does not exist is
 //! reminded, which does not help, or fails.
 //!
@@ -8,7 +8,7 @@
 //! and the agent is reminded. Instead of a name in an example, write dots: `<goto>…</goto>`.
 
 use crate::{
-    graph::{Meaning, Named, State},
+    graph::{Named, State},
     scope::ResolveError,
     source::Severity,
 };
@@ -39,21 +39,35 @@ fn check(report: &mut Report<'_>) {
 }
 
 fn look(report: &mut Report<'_>, state: &State, named: &Named, severity: Severity) {
-    let (message, suggestion, candidates) = match &named.meaning {
+    let Some(error) = named.error() else { return };
+    let (folder, cause) = error.in_its_folder();
+    let (message, suggestion, help) = match cause {
         // The suggestion is the help of the finding.
-        Meaning::Wrong(ResolveError::NotFound { name, suggestion, candidates }) => {
-            (format!("state `{name}` not found"), suggestion.as_deref(), &candidates[..])
+        ResolveError::NotFound { name, suggestion, candidates } => {
+            let files: Vec<_> = candidates.iter().map(|file| format!("{folder}{file}")).collect();
+            let help = format!("create {}", files.join(" or "));
+            let meant = suggestion.as_ref().map(|name| format!("{folder}{name}"));
+            (format!("state `{folder}{name}` not found"), meant, Some(help))
         }
-        Meaning::Wrong(error @ ResolveError::Unsupported(_)) => (error.to_string(), None, &[][..]),
-        Meaning::Wrong(ResolveError::Ambiguous { .. } | ResolveError::WrongPlatform { .. })
-        | Meaning::State(_)
-        | Meaning::Open
-        | Meaning::Path => return,
+        ResolveError::NoFolder { folder, suggestion } => {
+            let help = format!("create the folder, with a state {folder}START.md");
+            (format!("there is no subworkflow `{folder}`"), suggestion.clone(), Some(help))
+        }
+        ResolveError::Unsupported(_)
+        | ResolveError::NoStart { .. }
+        | ResolveError::TooDeep { .. }
+        | ResolveError::Unlisted(_) => (error.to_string(), None, None),
+        // Other rules report these.
+        ResolveError::Ambiguous { .. }
+        | ResolveError::WrongPlatform { .. }
+        | ResolveError::Subworkflow { .. }
+        | ResolveError::InFolder { .. } => return,
     };
     let finding = report.at(state, named.written.span, message);
-    if !candidates.is_empty() {
-        finding.help(format!("create {}", candidates.join(" or ")));
+    if let Some(help) = help {
+        finding.help(help);
     }
+    let suggestion = suggestion.as_deref();
     finding.severity(severity).meant(suggestion);
 }
 
@@ -85,6 +99,29 @@ mod tests {
                 "RUN.sh:1:13: state `GONE` not found",
                 "START.md:3:26: state `REVEIW` not found",
                 "TELL.md:1:11: `DONE.txt` is not a state: states end in .md, .sh or .bat",
+            ]
+        );
+    }
+
+    #[test]
+    fn missing_target_is_found_in_subworkflows() {
+        let start = "<call return=\"START\">reviw/</call> <fork next=\"START\">docs/</fork> \
+                     <function return=\"START\">review/GONE</function>";
+        let files = [
+            ("START.md", start),
+            ("review/START.md", "<goto>PLAN</goto> <goto>OTHER</goto>"),
+            ("docs/A.md", ""),
+            ("OTHER.md", ""),
+        ];
+        assert_eq!(
+            found(&RULE, files),
+            [
+                "START.md:1:22: there is no subworkflow `reviw/`",
+                "START.md:1:55: `docs/` is not a subworkflow: no entry state: expected 1_START or START, \
+                 with the extension .md or .sh",
+                "START.md:1:93: state `review/GONE` not found",
+                "review/START.md:1:7: state `PLAN` not found",
+                "review/START.md:1:25: state `OTHER` not found",
             ]
         );
     }

@@ -1,10 +1,13 @@
 //! `path-in-target` (error): a transition names a state by a path.
 //!
-//! A workflow is flat: states are named by their file names alone, and a name with `/` or `\` is
-//! rejected. There are no transitions to another directory.
+//! A state names the states of its own folder by their file names alone. A `call`, `function` or `fork` may
+//! enter a subworkflow, a folder beside the state: `review/` is its entry state, `review/PLAN` another one.
+//! No other tag can, because only a subtask and a worker have a folder of their own, and no name leads up,
+//! through several folders or out of the workflow.
 
 use crate::{
     graph::{Content, Meaning},
+    scope::ResolveError,
     source::{Matter, Severity, StateFileError},
 };
 
@@ -28,9 +31,15 @@ fn check(report: &mut Report<'_>) {
             }
         }
         for way in &state.mentions {
-            for named in way.named().filter(|named| named.meaning == Meaning::Path) {
+            for named in way.named() {
                 let name = &named.written.value;
-                let said = format!("`{name}` is a path: a state is named by its file name alone");
+                let said = match &named.meaning {
+                    Meaning::Path => {
+                        format!("`{name}` is a path: a state is named by its file name alone")
+                    }
+                    Meaning::Wrong(error @ ResolveError::Subworkflow { .. }) => error.to_string(),
+                    Meaning::Wrong(_) | Meaning::State(_) | Meaning::Open => continue,
+                };
                 report.at(state, named.written.span, said).severity(by_origin(state, way));
             }
         }
@@ -46,16 +55,32 @@ mod tests {
 
     #[test]
     fn path_in_target_is_found_in_frontmatter_and_text() {
-        let policy = prompt(&["tag: goto, target: sub/NEXT.md"], "x");
+        let policy = prompt(&["tag: goto, target: sub/deep/NEXT.md"], "x");
         let files = [("START.md", &*policy), ("RUN.sh", "echo '<goto>../OTHER</goto>'")];
         let alone = "is a path: a state is named by its file name alone";
         assert_eq!(
             found(&RULE, files),
             [
                 format!("RUN.sh:1:13: `../OTHER` {alone}"),
-                format!("START.md:3:26: `sub/NEXT.md` {alone}")
+                format!("START.md:3:26: `sub/deep/NEXT.md` {alone}")
             ]
         );
+    }
+
+    #[test]
+    fn path_in_target_is_found_where_a_subworkflow_cannot_be_entered() {
+        let policy = prompt(
+            &["tag: reset, target: review/", "tag: fork, target: review/, next: review/A"],
+            "x",
+        );
+        let text =
+            "<goto>review/</goto> <call return=\"review/A\">review/</call> <join>review/A</join>";
+        let files =
+            [("START.md", text), ("P.md", &*policy), ("review/START.md", ""), ("review/A.md", "")];
+        let said = "a subworkflow, which only";
+        let found = found(&RULE, files);
+        assert_eq!(found.len(), 5, "{found:?}");
+        assert!(found.iter().all(|finding| finding.contains(said)), "{found:?}");
     }
 
     #[test]

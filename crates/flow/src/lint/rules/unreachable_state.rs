@@ -4,11 +4,16 @@
 //! A state that cannot be reached is left over, or another file misspells its name. A README does
 //! not belong in the directory of a workflow.
 //!
+//! A folder beside the states with an entry state is a subworkflow, and is reported once as a whole if
+//! nothing enters it.
+//!
 //! Nothing is reported if the target of some state is known only at run time (`<goto>$NEXT</goto>`), or
 //! if the workflow is started by naming a file: the other states may belong to another entry.
 
+use std::collections::BTreeSet;
+
 use crate::{
-    graph::{Meaning, State, Way},
+    graph::{Graph, Named, State, Way},
     id::StateName,
     scope::ResolveError,
     source::Severity,
@@ -30,11 +35,23 @@ fn check(report: &mut Report<'_>) {
         return;
     }
     let live = graph.live();
-    let misspelt: Vec<_> =
-        live.iter().filter_map(|name| graph.state(name)).flat_map(meant).collect();
+    let misspelt: Vec<_> = live
+        .iter()
+        .filter_map(|name| graph.state(name))
+        .flat_map(|state| meant(graph, state))
+        .collect();
     let live = graph.reachable(live.iter().chain(&misspelt), |_| true);
+    let entered: BTreeSet<_> = live.iter().map(StateName::folder).collect();
+    let mut told = BTreeSet::new();
     for state in report.states().filter(|state| !live.contains(&state.name)) {
-        let said = format!("no way leads from {entry} to {}", state.name);
+        let folder = state.name.folder();
+        let said = if folder.is_empty() || entered.contains(folder) {
+            format!("no way leads from {entry} to {}", state.name)
+        } else if told.insert(folder) {
+            format!("no way leads from {entry} into the subworkflow {folder}")
+        } else {
+            continue;
+        };
         let finding = report.at(state, state.first_line(), said);
         if state.name.as_str().eq_ignore_ascii_case("readme.md") {
             finding.help("every .md file here is a state: keep texts about a workflow elsewhere");
@@ -43,12 +60,20 @@ fn check(report: &mut Report<'_>) {
 }
 
 /// The states that a state probably means by names that do not resolve: another rule reports those.
-fn meant(state: &State) -> impl Iterator<Item = StateName> {
-    state.said().flat_map(Way::named).chain(&state.evaluators).filter_map(|named| {
-        let Meaning::Wrong(ResolveError::NotFound { suggestion, .. }) = &named.meaning else {
-            return None;
-        };
-        suggestion.as_ref().map(StateName::new)
+fn meant<'g>(graph: &'g Graph, state: &'g State) -> impl Iterator<Item = StateName> {
+    let named = state.said().flat_map(Way::named).chain(&state.evaluators);
+    named.filter_map(Named::error).flat_map(|error| {
+        let own = state.name.folder();
+        let (folder, cause) = error.in_its_folder();
+        if let ResolveError::NotFound { suggestion: Some(name), .. } = cause {
+            let folder = if folder.is_empty() { own } else { folder };
+            vec![StateName::new(format!("{folder}{name}"))]
+        } else if let ResolveError::NoFolder { suggestion: Some(meant), .. } = cause {
+            let meant = format!("{own}{meant}");
+            graph.states.keys().filter(|name| name.folder() == meant).cloned().collect()
+        } else {
+            Vec::new()
+        }
     })
 }
 
@@ -92,6 +117,29 @@ mod tests {
         let files =
             [("START.md", "<goto>REVEIW</goto>"), ("REVIEW.md", "<goto>B</goto>"), ("B.md", "x")];
         assert!(found(&RULE, files).is_empty());
+    }
+
+    #[test]
+    fn unreachable_state_is_found_in_subworkflows() {
+        let files = [
+            (
+                "START.md",
+                "<call return=\"START\">review/</call> <call return=\"START\">plna/</call>",
+            ),
+            ("review/START.md", "x"),
+            ("review/LEFT.md", "x"),
+            ("other/START.md", "x"),
+            ("other/A.md", "x"),
+            ("plan/START.md", "x"),
+            ("docs/A.md", "no state, because nothing can enter it"),
+        ];
+        assert_eq!(
+            found(&RULE, files),
+            [
+                "other/A.md:1:1: no way leads from START.md into the subworkflow other/",
+                "review/LEFT.md:1:1: no way leads from START.md to review/LEFT.md",
+            ]
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! one name and names them without extension: `<goto>BUILD</goto>` is `BUILD.sh` on Unix and
 //! `BUILD.bat` on Windows.
 
-use crate::{graph::Meaning, scope::ResolveError, source::Severity};
+use crate::{scope::ResolveError, source::Severity};
 
 use super::super::{
     Rule,
@@ -22,7 +22,8 @@ fn check(report: &mut Report<'_>) {
     for state in report.states() {
         for way in state.said() {
             for named in way.named() {
-                if let Meaning::Wrong(error @ ResolveError::WrongPlatform { .. }) = &named.meaning {
+                let Some(error) = named.error() else { continue };
+                if let ResolveError::WrongPlatform { .. } = error.in_its_folder().1 {
                     report
                         .at(state, named.written.span, error.to_string())
                         .severity(by_origin(state, way));

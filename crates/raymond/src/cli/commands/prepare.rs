@@ -148,6 +148,7 @@ pub(super) fn agents(config: &Config) -> Agents {
     let home = text("HOME").map(PathBuf::from).unwrap_or_default();
     let config_dir = text("CLAUDE_CONFIG_DIR").map(PathBuf::from);
     let own = config.agents.get(CLAUDE).cloned().unwrap_or_default();
+    let questions = own.questions();
     // `[claude]` is an older name of `[agents.claude]`; the environment overrides both.
     let program = config.said_by_environment("claude.program").map(str::to_owned);
     let program = program.or(own.program);
@@ -163,6 +164,7 @@ pub(super) fn agents(config: &Config) -> Agents {
         arguments: own.arguments.unwrap_or_else(|| config.claude_arguments.clone()),
         account: Some(account(CLAUDE, parts)),
         config_dir: config_dir.clone(),
+        questions,
         tools: own.tools.unwrap_or_default(),
         model: own.model,
         environment_model: text("ANTHROPIC_MODEL"),

@@ -12,7 +12,7 @@ use raymond_engine::{
     answers,
     interrupts::Interrupts,
     load, regular,
-    scope::{ScopeError, extract_tests, is_archive},
+    scope::{ScopeError, extract_with_tests, is_archive, subworkflows},
 };
 use raymond_flow::{id::RunId, machine::Status};
 
@@ -49,19 +49,19 @@ pub(in crate::cli) fn test(arguments: &Test) -> Result<ExitCode, Failure> {
     let update = if arguments.update { Update::Write } else { Update::Compare };
     let (mut results, mut names) = (Vec::new(), Vec::new());
     let interrupts = Interrupts::install();
-    for path in case_files(&folder.join(FOLDER))? {
-        let case = read_case(folder, &path);
+    for Found { workflow, folder, prefix, path } in found_cases(arguments, folder)? {
+        let case = read_case(&folder, &path);
         let name = case.as_ref().map_or_else(
             |_| path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
             |case| case.name.clone(),
         );
+        let name = format!("{prefix}{name}");
         names.push(name.clone());
         if !name.contains(filter) {
             continue;
         }
         let started = Instant::now();
-        let wrong = match case.and_then(|case| run(&arguments.workflow, &case, update, &interrupts))
-        {
+        let wrong = match case.and_then(|case| run(&workflow, &case, update, &interrupts)) {
             Ok(None) => return Ok(ExitCode::from(130)),
             Ok(Some(wrong)) => wrong,
             Err(failure) => vec![failure.to_string()],
@@ -97,6 +97,50 @@ pub(in crate::cli) fn test(arguments: &Test) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(u8::from(failed > 0)))
 }
 
+/// A file with a case.
+struct Found {
+    /// What it is about: the workflow, or a subworkflow of it.
+    workflow: PathBuf,
+    /// The directory with its `tests`.
+    folder: PathBuf,
+    /// The path of the subworkflow, before the names of its cases.
+    prefix: String,
+    path: PathBuf,
+}
+
+/// The cases in the `tests` of `folder`, then those of each subworkflow, if it has any.
+fn found_cases(arguments: &Test, folder: &Path) -> Result<Vec<Found>, Failure> {
+    let found = |workflow: &Path, folder: &Path, prefix: &str, paths: Vec<PathBuf>| {
+        let (workflow, folder, prefix) =
+            (workflow.to_owned(), folder.to_owned(), prefix.to_owned());
+        paths.into_iter().map(move |path| Found {
+            workflow: workflow.clone(),
+            folder: folder.clone(),
+            prefix: prefix.clone(),
+            path,
+        })
+    };
+    let inner = subworkflows(folder)
+        .map_err(|error| Failure::io(&format!("list {}", folder.display()), &error))?;
+    // The other states beside a state file belong to another workflow.
+    let inner = inner
+        .into_iter()
+        .filter(|_| arguments.workflow.is_dir() || is_archive(&arguments.workflow));
+    let mut cases = Vec::new();
+    for inner in inner {
+        let place = folder.join(&inner);
+        if place.join(FOLDER).is_dir() {
+            cases.extend(found(&place, &place, &inner, case_files(&place.join(FOLDER))?));
+        }
+    }
+    let tests = folder.join(FOLDER);
+    if cases.is_empty() || tests.is_dir() {
+        let own: Vec<_> = found(&arguments.workflow, folder, "", case_files(&tests)?).collect();
+        cases.splice(0..0, own);
+    }
+    Ok(cases)
+}
+
 /// The slowest cases, on one line; nothing for a single case.
 fn slowest(results: &[(String, f64, Vec<String>)]) -> String {
     if results.len() < 2 {
@@ -111,7 +155,7 @@ fn slowest(results: &[(String, f64, Vec<String>)]) -> String {
     format!("slowest: {}\n", shown.join(", "))
 }
 
-/// The tests in an archive, extracted to a temporary directory; `None` if it has none, and for a directory.
+/// An archive with tests, extracted to a temporary directory; `None` if it has none, and for a directory.
 fn packed_tests(arguments: &Test) -> Result<Option<TempDir>, Failure> {
     let workflow = arguments.workflow.as_path();
     if !is_archive(workflow) {
@@ -119,15 +163,20 @@ fn packed_tests(arguments: &Test) -> Result<Option<TempDir>, Failure> {
     }
     let io = |error: io::Error| Failure::io("create a directory for the tests", &error);
     let folder = tempfile::tempdir().map_err(io)?;
-    let count = extract_tests(workflow, &folder.path().join(FOLDER));
-    let count = count.map_err(|source| ScopeError::Archive { path: workflow.into(), source })?;
-    if count > 0 && arguments.update {
+    extract_with_tests(workflow, folder.path())
+        .map_err(|source| ScopeError::Archive { path: workflow.into(), source })?;
+    let inner = subworkflows(folder.path()).map_err(io)?;
+    let has_tests = |inner: &str| folder.path().join(inner).join(FOLDER).is_dir();
+    if !has_tests("") && !inner.iter().any(|inner| has_tests(inner)) {
+        return Ok(None);
+    }
+    if arguments.update {
         return Err(Failure::usage(
             "the tests are in an archive, which `--update` cannot change: unpack it, and pack it again"
                 .to_owned(),
         ));
     }
-    Ok((count > 0).then_some(folder))
+    Ok(Some(folder))
 }
 
 fn read_case(folder: &Path, path: &Path) -> Result<Case, Failure> {

@@ -8,6 +8,7 @@
 //! | `policy` | reminders, implicit transitions, evaluators |
 //! | `failures` | every kind of failure of Claude, and what the user sees |
 //! | `limits` | budget and usage limit |
+//! | `questions` | what Claude asks with its own tool is put to a person |
 //! | `tools` | files, permissions, many workers, long prompts |
 //! | `crashes` | costs and prompts after a process is killed |
 //! | `debug` | what `--debug` keeps of a turn |
@@ -23,6 +24,7 @@ mod env;
 mod failures;
 mod limits;
 mod policy;
+mod questions;
 mod sessions;
 mod tools;
 mod unasked;

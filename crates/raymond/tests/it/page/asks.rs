@@ -4,8 +4,8 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::env::Desk;
-use crate::env::Project;
+use super::env::{Desk, PATIENCE};
+use crate::env::{Project, wait_until};
 
 /// A bitmap of one pixel.
 const PIXEL: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x00\x00\xff\xff\xff\x00\x00\x00!\xf9\x04\x01\x00\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;";
@@ -46,6 +46,13 @@ impl Desk {
         self.until(&cover);
         self.value(&format!("location.hash = {cover}.hash; 0"));
         self.until("document.querySelector('.choices')");
+    }
+
+    /// Answers on the command line. A row shows a question a moment before it can be answered there.
+    fn answers(&self, run: &str, answer: &str) {
+        wait_until("the answer counts", PATIENCE, || {
+            self.project.raymond(&["answer", run, answer]).code == 0
+        });
     }
 
     fn write_comment(&mut self, text: &str) {
@@ -135,8 +142,7 @@ fn answer_that_comes_too_late_says_who_was_first_and_keeps_what_was_written() {
     desk.call("Fetch.enable", &json!({ "patterns": [{ "urlPattern": "*/answer" }] }));
     desk.click(".choices button", "1");
     let held = desk.event("Fetch.requestPaused");
-    let first = desk.project.raymond(&["answer", "a", "hold"]);
-    assert_eq!(first.code, 0, "{first:?}");
+    desk.answers("a", "hold");
     desk.call("Fetch.continueRequest", &json!({ "requestId": held["requestId"] }));
     desk.call("Fetch.disable", &json!({}));
     desk.until_says(".banner.problem", "Not recorded");
@@ -150,7 +156,7 @@ fn answer_that_comes_too_late_says_who_was_first_and_keeps_what_was_written() {
     desk.asks("b");
     desk.go_to_ask("b");
     desk.write_comment("half a thou");
-    desk.project.raymond(&["answer", "b", "ship"]);
+    desk.answers("b", "ship");
     desk.until_says(".given", "What you wrote, which was not sent");
     assert_eq!(desk.value("document.querySelector('.given textarea').value"), json!("half a thou"));
 
@@ -161,7 +167,7 @@ fn answer_that_comes_too_late_says_who_was_first_and_keeps_what_was_written() {
     desk.browser.forget("Fetch.requestPaused");
     desk.click("[data-run=c] button", "ship");
     let held = desk.event("Fetch.requestPaused");
-    desk.project.raymond(&["answer", "c", "hold"]);
+    desk.answers("c", "hold");
     desk.until("!document.querySelector('.asking')");
     desk.call("Fetch.continueRequest", &json!({ "requestId": held["requestId"] }));
     desk.until_says(".notice.problem", "was already answered");

@@ -4,8 +4,8 @@ use std::fs;
 
 use serde_json::json;
 
-use super::env::{Desk, gated};
-use crate::env::Project;
+use super::env::{Desk, PATIENCE, gated};
+use crate::env::{Project, wait_until};
 
 /// A script that fails until there is a file `good`.
 const SHAKY: &str = "[ -e good ] && echo '<result>good now</result>' || exit 3";
@@ -171,6 +171,33 @@ fn stopped_run_goes_on_with_a_higher_budget_and_a_refusal_stays_on_the_page() {
     desk.until_says("[data-run=dear]", "paid for");
     desk.go_to_run("dear");
     desk.until_says(".head .cost", "$2.00 of $7.50");
+    desk.is_sound();
+}
+
+#[test]
+fn agents_of_a_run_that_waits_or_died_do_not_look_busy() {
+    let project = Project::new([("START.md", "do it")]);
+    let limit = "cat >/dev/null; echo '{\"error\":\"no\",\"class\":\"usage_limit\",\"resets_at\":9999999999}'";
+    project.write("limited.sh", limit);
+    let mut command = project.command(&["flow", "--id", "limited", "--detach"]);
+    let agent = format!("bash {}", project.file("limited.sh").display());
+    assert!(command.env("RAYMOND_AGENT_PROGRAM", agent).status().unwrap().success());
+    fs::create_dir(project.file("dead")).unwrap();
+    project.write("dead/START.sh", "touch waits; sleep 600");
+    let mut dead = project.spawn(&["dead", "--id", "dead"]);
+    wait_until("it runs", PATIENCE, || project.file("waits").exists());
+    dead.kill().unwrap();
+    dead.wait().unwrap();
+    project.write(".raymond/config.toml", "[serve]\nrecover = false\n");
+    let Some(mut desk) = Desk::or_skip(project) else { return };
+    desk.until("document.querySelector('.waiting [data-run=limited]')");
+    desk.go_to_run("limited");
+    desk.until_says(".agent .doing", "waits for the usage limit");
+    desk.until("document.querySelector('.graph .dot.idle')");
+    desk.go_to_run("dead");
+    desk.until_says(".agent .doing", "interrupted");
+    desk.until_says(".step .end", "interrupted");
+    desk.until("document.querySelector('.graph .dot.idle') && !document.querySelector('.run .icon.running')");
     desk.is_sound();
 }
 

@@ -34,6 +34,7 @@ fn config(home: &Path) -> ClaudeConfig {
         arguments: Vec::new(),
         config_dir: home.to_owned(),
         model: None,
+        questions: false,
         environment_model: None,
         account: None,
     }
@@ -204,6 +205,20 @@ fn permissions_are_skipped_only_if_that_was_asked_for() {
     assert!(!has(&command, "--permission-mode"));
     let tools = option(&command, "--disallowedTools").unwrap();
     assert!(tools.contains("AskUserQuestion") && !tools.contains(' '), "{tools}");
+}
+
+#[test]
+fn claude_that_may_ask_is_given_its_tool_and_hooks_and_no_second_turn() {
+    let home = tempfile::tempdir().unwrap();
+    let config = ClaudeConfig { questions: true, ..config(home.path()) };
+    let command = of(&config, &asked(fresh()));
+    assert!(!option(&command, "--disallowedTools").unwrap().contains("AskUserQuestion"));
+    assert_eq!(option(&command, "--permission-prompt-tool"), Some("stdio"));
+    let settings = option(&command, "--settings").unwrap();
+    let settings: serde_json::Value = serde_json::from_str(settings).unwrap();
+    let hook = settings["hooks"]["PostToolUse"][0]["hooks"][0]["command"].as_str().unwrap();
+    assert!(hook.contains(r#""continue":false"#) && hook.matches('\'').count() == 2, "{hook}");
+    assert_eq!(command.reuse, None, "a kept process would wait for answers on its standard input");
 }
 
 #[test]

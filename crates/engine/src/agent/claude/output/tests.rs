@@ -53,6 +53,38 @@ fn result(text: &str, cost: f64, input: u64) -> String {
     )
 }
 
+/// A reply that asks, in as many events as it has blocks; `parent` is the call of a subagent.
+fn asking(id: &str, question: &str, parent: &str) -> String {
+    format!(
+        r#"{{"type":"assistant","message":{{"id":"{id}","model":"claude-sonnet-5","role":"assistant","content":[{{"type":"tool_use","id":"toolu_0","name":"AskUserQuestion","input":{{"questions":[{{"question":"{question}","header":"Color","multiSelect":true,"options":[{{"label":"red","description":"r"}}]}}]}}}}]}},"parent_tool_use_id":{parent},"session_id":"s"}}"#
+    )
+}
+
+const STOPPED: &str = r#"{"type":"result","subtype":"success","is_error":false,"api_error_status":null,"num_turns":2,"result":"","stop_reason":"tool_use","session_id":"s","total_cost_usd":0.00375,"permission_denials":[],"terminal_reason":"hook_stopped"}"#;
+
+#[test]
+fn turn_that_ends_after_questions_asks_all_of_its_last_reply() {
+    let refused = asking("msg_0", "refused?", "null");
+    let (which, what) = (asking("msg_1", "Which?", "null"), asking("msg_1", "What?", "null"));
+    let inner = asking("msg_2", "a subagent's?", "\"toolu_9\"");
+    let end = end(&[INIT, &refused, &which, &what, &inner, STOPPED]);
+    let Outcome::Asks { questions } = &end.outcome else { panic!("{:?}", end.outcome) };
+    let texts: Vec<_> = questions.iter().map(|question| question.text.as_str()).collect();
+    assert_eq!(texts, ["Which?", "What?"]);
+    assert!(questions[0].takes_several && questions[0].options[0].label == "red");
+    assert_eq!(end.spent.cost_usd, Usd::from_dollars(0.00375).unwrap());
+    assert_eq!(end.spent.session.unwrap().as_str(), "s");
+}
+
+#[test]
+fn question_that_was_denied_or_a_stop_by_a_hook_of_the_user_is_no_question() {
+    let which = asking("msg_0", "Which?", "null");
+    let speaks = r#"{"type":"assistant","message":{"id":"msg_1","model":"claude-sonnet-5","content":[{"type":"text","text":"x"}]}}"#;
+    for lines in [[INIT, &which, &result("x", 0.1, 1)], [INIT, speaks, STOPPED]] {
+        assert!(matches!(end(&lines).outcome, Outcome::Reply { .. }), "{lines:?}");
+    }
+}
+
 /// An API error: `success` by its subtype.
 fn error(text: &str, status: &str) -> String {
     format!(
