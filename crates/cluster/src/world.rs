@@ -43,8 +43,8 @@ impl World for BundleWorld {
         Platform::Unix
     }
 
-    fn listing(&self) -> Result<Listing, WorldError> {
-        Ok(Listing::new(self.files.keys().cloned()))
+    fn listing(&self, folder: &str) -> Result<Listing, WorldError> {
+        Ok(Listing::of_folder(self.files.keys(), folder))
     }
 
     fn read(&self, name: &str) -> Result<Vec<u8>, WorldError> {
