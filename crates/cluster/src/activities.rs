@@ -15,18 +15,25 @@ use raymond_engine::private;
 use raymond_flow::history::InputMessage;
 use serde::{Deserialize, Serialize};
 use temporalio_client::{
-    ActivityIdentifier, AsyncActivityHandle, Client, RpcOptions, errors::AsyncActivityError,
+    ActivityIdentifier, AsyncActivityHandle, Client, RpcOptions, WorkflowDescribeOptions,
+    errors::AsyncActivityError,
 };
-use temporalio_common::protos::TaskToken;
+use temporalio_common::protos::{
+    TaskToken,
+    temporal::api::{enums::v1::PendingActivityState, workflow::v1::PendingActivityInfo},
+};
 use temporalio_macros::activities;
 use temporalio_sdk::activities::{ActivityContext, ActivityError};
 
 use crate::{
     commands::Talk,
     hosts::{HostError, Hosts},
-    messages::{PrepareOrder, StepEnd, StepOrder},
+    messages::{Place, PrepareOrder, StepEnd, StepOrder},
+    workflow::RunWorkflow,
 };
 
+/// The name of the activity that carries out a step.
+const STEP: &str = "step";
 /// The heartbeat timeout of a step that has none.
 const HEARTBEAT_TIMEOUT: Duration = Duration::from_mins(1);
 /// How often a host that ended is started again for the same step.
@@ -37,8 +44,8 @@ const HOST_INTERVAL: Duration = Duration::from_millis(200);
 #[derive(Clone, Debug)]
 pub struct StepActivities {
     hosts: Arc<Hosts>,
-    /// The task queue of this worker alone, and its name.
-    queue: String,
+    /// The name of this worker.
+    name: String,
     /// Where the tokens of running steps are, for the next worker in this state directory.
     tokens: PathBuf,
     talk: Talk,
@@ -64,8 +71,8 @@ pub(crate) enum AttendError {
 }
 
 impl StepActivities {
-    pub(crate) fn new(hosts: Arc<Hosts>, queue: String, data_dir: &Path, talk: Talk) -> Self {
-        Self { hosts, queue, tokens: data_dir.join("tokens"), talk }
+    pub(crate) fn new(hosts: Arc<Hosts>, name: String, data_dir: &Path, talk: Talk) -> Self {
+        Self { hosts, name, tokens: data_dir.join("tokens"), talk }
     }
 
     /// Takes over the steps that an earlier worker in the same state directory left.
@@ -87,7 +94,7 @@ impl StepActivities {
                 // Its request may never have arrived, so it is not started again, only looked for.
                 let order = StepOrder { is_started: true, ..kept.order };
                 if let Ok(inputs) = own.attend(&handle, &order, timeout).await {
-                    let end = StepEnd { inputs, worker: own.queue.clone() };
+                    let end = StepEnd { inputs, worker: own.name.clone() };
                     let _ = handle.complete(Some(end), RpcOptions::default()).await;
                 }
                 let _ = std::fs::remove_file(path);
@@ -127,7 +134,7 @@ impl StepActivities {
         let mut step = self.hosts.step(order, lease).await?;
         loop {
             match tokio::time::timeout(interval, step.end()).await {
-                Ok(end) => return Ok(end?),
+                Ok(end) => return end?.ok_or(AttendError::Gone),
                 Err(_) => match handle.heartbeat::<()>(None, RpcOptions::default()).await {
                     Ok(answer) => {
                         step.renew();
@@ -159,7 +166,7 @@ fn handle(client: Client, token: Vec<u8>) -> AsyncActivityHandle<Client> {
 #[activities]
 impl StepActivities {
     /// Carries out a step.
-    #[activity(name = "step")]
+    #[activity(name = STEP)]
     pub async fn step(
         self: Arc<Self>,
         context: ActivityContext,
@@ -175,12 +182,33 @@ impl StepActivities {
             let _ = std::fs::remove_file(path);
         }
         match attended {
-            Ok(inputs) => Ok(StepEnd { inputs, worker: self.queue.clone() }),
+            Ok(inputs) => Ok(StepEnd { inputs, worker: self.name.clone() }),
             Err(error) => {
                 (self.talk)(&format!("step {}: {error}", kept.order.id));
                 Err(ActivityError::from(error))
             }
         }
+    }
+
+    /// The steps of this run that workers have.
+    #[activity(name = "places")]
+    pub async fn places(
+        self: Arc<Self>,
+        context: ActivityContext,
+        _nothing: (),
+    ) -> Result<Vec<Place>, ActivityError> {
+        let Some(handle) = context.workflow_handle::<RunWorkflow>() else { return Ok(Vec::new()) };
+        let described = handle.describe(WorkflowDescribeOptions::default()).await?;
+        let pending = described.into_raw().pending_activities.into_iter();
+        let started = pending.filter(|activity| {
+            activity.state == PendingActivityState::Started as i32
+                && activity.activity_type.as_ref().is_some_and(|kind| kind.name == STEP)
+        });
+        let place = |activity: PendingActivityInfo| Place {
+            step: activity.activity_id,
+            worker: activity.last_worker_identity,
+        };
+        Ok(started.map(place).collect())
     }
 
     /// Prepares the next step of an agent where there are directories.
@@ -191,6 +219,6 @@ impl StepActivities {
         order: PrepareOrder,
     ) -> Result<InputMessage, ActivityError> {
         let prepared = self.hosts.prepare(order).await;
-        prepared.map_err(|error| ActivityError::from(error))
+        prepared.map_err(ActivityError::from)
     }
 }

@@ -4,6 +4,8 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::messages::steps_per_history;
+
 /// Runs workflows on many machines, with Temporal.
 #[derive(Debug, Parser)]
 #[command(name = "raymond cluster", version)]
@@ -24,7 +26,7 @@ pub(crate) enum Command {
         /// The most steps at once.
         #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
         capacity: u32,
-        /// Name of this worker [default: host name and process id].
+        /// Name of this worker, which no other has [default: a name that is kept in the directory].
         #[arg(long, value_name = "NAME")]
         name: Option<String>,
     },
@@ -35,6 +37,9 @@ pub(crate) enum Command {
         /// After how many seconds without a sign of life a step counts as lost.
         #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(3..))]
         heartbeat: u64,
+        /// After how many steps the history of the run is continued as a new one.
+        #[arg(long, value_name = "N", hide = true, default_value_t = steps_per_history())]
+        steps_per_history: u32,
         /// Return at once, and print the run's id.
         #[arg(long)]
         detach: bool,

@@ -68,9 +68,9 @@ pub async fn run(arguments: Arguments, print: Talk, talk: Talk) -> Result<ExitCo
             worker::work(&server, &data_dir, capacity, name, talk).await?;
             Ok(ExitCode::SUCCESS)
         }
-        Command::Start { server, heartbeat, detach, words } => {
+        Command::Start { server, heartbeat, steps_per_history, detach, words } => {
             let user = User::connect(&server).await?;
-            let id = user.start(&words, heartbeat_ms(heartbeat)).await?;
+            let id = user.start(&words, heartbeat_ms(heartbeat), steps_per_history).await?;
             talk(&format!("run {id} is started"));
             if detach {
                 print(&id);
@@ -134,7 +134,12 @@ impl User {
     }
 
     /// Plans a run with the local program, and starts it.
-    async fn start(&self, words: &[OsString], heartbeat_ms: u64) -> Result<String, Failure> {
+    async fn start(
+        &self,
+        words: &[OsString],
+        heartbeat_ms: u64,
+        steps_per_history: u32,
+    ) -> Result<String, Failure> {
         let folder = tempfile::tempdir().map_err(failed("create a directory"))?;
         let bundle = folder.path().join("bundle.zip");
         let mut command = tokio::process::Command::new(local_program()?);
@@ -155,7 +160,7 @@ impl User {
         let started = Started { identity, ..started.into() };
         let id = started.workflow_id.to_string();
         let begin = Begin::New(started.into());
-        let terms = Terms { bundle, coding_agents, heartbeat_ms };
+        let terms = Terms { bundle, coding_agents, heartbeat_ms, steps_per_history };
         self.begin(&id, RunInput { begin, terms }, WorkflowIdReusePolicy::RejectDuplicate).await?;
         Ok(id)
     }

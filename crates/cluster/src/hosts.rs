@@ -80,16 +80,19 @@ struct Host {
 #[derive(Debug, Default)]
 struct Waiting {
     is_closed: bool,
-    steps: HashMap<StepId, oneshot::Sender<Vec<InputMessage>>>,
+    steps: HashMap<StepId, oneshot::Sender<Attended>>,
     prepares: HashMap<AgentId, Vec<oneshot::Sender<InputMessage>>>,
 }
+
+/// What came of a step; `None` if another task waits for it now: the history of the run was continued.
+type Attended = Option<Vec<InputMessage>>;
 
 /// A step that a host has.
 #[derive(Debug)]
 pub(crate) struct HostedStep {
     host: Arc<Host>,
     id: StepId,
-    end: oneshot::Receiver<Vec<InputMessage>>,
+    end: oneshot::Receiver<Attended>,
 }
 
 impl Hosts {
@@ -111,7 +114,11 @@ impl Hosts {
         let host = self.host(&order.run, &order.bundle).await?;
         let (sender, end) = oneshot::channel();
         let id = order.id.clone();
-        host.waiting(|waiting| drop(waiting.steps.insert(id.clone(), sender)))?;
+        host.waiting(|waiting| {
+            if let Some(earlier) = waiting.steps.insert(id.clone(), sender) {
+                let _ = earlier.send(None);
+            }
+        })?;
         let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
         let hosted = HostedLine { id: id.clone(), run: order.run.clone(), lease_ms };
         let start = if order.is_started { OrderLine::Find } else { OrderLine::Start };
@@ -131,13 +138,21 @@ impl Hosts {
         prepared.await.map_err(|_| host.ended())
     }
 
+    /// Lets hosts go that have had no step for a while. Never returns.
+    pub(crate) async fn sweep(&self) {
+        let is_idle = |host: &Arc<Host>| Arc::strong_count(host) == 1 && host.is_idle();
+        loop {
+            tokio::time::sleep(IDLE / 3).await;
+            self.open.lock().await.retain(|_, host| !is_idle(host));
+        }
+    }
+
     /// The host of a run; started if there is none.
     async fn host(&self, run: &RunMessage, bundle: &str) -> Result<Arc<Host>, HostError> {
         let RunMessage(run) = run;
         let archive = self.bundles.archive(bundle).await?;
         let mut open = self.open.lock().await;
-        let is_idle = |host: &Arc<Host>| Arc::strong_count(host) == 1 && host.is_idle();
-        open.retain(|_, host| !host.is_closed() && !is_idle(host));
+        open.retain(|_, host| !host.is_closed());
         if let Some(host) = open.get(&run.identity) {
             *lock(&host.used) = Instant::now();
             return Ok(Arc::clone(host));
@@ -205,8 +220,8 @@ impl Host {
 }
 
 impl HostedStep {
-    /// What came of it.
-    pub(crate) async fn end(&mut self) -> Result<Vec<InputMessage>, HostError> {
+    /// What came of it; `None` if another task waits for it now.
+    pub(crate) async fn end(&mut self) -> Result<Option<Vec<InputMessage>>, HostError> {
         let end = (&mut self.end).await.map_err(|_| self.host.ended());
         *lock(&self.host.used) = Instant::now();
         end
@@ -250,7 +265,7 @@ async fn read(
         match serde_json::from_str(&line) {
             Ok(ReportLine::Ended { id, inputs }) => {
                 if let Some(step) = lock(&waiting).steps.remove(&id) {
-                    let _ = step.send(inputs);
+                    let _ = step.send(Some(inputs));
                 }
             }
             Ok(ReportLine::Prepared(message)) => {

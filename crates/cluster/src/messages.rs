@@ -31,6 +31,15 @@ pub enum Begin {
         /// The resume.
         input: InputMessage,
     },
+    /// In its middle: the history before was long enough.
+    Continued {
+        /// The run.
+        run: RunMessage,
+        /// The running steps, and the workers that have them.
+        found: Vec<(StepId, String)>,
+        /// How often all agents have waited for a usage limit.
+        limit_waits: u32,
+    },
 }
 
 /// What a run is carried out with.
@@ -42,6 +51,14 @@ pub struct Terms {
     pub coding_agents: CodingAgentsMessage,
     /// After how many milliseconds without a heartbeat a step counts as lost.
     pub heartbeat_ms: u64,
+    /// After how many steps the history is continued as a new one.
+    #[serde(default = "steps_per_history")]
+    pub steps_per_history: u32,
+}
+
+/// A Temporal server ends a workflow after 51,200 events. A step has at most 7, and a replay of 2,000 takes a second.
+pub(crate) fn steps_per_history() -> u32 {
+    2000
 }
 
 /// The output of the workflow: the run at its end, or where it rests.
@@ -83,6 +100,15 @@ pub struct StepEnd {
     /// What the machine must decide about, in this order.
     pub inputs: Vec<InputMessage>,
     /// The worker that had the step.
+    pub worker: String,
+}
+
+/// A step that a worker has.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Place {
+    /// The id of the activity: the step as it is displayed.
+    pub step: String,
+    /// The name of the worker.
     pub worker: String,
 }
 

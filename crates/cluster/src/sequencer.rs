@@ -208,3 +208,6 @@ fn session(identity: &str, agent: &AgentId, number: u32) -> SessionId {
     bytes.copy_from_slice(&hash[..16]);
     SessionId::new(uuid::Builder::from_random_bytes(bytes).into_uuid().to_string())
 }
+
+#[cfg(test)]
+mod tests;

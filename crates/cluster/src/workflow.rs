@@ -20,15 +20,15 @@ use futures::{
 use raymond_engine::usage_limit_wait;
 use raymond_flow::{
     id::{AgentId, AskId, SessionId, StepId},
-    machine::{ApplyError, Halt, Input},
+    machine::{ApplyError, Halt, Input, Run},
     snapshot::RunMessage,
     turn::Outcome,
 };
 use temporalio_macros::{workflow, workflow_methods};
 use temporalio_sdk::{
-    ActivityCancellationType, ActivityExecutionError, ActivityOptions, SyncWorkflowContext,
-    TimerOptions, WaitConditionOptions, WorkflowCancellationToken, WorkflowContext,
-    WorkflowContextView, WorkflowResult,
+    ActivityCancellationType, ActivityExecutionError, ActivityOptions, ContinueAsNewOptions,
+    SyncWorkflowContext, TimerOptions, WaitConditionOptions, WorkflowCancellationToken,
+    WorkflowContext, WorkflowContextView, WorkflowResult,
     workflows::{join_all, select},
 };
 use temporalio_workflow::RetryPolicy;
@@ -38,6 +38,7 @@ use crate::{
     bundles::{BundleError, Bundles},
     messages::{Begin, PrepareOrder, RunInput, RunOutput, Signal, StepEnd, StepOrder, Terms},
     sequencer::{Sequencer, Wanted},
+    worker::own_queue,
     world::BundleWorld,
 };
 
@@ -69,6 +70,14 @@ enum Arrival {
     UsageLimit,
 }
 
+/// Why a history ends.
+enum CourseEnd {
+    /// The run is over or rests.
+    Over,
+    /// It is long enough: the run goes on in a new one, and these workers have its steps.
+    Cut { found: Vec<(StepId, String)> },
+}
+
 type Flight = LocalBoxFuture<'static, Arrival>;
 
 impl RunWorkflow {
@@ -88,10 +97,14 @@ impl RunWorkflow {
         let RunInput { begin, terms } = input;
         let mut course = Course::new(context, terms);
         course.begin(begin);
-        course.turn_until_over().await;
-        let run = context.state(|own| own.sequencer.as_ref().map(|all| all.run().clone()));
-        let run = RunMessage(run.unwrap_or_else(|| unreachable!("it was begun")));
-        Ok(RunOutput { run, terms: course.terms })
+        if let CourseEnd::Cut { found } = course.turn_until_over().await {
+            let run = RunMessage(course.run());
+            let begin = Begin::Continued { run, found, limit_waits: course.limit_waits };
+            let input = RunInput { begin, terms: course.terms };
+            context.continue_as_new(input, ContinueAsNewOptions::default())?;
+            unreachable!("the line above always leaves");
+        }
+        Ok(RunOutput { run: RunMessage(course.run()), terms: course.terms })
     }
 
     /// Something that a user wants.
@@ -117,6 +130,12 @@ struct Course {
     /// Steps that wait until fewer are in flight.
     waiting: VecDeque<(StepId, bool)>,
     limit_waits: u32,
+    /// The workers that have the steps of the history before.
+    found: BTreeMap<StepId, String>,
+    /// How many steps were launched in this history.
+    launched: u32,
+    /// While the history is about to be cut: the workers that have the steps in flight.
+    cut: Option<BTreeMap<StepId, String>>,
 }
 
 impl Course {
@@ -124,8 +143,17 @@ impl Course {
         let flights = FuturesUnordered::new();
         // An empty set would count as ended.
         flights.push(pending().boxed_local());
-        let (steps, waiting) = (BTreeMap::new(), VecDeque::new());
-        Self { context: context.clone(), terms, flights, steps, waiting, limit_waits: 0 }
+        Self {
+            context: context.clone(),
+            terms,
+            flights,
+            steps: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            limit_waits: 0,
+            found: BTreeMap::new(),
+            launched: 0,
+            cut: None,
+        }
     }
 
     fn begin(&mut self, begin: Begin) {
@@ -140,13 +168,18 @@ impl Course {
         let sequencer = match begin {
             Begin::New(started) => Ok(Sequencer::begin(started.into(), world)),
             Begin::Resumed { run, input } => Sequencer::reopen(run.0, world, Some(input.into())),
+            Begin::Continued { run, found, limit_waits } => {
+                self.found = found.into_iter().collect();
+                self.limit_waits = limit_waits;
+                Sequencer::reopen(run.0, world, None)
+            }
         };
         self.context.state_mut(|own| own.sequencer = Some(sound(sequencer)));
         let wanted = self.sequencer(Sequencer::work_off);
         self.perform(wanted);
     }
 
-    async fn turn_until_over(&mut self) {
+    async fn turn_until_over(&mut self) -> CourseEnd {
         let mut is_cancelled = false;
         loop {
             while let Some(signal) = self.context.state_mut(|own| own.inbox.pop_front()) {
@@ -155,7 +188,15 @@ impl Course {
             let is_over =
                 |own: &RunWorkflow| own.sequencer.as_ref().is_some_and(Sequencer::is_over);
             if self.context.state(is_over) {
-                return;
+                return CourseEnd::Over;
+            }
+            if let Some(found) = self.is_cut() {
+                // Nothing is awaited between the empty inbox and the end of this history: no signal is lost.
+                return CourseEnd::Cut { found };
+            }
+            if self.cut.is_none() && self.launched >= self.terms.steps_per_history {
+                self.prepare_cut().await;
+                continue;
             }
             let options = || {
                 let token = WorkflowCancellationToken::new();
@@ -192,6 +233,37 @@ impl Course {
                 self.take(Signal { input: halt, ends_steps: true });
             }
         }
+    }
+
+    /// Finds out which workers have the steps in flight. From now on nothing is launched. A step that no worker has yet
+    /// is cancelled, because nobody could find it again.
+    async fn prepare_cut(&mut self) {
+        let options = ActivityOptions::with_start_to_close_timeout(PREPARE_MAX)
+            .cancellation_token(WorkflowCancellationToken::new())
+            .build();
+        let places = self.context.execute_activity(StepActivities::places, (), options).await;
+        let places = places.unwrap_or_default();
+        let mut found = BTreeMap::new();
+        for (id, token) in &self.steps {
+            let name = id.to_string();
+            match places.iter().find(|place| place.step == name) {
+                Some(place) => drop(found.insert(id.clone(), place.worker.clone())),
+                None => token.cancel(),
+            }
+        }
+        self.cut = Some(found);
+    }
+
+    /// The workers that have the steps in flight, if the history can be cut: every step in flight is on a worker.
+    fn is_cut(&self) -> Option<Vec<(StepId, String)>> {
+        let found = self.cut.as_ref()?;
+        let place = |id: &StepId| Some((id.clone(), found.get(id)?.clone()));
+        self.steps.keys().map(place).collect()
+    }
+
+    fn run(&self) -> Run {
+        let run = self.context.state(|own| own.sequencer.as_ref().map(|all| all.run().clone()));
+        run.unwrap_or_else(|| unreachable!("it was begun"))
     }
 
     /// Carries out what a user wants.
@@ -308,22 +380,33 @@ impl Course {
     }
 
     fn launch_waiting(&mut self) {
-        while self.steps.len() < IN_FLIGHT_MAX
+        while self.cut.is_none()
+            && self.steps.len() < IN_FLIGHT_MAX
             && let Some((id, is_started)) = self.waiting.pop_front()
         {
             self.launch(id, is_started);
         }
     }
 
-    fn launch(&mut self, id: StepId, is_started: bool) {
+    /// Launches a step. One that an earlier history has started is looked for where it is; if no worker has it, it never
+    /// was started.
+    fn launch(&mut self, id: StepId, is_running: bool) {
+        let worker = self.found.remove(&id).filter(|_| is_running);
+        let is_started = worker.is_some();
+        self.launched += 1;
         let run = self.excerpt(&id.agent);
         let order =
             StepOrder { id: id.clone(), run, bundle: self.terms.bundle.clone(), is_started };
         let token = WorkflowCancellationToken::new();
         self.steps.insert(id.clone(), token.clone());
+        let heartbeat = Duration::from_millis(self.terms.heartbeat_ms);
+        let queue = worker.map(|name| own_queue(self.context.task_queue(), &name));
         let options = ActivityOptions::with_start_to_close_timeout(STEP_MAX)
             .activity_id(id.to_string())
-            .heartbeat_timeout(Duration::from_millis(self.terms.heartbeat_ms))
+            // Only that worker has it: if it is gone, the step is lost.
+            .maybe_schedule_to_start_timeout(is_started.then_some(heartbeat))
+            .maybe_task_queue(queue)
+            .heartbeat_timeout(heartbeat)
             .cancellation_type(ActivityCancellationType::WaitCancellationCompleted)
             .cancellation_token(token)
             // The machine decides about retries.

@@ -138,9 +138,8 @@ impl Cluster {
         let data_dir = self.file(name);
         let mut command = self.cluster(&["worker", "--name", name, "--data-dir"]);
         command.arg(&data_dir).stdout(Stdio::null());
-        let log = fs::File::options().create(true).append(true);
-        let log = log.clone().open(self.file(&format!("{name}.log"))).unwrap();
-        command.stderr(log);
+        let log = self.file(&format!("{name}.log"));
+        command.stderr(fs::File::options().create(true).append(true).open(log).unwrap());
         Running(command.spawn().unwrap())
     }
 
