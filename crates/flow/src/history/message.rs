@@ -55,6 +55,7 @@ mirror! {
     }
 
     #[serde(rename_all = "snake_case")]
+    #[expect(clippy::large_enum_variant, reason = "one exists at a time, on its way to another machine")]
     enum machine::Conclusion {
         Follow {
             transition: Transition,

@@ -105,6 +105,7 @@ pub enum Prepared {
 
 /// What the outcome of a step means.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "one exists at a time, and lives for one decision")]
 pub enum Conclusion {
     /// A transition to follow.
     Follow {
