@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use raymond_flow::{
-    id::{RunId, SessionId, StepId},
+    id::{AgentId, RunId, SessionId, StepId},
     machine::{Action, Record, Started, bookmarks, replay},
 };
 use thiserror::Error;
@@ -45,6 +45,14 @@ pub enum RewindError {
         /// The last turn that the agents know, as in `main.3`.
         step: String,
     },
+    /// A worker that waits in its worktree.
+    #[error("worker {agent} waits in its worktree, where only run `{run}` can continue it")]
+    InWorktree {
+        /// The run.
+        run: RunId,
+        /// The worker.
+        agent: AgentId,
+    },
     /// Something that concerns every run.
     #[error(transparent)]
     Engine(#[from] EngineError),
@@ -71,6 +79,9 @@ pub fn rewind(
         .map_err(|source| EngineError::Replay { id: id.clone(), source })?;
     if run.agents.is_empty() || !run.status.can_resume() {
         return Err(RewindError::Over { run: id.clone(), status: run.status.to_string() });
+    }
+    if let Some(agent) = run.bound_to_worktree() {
+        return Err(RewindError::InWorktree { run: id.clone(), agent: agent.clone() });
     }
     let steps = state_dir.run(id).steps;
     let mut sessions = BTreeMap::new();

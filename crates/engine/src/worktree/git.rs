@@ -143,9 +143,10 @@ impl<'a> Git<'a> {
                 tree.end(false);
                 let _ = child.wait();
                 let seconds = self.patience.as_secs();
-                return Err(match is_stopped {
-                    true => GitError::Interrupted { command },
-                    false => GitError::TimedOut { command, seconds },
+                return Err(if is_stopped {
+                    GitError::Interrupted { command }
+                } else {
+                    GitError::TimedOut { command, seconds }
                 });
             }
             std::thread::sleep(interval);

@@ -90,7 +90,7 @@ impl Landing {
         let branch = git.text(&["symbolic-ref", "--quiet", "--short", "HEAD"]);
         let Ok(branch) = branch else { return Err(LandError::Detached { repository }) };
         let home = common_dir(&repository)?;
-        Ok(Self { home, branch, repository })
+        Ok(Self { repository, home, branch })
     }
 
     /// The branch into which others are merged.

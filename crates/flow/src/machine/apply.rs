@@ -11,8 +11,8 @@ use crate::{
 };
 
 use super::{
-    Action, Agent, Answer, CountsAs, Instead, Leave, Left, Limit, Limits, Overrider, Phase, Record,
-    Run, Session, Settings, Spent, Status, Step, Tries, UsageLimit, Via, Work, ask,
+    Action, Agent, Answer, CountsAs, Evaluation, Instead, Leave, Left, Limits, Overrider, Phase,
+    Record, Run, Session, Settings, Spent, Status, Step, Tries, UsageLimit, Via, Work, ask,
     follow::{After, follow, states_entered},
     join, naming, rewind, worktree,
 };
@@ -80,19 +80,12 @@ pub fn apply(run: &mut Run, record: &Record) -> Result<(), ApplyError> {
         Record::WorktreeSaved { agent, saved } => worktree::saved(run, agent, saved),
         Record::Overridden { agent, asked, source, session, by, instead } => {
             change(run, agent, |agent| {
-                // What happens instead of a transition that is not held is a record of its own.
-                if let (Overrider::Limit(limit), Instead::Stop) = (by, instead) {
-                    hold(agent, asked, *source, session.as_ref(), *limit);
-                }
+                overridden(agent, (asked, *source), session.as_ref(), (by, instead));
                 Ok(())
             })
         }
         Record::Reminded { agent, work, .. } => reminded(run, agent, work),
-        Record::Evaluating { agent, evaluation } => change(run, agent, |agent| {
-            agent.tries = Tries::default();
-            agent.phase = Phase::Ready { work: Work::Evaluate(evaluation.clone()) };
-            Ok(())
-        }),
+        Record::Evaluating { agent, evaluation } => evaluating(run, agent, evaluation),
         Record::Retried { agent, counts_as, delay_ms, left, .. } => {
             retried(run, agent, *counts_as, *delay_ms, left.as_ref())
         }
@@ -158,18 +151,27 @@ fn leave_now(run: &mut Run, id: &AgentId, leave: Leave) -> Result<(), ApplyError
     }
 }
 
-/// A limit keeps `agent` from the transition that it asked for. The session of its answer is kept for later.
-fn hold(
+/// A limit may keep `agent` from the transition that it asked for. The session of its answer is kept for later. What
+/// happens instead of a transition that is not held is a record of its own.
+fn overridden(
     agent: &mut Agent,
-    asked: &Transition,
-    source: Source,
+    (asked, source): (&Transition, Source),
     session: Option<&SessionId>,
-    limit: Limit,
+    (by, instead): (&Overrider, &Instead),
 ) {
+    let (Overrider::Limit(limit), Instead::Stop) = (by, instead) else { return };
     if let Some(session) = session {
         agent.session = Session::Open(session.clone());
     }
-    agent.phase = Phase::Held { asked: asked.clone(), source, limit };
+    agent.phase = Phase::Held { asked: asked.clone(), source, limit: *limit };
+}
+
+fn evaluating(run: &mut Run, agent: &AgentId, evaluation: &Evaluation) -> Result<(), ApplyError> {
+    change(run, agent, |agent| {
+        agent.tries = Tries::default();
+        agent.phase = Phase::Ready { work: Work::Evaluate(Box::new(evaluation.clone())) };
+        Ok(())
+    })
 }
 
 fn resumed(run: &mut Run, settings: &Settings, limits: &Limits) {

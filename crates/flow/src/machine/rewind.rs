@@ -3,16 +3,16 @@
 //! Its journal begins with the records of the other run up to that moment, and then [`Record::Rewound`]. Nothing
 //! of the other run is continued: the sessions of the agents are branched, each as it was when its agent last followed an
 //! answer, and a step that was in flight is forgotten. An agent that was reminded, judged, or asked by its coding agent
-//! enters its state again.
+//! enters its state again. A worker with a worktree gets a new one, from the last commit that is on record.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     id::{AgentId, SessionId, StepId},
-    policy::Transition,
+    policy::{Transition, WorktreePlan},
 };
 
-use super::{Action, Halt, Phase, Record, Run, Session, Status, Tries, Work};
+use super::{Action, Agent, Halt, Phase, Record, Run, Session, Status, Tries, Work, Worktree};
 
 /// For each session, the turn whose answer was followed last: until then, agents know what it contains.
 pub fn bookmarks<'a>(records: impl IntoIterator<Item = &'a Record>) -> BTreeMap<SessionId, StepId> {
@@ -52,6 +52,22 @@ impl Run {
         });
         sessions.collect()
     }
+
+    /// A worker that waits in the middle of its work, in a worktree. Another run could continue it only there, where this run
+    /// continues it.
+    pub fn bound_to_worktree(&self) -> Option<&AgentId> {
+        let waits = |agent: &Agent| {
+            matches!(
+                &agent.phase,
+                Phase::Asking { .. }
+                    | Phase::Joining { .. }
+                    | Phase::Held { .. }
+                    | Phase::Leaving { .. }
+            )
+        };
+        let mut own = self.worktrees.keys().filter_map(|id| self.agents.get(id));
+        own.find(|agent| waits(agent)).map(|agent| &agent.id)
+    }
 }
 
 /// The run now is another one. `sessions` has the session to branch off instead of one that went on since.
@@ -66,7 +82,10 @@ pub(super) fn rewound(run: &mut Run, sessions: &BTreeMap<SessionId, SessionId>) 
         branch(&mut agent.session);
         agent.stack.iter_mut().for_each(|frame| branch(&mut frame.session));
         agent.tries = Tries::default();
-        agent.phase = anew(&agent.phase);
+        if let Some(worktree) = run.worktrees.remove(&agent.id) {
+            agent.worktree_plan = Some(Box::new(again_from(agent, worktree)));
+        }
+        agent.phase = anew(agent);
     }
     run.usage_limit = None;
     if run.status == Status::Running {
@@ -77,13 +96,24 @@ pub(super) fn rewound(run: &mut Run, sessions: &BTreeMap<SessionId, SessionId>) 
     run.derive();
 }
 
-fn anew(phase: &Phase) -> Phase {
-    match phase {
+/// A new worktree for the same worker: from the commit with which it left the old one, if it did.
+fn again_from(agent: &Agent, worktree: Worktree) -> WorktreePlan {
+    let Worktree { path, branch, repository, base, head, .. } = worktree;
+    let own = branch.rsplit('/').next().unwrap_or_default();
+    let name = own.strip_prefix(&format!("{}-", agent.id)).map(str::to_owned);
+    let inside = agent.cwd.strip_prefix(&path).unwrap_or_default();
+    let inside = inside.trim_start_matches('/').to_owned();
+    WorktreePlan { name, repository, inside, commit: head.unwrap_or(base) }
+}
+
+fn anew(agent: &Agent) -> Phase {
+    match &agent.phase {
         Phase::Ready { work }
         | Phase::Queued { work, .. }
         | Phase::Called { work }
         | Phase::Running { work, .. }
-        | Phase::Waiting { work, .. } => Phase::Ready { work: again(work) },
+        | Phase::Waiting { work, .. }
+        | Phase::Moving { work } => agent.about_to(again(work)),
         Phase::Parked { work } => Phase::Parked { work: again(work) },
         Phase::Failed { error, class, work, passed } => {
             let (error, work) = (error.clone(), again(work));
@@ -92,7 +122,10 @@ fn anew(phase: &Phase) -> Phase {
         Phase::Asking { question, .. } if question.continues.is_some() => {
             Phase::Ready { work: Work::Enter }
         }
-        Phase::Asking { .. } | Phase::Joining { .. } | Phase::Held { .. } => phase.clone(),
+        Phase::Asking { .. }
+        | Phase::Joining { .. }
+        | Phase::Held { .. }
+        | Phase::Leaving { .. } => agent.phase.clone(),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
 
 use super::{
     AllowedTransition, AskProblem, Chooser, Forked, Join, OnFailed, Policy, Transition, UnsafeName,
-    WorktreePlan, ask, check_variable_name, join::number, worktree_name,
+    WorktreePlan, ask, check_variable_name, is_worktree, join::number, worktree_name,
 };
 
 /// The verdict on an answer.
@@ -392,8 +392,10 @@ impl Judge<'_> {
 
     /// The worktree that `text` asks for, from the checkout that has the worker's directory.
     fn worktree(&self, text: &str, cd: Option<&str>) -> Result<Box<WorktreePlan>, Problem> {
-        let name =
-            worktree_name(text).ok_or_else(|| Problem::NotAWorktree { text: excerpt(text) })?;
+        if !is_worktree(text) {
+            return Err(Problem::NotAWorktree { text: excerpt(text) });
+        }
+        let name = worktree_name(text);
         let JudgeContext { world, cwd, .. } = self.context;
         let directory = cd.unwrap_or(cwd);
         // Asked once for all forks of an answer: the world looks at all files for it.

@@ -32,4 +32,4 @@ pub use question::{Choice, Question};
 pub use transition::{Forked, Transition};
 pub use variable_name::{Chooser, UnsafeName, check_variable_name};
 pub use worktree::WorktreePlan;
-pub(crate) use worktree::worktree_name;
+pub(crate) use worktree::{is_worktree, worktree_name};

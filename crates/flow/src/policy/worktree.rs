@@ -21,17 +21,17 @@ const NAME_BYTES_MAX: usize = 60;
 /// The value of `worktree` that asks for a worktree named after the worker alone.
 const AFTER_THE_WORKER: &str = "true";
 
-/// The name that the value `text` of `worktree` asks for, if it can be one. It becomes part of a path and of the name of a
-/// branch. `false` cannot: a fork without a worktree has no such attribute.
-#[expect(clippy::option_option, reason = "no name is a value, too")]
-pub(crate) fn worktree_name(text: &str) -> Option<Option<String>> {
+/// Whether `text` can be the value of `worktree`. It becomes part of a path and of the name of a branch. `false` cannot: a
+/// fork without a worktree has no such attribute.
+pub(crate) fn is_worktree(text: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     let is_name = !text.is_empty() && text.len() <= NAME_BYTES_MAX && text.chars().all(is_plain);
-    match text {
-        AFTER_THE_WORKER => Some(None),
-        "false" => None,
-        name => is_name.then(|| Some(name.to_owned())),
-    }
+    is_name && text != "false"
+}
+
+/// The name that the value `text` of `worktree` asks for; `None` if the worker's name is all of it.
+pub(crate) fn worktree_name(text: &str) -> Option<String> {
+    (text != AFTER_THE_WORKER).then(|| text.to_owned())
 }
 
 impl WorktreePlan {

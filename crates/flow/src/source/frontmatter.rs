@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     policy::{
         AllowedTransition, AskProblem, Evaluator, OnFailed, PATTERNS_SIZE_MAX, Policy,
-        check_default, number, pattern_size, worktree_name,
+        check_default, is_worktree, number, pattern_size,
     },
     scope::split_target,
     tag::{AttributeRole, TagKind, choices},
@@ -357,7 +357,7 @@ impl FrontmatterReader<'_, '_> {
             }
             Some(AttributeRole::Worktree) => {
                 let text = self.word(value, name, WORKTREE);
-                self.checked(value, text, name, WORKTREE, |text| worktree_name(text).is_some())
+                self.checked(value, text, name, WORKTREE, is_worktree)
             }
             Some(AttributeRole::OnFailed) => {
                 let text = self.word(value, name, ON_FAILED);

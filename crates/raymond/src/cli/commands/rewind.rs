@@ -69,6 +69,9 @@ fn make(
                 "choose the first step of a state that is entered by <reset>, <function> or <fork>"
                     .to_owned()
             }
+            RewindError::InWorktree { .. } => {
+                format!("choose an earlier or later step: {} --all", next.command("log"))
+            }
             RewindError::Engine(_) => String::new(),
         };
         match error {
@@ -82,7 +85,7 @@ fn make(
     let resume = runs::next(&new, place).command("resume");
     out::note(&format!(
         "Run {new} is {old} as it {moment}, in branches of its sessions. Files in working directories stay as they \
-         are now. Continue it: {resume}"
+         are now; workers in worktrees get new ones, from their last recorded commits. Continue it: {resume}"
     ));
     out::data(&format!("{new}\n"))?;
     Ok(ExitCode::SUCCESS)
