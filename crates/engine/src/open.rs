@@ -17,7 +17,7 @@ use crate::{
     door::{self, Ask, Door, DoorAnswer, Letter, LimitChange},
     error::{EngineError, io_error},
     events::{Event, Observer},
-    inbox::Inbox,
+    inbox::{Inbox, Outbox},
     interrupts::Interrupts,
     journal::{Journal, JournalEntry},
     layout::{RunFiles, StateDir},
@@ -335,25 +335,8 @@ impl Engine<'_> {
         let door = door.map_err(|source| io_error("open the door of", &files.folder, source))?;
         let mut retention = Retention::new(self.kept_script_steps);
         retention.find(&files.steps, run);
-        let performer = Performer::new(Means {
-            run: run.id.clone(),
-            outbox: inbox.outbox(),
-            identity: run.identity.clone(),
-            world,
-            agents: self.agents,
-            steps: self.runner.steps(&run.identity, &files, inbox.outbox()),
-            files,
-            shell: programs::shell().ok_or(EngineError::NoShell)?,
-            warm_limit: self.warm_limit,
-            is_hurried: self.is_hurried,
-            disk_reserve_bytes: self.disk_reserve_bytes,
-            environment: self.environment.clone(),
-            retention,
-            reset_margin: self.reset_margin,
-            shared_limits: SharedLimits::new(self.user_dir.clone()),
-            defies_limit,
-            answerer: self.answerer,
-        });
+        let means = self.means((&run.id, &run.identity), files, world, inbox.outbox())?;
+        let performer = Performer::new(Means { retention, defies_limit, ..means });
         if let Some(interrupts) = &self.interrupts {
             interrupts.deliver_to(inbox.outbox());
         }
@@ -364,6 +347,36 @@ impl Engine<'_> {
         let run = run?;
         let is_interrupted = run.halt == Some(Halt::Interrupted);
         Ok(RunEnd { run, is_interrupted })
+    }
+
+    /// What a performer of the run with this id and identity needs: it keeps the files of no script step, and does
+    /// not wait for usage limits.
+    pub(crate) fn means(
+        &self,
+        (run, identity): (&RunId, &str),
+        files: RunFiles,
+        world: DiskWorld,
+        outbox: Outbox,
+    ) -> Result<Means<'_>, EngineError> {
+        Ok(Means {
+            run: run.clone(),
+            identity: identity.to_owned(),
+            world,
+            agents: self.agents,
+            steps: self.runner.steps(identity, &files, outbox.clone()),
+            outbox,
+            files,
+            shell: programs::shell().ok_or(EngineError::NoShell)?,
+            warm_limit: self.warm_limit,
+            is_hurried: self.is_hurried,
+            disk_reserve_bytes: self.disk_reserve_bytes,
+            environment: self.environment.clone(),
+            retention: Retention::new(0),
+            reset_margin: self.reset_margin,
+            shared_limits: SharedLimits::new(self.user_dir.clone()),
+            defies_limit: true,
+            answerer: self.answerer,
+        })
     }
 }
 
@@ -384,12 +397,12 @@ fn wake_owner(owner: Option<&Owner>, observer: &mut dyn Observer) {
     }
 }
 
-fn lock(id: &RunId, files: &RunFiles) -> Result<RunLock, EngineError> {
+pub(crate) fn lock(id: &RunId, files: &RunFiles) -> Result<RunLock, EngineError> {
     RunLock::take(&files.lock).map_err(|source| EngineError::Lock { id: id.clone(), source })
 }
 
 /// Creates the directories of a run, durably: they will contain steps that are paid for.
-fn create_folders(files: &RunFiles) -> Result<(), EngineError> {
+pub(crate) fn create_folders(files: &RunFiles) -> Result<(), EngineError> {
     let create = || -> io::Result<()> {
         private::create_dir_all(&files.steps)?;
         // All files of all runs are below the first of them.

@@ -324,7 +324,7 @@ impl Overview {
             | Record::Woke { agent } => {
                 self.about(agent, read).waits = None;
             }
-            Record::UsageLimited { .. } | Record::Finished { .. } => {
+            Record::UsageLimited { .. } | Record::Finished { .. } | Record::Rewound { .. } => {
                 self.rests_since = Some(at_ms);
             }
             Record::UsageLimitLifted | Record::Resumed { .. } => {

@@ -14,7 +14,7 @@ const LONGEST_WAIT: Duration = Duration::from_hours(1);
 
 /// The wait from `now_ms` until `resets_at` (seconds since 1970) and a margin. If that time is unknown, the
 /// wait doubles with each of the `waits` before it that ended while the limit was still in effect.
-pub(crate) fn wait(resets_at: Option<u64>, now_ms: u64, margin: Duration, waits: u32) -> Duration {
+pub fn wait(resets_at: Option<u64>, now_ms: u64, margin: Duration, waits: u32) -> Duration {
     let left_ms = resets_at.map(|at| at.saturating_mul(1000).saturating_sub(now_ms));
     match left_ms {
         // A time in the past gets the margin once; after that it counts as unknown.

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use thiserror::Error;
 
 use crate::{
@@ -75,11 +75,6 @@ impl Snapshot {
         Ok(text)
     }
 
-    /// Serializes a run as a state file on one line, for another machine: it belongs to no journal.
-    pub fn to_line(run: &Run) -> serde_json::Result<String> {
-        serde_json::to_string(&WireRun::of(run, 0))
-    }
-
     /// Parses a state file.
     pub fn from_json(text: &str) -> Result<Self, SnapshotError> {
         /// Parsed first, because a newer version may have other fields.
@@ -92,6 +87,26 @@ impl Snapshot {
             return Err(SnapshotError::Newer { found: version });
         }
         serde_json::from_str::<WireRun>(text)?.into_snapshot()
+    }
+}
+
+/// A run on its way to another machine, in the format of the state file. It belongs to no journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunMessage(pub Run);
+
+impl Serialize for RunMessage {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        WireRun::of(&self.0, 0).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for RunMessage {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let wire = WireRun::deserialize(deserializer)?;
+        if wire.version > VERSION {
+            return Err(D::Error::custom(SnapshotError::Newer { found: wire.version }));
+        }
+        wire.into_snapshot().map(|snapshot| Self(snapshot.run)).map_err(D::Error::custom)
     }
 }
 

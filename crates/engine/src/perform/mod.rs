@@ -2,12 +2,14 @@
 //!
 //! * `preparation`: prepares the next step of an agent from the workflow's files.
 //! * `asking`: questions to people.
+//! * `hosting`: starts a step that an orchestrator on another machine has decided about.
 //! * `launching`: turns a step into a command with its environment, and hands it to the runner.
 //! * `limiting`: waiting for the provider's usage limit.
 //! * `looking`: checks the state of steps, including those of an earlier orchestrator.
 //! * `outcome`: reads what an ended step left, and what it means.
 
 mod asking;
+mod hosting;
 mod launching;
 mod limiting;
 mod looking;

@@ -173,6 +173,9 @@ fn of_record(record: &Record, before: Option<&Before>) -> Value {
         Record::Finished { status } => {
             json!({ "event": "finished", "status": status.to_string() })
         }
+        Record::Rewound { from, step, .. } => {
+            json!({ "event": "rewound", "from": from, "step": step })
+        }
         Record::LimitsChanged { limits } => {
             json!({ "event": "limits_changed", "limits": of_limits(limits) })
         }

@@ -135,7 +135,8 @@ impl Trace {
             | Record::UsageLimitLifted
             | Record::Finished { .. }
             | Record::Resumed { .. }
-            | Record::LimitsChanged { .. } => {}
+            | Record::LimitsChanged { .. }
+            | Record::Rewound { .. } => {}
         }
     }
 }

@@ -11,7 +11,7 @@ use super::{
     convert::{Convert, mirror},
     v1::{
         Evaluation, FailureClass, Halt, Left, Limits, Overrider, Response, SavedWork, Settings,
-        Source, Spent, Step, Transition, Work, Worktree,
+        Source, Spent, Started, Step, Transition, Work, Worktree,
     },
 };
 use crate::{
@@ -93,6 +93,7 @@ mirror! {
         message: String,
     }
 
+    #[derive(Clone, Copy)]
     struct coding_agent::Capabilities {
         names_sessions: bool,
         can_branch: bool,
@@ -127,8 +128,25 @@ impl From<InputMessage> for machine::Input {
     }
 }
 
-/// The coding agents of a run, for a machine that decides about it and has none of them.
+/// What a run is started with, on its way to the machine that decides.
 #[derive(Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct StartedMessage(Started);
+
+impl From<machine::Started> for StartedMessage {
+    fn from(started: machine::Started) -> Self {
+        Self(started.convert())
+    }
+}
+
+impl From<StartedMessage> for machine::Started {
+    fn from(message: StartedMessage) -> Self {
+        message.0.convert()
+    }
+}
+
+/// The coding agents of a run, for a machine that decides about it and has none of them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CodingAgentsMessage {
     default: Capabilities,
     named: BTreeMap<String, Capabilities>,

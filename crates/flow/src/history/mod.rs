@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine;
 pub(crate) use convert::Convert;
-pub use message::{CodingAgentsMessage, InputMessage};
+pub use message::{CodingAgentsMessage, InputMessage, StartedMessage};
 
 /// The newest version of the format, and the one that this program writes.
 pub const VERSION: u32 = 1;

@@ -89,6 +89,13 @@ mirror! {
         Finished { status: Status },
         Resumed { settings: Settings, limits: Limits },
         LimitsChanged { limits: Limits },
+        Rewound {
+            from: RunId,
+            #[serde(default, skip_serializing_if = "is_default")]
+            step: Option<String>,
+            #[serde(default, skip_serializing_if = "is_default")]
+            sessions: BTreeMap<SessionId, SessionId>,
+        },
     }
 
     struct machine::Taken {

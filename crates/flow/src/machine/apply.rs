@@ -14,7 +14,7 @@ use super::{
     Action, Agent, Answer, CountsAs, Instead, Leave, Left, Limit, Limits, Overrider, Phase, Record,
     Run, Session, Settings, Spent, Status, Step, Tries, UsageLimit, Via, Work, ask,
     follow::{After, follow, states_entered},
-    join, naming, worktree,
+    join, naming, rewind, worktree,
 };
 
 /// A record that cannot be true of this run.
@@ -120,6 +120,10 @@ pub fn apply(run: &mut Run, record: &Record) -> Result<(), ApplyError> {
         }
         Record::Resumed { settings, limits } => {
             resumed(run, settings, limits);
+            Ok(())
+        }
+        Record::Rewound { sessions, .. } => {
+            rewind::rewound(run, sessions);
             Ok(())
         }
         Record::LimitsChanged { limits } => {

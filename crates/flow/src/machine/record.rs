@@ -206,6 +206,15 @@ pub enum Record {
         /// Limits from now on.
         limits: Limits,
     },
+    /// Everything before this happened in another run. From here on it is a run of its own.
+    Rewound {
+        /// The other run.
+        from: RunId,
+        /// The step before which it was left, as in `main.3`; `None` if it was left as it was.
+        step: Option<String>,
+        /// The sessions to branch off instead of those that went on since.
+        sessions: BTreeMap<SessionId, SessionId>,
+    },
 }
 
 impl Record {
@@ -235,7 +244,8 @@ impl Record {
             | Self::UsageLimitLifted
             | Self::Finished { .. }
             | Self::Resumed { .. }
-            | Self::LimitsChanged { .. } => None,
+            | Self::LimitsChanged { .. }
+            | Self::Rewound { .. } => None,
         }
     }
 }

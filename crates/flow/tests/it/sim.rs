@@ -15,7 +15,7 @@ use raymond_flow::{
     },
     money::Usd,
     policy::{Question, WorktreePlan},
-    snapshot::Snapshot,
+    snapshot::{RunMessage, Snapshot},
     tag::parse,
     turn::{Exit, Outcome, conclude, prepare},
     world::MemoryWorld,
@@ -432,9 +432,8 @@ impl Sim {
 
     /// What a machine that only carries out steps knows of the run.
     fn elsewhere(&self, agent: &AgentId) -> Run {
-        let line = Snapshot::to_line(&self.run.excerpt(agent)).unwrap();
-        assert!(!line.contains('\n'));
-        Snapshot::from_json(&line).unwrap().run
+        let json = serde_json::to_string(&RunMessage(self.run.excerpt(agent))).unwrap();
+        serde_json::from_str::<RunMessage>(&json).unwrap().0
     }
 
     /// Another machine, which knows of the run only that the step is intended, gives the child the same.

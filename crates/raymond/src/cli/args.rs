@@ -1,6 +1,6 @@
 //! The command line: commands and options.
 
-use std::path::PathBuf;
+use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand};
 
@@ -59,6 +59,38 @@ pub(crate) enum Command {
     },
     /// Show the history of a run, one line per event.
     Log(Log),
+    /// Show where the tokens of a run went, and which goto would be cheaper as reset.
+    Cost {
+        #[command(flatten)]
+        run: WhichRun,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Make a new run from a run as it was before one of its steps; print its id.
+    Rewind {
+        /// Run id, or a unique prefix of it.
+        run: String,
+        /// The step that is done again: `main.3`, or `3` for main.
+        step: String,
+        /// Id of the new run.
+        #[arg(long = "as", value_name = "ID")]
+        new: Option<String>,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Make a new run from a run as it is now; print its id.
+    ForkRun {
+        #[command(flatten)]
+        run: WhichRun,
+        /// Id of the new run.
+        #[arg(long = "as", value_name = "ID")]
+        new: Option<String>,
+        #[command(flatten)]
+        place: Place,
+    },
     /// Watch a run of another process. Ctrl-C leaves it running.
     Attach {
         #[command(flatten)]
@@ -148,6 +180,34 @@ pub(crate) enum Command {
     Authoring(Authoring),
     #[command(flatten)]
     Upkeep(Upkeep),
+    /// Run workflows on many machines, with Temporal: worker, start, list, cancel, resume.
+    #[command(disable_help_flag = true)]
+    Cluster {
+        /// The arguments of raymond-cluster.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<OsString>,
+    },
+    /// Print the run that `start` would start, for raymond-cluster.
+    #[command(name = "__plan", hide = true)]
+    Plan {
+        /// Where to write the archive with the files of the workflow.
+        #[arg(long)]
+        bundle: PathBuf,
+        #[command(flatten)]
+        start: Start,
+    },
+    /// Carry out steps of a run of raymond-cluster, which calls this itself.
+    #[command(name = "__host", hide = true)]
+    Host {
+        /// The run.
+        id: String,
+        /// The identity of the run.
+        identity: String,
+        /// The archive with the files of the workflow.
+        bundle: PathBuf,
+        #[command(flatten)]
+        place: Place,
+    },
     /// Start and guard the children of a run. Raymond calls this itself.
     #[command(name = "__keeper", hide = true)]
     Keeper {

@@ -28,6 +28,13 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
         Some(Command::Resume { run, detach, options }) => commands::resume(&run, detach, &options),
         Some(Command::List { json, place }) => commands::list(json, &place),
         Some(Command::Status { run, json, place }) => commands::status(&run, json, &place),
+        Some(Command::Cost { run, json, place }) => commands::cost(&run, json, &place),
+        Some(Command::Rewind { run, step, new, place }) => {
+            commands::rewind(&run, &step, new.as_deref(), &place)
+        }
+        Some(Command::ForkRun { run, new, place }) => {
+            commands::fork_run(&run, new.as_deref(), &place)
+        }
         Some(Command::Log(log)) => commands::log(&log),
         Some(Command::Attach { run, verbose, place }) => commands::attach(&run, verbose, &place),
         Some(Command::Cancel { id, yes, place }) => commands::cancel(&id, yes, &place),
@@ -47,6 +54,11 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
         Some(Command::Recover { options }) => commands::recover(&options),
         Some(Command::Authoring(command)) => authoring::run(command),
         Some(Command::Upkeep(command)) => upkeep::run(&command),
+        Some(Command::Cluster { words }) => commands::cluster(&words),
+        Some(Command::Plan { bundle, start }) => commands::plan(&bundle, start),
+        Some(Command::Host { id, identity, bundle, place }) => {
+            commands::host(&id, &identity, &bundle, &place)
+        }
         Some(Command::Keeper { folder }) => commands::keep(&folder),
     }
 }

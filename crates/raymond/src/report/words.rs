@@ -166,6 +166,13 @@ pub(crate) fn of_record(record: &Record, before: Option<&Before>) -> Vec<News> {
             vec![News::of(Trouble, Mark::Failed, agent, text)]
         }
         Record::Halted { why } => vec![halted(why)],
+        Record::Rewound { from, step, .. } => {
+            let moment = step
+                .as_ref()
+                .map_or("was then".to_owned(), |step| format!("was before step {step}"));
+            let text = format!("continues run {from} as it {moment}, in branches of its sessions");
+            vec![News::of_run(Told, Mark::Odd, Line::of(text))]
+        }
         Record::LimitsChanged { limits } => {
             vec![News::of_run(Told, Mark::Odd, Line::of(of_limits(limits)))]
         }

@@ -11,6 +11,7 @@ mod authoring;
 mod browser;
 mod chromium;
 mod claude;
+mod cluster;
 mod conformance;
 mod debug;
 mod documents;

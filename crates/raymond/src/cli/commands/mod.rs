@@ -5,6 +5,8 @@ mod answer;
 mod ask;
 mod attach;
 mod cancel;
+mod cluster;
+mod cost;
 mod demo;
 mod diagram;
 mod doctor;
@@ -18,6 +20,7 @@ mod pack;
 mod place;
 mod prepare;
 mod prune;
+mod rewind;
 mod run;
 mod runs;
 #[cfg(feature = "serve")]
@@ -31,6 +34,8 @@ pub(super) use answer::{answer, asks};
 pub(super) use ask::{limit, stop};
 pub(super) use attach::attach;
 pub(super) use cancel::cancel;
+pub(super) use cluster::{cluster, host, plan};
+pub(super) use cost::cost;
 pub(super) use demo::demo;
 #[cfg(feature = "serve")]
 pub(super) use demo::demo_on_the_web;
@@ -44,6 +49,7 @@ pub(super) use manual::{help, man};
 pub(super) use new::new;
 pub(super) use pack::pack;
 pub(super) use prune::prune;
+pub(super) use rewind::{fork_run, rewind};
 pub(super) use run::{recover, resume, run, start};
 #[cfg(feature = "serve")]
 pub(super) use serve::{open, serve};

@@ -47,6 +47,9 @@ use crate::{
 /// The largest input of a workflow: as much as one state can pass to another.
 const INPUT_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
+/// The input that stands for standard input.
+const STANDARD_INPUT: &str = "-";
+
 /// The exit code of a run that failed.
 const FAILED: u8 = 1;
 
@@ -55,7 +58,25 @@ const DETACH_INTERVAL: Duration = Duration::from_millis(5);
 
 /// `raymond start WORKFLOW`
 pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
-    let Start { workflow, id, input, variables, detach, options } = arguments;
+    let (detach, options) = (arguments.detach, arguments.options.clone());
+    let is_typed = arguments.input.as_deref().is_some_and(|input| input != STANDARD_INPUT);
+    let (mut project, started) = plan(arguments)?;
+    let id = started.workflow_id.clone();
+    if detach {
+        let piped = started.input.as_deref().filter(|_| !is_typed);
+        let next = runs::next(&id, &options.place);
+        return detached(&project.state_dir, &next, Detached::New { input: piped });
+    }
+    remember(&project.state_dir);
+    project.interrupts = Some(Interrupts::install());
+    let mut observers = project.observers(&options, &id)?;
+    let end = project.engine(options.warm)?.start(started, &mut observers);
+    finish(end, observers, &project.state_dir, &id, &options)
+}
+
+/// The run that `raymond start` starts with these arguments, and its project.
+pub(super) fn plan(arguments: Start) -> Result<(LoadedProject, Started), Failure> {
+    let Start { workflow, id, input, variables, options, .. } = arguments;
     let workflow = workflow.ok_or_else(|| {
         let message = "no workflow was named: a state file, a directory or a zip archive";
         Failure::usage(message.to_owned())
@@ -71,7 +92,7 @@ pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
         })?,
         None => fresh_id(&scope.name)?,
     };
-    let mut project = LoadedProject::of(&options.place)?;
+    let project = LoadedProject::of(&options.place)?;
     let (mut settings, mut limits) = (Settings::default(), Limits::default());
     configure(&project.config, &mut settings, &mut limits);
     change(&options, &mut settings, &mut limits)?;
@@ -85,22 +106,13 @@ pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
     if !options.quiet {
         admit::warn_of_unlimited(graph.as_ref(), &agents, &settings, &limits);
     }
-    let is_piped = input.as_deref() == Some("-");
-    let is_typed = input.is_some() && !is_piped;
     let input = match input {
-        Some(_) if is_piped => Some(read_input()?),
+        Some(input) if input == STANDARD_INPUT => Some(read_input()?),
         None => admit::missing_input(&workflow, graph.as_ref(), &variables)?,
         input => input,
     };
-    if detach {
-        let piped = input.as_deref().filter(|_| !is_typed);
-        let next = runs::next(&id, &options.place);
-        return detached(&project.state_dir, &next, Detached::New { input: piped });
-    }
-    remember(&project.state_dir);
-    project.interrupts = Some(Interrupts::install());
     let started = Started {
-        workflow_id: id.clone(),
+        workflow_id: id,
         identity: String::new(),
         scope_dir: scope.path.to_string_lossy().into_owned(),
         entry: scope.entry,
@@ -111,9 +123,7 @@ pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
         settings,
         limits,
     };
-    let mut observers = project.observers(&options, &id)?;
-    let end = project.engine(options.warm)?.start(started, &mut observers);
-    finish(end, observers, &project.state_dir, &id, &options)
+    Ok((project, started))
 }
 
 /// `raymond run WORKFLOW` and `raymond run ID`. A run with exactly that id comes before a file of that
@@ -382,7 +392,7 @@ fn remember(state_dir: &StateDir) {
     }
 }
 
-fn fresh_id(name: &str) -> Result<RunId, Failure> {
+pub(super) fn fresh_id(name: &str) -> Result<RunId, Failure> {
     let suffix = uuid::Uuid::new_v4().simple().to_string();
     Ok(RunId::derived(name, suffix.get(..8).unwrap_or_default())?)
 }

@@ -1,0 +1,224 @@
+//! The activities: a step on this machine, and what a workflow cannot know of directories.
+//!
+//! The worker sends the heartbeats of a step itself, because their answers matter: each one that the server accepts
+//! renews the step's lease with its host. If the server does not know the step any more, or cannot be reached, the lease
+//! is not renewed, and the host ends the step before another worker starts its work again. A step that a continued
+//! history looks for in time is ordered again, which renews its lease, too.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use raymond_engine::private;
+use raymond_flow::history::InputMessage;
+use serde::{Deserialize, Serialize};
+use temporalio_client::{
+    ActivityIdentifier, AsyncActivityHandle, Client, RpcOptions, WorkflowDescribeOptions,
+    errors::AsyncActivityError,
+};
+use temporalio_common::protos::{
+    TaskToken,
+    temporal::api::{enums::v1::PendingActivityState, workflow::v1::PendingActivityInfo},
+};
+use temporalio_macros::activities;
+use temporalio_sdk::activities::{ActivityContext, ActivityError};
+
+use crate::{
+    commands::Talk,
+    hosts::{HostError, Hosts},
+    messages::{Place, PrepareOrder, StepEnd, StepOrder},
+    workflow::RunWorkflow,
+};
+
+/// The name of the activity that carries out a step.
+const STEP: &str = "step";
+/// The heartbeat timeout of a step that has none.
+const HEARTBEAT_TIMEOUT: Duration = Duration::from_mins(1);
+/// How often a host that ended is started again for the same step.
+const HOST_TRIES: u32 = 5;
+const HOST_INTERVAL: Duration = Duration::from_millis(200);
+
+/// The activities of one worker.
+#[derive(Clone, Debug)]
+pub struct StepActivities {
+    hosts: Arc<Hosts>,
+    /// The name of this worker.
+    name: String,
+    /// Where the tokens of running steps are, for the next worker in this state directory.
+    tokens: PathBuf,
+    talk: Talk,
+}
+
+/// A running step as it is kept for the next worker in the same state directory.
+#[derive(Debug, Serialize, Deserialize)]
+struct Kept {
+    token: Vec<u8>,
+    timeout_ms: u64,
+    order: StepOrder,
+}
+
+/// Why the end of a step is not reported.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AttendError {
+    /// The server does not count on this worker any more.
+    #[error("the step is not this worker's any more")]
+    Gone,
+    /// No host.
+    #[error(transparent)]
+    Host(#[from] HostError),
+}
+
+impl StepActivities {
+    pub(crate) fn new(hosts: Arc<Hosts>, name: String, data_dir: &Path, talk: Talk) -> Self {
+        Self { hosts, name, tokens: data_dir.join("tokens"), talk }
+    }
+
+    /// Takes over the steps that an earlier worker in the same state directory left.
+    pub(crate) fn adopt(&self, client: &Client) {
+        let Ok(entries) = std::fs::read_dir(&self.tokens) else { return };
+        for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+            let kept = std::fs::read(&path).ok();
+            let Some(kept) = kept.and_then(|bytes| serde_json::from_slice::<Kept>(&bytes).ok())
+            else {
+                let _ = std::fs::remove_file(path);
+                continue;
+            };
+            let (own, client) = (self.clone(), client.clone());
+            tokio::spawn(async move {
+                let handle = handle(client, kept.token);
+                let timeout = Duration::from_millis(kept.timeout_ms);
+                let id = kept.order.id.clone();
+                (own.talk)(&format!("{}: found step {id} again", kept.order.run.0.id));
+                // Its request may never have arrived, so it is not started again, only looked for.
+                let order = StepOrder { is_started: true, ..kept.order };
+                if let Ok(inputs) = own.attend(&handle, &order, timeout).await {
+                    let end = StepEnd { inputs, worker: own.name.clone() };
+                    let _ = handle.complete(Some(end), RpcOptions::default()).await;
+                }
+                let _ = std::fs::remove_file(path);
+            });
+        }
+    }
+
+    /// Carries out a step until it ends, for as long as the server counts on this worker.
+    async fn attend(
+        &self,
+        handle: &AsyncActivityHandle<Client>,
+        order: &StepOrder,
+        timeout: Duration,
+    ) -> Result<Vec<InputMessage>, AttendError> {
+        let mut tries = 0;
+        loop {
+            match self.attend_once(handle, order, timeout).await {
+                Err(AttendError::Host(error)) if tries < HOST_TRIES => {
+                    tries += 1;
+                    (self.talk)(&format!("step {}: {error}; trying again", order.id));
+                    tokio::time::sleep(HOST_INTERVAL * tries).await;
+                }
+                attended => return attended,
+            }
+        }
+    }
+
+    async fn attend_once(
+        &self,
+        handle: &AsyncActivityHandle<Client>,
+        order: &StepOrder,
+        timeout: Duration,
+    ) -> Result<Vec<InputMessage>, AttendError> {
+        // A lease ends before the server gives the step to another worker, however long before its end the last
+        // heartbeat was; the rest is for killing the child.
+        let (interval, lease) = (timeout / 3, timeout * 2 / 3);
+        let mut step = self.hosts.step(order, lease).await?;
+        loop {
+            match tokio::time::timeout(interval, step.end()).await {
+                Ok(end) => return end?.ok_or(AttendError::Gone),
+                Err(_) => match handle.heartbeat::<()>(None, RpcOptions::default()).await {
+                    Ok(answer) => {
+                        step.renew();
+                        if answer.cancel_requested {
+                            step.cancel();
+                        }
+                    }
+                    Err(AsyncActivityError::NotFound(_)) => return Err(AttendError::Gone),
+                    // The server cannot be reached: the lease goes on, and perhaps runs out.
+                    Err(_) => {}
+                },
+            }
+        }
+    }
+
+    fn keep(&self, kept: &Kept) -> Option<PathBuf> {
+        let path = self.tokens.join(uuid::Uuid::new_v4().simple().to_string());
+        let json = serde_json::to_vec(kept).ok()?;
+        private::create_dir_all(&self.tokens).ok()?;
+        private::write(&path, json).ok()?;
+        Some(path)
+    }
+}
+
+fn handle(client: Client, token: Vec<u8>) -> AsyncActivityHandle<Client> {
+    AsyncActivityHandle::new(client, ActivityIdentifier::from_task_token(TaskToken::from(token)))
+}
+
+#[activities]
+impl StepActivities {
+    /// Carries out a step.
+    #[activity(name = STEP)]
+    pub async fn step(
+        self: Arc<Self>,
+        context: ActivityContext,
+        order: StepOrder,
+    ) -> Result<StepEnd, ActivityError> {
+        let token = context.info().task_token.clone();
+        let timeout = context.info().heartbeat_timeout.unwrap_or(HEARTBEAT_TIMEOUT);
+        let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+        let kept = Kept { token: token.clone(), timeout_ms, order };
+        let path = self.keep(&kept);
+        let attended = self.attend(&handle(context.client(), token), &kept.order, timeout).await;
+        if let Some(path) = path {
+            let _ = std::fs::remove_file(path);
+        }
+        match attended {
+            Ok(inputs) => Ok(StepEnd { inputs, worker: self.name.clone() }),
+            Err(error) => {
+                (self.talk)(&format!("step {}: {error}", kept.order.id));
+                Err(ActivityError::from(error))
+            }
+        }
+    }
+
+    /// The steps of this run that workers have.
+    #[activity(name = "places")]
+    pub async fn places(
+        self: Arc<Self>,
+        context: ActivityContext,
+        _nothing: (),
+    ) -> Result<Vec<Place>, ActivityError> {
+        let Some(handle) = context.workflow_handle::<RunWorkflow>() else { return Ok(Vec::new()) };
+        let described = handle.describe(WorkflowDescribeOptions::default()).await?;
+        let pending = described.into_raw().pending_activities.into_iter();
+        let started = pending.filter(|activity| {
+            activity.state == PendingActivityState::Started as i32
+                && activity.activity_type.as_ref().is_some_and(|kind| kind.name == STEP)
+        });
+        let place = |activity: PendingActivityInfo| Place {
+            step: activity.activity_id,
+            worker: activity.last_worker_identity,
+        };
+        Ok(started.map(place).collect())
+    }
+
+    /// Prepares the next step of an agent where there are directories.
+    #[activity(name = "prepare")]
+    pub async fn prepare(
+        self: Arc<Self>,
+        _context: ActivityContext,
+        order: PrepareOrder,
+    ) -> Result<InputMessage, ActivityError> {
+        let prepared = self.hosts.prepare(order).await;
+        prepared.map_err(ActivityError::from)
+    }
+}

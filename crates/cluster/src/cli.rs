@@ -1,0 +1,138 @@
+//! The command line of `raymond-cluster`, which `raymond cluster` runs.
+
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::messages::steps_per_history;
+
+/// Runs workflows on many machines, with Temporal.
+#[derive(Debug, Parser)]
+#[command(name = "raymond cluster", version)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Carry out steps on this machine, until Ctrl-C.
+    Worker {
+        #[command(flatten)]
+        server: Server,
+        /// Directory for the steps and settings of this worker. Each worker needs its own.
+        #[arg(long, value_name = "DIR")]
+        data_dir: PathBuf,
+        /// The most steps at once.
+        #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
+        capacity: u32,
+        /// Name of this worker, which no other has [default: a name that is kept in the directory].
+        #[arg(long, value_name = "NAME")]
+        name: Option<String>,
+    },
+    /// Start a workflow. Options after WORKFLOW are those of `raymond start`.
+    Start {
+        #[command(flatten)]
+        server: Server,
+        /// After how many seconds without a sign of life a step counts as lost.
+        #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(3..))]
+        heartbeat: u64,
+        /// After how many steps the history of the run is continued as a new one.
+        #[arg(long, value_name = "N", hide = true, default_value_t = steps_per_history())]
+        steps_per_history: u32,
+        /// Return at once, and print the run's id.
+        #[arg(long)]
+        detach: bool,
+        /// The workflow, and options of `raymond start`.
+        #[arg(
+            required = true,
+            value_name = "WORKFLOW",
+            trailing_var_arg = true,
+            allow_hyphen_values = true
+        )]
+        words: Vec<OsString>,
+    },
+    /// List runs, the newest first.
+    #[command(visible_alias = "ls")]
+    List {
+        #[command(flatten)]
+        server: Server,
+    },
+    /// Show the state of a run as JSON, in the format of the state file.
+    Show {
+        #[command(flatten)]
+        server: Server,
+        /// The run.
+        id: String,
+    },
+    /// Wait until a run ends or rests.
+    Wait {
+        #[command(flatten)]
+        server: Server,
+        /// The run.
+        id: String,
+    },
+    /// Stop a run so that it can be resumed.
+    Stop {
+        #[command(flatten)]
+        server: Server,
+        /// The run.
+        id: String,
+        /// Also stop the steps that are running.
+        #[arg(long)]
+        now: bool,
+    },
+    /// Cancel a run permanently and stop its processes.
+    Cancel {
+        #[command(flatten)]
+        server: Server,
+        /// The run.
+        id: String,
+    },
+    /// Answer a question of a run.
+    Answer {
+        #[command(flatten)]
+        server: Server,
+        /// The run.
+        id: String,
+        /// The question, such as `main.1`.
+        ask: String,
+        /// The label of a choice, or the text.
+        result: String,
+    },
+    /// Resume a run that failed, was stopped or paused.
+    Resume {
+        #[command(flatten)]
+        server: Server,
+        /// The run.
+        id: String,
+        /// Budget of all agents together in US dollars; 0 is no limit.
+        #[arg(long, value_name = "USD")]
+        budget: Option<f64>,
+        /// Return at once.
+        #[arg(long)]
+        detach: bool,
+    },
+}
+
+/// Where Temporal and the store are.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Server {
+    /// Address of the Temporal server, such as `localhost:7233` [default: that of Temporal's own settings].
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) temporal: Option<String>,
+    /// Namespace [default: that of Temporal's own settings].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) namespace: Option<String>,
+    /// Store for bundles and large payloads, the same for all: `file:///shared/raymond`.
+    #[arg(long, value_name = "URL", env = "RAYMOND_STORE")]
+    pub(crate) store: String,
+    /// Task queue of the workers.
+    #[arg(long, value_name = "NAME", default_value = "raymond")]
+    pub(crate) queue: String,
+}
+
+/// How long `heartbeat` seconds are.
+pub(crate) fn heartbeat_ms(heartbeat: u64) -> u64 {
+    u64::try_from(Duration::from_secs(heartbeat).as_millis()).unwrap_or(u64::MAX)
+}

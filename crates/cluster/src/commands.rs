@@ -1,0 +1,284 @@
+//! The commands: what the program says, and what it asks of Temporal.
+
+use std::{env, ffi::OsString, fmt::Display, path::PathBuf, process::ExitCode};
+
+use futures::StreamExt as _;
+use raymond_engine::{host::lines::Plan, programs};
+use raymond_flow::{
+    id::AskId,
+    machine::{Halt, Input, Response, Run, Started, Status},
+    money::Usd,
+    snapshot::RunMessage,
+};
+use temporalio_client::{
+    Client, WorkflowGetResultOptions, WorkflowHandle, WorkflowIdReusePolicy, WorkflowListOptions,
+    WorkflowQueryOptions, WorkflowSignalOptions, WorkflowStartOptions,
+};
+
+use crate::{
+    cli::{Arguments, Command, Server, heartbeat_ms},
+    connection::connect,
+    messages::{Begin, RunInput, RunOutput, Signal, Terms},
+    store::Store,
+    worker,
+    workflow::RunWorkflow,
+};
+
+/// Says something to the person who runs this program.
+pub(crate) type Talk = fn(&str);
+
+/// Variables for this program only.
+pub(crate) const VARIABLES: [&str; 2] = ["RAYMOND_PROGRAM", "RAYMOND_STORE"];
+
+/// The most runs in a list.
+const LISTED_MAX: usize = 100;
+
+/// What failed, and what to do next.
+#[derive(Debug)]
+pub struct Failure {
+    message: String,
+    hint: Option<String>,
+}
+
+impl Failure {
+    pub(crate) fn with_hint(self, hint: String) -> Self {
+        Self { hint: Some(hint), ..self }
+    }
+}
+
+impl Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "error: {}", self.message)?;
+        match &self.hint {
+            Some(hint) => write!(f, "\n  hint: {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The failure of what could not be done.
+pub(crate) fn failed<E: Display>(what: &str) -> impl FnOnce(E) -> Failure {
+    move |error| Failure { message: format!("cannot {what}: {error}"), hint: None }
+}
+
+/// Carries out the command line. `print` is for data, `talk` for people.
+pub async fn run(arguments: Arguments, print: Talk, talk: Talk) -> Result<ExitCode, Failure> {
+    match arguments.command {
+        Command::Worker { server, data_dir, capacity, name } => {
+            worker::work(&server, &data_dir, capacity, name, talk).await?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Start { server, heartbeat, steps_per_history, detach, words } => {
+            let user = User::connect(&server).await?;
+            let id = user.start(&words, heartbeat_ms(heartbeat), steps_per_history).await?;
+            talk(&format!("run {id} is started"));
+            if detach {
+                print(&id);
+                return Ok(ExitCode::SUCCESS);
+            }
+            user.wait(&id, print, talk).await
+        }
+        Command::List { server } => User::connect(&server).await?.list(print).await,
+        Command::Show { server, id } => {
+            let run = User::connect(&server).await?.show(&id).await?;
+            print(&serde_json::to_string(&RunMessage(run)).map_err(failed("show the run"))?);
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Wait { server, id } => User::connect(&server).await?.wait(&id, print, talk).await,
+        Command::Stop { server, id, now } => {
+            User::connect(&server).await?.tell(&id, Input::Halt(Halt::Interrupted), now).await
+        }
+        Command::Cancel { server, id } => {
+            User::connect(&server).await?.tell(&id, Input::Halt(Halt::Cancelled), true).await
+        }
+        Command::Answer { server, id, ask, result } => {
+            User::connect(&server).await?.answer(&id, &ask, result).await
+        }
+        Command::Resume { server, id, budget, detach } => {
+            let user = User::connect(&server).await?;
+            user.resume(&id, budget).await?;
+            if detach { Ok(ExitCode::SUCCESS) } else { user.wait(&id, print, talk).await }
+        }
+    }
+}
+
+/// The local program, which runs beside this one.
+pub(crate) fn local_program() -> Result<PathBuf, Failure> {
+    let beside = env::current_exe().ok().map(|own| own.with_file_name("raymond"));
+    let beside = beside.and_then(|path| programs::find(path.to_str()?));
+    let named = env::var_os("RAYMOND_PROGRAM").map(PathBuf::from);
+    named.or(beside).or_else(|| programs::find("raymond")).ok_or_else(|| Failure {
+        message: "`raymond` is not installed".to_owned(),
+        hint: Some("put it beside raymond-cluster or on the search path".to_owned()),
+    })
+}
+
+/// A user of the cluster.
+struct User {
+    client: Client,
+    store: Store,
+    queue: String,
+}
+
+type Handle = WorkflowHandle<Client, RunWorkflow>;
+
+impl User {
+    async fn connect(server: &Server) -> Result<Self, Failure> {
+        let store = Store::open(&server.store).map_err(failed("open the store"))?;
+        let client = connect(server, &store, &format!("raymond-{}", std::process::id())).await?;
+        Ok(Self { client, store, queue: server.queue.clone() })
+    }
+
+    fn handle(&self, id: &str) -> Handle {
+        self.client.get_workflow_handle::<RunWorkflow>(id)
+    }
+
+    /// Plans a run with the local program, and starts it.
+    async fn start(
+        &self,
+        words: &[OsString],
+        heartbeat_ms: u64,
+        steps_per_history: u32,
+    ) -> Result<String, Failure> {
+        let folder = tempfile::tempdir().map_err(failed("create a directory"))?;
+        let bundle = folder.path().join("bundle.zip");
+        let mut command = tokio::process::Command::new(local_program()?);
+        command.arg("__plan").arg("--bundle").arg(&bundle).args(words);
+        for variable in VARIABLES {
+            command.env_remove(variable);
+        }
+        let planned = command.stderr(std::process::Stdio::inherit()).output().await;
+        let planned = planned.map_err(failed("run the local program"))?;
+        if !planned.status.success() {
+            return Err(Failure { message: "nothing was started".to_owned(), hint: None });
+        }
+        let Plan { started, coding_agents } =
+            serde_json::from_slice(&planned.stdout).map_err(failed("read the plan"))?;
+        let bytes = std::fs::read(&bundle).map_err(failed("read the bundle"))?;
+        let bundle = self.store.put(bytes).await.map_err(failed("store the bundle"))?;
+        let identity = uuid::Uuid::new_v4().simple().to_string();
+        let started = Started { identity, ..started.into() };
+        let id = started.workflow_id.to_string();
+        let begin = Begin::New(started.into());
+        let terms = Terms { bundle, coding_agents, heartbeat_ms, steps_per_history };
+        self.begin(&id, RunInput { begin, terms }, WorkflowIdReusePolicy::RejectDuplicate).await?;
+        Ok(id)
+    }
+
+    async fn begin(
+        &self,
+        id: &str,
+        input: RunInput,
+        reuse: WorkflowIdReusePolicy,
+    ) -> Result<(), Failure> {
+        let options = WorkflowStartOptions::new(&self.queue, id).id_reuse_policy(reuse).build();
+        let begun = self.client.start_workflow(RunWorkflow::run, input, options).await;
+        begun.map(drop).map_err(|error| {
+            failed(&format!("start run {id}"))(error)
+                .with_hint("choose another id: --id NAME, after the workflow".to_owned())
+        })
+    }
+
+    /// Waits until a run ends or rests, and prints its result. The exit code is that of `raymond start`.
+    async fn wait(&self, id: &str, print: Talk, talk: Talk) -> Result<ExitCode, Failure> {
+        let RunOutput { run: RunMessage(run), .. } = self.output(id).await?;
+        if let Some(result) = &run.result {
+            print(result);
+        }
+        let (status, cost) = (run.status, run.total_cost_usd);
+        talk(&format!("run {id} is {status}; cost {cost}"));
+        Ok(match status {
+            Status::Completed => ExitCode::SUCCESS,
+            Status::Running | Status::Failed | Status::Cancelled => ExitCode::FAILURE,
+            Status::Stopped => ExitCode::from(3),
+            Status::Paused => ExitCode::from(4),
+        })
+    }
+
+    async fn output(&self, id: &str) -> Result<RunOutput, Failure> {
+        let output = self.handle(id).get_result(WorkflowGetResultOptions::default()).await;
+        output.map_err(failed(&format!("get the end of run {id}")))
+    }
+
+    async fn show(&self, id: &str) -> Result<Run, Failure> {
+        let handle = self.handle(id);
+        let shown = handle.query(RunWorkflow::show, (), WorkflowQueryOptions::default());
+        let run = shown.await.map_err(failed(&format!("show run {id}")))?;
+        run.map(|RunMessage(run)| run).ok_or_else(|| Failure {
+            message: format!("run {id} has not begun"),
+            hint: Some("is there a worker? Start one: raymond cluster worker".to_owned()),
+        })
+    }
+
+    async fn list(&self, print: Talk) -> Result<ExitCode, Failure> {
+        let query = "WorkflowType = 'raymond_run'";
+        let mut runs = self.client.list_workflows(query, WorkflowListOptions::default());
+        let mut count = 0;
+        while let Some(run) = runs.next().await {
+            let run = run.map_err(failed("list the runs"))?;
+            print(&format!("{}  {:?}", run.id(), run.status()));
+            count += 1;
+            if count == LISTED_MAX {
+                break;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn tell(&self, id: &str, input: Input, ends_steps: bool) -> Result<ExitCode, Failure> {
+        let signal = Signal { input: input.into(), ends_steps };
+        let handle = self.handle(id);
+        let told = handle.signal(RunWorkflow::tell, signal, WorkflowSignalOptions::default());
+        told.await.map_err(failed(&format!("tell run {id}")))?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn answer(&self, id: &str, ask: &str, result: String) -> Result<ExitCode, Failure> {
+        let run = self.show(id).await?;
+        let found = AskId::parse(ask).and_then(|ask| Some((run.question(&ask)?.clone(), ask)));
+        let Some((question, ask)) = found else {
+            let open: Vec<_> = run.questions().map(|(id, ..)| id.to_string()).collect();
+            return Err(Failure {
+                message: format!("run {id} asks no question {ask}"),
+                hint: Some(format!("open questions: {}", open.join(", "))),
+            });
+        };
+        if question.target(&result).is_none() {
+            let labels: Vec<_> = question.choices.iter().map(|choice| &*choice.label).collect();
+            return Err(Failure {
+                message: format!("`{result}` is not one of the choices"),
+                hint: Some(format!("choices: {}", labels.join(", "))),
+            });
+        }
+        let response = Response {
+            result,
+            comment: String::new(),
+            files: None,
+            by: env::var("USER").unwrap_or_default(),
+            how: "command".to_owned(),
+            at_ms: raymond_engine::clock::now_ms(),
+            attachments: Vec::new(),
+        };
+        self.tell(id, Input::Answered { id: ask, response: Box::new(response) }, false).await
+    }
+
+    async fn resume(&self, id: &str, budget: Option<f64>) -> Result<(), Failure> {
+        let RunOutput { run: RunMessage(run), terms } = self.output(id).await?;
+        if !run.status.can_resume() {
+            let message = format!("run {id} is {} and cannot be resumed", run.status);
+            return Err(Failure { message, hint: None });
+        }
+        let (settings, mut limits) = (run.settings.clone(), run.limits.clone());
+        if let Some(dollars) = budget {
+            let budget = Usd::from_dollars(dollars).ok_or_else(|| Failure {
+                message: format!("`--budget {dollars}` is not an amount of dollars"),
+                hint: None,
+            })?;
+            limits.budget_usd = (budget > Usd::ZERO).then_some(budget);
+        }
+        let input = Input::Resume { settings, limits }.into();
+        let begin = Begin::Resumed { run: RunMessage(run), input };
+        let input = RunInput { begin, terms };
+        self.begin(id, input, WorkflowIdReusePolicy::AllowDuplicate).await
+    }
+}

@@ -1,0 +1,291 @@
+//! The hosts on this machine: one process `raymond __host` for each run that has steps here. It has the keeper and the
+//! step directories, so steps outlive the worker.
+
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    process::Stdio,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use raymond_engine::host::lines::{HostedLine, OrderLine, ReportLine};
+use raymond_flow::{
+    history::InputMessage,
+    id::{AgentId, StepId},
+    snapshot::RunMessage,
+};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
+    process::{Child, ChildStdin, ChildStdout, Command},
+    sync::{Mutex as AsyncMutex, mpsc, oneshot},
+};
+
+use crate::{
+    bundles::{BundleError, Bundles},
+    commands::{Talk, VARIABLES},
+    messages::{PrepareOrder, StepOrder},
+};
+
+/// How long a host without steps is kept for the next one.
+const IDLE: Duration = Duration::from_secs(30);
+/// How long a host may take until it takes orders: its predecessor may be leaving.
+const OPEN_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Why a host cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum HostError {
+    /// No bundle.
+    #[error(transparent)]
+    Bundle(#[from] BundleError),
+    /// The program cannot be started.
+    #[error("cannot start {}: {source}", program.display())]
+    Start {
+        /// The program.
+        program: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It ended before it took orders, or during one.
+    #[error("the host of run {run} has ended")]
+    Ended {
+        /// The run.
+        run: String,
+    },
+}
+
+/// The hosts on this machine.
+#[derive(Debug)]
+pub(crate) struct Hosts {
+    /// The local program.
+    program: PathBuf,
+    /// The state directory of this worker.
+    data_dir: PathBuf,
+    bundles: Arc<Bundles>,
+    /// By the identity of the run.
+    open: AsyncMutex<HashMap<String, Arc<Host>>>,
+    talk: Talk,
+}
+
+/// The host of one run.
+#[derive(Debug)]
+struct Host {
+    run: String,
+    orders: mpsc::UnboundedSender<OrderLine>,
+    waiting: Arc<Mutex<Waiting>>,
+    used: Mutex<Instant>,
+}
+
+/// Who waits for a report of a host.
+#[derive(Debug, Default)]
+struct Waiting {
+    is_closed: bool,
+    steps: HashMap<StepId, oneshot::Sender<Attended>>,
+    prepares: HashMap<AgentId, Vec<oneshot::Sender<InputMessage>>>,
+}
+
+/// What came of a step; `None` if another task waits for it now: the history of the run was continued.
+type Attended = Option<Vec<InputMessage>>;
+
+/// A step that a host has.
+#[derive(Debug)]
+pub(crate) struct HostedStep {
+    host: Arc<Host>,
+    id: StepId,
+    end: oneshot::Receiver<Attended>,
+}
+
+impl Hosts {
+    pub(crate) fn new(
+        program: PathBuf,
+        data_dir: PathBuf,
+        bundles: Arc<Bundles>,
+        talk: Talk,
+    ) -> Self {
+        Self { program, data_dir, bundles, open: AsyncMutex::default(), talk }
+    }
+
+    /// Orders a step. One that was started before is found.
+    pub(crate) async fn step(
+        &self,
+        order: &StepOrder,
+        lease: Duration,
+    ) -> Result<HostedStep, HostError> {
+        let host = self.host(&order.run, &order.bundle).await?;
+        let (sender, end) = oneshot::channel();
+        let id = order.id.clone();
+        host.waiting(|waiting| {
+            if let Some(earlier) = waiting.steps.insert(id.clone(), sender) {
+                let _ = earlier.send(None);
+            }
+        })?;
+        let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
+        let hosted = HostedLine { id: id.clone(), run: order.run.clone(), lease_ms };
+        let start = if order.is_started { OrderLine::Find } else { OrderLine::Start };
+        host.order(start(hosted));
+        Ok(HostedStep { host, id, end })
+    }
+
+    /// Prepares the next step of an agent.
+    pub(crate) async fn prepare(&self, order: PrepareOrder) -> Result<InputMessage, HostError> {
+        let host = self.host(&order.run, &order.bundle).await?;
+        let PrepareOrder { run, agent, fresh, .. } = order;
+        let (sender, prepared) = oneshot::channel();
+        host.waiting(|waiting| {
+            waiting.prepares.entry(agent.clone()).or_default().push(sender);
+        })?;
+        host.order(OrderLine::Prepare { run, agent, fresh });
+        prepared.await.map_err(|_| host.ended())
+    }
+
+    /// Lets hosts go that have had no step for a while. Never returns.
+    pub(crate) async fn sweep(&self) {
+        let is_idle = |host: &Arc<Host>| Arc::strong_count(host) == 1 && host.is_idle();
+        loop {
+            tokio::time::sleep(IDLE / 3).await;
+            self.open.lock().await.retain(|_, host| !is_idle(host));
+        }
+    }
+
+    /// The host of a run; started if there is none.
+    async fn host(&self, run: &RunMessage, bundle: &str) -> Result<Arc<Host>, HostError> {
+        let RunMessage(run) = run;
+        let archive = self.bundles.archive(bundle).await?;
+        let mut open = self.open.lock().await;
+        open.retain(|_, host| !host.is_closed());
+        if let Some(host) = open.get(&run.identity) {
+            *lock(&host.used) = Instant::now();
+            return Ok(Arc::clone(host));
+        }
+        let mut command = Command::new(&self.program);
+        command.arg("__host").arg(run.id.as_str()).arg(&run.identity).arg(archive);
+        command.arg("--data-dir").arg(&self.data_dir).stdin(Stdio::piped()).stdout(Stdio::piped());
+        for variable in VARIABLES {
+            command.env_remove(variable);
+        }
+        // Ctrl-C is for the worker: its hosts leave by themselves, and end the steps that nobody takes over.
+        command.process_group(0);
+        let start = |source| HostError::Start { program: self.program.clone(), source };
+        let child = command.spawn().map_err(start)?;
+        let host = Arc::new(Host::open(run.id.to_string(), child, self.talk).await?);
+        open.insert(run.identity.clone(), Arc::clone(&host));
+        Ok(host)
+    }
+}
+
+impl Host {
+    async fn open(run: String, mut child: Child, talk: Talk) -> Result<Self, HostError> {
+        let ended = || HostError::Ended { run: run.clone() };
+        let (stdin, stdout) = child.stdin.take().zip(child.stdout.take()).ok_or_else(ended)?;
+        let mut reports = BufReader::new(stdout);
+        let mut line = String::new();
+        let first = tokio::time::timeout(OPEN_PATIENCE, reports.read_line(&mut line)).await;
+        let is_open = matches!(first, Ok(Ok(_)))
+            && matches!(serde_json::from_str(&line), Ok(ReportLine::Open));
+        if !is_open {
+            return Err(ended());
+        }
+        let waiting = Arc::new(Mutex::new(Waiting::default()));
+        let (orders, to_host) = mpsc::unbounded_channel();
+        tokio::spawn(write(stdin, to_host));
+        tokio::spawn(read(reports, Arc::clone(&waiting), (run.clone(), talk), child));
+        Ok(Self { run, orders, waiting, used: Mutex::new(Instant::now()) })
+    }
+
+    fn order(&self, order: OrderLine) {
+        // If the host is gone, whoever waits for its report learns it.
+        let _ = self.orders.send(order);
+    }
+
+    fn waiting(&self, add: impl FnOnce(&mut Waiting)) -> Result<(), HostError> {
+        let mut waiting = lock(&self.waiting);
+        if waiting.is_closed {
+            return Err(self.ended());
+        }
+        add(&mut waiting);
+        Ok(())
+    }
+
+    fn is_closed(&self) -> bool {
+        lock(&self.waiting).is_closed
+    }
+
+    fn is_idle(&self) -> bool {
+        lock(&self.used).elapsed() >= IDLE
+    }
+
+    fn ended(&self) -> HostError {
+        HostError::Ended { run: self.run.clone() }
+    }
+}
+
+impl HostedStep {
+    /// What came of it; `None` if another task waits for it now.
+    pub(crate) async fn end(&mut self) -> Result<Option<Vec<InputMessage>>, HostError> {
+        let end = (&mut self.end).await.map_err(|_| self.host.ended());
+        *lock(&self.host.used) = Instant::now();
+        end
+    }
+
+    /// Renews its lease.
+    pub(crate) fn renew(&self) {
+        self.host.order(OrderLine::Renew(self.id.clone()));
+    }
+
+    /// Asks the host to end it.
+    pub(crate) fn cancel(&self) {
+        self.host.order(OrderLine::End(self.id.clone()));
+    }
+}
+
+/// Writes orders until there are none, which tells the host to leave.
+async fn write(mut stdin: ChildStdin, mut orders: mpsc::UnboundedReceiver<OrderLine>) {
+    while let Some(order) = orders.recv().await {
+        let Ok(mut json) = serde_json::to_vec(&order) else { continue };
+        json.push(b'\n');
+        if stdin.write_all(&json).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Passes reports on until the host ends.
+async fn read(
+    mut reports: BufReader<ChildStdout>,
+    waiting: Arc<Mutex<Waiting>>,
+    (run, talk): (String, Talk),
+    mut child: Child,
+) {
+    let mut line = String::new();
+    loop {
+        line.clear();
+        if !matches!(reports.read_line(&mut line).await, Ok(1..)) {
+            break;
+        }
+        match serde_json::from_str(&line) {
+            Ok(ReportLine::Ended { id, inputs }) => {
+                if let Some(step) = lock(&waiting).steps.remove(&id) {
+                    let _ = step.send(Some(inputs));
+                }
+            }
+            Ok(ReportLine::Prepared(message)) => {
+                let input = raymond_flow::machine::Input::from(message);
+                let raymond_flow::machine::Input::Prepared { agent, .. } = &input else { continue };
+                let next = lock(&waiting).prepares.get_mut(agent).and_then(Vec::pop);
+                if let Some(prepare) = next {
+                    let _ = prepare.send(input.into());
+                }
+            }
+            Ok(ReportLine::Trouble(text)) => talk(&format!("{run}: {text}")),
+            Ok(ReportLine::Open) => {}
+            Err(error) => talk(&format!("{run}: a report cannot be read: {error}")),
+        }
+    }
+    // Whoever waits is told by the end of the channel.
+    *lock(&waiting) = Waiting { is_closed: true, ..Waiting::default() };
+    let _ = child.wait().await;
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

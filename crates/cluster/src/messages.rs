@@ -1,0 +1,126 @@
+//! What travels through Temporal, and stays in its histories: inputs and outputs of the workflow and its activities, and
+//! signals. Frozen like the journal: a field may be added if it has a default, and nothing is renamed or removed.
+
+use raymond_flow::{
+    history::{CodingAgentsMessage, InputMessage, StartedMessage},
+    id::{AgentId, SessionId, StepId},
+    snapshot::RunMessage,
+};
+use serde::{Deserialize, Serialize};
+
+/// The input of the workflow.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct RunInput {
+    /// The run.
+    pub begin: Begin,
+    /// What never changes in the course of a run.
+    pub terms: Terms,
+}
+
+/// Where a run begins, or goes on.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(clippy::large_enum_variant, reason = "one exists at a time")]
+pub enum Begin {
+    /// At its beginning.
+    New(StartedMessage),
+    /// Where it rested, after the user has resumed it with this input.
+    Resumed {
+        /// The run.
+        run: RunMessage,
+        /// The resume.
+        input: InputMessage,
+    },
+    /// In its middle: the history before was long enough.
+    Continued {
+        /// The run.
+        run: RunMessage,
+        /// The running steps, and the workers that have them.
+        found: Vec<(StepId, String)>,
+        /// How often all agents have waited for a usage limit.
+        limit_waits: u32,
+    },
+}
+
+/// What a run is carried out with.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Terms {
+    /// The hash of the archive with the workflow's files.
+    pub bundle: String,
+    /// The coding agents that it may use.
+    pub coding_agents: CodingAgentsMessage,
+    /// After how many milliseconds without a heartbeat a step counts as lost.
+    pub heartbeat_ms: u64,
+    /// After how many steps the history is continued as a new one.
+    #[serde(default = "steps_per_history")]
+    pub steps_per_history: u32,
+}
+
+/// A Temporal server ends a workflow after 51,200 events. A step has at most 7, and a replay of 2,000 takes a second.
+pub(crate) fn steps_per_history() -> u32 {
+    2000
+}
+
+/// The output of the workflow: the run at its end, or where it rests.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct RunOutput {
+    /// The run.
+    pub run: RunMessage,
+    /// What it was carried out with, for when it is resumed.
+    pub terms: Terms,
+}
+
+/// A signal: something that a user wants of a run.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Signal {
+    /// The input for the machine.
+    pub input: InputMessage,
+    /// Whether running steps are ended.
+    #[serde(default)]
+    pub ends_steps: bool,
+}
+
+/// The input of the activity `step`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StepOrder {
+    /// The step.
+    pub id: StepId,
+    /// The excerpt of the run in which the step is running.
+    pub run: RunMessage,
+    /// The hash of the archive with the workflow's files.
+    pub bundle: String,
+    /// Whether the step was started before, under an earlier history of the run.
+    #[serde(default)]
+    pub is_started: bool,
+}
+
+/// The output of the activity `step`.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct StepEnd {
+    /// What the machine must decide about, in this order.
+    pub inputs: Vec<InputMessage>,
+    /// The worker that had the step.
+    pub worker: String,
+}
+
+/// A step that a worker has.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Place {
+    /// The id of the activity: the step as it is displayed.
+    pub step: String,
+    /// The name of the worker.
+    pub worker: String,
+}
+
+/// The input of the activity `prepare`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PrepareOrder {
+    /// The excerpt of the run.
+    pub run: RunMessage,
+    /// The agent.
+    pub agent: AgentId,
+    /// The id of a session that does not exist yet.
+    pub fresh: SessionId,
+    /// The hash of the archive with the workflow's files.
+    pub bundle: String,
+}

@@ -1,0 +1,213 @@
+//! The one sequencer of a run: the run and what it waits for. Pure, like the machine that it drives: everything that
+//! enters is in the history, so a replay decides the same.
+
+use std::collections::VecDeque;
+
+use raymond_flow::{
+    id::{AgentId, AskId, SessionId, StepId},
+    machine::{
+        ApplyError, Decision, Effect, Halt, Input, OnAsk, Record, Response, Run, Spent, Started,
+        Status, apply, decide, pending, settle, start,
+    },
+    turn::{Outcome, conclude, prepare},
+};
+use sha2::{Digest as _, Sha256};
+
+use crate::world::BundleWorld;
+
+/// The name in `how` of the answer that a deadline gives.
+const TIMEOUT: &str = "timeout";
+/// The name in `how` of the answer that the setting `ask = default` gives.
+const SETTING: &str = "setting";
+/// The name in `by` of answers that no person gave.
+const RAYMOND: &str = "raymond";
+
+/// Something that must be done outside of the sequencer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// Carry out a step, or report the end of one that was started under an earlier history.
+    Step { id: StepId, is_started: bool },
+    /// Prepare the next step of an agent on a worker.
+    Prepare { agent: AgentId, fresh: SessionId },
+    /// Wake an agent after this time.
+    Wake { agent: AgentId, delay_ms: u64 },
+    /// Look at a question after this time: its deadline.
+    Deadline { id: AskId, delay_ms: u64 },
+    /// Lift the usage limit at this time.
+    UsageLimit { resets_at: Option<u64> },
+}
+
+/// The run and what it waits for.
+#[derive(Debug)]
+pub(crate) struct Sequencer {
+    run: Run,
+    world: BundleWorld,
+    effects: VecDeque<Effect>,
+    wanted: Vec<Wanted>,
+}
+
+impl Sequencer {
+    /// A new run.
+    pub(crate) fn begin(started: Started, world: BundleWorld) -> Self {
+        let run = Run::new(&started);
+        let Decision { effects, .. } = start(started);
+        Self { run, world, effects: effects.into(), wanted: Vec::new() }
+    }
+
+    /// A run that goes on: `inputs` come first, then whatever it waits for is asked for again.
+    pub(crate) fn reopen(
+        run: Run,
+        world: BundleWorld,
+        input: Option<Input>,
+    ) -> Result<Self, ApplyError> {
+        let mut own = Self { run, world, effects: VecDeque::new(), wanted: Vec::new() };
+        if let Some(input) = input {
+            own.decide(input)?;
+        }
+        own.commit(Decision::default())?;
+        // The effects of those decisions are among the pending ones.
+        own.effects = pending(&own.run).into();
+        Ok(own)
+    }
+
+    pub(crate) fn run(&self) -> &Run {
+        &self.run
+    }
+
+    /// The excerpt of the run for a step of `agent`.
+    pub(crate) fn excerpt(&self, agent: &AgentId) -> Run {
+        self.run.excerpt(agent)
+    }
+
+    /// Decides about `input` and prepares what follows, at this time of the history. Returns what must be done.
+    pub(crate) fn input(&mut self, input: Input, now_ms: u64) -> Result<Vec<Wanted>, ApplyError> {
+        self.world.set_now_ms(now_ms);
+        self.decide(input)?;
+        self.work_off(now_ms)
+    }
+
+    /// The input from a step that no worker has: `outcome` is why.
+    pub(crate) fn gone(&self, id: &StepId, outcome: Outcome) -> Input {
+        conclude(&self.run, id, outcome, Spent::default(), &self.world)
+    }
+
+    /// Performs the effects so far. Returns what must be done outside.
+    pub(crate) fn work_off(&mut self, now_ms: u64) -> Result<Vec<Wanted>, ApplyError> {
+        self.world.set_now_ms(now_ms);
+        while let Some(effect) = self.effects.pop_front() {
+            self.perform(effect, now_ms)?;
+        }
+        if self.run.waits_for_people()
+            && self.run.halt.is_none()
+            && self.run.settings.on_ask != OnAsk::Wait
+        {
+            self.decide(Input::Halt(Halt::Asks))?;
+        }
+        Ok(std::mem::take(&mut self.wanted))
+    }
+
+    fn perform(&mut self, effect: Effect, now_ms: u64) -> Result<(), ApplyError> {
+        match effect {
+            Effect::Prepare { agent } => return self.prepare(agent),
+            Effect::Launch { id, .. } => self.wanted.push(Wanted::Step { id, is_started: false }),
+            Effect::Reattach { id, .. } => self.wanted.push(Wanted::Step { id, is_started: true }),
+            Effect::Wait { agent, delay_ms } => self.wanted.push(Wanted::Wake { agent, delay_ms }),
+            Effect::WaitForUsageLimit { resets_at } => {
+                self.wanted.push(Wanted::UsageLimit { resets_at });
+            }
+            Effect::Ask { id, .. } => return self.look_at_question(&id, now_ms),
+        }
+        Ok(())
+    }
+
+    /// Prepares the next step of an agent from the bundle, or wants a worker to do it.
+    fn prepare(&mut self, agent: AgentId) -> Result<(), ApplyError> {
+        let Some(steps) = self.run.agents.get(&agent).map(|own| own.steps) else { return Ok(()) };
+        let fresh = session(&self.run.identity, &agent, steps + 1);
+        let _ = self.world.take_out_of_sight();
+        let preparation = prepare(&self.run, &agent, &self.world, fresh.clone());
+        if self.world.take_out_of_sight() {
+            self.wanted.push(Wanted::Prepare { agent, fresh });
+            return Ok(());
+        }
+        self.decide(preparation.input)
+    }
+
+    /// Answers a question that has its answer by now: by the setting or by its deadline.
+    pub(crate) fn look_at_question(&mut self, id: &AskId, now_ms: u64) -> Result<(), ApplyError> {
+        let Some(asked) = self.run.question(id) else { return Ok(()) };
+        let left = asked.deadline_ms.map(|at| at.saturating_sub(now_ms));
+        let how = match (self.run.settings.on_ask, left) {
+            (OnAsk::Default, _) => SETTING,
+            (OnAsk::Wait | OnAsk::Pause | OnAsk::Fail, Some(0)) => TIMEOUT,
+            (OnAsk::Wait | OnAsk::Pause | OnAsk::Fail, left) => {
+                let deadline = left.map(|delay_ms| Wanted::Deadline { id: id.clone(), delay_ms });
+                self.wanted.extend(deadline);
+                return Ok(());
+            }
+        };
+        let Some(result) = asked.default.clone() else { return Ok(()) };
+        let response = Response {
+            result,
+            comment: String::new(),
+            files: None,
+            by: RAYMOND.to_owned(),
+            how: how.to_owned(),
+            at_ms: now_ms,
+            attachments: Vec::new(),
+        };
+        self.decide(Input::Answered { id: id.clone(), response: Box::new(response) })
+    }
+
+    /// Whether an answer leads to a state. Others are not taken: the question stays open.
+    fn is_answer(&self, input: &Input) -> bool {
+        match input {
+            Input::Answered { id, response } => {
+                let asked = self.run.question(id);
+                asked.is_some_and(|asked| asked.target(&response.result).is_some())
+            }
+            _ => true,
+        }
+    }
+
+    fn decide(&mut self, input: Input) -> Result<(), ApplyError> {
+        if !self.is_answer(&input) {
+            return Ok(());
+        }
+        let decision = decide(&self.run, input);
+        self.commit(decision)
+    }
+
+    fn commit(&mut self, decision: Decision) -> Result<(), ApplyError> {
+        let mut decision = if decision.is_empty() { settle(&self.run) } else { decision };
+        while !decision.is_empty() {
+            for record in &decision.records {
+                self.apply(record)?;
+            }
+            self.effects.extend(decision.effects);
+            decision = settle(&self.run);
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, record: &Record) -> Result<(), ApplyError> {
+        apply(&mut self.run, record)
+    }
+
+    /// Whether nothing can change the run any more, except a resume.
+    pub(crate) fn is_over(&self) -> bool {
+        self.run.status != Status::Running
+    }
+}
+
+/// The id of the session that a step may begin: a function of the step, so that a replay gives the same, and a UUID,
+/// because coding agents want one.
+fn session(identity: &str, agent: &AgentId, number: u32) -> SessionId {
+    let mut bytes = [0; 16];
+    let hash = Sha256::digest(format!("{identity}/{agent}/{number}"));
+    bytes.copy_from_slice(&hash[..16]);
+    SessionId::new(uuid::Builder::from_random_bytes(bytes).into_uuid().to_string())
+}
+
+#[cfg(test)]
+mod tests;

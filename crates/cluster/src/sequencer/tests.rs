@@ -1,0 +1,127 @@
+//! The sequencer without Temporal: what it wants, given what happened.
+
+#![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use raymond_flow::{
+    coding_agent::{Capabilities, CodingAgents},
+    id::{RunId, StateName},
+    machine::{Action, Conclusion, Limits, Settings},
+    policy::{Question, Source, Transition},
+};
+
+use super::*;
+
+fn started(on_ask: OnAsk) -> Started {
+    Started {
+        workflow_id: RunId::new("r").unwrap(),
+        identity: "i".to_owned(),
+        scope_dir: "/flow".to_owned(),
+        entry: StateName::new("START.md"),
+        cwd: "/project".to_owned(),
+        started_at_ms: 1,
+        input: None,
+        metadata: BTreeMap::new(),
+        settings: Settings { on_ask, ..Settings::default() },
+        limits: Limits::default(),
+    }
+}
+
+fn sequencer(files: &[(&str, &str)], on_ask: OnAsk) -> Sequencer {
+    let files = files.iter().map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec()));
+    let world = BundleWorld::new(Arc::new(files.collect()), CodingAgents::only(Capabilities::FULL));
+    Sequencer::begin(started(on_ask), world)
+}
+
+fn step(number: u32) -> StepId {
+    StepId { agent: AgentId::main(), number }
+}
+
+fn wants(number: u32) -> Vec<Wanted> {
+    vec![Wanted::Step { id: step(number), is_started: false }]
+}
+
+/// The step of `main` ended with this transition.
+fn followed(number: u32, transition: Transition) -> Input {
+    let conclusion =
+        Conclusion::Follow { transition, source: Source::Tag, session: None, replaced: None };
+    Input::Ended { step: step(number), spent: Spent::default(), conclusion }
+}
+
+fn goto(target: &str) -> Transition {
+    Transition::Goto { target: StateName::new(target), input: None }
+}
+
+#[test]
+fn replay_wants_the_same_and_names_the_same_sessions() {
+    let session = || {
+        let mut all = sequencer(&[("START.md", "x")], OnAsk::Wait);
+        assert_eq!(all.work_off(5).unwrap(), wants(1));
+        let (_, running) = all.run().running_step(&step(1)).unwrap();
+        let Action::Turn(turn) = &running.action else { panic!() };
+        turn.session.id().to_string()
+    };
+    let first = session();
+    assert_eq!(session(), first);
+    assert!(uuid::Uuid::parse_str(&first).is_ok(), "{first}");
+}
+
+#[test]
+fn lost_step_is_wanted_again_under_another_id_until_its_attempts_are_used_up() {
+    let mut all = sequencer(&[("START.md", "x")], OnAsk::Wait);
+    let mut wanted = all.work_off(0).unwrap();
+    for number in 1..=3 {
+        assert_eq!(wanted, wants(number));
+        // A retry without a delay is a wake at once.
+        wanted = all.input(all.gone(&step(number), Outcome::Lost), 0).unwrap();
+        if let [Wanted::Wake { agent, delay_ms: 0 }] = &wanted[..] {
+            let agent = agent.clone();
+            wanted = all.input(Input::Woke { agent }, 0).unwrap();
+        }
+    }
+    assert_eq!((wanted, all.run().status), (Vec::new(), Status::Failed));
+}
+
+#[test]
+fn whatever_asks_for_a_directory_is_prepared_by_a_worker() {
+    let limited = "---\nmax_visits: 1\nthen: { tag: reset, target: B.md, cd: sub }\n---\nx";
+    let mut all = sequencer(&[("START.md", limited), ("B.md", "b")], OnAsk::Wait);
+    assert_eq!(all.work_off(0).unwrap(), wants(1));
+    let wanted = all.input(followed(1, goto("START.md")), 0).unwrap();
+    assert!(matches!(&wanted[..], [Wanted::Prepare { .. }]), "{wanted:?}");
+}
+
+fn asking(on_ask: OnAsk, now_ms: u64) -> (Sequencer, Vec<Wanted>) {
+    let mut all = sequencer(&[("START.md", "x"), ("YES.sh", "y")], on_ask);
+    all.work_off(0).unwrap();
+    let question = Question {
+        text: "Shall I?".to_owned(),
+        next: Some(StateName::new("YES.sh")),
+        choices: Vec::new(),
+        attach: Vec::new(),
+        timeout: None,
+        default: Some("yes".to_owned()),
+        deadline_ms: Some(1000),
+        continues: None,
+    };
+    let wanted = all.input(followed(1, Transition::Ask(Box::new(question))), now_ms).unwrap();
+    (all, wanted)
+}
+
+#[test]
+fn question_is_answered_by_its_default_at_its_deadline_or_by_the_setting() {
+    let id = AskId { agent: AgentId::main(), number: 1 };
+    let (mut all, wanted) = asking(OnAsk::Wait, 400);
+    assert_eq!(wanted, [Wanted::Deadline { id: id.clone(), delay_ms: 600 }]);
+    all.look_at_question(&id, 1000).unwrap();
+    assert_eq!(all.work_off(1000).unwrap(), wants(2));
+    let (_, wanted) = asking(OnAsk::Default, 400);
+    assert_eq!(wanted, wants(2));
+}
+
+#[test]
+fn run_that_only_waits_for_people_rests_if_the_setting_says_so() {
+    let (all, _) = asking(OnAsk::Pause, 400);
+    assert_eq!(all.run().status, Status::Paused);
+}

@@ -1,0 +1,116 @@
+//! `raymond cluster worker`: polls Temporal for workflow tasks and steps, until it is asked to stop.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use temporalio_sdk::{
+    Runtime, Worker, WorkerOptions,
+    runtime::{
+        RuntimeOptions,
+        worker_tuner::{FixedSizeSlotSupplier, TunerHolder},
+    },
+};
+
+use crate::{
+    activities::StepActivities,
+    bundles::Bundles,
+    cli::Server,
+    commands::{Failure, Talk, failed, local_program},
+    connection::connect,
+    hosts::Hosts,
+    store::Store,
+    workflow::RunWorkflow,
+};
+
+/// How long a workflow task may wait for the worker that has the run in memory: after that, any worker takes it.
+const STICKY: Duration = Duration::from_secs(2);
+
+/// How many steps that a worker has already can be looked for at once.
+const OWN_STEPS: usize = 2000;
+/// How many workflow tasks a worker takes at once: each is a few milliseconds.
+const WORKFLOW_TASKS: usize = 100;
+
+/// Runs a worker.
+pub(crate) async fn work(
+    server: &Server,
+    data_dir: &Path,
+    capacity: u32,
+    name: Option<String>,
+    talk: Talk,
+) -> Result<(), Failure> {
+    std::fs::create_dir_all(data_dir).map_err(failed("create the directory of this worker"))?;
+    let data_dir = std::path::absolute(data_dir).map_err(failed("find --data-dir"))?;
+    let name = name.map_or_else(|| kept_name(&data_dir), Ok)?;
+    let store = Store::open(&server.store).map_err(failed("open the store"))?;
+    let client = connect(server, &store, &name).await?;
+    let bundles = Arc::new(Bundles::new(store, data_dir.join("bundles")));
+    let hosts = Hosts::new(local_program()?, data_dir.clone(), Arc::clone(&bundles), talk);
+    let hosts = Arc::new(hosts);
+    let steps = StepActivities::new(Arc::clone(&hosts), name.clone(), &data_dir, talk);
+    steps.adopt(&client);
+    // For steps that this worker has: a continued history looks for them here.
+    let own = WorkerOptions::new(own_queue(&server.queue, &name))
+        .client_identity_override(&name)
+        .tuner(tuner(OWN_STEPS))
+        .register_activities(steps.clone())
+        .build();
+    let options = WorkerOptions::new(&server.queue)
+        .client_identity_override(&name)
+        .sticky_queue_schedule_to_start_timeout(STICKY)
+        .tuner(tuner(usize::try_from(capacity).unwrap_or(usize::MAX)))
+        .register_activities(steps)
+        .register_workflow_with_factory(move || RunWorkflow::new(Arc::clone(&bundles)))
+        .map_err(failed("register the workflow"))?
+        .build();
+    let runtime = Runtime::from_current_tokio(RuntimeOptions::default());
+    let runtime = runtime.map_err(failed("start the runtime of Temporal"))?;
+    let begun = failed("start the worker");
+    let mut own = Worker::new(&runtime, client.clone(), own).map_err(begun)?;
+    let mut worker = Worker::new(&runtime, client, options).map_err(failed("start the worker"))?;
+    talk(&format!("worker {name} takes up to {capacity} steps at once"));
+    tokio::select! {
+        ran = worker.run() => ran.map_err(failed("run the worker")),
+        ran = own.run() => ran.map_err(failed("run the worker")),
+        () = hosts.sweep() => Ok(()),
+        // Its steps go on for as long as their leases, for the next worker in this directory.
+        stopped = stopped() => stopped.map_err(failed("wait for signals")),
+    }
+}
+
+/// Waits until a signal asks this process to stop.
+async fn stopped() -> std::io::Result<()> {
+    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+    tokio::select! {
+        interrupted = tokio::signal::ctrl_c() => interrupted,
+        _ = terminate.recv() => Ok(()),
+    }
+}
+
+/// How many tasks of each kind a worker takes at once.
+fn tuner(steps: usize) -> TunerHolder {
+    let slots = FixedSizeSlotSupplier::new;
+    TunerHolder::builder()
+        .workflow_task_slot_supplier(slots(WORKFLOW_TASKS))
+        .activity_task_slot_supplier(slots(steps))
+        .local_activity_task_slot_supplier(slots(1))
+        .nexus_task_slot_supplier(slots(1))
+        .build()
+}
+
+/// The name of the task queue of one worker.
+pub(crate) fn own_queue(queue: &str, name: &str) -> String {
+    format!("{queue}@{name}")
+}
+
+/// The name of the worker in this directory: chosen once, so that its steps are found after a restart.
+fn kept_name(data_dir: &Path) -> Result<String, Failure> {
+    let path = data_dir.join("name");
+    if let Ok(name) = std::fs::read_to_string(&path) {
+        return Ok(name.trim().to_owned());
+    }
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let mut random = uuid::Uuid::new_v4().simple().to_string();
+    random.truncate(8);
+    let name = format!("{}-{random}", host.trim());
+    std::fs::write(path, &name).map_err(failed("write the name of this worker"))?;
+    Ok(name)
+}

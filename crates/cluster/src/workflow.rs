@@ -1,0 +1,453 @@
+//! The Temporal workflow of a run. It owns no rule: it carries what the sequencer wants to activities and timers, and
+//! their outcomes and the users' signals back to it.
+//!
+//! Determinism: the set of flights is polled only through the SDK's `join_all`, everything that the sequencer gets is in
+//! the history, and the time is that of the history. A panic fails the workflow task, which Temporal tries again until a
+//! worker can do it: the run waits, and nothing of it is lost.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use futures::{
+    FutureExt as _, StreamExt as _,
+    future::{LocalBoxFuture, pending},
+    pin_mut,
+    stream::FuturesUnordered,
+};
+use raymond_engine::usage_limit_wait;
+use raymond_flow::{
+    id::{AgentId, AskId, SessionId, StepId},
+    machine::{ApplyError, Halt, Input, Run},
+    snapshot::RunMessage,
+    turn::Outcome,
+};
+use temporalio_macros::{workflow, workflow_methods};
+use temporalio_sdk::{
+    ActivityCancellationType, ActivityExecutionError, ActivityOptions, ContinueAsNewOptions,
+    SyncWorkflowContext, TimerOptions, WaitConditionOptions, WorkflowCancellationToken,
+    WorkflowContext, WorkflowContextView, WorkflowResult,
+    workflows::{join_all, select},
+};
+use temporalio_workflow::RetryPolicy;
+
+use crate::{
+    activities::StepActivities,
+    bundles::{BundleError, Bundles},
+    messages::{Begin, PrepareOrder, RunInput, RunOutput, Signal, StepEnd, StepOrder, Terms},
+    sequencer::{Sequencer, Wanted},
+    worker::own_queue,
+    world::BundleWorld,
+};
+
+/// The most steps in flight. A Temporal server refuses the 2,000th activity, and then the run is stuck.
+const IN_FLIGHT_MAX: usize = 1500;
+/// No step takes longer; its own timeout is for silence.
+const STEP_MAX: Duration = Duration::from_hours(24 * 30);
+/// How long a preparation may take.
+const PREPARE_MAX: Duration = Duration::from_mins(2);
+/// How long after the announced time a usage limit counts as lifted: clocks differ.
+const RESET_MARGIN: Duration = Duration::from_mins(1);
+
+/// A run as a Temporal workflow.
+#[workflow]
+#[derive(Default)]
+pub struct RunWorkflow {
+    /// `None` where it is only referred to, not run.
+    bundles: Option<Arc<Bundles>>,
+    inbox: VecDeque<Signal>,
+    sequencer: Option<Sequencer>,
+}
+
+/// Something that was waited for.
+enum Arrival {
+    Step(StepId, Result<StepEnd, ActivityExecutionError>),
+    Prepared(AgentId, Result<Input, ActivityExecutionError>),
+    Woke(AgentId),
+    Deadline(AskId),
+    UsageLimit,
+}
+
+/// Why a history ends.
+enum CourseEnd {
+    /// The run is over or rests.
+    Over,
+    /// It is long enough: the run goes on in a new one, and these workers have its steps.
+    Cut { found: Vec<(StepId, String)> },
+}
+
+type Flight = LocalBoxFuture<'static, Arrival>;
+
+impl RunWorkflow {
+    pub(crate) fn new(bundles: Arc<Bundles>) -> Self {
+        Self { bundles: Some(bundles), inbox: VecDeque::new(), sequencer: None }
+    }
+}
+
+#[workflow_methods]
+impl RunWorkflow {
+    /// Runs until the run is over or rests.
+    #[run(name = "raymond_run")]
+    pub async fn run(
+        context: &mut WorkflowContext<Self>,
+        input: RunInput,
+    ) -> WorkflowResult<RunOutput> {
+        let RunInput { begin, terms } = input;
+        let mut course = Course::new(context, terms);
+        course.begin(begin);
+        if let CourseEnd::Cut { found } = course.turn_until_over().await {
+            let run = RunMessage(course.run());
+            let begin = Begin::Continued { run, found, limit_waits: course.limit_waits };
+            let input = RunInput { begin, terms: course.terms };
+            context.continue_as_new(input, ContinueAsNewOptions::default())?;
+            unreachable!("the line above always leaves");
+        }
+        Ok(RunOutput { run: RunMessage(course.run()), terms: course.terms })
+    }
+
+    /// Something that a user wants.
+    #[signal]
+    pub fn tell(&mut self, _context: &mut SyncWorkflowContext<Self>, signal: Signal) {
+        self.inbox.push_back(signal);
+    }
+
+    /// The run as it is now.
+    #[query]
+    pub fn show(&self, _context: &WorkflowContextView) -> Option<RunMessage> {
+        self.sequencer.as_ref().map(|all| RunMessage(all.run().clone()))
+    }
+}
+
+/// The course of a run in one history.
+struct Course {
+    context: WorkflowContext<RunWorkflow>,
+    terms: Terms,
+    flights: FuturesUnordered<Flight>,
+    /// Steps in flight, and how to cancel them.
+    steps: BTreeMap<StepId, WorkflowCancellationToken>,
+    /// Steps that wait until fewer are in flight.
+    waiting: VecDeque<(StepId, bool)>,
+    limit_waits: u32,
+    /// The workers that have the steps of the history before.
+    found: BTreeMap<StepId, String>,
+    /// How many steps were launched in this history.
+    launched: u32,
+    /// While the history is about to be cut: the workers that have the steps in flight.
+    cut: Option<BTreeMap<StepId, String>>,
+}
+
+impl Course {
+    fn new(context: &WorkflowContext<RunWorkflow>, terms: Terms) -> Self {
+        let flights = FuturesUnordered::new();
+        // An empty set would count as ended.
+        flights.push(pending().boxed_local());
+        Self {
+            context: context.clone(),
+            terms,
+            flights,
+            steps: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            limit_waits: 0,
+            found: BTreeMap::new(),
+            launched: 0,
+            cut: None,
+        }
+    }
+
+    fn begin(&mut self, begin: Begin) {
+        let bundles = self.context.state(|own| own.bundles.clone());
+        let files =
+            bundles.map_or(Err(BundleError::NotFetched), |all| all.files(&self.terms.bundle));
+        let files = files.unwrap_or_else(|error| {
+            panic!("the bundle {} cannot be had: {error}", self.terms.bundle)
+        });
+        let coding_agents = self.terms.coding_agents.clone().into();
+        let world = BundleWorld::new(files, coding_agents);
+        let sequencer = match begin {
+            Begin::New(started) => Ok(Sequencer::begin(started.into(), world)),
+            Begin::Resumed { run, input } => Sequencer::reopen(run.0, world, Some(input.into())),
+            Begin::Continued { run, found, limit_waits } => {
+                self.found = found.into_iter().collect();
+                self.limit_waits = limit_waits;
+                Sequencer::reopen(run.0, world, None)
+            }
+        };
+        self.context.state_mut(|own| own.sequencer = Some(sound(sequencer)));
+        let wanted = self.sequencer(Sequencer::work_off);
+        self.perform(wanted);
+    }
+
+    async fn turn_until_over(&mut self) -> CourseEnd {
+        let mut is_cancelled = false;
+        loop {
+            while let Some(signal) = self.context.state_mut(|own| own.inbox.pop_front()) {
+                self.take(signal);
+            }
+            let is_over =
+                |own: &RunWorkflow| own.sequencer.as_ref().is_some_and(Sequencer::is_over);
+            if self.context.state(is_over) {
+                return CourseEnd::Over;
+            }
+            if let Some(found) = self.is_cut() {
+                // Nothing is awaited between the empty inbox and the end of this history: no signal is lost.
+                return CourseEnd::Cut { found };
+            }
+            if self.cut.is_none() && self.launched >= self.terms.steps_per_history {
+                self.prepare_cut().await;
+                continue;
+            }
+            let options = || {
+                let token = WorkflowCancellationToken::new();
+                WaitConditionOptions::builder().cancellation_token(token).build()
+            };
+            let arrival = {
+                let context = self.context.clone();
+                let told =
+                    context.wait_condition_with_options(|own| !own.inbox.is_empty(), options());
+                let arrived = join_all([self.flights.select_next_some()]).fuse();
+                let was_cancelled = is_cancelled;
+                let cancelled = async {
+                    if was_cancelled {
+                        pending::<()>().await;
+                    }
+                    let _ = context.cancelled().await;
+                }
+                .fuse();
+                pin_mut!(told, arrived, cancelled);
+                select! {
+                    arrivals = arrived => arrivals,
+                    _ = told => Vec::new(),
+                    () = cancelled => {
+                        is_cancelled = true;
+                        Vec::new()
+                    }
+                }
+            };
+            for arrival in arrival {
+                self.land(arrival);
+            }
+            if is_cancelled {
+                let halt = Input::Halt(Halt::Cancelled).into();
+                self.take(Signal { input: halt, ends_steps: true });
+            }
+        }
+    }
+
+    /// Finds out which workers have the steps in flight. From now on nothing is launched. A step that no worker has yet
+    /// is cancelled, because nobody could find it again.
+    async fn prepare_cut(&mut self) {
+        let options = ActivityOptions::with_start_to_close_timeout(PREPARE_MAX)
+            .cancellation_token(WorkflowCancellationToken::new())
+            .build();
+        let places = self.context.execute_activity(StepActivities::places, (), options).await;
+        let places = places.unwrap_or_default();
+        let mut found = BTreeMap::new();
+        for (id, token) in &self.steps {
+            let name = id.to_string();
+            match places.iter().find(|place| place.step == name) {
+                Some(place) => drop(found.insert(id.clone(), place.worker.clone())),
+                None => token.cancel(),
+            }
+        }
+        self.cut = Some(found);
+    }
+
+    /// The workers that have the steps in flight, if the history can be cut: every step in flight is on a worker.
+    fn is_cut(&self) -> Option<Vec<(StepId, String)>> {
+        let found = self.cut.as_ref()?;
+        let place = |id: &StepId| Some((id.clone(), found.get(id)?.clone()));
+        self.steps.keys().map(place).collect()
+    }
+
+    fn run(&self) -> Run {
+        let run = self.context.state(|own| own.sequencer.as_ref().map(|all| all.run().clone()));
+        run.unwrap_or_else(|| unreachable!("it was begun"))
+    }
+
+    /// Carries out what a user wants.
+    fn take(&mut self, Signal { input, ends_steps }: Signal) {
+        self.input(input.into());
+        if ends_steps {
+            for (id, _) in std::mem::take(&mut self.waiting) {
+                self.gone(&id, Outcome::NotStarted);
+            }
+            for token in self.steps.values() {
+                token.cancel();
+            }
+        }
+    }
+
+    fn land(&mut self, arrival: Arrival) {
+        match arrival {
+            Arrival::Step(id, end) => {
+                self.steps.remove(&id);
+                match end {
+                    Ok(StepEnd { inputs, .. }) => {
+                        for input in inputs {
+                            self.input(input.into());
+                        }
+                    }
+                    Err(ActivityExecutionError::Cancelled(_)) => {
+                        self.gone(&id, Outcome::Interrupted);
+                    }
+                    // Its worker is gone, or could not do it.
+                    Err(_) => self.gone(&id, Outcome::Lost),
+                }
+                self.launch_waiting();
+            }
+            Arrival::Prepared(_, Ok(input)) => self.input(input),
+            Arrival::Prepared(agent, Err(error)) => {
+                let prepared = Err(format!("no worker could prepare the state: {error}"));
+                self.input(Input::Prepared { agent, prepared });
+            }
+            Arrival::Woke(agent) => self.input(Input::Woke { agent }),
+            Arrival::Deadline(id) => {
+                let wanted = self.sequencer(|all, now_ms| {
+                    all.look_at_question(&id, now_ms)?;
+                    all.work_off(now_ms)
+                });
+                self.perform(wanted);
+            }
+            Arrival::UsageLimit => self.input(Input::UsageLimitLifted),
+        }
+    }
+
+    fn gone(&mut self, id: &StepId, outcome: Outcome) {
+        let input =
+            self.context.state(|own| own.sequencer.as_ref().map(|all| all.gone(id, outcome)));
+        if let Some(input) = input {
+            self.input(input);
+        }
+    }
+
+    fn input(&mut self, input: Input) {
+        let wanted = self.sequencer(|all, now_ms| all.input(input, now_ms));
+        self.perform(wanted);
+    }
+
+    /// Does something with the sequencer, at the time of the history.
+    fn sequencer(
+        &self,
+        act: impl FnOnce(&mut Sequencer, u64) -> Result<Vec<Wanted>, ApplyError>,
+    ) -> Vec<Wanted> {
+        let now_ms = self.now_ms();
+        self.context.state_mut(|own| {
+            own.sequencer.as_mut().map_or_else(Vec::new, |all| sound(act(all, now_ms)))
+        })
+    }
+
+    fn now_ms(&self) -> u64 {
+        let now = self.context.workflow_time();
+        let since = now.and_then(|now| now.duration_since(SystemTime::UNIX_EPOCH).ok());
+        since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    fn perform(&mut self, wanted: Vec<Wanted>) {
+        for one in wanted {
+            match one {
+                Wanted::Step { id, is_started } => self.waiting.push_back((id, is_started)),
+                Wanted::Prepare { agent, fresh } => self.prepare(agent, fresh),
+                Wanted::Wake { agent, delay_ms } => {
+                    self.timer(Duration::from_millis(delay_ms), Arrival::Woke(agent));
+                }
+                Wanted::Deadline { id, delay_ms } => {
+                    self.timer(Duration::from_millis(delay_ms), Arrival::Deadline(id));
+                }
+                Wanted::UsageLimit { resets_at } => {
+                    let waits = self.limit_waits;
+                    self.limit_waits += 1;
+                    let wait = usage_limit_wait(resets_at, self.now_ms(), RESET_MARGIN, waits);
+                    self.timer(wait, Arrival::UsageLimit);
+                }
+            }
+        }
+        self.launch_waiting();
+    }
+
+    fn timer(&self, delay: Duration, arrival: Arrival) {
+        let context = self.context.clone();
+        let token = WorkflowCancellationToken::new();
+        let options = TimerOptions::builder(delay).cancellation_token(token).build();
+        self.flights.push(
+            async move {
+                let _ = context.timer(options).await;
+                arrival
+            }
+            .boxed_local(),
+        );
+    }
+
+    fn launch_waiting(&mut self) {
+        while self.cut.is_none()
+            && self.steps.len() < IN_FLIGHT_MAX
+            && let Some((id, is_started)) = self.waiting.pop_front()
+        {
+            self.launch(id, is_started);
+        }
+    }
+
+    /// Launches a step. One that an earlier history has started is looked for where it is; if no worker has it, it never
+    /// was started.
+    fn launch(&mut self, id: StepId, is_running: bool) {
+        let worker = self.found.remove(&id).filter(|_| is_running);
+        let is_started = worker.is_some();
+        self.launched += 1;
+        let run = self.excerpt(&id.agent);
+        let order =
+            StepOrder { id: id.clone(), run, bundle: self.terms.bundle.clone(), is_started };
+        let token = WorkflowCancellationToken::new();
+        self.steps.insert(id.clone(), token.clone());
+        let heartbeat = Duration::from_millis(self.terms.heartbeat_ms);
+        let queue = worker.map(|name| own_queue(self.context.task_queue(), &name));
+        let options = ActivityOptions::with_start_to_close_timeout(STEP_MAX)
+            .activity_id(id.to_string())
+            // Only that worker has it: if it is gone, the step is lost.
+            .maybe_schedule_to_start_timeout(is_started.then_some(heartbeat))
+            .maybe_task_queue(queue)
+            .heartbeat_timeout(heartbeat)
+            .cancellation_type(ActivityCancellationType::WaitCancellationCompleted)
+            .cancellation_token(token)
+            // The machine decides about retries.
+            .retry_policy(RetryPolicy::builder().maximum_attempts(1).build())
+            .build();
+        let context = self.context.clone();
+        self.flights.push(
+            async move {
+                let end = context.execute_activity(StepActivities::step, order, options).await;
+                Arrival::Step(id, end)
+            }
+            .boxed_local(),
+        );
+    }
+
+    fn prepare(&self, agent: AgentId, fresh: SessionId) {
+        let run = self.excerpt(&agent);
+        let bundle = self.terms.bundle.clone();
+        let order = PrepareOrder { run, agent: agent.clone(), fresh, bundle };
+        let options = ActivityOptions::with_start_to_close_timeout(PREPARE_MAX)
+            .cancellation_token(WorkflowCancellationToken::new())
+            .build();
+        let context = self.context.clone();
+        self.flights.push(
+            async move {
+                let prepared =
+                    context.execute_activity(StepActivities::prepare, order, options).await;
+                Arrival::Prepared(agent, prepared.map(Input::from))
+            }
+            .boxed_local(),
+        );
+    }
+
+    fn excerpt(&self, agent: &AgentId) -> RunMessage {
+        let run = self.context.state(|own| own.sequencer.as_ref().map(|all| all.excerpt(agent)));
+        RunMessage(run.unwrap_or_else(|| unreachable!("it was begun")))
+    }
+}
+
+/// The value, or a failed workflow task: the records of a decision did not fit the run, which a fixed program decides
+/// again.
+fn sound<T>(value: Result<T, ApplyError>) -> T {
+    value.unwrap_or_else(|error| panic!("the run is inconsistent: {error}"))
+}

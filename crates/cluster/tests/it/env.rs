@@ -1,0 +1,205 @@
+//! A cluster for one test: a server on a free port, a store, a project directory that all workers see.
+
+use std::{
+    fs,
+    net::{TcpListener, TcpStream},
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The server's version: the same as in `scripts/install-temporal`.
+const TEMPORAL: &str = "temporal-1.9.1";
+/// How long anything may take on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A process that ends with the test.
+pub(crate) struct Running(Child);
+
+impl Running {
+    pub(crate) fn pid(&self) -> i32 {
+        i32::try_from(self.0.id()).unwrap()
+    }
+
+    /// Kills it at once.
+    pub(crate) fn kill(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A cluster without workers.
+pub(crate) struct Cluster {
+    port: u16,
+    server: Option<Running>,
+    pub(crate) folder: TempDir,
+    raymond: PathBuf,
+    temporal: PathBuf,
+}
+
+impl Cluster {
+    /// Starts a server; `None` if it or the local program is not installed.
+    pub(crate) fn start() -> Option<Self> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let target = std::env::var_os("RAYMOND_TARGET_DIR").map(PathBuf::from);
+        let target = target.unwrap_or_else(|| root.join("target"));
+        let (temporal, raymond) = (target.join(TEMPORAL), target.join("debug/raymond"));
+        if !temporal.exists() || !raymond.exists() {
+            let is_required = std::env::var_os("RAYMOND_TEST_TEMPORAL_REQUIRED").is_some();
+            assert!(!is_required, "{} or {} is missing", temporal.display(), raymond.display());
+            eprintln!("skipped: run scripts/install-temporal and cargo build -p raymond");
+            return None;
+        }
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("project")).unwrap();
+        let mut cluster = Self { port, server: None, folder, raymond, temporal };
+        cluster.start_server();
+        Some(cluster)
+    }
+
+    /// Starts the server, again if it was killed: its database is a file.
+    pub(crate) fn start_server(&mut self) {
+        let mut command = Command::new(&self.temporal);
+        command.args(["server", "start-dev", "--headless", "--log-level", "error", "--port"]);
+        command.arg(self.port.to_string()).arg("--db-filename").arg(self.file("temporal.db"));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        self.server = Some(Running(command.spawn().unwrap()));
+        let port = self.port;
+        wait_until("the server listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        // It listens before its namespace can be used.
+        wait_until("the namespace is there", || {
+            self.cluster(&["list"]).output().unwrap().status.success()
+        });
+    }
+
+    pub(crate) fn kill_server(&mut self) {
+        self.server = None;
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A file in the working directory of the agents.
+    pub(crate) fn project(&self, name: &str) -> PathBuf {
+        self.file("project").join(name)
+    }
+
+    /// Writes the files of a workflow.
+    pub(crate) fn flow(&self, name: &str, files: &[(&str, &str)]) {
+        fs::create_dir_all(self.project(name)).unwrap();
+        for (file, text) in files {
+            fs::write(self.project(name).join(file), text).unwrap();
+        }
+    }
+
+    /// The local program in the project.
+    pub(crate) fn local(&self, words: &[&str]) -> Command {
+        self.command(&self.raymond, words)
+    }
+
+    fn command(&self, program: &Path, words: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        command.args(words).current_dir(self.file("project")).stdin(Stdio::null());
+        for (name, _) in std::env::vars_os() {
+            if name.as_encoded_bytes().starts_with(b"RAYMOND_") {
+                command.env_remove(name);
+            }
+        }
+        command.env("RAYMOND_AGENT_PROGRAM", format!("bash {}", self.file("agent.sh").display()));
+        command.env("XDG_CONFIG_HOME", self.file(".config"));
+        command.env("XDG_STATE_HOME", self.file(".state"));
+        command
+    }
+
+    /// `raymond cluster WORDS`, with the options for the server after the first word.
+    pub(crate) fn cluster(&self, words: &[&str]) -> Command {
+        let program = Path::new(env!("CARGO_BIN_EXE_raymond-cluster"));
+        let mut command = self.command(program, &words[..1]);
+        command.arg("--temporal").arg(format!("127.0.0.1:{}", self.port));
+        command.arg("--store").arg(format!("file://{}", self.file("store").display()));
+        command.args(&words[1..]).env("RAYMOND_PROGRAM", &self.raymond);
+        command
+    }
+
+    /// Starts a worker with a directory of its own.
+    pub(crate) fn worker(&self, name: &str) -> Running {
+        let data_dir = self.file(name);
+        let mut command = self.cluster(&["worker", "--name", name, "--data-dir"]);
+        command.arg(&data_dir).stdout(Stdio::null());
+        let log = self.file(&format!("{name}.log"));
+        command.stderr(fs::File::options().create(true).append(true).open(log).unwrap());
+        Running(command.spawn().unwrap())
+    }
+
+    /// Runs a command to its end.
+    pub(crate) fn ran(&self, words: &[&str]) -> Output {
+        self.cluster(words).output().unwrap()
+    }
+
+    /// The state of a run.
+    pub(crate) fn show(&self, id: &str) -> Value {
+        let shown = self.ran(&["show", id]);
+        assert!(shown.status.success(), "{}", text(&shown));
+        serde_json::from_slice(&shown.stdout).unwrap()
+    }
+
+    /// What the workers said.
+    pub(crate) fn logs(&self) -> String {
+        let names = ["one", "two", "three"];
+        let logs = names.map(|name| fs::read_to_string(self.file(&format!("{name}.log"))));
+        logs.map(Result::unwrap_or_default).concat()
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("the workers said:\n{}", self.logs());
+        }
+        // Hosts and keepers end their steps when their leases are over; the test does not wait for that.
+        let marks = self.folder.path().to_str().unwrap().to_owned();
+        for pid in processes(&marks) {
+            let _ = Command::new("kill").arg("-9").arg(pid.to_string()).status();
+        }
+    }
+}
+
+/// The processes whose command line contains this text.
+pub(crate) fn processes(text: &str) -> Vec<u32> {
+    let own = std::process::id();
+    let entries = fs::read_dir("/proc").unwrap().filter_map(|entry| {
+        entry.ok()?.file_name().to_str()?.parse::<u32>().ok().filter(|pid| *pid != own)
+    });
+    let is_meant = |pid: &u32| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(text)
+    };
+    entries.filter(is_meant).collect()
+}
+
+/// Everything that a command printed.
+pub(crate) fn text(output: &Output) -> String {
+    let of = String::from_utf8_lossy;
+    format!("{}\n{}{}", output.status, of(&output.stdout), of(&output.stderr))
+}
+
+/// Waits until something is so.
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "waited too long until {what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}

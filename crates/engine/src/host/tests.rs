@@ -1,0 +1,221 @@
+//! The host with steps in memory: the test gives the orders and gets the reports of a run that it decides about itself.
+
+#![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
+
+use std::{path::Path, sync::mpsc, time::Duration};
+
+use raymond_flow::{
+    id::{AgentId, SessionId, StepId},
+    machine::{
+        Again, Conclusion, Effect, Input, Record, Run, Status, apply, decide, settle, start,
+    },
+    turn::prepare,
+    world::MemoryWorld,
+};
+
+use super::{Hosted, Order, OrderSender, Report};
+use crate::{
+    Engine, Runner,
+    agent::Agents,
+    steps::memory::Fate,
+    testing::{self, RESULT, Recorder, Stage, id, says, step_id},
+};
+
+const IDENTITY: &str = "5f";
+
+/// Long enough that no lease is over in a test that does not want it.
+const LONG: Duration = Duration::from_hours(1);
+
+/// A run that the test decides about, as an orchestrator on another machine does.
+struct Far {
+    run: Run,
+    world: MemoryWorld,
+    effects: Vec<Effect>,
+}
+
+impl Far {
+    fn new(stage: &Stage, files: &[&str]) -> Self {
+        let decision = start(stage.started.clone());
+        let Record::Started(started) = &decision.records[0] else { panic!() };
+        let run = Run::new(started);
+        let world = MemoryWorld::new(files.iter().map(|name| (*name, "x")));
+        let mut far = Self { run, world, effects: decision.effects };
+        far.prepare();
+        far
+    }
+
+    /// The step that is to be launched next.
+    fn launch(&mut self) -> StepId {
+        let Some(Effect::Launch { id, .. }) = self.effects.pop() else { panic!() };
+        id
+    }
+
+    fn hosted(&self, id: &StepId, lease: Duration) -> Hosted {
+        Hosted { id: id.clone(), run: Box::new(self.run.excerpt(&id.agent)), lease }
+    }
+
+    fn input(&mut self, input: Input) {
+        let mut decision = decide(&self.run, input);
+        while !decision.is_empty() {
+            for record in &decision.records {
+                apply(&mut self.run, record).unwrap();
+            }
+            self.effects.append(&mut decision.effects);
+            decision = settle(&self.run);
+        }
+    }
+
+    fn prepare(&mut self) {
+        while let Some(Effect::Prepare { agent }) = self.effects.last().cloned() {
+            self.effects.pop();
+            let fresh = SessionId::new("far");
+            self.input(prepare(&self.run, &agent, &self.world, fresh).input);
+        }
+    }
+
+    /// Takes a report and returns the inputs that it had.
+    fn take(&mut self, report: Report) -> Vec<Input> {
+        let Report::Ended { inputs, .. } = report else { panic!("{report:?}") };
+        for input in &inputs {
+            self.input(input.clone());
+        }
+        self.prepare();
+        inputs
+    }
+}
+
+/// Opens the host of the run on `stage`, and ends it when `test` has dropped its sender.
+fn hosting(stage: &Stage, test: impl FnOnce(OrderSender, mpsc::Receiver<Report>) + Send) {
+    hosting_by(&stage.engine(), &stage.folder.path().join("flow"), test);
+}
+
+fn hosting_by(
+    engine: &Engine<'_>,
+    flow: &Path,
+    test: impl FnOnce(OrderSender, mpsc::Receiver<Report>) + Send,
+) {
+    let (host, orders) = engine.host(&id(), IDENTITY, flow).unwrap();
+    let (sender, reports) = mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(|| test(orders, reports));
+        let mut report = |report| drop(sender.send(report));
+        host.run(&mut report, &mut Recorder::default()).unwrap();
+        drop(sender);
+    });
+}
+
+#[test]
+fn run_that_is_decided_elsewhere_is_carried_out_step_by_step() {
+    let files = ["START.sh", "NEXT.md"];
+    let stage = Stage::new(
+        &files,
+        [("START.sh", vec![Fate::prints("<goto>NEXT</goto>")]), ("NEXT.md", vec![says(RESULT)])],
+    );
+    let mut far = Far::new(&stage, &files);
+    hosting(&stage, |orders, reports| {
+        while far.run.status == Status::Running {
+            let id = far.launch();
+            orders.send(Order::Start(far.hosted(&id, LONG)));
+            far.take(reports.recv().unwrap());
+        }
+        assert_eq!(far.run.result.as_deref(), Some("done"));
+    });
+    assert_eq!(stage.memory.asked(), ["launch main.1", "launch main.2", "close all"]);
+}
+
+#[test]
+fn step_that_was_started_before_is_found_and_not_started_again() {
+    let stage = Stage::new(&["START.sh"], [("START.sh", vec![Fate::prints(RESULT)])]);
+    let mut far = Far::new(&stage, &["START.sh"]);
+    let step = far.launch();
+    for _ in 0..2 {
+        hosting(&stage, |orders, reports| {
+            orders.send(Order::Start(far.hosted(&step, LONG)));
+            let Report::Ended { inputs, .. } = reports.recv().unwrap() else { panic!() };
+            let [Input::Ended { conclusion, .. }] = &inputs[..] else { panic!("{inputs:?}") };
+            assert!(matches!(conclusion, Conclusion::Follow { .. }), "{conclusion:?}");
+        });
+    }
+    assert_eq!(stage.launches(), 1);
+}
+
+#[test]
+fn step_that_was_never_started_is_forbidden_when_it_is_looked_for() {
+    let stage = Stage::new(&["START.sh"], [("START.sh", vec![Fate::prints(RESULT)])]);
+    let mut far = Far::new(&stage, &["START.sh"]);
+    let step = far.launch();
+    hosting(&stage, |orders, reports| {
+        orders.send(Order::Find(far.hosted(&step, LONG)));
+        let inputs = far.take(reports.recv().unwrap());
+        let [Input::Ended { conclusion: Conclusion::Again { why, .. }, .. }] = &inputs[..] else {
+            panic!("{inputs:?}");
+        };
+        assert_eq!(*why, Again::NotStarted);
+        assert_eq!(far.launch(), step_id(2), "its work is started under another id");
+    });
+    assert_eq!(stage.launches(), 0);
+}
+
+#[test]
+fn step_is_ended_when_its_lease_is_over_and_not_while_it_is_renewed() {
+    let stage = Stage::new(&["START.sh"], [("START.sh", vec![Fate::Runs])]);
+    let mut far = Far::new(&stage, &["START.sh"]);
+    let step = far.launch();
+    hosting(&stage, |orders, reports| {
+        // The first lease is over at once, and renewed before it is looked at; the second is not renewed.
+        let lease = Duration::from_millis(1500);
+        orders.send(Order::Start(far.hosted(&step, lease)));
+        for _ in 0..5 {
+            let early = reports.recv_timeout(Duration::from_millis(500));
+            assert!(early.is_err(), "ended although it was renewed: {early:?}");
+            orders.send(Order::Renew(step.clone()));
+        }
+        let inputs = far.take(reports.recv().unwrap());
+        let [Input::Ended { conclusion: Conclusion::Again { why, .. }, .. }] = &inputs[..] else {
+            panic!("{inputs:?}");
+        };
+        assert_eq!(*why, Again::Interrupted);
+    });
+}
+
+#[test]
+fn host_without_orders_keeps_its_steps_until_a_successor_takes_them_over() {
+    let stage = Stage::new(&["START.sh"], [("START.sh", vec![Fate::Runs])]);
+    let mut far = Far::new(&stage, &["START.sh"]);
+    let step = far.launch();
+    let launches = stage.memory.launches();
+    let (state_dir, runner) = (stage.state_dir(), Runner::memory(stage.memory.clone()));
+    let flow = stage.folder.path().join("flow");
+    let engine = stage.engine();
+    let (host, orders) = engine.host(&id(), IDENTITY, &flow).unwrap();
+    orders.send(Order::Start(far.hosted(&step, LONG)));
+    drop(orders);
+    let (far, step, flow) = (&far, &step, &*flow);
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            launches.recv().unwrap();
+            let agents = Agents::new(Vec::new());
+            hosting_by(&testing::engine(state_dir, runner, &agents), flow, |orders, reports| {
+                orders.send(Order::Start(far.hosted(step, LONG)));
+                orders.send(Order::End(step.clone()));
+                assert!(matches!(reports.recv().unwrap(), Report::Ended { .. }));
+            });
+        });
+        let mut report = |report| panic!("the first host reports {report:?}");
+        host.run(&mut report, &mut Recorder::default()).unwrap();
+    });
+    assert_eq!(stage.launches(), 1);
+}
+
+#[test]
+fn preparation_uses_the_directories_of_the_host() {
+    let stage = Stage::new(&["START.sh"], []);
+    let far = Far::new(&stage, &["START.sh"]);
+    hosting(&stage, |orders, reports| {
+        let run = Box::new(far.run.excerpt(&AgentId::main()));
+        let (agent, fresh) = (AgentId::main(), SessionId::new("f"));
+        orders.send(Order::Prepare { run, agent, fresh });
+        let Report::Prepared(input) = reports.recv().unwrap() else { panic!() };
+        assert!(matches!(*input, Input::Prepared { prepared: Ok(_), .. }), "{input:?}");
+    });
+}

@@ -1,0 +1,64 @@
+//! Starting a step that an orchestrator on another machine has decided about.
+
+use raymond_flow::{
+    id::{AgentId, SessionId, StepId},
+    machine::{Action, FailureClass, Input, Launch, Prepared, Run, TurnFailure},
+    turn::prepare,
+};
+
+use super::{Launched, Performer};
+use crate::{
+    error::{EngineError, at_work},
+    events::Observer,
+    step::StepState,
+};
+
+impl Performer<'_> {
+    /// Starts step `id`, which `run` intends, unless it was started before. What the child is given is prepared here,
+    /// from the files of this machine.
+    pub(crate) fn host(
+        &mut self,
+        run: &Run,
+        id: &StepId,
+        observer: &mut dyn Observer,
+    ) -> Result<Launched, EngineError> {
+        let Some((agent, step)) = run.running_step(id) else {
+            return Ok(Launched::Failed(misfit(format!("the run does not intend step {id}"))));
+        };
+        let folder = self.folder(id);
+        let standing = self.means.steps.standing(&folder);
+        if standing.map_err(|error| at_work("look at a step", error))? != StepState::Unclaimed {
+            self.reattach(id, step, observer);
+            return Ok(Launched::Found);
+        }
+        let session = match &step.action {
+            Action::Turn(turn) => turn.session.id().clone(),
+            Action::Script { .. } => SessionId::new(""),
+        };
+        let launch = match prepare(run, &id.agent, &self.means.world, session).input {
+            Input::Prepared { prepared: Ok(Prepared::Start { launch, .. }), .. } => launch,
+            Input::Prepared { prepared: Err(why), .. } => return Ok(Launched::Failed(misfit(why))),
+            other => return Ok(Launched::Failed(misfit(format!("step {id} became {other:?}")))),
+        };
+        match (&step.action, &launch) {
+            (Action::Turn(_), Launch::Turn { .. })
+            | (Action::Script { .. }, Launch::Script { .. }) => {
+                self.launch((id, step, agent.cwd.clone(), launch), observer)
+            }
+            _ => Ok(Launched::Failed(misfit(format!(
+                "`{}` is of another kind on this machine",
+                step.state
+            )))),
+        }
+    }
+
+    /// Prepares the next step of `agent`: for an orchestrator that cannot see the directories of this machine.
+    pub(crate) fn prepare_hosted(&self, run: &Run, agent: &AgentId, fresh: SessionId) -> Input {
+        prepare(run, agent, &self.means.world, fresh).input
+    }
+}
+
+/// The failure of a step that this machine cannot start as the orchestrator meant it.
+fn misfit(message: String) -> TurnFailure {
+    TurnFailure { class: FailureClass::Misconfigured, message }
+}

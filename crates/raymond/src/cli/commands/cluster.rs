@@ -1,0 +1,131 @@
+//! `raymond cluster`, which is another program, and the hidden commands by which that program uses this one:
+//! `__plan` for the run that a command line starts, `__host` for the steps of a run on this machine.
+
+use std::{
+    env,
+    ffi::OsString,
+    fs,
+    io::{self, BufRead as _, Read as _},
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+    thread,
+};
+
+use raymond_engine::{
+    events::{Event, Observer, Seen},
+    host::{
+        OrderSender,
+        lines::{LINE_BYTES_MAX, OrderLine, Plan, ReportLine},
+    },
+    private, programs,
+    scope::{is_archive, pack},
+};
+use raymond_flow::{history::CodingAgentsMessage, id::RunId};
+
+use super::{prepare::LoadedProject, run};
+use crate::{
+    cli::args::{Place, Start},
+    failure::Failure,
+    out,
+};
+
+/// The program that runs workflows on many machines. It is separate because its dependencies are ten times those of
+/// this program.
+const PROGRAM: &str = "raymond-cluster";
+/// Tells that program where this one is.
+const RAYMOND: &str = "RAYMOND_PROGRAM";
+
+/// `raymond cluster …`
+pub(in crate::cli) fn cluster(words: &[OsString]) -> Result<ExitCode, Failure> {
+    let own = env::current_exe().map_err(|error| Failure::io("find this program", &error))?;
+    let program = beside(&own).or_else(|| programs::find(PROGRAM)).ok_or_else(|| {
+        Failure::usage(format!("`{PROGRAM}` is not installed")).with_hint(format!(
+            "put it beside {} or on the search path; from the sources: \
+             cargo install --path crates/cluster",
+            own.display()
+        ))
+    })?;
+    let mut command = Command::new(&program);
+    let status = command.args(words).env(RAYMOND, &own).status();
+    let failed = |error| Failure::io(&format!("run {}", program.display()), &error);
+    let code = status.map_err(failed)?.code().and_then(|code| u8::try_from(code).ok());
+    Ok(ExitCode::from(code.unwrap_or(1)))
+}
+
+/// The program in the directory of this one.
+fn beside(own: &Path) -> Option<PathBuf> {
+    programs::find(own.with_file_name(PROGRAM).to_str()?)
+}
+
+/// `raymond __plan --bundle FILE WORKFLOW`
+pub(in crate::cli) fn plan(bundle: &Path, start: Start) -> Result<ExitCode, Failure> {
+    let (project, started) = run::plan(start)?;
+    let scope = Path::new(&started.scope_dir);
+    let bytes = if is_archive(scope) {
+        fs::read(scope)
+            .map_err(|error| Failure::io(&format!("read {}", scope.display()), &error))?
+    } else {
+        pack(scope)?
+    };
+    let written = private::write(bundle, bytes);
+    written.map_err(|error| Failure::io(&format!("write {}", bundle.display()), &error))?;
+    let coding_agents = CodingAgentsMessage::from(&project.agents.known());
+    let plan = Plan { started: started.into(), coding_agents };
+    let json = serde_json::to_string(&plan).map_err(|error| Failure::of_error(&error))?;
+    out::data(&format!("{json}\n"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `raymond __host ID IDENTITY BUNDLE`
+pub(in crate::cli) fn host(
+    id: &str,
+    identity: &str,
+    bundle: &Path,
+    place: &Place,
+) -> Result<ExitCode, Failure> {
+    let id = RunId::new(id)?;
+    let project = LoadedProject::of(place)?;
+    // Which worker gets the next turn of a session is not known, so no process is kept for it.
+    let engine = project.engine(Some(0))?;
+    let failed = |error| Failure::of_error(&error);
+    let (host, orders) = engine.host(&id, identity, bundle).map_err(failed)?;
+    say(&ReportLine::Open);
+    let reader = thread::Builder::new().spawn(move || read_orders(&orders));
+    reader.map_err(|error| Failure::io("start a thread", &error))?;
+    host.run(&mut |report| say(&report.into()), &mut Troubles).map_err(failed)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Gives the host the orders on standard input, until that ends.
+fn read_orders(orders: &OrderSender) {
+    let mut stdin = io::stdin().lock();
+    loop {
+        let mut line = Vec::new();
+        match stdin.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line) {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
+        }
+        match serde_json::from_slice::<OrderLine>(&line) {
+            Ok(order) => drop(orders.send(order.into())),
+            Err(error) => say(&ReportLine::Trouble(format!("an order cannot be read: {error}"))),
+        }
+    }
+}
+
+/// Writes a line for the worker. If it is gone, its successor asks again.
+fn say(line: &ReportLine) {
+    if let Ok(json) = serde_json::to_string(line) {
+        let _ = out::data(&(json + "\n"));
+    }
+}
+
+/// Passes troubles to the worker.
+struct Troubles;
+
+impl Observer for Troubles {
+    fn see(&mut self, seen: &Seen) {
+        if let Event::Trouble(text) = &seen.event {
+            say(&ReportLine::Trouble(text.clone()));
+        }
+    }
+}
