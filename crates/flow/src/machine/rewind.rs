@@ -85,6 +85,7 @@ fn anew(phase: &Phase) -> Phase {
         | Phase::Running { work, .. }
         | Phase::Waiting { work, .. } => Phase::Ready { work: again(work) },
         Phase::Parked { work } => Phase::Parked { work: again(work) },
+        Phase::Moving { work } => Phase::Moving { work: again(work) },
         Phase::Failed { error, class, work, passed } => {
             let (error, work) = (error.clone(), again(work));
             Phase::Failed { error, class: *class, work, passed: *passed }
@@ -92,7 +93,10 @@ fn anew(phase: &Phase) -> Phase {
         Phase::Asking { question, .. } if question.continues.is_some() => {
             Phase::Ready { work: Work::Enter }
         }
-        Phase::Asking { .. } | Phase::Joining { .. } | Phase::Held { .. } => phase.clone(),
+        Phase::Asking { .. }
+        | Phase::Joining { .. }
+        | Phase::Leaving { .. }
+        | Phase::Held { .. } => phase.clone(),
     }
 }
 
