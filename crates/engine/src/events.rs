@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use raymond_flow::{
     id::{AgentId, RunId, StateName, StepId},
-    machine::{Agent, Record, Run, Session, Step},
+    machine::{Action, Agent, Record, Run, Session, Step},
     money::Usd,
     source::Diagnostic,
 };
@@ -158,6 +158,8 @@ pub struct Before {
     pub stack_depth: usize,
     /// How often its work had been started.
     pub starts: u32,
+    /// The coding agent of its running turn.
+    pub coding_agent: Option<String>,
 }
 
 impl Before {
@@ -169,6 +171,10 @@ impl Before {
             return_to: agent.stack.last().map(|frame| frame.state.clone()),
             stack_depth: agent.stack.len(),
             starts: agent.tries.starts,
+            coding_agent: agent.phase.step().and_then(|step| match &step.action {
+                Action::Turn(turn) => turn.settings.agent.clone(),
+                Action::Script { .. } => None,
+            }),
         }
     }
 }

@@ -333,7 +333,7 @@ impl Overview {
                     (facts.since_ms, facts.offset) = (at_ms, read.offset);
                 }
             }
-            Record::Halted { .. } | Record::LimitsChanged { .. } => {}
+            Record::Halted { .. } | Record::AgentStopped { .. } | Record::LimitsChanged { .. } => {}
         }
     }
 

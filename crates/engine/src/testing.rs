@@ -105,6 +105,7 @@ pub(crate) fn turn(session: SessionPlan) -> Turn {
         effort: None,
         timeout: Timeout::DEFAULT,
         skip_permissions: false,
+        granted: Vec::new(),
         tools: None,
         permissions: None,
     };
@@ -115,6 +116,7 @@ pub(crate) fn turn(session: SessionPlan) -> Turn {
         policy,
         prompt_digest,
         recovers: false,
+        stand_in: None,
         spent_share: false,
         budget_usd: None,
     }

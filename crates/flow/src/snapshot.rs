@@ -138,6 +138,8 @@ struct WireRun {
     halt: Option<Halt>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     usage_limit: Option<UsageLimit>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    stopped: BTreeMap<String, UsageLimit>,
     settings: Settings,
     max_parallel: u32,
     max_reminders: u32,
@@ -266,6 +268,7 @@ impl WireRun {
             result: run.result.clone(),
             halt: run.halt.clone().convert(),
             usage_limit: run.usage_limit.convert(),
+            stopped: convert_values(run.stopped.clone()),
             settings: run.settings.clone().convert(),
             max_parallel,
             max_reminders,
@@ -322,6 +325,7 @@ impl WireRun {
             iteration_count: self.iteration_count,
             halt: self.halt.convert(),
             usage_limit: self.usage_limit.convert(),
+            stopped: convert_values(self.stopped),
             result: self.result,
             status: self.status.convert(),
             irregular_names: self.irregular_names,
@@ -467,4 +471,11 @@ fn session_from_wire(id: Option<SessionId>, branches: bool) -> Session {
         (Some(id), false) => Session::Open(id),
         (Some(from), true) => Session::Branch(from),
     }
+}
+
+/// The same map with values of the other kind.
+fn convert_values<X: crate::history::Convert<Y>, Y>(
+    map: BTreeMap<String, X>,
+) -> BTreeMap<String, Y> {
+    map.into_iter().map(|(name, value)| (name, value.convert())).collect()
 }

@@ -40,9 +40,9 @@ pub(crate) fn of_failure(class: Option<FailureClass>, error: &str) -> Option<&'s
             Some("check `model:` in the state, `--model` and the settings")
         }
         FailureClass::NotInstalled if error.contains("claude") => Some(NOT_INSTALLED),
-        FailureClass::NotInstalled => {
-            Some("install it, or correct `program` of the coding agent: `raymond config` shows it")
-        }
+        FailureClass::NotInstalled => Some(
+            "install it, or correct `program` or `acp` of the coding agent: `raymond config` shows it",
+        ),
         FailureClass::PromptTooLong => {
             Some("shorten the prompt, or enter the state by <reset> or <function>")
         }

@@ -9,15 +9,19 @@
 //! kind = "codex"
 //! model = "gpt-5.2-mini"
 //!
+//! [agents.goose]                     # speaks ACP
+//! acp = ["goose", "acp"]
+//!
 //! [agents.own]                       # any program
 //! program = "my-adapter"
 //! names_sessions = true
 //! ```
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, env};
 
 use raymond_engine::agent::{
-    CodingAgent, NATIVES, Native, NativeConfig, Prices, ProgramAgent, ProgramConfig,
+    AcpAgent, AcpConfig, CodingAgent, NATIVES, Native, NativeConfig, Prices, ProgramAgent,
+    ProgramConfig,
 };
 use raymond_flow::{coding_agent::Capabilities, money::Usd};
 use toml::de::{DeTable, DeValue};
@@ -44,6 +48,9 @@ const PROGRAM_KEYS: [&str; 10] = [
 ];
 /// The keys of a coding agent that Raymond knows. The last one only if its tools can be allowed one by one.
 const NATIVE_KEYS: [&str; 6] = ["program", "arguments", "model", "prices", "kind", "tools"];
+/// The keys of a coding agent that speaks ACP.
+const ACP_KEYS: [&str; 8] =
+    ["acp", "model", "mode", "tools", "prices", "reports_cost", "can_branch", "questions"];
 const CLAUDE_KEYS: [&str; 5] = ["program", "arguments", "model", "tools", "questions"];
 const PRICES: [&str; 3] = ["input", "cached_input", "output"];
 
@@ -52,6 +59,7 @@ const PRICES: [&str; 3] = ["input", "cached_input", "output"];
 enum Kind {
     Claude,
     Native(Native),
+    Acp,
     #[default]
     Program,
 }
@@ -59,6 +67,9 @@ enum Kind {
 impl Kind {
     /// The kind of the table `name`: what its key `kind` says, else what its name says.
     fn read(name: &str, table: &DeTable<'_>) -> Result<Self, String> {
+        if name != CLAUDE && table.iter().any(|(key, _)| key.get_ref() == "acp") {
+            return Ok(Self::Acp);
+        }
         let said = table.iter().find(|(key, _)| key.get_ref() == "kind");
         let said = said.map(|(_, value)| value.get_ref().as_str().unwrap_or_default());
         let native = |name: &str| NATIVES.into_iter().find(|native| native.name == name);
@@ -78,6 +89,7 @@ impl Kind {
             Self::Claude => &CLAUDE_KEYS,
             Self::Native(native) if native.has_tools => &NATIVE_KEYS,
             Self::Native(_) => NATIVE_KEYS.split_last().map_or(&[], |(_, others)| others),
+            Self::Acp => &ACP_KEYS,
             Self::Program => &PROGRAM_KEYS,
         }
     }
@@ -90,6 +102,9 @@ pub(crate) struct AgentSettings {
     pub(crate) program: Option<String>,
     pub(crate) arguments: Option<Vec<String>>,
     pub(crate) model: Option<String>,
+    /// The command of a coding agent that speaks ACP, and the mode that it is set to.
+    acp: Option<Vec<String>>,
+    mode: Option<String>,
     /// The tools that states may use besides those that read and edit files.
     pub(crate) tools: Option<Vec<String>>,
     capabilities: BTreeMap<&'static str, bool>,
@@ -126,6 +141,14 @@ impl AgentSettings {
                 "model" => {
                     settings.model = Some(text(value).ok_or_else(|| wrong("must be a string"))?);
                 }
+                "mode" => {
+                    settings.mode = Some(text(value).ok_or_else(|| wrong("must be a string"))?);
+                }
+                "acp" => {
+                    let command = texts(value).filter(|command| !command.is_empty());
+                    let must = "must be a list: the program and its arguments";
+                    settings.acp = Some(command.ok_or_else(|| wrong(must))?);
+                }
                 "arguments" => {
                     settings.arguments =
                         Some(texts(value).ok_or_else(|| wrong("must be a list of strings"))?);
@@ -159,8 +182,12 @@ impl AgentSettings {
 
     /// The coding agent with these settings.
     pub(crate) fn agent(&self, name: &str) -> Box<dyn CodingAgent> {
-        let Kind::Native(native) = self.kind else {
-            return Box::new(ProgramAgent::new(self.program_config(name)));
+        let native = match self.kind {
+            Kind::Native(native) => native,
+            Kind::Acp => return Box::new(AcpAgent::new(self.acp_config(name))),
+            Kind::Claude | Kind::Program => {
+                return Box::new(ProgramAgent::new(self.program_config(name)));
+            }
         };
         (native.make)(NativeConfig {
             name: name.to_owned(),
@@ -170,6 +197,28 @@ impl AgentSettings {
             tools: self.tools.clone().unwrap_or_default(),
             prices: self.prices,
         })
+    }
+
+    /// The coding agent with these settings, behind the client that this program is.
+    fn acp_config(&self, name: &str) -> AcpConfig {
+        let own = env::current_exe().map(|path| path.to_string_lossy().into_owned());
+        let mut program = self.program_config(name);
+        program.program = self.acp.clone().unwrap_or_default();
+        program.capabilities = Capabilities {
+            names_sessions: true,
+            // What a turn cost is reported by some.
+            reports_cost: self.capabilities.get("reports_cost").copied().unwrap_or(false),
+            limits_tools: true,
+            has_permissions: true,
+            ..program.capabilities
+        };
+        AcpConfig {
+            program,
+            client: vec![own.unwrap_or_else(|_| "raymond".to_owned()), "__acp".to_owned()],
+            tools: self.tools.clone().unwrap_or_default(),
+            mode: self.mode.clone(),
+            questions: self.questions(),
+        }
     }
 
     /// The program with these settings.

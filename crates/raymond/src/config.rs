@@ -18,7 +18,8 @@ use raymond_flow::{money::Usd, source::Timeout, text::looks_like_an_option};
 use toml::de::{DeTable, DeValue};
 
 use crate::{
-    agent_settings::AgentSettings, failure::Failure, notify::NotifySettings, out::one_line,
+    agent_settings::AgentSettings, failover::FailoverSettings, failure::Failure,
+    notify::NotifySettings, out::one_line,
 };
 
 /// The name of the file.
@@ -223,6 +224,8 @@ pub(crate) struct Config {
     pub(crate) claude_arguments: Vec<String>,
     /// The table `[notify]`.
     pub(crate) notify: NotifySettings,
+    /// The table `[failover]`.
+    pub(crate) failover: FailoverSettings,
     /// The tables `[agents.NAME]`.
     pub(crate) agents: BTreeMap<String, AgentSettings>,
 }
@@ -287,6 +290,10 @@ impl Config {
                 }
                 DeValue::Table(table) if name == "notify" => {
                     self.notify.add(table, at)?;
+                    continue;
+                }
+                DeValue::Table(table) if name == "failover" => {
+                    self.failover.add(table, at)?;
                     continue;
                 }
                 DeValue::Table(inner) => {
@@ -395,6 +402,10 @@ impl Config {
             let origin = one_line(&value.origin.to_string());
             let _ = writeln!(text, "{name:<30} {shown:<24} {origin}");
         }
+        for (key, value, origin) in &self.failover.shown {
+            let (value, origin) = (one_line(value), one_line(&origin.to_string()));
+            let _ = writeln!(text, "{:<30} {value:<24} {origin}", format!("failover.{key}"));
+        }
         for (key, value, origin) in &self.notify.shown {
             let (value, origin) = (one_line(value), one_line(&origin.to_string()));
             let _ = writeln!(text, "{:<30} {value:<24} {origin}", format!("notify.{key}"));
@@ -445,7 +456,7 @@ fn variable(name: &str) -> String {
 
 /// Variables that are not settings: those that Raymond sets for steps, whose scripts may call it; the list of
 /// trusted directories; and those for tests of Raymond itself.
-const OTHER_VARIABLES: [&str; 24] = [
+const OTHER_VARIABLES: [&str; 25] = [
     "RAYMOND_AGENT_ID",
     "RAYMOND_COMMENT",
     "RAYMOND_COMMENT_FILE",
@@ -466,14 +477,15 @@ const OTHER_VARIABLES: [&str; 24] = [
     "RAYMOND_STEP",
     "RAYMOND_TRUST",
     "RAYMOND_TURN_BUDGET",
+    "RAYMOND_TURN_GRANTED",
     "RAYMOND_TURN_EFFORT",
     "RAYMOND_TURN_MODEL",
     "RAYMOND_VISIT",
     "RAYMOND_WORKFLOW_ID",
 ];
 /// Prefixes of such variables: those of `--var`, and those for tests of Raymond itself.
-const OTHER_PREFIXES: [&str; 4] =
-    ["RAYMOND_VAR_", "RAYMOND_TEST_", "RAYMOND_STORM", "RAYMOND_FAULTS"];
+const OTHER_PREFIXES: [&str; 5] =
+    ["RAYMOND_ACP_", "RAYMOND_VAR_", "RAYMOND_TEST_", "RAYMOND_STORM", "RAYMOND_FAULTS"];
 
 /// A warning for each variable whose name looks like a setting of Raymond but is none.
 pub(crate) fn unknown_variables(names: impl Iterator<Item = OsString>) -> Vec<String> {

@@ -6,6 +6,7 @@ mod agent_settings;
 mod asker;
 mod cli;
 mod config;
+mod failover;
 mod failure;
 mod line;
 mod notify;

@@ -23,6 +23,7 @@ export interface Row {
   started_at?: number; last_at?: number | null; waiting_since?: number | null; agents?: number; steps?: number;
   states_entered?: number; max_iterations?: number | null; total_cost_usd?: number | null; budget_usd?: number | null;
   now?: Now | null; why?: string | null; halted?: string | null; usage_limit?: { resets_at: number | null } | null;
+  stopped_agents?: { coding_agent: string; resets_at: number | null }[];
   denied?: number; asks?: Ask[]; result?: string | null; error?: string | null;
 }
 export interface Summary { needs_you: number; running: number; waiting: number; ended: number; cost_today_usd: number | null }

@@ -39,6 +39,16 @@ const NODE: AgentProgram =
 const PI: AgentProgram =
     AgentProgram { directory: "pi-0.87.1", program: "@earendil-works/pi-coding-agent/dist/cli.js" };
 
+/// goose: a native program that speaks ACP.
+pub const GOOSE: AgentProgram =
+    AgentProgram { directory: "goose-1.52.0", program: "@aaif/goose-binary-linux-x64/bin/goose" };
+
+/// Claude Code behind ACP: a script for node.
+const CLAUDE_ACP: AgentProgram = AgentProgram {
+    directory: "claude-agent-acp-0.99.1",
+    program: "@agentclientprotocol/claude-agent-acp/dist/index.js",
+};
+
 impl AgentProgram {
     /// Its program, or prints to standard error why the calling test is skipped.
     ///
@@ -96,10 +106,20 @@ pub fn codex_environment(home: &Path, api: &ModelApi) -> io::Result<Vec<(String,
     Ok(environment)
 }
 
-/// pi as a program: a script in the target directory that runs it with a node that is new enough.
+/// pi as a program.
 pub fn pi_program() -> Option<PathBuf> {
-    let (node, script) = (NODE.or_skip()?, PI.or_skip()?);
-    let program = target_folder().join("agents").join("pi");
+    node_program("pi", PI)
+}
+
+/// The agent that puts Claude Code behind ACP, as a program.
+pub fn claude_acp_program() -> Option<PathBuf> {
+    node_program("claude-agent-acp", CLAUDE_ACP)
+}
+
+/// A script in the target directory that runs the script of `agent` with a node that is new enough.
+fn node_program(name: &str, agent: AgentProgram) -> Option<PathBuf> {
+    let (node, script) = (NODE.or_skip()?, agent.or_skip()?);
+    let program = target_folder().join("agents").join(name);
     let text = format!("#!/bin/sh\nexec '{}' '{}' \"$@\"\n", node.display(), script.display());
     write_program(&program, &text).ok()?;
     program.canonicalize().ok()
@@ -134,4 +154,31 @@ pub fn pi_environment(home: &Path, api: &ModelApi) -> io::Result<Vec<(String, St
     environment.push(("PI_OFFLINE".to_owned(), "1".to_owned()));
     environment.push(("PI_TELEMETRY".to_owned(), "0".to_owned()));
     Ok(environment)
+}
+
+/// The environment for goose: a private home, the loopback model, and no telemetry.
+pub fn goose_environment(home: &Path, api: &ModelApi) -> Vec<(String, String)> {
+    let own = [
+        ("GOOSE_PROVIDER", "openai".to_owned()),
+        ("GOOSE_MODEL", MODEL.to_owned()),
+        ("GOOSE_DISABLE_KEYRING", "1".to_owned()),
+        ("GOOSE_TELEMETRY_ENABLED", "false".to_owned()),
+        ("OPENAI_HOST", api.base_url()),
+        ("OPENAI_API_KEY", "dummy".to_owned()),
+    ];
+    let own = own.into_iter().map(|(name, value)| (name.to_owned(), value));
+    common(home).into_iter().chain(own).collect()
+}
+
+/// The environment for Claude Code behind ACP: that of Claude Code, whose program it starts.
+pub fn claude_acp_environment(home: &Path, api: &ModelApi) -> Vec<(String, String)> {
+    let mut environment = crate::Claude::environment(home, api);
+    let claude = crate::Claude::find().map(|claude| claude.program().display().to_string());
+    environment.push(("CLAUDE_CODE_EXECUTABLE".to_owned(), claude.unwrap_or_default()));
+    // Otherwise it retries for minutes.
+    environment.push(("CLAUDE_CODE_MAX_RETRIES".to_owned(), "1".to_owned()));
+    // Otherwise it asks the model for suggestions after some turns.
+    let suggests = "CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION";
+    environment.push((suggests.to_owned(), "false".to_owned()));
+    environment
 }

@@ -4,6 +4,8 @@
 //! parses its output; it starts nothing itself, so that the started process survives the orchestrator. Each is
 //! one file or directory, and changes nothing else.
 
+mod acp;
+mod allowance;
 mod checkup;
 mod claude;
 mod codex;
@@ -21,10 +23,11 @@ use std::{io, path::Path, time::Duration};
 use raymond_flow::{
     coding_agent::{Capabilities, CodingAgents},
     id::{AgentId, SessionId},
-    machine::{FailureClass, Spent, Step, Turn, TurnFailure},
+    machine::{FailureClass, Spent, Step, Turn, TurnFailure, TurnSettings},
     turn::Outcome,
 };
 
+pub use acp::{AcpAgent, AcpConfig, AcpTurn};
 pub use checkup::{Checkup, CheckupAnswer, Diagnosis};
 pub use claude::{ClaudeAgent, ClaudeConfig};
 pub use native::{NATIVES, Native, NativeConfig};
@@ -67,7 +70,7 @@ pub trait CodingAgent {
 
     /// The account whose usage limit its turns count towards: one word that can be the name of a file. Turns of the same
     /// account, of whichever run, wait together. `None` if that is not known.
-    fn account(&self) -> Option<String> {
+    fn account(&self, _settings: &TurnSettings) -> Option<String> {
         None
     }
 

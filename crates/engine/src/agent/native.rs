@@ -1,8 +1,11 @@
 //! The coding agents that Raymond knows by name, besides Claude Code.
 
-use std::{env, path::PathBuf};
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
 
-use super::{CodingAgent, Prices, codex, pi};
+use super::{CodingAgent, Prices, account, codex, pi};
 
 /// One of them.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +39,15 @@ pub struct NativeConfig {
 }
 
 impl NativeConfig {
+    /// The name of the account that it uses: the login in `home`, unless one of these environment variables names a key or
+    /// another address; arguments may choose another provider, too.
+    pub(super) fn account(&self, kind: &str, home: &Path, keys: &[&str], provider: &str) -> String {
+        let home = home.to_string_lossy();
+        let set: Vec<_> = keys.iter().map(|key| env::var(key).unwrap_or_default()).collect();
+        let own = [&*home, provider].into_iter().chain(set.iter().map(String::as_str));
+        account(kind, own.chain(self.arguments.iter().map(String::as_str)))
+    }
+
     /// The directory that the environment variable names, else this one in the user's home.
     pub(super) fn directory(variable: &str, in_home: &str) -> PathBuf {
         let set = |name: &str| env::var_os(name).filter(|text| !text.is_empty()).map(PathBuf::from);

@@ -3,12 +3,13 @@
 //! The program reads the prompt on standard input. It learns the rest from its environment:
 //! `RAYMOND_SESSION` (the session's id), `RAYMOND_SESSION_MODE` (`fresh`, `resume` or `branch`),
 //! `RAYMOND_SESSION_FROM` (what a branch starts from), `RAYMOND_TURN_MODEL`, `RAYMOND_TURN_EFFORT`,
-//! `RAYMOND_TURN_BUDGET` (dollars that the turn may spend),
+//! `RAYMOND_TURN_BUDGET` (dollars that the turn may spend), `RAYMOND_TURN_GRANTED` (tools that a person has allowed),
 //! `RAYMOND_STATE` (the state file) and `RAYMOND_RECOVERS` (`1` after a start that failed). The last
 //! line that it prints is a JSON object:
 //!
 //! ```json
 //! {"result": "… <goto>NEXT</goto>", "cost_usd": 0.01, "session": "its-own-id"}
+//! {"asks": [{"text": "Which colour?", "options": ["red", "blue"]}], "session": "its-own-id"}
 //! {"error": "overloaded", "class": "transient", "retry_after": 20, "cost_usd": 0.002}
 //! ```
 //!
@@ -24,21 +25,25 @@ use std::{
 use raymond_flow::{
     coding_agent::Capabilities,
     id::SessionId,
-    machine::{FailureClass, SessionPlan, Spent, Tokens, TurnFailure},
+    machine::{FailureClass, SessionPlan, Spent, Tokens, TurnFailure, TurnSettings},
     money::Usd,
-    turn::Outcome,
+    text::excerpt,
+    turn::{Outcome, OwnOption, OwnQuestion},
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::{
-    CodingAgent, Entry, TranscriptReader, TurnCommand, TurnEnd, TurnOutput, TurnRequest, account,
-    misconfigured,
+    Activity, CodingAgent, DETAIL_BYTES_MAX, Entry, ToolDetail, ToolOutcome, TranscriptReader,
+    TurnCommand, TurnEnd, TurnOutput, TurnRequest, account, cut, misconfigured,
 };
 
 /// The longest last line: more than an answer of a model.
 const LAST_LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// The first part of the output, in which a session may be reported before the answer.
 const FIRST_BYTES_MAX: u64 = 64 * 1024;
+
+/// How many questions are put to a person at once.
+const QUESTIONS_MAX: usize = 20;
 
 /// How a program is started, and what it can do.
 #[derive(Clone, Debug)]
@@ -91,6 +96,8 @@ impl ProgramAgent {
 struct LastLine {
     result: Option<String>,
     error: Option<String>,
+    #[serde(default)]
+    asks: Vec<ProgramQuestion>,
     class: Option<String>,
     session: Option<String>,
     cost_usd: Option<Usd>,
@@ -102,9 +109,37 @@ struct LastLine {
     cached_input_tokens: u64,
     #[serde(default)]
     output_tokens: u64,
+    #[serde(default)]
+    denied: Vec<String>,
     resets_at: Option<u64>,
     /// In seconds.
     retry_after: Option<u64>,
+}
+
+/// What the program asks a person. The answer is the next message of the session.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub(super) struct ProgramQuestion {
+    pub(super) text: String,
+    /// The answers that it proposes.
+    pub(super) options: Vec<String>,
+    /// The tool that it wants to use, if that is the question; the text then says for what.
+    pub(super) tool: Option<String>,
+}
+
+impl ProgramQuestion {
+    fn own(self) -> OwnQuestion {
+        let Self { text, options, tool } = self;
+        if let Some(tool) = tool {
+            return OwnQuestion::of_tool(&tool, &text);
+        }
+        let option = |label| OwnOption { label, ..OwnOption::default() };
+        OwnQuestion {
+            text,
+            options: options.into_iter().map(option).collect(),
+            ..OwnQuestion::default()
+        }
+    }
 }
 
 /// A line that reports nothing but the session.
@@ -112,6 +147,81 @@ struct LastLine {
 #[serde(deny_unknown_fields)]
 struct SessionLine {
     session: String,
+}
+
+/// A line that tells what the program is doing: a message, a thought, a wait or a tool. The program may print any number
+/// of them before the answer.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, rename_all = "snake_case")]
+pub(super) enum ProgramEvent {
+    #[default]
+    Nothing,
+    Says(String),
+    Thinks(String),
+    Waits(String),
+    Tool(ProgramTool),
+}
+
+/// A tool in such a line. A line with the same id replaces an earlier one.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub(super) struct ProgramTool {
+    pub(super) id: String,
+    pub(super) name: String,
+    /// What it is used on, in a few words.
+    pub(super) on: String,
+    /// `open`, `done`, `failed` or `denied`.
+    pub(super) outcome: String,
+    pub(super) input: Option<String>,
+    pub(super) output: Option<String>,
+}
+
+impl ProgramEvent {
+    fn read(line: &[u8]) -> Option<Self> {
+        serde_json::from_slice(line).ok()
+    }
+
+    fn entry(self) -> Option<Entry> {
+        match self {
+            Self::Nothing => None,
+            Self::Says(text) => Some(Entry::Text { text }),
+            Self::Thinks(text) => Some(Entry::Thinking { text }),
+            Self::Waits(text) => Some(Entry::Note { text }),
+            Self::Tool(tool) => Some(tool.entry()),
+        }
+    }
+
+    fn activity(self) -> Option<Activity> {
+        match self {
+            Self::Says(text) => Some(Activity::Says(excerpt(text.trim()))),
+            Self::Waits(text) => Some(Activity::Waits(excerpt(text.trim()))),
+            Self::Tool(tool) if matches!(tool.outcome.as_str(), "" | "open") => {
+                Some(Activity::Uses { tool: tool.name, what: excerpt(&tool.on) })
+            }
+            Self::Tool(_) | Self::Thinks(_) | Self::Nothing => None,
+        }
+    }
+}
+
+impl ProgramTool {
+    fn entry(self) -> Entry {
+        let kept = |text: Option<String>| {
+            let text = text.unwrap_or_default();
+            let (kept, rest) = cut(&text, DETAIL_BYTES_MAX);
+            ((!kept.is_empty()).then(|| kept.to_owned()), rest)
+        };
+        let first = self.output.as_deref().unwrap_or_default().trim().lines().next();
+        let message = excerpt(first.unwrap_or_default());
+        let outcome = match self.outcome.as_str() {
+            "done" => ToolOutcome::Done,
+            "failed" => ToolOutcome::Failed { message },
+            "denied" => ToolOutcome::Denied { message },
+            _ => ToolOutcome::Open,
+        };
+        let ((input, input_cut), (output, output_cut)) = (kept(self.input), kept(self.output));
+        let detail = Box::new(ToolDetail { input, input_cut, output, output_cut, edit: None });
+        Entry::Tool { id: self.id, name: self.name, summary: excerpt(&self.on), outcome, detail }
+    }
 }
 
 /// The output of a program as a transcript: every line but the last one, which is the answer.
@@ -122,10 +232,15 @@ impl TranscriptReader for PlainReader {
         let text = String::from_utf8_lossy(line);
         let text = text.trim_end();
         let last: Option<LastLine> = serde_json::from_str(text).ok();
-        let is_answer = last.is_some_and(|last| last.result.is_some() || last.error.is_some());
+        let is_answer = last.is_some_and(|last| {
+            last.result.is_some() || last.error.is_some() || !last.asks.is_empty()
+        });
         let is_session = serde_json::from_str::<SessionLine>(text).is_ok();
         if text.is_empty() || is_answer || is_session {
             return Vec::new();
+        }
+        if let Some(event) = ProgramEvent::read(line) {
+            return event.entry().into_iter().collect();
         }
         vec![Entry::Text { text: text.to_owned() }]
     }
@@ -145,7 +260,11 @@ impl CodingAgent for ProgramAgent {
         self.config.program.clone()
     }
 
-    fn account(&self) -> Option<String> {
+    fn activity(&self, line: &[u8]) -> Option<Activity> {
+        ProgramEvent::read(line)?.activity()
+    }
+
+    fn account(&self, _settings: &TurnSettings) -> Option<String> {
         Some(account(&self.config.name, self.config.program.iter().map(String::as_str)))
     }
 
@@ -161,6 +280,7 @@ impl CodingAgent for ProgramAgent {
         let settings = &turn.settings;
         let model = settings.model.as_deref().or(self.config.model.as_deref());
         let budget = turn.budget_usd.map(|budget| budget.dollars().to_string());
+        let granted = settings.granted.join(",");
         let variables = [
             ("RAYMOND_SESSION", Some(turn.session.id().as_str()).filter(|_| is_named)),
             ("RAYMOND_SESSION_MODE", Some(mode)),
@@ -168,6 +288,7 @@ impl CodingAgent for ProgramAgent {
             ("RAYMOND_TURN_MODEL", model),
             ("RAYMOND_TURN_EFFORT", settings.effort.as_deref()),
             ("RAYMOND_TURN_BUDGET", budget.as_deref()),
+            ("RAYMOND_TURN_GRANTED", Some(granted.as_str()).filter(|tools| !tools.is_empty())),
             ("RAYMOND_STATE", Some(request.step.state.as_str())),
             ("RAYMOND_RECOVERS", turn.recovers.then_some("1")),
         ];
@@ -207,11 +328,16 @@ impl CodingAgent for ProgramAgent {
             cost_usd: line.cost_usd.or(priced).unwrap_or_default(),
             tokens,
             model: line.model,
+            denied: line.denied,
             session: early,
             ..Spent::default()
         };
         let mut outcome = match line.result {
             Some(text) => Outcome::Reply { text },
+            None if !line.asks.is_empty() => {
+                let asks = line.asks.into_iter().take(QUESTIONS_MAX);
+                Outcome::Asks { questions: asks.map(ProgramQuestion::own).collect() }
+            }
             None => Outcome::Failed(TurnFailure {
                 class: class(line.class.as_deref(), line.resets_at, line.retry_after),
                 message: line.error.unwrap_or_else(|| "the program gave no answer".to_owned()),
@@ -246,6 +372,9 @@ fn class(name: Option<&str>, resets_at: Option<u64>, retry_after: Option<u64>) -
         Some("session_missing") => FailureClass::SessionMissing,
         Some("prompt_too_long") => FailureClass::PromptTooLong,
         Some("refused") => FailureClass::Refused,
+        Some("billing") => FailureClass::Billing,
+        Some("not_installed") => FailureClass::NotInstalled,
+        Some("misconfigured") => FailureClass::Misconfigured,
         _ => FailureClass::Other,
     }
 }

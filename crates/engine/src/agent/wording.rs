@@ -4,6 +4,7 @@ use jiff::{Timestamp, tz::TimeZone};
 use raymond_flow::machine::FailureClass;
 
 use super::limit::{self, ToldLimit};
+use crate::clock;
 
 /// Words in a message, in lower case, and what they mean. The first match counts.
 const WORDINGS: &[(&str, Words)] = &[
@@ -21,6 +22,8 @@ const WORDINGS: &[(&str, Words)] = &[
     ("log out and sign in again", Words::Authentication),
     ("429 too many requests", Words::RateLimit),
     ("rate_limit_exceeded", Words::RateLimit),
+    ("rate limit exceeded", Words::RateLimit),
+    ("rate limit reached", Words::RateLimit),
     ("context_length_exceeded", Words::PromptTooLong),
     ("context window", Words::PromptTooLong),
     ("maximum context length", Words::PromptTooLong),
@@ -97,5 +100,20 @@ fn of_status(status: u16) -> Option<Words> {
         429 => Some(Words::RateLimit),
         500.. => Some(Words::Transient),
         _ => None,
+    }
+}
+
+/// The same as the name of a class in the protocol for programs, and when a usage limit ends.
+pub(super) fn name(message: &str) -> (&'static str, Option<u64>) {
+    let now_ms = i64::try_from(clock::now_ms()).unwrap_or_default();
+    match class(message, Timestamp::from_millisecond(now_ms).unwrap_or_default()) {
+        FailureClass::UsageLimit { resets_at } => ("usage_limit", resets_at),
+        FailureClass::Transient { .. } => ("transient", None),
+        FailureClass::Authentication => ("authentication", None),
+        FailureClass::Billing => ("billing", None),
+        FailureClass::PromptTooLong => ("prompt_too_long", None),
+        FailureClass::UnknownModel => ("unknown_model", None),
+        FailureClass::Refused => ("refused", None),
+        _ => ("other", None),
     }
 }

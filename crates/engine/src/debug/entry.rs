@@ -149,6 +149,11 @@ pub(super) fn of_run(record: &Record, total_cost_usd: Usd) -> Option<String> {
             entry = LogEntry::new("run", "(usage limit)");
             entry.line("resets_at", &of_time(*resets_at));
         }
+        Record::AgentStopped { coding_agent, why, .. } => {
+            entry = LogEntry::new("run", "(coding agent not available)");
+            entry.line("coding_agent", coding_agent);
+            entry.line("why", why);
+        }
         Record::UsageLimitLifted => entry = LogEntry::new("run", "(usage limit lifted)"),
         Record::Finished { status } => {
             entry = LogEntry::new("run", "(finished)");

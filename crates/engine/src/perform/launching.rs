@@ -8,7 +8,7 @@ use std::{
 
 use raymond_flow::{
     id::{SessionId, StepId},
-    machine::{Action, FailureClass, Halt, Launch, SessionPlan, Step, Turn, TurnFailure},
+    machine::{Action, FailureClass, Halt, Launch, SessionPlan, StandIn, Step, Turn, TurnFailure},
     world::World as _,
 };
 
@@ -99,6 +99,12 @@ impl Performer<'_> {
         match (&step.action, launch) {
             (Action::Turn(turn), Launch::Turn { prompt, continuation, files }) => {
                 write_values(&files)?;
+                let prompt = match &turn.stand_in {
+                    Some(StandIn { of, handoff_from: Some(session) }) => {
+                        self.handed_over(id, session, of, &prompt)
+                    }
+                    _ => prompt,
+                };
                 let (cwd, prompt, continuation) = (&*cwd, &*prompt, &*continuation);
                 let agent = &id.agent;
                 let private = self.means.world.agent_folder(agent.as_str());

@@ -89,14 +89,20 @@ impl Performer<'_> {
         // The wait may take hours.
         self.warm.drop_idle();
         self.let_released_go();
-        let until_ms = self.own_until_ms(resets_at, clock::now_ms());
+        let now_ms = clock::now_ms();
+        let until_ms = self.own_until_ms(resets_at, now_ms);
         let waits = &mut self.limit_waits;
+        // Coding agents that stand in for each other have limits of their own: the first that is lifted ends the wait.
+        let earlier = (waits.until_ms > now_ms).then(|| (waits.account.take(), waits.until_ms));
         if let Some(KnownLimit { account, until_ms, is_own }) = waits.known.take() {
             (waits.account, waits.until_ms) = (Some(account), until_ms);
             waits.count += u32::from(is_own);
         } else {
             (waits.account, waits.until_ms) = (None, until_ms);
             waits.count += 1;
+        }
+        if let Some(earlier) = earlier.filter(|(_, until_ms)| *until_ms < waits.until_ms) {
+            (waits.account, waits.until_ms) = earlier;
         }
         self.look_at_limit_later();
     }
@@ -108,7 +114,9 @@ impl Performer<'_> {
         let is_lifted =
             account.is_some_and(|account| self.means.shared_limits.of(account, now_ms).is_none());
         let is_over = self.means.is_hurried || is_lifted || now_ms >= self.limit_waits.until_ms;
-        if !is_over {
+        if is_over {
+            self.limit_waits.until_ms = 0;
+        } else {
             self.look_at_limit_later();
         }
         is_over
@@ -128,6 +136,6 @@ impl Performer<'_> {
     }
 
     fn account(&self, turn: &Turn) -> Option<String> {
-        self.means.agents.for_turn(turn).ok()?.account()
+        self.means.agents.for_turn(turn).ok()?.account(&turn.settings)
     }
 }

@@ -9,6 +9,7 @@
 //! * `outcome`: reads what an ended step left, and what it means.
 
 mod asking;
+mod handoff;
 mod hosting;
 mod launching;
 mod limiting;

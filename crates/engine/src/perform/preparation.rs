@@ -37,8 +37,11 @@ impl Performer<'_> {
                 observer.see(&Event::UnknownVariables { agent, state, names }.now());
             }
             self.take_over(agent, step)?;
-            if let Some(limit) = self.limit_before(agent, step) {
-                return Ok(Input::UsageLimited { resets_at: limit.resets_at });
+            if let Action::Turn(turn) = &step.action
+                && let Some(SharedLimit { resets_at, .. }) = self.limit_before(agent, step)
+            {
+                let coding_agent = turn.settings.agent.clone();
+                return Ok(Input::UsageLimited { coding_agent, resets_at });
             }
         }
         Ok(input)

@@ -185,5 +185,6 @@ pub(crate) fn question(text: &str) -> Question {
         default: None,
         deadline_ms: None,
         continues: None,
+        grants: None,
     }
 }

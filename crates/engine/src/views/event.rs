@@ -2,10 +2,10 @@
 //! journal nor the types of the machine, so that either can change without breaking a reader.
 
 use raymond_flow::{
-    id::{AskId, StateName},
+    id::{AgentId, AskId, StateName},
     machine::{
-        CountsAs, Halt, Instead, Limit, Limits, Overrider, Record, Response, Run, Settings,
-        Started, Via,
+        Action, CountsAs, Halt, Instead, Limit, Limits, Overrider, Record, Response, Run, Settings,
+        StandIn, Started, Step, Via,
     },
     policy::{Join, Question, Transition, WorktreePlan},
 };
@@ -90,10 +90,7 @@ fn of_event(event: &Event) -> Value {
 fn of_record(record: &Record, before: Option<&Before>) -> Value {
     match record {
         Record::Started(started) => of_started(started),
-        Record::Intended { agent, step } => json!({
-            "event": "step_intended", "agent": agent, "number": step.number, "state": step.state,
-            "attempt": step.attempt,
-        }),
+        Record::Intended { agent, step } => of_intended(agent, step),
         Record::Queued { agent } => json!({ "event": "queued", "agent": agent }),
         Record::Called { agent } => json!({ "event": "dequeued", "agent": agent }),
         Record::Ended { agent, number, spent } => json!({
@@ -169,6 +166,12 @@ fn of_record(record: &Record, before: Option<&Before>) -> Value {
         Record::UsageLimited { resets_at } => {
             json!({ "event": "usage_limited", "resets_at": resets_at })
         }
+        Record::AgentStopped { coding_agent, why, resets_at } => json!({
+            "event": "agent_stopped",
+            "coding_agent": coding_agent,
+            "why": why,
+            "resets_at": resets_at,
+        }),
         Record::UsageLimitLifted => json!({ "event": "usage_limit_lifted" }),
         Record::Finished { status } => {
             json!({ "event": "finished", "status": status.to_string() })
@@ -241,12 +244,27 @@ fn of_started(started: &Started) -> Value {
     })
 }
 
+fn of_intended(agent: &AgentId, step: &Step) -> Value {
+    let mut event = json!({
+        "event": "step_intended", "agent": agent, "number": step.number, "state": step.state,
+        "attempt": step.attempt,
+    });
+    if let Action::Turn(turn) = &step.action {
+        event["coding_agent"] = json!(turn.settings.agent);
+        if let Some(StandIn { of, handoff_from }) = &turn.stand_in {
+            event["stands_in_for"] = json!(of);
+            event["is_handoff"] = json!(handoff_from.is_some());
+        }
+    }
+    event
+}
+
 pub(super) fn of_settings(settings: &Settings) -> Value {
-    let Settings { model, effort, timeout, agent, skip_permissions, on_usage_limit: _, on_ask: _ } =
-        settings;
+    let Settings { model, effort, timeout, agent, skip_permissions, failover, .. } = settings;
     json!({
         "model": model, "effort": effort, "timeout_seconds": timeout, "agent": agent,
         "skip_permissions": skip_permissions,
+        "failover": { "order": failover.order, "handoff": failover.handoff },
     })
 }
 

@@ -86,10 +86,19 @@ pub fn row(overview: &Overview, live: &LiveFacts) -> Value {
         "halted": run.halt.as_ref().map(words::of_halt),
         "halt": run.halt.as_ref().map(event::of_halt),
         "usage_limit": run.usage_limit.map(|limit| json!({ "resets_at": limit.resets_at })),
+        "stopped_agents": stopped(run),
         "denied": overview.denied, "asks": asks(overview, run),
         "result": run.result.as_deref().map(|text| beginning(text, TEXT_CHARS_MAX)),
         "error": overview.problem,
     })
+}
+
+/// The coding agents for which others stand in.
+pub(super) fn stopped(run: &Run) -> Value {
+    let stopped = run.stopped.iter();
+    stopped
+        .map(|(name, limit)| json!({ "coding_agent": name, "resets_at": limit.resets_at }))
+        .collect()
 }
 
 /// The questions to people that are open, the oldest first.

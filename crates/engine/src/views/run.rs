@@ -60,6 +60,7 @@ fn header(overview: &Overview, run: &Run, live: &LiveFacts) -> Value {
         "states_entered": run.iteration_count, "max_iterations": run.limits.max_iterations,
         "result": run.result, "halted": run.halt.as_ref().map(words::of_halt),
         "usage_limit": run.usage_limit.map(|limit| json!({ "resets_at": limit.resets_at })),
+        "stopped_agents": row::stopped(run),
     })
 }
 

@@ -132,6 +132,7 @@ impl Trace {
             | Record::Woke { .. }
             | Record::Halted { .. }
             | Record::UsageLimited { .. }
+            | Record::AgentStopped { .. }
             | Record::UsageLimitLifted
             | Record::Finished { .. }
             | Record::Resumed { .. }

@@ -30,7 +30,11 @@ mirror! {
         WorktreeSaved { agent: AgentId, saved: SavedWork },
         Answered { id: AskId, response: Box<Response> },
         UsageLimitLifted,
-        UsageLimited { resets_at: Option<u64> },
+        UsageLimited {
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            coding_agent: Option<String>,
+            resets_at: Option<u64>,
+        },
         Halt(Halt),
         Resume { settings: Settings, limits: Limits },
         ChangeLimits { limits: Limits },
@@ -45,6 +49,7 @@ mirror! {
     #[expect(clippy::large_enum_variant, reason = "one exists at a time, on its way to another machine")]
     enum machine::Prepared {
         Start { step: Box<Step>, launch: Launch },
+        Blocked,
         Settled(Conclusion),
     }
 

@@ -85,6 +85,12 @@ mirror! {
         },
         Halted { why: Halt },
         UsageLimited { resets_at: Option<u64> },
+        AgentStopped {
+            coding_agent: String,
+            why: String,
+            #[serde(default, skip_serializing_if = "is_default")]
+            resets_at: Option<u64>,
+        },
         UsageLimitLifted,
         Finished { status: Status },
         Resumed { settings: Settings, limits: Limits },
@@ -224,6 +230,15 @@ mirror! {
         on_usage_limit: OnUsageLimit,
         #[serde(default, skip_serializing_if = "is_default")]
         on_ask: OnAsk,
+        #[serde(default, skip_serializing_if = "is_default")]
+        failover: Failover,
+    }
+
+    #[derive(Default)]
+    struct machine::Failover {
+        order: Vec<String>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        handoff: bool,
     }
 
     #[derive(Default)]
@@ -282,7 +297,15 @@ mirror! {
         #[serde(default, skip_serializing_if = "is_default")]
         spent_share: bool,
         #[serde(default, skip_serializing_if = "is_default")]
+        stand_in: Option<StandIn>,
+        #[serde(default, skip_serializing_if = "is_default")]
         budget_usd: Option<Usd>,
+    }
+
+    struct machine::StandIn {
+        of: String,
+        #[serde(default, skip_serializing_if = "is_default")]
+        handoff_from: Option<SessionId>,
     }
 
     struct machine::TurnSettings {
@@ -299,6 +322,8 @@ mirror! {
         tools: Option<Vec<String>>,
         #[serde(default, skip_serializing_if = "is_default")]
         permissions: Option<String>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        granted: Vec<String>,
     }
 
     #[serde(rename_all = "lowercase")]
@@ -593,6 +618,8 @@ mirror! {
         deadline_ms: Option<u64>,
         #[serde(default, skip_serializing_if = "is_default")]
         continues: Option<Box<Visit>>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        grants: Option<String>,
     }
 
     struct policy::Choice {

@@ -90,6 +90,7 @@ impl Accounts {
             | Record::Failed { .. }
             | Record::Halted { .. }
             | Record::UsageLimited { .. }
+            | Record::AgentStopped { .. }
             | Record::UsageLimitLifted
             | Record::Finished { .. }
             | Record::Resumed { .. }

@@ -57,6 +57,7 @@ pub enum ApplyError {
 }
 
 /// Applies `record`. After an error the run must not be used any more.
+#[expect(clippy::too_many_lines, reason = "a table with one entry for each record")]
 pub fn apply(run: &mut Run, record: &Record) -> Result<(), ApplyError> {
     match record {
         Record::Started(_) => Err(ApplyError::StartedTwice),
@@ -103,8 +104,13 @@ pub fn apply(run: &mut Run, record: &Record) -> Result<(), ApplyError> {
             run.usage_limit = Some(UsageLimit { resets_at: *resets_at });
             Ok(())
         }
+        Record::AgentStopped { coding_agent, resets_at, .. } => {
+            run.stopped.insert(coding_agent.clone(), UsageLimit { resets_at: *resets_at });
+            Ok(())
+        }
         Record::UsageLimitLifted => {
             run.usage_limit = None;
+            run.stopped.clear();
             Ok(())
         }
         Record::Finished { status } => {
@@ -180,6 +186,7 @@ fn resumed(run: &mut Run, settings: &Settings, limits: &Limits) {
     run.status = Status::Running;
     run.halt = None;
     run.usage_limit = None;
+    run.stopped.clear();
     take_up_stopped(run);
 }
 

@@ -9,7 +9,7 @@
 
 use crate::{
     id::{AskId, SessionId},
-    policy::{Question, Source, Transition},
+    policy::{ALLOW, Question, Source, Transition},
     prompt,
     text::excerpt,
 };
@@ -172,7 +172,9 @@ pub(super) fn answered(
     if let Some(visit) = &question.continues {
         let Response { result, comment, files, .. } = response;
         let text = prompt::answered(result, comment, files.as_deref(), &visit.policy);
-        let reminder = Reminder { visit: (**visit).clone(), text };
+        let mut visit = (**visit).clone();
+        visit.settings.granted.extend(question.grants.clone().filter(|_| *result == ALLOW));
+        let reminder = Reminder { visit, text };
         agent.phase = Phase::Ready { work: Work::Remind(Box::new(reminder)) };
         agent.tries = Tries { reminders: agent.tries.reminders, ..Tries::default() };
         return Ok(());

@@ -67,7 +67,9 @@ pub fn decide(run: &Run, input: Input) -> Decision {
         Input::WorktreeSaved { agent, saved } => decide_saved(run, &agent, saved),
         Input::Answered { id, response } => decide_answered(run, &id, *response),
         Input::UsageLimitLifted => decide_lifted(run),
-        Input::UsageLimited { resets_at } if run.is_open() => decide_limited(run, resets_at),
+        Input::UsageLimited { coding_agent, resets_at } if run.is_open() => {
+            decide_known_limit(run, coding_agent.as_deref(), resets_at)
+        }
         Input::UsageLimited { .. } => Decision::default(),
         Input::Halt(why) => decide_halt(run, why),
         Input::Resume { settings, limits } => decide_resume(run, settings, limits),
@@ -86,6 +88,7 @@ fn decide_prepared(run: &Run, agent: &Agent, prepared: Result<Prepared, String>)
     let mut draft = Draft::new(run, agent);
     match prepared {
         Ok(Prepared::Start { step, launch }) => draft.start(step, launch),
+        Ok(Prepared::Blocked) => draft.block(),
         Ok(Prepared::Settled(conclusion)) => draft.conclude(conclusion),
         Err(error) => draft.fail(error, None, work.clone(), agent.tries.left.clone()),
     }
@@ -118,22 +121,60 @@ fn decide_woke(run: &Run, agent: AgentId) -> Decision {
 }
 
 fn decide_lifted(run: &Run) -> Decision {
-    if run.usage_limit.is_none() {
+    if run.usage_limit.is_none() && run.stopped.is_empty() {
         return Decision::default();
     }
     let mut decision = Decision { records: vec![Record::UsageLimitLifted], effects: Vec::new() };
     if run.halt.is_none() {
-        let is_ready = |agent: &&Agent| {
-            matches!(agent.phase, Phase::Ready { .. } | Phase::Called { .. } | Phase::Moving { .. })
-        };
-        let ready = run.agents_by_birth().into_iter().filter(is_ready);
-        decision.effects = ready.map(Agent::first_effect).collect();
+        decision.effects = ready_effects(run).collect();
     }
     decision
 }
 
-/// The provider refuses all turns: all agents wait, or the run pauses.
+/// What agents that wait for nothing else do next. Worktrees are under way already, unless all agents wait for a limit.
+fn ready_effects(run: &Run) -> impl Iterator<Item = Effect> {
+    let all_wait = run.usage_limit.is_some();
+    let is_ready = move |agent: &&Agent| {
+        matches!(agent.phase, Phase::Ready { .. } | Phase::Called { .. })
+            || (all_wait && matches!(agent.phase, Phase::Moving { .. }))
+    };
+    run.agents_by_birth().into_iter().filter(is_ready).map(Agent::first_effect)
+}
+
+/// A limit that another run has reached: another coding agent takes the turn, or all agents wait.
+fn decide_known_limit(run: &Run, coding_agent: Option<&str>, resets_at: Option<u64>) -> Decision {
+    let why = "its usage limit is reached, as another run says".to_owned();
+    match coding_agent.and_then(|name| decide_stopped(run, name, why, resets_at)) {
+        Some(mut decision) => {
+            decision.effects.extend(ready_effects(run));
+            decision
+        }
+        None => decide_limited(run, resets_at),
+    }
+}
+
+/// Lets others stand in for a coding agent whose provider is not available; `None` if there is no other one.
+fn decide_stopped(run: &Run, name: &str, why: String, resets_at: Option<u64>) -> Option<Decision> {
+    let order = &run.settings.failover.order;
+    let is_there = |other: &String| other != name && !run.stopped.contains_key(other);
+    if !order.iter().any(|listed| listed == name) || !order.iter().any(is_there) {
+        return None;
+    }
+    if run.stopped.contains_key(name) {
+        return Some(Decision::default());
+    }
+    let coding_agent = name.to_owned();
+    Some(Decision {
+        records: vec![Record::AgentStopped { coding_agent, why, resets_at }],
+        effects: vec![Effect::WaitForUsageLimit { resets_at }],
+    })
+}
+
+/// The provider refuses all turns: all agents wait, or the run pauses. If several coding agents were tried, until the
+/// first of them is available again.
 fn decide_limited(run: &Run, resets_at: Option<u64>) -> Decision {
+    let known = run.stopped.values().filter_map(|limit| limit.resets_at);
+    let resets_at = known.chain(resets_at).min();
     match run.settings.on_usage_limit {
         OnUsageLimit::Pause => decide_halt(run, Halt::UsageLimit { resets_at }),
         OnUsageLimit::Wait if run.usage_limit.is_none() => Decision {
@@ -358,6 +399,9 @@ impl<'a> Draft<'a> {
         let tries = &self.agent.tries;
         let limits = &self.run.limits;
         let class = Some(failure.class);
+        if self.stands_in(failure, left.as_ref()) {
+            return;
+        }
         match remedy(failure.class) {
             Remedy::Retry if tries.retries >= limits.max_retries => {
                 let retries = tries.retries;
@@ -387,6 +431,45 @@ impl<'a> Draft<'a> {
             Remedy::GiveUpPrompt => self.give_up(failure.to_string(), class, None),
             Remedy::GiveUpSession => self.lose_session(failure),
             Remedy::GiveUp => self.give_up(failure.to_string(), class, left),
+        }
+    }
+
+    /// Lets others stand in for the coding agent of the turn, if its provider is not available; `false` if that is not so,
+    /// or if there is no other one. The turn is prepared again, and begins with another one or waits.
+    fn stands_in(&mut self, failure: &TurnFailure, left: Option<&Left>) -> bool {
+        let is_late = self.agent.tries.waited_ms >= self.run.limits.retry_for_ms;
+        let is_outage = is_late && matches!(failure.class, FailureClass::Transient { .. });
+        let resets_at = if let FailureClass::UsageLimit { resets_at } = failure.class {
+            resets_at
+        } else if is_outage || failure.class == FailureClass::Billing {
+            None
+        } else {
+            return false;
+        };
+        let Some(Action::Turn(turn)) = self.agent.phase.step().map(|step| &step.action) else {
+            return false;
+        };
+        let name = turn.settings.agent.as_deref().unwrap_or_default();
+        let Some(stopped) = decide_stopped(self.run, name, failure.to_string(), resets_at) else {
+            return false;
+        };
+        self.decision.records.extend(stopped.records);
+        self.decision.effects.extend(stopped.effects);
+        self.retry(failure.to_string(), CountsAs::Nothing, 0, left.cloned());
+        true
+    }
+
+    /// The agent waits until its coding agent is available again, without a place among the turns.
+    fn block(&mut self) {
+        let resets_at = self.run.stopped.values().filter_map(|limit| limit.resets_at).min();
+        if matches!(self.agent.phase, Phase::Called { .. }) {
+            let (agent, left) = (self.agent.id.clone(), self.agent.tries.left.clone());
+            let why = "its coding agent is not available".to_owned();
+            let counts_as = CountsAs::Nothing;
+            self.record(Record::Retried { agent, why, counts_as, delay_ms: 0, left });
+        }
+        if self.run.settings.on_usage_limit == OnUsageLimit::Pause {
+            self.halt(Halt::UsageLimit { resets_at });
         }
     }
 

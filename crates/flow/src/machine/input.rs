@@ -68,6 +68,8 @@ pub enum Input {
     /// The provider's usage limit is known to be in effect: another run of this user has reached it. Comes instead of
     /// [`Prepared`](Self::Prepared), before a turn is paid for that would be refused.
     UsageLimited {
+        /// The coding agent whose limit it is; `None` if it has no name.
+        coding_agent: Option<String>,
         /// When it is lifted, in seconds since 1970; `None` if the provider did not say.
         resets_at: Option<u64>,
     },
@@ -99,6 +101,8 @@ pub enum Prepared {
         /// What must be handed to the child.
         launch: Launch,
     },
+    /// It has to wait, because its coding agent is not available.
+    Blocked,
     /// Nothing has to start: an answer that was refused before is good now.
     Settled(Conclusion),
 }

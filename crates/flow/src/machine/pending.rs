@@ -15,6 +15,9 @@ pub fn pending(run: &Run) -> Vec<Effect> {
     if let Some(limit) = run.usage_limit {
         effects.push(Effect::WaitForUsageLimit { resets_at: limit.resets_at });
     }
+    for limit in run.stopped.values() {
+        effects.push(Effect::WaitForUsageLimit { resets_at: limit.resets_at });
+    }
     for agent in run.agents_by_birth() {
         let id = &agent.id;
         match &agent.phase {

@@ -187,7 +187,16 @@ pub enum Record {
         /// When it is lifted, in seconds since 1970; `None` if the provider did not say.
         resets_at: Option<u64>,
     },
-    /// The usage limit is over.
+    /// The provider of a coding agent is not available: others stand in for it.
+    AgentStopped {
+        /// The coding agent.
+        coding_agent: String,
+        /// The reason, for the user.
+        why: String,
+        /// When it is available again, in seconds since 1970; `None` if the provider did not say.
+        resets_at: Option<u64>,
+    },
+    /// The usage limit is over, and every coding agent is tried again.
     UsageLimitLifted,
     /// The run ended.
     Finished {
@@ -241,6 +250,7 @@ impl Record {
             Self::Started(_)
             | Self::Halted { .. }
             | Self::UsageLimited { .. }
+            | Self::AgentStopped { .. }
             | Self::UsageLimitLifted
             | Self::Finished { .. }
             | Self::Resumed { .. }

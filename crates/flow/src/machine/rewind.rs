@@ -88,6 +88,7 @@ pub(super) fn rewound(run: &mut Run, sessions: &BTreeMap<SessionId, SessionId>) 
         agent.phase = anew(agent);
     }
     run.usage_limit = None;
+    run.stopped.clear();
     if run.status == Status::Running {
         // No orchestrator may take it up by itself.
         run.status = Status::Paused;

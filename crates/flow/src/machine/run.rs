@@ -50,6 +50,8 @@ pub struct Run {
     pub halt: Option<Halt>,
     /// The usage limit that all agents wait for, if the provider's limit was reached.
     pub usage_limit: Option<UsageLimit>,
+    /// Coding agents whose provider is not available, while others stand in for them.
+    pub stopped: BTreeMap<String, UsageLimit>,
     /// The result of `main`.
     pub result: Option<String>,
     /// How it stands.
@@ -137,6 +139,7 @@ impl Run {
             iteration_count: 1,
             halt: None,
             usage_limit: None,
+            stopped: BTreeMap::new(),
             result: None,
             status: Status::Running,
             irregular_names: BTreeSet::new(),
@@ -197,6 +200,7 @@ impl Run {
             worktrees: BTreeMap::new(),
             fork_counters: BTreeMap::new(),
             halt: self.halt.clone(),
+            stopped: self.stopped.clone(),
             result: None,
             irregular_names: BTreeSet::new(),
             queue: BTreeMap::new(),

@@ -19,6 +19,17 @@ pub struct Settings {
     pub on_usage_limit: OnUsageLimit,
     /// What a question to a person does to the run.
     pub on_ask: OnAsk,
+    /// Which coding agents stand in for each other.
+    pub failover: Failover,
+}
+
+/// Which coding agents stand in for each other when the provider of one is not available.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Failover {
+    /// Their names, the preferred one first; empty if none stands in for another.
+    pub order: Vec<String>,
+    /// Whether a turn in a session begins afresh with the next one, with a summary, instead of waiting.
+    pub handoff: bool,
 }
 
 /// What a question to a person does to the run.

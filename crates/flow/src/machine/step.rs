@@ -55,9 +55,20 @@ pub struct Turn {
     /// Whether the earlier attempt was stopped because it had spent its share of the budget. The session then has the
     /// prompt, and perhaps the whole answer.
     pub spent_share: bool,
+    /// The coding agent that it stands in for, if the one that was asked for is not available.
+    pub stand_in: Option<StandIn>,
     /// What the turn may spend: its share of the budget, reserved while it runs. `None` is no limit. Set by `decide`
     /// when the turn starts.
     pub budget_usd: Option<Usd>,
+}
+
+/// A turn that another coding agent takes than the one that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StandIn {
+    /// The coding agent that was asked for.
+    pub of: String,
+    /// The session that it cannot resume, and of which it is given a summary.
+    pub handoff_from: Option<SessionId>,
 }
 
 /// The coding agent and the settings that a turn is carried out with.
@@ -77,6 +88,8 @@ pub struct TurnSettings {
     pub tools: Option<Vec<String>>,
     /// The permission mode that the state asks for.
     pub permissions: Option<String>,
+    /// The tools that a person has allowed since the state was entered, because the coding agent asked.
+    pub granted: Vec<String>,
 }
 
 /// How a turn gets its session. Ids of new sessions are chosen beforehand, so that they are known even if

@@ -222,6 +222,7 @@ pub(super) fn question<E: From<AskProblem> + From<ResolveError>>(
         default: default.map(|default| default.trim().to_owned()),
         deadline_ms: None,
         continues: None,
+        grants: None,
     })
 }
 

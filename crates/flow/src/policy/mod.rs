@@ -28,7 +28,7 @@ pub use judge::{
     Accepted, JudgeContext, Problem, Source, Verdict, judge, judge_script, judge_transition,
 };
 pub(crate) use pattern::{PATTERNS_SIZE_MAX, pattern_size};
-pub use question::{Choice, Question};
+pub use question::{ALLOW, Choice, Question};
 pub use transition::{Forked, Transition};
 pub use variable_name::{Chooser, UnsafeName, check_variable_name};
 pub use worktree::WorktreePlan;

@@ -2,6 +2,9 @@
 
 use crate::{id::StateName, machine::Visit, source::Timeout};
 
+/// The answer that allows a coding agent to use a tool.
+pub const ALLOW: &str = "allow";
+
 /// What a person is asked, and where each answer leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
@@ -21,6 +24,8 @@ pub struct Question {
     pub deadline_ms: Option<u64>,
     /// The turns that the answer continues, if a coding agent asked with a tool of its own. Then no state is entered.
     pub continues: Option<Box<Visit>>,
+    /// The tool that these turns may use if the answer is [`ALLOW`].
+    pub grants: Option<String>,
 }
 
 /// One answer that can be chosen.

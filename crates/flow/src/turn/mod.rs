@@ -5,6 +5,7 @@
 //! both end in an [`Input`](crate::machine::Input) for the machine.
 
 mod conclude;
+mod failover;
 mod own_question;
 mod prepare;
 

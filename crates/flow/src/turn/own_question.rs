@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use crate::{
     id::StateName,
     machine::Visit,
-    policy::{Choice, Question},
+    policy::{ALLOW, Choice, Question},
     tag::{CHOICES_MAX, LABEL_CHARS_MAX},
 };
 
@@ -26,6 +26,21 @@ pub struct OwnQuestion {
     pub options: Vec<OwnOption>,
     /// Whether several of them may be chosen.
     pub takes_several: bool,
+    /// The tool that the coding agent wants to use, if that is the question.
+    pub grants: Option<String>,
+}
+
+impl OwnQuestion {
+    /// Whether the coding agent may use a tool; `what` says for what.
+    pub fn of_tool(tool: &str, what: &str) -> Self {
+        let option = |label: &str| OwnOption { label: label.to_owned(), ..OwnOption::default() };
+        Self {
+            text: format!("May the coding agent use `{tool}`?\n\n{what}"),
+            options: vec![option(ALLOW), option("refuse")],
+            takes_several: false,
+            grants: Some(tool.to_owned()),
+        }
+    }
 }
 
 /// An answer that a coding agent proposes.
@@ -55,6 +70,7 @@ pub(super) fn question(asked: &[OwnQuestion], state: &StateName, visit: Visit) -
         default: None,
         deadline_ms: None,
         continues: Some(Box::new(visit)),
+        grants: asked.iter().find_map(|question| question.grants.clone()),
     }
 }
 
@@ -72,7 +88,7 @@ fn labels(options: &[OwnOption]) -> Option<Vec<&str>> {
 
 fn text(asked: &[OwnQuestion]) -> String {
     let mut text = String::new();
-    for (number, OwnQuestion { text: question, options, takes_several }) in (1..).zip(asked) {
+    for (number, OwnQuestion { text: question, options, takes_several, .. }) in (1..).zip(asked) {
         // Writing to a String cannot fail.
         if asked.len() > 1 {
             let _ = write!(text, "{number}. ");

@@ -23,7 +23,10 @@ use crate::{
     world::{World, WorldError},
 };
 
-use super::conclude::{accepted, asked_now};
+use super::{
+    conclude::{accepted, asked_now},
+    failover::{Choice, choose},
+};
 
 /// The variable of prompts that names the file with what was handed back.
 const RESULT_FILE: &str = "result_file";
@@ -130,6 +133,9 @@ impl Preparer<'_> {
             None => Err(PrepareError::Gone),
             Some(Work::Enter) => self.enter(),
             Some(Work::Rejudge(answer)) => self.rejudge(answer),
+            Some(Work::Remind(reminder)) if self.is_stopped(&reminder.visit.settings) => {
+                Ok(Prepared::Blocked)
+            }
             Some(Work::Remind(reminder)) => Ok(self.remind(reminder)),
             Some(Work::Evaluate(evaluation)) => self.evaluate(evaluation),
             Some(Work::Follow { transition, source }) => {
@@ -172,11 +178,13 @@ impl Preparer<'_> {
                 self.check_evaluators(&policy)?;
                 let settings =
                     settings(&frontmatter, self.agent.function_model(), &self.run.settings)?;
-                let plan = self.plan();
-                self.check_agent(&settings, &plan)?;
-                self.check_owner(&settings)?;
+                let Some(choice) = self.choose(settings) else { return Ok(Prepared::Blocked) };
+                self.check_agent(&choice.settings, &choice.plan)?;
+                if matches!(choice.plan, SessionPlan::Resume { .. } | SessionPlan::Branch { .. }) {
+                    self.check_owner(&choice.settings)?;
+                }
                 let text = (rendered.text, self.files(&body));
-                self.turn((file.name, Some(file.digest)), plan, settings, policy, text)
+                self.turn((file.name, Some(file.digest)), choice, policy, text)
             }
         })
     }
@@ -260,6 +268,19 @@ impl Preparer<'_> {
         Ok(())
     }
 
+    /// Who takes the turn for the state's own prompt; `None` if it has to wait.
+    fn choose(&self, settings: TurnSettings) -> Option<Choice> {
+        let can_take =
+            |settings: &TurnSettings, plan: &SessionPlan| self.check_agent(settings, plan).is_ok();
+        let owner = self.agent.session_agent.as_deref();
+        choose(self.run, owner, (settings, self.plan()), &self.fresh, can_take)
+    }
+
+    /// Whether the coding agent of a further turn in a session is not available.
+    fn is_stopped(&self, settings: &TurnSettings) -> bool {
+        settings.agent.as_ref().is_some_and(|name| self.run.stopped.contains_key(name))
+    }
+
     /// A session can be resumed and branched only by the coding agent that made it.
     fn check_owner(&self, settings: &TurnSettings) -> Result<(), PrepareError> {
         match (&self.agent.session, self.foreign_owner(settings)) {
@@ -302,7 +323,8 @@ impl Preparer<'_> {
         let Visit { session, settings, policy } = reminder.visit.clone();
         let plan = SessionPlan::Resume { id: session };
         let state = (self.agent.current_state.clone(), None);
-        self.turn(state, plan, settings, policy, (reminder.text.clone(), BTreeMap::new()))
+        let choice = Choice { settings, plan, stand_in: None };
+        self.turn(state, choice, policy, (reminder.text.clone(), BTreeMap::new()))
     }
 
     fn evaluate(self, evaluation: &Evaluation) -> Result<Prepared, PrepareError> {
@@ -326,7 +348,11 @@ impl Preparer<'_> {
             (SessionPlan::Fresh { id: self.fresh.clone() }, text)
         };
         let settings = settings(&frontmatter, model.as_deref(), &self.run.settings)?;
-        Ok(self.turn((name, Some(digest)), plan, settings, visit.policy.clone(), text))
+        if self.is_stopped(&settings) {
+            return Ok(Prepared::Blocked);
+        }
+        let choice = Choice { settings, plan, stand_in: None };
+        Ok(self.turn((name, Some(digest)), choice, visit.policy.clone(), text))
     }
 
     /// The prompt of an evaluator, with its file's name and digest.
@@ -379,11 +405,11 @@ impl Preparer<'_> {
     fn turn(
         self,
         (state, digest): (StateName, Option<String>),
-        session: SessionPlan,
-        settings: TurnSettings,
+        choice: Choice,
         policy: Policy,
         (prompt, files): (String, BTreeMap<String, String>),
     ) -> Prepared {
+        let Choice { settings, plan: session, stand_in } = choice;
         let prompt_digest = fingerprint(prompt.as_bytes());
         let can_continue = self
             .world
@@ -402,8 +428,16 @@ impl Preparer<'_> {
         let spent_share = left.is_some_and(|left| left.spent_share);
         let continuation = if spent_share { more_money(&policy) } else { continuation(&policy) };
         let budget_usd = None;
-        let turn =
-            Turn { session, settings, policy, prompt_digest, recovers, spent_share, budget_usd };
+        let turn = Turn {
+            session,
+            settings,
+            policy,
+            prompt_digest,
+            recovers,
+            spent_share,
+            stand_in,
+            budget_usd,
+        };
         let launch = Launch::Turn { prompt, continuation, files };
         self.start(state, digest, Action::Turn(turn), launch)
     }
@@ -495,6 +529,7 @@ fn settings(
             .or(defaults.timeout)
             .unwrap_or(Timeout::DEFAULT),
         skip_permissions: defaults.skip_permissions,
+        granted: Vec::new(),
         tools: frontmatter.tools.as_ref().map(|tools| tools.value.clone()),
         permissions: own(&frontmatter.permissions),
     };

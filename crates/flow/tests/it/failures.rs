@@ -6,7 +6,7 @@ use raymond_flow::{
     world::MemoryWorld,
 };
 
-use crate::sim::{Sim, agent, session, started};
+use crate::sim::{Sim, agent, known_limit, session, started};
 
 fn sim() -> Sim {
     Sim::new([("START.md", "start"), ("A.md", "a"), ("W.md", "w"), ("S.sh", "s")])
@@ -272,9 +272,9 @@ fn known_usage_limit_is_waited_for_without_a_turn() {
     let mut sim = sim();
     sim.reply("main", "<fork next=\"A\">W</fork>");
     let steps = sim.main().steps;
-    sim.input(Input::UsageLimited { resets_at: Some(1_794_770_000) });
+    sim.input(known_limit(None, Some(1_794_770_000)));
     assert!(sim.waits_for_usage_limit);
-    sim.input(Input::UsageLimited { resets_at: None });
+    sim.input(known_limit(None, None));
     assert_eq!(sim.run.usage_limit.and_then(|limit| limit.resets_at), Some(1_794_770_000));
     sim.reply("main", "<goto>A</goto>");
     sim.reply("main_w1", "<goto>A</goto>");
@@ -290,11 +290,11 @@ fn known_usage_limit_pauses_a_run_that_must_not_wait_and_changes_no_other_halt()
     let mut begin = started("START.md");
     begin.settings.on_usage_limit = OnUsageLimit::Pause;
     let mut sim = Sim::with(begin.clone(), MemoryWorld::new([("START.md", "")]));
-    sim.input(Input::UsageLimited { resets_at: Some(7) });
+    sim.input(known_limit(None, Some(7)));
     assert_eq!(sim.run.halt, Some(Halt::UsageLimit { resets_at: Some(7) }));
     let mut sim = Sim::with(begin, MemoryWorld::new([("START.md", "")]));
     sim.input(Input::Halt(Halt::Interrupted));
-    sim.input(Input::UsageLimited { resets_at: Some(7) });
+    sim.input(known_limit(None, Some(7)));
     assert_eq!(sim.run.halt, Some(Halt::Interrupted));
 }
 

@@ -133,6 +133,19 @@ fn changed_limits_are_kept_in_journal_and_state_file() {
     assert_eq!(Snapshot::from_json(&state).unwrap().run.limits, run.limits);
 }
 
+/// A coding agent that is not available, and a turn that another one takes for it.
+const V1_FAILOVER: &str = include_str!("../fixtures/v1/failover.jsonl");
+
+#[test]
+fn coding_agent_that_is_not_available_is_kept_in_journal_and_state_file() {
+    let records: Vec<_> = V1_FAILOVER.lines().map(record).collect();
+    assert_eq!(lines(&records), V1_FAILOVER);
+    let run = replay([record(V1_IDENTITY.trim_end())].into_iter().chain(records)).unwrap();
+    assert_eq!(run.stopped["claude"].resets_at, Some(1_794_899_999));
+    let state = Snapshot::to_json(&run, 1).unwrap();
+    assert_eq!(Snapshot::from_json(&state).unwrap().run, run);
+}
+
 /// A run with a limit on the time for retries, one of whose turns waits after a transient failure.
 const V1_RETRIES: &str = include_str!("../fixtures/v1/retries.jsonl");
 const V1_RETRIES_STATE: &str = include_str!("../fixtures/v1/state-with-retries.json");
@@ -266,10 +279,11 @@ fn joins_arguments_and_visits_are_kept_in_journal_and_state_file() {
 
 /// Inputs from another machine, one of each kind. Never changed: histories of runs under way contain them.
 const V1_INPUTS: &str = include_str!("../fixtures/v1/inputs.jsonl");
+const V1_INPUTS_FAILOVER: &str = include_str!("../fixtures/v1/inputs-with-failover.jsonl");
 
 #[test]
 fn inputs_of_earlier_programs_stay_readable_and_are_written_the_same() {
-    for line in V1_INPUTS.lines() {
+    for line in V1_INPUTS.lines().chain(V1_INPUTS_FAILOVER.lines()) {
         let message: InputMessage = serde_json::from_str(line).unwrap_or_else(|error| {
             panic!("{error}: {line}");
         });

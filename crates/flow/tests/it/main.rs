@@ -11,6 +11,7 @@ mod asks;
 mod continuing;
 mod diagrams;
 mod evaluators;
+mod failover;
 mod failures;
 mod forks;
 mod graph;

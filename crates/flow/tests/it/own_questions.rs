@@ -27,6 +27,7 @@ fn question(text: &str, options: &[&str], takes_several: bool) -> OwnQuestion {
         text: text.to_owned(),
         options: options.iter().map(option).collect(),
         takes_several,
+        grants: None,
     }
 }
 
@@ -154,4 +155,36 @@ fn own_question_is_kept_in_journal_and_state_file() {
     let asking = Snapshot::from_json(V1_ASKING).unwrap().run;
     let phase = &asking.agents.values().next().unwrap().phase;
     assert!(matches!(phase, Phase::Asking { question, .. } if question.continues.is_some()));
+}
+
+#[test]
+fn tool_that_a_person_allows_may_be_used_until_the_next_state() {
+    let granted = |answer: &str| {
+        let mut sim = sim();
+        asks(&mut sim, &[OwnQuestion::of_tool("shell", "touch x")]);
+        let (_, asked) = sim.question("main");
+        assert_eq!(asked.text.lines().next(), Some("May the coding agent use `shell`?"));
+        sim.answer("main", answer);
+        sim.crash();
+        let granted = sim.child("main").turn().settings.granted.clone();
+        sim.reply("main", "<goto>NEXT</goto>");
+        assert!(sim.child("main").turn().settings.granted.is_empty());
+        granted
+    };
+    assert_eq!(granted("allow"), ["shell"]);
+    assert!(granted("refuse").is_empty());
+    assert!(granted("something else").is_empty());
+}
+
+/// A question for a tool, and the turn that may use it. Never changed, like the samples above.
+const V1_GRANTED: &str = include_str!("../fixtures/v1/granted.jsonl");
+
+#[test]
+fn permission_of_a_person_stays_readable_and_is_written_the_same() {
+    for line in V1_GRANTED.lines() {
+        let line = format!("[{line}]");
+        let records: Records = serde_json::from_str(&line).unwrap();
+        let records = Vec::<Record>::from(records);
+        assert_eq!(serde_json::to_string(&Records::from(&records[..])).unwrap(), line);
+    }
 }

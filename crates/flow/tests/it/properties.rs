@@ -22,7 +22,7 @@ use raymond_flow::{
     world::MemoryWorld,
 };
 
-use crate::sim::{Sim, response, session, started, usd};
+use crate::sim::{Sim, known_limit, response, session, started, usd};
 
 const STATES: [&str; 8] =
     ["START.md", "PLAN.md", "STEP1.md", "W1_X.md", "X.md", "POLL.sh", "BUILD.sh", "JUDGE.md"];
@@ -286,7 +286,7 @@ fn take(sim: &mut Sim, step: Step) {
             sim.waits_for_usage_limit = false;
             sim.input(Input::UsageLimitLifted);
         }
-        Step::Limit => sim.input(Input::UsageLimited { resets_at: None }),
+        Step::Limit => sim.input(known_limit(None, None)),
         Step::Crash => sim.crash(),
         Step::Halt(halt) => sim.input(Input::Halt(halt)),
         Step::Resume(dollars) if sim.run.status != Status::Running => {

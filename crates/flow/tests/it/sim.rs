@@ -120,6 +120,11 @@ pub(crate) fn response(result: &str) -> Response {
     }
 }
 
+/// Another run of the user has reached the limit of a coding agent.
+pub(crate) fn known_limit(coding_agent: Option<&str>, resets_at: Option<u64>) -> Input {
+    Input::UsageLimited { coding_agent: coding_agent.map(str::to_owned), resets_at }
+}
+
 impl Sim {
     /// A run that starts at the first of `files`.
     pub(crate) fn new<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
@@ -317,7 +322,10 @@ impl Sim {
             assert_eq!(questions, self.questions);
             assert_eq!((making, saving), (self.making.clone(), self.saving.clone()));
             assert_eq!(waits_for_usage_limit, self.waits_for_usage_limit);
-            assert_eq!(prepares.is_empty(), self.unprepared.is_empty());
+            // An agent whose coding agent is not available is prepared again only to find that out.
+            if self.run.stopped.is_empty() {
+                assert_eq!(prepares.is_empty(), self.unprepared.is_empty());
+            }
         }
     }
 

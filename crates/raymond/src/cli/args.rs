@@ -180,6 +180,16 @@ pub(crate) enum Command {
     Authoring(Authoring),
     #[command(flatten)]
     Upkeep(Upkeep),
+    /// Carry out a turn by a coding agent that speaks ACP. Raymond calls this itself.
+    #[command(name = "__acp", hide = true)]
+    Acp {
+        /// Only ask the coding agent who it is.
+        #[arg(long)]
+        greet: bool,
+        /// The coding agent and its arguments.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        command: Vec<String>,
+    },
     /// Run workflows on many machines, with Temporal: worker, start, list, cancel, resume.
     #[command(disable_help_flag = true)]
     Cluster {

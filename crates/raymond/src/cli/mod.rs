@@ -60,6 +60,8 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
             commands::host(&id, &identity, &bundle, &place)
         }
         Some(Command::Keeper { folder }) => commands::keep(&folder),
+        Some(Command::Acp { greet: true, command }) => commands::greet(&command),
+        Some(Command::Acp { command, .. }) => commands::acp(command),
     }
 }
 

@@ -23,7 +23,7 @@ use super::{
     next::Next,
     summary::advice,
     time,
-    words::{Mark, count, natural, of_halt, of_tokens, state},
+    words::{Mark, count, natural, of_halt, of_tokens, state, wait},
 };
 use crate::{
     advice::with_advice,
@@ -95,6 +95,10 @@ impl StatusReport<'_> {
         entry("states", Line::of(run.iteration_count.to_string()).dim(format!("{most} entered")));
         if let Some(result) = &run.result {
             entry("result", Line::of(excerpt(result)));
+        }
+        for (name, limit) in &run.stopped {
+            let text = format!("`{name}` is not available: others begin sessions for it ");
+            entry("failover", Line::of(text + &wait(limit.resets_at)));
         }
         if let Some(why) = run.halt.as_ref().filter(|_| run.status != Status::Completed) {
             entry("halted", Line::of(of_halt(why)));

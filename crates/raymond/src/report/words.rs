@@ -6,7 +6,9 @@ use raymond_engine::events::Before;
 pub(crate) use raymond_engine::views::{of_activity, of_halt, wait};
 use raymond_flow::{
     id::{AgentId, StateName},
-    machine::{Halt, Instead, Limits, Record, Response, Status, Via},
+    machine::{
+        Action, Halt, Instead, Limits, Record, Response, SessionPlan, StandIn, Status, Step, Via,
+    },
     policy::{Join, Question, Transition},
 };
 
@@ -86,6 +88,19 @@ impl News {
     }
 }
 
+/// Another coding agent begins a session than the one that was asked for.
+fn stand_in(agent: &AgentId, step: &Step) -> Option<News> {
+    let Action::Turn(turn) = &step.action else { return None };
+    let StandIn { of, handoff_from } = turn.stand_in.as_ref()?;
+    if !matches!(turn.session, SessionPlan::Fresh { .. }) {
+        return None;
+    }
+    let own = turn.settings.agent.as_deref().unwrap_or_default();
+    let with = if handoff_from.is_some() { ", with a record of the session so far" } else { "" };
+    let text = state(&step.state).plain(format!(" by `{own}` instead of `{of}`{with}"));
+    Some(News::of(Level::News, Mark::Odd, agent, text))
+}
+
 /// The news of a record, if it is worth a line. `before` is its agent before it.
 #[expect(clippy::too_many_lines, reason = "a table with one entry for each record")]
 pub(crate) fn of_record(record: &Record, before: Option<&Before>) -> Vec<News> {
@@ -93,7 +108,8 @@ pub(crate) fn of_record(record: &Record, before: Option<&Before>) -> Vec<News> {
     match record {
         Record::Intended { agent, step } => {
             let text = state(&step.state).dim(format!(" (step {})", step.number));
-            vec![News::of(Detail, Mark::Detail, agent, text)]
+            let intended = News::of(Detail, Mark::Detail, agent, text);
+            std::iter::once(intended).chain(stand_in(agent, step)).collect()
         }
         Record::Queued { agent } => {
             let text = Line::new()
@@ -101,7 +117,8 @@ pub(crate) fn of_record(record: &Record, before: Option<&Before>) -> Vec<News> {
             vec![News::of(Detail, Mark::Detail, agent, text)]
         }
         Record::Ended { agent, spent, .. } => {
-            spent.denied.iter().map(|what| denied(agent, what)).collect()
+            let by = before.and_then(|before| before.coding_agent.as_deref());
+            spent.denied.iter().map(|what| denied(agent, by, what)).collect()
         }
         Record::Followed {
             agent,
@@ -183,6 +200,13 @@ pub(crate) fn of_record(record: &Record, before: Option<&Before>) -> Vec<News> {
             );
             vec![News::of_run(Trouble, Mark::Halted, Line::of(text))]
         }
+        Record::AgentStopped { coding_agent, why, resets_at } => {
+            let until = wait(*resets_at);
+            let text = format!(
+                "the coding agent `{coding_agent}` is not available: {why}; others begin new sessions for it {until}"
+            );
+            vec![News::of_run(Trouble, Mark::Halted, Line::of(text))]
+        }
         Record::UsageLimitLifted => {
             vec![News::of_run(Told, Mark::Done, Line::of("the usage limit is over"))]
         }
@@ -220,9 +244,12 @@ fn answered(agent: &AgentId, number: u32, response: &Response) -> News {
     News::of(Level::News, Mark::Done, agent, text)
 }
 
-fn denied(agent: &AgentId, what: &str) -> News {
-    let text = Line::of(format!("was not allowed: {what}"))
-        .dim("; allow it in .claude/settings.json, permissions.allow");
+fn denied(agent: &AgentId, coding_agent: Option<&str>, what: &str) -> News {
+    let place = match coding_agent {
+        None | Some("claude") => "in .claude/settings.json, permissions.allow".to_owned(),
+        Some(name) => format!("in config.toml: `tools` of `[agents.{name}]`"),
+    };
+    let text = Line::of(format!("was not allowed: {what}")).dim(format!("; allow it {place}"));
     News::of(Level::Trouble, Mark::Odd, agent, text)
 }
 

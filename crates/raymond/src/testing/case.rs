@@ -193,7 +193,8 @@ fn reply(node: &YamlNode) -> Result<ScriptedReply, CaseProblem> {
 /// What the coding agent asks with a tool of its own.
 fn own_question(text: String, labels: Vec<String>) -> OwnQuestion {
     let option = |label| OwnOption { label, ..OwnOption::default() };
-    OwnQuestion { text, options: labels.into_iter().map(option).collect(), takes_several: false }
+    let options = labels.into_iter().map(option).collect();
+    OwnQuestion { text, options, ..OwnQuestion::default() }
 }
 
 /// For each state that asks: an answer, or a list of them in the order of its questions.

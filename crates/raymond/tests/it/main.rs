@@ -19,6 +19,7 @@ mod door;
 mod env;
 mod examples;
 mod face;
+mod failover;
 mod faults;
 mod guide;
 mod handover;

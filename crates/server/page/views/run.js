@@ -164,6 +164,7 @@ export function runView({ params: [project, name], query: first }) {
       ${asks.slice(0, ASKS_MAX)}${asks.length > ASKS_MAX ? html`<p class="banner you">${plural(asks.length - ASKS_MAX, 'further question')}: <a href=${to.home()}>all that needs you</a></p>` : nothing}
       ${run.why && run.group === 'needs_you' && !asks.length && !run.problem ? html`<p class="banner ${run.status === 'failed' || run.status === 'died' ? '' : 'you'}">${sentence(run.why)}</p>` : nothing}
       ${limit ? html`<p class="banner you">All agents wait for the usage limit of the provider${limit.resets_at ? html`, until ${moment(limit.resets_at * 1000)} (in ${short(limit.resets_at * 1000 - now())})` : nothing}.</p>` : nothing}
+      ${(run.stopped_agents ?? []).map(({ coding_agent: name, resets_at: at }) => html`<p class="banner you">The coding agent ${name} is not available${at ? html` until ${moment(at * 1000)}` : nothing}: others begin sessions for it.</p>`)}
       ${run.result ? html`<div class="result"><h3>Result</h3><p class="text">${run.result}</p></div>` : nothing}`;
   }
 

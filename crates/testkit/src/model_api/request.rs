@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::Dialect;
 
 /// How the text begins that a coding agent adds to a session on its own.
-const ADDED: [&str; 3] = ["<system-reminder>", "<environment_context>", "<info-msg>"];
+const ADDED: [&str; 3] = ["<system-reminder>", "<environment_context>", "<turn-context>"];
 
 /// One request for a message.
 #[derive(Clone, Debug)]
@@ -41,6 +41,11 @@ impl Request {
     /// Whether the client wants a stream of events.
     pub fn is_streaming(&self) -> bool {
         self.body["stream"].as_bool().unwrap_or_default()
+    }
+
+    /// Whether the model may use tools at all. A request without them is not a turn: some coding agents ask for a title.
+    pub fn has_tools(&self) -> bool {
+        !elements(&self.body["tools"]).is_empty()
     }
 
     /// Whether the model may use this tool.

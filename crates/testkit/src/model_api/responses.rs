@@ -29,6 +29,9 @@ pub(super) fn events(message: &Message<'_>) -> Vec<Value> {
         events.push(done);
     }
     events.push(json!({ "type": "response.completed", "response": document(message) }));
+    for (number, event) in events.iter_mut().enumerate() {
+        event["sequence_number"] = number.into();
+    }
     events
 }
 
@@ -36,6 +39,7 @@ fn response(message: &Message<'_>, status: &str, items: &[Value]) -> Value {
     json!({
         "id": format!("resp_{}", message.number),
         "object": "response",
+        "created_at": 0,
         "model": message.model,
         "status": status,
         "output": items,

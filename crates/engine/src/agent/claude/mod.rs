@@ -27,7 +27,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use raymond_flow::{coding_agent::Capabilities, id::SessionId, machine::TurnFailure};
+use raymond_flow::{
+    coding_agent::Capabilities,
+    id::SessionId,
+    machine::{TurnFailure, TurnSettings},
+};
 
 use super::{
     Activity, Checkup, CodingAgent, TranscriptReader, TurnCommand, TurnEnd, TurnOutput, TurnRequest,
@@ -90,7 +94,7 @@ impl CodingAgent for ClaudeAgent {
         vec![self.config.program.clone()]
     }
 
-    fn account(&self) -> Option<String> {
+    fn account(&self, _settings: &TurnSettings) -> Option<String> {
         self.config.account.clone()
     }
 

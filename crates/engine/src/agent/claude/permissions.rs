@@ -89,6 +89,7 @@ mod tests {
             effort: None,
             timeout: Timeout::DEFAULT,
             skip_permissions,
+            granted: Vec::new(),
             tools: tools.map(|tools| tools.iter().map(|tool| (*tool).to_owned()).collect()),
             permissions: permissions.map(str::to_owned),
         };

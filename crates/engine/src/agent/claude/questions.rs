@@ -87,5 +87,5 @@ fn own_question(asked: ToolQuestion) -> OwnQuestion {
     let options = options
         .into_iter()
         .map(|ToolOption { label, description }| OwnOption { label, description });
-    OwnQuestion { text, options: options.collect(), takes_several }
+    OwnQuestion { text, options: options.collect(), takes_several, grants: None }
 }

@@ -24,7 +24,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use raymond_flow::{coding_agent::Capabilities, machine::TurnFailure};
+use raymond_flow::{
+    coding_agent::Capabilities,
+    machine::{TurnFailure, TurnSettings},
+};
 
 use super::{
     Activity, Checkup, CodingAgent, Native, NativeConfig, TranscriptReader, TurnCommand, TurnEnd,
@@ -34,6 +37,9 @@ use super::{
 /// Codex among the coding agents that Raymond knows.
 pub(super) const NATIVE: Native =
     Native { name: "codex", has_tools: false, make: |config| Box::new(CodexAgent::new(config)) };
+
+/// Variables that take precedence over its login.
+const KEYS: [&str; 3] = ["CODEX_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL"];
 
 /// The coding agent `codex`.
 #[derive(Clone, Debug)]
@@ -83,6 +89,10 @@ impl CodingAgent for CodexAgent {
 
     fn program(&self) -> Vec<String> {
         vec![self.program.clone()]
+    }
+
+    fn account(&self, _settings: &TurnSettings) -> Option<String> {
+        Some(self.config.account(NATIVE.name, &self.home, &KEYS, ""))
     }
 
     fn transcript(&self, _stdin: &Path, _is_first: bool) -> Box<dyn TranscriptReader> {

@@ -1,18 +1,13 @@
 //! The command of one turn.
 
-use raymond_flow::machine::{FailureClass, SessionPlan, TurnFailure, TurnSettings};
+use raymond_flow::machine::{FailureClass, SessionPlan, TurnFailure};
 
 use super::{PiAgent, session};
-use crate::agent::{TurnCommand, TurnRequest};
+use crate::agent::{TurnCommand, TurnRequest, allowance::Tools};
 
-/// Tools that only read.
-const READING: [&str; 4] = ["read", "grep", "find", "ls"];
-/// Tools that edit files.
-const EDITING: [&str; 2] = ["edit", "write"];
-/// The permissions that a state may ask for, and whether they include edits. None allows more than the first.
-const MODES: [(&str, bool); 3] = [("acceptEdits", true), ("default", false), ("plan", false)];
-/// The permissions that allow everything.
-const EVERYTHING: &str = "bypassPermissions";
+/// The tools of pi.
+const TOOLS: Tools =
+    Tools { reading: &["read", "grep", "find", "ls"], editing: &["edit", "write"] };
 
 pub(super) fn command(
     agent: &PiAgent,
@@ -46,7 +41,7 @@ pub(super) fn command(
     if let Some(effort) = &settings.effort {
         program.extend(["--thinking".to_owned(), effort.clone()]);
     }
-    if let Some(tools) = tools(settings, &agent.config.tools)? {
+    if let Some(tools) = TOOLS.allowed(settings, &agent.config.name, &agent.config.tools)? {
         program.extend(["--tools".to_owned(), tools.join(",")]);
     }
     program.extend(agent.config.arguments.iter().cloned());
@@ -54,43 +49,6 @@ pub(super) fn command(
     let continues = turn.recovers && file.as_deref().is_some_and(is_left);
     let stdin = if continues { request.continuation } else { request.prompt };
     Ok(TurnCommand { program, stdin: stdin.to_owned(), ..TurnCommand::default() })
-}
-
-/// The only tools that a turn has; `None` is all. A workflow can only narrow what its user allows.
-fn tools(settings: &TurnSettings, allowed: &[String]) -> Result<Option<Vec<String>>, TurnFailure> {
-    let refused = |message| Err(TurnFailure { class: FailureClass::Misconfigured, message });
-    let mode = settings.permissions.as_deref();
-    let may_skip = settings.skip_permissions;
-    if mode == Some(EVERYTHING) && !may_skip {
-        return refused(format!(
-            "the state asks for the permissions `{EVERYTHING}`, which only a run with `--dangerously-skip-permissions` has"
-        ));
-    }
-    if let Some(tools) = &settings.tools {
-        let is_known = |tool: &str| READING.contains(&tool) || EDITING.contains(&tool);
-        let is_allowed = |tool: &&String| may_skip || is_known(tool) || allowed.contains(*tool);
-        if let Some(tool) = tools.iter().find(|tool| !is_allowed(tool)) {
-            return refused(format!(
-                "the state asks for the tool `{tool}`, which the settings do not allow: add it to `tools` under \
-                 `[agents.pi]` in config.toml, or run with `--dangerously-skip-permissions`"
-            ));
-        }
-        return Ok(Some(tools.clone()));
-    }
-    if may_skip && (mode.is_none() || mode == Some(EVERYTHING)) {
-        return Ok(None);
-    }
-    let asked = mode.unwrap_or("acceptEdits");
-    let Some((_, edits)) = MODES.iter().find(|(name, _)| *name == asked) else {
-        let known: Vec<_> = MODES.iter().map(|(name, _)| *name).chain([EVERYTHING]).collect();
-        return refused(format!("unknown permissions `{asked}`; known: {}", known.join(", ")));
-    };
-    let mut tools: Vec<_> = READING.map(str::to_owned).to_vec();
-    if *edits {
-        tools.extend(EDITING.map(str::to_owned));
-        tools.extend(allowed.iter().cloned());
-    }
-    Ok(Some(tools))
 }
 
 #[cfg(test)]
@@ -142,27 +100,5 @@ mod tests {
             let resumed = line(&turn(plan)).unwrap();
             assert!(resumed.contains("--approve --session-id own"), "{resumed}");
         }
-    }
-
-    #[test]
-    fn tools_are_what_the_user_and_the_state_allow() {
-        let given = |skips: bool, tools_asked: Option<&[&str]>, permissions: Option<&str>| {
-            let mut settings = turn(SessionPlan::Fresh { id: SessionId::new("s") }).settings;
-            settings.skip_permissions = skips;
-            settings.tools =
-                tools_asked.map(|tools| tools.iter().map(|tool| (*tool).to_owned()).collect());
-            settings.permissions = permissions.map(str::to_owned);
-            let tools = tools(&settings, &["mine".to_owned()]);
-            tools.map(|tools| tools.map(|tools| tools.join(","))).map_err(|it| it.message)
-        };
-        let some = |text: &str| Ok(Some(text.to_owned()));
-        assert_eq!(given(false, None, None), some("read,grep,find,ls,edit,write,mine"));
-        assert_eq!(given(true, None, None), Ok(None));
-        assert_eq!(given(true, None, Some("plan")), some("read,grep,find,ls"));
-        assert_eq!(given(false, Some(&["read", "mine"]), None), some("read,mine"));
-        assert!(given(false, Some(&["bash"]), None).unwrap_err().contains("`bash`"));
-        assert_eq!(given(true, Some(&["bash"]), None), some("bash"));
-        assert!(given(false, None, Some("bypassPermissions")).is_err());
-        assert!(given(true, None, Some("dontAsk")).unwrap_err().contains("unknown permissions"));
     }
 }

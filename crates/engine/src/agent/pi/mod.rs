@@ -19,7 +19,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use raymond_flow::{coding_agent::Capabilities, machine::TurnFailure};
+use raymond_flow::{
+    coding_agent::Capabilities,
+    machine::{TurnFailure, TurnSettings},
+};
 
 use super::{
     Activity, Checkup, CheckupAnswer, CodingAgent, Diagnosis, Native, NativeConfig,
@@ -29,6 +32,9 @@ use super::{
 /// pi among the coding agents that Raymond knows.
 pub(super) const NATIVE: Native =
     Native { name: "pi", has_tools: true, make: |config| Box::new(PiAgent::new(config)) };
+
+/// Variables that take precedence over its logins. A model names its provider: `openai/gpt-5.2`.
+const KEYS: [&str; 3] = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"];
 
 /// The coding agent `pi`.
 #[derive(Clone, Debug)]
@@ -68,6 +74,13 @@ impl CodingAgent for PiAgent {
         vec![self.program.clone()]
     }
 
+    fn account(&self, settings: &TurnSettings) -> Option<String> {
+        let model = settings.model.as_ref().or(self.config.model.as_ref());
+        let provider = model.and_then(|model| model.split_once('/')).map(|(provider, _)| provider);
+        let provider = provider.unwrap_or_default();
+        Some(self.config.account(NATIVE.name, &self.sessions, &KEYS, provider))
+    }
+
     fn transcript(&self, _stdin: &Path, _is_first: bool) -> Box<dyn TranscriptReader> {
         Box::new(reader::PiReader::default())
     }
@@ -85,4 +98,32 @@ impl CodingAgent for PiAgent {
 fn version(answer: &CheckupAnswer) -> Diagnosis {
     let update = "update it: npm install -g @earendil-works/pi-coding-agent (needs node 22.19)";
     VersionCheck { tested: [0, 87, 1], update }.judge(answer)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
+mod tests {
+    use raymond_flow::{id::SessionId, machine::SessionPlan};
+
+    use super::*;
+    use crate::testing::turn;
+
+    #[test]
+    fn account_is_that_of_the_provider_whichever_table_uses_it() {
+        let account = |name: &str, own: &str, model: Option<&str>, argument: Option<&str>| {
+            let mut settings = turn(SessionPlan::Fresh { id: SessionId::new("s") }).settings;
+            settings.model = model.map(str::to_owned);
+            let config = NativeConfig {
+                name: name.to_owned(),
+                model: Some(own.to_owned()),
+                arguments: argument.map(str::to_owned).into_iter().collect(),
+                ..NativeConfig::default()
+            };
+            PiAgent::new(config).account(&settings).unwrap()
+        };
+        let usual = account("pi", "openai/a", None, None);
+        assert_eq!(usual, account("quick", "openai/b", None, None));
+        assert_ne!(usual, account("pi", "openai/a", Some("google/b"), None));
+        assert_ne!(usual, account("pi", "openai/a", None, Some("--provider=other")));
+    }
 }

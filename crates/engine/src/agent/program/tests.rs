@@ -221,7 +221,7 @@ fn every_variable_of_the_protocol_is_set_or_kept_from_being_inherited() {
             let is_removed = command.without.contains(&name.to_owned());
             assert_eq!(is_removed, expected.is_none(), "{name} {plan:?}");
         }
-        assert_eq!(command.environment.len() + command.without.len(), 8);
+        assert_eq!(command.environment.len() + command.without.len(), 9);
     }
 }
 
@@ -262,4 +262,20 @@ fn transcript_has_every_line_but_the_answer_and_the_session() {
     let entries: Vec<_> = lines.iter().flat_map(|line| PlainReader.line(line.as_bytes())).collect();
     let text = |text: &str| Entry::Text { text: text.to_owned() };
     assert_eq!(entries, [text("words"), text("{\"other\":1}")]);
+}
+
+#[test]
+fn program_asks_a_person() {
+    let asked = |line: &str| match end(line).outcome {
+        Outcome::Asks { questions } => questions,
+        other => panic!("{other:?}"),
+    };
+    let questions =
+        asked(r#"{"asks":[{"text":"Which?","options":["red","blue"]}],"cost_usd":0.5}"#);
+    assert_eq!((questions[0].text.as_str(), questions[0].options.len()), ("Which?", 2));
+    assert_eq!(questions[0].grants, None);
+    let tool = asked(r#"{"asks":[{"tool":"shell","text":"touch x"}]}"#);
+    assert_eq!(tool[0].grants.as_deref(), Some("shell"));
+    let answered = end(r#"{"result":"done","asks":[{"text":"Which?"}]}"#).outcome;
+    assert!(matches!(answered, Outcome::Reply { .. }), "an answer counts more");
 }

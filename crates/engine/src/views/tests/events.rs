@@ -137,7 +137,7 @@ fn start_resume_and_new_limits_tell_settings_and_limits() {
     start.limits = Limits { budget_usd: Some(usd(2.0)), max_parallel: 4, ..Limits::default() };
     let settings = json!({
         "model": "opus", "effort": null, "timeout_seconds": null, "agent": null,
-        "skip_permissions": true,
+        "skip_permissions": true, "failover": { "order": [], "handoff": false },
     });
     let limits = json!({ "budget_usd": 2.0, "max_iterations": null, "max_parallel": 4 });
     let resumed =
@@ -393,6 +393,11 @@ fn halt_has_its_reason_and_the_figures() {
     }
     let limited = json!({ "event": "usage_limited", "resets_at": null });
     check_record(Record::UsageLimited { resets_at: None }, limited);
+    let stopped = json!({
+        "event": "agent_stopped", "coding_agent": "claude", "why": "no more", "resets_at": 9,
+    });
+    let (coding_agent, why) = ("claude".to_owned(), "no more".to_owned());
+    check_record(Record::AgentStopped { coding_agent, why, resets_at: Some(9) }, stopped);
     check_record(Record::UsageLimitLifted, json!({ "event": "usage_limit_lifted" }));
     let finished = json!({ "event": "finished", "status": "stopped" });
     check_record(Record::Finished { status: Status::Stopped }, finished);

@@ -80,6 +80,17 @@ fn halted_run_says_why_in_words_and_for_programs() {
 }
 
 #[test]
+fn coding_agents_that_others_stand_in_for_are_listed() {
+    let mut written = Written::new();
+    let (coding_agent, why) = ("claude".to_owned(), "no more".to_owned());
+    written.add(2000, [Record::AgentStopped { coding_agent, why, resets_at: Some(9) }]);
+    let overview = written.overview();
+    let expected = json!([{ "coding_agent": "claude", "resets_at": 9 }]);
+    assert_eq!(run(&overview, &dead())["stopped_agents"], expected);
+    assert_eq!(status(&overview, overview.run().unwrap(), &dead())["stopped_agents"], expected);
+}
+
+#[test]
 fn run_that_cannot_be_read_still_has_a_view() {
     let written = Written::new();
     std::fs::remove_file(written.files().journal).unwrap();

@@ -74,7 +74,15 @@ pub(super) fn check_agents(
             "choose one with `--agent`, or add it to the settings as [agents.NAME]".to_owned(),
         )
     })?;
-    let Some(graph) = graph.filter(|_| limits.budget_usd.is_some()) else { return Ok(()) };
+    if limits.budget_usd.is_none() {
+        return Ok(());
+    }
+    for agent in &settings.failover.order {
+        if agents.get(Some(agent)).is_ok_and(|can| !can.reports_cost) {
+            return Err(unknown_cost("`failover.order` names", agent));
+        }
+    }
+    let Some(graph) = graph else { return Ok(()) };
     for name in graph.live() {
         let prompt = graph.state(&name).and_then(|state| state.prompt());
         let Some(frontmatter) = prompt.map(|prompt| &prompt.frontmatter) else { continue };
@@ -82,16 +90,20 @@ pub(super) fn check_agents(
         // An unknown name is reported when its state is entered, which may never happen.
         if agents.get(agent).is_ok_and(|can| !can.reports_cost) {
             let agent = agent.unwrap_or_default();
-            let why = format!(
-                "{name} is carried out by `{agent}`, which does not report what its turns cost: the budget could \
-                 not be enforced"
-            );
-            let hint = format!(
-                "set prices in the settings: [agents.{agent}] prices = {{ input = …, output = … }}, or run without \
-                 a budget: --budget 0"
-            );
-            return Err(Failure::usage(why).with_hint(hint));
+            return Err(unknown_cost(&format!("{name} is carried out by"), agent));
         }
     }
     Ok(())
+}
+
+/// A coding agent whose turns have no known cost is used in a run with a budget.
+fn unknown_cost(who_uses: &str, agent: &str) -> Failure {
+    let why = format!(
+        "{who_uses} `{agent}`, which does not report what its turns cost: the budget could not be enforced"
+    );
+    let hint = format!(
+        "set prices in the settings: [agents.{agent}] prices = {{ input = …, output = … }}, or run without a \
+         budget: --budget 0"
+    );
+    Failure::usage(why).with_hint(hint)
 }

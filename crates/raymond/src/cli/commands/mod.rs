@@ -1,5 +1,6 @@
 //! The commands, one file for each kind.
 
+mod acp;
 mod admit;
 mod answer;
 mod ask;
@@ -29,6 +30,7 @@ mod shell;
 mod show;
 mod test;
 
+pub(super) use acp::{acp, greet};
 pub(crate) use answer::user;
 pub(super) use answer::{answer, asks};
 pub(super) use ask::{limit, stop};

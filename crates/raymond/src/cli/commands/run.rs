@@ -96,6 +96,7 @@ pub(super) fn plan(arguments: Start) -> Result<(LoadedProject, Started), Failure
     let (mut settings, mut limits) = (Settings::default(), Limits::default());
     configure(&project.config, &mut settings, &mut limits);
     change(&options, &mut settings, &mut limits)?;
+    project.config.failover.configure(&mut settings, &project.agents)?;
     settings
         .agent
         .get_or_insert_with(|| project.agents.default_name().unwrap_or_default().to_owned());

@@ -20,11 +20,22 @@ fn knows(desk: &Desk, prompt: &str, other: &str) -> Vec<bool> {
     with_prompt.map(|texts| has(texts, other)).collect()
 }
 
+/// The run has cost so many calls of the model, or more if titles cost something.
+#[track_caller]
+fn expect_calls_paid(desk: &Desk, calls: f64) {
+    let paid = desk.calls_paid();
+    let is_right = (paid - calls).abs() < 1e-3;
+    assert!(
+        is_right || (desk.backend.pays_for_titles && paid > calls),
+        "{paid} calls, not {calls}"
+    );
+}
+
 pub(super) fn result_of_a_fresh_session(backend: Backend) {
     let desk = Desk::new(backend, [("START.md", "Prompt alpha.")]);
     desk.says("Prompt alpha", "I am done.\n<result>forty-two</result>");
     desk.start(&[]).completed("forty-two");
-    assert_eq!(desk.api.requests().len(), 1, "no hidden call: {:?}", desk.heard());
+    assert_eq!(desk.requests().len(), 1, "no hidden call: {:?}", desk.heard());
 }
 
 pub(super) fn session_is_resumed(backend: Backend) {
@@ -54,7 +65,7 @@ pub(super) fn branch_is_isolated(backend: Backend) {
     assert_eq!(knows(&desk, "Prompt gamma", "Prompt beta"), [true]);
     assert_eq!(knows(&desk, "Prompt delta", "Prompt alpha"), [true]);
     assert_eq!(knows(&desk, "Prompt delta", "Prompt beta"), [false], "the origin does not");
-    assert!((desk.calls_paid() - 4.0).abs() < 1e-6, "{}", desk.calls_paid());
+    expect_calls_paid(&desk, 4.0);
 }
 
 pub(super) fn function_is_fresh(backend: Backend) {
@@ -85,15 +96,17 @@ pub(super) fn cost_is_that_of_each_turn(backend: Backend) {
     let records = lines.flat_map(|line| line["records"].as_array().cloned().unwrap_or_default());
     let costs = records.filter_map(|record| record["ended"]["spent"]["cost_usd"].as_f64());
     let calls: Vec<_> = costs.map(|usd| (usd / desk.backend.call_usd).round()).collect();
-    assert_eq!(calls, [2.0, 1.0]);
-    assert!((desk.calls_paid() - 3.0).abs() < 1e-6, "{}", desk.calls_paid());
+    if !desk.backend.pays_for_titles {
+        assert_eq!(calls, [2.0, 1.0]);
+    }
+    expect_calls_paid(&desk, 3.0);
 }
 
 pub(super) fn budget_stops_the_run(backend: Backend) {
     let desk = Desk::new(backend, [("START.md", "Prompt alpha."), ("NEXT.md", "Prompt beta.")]);
     desk.says("Prompt alpha", "<goto>NEXT</goto>").says("Prompt beta", DONE);
     desk.start(&["--budget", "0.0005"]).failed(3, "budget");
-    assert_eq!(desk.api.requests().len(), 1);
+    assert_eq!(desk.requests().len(), 1);
 }
 
 pub(super) fn usage_limit_pauses_the_run(backend: Backend) {
@@ -124,7 +137,7 @@ pub(super) fn killed_turn_is_continued(backend: Backend) {
     desk.says("Prompt alpha", "<goto>NEXT</goto>")
         .on("Prompt beta", [Reply::text(DONE).held_by(&gate)]);
     let mut child = desk.spawn();
-    desk.api.wait_for_requests(2, PATIENCE);
+    desk.wait_for_requests(2);
     kill(child.id(), libc::SIGKILL);
     child.wait().unwrap();
     for pid in desk.agent_pids() {
@@ -159,7 +172,7 @@ pub(super) fn transcript_has_prompt_tool_and_answer(backend: Backend) {
     let tool = (desk.backend.shell)("echo printed-by-the-tool");
     desk.on("Prompt alpha", [tool, Reply::text("The answer.\n<result>done</result>")]);
     desk.start(&["--dangerously-skip-permissions"]).completed("done");
-    let results = desk.api.requests().last().unwrap().tool_results();
+    let results = desk.requests().last().unwrap().tool_results();
     assert!(results.iter().any(|text| text.contains("printed-by-the-tool")), "{results:?}");
     let Ran { stdout, .. } = desk.raymond(&["show", "r", "main.1", "--json"]);
     let entries: Vec<Value> =
@@ -180,7 +193,7 @@ pub(super) fn interrupt_stops_the_turn(backend: Backend) {
     let desk = Desk::new(backend, [("START.md", "Prompt alpha.")]);
     desk.on("Prompt alpha", [Reply::hang()]);
     let child = desk.spawn();
-    desk.api.wait_for_requests(1, PATIENCE);
+    desk.wait_for_requests(1);
     kill(child.id(), libc::SIGINT);
     kill(child.id(), libc::SIGTERM);
     let ran = Ran::of(&child.wait_with_output().unwrap());
@@ -188,4 +201,15 @@ pub(super) fn interrupt_stops_the_turn(backend: Backend) {
     desk.project.wait_until_quiet();
     desk.says("", DONE);
     desk.resume().completed("done");
+}
+
+pub(super) fn doctor_knows_it(backend: Backend) {
+    let desk = Desk::new(backend, [("START.md", "Prompt alpha.")]);
+    let found = desk.raymond(&["doctor", "--json"]).stdout;
+    let found: Value = serde_json::from_str(&found).unwrap();
+    let own = |check: &&Value| check["what"].as_str().unwrap().starts_with(desk.backend.name);
+    let own: Vec<_> = found.as_array().unwrap().iter().filter(own).collect();
+    assert!(own.len() >= 2, "it is there, and says its version: {own:?}");
+    assert!(own.iter().all(|check| check["verdict"] != "problem"), "{own:?}");
+    assert!(desk.requests().is_empty(), "nothing is paid for");
 }

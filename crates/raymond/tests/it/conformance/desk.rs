@@ -6,11 +6,11 @@ use std::{
     time::Duration,
 };
 
-use raymond_testkit::{ModelApi, Reply};
+use raymond_testkit::{ModelApi, Reply, Request};
 use serde_json::Value;
 
 use super::backend::Backend;
-use crate::env::{Project, Ran};
+use crate::env::{Project, Ran, wait_until};
 
 /// Longer than any of them needs to start on a busy machine.
 pub(super) const PATIENCE: Duration = Duration::from_mins(2);
@@ -34,10 +34,8 @@ impl Desk {
         let api = ModelApi::start().unwrap();
         let environment = (backend.environment)(&project.file("home"), &api);
         let Backend { name, program, settings, .. } = &backend;
-        let settings = format!(
-            "agent = '{name}'\n[agents.{name}]\nprogram = '{}'\n{settings}\n",
-            program.display()
-        );
+        let settings = settings.replace("PROGRAM", &program.display().to_string());
+        let settings = format!("agent = '{name}'\n[agents.{name}]\n{settings}\n");
         project.write(".raymond/config.toml", &settings);
         Self { backend, project, api, environment }
     }
@@ -45,6 +43,8 @@ impl Desk {
     /// The model answers prompts that contain `needle` with these replies, call by call.
     pub(super) fn on(&self, needle: &str, replies: impl IntoIterator<Item = Reply>) -> &Self {
         self.api.on(needle, replies);
+        // Tried first: a request for the title of a session has no tools.
+        self.api.answer_with(|request| (!request.has_tools()).then(|| Reply::text("A title")));
         self
     }
 
@@ -82,10 +82,22 @@ impl Desk {
 
     /// The texts of each request to the model, the newest last, without their roles.
     pub(super) fn heard(&self) -> Vec<Vec<String>> {
-        let texts = |request: &raymond_testkit::Request| {
+        let texts = |request: &Request| {
             request.texts().into_iter().map(|(_, text)| text.trim_end().to_owned()).collect()
         };
-        self.api.requests().iter().map(texts).collect()
+        self.requests().iter().map(texts).collect()
+    }
+
+    /// The requests of turns, without those for titles.
+    pub(super) fn requests(&self) -> Vec<Request> {
+        let mut requests = self.api.requests();
+        requests.retain(Request::has_tools);
+        requests
+    }
+
+    /// Waits until the model was asked so often.
+    pub(super) fn wait_for_requests(&self, count: usize) {
+        wait_until("the model is asked", PATIENCE, || self.requests().len() >= count);
     }
 
     /// What the run has cost, in calls of the model.

@@ -5,9 +5,11 @@
 //! | `backend` | how each coding agent is set up, and what it calls things |
 //! | `desk` | the project, the model and the coding agent of one test |
 //! | `cases` | the cases: one function each, the same for all |
+//! | `acp` | what only concerns coding agents that speak ACP |
 //!
 //! All of them are skipped, with a reason, where the coding agent is not installed.
 
+mod acp;
 mod backend;
 mod cases;
 mod desk;
@@ -29,7 +31,7 @@ macro_rules! conforms {
     };
 }
 
-conforms!(claude, codex, pi; [
+conforms!(claude, codex, pi, goose, claude_acp; [
     result_of_a_fresh_session,
     session_is_resumed,
     branch_is_isolated,
@@ -43,4 +45,5 @@ conforms!(claude, codex, pi; [
     activity_names_the_tool,
     transcript_has_prompt_tool_and_answer,
     interrupt_stops_the_turn,
+    doctor_knows_it,
 ]);

@@ -1,0 +1,141 @@
+//! Any coding agent that speaks the Agent Client Protocol.
+//!
+//! | file | what it owns |
+//! |---|---|
+//! | `client` | one turn: opens the session, sends the prompt, prints the events of the protocol for programs |
+//! | `peer` | the coding agent's process, and JSON-RPC with it |
+//! | `report` | what the turn has printed, used and cost |
+//!
+//! The process of a turn is `raymond __acp PROGRAM ARGUMENTS`, started by the reaper like any other: it is the client, and
+//! starts the coding agent. To the rest of the engine it is a program that names its sessions.
+
+mod client;
+mod peer;
+mod report;
+
+use std::{io, path::Path};
+
+use raymond_flow::machine::{TurnFailure, TurnSettings};
+
+pub use client::AcpTurn;
+
+use super::{
+    Activity, Checkup, CheckupAnswer, CodingAgent, Diagnosis, ProgramAgent, ProgramConfig,
+    TranscriptReader, TurnCommand, TurnEnd, TurnOutput, TurnRequest, account, allowance::Tools,
+    checkup::first_words, program::PlainReader,
+};
+
+/// What a turn may do without asking, in the kinds of tools that the protocol has.
+const TOOLS: Tools = Tools { reading: &["read", "search", "think"], editing: &["edit"] };
+
+/// The variable with the kinds of tools that the client allows; `*` is all.
+const ALLOWED: &str = "RAYMOND_ACP_ALLOWED";
+/// The variable with the mode that the client sets.
+const MODE: &str = "RAYMOND_ACP_MODE";
+/// The variable that is set if a person is asked about tools that are not allowed.
+const QUESTIONS: &str = "RAYMOND_ACP_QUESTIONS";
+/// The variable with the message to send instead if the session already has the prompt.
+const CONTINUATION: &str = "RAYMOND_ACP_CONTINUATION";
+
+/// The option of the client that only asks the coding agent who it is.
+const GREET: &str = "--greet";
+
+/// How a coding agent is used through the protocol.
+#[derive(Clone, Debug)]
+pub struct AcpConfig {
+    /// Its name, model, prices and capabilities, and the command of the coding agent.
+    pub program: ProgramConfig,
+    /// The command of the client, before that of the coding agent.
+    pub client: Vec<String>,
+    /// Kinds of tools that a turn may use besides those that read and edit files.
+    pub tools: Vec<String>,
+    /// The mode of the coding agent's own that it is set to.
+    pub mode: Option<String>,
+    /// Whether a person is asked about tools that are not allowed, instead of refusing them.
+    pub questions: bool,
+}
+
+/// A coding agent that speaks the protocol.
+#[derive(Clone, Debug)]
+pub struct AcpAgent {
+    config: AcpConfig,
+    /// The client, as a program.
+    client: ProgramAgent,
+}
+
+impl AcpAgent {
+    /// The coding agent with these settings.
+    pub fn new(config: AcpConfig) -> Self {
+        let mut program = config.program.clone();
+        program.program.splice(0..0, config.client.iter().cloned());
+        Self { config, client: ProgramAgent::new(program) }
+    }
+}
+
+impl CodingAgent for AcpAgent {
+    fn name(&self) -> &str {
+        &self.config.program.name
+    }
+
+    fn capabilities(&self) -> raymond_flow::coding_agent::Capabilities {
+        self.client.capabilities()
+    }
+
+    fn command(&self, request: &TurnRequest<'_>) -> Result<TurnCommand, TurnFailure> {
+        let settings = &request.turn.settings;
+        let mut tools = TOOLS.allowed(settings, self.name(), &self.config.tools)?;
+        if let Some(tools) = &mut tools {
+            tools.extend(settings.granted.iter().cloned());
+        }
+        let mut command = self.client.command(request)?;
+        let allowed = tools.map_or_else(|| "*".to_owned(), |tools| tools.join(","));
+        command.environment.push((ALLOWED.to_owned(), allowed));
+        let continuation = request.turn.recovers.then(|| request.continuation.to_owned());
+        let questions = self.config.questions.then(|| "1".to_owned());
+        let mode = self.config.mode.clone();
+        for (name, value) in [(MODE, mode), (CONTINUATION, continuation), (QUESTIONS, questions)] {
+            match value {
+                Some(value) => command.environment.push((name.to_owned(), value)),
+                None => command.without.push(name.to_owned()),
+            }
+        }
+        // The client finds out whether the session has it.
+        request.prompt.clone_into(&mut command.stdin);
+        Ok(command)
+    }
+
+    fn outcome(&self, output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
+        self.client.outcome(output)
+    }
+
+    fn program(&self) -> Vec<String> {
+        self.config.program.program.clone()
+    }
+
+    fn account(&self, _settings: &TurnSettings) -> Option<String> {
+        Some(account(self.name(), self.config.program.program.iter().map(String::as_str)))
+    }
+
+    fn checkups(&self) -> Vec<Checkup> {
+        let client = self.config.client.iter().cloned().chain([GREET.to_owned()]);
+        let command = client.chain(self.program()).collect();
+        vec![Checkup { what: "handshake", command, judge: greeted }]
+    }
+
+    fn transcript(&self, _stdin: &Path, _is_first: bool) -> Box<dyn TranscriptReader> {
+        Box::new(PlainReader)
+    }
+
+    fn activity(&self, line: &[u8]) -> Option<Activity> {
+        self.client.activity(line)
+    }
+}
+
+fn greeted(answer: &CheckupAnswer) -> Diagnosis {
+    let found = first_words(answer).to_owned();
+    if answer.exit_code == Some(0) {
+        return Diagnosis::Good(found);
+    }
+    let advice = "check its command: `acp` in the settings of this coding agent".to_owned();
+    Diagnosis::Bad { found, advice }
+}

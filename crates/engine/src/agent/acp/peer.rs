@@ -1,0 +1,190 @@
+//! The coding agent's process, and JSON-RPC with it: one object per line.
+
+use std::{
+    io::{self, BufRead as _, BufReader, Read as _, Write as _},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// The longest line that is read: more than any message of a model.
+const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// How long the coding agent may take to exit by itself after the turn, so that it can save its session.
+const LEAVING: Duration = Duration::from_secs(2);
+/// How often to check whether it has.
+const INTERVAL: Duration = Duration::from_millis(2);
+/// JSON-RPC: there is no such method.
+pub(super) const NO_METHOD: i64 = -32601;
+
+/// The coding agent.
+pub(super) struct Peer {
+    child: Child,
+    to: Option<ChildStdin>,
+    from: BufReader<ChildStdout>,
+    /// The id of the last request.
+    last_id: u64,
+}
+
+/// What the coding agent sends.
+#[derive(Debug, Deserialize)]
+pub(super) struct Message {
+    pub(super) id: Option<Value>,
+    pub(super) method: Option<String>,
+    #[serde(default)]
+    pub(super) params: Value,
+    result: Option<Value>,
+    error: Option<RpcError>,
+}
+
+/// Why a request failed.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct RpcError {
+    pub(super) code: i64,
+    pub(super) message: String,
+    data: Value,
+}
+
+impl RpcError {
+    /// All that it says, without the words that JSON-RPC has for every failure.
+    pub(super) fn words(&self) -> String {
+        let message = self.message.trim_start_matches("Internal error").trim_start_matches(": ");
+        let details = self.data["details"].as_str().or_else(|| self.data.as_str());
+        let parts = [message, details.unwrap_or_default()];
+        let said: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        if said.is_empty() { self.message.clone() } else { said.join(": ") }
+    }
+}
+
+/// Why there is no answer to a request.
+#[derive(Debug)]
+pub(super) enum CallError {
+    /// The coding agent says so.
+    Refused(RpcError),
+    /// It exited, or closed its output.
+    Gone,
+    /// It cannot be reached.
+    Io(io::Error),
+}
+
+impl From<io::Error> for CallError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::Gone,
+            _ => Self::Io(error),
+        }
+    }
+}
+
+/// Handles what the coding agent sends while a request is under way.
+pub(super) trait Handler {
+    /// A notification.
+    fn notified(&mut self, method: &str, params: &Value) -> io::Result<()>;
+
+    /// A request, and its result; `None` if there is no such method.
+    fn asked(&mut self, method: &str, params: &Value) -> io::Result<Option<Value>>;
+
+    /// Whether the turn is to end now, because a person has to be asked first.
+    fn ends_turn(&self) -> bool;
+}
+
+impl Peer {
+    /// Starts the coding agent. Its standard error is that of the turn.
+    pub(super) fn start(command: &[String]) -> io::Result<Self> {
+        let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn()?;
+        let to = child.stdin.take();
+        let from = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        Ok(Self { child, to, from: BufReader::new(from), last_id: 0 })
+    }
+
+    /// Sends a request and waits for its result.
+    pub(super) fn call(
+        &mut self,
+        method: &str,
+        params: &Value,
+        handler: &mut dyn Handler,
+    ) -> Result<Value, CallError> {
+        self.last_id += 1;
+        let id = self.last_id;
+        self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))?;
+        loop {
+            let Some(message) = self.receive()? else { return Err(CallError::Gone) };
+            match (&message.method, &message.id) {
+                (Some(method), Some(id)) => {
+                    let error = json!({ "code": NO_METHOD, "message": "unknown method" });
+                    let answer = handler.asked(method, &message.params)?.map_or_else(
+                        || json!({ "jsonrpc": "2.0", "id": id, "error": error }),
+                        |result| json!({ "jsonrpc": "2.0", "id": id, "result": result }),
+                    );
+                    self.send(&answer)?;
+                    if handler.ends_turn() {
+                        let session = json!({ "sessionId": message.params["sessionId"] });
+                        let cancel = json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": session });
+                        self.send(&cancel)?;
+                    }
+                }
+                (Some(method), None) => handler.notified(method, &message.params)?,
+                (None, Some(answered)) if answered.as_u64() == Some(id) => {
+                    return match message.error {
+                        Some(error) => Err(CallError::Refused(error)),
+                        None => Ok(message.result.unwrap_or_default()),
+                    };
+                }
+                (None, _) => {}
+            }
+        }
+    }
+
+    fn send(&mut self, message: &Value) -> io::Result<()> {
+        let to = self.to.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
+        to.write_all(format!("{message}\n").as_bytes())?;
+        to.flush()
+    }
+
+    /// The next message; `None` at the end. Lines that are no messages are passed over.
+    fn receive(&mut self) -> io::Result<Option<Message>> {
+        loop {
+            let mut line = Vec::new();
+            let length = (&mut self.from).take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
+            if length == 0 {
+                return Ok(None);
+            }
+            if let Ok(message) = serde_json::from_slice(&line) {
+                return Ok(Some(message));
+            }
+        }
+    }
+
+    /// Tells the coding agent that there is nothing more, and waits until it has left. If it stays, the reaper ends it.
+    pub(super) fn leave(mut self) {
+        drop(self.to.take());
+        let since = Instant::now();
+        while since.elapsed() < LEAVING && matches!(self.child.try_wait(), Ok(None)) {
+            std::thread::sleep(INTERVAL);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_an_error_are_those_that_say_something() {
+        let words = |message: &str, data: Value| {
+            RpcError { code: 1, message: message.to_owned(), data }.words()
+        };
+        assert_eq!(
+            words("Internal error: You've hit your limit", Value::Null),
+            "You've hit your limit"
+        );
+        assert_eq!(words("Internal error", json!({ "details": "overloaded" })), "overloaded");
+        assert_eq!(words("Invalid params", json!("no model")), "Invalid params: no model");
+        assert_eq!(words("Internal error", Value::Null), "Internal error");
+    }
+}

@@ -1,0 +1,347 @@
+//! What a turn has said, used and cost so far, and the lines that it prints.
+
+use std::{collections::HashMap, io};
+
+use raymond_flow::{tag, text::excerpt};
+use serde_json::{Value, json};
+
+use super::peer::Handler;
+use crate::agent::{
+    program::{ProgramEvent, ProgramQuestion, ProgramTool},
+    wording,
+};
+
+/// The longest message. With every byte escaped it still fits into the last line of a program.
+const MESSAGE_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// The most that is printed of what a tool was given and gave back. The transcript keeps less.
+const TOOL_TEXT_BYTES_MAX: usize = 64 * 1024;
+/// How many tools are remembered, so that a report of their end need not repeat their beginning.
+const TOOLS_MAX: usize = 256;
+/// How many tools are reported as denied.
+const DENIED_MAX: usize = 100;
+
+/// Handles what the coding agent sends, and prints it.
+pub(super) struct Report<'a> {
+    out: &'a mut dyn io::Write,
+    /// The kinds of tools that need no question; `None` is all.
+    allowed: Option<Vec<String>>,
+    /// Whether a person is asked about other tools.
+    questions: bool,
+    /// What a person is asked.
+    question: Option<ProgramQuestion>,
+    /// Whether the prompt was sent: what comes before is history.
+    is_asked: bool,
+    /// What the user has said in the history since the last complete answer, and what the coding agent has said since then.
+    unanswered: String,
+    answer: String,
+    /// The message that is being written, and its id.
+    message: String,
+    message_id: String,
+    /// The thought that is being written.
+    thought: String,
+    tools: HashMap<String, (ProgramTool, String)>,
+    denied: Vec<String>,
+    /// What the session had cost when the turn began, and what it costs now, in dollars.
+    cost_before: f64,
+    cost: Option<f64>,
+    /// How often it has reported its usage. The first of several reports is from before the turn.
+    counted: u32,
+}
+
+impl<'a> Report<'a> {
+    pub(super) fn new(
+        out: &'a mut dyn io::Write,
+        allowed: Option<Vec<String>>,
+        questions: bool,
+    ) -> Self {
+        Self {
+            out,
+            allowed,
+            questions,
+            question: None,
+            is_asked: false,
+            unanswered: String::new(),
+            answer: String::new(),
+            message: String::new(),
+            message_id: String::new(),
+            thought: String::new(),
+            tools: HashMap::new(),
+            denied: Vec::new(),
+            cost_before: 0.0,
+            cost: None,
+            counted: 0,
+        }
+    }
+
+    /// Prints a line.
+    pub(super) fn line(&mut self, line: &Value) -> io::Result<()> {
+        self.out.write_all(format!("{line}\n").as_bytes())?;
+        self.out.flush()
+    }
+
+    fn event(&mut self, event: &ProgramEvent) -> io::Result<()> {
+        let line = serde_json::to_value(event).map_err(io::Error::other)?;
+        self.line(&line)
+    }
+
+    /// Whether the history of the session ends in a turn with this prompt that was cut off.
+    pub(super) fn is_left_at(&self, prompt: &str) -> bool {
+        !self.is_answered() && self.unanswered.contains(prompt.trim())
+    }
+
+    /// Whether the history has a complete answer to what the user said last: one with a tag.
+    fn is_answered(&self) -> bool {
+        tag::parse(&self.answer).is_ok()
+    }
+
+    /// From now on the coding agent works on the prompt.
+    pub(super) fn asked(&mut self) {
+        self.is_asked = true;
+        self.message.clear();
+        self.tools.clear();
+    }
+
+    /// The last line of a turn: the answer, if `stop` is that of one, with the tokens in `usage`.
+    pub(super) fn end(&mut self, session: &str, stop: &str, usage: &Value) -> io::Result<()> {
+        self.thought_ended()?;
+        let text = std::mem::take(&mut self.message);
+        let failed = |error: &str, class: &str| json!({ "error": error, "class": class });
+        let mut line = match stop {
+            _ if self.question.is_some() => json!({ "asks": [self.question] }),
+            _ if text.len() + 4 > MESSAGE_BYTES_MAX => {
+                failed("the answer is longer than 2 MiB", "other")
+            }
+            // Some report a failure of the model as if the model had said it. They then know no usage.
+            "end_turn" if usage.is_null() && tag::parse(&text).is_err() && fails(&text) => {
+                failure(text.trim())
+            }
+            "end_turn" => json!({ "result": text }),
+            "refusal" => failed("the model refuses to answer", "refused"),
+            "max_tokens" => failed("the answer was longer than the model may write", "other"),
+            other => failed(&format!("the coding agent stopped: {other}"), "other"),
+        };
+        line["session"] = session.into();
+        let count = |name: &str| usage[name].as_u64().unwrap_or_default();
+        line["input_tokens"] = (count("inputTokens") + count("cachedWriteTokens")).into();
+        line["cached_input_tokens"] = count("cachedReadTokens").into();
+        line["output_tokens"] = count("outputTokens").into();
+        if let Some(cost) = self.cost {
+            let before = if self.counted > 1 { self.cost_before } else { 0.0 };
+            line["cost_usd"] = (cost - before).max(0.0).into();
+        }
+        line["denied"] = self.denied.clone().into();
+        self.line(&line)
+    }
+
+    fn update(&mut self, update: &Value) -> io::Result<()> {
+        let kind = update["sessionUpdate"].as_str().unwrap_or_default();
+        let text = update["content"]["text"].as_str().unwrap_or_default();
+        let id = update["messageId"].as_str().unwrap_or_default();
+        match kind {
+            "usage_update" => self.count(&update["cost"]),
+            _ if !self.is_asked => self.recall(kind, text),
+            "agent_message_chunk" => {
+                self.thought_ended()?;
+                if id != self.message_id {
+                    self.message_ended()?;
+                    id.clone_into(&mut self.message_id);
+                }
+                append(&mut self.message, text);
+            }
+            "agent_thought_chunk" => append(&mut self.thought, text),
+            "tool_call" | "tool_call_update" => self.tool(update)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A piece of the history that the coding agent tells when it opens a session.
+    fn recall(&mut self, kind: &str, text: &str) {
+        match kind {
+            "user_message_chunk" => {
+                if self.is_answered() {
+                    self.unanswered.clear();
+                }
+                self.answer.clear();
+                append(&mut self.unanswered, text);
+            }
+            "agent_message_chunk" => append(&mut self.answer, text),
+            _ => {}
+        }
+    }
+
+    /// Takes a report of what the session costs. Some count from the beginning of the session, and say so before they ask
+    /// the model; others from the beginning of their process, and have no cost to report then.
+    fn count(&mut self, cost: &Value) {
+        let amount = cost["amount"].as_f64().filter(|_| cost["currency"] == "USD");
+        if self.counted == 0 {
+            self.cost_before = amount.unwrap_or_default();
+        }
+        self.counted = self.counted.saturating_add(1);
+        self.cost = amount.or(self.cost);
+    }
+
+    /// A message before a tool or another message is not the answer.
+    fn message_ended(&mut self) -> io::Result<()> {
+        let text = std::mem::take(&mut self.message);
+        if text.trim().is_empty() { Ok(()) } else { self.event(&ProgramEvent::Says(text)) }
+    }
+
+    fn thought_ended(&mut self) -> io::Result<()> {
+        let text = std::mem::take(&mut self.thought);
+        if text.trim().is_empty() { Ok(()) } else { self.event(&ProgramEvent::Thinks(text)) }
+    }
+
+    fn tool(&mut self, update: &Value) -> io::Result<()> {
+        self.thought_ended()?;
+        self.message_ended()?;
+        let id = update["toolCallId"].as_str().unwrap_or_default().to_owned();
+        let (mut tool, mut kind) = self.tools.remove(&id).unwrap_or_default();
+        let was = (tool.outcome.clone(), tool.on.clone());
+        tool.id.clone_from(&id);
+        if let Some(own) = update["kind"].as_str() {
+            own.clone_into(&mut kind);
+        }
+        if let Some(name) = name(update) {
+            tool.name = name;
+        } else if tool.name.is_empty() {
+            tool.name.clone_from(&kind);
+        }
+        if let Some(title) = update["title"].as_str() {
+            tool.on = excerpt(title);
+        }
+        let input = &update["rawInput"];
+        if input.as_object().is_some_and(|input| !input.is_empty()) {
+            tool.on = summary(input).unwrap_or(tool.on);
+            tool.input = Some(bounded(&serde_json::to_string_pretty(input).unwrap_or_default()));
+        }
+        tool.output = output(update).or(tool.output);
+        let is_denied = tool.outcome == "denied";
+        let outcome = match update["status"].as_str() {
+            _ if is_denied => Some("denied"),
+            Some("completed") => Some("done"),
+            Some("failed") => Some("failed"),
+            _ => tool.outcome.is_empty().then_some("open"),
+        };
+        if let Some(outcome) = outcome {
+            outcome.clone_into(&mut tool.outcome);
+        }
+        let is_new = was != (tool.outcome.clone(), tool.on.clone());
+        if self.tools.len() >= TOOLS_MAX {
+            self.tools.clear();
+        }
+        self.tools.insert(id, (tool.clone(), kind));
+        if is_new { self.event(&ProgramEvent::Tool(tool)) } else { Ok(()) }
+    }
+
+    /// Answers whether a tool may be used.
+    fn permission(&mut self, params: &Value) -> io::Result<Value> {
+        self.tool(&params["toolCall"])?;
+        let id = params["toolCall"]["toolCallId"].as_str().unwrap_or_default();
+        let (tool, kind) = self.tools.get(id).cloned().unwrap_or_default();
+        // A tool without a kind is known by its name.
+        let kind = match kind.as_str() {
+            "" | "other" if !tool.name.is_empty() => tool.name.clone(),
+            kind => kind.to_owned(),
+        };
+        let is_allowed = self.allowed.as_ref().is_none_or(|allowed| allowed.contains(&kind));
+        let what = if tool.on.is_empty() { tool.name.clone() } else { tool.on.clone() };
+        if !is_allowed && self.questions {
+            let question = ProgramQuestion { text: what, tool: Some(kind), options: Vec::new() };
+            self.question.get_or_insert(question);
+            return Ok(json!({ "outcome": { "outcome": "cancelled" } }));
+        }
+        let wanted = if is_allowed {
+            ["allow_once", "allow_always"]
+        } else {
+            ["reject_once", "reject_always"]
+        };
+        let options = params["options"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let option = wanted.iter().find_map(|kind| options.iter().find(|it| it["kind"] == **kind));
+        if !is_allowed {
+            if self.denied.len() < DENIED_MAX {
+                self.denied.push(format!("{kind}: {what}"));
+            }
+            let tool = ProgramTool { outcome: "denied".to_owned(), ..tool };
+            self.tools.insert(id.to_owned(), (tool.clone(), kind));
+            self.event(&ProgramEvent::Tool(tool))?;
+        }
+        let outcome = match option {
+            Some(option) => json!({ "outcome": "selected", "optionId": option["optionId"] }),
+            None => json!({ "outcome": "cancelled" }),
+        };
+        Ok(json!({ "outcome": outcome }))
+    }
+}
+
+impl Handler for Report<'_> {
+    fn notified(&mut self, method: &str, params: &Value) -> io::Result<()> {
+        if method == "session/update" { self.update(&params["update"]) } else { Ok(()) }
+    }
+
+    fn asked(&mut self, method: &str, params: &Value) -> io::Result<Option<Value>> {
+        match method {
+            "session/request_permission" => self.permission(params).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn ends_turn(&self) -> bool {
+        self.question.is_some()
+    }
+}
+
+/// A failure with the class that its words tell.
+pub(super) fn failure(words: &str) -> Value {
+    let (class, resets_at) = wording::name(words);
+    let mut line = json!({ "error": words, "class": class });
+    if let Some(at) = resets_at {
+        line["resets_at"] = at.into();
+    }
+    line
+}
+
+/// Whether a text is a known message about a failure.
+fn fails(text: &str) -> bool {
+    wording::name(text).0 != "other"
+}
+
+/// The name of a tool, if it has one besides its title.
+fn name(update: &Value) -> Option<String> {
+    let meta = &update["_meta"];
+    let names =
+        [&update["name"], &meta["claudeCode"]["toolName"], &meta["goose"]["toolCall"]["toolName"]];
+    names.iter().find_map(|name| name.as_str()).map(str::to_owned)
+}
+
+fn summary(input: &Value) -> Option<String> {
+    const TELLING: [&str; 6] = ["command", "file_path", "path", "pattern", "url", "query"];
+    let telling = TELLING.iter().find_map(|name| input.get(name)?.as_str());
+    telling.map(excerpt)
+}
+
+/// What a tool gave back: its texts, else what it returned.
+fn output(update: &Value) -> Option<String> {
+    let parts = update["content"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let texts: Vec<_> = parts.iter().filter_map(|part| part["content"]["text"].as_str()).collect();
+    if !texts.is_empty() {
+        return Some(bounded(&texts.join("\n")));
+    }
+    match &update["rawOutput"] {
+        Value::Null => None,
+        Value::String(text) => Some(bounded(text)),
+        other => Some(bounded(&other.to_string())),
+    }
+}
+
+/// Adds a piece to a text, up to its greatest length.
+fn append(text: &mut String, piece: &str) {
+    text.push_str(crate::agent::cut(piece, MESSAGE_BYTES_MAX - text.len()).0);
+}
+
+fn bounded(text: &str) -> String {
+    crate::agent::cut(text, TOOL_TEXT_BYTES_MAX).0.to_owned()
+}
+
+#[cfg(test)]
+mod tests;
