@@ -30,12 +30,13 @@ export interface Summary { needs_you: number; running: number; waiting: number; 
 export interface Rows { runs: Row[]; next: string | number | null; summary: Summary }
 
 export interface Came { from: string; to: string; kind: string }
+export interface Worktree { path: string; branch: string; base: string; head: string | null; problem: string | null }
 export interface Agent {
   agent: string; parent: string | null; born: number | null; state: string | null; phase: string; error: string | null;
   step: number | null; since: number | null; heard_at?: number | null; tool: string | null; activity: string | null; cost_usd: number | null; steps: number | null;
   returns_to: string[]; attributes: Record<string, string> | null; cwd: string | null; session: string | null;
   waits_until: number | null; waits_why?: string | null; came: Came | null; is_ended: boolean; result: string | null; workers?: { ended: number; all: number } | null;
-  denied: number; offset: number; ended_at?: number | null;
+  denied: number; offset: number; ended_at?: number | null; worktree?: Worktree | null;
 }
 export interface Run extends Row {
   offset: number; cwd?: string | null; entry?: string | null; input?: string | null; metadata?: Record<string, unknown> | null;
@@ -51,6 +52,7 @@ export interface Step {
   denied: string[]; offset: number;
 }
 export interface StepDetail extends Step {
+  worktree?: Worktree | null;
   session?: string | null; effort?: string | null; allowed?: string[] | null; files?: { name: string; bytes: number }[];
   previous?: string | null; following?: string | null; events?: LogEvent[];
 }

@@ -26,7 +26,7 @@ use crate::{
     shelf::Shelf,
     steps, streams,
     token::ServerToken,
-    transcript, uploads, workflows,
+    transcript, uploads, workflows, worktrees,
 };
 
 /// The most event streams that are open at a time: enough for a hundred pages, each with a few of them.
@@ -74,6 +74,7 @@ pub(crate) fn routes() -> Vec<Route> {
             get(streams::transcript),
         ),
         ("GET", "/api/runs/{project}/{run}/steps/{step}/files/{name}", get(steps::file)),
+        ("GET", "/api/runs/{project}/{run}/agents/{agent}/diff", get(worktrees::diff)),
         ("GET", "/api/workflows", get(workflows::list)),
         ("GET", "/api/workflows/{workflow}", get(workflows::one)),
         ("GET", "/api/asks", get(asks::list)),

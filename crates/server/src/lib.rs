@@ -33,6 +33,7 @@ mod token;
 mod transcript;
 mod uploads;
 mod workflows;
+mod worktrees;
 
 use std::{net::IpAddr, path::PathBuf, sync::Arc};
 

@@ -37,6 +37,7 @@ static FILES: &[PageFile] = files! {
     "parts/agents.js",
     "parts/attachments.js",
     "parts/bar.js",
+    "parts/changes.js",
     "parts/cost.js",
     "parts/css.js",
     "parts/dialog.js",

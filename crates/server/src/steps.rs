@@ -136,6 +136,8 @@ pub(crate) async fn one(
         value["asked_model"] = json!(turn.and_then(|turn| turn.settings.model.as_ref()));
         value["coding_agent"] = json!(turn.and_then(|turn| turn.settings.agent.as_ref()));
         value["allowed"] = json!(allowed);
+        let agent = views::agent(overview, &facts.id.agent, &run.live);
+        value["worktree"] = agent["worktree"].clone();
         value["files"] = json!(files.collect::<Vec<_>>());
         value["previous"] = json!(near(facts.id.number.checked_sub(1)));
         value["following"] = json!(near(facts.id.number.checked_add(1)));

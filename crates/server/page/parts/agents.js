@@ -85,6 +85,7 @@ export class AgentsPart {
       <span class="money">${agent.cost_usd ? money(agent.cost_usd) : ''}</span>
       <time class="age" title=${full(since)}>${age(since)}</time>
       ${isRoomy && agent.returns_to.length ? html`<span class="returns">↳ returns to ${agent.returns_to.map(state).join(', then ')}${agent.session ? html` <span class="mono">session ${agent.session.slice(0, 8)}</span>` : nothing}</span>` : nothing}
+      ${isRoomy && agent.worktree && step ? html`<span class="returns">works on <a href=${to.step(run, `${agent.agent}.${step}`, { tab: 'changes' })}>${agent.worktree.branch}</a></span>` : nothing}
       ${isRoomy && agent.denied ? html`<span class="returns problem">${plural(agent.denied, 'use')} of tools not allowed</span>` : nothing}</div>`;
   }
 }

@@ -3,6 +3,7 @@
 import { html, nothing } from '../vendor/lit-html/lit-html.js';
 import { ApiError, get, path } from '../api.js';
 import { age, duration, full, money, now, state, tokens } from '../format.js';
+import { ChangesPart } from '../parts/changes.js';
 import { wordsOf } from '../parts/dialog.js';
 import { eventRow } from '../parts/log.js';
 import { RawPart } from '../parts/raw.js';
@@ -15,7 +16,7 @@ import { invalidate, seldom } from '../screen.js';
 /** @import { Step, StepDetail } from '../types.d.ts' */
 /** @import { Route } from '../router.js' */
 
-const TABS = ['transcript', 'raw', 'log'];
+const TABS = ['transcript', 'raw', 'log', 'changes'];
 /** A step that runs is looked at again this often, for its cost and its files. */
 const AGAIN_MS = 5000;
 /** At most this far from the end a reader counts as being there. */
@@ -52,6 +53,9 @@ export function stepView({ params: [project, name, stepName], query: first }) {
     load();
     list.load();
   });
+  const changes = new ChangesPart(id, agent);
+  /** Only a worker with a worktree has changes of its own. */
+  const tabs = () => TABS.filter((name) => name !== 'changes' || step?.worktree);
   const tab = () => query.get('tab') ?? 'transcript';
   const again = seldom(AGAIN_MS, () => load());
 
@@ -100,6 +104,7 @@ export function stepView({ params: [project, name, stepName], query: first }) {
   function body() {
     const chosen = tab();
     if (chosen === 'raw') return step ? raw.template(step, query.get('file') ?? '', (file) => setQuery({ file })) : nothing;
+    if (chosen === 'changes') return step?.worktree ? changes.template(step.worktree) : nothing;
     if (chosen === 'log') return step?.events?.length ? html`<div class="log">${step.events.map((event) => eventRow(event, id))}</div>` : html`<p class="empty">Nothing was recorded about this step yet.</p>`;
     return html`${transcript.template()}${isLive() ? html`<p class="live dim">${icon('running')} goes on</p>` : nothing}
       ${step?.following && transcript.isOver ? html`<p class="following"><a href=${to.step(id, step.following)}>next step ${step.following} →</a></p>` : nothing}`;
@@ -114,14 +119,14 @@ export function stepView({ params: [project, name, stepName], query: first }) {
       return html`<div class="page step-page"><nav class="crumbs"><a href=${to.home()}>runs</a> / <a href=${to.run(id)}>${name}</a> / <a href=${to.run(id, { agent })}>${agent}</a> / <span>${stepName}</span></nav>
         <div class="columns"><aside class="side" aria-label="steps of ${agent}">${list.template()}</aside>
         <article>${step ? header(step) : nothing}
-          <div class="tabs" role="tablist">${TABS.map((name) => html`<button role="tab" aria-selected=${name === tab()} @click=${() => setQuery({ tab: name === 'transcript' ? null : name, file: null })}>${name}</button>`)}</div>
+          <div class="tabs" role="tablist">${tabs().map((name) => html`<button role="tab" aria-selected=${name === tab()} @click=${() => setQuery({ tab: name === 'transcript' ? null : name, file: null })}>${name}</button>`)}</div>
           <div class="tab">${body()}</div></article></div>
         ${isLive() && !isAtEnd && tab() === 'transcript' ? html`<button class="to-end" @click=${toEnd}>↓ newest</button>` : nothing}</div>`;
     },
     keys: () => [
       { key: 'j', name: 'next step of this agent', run: () => { if (step?.following) go(to.step(id, step.following)); } },
       { key: 'k', name: 'previous step of this agent', run: () => { if (step?.previous) go(to.step(id, step.previous)); } },
-      ...TABS.map((name, index) => ({ key: String(index + 1), name, run: () => setQuery({ tab: name === 'transcript' ? null : name }) })),
+      ...tabs().map((name, index) => ({ key: String(index + 1), name, run: () => setQuery({ tab: name === 'transcript' ? null : name }) })),
       { key: 'Escape', name: 'back to the run', run: () => go(to.run(id)) },
     ],
     close: () => {

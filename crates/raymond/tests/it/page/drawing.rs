@@ -169,3 +169,32 @@ fn states_of_a_subworkflow_are_drawn_in_a_box_with_its_name() {
     desk.until_says(".run .status", "completed");
     desk.is_sound();
 }
+
+#[test]
+fn worker_with_a_worktree_links_to_what_it_has_changed() {
+    let project = crate::worktrees::repository([
+        ("START.sh", "echo '<fork next=\"WAIT\" worktree=\"true\">WORK</fork>'"),
+        (
+            "WORK.sh",
+            &*format!(
+                "echo two > a.txt; cd ../../../..; {}",
+                gated("gate", "<result>done</result>")
+            ),
+        ),
+        ("WAIT.sh", "echo '<join>END</join>'"),
+        ("END.sh", "echo '<result>joined</result>'"),
+    ]);
+    project.raymond(&["flow", "--id", "r", "--detach"]);
+    let Some(mut desk) = Desk::or_skip(project) else { return };
+    desk.go_to_run("r");
+    desk.until_says(".agents", "raymond/r/main_work1");
+    desk.click(".returns a", "raymond/r/main_work1");
+    desk.until_says(".patch .line.added", "+two");
+    desk.until_says(".patch .line.removed", "-one");
+    desk.project.write("gate", "");
+    desk.wait_for_end("r");
+    // The same after the end, when it is committed.
+    desk.click(".tab button", "read again");
+    desk.until_says(".patch .line.added", "+two");
+    desk.is_sound();
+}

@@ -174,7 +174,18 @@ fn idle_with_1_600_live_turns() {
     fs::set_permissions(project.file("claude"), mode).unwrap();
     let mut command = measured(
         &project,
-        &["flow", "--id", "r", "--quiet", "--max-parallel", "1600", "--warm", "0"],
+        &[
+            "flow",
+            "--id",
+            "r",
+            "--quiet",
+            "--max-parallel",
+            "1600",
+            "--budget",
+            "10000",
+            "--warm",
+            "0",
+        ],
     );
     command.env("RAYMOND_CLAUDE", project.file("claude"));
     command.stdout(Stdio::null()).stderr(Stdio::null());

@@ -221,3 +221,27 @@ fn damaged_run_shows_what_can_be_read_and_says_what_cannot() {
     assert_eq!((&row["status"], &row["group"]), (&json!("unreadable"), &json!("needs_you")));
     assert_eq!(server.get(&server.run("gone")).status, 404);
 }
+
+#[cfg(unix)]
+#[test]
+fn changes_of_a_worker_in_its_worktree_are_shown_also_when_it_is_gone() {
+    let project = crate::worktrees::repository([
+        ("START.sh", "echo '<fork next=\"WAIT\" worktree=\"true\">WORK</fork>'"),
+        ("WORK.sh", "echo two > a.txt; echo '<result>done</result>'"),
+        ("WAIT.sh", "echo '<join>END</join>'"),
+        ("END.sh", "echo '<result>joined</result>'"),
+    ]);
+    project.raymond(&["flow", "--id", "r"]).completed("joined");
+    let server = Server::start(&project, &[]);
+    let run = server.run("r");
+    let step = server.get(&format!("{run}/steps/main_work1.1")).ok();
+    assert_eq!(step["worktree"]["branch"], "raymond/r/main_work1");
+    let diff = || server.get(&format!("{run}/agents/main_work1/diff")).ok();
+    let text = diff()["text"].as_str().unwrap().to_owned();
+    assert!(text.ends_with("-one\n+two\n"), "{text}");
+    fs::remove_dir_all(step["worktree"]["path"].as_str().unwrap()).unwrap();
+    assert_eq!(diff(), json!({ "text": text, "is_cut": false }));
+    for without in ["main", "nobody", "..%2fmain_work1"] {
+        assert_eq!(server.get(&format!("{run}/agents/{without}/diff")).status, 404, "{without}");
+    }
+}
