@@ -32,7 +32,6 @@ use crate::{
     lock::{LockError, RunLock},
     open::{create_folders, lock},
     perform::{Launched, Look, Performer, Unclaimed},
-    retention::Retention,
     scope::DiskWorld,
     steps::Flight,
     timers::Timer,
@@ -163,8 +162,7 @@ impl Engine<'_> {
         let world = DiskWorld::open(scope, &files.scope, self.agents.known())?;
         let inbox = Inbox::open(&files.folder);
         let inbox = inbox.map_err(|source| io_error("listen in", &files.folder, source))?;
-        let steps = self.runner.steps(identity, &files, inbox.outbox());
-        let means = self.means(identity, files.clone(), world, steps, Retention::new(0), true)?;
+        let means = self.means((id, identity), files.clone(), world, inbox.outbox())?;
         let (sender, orders) = mpsc::channel();
         let sender = OrderSender { orders: Some(sender), outbox: inbox.outbox() };
         let host = Host {
@@ -424,8 +422,9 @@ impl Host<'_> {
                 Some(id) => self.look(&id, Unclaimed::Forbid, observer).map(drop),
                 None => Ok(()),
             },
-            // An order: it is taken at the beginning of the loop. Signals are for whoever gives the orders.
-            Message::Door | Message::Interrupt => Ok(()),
+            // An order: it is taken at the beginning of the loop. Signals are for whoever gives the orders, and so
+            // are worktrees.
+            Message::Door | Message::Interrupt | Message::Git => Ok(()),
         }
     }
 }

@@ -94,6 +94,7 @@ impl StateDir {
             steps: folder.join("steps"),
             scope: folder.join("scope"),
             asks: folder.join("asks"),
+            worktrees: self.root.join("worktrees").join(id.as_str()),
             folder,
         }
     }
@@ -101,7 +102,8 @@ impl StateDir {
     /// Checks the same for the directories of one run.
     pub(crate) fn check_run(&self, files: &RunFiles) -> Result<(), TrustError> {
         self.check()?;
-        let folders = [&self.workflows(), &files.folder, &files.steps, &files.scope, &files.asks];
+        let RunFiles { folder, steps, scope, asks, worktrees, .. } = files;
+        let folders = [&self.workflows(), folder, steps, scope, asks, worktrees];
         folders.into_iter().try_for_each(|folder| trust::check_folder(folder))
     }
 
@@ -140,6 +142,8 @@ pub struct RunFiles {
     pub scope: PathBuf,
     /// One directory per question to a person.
     pub asks: PathBuf,
+    /// The git worktrees of workers.
+    pub worktrees: PathBuf,
 }
 
 impl RunFiles {

@@ -39,6 +39,7 @@ pub mod programs;
 pub mod prune;
 pub mod regular;
 mod retention;
+pub mod rewind;
 mod room;
 mod run_loop;
 pub mod scope;
@@ -57,6 +58,7 @@ pub mod user;
 pub mod views;
 mod warm;
 pub mod watch;
+pub mod worktree;
 
 pub use error::EngineError;
 pub use open::{Engine, Loaded, RunEnd, load};

@@ -17,7 +17,7 @@ use crate::{
     door::{self, Ask, Door, DoorAnswer, Letter, LimitChange},
     error::{EngineError, io_error},
     events::{Event, Observer},
-    inbox::Inbox,
+    inbox::{Inbox, Outbox},
     interrupts::Interrupts,
     journal::{Journal, JournalEntry},
     layout::{RunFiles, StateDir},
@@ -28,7 +28,7 @@ use crate::{
     retention::Retention,
     run_loop::RunLoop,
     scope::DiskWorld,
-    steps::{Runner, Steps},
+    steps::Runner,
     sys,
     usage_limit::SharedLimits,
     user::UserDir,
@@ -335,9 +335,8 @@ impl Engine<'_> {
         let door = door.map_err(|source| io_error("open the door of", &files.folder, source))?;
         let mut retention = Retention::new(self.kept_script_steps);
         retention.find(&files.steps, run);
-        let steps = self.runner.steps(&run.identity, &files, inbox.outbox());
-        let means = self.means(&run.identity, files, world, steps, retention, defies_limit)?;
-        let performer = Performer::new(means);
+        let means = self.means((&run.id, &run.identity), files, world, inbox.outbox())?;
+        let performer = Performer::new(Means { retention, defies_limit, ..means });
         if let Some(interrupts) = &self.interrupts {
             interrupts.deliver_to(inbox.outbox());
         }
@@ -350,31 +349,32 @@ impl Engine<'_> {
         Ok(RunEnd { run, is_interrupted })
     }
 
-    /// What a performer of the run with this identity needs.
+    /// What a performer of the run with this id and identity needs: it keeps the files of no script step, and does
+    /// not wait for usage limits.
     pub(crate) fn means(
         &self,
-        identity: &str,
+        (run, identity): (&RunId, &str),
         files: RunFiles,
         world: DiskWorld,
-        steps: Box<dyn Steps>,
-        retention: Retention,
-        defies_limit: bool,
+        outbox: Outbox,
     ) -> Result<Means<'_>, EngineError> {
         Ok(Means {
+            run: run.clone(),
             identity: identity.to_owned(),
             world,
             agents: self.agents,
-            steps,
+            steps: self.runner.steps(identity, &files, outbox.clone()),
+            outbox,
             files,
             shell: programs::shell().ok_or(EngineError::NoShell)?,
             warm_limit: self.warm_limit,
             is_hurried: self.is_hurried,
             disk_reserve_bytes: self.disk_reserve_bytes,
             environment: self.environment.clone(),
-            retention,
+            retention: Retention::new(0),
             reset_margin: self.reset_margin,
             shared_limits: SharedLimits::new(self.user_dir.clone()),
-            defies_limit,
+            defies_limit: true,
             answerer: self.answerer,
         })
     }

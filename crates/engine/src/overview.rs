@@ -319,10 +319,12 @@ impl Overview {
             Record::Queued { agent }
             | Record::Called { agent }
             | Record::Placed { agent }
+            | Record::WorktreeMade { agent, .. }
+            | Record::WorktreeSaved { agent, .. }
             | Record::Woke { agent } => {
                 self.about(agent, read).waits = None;
             }
-            Record::UsageLimited { .. } | Record::Finished { .. } => {
+            Record::UsageLimited { .. } | Record::Finished { .. } | Record::Rewound { .. } => {
                 self.rests_since = Some(at_ms);
             }
             Record::UsageLimitLifted | Record::Resumed { .. } => {

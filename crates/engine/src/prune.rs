@@ -10,12 +10,18 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use raymond_flow::id::RunId;
+use raymond_flow::{
+    id::{AgentId, RunId},
+    machine::{Run, Status},
+    text::excerpt,
+};
 
 use crate::{
     error::EngineError,
     layout::{RunFiles, StateDir},
+    load,
     lock::{LockError, RunLock},
+    worktree::{Removal, remove},
 };
 
 /// How old files without a journal must be to count as left over: a starting run has no journal yet.
@@ -103,8 +109,54 @@ impl StoredRun {
         }
         let removed = self.remove_files(&files);
         removed.map_err(|(path, source)| EngineError::Io { what: "remove", path, source })?;
+        // Empty, unless worktrees stay.
+        let _ = fs::remove_dir(&files.worktrees);
         drop(lock);
         Ok(true)
+    }
+
+    /// Removes its worktrees and their branches, and with `only_joined` only those of workers that were joined or cannot be any more.
+    /// Those with work that is nowhere else stay, unless `with_work` says that it may be lost; returns them. Does
+    /// nothing to the worktrees of a run that a process owns, but for joined workers. With `is_dry`, only tells.
+    pub fn remove_worktrees(
+        &self,
+        state_dir: &StateDir,
+        PruneWorktrees { only_joined, with_work, is_dry }: PruneWorktrees,
+    ) -> Result<PrunedWorktrees, EngineError> {
+        let files = state_dir.run(&self.id);
+        state_dir.check_run(&files)?;
+        let lock = match RunLock::take(&files.lock) {
+            Ok(lock) => Some(lock),
+            Err(LockError::Owned { .. }) => None,
+            Err(source) => return Err(EngineError::Lock { id: self.id.clone(), source }),
+        };
+        let run = load(state_dir, &self.id)?.run;
+        let is_over = lock.is_some() && run.status != Status::Running;
+        let mut pruned = PrunedWorktrees::default();
+        for (agent, worktree) in &run.worktrees {
+            let is_joined = is_joined(&run, agent) || (is_over && !run.status.can_resume());
+            if !is_joined && (only_joined || !is_over) {
+                continue;
+            }
+            let kept = match remove(worktree, with_work, is_dry) {
+                Ok(Removal::Removed) => {
+                    pruned.removed += 1;
+                    continue;
+                }
+                Ok(Removal::WasGone) => continue,
+                Ok(Removal::Kept { uncommitted, unmerged_commits }) => {
+                    unsaved(&uncommitted, unmerged_commits)
+                }
+                Err(error) => error.to_string(),
+            };
+            pruned.kept.push(KeptWorktree {
+                agent: agent.clone(),
+                path: worktree.path.clone(),
+                branch: worktree.branch.clone(),
+                why: kept,
+            });
+        }
+        Ok(pruned)
     }
 
     fn remove_files(&self, files: &RunFiles) -> Result<(), (PathBuf, io::Error)> {
@@ -123,6 +175,60 @@ impl StoredRun {
         }
         Ok(())
     }
+}
+
+/// Which worktrees of a run are removed.
+#[derive(Clone, Copy, Debug)]
+pub struct PruneWorktrees {
+    /// Only those of workers that were joined, or cannot be any more.
+    pub only_joined: bool,
+    /// Also those with work that is nowhere else.
+    pub with_work: bool,
+    /// Only tell what would be removed.
+    pub is_dry: bool,
+}
+
+/// What became of the worktrees of a run.
+#[derive(Clone, Debug, Default)]
+pub struct PrunedWorktrees {
+    /// How many were removed.
+    pub removed: usize,
+    /// Those that stay.
+    pub kept: Vec<KeptWorktree>,
+}
+
+/// A worktree that stays.
+#[derive(Clone, Debug)]
+pub struct KeptWorktree {
+    /// Its worker.
+    pub agent: AgentId,
+    /// Its directory.
+    pub path: String,
+    /// Its branch.
+    pub branch: String,
+    /// Why it stays.
+    pub why: String,
+}
+
+/// Whether a worker has ended, or its failure was handed over, and no join can take it any more.
+fn is_joined(run: &Run, agent: &AgentId) -> bool {
+    let is_gone = run.agents.get(agent).is_none_or(|agent| agent.phase.is_passed());
+    let mut crews = run.crews.values().flat_map(|crew| crew.workers().values());
+    is_gone && crews.all(|worker| worker.agent != *agent)
+}
+
+fn unsaved(uncommitted: &[String], unmerged_commits: u64) -> String {
+    let files = uncommitted.first().map(|first| {
+        let more = uncommitted.len() - 1;
+        let more = if more > 0 { format!(" and {more} more files") } else { String::new() };
+        format!("`{}`{more} with changes that are not committed", excerpt(first))
+    });
+    let commits = match unmerged_commits {
+        0 => None,
+        1 => Some("1 commit that is on no other branch".to_owned()),
+        number => Some(format!("{number} commits that are on no other branch")),
+    };
+    files.into_iter().chain(commits).collect::<Vec<_>>().join(", and ")
 }
 
 fn modified(path: &Path) -> Option<SystemTime> {

@@ -132,6 +132,9 @@ impl<'o, 'a> RunLoop<'o, 'a> {
                     None => break,
                 }
             }
+            while let Some(input) = self.performer.git().next_done() {
+                self.input(input)?;
+            }
             while let Some(timer) = self.performer.timers().pop_due() {
                 match timer {
                     Timer::Wake(agent) => self.input(Input::Woke { agent })?,
@@ -210,6 +213,8 @@ impl<'o, 'a> RunLoop<'o, 'a> {
                     None => self.look_at_ask(&id)?,
                 }
             }
+            Effect::MakeWorktree { agent, plan } => self.performer.git().make(agent, plan),
+            Effect::SaveWorktree { agent, worktree } => self.performer.git().save(agent, worktree),
             Effect::Wait { agent, delay_ms } => self.performer.wait(agent, delay_ms),
             Effect::WaitForUsageLimit { resets_at } => {
                 self.performer.wait_for_usage_limit(resets_at);
@@ -363,6 +368,8 @@ impl<'o, 'a> RunLoop<'o, 'a> {
                 if self.interrupts > 1 { self.end_steps() } else { Ok(()) }
             }
             Message::Door => self.answer_door(),
+            // What has ended is taken below, also if this message is lost.
+            Message::Git => Ok(()),
         }
     }
 
@@ -443,7 +450,7 @@ impl<'o, 'a> RunLoop<'o, 'a> {
         let is_busy = !self.performer.flights().is_empty();
         let limits = [
             self.performer.timers().patience(),
-            is_busy.then_some(CHECK_INTERVAL),
+            (is_busy || self.performer.git().is_busy()).then_some(CHECK_INTERVAL),
             self.performer.has_open_questions().then_some(ASKS_INTERVAL),
             (is_busy && self.ledger.wants_activity()).then_some(GLANCE_INTERVAL),
             self.ledger.patience(),

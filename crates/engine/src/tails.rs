@@ -1,8 +1,9 @@
 //! The output of running turns, for observers. Nothing depends on it.
 
 use std::{
-    fs::File,
-    io::{Read, Seek, SeekFrom},
+    fs,
+    io::{self, Read as _, Seek as _, SeekFrom},
+    path::PathBuf,
     time::{Duration, UNIX_EPOCH},
 };
 
@@ -19,10 +20,13 @@ const GLANCE_BYTES: u64 = 256 * 1024;
 /// The longest line that is parsed.
 const LINE_BYTES_MAX: usize = 1024 * 1024;
 
-/// The end of the output of a running turn.
+/// The end of the output of a running turn. The file is opened only while it is read: an observer may watch more
+/// turns than a process may have files open.
 #[derive(Debug)]
 pub(crate) struct Tail {
-    file: File,
+    path: PathBuf,
+    /// Up to where it was read.
+    position: u64,
     partial: Vec<u8>,
     /// Whether the beginning of the current line was dropped because the line is too long.
     is_cut: bool,
@@ -35,27 +39,46 @@ pub(crate) fn glance(
     agent: &dyn CodingAgent,
 ) -> Vec<Activity> {
     if tail.is_none() {
-        *tail = open(folder).map(|file| Tail { file, partial: Vec::new(), is_cut: false });
+        *tail = Tail::of(folder);
     }
     let lines = tail.as_mut().map(Tail::lines).unwrap_or_default();
     lines.iter().filter_map(|line| agent.activity(line)).collect()
 }
 
 impl Tail {
+    /// The output of a step; for a kept process, its part of the output of the first step. `None` before there is one.
+    fn of(folder: &StepFolder) -> Option<Self> {
+        let (position, path) = folder.output_is_at().unwrap_or_else(|| (0, folder.stdout()));
+        let is_there = fs::symlink_metadata(&path).is_ok();
+        is_there.then(|| Self { path, position, partial: Vec::new(), is_cut: false })
+    }
+
     /// Whether the whole output so far was read.
-    pub(crate) fn is_at_end(&mut self) -> bool {
-        let length = self.file.metadata().map_or(0, |metadata| metadata.len());
-        self.file.stream_position().map_or(true, |position| position >= length)
+    pub(crate) fn is_at_end(&self) -> bool {
+        fs::metadata(&self.path).map_or(0, |metadata| metadata.len()) <= self.position
     }
 
     /// When the output grew last, in milliseconds since 1970.
     pub(crate) fn grew_at_ms(&self) -> Option<u64> {
-        let at = self.file.metadata().and_then(|metadata| metadata.modified()).ok()?;
+        let at = fs::metadata(&self.path).and_then(|metadata| metadata.modified()).ok()?;
         u64::try_from(at.duration_since(UNIX_EPOCH).ok()?.as_millis()).ok()
     }
 
+    /// Reads what is new, up to a limit.
+    fn read(&mut self) -> io::Result<()> {
+        if self.is_at_end() {
+            return Ok(());
+        }
+        let mut file = regular::open(&self.path)?;
+        file.seek(SeekFrom::Start(self.position))?;
+        let count = file.take(GLANCE_BYTES).read_to_end(&mut self.partial)?;
+        self.position += count as u64;
+        Ok(())
+    }
+
     fn lines(&mut self) -> Vec<Vec<u8>> {
-        let _ = (&mut self.file).take(GLANCE_BYTES).read_to_end(&mut self.partial);
+        // What cannot be read now is read with the next look.
+        let _ = self.read();
         let Some(end) = self.partial.iter().rposition(|byte| *byte == b'\n') else {
             if self.partial.len() > LINE_BYTES_MAX {
                 self.partial.clear();
@@ -71,22 +94,10 @@ impl Tail {
     }
 }
 
-/// The output of a step; for a kept process, its part of the output of the first step.
-fn open(folder: &StepFolder) -> Option<File> {
-    match folder.output_is_at() {
-        Some((offset, path)) => {
-            let mut file = regular::open(&path).ok()?;
-            file.seek(SeekFrom::Start(offset)).ok()?;
-            Some(file)
-        }
-        None => regular::open(&folder.stdout()).ok(),
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 mod tests {
-    use std::{fs, io::Write as _};
+    use std::{fs::File, io::Write as _};
 
     use super::*;
     use crate::testing::{Talkative, step_id};

@@ -40,7 +40,7 @@ impl Watch {
         let mut latest = None;
         for _ in 0..GLANCES_MAX {
             latest = self.activities(id, turn, agents).pop().or(latest);
-            let tail = self.tails.get_mut(id).and_then(Option::as_mut);
+            let tail = self.tails.get(id).and_then(Option::as_ref);
             if tail.is_none_or(Tail::is_at_end) {
                 break;
             }
@@ -100,6 +100,28 @@ mod tests {
         assert_eq!(of(&mut watch, 1), ["a", "b"], "it was forgotten");
         assert_eq!(of(&mut watch, 2), [""; 0]);
         assert_eq!(of(&mut watch, 3), [""; 0], "there is no such step");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn no_file_stays_open_however_many_turns_are_watched() {
+        let root = tempfile::tempdir().unwrap();
+        let files = StateDir::new(root.path()).run(&RunId::new("r").unwrap());
+        let open_below_root = || {
+            let links = fs::read_dir("/proc/self/fd").unwrap().flatten();
+            let links = links.filter_map(|entry| fs::read_link(entry.path()).ok());
+            links.filter(|path| path.starts_with(root.path())).count()
+        };
+        let agents = Agents::new(vec![Box::new(Talkative)]);
+        let turn = turn(SessionPlan::Fresh { id: SessionId::new("s") });
+        let mut watch = Watch::new(files.clone());
+        for number in 1..=3 {
+            let folder = StepFolder::new(&files.steps, &step_id(number));
+            fs::create_dir_all(folder.path()).unwrap();
+            fs::write(folder.stdout(), "said\n").unwrap();
+            assert!(watch.latest(&step_id(number), &turn, &agents).is_some());
+        }
+        assert_eq!(open_below_root(), 0);
     }
 
     #[test]

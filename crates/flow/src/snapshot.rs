@@ -121,6 +121,9 @@ struct WireRun {
     /// Of every agent that has forked and not ended; absent in state files of earlier versions.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     workers: BTreeMap<AgentId, WireCrew>,
+    /// Worktrees that were made, by worker.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    worktrees: BTreeMap<AgentId, v1::Worktree>,
     #[serde(default)]
     fork_counters: BTreeMap<AgentId, u32>,
     total_cost_usd: Usd,
@@ -167,6 +170,8 @@ struct WireAgent {
     session_agent: Option<String>,
     stack: Vec<WireFrame>,
     cwd: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    worktree_plan: Option<Box<v1::WorktreePlan>>,
     fork_attributes: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     result: Option<String>,
@@ -247,6 +252,11 @@ impl WireRun {
             started_at_ms: run.started_at_ms,
             agents: run.agents_by_birth().into_iter().map(WireAgent::of).collect(),
             workers: run.crews.iter().map(|(id, crew)| (id.clone(), WireCrew::of(crew))).collect(),
+            worktrees: run
+                .worktrees
+                .iter()
+                .map(|(id, worktree)| (id.clone(), worktree.clone().convert()))
+                .collect(),
             fork_counters: run.fork_counters.clone(),
             total_cost_usd: run.total_cost_usd,
             budget_usd,
@@ -305,6 +315,7 @@ impl WireRun {
             metadata: self.metadata,
             agents,
             crews: self.workers.into_iter().map(|(id, crew)| (id, crew.into_crew())).collect(),
+            worktrees: self.worktrees.into_iter().map(|(id, own)| (id, own.convert())).collect(),
             fork_counters: self.fork_counters,
             agents_born: self.agents_born,
             total_cost_usd: self.total_cost_usd,
@@ -336,6 +347,7 @@ impl WireAgent {
             session_agent: agent.session_agent.clone(),
             stack: agent.stack.iter().map(WireFrame::of).collect(),
             cwd: agent.cwd.clone(),
+            worktree_plan: agent.worktree_plan.clone().convert(),
             fork_attributes: agent.fork_attributes.clone(),
             result: agent.result.clone(),
             response: agent.response.clone().convert(),
@@ -367,6 +379,7 @@ impl WireAgent {
             session_agent: self.session_agent,
             stack: self.stack.into_iter().map(WireFrame::into_frame).collect(),
             cwd: self.cwd,
+            worktree_plan: self.worktree_plan.convert(),
             fork_attributes: self.fork_attributes,
             result: self.result,
             response: self.response.convert(),

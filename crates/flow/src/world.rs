@@ -43,6 +43,10 @@ pub trait World {
     /// The private directory of the agent with this name. It is made before a step of the agent starts.
     fn agent_folder(&self, agent: &str) -> String;
 
+    /// The git checkout that contains the absolute directory `directory`, if a worktree can be made from it. Otherwise says
+    /// why not, and what to do about it.
+    fn checkout(&self, directory: &str) -> Result<Checkout, String>;
+
     /// Checks that the file at `path` below the absolute directory `folder` can be shown to a person: a
     /// regular file that is not too large, without links that lead out of `folder`. Says why if not.
     fn attachment(&self, folder: &str, path: &str) -> Result<(), String>;
@@ -52,6 +56,17 @@ pub trait World {
 
     /// The coding agents that can be asked.
     fn coding_agents(&self) -> &CodingAgents;
+}
+
+/// A checkout of a git repository, from which a worktree can be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkout {
+    /// Its top directory; absolute.
+    pub repository: String,
+    /// The directory that was asked about, relative to the top; empty for the top itself.
+    pub inside: String,
+    /// The commit that is checked out.
+    pub commit: String,
 }
 
 /// A query failed.
@@ -75,6 +90,8 @@ pub struct MemoryWorld {
     pub directories: BTreeSet<String>,
     /// The absolute paths of the files that can be shown to a person.
     pub attachments: BTreeSet<String>,
+    /// The checkouts, by the directories that are asked about.
+    pub checkouts: BTreeMap<String, Checkout>,
     /// The time, in milliseconds since 1970.
     pub now_ms: u64,
     /// The names of the variables that exist.
@@ -92,6 +109,7 @@ impl MemoryWorld {
             files,
             directories: BTreeSet::new(),
             attachments: BTreeSet::new(),
+            checkouts: BTreeMap::new(),
             now_ms: 0,
             variables: BTreeSet::new(),
             coding_agents: CodingAgents::only(Capabilities::FULL),
@@ -141,6 +159,11 @@ impl World for MemoryWorld {
 
     fn agent_folder(&self, agent: &str) -> String {
         format!("/agents/{agent}")
+    }
+
+    fn checkout(&self, directory: &str) -> Result<Checkout, String> {
+        let known = self.checkouts.get(directory).cloned();
+        known.ok_or_else(|| format!("{directory} is not in a git repository"))
     }
 
     fn attachment(&self, folder: &str, path: &str) -> Result<(), String> {

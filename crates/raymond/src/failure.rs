@@ -52,6 +52,11 @@ impl Failure {
         Self { message: chain(error), hint: None, code: FAILED }
     }
 
+    /// The command did not do all that it should.
+    pub(crate) fn of_work(message: String) -> Self {
+        Self { message, hint: None, code: FAILED }
+    }
+
     /// The command line is wrong.
     pub(crate) fn usage(message: String) -> Self {
         Self { message, hint: None, code: USAGE }

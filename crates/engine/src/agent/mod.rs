@@ -20,7 +20,7 @@ use std::{io, path::Path, time::Duration};
 
 use raymond_flow::{
     coding_agent::{Capabilities, CodingAgents},
-    id::AgentId,
+    id::{AgentId, SessionId},
     machine::{FailureClass, Spent, Step, Turn, TurnFailure},
     turn::Outcome,
 };
@@ -68,6 +68,12 @@ pub trait CodingAgent {
     /// The account whose usage limit its turns count towards: one word that can be the name of a file. Turns of the same
     /// account, of whichever run, wait together. `None` if that is not known.
     fn account(&self) -> Option<String> {
+        None
+    }
+
+    /// The id by which `session` can be branched as it was after the turn that printed the first `bytes` of `stdout`.
+    /// `None` if it can be branched only as it is.
+    fn bookmark(&self, _session: &SessionId, _stdout: &Path, _bytes: u64) -> Option<SessionId> {
         None
     }
 

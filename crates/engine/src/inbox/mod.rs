@@ -28,6 +28,8 @@ pub(crate) enum Message {
     ProcessGone(u32),
     /// Ctrl-C or another signal that asks the orchestrator to stop.
     Interrupt,
+    /// A git command for a worktree has ended.
+    Git,
     /// Another process has put a request at the run's door.
     Door,
 }

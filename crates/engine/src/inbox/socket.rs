@@ -28,6 +28,7 @@ pub(crate) const REAPER_GONE: &str = "!reaper-gone";
 const PROCESS_GONE: &str = "!process-gone ";
 const INTERRUPT: &str = "!interrupt";
 const DOOR: &str = "!door";
+const GIT: &str = "!git";
 
 /// The receiving end. Only the run loop has it.
 #[derive(Debug)]
@@ -92,6 +93,7 @@ impl Inbox {
             _ if text == REAPER_GONE => Message::ReaperGone,
             _ if text == INTERRUPT => Message::Interrupt,
             _ if text == DOOR => Message::Door,
+            _ if text == GIT => Message::Git,
             _ => Message::Step(text.into_owned()),
         })
     }
@@ -114,6 +116,7 @@ impl Outbox {
             Message::ReaperGone => REAPER_GONE.to_owned(),
             Message::Interrupt => INTERRUPT.to_owned(),
             Message::Door => DOOR.to_owned(),
+            Message::Git => GIT.to_owned(),
         };
         if let Ok(socket) = UnixDatagram::unbound() {
             // A loop that is stopped does not read.
@@ -174,6 +177,7 @@ mod tests {
             Message::ProcessGone(7),
             Message::Interrupt,
             Message::Door,
+            Message::Git,
         ];
         for message in &messages {
             inbox.outbox().send(message);

@@ -19,7 +19,7 @@ mod preparation;
 use std::{collections::HashSet, io, time::Duration};
 
 use raymond_flow::{
-    id::{AgentId, StepId},
+    id::{AgentId, RunId, StepId},
     machine::{Action, Halt, Run, Spent, Step},
 };
 
@@ -27,6 +27,7 @@ use crate::{
     agent::{Agents, ReadyAnswer},
     asks::{Answerer, Desk},
     events::{Event, Observer},
+    inbox::Outbox,
     layout::RunFiles,
     retention::Retention,
     scope::DiskWorld,
@@ -36,6 +37,7 @@ use crate::{
     timers::{Timer, Timers},
     usage_limit::SharedLimits,
     warm::Warm,
+    worktree::{GitJobs, RunWorktrees},
 };
 
 pub(crate) use launching::Launched;
@@ -47,6 +49,8 @@ const HURRY: u32 = 100;
 
 /// What a performer needs.
 pub(crate) struct Means<'a> {
+    /// The id of the run.
+    pub(crate) run: RunId,
     /// Tells the run from any other with the same id.
     pub(crate) identity: String,
     pub(crate) files: RunFiles,
@@ -70,6 +74,8 @@ pub(crate) struct Means<'a> {
     pub(crate) shared_limits: SharedLimits,
     /// Whether the next turn is started although the limit is known to be in effect.
     pub(crate) defies_limit: bool,
+    /// Tells the run loop that a git command has ended.
+    pub(crate) outbox: Outbox,
     /// Answers questions at once instead of people.
     pub(crate) answerer: Option<Answerer<'a>>,
 }
@@ -81,6 +87,8 @@ pub(crate) struct Performer<'a> {
     flights: Flights,
     /// Questions to people.
     desk: Desk,
+    /// Makes and saves worktrees.
+    git: GitJobs,
     /// Processes that are kept for further turns.
     warm: Warm,
     timers: Timers,
@@ -97,7 +105,9 @@ pub(crate) struct Performer<'a> {
 
 impl<'a> Performer<'a> {
     pub(crate) fn new(means: Means<'a>) -> Self {
+        let worktrees = RunWorktrees::new(&means.files, &means.run, &means.identity);
         Self {
+            git: GitJobs::new(worktrees, means.run.clone(), means.outbox.clone()),
             place: RunPlace::new(&means.identity, &means.files),
             flights: Flights::default(),
             desk: Desk::new(means.files.asks.clone(), &means.identity),
@@ -202,6 +212,11 @@ impl<'a> Performer<'a> {
         for process in self.warm.released() {
             self.means.steps.let_go(process);
         }
+    }
+
+    /// Makes and saves the worktrees of workers.
+    pub(crate) fn git(&mut self) -> &mut GitJobs {
+        &mut self.git
     }
 
     pub(crate) fn wait(&mut self, agent: AgentId, delay_ms: u64) {

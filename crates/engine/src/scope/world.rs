@@ -12,7 +12,7 @@ use raymond_flow::{
     coding_agent::CodingAgents,
     scope::Listing,
     source::Platform,
-    world::{World, WorldError},
+    world::{Checkout, World, WorldError},
 };
 
 use super::{
@@ -20,7 +20,7 @@ use super::{
     archive::{self, FILE_BYTES_MAX},
     source::{is_archive, list_folder, plain},
 };
-use crate::{asks, clock, regular};
+use crate::{asks, clock, regular, worktree};
 
 /// A directory of state files, and the environment of this process.
 #[derive(Debug)]
@@ -158,6 +158,10 @@ impl World for DiskWorld {
 
     fn agent_folder(&self, agent: &str) -> String {
         self.agents.join(agent).to_string_lossy().into_owned()
+    }
+
+    fn checkout(&self, directory: &str) -> Result<Checkout, String> {
+        worktree::checkout(directory)
     }
 
     fn attachment(&self, folder: &str, path: &str) -> Result<(), String> {

@@ -199,6 +199,20 @@ pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
+/// Makes everything durable that was written to the file system of `path`: git does not wait for that when it checks files out.
+#[cfg(target_os = "linux")]
+pub(crate) fn sync_disk(path: &Path) -> io::Result<()> {
+    let file = File::open(path)?;
+    // SAFETY: no memory is involved, and the descriptor is open.
+    check(unsafe { libc::syncfs(std::os::fd::AsRawFd::as_raw_fd(&file)) }).map(drop)
+}
+
+/// Makes the directory durable. This system cannot do it for a whole file system.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn sync_disk(path: &Path) -> io::Result<()> {
+    sync_folder(path)
+}
+
 /// A text as a C string for system calls.
 pub(crate) fn c_string(text: &OsStr) -> io::Result<CString> {
     CString::new(text.as_bytes()).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))

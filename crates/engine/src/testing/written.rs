@@ -153,6 +153,7 @@ pub(crate) fn fork(names: &[&str]) -> Transition {
         cd: None,
         attributes: BTreeMap::from([("name".to_owned(), (*name).to_owned())]),
         limit: None,
+        worktree: None,
         input: None,
     });
     let mut workers: Vec<_> = workers.collect();
@@ -163,6 +164,7 @@ pub(crate) fn fork(names: &[&str]) -> Transition {
         cd: None,
         attributes: first.attributes,
         limit: None,
+        worktree: None,
         input: None,
         more: workers,
     }

@@ -7,7 +7,7 @@ use raymond_flow::{
         CountsAs, Halt, Instead, Limit, Limits, Overrider, Record, Response, Run, Settings,
         Started, Via,
     },
-    policy::{Join, Question, Transition},
+    policy::{Join, Question, Transition, WorktreePlan},
 };
 use serde_json::{Value, json};
 
@@ -106,6 +106,14 @@ fn of_record(record: &Record, before: Option<&Before>) -> Value {
             "workers": workers.iter().map(|worker| &worker.agent).collect::<Vec<_>>(),
         }),
         Record::Placed { agent } => json!({ "event": "placed", "agent": agent }),
+        Record::WorktreeMade { agent, worktree, cwd } => json!({
+            "event": "worktree_made", "agent": agent, "path": worktree.path,
+            "branch": worktree.branch, "base": worktree.base, "cwd": cwd,
+        }),
+        Record::WorktreeSaved { agent, saved } => json!({
+            "event": "worktree_saved", "agent": agent, "head": saved.head,
+            "problem": saved.problem,
+        }),
         Record::Followed {
             agent,
             transition,
@@ -164,6 +172,9 @@ fn of_record(record: &Record, before: Option<&Before>) -> Value {
         Record::UsageLimitLifted => json!({ "event": "usage_limit_lifted" }),
         Record::Finished { status } => {
             json!({ "event": "finished", "status": status.to_string() })
+        }
+        Record::Rewound { from, step, .. } => {
+            json!({ "event": "rewound", "from": from, "step": step })
         }
         Record::LimitsChanged { limits } => {
             json!({ "event": "limits_changed", "limits": of_limits(limits) })
@@ -259,16 +270,19 @@ pub(super) fn of_transition(transition: &Transition) -> Value {
             "to": target, "return": return_to, "cd": cd, "model": model, "input": input,
             "arguments": arguments,
         }),
-        Transition::Fork { target, next, cd, attributes, limit, input, more } => {
+        Transition::Fork { target, next, cd, attributes, limit, worktree, input, more } => {
+            let word =
+                |plan: &Option<Box<WorktreePlan>>| plan.as_ref().map(|p| p.word().to_owned());
             let more = more.iter().map(|worker| {
                 json!({
                     "to": worker.target, "cd": worker.cd, "attributes": worker.attributes,
-                    "limit": worker.limit, "input": worker.input,
+                    "limit": worker.limit, "worktree": word(&worker.worktree),
+                    "input": worker.input,
                 })
             });
             json!({
                 "to": target, "next": next, "cd": cd, "attributes": attributes, "limit": limit,
-                "input": input, "more": more.collect::<Vec<_>>(),
+                "worktree": word(worktree), "input": input, "more": more.collect::<Vec<_>>(),
             })
         }
         Transition::Join(Join { target, count, failed, input }) => json!({
@@ -279,8 +293,9 @@ pub(super) fn of_transition(transition: &Transition) -> Value {
     };
     // Of these, only what was given is told.
     if let Value::Object(fields) = &mut value {
-        let is_rare =
-            |name: &str| matches!(name, "input" | "arguments" | "limit" | "more" | "count");
+        let is_rare = |name: &str| {
+            matches!(name, "input" | "arguments" | "limit" | "worktree" | "more" | "count")
+        };
         fields.retain(|name, value| !is_rare(name) || !is_empty(value));
     }
     value["tag"] = json!(transition.kind().name());

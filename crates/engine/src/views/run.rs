@@ -122,6 +122,12 @@ pub fn agent(overview: &Overview, id: &AgentId, live: &LiveFacts) -> Value {
         Some(agent) => living(agent, &facts, live.activities.get(id)),
         None => gone(id, &facts),
     };
+    if let Some(worktree) = overview.run().and_then(|run| run.worktrees.get(id)) {
+        value["worktree"] = json!({
+            "path": worktree.path, "branch": worktree.branch, "base": worktree.base,
+            "head": worktree.head, "problem": worktree.problem,
+        });
+    }
     if let Some((ended, all)) = overview.run().and_then(|run| run.joined_so_far(id)) {
         value["workers"] = json!({ "ended": ended, "all": all });
     }
@@ -182,6 +188,8 @@ pub(super) fn phase(phase: &Phase) -> (&'static str, Option<&String>) {
         Phase::Asking { .. } => ("asking", None),
         Phase::Joining { .. } => ("joining", None),
         Phase::Parked { .. } => ("parked", None),
+        Phase::Moving { .. } => ("moving", None),
+        Phase::Leaving { .. } => ("leaving", None),
         Phase::Failed { error, passed: true, .. } => ("passed", Some(error)),
         Phase::Held { .. } => ("held", None),
         Phase::Failed { error, .. } => ("failed", Some(error)),

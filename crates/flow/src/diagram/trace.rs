@@ -120,6 +120,8 @@ impl Trace {
             | Record::Queued { .. }
             | Record::Called { .. }
             | Record::Placed { .. }
+            | Record::WorktreeMade { .. }
+            | Record::WorktreeSaved { .. }
             | Record::Ended { .. }
             | Record::Overridden { .. }
             | Record::Asked { .. }
@@ -133,7 +135,8 @@ impl Trace {
             | Record::UsageLimitLifted
             | Record::Finished { .. }
             | Record::Resumed { .. }
-            | Record::LimitsChanged { .. } => {}
+            | Record::LimitsChanged { .. }
+            | Record::Rewound { .. } => {}
         }
     }
 }

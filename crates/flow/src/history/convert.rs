@@ -108,7 +108,7 @@ macro_rules! same {
 same! {
     bool, u32, u64, usize, String,
     AgentId, AskId, RunId, SessionId, StateName, StepId, TagKind, Timeout, Tokens, Usd,
-    BTreeMap<String, String>, (SessionId, String),
+    BTreeMap<String, String>, BTreeMap<SessionId, SessionId>, (SessionId, String),
 }
 
 impl<X: Convert<Y>, Y> Convert<Option<Y>> for Option<X> {

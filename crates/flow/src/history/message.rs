@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::{
     convert::{Convert, mirror},
     v1::{
-        Evaluation, FailureClass, Halt, Left, Limits, Overrider, Response, Settings, Source, Spent,
-        Started, Step, Transition, Work,
+        Evaluation, FailureClass, Halt, Left, Limits, Overrider, Response, SavedWork, Settings,
+        Source, Spent, Started, Step, Transition, Work, Worktree,
     },
 };
 use crate::{
@@ -26,12 +26,19 @@ mirror! {
         Prepared { agent: AgentId, prepared: Result<Prepared, String> },
         Ended { step: StepId, spent: Spent, conclusion: Conclusion },
         Woke { agent: AgentId },
+        WorktreeMade { agent: AgentId, made: Result<MadeWorktree, String> },
+        WorktreeSaved { agent: AgentId, saved: SavedWork },
         Answered { id: AskId, response: Box<Response> },
         UsageLimitLifted,
         UsageLimited { resets_at: Option<u64> },
         Halt(Halt),
         Resume { settings: Settings, limits: Limits },
         ChangeLimits { limits: Limits },
+    }
+
+    struct machine::MadeWorktree {
+        worktree: Box<Worktree>,
+        cwd: String,
     }
 
     #[serde(rename_all = "snake_case")]
@@ -48,6 +55,7 @@ mirror! {
     }
 
     #[serde(rename_all = "snake_case")]
+    #[expect(clippy::large_enum_variant, reason = "one exists at a time, on its way to another machine")]
     enum machine::Conclusion {
         Follow {
             transition: Transition,

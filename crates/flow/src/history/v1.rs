@@ -41,6 +41,8 @@ mirror! {
         },
         Joined { agent: AgentId, workers: Vec<Taken> },
         Placed { agent: AgentId },
+        WorktreeMade { agent: AgentId, worktree: Box<Worktree>, cwd: String },
+        WorktreeSaved { agent: AgentId, saved: SavedWork },
         Overridden {
             agent: AgentId,
             asked: Transition,
@@ -87,11 +89,47 @@ mirror! {
         Finished { status: Status },
         Resumed { settings: Settings, limits: Limits },
         LimitsChanged { limits: Limits },
+        Rewound {
+            from: RunId,
+            #[serde(default, skip_serializing_if = "is_default")]
+            step: Option<String>,
+            #[serde(default, skip_serializing_if = "is_default")]
+            sessions: BTreeMap<SessionId, SessionId>,
+        },
     }
 
     struct machine::Taken {
         agent: AgentId,
         born: u64,
+    }
+
+    struct machine::Worktree {
+        path: String,
+        branch: String,
+        repository: String,
+        base: String,
+        #[serde(default, skip_serializing_if = "is_default")]
+        head: Option<String>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        problem: Option<String>,
+    }
+
+    struct machine::SavedWork {
+        #[serde(default, skip_serializing_if = "is_default")]
+        head: Option<String>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        problem: Option<String>,
+    }
+
+    #[serde(rename_all = "lowercase")]
+    enum machine::Leave {
+        Ended { payload: String },
+        Failed {
+            error: String,
+            #[serde(default, skip_serializing_if = "is_default")]
+            class: Option<FailureClass>,
+            work: Work,
+        },
     }
 
     struct machine::Started {
@@ -297,6 +335,8 @@ mirror! {
         Waiting { work: Work, delay_ms: u64 },
         Joining { join: Join },
         Parked { work: Work },
+        Moving { work: Work },
+        Leaving { leave: Leave },
         Asking { number: u32, question: Box<Question> },
         Held { asked: Transition, source: Source, limit: Limit },
         Failed {
@@ -485,6 +525,8 @@ mirror! {
             #[serde(default, skip_serializing_if = "is_default")]
             limit: Option<u32>,
             #[serde(default, skip_serializing_if = "is_default")]
+            worktree: Option<Box<WorktreePlan>>,
+            #[serde(default, skip_serializing_if = "is_default")]
             input: Option<String>,
             #[serde(default, skip_serializing_if = "is_default")]
             more: Vec<Forked>,
@@ -503,7 +545,18 @@ mirror! {
         #[serde(default, skip_serializing_if = "is_default")]
         limit: Option<u32>,
         #[serde(default, skip_serializing_if = "is_default")]
+        worktree: Option<Box<WorktreePlan>>,
+        #[serde(default, skip_serializing_if = "is_default")]
         input: Option<String>,
+    }
+
+    struct policy::WorktreePlan {
+        #[serde(default, skip_serializing_if = "is_default")]
+        name: Option<String>,
+        repository: String,
+        #[serde(default, skip_serializing_if = "is_default")]
+        inside: String,
+        commit: String,
     }
 
     struct policy::Join {

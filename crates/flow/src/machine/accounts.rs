@@ -23,7 +23,7 @@ pub struct Account {
 }
 
 impl Account {
-    fn add(&mut self, spent: &Spent) {
+    pub(super) fn add(&mut self, spent: &Spent) {
         self.cost_usd += spent.cost_usd;
         self.tokens += spent.tokens;
         self.steps += 1;
@@ -77,6 +77,8 @@ impl Accounts {
             | Record::Called { .. }
             | Record::Joined { .. }
             | Record::Placed { .. }
+            | Record::WorktreeMade { .. }
+            | Record::WorktreeSaved { .. }
             | Record::Followed { .. }
             | Record::Overridden { .. }
             | Record::Asked { .. }
@@ -91,7 +93,8 @@ impl Accounts {
             | Record::UsageLimitLifted
             | Record::Finished { .. }
             | Record::Resumed { .. }
-            | Record::LimitsChanged { .. } => {}
+            | Record::LimitsChanged { .. }
+            | Record::Rewound { .. } => {}
         }
     }
 }

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use crate::{
     id::{AgentId, SessionId, StateName},
     money::Usd,
-    policy::{Join, Policy, Question, Source, Transition},
+    policy::{Join, Policy, Question, Source, Transition, WorktreePlan},
 };
 
-use super::{FailureClass, Limit, Response, SessionPlan, Step, TurnSettings};
+use super::{FailureClass, Leave, Limit, Response, SessionPlan, Step, TurnSettings};
 
 /// A logical thread of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub struct Agent {
     pub stack: Vec<Frame>,
     /// Where its children run; absolute.
     pub cwd: String,
+    /// The worktree that must be made before its first step; `None` if it has none, or has it already.
+    pub worktree_plan: Option<Box<WorktreePlan>>,
     /// The variables it was forked with.
     pub fork_attributes: BTreeMap<String, String>,
     /// What a callee or joined workers handed back to the current state.
@@ -158,6 +160,16 @@ pub enum Phase {
         /// What it does when it has one.
         work: Work,
     },
+    /// A worker that waits until its worktree is made.
+    Moving {
+        /// What it does then.
+        work: Work,
+    },
+    /// A worker that waits until what it leaves in its worktree is committed.
+    Leaving {
+        /// What it does then.
+        leave: Leave,
+    },
     /// It waits for a person's answer.
     Asking {
         /// Which one of its questions, from 1.
@@ -277,8 +289,12 @@ impl Phase {
             | Self::Running { work, .. }
             | Self::Waiting { work, .. }
             | Self::Parked { work }
+            | Self::Moving { work }
             | Self::Failed { work, .. } => Some(work),
-            Self::Held { .. } | Self::Asking { .. } | Self::Joining { .. } => None,
+            Self::Held { .. }
+            | Self::Asking { .. }
+            | Self::Joining { .. }
+            | Self::Leaving { .. } => None,
         }
     }
 
@@ -292,6 +308,8 @@ impl Phase {
             | Self::Waiting { .. }
             | Self::Joining { .. }
             | Self::Parked { .. }
+            | Self::Moving { .. }
+            | Self::Leaving { .. }
             | Self::Asking { .. }
             | Self::Held { .. }
             | Self::Failed { .. } => None,
@@ -318,6 +336,7 @@ impl Agent {
             session_agent: None,
             stack: Vec::new(),
             cwd,
+            worktree_plan: None,
             fork_attributes: BTreeMap::new(),
             result: None,
             response: None,

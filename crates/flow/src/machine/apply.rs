@@ -11,10 +11,10 @@ use crate::{
 };
 
 use super::{
-    Action, Agent, Answer, CountsAs, Instead, Left, Limit, Limits, Overrider, Phase, Record, Run,
-    Session, Settings, Spent, Status, Step, Tries, UsageLimit, Via, Work, ask,
+    Action, Agent, Answer, CountsAs, Instead, Leave, Left, Limit, Limits, Overrider, Phase, Record,
+    Run, Session, Settings, Spent, Status, Step, Tries, UsageLimit, Via, Work, ask,
     follow::{After, follow, states_entered},
-    join, naming,
+    join, naming, rewind, worktree,
 };
 
 /// A record that cannot be true of this run.
@@ -76,6 +76,8 @@ pub fn apply(run: &mut Run, record: &Record) -> Result<(), ApplyError> {
         }
         Record::Joined { agent, workers } => join::joined(run, agent, workers),
         Record::Placed { agent } => join::placed(run, agent),
+        Record::WorktreeMade { agent, worktree, cwd } => worktree::made(run, agent, worktree, cwd),
+        Record::WorktreeSaved { agent, saved } => worktree::saved(run, agent, saved),
         Record::Overridden { agent, asked, source, session, by, instead } => {
             change(run, agent, |agent| {
                 // What happens instead of a transition that is not held is a record of its own.
@@ -97,8 +99,8 @@ pub fn apply(run: &mut Run, record: &Record) -> Result<(), ApplyError> {
         Record::Woke { agent } => woke(run, agent),
         Record::Failed { agent, error, class, work, left, loses_session } => {
             let (error, class, work) = (error.clone(), *class, work.clone());
-            let phase = Phase::Failed { error, class, work, passed: false };
-            failed(run, agent, phase, left.as_ref(), *loses_session)
+            let leave = Leave::Failed { error, class, work };
+            failed(run, agent, leave, left.as_ref(), *loses_session)
         }
         Record::Halted { why } => {
             run.halt = Some(why.clone());
@@ -120,6 +122,10 @@ pub fn apply(run: &mut Run, record: &Record) -> Result<(), ApplyError> {
             resumed(run, settings, limits);
             Ok(())
         }
+        Record::Rewound { sessions, .. } => {
+            rewind::rewound(run, sessions);
+            Ok(())
+        }
         Record::LimitsChanged { limits } => {
             run.limits = limits.clone();
             Ok(())
@@ -130,7 +136,7 @@ pub fn apply(run: &mut Run, record: &Record) -> Result<(), ApplyError> {
 fn failed(
     run: &mut Run,
     id: &AgentId,
-    phase: Phase,
+    leave: Leave,
     left: Option<&Left>,
     loses_session: bool,
 ) -> Result<(), ApplyError> {
@@ -139,11 +145,17 @@ fn failed(
         if loses_session {
             agent.session = Session::Fresh;
         }
-        agent.phase = phase;
         Ok(())
     })?;
-    join::failed(run, id);
-    Ok(())
+    leave_now(run, id, leave)
+}
+
+/// The agent ends or fails, at once if it has no worktree.
+fn leave_now(run: &mut Run, id: &AgentId, leave: Leave) -> Result<(), ApplyError> {
+    match worktree::leaves(run, id, leave)? {
+        Some(leave) => worktree::left_for(run, id, leave),
+        None => Ok(()),
+    }
 }
 
 /// A limit keeps `agent` from the transition that it asked for. The session of its answer is kept for later.
@@ -196,12 +208,14 @@ fn take_up_stopped(run: &mut Run) {
             | Phase::Running { .. }
             | Phase::Joining { .. }
             | Phase::Parked { .. }
+            | Phase::Moving { .. }
+            | Phase::Leaving { .. }
             | Phase::Asking { .. }
             | Phase::Waiting { .. } => continue,
         };
         let waits = has_failed && join::resumed(run, parent.as_ref(), born);
         let Some(agent) = run.agents.get_mut(&id) else { continue };
-        agent.phase = if waits { Phase::Parked { work } } else { Phase::Ready { work } };
+        agent.phase = if waits { Phase::Parked { work } } else { agent.about_to(work) };
         agent.tries = Tries { left: agent.tries.left.take(), ..Tries::default() };
     }
     run.derive();
@@ -235,6 +249,8 @@ fn ready_work(agent: &Agent, what: &'static str) -> Result<Work, ApplyError> {
         | Phase::Waiting { .. }
         | Phase::Joining { .. }
         | Phase::Parked { .. }
+        | Phase::Moving { .. }
+        | Phase::Leaving { .. }
         | Phase::Asking { .. }
         | Phase::Held { .. }
         | Phase::Failed { .. } => Err(wrong_phase(agent, what)),
@@ -294,6 +310,8 @@ fn ended(run: &mut Run, id: &AgentId, number: u32, spent: &Spent) -> Result<(), 
             | Phase::Waiting { .. }
             | Phase::Joining { .. }
             | Phase::Parked { .. }
+            | Phase::Moving { .. }
+            | Phase::Leaving { .. }
             | Phase::Asking { .. }
             | Phase::Held { .. }
             | Phase::Failed { .. } => return Err(wrong_phase(agent, "end a step")),
@@ -398,10 +416,7 @@ fn followed(
             if *id == AgentId::main() {
                 run.result = Some(payload.clone());
             }
-            if let Some(agent) = run.agents.remove(id) {
-                run.counts.remove(&agent.phase);
-                join::ended(run, agent, payload);
-            }
+            return leave_now(run, id, Leave::Ended { payload });
         }
     }
     Ok(())

@@ -12,7 +12,7 @@ use super::{Action, Agent, Phase};
 pub(crate) struct Counts {
     /// Neither failed nor held, and not waiting for a person, for workers or for a place.
     pub(super) active: usize,
-    /// With a running step.
+    /// With a running step, or leaving a worktree.
     pub(super) running: usize,
     /// With a turn that counts towards `max_parallel`.
     pub(super) turns: usize,
@@ -55,9 +55,12 @@ impl Counts {
     fn of_phase(&mut self, phase: &Phase) -> [Option<&mut usize>; 3] {
         let Self { active, running, turns, asking, called, failed, held, reserved_usd: _ } = self;
         match phase {
-            Phase::Ready { .. } | Phase::Queued { .. } | Phase::Waiting { .. } => {
-                [Some(active), None, None]
-            }
+            Phase::Ready { .. }
+            | Phase::Queued { .. }
+            | Phase::Waiting { .. }
+            | Phase::Moving { .. } => [Some(active), None, None],
+            // Not over before its work is committed, also in a run that is halted.
+            Phase::Leaving { .. } => [Some(active), Some(running), None],
             Phase::Called { .. } => [Some(active), Some(called), Some(turns)],
             Phase::Running { step, .. } => match step.action {
                 Action::Turn(_) => [Some(active), Some(running), Some(turns)],

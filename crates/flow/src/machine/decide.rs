@@ -20,6 +20,7 @@ use super::{
     naming::worker_names,
     retry::{Remedy, delay_ms, remedy, transient_delay_ms, with_jitter},
     share::Share,
+    worktree::{self, decide_made, decide_saved},
 };
 
 /// The records and effects that follow from an input.
@@ -62,6 +63,8 @@ pub fn decide(run: &Run, input: Input) -> Decision {
         },
         Input::Ended { step, spent, conclusion } => decide_ended(run, &step, spent, conclusion),
         Input::Woke { agent } => decide_woke(run, agent),
+        Input::WorktreeMade { agent, made } => decide_made(run, &agent, made),
+        Input::WorktreeSaved { agent, saved } => decide_saved(run, &agent, saved),
         Input::Answered { id, response } => decide_answered(run, &id, *response),
         Input::UsageLimitLifted => decide_lifted(run),
         Input::UsageLimited { resets_at } if run.is_open() => decide_limited(run, resets_at),
@@ -120,11 +123,11 @@ fn decide_lifted(run: &Run) -> Decision {
     }
     let mut decision = Decision { records: vec![Record::UsageLimitLifted], effects: Vec::new() };
     if run.halt.is_none() {
-        let ready = run
-            .agents_by_birth()
-            .into_iter()
-            .filter(|agent| matches!(agent.phase, Phase::Ready { .. } | Phase::Called { .. }));
-        decision.effects = ready.map(|agent| Effect::Prepare { agent: agent.id.clone() }).collect();
+        let is_ready = |agent: &&Agent| {
+            matches!(agent.phase, Phase::Ready { .. } | Phase::Called { .. } | Phase::Moving { .. })
+        };
+        let ready = run.agents_by_birth().into_iter().filter(is_ready);
+        decision.effects = ready.map(Agent::first_effect).collect();
     }
     decision
 }
@@ -297,13 +300,21 @@ impl<'a> Draft<'a> {
         let forked = transition.workers();
         let names = worker_names(self.run, &agent, forked.iter().map(|worker| &worker.target));
         let is_join = matches!(transition, Transition::Join(_));
-        if states_entered(self.agent, &transition) > 0 && !is_join {
+        if states_entered(self.agent, &transition) == 0 {
+            self.leave();
+        } else if !is_join {
             self.prepare(agent.clone());
         }
         for (worker, name) in forked.iter().zip(&names) {
             // One with a limit is given a place by `settle`.
-            if worker.limit.is_none() {
-                self.prepare(name.clone());
+            match &worker.worktree {
+                _ if worker.limit.is_some() => {}
+                None => self.prepare(name.clone()),
+                Some(plan) if self.run.is_open() => {
+                    let (agent, plan) = (name.clone(), plan.clone());
+                    self.decision.effects.push(Effect::MakeWorktree { agent, plan });
+                }
+                Some(_) => {}
             }
         }
         let mut names = names.into_iter();
@@ -442,6 +453,12 @@ impl<'a> Draft<'a> {
         let (agent, error, class) =
             (self.agent.id.clone(), failure.to_string(), Some(failure.class));
         self.record(Record::Failed { agent, error, class, work, left: None, loses_session });
+        self.leave();
+    }
+
+    /// Commits what the agent leaves, if it has a worktree: it ends or fails.
+    fn leave(&mut self) {
+        self.decision.effects.extend(worktree::save(self.run, &self.agent.id));
     }
 
     pub(super) fn fail(
@@ -453,5 +470,6 @@ impl<'a> Draft<'a> {
     ) {
         let agent = self.agent.id.clone();
         self.record(Record::Failed { agent, error, class, work, left, loses_session: false });
+        self.leave();
     }
 }

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 
 use crate::{
     id::{AgentId, AskId, StateName, StepId},
-    policy::Question,
+    policy::{Question, WorktreePlan},
 };
 
-use super::Step;
+use super::{Step, Worktree};
 
 /// Something that the engine shall do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +60,21 @@ pub enum Effect {
         question: Box<Question>,
         /// The directory of the files to show.
         cwd: String,
+    },
+    /// Make a worktree for a worker. One that was made for it before, completely or not, is found by its name and
+    /// used, or made again if nobody can have worked in it.
+    MakeWorktree {
+        /// The worker.
+        agent: AgentId,
+        /// The worktree.
+        plan: Box<WorktreePlan>,
+    },
+    /// Commit what a worker leaves in its worktree. If nothing is left to commit, that is reported.
+    SaveWorktree {
+        /// The worker.
+        agent: AgentId,
+        /// Its worktree.
+        worktree: Box<Worktree>,
     },
     /// Wait until the provider's usage limit is lifted.
     WaitForUsageLimit {

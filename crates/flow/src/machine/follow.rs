@@ -153,15 +153,18 @@ pub(super) fn follow(
 
 /// The new agent that `parent` forks.
 fn worker(parent: &Agent, forked: Forked, id: AgentId, born: u64) -> Agent {
-    let Forked { target, cd, attributes, limit, input } = forked;
+    let Forked { target, cd, attributes, limit, worktree, input } = forked;
     let cwd = cd.unwrap_or_else(|| parent.cwd.clone());
     let mut worker = Agent::new(id, born, target, cwd);
     worker.parent = Some(parent.id.clone());
     worker.fork_attributes = attributes;
     worker.input = input;
+    worker.worktree_plan = worktree;
     if limit.is_some() {
         // `settle` gives it a place, at once if there is one.
         worker.phase = Phase::Parked { work: Work::Enter };
+    } else {
+        worker.phase = worker.about_to(Work::Enter);
     }
     worker
 }

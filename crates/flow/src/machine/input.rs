@@ -11,7 +11,8 @@ use crate::{
 };
 
 use super::{
-    Evaluation, Halt, Launch, Left, Limits, Overrider, Response, Settings, Spent, Step, Work,
+    Evaluation, Halt, Launch, Left, Limits, Overrider, Response, SavedWork, Settings, Spent, Step,
+    Work, worktree::MadeWorktree,
 };
 
 /// Something that happened.
@@ -38,6 +39,21 @@ pub enum Input {
     Woke {
         /// The agent that waited.
         agent: AgentId,
+    },
+    /// The worktree of a worker was made: the answer to [`Effect::MakeWorktree`](super::Effect::MakeWorktree).
+    WorktreeMade {
+        /// The worker.
+        agent: AgentId,
+        /// The worktree and the directory of the worker in it, or why it cannot be made.
+        made: Result<MadeWorktree, String>,
+    },
+    /// What a worker leaves in its worktree was committed, or cannot be: the answer to
+    /// [`Effect::SaveWorktree`](super::Effect::SaveWorktree).
+    WorktreeSaved {
+        /// The worker.
+        agent: AgentId,
+        /// What became of it.
+        saved: SavedWork,
     },
     /// A question was answered: the answer to [`Effect::Ask`](super::Effect::Ask).
     Answered {
@@ -89,6 +105,7 @@ pub enum Prepared {
 
 /// What the outcome of a step means.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "one exists at a time, and lives for one decision")]
 pub enum Conclusion {
     /// A transition to follow.
     Follow {

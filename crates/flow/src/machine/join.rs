@@ -31,14 +31,14 @@ pub struct Taken {
 /// The next join that is complete, or the next worker that can have a place.
 pub(super) fn next(run: &Run) -> Option<Decision> {
     let parent = run.due.first()?;
-    let (record, agent) = if let Some(workers) = completed(run, parent) {
-        (Record::Joined { agent: parent.clone(), workers }, parent)
+    let (record, effect) = if let Some(workers) = completed(run, parent) {
+        let agent = parent.clone();
+        (Record::Joined { agent: agent.clone(), workers }, Effect::Prepare { agent })
     } else {
-        let agent = run.crews.get(parent)?.next_placed()?;
-        (Record::Placed { agent: agent.clone() }, agent)
+        let agent = run.agents.get(run.crews.get(parent)?.next_placed()?)?;
+        (Record::Placed { agent: agent.id.clone() }, agent.first_effect())
     };
-    let effects =
-        if run.is_open() { vec![Effect::Prepare { agent: agent.clone() }] } else { Vec::new() };
+    let effects = if run.is_open() { vec![effect] } else { Vec::new() };
     Some(Decision { records: vec![record], effects })
 }
 
@@ -150,7 +150,7 @@ pub(super) fn placed(run: &mut Run, id: &AgentId) -> Result<(), ApplyError> {
         let Phase::Parked { work } = &agent.phase else {
             return Err(wrong_phase(agent, "have a place"));
         };
-        agent.phase = Phase::Ready { work: work.clone() };
+        agent.phase = agent.about_to(work.clone());
         worker = agent.parent.clone().map(|parent| (parent, agent.born));
         Ok(())
     })?;
@@ -211,6 +211,10 @@ struct HandedOver<'a> {
     result: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    worktree: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    branch: Option<&'a str>,
 }
 
 /// What a join hands over: a JSON array.
@@ -221,16 +225,17 @@ fn handed_over(run: &Run, workers: &[Worker]) -> Result<String, ApplyError> {
 
 fn one_handed_over<'a>(run: &'a Run, worker: &'a Worker) -> Option<HandedOver<'a>> {
     let Worker { agent, state, standing, .. } = worker;
-    match standing {
-        Standing::Ended { attributes, result, .. } => {
-            Some(HandedOver { agent, state, attributes, result: Some(result), error: None })
-        }
+    let (attributes, result, error) = match standing {
+        Standing::Ended { attributes, result, .. } => (attributes, Some(result.as_str()), None),
         Standing::Failed { .. } => {
             let living = run.agents.get(agent)?;
             let Phase::Failed { error, .. } = &living.phase else { return None };
-            let attributes = &living.fork_attributes;
-            Some(HandedOver { agent, state, attributes, result: None, error: Some(error) })
+            (&living.fork_attributes, None, Some(error.as_str()))
         }
-        Standing::Parked | Standing::UnderWay => None,
-    }
+        Standing::Parked | Standing::UnderWay => return None,
+    };
+    let own = run.worktrees.get(agent);
+    let worktree = own.map(|worktree| worktree.path.as_str());
+    let branch = own.map(|worktree| worktree.branch.as_str());
+    Some(HandedOver { agent, state, attributes, result, error, worktree, branch })
 }

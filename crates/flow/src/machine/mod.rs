@@ -23,11 +23,14 @@ mod pending;
 mod record;
 mod replay;
 mod retry;
+mod rewind;
 mod run;
 mod settings;
 mod settle;
 mod share;
+mod spending;
 mod step;
+mod worktree;
 
 pub use accounts::{Account, Accounts};
 pub use agent::{
@@ -44,8 +47,11 @@ pub use join::Taken;
 pub use pending::pending;
 pub use record::{CountsAs, Halt, Instead, Limit, Overrider, Record, Started, Via};
 pub use replay::{ReplayError, replay};
+pub use rewind::bookmarks;
 pub use run::{Run, Status, UsageLimit};
 pub(crate) use settings::RETRY_FOR_MS;
 pub use settings::{Limits, OnAsk, OnUsageLimit, Settings};
 pub use settle::settle;
+pub use spending::{Carried, Spending, Spendings, Way};
 pub use step::{Action, SessionPlan, Spent, Step, Tokens, Turn, TurnSettings};
+pub use worktree::{Leave, MadeWorktree, SavedWork, Worktree};

@@ -4,7 +4,7 @@
 
 use crate::id::StepId;
 
-use super::{Effect, Phase, Run, Status, ask};
+use super::{Effect, Phase, Run, Status, ask, worktree};
 
 /// All outstanding effects, in the order of the agents' birth.
 pub fn pending(run: &Run) -> Vec<Effect> {
@@ -22,9 +22,10 @@ pub fn pending(run: &Run) -> Vec<Effect> {
                 id: StepId { agent: id.clone(), number: step.number },
                 step: step.clone(),
             }),
-            Phase::Ready { .. } | Phase::Called { .. } if run.is_open() => {
-                effects.push(Effect::Prepare { agent: id.clone() });
+            Phase::Ready { .. } | Phase::Called { .. } | Phase::Moving { .. } if run.is_open() => {
+                effects.push(agent.first_effect());
             }
+            Phase::Leaving { .. } => effects.extend(worktree::save(run, id)),
             Phase::Waiting { delay_ms, .. } if run.halt.is_none() => {
                 effects.push(Effect::Wait { agent: id.clone(), delay_ms: *delay_ms });
             }
@@ -35,6 +36,7 @@ pub fn pending(run: &Run) -> Vec<Effect> {
             // waits for the user.
             Phase::Ready { .. }
             | Phase::Called { .. }
+            | Phase::Moving { .. }
             | Phase::Waiting { .. }
             | Phase::Queued { .. }
             | Phase::Joining { .. }

@@ -11,7 +11,8 @@ use crate::{
 };
 
 use super::{
-    Evaluation, FailureClass, Left, Limits, Response, Settings, Spent, Status, Step, Taken, Work,
+    Evaluation, FailureClass, Left, Limits, Response, SavedWork, Settings, Spent, Status, Step,
+    Taken, Work, Worktree,
 };
 
 /// One fact about a run.
@@ -73,6 +74,22 @@ pub enum Record {
     Placed {
         /// Which.
         agent: AgentId,
+    },
+    /// The worktree of a worker was made, and the worker can start in it.
+    WorktreeMade {
+        /// The worker.
+        agent: AgentId,
+        /// The worktree.
+        worktree: Box<Worktree>,
+        /// The directory in which the worker starts; absolute.
+        cwd: String,
+    },
+    /// What a worker leaves in its worktree was committed, or cannot be. It ends or fails now.
+    WorktreeSaved {
+        /// The worker.
+        agent: AgentId,
+        /// What became of it.
+        saved: SavedWork,
     },
     /// An agent asked for a transition, and something else happens instead.
     Overridden {
@@ -189,6 +206,15 @@ pub enum Record {
         /// Limits from now on.
         limits: Limits,
     },
+    /// Everything before this happened in another run. From here on it is a run of its own.
+    Rewound {
+        /// The other run.
+        from: RunId,
+        /// The step before which it was left, as in `main.3`; `None` if it was left as it was.
+        step: Option<String>,
+        /// The sessions to branch off instead of those that went on since.
+        sessions: BTreeMap<SessionId, SessionId>,
+    },
 }
 
 impl Record {
@@ -202,6 +228,8 @@ impl Record {
             | Self::Followed { agent, .. }
             | Self::Joined { agent, .. }
             | Self::Placed { agent }
+            | Self::WorktreeMade { agent, .. }
+            | Self::WorktreeSaved { agent, .. }
             | Self::Overridden { agent, .. }
             | Self::Asked { agent, .. }
             | Self::Answered { agent, .. }
@@ -216,7 +244,8 @@ impl Record {
             | Self::UsageLimitLifted
             | Self::Finished { .. }
             | Self::Resumed { .. }
-            | Self::LimitsChanged { .. } => None,
+            | Self::LimitsChanged { .. }
+            | Self::Rewound { .. } => None,
         }
     }
 }

@@ -10,7 +10,9 @@ use crate::{
     money::Usd,
 };
 
-use super::{Agent, Crew, Halt, Limits, Phase, Settings, Started, Step, counts::Counts, join};
+use super::{
+    Agent, Crew, Halt, Limits, Phase, Settings, Started, Step, Worktree, counts::Counts, join,
+};
 
 /// A run of a workflow. Made by [`replay`](super::replay) or [`Run::new`], changed by
 /// [`apply`](super::apply) alone.
@@ -34,6 +36,8 @@ pub struct Run {
     pub agents: BTreeMap<AgentId, Agent>,
     /// Workers that were not joined yet, by the agent that forked them.
     pub crews: BTreeMap<AgentId, Crew>,
+    /// The worktrees that were made, by the workers that got them. Those of workers that have ended stay.
+    pub worktrees: BTreeMap<AgentId, Worktree>,
     /// How many workers each agent has forked.
     pub fork_counters: BTreeMap<AgentId, u32>,
     /// The number of agents that have ever existed.
@@ -126,6 +130,7 @@ impl Run {
             metadata: started.metadata.clone(),
             agents: BTreeMap::from([(main, agent)]),
             crews: BTreeMap::new(),
+            worktrees: BTreeMap::new(),
             fork_counters: BTreeMap::new(),
             agents_born: 1,
             total_cost_usd: Usd::ZERO,
@@ -189,6 +194,7 @@ impl Run {
             metadata: self.metadata.clone(),
             agents: agents.into_iter().collect(),
             crews: BTreeMap::new(),
+            worktrees: BTreeMap::new(),
             fork_counters: BTreeMap::new(),
             halt: self.halt.clone(),
             result: None,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::tag::TagKind;
+use crate::tag::{AttributeRole, TagKind};
 
 use super::{Evaluator, ask};
 
@@ -57,7 +57,9 @@ impl AllowedTransition {
             add(name, self.attributes.get(name).map_or(LEFT_OPEN, String::as_str));
         }
         for (name, value) in &self.attributes {
-            if Some(name.as_str()) != required {
+            // The policy adds a worktree by itself.
+            let is_added = self.tag.role_of(name) == Some(AttributeRole::Worktree);
+            if Some(name.as_str()) != required && !is_added {
                 add(name, value);
             }
         }

@@ -1,20 +1,20 @@
 //! Tag, policy and scope in; verdict out.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{cell::RefCell, collections::BTreeMap, path::Path};
 
 use thiserror::Error;
 
 use crate::{
     id::StateName,
     scope::{Folder, ResolveError},
-    tag::{Attribute, Tag, TagError, TagKind, Target},
+    tag::{Attribute, AttributeRole, Tag, TagError, TagKind, Target},
     text::{Spanned, excerpt, is_word, looks_like_an_option},
-    world::{World, WorldError},
+    world::{Checkout, World, WorldError},
 };
 
 use super::{
     AllowedTransition, AskProblem, Chooser, Forked, Join, OnFailed, Policy, Transition, UnsafeName,
-    ask, check_variable_name, join::number,
+    WorktreePlan, ask, check_variable_name, join::number, worktree_name,
 };
 
 /// The verdict on an answer.
@@ -103,6 +103,20 @@ pub enum Problem {
         /// The beginning of it.
         text: String,
     },
+    /// A `worktree` that cannot be part of a name.
+    #[error(
+        "`{text}` in `worktree` is neither `true` nor a name: at most 60 letters, digits, `-` and `_`"
+    )]
+    NotAWorktree {
+        /// The beginning of it.
+        text: String,
+    },
+    /// A worktree cannot be made from the directory.
+    #[error("the worker cannot have a worktree: {why}")]
+    NoWorktree {
+        /// The reason, with what to do about it.
+        why: String,
+    },
     /// A `failed` that means nothing.
     #[error("`{text}` in `failed` is neither `hold` nor `pass`")]
     NotOnFailed {
@@ -149,7 +163,7 @@ pub fn judge(
         Ok(names) => names,
         Err(error) => return Verdict::Fail(error.into()),
     };
-    let judge = Judge { policy, context, names };
+    let judge = Judge { policy, context, names, checkouts: RefCell::default() };
     match answer {
         Ok(tag) => judge.tag(&tag.value),
         Err(TagError::None) if let Some(entry) = policy.implicit() => judge.implicit(entry),
@@ -164,7 +178,7 @@ pub fn judge_transition(
     context: &JudgeContext<'_>,
 ) -> Result<Transition, Problem> {
     let names = context.names()?;
-    let judge = Judge { policy: &Policy::default(), context, names };
+    let judge = Judge { policy: &Policy::default(), context, names, checkouts: RefCell::default() };
     judge.transition(&authored(entry), |_, _| Chooser::Author)
 }
 
@@ -175,7 +189,7 @@ pub fn judge_script(
 ) -> Result<Transition, Problem> {
     let tag = answer?;
     let names = context.names()?;
-    let judge = Judge { policy: &Policy::default(), context, names };
+    let judge = Judge { policy: &Policy::default(), context, names, checkouts: RefCell::default() };
     judge.transition(&tag.value, |_, _| Chooser::Author)
 }
 
@@ -183,6 +197,8 @@ struct Judge<'a> {
     policy: &'a Policy,
     context: &'a JudgeContext<'a>,
     names: Folder<'a>,
+    /// The checkouts that were asked for, by directory.
+    checkouts: RefCell<BTreeMap<String, Result<Checkout, String>>>,
 }
 
 impl Judge<'_> {
@@ -250,7 +266,8 @@ impl Judge<'_> {
         };
         target_matches
             && entry.attributes.iter().all(|(name, allowed)| match attribute_of(tag, name) {
-                None => false,
+                // The entry completes the tag: isolation must not depend on what a model remembers to write.
+                None => entry.tag.role_of(name) == Some(AttributeRole::Worktree),
                 Some(value) if Some(name.as_str()) == entry.tag.continuation_attribute() => {
                     self.same_state(allowed, value)
                 }
@@ -346,8 +363,8 @@ impl Judge<'_> {
             }
             more.push(worker);
         }
-        let Forked { target, cd, attributes, limit, input } = first;
-        Ok(Transition::Fork { target, next, cd, attributes, limit, input, more })
+        let Forked { target, cd, attributes, limit, worktree, input } = first;
+        Ok(Transition::Fork { target, next, cd, attributes, limit, worktree, input, more })
     }
 
     /// Where the parent goes on, and the worker.
@@ -356,17 +373,36 @@ impl Judge<'_> {
         tag: &Tag,
         chooser: &impl Fn(&Tag, &str) -> Chooser,
     ) -> Result<(StateName, Forked), Problem> {
-        let Tag::Fork { target, next, cd, limit, input, attributes, .. } = tag else {
+        let Tag::Fork { target, next, cd, limit, worktree, input, attributes, .. } = tag else {
             return Err(Problem::NotAllowed { tag: written(tag) });
         };
+        let cd = self.directory(cd.as_ref())?;
+        let declared = || self.matching(tag).find_map(|entry| entry.attributes.get("worktree"));
+        let worktree = worktree.as_ref().map(|text| &text.value).or_else(declared);
         let worker = Forked {
             target: self.target(target)?,
-            cd: self.directory(cd.as_ref())?,
             attributes: self.variables(tag, attributes, chooser)?,
             limit: whole_number("limit", limit.as_ref())?,
+            worktree: worktree.map(|text| self.worktree(text, cd.as_deref())).transpose()?,
+            cd,
             input: input.as_ref().map(|input| input.value.clone()),
         };
         Ok((self.resolve(&next.value)?, worker))
+    }
+
+    /// The worktree that `text` asks for, from the checkout that has the worker's directory.
+    fn worktree(&self, text: &str, cd: Option<&str>) -> Result<Box<WorktreePlan>, Problem> {
+        let name =
+            worktree_name(text).ok_or_else(|| Problem::NotAWorktree { text: excerpt(text) })?;
+        let JudgeContext { world, cwd, .. } = self.context;
+        let directory = cd.unwrap_or(cwd);
+        // Asked once for all forks of an answer: the world looks at all files for it.
+        let mut asked = self.checkouts.borrow_mut();
+        let checkout =
+            asked.entry(directory.to_owned()).or_insert_with(|| world.checkout(directory));
+        let checkout = checkout.clone().map_err(|why| Problem::NoWorktree { why })?;
+        let Checkout { repository, inside, commit } = checkout;
+        Ok(Box::new(WorktreePlan { name, repository, inside, commit }))
     }
 
     fn variables(
@@ -422,6 +458,9 @@ fn is_authors(problem: &Problem, entry: &AllowedTransition) -> bool {
         Problem::NotAModel { .. } => entry.attributes.contains_key("model"),
         Problem::NotANumber { attribute, .. } => entry.attributes.contains_key(*attribute),
         Problem::NotOnFailed { .. } => entry.attributes.contains_key("failed"),
+        Problem::NotAWorktree { .. } | Problem::NoWorktree { .. } => {
+            entry.attributes.contains_key("worktree")
+        }
         Problem::Ask(problem) => {
             problem.attribute().is_some_and(|name| entry.attributes.contains_key(name))
         }
@@ -518,6 +557,7 @@ fn attribute_of<'t>(tag: &'t Tag, name: &str) -> Option<&'t str> {
         ) => cd.as_ref(),
         (Tag::Function { model, .. }, "model") => model.as_ref(),
         (Tag::Fork { limit, .. }, "limit") => limit.as_ref(),
+        (Tag::Fork { worktree, .. }, "worktree") => worktree.as_ref(),
         (Tag::Join { count, .. }, "count") => count.as_ref(),
         (Tag::Join { failed, .. }, "failed") => failed.as_ref(),
         (
@@ -575,6 +615,7 @@ fn authored(entry: &AllowedTransition) -> Tag {
             next: required("next"),
             cd: attribute("cd"),
             limit: attribute("limit"),
+            worktree: attribute("worktree"),
             input,
             attributes: variables(),
             more: Vec::new(),

@@ -15,6 +15,7 @@ mod pattern;
 mod question;
 mod transition;
 mod variable_name;
+mod worktree;
 
 pub(crate) use allowed::LEFT_OPEN;
 pub use allowed::{AllowedTransition, Policy};
@@ -30,3 +31,5 @@ pub(crate) use pattern::{PATTERNS_SIZE_MAX, pattern_size};
 pub use question::{Choice, Question};
 pub use transition::{Forked, Transition};
 pub use variable_name::{Chooser, UnsafeName, check_variable_name};
+pub use worktree::WorktreePlan;
+pub(crate) use worktree::worktree_name;

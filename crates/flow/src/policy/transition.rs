@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use crate::{id::StateName, tag::TagKind};
 
-use super::{Join, OnFailed, Question};
+use super::{Join, OnFailed, Question, WorktreePlan};
 
 /// What an agent does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +65,8 @@ pub enum Transition {
         attributes: BTreeMap<String, String>,
         /// How many workers of the parent may be under way; `None` is no limit.
         limit: Option<u32>,
+        /// The worktree that the worker gets; `None` if it works in the directory itself.
+        worktree: Option<Box<WorktreePlan>>,
         /// A text for the worker's first state.
         input: Option<String>,
         /// The further workers of the same answer.
@@ -92,6 +94,8 @@ pub struct Forked {
     pub attributes: BTreeMap<String, String>,
     /// How many workers of the parent may be under way; `None` is no limit.
     pub limit: Option<u32>,
+    /// The worktree that it gets; `None` if it works in the directory itself.
+    pub worktree: Option<Box<WorktreePlan>>,
     /// A text for its first state.
     pub input: Option<String>,
 }
@@ -99,7 +103,7 @@ pub struct Forked {
 impl Transition {
     /// A fork's workers, in the order of forking; none for other transitions.
     pub fn workers(&self) -> Vec<Forked> {
-        let Self::Fork { target, cd, attributes, limit, input, more, .. } = self else {
+        let Self::Fork { target, cd, attributes, limit, worktree, input, more, .. } = self else {
             return Vec::new();
         };
         let first = Forked {
@@ -107,6 +111,7 @@ impl Transition {
             cd: cd.clone(),
             attributes: attributes.clone(),
             limit: *limit,
+            worktree: worktree.clone(),
             input: input.clone(),
         };
         std::iter::once(first).chain(more.iter().cloned()).collect()
@@ -193,6 +198,7 @@ impl Forked {
         write!(f, "<fork next=\"{next}\"")?;
         attribute(f, "cd", self.cd.as_deref())?;
         attribute(f, "limit", self.limit.map(|limit| limit.to_string()).as_deref())?;
+        attribute(f, "worktree", self.worktree.as_deref().map(WorktreePlan::word))?;
         attribute(f, "input", self.input.as_deref())?;
         attributes(f, &self.attributes)?;
         write!(f, ">{}</fork>", self.target)

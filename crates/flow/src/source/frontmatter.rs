@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     policy::{
         AllowedTransition, AskProblem, Evaluator, OnFailed, PATTERNS_SIZE_MAX, Policy,
-        check_default, number, pattern_size,
+        check_default, number, pattern_size, worktree_name,
     },
     scope::split_target,
     tag::{AttributeRole, TagKind, choices},
@@ -344,6 +344,7 @@ impl FrontmatterReader<'_, '_> {
     fn attribute(&mut self, tag: TagKind, name: &str, value: &YamlNode) -> Option<String> {
         const NUMBER: &str = "a whole number from 1";
         const ON_FAILED: &str = "`hold` or `pass`";
+        const WORKTREE: &str = "`true`, or a name of at most 60 letters, digits, `-` and `_`";
         match tag.role_of(name) {
             Some(AttributeRole::Continuation) => self.state(value, name),
             Some(AttributeRole::Model) => {
@@ -353,6 +354,10 @@ impl FrontmatterReader<'_, '_> {
             Some(AttributeRole::Number) => {
                 let text = self.word(value, name, NUMBER);
                 self.checked(value, text, name, NUMBER, |text| number(text).is_some())
+            }
+            Some(AttributeRole::Worktree) => {
+                let text = self.word(value, name, WORKTREE);
+                self.checked(value, text, name, WORKTREE, |text| worktree_name(text).is_some())
             }
             Some(AttributeRole::OnFailed) => {
                 let text = self.word(value, name, ON_FAILED);

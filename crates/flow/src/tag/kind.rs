@@ -67,6 +67,8 @@ pub enum AttributeRole {
     Input,
     /// A whole number from 1. Optional.
     Number,
+    /// A worktree of the worker's own: `true`, or what its name ends with. Optional, also where a policy names it.
+    Worktree,
     /// What a failed worker means to a join: `hold` or `pass`. Optional.
     OnFailed,
     /// The answers that can be chosen, each with a state or without. Optional.
@@ -99,7 +101,7 @@ impl TagKind {
     pub fn spec(self) -> &'static TagSpec {
         use AttributeRole::{
             Choices, Continuation, Default, Directory, Duration, Files, Input, Model, Number,
-            OnFailed, Question,
+            OnFailed, Question, Worktree,
         };
         use TagContent::{Payload, State};
         match self {
@@ -139,6 +141,7 @@ impl TagKind {
                     ("next", Continuation),
                     ("cd", Directory),
                     ("limit", Number),
+                    ("worktree", Worktree),
                     ("input", Input),
                 ],
                 takes_variables: true,

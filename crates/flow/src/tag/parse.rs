@@ -364,6 +364,7 @@ fn complete(
             target: target(kind, &content, whole)?,
             cd: attributes.take("cd"),
             limit: attributes.take("limit"),
+            worktree: attributes.take("worktree"),
             input: attributes.take("input"),
             attributes: attributes.rest,
             more: Vec::new(),

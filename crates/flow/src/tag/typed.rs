@@ -64,6 +64,8 @@ pub enum Tag {
         cd: Option<Spanned<String>>,
         /// How many workers of the parent may be under way.
         limit: Option<Spanned<String>>,
+        /// What the worker's worktree is called.
+        worktree: Option<Spanned<String>>,
         /// A text for the worker's first state.
         input: Option<Spanned<String>>,
         /// All other attributes: the worker's variables.

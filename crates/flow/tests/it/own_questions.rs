@@ -3,12 +3,13 @@
 use raymond_flow::{
     history::Records,
     machine::{Input, OnAsk, Phase, Record, SessionPlan, Status, replay},
+    money::Usd,
     snapshot::Snapshot,
     turn::{Outcome, OwnOption, OwnQuestion},
     world::MemoryWorld,
 };
 
-use crate::sim::{Sim, response, started, usd};
+use crate::sim::{Sim, response, started};
 
 const START: &str =
     "---\nallowed_transitions:\n  - { tag: goto, target: NEXT }\n  - { tag: result }\n---\nDo it.";
@@ -39,7 +40,7 @@ fn answer_continues_the_turn_in_its_session_and_enters_no_state() {
     asks(&mut sim, &[question("Which?", &["red", "blue"], false)]);
     assert!(sim.children.is_empty());
     assert!(sim.run.waits_for_people());
-    assert_eq!(sim.run.total_cost_usd, usd(0.25), "the part before the question is paid");
+    assert_eq!(Some(sim.run.total_cost_usd), Usd::from_dollars(0.25), "the part before it is paid");
     let (id, asked) = sim.question("main");
     assert_eq!(asked.text, "Which?\n- red: about red\n- blue: about blue");
     let labels: Vec<_> = asked.choices.iter().map(|choice| choice.label.as_str()).collect();

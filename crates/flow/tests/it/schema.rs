@@ -45,6 +45,7 @@ fn schema_has_every_tag_with_the_attributes_that_the_reader_takes() {
                 AttributeRole::Continuation => "#/definitions/state",
                 AttributeRole::Model => "#/definitions/argument",
                 AttributeRole::Number => "#/definitions/number",
+                AttributeRole::Worktree => "#/definitions/worktree",
                 AttributeRole::OnFailed => "#/definitions/failed",
                 AttributeRole::Choices => "#/definitions/choices",
                 AttributeRole::Duration => "#/definitions/duration",

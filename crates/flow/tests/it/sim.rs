@@ -3,18 +3,18 @@
 //! After every decision it checks the invariants: the journal replays to the same run, the
 //! state file reads back as the same run, and `pending` returns exactly the outstanding effects.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use raymond_flow::{
     history::{InputMessage, Records},
     id::{AgentId, AskId, RunId, SessionId, StateName, StepId},
     machine::{
-        Action, Agent, Decision, Effect, Input, Launch, Limits, Phase, Prepared, Record, Response,
-        Run, SessionPlan, Settings, Spent, Started, Status, Step, Turn, apply, decide, pending,
-        replay, settle, start,
+        Action, Agent, Decision, Effect, Input, Launch, Limits, MadeWorktree, Phase, Prepared,
+        Record, Response, Run, SavedWork, SessionPlan, Settings, Spent, Started, Status, Step,
+        Turn, Worktree, apply, decide, pending, replay, settle, start,
     },
     money::Usd,
-    policy::Question,
+    policy::{Question, WorktreePlan},
     snapshot::{RunMessage, Snapshot},
     tag::parse,
     turn::{Exit, Outcome, conclude, prepare},
@@ -66,6 +66,12 @@ pub(crate) struct Sim {
     pub(crate) waits_for_usage_limit: bool,
     /// Questions that a person has been asked and not answered.
     pub(crate) questions: BTreeMap<AskId, Question>,
+    /// Whether worktrees are made and saved only when the test says so.
+    pub(crate) holds_git: bool,
+    /// Worktrees that are to be made.
+    pub(crate) making: BTreeMap<AgentId, WorktreePlan>,
+    /// Workers whose work is to be committed.
+    pub(crate) saving: BTreeSet<AgentId>,
     /// Names in prompts that no variable had.
     pub(crate) unknown_variables: Vec<String>,
     sessions: u32,
@@ -131,6 +137,9 @@ impl Sim {
             waits: BTreeMap::new(),
             waits_for_usage_limit: false,
             questions: BTreeMap::new(),
+            holds_git: false,
+            making: BTreeMap::new(),
+            saving: BTreeSet::new(),
             unknown_variables: Vec::new(),
             sessions: 0,
             holds_prepare: false,
@@ -264,6 +273,8 @@ impl Sim {
     fn open(&mut self) {
         self.waits.clear();
         self.questions.clear();
+        self.making.clear();
+        self.saving.clear();
         self.waits_for_usage_limit = false;
         self.unprepared.clear();
         let decision = settle(&self.run);
@@ -285,6 +296,7 @@ impl Sim {
         let mut waits = BTreeMap::new();
         let mut prepares = Vec::new();
         let mut questions = BTreeMap::new();
+        let (mut making, mut saving) = (BTreeMap::new(), BTreeSet::new());
         let mut waits_for_usage_limit = false;
         for effect in pending(&self.run) {
             match effect {
@@ -292,6 +304,8 @@ impl Sim {
                 Effect::Reattach { id, .. } => children.push(id),
                 Effect::Wait { agent, delay_ms } => drop(waits.insert(agent, delay_ms)),
                 Effect::Ask { id, question, .. } => drop(questions.insert(id, *question)),
+                Effect::MakeWorktree { agent, plan } => drop(making.insert(agent, *plan)),
+                Effect::SaveWorktree { agent, .. } => drop(saving.insert(agent)),
                 Effect::WaitForUsageLimit { .. } => waits_for_usage_limit = true,
                 other @ Effect::Launch { .. } => panic!("{other:?}"),
             }
@@ -301,6 +315,7 @@ impl Sim {
             assert_eq!(children, self.children.keys().cloned().collect::<Vec<_>>());
             assert_eq!(waits, self.waits);
             assert_eq!(questions, self.questions);
+            assert_eq!((making, saving), (self.making.clone(), self.saving.clone()));
             assert_eq!(waits_for_usage_limit, self.waits_for_usage_limit);
             assert_eq!(prepares.is_empty(), self.unprepared.is_empty());
         }
@@ -369,9 +384,50 @@ impl Sim {
                 Effect::Ask { id, question, .. } => {
                     assert!(self.questions.insert(id, *question).is_none(), "asked twice");
                 }
+                Effect::MakeWorktree { agent, plan } => {
+                    // Asked for again when a usage limit is lifted.
+                    self.making.insert(agent.clone(), *plan);
+                    if !self.holds_git {
+                        self.make_worktree(agent.as_str());
+                    }
+                }
+                Effect::SaveWorktree { agent, .. } => {
+                    assert!(self.saving.insert(agent.clone()), "saved twice");
+                    if !self.holds_git {
+                        self.save_worktree(agent.as_str(), Some("c2"), None);
+                    }
+                }
                 Effect::WaitForUsageLimit { .. } => self.waits_for_usage_limit = true,
             }
         }
+    }
+
+    /// The worktree of `name` is made, as the engine would.
+    pub(crate) fn make_worktree(&mut self, name: &str) {
+        let agent = agent(name);
+        let plan = self.making.remove(&agent).expect("it is to be made");
+        let own = plan.name_for(name);
+        let path = format!("/worktrees/{own}");
+        let cwd = format!("{path}/{}", plan.inside).trim_end_matches('/').to_owned();
+        let worktree = Worktree {
+            path,
+            branch: format!("raymond/r/{own}"),
+            repository: plan.repository,
+            base: plan.commit,
+            head: None,
+            problem: None,
+        };
+        self.input(Input::WorktreeMade {
+            agent,
+            made: Ok(MadeWorktree { worktree: Box::new(worktree), cwd }),
+        });
+    }
+
+    pub(crate) fn save_worktree(&mut self, name: &str, head: Option<&str>, problem: Option<&str>) {
+        assert!(self.saving.remove(&agent(name)), "it is to be saved");
+        let (head, problem) = (head.map(str::to_owned), problem.map(str::to_owned));
+        let saved = SavedWork { head, problem };
+        self.input(Input::WorktreeSaved { agent: agent(name), saved });
     }
 
     /// What a machine that only carries out steps knows of the run.

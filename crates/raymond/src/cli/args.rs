@@ -59,6 +59,38 @@ pub(crate) enum Command {
     },
     /// Show the history of a run, one line per event.
     Log(Log),
+    /// Show where the tokens of a run went, and which goto would be cheaper as reset.
+    Cost {
+        #[command(flatten)]
+        run: WhichRun,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Make a new run from a run as it was before one of its steps; print its id.
+    Rewind {
+        /// Run id, or a unique prefix of it.
+        run: String,
+        /// The step that is done again: `main.3`, or `3` for main.
+        step: String,
+        /// Id of the new run.
+        #[arg(long = "as", value_name = "ID")]
+        new: Option<String>,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Make a new run from a run as it is now; print its id.
+    ForkRun {
+        #[command(flatten)]
+        run: WhichRun,
+        /// Id of the new run.
+        #[arg(long = "as", value_name = "ID")]
+        new: Option<String>,
+        #[command(flatten)]
+        place: Place,
+    },
     /// Watch a run of another process. Ctrl-C leaves it running.
     Attach {
         #[command(flatten)]

@@ -121,6 +121,8 @@ pub(crate) enum Template {
     FanOut,
     /// A reviewer for each file, and a report of what all of them found.
     MapReview,
+    /// Workers in git worktrees of their own, whose branches are landed behind a gate.
+    Worktrees,
     /// Attempts with a limit.
     Retry,
     /// Wait for something, then act on it.

@@ -28,6 +28,13 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
         Some(Command::Resume { run, detach, options }) => commands::resume(&run, detach, &options),
         Some(Command::List { json, place }) => commands::list(json, &place),
         Some(Command::Status { run, json, place }) => commands::status(&run, json, &place),
+        Some(Command::Cost { run, json, place }) => commands::cost(&run, json, &place),
+        Some(Command::Rewind { run, step, new, place }) => {
+            commands::rewind(&run, &step, new.as_deref(), &place)
+        }
+        Some(Command::ForkRun { run, new, place }) => {
+            commands::fork_run(&run, new.as_deref(), &place)
+        }
         Some(Command::Log(log)) => commands::log(&log),
         Some(Command::Attach { run, verbose, place }) => commands::attach(&run, verbose, &place),
         Some(Command::Cancel { id, yes, place }) => commands::cancel(&id, yes, &place),

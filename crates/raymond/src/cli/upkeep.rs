@@ -11,7 +11,7 @@ use raymond_flow::machine::Status;
 use super::commands::{open, serve};
 use super::{
     args::Place,
-    commands::{doctor, prune, show},
+    commands::{doctor, land, prune, show},
 };
 use crate::failure::Failure;
 
@@ -25,9 +25,15 @@ pub(crate) enum Upkeep {
     Doctor(Doctor),
     /// Remove old runs from the disk.
     ///
-    /// Runs that can still be resumed are kept unless `--status` names them; running ones are always kept.
+    /// Runs that can still be resumed are kept unless `--status` names them; running ones are always kept, and so are those with
+    /// worktrees whose work is nowhere else.
     /// On a terminal nothing is removed without `--yes`.
     Prune(Prune),
+    /// Merge the branches of workers into the branch that is checked out.
+    ///
+    /// For what a run with worktrees has left unlanded. Branches are merged one by one, in the order of forking; one that
+    /// conflicts is left as it is, and the others go on. The checkout must be clean.
+    Land(Land),
     /// Show all your runs in a browser, live, on this machine.
     ///
     /// Prints a link. The server owns no run: it can be ended at any time, and runs go on.
@@ -44,6 +50,7 @@ pub(super) fn run(command: &Upkeep) -> Result<ExitCode, Failure> {
         Upkeep::Show(arguments) => show(arguments),
         Upkeep::Doctor(arguments) => doctor(arguments),
         Upkeep::Prune(arguments) => prune(arguments),
+        Upkeep::Land(arguments) => land(arguments),
         #[cfg(feature = "serve")]
         Upkeep::Serve(arguments) => serve(arguments),
         #[cfg(feature = "serve")]
@@ -64,9 +71,30 @@ pub(crate) struct Show {
     #[arg(long, short)]
     pub(crate) follow: bool,
 
+    /// Show what workers with worktrees have changed, instead of the transcript.
+    #[arg(long, conflicts_with_all = ["follow", "json"])]
+    pub(crate) diff: bool,
+
     /// Print entries as JSON, one per line.
     #[arg(long)]
     pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+/// The arguments of `raymond land`.
+#[derive(Debug, Args)]
+pub(crate) struct Land {
+    /// Run id, or a unique prefix of it [default: the latest run].
+    pub(crate) run: Option<String>,
+
+    /// Workers whose branches are merged [default: all that have ended].
+    pub(crate) agents: Vec<String>,
+
+    /// Only tell what can be merged.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 
     #[command(flatten)]
     pub(crate) place: Place,
@@ -97,6 +125,14 @@ pub(crate) struct Prune {
     /// Remove the oldest runs until all runs together have at most this size: 500M, 2G.
     #[arg(long, value_name = "SIZE")]
     pub(crate) max_size: Option<Size>,
+
+    /// Keep the runs, and remove only the worktrees of workers that were joined or whose run has ended.
+    #[arg(long, conflicts_with_all = ["older_than", "status", "max_size"])]
+    pub(crate) worktrees: bool,
+
+    /// Remove worktrees also with changes that are not committed, or commits that are on no other branch.
+    #[arg(long)]
+    pub(crate) discard_work: bool,
 
     /// Only list what would be removed. The default on a terminal.
     #[arg(long, conflicts_with = "yes")]

@@ -147,6 +147,7 @@ impl Board {
             Record::Woke { agent }
             | Record::Called { agent }
             | Record::Placed { agent }
+            | Record::WorktreeMade { agent, .. }
             | Record::Answered { agent, .. }
             | Record::Joined { agent, .. } => {
                 self.change(agent, at_ms, Doing::Starting);

@@ -30,6 +30,9 @@ use crate::{
     line::{Line, Style, excerpt},
 };
 
+/// The most worktrees that are listed: a page for people.
+const WORKTREES_MAX: usize = 50;
+
 /// The data of a status report.
 #[derive(Debug)]
 pub(crate) struct StatusReport<'a> {
@@ -50,6 +53,7 @@ impl StatusReport<'_> {
         let mut page = Vec::new();
         self.head(&mut page, run, entries);
         self.agents(&mut page, run, entries);
+        Self::worktrees(&mut page, run);
         let records = entries.iter().flat_map(|entry| &entry.records);
         costs(&mut page, &Accounts::of(records.clone()));
         denials(&mut page, records);
@@ -132,6 +136,27 @@ impl StatusReport<'_> {
         }
     }
 
+    /// The worktrees of workers, also of those that have ended.
+    fn worktrees(page: &mut Vec<Line>, run: &Run) {
+        if run.worktrees.is_empty() {
+            return;
+        }
+        page.extend([Line::new(), Line::new().add(Style::Bold, "Worktrees")]);
+        for (agent, worktree) in run.worktrees.iter().take(WORKTREES_MAX) {
+            let line = Line::of("  ").add(Style::Name, agent.as_str());
+            page.push(line.plain(format!("  {}", worktree.branch)));
+            page.push(Line::new().dim(format!("      {}", worktree.path)));
+            if let Some(problem) = &worktree.problem {
+                let text = format!("      not committed: {problem}");
+                page.push(Line::new().add(Style::Warning, text));
+            }
+        }
+        let more = run.worktrees.len().saturating_sub(WORKTREES_MAX);
+        if more > 0 {
+            page.push(Line::new().dim(format!("  and {more} more; all of them with --json")));
+        }
+    }
+
     fn about(&self, agent: &Agent, board: &Board) -> Line {
         let row = board.row(&agent.id);
         let since = row.map_or_else(Line::new, |row| {
@@ -160,6 +185,8 @@ impl StatusReport<'_> {
                 Line::new().dim("waits: ").plain(format!("{ended} of {all} workers"))
             }
             Phase::Parked { .. } => Line::new().dim("waits for a place among the workers"),
+            Phase::Moving { .. } => Line::new().dim("its worktree is being made"),
+            Phase::Leaving { .. } => Line::new().dim("what it leaves is being committed"),
             Phase::Failed { error, passed: true, .. } => {
                 Line::of(format!("failed: {error}")).dim("; a join has handed this over")
             }

@@ -129,6 +129,19 @@ pub(crate) fn of_record(record: &Record, before: Option<&Before>) -> Vec<News> {
             let text = Line::new().dim("has a place among the workers");
             vec![News::of(Detail, Mark::Detail, agent, text)]
         }
+        Record::WorktreeMade { agent, worktree, .. } => {
+            let text = Line::new().dim(format!("works on branch {}", worktree.branch));
+            vec![News::of(Detail, Mark::Detail, agent, text)]
+        }
+        Record::WorktreeSaved { agent, saved } => {
+            let warning = saved.problem.as_ref().map(|problem| {
+                let text = format!(
+                    "warning: its work is not committed and stays in its worktree: {problem}"
+                );
+                News::of(Trouble, Mark::Odd, agent, Line::of(text))
+            });
+            warning.into_iter().collect()
+        }
         Record::Overridden { agent, asked, instead, .. } => vec![overridden(agent, asked, instead)],
         Record::Asked { agent, number, question, .. } => {
             vec![asked(here(before), agent, *number, question)]
@@ -153,6 +166,13 @@ pub(crate) fn of_record(record: &Record, before: Option<&Before>) -> Vec<News> {
             vec![News::of(Trouble, Mark::Failed, agent, text)]
         }
         Record::Halted { why } => vec![halted(why)],
+        Record::Rewound { from, step, .. } => {
+            let moment = step
+                .as_ref()
+                .map_or("was then".to_owned(), |step| format!("was before step {step}"));
+            let text = format!("continues run {from} as it {moment}, in branches of its sessions");
+            vec![News::of_run(Told, Mark::Odd, Line::of(text))]
+        }
         Record::LimitsChanged { limits } => {
             vec![News::of_run(Told, Mark::Odd, Line::of(of_limits(limits)))]
         }

@@ -130,7 +130,9 @@ fn diagram_of_a_run_counts_the_visits_of_each_state() {
 #[test]
 fn new_workflow_lints_clean_on_either_platform() {
     let project = Project::new([]);
-    for template in ["linear", "review", "approval", "fan-out", "map-review", "retry", "polling"] {
+    for template in
+        ["linear", "review", "approval", "fan-out", "map-review", "worktrees", "retry", "polling"]
+    {
         let made = project.raymond(&["new", template, "--template", template]);
         assert_eq!(made.code, 0, "{made:?}");
         assert!(made.stdout.starts_with(&format!("{template}/")), "{made:?}");

@@ -23,7 +23,9 @@ fn tests_of_the_examples_pass() {
 #[test]
 fn new_workflows_come_with_a_test_that_passes() {
     let project = Project::new([]);
-    for template in ["linear", "review", "approval", "fan-out", "map-review", "retry", "polling"] {
+    for template in
+        ["linear", "review", "approval", "fan-out", "map-review", "worktrees", "retry", "polling"]
+    {
         assert_eq!(project.raymond(&["new", template, "--template", template]).code, 0);
         let ran = project.raymond(&["test", template]);
         assert_eq!(ran.code, 0, "{template}:\n{}{}", ran.stdout, ran.stderr);
@@ -37,7 +39,7 @@ fn new_workflows_come_with_a_test_that_passes() {
 fn new_workflow_has_every_file_of_its_template_and_of_the_example_of_that_name() {
     let project = Project::new([]);
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-    for template in ["approval", "fan-out", "map-review", "retry"] {
+    for template in ["approval", "fan-out", "map-review", "worktrees", "retry"] {
         project.raymond(&["new", template, "--template", template]);
         for folder in
             [format!("crates/raymond/templates/{template}"), format!("examples/{template}")]

@@ -44,3 +44,4 @@ mod subworkflows;
 mod terminal;
 mod trust;
 mod turns;
+mod worktrees;

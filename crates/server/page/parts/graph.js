@@ -18,13 +18,17 @@ const TRAVEL_MS = 400;
 const RADIUS = 5;
 /** The drawing has room for labels between layers; the page shows names only in part, and puts the layers closer. */
 const SQUEEZE = 0.5;
-const MARGIN = 6;
+const MARGIN = 12;
 /** The least that is shown, in units of the drawing. */
 const SMALLEST = 380;
 /** The box is not higher than this, also before the drawing is known. */
 const HEIGHT_MAX = 720;
 const ZOOM_STEP = 1.25;
 const ZOOM_MAX = 4;
+
+/** Room around the states of a folder, and above them for its name. */
+const FOLDER_MARGIN = 10;
+const FOLDER_TITLE = 16;
 
 const ARROW = svg`<defs><marker id="arrow" viewBox="0 0 10 10" refX="8.5" refY="5" markerWidth="9" markerHeight="9"
   markerUnits="userSpaceOnUse" orient="auto-start-reverse"><path d="M0 1 9 5 0 9z" fill="context-stroke" /></marker></defs>`;
@@ -42,6 +46,8 @@ export class GraphPart {
   squeeze = (y) => y;
   /** @type {Map<string, number>} */
   nodes = new Map();
+  /** The folders that are drawn around their states, the outer ones first. @type {(Box & { name: string })[]} */
+  folders = [];
   /** The mouse was moved while its button was down: what follows is no click. */
   wasDragged = false;
 
@@ -55,6 +61,7 @@ export class GraphPart {
     if (graph.fingerprint !== this.graph?.fingerprint) {
       this.squeeze = squeezed(graph.nodes);
       this.nodes = new Map(graph.nodes.map((node, index) => [node.name, index]));
+      this.folders = foldersOf(graph.nodes, this.squeeze);
       this.view = this.remembered(graph.fingerprint);
     }
     this.graph = graph;
@@ -209,6 +216,7 @@ export class GraphPart {
     };
     return html`<div class="graph"><svg viewBox="${x} ${y} ${width} ${height}" ${withElement(keep)} role="group" aria-label="graph of the workflow"
       @pointerdown=${(/** @type {PointerEvent} */ event) => this.drag(event)}>${ARROW}
+      ${this.folders.map(({ name, x, y, width, height }) => svg`<g class="folder"><rect x=${x} y=${y} width=${width} height=${height} rx="10" /><text x=${x + 10} y=${y + 14}>${name}/</text></g>`)}
       ${graph.links.map((link, index) => this.link(link, taken.get(index)))}
       ${graph.nodes.map((node) => this.node(node, chosen))}
       ${graph.nodes.map((node, index) => this.agents(node, there.get(index) ?? []))}
@@ -225,6 +233,12 @@ export class GraphPart {
     return svg`<g class="link ${link.kind} ${this.options.isRun ? (count ? 'taken' : 'untaken') : ''}"><title>${stateName(from?.name)} ${link.kind} ${stateName(to?.name)}${count ? `, ${count}×` : ''}</title>
       <path d=${this.path(link)} marker-end="url(#arrow)" />
       ${link.label_at && said ? svg`<text x=${link.label_at[0]} y=${this.squeeze(link.label_at[1]) + 4}>${said}</text>` : nothing}</g>`;
+  }
+
+  /** The name of a state without the folder that is drawn around it. @param {string} name */
+  within(name) {
+    const around = this.folders.findLast((folder) => name.startsWith(`${folder.name}/`));
+    return around ? name.slice(around.name.length + 1) : name;
   }
 
   /** @param {GraphNode} node @param {string} chosen */
@@ -245,7 +259,7 @@ export class GraphPart {
       <title>${name}${said ? `: ${said}` : ''}</title>
       <rect x=${x - width / 2} y=${y - height / 2} width=${width} height=${height} rx=${radius} />
       ${kind === 'script' ? svg`<path class="bars" d="M${x - width / 2 + 6} ${y - height / 2}v${height}M${x + width / 2 - 6} ${y - height / 2}v${height}" />` : nothing}
-      <text class="name" x=${x} y=${visit ? y - 2 : y + 5}>${stateName(name)}</text>
+      <text class="name" x=${x} y=${visit ? y - 2 : y + 5}>${stateName(this.within(name))}</text>
       ${visit ? svg`<text class="visit" x=${x} y=${y + 14}>${visit.failures ? svg`<tspan class="fail">✕ ${visit.failures}</tspan> ` : ''}${visit.steps}×${visit.cost_usd ? ` ${money(visit.cost_usd)}` : ''}</text>` : nothing}</g>`;
   }
 
@@ -272,6 +286,24 @@ function dotKind(agent) {
   if (agent.phase === 'failed') return 'failed';
   if (agent.phase === 'asking') return 'you';
   return agent.phase === 'running' || agent.phase === 'starting' ? 'running' : 'idle';
+}
+
+/** The boxes of subworkflows, around all states of a folder. One that would also enclose other states is not drawn: then the states keep their whole names.
+ * @param {GraphNode[]} nodes @param {(y: number) => number} squeeze */
+function foldersOf(nodes, squeeze) {
+  const names = new Set(nodes.flatMap(({ name }) => [...name.matchAll(/\//g)].map(({ index }) => name.slice(0, index))));
+  return [...names].sort((one, other) => one.length - other.length).flatMap((name) => {
+    const isInside = (/** @type {GraphNode} */ node) => node.name.startsWith(`${name}/`);
+    const inside = nodes.filter(isInside);
+    const left = Math.min(...inside.map((node) => node.center[0] - node.width / 2)) - FOLDER_MARGIN;
+    const right = Math.max(...inside.map((node) => node.center[0] + node.width / 2)) + FOLDER_MARGIN;
+    const top = Math.min(...inside.map((node) => squeeze(node.center[1]) - node.height / 2)) - FOLDER_TITLE;
+    const bottom = Math.max(...inside.map((node) => squeeze(node.center[1]) + node.height / 2)) + FOLDER_MARGIN;
+    const isHit = (/** @type {GraphNode} */ node) => node.center[0] + node.width / 2 > left && node.center[0] - node.width / 2 < right
+      && squeeze(node.center[1]) + node.height / 2 > top && squeeze(node.center[1]) - node.height / 2 < bottom;
+    if (nodes.some((node) => !isInside(node) && isHit(node))) return [];
+    return [{ name, x: left, y: top, width: right - left, height: bottom - top }];
+  });
 }
 
 /** Moves the layers of boxes closer together: boxes keep their height, gaps get smaller. @param {GraphNode[]} nodes */

@@ -86,6 +86,7 @@ export class LogPart {
 
   template() {
     if (this.next === null) return nothing;
+    if (!this.events.length) return html`<p class="empty">Nothing was recorded yet. What the run decides and does appears here.</p>`;
     return html`<div class="log">${this.isWhole ? nothing : html`<button class="quiet small" @click=${() => this.load(true)}>from the beginning</button>`}
       ${this.rows.template(this.events, (event) => `${event.offset}/${event.event}/${event.agent}`, (event) => eventRow(event, this.run))}</div>`;
   }

@@ -115,7 +115,7 @@ export class StepsPart {
 
   template() {
     if (!this.isLoaded) return html`<div class="steps"></div>`;
-    if (!this.steps.length) return html`<p class="empty">${this.filter.state || this.filter.agent ? 'No step matches the filter.' : 'No step has begun yet.'}</p>`;
+    if (!this.steps.length) return html`<p class="empty">${this.filter.state || this.filter.agent ? 'No step matches the filter.' : 'No step has begun yet. Each step of an agent appears here when it begins.'}</p>`;
     if (this.next !== null && this.rows.first + this.rows.count >= this.steps.length) queueMicrotask(() => this.more());
     return html`<div class="steps">${this.rows.template(this.steps, (step) => step.step, (step) => this.row(step))}</div>`;
   }

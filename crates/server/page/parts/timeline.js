@@ -131,7 +131,7 @@ export class TimelinePart {
   template(isLive) {
     const { timeline } = this;
     if (!timeline) return html`<div class="timeline"></div>`;
-    if (!timeline.lanes.length) return html`<div class="timeline"><p class="empty">No step has begun yet.</p></div>`;
+    if (!timeline.lanes.length) return html`<div class="timeline"><p class="empty">No step has begun yet. Each step of an agent becomes a bar here.</p></div>`;
     const axis = this.makeAxis(isLive);
     const x = (/** @type {number} */ time) => ((axis.at(time) - this.from) / (this.to - this.from)) * this.width;
     const keep = (/** @type {Element} */ element) => {

@@ -10,7 +10,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::{
-    ClaudeConfig, permissions, questions, settings,
+    ClaudeConfig, output, permissions, questions, settings,
     transcript::{self, SessionFile},
 };
 use crate::{
@@ -149,11 +149,16 @@ fn session(config: &ClaudeConfig, plan: &SessionPlan, is_there: bool) -> Vec<Str
         SessionPlan::Fresh { id } | SessionPlan::Branch { id, .. } if is_there => resume(id),
         SessionPlan::Fresh { id } => own_id(id).to_vec(),
         SessionPlan::Branch { from, id, cwd } => {
+            let (from, at) = match from.as_str().split_once(output::BOOKMARK) {
+                Some((session, message)) => (&SessionId::new(session), Some(message)),
+                None => (from, None),
+            };
+            let at = at.map(|message| ["--resume-session-at".to_owned(), message.to_owned()]);
             // Claude finds an id only among the sessions of the current directory, a file anywhere.
             let file = |cwd: &String| transcript::path(&config.config_dir, cwd, from);
             let from = cwd.as_ref().map_or_else(|| from.as_str().to_owned(), file);
             let branch = ["--resume".to_owned(), from, "--fork-session".to_owned()];
-            branch.into_iter().chain(own_id(id)).collect()
+            branch.into_iter().chain(own_id(id)).chain(at.into_iter().flatten()).collect()
         }
     }
 }

@@ -27,7 +27,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use raymond_flow::{coding_agent::Capabilities, machine::TurnFailure};
+use raymond_flow::{coding_agent::Capabilities, id::SessionId, machine::TurnFailure};
 
 use super::{
     Activity, Checkup, CodingAgent, TranscriptReader, TurnCommand, TurnEnd, TurnOutput, TurnRequest,
@@ -92,6 +92,10 @@ impl CodingAgent for ClaudeAgent {
 
     fn account(&self) -> Option<String> {
         self.config.account.clone()
+    }
+
+    fn bookmark(&self, session: &SessionId, stdout: &Path, bytes: u64) -> Option<SessionId> {
+        output::bookmark(session, stdout, bytes)
     }
 
     fn prompt_text(&self, stdin: &str) -> String {

@@ -17,6 +17,7 @@ use raymond_flow::{
     turn::{Outcome, OwnQuestion},
 };
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::{command, failure, questions};
 use crate::agent::{
@@ -331,6 +332,26 @@ impl Denial {
         let what = tool_words(&self.input);
         if what.is_empty() { self.tool.clone() } else { format!("{}: {what}", self.tool) }
     }
+}
+
+/// What separates a session from one of its messages in the id of a session as it was after that message.
+pub(super) const BOOKMARK: char = '@';
+
+/// The id of `session` as it was after the turn that printed the first `bytes` of `stdout`: a kept process goes on writing.
+pub(super) fn bookmark(session: &SessionId, stdout: &Path, bytes: u64) -> Option<SessionId> {
+    let mut last = None;
+    let read = each_line(stdout, bytes, |line| {
+        if let Ok(event) = serde_json::from_slice::<ClaudeEvent>(line)
+            && event.kind == "assistant"
+            && event.parent_tool_use_id.is_none()
+        {
+            last = event.uuid;
+        }
+    });
+    let message = read.ok().and(last).and_then(|id| Uuid::parse_str(&id).ok())?;
+    // A session that is itself a branch that was never opened has one already.
+    let session = session.as_str().split(BOOKMARK).next().unwrap_or_default();
+    Some(SessionId::new(format!("{session}{BOOKMARK}{message}")))
 }
 
 /// A short description of what a tool is used on: the most informative field of its input.

@@ -6,7 +6,7 @@ use raymond_flow::{
     id::{AgentId, SessionId, StateName, StepId},
     machine::{
         Attachment, CountsAs, Halt, Instead, Limit, Limits, Overrider, Record, Response, Run,
-        Settings, Spent, Status, Taken, Tokens, Via, Work,
+        SavedWork, Settings, Spent, Status, Taken, Tokens, Via, Work, Worktree,
     },
     money::Usd,
     policy::{Forked, Join, OnFailed, Source, Transition},
@@ -191,6 +191,24 @@ fn records_about_an_agent_name_it() {
         Record::Reminded { agent: main(), problem: "no tag".to_owned(), work: Work::Enter };
     let expected = json!({ "event": "reminded", "agent": "main", "problem": "no tag" });
     check_record(reminded, expected);
+    let worktree = Worktree {
+        path: "/w".to_owned(),
+        branch: "b".to_owned(),
+        repository: "/r".to_owned(),
+        base: "c1".to_owned(),
+        head: None,
+        problem: None,
+    };
+    let (worktree, cwd) = (Box::new(worktree), "/w/sub".to_owned());
+    let expected = json!({
+        "event": "worktree_made", "agent": "main", "path": "/w", "branch": "b", "base": "c1",
+        "cwd": "/w/sub",
+    });
+    check_record(Record::WorktreeMade { agent: main(), worktree, cwd }, expected);
+    let saved = SavedWork { head: Some("c2".to_owned()), problem: None };
+    let expected =
+        json!({ "event": "worktree_saved", "agent": "main", "head": "c2", "problem": null });
+    check_record(Record::WorktreeSaved { agent: main(), saved }, expected);
     let workers = vec![Taken { agent: AgentId::new("main_work1"), born: 1 }];
     let expected = json!({ "event": "joined", "agent": "main", "workers": ["main_work1"] });
     check_record(Record::Joined { agent: main(), workers }, expected);
@@ -301,10 +319,20 @@ fn fork_of_several_workers_tells_each_of_them() {
         cd: Some("/d".to_owned()),
         attributes: BTreeMap::new(),
         limit: Some(2),
+        worktree: None,
         input: Some("in".to_owned()),
     };
     let (limit, more) = (Some(2), vec![second]);
-    let fork = Transition::Fork { target, next, cd: None, attributes, limit, input: None, more };
+    let fork = Transition::Fork {
+        target,
+        next,
+        cd: None,
+        attributes,
+        limit,
+        worktree: None,
+        input: None,
+        more,
+    };
     let both = told(fork, &["main_work1", "main_work2"]);
     assert_eq!((&both["limit"], &both["more_workers"]), (&json!(2), &json!(["main_work2"])));
     let second = json!({

@@ -220,6 +220,7 @@ fn joining_agent_counts_its_workers_and_a_worker_without_a_place_is_parked() {
         cd: None,
         attributes: BTreeMap::new(),
         limit: Some(limit),
+        worktree: None,
         input: None,
     };
     let (first, second) = (worker(1), worker(1));
@@ -229,6 +230,7 @@ fn joining_agent_counts_its_workers_and_a_worker_without_a_place_is_parked() {
         cd: None,
         attributes: BTreeMap::new(),
         limit: first.limit,
+        worktree: None,
         input: None,
         more: vec![second],
     };

@@ -41,6 +41,10 @@ fn files(template: Template) -> &'static [TemplateFile] {
             "retry": "START.sh", "START.bat", "CHECK.sh", "CHECK.bat", "FIX.md", "EXPLAIN.md",
             "tests/main.yaml", "tests/succeeds.yaml"
         ),
+        Template::Worktrees => files!(
+            "worktrees": "START.md", "SPREAD.sh", "SPREAD.bat", "WORK.md", "NEXT.sh", "NEXT.bat",
+            "LAND.sh", "LAND.bat", "RESOLVE.md", "GATE.sh", "GATE.bat", "tests/main.yaml"
+        ),
         Template::Polling => {
             files!("polling": "START.sh", "START.bat", "ACT.md", "tests/main.yaml")
         }

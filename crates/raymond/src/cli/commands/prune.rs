@@ -5,8 +5,9 @@ use std::{fmt::Write as _, process::ExitCode, time::Duration};
 use raymond_engine::{
     layout::StateDir,
     load,
-    prune::{StoredRun, stored_runs},
+    prune::{KeptWorktree, PruneWorktrees, PrunedWorktrees, StoredRun, stored_runs},
 };
+use raymond_flow::id::RunId;
 use serde_json::json;
 
 use super::place::state_dir;
@@ -14,11 +15,14 @@ use crate::{
     cli::upkeep::{Prune, PrunedStatus},
     failure::Failure,
     out,
-    report::time,
+    report::{time, words::count},
 };
 
 /// The minimum age of a run without `--older-than`.
 const OLDER_THAN: Duration = Duration::from_hours(7 * 24);
+
+/// The word for runs whose journal cannot be read.
+const UNREADABLE: &str = "unreadable";
 
 /// A run to remove, with its status.
 struct Candidate {
@@ -29,11 +33,23 @@ struct Candidate {
 /// `raymond prune`
 pub(in crate::cli) fn prune(arguments: &Prune) -> Result<ExitCode, Failure> {
     let state_dir = state_dir(&arguments.place)?;
-    let found = candidates(&state_dir, arguments)?;
     let is_dry = arguments.dry_run || (out::shows_data() && !arguments.yes);
+    if arguments.worktrees {
+        return prune_worktrees(&state_dir, arguments, is_dry);
+    }
+    let found = candidates(&state_dir, arguments)?;
     let mut removed = Vec::new();
     let mut failure = None;
+    let which = PruneWorktrees { only_joined: false, with_work: arguments.discard_work, is_dry };
     for candidate in found {
+        if candidate.run.has_journal && candidate.status != UNREADABLE {
+            let pruned = candidate.run.remove_worktrees(&state_dir, which)?;
+            tell_kept(&candidate.run.id, &pruned);
+            // Without its journal, nobody would know of them.
+            if !pruned.kept.is_empty() {
+                continue;
+            }
+        }
         let is_removed = is_dry
             || candidate.run.remove(&state_dir).unwrap_or_else(|error| {
                 failure.get_or_insert(Failure::from(error));
@@ -48,6 +64,60 @@ pub(in crate::cli) fn prune(arguments: &Prune) -> Result<ExitCode, Failure> {
         summarize(&removed, is_dry);
     }
     failure.map_or(Ok(ExitCode::SUCCESS), Err)
+}
+
+/// `raymond prune --worktrees`: the runs stay.
+fn prune_worktrees(
+    state_dir: &StateDir,
+    arguments: &Prune,
+    is_dry: bool,
+) -> Result<ExitCode, Failure> {
+    let stored = stored_runs(state_dir).map_err(|error| Failure::io("list the runs", &error))?;
+    let which = PruneWorktrees { only_joined: true, with_work: arguments.discard_work, is_dry };
+    let (mut total, mut runs) = (0, Vec::new());
+    for run in stored.iter().filter(|run| run.has_journal) {
+        let pruned = match run.remove_worktrees(state_dir, which) {
+            Ok(pruned) => pruned,
+            Err(error) => {
+                out::note(&format!("run {} stays as it is: {error}", run.id));
+                continue;
+            }
+        };
+        tell_kept(&run.id, &pruned);
+        total += pruned.removed;
+        let PrunedWorktrees { removed, kept } = pruned;
+        let kept = kept.iter().map(|kept| {
+            json!({ "agent": kept.agent, "path": kept.path, "branch": kept.branch, "why": kept.why })
+        });
+        runs.push(
+            json!({ "id": run.id.as_str(), "removed": removed, "kept": kept.collect::<Vec<_>>() }),
+        );
+    }
+    if arguments.json {
+        out::text(&format!("{}\n", out::escaped(&json!(runs).to_string())))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let worktrees = count(total as u64, "worktree");
+    out::note(&if is_dry && total > 0 {
+        format!("{worktrees}: nothing was removed yet; remove with --yes")
+    } else {
+        format!("{worktrees} removed")
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says which worktrees stay, why, and what can be done about them.
+fn tell_kept(run: &RunId, pruned: &PrunedWorktrees) {
+    for KeptWorktree { agent, path, branch, why } in &pruned.kept {
+        out::note(&format!(
+            "worktree of {agent} in run {run} stays: it has {why}\n  {path}, branch {branch}"
+        ));
+    }
+    if !pruned.kept.is_empty() {
+        out::note(&format!(
+            "land the work: raymond land {run}; or remove it for good: --discard-work"
+        ));
+    }
 }
 
 /// The runs that `arguments` select, the oldest first.
@@ -84,7 +154,7 @@ fn status(state_dir: &StateDir, run: &StoredRun, meant: &[PrunedStatus]) -> Opti
     }
     let (status, word) = match load(state_dir, &run.id) {
         Ok(loaded) => (PrunedStatus::of(loaded.run.status)?, loaded.run.status.to_string()),
-        Err(_) => (PrunedStatus::Unreadable, "unreadable".to_owned()),
+        Err(_) => (PrunedStatus::Unreadable, UNREADABLE.to_owned()),
     };
     let is_meant = if meant.is_empty() {
         matches!(status, PrunedStatus::Completed | PrunedStatus::Cancelled)

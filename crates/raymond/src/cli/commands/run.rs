@@ -392,7 +392,7 @@ fn remember(state_dir: &StateDir) {
     }
 }
 
-fn fresh_id(name: &str) -> Result<RunId, Failure> {
+pub(super) fn fresh_id(name: &str) -> Result<RunId, Failure> {
     let suffix = uuid::Uuid::new_v4().simple().to_string();
     Ok(RunId::derived(name, suffix.get(..8).unwrap_or_default())?)
 }

@@ -7,12 +7,14 @@ use raymond_engine::{
     agent::{Entry, ToolOutcome},
     journal::{Journal, JournalPosition},
     layout::RunFiles,
+    load,
     lock::RunLock,
     transcript::{Transcript, cost},
+    worktree::diff,
 };
 use raymond_flow::{
     id::{AgentId, StepId},
-    machine::{Action, Record, Spent, Step},
+    machine::{Action, Record, Run, Spent, Step},
 };
 use serde_json::json;
 
@@ -24,9 +26,12 @@ use crate::{
     report::{
         Next,
         transcript::{self, Length},
+        words::natural,
     },
 };
 
+/// The most of a diff that is shown: more than a person reads.
+const DIFF_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// How often `--follow` reads again. There is no portable way to wait for changes of a file.
 const INTERVAL: Duration = Duration::from_millis(200);
 
@@ -61,6 +66,9 @@ pub(in crate::cli) fn show(arguments: &Show) -> Result<ExitCode, Failure> {
     let project = LoadedProject::of(&arguments.place)?;
     let run = WhichRun { id: arguments.run.clone() };
     let id = runs::find(&project.state_dir, &run, &arguments.place)?;
+    if arguments.diff {
+        return show_diff(&load(&project.state_dir, &id)?.run, arguments.step.as_deref());
+    }
     let files = project.state_dir.run(&id);
     let mut view = ShowView {
         files,
@@ -93,6 +101,33 @@ pub(in crate::cli) fn show(arguments: &Show) -> Result<ExitCode, Failure> {
     if shown == 0 {
         let next = runs::next(&id, &arguments.place);
         out::note(&view.nothing(&next));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Shows what the workers with worktrees have changed, or one of them.
+fn show_diff(run: &Run, agent: Option<&str>) -> Result<ExitCode, Failure> {
+    let is_meant = |id: &&AgentId| agent.is_none_or(|agent| agent == id.as_str());
+    let mut meant: Vec<_> = run.worktrees.keys().filter(is_meant).collect();
+    meant.sort_by(|one, other| natural(one.as_str(), other.as_str()));
+    if meant.is_empty() {
+        let who = agent.map_or("no worker".to_owned(), |agent| format!("no worker `{agent}`"));
+        let message = format!("run `{}` has {who} with a worktree", run.id);
+        return Err(Failure::usage(message)
+            .with_hint(format!("list its workers: raymond status {}", run.id)));
+    }
+    for id in meant {
+        let Some(own) = run.worktrees.get(id) else { continue };
+        let shown = diff(own, DIFF_BYTES_MAX).map_err(|error| Failure::of_error(&error))?;
+        let cut = if shown.is_cut {
+            format!("… only the beginning; all of it: git diff {} {}\n", own.base, own.branch)
+        } else {
+            String::new()
+        };
+        let heading = format!("{id}  {}\n", own.branch);
+        if out::text(&format!("{heading}{}{cut}\n", shown.text))? == OutputState::Closed {
+            break;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

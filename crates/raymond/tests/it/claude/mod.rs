@@ -9,7 +9,9 @@
 //! | `failures` | every kind of failure of Claude, and what the user sees |
 //! | `limits` | budget and usage limit |
 //! | `questions` | what Claude asks with its own tool is put to a person |
+//! | `rewind` | runs that are made from the past of another one |
 //! | `tools` | files, permissions, many workers, long prompts |
+//! | `cost` | what `raymond cost` says of real turns |
 //! | `crashes` | costs and prompts after a process is killed |
 //! | `debug` | what `--debug` keeps of a turn |
 //! | `unasked` | output of Claude without a prompt is not an answer, and is paid once |
@@ -18,6 +20,7 @@
 //! All of them are skipped, with a reason, where Claude Code is not installed.
 
 mod commands;
+mod cost;
 mod crashes;
 mod debug;
 mod env;
@@ -25,6 +28,7 @@ mod failures;
 mod limits;
 mod policy;
 mod questions;
+mod rewind;
 mod sessions;
 mod tools;
 mod unasked;

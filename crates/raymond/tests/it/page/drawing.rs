@@ -139,3 +139,33 @@ fn dot_travels_along_its_edge_unless_the_reader_wants_no_motion() {
         desk.is_sound();
     }
 }
+
+#[test]
+fn states_of_a_subworkflow_are_drawn_in_a_box_with_its_name() {
+    let project = Project::new([
+        ("START.sh", "echo '<function return=\"LAST\">review/</function>'"),
+        ("LAST.sh", "echo '<result>done</result>'"),
+    ]);
+    std::fs::create_dir(project.file("flow/review")).unwrap();
+    project.write("flow/review/START.sh", "echo '<goto>JUDGE</goto>'");
+    project.write("flow/review/JUDGE.sh", &gated("gate", "<result>fine</result>"));
+    project.raymond(&["flow", "--id", "r", "--detach"]);
+    let Some(mut desk) = Desk::or_skip(project) else { return };
+    desk.go_to_run("r");
+    desk.until("document.querySelectorAll('.graph .node.script').length === 4");
+    let folders =
+        "[...document.querySelectorAll('.graph .folder text')].map((name) => name.textContent)";
+    assert_eq!(desk.value(folders), json!(["review/"]));
+    let names = "[...document.querySelectorAll('.graph .node.script .name')].map((name) => name.textContent).sort()";
+    assert_eq!(desk.value(names), json!(["JUDGE.sh", "LAST.sh", "START.sh", "START.sh"]));
+    // Both states are in the box, the others are not.
+    let inside = "{ const box = document.querySelector('.folder rect').getBoundingClientRect(); \
+        [...document.querySelectorAll('.graph .node.script')].filter((node) => { const at = node.getBoundingClientRect(); \
+        return at.left >= box.left && at.right <= box.right && at.top >= box.top && at.bottom <= box.bottom; }) \
+        .map((node) => node.getAttribute('aria-label')).sort() }";
+    assert_eq!(desk.value(inside), json!(["review/JUDGE.sh", "review/START.sh"]));
+    desk.until("document.querySelector('.graph .dot.running')");
+    desk.project.write("gate", "");
+    desk.until_says(".run .status", "completed");
+    desk.is_sound();
+}

@@ -140,7 +140,6 @@ fn hundred_browsers_on_one_run() {
 #[test]
 #[ignore = "a measurement"]
 fn idle_with_1_600_live_agents() {
-    const AGENTS: u64 = 1600;
     let project = Project::new([
         (
             "START.sh",
@@ -149,9 +148,44 @@ fn idle_with_1_600_live_agents() {
         ("END.sh", "echo '<result>x</result>'"),
         ("W.sh", "echo x >>started; until [ -e go ]; do sleep 2; done; echo '<result>w</result>'"),
     ]);
-    let mut run = spawn(&project, &["flow", "--id", "r", "--quiet"]);
+    let run = spawn(&project, &["flow", "--id", "r", "--quiet"]);
+    idle("scripts that sleep", &project, run);
+}
+
+#[test]
+#[ignore = "a measurement"]
+fn idle_with_1_600_live_turns() {
+    let project = Project::new([
+        (
+            "START.sh",
+            "for i in $(seq 1600); do echo \"<fork next=\\\"END\\\" item=\\\"$i\\\">W</fork>\"; done",
+        ),
+        ("END.sh", "echo '<result>x</result>'"),
+        ("W.md", "do it"),
+    ]);
+    // It prints what it does as Claude Code does, and then nothing for long, like a model that thinks.
+    project.write(
+        "claude",
+        "#!/usr/bin/env bash\n\
+         echo '{\"type\":\"assistant\",\"message\":{\"content\":[{\"type\":\"tool_use\",\"name\":\"Bash\",\"input\":{\"command\":\"make\"}}]}}'\n\
+         echo x >>started; until [ -e go ]; do sleep 2; done; exit 1\n",
+    );
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(project.file("claude"), mode).unwrap();
+    let mut command = measured(
+        &project,
+        &["flow", "--id", "r", "--quiet", "--max-parallel", "1600", "--warm", "0"],
+    );
+    command.env("RAYMOND_CLAUDE", project.file("claude"));
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    idle("turns", &project, command.spawn().unwrap());
+}
+
+/// What a page of a run costs the server while nothing happens in the run.
+fn idle(what: &str, project: &Project, mut run: Child) {
+    const AGENTS: u64 = 1600;
     wait_until("all run", PATIENCE, || project.lines("started").len() as u64 == AGENTS);
-    let server = serve(&project);
+    let server = serve(project);
     let mut of_run = server.stream(&format!("{}/events", server.run("r")), &[]);
     let mut of_rows = server.stream("/api/events", &[]);
     of_run.until(|event| event.name == "run");
@@ -164,9 +198,13 @@ fn idle_with_1_600_live_agents() {
     let share = 100.0 * used / began.elapsed().as_secs_f64();
     let most = megabytes(&server, "VmHWM");
     println!(
-        "{AGENTS} live agents, one page, nothing happens: {share:.1} % of a core (bar: 10), memory at most {most} MB"
+        "{AGENTS} live agents ({what}), one page, nothing happens: {share:.1} % of a core (bar: 10), memory at most {most} MB"
     );
-    project.write("go", "");
+    let shown = server.get(&server.run("r")).ok();
+    let agents = shown["agents"].as_array().unwrap().iter();
+    let busy = agents.filter(|agent| agent["activity"] == "Bash: make").count() as u64;
+    assert!(busy == 0 || busy == AGENTS, "what {busy} turns do is known");
+    run.kill().unwrap();
     run.wait().unwrap();
 }
 

@@ -1,0 +1,170 @@
+//! Makes a new run from the past of another one, which stays as it is.
+
+use std::collections::BTreeMap;
+
+use raymond_flow::{
+    id::{RunId, SessionId, StepId},
+    machine::{Action, Record, Started, bookmarks, replay},
+};
+use thiserror::Error;
+
+use crate::{
+    agent::Agents,
+    clock,
+    error::{EngineError, io_error},
+    journal::{Journal, JournalEntry},
+    layout::StateDir,
+    open::{create_folders, load, lock},
+    step::{StepFolder, StepState},
+};
+
+/// Why a run cannot be taken up from its past.
+#[derive(Debug, Error)]
+pub enum RewindError {
+    /// The run has no such step.
+    #[error("run `{run}` has no step {step}")]
+    NoSuchStep {
+        /// The run.
+        run: RunId,
+        /// The step, as in `main.3`.
+        step: String,
+    },
+    /// All its agents have ended, or it was cancelled.
+    #[error("run `{run}` is {status}: there is nothing to continue")]
+    Over {
+        /// The run.
+        run: RunId,
+        /// Its status.
+        status: String,
+    },
+    /// A session that the coding agent cannot branch as it was.
+    #[error(
+        "the session of step {step} has gone on since, and its coding agent cannot branch it as it was then"
+    )]
+    WentOn {
+        /// The last turn that the agents know, as in `main.3`.
+        step: String,
+    },
+    /// Something that concerns every run.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+/// Makes the run `new` from run `id` as it was before `step`, or as it is now. It is paused.
+pub fn rewind(
+    state_dir: &StateDir,
+    id: &RunId,
+    step: Option<&StepId>,
+    new: &RunId,
+    agents: &Agents,
+) -> Result<(), RewindError> {
+    let entries = load(state_dir, id)?.entries;
+    let cut = match step {
+        None => entries.len(),
+        Some(step) => {
+            let found = entries.iter().position(|entry| action_of(entry, step).is_some());
+            found.ok_or_else(|| RewindError::NoSuchStep { run: id.clone(), step: name(step) })?
+        }
+    };
+    let past = entries.get(..cut).unwrap_or_default();
+    let run = replay(past.iter().flat_map(|entry| entry.records.iter().cloned()))
+        .map_err(|source| EngineError::Replay { id: id.clone(), source })?;
+    if run.agents.is_empty() || !run.status.can_resume() {
+        return Err(RewindError::Over { run: id.clone(), status: run.status.to_string() });
+    }
+    let steps = state_dir.run(id).steps;
+    let mut sessions = BTreeMap::new();
+    let marks = bookmarks(past.iter().flat_map(|entry| &entry.records));
+    for session in run.sessions() {
+        let Some(mark) = marks.get(session) else { continue };
+        let agent = match past.iter().find_map(|entry| action_of(entry, mark)) {
+            Some(Action::Turn(turn)) => agents.for_turn(turn).ok(),
+            Some(Action::Script { .. }) | None => None,
+        };
+        let folder = StepFolder::new(&steps, mark);
+        let bytes = match folder.state() {
+            Ok(StepState::Ended(record)) => Some(record.stdout_bytes),
+            Ok(StepState::Lost) => folder.gather_stdout().ok(),
+            _ => None,
+        };
+        let then = agent.zip(bytes);
+        let then = then.and_then(|(agent, bytes)| agent.bookmark(session, &folder.stdout(), bytes));
+        match then {
+            Some(then) => drop(sessions.insert(session.clone(), then)),
+            None if went_on(&entries, session, mark) => {
+                return Err(RewindError::WentOn { step: name(mark) });
+            }
+            None => {}
+        }
+    }
+    let from = id.clone();
+    let step = step.map(name);
+    write(state_dir, past, new, Record::Rewound { from, step, sessions })?;
+    Ok(())
+}
+
+/// A step as users name it.
+fn name(StepId { agent, number }: &StepId) -> String {
+    format!("{agent}.{number}")
+}
+
+/// What `step` starts, if its intent is in this decision.
+fn action_of<'a>(entry: &'a JournalEntry, step: &StepId) -> Option<&'a Action> {
+    entry.records.iter().find_map(|record| match record {
+        Record::Intended { agent, step: own }
+            if *agent == step.agent && own.number == step.number =>
+        {
+            Some(&own.action)
+        }
+        _ => None,
+    })
+}
+
+/// Whether a turn was started in `session` after `mark`.
+fn went_on(entries: &[JournalEntry], session: &SessionId, mark: &StepId) -> bool {
+    let after = entries.iter().skip_while(|entry| action_of(entry, mark).is_none()).skip(1);
+    after.flat_map(|entry| &entry.records).any(|record| match record {
+        Record::Intended { step, .. } => {
+            matches!(&step.action, Action::Turn(turn) if turn.session.id() == session)
+        }
+        _ => false,
+    })
+}
+
+/// Writes the journal of the new run: the past under another name, and that it is another run now.
+fn write(
+    state_dir: &StateDir,
+    past: &[JournalEntry],
+    new: &RunId,
+    rewound: Record,
+) -> Result<(), EngineError> {
+    let files = state_dir.run(new);
+    state_dir.check_run(&files)?;
+    create_folders(&files)?;
+    let _lock = lock(new, &files)?;
+    if files.journal.exists() {
+        return Err(EngineError::Exists { id: new.clone() });
+    }
+    let at = |source| io_error("write", &files.journal, source);
+    let mut journal = Journal::create(&files.journal)?;
+    let identity = uuid::Uuid::new_v4().simple().to_string();
+    let renamed = |record: &Record| match record {
+        Record::Started(started) => Record::Started(Box::new(Started {
+            workflow_id: new.clone(),
+            identity: identity.clone(),
+            ..(**started).clone()
+        })),
+        other => other.clone(),
+    };
+    let written = past.iter().try_for_each(|entry| {
+        let records: Vec<_> = entry.records.iter().map(renamed).collect();
+        journal.append_at(entry.at_ms, &records)
+    });
+    let written = written.and_then(|()| journal.append_at(clock::now_ms(), &[rewound]));
+    let written = written.and_then(|()| journal.sync());
+    if written.is_err() {
+        // Half of a past is not a run.
+        let _ = std::fs::remove_file(&files.journal);
+    }
+    written.map_err(at)
+}

@@ -1,0 +1,201 @@
+//! Runs git: without prompts, with a time limit, with output of a limited size.
+
+use std::{
+    fs::File,
+    io::{self, Read as _, Seek as _},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
+
+use thiserror::Error;
+
+use crate::{processes::Tree, programs};
+
+/// How long a question may take: one that looks at all files of a large checkout with a cold cache.
+const QUERY_PATIENCE: Duration = Duration::from_mins(1);
+/// How long a change may take: checking out a large repository over a slow disk, with the user's own hooks.
+const WORK_PATIENCE: Duration = Duration::from_mins(15);
+/// The most output that is read: a list of files, or a diff that people look at.
+const OUTPUT_BYTES_MAX: u64 = 8 * 1024 * 1024;
+/// The most of an error message that is shown.
+const ERROR_BYTES_MAX: u64 = 2_000;
+/// How often a running git is looked at, at first and at most.
+const LOOK_INTERVALS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
+/// Variables that would lead git to another repository: a hook of git that starts Raymond has them.
+const MISLEADING: [&str; 8] = [
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_NAMESPACE",
+    "GIT_PREFIX",
+];
+
+/// Why git did not do what it was asked for.
+#[derive(Debug, Error)]
+pub enum GitError {
+    /// There is no such program.
+    #[error("git is not installed")]
+    NotInstalled,
+    /// It could not be started, or its output not read.
+    #[error("`git {command}` could not be run: {source}")]
+    NotRun {
+        /// The first word after `git`.
+        command: String,
+        /// The reason.
+        source: io::Error,
+    },
+    /// It took too long and was killed.
+    #[error("`git {command}` did not end within {seconds} seconds and was killed")]
+    TimedOut {
+        /// The first word after `git`.
+        command: String,
+        /// The limit.
+        seconds: u64,
+    },
+    /// The run is ending, so it was killed.
+    #[error("`git {command}` was interrupted")]
+    Interrupted {
+        /// The first word after `git`.
+        command: String,
+    },
+    /// It says no.
+    #[error("`git {command}` failed: {said}")]
+    Refused {
+        /// The first word after `git`.
+        command: String,
+        /// Its exit code; `None` if a signal ended it.
+        code: Option<i32>,
+        /// What it said.
+        said: String,
+    },
+}
+
+/// Git in one directory.
+#[derive(Clone, Copy)]
+pub(super) struct Git<'a> {
+    directory: &'a Path,
+    patience: Duration,
+    claim: Option<&'a File>,
+    stop: Option<&'a AtomicBool>,
+}
+
+impl<'a> Git<'a> {
+    /// For questions about `directory`.
+    pub(super) fn at(directory: &'a Path) -> Self {
+        Self { directory, patience: QUERY_PATIENCE, claim: None, stop: None }
+    }
+
+    /// For changes, which may take longer.
+    pub(super) fn patient(self) -> Self {
+        Self { patience: WORK_PATIENCE, ..self }
+    }
+
+    /// Its processes keep the lock of this file, also if this process is killed.
+    pub(super) fn holding(self, claim: &'a File) -> Self {
+        Self { claim: Some(claim), ..self }
+    }
+
+    /// It is killed when `stop` becomes true.
+    pub(super) fn until(self, stop: &'a AtomicBool) -> Self {
+        Self { stop: Some(stop), ..self }
+    }
+
+    /// What git prints, without the last line break.
+    pub(super) fn text(&self, arguments: &[&str]) -> Result<String, GitError> {
+        let output = self.bytes(arguments)?;
+        Ok(String::from_utf8_lossy(&output).trim_end_matches(['\n', '\r']).to_owned())
+    }
+
+    /// Whether git says yes (0) or no (1).
+    pub(super) fn says_yes(&self, arguments: &[&str]) -> Result<bool, GitError> {
+        match self.bytes(arguments) {
+            Ok(_) => Ok(true),
+            Err(GitError::Refused { code: Some(1), .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What git prints, at most [`OUTPUT_BYTES_MAX`].
+    pub(super) fn bytes(&self, arguments: &[&str]) -> Result<Vec<u8>, GitError> {
+        let program = programs::find("git").ok_or(GitError::NotInstalled)?;
+        let mut words = arguments.iter();
+        let is_option = |word: &&&str| word.starts_with('-') || word.contains('=');
+        let command = words.find(|word| !is_option(word)).copied().unwrap_or_default().to_owned();
+        let not_run = |source| GitError::NotRun { command: command.clone(), source };
+        // Files and no pipes: a hook may leave a process behind that keeps them open.
+        let mut output = tempfile::tempfile().map_err(not_run)?;
+        let mut errors = tempfile::tempfile().map_err(not_run)?;
+        let mut child = self.command(&program, arguments, &output, &errors).map_err(not_run)?;
+        let (mut child, tree) = Tree::spawn(&mut child).map_err(not_run)?;
+        let begun = Instant::now();
+        let mut interval = LOOK_INTERVALS.0;
+        let status = loop {
+            if let Some(status) = child.try_wait().map_err(not_run)? {
+                break status;
+            }
+            let is_stopped = self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed));
+            if is_stopped || begun.elapsed() >= self.patience {
+                tree.end(false);
+                let _ = child.wait();
+                let seconds = self.patience.as_secs();
+                return Err(match is_stopped {
+                    true => GitError::Interrupted { command },
+                    false => GitError::TimedOut { command, seconds },
+                });
+            }
+            std::thread::sleep(interval);
+            interval = (interval * 2).min(LOOK_INTERVALS.1);
+        };
+        if status.success() {
+            return beginning(&mut output, OUTPUT_BYTES_MAX).map_err(not_run);
+        }
+        let said = beginning(&mut errors, ERROR_BYTES_MAX).map_err(not_run)?;
+        let said = String::from_utf8_lossy(&said);
+        let said = said.trim().trim_start_matches("fatal: ").trim_start_matches("error: ");
+        Err(GitError::Refused { command, code: status.code(), said: said.to_owned() })
+    }
+
+    fn command(
+        &self,
+        program: &Path,
+        arguments: &[&str],
+        output: &File,
+        errors: &File,
+    ) -> io::Result<Command> {
+        let mut command = Command::new(program);
+        command.args(arguments).current_dir(self.directory);
+        for name in MISLEADING {
+            command.env_remove(name);
+        }
+        // Nobody is there to answer a prompt, and messages are compared.
+        command.env("GIT_TERMINAL_PROMPT", "0").env("GIT_EDITOR", "true").env("LC_ALL", "C");
+        // A question must not lock the index, which an agent may be using.
+        if self.patience == QUERY_PATIENCE {
+            command.env("GIT_OPTIONAL_LOCKS", "0");
+        }
+        match self.claim {
+            Some(claim) => command.stdin(claim.try_clone()?),
+            None => command.stdin(Stdio::null()),
+        };
+        command.stdout(output.try_clone()?).stderr(errors.try_clone()?);
+        Ok(command)
+    }
+}
+
+fn beginning(file: &mut File, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.take(bytes_max).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The directory with the data that all worktrees of a repository share.
+pub(super) fn common_dir(directory: &Path) -> Result<PathBuf, GitError> {
+    let git = Git::at(directory);
+    Ok(git.text(&["rev-parse", "--path-format=absolute", "--git-common-dir"])?.into())
+}

@@ -1,0 +1,87 @@
+//! Looks at the worktree and the branch of a worker.
+
+use std::path::Path;
+
+use raymond_flow::machine::Worktree;
+
+use super::{
+    checkout::paths,
+    git::{Git, GitError, common_dir},
+};
+
+/// How a worktree and its branch stand.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorktreeState {
+    /// Whether the directory is there.
+    pub has_directory: bool,
+    /// Whether the branch is there.
+    pub has_branch: bool,
+    /// Files in it with changes that are not committed, untracked ones included.
+    pub uncommitted: Vec<String>,
+    /// How many commits of the branch no other branch, tag or HEAD contains. Branches of other workers do not count.
+    pub unmerged_commits: u64,
+}
+
+/// Looks at a worktree. Fails if git does, also if the repository is gone.
+pub fn state(worktree: &Worktree) -> Result<WorktreeState, GitError> {
+    let path = Path::new(&worktree.path);
+    let mut state =
+        WorktreeState { has_directory: path.join(".git").exists(), ..WorktreeState::default() };
+    let place = if state.has_directory { path } else { Path::new(&worktree.repository) };
+    let home = common_dir(place)?;
+    let git = Git::at(&home);
+    let reference = format!("refs/heads/{}", worktree.branch);
+    state.has_branch = git.says_yes(&["show-ref", "--verify", "--quiet", &reference])?;
+    if state.has_directory {
+        let arguments = ["status", "--porcelain=v1", "--untracked-files=all", "--no-renames", "-z"];
+        state.uncommitted = paths(&Git::at(path).bytes(&arguments)?);
+    }
+    // A worker may have left its branch; what its HEAD has is its work, too.
+    let own_head = state.has_directory.then(|| Git::at(path).text(&["rev-parse", "HEAD"]).ok());
+    let mut tips: Vec<_> = own_head.flatten().into_iter().collect();
+    if state.has_branch {
+        tips.push(reference);
+    }
+    if !tips.is_empty() {
+        let mut arguments = vec!["rev-list", "--count"];
+        arguments.extend(tips.iter().map(String::as_str));
+        arguments.extend(["--not", &worktree.base, "HEAD"]);
+        arguments.extend(["--exclude=raymond/*", "--branches", "--remotes", "--tags"]);
+        state.unmerged_commits = git.text(&arguments)?.parse().unwrap_or(u64::MAX);
+    }
+    Ok(state)
+}
+
+/// What a worker has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diff {
+    /// The diff as git prints it, from the commit from which the worktree was made.
+    pub text: String,
+    /// Whether it is only the beginning.
+    pub is_cut: bool,
+}
+
+/// What the worker of `worktree` has changed since it was forked: in its directory, with what is not committed, or if that is gone,
+/// on its branch. At most `bytes_max` of it.
+pub fn diff(worktree: &Worktree, bytes_max: usize) -> Result<Diff, GitError> {
+    let path = Path::new(&worktree.path);
+    let is_there = path.join(".git").exists();
+    let place = if is_there { path } else { Path::new(&worktree.repository) };
+    // No program of the user: the output is for any reader.
+    let mut arguments =
+        vec!["diff", "--no-color", "--no-ext-diff", "--no-textconv", &*worktree.base];
+    let branch = format!("refs/heads/{}", worktree.branch);
+    if !is_there {
+        arguments.push(&branch);
+    }
+    arguments.push("--");
+    let mut bytes = Git::at(place).bytes(&arguments)?;
+    let is_cut = bytes.len() > bytes_max;
+    bytes.truncate(bytes_max);
+    let mut text = String::from_utf8_lossy(&bytes).into_owned();
+    if is_cut {
+        // Whole lines only.
+        text.truncate(text.rfind('\n').map_or(0, |at| at + 1));
+    }
+    Ok(Diff { text, is_cut })
+}

@@ -1,0 +1,61 @@
+//! Removes the worktree and the branch of a worker, unless work would be lost.
+
+use std::{fs, path::Path};
+
+use raymond_flow::machine::Worktree;
+
+use super::{
+    git::{Git, GitError, common_dir},
+    look::state,
+};
+
+/// What became of a worktree that should be removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// It is gone, and so is its branch.
+    Removed,
+    /// There was nothing left of it.
+    WasGone,
+    /// It stays, because something would be lost.
+    Kept {
+        /// Files in it with changes that are not committed.
+        uncommitted: Vec<String>,
+        /// Commits that are on no other branch.
+        unmerged_commits: u64,
+    },
+}
+
+/// Removes a worktree, its branch and what git remembers of it. If it has work that is nowhere else, it stays, unless
+/// `with_work` says that the work may be lost. With `is_dry`, only tells what would happen.
+pub fn remove(worktree: &Worktree, with_work: bool, is_dry: bool) -> Result<Removal, GitError> {
+    let path = Path::new(&worktree.path);
+    let claim = path.with_added_extension("claim");
+    if !path.exists() && !Path::new(&worktree.repository).exists() {
+        let _ = fs::remove_file(claim);
+        return Ok(Removal::WasGone);
+    }
+    let state = state(worktree)?;
+    if !with_work && (!state.uncommitted.is_empty() || state.unmerged_commits > 0) {
+        let (uncommitted, unmerged_commits) = (state.uncommitted, state.unmerged_commits);
+        return Ok(Removal::Kept { uncommitted, unmerged_commits });
+    }
+    let removal =
+        if state.has_directory || state.has_branch { Removal::Removed } else { Removal::WasGone };
+    if is_dry {
+        return Ok(removal);
+    }
+    let place = if state.has_directory { path } else { Path::new(&worktree.repository) };
+    let home = common_dir(place)?;
+    let git = Git::at(&home).patient();
+    if state.has_directory {
+        // Twice: also one that is locked, or that ignored files are in.
+        git.bytes(&["worktree", "remove", "--force", "--force", &worktree.path])?;
+    }
+    // What git remembers of worktrees whose directories were removed by hand.
+    let _ = git.bytes(&["worktree", "prune", "--expire=now"]);
+    if state.has_branch {
+        git.bytes(&["branch", "-D", "--quiet", &worktree.branch])?;
+    }
+    let _ = fs::remove_file(claim);
+    Ok(removal)
+}

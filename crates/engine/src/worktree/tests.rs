@@ -1,0 +1,322 @@
+#![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::atomic::AtomicBool,
+};
+
+use raymond_flow::{
+    id::{AgentId, RunId},
+    machine::Worktree,
+    policy::WorktreePlan,
+};
+
+use super::{save::save, *};
+use crate::layout::StateDir;
+
+/// A repository with one commit, and the worktrees of a run `r`.
+struct Repository {
+    root: tempfile::TempDir,
+}
+
+fn run_git(directory: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new("git");
+    command.args(["-c", "user.name=t", "-c", "user.email=t@localhost"]).args(arguments);
+    let output = command.current_dir(directory).output().unwrap();
+    assert!(output.status.success(), "git {arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+}
+
+impl Repository {
+    fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let repository = Self { root };
+        fs::create_dir_all(repository.path().join("sub")).unwrap();
+        run_git(&repository.path(), &["init", "--quiet", "--initial-branch=main"]);
+        repository.commit("sub/a.txt", "one\n");
+        repository
+    }
+
+    fn path(&self) -> PathBuf {
+        self.root.path().canonicalize().unwrap().join("project")
+    }
+
+    fn git(&self, arguments: &[&str]) -> String {
+        run_git(&self.path(), arguments)
+    }
+
+    fn commit(&self, name: &str, text: &str) {
+        fs::write(self.path().join(name), text).unwrap();
+        self.git(&["add", "--all"]);
+        self.git(&["commit", "--quiet", "-m", "c"]);
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.root.path().canonicalize().unwrap().join("state/worktrees/r")
+    }
+
+    fn worktrees(&self, identity: &str) -> RunWorktrees {
+        let state_dir = StateDir::new(self.root.path().canonicalize().unwrap().join("state"));
+        let id = RunId::new("r").unwrap();
+        RunWorktrees::new(&state_dir.run(&id), &id, identity)
+    }
+
+    fn plan(&self) -> WorktreePlan {
+        let raymond_flow::world::Checkout { repository, inside, commit } =
+            checkout(&self.path().join("sub").to_string_lossy()).unwrap();
+        WorktreePlan { name: None, repository, inside, commit }
+    }
+
+    fn make(&self, agent: &str) -> Result<(Worktree, String), String> {
+        let never = AtomicBool::new(false);
+        self.worktrees("i").make(&AgentId::new(agent), &self.plan(), &never)
+    }
+
+    fn save(&self, agent: &str, worktree: &Worktree) -> raymond_flow::machine::SavedWork {
+        let never = AtomicBool::new(false);
+        save(&RunId::new("r").unwrap(), &AgentId::new(agent), worktree, &never).unwrap()
+    }
+
+    fn refusal(&self) -> String {
+        checkout(&self.path().to_string_lossy()).unwrap_err()
+    }
+}
+
+#[test]
+fn worktree_is_made_once_and_found_again() {
+    let repository = Repository::new();
+    let (worktree, cwd) = repository.make("main_w1").unwrap();
+    assert_eq!(worktree.branch, "raymond/r/main_w1");
+    assert_eq!(PathBuf::from(&cwd), repository.folder().join("main_w1/sub"));
+    assert_eq!(fs::read_to_string(Path::new(&cwd).join("a.txt")).unwrap(), "one\n");
+    fs::write(Path::new(&cwd).join("work"), "").unwrap();
+    assert_eq!(repository.make("main_w1").unwrap(), (worktree, cwd.clone()));
+    assert!(Path::new(&cwd).join("work").exists(), "it is the same one");
+    assert_eq!(repository.git(&["worktree", "list"]).lines().count(), 2);
+    assert_eq!(repository.git(&["status", "--porcelain"]), "", "the checkout is as it was");
+}
+
+#[test]
+fn half_made_worktree_is_made_again() {
+    // What a kill leaves: only the claim; the branch; a directory without its files, locked by git.
+    for step in ["claim", "branch", "directory", "files"] {
+        let repository = Repository::new();
+        let commit = repository.plan().commit;
+        fs::create_dir_all(repository.folder()).unwrap();
+        fs::write(repository.folder().join("main_w1.claim"), "i\n").unwrap();
+        let path = repository.folder().join("main_w1");
+        match step {
+            "branch" => drop(repository.git(&["branch", "raymond/r/main_w1"])),
+            "directory" => {
+                let path = path.to_string_lossy();
+                let add = ["worktree", "add", "--no-checkout", "--lock", "-b", "raymond/r/main_w1"];
+                repository.git(&[&add[..], &[&path, &commit]].concat());
+            }
+            "files" => {
+                fs::create_dir_all(&path).unwrap();
+                fs::write(path.join("half"), "").unwrap();
+            }
+            _ => {}
+        }
+        let (_, cwd) = repository.make("main_w1").unwrap_or_else(|why| panic!("{step}: {why}"));
+        assert!(Path::new(&cwd).join("a.txt").exists(), "{step}");
+        assert!(!path.join("half").exists(), "{step}");
+        assert_eq!(repository.git(&["worktree", "list"]).lines().count(), 2, "{step}");
+    }
+}
+
+#[test]
+fn what_is_not_of_this_run_is_never_touched() {
+    let repository = Repository::new();
+    let path = repository.folder().join("main_w1");
+    fs::create_dir_all(&path).unwrap();
+    let why = repository.make("main_w1").unwrap_err();
+    assert!(why.ends_with("exists already: move it away"), "{why}");
+    assert!(path.exists());
+    let why = repository.make("main_w1").unwrap_err();
+    assert!(why.ends_with("exists already: move it away"), "also the second time: {why}");
+    fs::remove_dir(&path).unwrap();
+    repository.git(&["branch", "raymond/r/main_w1"]);
+    let why = repository.make("main_w1").unwrap_err();
+    assert!(why.contains("the branch raymond/r/main_w1") && why.contains("git branch -m"), "{why}");
+    repository.git(&["branch", "-D", "raymond/r/main_w1"]);
+    repository.make("main_w1").unwrap();
+    let never = AtomicBool::new(false);
+    let other = repository.worktrees("another");
+    let why = other.make(&AgentId::new("main_w1"), &repository.plan(), &never).unwrap_err();
+    assert!(why.contains("belongs to an earlier run of the same id"), "{why}");
+    assert!(path.join("sub/a.txt").exists());
+}
+
+#[test]
+fn only_a_clean_checkout_with_a_commit_is_accepted() {
+    let repository = Repository::new();
+    fs::write(repository.path().join("untracked"), "").unwrap();
+    repository.plan();
+    fs::write(repository.path().join("sub/a.txt"), "two\n").unwrap();
+    assert!(repository.refusal().contains("`sub/a.txt` in "), "{}", repository.refusal());
+    repository.git(&["add", "--all"]);
+    assert!(
+        repository.refusal().contains("`sub/a.txt` and 1 more in "),
+        "{}",
+        repository.refusal()
+    );
+    assert!(repository.refusal().ends_with("commit them, or put them aside (git stash)"));
+    repository.git(&["commit", "--quiet", "-m", "c"]);
+    let git_dir = repository.path().join(".git");
+    let inside = checkout(&git_dir.to_string_lossy()).unwrap_err();
+    assert!(inside.contains("inside a .git directory"), "{inside}");
+    repository.commit(".gitmodules", "");
+    assert!(repository.refusal().contains("has submodules"), "{}", repository.refusal());
+    let empty = tempfile::tempdir().unwrap();
+    let asked = || checkout(&empty.path().to_string_lossy()).unwrap_err();
+    assert!(asked().contains("is not in a git repository: make one (git init)"), "{}", asked());
+    run_git(empty.path(), &["init", "--quiet"]);
+    assert!(asked().contains("has no commit yet"), "{}", asked());
+    let bare = tempfile::tempdir().unwrap();
+    run_git(bare.path(), &["init", "--quiet", "--bare"]);
+    let asked = checkout(&bare.path().to_string_lossy()).unwrap_err();
+    assert!(asked.contains("is in a bare repository"), "{asked}");
+}
+
+#[test]
+fn what_a_worker_leaves_is_committed_without_identity_and_against_hooks() {
+    let repository = Repository::new();
+    let hook = repository.path().join(".git/hooks/pre-commit");
+    fs::write(&hook, "#!/bin/sh\nexit 1\n").unwrap();
+    #[cfg(unix)]
+    fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    // That of the user who runs the tests must not count.
+    for key in ["user.name", "user.email"] {
+        repository.git(&["config", key, ""]);
+    }
+    let (worktree, cwd) = repository.make("main_w1").unwrap();
+    fs::write(Path::new(&cwd).join("new"), "x").unwrap();
+    fs::remove_file(Path::new(&cwd).join("a.txt")).unwrap();
+    // What a killed git of the worker left.
+    let lock = run_git(Path::new(&cwd), &["rev-parse", "--git-path", "index.lock"]);
+    fs::write(Path::new(&cwd).join(lock), "").unwrap();
+    let saved = repository.save("main_w1", &worktree);
+    assert_eq!(saved.problem, None);
+    assert_eq!(saved.head, Some(repository.git(&["rev-parse", "raymond/r/main_w1"])));
+    assert_eq!(repository.git(&["ls-tree", "-r", "--name-only", "raymond/r/main_w1"]), "sub/new");
+    assert_eq!(repository.save("main_w1", &worktree), saved, "nothing is left");
+    assert_eq!(
+        repository.git(&["log", "-1", "--format=%an %s", "raymond/r/main_w1"]),
+        "raymond main_w1: what it left uncommitted"
+    );
+}
+
+#[test]
+fn what_cannot_be_committed_stays_and_is_told() {
+    let repository = Repository::new();
+    let (worktree, cwd) = repository.make("main_w1").unwrap();
+    let cwd = Path::new(&cwd);
+    run_git(cwd, &["checkout", "--quiet", "--detach"]);
+    fs::write(cwd.join("new"), "x").unwrap();
+    let saved = repository.save("main_w1", &worktree);
+    assert_eq!(saved.problem.as_deref(), Some("it is on no branch instead of raymond/r/main_w1"));
+    assert!(cwd.join("new").exists());
+    run_git(cwd, &["checkout", "--quiet", "raymond/r/main_w1"]);
+    fs::write(cwd.join("a.txt"), "theirs\n").unwrap();
+    run_git(cwd, &["commit", "--quiet", "-am", "c"]);
+    repository.commit("sub/a.txt", "ours\n");
+    let mut merge = Command::new("git");
+    assert!(!merge.args(["merge", "main"]).current_dir(cwd).output().unwrap().status.success());
+    let saved = repository.save("main_w1", &worktree);
+    assert_eq!(saved.problem.as_deref(), Some("a merge in it has conflicts that are not resolved"));
+    fs::remove_dir_all(&worktree.path).unwrap();
+    let saved = repository.save("main_w1", &worktree);
+    assert!(saved.problem.unwrap().ends_with("is gone"));
+    assert!(saved.head.is_some(), "the branch is still there");
+}
+
+#[test]
+fn worktree_with_work_that_is_nowhere_else_is_not_removed() {
+    let repository = Repository::new();
+    let (worktree, cwd) = repository.make("main_w1").unwrap();
+    fs::write(Path::new(&cwd).join("new"), "x").unwrap();
+    let kept = remove(&worktree, false, false).unwrap();
+    let uncommitted = vec!["sub/new".to_owned()];
+    assert_eq!(kept, Removal::Kept { uncommitted, unmerged_commits: 0 });
+    repository.save("main_w1", &worktree);
+    // Another worker's branch may be removed next, so it is no safe place.
+    repository.git(&["branch", "raymond/r/other", "raymond/r/main_w1"]);
+    let kept = remove(&worktree, false, false).unwrap();
+    assert_eq!(kept, Removal::Kept { uncommitted: Vec::new(), unmerged_commits: 1 });
+    assert!(Path::new(&cwd).join("new").exists());
+    repository.git(&["merge", "--quiet", "raymond/r/main_w1"]);
+    assert_eq!(remove(&worktree, false, true).unwrap(), Removal::Removed);
+    assert!(Path::new(&cwd).exists(), "it was only asked");
+    assert_eq!(remove(&worktree, false, false).unwrap(), Removal::Removed);
+    assert_eq!(repository.git(&["worktree", "list"]).lines().count(), 1);
+    assert_eq!(repository.git(&["branch", "--list", "raymond/r/main_w1"]), "");
+    assert!(!repository.folder().join("main_w1.claim").exists());
+    assert_eq!(remove(&worktree, false, false).unwrap(), Removal::WasGone);
+}
+
+#[test]
+fn work_is_discarded_only_if_that_is_said_and_a_removed_directory_is_forgotten_by_git() {
+    let repository = Repository::new();
+    let (worktree, cwd) = repository.make("main_w1").unwrap();
+    fs::write(Path::new(&cwd).join("new"), "x").unwrap();
+    assert_eq!(remove(&worktree, true, false).unwrap(), Removal::Removed);
+    assert!(!Path::new(&cwd).exists());
+    let (worktree, _) = repository.make("main_w2").unwrap();
+    fs::remove_dir_all(&worktree.path).unwrap();
+    assert_eq!(remove(&worktree, false, false).unwrap(), Removal::Removed);
+    assert_eq!(repository.git(&["worktree", "list"]).lines().count(), 1);
+}
+
+#[test]
+fn diff_has_what_is_committed_and_what_is_not_and_a_limit() {
+    let repository = Repository::new();
+    let (worktree, cwd) = repository.make("main_w1").unwrap();
+    fs::write(Path::new(&cwd).join("a.txt"), "one\ntwo\n").unwrap();
+    let shown = diff(&worktree, 10_000).unwrap();
+    assert!(shown.text.ends_with("\n one\n+two\n") && !shown.is_cut, "{shown:?}");
+    repository.save("main_w1", &worktree);
+    assert_eq!(diff(&worktree, 10_000).unwrap(), shown);
+    fs::remove_dir_all(&worktree.path).unwrap();
+    assert_eq!(diff(&worktree, 10_000).unwrap(), shown, "from the branch");
+    let cut = diff(&worktree, 60).unwrap();
+    assert!(cut.is_cut && cut.text.ends_with('\n') && cut.text.len() <= 60, "{cut:?}");
+}
+
+#[test]
+fn branches_are_landed_one_by_one_and_a_conflict_changes_nothing() {
+    let repository = Repository::new();
+    repository.git(&["config", "user.name", "t"]);
+    repository.git(&["config", "user.email", "t@localhost"]);
+    let mut made = Vec::new();
+    for (agent, name) in [("main_w1", "a.txt"), ("main_w2", "a.txt"), ("main_w3", "c.txt")] {
+        let (worktree, cwd) = repository.make(agent).unwrap();
+        fs::write(Path::new(&cwd).join(name), format!("{agent}\n")).unwrap();
+        repository.save(agent, &worktree);
+        made.push(worktree);
+    }
+    let landing = Landing::at(&repository.path()).unwrap();
+    assert_eq!(landing.branch(), "main");
+    let land = |worktree: &Worktree, is_dry| landing.land(worktree, "Land it", is_dry).unwrap();
+    assert_eq!(land(&made[0], true), Landed::Merged { commits: 1 });
+    assert_eq!(land(&made[0], false), Landed::Merged { commits: 1 });
+    assert_eq!(land(&made[0], false), Landed::Already);
+    let files = vec!["sub/a.txt".to_owned()];
+    assert!(matches!(land(&made[1], true), Landed::Conflicts { .. }));
+    assert_eq!(land(&made[1], false), Landed::Conflicts { files });
+    assert_eq!(repository.git(&["status", "--porcelain"]), "");
+    assert_eq!(land(&made[2], false), Landed::Merged { commits: 1 });
+    assert_eq!(repository.git(&["log", "-1", "--format=%s"]), "Land it");
+    fs::write(repository.path().join("sub/a.txt"), "mine\n").unwrap();
+    assert!(matches!(Landing::at(&repository.path()), Err(LandError::Dirty { .. })));
+    repository.git(&["stash", "--quiet"]);
+    repository.git(&["checkout", "--quiet", "--detach"]);
+    assert!(matches!(Landing::at(&repository.path()), Err(LandError::Detached { .. })));
+    let nowhere = tempfile::tempdir().unwrap();
+    assert!(matches!(Landing::at(nowhere.path()), Err(LandError::NoCheckout { .. })));
+    let other = Repository::new();
+    let elsewhere = Landing::at(&other.path()).unwrap().land(&made[0], "x", false).unwrap();
+    assert_eq!(elsewhere, Landed::Elsewhere);
+}

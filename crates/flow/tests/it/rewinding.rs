@@ -1,0 +1,95 @@
+//! A run that is taken up again from its past.
+
+use std::collections::BTreeMap;
+
+use raymond_flow::{
+    history::Records,
+    id::{RunId, SessionId},
+    machine::{Phase, Record, SessionPlan, Status, bookmarks, replay},
+};
+
+use crate::sim::Sim;
+
+/// The run that begins with the first `count` records of `sim`, each session branched as `then` says.
+fn rewound(sim: Sim, count: usize, then: &[(&str, &str)]) -> Sim {
+    let session = |(from, to): &(&str, &str)| (SessionId::new(from), SessionId::new(to));
+    let sessions: BTreeMap<_, _> = then.iter().map(session).collect();
+    let mut sim = sim;
+    sim.journal.truncate(count);
+    let (from, step) = (RunId::new("old").unwrap(), Some("main.2".to_owned()));
+    sim.journal.push(Record::Rewound { from, step, sessions });
+    sim.children.clear();
+    sim.questions.clear();
+    sim.run = replay(sim.journal.clone()).unwrap();
+    assert_eq!(sim.run.status, Status::Paused, "nothing takes it up by itself");
+    sim.resume();
+    sim
+}
+
+fn before(sim: &Sim, agent: &str, number: u32) -> usize {
+    let starts = |record: &Record| matches!(record, Record::Intended { agent: own, step } if own.as_str() == agent && step.number == number);
+    sim.journal.iter().position(starts).unwrap()
+}
+
+#[test]
+fn step_is_done_again_in_a_branch_of_its_session_as_it_was() {
+    let mut sim = Sim::new([("START.md", "s"), ("NEXT.md", "n"), ("LAST.md", "l")]);
+    sim.reply("main", "<goto>NEXT</goto>");
+    sim.reply("main", "<goto>LAST</goto>");
+    let cut = before(&sim, "main", 2);
+    let marks = bookmarks(&sim.journal[..cut]);
+    assert_eq!(marks[&SessionId::new("s1")].number, 1);
+    let sim = rewound(sim, cut, &[("s1", "s1@then")]);
+    assert_eq!(sim.state("main"), "NEXT.md");
+    let SessionPlan::Branch { from, id, .. } = sim.child("main").session() else { panic!() };
+    assert_eq!((from.as_str(), id.as_str() != "s1"), ("s1@then", true));
+    assert_eq!(sim.run.iteration_count, 2);
+}
+
+#[test]
+fn callers_return_to_branches_and_reminded_agents_enter_their_state_again() {
+    let list = "---\nallowed_transitions:\n  - { tag: result }\n---\nsub";
+    let mut sim = Sim::new([("START.md", "s"), ("SUB.md", list), ("BACK.md", "b")]);
+    sim.reply("main", "<call return=\"BACK\">SUB</call>");
+    sim.reply("main", "no tag");
+    assert!(sim.child("main").prompt().contains("did not end this step"));
+    let cut = before(&sim, "main", 3);
+    let mut sim = rewound(sim, cut, &[]);
+    assert_eq!(sim.child("main").prompt(), "sub", "not the reminder");
+    sim.reply("main", "<result>r</result>");
+    assert_eq!(sim.state("main"), "BACK.md");
+    assert!(
+        matches!(sim.child("main").session(), SessionPlan::Branch { from, .. } if from.as_str() == "s1")
+    );
+}
+
+#[test]
+fn step_of_another_agent_that_was_in_flight_is_done_again_and_questions_stay_open() {
+    let files = [("START.sh", "s"), ("WORK.md", "w"), ("NEXT.sh", "n"), ("LAST.sh", "l")];
+    let mut sim = Sim::new(files);
+    sim.prints("main", "<fork next=\"NEXT\">WORK</fork>");
+    sim.prints("main", "<ask next=\"LAST\">Right?</ask>");
+    let count = sim.journal.len();
+    let mut sim = rewound(sim, count, &[]);
+    assert_eq!(sim.state("main_work1"), "WORK.md");
+    assert_eq!(sim.child("main_work1").step.number, 2, "its number is not used twice");
+    assert!(matches!(sim.run.agents.values().next().unwrap().phase, Phase::Asking { .. }));
+    sim.answer("main", "yes");
+    assert_eq!(sim.state("main"), "LAST.sh");
+    sim.crash();
+    assert_eq!(sim.run.status, Status::Running);
+}
+
+/// Never changed: every journal that was ever written must stay readable.
+const V1_REWOUND: &str = include_str!("../fixtures/v1/rewound.jsonl");
+
+#[test]
+fn rewound_is_kept_in_the_journal() {
+    let (from, step) = (RunId::new("old").unwrap(), Some("main.2".to_owned()));
+    let sessions = BTreeMap::from([(SessionId::new("s1"), SessionId::new("s1@m"))]);
+    let record = Record::Rewound { from, step, sessions };
+    let line = serde_json::to_string(&Records::from(std::slice::from_ref(&record))).unwrap();
+    assert_eq!(format!("{line}\n"), V1_REWOUND);
+    let read: Records = serde_json::from_str(V1_REWOUND).unwrap();
+    assert_eq!(Vec::<Record>::from(read), [record]);
+}

@@ -1,0 +1,188 @@
+//! `raymond cost`: where the tokens of a run went.
+
+use std::process::ExitCode;
+
+use raymond_engine::{events::Event, follower::Follower};
+use raymond_flow::{
+    id::{AgentId, StateName},
+    machine::{Spending, Spendings, Tokens},
+};
+use serde_json::{Value, json};
+
+use super::{place::state_dir, runs};
+use crate::{
+    cli::args::{Place, WhichRun},
+    failure::Failure,
+    line::{Line, Style},
+    out,
+};
+
+/// How many rows of a table are shown; `--json` has all.
+const ROWS_MAX: usize = 20;
+
+/// How the figures are made, for a reader who wants to know what they are worth.
+const METHOD: [&str; 3] = [
+    "Read again is what came from the cache; its cost is a share of the turn's own cost, at the ratio of list prices",
+    "(input 1, cache write 1.25, cache read 0.1, output 5). A goto saves at most what reading its session again cost",
+    "later; a reset makes the agent forget, and a fresh session reads its system prompt again, which is not subtracted.",
+];
+
+/// `raymond cost [ID]`
+pub(in crate::cli) fn cost(
+    run: &WhichRun,
+    is_json: bool,
+    place: &Place,
+) -> Result<ExitCode, Failure> {
+    let state_dir = state_dir(place)?;
+    let id = runs::find(&state_dir, run, place)?;
+    let mut follower = Follower::new(id.clone(), state_dir.run(&id));
+    let mut spendings = Spendings::default();
+    follower.read(|read| {
+        if let Event::Recorded { record, .. } = &read.seen.event {
+            spendings.add(read.run, record);
+        }
+    })?;
+    follower.run()?;
+    if is_json {
+        let value = json(id.as_str(), &spendings);
+        out::data(&format!("{}\n", out::escaped(&format!("{value:#}"))))?;
+    } else {
+        out::lines(&page(id.as_str(), &spendings))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn page(id: &str, spendings: &Spendings) -> Vec<Line> {
+    let total = &spendings.total;
+    let head = Line::new().dim("run ").add(Style::Bold, id);
+    let mut page = vec![head.plain(format!("  {}", total.account.cost_usd)).dim(format!(
+        "  {} turns, {} of them in a session that had some before",
+        total.account.steps, total.continued
+    ))];
+    let states =
+        spendings.by_state.iter().map(|(state, spending)| (state.stem().to_owned(), spending));
+    table(&mut page, "By state", states.collect());
+    let frames = spendings.by_frame.iter();
+    let frames = frames.map(|((agent, calls), spending)| (frame(agent, calls), spending));
+    table(&mut page, "By frame", frames.collect());
+    let carried = spendings.carried();
+    let carried: Vec<_> = carried.iter().filter(|(_, one)| one.saves_usd.dollars() > 0.0).collect();
+    if !carried.is_empty() {
+        page.extend([Line::new(), Line::new().add(Style::Bold, "Cheaper as reset, by at most")]);
+    }
+    for (way, one) in carried.iter().take(ROWS_MAX) {
+        let (from, to) = (way.from.stem(), way.to.stem());
+        let line = Line::of(format!("  {:>8}", one.saves_usd.to_string())).plain("  goto ");
+        let line = line.add(Style::Name, from).plain(" → ").add(Style::Name, to);
+        let times =
+            format!("  {} times, carries up to {} tokens", one.times, thousands(one.tokens));
+        page.push(line.dim(times));
+    }
+    left_out(&mut page, carried.len());
+    page.push(Line::new());
+    page.extend(METHOD.map(|text| Line::new().dim(text)));
+    page
+}
+
+/// A frame in words: the agent, and the calls and functions that it was in.
+fn frame(agent: &AgentId, calls: &[StateName]) -> String {
+    let calls = calls.iter().map(StateName::stem);
+    std::iter::once(agent.as_str()).chain(calls).collect::<Vec<_>>().join(" › ")
+}
+
+fn table(page: &mut Vec<Line>, title: &str, mut rows: Vec<(String, &Spending)>) {
+    rows.sort_by_key(|(_, spending)| std::cmp::Reverse(spending.account.cost_usd));
+    let count = rows.len();
+    rows.truncate(ROWS_MAX);
+    let widths = rows.iter().map(|(name, _)| console::measure_text_width(name));
+    let width = widths.max().unwrap_or(0).max(title.len());
+    page.push(Line::new());
+    let head = Line::new().add(Style::Bold, title).pad(width + 2);
+    page.push(head.dim(format!(
+        "{:>6} {:>9} {:>12} {:>12} {:>12} {:>9} {:>12}",
+        "turns", "cost", "input", "cache write", "read again", "for", "output"
+    )));
+    for (name, spending) in rows {
+        let Spending { account, read_again_usd, .. } = spending;
+        let Tokens { input, output, cache_read, cache_write } = account.tokens;
+        let line = Line::of("  ").add(Style::Name, &name).pad(width + 2);
+        page.push(line.plain(format!(
+            "{:>6} {:>9} {:>12} {:>12} {:>12} {:>9} {:>12}",
+            account.steps,
+            account.cost_usd.to_string(),
+            thousands(input),
+            thousands(cache_write),
+            thousands(cache_read),
+            read_again_usd.to_string(),
+            thousands(output),
+        )));
+    }
+    left_out(page, count);
+}
+
+fn left_out(page: &mut Vec<Line>, count: usize) {
+    if let Some(more) = count.checked_sub(ROWS_MAX).filter(|more| *more > 0) {
+        page.push(Line::new().dim(format!("  and {more} more: --json")));
+    }
+}
+
+/// A number with commas.
+fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn json(id: &str, spendings: &Spendings) -> Value {
+    let states = spendings.by_state.iter().map(|(state, spending)| {
+        let mut row = of(spending);
+        row["state"] = json!(state);
+        row
+    });
+    let frames = spendings.by_frame.iter().map(|((agent, calls), spending)| {
+        let mut row = of(spending);
+        row["agent"] = json!(agent);
+        row["calls"] = json!(calls);
+        row
+    });
+    let gotos = spendings.carried().into_iter().map(|(way, one)| {
+        json!({
+            "from": way.from, "to": way.to, "times": one.times, "tokens": one.tokens,
+            "saves_usd_at_most": one.saves_usd,
+        })
+    });
+    json!({
+        "run": id,
+        "total": of(&spendings.total),
+        "states": states.collect::<Vec<_>>(),
+        "frames": frames.collect::<Vec<_>>(),
+        "gotos": gotos.collect::<Vec<_>>(),
+    })
+}
+
+fn of(spending: &Spending) -> Value {
+    let Spending { account, continued, read_again_usd } = spending;
+    let Tokens { input, output, cache_read, cache_write } = account.tokens;
+    json!({
+        "turns": account.steps, "continued": continued, "cost_usd": account.cost_usd,
+        "input_tokens": input, "cache_write_tokens": cache_write, "cache_read_tokens": cache_read,
+        "output_tokens": output, "read_again_usd": read_again_usd,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::thousands;
+
+    #[test]
+    fn numbers_have_commas() {
+        let numbers = [0, 999, 1000, 1_234_567].map(thousands);
+        assert_eq!(numbers, ["0", "999", "1,000", "1,234,567"]);
+    }
+}

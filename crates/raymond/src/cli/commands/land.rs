@@ -1,0 +1,124 @@
+//! `raymond land`: merges the branches of workers that a run has left unlanded.
+
+use std::process::ExitCode;
+
+use raymond_engine::{
+    load,
+    worktree::{LandError, Landed, Landing},
+};
+use raymond_flow::{
+    id::AgentId,
+    machine::{Phase, Run, Worktree},
+};
+
+use super::{place::state_dir, runs};
+use crate::{
+    cli::{args::WhichRun, upkeep::Land},
+    failure::Failure,
+    line::excerpt,
+    out,
+    report::words::{count, natural},
+};
+
+/// The most files with conflicts that are named.
+const NAMED_MAX: usize = 5;
+
+/// `raymond land [RUN] [AGENT…]`
+pub(in crate::cli) fn land(arguments: &Land) -> Result<ExitCode, Failure> {
+    let state_dir = state_dir(&arguments.place)?;
+    let which = WhichRun { id: arguments.run.clone() };
+    let id = runs::find(&state_dir, &which, &arguments.place)?;
+    let run = load(&state_dir, &id)?.run;
+    let chosen = chosen(&run, &arguments.agents)?;
+    let here = std::env::current_dir();
+    let here = here.map_err(|error| Failure::io("find the current directory", &error))?;
+    let landing = Landing::at(&here).map_err(refused)?;
+    let mut left = Vec::new();
+    for (agent, worktree) in chosen {
+        let message = format!("Land {agent} of run {id}");
+        let landed = landing.land(worktree, &message, arguments.dry_run);
+        let landed = landed.map_err(|error| Failure::of_error(&error))?;
+        if !matches!(landed, Landed::Merged { .. } | Landed::Already) {
+            left.push(&worktree.branch);
+        }
+        out::text(&format!("{agent}  {}\n", told(&landed, worktree, arguments.dry_run)))?;
+    }
+    let Some(first) = left.first() else {
+        if !arguments.dry_run {
+            out::note("remove worktrees whose work is landed: raymond prune --worktrees");
+        }
+        return Ok(ExitCode::SUCCESS);
+    };
+    let workers = count(left.len() as u64, "worker");
+    let verb = if arguments.dry_run { "cannot" } else { "could not" };
+    let message = format!("the work of {workers} {verb} be landed on {}", landing.branch());
+    Err(Failure::of_work(message).with_hint(format!("merge by hand: git merge {first}")))
+}
+
+/// The worktrees to land: those that were named, else those of all workers that have ended.
+fn chosen<'r>(run: &'r Run, named: &[String]) -> Result<Vec<(&'r AgentId, &'r Worktree)>, Failure> {
+    if run.worktrees.is_empty() {
+        let message = format!("no worker of run `{}` had a worktree", run.id);
+        return Err(Failure::usage(message).with_hint("see docs: `worktree` on a fork".to_owned()));
+    }
+    for name in named {
+        if !run.worktrees.contains_key(&AgentId::new(name)) {
+            let message = format!("run `{}` has no worker `{name}` with a worktree", run.id);
+            let names: Vec<_> = run.worktrees.keys().take(NAMED_MAX).map(AgentId::as_str).collect();
+            return Err(
+                Failure::usage(message).with_hint(format!("for example: {}", names.join(", ")))
+            );
+        }
+    }
+    let is_over = |agent: &AgentId| match run.agents.get(agent) {
+        None => true,
+        Some(agent) => {
+            if let Phase::Failed { .. } = agent.phase {
+                out::note(&format!("{} failed; land it anyway by its name", agent.id));
+            } else {
+                out::note(&format!("{} has not ended", agent.id));
+            }
+            false
+        }
+    };
+    let is_chosen = |agent: &AgentId| {
+        if named.is_empty() {
+            is_over(agent)
+        } else {
+            named.iter().any(|name| name == agent.as_str())
+        }
+    };
+    let mut chosen: Vec<_> = run.worktrees.iter().filter(|(agent, _)| is_chosen(agent)).collect();
+    // In the order of forking.
+    chosen.sort_by(|(one, _), (other, _)| natural(one.as_str(), other.as_str()));
+    Ok(chosen)
+}
+
+fn told(landed: &Landed, worktree: &Worktree, is_dry: bool) -> String {
+    match landed {
+        Landed::Merged { commits } => {
+            let commits = count(*commits, "commit");
+            if is_dry { format!("can be landed: {commits}") } else { format!("landed: {commits}") }
+        }
+        Landed::Already => "has nothing that is not landed".to_owned(),
+        Landed::Gone => format!("its branch {} is gone", worktree.branch),
+        Landed::Elsewhere => format!("belongs to another repository: {}", worktree.repository),
+        Landed::Conflicts { files } if files.is_empty() => "conflicts".to_owned(),
+        Landed::Conflicts { files } => {
+            let more = if files.len() > NAMED_MAX { ", …" } else { "" };
+            let files: Vec<_> = files.iter().take(NAMED_MAX).map(|file| excerpt(file)).collect();
+            format!("not landed, conflicts in {}{more}", files.join(", "))
+        }
+        Landed::Refused { why } => format!("not landed: {}", excerpt(why)),
+    }
+}
+
+fn refused(error: LandError) -> Failure {
+    let hint = match &error {
+        LandError::NoCheckout { .. } => "change to the checkout into which to merge",
+        LandError::Dirty { .. } => "commit the changes, or put them aside: git stash",
+        LandError::Detached { .. } => "check a branch out: git switch BRANCH",
+        LandError::Git(_) => return Failure::of_error(&error),
+    };
+    Failure::of_error(&error).with_hint(hint.to_owned())
+}

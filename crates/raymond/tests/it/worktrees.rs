@@ -1,0 +1,275 @@
+//! Worktrees of workers, with the real program and real git.
+
+use std::{
+    path::Path,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+use crate::{
+    env::{Project, Ran, kill},
+    faults::say,
+    recovery::Chance,
+};
+
+/// Runs git in a directory of the project and returns what it prints.
+#[track_caller]
+pub(crate) fn git_in(directory: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new("git");
+    command.args(["-c", "user.name=t", "-c", "user.email=t@localhost"]).args(arguments);
+    let output = command.current_dir(directory).output().unwrap();
+    assert!(output.status.success(), "git {arguments:?}: {output:?}");
+    String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+}
+
+/// A project whose files are committed.
+pub(crate) fn repository<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Project {
+    let project = Project::new(files);
+    project.write(".gitignore", ".raymond\n.config\n.state\nlog\n");
+    project.write("a.txt", "one\n");
+    git_in(project.path(), &["init", "--quiet", "--initial-branch=main"]);
+    for (key, value) in [("user.name", "t"), ("user.email", "t@localhost")] {
+        git_in(project.path(), &["config", key, value]);
+    }
+    git_in(project.path(), &["add", "--all"]);
+    git_in(project.path(), &["commit", "--quiet", "-m", "first"]);
+    project
+}
+
+/// Two workers that change the same file, and one that fails. Their parent hands on what the join gave it.
+const FORKS: [(&str, &str); 4] = [
+    (
+        "START.sh",
+        "for n in 1 2 3; do echo \"<fork next='WAIT' worktree='true' n='$n'>WORK</fork>\"; done",
+    ),
+    (
+        "WORK.sh",
+        "echo $n > a.txt; echo $n > new$n; [ $n != 3 ] || exit 1; echo \"<result>$PWD</result>\"",
+    ),
+    ("WAIT.sh", "echo '<join failed=\"pass\">END</join>'"),
+    ("END.sh", "echo \"<result>$RAYMOND_RESULT</result>\""),
+];
+
+#[test]
+fn every_worker_has_a_worktree_and_its_work_is_on_a_branch_when_it_is_joined() {
+    let project = repository(FORKS);
+    let ran = project.raymond(&["flow", "--id", "r"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let joined: Value = serde_json::from_str(ran.stdout.trim()).unwrap();
+    for (index, worker) in joined.as_array().unwrap().iter().enumerate() {
+        let n = index + 1;
+        assert_eq!(worker["branch"], format!("raymond/r/main_work{n}"));
+        let path = worker["worktree"].as_str().unwrap();
+        assert!(path.ends_with(&format!(".raymond/worktrees/r/main_work{n}")), "{path}");
+        let branch = worker["branch"].as_str().unwrap();
+        let changed = git_in(project.path(), &["diff", "--name-only", "main", branch]);
+        assert_eq!(changed, format!("a.txt\nnew{n}"), "also that of the failed one");
+        assert_eq!(worker["result"].is_null(), n == 3, "{worker}");
+    }
+    assert_eq!(project.read("a.txt"), "one\n");
+    assert_eq!(git_in(project.path(), &["status", "--porcelain"]), "");
+    let status = project.raymond(&["status", "r"]);
+    assert!(status.stdout.contains("main_work2  raymond/r/main_work2"), "{}", status.stdout);
+}
+
+#[test]
+fn fork_with_a_worktree_is_refused_before_anything_starts_where_there_is_no_clean_checkout() {
+    let project = Project::new(FORKS);
+    let ran = project.raymond(&["flow", "--id", "r"]);
+    ran.failed(1, "is not in a git repository: make one (git init) and commit the files");
+    let project = repository(FORKS);
+    project.write("a.txt", "mine\n");
+    let ran = project.raymond(&["flow", "--id", "r"]);
+    ran.failed(1, "changes that are not committed, which the worker would not see: commit it");
+    git_in(project.path(), &["checkout", "--quiet", "a.txt"]);
+    let ran = project.raymond(&["resume", "r"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+}
+
+#[test]
+fn what_a_run_left_unlanded_is_shown_landed_by_hand_and_only_then_pruned() {
+    let project = repository(FORKS);
+    assert_eq!(project.raymond(&["flow", "--id", "r"]).code, 0);
+    let shown = project.raymond(&["show", "r", "main_work1", "--diff"]).stdout;
+    assert!(shown.starts_with("main_work1  raymond/r/main_work1\n"), "{shown}");
+    assert!(shown.contains("-one\n+1\n") && !shown.contains("+2"), "{shown}");
+    project.raymond(&["show", "r", "main", "--diff"]).failed(2, "no worker `main` with a worktree");
+    // Nothing of it is landed, so everything stays.
+    let pruned = project.raymond(&["prune", "--older-than", "0s"]);
+    assert_eq!(pruned.code, 0, "{pruned:?}");
+    let why = "worktree of main_work1 in run r stays: it has 1 commit that is on no other branch";
+    assert!(pruned.stderr.contains(why), "{}", pruned.stderr);
+    assert!(project.file(".raymond/workflows/r.journal").exists());
+    project.write("a.txt", "mine\n");
+    project.raymond(&["land", "r"]).failed(1, "has changes that are not committed");
+    git_in(project.path(), &["checkout", "--quiet", "a.txt"]);
+    let dry = project.raymond(&["land", "r", "--dry-run"]);
+    assert!(dry.stdout.contains("main_work1  can be landed: 1 commit"), "{dry:?}");
+    assert_eq!(project.read("a.txt"), "one\n");
+    // Both have changed the same line; the failed worker is landed only by its name.
+    let landed = project.raymond(&["land", "r"]);
+    assert_eq!(
+        landed.stdout,
+        "main_work1  landed: 1 commit\nmain_work2  not landed, conflicts in a.txt\n"
+    );
+    assert!(landed.stderr.contains("main_work3 failed; land it anyway by its name"), "{landed:?}");
+    landed.failed(1, "merge by hand: git merge raymond/r/main_work2");
+    assert_eq!(project.read("a.txt"), "1\n");
+    assert_eq!(git_in(project.path(), &["status", "--porcelain"]), "");
+    project.raymond(&["land", "r", "nobody"]).failed(2, "has no worker `nobody` with a worktree");
+    let pruned = project.raymond(&["prune", "--worktrees"]);
+    assert!(pruned.stderr.contains("1 worktree removed"), "{pruned:?}");
+    assert_eq!(git_in(project.path(), &["worktree", "list"]).lines().count(), 3);
+    assert!(project.file(".raymond/workflows/r.journal").exists());
+    let pruned = project.raymond(&["prune", "--older-than", "0s", "--discard-work"]);
+    assert_eq!(pruned.code, 0, "{pruned:?}");
+    assert_eq!(git_in(project.path(), &["worktree", "list"]).lines().count(), 1);
+    assert_eq!(git_in(project.path(), &["branch", "--list", "raymond/*"]), "");
+    assert!(!project.file(".raymond/workflows/r.journal").exists());
+    assert!(!project.file(".raymond/worktrees/r").exists());
+}
+
+/// The example, with scripts instead of its prompts. Of ten workers, two pairs conflict, one of which nobody can resolve, one worker
+/// fails, and one breaks the tests.
+#[test]
+fn example_lands_what_passes_the_gate_and_undoes_or_leaves_the_rest() {
+    let project = repository([]);
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/worktrees");
+    for name in ["SPREAD.sh", "NEXT.sh", "LAND.sh", "GATE.sh"] {
+        let text = std::fs::read_to_string(Path::new(example).join(name)).unwrap();
+        project.write(&format!("flow/{name}"), &text);
+    }
+    project.write("flow/START.sh", "seq 10 > tasks.txt; echo '<goto>SPREAD</goto>'");
+    project.write(
+        "flow/WORK.sh",
+        "case $task in
+           1|2) echo $task > both;;
+           3|4) echo $task > hopeless;;
+           5) exit 1;;
+           6) touch broken;;
+           *) echo $task > own$task; git add . && git commit -qm \"task $task\" >&2;;
+         esac
+         echo \"<result>$task</result>\"",
+    );
+    project.write(
+        "flow/RESOLVE.sh",
+        "[ \"$conflicts\" != 'both ' ] || printf '1\\n2\\n' > both; echo '<result>tried</result>'",
+    );
+    git_in(project.path(), &["add", "--all"]);
+    git_in(project.path(), &["commit", "--quiet", "-m", "flow"]);
+    let ran = project.raymond(&["flow", "--id", "r", "--var", "check=test ! -e broken"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let mut report: Vec<_> = ran.stdout.trim().lines().map(str::to_owned).collect();
+    report.sort();
+    let count = |start: &str| report.iter().filter(|line| line.starts_with(start)).count();
+    let counts = ["landed: ", "conflicts: ", "undone, the tests fail: ", "main_work5 failed: "];
+    assert_eq!(counts.map(count), [7, 1, 1, 1], "{report:#?}");
+    assert_eq!(report.len(), 10, "{report:#?}");
+    assert!(report.contains(&"undone, the tests fail: raymond/r/main_work6".to_owned()));
+    assert_eq!(project.read("both"), "1\n2\n", "the conflict was resolved");
+    assert!(["3\n", "4\n"].contains(&&*project.read("hopeless")), "the first of them");
+    for number in 7..=10 {
+        assert_eq!(project.read(&format!("own{number}")), format!("{number}\n"));
+    }
+    assert!(!project.file("broken").exists());
+    assert_eq!(git_in(project.path(), &["status", "--porcelain"]), "");
+    // What was not landed is still there, and only that: the failed worker had done nothing.
+    let pruned = project.raymond(&["prune", "--worktrees"]);
+    assert!(pruned.stderr.contains("8 worktrees removed"), "{pruned:?}");
+    assert_eq!(git_in(project.path(), &["branch", "--list", "raymond/*"]).lines().count(), 2);
+}
+
+/// Six workers with worktrees, three at a time. Every worker logs that it ran, and leaves a commit and a file.
+const STORMY: [(&str, &str); 4] = [
+    (
+        "START.sh",
+        "for n in 1 2 3 4 5 6; do echo \"<fork next='WAIT' worktree='true' limit='3' n='$n'>WORK</fork>\"; done",
+    ),
+    (
+        "WORK.sh",
+        "echo \"$RAYMOND_AGENT_ID\" >> \"$(dirname \"$RAYMOND_STATE_DIR\")/log\"
+         touch done$n; git add . && git commit -qm done >&2; echo $n > left$n; echo '<result>w</result>'",
+    ),
+    ("WAIT.sh", "echo '<join>END</join>'"),
+    ("END.sh", "echo '<result>all done</result>'"),
+];
+
+/// Kills the orchestrator at random moments, and sometimes the git processes that it has started, until `kills` are used up.
+fn storm(seed: u64, kills: u32) {
+    let mut chance = Chance(seed);
+    let (mut done, mut runs) = (0, 0);
+    while done < kills {
+        let project = repository(STORMY);
+        let mut arguments = vec!["start", "flow", "--id", "r"];
+        loop {
+            let mut child = project.spawn(&arguments);
+            let moment = Instant::now() + Duration::from_micros(chance.below(400_000));
+            let ended = loop {
+                match child.try_wait().unwrap() {
+                    Some(status) => break Some(status),
+                    None if Instant::now() >= moment => break None,
+                    None => std::thread::yield_now(),
+                }
+            };
+            if ended.is_some() || done >= kills {
+                Ran::of(&child.wait_with_output().unwrap()).completed("all done");
+                break;
+            }
+            kill(child.id(), libc::SIGKILL);
+            let _ = child.wait();
+            if chance.below(3) == 0 {
+                // Not those of the workers: git in a script that is killed fails the script.
+                let gits =
+                    project.processes().into_iter().filter(|line| line.contains(" worktree add "));
+                gits.filter_map(|line| line.split(' ').next()?.parse().ok())
+                    .for_each(|pid| kill(pid, libc::SIGKILL));
+            }
+            done += 1;
+            let began = project.read(".raymond/workflows/r.journal").contains('\n');
+            arguments = if began { vec!["run", "r"] } else { vec!["start", "flow", "--id", "r"] };
+        }
+        runs += 1;
+        check_after_storm(&project, seed);
+    }
+    say(&format!("storm: {done} kills in {runs} runs with worktrees, seed {seed}"));
+}
+
+/// Every worker has run once, in the one worktree that was made for it, and all its work is on its branch.
+fn check_after_storm(project: &Project, seed: u64) {
+    let counts = project.counts();
+    assert!(
+        counts.len() == 6 && counts.values().all(|count| *count == 1),
+        "seed {seed}: {counts:?}"
+    );
+    let journal = project.read(".raymond/workflows/r.journal");
+    let git = |arguments: &[&str]| git_in(project.path(), arguments);
+    let branches = git(&["branch", "--list", "--format=%(refname:short)", "raymond/*"]);
+    assert_eq!(branches.lines().count(), 6, "seed {seed}: {branches}");
+    let listed = git(&["worktree", "list", "--porcelain"]);
+    let own: Vec<_> =
+        listed.lines().filter(|line| line.contains(".raymond/worktrees/r/")).collect();
+    assert_eq!(own.len(), 6, "seed {seed}: {listed}");
+    let on_disk = std::fs::read_dir(project.file(".raymond/worktrees/r")).unwrap().flatten();
+    let on_disk = on_disk.filter(|entry| entry.path().is_dir()).count();
+    assert_eq!(on_disk, 6, "seed {seed}");
+    for n in 1..=6 {
+        let made = format!("{{\"worktree_made\":{{\"agent\":\"main_work{n}\"");
+        assert_eq!(journal.matches(&made).count(), 1, "seed {seed}: {journal}");
+        let branch = format!("raymond/r/main_work{n}");
+        let files = git(&["diff", "--name-only", "main", &branch]);
+        assert_eq!(files, format!("done{n}\nleft{n}"), "seed {seed}");
+        assert_eq!(git(&["rev-list", "--count", &format!("main..{branch}")]), "2", "seed {seed}");
+    }
+    assert!(!journal.contains("\"problem\""), "seed {seed}: {journal}");
+    assert_eq!(git(&["status", "--porcelain"]), "", "seed {seed}");
+    project.wait_until_quiet();
+}
+
+#[test]
+fn killed_at_random_moments_no_worktree_is_lost_made_twice_or_unknown() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let kills = number("RAYMOND_STORM").and_then(|kills| u32::try_from(kills).ok()).unwrap_or(30);
+    storm(number("RAYMOND_STORM_SEED").unwrap_or(20_261_117), kills);
+}
