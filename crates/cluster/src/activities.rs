@@ -39,6 +39,8 @@ const HEARTBEAT_TIMEOUT: Duration = Duration::from_mins(1);
 /// How often a host that ended is started again for the same step.
 const HOST_TRIES: u32 = 5;
 const HOST_INTERVAL: Duration = Duration::from_millis(200);
+/// How long to wait before the end of a step is delivered again.
+const DELIVERY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The activities of one worker.
 #[derive(Clone, Debug)]
@@ -68,6 +70,9 @@ pub(crate) enum AttendError {
     /// No host.
     #[error(transparent)]
     Host(#[from] HostError),
+    /// It cannot be written as JSON.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
 }
 
 impl StepActivities {
@@ -93,9 +98,9 @@ impl StepActivities {
                 (own.talk)(&format!("{}: found step {id} again", kept.order.run.0.id));
                 // Its request may never have arrived, so it is not started again, only looked for.
                 let order = StepOrder { is_started: true, ..kept.order };
-                if let Ok(inputs) = own.attend(&handle, &order, timeout).await {
-                    let end = StepEnd { inputs, worker: own.name.clone() };
-                    let _ = handle.complete(Some(end), RpcOptions::default()).await;
+                let attended = own.attend(&handle, &order, timeout).await;
+                if let Err(error) = own.deliver(&handle, attended).await {
+                    (own.talk)(&format!("step {id}: {error}"));
                 }
                 let _ = std::fs::remove_file(path);
             });
@@ -150,6 +155,27 @@ impl StepActivities {
         }
     }
 
+    /// Reports the end of a step, until the server has it or does not want it any more.
+    async fn deliver(
+        &self,
+        handle: &AsyncActivityHandle<Client>,
+        attended: Result<Vec<InputMessage>, AttendError>,
+    ) -> Result<(), AttendError> {
+        let end = StepEnd { inputs: attended?, worker: self.name.clone() };
+        let end = serde_json::to_value(end)?;
+        loop {
+            match handle.complete(Some(end.clone()), RpcOptions::default()).await {
+                Ok(()) => return Ok(()),
+                Err(AsyncActivityError::NotFound(_)) => return Err(AttendError::Gone),
+                // The server or the store cannot be reached; the outcome is in the step's directory.
+                Err(error) => {
+                    (self.talk)(&format!("the end of a step is not delivered yet: {error}"));
+                }
+            }
+            tokio::time::sleep(DELIVERY_INTERVAL).await;
+        }
+    }
+
     fn keep(&self, kept: &Kept) -> Option<PathBuf> {
         let path = self.tokens.join(uuid::Uuid::new_v4().simple().to_string());
         let json = serde_json::to_vec(kept).ok()?;
@@ -177,12 +203,16 @@ impl StepActivities {
         let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
         let kept = Kept { token: token.clone(), timeout_ms, order };
         let path = self.keep(&kept);
-        let attended = self.attend(&handle(context.client(), token), &kept.order, timeout).await;
+        let handle = handle(context.client(), token);
+        let attended = self.attend(&handle, &kept.order, timeout).await;
+        let delivered = self.deliver(&handle, attended).await;
         if let Some(path) = path {
             let _ = std::fs::remove_file(path);
         }
-        match attended {
-            Ok(inputs) => Ok(StepEnd { inputs, worker: self.name.clone() }),
+        match delivered {
+            // The SDK does not see the heartbeats of the worker, and drops what comes after its own timeout: so the end
+            // is delivered without it.
+            Ok(()) => Err(ActivityError::WillCompleteAsync),
             Err(error) => {
                 (self.talk)(&format!("step {}: {error}", kept.order.id));
                 Err(ActivityError::from(error))

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use raymond_flow::{
     id::{AgentId, AskId, SessionId, StepId},
     machine::{
-        ApplyError, Decision, Effect, Halt, Input, OnAsk, Record, Response, Run, Spent, Started,
-        Status, apply, decide, pending, settle, start,
+        ApplyError, Decision, Effect, Halt, Input, OnAsk, Record, Response, Run, SavedWork, Spent,
+        Started, Status, apply, decide, pending, settle, start,
     },
     turn::{Outcome, conclude, prepare},
 };
@@ -21,6 +21,10 @@ const TIMEOUT: &str = "timeout";
 const SETTING: &str = "setting";
 /// The name in `by` of answers that no person gave.
 const RAYMOND: &str = "raymond";
+
+/// Why a worker of a fork gets no worktree.
+const NO_WORKTREES: &str =
+    "a cluster makes no worktrees yet: fork without one, or run the workflow on one machine";
 
 /// Something that must be done outside of the sequencer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,6 +120,14 @@ impl Sequencer {
                 self.wanted.push(Wanted::UsageLimit { resets_at });
             }
             Effect::Ask { id, .. } => return self.look_at_question(&id, now_ms),
+            Effect::MakeWorktree { agent, .. } => {
+                let made = Err(NO_WORKTREES.to_owned());
+                return self.decide(Input::WorktreeMade { agent, made });
+            }
+            Effect::SaveWorktree { agent, .. } => {
+                let saved = SavedWork { head: None, problem: Some(NO_WORKTREES.to_owned()) };
+                return self.decide(Input::WorktreeSaved { agent, saved });
+            }
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use raymond_flow::{
     coding_agent::CodingAgents,
     scope::Listing,
     source::Platform,
-    world::{World, WorldError},
+    world::{Checkout, World, WorldError},
 };
 
 /// The files of a workflow, and what a run may use.
@@ -78,6 +78,11 @@ impl World for BundleWorld {
     /// The same on every machine, for the same reason.
     fn agent_folder(&self, agent: &str) -> String {
         format!("agents/{agent}")
+    }
+
+    fn checkout(&self, _directory: &str) -> Result<Checkout, String> {
+        self.is_out_of_sight.store(true, Relaxed);
+        Err("only a worker can look".to_owned())
     }
 
     fn attachment(&self, _folder: &str, _path: &str) -> Result<(), String> {

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 /// The server's version: the same as in `scripts/install-temporal`.
 const TEMPORAL: &str = "temporal-1.9.1";
 /// How long anything may take on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A process that ends with the test.
 pub(crate) struct Running(Child);

@@ -67,7 +67,7 @@ impl Stage {
     }
 }
 
-fn signal(name: &str, pid: impl ToString) {
+fn signal(name: &str, pid: i32) {
     let status = Command::new("kill").arg(name).arg(pid.to_string()).status().unwrap();
     assert!(status.success());
 }
@@ -90,6 +90,15 @@ fn killed_worker_that_comes_back_goes_on_with_the_step_that_still_runs() {
     workers[0].kill();
     let _worker = stage.cluster.worker("one");
     wait_until("the worker has found it", || stage.cluster.logs().contains("found step main/1"));
+    stage.go();
+    stage.completes_after(1);
+}
+
+#[test]
+fn step_that_outlasts_the_heartbeat_timeout_is_kept_alive() {
+    let Some((stage, _workers)) = Stage::new(&["one", "two"], "3") else { return };
+    // What must not happen takes time: three timeouts.
+    thread::sleep(Duration::from_secs(9));
     stage.go();
     stage.completes_after(1);
 }
