@@ -7,6 +7,7 @@
 //!     usage-limits/              limits of providers that runs have reached: see `usage_limit`
 //!     uploads/                   files that came through `raymond serve` and wait for their answer
 //!     serve.token, serve.json    the token of `raymond serve`, and where it listens
+//!     serve.lock                 held while the token is read or made
 //! ```
 //!
 //! Nothing of a run depends on these files: if they cannot be written, the run goes on.

@@ -70,6 +70,16 @@ impl CodingAgents {
         Self { default, named: BTreeMap::new(), is_only: true }
     }
 
+    /// What the one for turns that name none can do.
+    pub fn default_capabilities(&self) -> Capabilities {
+        self.default
+    }
+
+    /// Those that have names.
+    pub fn named(&self) -> impl Iterator<Item = (&str, Capabilities)> {
+        self.named.iter().map(|(name, can)| (name.as_str(), *can))
+    }
+
     /// What the coding agent for a turn that asks for `name` can do.
     pub fn get(&self, name: Option<&str>) -> Result<Capabilities, UnknownAgent> {
         match name {

@@ -296,7 +296,7 @@ impl fmt::Display for StepId {
 }
 
 /// One question of one agent to a person: the agent and a number from its own history.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct AskId {
     /// The agent that asks.
     pub agent: AgentId,

@@ -75,6 +75,11 @@ impl Snapshot {
         Ok(text)
     }
 
+    /// Serializes a run as a state file on one line, for another machine: it belongs to no journal.
+    pub fn to_line(run: &Run) -> serde_json::Result<String> {
+        serde_json::to_string(&WireRun::of(run, 0))
+    }
+
     /// Parses a state file.
     pub fn from_json(text: &str) -> Result<Self, SnapshotError> {
         /// Parsed first, because a newer version may have other fields.

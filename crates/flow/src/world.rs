@@ -40,6 +40,9 @@ pub trait World {
     /// not the value. It is written before an agent gets the prompt.
     fn value_file(&self, fingerprint: &str) -> String;
 
+    /// The private directory of the agent with this name. It is made before a step of the agent starts.
+    fn agent_folder(&self, agent: &str) -> String;
+
     /// Checks that the file at `path` below the absolute directory `folder` can be shown to a person: a
     /// regular file that is not too large, without links that lead out of `folder`. Says why if not.
     fn attachment(&self, folder: &str, path: &str) -> Result<(), String>;
@@ -134,6 +137,10 @@ impl World for MemoryWorld {
 
     fn value_file(&self, fingerprint: &str) -> String {
         format!("/values/{fingerprint}")
+    }
+
+    fn agent_folder(&self, agent: &str) -> String {
+        format!("/agents/{agent}")
     }
 
     fn attachment(&self, folder: &str, path: &str) -> Result<(), String> {

@@ -445,12 +445,13 @@ fn variable(name: &str) -> String {
 
 /// Variables that are not settings: those that Raymond sets for steps, whose scripts may call it; the list of
 /// trusted directories; and those for tests of Raymond itself.
-const OTHER_VARIABLES: [&str; 23] = [
+const OTHER_VARIABLES: [&str; 24] = [
     "RAYMOND_AGENT_ID",
     "RAYMOND_COMMENT",
     "RAYMOND_COMMENT_FILE",
     "RAYMOND_FILES",
     "RAYMOND_FILES_FILE",
+    "RAYMOND_FOLDER",
     "RAYMOND_INPUT",
     "RAYMOND_INPUT_FILE",
     "RAYMOND_RECOVERS",

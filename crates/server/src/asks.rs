@@ -4,6 +4,8 @@ use std::{
     io::{self, Read as _},
     path::Path as FilePath,
     sync::Arc,
+    thread,
+    time::{Duration, Instant},
 };
 
 use axum::{
@@ -32,6 +34,10 @@ use crate::{
 
 /// How many bytes of an attachment are read to tell whether it is text.
 const LOOK_BYTES: usize = 8 * 1024;
+
+/// How long the files of a question may take, and how often they are looked for.
+const PUBLISH_PATIENCE: Duration = Duration::from_secs(5);
+const PUBLISH_INTERVAL: Duration = Duration::from_millis(20);
 
 /// `GET /api/asks`
 pub(crate) async fn list(State(app): State<Arc<App>>) -> ApiResult<Json<Value>> {
@@ -91,9 +97,7 @@ impl FoundAsk {
         let none = || ApiError::not_found(format!("run `{run}` has asked no question `{ask}`"));
         // The id becomes the name of a directory, so it must not contain a path.
         let id = AskId::parse(ask).filter(|id| is_plain(id.agent.as_str())).ok_or_else(none)?;
-        let found = asks::question(&project.state_dir, &run, &id);
-        let found = found.map_err(|error| cannot_read(&run, &error))?;
-        let (question, answer) = found.ok_or_else(none)?;
+        let (question, answer) = published(app, &project, &run, &id)?.ok_or_else(none)?;
         let opened = app.open(&project, run.as_str())?;
         let opened = lock(&opened);
         let workflow = opened.overview.run().map(|run| run.scope_dir.clone());
@@ -115,6 +119,31 @@ impl FoundAsk {
                 Err(refusal(&AnswerError::Answered { id: self.id.clone(), first }))
             }
         }
+    }
+}
+
+/// The question and its answer. A run says that it asks a moment before the files of the question are complete: then
+/// this waits for them, so that a person can answer as soon as a row shows the question.
+fn published(
+    app: &App,
+    project: &Project,
+    run: &RunId,
+    id: &AskId,
+) -> ApiResult<Option<(PublishedQuestion, Option<GivenAnswer>)>> {
+    let deadline = Instant::now() + PUBLISH_PATIENCE;
+    loop {
+        let found = asks::question(&project.state_dir, run, id);
+        let found = found.map_err(|error| cannot_read(run, &error))?;
+        let is_coming = || {
+            let opened = app.open(project, run.as_str())?;
+            let opened = lock(&opened);
+            let asks = opened.overview.run().is_some_and(|run| run.question(id).is_some());
+            Ok::<_, ApiError>(asks && opened.live.owner.is_some())
+        };
+        if found.is_some() || Instant::now() >= deadline || !is_coming()? {
+            return Ok(found);
+        }
+        thread::sleep(PUBLISH_INTERVAL);
     }
 }
 

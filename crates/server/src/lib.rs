@@ -15,6 +15,7 @@ mod app;
 mod asks;
 mod changes;
 mod commands;
+mod connections;
 mod diff;
 mod error;
 mod graph;

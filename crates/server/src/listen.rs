@@ -9,11 +9,13 @@ use std::{
 use raymond_engine::{clock, user};
 use serde_json::json;
 use thiserror::Error;
+use tokio::sync::Semaphore;
 
 use crate::{
     ServerOptions,
     app::{App, router},
     changes::Changes,
+    connections::{self, ConnectionLimits},
     guard::Hosts,
     shelf::Shelf,
     token::ServerToken,
@@ -123,12 +125,14 @@ impl Bound {
         let runtime =
             builder.enable_io().enable_time().max_blocking_threads(READERS_MAX).build()?;
         runtime.block_on(async move {
+            let limits = ConnectionLimits::default();
+            let places = Arc::new(Semaphore::new(limits.open_max));
             let mut serving = tokio::task::JoinSet::new();
             for listener in self.listeners {
                 listener.set_nonblocking(true)?;
                 let listener = tokio::net::TcpListener::from_std(listener)?;
-                let router = router(Arc::clone(&self.app));
-                serving.spawn(async move { axum::serve(listener, router).await });
+                let (router, places) = (router(Arc::clone(&self.app)), Arc::clone(&places));
+                serving.spawn(connections::accept(listener, router, places, limits.head_patience));
             }
             while let Some(ended) = serving.join_next().await {
                 ended.map_err(io::Error::other)??;

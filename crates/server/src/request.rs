@@ -23,9 +23,14 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
             return Err(ApiError::unsupported("application/json"));
         }
         let bytes = body(request, BODY_BYTES_MAX).await?;
-        let wrong = |error: serde_json::Error| ApiError::bad_request(format!("the body: {error}"));
+        let wrong = |error: serde_json::Error| malformed(format!("the body: {error}"));
         serde_json::from_slice(&bytes).map(Self).map_err(wrong)
     }
+}
+
+/// A request that no client makes which follows the description.
+fn malformed(message: String) -> ApiError {
+    ApiError::bad_request(message).with_hint("see which fields there are: raymond help api")
 }
 
 /// The whole body of a request. The limit of its route, which counts what really comes, is `bytes_max`, too.
@@ -62,7 +67,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Parameters<T> 
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let query = Query::from_request_parts(parts, state).await;
-        let Query(parameters) = query.map_err(|wrong| ApiError::bad_request(wrong.body_text()))?;
+        let Query(parameters) = query.map_err(|wrong| malformed(wrong.body_text()))?;
         Ok(Self(parameters))
     }
 }

@@ -75,7 +75,10 @@ impl Stream for Events {
 /// The answer to a request for a stream, and where its events go. When the reader leaves, sending fails.
 fn stream(app: &App) -> ApiResult<(Response, mpsc::Sender<Event>)> {
     let permit = Arc::clone(&app.streams).try_acquire_owned();
-    let permit = permit.map_err(|_| ApiError::busy("too many event streams are open"))?;
+    let permit = permit.map_err(|_| {
+        let error = ApiError::busy("too many event streams are open");
+        error.with_hint("close pages that show this server, and try again")
+    })?;
     let (sender, receiver) = mpsc::channel(WAITING_MAX);
     let beat = KeepAlive::new().interval(BEAT).text("beat");
     let events = Sse::new(Events { receiver, _permit: permit }).keep_alive(beat);

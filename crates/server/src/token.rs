@@ -50,19 +50,22 @@ impl ServerToken {
     /// The token in the file at `path`, which is made if it is not there. It stays the same, so that an open page
     /// goes on after a restart of the server.
     pub(crate) fn load(path: &Path) -> io::Result<Self> {
+        // Servers that start at the same time: one makes the token, the others wait and find it.
+        let lock = path.with_extension("lock");
+        let lock = private::options().create(true).append(true).open(lock)?;
+        lock.lock()?;
         let is_token = |text: &str| {
             text.len() == TOKEN_CHARS && text.bytes().all(|byte| byte.is_ascii_hexdigit())
         };
-        let read = || regular::read_text(path, TOKEN_CHARS as u64 + 1).ok();
-        let known = read().map(|text| text.trim_end().to_owned()).filter(|text| is_token(text));
+        let known = regular::read_text(path, TOKEN_CHARS as u64 + 1).ok();
+        let known = known.map(|text| text.trim_end().to_owned()).filter(|text| is_token(text));
         let text = if let Some(text) = known {
             text
         } else {
             let text = random()?;
             // A file of the user that is no token, a link for instance, is replaced and not written to.
             user::replace(path, text.as_bytes())?;
-            // Another server may have been faster: then its token counts.
-            read().filter(|text| is_token(text)).unwrap_or(text)
+            text
         };
         private::tighten(path)?;
         Ok(Self { text, wrong: Mutex::new((Instant::now(), 0)) })
@@ -136,6 +139,28 @@ mod tests {
             fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
             ServerToken::load(&path).unwrap();
             assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+    }
+
+    #[test]
+    fn servers_that_start_together_have_one_token() {
+        let folder = tempfile::tempdir().unwrap();
+        for round in 0..20 {
+            let path = folder.path().join(round.to_string()).with_extension("token");
+            if round % 2 == 1 {
+                fs::write(&path, "no token").unwrap();
+            }
+            let start = std::sync::Barrier::new(8);
+            let tokens: std::collections::BTreeSet<_> = std::thread::scope(|scope| {
+                let load = || {
+                    start.wait();
+                    ServerToken::load(&path).unwrap().text
+                };
+                let threads: Vec<_> = (0..8).map(|_| scope.spawn(load)).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            assert_eq!(tokens.len(), 1, "round {round}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), *tokens.first().unwrap());
         }
     }
 

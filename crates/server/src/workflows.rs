@@ -37,13 +37,14 @@ const RUNS_MAX: usize = 50;
 /// Directories that contain no workflows, but many other directories.
 const PASSED_OVER: [&str; 4] = ["node_modules", "target", "__pycache__", "venv"];
 /// Variables that Raymond itself gives to prompts.
-const OWN_VARIABLES: [&str; 9] = [
+const OWN_VARIABLES: [&str; 10] = [
     "input",
     "result",
     "output",
     "transition",
     "workflow_id",
     "agent_id",
+    "folder",
     "comment",
     "files",
     "result_file",

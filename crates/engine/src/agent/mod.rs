@@ -108,6 +108,8 @@ pub struct TurnRequest<'a> {
     pub prompt: &'a str,
     /// The message to send instead if the session already contains the prompt.
     pub continuation: &'a str,
+    /// The private directory of the agent, if the prompt names it: it may be outside of the working directory.
+    pub folder: Option<&'a Path>,
     /// Whether the previous turn of its session named a model.
     pub follows_a_model: bool,
 }

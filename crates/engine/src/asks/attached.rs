@@ -102,7 +102,8 @@ pub(super) fn upload(files: &[PathBuf], to: &Path) -> Result<(), (PathBuf, io::E
             return Err(fail(path, message));
         }
     }
-    crate::sys::sync_folder(to).map_err(|error| (to.to_owned(), error))
+    let synced = to.ancestors().take(2).try_for_each(crate::sys::sync_folder);
+    synced.map_err(|error| (to.to_owned(), error))
 }
 
 /// The name of the copy of an attachment: the number distinguishes two files with the same name.

@@ -99,7 +99,8 @@ pub struct GivenAnswer {
     /// What was said beside a choice.
     #[serde(default)]
     pub comment: String,
-    /// The absolute path of the directory with the files that were handed over.
+    /// The absolute path of the directory with the files that were handed over, empty if there are none. `None` in
+    /// answers of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<String>,
     /// Who answered.
@@ -240,17 +241,17 @@ impl AskFolder {
             let _ = fs::remove_file(&draft);
             let _ = fs::remove_dir_all(&files);
         };
-        if !reply.files.is_empty() {
-            let uploaded = attached::upload(&reply.files, &files);
-            uploaded.map_err(|(path, source)| {
-                discard();
-                AnswerError::File { path, source }
-            })?;
-        }
+        // Also without files: the directory is named to scripts, and an empty name would make `"$RAYMOND_FILES"/*`
+        // the files of the whole machine.
+        let uploaded = attached::upload(&reply.files, &files);
+        uploaded.map_err(|(path, source)| {
+            discard();
+            AnswerError::File { path, source }
+        })?;
         let given = GivenAnswer {
             result: reply.result.clone(),
             comment: reply.comment.clone(),
-            files: (!reply.files.is_empty()).then(|| files.to_string_lossy().into_owned()),
+            files: Some(files.to_string_lossy().into_owned()),
             by: reply.by.clone(),
             how: reply.how.clone(),
             at_ms: clock::now_ms(),

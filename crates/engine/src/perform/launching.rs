@@ -9,6 +9,7 @@ use std::{
 use raymond_flow::{
     id::{SessionId, StepId},
     machine::{Action, FailureClass, Halt, Launch, SessionPlan, Step, Turn, TurnFailure},
+    world::World as _,
 };
 
 use super::Performer;
@@ -27,7 +28,8 @@ use crate::{
 /// The longest value of an environment variable; the kernel accepts little more.
 const VARIABLE_BYTES_MAX: usize = 100 * 1024;
 /// Variables that have a meaning for one step only. A run inside a run must not pass on those of its own step.
-const PER_STEP_VARIABLES: [&str; 8] = [
+const PER_STEP_VARIABLES: [&str; 9] = [
+    "RAYMOND_FOLDER",
     "RAYMOND_RESULT",
     "RAYMOND_RESULT_FILE",
     "RAYMOND_INPUT",
@@ -93,11 +95,14 @@ impl Performer<'_> {
     ) -> Result<Launched, EngineError> {
         let folder = self.folder(id);
         let cwd = PathBuf::from(cwd);
+        self.make_folder(id)?;
         match (&step.action, launch) {
             (Action::Turn(turn), Launch::Turn { prompt, continuation, files }) => {
                 write_values(&files)?;
                 let (cwd, prompt, continuation) = (&*cwd, &*prompt, &*continuation);
                 let agent = &id.agent;
+                let private = self.means.world.agent_folder(agent.as_str());
+                let names_it = prompt.contains(&private);
                 let request = TurnRequest {
                     agent,
                     step,
@@ -105,6 +110,7 @@ impl Performer<'_> {
                     cwd,
                     prompt,
                     continuation,
+                    folder: names_it.then_some(Path::new(&private)),
                     // Set below, only if a program is started: it can mean reading a thousand files.
                     follows_a_model: false,
                 };
@@ -127,6 +133,13 @@ impl Performer<'_> {
             }
             _ => unreachable!("the machine gives a turn a prompt and a script an environment"),
         }
+    }
+
+    /// Makes the private directory of an agent, whose path its steps are given.
+    fn make_folder(&self, id: &StepId) -> Result<(), EngineError> {
+        let path = self.means.world.agent_folder(id.agent.as_str());
+        let made = private::create_dir_all(Path::new(&path));
+        made.map_err(|error| at_work("make the directory of an agent", error))
     }
 
     /// Whether the last turn in the session of `turn` named a model. The intents of the agent's earlier
@@ -310,7 +323,7 @@ impl Performer<'_> {
         }
         let path = |path: &Path| path.to_string_lossy().into_owned();
         environment.push(self.place.mark_variable(folder));
-        let states = self.means.world.folder().join(step.state.folder());
+        let states = self.means.world.folder_of(step.state.folder());
         environment.push(("RAYMOND_STATE_DIR".to_owned(), path(&states)));
         environment.push(("RAYMOND_STATE_FILE".to_owned(), path(&self.means.files.state)));
         Ok(environment)

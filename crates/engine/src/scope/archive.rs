@@ -204,7 +204,7 @@ fn flatten(files: BTreeMap<String, Vec<u8>>) -> Result<BTreeMap<String, Vec<u8>>
         }
         // A file system without case would also put the files of two such folders into one.
         for path in [name.as_str(), folder] {
-            match seen.insert(path.to_lowercase(), path.to_owned()) {
+            match seen.insert(path.trim_end_matches('/').to_lowercase(), path.to_owned()) {
                 Some(first) if first != path => {
                     let second = path.to_owned();
                     return Err(ArchiveError::Duplicate { first, second });

@@ -28,6 +28,8 @@ pub(crate) struct DiskWorld {
     folder: PathBuf,
     /// Where values lie that a prompt names by their file.
     values: PathBuf,
+    /// Where agents have their private directories.
+    agents: PathBuf,
     /// The names of the environment variables. Read once: they do not change while a run is open.
     variables: HashSet<String>,
     /// By folder of the scope: the last listing, and the modification time of the directory when it was made.
@@ -61,7 +63,9 @@ impl DiskWorld {
         let (listed, failure) = (RefCell::default(), RefCell::new(None));
         // Beside the extracted files, in the directory of the run.
         let values = private.with_file_name("values");
-        Ok(Self { folder, values, variables: names.collect(), listed, failure, coding_agents })
+        let agents = private.with_file_name("agents");
+        let variables = names.collect();
+        Ok(Self { folder, values, agents, variables, listed, failure, coding_agents })
     }
 
     /// The files in a folder of the scope. Listed again whenever the folder has changed.
@@ -105,6 +109,13 @@ impl DiskWorld {
         self.failure.take()
     }
 
+    /// The path of a folder of the scope, without a slash at its end.
+    pub(crate) fn folder_of(&self, folder: &str) -> PathBuf {
+        let mut path = self.folder.clone();
+        path.extend(folder.split_terminator('/'));
+        path
+    }
+
     /// The directory with the state files.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
@@ -118,9 +129,7 @@ impl World for DiskWorld {
 
     fn listing(&self, folder: &str) -> Result<Listing, WorldError> {
         self.list(folder).map_err(|error| {
-            let place = self.folder.join(folder.trim_end_matches('/'));
-            let place = if folder.is_empty() { &self.folder } else { &place };
-            let what = format!("cannot list {}", place.display());
+            let what = format!("cannot list {}", self.folder_of(folder).display());
             let why = error.to_string();
             self.failure.replace(Some(error));
             WorldError { what, why }
@@ -150,6 +159,10 @@ impl World for DiskWorld {
 
     fn value_file(&self, fingerprint: &str) -> String {
         self.values.join(fingerprint).to_string_lossy().into_owned()
+    }
+
+    fn agent_folder(&self, agent: &str) -> String {
+        self.agents.join(agent).to_string_lossy().into_owned()
     }
 
     fn attachment(&self, folder: &str, path: &str) -> Result<(), String> {

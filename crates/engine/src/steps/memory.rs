@@ -332,6 +332,10 @@ impl Steps for MemorySteps {
         Ok(self.memory.shared().survivors)
     }
 
+    fn reconnect(&mut self) {
+        self.note("reconnect", "all");
+    }
+
     fn connection(&self) -> u32 {
         self.memory.shared().connection
     }

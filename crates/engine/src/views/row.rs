@@ -49,12 +49,12 @@ pub fn group(overview: &Overview, live: &LiveFacts) -> Group {
     let Some(run) = overview.run() else { return Group::NeedsYou };
     match (run.status, &run.halt) {
         (Status::Completed | Status::Cancelled, _) => Group::Ended,
+        // A question can be answered also while the run is paused: the answer resumes it.
+        (_, _) if !asks(overview, run).is_empty() => Group::NeedsYou,
         (Status::Paused, Some(Halt::Interrupted)) => Group::Waiting,
         (Status::Failed | Status::Stopped | Status::Paused, _) => Group::NeedsYou,
         (Status::Running, _) if live.owner.is_none() => Group::NeedsYou,
-        (Status::Running, _) if overview.denied > 0 || !asks(overview, run).is_empty() => {
-            Group::NeedsYou
-        }
+        (Status::Running, _) if overview.denied > 0 => Group::NeedsYou,
         (Status::Running, _) if run.usage_limit.is_some() => Group::Waiting,
         (Status::Running, _) => Group::Running,
     }

@@ -27,6 +27,7 @@ fn with_request<T>(
         cwd: Path::new(cwd),
         prompt: "",
         continuation: "",
+        folder: None,
         follows_a_model: false,
     })
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    id::{AgentId, RunId, SessionId, StateName},
+    id::{AgentId, AskId, RunId, SessionId, StateName, StepId},
     machine::Tokens,
     money::Usd,
     source::Timeout,
@@ -107,7 +107,7 @@ macro_rules! same {
 
 same! {
     bool, u32, u64, usize, String,
-    AgentId, RunId, SessionId, StateName, TagKind, Timeout, Tokens, Usd,
+    AgentId, AskId, RunId, SessionId, StateName, StepId, TagKind, Timeout, Tokens, Usd,
     BTreeMap<String, String>, (SessionId, String),
 }
 

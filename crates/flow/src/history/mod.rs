@@ -1,16 +1,18 @@
 //! The formats on disk, as types that are independent of the machine's.
 //!
 //! `v1` is the format of the journal's records, and of what the state file and the intent of a step
-//! share with them. It is frozen: the machine may change its types, and then the conversion changes,
-//! not what lies on users' disks.
+//! share with them; `message` is that of inputs between machines. Both are frozen: the machine may change its
+//! types, and then the conversion changes, not what lies on users' disks.
 
 mod convert;
+mod message;
 pub(crate) mod v1;
 
 use serde::{Deserialize, Serialize};
 
 use crate::machine;
 pub(crate) use convert::Convert;
+pub use message::{CodingAgentsMessage, InputMessage};
 
 /// The newest version of the format, and the one that this program writes.
 pub const VERSION: u32 = 1;

@@ -22,7 +22,8 @@ pub struct Response {
     pub result: String,
     /// A comment in addition to a choice; empty if there is none.
     pub comment: String,
-    /// The absolute path of the directory with the files that were handed over; `None` if there are none.
+    /// The absolute path of the directory with the files that were handed over, empty if there are none. `None` in
+    /// journals of earlier versions.
     pub files: Option<String>,
     /// Who answered: the name of a user, or `raymond`.
     pub by: String,

@@ -176,6 +176,32 @@ impl Run {
         Some((agent, step))
     }
 
+    /// The run as far as a step of `agent` needs it: with no other agent, and not fit for decisions.
+    #[must_use]
+    pub fn excerpt(&self, agent: &AgentId) -> Self {
+        let agents = self.agents.get(agent).map(|own| (agent.clone(), own.clone()));
+        let mut run = Self {
+            id: self.id.clone(),
+            identity: self.identity.clone(),
+            scope_dir: self.scope_dir.clone(),
+            settings: self.settings.clone(),
+            limits: self.limits.clone(),
+            metadata: self.metadata.clone(),
+            agents: agents.into_iter().collect(),
+            crews: BTreeMap::new(),
+            fork_counters: BTreeMap::new(),
+            halt: self.halt.clone(),
+            result: None,
+            irregular_names: BTreeSet::new(),
+            queue: BTreeMap::new(),
+            due: BTreeSet::new(),
+            counts: Counts::default(),
+            ..*self
+        };
+        run.derive();
+        run
+    }
+
     /// While `agent` joins: how many of the workers that it waits for have ended, and how many there are.
     pub fn joined_so_far(&self, agent: &AgentId) -> Option<(usize, usize)> {
         let agent = self.agents.get(agent)?;

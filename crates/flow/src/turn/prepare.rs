@@ -428,6 +428,7 @@ impl Preparer<'_> {
         variables.layer(&self.agent.arguments());
         variables.set("workflow_id", self.run.id.as_str());
         variables.set("agent_id", self.agent.id.as_str());
+        variables.set("folder", self.world.agent_folder(self.agent.id.as_str()));
         if let Some(input) = &self.agent.input {
             variables.set(INPUT, input);
         }
@@ -455,6 +456,7 @@ impl Preparer<'_> {
             |name: &str, value: &str| environment.insert(name.to_owned(), value.to_owned());
         set("RAYMOND_WORKFLOW_ID", self.run.id.as_str());
         set("RAYMOND_AGENT_ID", self.agent.id.as_str());
+        set("RAYMOND_FOLDER", &self.world.agent_folder(self.agent.id.as_str()));
         set("RAYMOND_VISIT", &self.agent.visit().to_string());
         if let Some(result) = &self.agent.result {
             set("RAYMOND_RESULT", result);

@@ -1,9 +1,10 @@
 //! The durable formats of journal and state file, and that old samples stay readable.
 
 use raymond_flow::{
-    history::Records,
+    coding_agent::{Capabilities, CodingAgents},
+    history::{CodingAgentsMessage, InputMessage, Records},
     id::AgentId,
-    machine::{FailureClass, Record, TurnFailure, replay},
+    machine::{FailureClass, Input, Record, TurnFailure, replay},
     snapshot::{Snapshot, SnapshotError},
     turn::Outcome,
     world::MemoryWorld,
@@ -261,4 +262,27 @@ fn joins_arguments_and_visits_are_kept_in_journal_and_state_file() {
     assert_eq!(Snapshot::to_json(&sim.run, 77).unwrap(), V1_JOIN_STATE);
     let run = replay(V1_JOIN.lines().map(record)).unwrap();
     assert_eq!(Snapshot::from_json(V1_JOIN_STATE).unwrap().run, run);
+}
+
+/// Inputs from another machine, one of each kind. Never changed: histories of runs under way contain them.
+const V1_INPUTS: &str = include_str!("../fixtures/v1/inputs.jsonl");
+
+#[test]
+fn inputs_of_earlier_programs_stay_readable_and_are_written_the_same() {
+    for line in V1_INPUTS.lines() {
+        let message: InputMessage = serde_json::from_str(line).unwrap_or_else(|error| {
+            panic!("{error}: {line}");
+        });
+        let input = Input::from(message);
+        assert_eq!(serde_json::to_string(&InputMessage::from(input)).unwrap(), line);
+    }
+}
+
+#[test]
+fn coding_agents_are_the_same_on_another_machine() {
+    let plain = Capabilities { can_branch: false, reports_cost: false, ..Capabilities::FULL };
+    let agents = CodingAgents::new(plain, [("claude".to_owned(), Capabilities::FULL)].into());
+    let json = serde_json::to_string(&CodingAgentsMessage::from(&agents)).unwrap();
+    let read: CodingAgentsMessage = serde_json::from_str(&json).unwrap();
+    assert_eq!(CodingAgents::from(read), agents, "{json}");
 }

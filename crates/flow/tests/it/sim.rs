@@ -6,12 +6,12 @@
 use std::collections::BTreeMap;
 
 use raymond_flow::{
-    history::Records,
+    history::{InputMessage, Records},
     id::{AgentId, AskId, RunId, SessionId, StateName, StepId},
     machine::{
-        Action, Agent, Decision, Effect, Input, Launch, Limits, Phase, Record, Response, Run,
-        SessionPlan, Settings, Spent, Started, Status, Step, Turn, apply, decide, pending, replay,
-        settle, start,
+        Action, Agent, Decision, Effect, Input, Launch, Limits, Phase, Prepared, Record, Response,
+        Run, SessionPlan, Settings, Spent, Started, Status, Step, Turn, apply, decide, pending,
+        replay, settle, start,
     },
     money::Usd,
     policy::Question,
@@ -208,11 +208,17 @@ impl Sim {
         self.children.remove(&id);
         let session = session.map(SessionId::new);
         let spent = Spent { cost_usd: usd(dollars), session, ..Spent::default() };
+        let far = self.elsewhere(&id.agent);
+        let far = conclude(&far, &id, outcome.clone(), spent.clone(), &self.world);
         let input = conclude(&self.run, &id, outcome, spent, &self.world);
+        assert_eq!(far, input, "another machine concludes the same");
         self.input(input);
     }
 
     pub(crate) fn input(&mut self, input: Input) {
+        let json = serde_json::to_string(&InputMessage::from(input.clone())).unwrap();
+        let read: Input = serde_json::from_str::<InputMessage>(&json).unwrap().into();
+        assert_eq!(read, input, "{json}");
         let decision = decide(&self.run, input);
         self.commit(decision);
     }
@@ -350,6 +356,7 @@ impl Sim {
                     self.input(preparation.input);
                 }
                 Effect::Launch { id, step, cwd, launch } => {
+                    self.check_launch_elsewhere(&id, &step, &launch);
                     let child = Child { step: *step, cwd, launch };
                     assert!(self.children.insert(id, child).is_none(), "started twice");
                 }
@@ -365,6 +372,27 @@ impl Sim {
                 Effect::WaitForUsageLimit { .. } => self.waits_for_usage_limit = true,
             }
         }
+    }
+
+    /// What a machine that only carries out steps knows of the run.
+    fn elsewhere(&self, agent: &AgentId) -> Run {
+        let line = Snapshot::to_line(&self.run.excerpt(agent)).unwrap();
+        assert!(!line.contains('\n'));
+        Snapshot::from_json(&line).unwrap().run
+    }
+
+    /// Another machine, which knows of the run only that the step is intended, gives the child the same.
+    fn check_launch_elsewhere(&self, id: &StepId, step: &Step, launch: &Launch) {
+        let planned = match &step.action {
+            Action::Turn(turn) => turn.session.id().clone(),
+            Action::Script { .. } => session("none"),
+        };
+        let input = prepare(&self.elsewhere(&id.agent), &id.agent, &self.world, planned).input;
+        let Input::Prepared { prepared: Ok(Prepared::Start { launch: far, .. }), .. } = input
+        else {
+            panic!("{id} is not prepared elsewhere: {input:?}");
+        };
+        assert_eq!(far, *launch, "{id}");
     }
 
     fn check(&self) {

@@ -13,8 +13,7 @@ use crate::env::{Project, Ran, kill, wait_until};
 const PATIENCE: Duration = Duration::from_mins(1);
 
 const START: &str = "echo start >> log; echo plan > plan.md; echo '<ask choices=\"approve=SHIP|revise=START|stop it=END\" attach=\"plan.md\">Is this plan right?</ask>'";
-// Without uploaded files the variable is empty, and `/*` would be the files of the whole machine.
-const SHIP: &str = "echo ship >> log; echo \"<result>$RAYMOND_RESULT, $RAYMOND_COMMENT, $([ -z \"$RAYMOND_FILES\" ] || cat \"$RAYMOND_FILES\"/*)</result>\"";
+const SHIP: &str = "shopt -s nullglob; echo ship >> log; echo \"<result>$RAYMOND_RESULT, $RAYMOND_COMMENT, $(cat /dev/null \"$RAYMOND_FILES\"/*)</result>\"";
 
 fn project() -> Project {
     Project::new([

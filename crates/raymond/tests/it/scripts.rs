@@ -112,6 +112,30 @@ fn fork_and_reset_change_the_working_directory() {
 }
 
 #[test]
+fn every_agent_has_a_folder_of_its_own_which_is_kept_until_the_run_is_removed() {
+    let project = Project::new([
+        (
+            "START.sh",
+            "echo one > \"$RAYMOND_FOLDER/note\"; echo '<call return=\"BACK\">SUB</call>'",
+        ),
+        ("SUB.sh", "echo two >> \"$RAYMOND_FOLDER/note\"; echo '<result>x</result>'"),
+        ("BACK.sh", "echo '<fork next=\"LAST\">WORKER</fork>'"),
+        (
+            "WORKER.sh",
+            "ls -A \"$RAYMOND_FOLDER\" > seen; touch \"$RAYMOND_FOLDER/w\"; echo '<result>w</result>'",
+        ),
+        ("LAST.sh", "echo '<join>END</join>'"),
+        ("END.sh", "echo \"<result>$(tr '\\n' ' ' < \"$RAYMOND_FOLDER/note\")</result>\""),
+    ]);
+    project.raymond(&["flow", "--id", "r"]).completed("one two");
+    assert_eq!(project.read("seen"), "", "the worker's own one was empty");
+    assert!(project.file(".raymond/workflows/r/agents/main_worker1/w").exists());
+    let pruned = project.raymond(&["prune", "--older-than", "0s", "--yes"]);
+    assert_eq!(pruned.code, 0, "{pruned:?}");
+    assert!(!project.file(".raymond/workflows/r").exists());
+}
+
+#[test]
 fn failed_script_ends_the_run_with_a_hint_to_resume() {
     let cases = [
         ("exit 3", "script `START.sh` exited with code 3"),

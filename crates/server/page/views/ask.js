@@ -19,9 +19,6 @@ import { openAsks, store, watchRows } from '../store.js';
 /** The server takes no larger file. */
 const UPLOAD_MAX = 25 * 1024 * 1024;
 
-/** A question that is about to be published is looked for this often. */
-const COMING_MS = 200;
-
 /** How an answer came, where that says more than its author. @type {Record<string, string>} */
 const WAYS = { command: 'on the command line', page: 'on this page', timeout: 'because the time was up', cancelled: 'because the run was cancelled' };
 
@@ -52,10 +49,8 @@ export function askView({ params: [project, run, name] }) {
       ask = await get(url);
       failure = null;
     } catch (error) {
-      // The run says that it asks before the files of the question are complete.
-      const isComing = error instanceof ApiError && error.status === 404 && openAsks().some(isThis);
-      if (error instanceof ApiError && error.status && !isComing) failure = error;
-      else setTimeout(() => ask || isClosed || load(), isComing ? COMING_MS : 1000);
+      if (error instanceof ApiError && error.status) failure = error;
+      else setTimeout(() => ask || isClosed || load(), 1000);
     }
     invalidate();
   }

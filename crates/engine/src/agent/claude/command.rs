@@ -106,13 +106,18 @@ fn likeness(config: &ClaudeConfig, request: &TurnRequest<'_>) -> Vec<String> {
     let asked = [model, settings.effort.as_ref()].map(|text| text.cloned().unwrap_or_default());
     let permissions =
         format!("{} {:?} {:?}", settings.skip_permissions, settings.permissions, settings.tools);
-    asked.into_iter().chain([permissions]).collect()
+    let folder = format!("{:?}", request.folder);
+    asked.into_iter().chain([permissions, folder]).collect()
 }
 
 fn arguments(config: &ClaudeConfig, request: &TurnRequest<'_>) -> Vec<String> {
     let settings = &request.turn.settings;
     // One argument: the option takes as many as follow it.
     let mut arguments = vec!["--disallowedTools".to_owned(), TOOLS_WITHOUT_USE.join(",")];
+    // Only if it is used: Claude tells the model of it, and what it tells is cached for all sessions of a directory.
+    if let Some(folder) = request.folder {
+        arguments.extend(["--add-dir".to_owned(), folder.to_string_lossy().into_owned()]);
+    }
     let model = settings.model.clone().or_else(|| config.model.clone()).or_else(|| {
         // A session continues with the model of its last turn. That is the user's default, unless that turn
         // named a model; then the default must be named again.

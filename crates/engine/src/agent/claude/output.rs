@@ -57,6 +57,8 @@ pub(super) struct ClaudeEvent {
     message: Option<ClaudeMessage>,
     rate_limit_info: Option<ClaudeRateLimit>,
     retry_delay_ms: f64,
+    /// Of an `api_retry`: the status of the answer, if there was one.
+    error_status: Option<u16>,
 }
 
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
@@ -332,11 +334,21 @@ pub(super) fn activity(line: &[u8]) -> Option<Activity> {
             }
         }
         ("system", "api_retry") => {
-            let error = event.error.as_ref().and_then(|error| error.as_str()).unwrap_or("an error");
+            let why = retry_words(&event);
             let seconds = event.retry_delay_ms / 1000.0;
-            Some(Activity::Waits(format!("{error}; Claude tries again in {seconds:.0} s")))
+            Some(Activity::Waits(format!("{why}; Claude tries again in {seconds:.0} s")))
         }
         _ => None,
+    }
+}
+
+/// Why Claude tries a request again, for people. Its own word for a request without any answer is `unknown`.
+fn retry_words(event: &ClaudeEvent) -> String {
+    let code = event.error.as_ref().and_then(|error| error.as_str()).unwrap_or("unknown");
+    match (code, event.error_status) {
+        ("unknown", None) => "the API cannot be reached".to_owned(),
+        ("unknown", Some(status)) => format!("the API answers with status {status}"),
+        (code, _) => code.replace('_', " "),
     }
 }
 

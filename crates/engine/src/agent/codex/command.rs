@@ -102,6 +102,7 @@ mod tests {
             cwd: "/work".as_ref(),
             prompt: "prompt",
             continuation: "go on",
+            folder: None,
             follows_a_model: false,
         };
         command(&CodexAgent::new(config), &request)

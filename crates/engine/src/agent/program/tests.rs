@@ -193,6 +193,7 @@ fn command(agent: &ProgramAgent, turn: &Turn) -> TurnCommand {
         cwd: Path::new("/work"),
         prompt: "prompt",
         continuation: "go on",
+        folder: None,
         follows_a_model: false,
     };
     agent.command(&request).unwrap()

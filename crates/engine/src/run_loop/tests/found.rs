@@ -83,6 +83,10 @@ fn step_that_failed_on_a_full_disk_pauses_the_run_and_is_started_again() {
     assert_eq!(end.run.status, Status::Paused);
     assert!(matches!(end.run.halt, Some(Halt::DiskLow { .. })));
     assert!(stage.seen.troubles()[0].contains("failed while the disk of"));
+    let records = stage.seen.records();
+    let halted = records.iter().position(|record| matches!(record, Record::Halted { .. }));
+    let ended = records.iter().position(|record| matches!(record, Record::Ended { .. }));
+    assert!(halted < ended, "a step that starts because of the outcome would find no room");
     stage.memory.change(|_| Fate::prints(RESULT));
     assert_eq!(stage.resume().run.status, Status::Completed);
 }

@@ -184,6 +184,17 @@ fn open_questions_are_listed_the_oldest_first_and_short() {
 }
 
 #[test]
+fn question_of_a_run_that_was_stopped_needs_you_because_an_answer_resumes_it() {
+    let mut written = Written::new();
+    written.add(2000, [asked("main", question("Go on?"))]);
+    written.add(3000, over(Halt::Interrupted, Status::Paused));
+    for live in [alive(), dead()] {
+        check(&written, &live, ("paused", Group::NeedsYou));
+    }
+    assert_eq!(row(&written.overview(), &dead())["asks"][0]["ask"], "main.1");
+}
+
+#[test]
 fn row_shows_the_agent_of_which_something_was_heard_last() {
     let mut written = Written::new();
     let workers = ["main_work1", "main_work2"];

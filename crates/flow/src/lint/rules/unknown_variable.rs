@@ -6,7 +6,7 @@
 //! * `{{result}}` and `{{result_file}}` in a state that a call or function returns to, that a join leads to, or that
 //!   the answer of a person leads to;
 //! * `{{comment}}` and `{{files}}` in a state that the answer of a person leads to;
-//! * `{{workflow_id}}` and `{{agent_id}}` everywhere;
+//! * `{{workflow_id}}`, `{{agent_id}}` and `{{folder}}` everywhere;
 //! * `{{output}}` and `{{transition}}` in an evaluator;
 //! * the attributes of a fork, in all states of the worker, and those of a call or function, in all states
 //!   of the subtask;
@@ -30,7 +30,7 @@ pub(super) const RULE: Rule = Rule {
     check,
 };
 
-const EVERYWHERE: [&str; 2] = ["workflow_id", "agent_id"];
+const EVERYWHERE: [&str; 3] = ["workflow_id", "agent_id", "folder"];
 
 /// Names that have a value in some states only. They are not variables of a run.
 const OF_A_PLACE: [&str; 7] =

@@ -190,6 +190,27 @@ fn attachments_are_text_bitmaps_or_downloads_and_nothing_that_a_browser_executes
 }
 
 #[test]
+fn answer_that_comes_before_the_files_of_its_question_waits_for_them() {
+    let (project, server, path) = asks(CHOICE, &[]);
+    let folder = project.file(".raymond/workflows/a/asks/main.1");
+    let aside = project.file("aside");
+    fs::rename(&folder, &aside).unwrap();
+    let answer = thread::scope(|scope| {
+        let path = format!("{path}/answer");
+        let (server, body) = (&server, json!({ "label": "ship" }));
+        let answer = scope.spawn(move || server.post(&path, &body));
+        // Each is answered by the same thread of the server, so it has begun with the answer, too.
+        for _ in 0..20 {
+            server.get("/api/runs").ok();
+        }
+        fs::rename(&aside, &folder).unwrap();
+        answer.join().unwrap()
+    });
+    assert_eq!(answer.ok()["leads_to"], "LAST.sh");
+    wait_until("it ends", PATIENCE, || server.get(&server.run("a")).ok()["status"] == "completed");
+}
+
+#[test]
 fn of_many_answers_at_once_one_counts_and_the_others_are_told_whose() {
     let (project, server, path) = asks(CHOICE, &[]);
     let path = format!("{path}/answer");

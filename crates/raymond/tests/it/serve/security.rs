@@ -4,7 +4,8 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::{Server, project};
+use super::{PATIENCE, Server, project};
+use crate::env::{Project, wait_until};
 
 /// What a good request has, and what is wrong with this one.
 struct Case<'a> {
@@ -155,6 +156,7 @@ fn every_hostile_request_is_refused() {
         case("wrong type", &stop, with(&[json]), r#"{"now":"yes"}"#, 400),
         case("misspelled field", &stop, with(&[json]), r#"{"nwo":true}"#, 400),
         case("unknown parameter", &format!("GET {run}/steps?path=/etc"), with(&[]), "", 400),
+        case("wrong parameter", &format!("GET {run}/steps?limit=many"), with(&[]), "", 400),
         // Paths.
         case(
             "run out of the directory",
@@ -191,8 +193,96 @@ fn every_hostile_request_is_refused() {
         assert!(is_refused, "{what}: {answer:?}");
         assert!(!answer.head.contains("access-control-"), "{what}: {answer:?}");
         assert!(!answer.body.contains(&server.token), "{what}: {answer:?}");
+        if what.ends_with("parameter") || what.ends_with("field") {
+            let hint = answer.json()["error"]["hint"].take();
+            assert!(hint.as_str().is_some_and(|hint| hint.contains("raymond help api")), "{hint}");
+        }
     }
     assert_eq!(server.get("/api/runs").ok()["runs"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+#[expect(clippy::too_many_lines, reason = "a table of requests")]
+fn every_hostile_request_about_a_question_is_refused() {
+    let project = Project::new([
+        ("START.sh", "echo '<ask next=\"LAST\" choices=\"ship|hold\">Ship?</ask>'"),
+        ("LAST.sh", "echo '<result>done</result>'"),
+    ]);
+    project.raymond(&["flow", "--id", "a", "--detach"]);
+    let server = Server::start(&project, &[]);
+    wait_until("it asks", PATIENCE, || server.get("/api/asks").ok()["asks"][0].is_object());
+    let [host, token] = server.good();
+    let ask = format!("/api/asks/{}/a/main.1", server.project());
+    let (get, answer) = (format!("GET {ask}"), format!("POST {ask}/answer"));
+    let upload = format!("POST {ask}/files/x.txt");
+    let (json, raw) = ("Content-Type: application/json", "Content-Type: application/octet-stream");
+    let form = "Content-Type: application/x-www-form-urlencoded";
+    let multipart = "Content-Type: multipart/form-data; boundary=x";
+    let (foreign, site) = ("Origin: http://evil.example", "Sec-Fetch-Site: cross-site");
+    let body = r#"{"label":"ship"}"#;
+    let large = r#"{"label":"ship","text":""#.to_owned() + &"x".repeat(2 * 1024 * 1024) + "\"}";
+    let only = |headers: &[&str]| -> Vec<String> {
+        headers.iter().map(|header| (*header).to_owned()).collect()
+    };
+    let with = |more: &[&str]| only(&[&[&*host, &token], more].concat());
+    let without = |more: &[&str]| only(&[&[&*host], more].concat());
+    let cases = [
+        case("list without a token", "GET /api/asks", without(&[]), "", 401),
+        case("question without a token", &get, without(&[]), "", 401),
+        case("answer without a token", &answer, without(&[json]), body, 401),
+        case("upload without a token", &upload, without(&[raw]), "x", 401),
+        case(
+            "answer to a foreign host",
+            &answer,
+            only(&["Host: evil.example", &token, json]),
+            body,
+            421,
+        ),
+        case("answer of another site", &answer, with(&[json, foreign]), body, 403),
+        case("answer that a site caused", &answer, with(&[json, site]), body, 403),
+        case("upload of another site", &upload, with(&[raw, foreign]), "x", 403),
+        case("answer by a form", &answer, with(&[form]), "label=ship", 415),
+        case("answer without a type", &answer, with(&[]), body, 415),
+        case("answer as text", &answer, with(&["Content-Type: text/plain"]), body, 415),
+        case("upload by a form", &upload, with(&[multipart]), "x", 415),
+        case("upload as JSON", &upload, with(&[json]), body, 415),
+        case("answer too large", &answer, with(&[json]), &large, 413),
+        case("misspelled field", &answer, with(&[json]), r#"{"lable":"ship"}"#, 400),
+        case(
+            "answer in the name of another",
+            &answer,
+            with(&[json]),
+            r#"{"label":"ship","by":"x"}"#,
+            400,
+        ),
+        case(
+            "file by path",
+            &answer,
+            with(&[json]),
+            r#"{"label":"ship","files":["../../x"]}"#,
+            400,
+        ),
+        case("answer by GET", &format!("GET {ask}/answer"), with(&[]), "", 405),
+        case("question by POST", &format!("POST {ask}"), with(&[json]), "{}", 405),
+        case("attachment by path", &format!("GET {ask}/files/..%2fquestion"), with(&[]), "", 404),
+        case("upload by path", &format!("POST {ask}/files/..%2fx"), with(&[raw]), "x", 400),
+        case("question by path", &get.replace("main.1", "..%2fmain.1"), with(&[]), "", 404),
+        case("question of a path", &get.replace("/a/", "/..%2fa/"), with(&[]), "", 404),
+        case(
+            "question that was not asked",
+            &answer.replace("main.1", "main.9"),
+            with(&[json]),
+            body,
+            404,
+        ),
+    ];
+    for Case { what, line, headers, body, status } in cases {
+        let headers: Vec<_> = headers.iter().map(String::as_str).collect();
+        let answer = server.send(&line, &headers, body);
+        assert_eq!(answer.status, status, "{what}: {answer:?}");
+        assert!(!answer.head.contains("access-control-"), "{what}: {answer:?}");
+    }
+    assert_eq!(server.get(&ask).ok()["answer"], json!(null), "nobody has answered it");
 }
 
 #[test]
@@ -217,6 +307,13 @@ fn starting_through_the_network_can_do_less_than_the_command_line() {
     ] {
         let answer = server.post(&path, &json!({ field: value }));
         assert_eq!(answer.status, 400, "{field}: {answer:?}");
+    }
+    let many: serde_json::Map<_, _> = (0..101).map(|n| (format!("v{n}"), json!(""))).collect();
+    let long = json!({ "v": "x".repeat(64 * 1024) });
+    for (variables, why) in [(Value::Object(many), "at most 100"), (long, "`v` has more than")] {
+        let answer = server.post(&path, &json!({ "variables": variables }));
+        assert_eq!(answer.status, 400, "{answer:?}");
+        assert!(answer.body.contains(why), "{answer:?}");
     }
     // A variable cannot become an option or another file.
     let odd = server.post(&path, &json!({ "variables": { "--debug\n": "x" } }));

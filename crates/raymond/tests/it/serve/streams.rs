@@ -114,3 +114,20 @@ fn stream_of_a_transcript_grows_with_the_step_and_ends_with_it() {
     let mut rest = server.stream(&path, &["Last-Event-ID: 2"]);
     assert_eq!(rest.next().data["entry"], "answer");
 }
+
+#[test]
+fn stream_above_the_limit_is_refused_and_others_go_on() {
+    let project = project();
+    let server = Server::start(&project, &[]);
+    let path = format!("{}/events", server.run("first"));
+    let mut open: Vec<_> = (0..512).map(|_| server.stream(&path, &[])).collect();
+    let refused = server.get("/api/events");
+    assert_eq!(refused.status, 503, "{refused:?}");
+    assert!(refused.json()["error"]["hint"].is_string(), "{refused:?}");
+    assert_eq!(open[0].until(|event| event.name == "run").data["status"], "completed");
+    drop(open.pop());
+    wait_until("a place is free", PATIENCE, || {
+        server.send("HEAD /api/events", &server.good().each_ref().map(String::as_str), "").status
+            == 200
+    });
+}

@@ -40,12 +40,17 @@ fn config(home: &Path) -> ClaudeConfig {
 }
 
 fn of(config: &ClaudeConfig, asked: &Asked<'_>) -> TurnCommand {
+    with_folder(config, asked, None)
+}
+
+fn with_folder(config: &ClaudeConfig, asked: &Asked<'_>, folder: Option<&Path>) -> TurnCommand {
     let step = turn_step(asked.turn.clone());
     let &Asked { ref turn, follows_a_model, prompt, .. } = asked;
     let (agent, cwd) = (&AgentId::main(), Path::new("/nowhere"));
     let step = &step;
     let continuation = "Go on.";
-    let request = TurnRequest { agent, step, turn, cwd, prompt, continuation, follows_a_model };
+    let request =
+        TurnRequest { agent, step, turn, cwd, prompt, continuation, folder, follows_a_model };
     command(config, &request).unwrap()
 }
 
@@ -80,6 +85,18 @@ fn session_is_begun_resumed_or_branched_as_planned() {
         assert_eq!(option(&command, "--session-id"), own_id, "{plan:?}");
         assert_eq!(has(&command, "--fork-session"), is_branch, "{plan:?}");
     }
+}
+
+#[test]
+fn folder_that_the_prompt_names_may_be_written_to_and_another_process_is_needed_for_it() {
+    let home = tempfile::tempdir().unwrap();
+    let config = config(home.path());
+    let asked = asked(fresh());
+    let without = of(&config, &asked);
+    assert!(!has(&without, "--add-dir"));
+    let with = with_folder(&config, &asked, Some(Path::new("/state/agents/main")));
+    assert_eq!(option(&with, "--add-dir"), Some("/state/agents/main"));
+    assert_ne!(with.reuse.unwrap().likeness, without.reuse.unwrap().likeness);
 }
 
 #[test]

@@ -333,10 +333,18 @@ fn activity_shows_messages_tools_and_waits() {
     let uses = r#"{"type":"assistant","message":{"content":[{"type":"tool_use","name":"Bash","input":{"command":"ls -l"}}]}}"#;
     let expected = Activity::Uses { tool: "Bash".to_owned(), what: "ls -l".to_owned() };
     assert_eq!(of(uses), Some(expected));
-    let waits =
-        r#"{"type":"system","subtype":"api_retry","retry_delay_ms":2563.08,"error":"overloaded"}"#;
-    let expected = Activity::Waits("overloaded; Claude tries again in 3 s".to_owned());
-    assert_eq!(of(waits), Some(expected));
+    for (error, why) in [
+        (r#""error_status":529,"error":"overloaded""#, "overloaded"),
+        (r#""error_status":401,"error":"authentication_failed""#, "authentication failed"),
+        (r#""error_status":null,"error":"unknown""#, "the API cannot be reached"),
+        (r#""error_status":418,"error":"unknown""#, "the API answers with status 418"),
+    ] {
+        let waits = format!(
+            r#"{{"type":"system","subtype":"api_retry","retry_delay_ms":2563.08,{error}}}"#
+        );
+        let expected = Activity::Waits(format!("{why}; Claude tries again in 3 s"));
+        assert_eq!(of(&waits), Some(expected));
+    }
     assert_eq!(of(INIT), None);
     assert_eq!(of("garbage"), None);
 }
