@@ -18,6 +18,7 @@ mod hostile;
 mod joins;
 mod journal;
 mod limits;
+mod one_file;
 mod policy;
 mod properties;
 mod resolution;
