@@ -99,6 +99,7 @@ pub mod id;
 pub mod lint;
 pub mod machine;
 pub mod money;
+pub mod one_file;
 mod platform;
 pub mod policy;
 pub mod prompt;

@@ -300,7 +300,7 @@ impl From<ScopeError> for Failure {
                 Some("pack a directory of state files: raymond pack DIR".to_owned())
             }
             ScopeError::Kind(_) => {
-                Some("name a state file, a directory or a zip archive".to_owned())
+                Some("name a state file, a directory, a zip archive or a YAML file".to_owned())
             }
             _ => None,
         };

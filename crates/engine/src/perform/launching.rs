@@ -329,7 +329,7 @@ impl Performer<'_> {
         }
         let path = |path: &Path| path.to_string_lossy().into_owned();
         environment.push(self.place.mark_variable(folder));
-        let states = self.means.world.folder().join(step.state.folder());
+        let states = self.means.world.folder_of(step.state.folder());
         environment.push(("RAYMOND_STATE_DIR".to_owned(), path(&states)));
         environment.push(("RAYMOND_STATE_FILE".to_owned(), path(&self.means.files.state)));
         Ok(environment)

@@ -1,4 +1,4 @@
-//! Zip archives: read into memory within limits, and rejected unless they are plain files of a workflow and its
+//! Workflows in one file, zip archives and YAML: read into memory within limits, and rejected unless they are plain files of a workflow and its
 //! subworkflows.
 
 use std::{
@@ -8,9 +8,13 @@ use std::{
     path::Path,
 };
 
-use raymond_flow::scope::{Listing, workflow_folders};
+use raymond_flow::{
+    one_file::{OneFile, OneFileError},
+    scope::{Listing, workflow_folders},
+};
 use thiserror::Error;
 
+use super::source::is_yaml;
 use crate::private;
 use zip::{ZipArchive, result::ZipError};
 
@@ -30,6 +34,9 @@ const ARCHIVE_BYTES_MAX: u64 = 2 * TOTAL_BYTES_MAX;
 /// Why an archive is rejected.
 #[derive(Debug, Error)]
 pub enum ArchiveError {
+    /// A one-file workflow with a mistake.
+    #[error("line {0}")]
+    Yaml(#[from] OneFileError),
     /// Not a zip archive, or a damaged one.
     #[error("it cannot be read as a zip archive")]
     Zip(#[from] ZipError),
@@ -100,7 +107,31 @@ pub fn extract_with_tests(path: &Path, folder: &Path) -> Result<(), ArchiveError
 }
 
 /// The same with the tests, whose names begin with their directory.
-fn read_all(path: &Path) -> Result<BTreeMap<String, Vec<u8>>, ArchiveError> {
+pub(super) fn read_all(path: &Path) -> Result<BTreeMap<String, Vec<u8>>, ArchiveError> {
+    if is_yaml(path) { Ok(read_yaml(path)?.1.files) } else { read_zip(path) }
+}
+
+/// The text of the one-file workflow at `path`, and its files.
+pub(super) fn read_yaml(path: &Path) -> Result<(String, OneFile), ArchiveError> {
+    let text = regular::read_text(path, ARCHIVE_BYTES_MAX)?;
+    let read = OneFile::read(&text)?;
+    if read.files.len() > FILES_MAX {
+        return Err(ArchiveError::TooMany);
+    }
+    let mut total = 0;
+    for (name, bytes) in &read.files {
+        total += bytes.len() as u64;
+        for (size, limit) in [(bytes.len() as u64, FILE_BYTES_MAX), (total, TOTAL_BYTES_MAX)] {
+            if size > limit {
+                return Err(ArchiveError::TooLarge { name: name.clone(), limit });
+            }
+        }
+    }
+    check_layout(&read.files, "")?;
+    Ok((text, read))
+}
+
+fn read_zip(path: &Path) -> Result<BTreeMap<String, Vec<u8>>, ArchiveError> {
     let file = regular::open(path)?;
     if file.metadata()?.len() > ARCHIVE_BYTES_MAX {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -178,8 +209,7 @@ pub(super) fn is_passed_over(name: &str) -> bool {
         || is_windows("desktop.ini")
 }
 
-/// Strips the top-level directory, if all files are in one, and checks that every other directory is a
-/// subworkflow or has the tests of one.
+/// Strips the top-level directory, if all files are in one.
 fn flatten(files: BTreeMap<String, Vec<u8>>) -> Result<BTreeMap<String, Vec<u8>>, ArchiveError> {
     let folder = files.keys().next().and_then(|name| name.split_once('/'));
     let prefix = folder.map(|(folder, _)| format!("{folder}/")).unwrap_or_default();
@@ -188,6 +218,13 @@ fn flatten(files: BTreeMap<String, Vec<u8>>) -> Result<BTreeMap<String, Vec<u8>>
     let own = |name: &str| name.strip_prefix(&prefix).unwrap_or(name).to_owned();
     let files: BTreeMap<_, _> =
         files.into_iter().map(|(name, bytes)| (own(&name), bytes)).collect();
+    check_layout(&files, &prefix)?;
+    Ok(files)
+}
+
+/// Checks that every directory is a subworkflow or has the tests of one, and that a file system without case can
+/// hold the files. `prefix` is what was before their names.
+fn check_layout(files: &BTreeMap<String, Vec<u8>>, prefix: &str) -> Result<(), ArchiveError> {
     let listing = |folder: &str| Ok::<_, ArchiveError>(Listing::of_folder(files.keys(), folder));
     let folders: BTreeSet<_> =
         workflow_folders(listing)?.into_iter().map(|(path, _)| path).collect();
@@ -204,7 +241,7 @@ fn flatten(files: BTreeMap<String, Vec<u8>>) -> Result<BTreeMap<String, Vec<u8>>
         }
         // A file system without case would also put the files of two such folders into one.
         for path in [name.as_str(), folder] {
-            match seen.insert(path.to_lowercase(), path.to_owned()) {
+            match seen.insert(path.trim_end_matches('/').to_lowercase(), path.to_owned()) {
                 Some(first) if first != path => {
                     let second = path.to_owned();
                     return Err(ArchiveError::Duplicate { first, second });
@@ -213,7 +250,7 @@ fn flatten(files: BTreeMap<String, Vec<u8>>) -> Result<BTreeMap<String, Vec<u8>>
             }
         }
     }
-    Ok(files)
+    Ok(())
 }
 
 /// Extracts an archive into a private directory and replaces the directory's previous contents.

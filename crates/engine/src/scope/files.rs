@@ -9,6 +9,8 @@ use std::{
 use raymond_flow::{
     graph::Graph,
     id::StateName,
+    lint::Finding,
+    one_file::OneFile,
     scope::workflow_folders,
     source::{Platform, StateKind, StateKindError},
     world::{MemoryWorld, WorldError},
@@ -17,7 +19,7 @@ use raymond_flow::{
 use super::{
     ScopeError,
     archive::{self, FILE_BYTES_MAX, TOTAL_BYTES_MAX},
-    source::{is_archive, list_folder},
+    source::{is_archive, is_yaml, list_folder},
 };
 use crate::regular;
 
@@ -30,6 +32,8 @@ pub struct WorkflowFiles {
     pub entry: Option<StateName>,
     /// Names and contents, also those of subworkflows. The contents of files that are not a state on any platform are left empty.
     pub files: BTreeMap<String, Vec<u8>>,
+    /// The text of a one-file workflow, and where its files stand in it.
+    yaml: Option<(String, OneFile)>,
 }
 
 impl WorkflowFiles {
@@ -37,12 +41,19 @@ impl WorkflowFiles {
     pub fn read(path: &Path) -> Result<Self, ScopeError> {
         let io = |source| ScopeError::Io { path: path.to_owned(), source };
         if fs::metadata(path).map_err(io)?.is_dir() {
-            return Ok(Self { path: path.to_owned(), entry: None, files: read_folder(path)? });
+            return Ok(Self {
+                path: path.to_owned(),
+                entry: None,
+                files: read_folder(path)?,
+                yaml: None,
+            });
         }
         if is_archive(path) {
-            let files = archive::read(path)
-                .map_err(|source| ScopeError::Archive { path: path.to_owned(), source })?;
-            return Ok(Self { path: path.to_owned(), entry: None, files });
+            let wrong = |source| ScopeError::Archive { path: path.to_owned(), source };
+            let files = archive::read(path).map_err(wrong)?;
+            let yaml =
+                is_yaml(path).then(|| archive::read_yaml(path)).transpose().map_err(wrong)?;
+            return Ok(Self { path: path.to_owned(), entry: None, files, yaml });
         }
         // A run starts the file that the link points to, so inspect that file.
         let is_link = fs::symlink_metadata(path).map_err(io)?.is_symlink();
@@ -56,7 +67,17 @@ impl WorkflowFiles {
             _ => Path::new("."),
         };
         let entry = Some(StateName::new(name));
-        Ok(Self { path: folder.to_owned(), entry, files: read_folder(folder)? })
+        Ok(Self { path: folder.to_owned(), entry, files: read_folder(folder)?, yaml: None })
+    }
+
+    /// Moves findings about the files of a one-file workflow to their places in the YAML, and returns its text.
+    pub fn place(&self, found: &mut [Finding]) -> Option<&str> {
+        let (text, read) = self.yaml.as_ref()?;
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        for finding in found {
+            read.place(finding, &name, text);
+        }
+        Some(text)
     }
 
     /// Its states and the transitions that they declare, on `platform`.
@@ -92,7 +113,7 @@ fn read_folder(folder: &Path) -> Result<BTreeMap<String, Vec<u8>>, ScopeError> {
     Ok(files)
 }
 
-fn is_state(name: &str) -> bool {
+pub(super) fn is_state(name: &str) -> bool {
     [Platform::Unix, Platform::Windows].iter().any(|p| StateKind::of(name, *p).is_ok())
 }
 

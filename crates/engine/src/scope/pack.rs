@@ -1,16 +1,22 @@
 //! Packs a directory into an archive, reproducibly.
 
 use std::{
+    collections::BTreeMap,
+    fs,
     io::{self, Cursor, Write as _},
     path::{Path, PathBuf},
 };
 
-use raymond_flow::scope::workflow_folders;
+use raymond_flow::{
+    one_file::{self, WriteError},
+    scope::workflow_folders,
+};
 use thiserror::Error;
 use zip::{CompressionMethod, DateTime, ZipWriter, result::ZipError, write::SimpleFileOptions};
 
 use super::{
-    archive::{FILE_BYTES_MAX, FILES_MAX, TESTS, TOTAL_BYTES_MAX, is_passed_over},
+    ArchiveError,
+    archive::{self, FILE_BYTES_MAX, FILES_MAX, TESTS, TOTAL_BYTES_MAX, is_passed_over},
     source::list_folder,
 };
 use crate::regular;
@@ -40,6 +46,28 @@ pub enum PackError {
         /// The limit in bytes.
         limit: u64,
     },
+    /// A file that YAML cannot carry.
+    #[error("{} cannot be packed into one file", path.display())]
+    Yaml {
+        /// The directory.
+        path: PathBuf,
+        /// The file and the reason.
+        source: WriteError,
+    },
+    /// YAML has no modes.
+    #[error("{} is executable, which YAML cannot carry", path.display())]
+    Executable {
+        /// The file.
+        path: PathBuf,
+    },
+    /// What is packed would not be unpacked as the same workflow.
+    #[error("{} is not a workflow", path.display())]
+    Layout {
+        /// The archive.
+        path: PathBuf,
+        /// The rule that it breaks.
+        source: ArchiveError,
+    },
     /// The archive could not be written.
     #[error("cannot write the archive")]
     Zip(#[from] ZipError),
@@ -51,6 +79,59 @@ pub enum PackError {
 /// The result is reproducible byte for byte: files are sorted by name, have the same time and mode,
 /// and are stored uncompressed, because compressed bytes change with the version of the compressor.
 pub fn pack(folder: &Path) -> Result<Vec<u8>, PackError> {
+    let options = SimpleFileOptions::default()
+        .compression_method(CompressionMethod::Stored)
+        .last_modified_time(DateTime::default())
+        .unix_permissions(0o644);
+    let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, bytes) in packed_files(folder)? {
+        archive.start_file(name, options)?;
+        archive.write_all(&bytes).map_err(ZipError::from)?;
+    }
+    Ok(archive.finish()?.into_inner())
+}
+
+/// Packs the same files into one YAML file, reproducibly, too. What YAML cannot carry is refused: bytes that are
+/// not text, and the mode of a program that lies beside the states. (A state is run by its shell, whatever its mode.)
+pub fn pack_yaml(folder: &Path) -> Result<String, PackError> {
+    let files = packed_files(folder)?;
+    for name in files.keys() {
+        let path = folder.join(name);
+        if !super::files::is_state(name) && is_executable(&path) {
+            return Err(PackError::Executable { path });
+        }
+    }
+    one_file::write(&files).map_err(|source| PackError::Yaml { path: folder.to_owned(), source })
+}
+
+/// Writes the files of an archive or a one-file workflow, also its tests, into the new directory `folder`.
+pub fn unpack(archive: &Path, folder: &Path) -> Result<(), PackError> {
+    let wrong = |source| PackError::Layout { path: archive.to_owned(), source };
+    let files = archive::read_all(archive).map_err(wrong)?;
+    let io = |source| PackError::Io { path: folder.to_owned(), source };
+    fs::create_dir(folder).map_err(io)?;
+    for (name, bytes) in files {
+        let path = folder.join(name);
+        let parent = path.parent().unwrap_or(folder);
+        let written = fs::create_dir_all(parent).and_then(|()| fs::write(&path, bytes));
+        written.map_err(|source| PackError::Io { path, source })?;
+    }
+    Ok(())
+}
+
+#[cfg(unix)]
+fn is_executable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_executable(_: &Path) -> bool {
+    false
+}
+
+/// The files that are packed, by name.
+fn packed_files(folder: &Path) -> Result<BTreeMap<String, Vec<u8>>, PackError> {
     let io = |path: &Path| {
         let path = path.to_owned();
         move |source| PackError::Io { path, source }
@@ -59,11 +140,7 @@ pub fn pack(folder: &Path) -> Result<Vec<u8>, PackError> {
     if names.len() > FILES_MAX {
         return Err(PackError::TooMany { path: folder.to_owned() });
     }
-    let options = SimpleFileOptions::default()
-        .compression_method(CompressionMethod::Stored)
-        .last_modified_time(DateTime::default())
-        .unix_permissions(0o644);
-    let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
+    let mut files = BTreeMap::new();
     let mut total = 0;
     for name in names {
         let path = folder.join(&name);
@@ -72,13 +149,12 @@ pub fn pack(folder: &Path) -> Result<Vec<u8>, PackError> {
         if total > TOTAL_BYTES_MAX {
             return Err(PackError::TooLarge { path, limit: TOTAL_BYTES_MAX });
         }
-        archive.start_file(name, options)?;
-        archive.write_all(&bytes).map_err(ZipError::from)?;
+        files.insert(name, bytes);
     }
-    Ok(archive.finish()?.into_inner())
+    Ok(files)
 }
 
-/// The files of the workflow in `folder` that are packed, sorted: those of each of its folders, and their tests.
+/// The files of the workflow in `folder` that are packed: those of each of its folders, and their tests.
 fn packed_names(folder: &Path) -> io::Result<Vec<String>> {
     let is_packed = |name: &&str| !name.starts_with('.') && !is_passed_over(name);
     let mut names = Vec::new();
@@ -92,14 +168,11 @@ fn packed_names(folder: &Path) -> io::Result<Vec<String>> {
             names.extend(listing.names().filter(is_packed).map(|name| format!("{path}{name}")));
         }
     }
-    names.sort();
     Ok(names)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {

@@ -115,10 +115,22 @@ pub(super) fn plain(path: PathBuf) -> PathBuf {
     }
 }
 
-/// Whether `path` is an archive: its name ends in `.zip`, and it is not a directory.
+/// Whether `path` is a workflow in one file: its name ends in `.zip`, `.yaml` or `.yml`, and it is not a
+/// directory.
 pub fn is_archive(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("zip"))
-        && !path.is_dir()
+    has_extension(path, &["zip", "yaml", "yml"]) && !path.is_dir()
+}
+
+/// Whether a workflow in one file is YAML.
+pub(super) fn is_yaml(path: &Path) -> bool {
+    has_extension(path, &["yaml", "yml"])
+}
+
+fn has_extension(path: &Path, known: &[&str]) -> bool {
+    let is_one = |extension: &std::ffi::OsStr| {
+        known.iter().any(|known| extension.eq_ignore_ascii_case(known))
+    };
+    path.extension().is_some_and(is_one)
 }
 
 /// The subworkflows of the workflow in `folder`: their paths below it, each with a slash at its end.

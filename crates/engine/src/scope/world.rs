@@ -109,6 +109,13 @@ impl DiskWorld {
         self.failure.take()
     }
 
+    /// The path of a folder of the scope, without a slash at its end.
+    pub(crate) fn folder_of(&self, folder: &str) -> PathBuf {
+        let mut path = self.folder.clone();
+        path.extend(folder.split_terminator('/'));
+        path
+    }
+
     /// The directory with the state files.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
@@ -122,9 +129,7 @@ impl World for DiskWorld {
 
     fn listing(&self, folder: &str) -> Result<Listing, WorldError> {
         self.list(folder).map_err(|error| {
-            let place = self.folder.join(folder.trim_end_matches('/'));
-            let place = if folder.is_empty() { &self.folder } else { &place };
-            let what = format!("cannot list {}", place.display());
+            let what = format!("cannot list {}", self.folder_of(folder).display());
             let why = error.to_string();
             self.failure.replace(Some(error));
             WorldError { what, why }

@@ -16,9 +16,16 @@ impl Diagram {
             quoted(&self.title)
         );
         // Writing to a String cannot fail, here and below.
-        for (index, node) in self.nodes.iter().enumerate() {
-            let _ = writeln!(text, "  n{index} [label={}, {}];", label(node), style(node));
-        }
+        let node = |text: &mut String, indent: &str, index: usize| {
+            let node = &self.nodes[index];
+            let _ = writeln!(text, "{indent}n{index} [label={}, {}];", label(node), style(node));
+        };
+        let open = |text: &mut String, indent: &str, number: usize, folder: &str| {
+            let label = quoted(folder);
+            let _ =
+                writeln!(text, "{indent}subgraph cluster_{number} {{\n{indent}  label={label};");
+        };
+        self.clustered(&mut text, node, open, "}\n");
         for (index, Link { from, to, kind }) in self.links.iter().enumerate() {
             let (label, style) = (quoted(&self.link_label(index)), line(*kind));
             let taken = match self.is_taken(index) {

@@ -11,11 +11,16 @@ impl Diagram {
     pub fn mermaid(&self) -> String {
         let mut text = "flowchart TD\n".to_owned();
         // Writing to a String cannot fail, here and below.
-        for (index, node) in self.nodes.iter().enumerate() {
+        let node = |text: &mut String, indent: &str, index: usize| {
+            let node = &self.nodes[index];
             let (open, close) = shape(node.kind);
             let class = class(node.kind);
-            let _ = writeln!(text, "  n{index}{open}\"{}\"{close}:::{class}", label(node));
-        }
+            let _ = writeln!(text, "{indent}n{index}{open}\"{}\"{close}:::{class}", label(node));
+        };
+        let open = |text: &mut String, indent: &str, number: usize, folder: &str| {
+            let _ = writeln!(text, "{indent}subgraph s{number} [\"{}\"]", escaped(folder));
+        };
+        self.clustered(&mut text, node, open, "end\n");
         for (index, Link { from, to, kind }) in self.links.iter().enumerate() {
             let (arrow, label) = (arrow(*kind), self.link_label(index));
             let label = if label.is_empty() { label } else { format!("|{}|", escaped(&label)) };

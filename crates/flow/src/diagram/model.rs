@@ -108,6 +108,12 @@ impl LinkKind {
 }
 
 impl Node {
+    /// The subworkflow that it is a state of, with a slash at its end; empty for all other boxes.
+    pub fn folder(&self) -> &str {
+        let at = self.label.rfind('/').filter(|_| self.is_file());
+        at.and_then(|at| self.label.get(..=at)).unwrap_or_default()
+    }
+
     /// Whether it is a file of the workflow.
     pub fn is_file(&self) -> bool {
         matches!(self.kind, NodeKind::Prompt | NodeKind::Script | NodeKind::Evaluator)
@@ -161,6 +167,44 @@ impl Diagram {
         Self { title: title.to_owned(), nodes: drawing.nodes, links, answers, taken }
     }
 
+    /// The subworkflows that have boxes, and those around them, sorted: each comes after the one that it lies in.
+    pub(super) fn folders(&self) -> BTreeSet<&str> {
+        let all = self.nodes.iter().map(Node::folder);
+        all.flat_map(|folder| folder.match_indices('/').filter_map(|(at, _)| folder.get(..=at)))
+            .collect()
+    }
+
+    /// Writes the boxes of subworkflows in clusters: `node` writes a box, `open` opens the cluster with this
+    /// number and folder, `close` closes it; each gets the indentation.
+    pub(super) fn clustered(
+        &self,
+        text: &mut String,
+        node: impl Fn(&mut String, &str, usize),
+        open: impl Fn(&mut String, &str, usize, &str),
+        close: &str,
+    ) {
+        let mut stack: Vec<&str> = Vec::new();
+        let folders = std::iter::once("").chain(self.folders());
+        for (number, folder) in folders.enumerate() {
+            while stack.last().is_some_and(|outer| !folder.starts_with(outer)) {
+                stack.pop();
+                text.push_str(&indent(stack.len()));
+                text.push_str(close);
+            }
+            if !folder.is_empty() {
+                open(text, &indent(stack.len()), number, folder);
+                stack.push(folder);
+            }
+            for (index, _) in self.nodes.iter().enumerate().filter(|(_, n)| n.folder() == folder) {
+                node(text, &indent(stack.len()), index);
+            }
+        }
+        while stack.pop().is_some() {
+            text.push_str(&indent(stack.len()));
+            text.push_str(close);
+        }
+    }
+
     /// Whether a run followed the line with this index; `None` if no run is shown.
     pub(super) fn is_taken(&self, link: usize) -> Option<bool> {
         self.taken.as_ref().map(|taken| taken.contains_key(&link))
@@ -186,6 +230,10 @@ impl Diagram {
             None => word,
         }
     }
+}
+
+fn indent(depth: usize) -> String {
+    "  ".repeat(depth + 1)
 }
 
 #[derive(Default)]

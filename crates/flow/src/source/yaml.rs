@@ -45,8 +45,13 @@ pub struct YamlError {
 }
 
 /// Parses the one document in `text`; `None` if it has only comments.
-#[expect(clippy::wildcard_enum_match_arm, reason = "the parser may gain kinds of events")]
 pub fn read(text: &str) -> Result<Option<YamlNode>, YamlError> {
+    read_nested(text, DEPTH_MAX)
+}
+
+/// The same for a document that may be nested this deep.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the parser may gain kinds of events")]
+pub fn read_nested(text: &str, depth_max: usize) -> Result<Option<YamlNode>, YamlError> {
     let mut reader = TreeReader { parser: Parser::new_from_str(text), text };
     let mut root = None;
     while let Some((event, span)) = reader.next()? {
@@ -57,7 +62,7 @@ pub fn read(text: &str) -> Result<Option<YamlNode>, YamlError> {
                 if root.is_some() {
                     return Err(YamlError { span, message: "expected one document".to_owned() });
                 }
-                root = Some(reader.node(event, span, DEPTH_MAX)?);
+                root = Some(reader.node(event, span, depth_max)?);
             }
         }
     }

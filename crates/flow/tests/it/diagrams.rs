@@ -40,6 +40,51 @@ fn mermaid_distinguishes_scripts_and_names_every_kind_of_transition() {
 }
 
 #[test]
+fn states_of_a_subworkflow_are_drawn_in_a_cluster() {
+    let diagram = diagram([
+        ("START.md", "<call return=\"LAST\">review/</call>"),
+        ("LAST.md", "<result>x</result>"),
+        ("review/START.md", "<fork next=\"END\">deep/</fork>"),
+        ("review/END.md", "<result>x</result>"),
+        ("review/deep/START.md", "<result>x</result>"),
+    ]);
+    let text = diagram.mermaid();
+    let picture = text.split("  classDef").next().unwrap();
+    assert_eq!(
+        picture,
+        r#"flowchart TD
+  n0["LAST.md"]:::prompt
+  n1["▶ START.md"]:::prompt
+  n5(["result"]):::finish
+  n6(["worker ends"]):::finish
+  subgraph s1 ["review#47;"]
+    n2["review#47;END.md"]:::prompt
+    n3["review#47;START.md"]:::prompt
+    subgraph s2 ["review#47;deep#47;"]
+      n4["review#47;deep#47;START.md"]:::prompt
+    end
+  end
+  n0 -.-> n5
+  n1 -->|call| n3
+  n2 -.->|result| n0
+  n3 -.->|next| n2
+  n3 -->|fork| n4
+  n4 -.-> n6
+"#
+    );
+    let dot = diagram.dot();
+    assert!(
+        dot.contains("  subgraph cluster_1 {\n    label=\"review/\";\n    n2 [label="),
+        "{dot}"
+    );
+    assert!(
+        dot.contains("    subgraph cluster_2 {\n      label=\"review/deep/\";\n      n4 "),
+        "{dot}"
+    );
+    assert_eq!(dot.matches('{').count(), dot.matches('}').count(), "{dot}");
+}
+
+#[test]
 fn mermaid_and_dot_cannot_be_broken_by_a_name() {
     let name = "A\"]; x -> y.md";
     let text = format!("<goto>{name}</goto>");

@@ -19,6 +19,7 @@ mod hostile;
 mod joins;
 mod journal;
 mod limits;
+mod one_file;
 mod own_questions;
 mod policy;
 mod properties;

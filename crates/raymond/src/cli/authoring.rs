@@ -19,7 +19,7 @@ pub(crate) enum Authoring {
     Diagram(DiagramArgs),
     /// Create a workflow from a template.
     New(New),
-    /// Pack a directory into a zip archive, reproducibly.
+    /// Pack a directory into a zip archive or one YAML file, reproducibly, or unpack one.
     Pack(Pack),
 }
 
@@ -36,7 +36,7 @@ pub(super) fn run(command: Authoring) -> Result<ExitCode, Failure> {
 /// The arguments of `raymond lint`.
 #[derive(Debug, Args)]
 pub(crate) struct Lint {
-    /// A state file, a directory or a zip archive.
+    /// A state file, a directory, a zip archive or a YAML file.
     #[arg(required_unless_present = "explain")]
     pub(crate) workflow: Option<PathBuf>,
 
@@ -132,12 +132,20 @@ pub(crate) enum Template {
 /// The arguments of `raymond pack`.
 #[derive(Debug, Args)]
 pub(crate) struct Pack {
-    /// Directory of the workflow.
+    /// Directory of the workflow; with --unpack, a zip archive or a YAML file.
     pub(crate) folder: PathBuf,
 
-    /// Archive to write [default: the directory's name with .zip, in the current directory].
+    /// File to write, or new directory [default: the name of the workflow, in the current directory].
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+
+    /// Write one YAML file instead of a zip archive.
+    #[arg(long)]
+    pub(crate) yaml: bool,
+
+    /// Write the files of a zip archive or a YAML file into a new directory.
+    #[arg(long, conflicts_with = "yaml")]
+    pub(crate) unpack: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

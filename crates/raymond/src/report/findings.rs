@@ -12,6 +12,8 @@ pub(crate) struct Sources<'a> {
     pub(crate) path: &'a Path,
     /// Their texts.
     pub(crate) graph: &'a Graph,
+    /// The text of a one-file workflow, if it is one: the findings are about its lines.
+    pub(crate) yaml: Option<&'a str>,
 }
 
 /// A JSON array, one object for each finding.
@@ -46,10 +48,14 @@ fn draw(text: &mut String, finding: &Finding, sources: &Sources<'_>) {
     };
     let number = position.line.to_string();
     let margin = " ".repeat(number.len());
-    let path = sources.path.join(file);
+    let path = match sources.yaml {
+        Some(_) => sources.path.to_owned(),
+        None => sources.path.join(file),
+    };
     let _ = writeln!(text, "{margin} --> {}:{position}", shown(&path));
     let state = sources.graph.state(&StateName::new(file));
-    let source = state.map(|state| state.text.as_str()).unwrap_or_default();
+    let own = state.map(|state| state.text.as_str()).unwrap_or_default();
+    let source = sources.yaml.unwrap_or(own);
     if let Some(line) = MarkedLine::of(source, finding) {
         let _ = writeln!(text, "{margin} |\n{number} | {}", line.text);
         let _ = writeln!(text, "{margin} | {}{}", line.before, line.carets);
@@ -115,7 +121,7 @@ mod tests {
         let graph = Graph::of(&MemoryWorld::new(files.iter().copied()), None).unwrap();
         let mut found = lint(&graph, &raymond_flow::lint::Known::default());
         found.retain(|finding| finding.severity == Severity::Error);
-        as_text(&found, &Sources { path: Path::new("flow"), graph: &graph })
+        as_text(&found, &Sources { path: Path::new("flow"), graph: &graph, yaml: None })
     }
 
     #[test]
@@ -139,7 +145,8 @@ mod tests {
             format!("{}<goto>GONE</goto>{} <result>x</result>", "ä".repeat(9000), "b".repeat(9000));
         let graph = Graph::of(&MemoryWorld::new([("START.sh", &*start)]), None).unwrap();
         let found = lint(&graph, &raymond_flow::lint::Known::default());
-        let drawn = as_text(&found, &Sources { path: Path::new("flow"), graph: &graph });
+        let drawn =
+            as_text(&found, &Sources { path: Path::new("flow"), graph: &graph, yaml: None });
         let line = format!("1 | …{}<goto>GONE</goto>{}…\n", "ä".repeat(54), "b".repeat(89));
         assert!(drawn.contains(&line), "{drawn}");
         assert!(drawn.contains(&format!("  | {}^^^^\n", " ".repeat(61))), "{drawn}");
@@ -164,7 +171,7 @@ mod tests {
         let found = lint(&graph, &raymond_flow::lint::Known::default());
         insta::assert_snapshot!(as_text(
             &found,
-            &Sources { path: Path::new("flow"), graph: &graph }
+            &Sources { path: Path::new("flow"), graph: &graph, yaml: None }
         ));
     }
 

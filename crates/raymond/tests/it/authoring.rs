@@ -10,7 +10,8 @@ use crate::env::{Project, Ran};
 fn examples() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     let mut found: Vec<_> = fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
-    found.retain(|path| path.is_dir());
+    let is_yaml = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "yaml");
+    found.retain(|path| path.is_dir() || is_yaml(path));
     found.sort();
     found
 }

@@ -26,6 +26,7 @@ mod handover;
 mod input;
 mod joins;
 mod mistakes;
+mod one_file;
 mod page;
 mod portable;
 mod private;

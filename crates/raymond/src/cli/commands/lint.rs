@@ -32,13 +32,14 @@ pub(in crate::cli) fn lint(arguments: &Lint) -> Result<ExitCode, Failure> {
         coding_agents: project.map(|project| project.agents.known()),
     };
     let mut found = lint::lint(&graph, &known);
+    let yaml = files.place(&mut found);
     weigh(&mut found, &arguments.deny, &arguments.allow)?;
     let level = Severity::from(arguments.level);
     let shown: Vec<Finding> = found.iter().filter(|f| f.severity >= level).cloned().collect();
     let text = if arguments.json {
         as_json(&shown)
     } else {
-        as_text(&shown, &Sources { path: &files.path, graph: &graph })
+        as_text(&shown, &Sources { path: &files.path, graph: &graph, yaml })
     };
     out::text(&text)?;
     if !arguments.json {
@@ -101,7 +102,8 @@ pub(super) fn mistakes(run: &Run) -> Option<String> {
         let place = format!("{file}:{}", finding.position);
         finding.severity == Severity::Error && errors.iter().any(|error| error.contains(&place))
     });
-    let text = as_text(&found, &Sources { path: &files.path, graph: &graph });
+    let yaml = files.place(&mut found);
+    let text = as_text(&found, &Sources { path: &files.path, graph: &graph, yaml });
     (!text.is_empty()).then_some(text)
 }
 

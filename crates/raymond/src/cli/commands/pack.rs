@@ -1,6 +1,12 @@
 //! `raymond pack`.
 
-use std::{fs, path::Path, process::ExitCode};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use raymond_engine::scope::is_archive;
 
 use crate::{
     cli::{authoring::Pack, mistyped::no_such_path},
@@ -10,27 +16,67 @@ use crate::{
 
 /// `raymond pack DIR`
 pub(in crate::cli) fn pack(arguments: &Pack) -> Result<ExitCode, Failure> {
-    let folder = arguments.folder.as_path();
-    if !folder.is_dir() {
-        return Err(if folder.exists() {
-            Failure::usage(format!("{} is not a directory", folder.display()))
-                .with_hint("name the directory with the state files".to_owned())
-        } else {
-            no_such_path(folder)
-        });
+    let given = arguments.folder.as_path();
+    if !given.exists() {
+        return Err(no_such_path(given));
     }
-    let bytes = raymond_engine::scope::pack(folder)?;
-    let file = if let Some(file) = &arguments.output {
-        file.clone()
+    if arguments.unpack {
+        return unpack(arguments);
+    }
+    if !given.is_dir() {
+        let hint = if is_archive(given) {
+            format!("unpack it: raymond pack --unpack {}", given.display())
+        } else {
+            "name the directory with the state files".to_owned()
+        };
+        return Err(
+            Failure::usage(format!("{} is not a directory", given.display())).with_hint(hint)
+        );
+    }
+    let (bytes, extension) = if arguments.yaml {
+        (raymond_engine::scope::pack_yaml(given)?.into_bytes(), ".yaml")
     } else {
-        let absolute =
-            fs::canonicalize(folder).map_err(|error| Failure::io("find the directory", &error))?;
-        let mut name = absolute.file_name().unwrap_or("workflow".as_ref()).to_owned();
-        name.push(".zip");
-        Path::new(&name).to_owned()
+        (raymond_engine::scope::pack(given)?, ".zip")
+    };
+    let file = match &arguments.output {
+        Some(file) => file.clone(),
+        None => PathBuf::from(format!("{}{extension}", name_of(given)?)),
     };
     let write = format!("write {}", file.display());
     fs::write(&file, bytes).map_err(|error| Failure::io(&write, &error))?;
     out::path(&file)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn unpack(arguments: &Pack) -> Result<ExitCode, Failure> {
+    let archive = arguments.folder.as_path();
+    if !is_archive(archive) {
+        let message = format!("{} is neither a zip archive nor a YAML file", archive.display());
+        return Err(
+            Failure::usage(message).with_hint("pack a directory: raymond pack DIR".to_owned())
+        );
+    }
+    let folder = match &arguments.output {
+        Some(folder) => folder.clone(),
+        None => PathBuf::from(name_of(&archive.with_extension(""))?),
+    };
+    if folder.exists() {
+        let message = format!("{} already exists", folder.display());
+        let hint =
+            format!("name a new directory: raymond pack --unpack {} -o DIR", archive.display());
+        return Err(Failure::usage(message).with_hint(hint));
+    }
+    raymond_engine::scope::unpack(archive, &folder)?;
+    out::path(&folder)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The last part of a path, which may be `.`.
+fn name_of(path: &Path) -> Result<String, Failure> {
+    let real = if path.exists() {
+        fs::canonicalize(path).map_err(|error| Failure::io("find the directory", &error))?
+    } else {
+        path.to_owned()
+    };
+    Ok(real.file_name().unwrap_or("workflow".as_ref()).to_string_lossy().into_owned())
 }
