@@ -74,14 +74,14 @@ impl Repository {
         self.worktrees("i").make(&AgentId::new(agent), &self.plan(), &never)
     }
 
-    fn save(&self, agent: &str, worktree: &Worktree) -> raymond_flow::machine::SavedWork {
-        let never = AtomicBool::new(false);
-        save(&RunId::new("r").unwrap(), &AgentId::new(agent), worktree, &never).unwrap()
-    }
-
     fn refusal(&self) -> String {
         checkout(&self.path().to_string_lossy()).unwrap_err()
     }
+}
+
+fn save_of(agent: &str, worktree: &Worktree) -> raymond_flow::machine::SavedWork {
+    let never = AtomicBool::new(false);
+    save(&RunId::new("r").unwrap(), &AgentId::new(agent), worktree, &never).unwrap()
 }
 
 #[test]
@@ -198,11 +198,11 @@ fn what_a_worker_leaves_is_committed_without_identity_and_against_hooks() {
     // What a killed git of the worker left.
     let lock = run_git(Path::new(&cwd), &["rev-parse", "--git-path", "index.lock"]);
     fs::write(Path::new(&cwd).join(lock), "").unwrap();
-    let saved = repository.save("main_w1", &worktree);
+    let saved = save_of("main_w1", &worktree);
     assert_eq!(saved.problem, None);
     assert_eq!(saved.head, Some(repository.git(&["rev-parse", "raymond/r/main_w1"])));
     assert_eq!(repository.git(&["ls-tree", "-r", "--name-only", "raymond/r/main_w1"]), "sub/new");
-    assert_eq!(repository.save("main_w1", &worktree), saved, "nothing is left");
+    assert_eq!(save_of("main_w1", &worktree), saved, "nothing is left");
     assert_eq!(
         repository.git(&["log", "-1", "--format=%an %s", "raymond/r/main_w1"]),
         "raymond main_w1: what it left uncommitted"
@@ -216,7 +216,7 @@ fn what_cannot_be_committed_stays_and_is_told() {
     let cwd = Path::new(&cwd);
     run_git(cwd, &["checkout", "--quiet", "--detach"]);
     fs::write(cwd.join("new"), "x").unwrap();
-    let saved = repository.save("main_w1", &worktree);
+    let saved = save_of("main_w1", &worktree);
     assert_eq!(saved.problem.as_deref(), Some("it is on no branch instead of raymond/r/main_w1"));
     assert!(cwd.join("new").exists());
     run_git(cwd, &["checkout", "--quiet", "raymond/r/main_w1"]);
@@ -225,10 +225,10 @@ fn what_cannot_be_committed_stays_and_is_told() {
     repository.commit("sub/a.txt", "ours\n");
     let mut merge = Command::new("git");
     assert!(!merge.args(["merge", "main"]).current_dir(cwd).output().unwrap().status.success());
-    let saved = repository.save("main_w1", &worktree);
+    let saved = save_of("main_w1", &worktree);
     assert_eq!(saved.problem.as_deref(), Some("a merge in it has conflicts that are not resolved"));
     fs::remove_dir_all(&worktree.path).unwrap();
-    let saved = repository.save("main_w1", &worktree);
+    let saved = save_of("main_w1", &worktree);
     assert!(saved.problem.unwrap().ends_with("is gone"));
     assert!(saved.head.is_some(), "the branch is still there");
 }
@@ -241,7 +241,7 @@ fn worktree_with_work_that_is_nowhere_else_is_not_removed() {
     let kept = remove(&worktree, false, false).unwrap();
     let uncommitted = vec!["sub/new".to_owned()];
     assert_eq!(kept, Removal::Kept { uncommitted, unmerged_commits: 0 });
-    repository.save("main_w1", &worktree);
+    save_of("main_w1", &worktree);
     // Another worker's branch may be removed next, so it is no safe place.
     repository.git(&["branch", "raymond/r/other", "raymond/r/main_w1"]);
     let kept = remove(&worktree, false, false).unwrap();
@@ -277,7 +277,7 @@ fn diff_has_what_is_committed_and_what_is_not_and_a_limit() {
     fs::write(Path::new(&cwd).join("a.txt"), "one\ntwo\n").unwrap();
     let shown = diff(&worktree, 10_000).unwrap();
     assert!(shown.text.ends_with("\n one\n+two\n") && !shown.is_cut, "{shown:?}");
-    repository.save("main_w1", &worktree);
+    save_of("main_w1", &worktree);
     assert_eq!(diff(&worktree, 10_000).unwrap(), shown);
     fs::remove_dir_all(&worktree.path).unwrap();
     assert_eq!(diff(&worktree, 10_000).unwrap(), shown, "from the branch");
@@ -294,7 +294,7 @@ fn branches_are_landed_one_by_one_and_a_conflict_changes_nothing() {
     for (agent, name) in [("main_w1", "a.txt"), ("main_w2", "a.txt"), ("main_w3", "c.txt")] {
         let (worktree, cwd) = repository.make(agent).unwrap();
         fs::write(Path::new(&cwd).join(name), format!("{agent}\n")).unwrap();
-        repository.save(agent, &worktree);
+        save_of(agent, &worktree);
         made.push(worktree);
     }
     let landing = Landing::at(&repository.path()).unwrap();

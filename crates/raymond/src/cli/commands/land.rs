@@ -37,7 +37,7 @@ pub(in crate::cli) fn land(arguments: &Land) -> Result<ExitCode, Failure> {
     for (agent, worktree) in chosen {
         let message = format!("Land {agent} of run {id}");
         let landed = landing.land(worktree, &message, arguments.dry_run);
-        let landed = landed.map_err(|error| Failure::of_error(error))?;
+        let landed = landed.map_err(|error| Failure::of_error(&error))?;
         if !matches!(landed, Landed::Merged { .. } | Landed::Already) {
             left.push(&worktree.branch);
         }
