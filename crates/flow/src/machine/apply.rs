@@ -57,6 +57,7 @@ pub enum ApplyError {
 }
 
 /// Applies `record`. After an error the run must not be used any more.
+#[expect(clippy::too_many_lines, reason = "a table with one entry for each record")]
 pub fn apply(run: &mut Run, record: &Record) -> Result<(), ApplyError> {
     match record {
         Record::Started(_) => Err(ApplyError::StartedTwice),
