@@ -113,6 +113,7 @@ pub(crate) struct Doctor {
 
 /// The arguments of `raymond prune`.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct Prune {
     /// Remove runs that have not changed for this long: 12h, 7d, 4w [default: 7d, or 0d with --max-size].
     #[arg(long, value_name = "AGE")]

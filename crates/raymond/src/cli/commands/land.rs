@@ -32,7 +32,7 @@ pub(in crate::cli) fn land(arguments: &Land) -> Result<ExitCode, Failure> {
     let chosen = chosen(&run, &arguments.agents)?;
     let here = std::env::current_dir();
     let here = here.map_err(|error| Failure::io("find the current directory", &error))?;
-    let landing = Landing::at(&here).map_err(refused)?;
+    let landing = Landing::at(&here).map_err(|error| refused(&error))?;
     let mut left = Vec::new();
     for (agent, worktree) in chosen {
         let message = format!("Land {agent} of run {id}");
@@ -64,9 +64,9 @@ fn chosen<'r>(run: &'r Run, named: &[String]) -> Result<Vec<(&'r AgentId, &'r Wo
     for name in named {
         if !run.worktrees.contains_key(&AgentId::new(name)) {
             let message = format!("run `{}` has no worker `{name}` with a worktree", run.id);
-            let names: Vec<_> = run.worktrees.keys().take(NAMED_MAX).map(AgentId::as_str).collect();
+            let known: Vec<_> = run.worktrees.keys().take(NAMED_MAX).map(AgentId::as_str).collect();
             return Err(
-                Failure::usage(message).with_hint(format!("for example: {}", names.join(", ")))
+                Failure::usage(message).with_hint(format!("for example: {}", known.join(", ")))
             );
         }
     }
@@ -113,12 +113,12 @@ fn told(landed: &Landed, worktree: &Worktree, is_dry: bool) -> String {
     }
 }
 
-fn refused(error: LandError) -> Failure {
-    let hint = match &error {
+fn refused(error: &LandError) -> Failure {
+    let hint = match error {
         LandError::NoCheckout { .. } => "change to the checkout into which to merge",
         LandError::Dirty { .. } => "commit the changes, or put them aside: git stash",
         LandError::Detached { .. } => "check a branch out: git switch BRANCH",
-        LandError::Git(_) => return Failure::of_error(&error),
+        LandError::Git(_) => return Failure::of_error(error),
     };
-    Failure::of_error(&error).with_hint(hint.to_owned())
+    Failure::of_error(error).with_hint(hint.to_owned())
 }
