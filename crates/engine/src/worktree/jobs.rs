@@ -19,8 +19,8 @@ use raymond_flow::{
 use super::{RunWorktrees, save::save};
 use crate::inbox::{Message, Outbox};
 
-/// How many git commands work at once: they wait for the disk more than they compute.
-const THREADS_MAX: usize = 4;
+/// How many git commands work at once. Of several that add worktrees to one repository at the same time, git lets some fail.
+const THREADS_MAX: usize = 1;
 
 enum Job {
     Make(AgentId, Box<WorktreePlan>),

@@ -7,7 +7,10 @@ use raymond_flow::{
     machine::{SavedWork, Worktree},
 };
 
-use super::git::{Git, GitError};
+use super::{
+    claim::Claim,
+    git::{Git, GitError},
+};
 
 /// Commits everything that is not ignored to the branch of the worktree, if something is left. Says why if that cannot be done;
 /// nothing is lost then, because the worktree stays.
@@ -25,7 +28,11 @@ pub(super) fn save(
         let problem = Some(format!("the worktree {} is gone", worktree.path));
         return Ok(SavedWork { head: head.ok(), problem });
     }
+    // A git process that a killed orchestrator left behind may still be committing, and holds the claim.
+    let claim = path.with_added_extension("claim");
+    let claim = claim.exists().then(|| Claim::open(&claim, "")).and_then(Result::ok);
     let git = Git::at(path).until(stop);
+    let git = claim.as_ref().map_or(git, |claim| git.holding(&claim.file));
     let problem = match commit(run, agent, worktree, git) {
         Ok(problem) => problem,
         Err(error @ GitError::Interrupted { .. }) => return Err(error),
