@@ -4,8 +4,6 @@ use std::{
     io::{self, Read as _},
     path::Path as FilePath,
     sync::Arc,
-    thread,
-    time::{Duration, Instant},
 };
 
 use axum::{
@@ -34,10 +32,6 @@ use crate::{
 
 /// How many bytes of an attachment are read to tell whether it is text.
 const LOOK_BYTES: usize = 8 * 1024;
-
-/// How long the files of a question may take, and how often they are looked for.
-const PUBLISH_PATIENCE: Duration = Duration::from_secs(5);
-const PUBLISH_INTERVAL: Duration = Duration::from_millis(20);
 
 /// `GET /api/asks`
 pub(crate) async fn list(State(app): State<Arc<App>>) -> ApiResult<Json<Value>> {
@@ -122,29 +116,25 @@ impl FoundAsk {
     }
 }
 
-/// The question and its answer. A run says that it asks a moment before the files of the question are complete: then
-/// this waits for them, so that a person can answer as soon as a row shows the question.
+/// The question and its answer. If the run has only recorded it yet, this waits for its files, so that a person can
+/// answer as soon as a row shows the question.
 fn published(
     app: &App,
     project: &Project,
     run: &RunId,
     id: &AskId,
 ) -> ApiResult<Option<(PublishedQuestion, Option<GivenAnswer>)>> {
-    let deadline = Instant::now() + PUBLISH_PATIENCE;
-    loop {
-        let found = asks::question(&project.state_dir, run, id);
-        let found = found.map_err(|error| cannot_read(run, &error))?;
-        let is_coming = || {
-            let opened = app.open(project, run.as_str())?;
-            let opened = lock(&opened);
-            let asks = opened.overview.run().is_some_and(|run| run.question(id).is_some());
-            Ok::<_, ApiError>(asks && opened.live.owner.is_some())
-        };
-        if found.is_some() || Instant::now() >= deadline || !is_coming()? {
-            return Ok(found);
-        }
-        thread::sleep(PUBLISH_INTERVAL);
+    let look =
+        || asks::question(&project.state_dir, run, id).map_err(|error| cannot_read(run, &error));
+    if let Some(found) = look()? {
+        return Ok(Some(found));
     }
+    let opened = app.open(project, run.as_str())?;
+    let is_recorded = lock(&opened).overview.run().is_some_and(|run| run.question(id).is_some());
+    if is_recorded {
+        asks::wait_for_files(&project.state_dir, run, std::slice::from_ref(id));
+    }
+    look()
 }
 
 fn cannot_read(run: &RunId, error: &io::Error) -> ApiError {

@@ -14,7 +14,7 @@
 //! the confirmation after that. The orchestrator is told through its door, and finds the answer by itself when
 //! it opens the run, so a question can be answered while no orchestrator runs the run.
 //!
-//! * [`open_questions`], [`question`], [`answer`]: for programs that show and answer questions.
+//! * [`open_questions`], [`question`], [`wait_for_files`], [`answer`]: for programs that show and answer questions.
 //! * `desk`: the orchestrator's side: publishing, deadlines, finding answers.
 //! * `folder`: the directory of one question; `attached`: copying files into it.
 
@@ -24,12 +24,18 @@ mod folder;
 #[cfg(test)]
 mod tests;
 
-use std::{fs::File, io, path::PathBuf};
+use std::{
+    fs::File,
+    io,
+    path::PathBuf,
+    thread,
+    time::{Duration, Instant},
+};
 
 use raymond_flow::id::{AskId, RunId};
 use thiserror::Error;
 
-use crate::{door, layout::StateDir, trust::TrustError};
+use crate::{door, layout::StateDir, lock::RunLock, trust::TrustError};
 
 pub(crate) use attached::check as check_attachment;
 pub use desk::Answerer;
@@ -52,6 +58,10 @@ pub const RAYMOND: &str = "raymond";
 
 /// The longest answer or comment: a person writes it, and a prompt takes it up.
 pub const TEXT_BYTES_MAX: usize = 1024 * 1024;
+
+/// How long the files of a question may take, and how often they are looked for.
+const PUBLISH_PATIENCE: Duration = Duration::from_secs(5);
+const PUBLISH_INTERVAL: Duration = Duration::from_millis(20);
 
 /// An answer that a person or the orchestrator offers; [`GivenAnswer`] is the one that counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -128,6 +138,23 @@ pub enum AnswerError {
         /// Why.
         source: io::Error,
     },
+}
+
+/// Waits for the files of questions that the run has recorded. The orchestrator completes them a moment after the record,
+/// in which other processes already show the question. Returns also without them: if no orchestrator runs the run, or
+/// when the files take too long.
+pub fn wait_for_files(state_dir: &StateDir, run: &RunId, recorded: &[AskId]) {
+    let files = state_dir.run(run);
+    let deadline = Instant::now() + PUBLISH_PATIENCE;
+    for id in recorded {
+        let folder = AskFolder::new(&files.asks, id);
+        while matches!(folder.question(), Ok(None))
+            && RunLock::holder(&files.lock).is_some()
+            && Instant::now() < deadline
+        {
+            thread::sleep(PUBLISH_INTERVAL);
+        }
+    }
 }
 
 /// The unanswered questions of a run, oldest first. Questions that cannot be read are left out.

@@ -1,6 +1,7 @@
 //! Questions to people: asked by real runs, listed and answered by other processes.
 
 use std::{
+    fs,
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpListener,
     process::{Command, Stdio},
@@ -82,6 +83,29 @@ fn answer_to_a_run_that_nobody_runs_continues_it_in_the_background() {
     project.raymond(&["resume", "r"]).completed("approve, but gently, a photo");
     assert_eq!(project.lines("log"), ["start", "ship"]);
     assert!(asks(&project).is_empty());
+}
+
+#[test]
+fn answer_that_comes_before_the_files_of_its_question_waits_for_them() {
+    for words in [&["main.1", "approve"][..], &["approve"]] {
+        let project = project();
+        let run = project.spawn(&["start", "flow", "--id", "r"]);
+        wait_until("it asks", PATIENCE, || !asks(&project).is_empty());
+        // As in the moment after the record of the question.
+        let (folder, aside) =
+            (project.file(".raymond/workflows/r/asks/main.1"), project.file("aside"));
+        fs::rename(&folder, &aside).unwrap();
+        let mut answer = project.spawn(&[&["answer", "r"], words].concat());
+        // Two commands that began later have looked, so this one has, too.
+        for _ in 0..2 {
+            assert!(asks(&project).is_empty());
+        }
+        assert!(answer.try_wait().unwrap().is_none(), "the answer waits");
+        fs::rename(&aside, &folder).unwrap();
+        let answer = Ran::of(&answer.wait_with_output().unwrap());
+        assert!(answer.stderr.contains("Question main.1 is answered: approve"), "{answer:?}");
+        Ran::of(&run.wait_with_output().unwrap()).completed("approve, ,");
+    }
 }
 
 #[test]

@@ -118,6 +118,11 @@ pub(in crate::cli) fn answer(arguments: &AnswerArgs) -> Result<ExitCode, Failure
     let state_dir = state_dir(place)?;
     let run = runs::by_id(&state_dir, &arguments.run, place)?;
     let next = runs::next(&run, place);
+    // A journal that cannot be read does not keep an answer from its question.
+    if let Ok(loaded) = load(&state_dir, &run) {
+        let recorded: Vec<_> = loaded.run.questions().map(|(id, ..)| id).collect();
+        asks::wait_for_files(&state_dir, &run, &recorded);
+    }
     let (id, label) = which(&state_dir, &run, arguments, &next)?;
     let question = asks::question(&state_dir, &run, &id);
     let question = question.map_err(|error| Failure::io("read the question", &error))?;
