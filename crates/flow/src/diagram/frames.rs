@@ -80,16 +80,17 @@ mod tests {
         Diagram::of("title", &graph, None)
     }
 
-    const CALL: &str = "<call return=\"END\">in/</call>";
+    const CALL: &str = "echo '<call return=\"END\">in/</call>'";
+    const RESULT: &str = "echo '<result>x</result>'";
 
     #[test]
     fn frames_enclose_the_boxes_of_their_folder_and_the_frames_in_it() {
         let diagram = diagram(&[
-            ("START.md", CALL),
-            ("END.md", "<result/>"),
-            ("in/START.md", CALL),
-            ("in/END.md", "<result/>"),
-            ("in/in/START.md", "<result/>"),
+            ("START.sh", CALL),
+            ("END.sh", RESULT),
+            ("in/START.sh", CALL),
+            ("in/END.sh", RESULT),
+            ("in/in/START.sh", RESULT),
         ]);
         let layout = Layout::of(&diagram);
         let frames = diagram.frames(&layout);
@@ -106,11 +107,11 @@ mod tests {
     fn frame_that_would_enclose_a_box_of_another_folder_is_not_drawn() {
         // MIDDLE lies between the two states of the folder.
         let diagram = diagram(&[
-            ("START.md", "<call return=\"MIDDLE\">in/</call>"),
-            ("MIDDLE.md", "<call return=\"END\">in/LAST</call>"),
-            ("END.md", "<result/>"),
-            ("in/START.md", "<result/>"),
-            ("in/LAST.md", "<result/>"),
+            ("START.sh", "echo '<call return=\"MIDDLE\">in/</call>'"),
+            ("MIDDLE.sh", "echo '<call return=\"END\">in/LAST</call>'"),
+            ("END.sh", RESULT),
+            ("in/START.sh", RESULT),
+            ("in/LAST.sh", RESULT),
         ]);
         assert!(diagram.frames(&Layout::of(&diagram)).is_empty());
     }

@@ -72,8 +72,8 @@ mod tests {
             found(&RULE, files),
             [
                 format!("CALL.md:3:26: `../sub/` {alone}{or}"),
-                format!("FORK.sh:1:19: `../A` {alone}"),
                 format!("FORK.sh:1:25: `sub//B` {alone}{or}"),
+                format!("FORK.sh:1:19: `../A` {alone}"),
                 format!("RUN.sh:1:13: `../OTHER` {alone}"),
                 format!("START.md:3:26: `sub/deep/NEXT.md` {alone}")
             ]
