@@ -95,7 +95,7 @@ pub enum ArchiveError {
 }
 
 /// Reads the archive at `path`: contents by name in the scope.
-pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Vec<u8>>, ArchiveError> {
+pub(super) fn read(path: &Path) -> Result<Files, ArchiveError> {
     Ok(read_with_yaml(path)?.0)
 }
 
@@ -105,9 +105,12 @@ pub fn extract_with_tests(path: &Path, folder: &Path) -> Result<(), ArchiveError
 }
 
 /// The same with the tests, whose names begin with their directory.
-pub(super) fn read_all(path: &Path) -> Result<BTreeMap<String, Vec<u8>>, ArchiveError> {
+pub(super) fn read_all(path: &Path) -> Result<Files, ArchiveError> {
     if is_yaml(path) { Ok(read_yaml(path)?.read.files) } else { read_zip(path) }
 }
+
+/// The files of a workflow, by name.
+type Files = BTreeMap<String, Vec<u8>>;
 
 /// A workflow in a YAML file, and where its states stand in it.
 #[derive(Clone, Debug)]
@@ -119,9 +122,7 @@ pub(super) struct Yaml {
 }
 
 /// The files that a run sees, and the YAML if `path` is one.
-pub(super) fn read_with_yaml(
-    path: &Path,
-) -> Result<(BTreeMap<String, Vec<u8>>, Option<Yaml>), ArchiveError> {
+pub(super) fn read_with_yaml(path: &Path) -> Result<(Files, Option<Yaml>), ArchiveError> {
     let yaml = is_yaml(path).then(|| read_yaml(path)).transpose()?;
     let mut files = match &yaml {
         Some(yaml) => yaml.read.files.clone(),
@@ -151,7 +152,7 @@ fn read_yaml(path: &Path) -> Result<Yaml, ArchiveError> {
     Ok(Yaml { name, text, read })
 }
 
-fn read_zip(path: &Path) -> Result<BTreeMap<String, Vec<u8>>, ArchiveError> {
+fn read_zip(path: &Path) -> Result<Files, ArchiveError> {
     let file = regular::open(path)?;
     if file.metadata()?.len() > ARCHIVE_BYTES_MAX {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -230,7 +231,7 @@ pub(super) fn is_passed_over(name: &str) -> bool {
 }
 
 /// Strips the top-level directory, if all files are in one.
-fn flatten(files: BTreeMap<String, Vec<u8>>) -> Result<BTreeMap<String, Vec<u8>>, ArchiveError> {
+fn flatten(files: Files) -> Result<Files, ArchiveError> {
     let folder = files.keys().next().and_then(|name| name.split_once('/'));
     let prefix = folder.map(|(folder, _)| format!("{folder}/")).unwrap_or_default();
     let is_one_folder = files.keys().all(|name| name.starts_with(&prefix));
@@ -244,7 +245,7 @@ fn flatten(files: BTreeMap<String, Vec<u8>>) -> Result<BTreeMap<String, Vec<u8>>
 
 /// Checks that every directory is a subworkflow or has the tests of one, and that a file system without case can
 /// hold the files. `prefix` is what was before their names.
-fn check_layout(files: &BTreeMap<String, Vec<u8>>, prefix: &str) -> Result<(), ArchiveError> {
+fn check_layout(files: &Files, prefix: &str) -> Result<(), ArchiveError> {
     let listing = |folder: &str| Ok::<_, ArchiveError>(Listing::of_folder(files.keys(), folder));
     let folders: BTreeSet<_> =
         workflow_folders(listing)?.into_iter().map(|(path, _)| path).collect();
@@ -285,7 +286,7 @@ pub(super) fn extract(path: &Path, folder: &Path) -> Result<Option<Yaml>, Archiv
     Ok(yaml)
 }
 
-fn write_files(files: &BTreeMap<String, Vec<u8>>, folder: &Path) -> Result<(), ArchiveError> {
+fn write_files(files: &Files, folder: &Path) -> Result<(), ArchiveError> {
     private::create_dir_all(folder)?;
     for (name, bytes) in files {
         private::create_dir_all(&folder.join(own_folder(name)))?;

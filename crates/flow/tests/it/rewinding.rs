@@ -108,7 +108,7 @@ fn workers_get_worktrees_of_their_own_from_their_last_recorded_commits() {
 
 #[test]
 fn worker_in_the_middle_of_work_in_its_worktree_can_be_continued_only_there() {
-    for tag in ["<ask next=\"W\">Right?</ask>", "<call return=\"W\" cd=\"/project\">S</call>"] {
+    for tag in ["<ask next=\"W\">Right?</ask>", "<call return=\"W\" cd=\"/project/sub\">S</call>"] {
         let mut sim = sim_from("start");
         sim.reply("main", "<fork next=\"START\" worktree=\"true\" cd=\"sub\">W</fork>");
         sim.reply("main_w1", tag);
