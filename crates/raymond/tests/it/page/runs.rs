@@ -101,12 +101,13 @@ fn run_that_the_form_starts_is_followed_to_its_end() {
 
     // Its other tabs, a step and its raw output.
     desk.press("2");
-    desk.until_says(".tab", "CHECK.sh".replace("CHECK", "MIDDLE").as_str());
+    desk.until_says(".tab", "MIDDLE.sh");
     desk.press("3");
     desk.until_says(".log", "transition");
     desk.press("4");
     desk.until_says(".settings", "START.sh");
     desk.press("1");
+    desk.until("document.querySelector('.steps .step .cover')");
     desk.value("location.hash = document.querySelector('.steps .step .cover').hash; 0");
     desk.until_says(".step-page .head", "LAST.sh");
     desk.is_sound();
