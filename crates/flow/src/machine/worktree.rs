@@ -83,6 +83,11 @@ impl Agent {
 }
 
 impl Agent {
+    /// Whether it has given its last result, and stays only until the work in its worktree is committed.
+    pub fn is_ending(&self) -> bool {
+        matches!(self.phase, Phase::Leaving { leave: Leave::Ended { .. } })
+    }
+
     /// Its callers work in the same worktree: in a run that was rewound, that is another one now.
     fn move_frames(&mut self, inside: &str, top: &str) {
         let old_top = self.cwd.strip_suffix(inside).unwrap_or(&self.cwd).trim_end_matches('/');
