@@ -65,6 +65,21 @@ pub(crate) enum Command {
         /// The run.
         id: String,
     },
+    /// Print the history of a run as JSON, for a report about a problem.
+    History {
+        #[command(flatten)]
+        server: Server,
+        /// The run.
+        id: String,
+    },
+    /// Check before an upgrade that workers with this program can go on with runs that are running.
+    Check {
+        #[command(flatten)]
+        server: Server,
+        /// The runs [default: all that are running].
+        #[arg(value_name = "ID")]
+        ids: Vec<String>,
+    },
     /// Wait until a run ends or rests.
     Wait {
         #[command(flatten)]

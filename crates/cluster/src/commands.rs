@@ -1,8 +1,8 @@
 //! The commands: what the program says, and what it asks of Temporal.
 
-use std::{env, ffi::OsString, fmt::Display, path::PathBuf, process::ExitCode};
+use std::{env, ffi::OsString, fmt::Display, path::PathBuf, process::ExitCode, sync::Arc};
 
-use futures::StreamExt as _;
+use futures::{StreamExt as _, TryStreamExt as _};
 use raymond_engine::{host::lines::Plan, programs};
 use raymond_flow::{
     id::AskId,
@@ -11,14 +11,17 @@ use raymond_flow::{
     snapshot::RunMessage,
 };
 use temporalio_client::{
-    Client, WorkflowGetResultOptions, WorkflowHandle, WorkflowIdReusePolicy, WorkflowListOptions,
-    WorkflowQueryOptions, WorkflowSignalOptions, WorkflowStartOptions,
+    Client, WorkflowFetchHistoryOptions, WorkflowGetResultOptions, WorkflowHandle, WorkflowHistory,
+    WorkflowIdReusePolicy, WorkflowListOptions, WorkflowQueryOptions, WorkflowSignalOptions,
+    WorkflowStartOptions,
 };
 
 use crate::{
+    bundles::Bundles,
     cli::{Arguments, Command, Server, heartbeat_ms},
-    connection::connect,
+    connection::{connect, converter},
     messages::{Begin, RunInput, RunOutput, Signal, Terms},
+    replay::Replayer,
     store::Store,
     worker,
     workflow::RunWorkflow,
@@ -32,6 +35,8 @@ pub(crate) const VARIABLES: [&str; 2] = ["RAYMOND_PROGRAM", "RAYMOND_STORE"];
 
 /// The most runs in a list.
 const LISTED_MAX: usize = 100;
+/// The most runs that are checked at once.
+const CHECKED_MAX: usize = 10_000;
 
 /// What failed, and what to do next.
 #[derive(Debug)]
@@ -84,6 +89,13 @@ pub async fn run(arguments: Arguments, print: Talk, talk: Talk) -> Result<ExitCo
             print(&serde_json::to_string(&RunMessage(run)).map_err(failed("show the run"))?);
             Ok(ExitCode::SUCCESS)
         }
+        Command::History { server, id } => {
+            let history = User::connect(&server).await?.history(&id).to_json().await;
+            let history = history.map_err(failed(&format!("get the history of run {id}")))?;
+            print(&String::from_utf8_lossy(&history));
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Check { server, ids } => User::connect(&server).await?.check(ids, print).await,
         Command::Wait { server, id } => User::connect(&server).await?.wait(&id, print, talk).await,
         Command::Stop { server, id, now } => {
             User::connect(&server).await?.tell(&id, Input::Halt(Halt::Interrupted), now).await
@@ -211,18 +223,45 @@ impl User {
     }
 
     async fn list(&self, print: Talk) -> Result<ExitCode, Failure> {
-        let query = "WorkflowType = 'raymond_run'";
-        let mut runs = self.client.list_workflows(query, WorkflowListOptions::default());
-        let mut count = 0;
-        while let Some(run) = runs.next().await {
-            let run = run.map_err(failed("list the runs"))?;
-            print(&format!("{}  {:?}", run.id(), run.status()));
-            count += 1;
-            if count == LISTED_MAX {
-                break;
-            }
+        for (id, status) in self.found("WorkflowType = 'raymond_run'", LISTED_MAX).await? {
+            print(&format!("{id}  {status}"));
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// The ids and states of the runs that `query` finds, at most `max`.
+    async fn found(&self, query: &str, max: usize) -> Result<Vec<(String, String)>, Failure> {
+        let runs = self.client.list_workflows(query, WorkflowListOptions::default());
+        let named = runs.map_ok(|run| (run.id().to_owned(), format!("{:?}", run.status())));
+        named.take(max).try_collect().await.map_err(failed("list the runs"))
+    }
+
+    fn history(&self, id: &str) -> WorkflowHistory {
+        self.handle(id).fetch_history(WorkflowFetchHistoryOptions::default())
+    }
+
+    /// Replays the histories of these runs, or of all that are running, and says which this program can go on with.
+    async fn check(&self, mut ids: Vec<String>, print: Talk) -> Result<ExitCode, Failure> {
+        if ids.is_empty() {
+            let running = "WorkflowType = 'raymond_run' AND ExecutionStatus = 'Running'";
+            let running = self.found(running, CHECKED_MAX).await?;
+            ids.extend(running.into_iter().map(|(id, _)| id));
+        }
+        let folder = tempfile::tempdir().map_err(failed("create a directory"))?;
+        let bundles = Bundles::new(self.store.clone(), folder.path().to_owned());
+        let replayer = Replayer::new(Arc::new(bundles), converter(&self.store))?;
+        let mut code = ExitCode::SUCCESS;
+        for id in ids {
+            let difference = replayer.difference(self.history(&id)).await;
+            match difference.map_err(failed(&format!("replay run {id}")))? {
+                None => print(&format!("{id}  fits")),
+                Some(difference) => {
+                    print(&format!("{id}  does not fit: {difference}"));
+                    code = ExitCode::FAILURE;
+                }
+            }
+        }
+        Ok(code)
     }
 
     async fn tell(&self, id: &str, input: Input, ends_steps: bool) -> Result<ExitCode, Failure> {

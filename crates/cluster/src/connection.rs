@@ -31,11 +31,7 @@ pub(crate) async fn connect(
         options.namespace.clone_from(namespace);
     }
     connection.identity = identity.to_owned();
-    options.data_converter = DataConverter::new(
-        PayloadConverter::default(),
-        DefaultFailureConverter::default(),
-        StoreCodec(store.clone()),
-    );
+    options.data_converter = converter(store);
     let target = connection.target.clone();
     let connected = Connection::connect(connection).await;
     let connected = connected.map_err(|error| {
@@ -43,4 +39,13 @@ pub(crate) async fn connect(
             .with_hint(format!("is a server running at {target}? Start one: temporal server start-dev, or name another: --temporal HOST:7233"))
     })?;
     Client::new(connected, options).map_err(failed("talk to Temporal"))
+}
+
+/// Reads and writes payloads, with the large ones in the store.
+pub(crate) fn converter(store: &Store) -> DataConverter {
+    DataConverter::new(
+        PayloadConverter::default(),
+        DefaultFailureConverter::default(),
+        StoreCodec(store.clone()),
+    )
 }

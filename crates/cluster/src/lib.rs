@@ -24,6 +24,7 @@ mod commands;
 mod connection;
 mod hosts;
 pub mod messages;
+mod replay;
 mod sequencer;
 mod store;
 mod worker;

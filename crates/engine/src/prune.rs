@@ -38,7 +38,7 @@ pub struct StoredRun {
     pub files: u64,
     /// How many bytes they have.
     pub bytes: u64,
-    /// When one of its files, apart from its directory, was changed last.
+    /// When one of its files, apart from its directory and its lock, was changed last.
     pub changed: SystemTime,
     /// Everything that belongs to it.
     paths: Vec<PathBuf>,
@@ -62,9 +62,9 @@ pub fn stored_runs(state_dir: &StateDir) -> io::Result<Vec<StoredRun>> {
         }
     }
     let stored = paths.into_iter().map(|(id, paths)| {
-        let journal = state_dir.run(&id).journal;
+        let files = state_dir.run(&id);
         let mut run = StoredRun {
-            has_journal: paths.contains(&journal),
+            has_journal: paths.contains(&files.journal),
             id,
             files: 0,
             bytes: 0,
@@ -72,10 +72,13 @@ pub fn stored_runs(state_dir: &StateDir) -> io::Result<Vec<StoredRun>> {
             paths,
         };
         for path in &run.paths {
-            let changed = fs::symlink_metadata(path).and_then(|metadata| metadata.modified());
-            run.changed = run.changed.max(changed.unwrap_or(SystemTime::UNIX_EPOCH));
-            let (files, bytes) = usage(path);
-            run.files += files;
+            // Who only looks at a run takes its lock, too. Before it has a journal, the lock is all that it has.
+            if !run.has_journal || *path != files.lock {
+                let changed = fs::symlink_metadata(path).and_then(|metadata| metadata.modified());
+                run.changed = run.changed.max(changed.unwrap_or(SystemTime::UNIX_EPOCH));
+            }
+            let (entries, bytes) = usage(path);
+            run.files += entries;
             run.bytes += bytes;
         }
         run

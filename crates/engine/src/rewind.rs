@@ -45,8 +45,10 @@ pub enum RewindError {
         /// The last turn that the agents know, as in `main.3`.
         step: String,
     },
-    /// A worker that waits in its worktree.
-    #[error("worker {agent} waits in its worktree, where only run `{run}` can continue it")]
+    /// A worker that is in the middle of work in its worktree.
+    #[error(
+        "worker {agent} is in the middle of work in its worktree, where only run `{run}` can continue it"
+    )]
     InWorktree {
         /// The run.
         run: RunId,

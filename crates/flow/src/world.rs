@@ -13,7 +13,7 @@ use thiserror::Error;
 use crate::{
     coding_agent::{Capabilities, CodingAgents},
     scope::Listing,
-    source::Platform,
+    source::{Diagnostic, Platform},
 };
 
 /// The files and environment of a workflow, at this moment.
@@ -27,6 +27,10 @@ pub trait World {
 
     /// The bytes of a file in the scope or, with the path of its folder before it, of a subworkflow.
     fn read(&self, name: &str) -> Result<Vec<u8>, WorldError>;
+
+    /// Moves what is wrong with a file to the place where its author finds it, if the file was written as a part of
+    /// another one.
+    fn locate(&self, _: &mut Diagnostic) {}
 
     /// The real path of the directory at the absolute `path`: without `.`, `..` and symbolic
     /// links, so that the path does not grow when an agent changes its directory repeatedly.

@@ -8,7 +8,7 @@ use raymond_engine::{
     layout::StateDir,
     load,
     lock::LockError,
-    scope::{PackError, ScopeError, ScopeSource, is_archive},
+    scope::{ArchiveError, PackError, ScopeError, ScopeSource, is_packed, is_yaml},
     trust::{TRUST_VARIABLE, TrustError},
 };
 use raymond_flow::{
@@ -171,7 +171,10 @@ fn start_command(loaded: &Loaded) -> String {
 
 /// What to do about a workflow without a usable entry state. A state in an archive cannot be started by its name.
 fn entry_hint(path: &Path, error: &EntryError) -> String {
-    if is_archive(path) {
+    if is_yaml(path) {
+        return "add a state `START` under `states`, or rename one".to_owned();
+    }
+    if is_packed(path) {
         return "pack a directory that has START.md or START.sh: raymond pack DIR".to_owned();
     }
     let entries = fs::read_dir(path).into_iter().flatten().flatten();
@@ -296,6 +299,9 @@ impl From<ScopeError> for Failure {
             }
             ScopeError::Io { source, .. } => Some(io_hint(source.kind()).to_owned()),
             ScopeError::Entry { path, source } => Some(entry_hint(path, source)),
+            ScopeError::Archive { source: ArchiveError::Yaml(_), .. } => {
+                Some("correct that line, then run the same command again".to_owned())
+            }
             ScopeError::Archive { .. } => {
                 Some("pack a directory of state files: raymond pack DIR".to_owned())
             }
@@ -310,7 +316,13 @@ impl From<ScopeError> for Failure {
 
 impl From<PackError> for Failure {
     fn from(error: PackError) -> Self {
-        Self { message: chain(&error), hint: None, code: USAGE }
+        let hint = match &error {
+            PackError::Name { .. } => {
+                Some("rename it, or move it out of the workflow, then pack again".to_owned())
+            }
+            _ => None,
+        };
+        Self { message: chain(&error), hint, code: USAGE }
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 
 use axum::{Json, extract};
 use raymond_engine::{
-    scope::{ScopeSource, is_archive},
+    scope::{ScopeSource, is_packed},
     user,
 };
 use raymond_flow::{
@@ -106,7 +106,7 @@ fn look(folder: &Path, depth: usize, folders_left: &mut usize, found: &mut dyn F
         }
         if kind.is_dir() && depth > 0 {
             look(&path, depth - 1, folders_left, found);
-        } else if kind.is_file() && is_archive(&path) && ScopeSource::open(&path).is_ok() {
+        } else if kind.is_file() && is_packed(&path) && ScopeSource::open(&path).is_ok() {
             found(path);
         }
     }
@@ -175,12 +175,14 @@ pub(crate) async fn one(
             .collect();
         value["cost_by_state"] = json!(by_state);
         match graph::read(&workflow.path) {
-            Ok((_, graph)) => {
+            Ok((files, graph)) => {
                 let coding_agents = Some(app.host.agents(&workflow.project.state_dir).known());
                 let variables = variables(&graph);
                 let known = Known { variables: variables.clone(), coding_agents };
                 value["graph"] = graph::of_graph(&graph, None);
-                value["findings"] = json!(lint::lint(&graph, &known));
+                let mut found = lint::lint(&graph, &known);
+                files.place(&mut found);
+                value["findings"] = json!(found);
                 value["form"] = form(app, &workflow.project, &graph, &variables);
             }
             Err(problem) => value["problem"] = json!(problem),

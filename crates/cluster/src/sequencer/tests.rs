@@ -104,6 +104,7 @@ fn asking(on_ask: OnAsk, now_ms: u64) -> (Sequencer, Vec<Wanted>) {
         default: Some("yes".to_owned()),
         deadline_ms: Some(1000),
         continues: None,
+        grants: None,
     };
     let wanted = all.input(followed(1, Transition::Ask(Box::new(question))), now_ms).unwrap();
     (all, wanted)

@@ -8,7 +8,7 @@ use crate::env::{Cluster, text};
 
 /// A coding agent that says what the first line of its prompt tells it to say, `say: …`, at a cent for each turn. A
 /// prompt `once: A / B` is answered by A at first and by B when the agent has been there.
-const AGENT: &str = r#"
+pub(crate) const AGENT: &str = r#"
 prompt=$(cat)
 line=$(printf '%s\n' "$prompt" | head -n 1)
 mark=".once-$RAYMOND_STATE"
@@ -24,10 +24,10 @@ text=$(printf '%s' "$text" | sed 's/\\/\\\\/g; s/"/\\"/g')
 printf '{"result": "%s", "cost_usd": 0.01}\n' "$text"
 "#;
 
-struct Case {
-    name: &'static str,
-    files: &'static [(&'static str, &'static str)],
-    options: &'static [&'static str],
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) files: &'static [(&'static str, &'static str)],
+    pub(crate) options: &'static [&'static str],
     /// The exit code and the result, so that a case that is wrong on both sides is noticed.
     end: (i32, &'static str),
 }
@@ -40,7 +40,7 @@ const fn case(
     Case { name, files, options: &[], end }
 }
 
-const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     case("result", (0, "done"), &[("START.sh", "echo '<result>done</result>'")]),
     case(
         "goto",

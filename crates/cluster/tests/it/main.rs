@@ -10,3 +10,4 @@ mod differential;
 mod env;
 mod faults;
 mod figures;
+mod upgrade;

@@ -29,7 +29,7 @@ pub(super) const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// All files are in memory at once while an archive is read.
 pub(super) const TOTAL_BYTES_MAX: u64 = 32 * 1024 * 1024;
 /// All files uncompressed, and as much again for their names and for the files that are skipped.
-const ARCHIVE_BYTES_MAX: u64 = 2 * TOTAL_BYTES_MAX;
+pub(super) const ARCHIVE_BYTES_MAX: u64 = 2 * TOTAL_BYTES_MAX;
 
 /// Why an archive is rejected.
 #[derive(Debug, Error)]
@@ -96,9 +96,7 @@ pub enum ArchiveError {
 
 /// Reads the archive at `path`: contents by name in the scope.
 pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Vec<u8>>, ArchiveError> {
-    let mut files = read_all(path)?;
-    files.retain(|name, _| !is_test(name));
-    Ok(files)
+    Ok(read_with_yaml(path)?.0)
 }
 
 /// Writes all files of the archive at `path` into `folder`, also the tests, which a run does not see.
@@ -108,11 +106,32 @@ pub fn extract_with_tests(path: &Path, folder: &Path) -> Result<(), ArchiveError
 
 /// The same with the tests, whose names begin with their directory.
 pub(super) fn read_all(path: &Path) -> Result<BTreeMap<String, Vec<u8>>, ArchiveError> {
-    if is_yaml(path) { Ok(read_yaml(path)?.1.files) } else { read_zip(path) }
+    if is_yaml(path) { Ok(read_yaml(path)?.read.files) } else { read_zip(path) }
 }
 
-/// The text of the one-file workflow at `path`, and its files.
-pub(super) fn read_yaml(path: &Path) -> Result<(String, OneFile), ArchiveError> {
+/// A workflow in a YAML file, and where its states stand in it.
+#[derive(Clone, Debug)]
+pub(super) struct Yaml {
+    /// The name of the file.
+    pub(super) name: String,
+    pub(super) text: String,
+    pub(super) read: OneFile,
+}
+
+/// The files that a run sees, and the YAML if `path` is one.
+pub(super) fn read_with_yaml(
+    path: &Path,
+) -> Result<(BTreeMap<String, Vec<u8>>, Option<Yaml>), ArchiveError> {
+    let yaml = is_yaml(path).then(|| read_yaml(path)).transpose()?;
+    let mut files = match &yaml {
+        Some(yaml) => yaml.read.files.clone(),
+        None => read_zip(path)?,
+    };
+    files.retain(|name, _| !is_test(name));
+    Ok((files, yaml))
+}
+
+fn read_yaml(path: &Path) -> Result<Yaml, ArchiveError> {
     let text = regular::read_text(path, ARCHIVE_BYTES_MAX)?;
     let read = OneFile::read(&text)?;
     if read.files.len() > FILES_MAX {
@@ -128,7 +147,8 @@ pub(super) fn read_yaml(path: &Path) -> Result<(String, OneFile), ArchiveError> 
         }
     }
     check_layout(&read.files, "")?;
-    Ok((text, read))
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    Ok(Yaml { name, text, read })
 }
 
 fn read_zip(path: &Path) -> Result<BTreeMap<String, Vec<u8>>, ArchiveError> {
@@ -253,14 +273,16 @@ fn check_layout(files: &BTreeMap<String, Vec<u8>>, prefix: &str) -> Result<(), A
     Ok(())
 }
 
-/// Extracts an archive into a private directory and replaces the directory's previous contents.
-pub(super) fn extract(path: &Path, folder: &Path) -> Result<(), ArchiveError> {
-    let files = read(path)?;
+/// Extracts an archive into a private directory and replaces the directory's previous contents. Returns the YAML
+/// if it is one.
+pub(super) fn extract(path: &Path, folder: &Path) -> Result<Option<Yaml>, ArchiveError> {
+    let (files, yaml) = read_with_yaml(path)?;
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
         _ => {}
     }
-    write_files(&files, folder)
+    write_files(&files, folder)?;
+    Ok(yaml)
 }
 
 fn write_files(files: &BTreeMap<String, Vec<u8>>, folder: &Path) -> Result<(), ArchiveError> {

@@ -10,7 +10,6 @@ use raymond_flow::{
     graph::Graph,
     id::StateName,
     lint::Finding,
-    one_file::OneFile,
     scope::workflow_folders,
     source::{Platform, StateKind, StateKindError},
     world::{MemoryWorld, WorldError},
@@ -18,8 +17,8 @@ use raymond_flow::{
 
 use super::{
     ScopeError,
-    archive::{self, FILE_BYTES_MAX, TOTAL_BYTES_MAX},
-    source::{is_archive, is_yaml, list_folder},
+    archive::{self, FILE_BYTES_MAX, TOTAL_BYTES_MAX, Yaml},
+    source::{is_packed, list_folder},
 };
 use crate::regular;
 
@@ -32,8 +31,8 @@ pub struct WorkflowFiles {
     pub entry: Option<StateName>,
     /// Names and contents, also those of subworkflows. The contents of files that are not a state on any platform are left empty.
     pub files: BTreeMap<String, Vec<u8>>,
-    /// The text of a one-file workflow, and where its files stand in it.
-    yaml: Option<(String, OneFile)>,
+    /// The YAML, if the workflow is written in one.
+    yaml: Option<Yaml>,
 }
 
 impl WorkflowFiles {
@@ -48,11 +47,9 @@ impl WorkflowFiles {
                 yaml: None,
             });
         }
-        if is_archive(path) {
+        if is_packed(path) {
             let wrong = |source| ScopeError::Archive { path: path.to_owned(), source };
-            let files = archive::read(path).map_err(wrong)?;
-            let yaml =
-                is_yaml(path).then(|| archive::read_yaml(path)).transpose().map_err(wrong)?;
+            let (files, yaml) = archive::read_with_yaml(path).map_err(wrong)?;
             return Ok(Self { path: path.to_owned(), entry: None, files, yaml });
         }
         // A run starts the file that the link points to, so inspect that file.
@@ -72,12 +69,11 @@ impl WorkflowFiles {
 
     /// Moves findings about the files of a one-file workflow to their places in the YAML, and returns its text.
     pub fn place(&self, found: &mut [Finding]) -> Option<&str> {
-        let (text, read) = self.yaml.as_ref()?;
-        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        let yaml = self.yaml.as_ref()?;
         for finding in found {
-            read.place(finding, &name, text);
+            yaml.read.place(finding, &yaml.name, &yaml.text);
         }
-        Some(text)
+        Some(&yaml.text)
     }
 
     /// Its states and the transitions that they declare, on `platform`.

@@ -11,6 +11,6 @@ mod world;
 
 pub use archive::{ArchiveError, extract_with_tests};
 pub use files::WorkflowFiles;
-pub use pack::{PackError, pack, pack_yaml, unpack};
-pub use source::{ScopeError, ScopeSource, is_archive, subworkflows};
+pub use pack::{PackError, bundle, pack, pack_yaml, unpack};
+pub use source::{ScopeError, ScopeSource, is_packed, is_yaml, subworkflows};
 pub(crate) use world::DiskWorld;

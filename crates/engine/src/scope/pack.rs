@@ -16,8 +16,10 @@ use zip::{CompressionMethod, DateTime, ZipWriter, result::ZipError, write::Simpl
 
 use super::{
     ArchiveError,
-    archive::{self, FILE_BYTES_MAX, FILES_MAX, TESTS, TOTAL_BYTES_MAX, is_passed_over},
-    source::list_folder,
+    archive::{
+        self, ARCHIVE_BYTES_MAX, FILE_BYTES_MAX, FILES_MAX, TESTS, TOTAL_BYTES_MAX, is_passed_over,
+    },
+    source::{is_packed, is_yaml, list_folder},
 };
 use crate::regular;
 
@@ -54,6 +56,12 @@ pub enum PackError {
         /// The file and the reason.
         source: WriteError,
     },
+    /// A name that neither an archive nor YAML can carry.
+    #[error("the name of {} is not valid UTF-8", path.display())]
+    Name {
+        /// The file or directory.
+        path: PathBuf,
+    },
     /// YAML has no modes.
     #[error("{} is executable, which YAML cannot carry", path.display())]
     Executable {
@@ -79,12 +87,30 @@ pub enum PackError {
 /// The result is reproducible byte for byte: files are sorted by name, have the same time and mode,
 /// and are stored uncompressed, because compressed bytes change with the version of the compressor.
 pub fn pack(folder: &Path) -> Result<Vec<u8>, PackError> {
+    zipped(packed_files(folder)?)
+}
+
+/// The workflow at `scope` as a zip archive: a directory is packed, a YAML file becomes what its directory would be
+/// packed into, and an archive stays as it is.
+pub fn bundle(scope: &Path) -> Result<Vec<u8>, PackError> {
+    if !is_packed(scope) {
+        return pack(scope);
+    }
+    if is_yaml(scope) {
+        let wrong = |source| PackError::Layout { path: scope.to_owned(), source };
+        return zipped(archive::read_all(scope).map_err(wrong)?);
+    }
+    let io = |source| PackError::Io { path: scope.to_owned(), source };
+    regular::read(scope, ARCHIVE_BYTES_MAX).map_err(io)
+}
+
+fn zipped(files: BTreeMap<String, Vec<u8>>) -> Result<Vec<u8>, PackError> {
     let options = SimpleFileOptions::default()
         .compression_method(CompressionMethod::Stored)
         .last_modified_time(DateTime::default())
         .unix_permissions(0o644);
     let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
-    for (name, bytes) in packed_files(folder)? {
+    for (name, bytes) in files {
         archive.start_file(name, options)?;
         archive.write_all(&bytes).map_err(ZipError::from)?;
     }
@@ -136,7 +162,7 @@ fn packed_files(folder: &Path) -> Result<BTreeMap<String, Vec<u8>>, PackError> {
         let path = path.to_owned();
         move |source| PackError::Io { path, source }
     };
-    let names = packed_names(folder).map_err(io(folder))?;
+    let names = packed_names(folder)?;
     if names.len() > FILES_MAX {
         return Err(PackError::TooMany { path: folder.to_owned() });
     }
@@ -155,20 +181,39 @@ fn packed_files(folder: &Path) -> Result<BTreeMap<String, Vec<u8>>, PackError> {
 }
 
 /// The files of the workflow in `folder` that are packed: those of each of its folders, and their tests.
-fn packed_names(folder: &Path) -> io::Result<Vec<String>> {
-    let is_packed = |name: &&str| !name.starts_with('.') && !is_passed_over(name);
+fn packed_names(folder: &Path) -> Result<Vec<String>, PackError> {
+    let list = |inner: &str| {
+        let path = folder.join(inner);
+        list_folder(&path).map_err(|source| PackError::Io { path, source })
+    };
+    let is_kept = |name: &&str| !name.starts_with('.') && !is_passed_over(name);
     let mut names = Vec::new();
-    for (inner, listing) in workflow_folders(|inner| list_folder(&folder.join(inner)))? {
+    for (inner, listing) in workflow_folders(list)? {
         let tests = format!("{inner}{TESTS}");
         let mut folders = vec![(&inner, listing)];
         if folders[0].1.contains(TESTS) {
-            folders.push((&tests, list_folder(&folder.join(&tests))?));
+            folders.push((&tests, list(&tests)?));
         }
         for (path, listing) in folders {
-            names.extend(listing.names().filter(is_packed).map(|name| format!("{path}{name}")));
+            check_names(&folder.join(path))?;
+            names.extend(listing.names().filter(is_kept).map(|name| format!("{path}{name}")));
         }
     }
     Ok(names)
+}
+
+/// Refuses names that are not UTF-8, which a listing leaves out: the packed workflow would have fewer files than the
+/// directory, and nobody would know.
+fn check_names(folder: &Path) -> Result<(), PackError> {
+    let io = |source| PackError::Io { path: folder.to_owned(), source };
+    for entry in fs::read_dir(folder).map_err(io)? {
+        let entry = entry.map_err(io)?;
+        let name = entry.file_name();
+        if name.to_str().is_none() && !name.as_encoded_bytes().starts_with(b".") {
+            return Err(PackError::Name { path: entry.path() });
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

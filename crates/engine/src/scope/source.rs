@@ -86,7 +86,7 @@ impl ScopeSource {
             let name = file_name(&absolute);
             return Self::with_entry(absolute, name, &listing);
         }
-        if is_archive(&absolute) {
+        if is_packed(&absolute) {
             let files = archive::read(&absolute)
                 .map_err(|source| ScopeError::Archive { path: absolute.clone(), source })?;
             let name = absolute.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -117,12 +117,12 @@ pub(super) fn plain(path: PathBuf) -> PathBuf {
 
 /// Whether `path` is a workflow in one file: its name ends in `.zip`, `.yaml` or `.yml`, and it is not a
 /// directory.
-pub fn is_archive(path: &Path) -> bool {
+pub fn is_packed(path: &Path) -> bool {
     has_extension(path, &["zip", "yaml", "yml"]) && !path.is_dir()
 }
 
-/// Whether a workflow in one file is YAML.
-pub(super) fn is_yaml(path: &Path) -> bool {
+/// Whether a packed workflow is YAML.
+pub fn is_yaml(path: &Path) -> bool {
     has_extension(path, &["yaml", "yml"])
 }
 

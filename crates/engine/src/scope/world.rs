@@ -11,14 +11,14 @@ use std::{
 use raymond_flow::{
     coding_agent::CodingAgents,
     scope::Listing,
-    source::Platform,
+    source::{Diagnostic, Platform},
     world::{Checkout, World, WorldError},
 };
 
 use super::{
     ScopeError,
-    archive::{self, FILE_BYTES_MAX},
-    source::{is_archive, list_folder, plain},
+    archive::{self, FILE_BYTES_MAX, Yaml},
+    source::{is_packed, list_folder, plain},
 };
 use crate::{asks, clock, regular, worktree};
 
@@ -26,6 +26,8 @@ use crate::{asks, clock, regular, worktree};
 #[derive(Debug)]
 pub(crate) struct DiskWorld {
     folder: PathBuf,
+    /// The YAML from which `folder` was extracted. As it was then: the line of a mistake is looked up in it.
+    yaml: Option<Yaml>,
     /// Where values lie that a prompt names by their file.
     values: PathBuf,
     /// Where agents have their private directories.
@@ -52,12 +54,12 @@ impl DiskWorld {
         private: &Path,
         coding_agents: CodingAgents,
     ) -> Result<Self, ScopeError> {
-        let folder = if is_archive(scope) {
-            archive::extract(scope, private)
+        let (folder, yaml) = if is_packed(scope) {
+            let yaml = archive::extract(scope, private)
                 .map_err(|source| ScopeError::Archive { path: scope.to_owned(), source })?;
-            private.to_owned()
+            (private.to_owned(), yaml)
         } else {
-            scope.to_owned()
+            (scope.to_owned(), None)
         };
         let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
         let (listed, failure) = (RefCell::default(), RefCell::new(None));
@@ -65,7 +67,7 @@ impl DiskWorld {
         let values = private.with_file_name("values");
         let agents = private.with_file_name("agents");
         let variables = names.collect();
-        Ok(Self { folder, values, agents, variables, listed, failure, coding_agents })
+        Ok(Self { folder, yaml, values, agents, variables, listed, failure, coding_agents })
     }
 
     /// The files in a folder of the scope. Listed again whenever the folder has changed.
@@ -144,6 +146,12 @@ impl World for DiskWorld {
             what: format!("cannot read {}", self.folder.join(name).display()),
             why: error.to_string(),
         })
+    }
+
+    fn locate(&self, found: &mut Diagnostic) {
+        if let Some(yaml) = &self.yaml {
+            yaml.read.place_diagnostic(found, &yaml.name, &yaml.text);
+        }
     }
 
     fn directory(&self, path: &str) -> Option<String> {

@@ -5,6 +5,7 @@
 //! The page is self-contained: it opens without a network. Text from a workflow is always escaped.
 
 mod dot;
+mod frames;
 mod geometry;
 mod html;
 mod labels;

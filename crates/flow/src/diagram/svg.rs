@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use super::{
-    Diagram, Link, Node, NodeKind, labels,
+    Diagram, Link, Node, NodeKind,
+    frames::Frame,
+    labels,
     layout::{BOX_HEIGHT, Layout, Point, is_loop},
 };
 
@@ -19,6 +21,9 @@ impl Diagram {
         );
         svg.push_str(MARKER);
         svg.push_str("<g id=\"view\">\n");
+        for frame in self.frames(&layout) {
+            draw_frame(&mut svg, &frame);
+        }
         let labels = labels::places(self, &layout);
         for (index, (path, label)) in layout.paths.iter().zip(labels).enumerate() {
             self.draw_link(&mut svg, index, path, label);
@@ -70,6 +75,18 @@ const MARKER: &str = "<defs><marker id=\"arrow\" viewBox=\"0 0 10 10\" \
     refX=\"9\" refY=\"5\" \
     markerWidth=\"10\" markerHeight=\"10\" markerUnits=\"userSpaceOnUse\" orient=\"auto-start-reverse\">\
     <path d=\"M0 0L10 5L0 10z\" fill=\"context-stroke\"/></marker></defs>\n";
+
+fn draw_frame(svg: &mut String, frame: &Frame<'_>) {
+    let Frame { folder, left, top, right, bottom } = frame;
+    let (width, height) = (right - left, bottom - top);
+    let (x, y) = (left + 8.0, top + 11.0);
+    let _ = writeln!(
+        svg,
+        "<g class=\"folder\"><rect x=\"{left:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" \
+         rx=\"9\"/><text x=\"{x:.1}\" y=\"{y:.1}\">{}</text></g>",
+        escaped(folder)
+    );
+}
 
 fn draw_node(
     svg: &mut String,

@@ -53,8 +53,8 @@ impl Run {
         sessions.collect()
     }
 
-    /// A worker that waits in the middle of its work, in a worktree. Another run could continue it only there, where this run
-    /// continues it.
+    /// A worker that waits in the middle of its work in a worktree, or that would return there from another directory. Another
+    /// run could continue it only where this run continues it.
     pub fn bound_to_worktree(&self) -> Option<&AgentId> {
         let waits = |agent: &Agent| {
             matches!(
@@ -65,8 +65,9 @@ impl Run {
                     | Phase::Leaving { .. }
             )
         };
+        let returns = |agent: &Agent| agent.stack.iter().any(|frame| frame.cwd.is_some());
         let mut own = self.worktrees.keys().filter_map(|id| self.agents.get(id));
-        own.find(|agent| waits(agent)).map(|agent| &agent.id)
+        own.find(|agent| waits(agent) || returns(agent)).map(|agent| &agent.id)
     }
 }
 

@@ -87,19 +87,6 @@ impl Agent {
     pub fn is_ending(&self) -> bool {
         matches!(self.phase, Phase::Leaving { leave: Leave::Ended { .. } })
     }
-
-    /// Its callers work in the same worktree: in a run that was rewound, that is another one now.
-    fn move_frames(&mut self, inside: &str, top: &str) {
-        let old_top = self.cwd.strip_suffix(inside).unwrap_or(&self.cwd).trim_end_matches('/');
-        for frame in &mut self.stack {
-            if let Some(cwd) = &mut frame.cwd
-                && let Some(rest) = cwd.strip_prefix(old_top)
-                && (rest.is_empty() || rest.starts_with('/'))
-            {
-                *cwd = format!("{top}{rest}");
-            }
-        }
-    }
 }
 
 /// The effect that commits what an agent leaves, if it has a worktree.
@@ -148,9 +135,7 @@ pub(super) fn made(
             return Err(wrong_phase(agent, "move into a worktree"));
         };
         agent.phase = Phase::Ready { work: work.clone() };
-        if let Some(plan) = agent.worktree_plan.take() {
-            agent.move_frames(&plan.inside, &worktree.path);
-        }
+        agent.worktree_plan = None;
         cwd.clone_into(&mut agent.cwd);
         Ok(())
     })?;

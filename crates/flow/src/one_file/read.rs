@@ -7,7 +7,7 @@ use thiserror::Error;
 use crate::{
     lint::Finding,
     source::{
-        did_you_mean,
+        Diagnostic, did_you_mean,
         yaml::{YamlNode, YamlValue, read_nested},
     },
     text::{Position, Span, excerpt},
@@ -77,26 +77,33 @@ impl OneFile {
 
     /// Moves a finding about one of the files to its place in `text`, the YAML called `name`.
     pub fn place(&self, finding: &mut Finding, name: &str, text: &str) {
-        let Some(file) = finding.file.replace(name.to_owned()) else {
-            finding.file = None;
-            return;
-        };
-        let bytes = self.files.get(&file).map(Vec::as_slice).unwrap_or_default();
-        let before = usize::try_from(finding.span.start).unwrap_or(usize::MAX).min(bytes.len());
+        if let Some(file) = &mut finding.file {
+            (finding.span, finding.position) = self.locate(file, finding.span, text);
+            name.clone_into(file);
+        }
+    }
+
+    /// The same for what is wrong with a state that a run enters.
+    pub fn place_diagnostic(&self, found: &mut Diagnostic, name: &str, text: &str) {
+        (found.span, found.position) = self.locate(&found.file, found.span, text);
+        name.clone_into(&mut found.file);
+    }
+
+    /// Where a part of one of the files stands in `text`.
+    fn locate(&self, file: &str, span: Span, text: &str) -> (Span, Position) {
+        let bytes = self.files.get(file).map(Vec::as_slice).unwrap_or_default();
+        let before = usize::try_from(span.start).unwrap_or(usize::MAX).min(bytes.len());
         let line = memchr::memchr_iter(b'\n', &bytes[..before]).count();
         let column = bytes[..before].iter().rev().take_while(|byte| **byte != b'\n').count();
         let rest = bytes[before..].iter().take_while(|byte| **byte != b'\n').count();
-        let places = self.places.get(&file).map(Vec::as_slice).unwrap_or_default();
+        let places = self.places.get(file).map(Vec::as_slice).unwrap_or_default();
         let (start, length) = match places.get(line).or(places.last()) {
-            Some(Place::Line(start)) => {
-                (start + column as u64, finding.span.len().min(rest as u64))
-            }
+            Some(Place::Line(start)) => (start + column as u64, span.len().min(rest as u64)),
             Some(Place::Near(start)) => (*start, 0),
             None => (0, 0),
         };
         let start = start.min(text.len() as u64);
-        finding.span = Span::new(start, (start + length).min(text.len() as u64));
-        finding.position = Position::of(text, start);
+        (Span::new(start, (start + length).min(text.len() as u64)), Position::of(text, start))
     }
 }
 

@@ -30,6 +30,9 @@ impl std::fmt::Debug for Folder<'_> {
     }
 }
 
+/// What an error adds about a path where a subworkflow can be entered.
+pub(crate) const OR_IN_FOLDER: &str = ", or `FOLDER/STATE` in a subworkflow";
+
 /// Splits a target with a slash into the folder, with its slash, and the name of a state in it, which is
 /// empty for the entry state. `None` if it is any other path: one that leads up, to the root, to a hidden
 /// folder or through several.
@@ -197,7 +200,7 @@ mod tests {
         let said = Folder::open(&world, "").unwrap().state("review/").unwrap_err().to_string();
         assert_eq!(
             said,
-            "`review/` is a subworkflow, which only <call>, <function> and <fork> can enter"
+            "`review/` leads into a subworkflow, which only <call>, <function> and <fork> can enter"
         );
     }
 

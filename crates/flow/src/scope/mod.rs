@@ -8,6 +8,7 @@ mod folder;
 mod listing;
 mod resolve;
 
+pub(crate) use folder::OR_IN_FOLDER;
 pub use folder::{FOLDER_DEPTH_MAX, Folder, split_target, workflow_folders};
 pub use listing::Listing;
 pub use resolve::{ENTRY_STEMS, EntryError, ResolveError, entry, resolve};

@@ -57,7 +57,9 @@ pub enum ResolveError {
     #[error(transparent)]
     Unsupported(StateKindError),
     /// A subworkflow where only a state can stand.
-    #[error("`{name}` is a subworkflow, which only <call>, <function> and <fork> can enter")]
+    #[error(
+        "`{name}` leads into a subworkflow, which only <call>, <function> and <fork> can enter"
+    )]
     Subworkflow {
         /// The name as written.
         name: String,

@@ -10,7 +10,7 @@ use crate::{
         AllowedTransition, AskProblem, Evaluator, OnFailed, PATTERNS_SIZE_MAX, Policy,
         check_default, is_worktree, number, pattern_size,
     },
-    scope::split_target,
+    scope::{OR_IN_FOLDER, split_target},
     tag::{AttributeRole, TagKind, choices},
     text::{Span, Spanned, excerpt, is_word, looks_like_an_option},
 };
@@ -332,7 +332,8 @@ impl FrontmatterReader<'_, '_> {
                     "`{name}` leads into a subworkflow, which only call, function and fork can enter"
                 )
             } else {
-                format!("`{name}` is a path: a state is named by its file name alone")
+                let or = if may_lead_into_folder { OR_IN_FOLDER } else { "" };
+                format!("`{name}` is a path: a state is named by its file name alone{or}")
             };
             self.findings.path(node.span.shifted(self.offset), message);
             return None;

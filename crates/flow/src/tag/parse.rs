@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use thiserror::Error;
 
 use crate::{
-    scope::split_target,
+    scope::{OR_IN_FOLDER, split_target},
     text::{Span, Spanned, excerpt},
 };
 
@@ -199,7 +199,7 @@ fn may_lead_into_folder(kind: TagKind, place: TargetPlace) -> bool {
 }
 
 fn or_in_folder(kind: TagKind, place: TargetPlace) -> &'static str {
-    if may_lead_into_folder(kind, place) { ", or `FOLDER/STATE` in a subworkflow" } else { "" }
+    if may_lead_into_folder(kind, place) { OR_IN_FOLDER } else { "" }
 }
 
 fn payload_bytes_max(kind: TagKind) -> u64 {

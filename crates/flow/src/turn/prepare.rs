@@ -373,7 +373,16 @@ impl Preparer<'_> {
         let folder = Folder::open(self.world, self.agent.current_state.folder())?;
         let name = folder.state(name)?;
         let bytes = self.world.read(name.as_str())?;
-        Ok(StateFile::read(name.as_str(), &bytes, self.world.platform())?)
+        let mut read = StateFile::read(name.as_str(), &bytes, self.world.platform());
+        let found = match &mut read {
+            Err(StateFileError::Frontmatter { diagnostics }) => diagnostics.as_mut_slice(),
+            Ok(StateFile { source: StateSource::Prompt(prompt), .. }) => &mut prompt.warnings,
+            Ok(_) | Err(_) => &mut [],
+        };
+        for found in found {
+            self.world.locate(found);
+        }
+        Ok(read?)
     }
 
     /// The session for the state's own prompt.

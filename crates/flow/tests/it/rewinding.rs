@@ -6,9 +6,13 @@ use raymond_flow::{
     history::Records,
     id::{RunId, SessionId},
     machine::{Phase, Record, SessionPlan, Status, bookmarks, replay},
+    turn::Exit,
 };
 
-use crate::sim::Sim;
+use crate::{
+    sim::{Sim, agent},
+    worktrees::sim_from,
+};
 
 /// The run that begins with the first `count` records of `sim`, each session branched as `then` says.
 fn rewound(sim: Sim, count: usize, then: &[(&str, &str)]) -> Sim {
@@ -78,6 +82,38 @@ fn step_of_another_agent_that_was_in_flight_is_done_again_and_questions_stay_ope
     assert_eq!(sim.state("main"), "LAST.sh");
     sim.crash();
     assert_eq!(sim.run.status, Status::Running);
+}
+
+#[test]
+fn workers_get_worktrees_of_their_own_from_their_last_recorded_commits() {
+    let mut sim = sim_from("start");
+    sim.reply("main", "<fork next=\"START\" worktree=\"fix\" cd=\"sub\">W</fork>");
+    sim.reply("main", "<fork next=\"START\" worktree=\"true\">S</fork>");
+    sim.reply("main_w1", "<call return=\"W\">S</call>");
+    sim.holds_git = true;
+    sim.exits("main_s2", "", Exit::Code(3));
+    sim.save_worktree("main_s2", Some("c2"), None);
+    assert_eq!(sim.run.bound_to_worktree(), None);
+    let count = sim.journal.len();
+    let mut sim = rewound(sim, count, &[]);
+    assert!(sim.run.worktrees.is_empty(), "those of the other run stay its own");
+    let plan = |name: &str| sim.making[&agent(name)].clone();
+    assert_eq!((plan("main_s2").name, plan("main_s2").commit), (None, "c2".to_owned()));
+    assert_eq!((plan("main_w1").name.as_deref(), &*plan("main_w1").commit), (Some("fix"), "c1"));
+    assert_eq!(plan("main_w1").inside, "sub");
+    sim.make_worktree("main_w1");
+    sim.prints("main_w1", "<result>r</result>");
+    assert_eq!(sim.child("main_w1").cwd, "/worktrees/main_w1-fix/sub");
+}
+
+#[test]
+fn worker_in_the_middle_of_work_in_its_worktree_can_be_continued_only_there() {
+    for tag in ["<ask next=\"W\">Right?</ask>", "<call return=\"W\" cd=\"/project\">S</call>"] {
+        let mut sim = sim_from("start");
+        sim.reply("main", "<fork next=\"START\" worktree=\"true\" cd=\"sub\">W</fork>");
+        sim.reply("main_w1", tag);
+        assert_eq!(sim.run.bound_to_worktree(), Some(&agent("main_w1")), "{tag}");
+    }
 }
 
 /// Never changed: every journal that was ever written must stay readable.

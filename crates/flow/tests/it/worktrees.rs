@@ -16,7 +16,7 @@ const POLICY: &str = "---\nallowed_transitions:\n  \
                       - { tag: fork, target: W, next: START, worktree: true, many: true }\n  \
                       - { tag: join, target: MERGE }\n---\nstart";
 
-fn sim_from(start: &str) -> Sim {
+pub(crate) fn sim_from(start: &str) -> Sim {
     let files = [("START.md", start), ("W.md", "work"), ("S.sh", ""), ("MERGE.md", "{{result}}")];
     let mut world = MemoryWorld::new(files);
     world.directories.insert("/project/sub".to_owned());

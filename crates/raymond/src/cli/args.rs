@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Start a workflow: a state file, a directory or a zip archive.
+    /// Start a workflow: a state file, a directory, a zip archive or a YAML file.
     Start(Start),
     /// Start a workflow, or resume a run.
     Run(Start),
@@ -298,7 +298,7 @@ pub(crate) struct Log {
 /// The arguments of `raymond start` and `raymond run`.
 #[derive(Debug, Args)]
 pub(crate) struct Start {
-    /// A state file, a directory or a zip archive.
+    /// A state file, a directory, a zip archive or a YAML file.
     #[arg(required = false)]
     pub(crate) workflow: Option<PathBuf>,
 
@@ -325,7 +325,7 @@ pub(crate) struct Start {
 /// The arguments of `raymond test`.
 #[derive(Debug, Args)]
 pub(crate) struct Test {
-    /// The workflow: a state file, a directory or a zip archive.
+    /// The workflow: a state file, a directory, a zip archive or a YAML file.
     pub(crate) workflow: PathBuf,
 
     /// Run only cases whose names contain this text.

@@ -72,7 +72,7 @@ pub(crate) struct Lint {
 /// The arguments of `raymond diagram`.
 #[derive(Debug, Args)]
 pub(crate) struct DiagramArgs {
-    /// A state file, a directory or a zip archive [default: the workflow of the run].
+    /// A state file, a directory, a zip archive or a YAML file [default: the workflow of the run].
     #[arg(required_unless_present = "run")]
     pub(crate) workflow: Option<PathBuf>,
 

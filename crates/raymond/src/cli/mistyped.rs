@@ -77,7 +77,7 @@ pub(crate) fn no_such_workflow(path: &Path) -> Failure {
 /// The error for a file or directory that does not exist.
 pub(crate) fn no_such_path(path: &Path) -> Failure {
     let hint = similar_file(path).map_or_else(
-        || "a workflow is a state file, a directory or a zip archive".to_owned(),
+        || "a workflow is a state file, a directory, a zip archive or a YAML file".to_owned(),
         |file| format!("did you mean `{}`?", file.display()),
     );
     Failure::usage(format!("there is no file or directory `{}`", path.display())).with_hint(hint)

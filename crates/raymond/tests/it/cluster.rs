@@ -77,3 +77,20 @@ fn step_of_a_planned_run_is_carried_out_by_its_host() {
     assert!(host.wait().unwrap().success());
     project.wait_until_quiet();
 }
+
+#[test]
+fn workflow_in_a_yaml_file_is_planned_as_the_archive_of_its_directory() {
+    let project = Project::new([("START.sh", "echo '<function return=\"END\">sub/</function>'")]);
+    project.write("flow/END.sh", "echo '<result>x</result>'");
+    fs::create_dir(project.file("flow/sub")).unwrap();
+    project.write("flow/sub/START.sh", "echo '<result>sub</result>'");
+    assert_eq!(project.raymond(&["pack", "flow", "--yaml"]).code, 0);
+    assert_eq!(project.raymond(&["pack", "flow"]).code, 0);
+    let packed = fs::read(project.file("flow.zip")).unwrap();
+    for workflow in ["flow", "flow.zip", "flow.yaml"] {
+        let plan = project.raymond(&["__plan", "--bundle", "b.zip", workflow, "--id", "r"]);
+        let plan: Value = serde_json::from_str(&plan.stdout).unwrap();
+        assert_eq!(plan["started"]["entry"], json!("START.sh"));
+        assert_eq!(fs::read(project.file("b.zip")).unwrap(), packed, "{workflow}");
+    }
+}

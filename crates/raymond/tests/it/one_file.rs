@@ -64,6 +64,19 @@ fn lint_points_into_the_yaml() {
 }
 
 #[test]
+fn run_that_fails_names_the_line_of_the_yaml() {
+    let project = Project::new([]);
+    let yaml = "states:\n  START:\n    sh: echo '<goto>NEXT</goto>'\n  NEXT:\n    timeout: soon\n    prompt: Say it.\n";
+    project.write("flow.yaml", yaml);
+    let ran = project.raymond(&["start", "flow.yaml", "--id", "r"]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.stderr.contains("flow.yaml:5:14\n"), "{}", ran.stderr);
+    let status = project.raymond(&["status", "r"]).stdout;
+    assert!(status.contains("flow.yaml:5:14: "), "{status}");
+    assert!(!status.contains("NEXT.md:"), "{status}");
+}
+
+#[test]
 fn mistake_in_the_yaml_is_refused_with_its_place() {
     let project = Project::new([]);
     project.write("flow.yaml", "states:\n  START:\n    promt: x\n");
@@ -71,6 +84,10 @@ fn mistake_in_the_yaml_is_refused_with_its_place() {
     assert_ne!(ran.code, 0);
     let said = "line 2:3: `START` has neither `prompt` nor `sh` nor `bat` (did you mean `prompt`?)";
     assert!(ran.stderr.contains(said), "{}", ran.stderr);
+    assert!(ran.stderr.contains("hint: correct that line"), "{}", ran.stderr);
+    project.write("flow.yaml", "states:\n  BEGIN:\n    sh: echo\n");
+    let ran = project.raymond(&["start", "flow.yaml"]);
+    assert!(ran.stderr.contains("hint: add a state `START` under `states`"), "{}", ran.stderr);
 }
 
 #[test]
@@ -102,6 +119,32 @@ fn packing_and_unpacking_give_the_same_files_and_bytes() {
     assert!(ran.stderr.contains("flow already exists"), "{}", ran.stderr);
     project.raymond(&["pack", "third", "--yaml", "-o", "third.yaml"]);
     assert_eq!(project.read("third.yaml"), project.read("flow.yaml"));
+}
+
+/// Not on macOS, whose file systems refuse such names.
+#[cfg(target_os = "linux")]
+#[test]
+fn name_that_is_not_text_is_refused_by_pack_in_every_folder_that_it_packs() {
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
+    let odd = OsStr::from_bytes(b"not-\xff.md");
+    for folder in ["flow", "flow/sub", "flow/tests"] {
+        let project = Project::new([("START.sh", "echo '<result>x</result>'")]);
+        for (inner, name) in [("sub", "START.sh"), ("tests", "a.yaml")] {
+            fs::create_dir(project.file("flow").join(inner)).unwrap();
+            project.write(&format!("flow/{inner}/{name}"), "");
+        }
+        let path = project.file(folder).join(odd);
+        fs::write(&path, "x").unwrap();
+        for words in [&["pack", "flow"][..], &["pack", "flow", "--yaml"]] {
+            let ran = project.raymond(words);
+            let said = format!("error: the name of {folder}/not-\u{fffd}.md is not valid UTF-8");
+            assert!(ran.code == 2 && ran.stderr.contains(&said), "{folder}: {}", ran.stderr);
+            assert!(ran.stderr.contains("hint: rename it"), "{}", ran.stderr);
+        }
+        assert!(!project.file("flow.zip").exists() && !project.file("flow.yaml").exists());
+        fs::rename(&path, project.file(folder).join(OsStr::from_bytes(b".\xff"))).unwrap();
+        assert_eq!(project.raymond(&["pack", "flow"]).code, 0, "hidden files are left out");
+    }
 }
 
 #[cfg(unix)]

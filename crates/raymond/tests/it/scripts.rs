@@ -32,7 +32,8 @@ fn script_sees_the_variables_that_tell_it_about_the_run() {
     let root = fs::canonicalize(project.path()).unwrap();
     let root = root.display();
     let expected = format!(
-        "RAYMOND_AGENT_ID=main\nRAYMOND_INPUT=the task\nRAYMOND_STATE_DIR={root}/flow\n\
+        "RAYMOND_AGENT_ID=main\nRAYMOND_FOLDER={root}/.raymond/workflows/my-run/agents/main\n\
+         RAYMOND_INPUT=the task\nRAYMOND_STATE_DIR={root}/flow\n\
          RAYMOND_STATE_FILE={root}/.raymond/workflows/my-run.json\nRAYMOND_STEP=main.1\n\
          RAYMOND_VISIT=1\nRAYMOND_WORKFLOW_ID=my-run\n"
     );

@@ -35,10 +35,11 @@ fn project() -> Project {
 }
 
 #[test]
-fn subworkflow_is_resumed_after_a_kill_in_a_directory_and_in_an_archive() {
-    for workflow in ["flow", "flow.zip"] {
+fn subworkflow_is_resumed_after_a_kill_in_a_directory_an_archive_and_a_yaml_file() {
+    for workflow in ["flow", "flow.zip", "flow.yaml"] {
         let project = project();
         assert_eq!(project.raymond(&["pack", "flow"]).code, 0);
+        assert_eq!(project.raymond(&["pack", "flow", "--yaml"]).code, 0);
         let mut child = project.spawn(&["start", workflow, "--id", "r"]);
         let is_there = || project.lines("log").contains(&"deep START".to_owned());
         wait_until("the worker is in the inner folder", Duration::from_secs(20), is_there);

@@ -131,6 +131,31 @@ fn what_a_run_left_unlanded_is_shown_landed_by_hand_and_only_then_pruned() {
     assert!(!project.file(".raymond/worktrees/r").exists());
 }
 
+#[test]
+fn worker_of_a_rewound_run_begins_in_a_new_worktree_where_it_left_the_old_one() {
+    let project = repository([
+        ("START.sh", "echo \"<fork next='WAIT' worktree='true'>WORK</fork>\""),
+        ("WAIT.sh", "echo '<join>END</join>'"),
+        (
+            "WORK.sh",
+            "echo more >> a.txt; [ -e \"$XDG_CONFIG_HOME.fixed\" ] || exit 1; echo \"<result>$(cat a.txt)</result>\"",
+        ),
+        ("END.sh", "echo \"<result>$RAYMOND_RESULT</result>\""),
+    ]);
+    assert_eq!(project.raymond(&["flow", "--id", "old"]).code, 1);
+    let old = project.file(".raymond/worktrees/old/main_work1/a.txt");
+    let before = std::fs::read_to_string(&old).unwrap();
+    let made = project.raymond(&["fork-run", "old", "--as", "new"]);
+    assert_eq!(made.code, 0, "{made:?}");
+    project.write(".config.fixed", "");
+    let ran = project.raymond(&["resume", "new"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let joined: Value = serde_json::from_str(ran.stdout.trim()).unwrap();
+    assert_eq!(joined[0]["branch"], "raymond/new/main_work1");
+    assert_eq!(joined[0]["result"], "one\nmore\nmore", "its first work came back");
+    assert_eq!(std::fs::read_to_string(&old).unwrap(), before);
+}
+
 /// The example, with scripts instead of its prompts. Of ten workers, two pairs conflict, one of which nobody can resolve, one worker
 /// fails, and one breaks the tests.
 #[test]

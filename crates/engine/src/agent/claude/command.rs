@@ -120,7 +120,7 @@ fn arguments(config: &ClaudeConfig, request: &TurnRequest<'_>) -> Vec<String> {
         .collect();
     let mut arguments = vec!["--disallowedTools".to_owned(), unused.join(",")];
     if config.questions {
-        arguments.extend(questions::arguments());
+        arguments.extend(questions::arguments(&settings.granted));
     }
     // Only if it is used: Claude tells the model of it, and what it tells is cached for all sessions of a directory.
     if let Some(folder) = request.folder {

@@ -17,6 +17,7 @@ mod command;
 mod failure;
 mod output;
 mod permissions;
+mod permits;
 mod questions;
 mod reader;
 mod settings;

@@ -19,7 +19,7 @@ use raymond_flow::{
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::{command, failure, questions};
+use super::{command, failure, permits, questions};
 use crate::agent::{
     Activity, TurnEnd, TurnOutput,
     limit::{self, said_at},
@@ -152,6 +152,8 @@ pub(super) struct ClaudeEvents {
     /// What the last reply of the model asks with Claude's own tool, and the id of that reply: it has an event for
     /// each of its blocks.
     questions: (String, Vec<OwnQuestion>),
+    /// The calls of the last reply that needed a permission, by their ids.
+    denied: Vec<String>,
     /// The kind of failure in the last `assistant` event.
     pub(super) error: Option<String>,
     /// The usage limit, if it is reached.
@@ -168,13 +170,10 @@ pub(super) fn outcome(output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
     // A process prints nothing before its first prompt, so its first result is the answer to that. Only later
     // turns depend on Claude repeating the prompt.
     let waits_for = output.before.and_then(|_| command::prompt_id(output.stdin));
-    let events = ClaudeEvents::read(output.stdout, output.stdout_bytes, waits_for)?;
+    let mut events = ClaudeEvents::read(output.stdout, output.stdout_bytes, waits_for)?;
+    let asked = events.asked();
     let outcome = match events.verdict() {
-        Some(ClaudeResult { event, is_asked: true })
-            if !event.is_error && event.is_stopped() && !events.questions.1.is_empty() =>
-        {
-            Outcome::Asks { questions: events.questions.1.clone() }
-        }
+        Some(_) if !asked.is_empty() => Outcome::Asks { questions: asked },
         Some(ClaudeResult {
             event: ClaudeEvent { is_error: false, result: Some(text), .. },
             is_asked: true,
@@ -185,6 +184,10 @@ pub(super) fn outcome(output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
             Outcome::Failed(failure::without_result(output.exit_code, &complaint))
         }
     };
+    if let (Outcome::Asks { .. }, Some(closing)) = (&outcome, &mut events.answer) {
+        // They are not denied yet.
+        closing.event.permission_denials.retain(|denial| !events.denied.contains(&denial.id));
+    }
     let before = output.before.and_then(|text| serde_json::from_str(text).ok());
     let (mut spent, total) = match events.other.as_ref().or(events.answer.as_ref()) {
         Some(last) => {
@@ -224,6 +227,23 @@ impl ClaudeEvents {
         self.answer.as_ref().or_else(|| self.other.as_ref().filter(says_why))
     }
 
+    /// What a person is asked, if a hook ended the turn for that. Claude's own questions come first: it has to use a
+    /// tool again anyway, and one question has choices.
+    fn asked(&self) -> Vec<OwnQuestion> {
+        let Some(ClaudeResult { event, is_asked: true }) = self.verdict() else {
+            return Vec::new();
+        };
+        if event.is_error || !event.is_stopped() {
+            return Vec::new();
+        }
+        if !self.questions.1.is_empty() {
+            return self.questions.1.clone();
+        }
+        let is_own = |denial: &&Denial| self.denied.contains(&denial.id);
+        let first = event.permission_denials.iter().find(is_own);
+        first.map(|denial| permits::question(&denial.tool, &denial.input)).into_iter().collect()
+    }
+
     fn see(&mut self, event: ClaudeEvent) {
         if event.kind == "result" {
             // Not the cost: that is the sum over all turns of a process.
@@ -248,11 +268,21 @@ impl ClaudeEvents {
         match event.kind.as_str() {
             // Claude repeats a prompt when it begins it.
             "user" if event.uuid.is_some() && event.uuid == self.waits_for => self.waits_for = None,
+            "user" if event.parent_tool_use_id.is_none() => {
+                let content = event.message.unwrap_or_default().content;
+                let blocks = content.as_array().into_iter().flatten();
+                let denied = blocks.filter(|block| {
+                    block["content"].as_str().is_some_and(|text| text.starts_with(permits::DENIED))
+                });
+                let ids = denied.filter_map(|block| block["tool_use_id"].as_str());
+                self.denied.extend(ids.map(str::to_owned));
+            }
             "assistant" => {
                 let ClaudeMessage { id, model, content } = event.message.unwrap_or_default();
                 if event.parent_tool_use_id.is_none() {
                     if self.questions.0 != id {
                         self.questions = (id, Vec::new());
+                        self.denied.clear();
                     }
                     self.questions.1.extend(questions::asked(&content));
                 }

@@ -7,11 +7,13 @@
 //! answer in that case: when the session is resumed, the model is told that the result is missing.
 //!
 //! Nothing answers permission requests, and standard input ends after the prompt, so Claude denies what it would ask
-//! for, as it does without the option.
+//! for, as it does without the option. [`permits`] asks a person about that.
 
 use raymond_flow::turn::{OwnOption, OwnQuestion};
 use serde::Deserialize;
 use serde_json::{Value, json};
+
+use super::permits;
 
 /// The tool.
 pub(super) const TOOL: &str = "AskUserQuestion";
@@ -41,8 +43,8 @@ struct ToolOption {
     description: String,
 }
 
-/// The arguments that let Claude ask.
-pub(super) fn arguments() -> Vec<String> {
+/// The arguments that let Claude ask, and use what a person has granted.
+pub(super) fn arguments(granted: &[String]) -> Vec<String> {
     let question = "Your questions";
     let option = |label: &str| json!({ "label": label, "description": label });
     // The input must be valid, and the tool's result shows the answer under the text of the question.
@@ -61,8 +63,13 @@ pub(super) fn arguments() -> Vec<String> {
         "updatedInput": input,
     } });
     let stop = json!({ "continue": false, "stopReason": "the user is asked" });
-    let settings =
-        json!({ "hooks": { "PreToolUse": [hook(&allow)], "PostToolUse": [hook(&stop)] } });
+    let mut before = permits::allow(granted);
+    before.push(hook(&allow));
+    let settings = json!({ "hooks": {
+        "PreToolUse": before,
+        "PostToolUse": [hook(&stop)],
+        "PostToolBatch": [permits::stop()],
+    } });
     ["--permission-prompt-tool", "stdio", "--settings", &settings.to_string()]
         .map(str::to_owned)
         .to_vec()

@@ -12,10 +12,12 @@ use super::{
         ToolOutcome, TranscriptReader, cut,
     },
     output::{activity, tool_words},
+    permits,
 };
 
 /// The text in a tool's result if the tool was not allowed.
-const DENIED: [&str; 3] = ["requires approval", "haven't granted", "permission to use"];
+const DENIED: [&str; 4] =
+    ["requires approval", "haven't granted", "permission to use", permits::DENIED];
 
 /// Reads the output of one turn.
 pub(super) struct ClaudeReader {

@@ -336,7 +336,7 @@ fn fork_of_several_workers_tells_each_of_them() {
     let both = told(fork, &["main_work1", "main_work2"]);
     assert_eq!((&both["limit"], &both["more_workers"]), (&json!(2), &json!(["main_work2"])));
     let second = json!({
-        "to": "WORK.sh", "cd": "/d", "attributes": {}, "limit": 2, "input": "in",
+        "to": "WORK.sh", "cd": "/d", "attributes": {}, "limit": 2, "worktree": null, "input": "in",
     });
     assert_eq!(both["more"], json!([second]));
 }

@@ -50,7 +50,10 @@ fn look(report: &mut Report<'_>, state: &State, named: &Named, severity: Severit
             (format!("state `{folder}{name}` not found"), meant, Some(help))
         }
         ResolveError::NoFolder { folder, suggestion } => {
-            let help = format!("create the folder, with a state {folder}START.md");
+            // The folder may be there, without an entry state: lint sees only the folders that are subworkflows.
+            let help = format!(
+                "a subworkflow is a folder with an entry state: create {folder}START.md or {folder}START.sh"
+            );
             (format!("there is no subworkflow `{folder}`"), suggestion.clone(), Some(help))
         }
         ResolveError::Unsupported(_)

@@ -7,7 +7,7 @@
 
 use crate::{
     graph::{Content, Meaning},
-    scope::ResolveError,
+    scope::{OR_IN_FOLDER, ResolveError},
     source::{Matter, Severity, StateFileError},
 };
 
@@ -35,7 +35,10 @@ fn check(report: &mut Report<'_>) {
                 let name = &named.written.value;
                 let said = match &named.meaning {
                     Meaning::Path => {
-                        format!("`{name}` is a path: a state is named by its file name alone")
+                        let is_target = way.target.as_ref() == Some(named);
+                        let is_entry = is_target && way.tag.enters_subworkflows();
+                        let or = if is_entry { OR_IN_FOLDER } else { "" };
+                        format!("`{name}` is a path: a state is named by its file name alone{or}")
                     }
                     Meaning::Wrong(error @ ResolveError::Subworkflow { .. }) => error.to_string(),
                     Meaning::Wrong(_) | Meaning::State(_) | Meaning::Open => continue,
@@ -56,11 +59,21 @@ mod tests {
     #[test]
     fn path_in_target_is_found_in_frontmatter_and_text() {
         let policy = prompt(&["tag: goto, target: sub/deep/NEXT.md"], "x");
-        let files = [("START.md", &*policy), ("RUN.sh", "echo '<goto>../OTHER</goto>'")];
+        let calls = prompt(&["tag: call, target: ../sub/, return: A"], "x");
+        let files = [
+            ("CALL.md", &*calls),
+            ("FORK.sh", "echo '<fork next=\"../A\">sub//B</fork>'"),
+            ("START.md", &*policy),
+            ("RUN.sh", "echo '<goto>../OTHER</goto>'"),
+        ];
         let alone = "is a path: a state is named by its file name alone";
+        let or = ", or `FOLDER/STATE` in a subworkflow";
         assert_eq!(
             found(&RULE, files),
             [
+                format!("CALL.md:3:26: `../sub/` {alone}{or}"),
+                format!("FORK.sh:1:19: `../A` {alone}"),
+                format!("FORK.sh:1:25: `sub//B` {alone}{or}"),
                 format!("RUN.sh:1:13: `../OTHER` {alone}"),
                 format!("START.md:3:26: `sub/deep/NEXT.md` {alone}")
             ]

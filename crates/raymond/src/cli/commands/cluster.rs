@@ -4,7 +4,6 @@
 use std::{
     env,
     ffi::OsString,
-    fs,
     io::{self, BufRead as _, Read as _},
     path::{Path, PathBuf},
     process::{Command, ExitCode},
@@ -17,8 +16,7 @@ use raymond_engine::{
         OrderSender,
         lines::{LINE_BYTES_MAX, OrderLine, Plan, ReportLine},
     },
-    private, programs,
-    scope::{is_archive, pack},
+    private, programs, scope,
 };
 use raymond_flow::{history::CodingAgentsMessage, id::RunId};
 
@@ -60,13 +58,7 @@ fn beside(own: &Path) -> Option<PathBuf> {
 /// `raymond __plan --bundle FILE WORKFLOW`
 pub(in crate::cli) fn plan(bundle: &Path, start: Start) -> Result<ExitCode, Failure> {
     let (project, started) = run::plan(start)?;
-    let scope = Path::new(&started.scope_dir);
-    let bytes = if is_archive(scope) {
-        fs::read(scope)
-            .map_err(|error| Failure::io(&format!("read {}", scope.display()), &error))?
-    } else {
-        pack(scope)?
-    };
+    let bytes = scope::bundle(Path::new(&started.scope_dir))?;
     let written = private::write(bundle, bytes);
     written.map_err(|error| Failure::io(&format!("write {}", bundle.display()), &error))?;
     let coding_agents = CodingAgentsMessage::from(&project.agents.known());

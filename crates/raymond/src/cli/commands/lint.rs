@@ -97,12 +97,12 @@ pub(super) fn mistakes(run: &Run) -> Option<String> {
         .collect();
     let OpenedWorkflow { files, graph } = open(Path::new(&run.scope_dir), Platform::HERE).ok()?;
     let mut found = lint::lint(&graph, &Known::default());
+    let yaml = files.place(&mut found);
     found.retain(|finding| {
         let file = finding.file.as_deref().unwrap_or_default();
         let place = format!("{file}:{}", finding.position);
         finding.severity == Severity::Error && errors.iter().any(|error| error.contains(&place))
     });
-    let yaml = files.place(&mut found);
     let text = as_text(&found, &Sources { path: &files.path, graph: &graph, yaml });
     (!text.is_empty()).then_some(text)
 }

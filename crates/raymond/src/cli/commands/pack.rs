@@ -6,7 +6,7 @@ use std::{
     process::ExitCode,
 };
 
-use raymond_engine::scope::is_archive;
+use raymond_engine::scope::is_packed;
 
 use crate::{
     cli::{authoring::Pack, mistyped::no_such_path},
@@ -24,7 +24,7 @@ pub(in crate::cli) fn pack(arguments: &Pack) -> Result<ExitCode, Failure> {
         return unpack(arguments);
     }
     if !given.is_dir() {
-        let hint = if is_archive(given) {
+        let hint = if is_packed(given) {
             format!("unpack it: raymond pack --unpack {}", given.display())
         } else {
             "name the directory with the state files".to_owned()
@@ -50,7 +50,7 @@ pub(in crate::cli) fn pack(arguments: &Pack) -> Result<ExitCode, Failure> {
 
 fn unpack(arguments: &Pack) -> Result<ExitCode, Failure> {
     let archive = arguments.folder.as_path();
-    if !is_archive(archive) {
+    if !is_packed(archive) {
         let message = format!("{} is neither a zip archive nor a YAML file", archive.display());
         return Err(
             Failure::usage(message).with_hint("pack a directory: raymond pack DIR".to_owned())

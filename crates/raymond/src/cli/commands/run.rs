@@ -78,7 +78,8 @@ pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
 pub(super) fn plan(arguments: Start) -> Result<(LoadedProject, Started), Failure> {
     let Start { workflow, id, input, variables, options, .. } = arguments;
     let workflow = workflow.ok_or_else(|| {
-        let message = "no workflow was named: a state file, a directory or a zip archive";
+        let message =
+            "no workflow was named: a state file, a directory, a zip archive or a YAML file";
         Failure::usage(message.to_owned())
             .with_hint("raymond WORKFLOW, for instance: raymond ./hello".to_owned())
     })?;

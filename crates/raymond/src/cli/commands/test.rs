@@ -12,7 +12,7 @@ use raymond_engine::{
     answers,
     interrupts::Interrupts,
     load, regular,
-    scope::{ScopeError, extract_with_tests, is_archive, subworkflows},
+    scope::{ScopeError, extract_with_tests, is_packed, subworkflows},
 };
 use raymond_flow::{id::RunId, machine::Status};
 
@@ -123,9 +123,8 @@ fn found_cases(arguments: &Test, folder: &Path) -> Result<Vec<Found>, Failure> {
     let inner = subworkflows(folder)
         .map_err(|error| Failure::io(&format!("list {}", folder.display()), &error))?;
     // The other states beside a state file belong to another workflow.
-    let inner = inner
-        .into_iter()
-        .filter(|_| arguments.workflow.is_dir() || is_archive(&arguments.workflow));
+    let inner =
+        inner.into_iter().filter(|_| arguments.workflow.is_dir() || is_packed(&arguments.workflow));
     let mut cases = Vec::new();
     for inner in inner {
         let place = folder.join(&inner);
@@ -158,7 +157,7 @@ fn slowest(results: &[(String, f64, Vec<String>)]) -> String {
 /// An archive with tests, extracted to a temporary directory; `None` if it has none, and for a directory.
 fn packed_tests(arguments: &Test) -> Result<Option<TempDir>, Failure> {
     let workflow = arguments.workflow.as_path();
-    if !is_archive(workflow) {
+    if !is_packed(workflow) {
         return Ok(None);
     }
     let io = |error: io::Error| Failure::io("create a directory for the tests", &error);

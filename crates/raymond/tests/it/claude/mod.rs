@@ -8,7 +8,7 @@
 //! | `policy` | reminders, implicit transitions, evaluators |
 //! | `failures` | every kind of failure of Claude, and what the user sees |
 //! | `limits` | budget and usage limit |
-//! | `questions` | what Claude asks with its own tool is put to a person |
+//! | `questions` | what Claude asks with its own tool, and the permissions that it needs, are put to a person |
 //! | `rewind` | runs that are made from the past of another one |
 //! | `tools` | files, permissions, many workers, long prompts |
 //! | `cost` | what `raymond cost` says of real turns |

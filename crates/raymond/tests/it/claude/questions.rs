@@ -128,14 +128,63 @@ fn turn_with_the_answer_is_continued_after_a_kill_and_the_answer_is_not_given_tw
     assert_eq!(given, 1, "{heard:?}");
 }
 
+/// A file outside of the project, which Claude may write only with a permission, and the command that writes it.
+fn outside() -> (tempfile::TempDir, std::path::PathBuf, Reply) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("it's *");
+    let command = format!("echo 'by Claude' > \"{}\"", path.display());
+    (folder, path, Reply::tool("Bash", json!({ "command": command, "description": "x" })))
+}
+
 #[test]
-fn denied_tool_stays_denied_and_the_turn_continues() {
+fn tool_that_needs_a_permission_is_asked_for_and_used_when_a_person_allows_it() {
     let Some(desk) = desk() else { return };
-    let outside = tempfile::tempdir().unwrap();
-    let path = outside.path().join("written");
-    let write = Reply::tool("Write", json!({ "file_path": path, "content": "by Claude" }));
-    desk.replies("choose", [write, Reply::text(DONE)]);
-    let ran = desk.start(&["--quiet"]).completed("done");
-    assert!(ran.stderr.contains("was not allowed: Write"), "{}", ran.stderr);
+    let (_folder, path, write) = outside();
+    desk.replies("choose", [write.clone(), Reply::text("went on")]);
+    desk.replies(ANSWERED, [write, Reply::text(DONE)]);
+    let run = desk.spawn_start(&[]);
+    let question = asked(&desk);
+    let text = question["text"].as_str().unwrap();
+    assert!(text.starts_with("May the coding agent use `Bash`?\n\necho 'by Claude' > "), "{text}");
+    assert_eq!(question["choices"][0], json!({ "label": "allow", "state": "START.md" }));
     assert!(!path.exists());
+    answer(&desk, &["allow"]);
+    let ran = finish(run).completed("done");
+    assert_eq!(std::fs::read_to_string(path).unwrap(), "by Claude\n");
+    assert!(!ran.stderr.contains("was not allowed"), "{}", ran.stderr);
+    let history = desk.api.requests().pop().unwrap().body.to_string();
+    assert!(history.contains("use the tool again exactly as before"), "{history}");
+    assert!(!history.contains("Tool result missing"), "{history}");
+    assert_eq!(desk.session(0), desk.session(1));
+    assert_eq!(desk.calls_by_step(), [1.0, 2.0], "the turn ended at the tool");
+}
+
+#[test]
+fn tool_that_a_person_refuses_is_not_used_and_claude_is_told() {
+    let Some(desk) = desk() else { return };
+    let (_folder, path, write) = outside();
+    desk.replies("choose", [write]).says(ANSWERED, DONE);
+    let run = desk.spawn_start(&[]);
+    asked(&desk);
+    answer(&desk, &["refuse", "--text", "write it here"]);
+    finish(run).completed("done");
+    assert!(!path.exists());
+    let heard = texts(&desk.api.requests().pop().unwrap());
+    assert!(heard.last().unwrap().contains("\n\nrefuse\n\nwrite it here\n"), "{heard:?}");
+}
+
+#[test]
+fn permission_that_is_given_after_the_orchestrator_was_killed_resumes_the_run() {
+    let Some(desk) = desk() else { return };
+    let (_folder, path, write) = outside();
+    desk.replies("choose", [write.clone()]).replies(ANSWERED, [write, Reply::text(DONE)]);
+    let mut run = desk.spawn_start(&[]);
+    asked(&desk);
+    kill(run.id(), libc::SIGKILL);
+    run.wait().unwrap();
+    answer(&desk, &["allow"]);
+    wait_for_the_end(&desk);
+    assert_eq!(std::fs::read_to_string(path).unwrap(), "by Claude\n");
+    assert_eq!(desk.records("asked").len(), 1);
+    desk.expect_calls_paid(3.0);
 }

@@ -166,6 +166,25 @@ fn graph_has_centres_and_paths_that_stay_and_counts_that_grow() {
 }
 
 #[test]
+fn workflow_in_a_yaml_file_is_listed_with_its_form_and_findings_at_its_own_lines() {
+    let project = Project::new([]);
+    let yaml = "states:\n  START:\n    model: haiku\n    prompt: |\n      {{input}} {{branch}}\n      <goto>GONE</goto>\n";
+    project.write("one.yaml", yaml);
+    project.write("settings.yaml", "a: b\n");
+    let server = Server::start(&project, &["--project", "."]);
+    let workflows = server.get("/api/workflows").ok();
+    assert_eq!(names(&workflows["workflows"], "name"), ["one"]);
+    let key = workflows["workflows"][0]["workflow"].as_str().unwrap();
+    let workflow = server.get(&format!("/api/workflows/{key}")).ok();
+    assert_eq!(workflow["form"]["takes_input"], true);
+    assert_eq!(workflow["form"]["variables"], json!(["branch"]));
+    let findings = workflow["findings"].as_array().unwrap();
+    let missing = findings.iter().find(|it| it["rule"] == "missing-target").unwrap();
+    let place = json!([missing["file"], missing["line"], missing["column"]]);
+    assert_eq!(place, json!(["one.yaml", 6, 13]));
+}
+
+#[test]
 fn list_is_filtered_and_paged_and_all_projects_are_in_it() {
     let project = project();
     for id in ["second", "third"] {

@@ -219,6 +219,12 @@ fn claude_that_may_ask_is_given_its_tool_and_hooks_and_no_second_turn() {
     let hook = settings["hooks"]["PostToolUse"][0]["hooks"][0]["command"].as_str().unwrap();
     assert!(hook.contains(r#""continue":false"#) && hook.matches('\'').count() == 2, "{hook}");
     assert_eq!(command.reuse, None, "a kept process would wait for answers on its standard input");
+    let mut granted = asked(fresh());
+    granted.turn.settings.granted = vec!["Bash\n\"command\":\"make\"".to_owned()];
+    let settings = of(&config, &granted);
+    let settings: serde_json::Value =
+        serde_json::from_str(option(&settings, "--settings").unwrap()).unwrap();
+    assert_eq!(settings["hooks"]["PreToolUse"][0]["matcher"], "^Bash$");
 }
 
 #[test]

@@ -85,6 +85,47 @@ fn question_that_was_denied_or_a_stop_by_a_hook_of_the_user_is_no_question() {
     }
 }
 
+/// The calls and results of a turn that a hook ended, each with the reply that made the call and the words of its result.
+fn denied(calls: &[(&str, &str, &str)]) -> TurnEnd {
+    let mut lines = vec![INIT.to_owned()];
+    let mut denials = Vec::new();
+    for (id, reply, result) in calls {
+        lines.push(format!(
+            r#"{{"type":"assistant","message":{{"id":"{reply}","model":"claude-sonnet-5","content":[{{"type":"tool_use","id":"{id}","name":"Bash","input":{{"command":"run {id}"}}}}]}},"parent_tool_use_id":null}}"#
+        ));
+        lines.push(format!(
+            r#"{{"type":"user","message":{{"role":"user","content":[{{"type":"tool_result","content":"{result}","is_error":true,"tool_use_id":"{id}"}}]}},"parent_tool_use_id":null}}"#
+        ));
+        denials.push(format!(
+            r#"{{"tool_name":"Bash","tool_use_id":"{id}","tool_input":{{"command":"run {id}"}}}}"#
+        ));
+    }
+    let told = format!(r#""permission_denials":[{}]"#, denials.join(","));
+    lines.push(STOPPED.replace(r#""permission_denials":[]"#, &told));
+    end(&lines.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+const CLOSED: &str = "Tool permission request failed: Error: Stream closed";
+
+#[test]
+fn turn_that_ends_at_a_tool_without_permission_asks_for_the_first_of_its_last_reply() {
+    let ruled_out = "Permission to use Bash has been denied";
+    let calls =
+        [("a", "m1", CLOSED), ("b", "m2", ruled_out), ("c", "m2", CLOSED), ("d", "m2", CLOSED)];
+    let end = denied(&calls);
+    let Outcome::Asks { questions } = &end.outcome else { panic!("{:?}", end.outcome) };
+    let [question] = &questions[..] else { panic!("{questions:?}") };
+    assert_eq!(question.text, "May the coding agent use `Bash`?\n\nrun c");
+    assert_eq!(question.grants.as_deref(), Some("Bash\n\"command\":\"run c\""));
+    assert_eq!(end.spent.denied, ["Bash: run a", "Bash: run b"], "the others are not denied yet");
+}
+
+#[test]
+fn stop_without_a_call_that_needs_a_permission_is_no_question() {
+    let end = denied(&[("a", "m1", "Permission to use Bash has been denied")]);
+    assert!(matches!(end.outcome, Outcome::Reply { .. }), "{:?}", end.outcome);
+}
+
 /// An API error: `success` by its subtype.
 fn error(text: &str, status: &str) -> String {
     format!(
