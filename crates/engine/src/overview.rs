@@ -320,10 +320,10 @@ impl Overview {
             | Record::Called { agent }
             | Record::Placed { agent }
             | Record::WorktreeMade { agent, .. }
-            | Record::WorktreeSaved { agent, .. }
             | Record::Woke { agent } => {
                 self.about(agent, read).waits = None;
             }
+            Record::WorktreeSaved { agent, .. } => self.leave_worktree(agent, before, read),
             Record::UsageLimited { .. } | Record::Finished { .. } | Record::Rewound { .. } => {
                 self.rests_since = Some(at_ms);
             }
@@ -404,7 +404,7 @@ impl Overview {
         read: &Read<'_>,
     ) {
         let after = read.run.agents.get(agent);
-        let to = after.map(|agent| agent.current_state.clone());
+        let to = after.filter(|agent| !agent.is_ending()).map(|agent| agent.current_state.clone());
         let text = match transition {
             Transition::Result { payload } => Some(beginning(payload, TEXT_CHARS_MAX)),
             _ => None,
@@ -435,6 +435,16 @@ impl Overview {
         let to = read.run.agents.get(worker).map(|agent| agent.current_state.clone());
         if let (Some(from), Some(to)) = (from.cloned(), to) {
             self.about(worker, read).came = Some(Came { from, to, kind: "fork" });
+        }
+    }
+
+    /// The work of a worker is saved, so it ends; one that has failed stays.
+    fn leave_worktree(&mut self, agent: &AgentId, before: Option<&Before>, read: &Read<'_>) {
+        self.about(agent, read).waits = None;
+        if let (None, Some(before)) = (read.run.agents.get(agent), before) {
+            let end = self.latest_step(agent).and_then(|step| step.end.as_ref());
+            let result = end.and_then(|end| end.text.clone()).unwrap_or_default();
+            self.leave(agent, read.seen.at_ms, &before.state, result);
         }
     }
 

@@ -3,8 +3,8 @@
 use std::fs;
 
 use raymond_flow::{
-    machine::{Halt, Instead, Overrider, Response, Settings, Status, Work},
-    policy::{Join, OnFailed, Source},
+    machine::{Halt, Instead, Overrider, Response, SavedWork, Settings, Status, Work, Worktree},
+    policy::{Join, OnFailed, Source, WorktreePlan},
 };
 
 use super::*;
@@ -210,6 +210,36 @@ fn agent_that_has_ended_is_remembered_with_its_result_and_its_cost() {
     assert_eq!((left.at_ms, left.state.as_str(), left.steps), (4000, "WORK.sh", 1));
     assert_eq!((left.cost_usd, left.result.as_str()), (usd(0.5), "all good"));
     assert_eq!(overview.agents[&main()].ended, None);
+}
+
+#[test]
+fn worker_with_a_worktree_has_ended_when_its_work_is_saved() {
+    let (name, repository, commit) = ("main_work1", "/repository".to_owned(), "c0".to_owned());
+    let mut forks = fork(&["a"]);
+    if let Transition::Fork { worktree, .. } = &mut forks {
+        let (repository, commit) = (repository.clone(), commit.clone());
+        let (name, inside) = (None, String::new());
+        *worktree = Some(Box::new(WorktreePlan { name, repository, inside, commit }));
+    }
+    let mut written = Written::new();
+    written.add(2000, [followed("main", forks, &[name])]);
+    let (agent, cwd) = (AgentId::new(name), "/worktree".to_owned());
+    let (path, branch) = (cwd.clone(), "b".to_owned());
+    let worktree =
+        Box::new(Worktree { path, branch, repository, base: commit, head: None, problem: None });
+    let made = Record::WorktreeMade { agent: agent.clone(), worktree, cwd };
+    written.add(3000, [made, intended(name, 1, "WORK.sh")]);
+    written.add(4000, [ended(name, 1, 0.5), followed(name, result("good"), &[])]);
+    let overview = written.overview();
+    assert_eq!(overview.agents[&agent].ended, None, "its work is being saved");
+    let ways = overview.trace.ways.keys().filter(|way| way.is_worker).map(|way| way.to.clone());
+    assert_eq!(ways.collect::<Vec<_>>(), [None], "a result that ends its agent enters no state");
+    assert_eq!(overview.steps[0].end.as_ref().unwrap().to, None);
+    let saved = SavedWork { head: None, problem: None };
+    written.add(5000, [Record::WorktreeSaved { agent: agent.clone(), saved }]);
+    let left = written.overview().agents[&agent].ended.clone().unwrap();
+    assert_eq!((left.at_ms, left.state.as_str(), left.steps), (5000, "WORK.sh", 1));
+    assert_eq!((left.cost_usd, left.result.as_str()), (usd(0.5), "good"));
 }
 
 #[test]

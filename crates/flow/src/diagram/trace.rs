@@ -163,5 +163,6 @@ fn duration(ms: u64) -> String {
 }
 
 fn state_of(run: &Run, agent: &AgentId) -> Option<StateName> {
-    run.agents.get(agent).map(|agent| agent.current_state.clone())
+    let agent = run.agents.get(agent).filter(|agent| !agent.is_ending())?;
+    Some(agent.current_state.clone())
 }

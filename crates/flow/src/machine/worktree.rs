@@ -82,6 +82,13 @@ impl Agent {
     }
 }
 
+impl Agent {
+    /// Whether it has given its last result, and stays only until the work in its worktree is committed.
+    pub fn is_ending(&self) -> bool {
+        matches!(self.phase, Phase::Leaving { leave: Leave::Ended { .. } })
+    }
+}
+
 /// The effect that commits what an agent leaves, if it has a worktree.
 pub(super) fn save(run: &Run, agent: &AgentId) -> Option<Effect> {
     let worktree = Box::new(run.worktrees.get(agent)?.clone());
