@@ -80,9 +80,7 @@ impl Agent {
             None => Effect::Prepare { agent },
         }
     }
-}
 
-impl Agent {
     /// Whether it has given its last result, and stays only until the work in its worktree is committed.
     pub fn is_ending(&self) -> bool {
         matches!(self.phase, Phase::Leaving { leave: Leave::Ended { .. } })
