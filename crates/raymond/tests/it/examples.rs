@@ -4,6 +4,9 @@ use std::fs;
 
 use crate::env::Project;
 
+/// The scripts of `worktrees` need the bash that git brings along, which Wine does not have.
+const NEEDS_GIT: &str = "worktrees";
+
 #[test]
 fn tests_of_the_examples_pass() {
     let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
@@ -11,6 +14,9 @@ fn tests_of_the_examples_pass() {
     let mut count = 0;
     for entry in fs::read_dir(examples).unwrap() {
         let path = entry.unwrap().path();
+        if cfg!(windows) && path.ends_with(NEEDS_GIT) {
+            continue;
+        }
         if path.is_dir() || path.extension().is_some_and(|extension| extension == "yaml") {
             let ran = project.raymond(&["test", path.to_str().unwrap()]);
             assert_eq!(ran.code, 0, "{}:\n{}{}", path.display(), ran.stdout, ran.stderr);
@@ -27,9 +33,12 @@ fn new_workflows_come_with_a_test_that_passes() {
         ["linear", "review", "approval", "fan-out", "map-review", "worktrees", "retry", "polling"]
     {
         assert_eq!(project.raymond(&["new", template, "--template", template]).code, 0);
+        assert_eq!(project.raymond(&["lint", template]).code, 0, "{template}");
+        if cfg!(windows) && template == NEEDS_GIT {
+            continue;
+        }
         let ran = project.raymond(&["test", template]);
         assert_eq!(ran.code, 0, "{template}:\n{}{}", ran.stdout, ran.stderr);
-        assert_eq!(project.raymond(&["lint", template]).code, 0, "{template}");
     }
 }
 
