@@ -83,6 +83,7 @@ fn question_is_answered_by_click_with_a_comment_and_a_file() {
     }
     desk.until_says(".attachments .block", "first the plan");
     desk.until("document.querySelector('.attachments img')?.naturalWidth === 1");
+    desk.until("document.querySelector('.patch .added')");
     let marked = "['.added', '.removed', '.meta'].map((kind) => [...document.querySelectorAll(`.patch ${kind}`)].map((line) => line.textContent))";
     let lines = json!([["+++ new"], ["--- old"], ["--- a/x", "+++ b/x", "@@ -1,2 +1,2 @@"]]);
     assert_eq!(desk.value(marked), lines);
