@@ -26,7 +26,10 @@ use raymond_engine::agent::{
 use raymond_flow::{coding_agent::Capabilities, money::Usd};
 use toml::de::{DeTable, DeValue};
 
-use crate::{config::Origin, failure::Failure};
+use crate::{
+    config::{Origin, texts},
+    failure::Failure,
+};
 
 /// The agent that is Claude Code.
 pub(crate) const CLAUDE: &str = "claude";
@@ -246,11 +249,6 @@ impl AgentSettings {
 
 fn text(value: &DeValue<'_>) -> Option<String> {
     value.as_str().filter(|text| !text.trim().is_empty()).map(str::to_owned)
-}
-
-fn texts(value: &DeValue<'_>) -> Option<Vec<String>> {
-    let items = value.as_array()?.iter();
-    items.map(|item| item.get_ref().as_str().map(str::to_owned)).collect()
 }
 
 fn prices(value: &DeValue<'_>) -> Result<Prices, String> {

@@ -573,6 +573,12 @@ fn literal(key: &Key) -> String {
     if is_bare { key.default.to_owned() } else { format!("{:?}", key.default) }
 }
 
+/// The items of a list of strings; `None` for anything else.
+pub(crate) fn texts(value: &DeValue<'_>) -> Option<Vec<String>> {
+    let items = value.as_array()?.iter();
+    items.map(|item| item.get_ref().as_str().map(str::to_owned)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;

@@ -10,7 +10,10 @@ use raymond_engine::agent::{Agents, CodingAgent};
 use raymond_flow::machine::{Failover, Settings};
 use toml::de::{DeTable, DeValue};
 
-use crate::{config::Origin, failure::Failure};
+use crate::{
+    config::{Origin, texts},
+    failure::Failure,
+};
 
 /// The table `[failover]`.
 #[derive(Clone, Debug, Default)]
@@ -33,10 +36,10 @@ impl FailoverSettings {
                 Err(Failure::usage(format!("{origin}: `failover.{}` {why}", key.get_ref())))
             };
             let (name, shown) = match (key.get_ref().as_ref(), value.get_ref()) {
-                ("order", DeValue::Array(items)) => {
-                    let names = items.iter().map(|item| item.get_ref().as_str());
-                    let names: Option<Vec<_>> = names.map(|name| name.map(str::to_owned)).collect();
-                    let Some(names) = names else { return wrong("must be a list of strings") };
+                ("order", list @ DeValue::Array(_)) => {
+                    let Some(names) = texts(list) else {
+                        return wrong("must be a list of strings");
+                    };
                     let shown = format!("{names:?}");
                     self.failover.order = names;
                     ("order", shown)

@@ -21,10 +21,10 @@ use raymond_flow::{
     money::Usd,
 };
 use serde_json::{Value, json};
-use toml::de::{DeTable, DeValue};
+use toml::de::DeTable;
 
 use crate::{
-    config::Origin,
+    config::{Origin, texts},
     failure::Failure,
     out,
     report::{Next, question_json, warning},
@@ -100,11 +100,6 @@ impl NotifySettings {
             None => occasion == "ask",
         }
     }
-}
-
-fn texts(value: &DeValue<'_>) -> Option<Vec<String>> {
-    let items = value.as_array()?.iter();
-    items.map(|item| item.get_ref().as_str().map(str::to_owned)).collect()
 }
 
 /// The observer that calls the command.
