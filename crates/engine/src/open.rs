@@ -128,15 +128,7 @@ impl Engine<'_> {
         self.state_dir.create().map_err(|source| io_error("create", root, source))?;
         create_folders(&files)?;
         let lock = lock(&id, &files)?;
-        if files.journal.exists() {
-            // A journal without a complete line contains nothing: the orchestrator that created it died at
-            // once.
-            if Journal::read(&files.journal).map_or(true, |entries| !entries.is_empty()) {
-                return Err(EngineError::Exists { id });
-            }
-            let moved = Journal::set_aside(&files.journal);
-            moved.map_err(|source| io_error("replace", &files.journal, source))?;
-        }
+        make_way(&id, &files)?;
         let world =
             DiskWorld::open(Path::new(&started.scope_dir), &files.scope, self.agents.known())?;
         let (ledger, effects) = Ledger::begin(started, files, lock, observer)?;
@@ -399,6 +391,19 @@ fn wake_owner(owner: Option<&Owner>, observer: &mut dyn Observer) {
 
 pub(crate) fn lock(id: &RunId, files: &RunFiles) -> Result<RunLock, EngineError> {
     RunLock::take(&files.lock).map_err(|source| EngineError::Lock { id: id.clone(), source })
+}
+
+/// Makes sure that a new run can have the name `id`, whose lock is held. A journal without a complete line contains nothing: the
+/// orchestrator that created it died at once.
+pub(crate) fn make_way(id: &RunId, files: &RunFiles) -> Result<(), EngineError> {
+    if !files.journal.exists() {
+        return Ok(());
+    }
+    if Journal::read(&files.journal).map_or(true, |entries| !entries.is_empty()) {
+        return Err(EngineError::Exists { id: id.clone() });
+    }
+    let moved = Journal::set_aside(&files.journal);
+    moved.map_err(|source| io_error("replace", &files.journal, source))
 }
 
 /// Creates the directories of a run, durably: they will contain steps that are paid for.
