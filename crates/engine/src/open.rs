@@ -23,6 +23,7 @@ use crate::{
     layout::{RunFiles, StateDir},
     ledger::Ledger,
     lock::{LockError, Owner, RunLock},
+    mirror,
     perform::{Means, Performer},
     private, programs,
     retention::Retention,
@@ -128,14 +129,8 @@ impl Engine<'_> {
         self.state_dir.create().map_err(|source| io_error("create", root, source))?;
         create_folders(&files)?;
         let lock = lock(&id, &files)?;
-        if files.journal.exists() {
-            // A journal without a complete line contains nothing: the orchestrator that created it died at
-            // once.
-            if Journal::read(&files.journal).map_or(true, |entries| !entries.is_empty()) {
-                return Err(EngineError::Exists { id });
-            }
-            let moved = Journal::set_aside(&files.journal);
-            moved.map_err(|source| io_error("replace", &files.journal, source))?;
+        if has_begun(&files)? {
+            return Err(EngineError::Exists { id });
         }
         let world =
             DiskWorld::open(Path::new(&started.scope_dir), &files.scope, self.agents.known())?;
@@ -189,7 +184,12 @@ impl Engine<'_> {
     ) -> Result<Option<DoorAnswer>, EngineError> {
         match self.ask(id, &Ask::Stop { now }, observer)? {
             RequestOutcome::Answered(answer) => Ok(Some(answer)),
-            RequestOutcome::Unowned(_) => Ok(None),
+            RequestOutcome::Unowned(_) => {
+                if load(&self.state_dir, id)?.run.status == Status::Running {
+                    mirror::refuse(id, &self.state_dir.run(id))?;
+                }
+                Ok(None)
+            }
         }
     }
 
@@ -205,6 +205,7 @@ impl Engine<'_> {
             RequestOutcome::Answered(answer) => return Ok(answer),
             RequestOutcome::Unowned(lock) => lock,
         };
+        mirror::refuse(id, &self.state_dir.run(id))?;
         let mut ledger = Ledger::open(id, self.state_dir.run(id), lock, observer)?;
         if ledger.run().status == Status::Cancelled {
             return Err(EngineError::Cancelled { id: id.clone() });
@@ -223,8 +224,13 @@ impl Engine<'_> {
         ask: &AskId,
         observer: &mut dyn Observer,
     ) -> Result<bool, EngineError> {
-        let told = self.ask(id, &Ask::Answered { ask: ask.to_string() }, observer)?;
-        Ok(matches!(told, RequestOutcome::Answered(_)))
+        match self.ask(id, &Ask::Answered { ask: ask.to_string() }, observer)? {
+            RequestOutcome::Answered(_) => Ok(true),
+            RequestOutcome::Unowned(_) => {
+                mirror::refuse(id, &self.state_dir.run(id))?;
+                Ok(false)
+            }
+        }
     }
 
     /// Asks the orchestrator of a run for something, and waits for its answer. If no orchestrator owns the run,
@@ -295,6 +301,7 @@ impl Engine<'_> {
             Status::Completed => return Ok(RunEnd { run: run.clone(), is_interrupted: false }),
             Status::Running | Status::Failed | Status::Stopped | Status::Paused => {}
         }
+        mirror::refuse(id, files)?;
         let world =
             match DiskWorld::open(Path::new(&run.scope_dir), &files.scope, self.agents.known()) {
                 // A run can be cancelled although its archive is gone: the cancel reads no file of it.
@@ -395,6 +402,20 @@ fn wake_owner(owner: Option<&Owner>, observer: &mut dyn Observer) {
         let text = format!("process {pid}, which runs it, was stopped; it was woken");
         observer.see(&Event::Trouble(text).now());
     }
+}
+
+/// Whether a run has begun in these files. A journal without a complete line contains nothing: the orchestrator that
+/// created it died at once. It is moved aside.
+pub(crate) fn has_begun(files: &RunFiles) -> Result<bool, EngineError> {
+    if !files.journal.exists() {
+        return Ok(false);
+    }
+    if Journal::read(&files.journal).map_or(true, |entries| !entries.is_empty()) {
+        return Ok(true);
+    }
+    let moved = Journal::set_aside(&files.journal);
+    moved.map_err(|source| io_error("replace", &files.journal, source))?;
+    Ok(false)
 }
 
 pub(crate) fn lock(id: &RunId, files: &RunFiles) -> Result<RunLock, EngineError> {
