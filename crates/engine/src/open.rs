@@ -129,9 +129,7 @@ impl Engine<'_> {
         self.state_dir.create().map_err(|source| io_error("create", root, source))?;
         create_folders(&files)?;
         let lock = lock(&id, &files)?;
-        if has_begun(&files)? {
-            return Err(EngineError::Exists { id });
-        }
+        make_way(&id, &files)?;
         let world =
             DiskWorld::open(Path::new(&started.scope_dir), &files.scope, self.agents.known())?;
         let (ledger, effects) = Ledger::begin(started, files, lock, observer)?;
@@ -420,6 +418,11 @@ pub(crate) fn has_begun(files: &RunFiles) -> Result<bool, EngineError> {
 
 pub(crate) fn lock(id: &RunId, files: &RunFiles) -> Result<RunLock, EngineError> {
     RunLock::take(&files.lock).map_err(|source| EngineError::Lock { id: id.clone(), source })
+}
+
+/// Makes sure that a new run can have the name `id`, whose lock is held.
+pub(crate) fn make_way(id: &RunId, files: &RunFiles) -> Result<(), EngineError> {
+    if has_begun(files)? { Err(EngineError::Exists { id: id.clone() }) } else { Ok(()) }
 }
 
 /// Creates the directories of a run, durably: they will contain steps that are paid for.
