@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use raymond_engine::private;
+use raymond_engine::{layout::StateDir, mirror::pack_step, private};
 use raymond_flow::history::InputMessage;
 use serde::{Deserialize, Serialize};
 use temporalio_client::{
@@ -28,7 +28,8 @@ use temporalio_sdk::activities::{ActivityContext, ActivityError};
 use crate::{
     commands::Talk,
     hosts::{HostError, Hosts},
-    messages::{Place, PrepareOrder, StepEnd, StepOrder},
+    messages::{Entry, Place, PrepareOrder, StepEnd, StepOrder},
+    store::Store,
     workflow::RunWorkflow,
 };
 
@@ -50,6 +51,9 @@ pub struct StepActivities {
     name: String,
     /// Where the tokens of running steps are, for the next worker in this state directory.
     tokens: PathBuf,
+    store: Store,
+    /// The state directory of this worker.
+    state_dir: StateDir,
     talk: Talk,
 }
 
@@ -76,8 +80,15 @@ pub(crate) enum AttendError {
 }
 
 impl StepActivities {
-    pub(crate) fn new(hosts: Arc<Hosts>, name: String, data_dir: &Path, talk: Talk) -> Self {
-        Self { hosts, name, tokens: data_dir.join("tokens"), talk }
+    pub(crate) fn new(
+        hosts: Arc<Hosts>,
+        name: String,
+        data_dir: &Path,
+        store: Store,
+        talk: Talk,
+    ) -> Self {
+        let state_dir = StateDir::new(data_dir);
+        Self { hosts, name, tokens: data_dir.join("tokens"), store, state_dir, talk }
     }
 
     /// Takes over the steps that an earlier worker in the same state directory left.
@@ -99,7 +110,7 @@ impl StepActivities {
                 // Its request may never have arrived, so it is not started again, only looked for.
                 let order = StepOrder { is_started: true, ..kept.order };
                 let attended = own.attend(&handle, &order, timeout).await;
-                if let Err(error) = own.deliver(&handle, attended).await {
+                if let Err(error) = own.deliver(&handle, &order, attended).await {
                     (own.talk)(&format!("step {id}: {error}"));
                 }
                 let _ = std::fs::remove_file(path);
@@ -159,9 +170,12 @@ impl StepActivities {
     async fn deliver(
         &self,
         handle: &AsyncActivityHandle<Client>,
+        order: &StepOrder,
         attended: Result<Vec<InputMessage>, AttendError>,
     ) -> Result<(), AttendError> {
-        let end = StepEnd { inputs: attended?, worker: self.name.clone() };
+        let inputs = attended?;
+        let files = self.store_files(order).await;
+        let end = StepEnd { inputs, worker: self.name.clone(), files };
         let end = serde_json::to_value(end)?;
         loop {
             match handle.complete(Some(end.clone()), RpcOptions::default()).await {
@@ -176,7 +190,19 @@ impl StepActivities {
         }
     }
 
-    fn keep(&self, kept: &Kept) -> Option<PathBuf> {
+    /// Stores the files of a step for mirrors. Without them a mirror shows less, and the run goes on.
+    async fn store_files(&self, order: &StepOrder) -> Option<String> {
+        let files = self.state_dir.run(&order.run.0.id);
+        let id = order.id.clone();
+        let packed = tokio::task::spawn_blocking(move || pack_step(&files, &id)).await.ok()?;
+        let told = |error: &dyn std::fmt::Display| {
+            (self.talk)(&format!("the files of step {} are not stored: {error}", order.id));
+        };
+        let packed = packed.inspect_err(|error| told(error)).ok()??;
+        self.store.put(packed).await.inspect_err(|error| told(error)).ok()
+    }
+
+    fn note(&self, kept: &Kept) -> Option<PathBuf> {
         let path = self.tokens.join(uuid::Uuid::new_v4().simple().to_string());
         let json = serde_json::to_vec(kept).ok()?;
         private::create_dir_all(&self.tokens).ok()?;
@@ -202,10 +228,10 @@ impl StepActivities {
         let timeout = context.info().heartbeat_timeout.unwrap_or(HEARTBEAT_TIMEOUT);
         let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
         let kept = Kept { token: token.clone(), timeout_ms, order };
-        let path = self.keep(&kept);
+        let path = self.note(&kept);
         let handle = handle(context.client(), token);
         let attended = self.attend(&handle, &kept.order, timeout).await;
-        let delivered = self.deliver(&handle, attended).await;
+        let delivered = self.deliver(&handle, &kept.order, attended).await;
         if let Some(path) = path {
             let _ = std::fs::remove_file(path);
         }
@@ -239,6 +265,17 @@ impl StepActivities {
             worker: activity.last_worker_identity,
         };
         Ok(started.map(place).collect())
+    }
+
+    /// Stores a part of what the run has decided. Returns its hash.
+    #[activity(name = "keep")]
+    pub async fn keep(
+        self: Arc<Self>,
+        _context: ActivityContext,
+        entries: Vec<Entry>,
+    ) -> Result<String, ActivityError> {
+        let json = serde_json::to_vec(&entries)?;
+        Ok(self.store.put(json).await?)
     }
 
     /// Prepares the next step of an agent where there are directories.

@@ -21,6 +21,10 @@ pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 pub(crate) struct Running(Child);
 
 impl Running {
+    pub(crate) fn of(child: Child) -> Self {
+        Self(child)
+    }
+
     pub(crate) fn pid(&self) -> i32 {
         i32::try_from(self.0.id()).unwrap()
     }
