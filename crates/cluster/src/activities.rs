@@ -1,9 +1,9 @@
 //! The activities: a step on this machine, and what a workflow cannot know of directories.
 //!
 //! The worker sends the heartbeats of a step itself, because their answers matter: each one that the server accepts
-//! renews the step's lease with its host. If the server does not know the step any more, or cannot be reached, the lease
-//! is not renewed, and the host ends the step before another worker starts its work again. A step that a continued
-//! history looks for in time is ordered again, which renews its lease, too.
+//! moves the step's deadline with its host. If the server does not know the step any more, or cannot be reached, the
+//! deadline passes, and the host ends the step before another worker starts its work again. A step that a continued
+//! history looks for in time is ordered again, which moves its deadline, too.
 
 use std::{
     path::{Path, PathBuf},
@@ -133,22 +133,22 @@ impl StepActivities {
         order: &StepOrder,
         timeout: Duration,
     ) -> Result<Vec<InputMessage>, AttendError> {
-        // A lease ends before the server gives the step to another worker, however long before its end the last
+        // The deadline passes before the server gives the step to another worker, however long before its end the last
         // heartbeat was; the rest is for killing the child.
-        let (interval, lease) = (timeout / 3, timeout * 2 / 3);
-        let mut step = self.hosts.step(order, lease).await?;
+        let (interval, patience) = (timeout / 3, timeout * 2 / 3);
+        let mut step = self.hosts.step(order, patience).await?;
         loop {
             match tokio::time::timeout(interval, step.end()).await {
                 Ok(end) => return end?.ok_or(AttendError::Gone),
                 Err(_) => match handle.heartbeat::<()>(None, RpcOptions::default()).await {
                     Ok(answer) => {
-                        step.renew();
+                        step.extend();
                         if answer.cancel_requested {
                             step.cancel();
                         }
                     }
                     Err(AsyncActivityError::NotFound(_)) => return Err(AttendError::Gone),
-                    // The server cannot be reached: the lease goes on, and perhaps runs out.
+                    // The server cannot be reached: the deadline stays, and perhaps passes.
                     Err(_) => {}
                 },
             }

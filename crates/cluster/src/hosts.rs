@@ -109,7 +109,7 @@ impl Hosts {
     pub(crate) async fn step(
         &self,
         order: &StepOrder,
-        lease: Duration,
+        patience: Duration,
     ) -> Result<HostedStep, HostError> {
         let host = self.host(&order.run, &order.bundle).await?;
         let (sender, end) = oneshot::channel();
@@ -119,8 +119,8 @@ impl Hosts {
                 let _ = earlier.send(None);
             }
         })?;
-        let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
-        let hosted = HostedLine { id: id.clone(), run: order.run.clone(), lease_ms };
+        let patience_ms = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
+        let hosted = HostedLine { id: id.clone(), run: order.run.clone(), patience_ms };
         let start = if order.is_started { OrderLine::Find } else { OrderLine::Start };
         host.order(start(hosted));
         Ok(HostedStep { host, id, end })
@@ -227,9 +227,9 @@ impl HostedStep {
         end
     }
 
-    /// Renews its lease.
-    pub(crate) fn renew(&self) {
-        self.host.order(OrderLine::Renew(self.id.clone()));
+    /// Moves its deadline.
+    pub(crate) fn extend(&self) {
+        self.host.order(OrderLine::Extend(self.id.clone()));
     }
 
     /// Asks the host to end it.
