@@ -16,7 +16,8 @@ use raymond_flow::history::InputMessage;
 use serde::{Deserialize, Serialize};
 use temporalio_client::{
     ActivityIdentifier, AsyncActivityHandle, Client, RpcOptions, WorkflowDescribeOptions,
-    errors::AsyncActivityError,
+    WorkflowHandle,
+    errors::{AsyncActivityError, WorkflowInteractionError},
 };
 use temporalio_common::protos::{
     TaskToken,
@@ -28,7 +29,7 @@ use temporalio_sdk::activities::{ActivityContext, ActivityError};
 use crate::{
     commands::Talk,
     hosts::{HostError, Hosts},
-    messages::{Place, PrepareOrder, StepEnd, StepOrder},
+    messages::{EndOrder, Place, PrepareOrder, StepEnd, StepOrder},
     workflow::RunWorkflow,
 };
 
@@ -206,6 +207,23 @@ impl StepActivities {
         let handle = handle(context.client(), token);
         let attended = self.attend(&handle, &kept.order, timeout).await;
         let delivered = self.deliver(&handle, attended).await;
+/// The steps of a run that workers have.
+pub(crate) async fn places(
+    handle: &WorkflowHandle<Client, RunWorkflow>,
+) -> Result<Vec<Place>, WorkflowInteractionError> {
+    let described = handle.describe(WorkflowDescribeOptions::default()).await?;
+    let pending = described.into_raw().pending_activities.into_iter();
+    let started = pending.filter(|activity| {
+        activity.state == PendingActivityState::Started as i32
+            && activity.activity_type.as_ref().is_some_and(|kind| kind.name == STEP)
+    });
+    let place = |activity: PendingActivityInfo| Place {
+        step: activity.activity_id,
+        worker: activity.last_worker_identity,
+    };
+    Ok(started.map(place).collect())
+}
+
         if let Some(path) = path {
             let _ = std::fs::remove_file(path);
         }
@@ -228,17 +246,18 @@ impl StepActivities {
         _nothing: (),
     ) -> Result<Vec<Place>, ActivityError> {
         let Some(handle) = context.workflow_handle::<RunWorkflow>() else { return Ok(Vec::new()) };
-        let described = handle.describe(WorkflowDescribeOptions::default()).await?;
-        let pending = described.into_raw().pending_activities.into_iter();
-        let started = pending.filter(|activity| {
-            activity.state == PendingActivityState::Started as i32
-                && activity.activity_type.as_ref().is_some_and(|kind| kind.name == STEP)
-        });
-        let place = |activity: PendingActivityInfo| Place {
-            step: activity.activity_id,
-            worker: activity.last_worker_identity,
-        };
-        Ok(started.map(place).collect())
+        Ok(places(&handle).await?)
+    }
+
+    /// Ends steps on this machine, for a user who does not want to wait for their next heartbeats.
+    #[activity(name = "end_steps")]
+    pub async fn end_steps(
+        self: Arc<Self>,
+        _context: ActivityContext,
+        order: EndOrder,
+    ) -> Result<(), ActivityError> {
+        self.hosts.end(order).await;
+        Ok(())
     }
 
     /// Prepares the next step of an agent where there are directories.

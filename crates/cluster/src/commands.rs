@@ -1,6 +1,9 @@
 //! The commands: what the program says, and what it asks of Temporal.
 
-use std::{env, ffi::OsString, fmt::Display, path::PathBuf, process::ExitCode, sync::Arc};
+use std::{
+    collections::BTreeSet, env, ffi::OsString, fmt::Display, path::PathBuf, process::ExitCode,
+    sync::Arc,
+};
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use raymond_engine::{host::lines::Plan, programs};
@@ -17,6 +20,7 @@ use temporalio_client::{
 };
 
 use crate::{
+    activities::places,
     bundles::Bundles,
     cli::{Arguments, Command, Server, heartbeat_ms},
     connection::{connect, converter},
@@ -265,11 +269,18 @@ impl User {
     }
 
     async fn tell(&self, id: &str, input: Input, ends_steps: bool) -> Result<ExitCode, Failure> {
-        let signal = Signal { input: input.into(), ends_steps };
         let handle = self.handle(id);
         let told = handle.signal(RunWorkflow::tell, signal, WorkflowSignalOptions::default());
         told.await.map_err(failed(&format!("tell run {id}")))?;
         Ok(ExitCode::SUCCESS)
+        let workers = if ends_steps {
+            let places = places(&handle).await.map_err(failed(&format!("look at run {id}")))?;
+            let names: BTreeSet<_> = places.into_iter().map(|place| place.worker).collect();
+            Some(names.into_iter().collect())
+        } else {
+            None
+        };
+        let signal = Signal { input: input.into(), ends_steps, workers };
     }
 
     async fn answer(&self, id: &str, ask: &str, result: String) -> Result<ExitCode, Failure> {

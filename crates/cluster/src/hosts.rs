@@ -24,7 +24,7 @@ use tokio::{
 use crate::{
     bundles::{BundleError, Bundles},
     commands::{Talk, VARIABLES},
-    messages::{PrepareOrder, StepOrder},
+    messages::{EndOrder, PrepareOrder, StepOrder},
 };
 
 /// How long a host without steps is kept for the next one.
@@ -142,6 +142,13 @@ impl Hosts {
     pub(crate) async fn sweep(&self) {
         let is_idle = |host: &Arc<Host>| Arc::strong_count(host) == 1 && host.is_idle();
         loop {
+    /// Ends those of these steps of a run that are on this machine.
+    pub(crate) async fn end(&self, EndOrder { identity, steps }: EndOrder) {
+        let Some(host) = self.open.lock().await.get(&identity).cloned() else { return };
+        let here = |id: &StepId| lock(&host.waiting).steps.contains_key(id);
+        steps.into_iter().filter(here).for_each(|id| host.order(OrderLine::End(id)));
+    }
+
             tokio::time::sleep(IDLE / 3).await;
             self.open.lock().await.retain(|_, host| !is_idle(host));
         }

@@ -36,7 +36,9 @@ use temporalio_workflow::RetryPolicy;
 use crate::{
     activities::StepActivities,
     bundles::{BundleError, Bundles},
-    messages::{Begin, PrepareOrder, RunInput, RunOutput, Signal, StepEnd, StepOrder, Terms},
+    messages::{
+        Begin, EndOrder, PrepareOrder, RunInput, RunOutput, Signal, StepEnd, StepOrder, Terms,
+    },
     sequencer::{Sequencer, Wanted},
     worker::own_queue,
     world::BundleWorld,
@@ -68,6 +70,8 @@ enum Arrival {
     Woke(AgentId),
     Deadline(AskId),
     UsageLimit,
+    /// A worker was told to end steps; their ends arrive by themselves.
+    Told,
 }
 
 /// Why a history ends.
@@ -136,6 +140,8 @@ struct Course {
     launched: u32,
     /// While the history is about to be cut: the workers that have the steps in flight.
     cut: Option<BTreeMap<StepId, String>>,
+    /// Whether the user wants all steps to end: the history is not cut any more, because the next one would not know.
+    is_ending: bool,
 }
 
 impl Course {
@@ -153,6 +159,7 @@ impl Course {
             found: BTreeMap::new(),
             launched: 0,
             cut: None,
+            is_ending: false,
         }
     }
 
@@ -190,11 +197,14 @@ impl Course {
             if self.context.state(is_over) {
                 return CourseEnd::Over;
             }
-            if let Some(found) = self.is_cut() {
+            if !self.is_ending
+                && let Some(found) = self.is_cut()
+            {
                 // Nothing is awaited between the empty inbox and the end of this history: no signal is lost.
                 return CourseEnd::Cut { found };
             }
-            if self.cut.is_none() && self.launched >= self.terms.steps_per_history {
+            let is_long = self.launched >= self.terms.steps_per_history;
+            if self.cut.is_none() && is_long && !self.is_ending {
                 self.prepare_cut().await;
                 continue;
             }
@@ -230,7 +240,7 @@ impl Course {
             }
             if is_cancelled {
                 let halt = Input::Halt(Halt::Cancelled).into();
-                self.take(Signal { input: halt, ends_steps: true });
+                self.take(Signal { input: halt, ends_steps: true, workers: None });
             }
         }
     }
@@ -267,16 +277,38 @@ impl Course {
     }
 
     /// Carries out what a user wants.
-    fn take(&mut self, Signal { input, ends_steps }: Signal) {
+    fn take(&mut self, Signal { input, ends_steps, workers }: Signal) {
         self.input(input.into());
         if ends_steps {
+            self.is_ending |= workers.is_some();
             for (id, _) in std::mem::take(&mut self.waiting) {
                 self.gone(&id, Outcome::NotStarted);
             }
             for token in self.steps.values() {
                 token.cancel();
             }
+            workers.unwrap_or_default().into_iter().for_each(|worker| self.tell_to_end(&worker));
         }
+    }
+
+    /// Tells a worker to end its steps. The cancelled tokens say the same with the next heartbeat of each step, so a worker
+    /// that is not told learns it, too.
+    fn tell_to_end(&self, worker: &str) {
+        let identity = self.run().identity;
+        let order = EndOrder { identity, steps: self.steps.keys().cloned().collect() };
+        let options = ActivityOptions::with_start_to_close_timeout(PREPARE_MAX)
+            .task_queue(own_queue(self.context.task_queue(), worker))
+            .cancellation_token(WorkflowCancellationToken::new())
+            .retry_policy(RetryPolicy::builder().maximum_attempts(1).build())
+            .build();
+        let context = self.context.clone();
+        self.flights.push(
+            async move {
+                let _ = context.execute_activity(StepActivities::end_steps, order, options).await;
+                Arrival::Told
+            }
+            .boxed_local(),
+        );
     }
 
     fn land(&mut self, arrival: Arrival) {
@@ -311,6 +343,7 @@ impl Course {
                 self.perform(wanted);
             }
             Arrival::UsageLimit => self.input(Input::UsageLimitLifted),
+            Arrival::Told => {}
         }
     }
 
