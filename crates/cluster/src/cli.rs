@@ -118,6 +118,15 @@ pub(crate) enum Command {
     /// Resume a run that failed, was stopped or paused.
     Resume {
         #[command(flatten)]
+    /// Change the limits of a run while it is running.
+    Limit {
+        #[command(flatten)]
+        server: Server,
+        /// The run.
+        id: String,
+        #[command(flatten)]
+        limits: LimitOptions,
+    },
         server: Server,
         /// The run.
         id: String,
@@ -133,6 +142,21 @@ pub(crate) enum Command {
 /// Where Temporal and the store are.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Server {
+/// Limits to change; the others stay as they are.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true)]
+pub(crate) struct LimitOptions {
+    /// Budget of all agents together in US dollars; 0 is no limit.
+    #[arg(long, value_name = "USD")]
+    pub(crate) budget: Option<f64>,
+    /// Maximum number of states that all agents together enter; 0 is no limit.
+    #[arg(long, value_name = "N")]
+    pub(crate) max_iterations: Option<u64>,
+    /// Maximum number of coding agent turns that run at once.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_parallel: Option<u32>,
+}
+
     /// Address of the Temporal server, such as `localhost:7233` [default: that of Temporal's own settings].
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) temporal: Option<String>,

@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures::{StreamExt as _, TryStreamExt as _};
-use raymond_engine::{host::lines::Plan, programs};
+use raymond_engine::{door::LimitChange, host::lines::Plan, programs};
 use raymond_flow::{
     id::AskId,
     machine::{Halt, Input, Response, Run, Started, Status},
@@ -22,7 +22,7 @@ use temporalio_client::{
 use crate::{
     activities::places,
     bundles::Bundles,
-    cli::{Arguments, Command, Server, heartbeat_ms},
+    cli::{Arguments, Command, LimitOptions, Server, heartbeat_ms},
     connection::{connect, converter},
     messages::{Begin, RunInput, RunOutput, Signal, Terms},
     replay::Replayer,
@@ -109,6 +109,9 @@ pub async fn run(arguments: Arguments, print: Talk, talk: Talk) -> Result<ExitCo
         }
         Command::Answer { server, id, ask, result } => {
             User::connect(&server).await?.answer(&id, &ask, result).await
+        }
+        Command::Limit { server, id, limits } => {
+            User::connect(&server).await?.limit(&id, &limits, talk).await
         }
         Command::Resume { server, id, budget, detach } => {
             let user = User::connect(&server).await?;
@@ -312,23 +315,56 @@ impl User {
         self.tell(id, Input::Answered { id: ask, response: Box::new(response) }, false).await
     }
 
+    /// Changes the limits of a run that is running.
+    async fn limit(
+        &self,
+        id: &str,
+        options: &LimitOptions,
+        talk: Talk,
+    ) -> Result<ExitCode, Failure> {
+        let run = self.show(id).await?;
+        if run.status != Status::Running {
+            return Err(Failure {
+                message: format!("run {id} is {}: it has no limits to change", run.status),
+                hint: run.status.can_resume().then(|| {
+                    format!(
+                        "resume it with another budget: raymond cluster resume {id} --budget USD"
+                    )
+                }),
+            });
+        }
+        let change = LimitChange {
+            budget_usd: options.budget.map(dollars).transpose()?,
+            max_iterations: options.max_iterations,
+            max_parallel: options.max_parallel,
+            ..LimitChange::default()
+        };
+        let limits = change.apply(run.limits);
+        let code = self.tell(id, Input::ChangeLimits { limits }, false).await?;
+        talk(&format!("run {id} has the new limits"));
+        Ok(code)
+    }
+
     async fn resume(&self, id: &str, budget: Option<f64>) -> Result<(), Failure> {
         let RunOutput { run: RunMessage(run), terms } = self.output(id).await?;
         if !run.status.can_resume() {
             let message = format!("run {id} is {} and cannot be resumed", run.status);
             return Err(Failure { message, hint: None });
         }
-        let (settings, mut limits) = (run.settings.clone(), run.limits.clone());
-        if let Some(dollars) = budget {
-            let budget = Usd::from_dollars(dollars).ok_or_else(|| Failure {
-                message: format!("`--budget {dollars}` is not an amount of dollars"),
-                hint: None,
-            })?;
-            limits.budget_usd = (budget > Usd::ZERO).then_some(budget);
-        }
+        let budget_usd = budget.map(dollars).transpose()?;
+        let change = LimitChange { budget_usd, ..LimitChange::default() };
+        let (settings, limits) = (run.settings.clone(), change.apply(run.limits.clone()));
         let input = Input::Resume { settings, limits }.into();
         let begin = Begin::Resumed { run: RunMessage(run), input };
         let input = RunInput { begin, terms };
         self.begin(id, input, WorkflowIdReusePolicy::AllowDuplicate).await
     }
+}
+
+/// The amount that `--budget` gives.
+fn dollars(dollars: f64) -> Result<Usd, Failure> {
+    Usd::from_dollars(dollars).ok_or_else(|| Failure {
+        message: format!("`--budget {dollars}` is not an amount of dollars"),
+        hint: None,
+    })
 }

@@ -10,5 +10,6 @@ mod differential;
 mod env;
 mod faults;
 mod figures;
+mod limits;
 mod network;
 mod upgrade;
