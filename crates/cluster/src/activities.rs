@@ -40,6 +40,8 @@ const HEARTBEAT_TIMEOUT: Duration = Duration::from_mins(1);
 /// How often a host that ended is started again for the same step.
 const HOST_TRIES: u32 = 5;
 const HOST_INTERVAL: Duration = Duration::from_millis(200);
+/// How often the directories of runs that have ended are looked for.
+const TIDY_INTERVAL: Duration = Duration::from_hours(1);
 /// How long to wait before the end of a step is delivered again.
 const DELIVERY_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -81,13 +83,28 @@ impl StepActivities {
         Self { hosts, name, tokens: data_dir.join("tokens"), talk }
     }
 
+    /// The steps whose ends are not delivered yet, and where they are noted.
+    fn kept(&self) -> Vec<(PathBuf, Option<Kept>)> {
+        let Ok(entries) = std::fs::read_dir(&self.tokens) else { return Vec::new() };
+        let read = |path: &Path| serde_json::from_slice(&std::fs::read(path).ok()?).ok();
+        let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+        paths.map(|path| (path.clone(), read(&path))).collect()
+    }
+
+    /// Removes what runs have left on this machine, again and again. Never returns.
+    pub(crate) async fn tidy(&self, age: Duration) {
+        loop {
+            let kept = self.kept().into_iter().filter_map(|(_, kept)| kept);
+            let runs = kept.map(|kept| kept.order.run.0.id).collect();
+            self.hosts.tidy(age, &runs).await;
+            tokio::time::sleep(TIDY_INTERVAL).await;
+        }
+    }
+
     /// Takes over the steps that an earlier worker in the same state directory left.
     pub(crate) fn adopt(&self, client: &Client) {
-        let Ok(entries) = std::fs::read_dir(&self.tokens) else { return };
-        for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
-            let kept = std::fs::read(&path).ok();
-            let Some(kept) = kept.and_then(|bytes| serde_json::from_slice::<Kept>(&bytes).ok())
-            else {
+        for (path, kept) in self.kept() {
+            let Some(kept) = kept else {
                 let _ = std::fs::remove_file(path);
                 continue;
             };
@@ -190,23 +207,6 @@ fn handle(client: Client, token: Vec<u8>) -> AsyncActivityHandle<Client> {
     AsyncActivityHandle::new(client, ActivityIdentifier::from_task_token(TaskToken::from(token)))
 }
 
-#[activities]
-impl StepActivities {
-    /// Carries out a step.
-    #[activity(name = STEP)]
-    pub async fn step(
-        self: Arc<Self>,
-        context: ActivityContext,
-        order: StepOrder,
-    ) -> Result<StepEnd, ActivityError> {
-        let token = context.info().task_token.clone();
-        let timeout = context.info().heartbeat_timeout.unwrap_or(HEARTBEAT_TIMEOUT);
-        let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
-        let kept = Kept { token: token.clone(), timeout_ms, order };
-        let path = self.keep(&kept);
-        let handle = handle(context.client(), token);
-        let attended = self.attend(&handle, &kept.order, timeout).await;
-        let delivered = self.deliver(&handle, attended).await;
 /// The steps of a run that workers have.
 pub(crate) async fn places(
     handle: &WorkflowHandle<Client, RunWorkflow>,
@@ -224,6 +224,23 @@ pub(crate) async fn places(
     Ok(started.map(place).collect())
 }
 
+#[activities]
+impl StepActivities {
+    /// Carries out a step.
+    #[activity(name = STEP)]
+    pub async fn step(
+        self: Arc<Self>,
+        context: ActivityContext,
+        order: StepOrder,
+    ) -> Result<StepEnd, ActivityError> {
+        let token = context.info().task_token.clone();
+        let timeout = context.info().heartbeat_timeout.unwrap_or(HEARTBEAT_TIMEOUT);
+        let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+        let kept = Kept { token: token.clone(), timeout_ms, order };
+        let path = self.keep(&kept);
+        let handle = handle(context.client(), token);
+        let attended = self.attend(&handle, &kept.order, timeout).await;
+        let delivered = self.deliver(&handle, attended).await;
         if let Some(path) = path {
             let _ = std::fs::remove_file(path);
         }

@@ -29,6 +29,9 @@ pub(crate) enum Command {
         /// Name of this worker, which no other has [default: a name that is kept in the directory].
         #[arg(long, value_name = "NAME")]
         name: Option<String>,
+        /// After how many days without a step here the directories of a run are removed.
+        #[arg(long, value_name = "DAYS", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=3650))]
+        keep_days: u32,
     },
     /// Start a workflow. Options after WORKFLOW are those of `raymond start`.
     Start {
@@ -115,9 +118,6 @@ pub(crate) enum Command {
         /// The label of a choice, or the text.
         result: String,
     },
-    /// Resume a run that failed, was stopped or paused.
-    Resume {
-        #[command(flatten)]
     /// Change the limits of a run while it is running.
     Limit {
         #[command(flatten)]
@@ -127,6 +127,9 @@ pub(crate) enum Command {
         #[command(flatten)]
         limits: LimitOptions,
     },
+    /// Resume a run that failed, was stopped or paused.
+    Resume {
+        #[command(flatten)]
         server: Server,
         /// The run.
         id: String,
@@ -139,9 +142,6 @@ pub(crate) enum Command {
     },
 }
 
-/// Where Temporal and the store are.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct Server {
 /// Limits to change; the others stay as they are.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = true)]
@@ -157,6 +157,9 @@ pub(crate) struct LimitOptions {
     pub(crate) max_parallel: Option<u32>,
 }
 
+/// Where Temporal and the store are.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Server {
     /// Address of the Temporal server, such as `localhost:7233` [default: that of Temporal's own settings].
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) temporal: Option<String>,

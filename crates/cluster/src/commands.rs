@@ -73,8 +73,8 @@ pub(crate) fn failed<E: Display>(what: &str) -> impl FnOnce(E) -> Failure {
 /// Carries out the command line. `print` is for data, `talk` for people.
 pub async fn run(arguments: Arguments, print: Talk, talk: Talk) -> Result<ExitCode, Failure> {
     match arguments.command {
-        Command::Worker { server, data_dir, capacity, name } => {
-            worker::work(&server, &data_dir, capacity, name, talk).await?;
+        Command::Worker { server, data_dir, capacity, name, keep_days } => {
+            worker::work(&server, &data_dir, capacity, name, keep_days, talk).await?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Start { server, heartbeat, steps_per_history, detach, words } => {
@@ -273,9 +273,6 @@ impl User {
 
     async fn tell(&self, id: &str, input: Input, ends_steps: bool) -> Result<ExitCode, Failure> {
         let handle = self.handle(id);
-        let told = handle.signal(RunWorkflow::tell, signal, WorkflowSignalOptions::default());
-        told.await.map_err(failed(&format!("tell run {id}")))?;
-        Ok(ExitCode::SUCCESS)
         let workers = if ends_steps {
             let places = places(&handle).await.map_err(failed(&format!("look at run {id}")))?;
             let names: BTreeSet<_> = places.into_iter().map(|place| place.worker).collect();
@@ -284,6 +281,9 @@ impl User {
             None
         };
         let signal = Signal { input: input.into(), ends_steps, workers };
+        let told = handle.signal(RunWorkflow::tell, signal, WorkflowSignalOptions::default());
+        told.await.map_err(failed(&format!("tell run {id}")))?;
+        Ok(ExitCode::SUCCESS)
     }
 
     async fn answer(&self, id: &str, ask: &str, result: String) -> Result<ExitCode, Failure> {
