@@ -1,6 +1,8 @@
 //! The commands: what the program says, and what it asks of Temporal.
 
-use std::{env, ffi::OsString, fmt::Display, path::PathBuf, process::ExitCode, sync::Arc};
+use std::{
+    cell::Cell, env, ffi::OsString, fmt::Display, path::PathBuf, process::ExitCode, sync::Arc,
+};
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use raymond_engine::{host::lines::Plan, layout::StateDir, mirror::Origin, programs};
@@ -271,7 +273,8 @@ impl User {
         }
         let (handle, store) = (self.handle(id), self.store.clone());
         let id = RunId::new(id).map_err(failed("read the id of the run"))?;
-        let source = Source { id, handle, store, origin: Origin { options }, talk };
+        let (origin, is_silent) = (Origin { options }, Cell::new(false));
+        let source = Source { id, handle, store, origin, talk, is_silent };
         tokio::select! {
             mirrored = source.mirror(state_dir) => mirrored.map(|()| None),
             interrupted = tokio::signal::ctrl_c() => {
