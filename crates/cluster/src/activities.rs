@@ -1,9 +1,9 @@
 //! The activities: a step on this machine, and what a workflow cannot know of directories.
 //!
 //! The worker sends the heartbeats of a step itself, because their answers matter: each one that the server accepts
-//! renews the step's lease with its host. If the server does not know the step any more, or cannot be reached, the lease
-//! is not renewed, and the host ends the step before another worker starts its work again. A step that a continued
-//! history looks for in time is ordered again, which renews its lease, too.
+//! moves the step's deadline with its host. If the server does not know the step any more, or cannot be reached, the
+//! deadline passes, and the host ends the step before another worker starts its work again. A step that a continued
+//! history looks for in time is ordered again, which moves its deadline, too.
 
 use std::{
     path::{Path, PathBuf},
@@ -16,7 +16,8 @@ use raymond_flow::history::InputMessage;
 use serde::{Deserialize, Serialize};
 use temporalio_client::{
     ActivityIdentifier, AsyncActivityHandle, Client, RpcOptions, WorkflowDescribeOptions,
-    errors::AsyncActivityError,
+    WorkflowHandle,
+    errors::{AsyncActivityError, WorkflowInteractionError},
 };
 use temporalio_common::protos::{
     TaskToken,
@@ -28,7 +29,7 @@ use temporalio_sdk::activities::{ActivityContext, ActivityError};
 use crate::{
     commands::Talk,
     hosts::{HostError, Hosts},
-    messages::{Entry, Place, PrepareOrder, StepEnd, StepOrder},
+    messages::{EndOrder, Entry, Place, PrepareOrder, StepEnd, StepOrder},
     store::Store,
     workflow::RunWorkflow,
 };
@@ -40,6 +41,8 @@ const HEARTBEAT_TIMEOUT: Duration = Duration::from_mins(1);
 /// How often a host that ended is started again for the same step.
 const HOST_TRIES: u32 = 5;
 const HOST_INTERVAL: Duration = Duration::from_millis(200);
+/// How often the directories of runs that have ended are looked for.
+const TIDY_INTERVAL: Duration = Duration::from_hours(1);
 /// How long to wait before the end of a step is delivered again.
 const DELIVERY_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -91,13 +94,28 @@ impl StepActivities {
         Self { hosts, name, tokens: data_dir.join("tokens"), store, state_dir, talk }
     }
 
+    /// The steps whose ends are not delivered yet, and where they are noted.
+    fn kept(&self) -> Vec<(PathBuf, Option<Kept>)> {
+        let Ok(entries) = std::fs::read_dir(&self.tokens) else { return Vec::new() };
+        let read = |path: &Path| serde_json::from_slice(&std::fs::read(path).ok()?).ok();
+        let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+        paths.map(|path| (path.clone(), read(&path))).collect()
+    }
+
+    /// Removes what runs have left on this machine, again and again. Never returns.
+    pub(crate) async fn tidy(&self, age: Duration) {
+        loop {
+            let kept = self.kept().into_iter().filter_map(|(_, kept)| kept);
+            let runs = kept.map(|kept| kept.order.run.0.id).collect();
+            self.hosts.tidy(age, &runs).await;
+            tokio::time::sleep(TIDY_INTERVAL).await;
+        }
+    }
+
     /// Takes over the steps that an earlier worker in the same state directory left.
     pub(crate) fn adopt(&self, client: &Client) {
-        let Ok(entries) = std::fs::read_dir(&self.tokens) else { return };
-        for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
-            let kept = std::fs::read(&path).ok();
-            let Some(kept) = kept.and_then(|bytes| serde_json::from_slice::<Kept>(&bytes).ok())
-            else {
+        for (path, kept) in self.kept() {
+            let Some(kept) = kept else {
                 let _ = std::fs::remove_file(path);
                 continue;
             };
@@ -144,22 +162,22 @@ impl StepActivities {
         order: &StepOrder,
         timeout: Duration,
     ) -> Result<Vec<InputMessage>, AttendError> {
-        // A lease ends before the server gives the step to another worker, however long before its end the last
+        // The deadline passes before the server gives the step to another worker, however long before its end the last
         // heartbeat was; the rest is for killing the child.
-        let (interval, lease) = (timeout / 3, timeout * 2 / 3);
-        let mut step = self.hosts.step(order, lease).await?;
+        let (interval, patience) = (timeout / 3, timeout * 2 / 3);
+        let mut step = self.hosts.step(order, patience).await?;
         loop {
             match tokio::time::timeout(interval, step.end()).await {
                 Ok(end) => return end?.ok_or(AttendError::Gone),
                 Err(_) => match handle.heartbeat::<()>(None, RpcOptions::default()).await {
                     Ok(answer) => {
-                        step.renew();
+                        step.extend();
                         if answer.cancel_requested {
                             step.cancel();
                         }
                     }
                     Err(AsyncActivityError::NotFound(_)) => return Err(AttendError::Gone),
-                    // The server cannot be reached: the lease goes on, and perhaps runs out.
+                    // The server cannot be reached: the deadline stays, and perhaps passes.
                     Err(_) => {}
                 },
             }
@@ -222,6 +240,23 @@ fn handle(client: Client, token: Vec<u8>) -> AsyncActivityHandle<Client> {
     AsyncActivityHandle::new(client, ActivityIdentifier::from_task_token(TaskToken::from(token)))
 }
 
+/// The steps of a run that workers have.
+pub(crate) async fn places(
+    handle: &WorkflowHandle<Client, RunWorkflow>,
+) -> Result<Vec<Place>, WorkflowInteractionError> {
+    let described = handle.describe(WorkflowDescribeOptions::default()).await?;
+    let pending = described.into_raw().pending_activities.into_iter();
+    let started = pending.filter(|activity| {
+        activity.state == PendingActivityState::Started as i32
+            && activity.activity_type.as_ref().is_some_and(|kind| kind.name == STEP)
+    });
+    let place = |activity: PendingActivityInfo| Place {
+        step: activity.activity_id,
+        worker: activity.last_worker_identity,
+    };
+    Ok(started.map(place).collect())
+}
+
 #[activities]
 impl StepActivities {
     /// Carries out a step.
@@ -261,17 +296,18 @@ impl StepActivities {
         _nothing: (),
     ) -> Result<Vec<Place>, ActivityError> {
         let Some(handle) = context.workflow_handle::<RunWorkflow>() else { return Ok(Vec::new()) };
-        let described = handle.describe(WorkflowDescribeOptions::default()).await?;
-        let pending = described.into_raw().pending_activities.into_iter();
-        let started = pending.filter(|activity| {
-            activity.state == PendingActivityState::Started as i32
-                && activity.activity_type.as_ref().is_some_and(|kind| kind.name == STEP)
-        });
-        let place = |activity: PendingActivityInfo| Place {
-            step: activity.activity_id,
-            worker: activity.last_worker_identity,
-        };
-        Ok(started.map(place).collect())
+        Ok(places(&handle).await?)
+    }
+
+    /// Ends steps on this machine, for a user who does not want to wait for their next heartbeats.
+    #[activity(name = "end_steps")]
+    pub async fn end_steps(
+        self: Arc<Self>,
+        _context: ActivityContext,
+        order: EndOrder,
+    ) -> Result<(), ActivityError> {
+        self.hosts.end(order).await;
+        Ok(())
     }
 
     /// Stores a part of what the run has decided. Returns its hash.

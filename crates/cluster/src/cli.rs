@@ -32,6 +32,9 @@ pub(crate) enum Command {
         /// Name of this worker, which no other has [default: a name that is kept in the directory].
         #[arg(long, value_name = "NAME")]
         name: Option<String>,
+        /// After how many days without a step here the directories of a run are removed.
+        #[arg(long, value_name = "DAYS", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=3650))]
+        keep_days: u32,
     },
     /// Start a workflow. Options after WORKFLOW are those of `raymond start`.
     Start {
@@ -130,6 +133,15 @@ pub(crate) enum Command {
         #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
         comment: String,
     },
+    /// Change the limits of a run while it is running.
+    Limit {
+        #[command(flatten)]
+        server: Server,
+        /// The run.
+        id: String,
+        #[command(flatten)]
+        limits: LimitOptions,
+    },
     /// Resume a run that failed, was stopped or paused.
     Resume {
         #[command(flatten)]
@@ -153,6 +165,21 @@ pub(crate) struct Project {
     /// Directory for runs and settings [default: .raymond in the project].
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
+}
+
+/// Limits to change; the others stay as they are.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true)]
+pub(crate) struct LimitOptions {
+    /// Budget of all agents together in US dollars; 0 is no limit.
+    #[arg(long, value_name = "USD")]
+    pub(crate) budget: Option<f64>,
+    /// Maximum number of states that all agents together enter; 0 is no limit.
+    #[arg(long, value_name = "N")]
+    pub(crate) max_iterations: Option<u64>,
+    /// Maximum number of coding agent turns that run at once.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_parallel: Option<u32>,
 }
 
 /// Where Temporal and the store are.

@@ -1,11 +1,14 @@
 //! The commands: what the program says, and what it asks of Temporal.
 
 use std::{
-    cell::Cell, env, ffi::OsString, fmt::Display, path::PathBuf, process::ExitCode, sync::Arc,
+    cell::Cell, collections::BTreeSet, env, ffi::OsString, fmt::Display, path::PathBuf,
+    process::ExitCode, sync::Arc,
 };
 
 use futures::{StreamExt as _, TryStreamExt as _};
-use raymond_engine::{host::lines::Plan, layout::StateDir, mirror::Origin, programs};
+use raymond_engine::{
+    door::LimitChange, host::lines::Plan, layout::StateDir, mirror::Origin, programs,
+};
 use raymond_flow::{
     history::CodingAgentsMessage,
     id::{AskId, RunId},
@@ -16,12 +19,13 @@ use raymond_flow::{
 use temporalio_client::{
     Client, WorkflowFetchHistoryOptions, WorkflowGetResultOptions, WorkflowHandle, WorkflowHistory,
     WorkflowIdReusePolicy, WorkflowListOptions, WorkflowQueryOptions, WorkflowSignalOptions,
-    WorkflowStartOptions,
+    WorkflowStartOptions, errors::WorkflowInteractionError,
 };
 
 use crate::{
+    activities::places,
     bundles::Bundles,
-    cli::{Arguments, Command, Project, Server, heartbeat_ms},
+    cli::{Arguments, Command, LimitOptions, Project, Server, heartbeat_ms},
     connection::{connect, converter},
     messages::{Begin, RunInput, RunOutput, Signal, Terms},
     mirror::Source,
@@ -80,8 +84,8 @@ pub(crate) fn failed<E: Display>(what: &str) -> impl FnOnce(E) -> Failure {
 /// Carries out the command line. `print` is for data, `talk` for people.
 pub async fn run(arguments: Arguments, print: Talk, talk: Talk) -> Result<ExitCode, Failure> {
     match arguments.command {
-        Command::Worker { server, data_dir, capacity, name } => {
-            worker::work(&server, &data_dir, capacity, name, talk).await?;
+        Command::Worker { server, data_dir, capacity, name, keep_days } => {
+            worker::work(&server, &data_dir, capacity, name, keep_days, talk).await?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Start { server, heartbeat, steps_per_history, detach, words } => {
@@ -125,6 +129,9 @@ pub async fn run(arguments: Arguments, print: Talk, talk: Talk) -> Result<ExitCo
         }
         Command::Answer { server, id, ask, result, comment } => {
             User::connect(&server).await?.answer(&id, &ask, (result, comment)).await
+        }
+        Command::Limit { server, id, limits } => {
+            User::connect(&server).await?.limit(&id, &limits, talk).await
         }
         Command::Resume { server, id, budget, detach, project } => {
             let (user, state_dir) = (User::connect(&server).await?, state_dir(&project)?);
@@ -190,7 +197,25 @@ struct User {
     queue: String,
 }
 
-type Handle = WorkflowHandle<Client, RunWorkflow>;
+/// A run on the server.
+pub(crate) type Handle = WorkflowHandle<Client, RunWorkflow>;
+
+/// Tells a run what a user wants of it.
+pub(crate) async fn tell(
+    handle: &Handle,
+    input: Input,
+    ends_steps: bool,
+) -> Result<(), WorkflowInteractionError> {
+    let workers = if ends_steps {
+        let names: BTreeSet<_> =
+            places(handle).await?.into_iter().map(|place| place.worker).collect();
+        Some(names.into_iter().collect())
+    } else {
+        None
+    };
+    let signal = Signal { input: input.into(), ends_steps, workers };
+    handle.signal(RunWorkflow::tell, signal, WorkflowSignalOptions::default()).await
+}
 
 impl User {
     async fn connect(server: &Server) -> Result<Self, Failure> {
@@ -374,10 +399,8 @@ impl User {
     }
 
     async fn tell(&self, id: &str, input: Input, ends_steps: bool) -> Result<ExitCode, Failure> {
-        let signal = Signal { input: input.into(), ends_steps };
-        let handle = self.handle(id);
-        let told = handle.signal(RunWorkflow::tell, signal, WorkflowSignalOptions::default());
-        told.await.map_err(failed(&format!("tell run {id}")))?;
+        let told = tell(&self.handle(id), input, ends_steps).await;
+        told.map_err(failed(&format!("tell run {id}")))?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -415,23 +438,56 @@ impl User {
         self.tell(id, Input::Answered { id: ask, response: Box::new(response) }, false).await
     }
 
+    /// Changes the limits of a run that is running.
+    async fn limit(
+        &self,
+        id: &str,
+        options: &LimitOptions,
+        talk: Talk,
+    ) -> Result<ExitCode, Failure> {
+        let run = self.show(id).await?;
+        if run.status != Status::Running {
+            return Err(Failure {
+                message: format!("run {id} is {}: it has no limits to change", run.status),
+                hint: run.status.can_resume().then(|| {
+                    format!(
+                        "resume it with another budget: raymond cluster resume {id} --budget USD"
+                    )
+                }),
+            });
+        }
+        let change = LimitChange {
+            budget_usd: options.budget.map(dollars).transpose()?,
+            max_iterations: options.max_iterations,
+            max_parallel: options.max_parallel,
+            ..LimitChange::default()
+        };
+        let limits = change.apply(run.limits);
+        let code = self.tell(id, Input::ChangeLimits { limits }, false).await?;
+        talk(&format!("run {id} has the new limits"));
+        Ok(code)
+    }
+
     async fn resume(&self, id: &str, budget: Option<f64>) -> Result<(), Failure> {
         let RunOutput { run: RunMessage(run), terms, segments } = self.output(id).await?;
         if !run.status.can_resume() {
             let message = format!("run {id} is {} and cannot be resumed", run.status);
             return Err(Failure { message, hint: None });
         }
-        let (settings, mut limits) = (run.settings.clone(), run.limits.clone());
-        if let Some(dollars) = budget {
-            let budget = Usd::from_dollars(dollars).ok_or_else(|| Failure {
-                message: format!("`--budget {dollars}` is not an amount of dollars"),
-                hint: None,
-            })?;
-            limits.budget_usd = (budget > Usd::ZERO).then_some(budget);
-        }
+        let budget_usd = budget.map(dollars).transpose()?;
+        let change = LimitChange { budget_usd, ..LimitChange::default() };
+        let (settings, limits) = (run.settings.clone(), change.apply(run.limits.clone()));
         let input = Input::Resume { settings, limits }.into();
         let begin = Begin::Resumed { run: RunMessage(run), input, segments };
         let input = RunInput { begin, terms };
         self.begin(id, input, WorkflowIdReusePolicy::AllowDuplicate).await
     }
+}
+
+/// The amount that `--budget` gives.
+fn dollars(dollars: f64) -> Result<Usd, Failure> {
+    Usd::from_dollars(dollars).ok_or_else(|| Failure {
+        message: format!("`--budget {dollars}` is not an amount of dollars"),
+        hint: None,
+    })
 }

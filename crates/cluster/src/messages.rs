@@ -134,6 +134,19 @@ pub struct Signal {
     /// Whether running steps are ended.
     #[serde(default)]
     pub ends_steps: bool,
+    /// The workers that have steps of the run, so that they hear of it before their next heartbeat. `None` in the signals
+    /// of earlier programs.
+    #[serde(default)]
+    pub workers: Option<Vec<String>>,
+}
+
+/// The input of the activity `end_steps`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct EndOrder {
+    /// The identity of the run.
+    pub identity: String,
+    /// The steps in flight. A worker ends those that it has.
+    pub steps: Vec<StepId>,
 }
 
 /// The input of the activity `step`.

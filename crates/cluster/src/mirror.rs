@@ -16,16 +16,15 @@ use raymond_engine::{
 };
 use raymond_flow::{id::RunId, machine::Status};
 use temporalio_client::{
-    Client, WorkflowDescribeOptions, WorkflowExecutionStatus, WorkflowFetchHistoryOptions,
-    WorkflowGetResultOptions, WorkflowHandle, WorkflowHistory, WorkflowQueryOptions,
-    WorkflowSignalOptions,
+    WorkflowDescribeOptions, WorkflowExecutionStatus, WorkflowFetchHistoryOptions,
+    WorkflowGetResultOptions, WorkflowHistory, WorkflowQueryOptions,
 };
 use tokio::sync::Notify;
 
 use crate::{
     bundles::Bundles,
-    commands::{Failure, Talk, failed},
-    messages::{Entry, Page, RunOutput, Segment, Signal, StepFiles},
+    commands::{Failure, Handle, Talk, failed, tell},
+    messages::{Entry, Page, RunOutput, Segment, StepFiles},
     store::{Store, StoreError},
     workflow::RunWorkflow,
 };
@@ -40,7 +39,7 @@ const FETCHED_AT_ONCE: usize = 8;
 /// A run of the cluster, from which it is mirrored.
 pub(crate) struct Source {
     pub(crate) id: RunId,
-    pub(crate) handle: WorkflowHandle<Client, RunWorkflow>,
+    pub(crate) handle: Handle,
     pub(crate) store: Store,
     pub(crate) origin: Origin,
     pub(crate) talk: Talk,
@@ -240,9 +239,7 @@ impl Source {
     /// Sends what users want, appends what follows from it, and confirms it. Returns whether the run could be told.
     async fn pass_on(&self, mirror: &mut Mirror<'_>, wishes: Wishes) -> Result<bool, Failure> {
         for wish in &wishes.wishes {
-            let signal = Signal { input: wish.input.clone().into(), ends_steps: wish.ends_steps };
-            let options = WorkflowSignalOptions::default();
-            if let Err(error) = self.handle.signal(RunWorkflow::tell, signal, options).await {
+            if let Err(error) = tell(&self.handle, wish.input.clone(), wish.ends_steps).await {
                 (self.talk)(&format!("run {} cannot be told: {error}; trying again", self.id));
                 tokio::time::sleep(RETRY_INTERVAL).await;
                 // It may have ended.

@@ -38,7 +38,8 @@ use crate::{
     bundles::{BundleError, Bundles},
     log::Log,
     messages::{
-        Begin, Page, PrepareOrder, RunInput, RunOutput, Segment, Signal, StepEnd, StepOrder, Terms,
+        Begin, EndOrder, Page, PrepareOrder, RunInput, RunOutput, Segment, Signal, StepEnd,
+        StepOrder, Terms,
     },
     sequencer::{Sequencer, Wanted},
     worker::own_queue,
@@ -79,6 +80,8 @@ enum Arrival {
     Woke(AgentId),
     Deadline(AskId),
     UsageLimit,
+    /// A worker was told to end steps; their ends arrive by themselves.
+    Told,
 }
 
 /// Why a history ends.
@@ -158,6 +161,8 @@ struct Course {
     launched: u32,
     /// While the history is about to be cut: the workers that have the steps in flight.
     cut: Option<BTreeMap<StepId, String>>,
+    /// Whether the user wants all steps to end: the history is not cut any more, because the next one would not know.
+    is_ending: bool,
 }
 
 impl Course {
@@ -175,6 +180,7 @@ impl Course {
             found: BTreeMap::new(),
             launched: 0,
             cut: None,
+            is_ending: false,
         }
     }
 
@@ -223,14 +229,17 @@ impl Course {
                 }
                 return CourseEnd::Over;
             }
-            if let Some(found) = self.is_cut() {
+            if !self.is_ending
+                && let Some(found) = self.is_cut()
+            {
                 if self.keep().await {
                     continue;
                 }
                 // Nothing is awaited between the empty inbox and the end of this history: no signal is lost.
                 return CourseEnd::Cut { found };
             }
-            if self.cut.is_none() && self.launched >= self.terms.steps_per_history {
+            let is_long = self.launched >= self.terms.steps_per_history;
+            if self.cut.is_none() && is_long && !self.is_ending {
                 self.prepare_cut().await;
                 continue;
             }
@@ -266,7 +275,7 @@ impl Course {
             }
             if is_cancelled {
                 let halt = Input::Halt(Halt::Cancelled).into();
-                self.take(Signal { input: halt, ends_steps: true });
+                self.take(Signal { input: halt, ends_steps: true, workers: None });
             }
         }
     }
@@ -337,16 +346,38 @@ impl Course {
     }
 
     /// Carries out what a user wants.
-    fn take(&mut self, Signal { input, ends_steps }: Signal) {
+    fn take(&mut self, Signal { input, ends_steps, workers }: Signal) {
         self.input(input.into());
         if ends_steps {
+            self.is_ending |= workers.is_some();
             for (id, _) in std::mem::take(&mut self.waiting) {
                 self.gone(&id, Outcome::NotStarted);
             }
             for token in self.steps.values() {
                 token.cancel();
             }
+            workers.unwrap_or_default().into_iter().for_each(|worker| self.tell_to_end(&worker));
         }
+    }
+
+    /// Tells a worker to end its steps. The cancelled tokens say the same with the next heartbeat of each step, so a worker
+    /// that is not told learns it, too.
+    fn tell_to_end(&self, worker: &str) {
+        let identity = self.run().identity;
+        let order = EndOrder { identity, steps: self.steps.keys().cloned().collect() };
+        let options = ActivityOptions::with_start_to_close_timeout(PREPARE_MAX)
+            .task_queue(own_queue(self.context.task_queue(), worker))
+            .cancellation_token(WorkflowCancellationToken::new())
+            .retry_policy(RetryPolicy::builder().maximum_attempts(1).build())
+            .build();
+        let context = self.context.clone();
+        self.flights.push(
+            async move {
+                let _ = context.execute_activity(StepActivities::end_steps, order, options).await;
+                Arrival::Told
+            }
+            .boxed_local(),
+        );
     }
 
     fn land(&mut self, arrival: Arrival) {
@@ -383,6 +414,7 @@ impl Course {
                 self.perform(wanted);
             }
             Arrival::UsageLimit => self.input(Input::UsageLimitLifted),
+            Arrival::Told => {}
         }
     }
 

@@ -10,5 +10,7 @@ mod differential;
 mod env;
 mod faults;
 mod figures;
+mod limits;
 mod mirror;
+mod network;
 mod upgrade;

@@ -22,8 +22,8 @@ pub enum OrderLine {
     Start(HostedLine),
     /// [`Order::Find`]
     Find(HostedLine),
-    /// [`Order::Renew`]
-    Renew(StepId),
+    /// [`Order::Extend`]
+    Extend(StepId),
     /// [`Order::End`]
     End(StepId),
     /// [`Order::Prepare`]
@@ -44,8 +44,8 @@ pub struct HostedLine {
     pub id: StepId,
     /// The excerpt of the run.
     pub run: RunMessage,
-    /// How long the step may run without a renewal, in milliseconds.
-    pub lease_ms: u64,
+    /// [`Hosted::patience`] in milliseconds.
+    pub patience_ms: u64,
 }
 
 /// A report, on standard output.
@@ -84,7 +84,7 @@ impl From<OrderLine> for Order {
         match line {
             OrderLine::Start(hosted) => Self::Start(hosted.into()),
             OrderLine::Find(hosted) => Self::Find(hosted.into()),
-            OrderLine::Renew(id) => Self::Renew(id),
+            OrderLine::Extend(id) => Self::Extend(id),
             OrderLine::End(id) => Self::End(id),
             OrderLine::Prepare { run: RunMessage(run), agent, fresh } => {
                 Self::Prepare { run: Box::new(run), agent, fresh }
@@ -94,8 +94,8 @@ impl From<OrderLine> for Order {
 }
 
 impl From<HostedLine> for Hosted {
-    fn from(HostedLine { id, run: RunMessage(run), lease_ms }: HostedLine) -> Self {
-        Self { id, run: Box::new(run), lease: Duration::from_millis(lease_ms) }
+    fn from(HostedLine { id, run: RunMessage(run), patience_ms }: HostedLine) -> Self {
+        Self { id, run: Box::new(run), patience: Duration::from_millis(patience_ms) }
     }
 }
 
