@@ -8,7 +8,7 @@
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant, SystemTime},
 };
 
 use raymond_engine::{layout::StateDir, mirror::pack_step, private};
@@ -28,7 +28,7 @@ use temporalio_sdk::activities::{ActivityContext, ActivityError};
 
 use crate::{
     commands::Talk,
-    hosts::{HostError, Hosts},
+    hosts::{HostError, Hosts, milliseconds},
     messages::{EndOrder, Entry, Place, PrepareOrder, StepEnd, StepOrder},
     store::Store,
     workflow::RunWorkflow,
@@ -66,6 +66,52 @@ struct Kept {
     token: Vec<u8>,
     timeout_ms: u64,
     order: StepOrder,
+}
+
+/// How long the server counts on this worker for a step.
+#[derive(Debug)]
+struct Trust {
+    /// After how long without a heartbeat the server gives the step to another worker.
+    timeout: Duration,
+    /// The server has heard of this worker then, or later. `None` if that is not known.
+    since: Option<Instant>,
+}
+
+impl Trust {
+    /// The trust in a worker that was given a step at `started` by the clock of the server. A step that was on its way for
+    /// long, because this worker was frozen or without network, may be another's by now; clocks that differ count as that.
+    fn begin(timeout: Duration, started: Option<SystemTime>) -> Self {
+        let margin = timeout / 12;
+        let is_recent = |at: &SystemTime| {
+            let age = SystemTime::now().duration_since(*at);
+            age.unwrap_or_else(|ahead| ahead.duration()) < margin
+        };
+        let since = started.filter(is_recent).and_then(|_| Instant::now().checked_sub(margin));
+        Self { timeout, since }
+    }
+
+    /// How long a step may run on: less than the server waits, and the rest is for killing the child.
+    fn patience(&self) -> Duration {
+        self.since
+            .map_or(Duration::ZERO, |since| (self.timeout * 2 / 3).saturating_sub(since.elapsed()))
+    }
+
+    /// Sends a heartbeat. Returns whether the step is cancelled; `None` if the server cannot be reached. What counts is when
+    /// the heartbeat was sent: its answer may be late.
+    async fn renew(
+        &mut self,
+        handle: &AsyncActivityHandle<Client>,
+    ) -> Result<Option<bool>, AttendError> {
+        let sent = Instant::now();
+        match handle.heartbeat::<()>(None, RpcOptions::default()).await {
+            Ok(answer) => {
+                self.since = Some(sent);
+                Ok(Some(answer.cancel_requested))
+            }
+            Err(AsyncActivityError::NotFound(_)) => Err(AttendError::Gone),
+            Err(_) => Ok(None),
+        }
+    }
 }
 
 /// Why the end of a step is not reported.
@@ -122,12 +168,13 @@ impl StepActivities {
             let (own, client) = (self.clone(), client.clone());
             tokio::spawn(async move {
                 let handle = handle(client, kept.token);
-                let timeout = Duration::from_millis(kept.timeout_ms);
+                let trust = Trust { timeout: Duration::from_millis(kept.timeout_ms), since: None };
                 let id = kept.order.id.clone();
                 (own.talk)(&format!("{}: found step {id} again", kept.order.run.0.id));
                 // Its request may never have arrived, so it is not started again, only looked for.
                 let order = StepOrder { is_started: true, ..kept.order };
-                let attended = own.attend(&handle, &order, timeout).await;
+                let timeout = trust.timeout;
+                let attended = own.attend(&handle, &order, trust).await;
                 if let Err(error) = own.deliver(&handle, (&order, timeout), attended).await {
                     (own.talk)(&format!("step {id}: {error}"));
                 }
@@ -141,11 +188,11 @@ impl StepActivities {
         &self,
         handle: &AsyncActivityHandle<Client>,
         order: &StepOrder,
-        timeout: Duration,
+        mut trust: Trust,
     ) -> Result<Vec<InputMessage>, AttendError> {
         let mut tries = 0;
         loop {
-            match self.attend_once(handle, order, timeout).await {
+            match self.attend_once(handle, order, &mut trust).await {
                 Err(AttendError::Host(error)) if tries < HOST_TRIES => {
                     tries += 1;
                     (self.talk)(&format!("step {}: {error}; trying again", order.id));
@@ -160,26 +207,25 @@ impl StepActivities {
         &self,
         handle: &AsyncActivityHandle<Client>,
         order: &StepOrder,
-        timeout: Duration,
+        trust: &mut Trust,
     ) -> Result<Vec<InputMessage>, AttendError> {
-        // The deadline passes before the server gives the step to another worker, however long before its end the last
-        // heartbeat was; the rest is for killing the child.
-        let (interval, patience) = (timeout / 3, timeout * 2 / 3);
-        let mut step = self.hosts.step(order, patience).await?;
+        while trust.patience().is_zero() {
+            if trust.renew(handle).await?.is_none() {
+                tokio::time::sleep(DELIVERY_INTERVAL).await;
+            }
+        }
+        let mut step = self.hosts.step(order, trust.patience()).await?;
         loop {
-            match tokio::time::timeout(interval, step.end()).await {
+            match tokio::time::timeout(trust.timeout / 3, step.end()).await {
                 Ok(end) => return end?.ok_or(AttendError::Gone),
-                Err(_) => match handle.heartbeat::<()>(None, RpcOptions::default()).await {
-                    Ok(answer) => {
-                        step.extend();
-                        if answer.cancel_requested {
+                Err(_) => {
+                    if let Some(is_cancelled) = trust.renew(handle).await? {
+                        step.extend(trust.patience());
+                        if is_cancelled {
                             step.cancel();
                         }
                     }
-                    Err(AsyncActivityError::NotFound(_)) => return Err(AttendError::Gone),
-                    // The server cannot be reached: the deadline stays, and perhaps passes.
-                    Err(_) => {}
-                },
+                }
             }
         }
     }
@@ -268,11 +314,11 @@ impl StepActivities {
     ) -> Result<StepEnd, ActivityError> {
         let token = context.info().task_token.clone();
         let timeout = context.info().heartbeat_timeout.unwrap_or(HEARTBEAT_TIMEOUT);
-        let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
-        let kept = Kept { token: token.clone(), timeout_ms, order };
+        let trust = Trust::begin(timeout, context.info().started_time);
+        let kept = Kept { token: token.clone(), timeout_ms: milliseconds(timeout), order };
         let path = self.note(&kept);
         let handle = handle(context.client(), token);
-        let attended = self.attend(&handle, &kept.order, timeout).await;
+        let attended = self.attend(&handle, &kept.order, trust).await;
         let delivered = self.deliver(&handle, (&kept.order, timeout), attended).await;
         if let Some(path) = path {
             let _ = std::fs::remove_file(path);
@@ -330,5 +376,29 @@ impl StepActivities {
     ) -> Result<InputMessage, ActivityError> {
         let prepared = self.hosts.prepare(order).await;
         prepared.map_err(ActivityError::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_mins(1);
+
+    #[test]
+    fn step_that_was_long_on_its_way_is_not_started_before_a_heartbeat() {
+        let now = SystemTime::now();
+        let late = Some(now - TIMEOUT / 2);
+        let clock_is_slow = Some(now + TIMEOUT / 2);
+        for started in [None, late, clock_is_slow] {
+            assert_eq!(Trust::begin(TIMEOUT, started).patience(), Duration::ZERO, "{started:?}");
+        }
+    }
+
+    #[test]
+    fn step_that_has_just_been_given_may_run_for_less_than_the_server_waits() {
+        let patience = Trust::begin(TIMEOUT, Some(SystemTime::now())).patience();
+        assert!(patience > TIMEOUT / 3, "longer than until the first heartbeat: {patience:?}");
+        assert!(patience < TIMEOUT * 2 / 3, "{patience:?}");
     }
 }

@@ -123,7 +123,7 @@ impl Hosts {
                 let _ = earlier.send(None);
             }
         })?;
-        let patience_ms = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
+        let patience_ms = milliseconds(patience);
         let hosted = HostedLine { id: id.clone(), run: order.run.clone(), patience_ms };
         let start = if order.is_started { OrderLine::Find } else { OrderLine::Start };
         host.order(start(hosted));
@@ -253,9 +253,10 @@ impl HostedStep {
         end
     }
 
-    /// Moves its deadline.
-    pub(crate) fn extend(&self) {
-        self.host.order(OrderLine::Extend(self.id.clone()));
+    /// Moves its deadline: it may run so long from now on.
+    pub(crate) fn extend(&self, patience: Duration) {
+        let (id, patience_ms) = (self.id.clone(), milliseconds(patience));
+        self.host.order(OrderLine::Extend { id, patience_ms });
     }
 
     /// Asks the host to end it.
@@ -310,6 +311,10 @@ async fn read(
     // Whoever waits is told by the end of the channel.
     *lock(&waiting) = Waiting { is_closed: true, ..Waiting::default() };
     let _ = child.wait().await;
+}
+
+pub(crate) fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -53,7 +53,12 @@ pub enum Order {
     /// Report the end of a step that was started before. One that never was is forbidden and reported as such.
     Find(Hosted),
     /// Move the deadline of a step: the orchestrator still counts on this machine.
-    Extend(StepId),
+    Extend {
+        /// The step.
+        id: StepId,
+        /// How long from now on the step may run.
+        patience: Duration,
+    },
     /// End a step.
     End(StepId),
     /// Prepare the next step of an agent of this run with the directories of this machine.
@@ -74,7 +79,7 @@ pub struct Hosted {
     pub id: StepId,
     /// The run, or an excerpt of it, in which the step is running.
     pub run: Box<Run>,
-    /// How long after its start, or after its deadline was moved last, the step is ended.
+    /// How long from now on the step may run, unless its deadline is moved.
     pub patience: Duration,
 }
 
@@ -140,7 +145,6 @@ impl std::fmt::Debug for Host<'_> {
 #[derive(Debug)]
 struct OwnStep {
     run: Run,
-    patience: Duration,
     deadline: Instant,
     ending_since: Option<Instant>,
 }
@@ -284,9 +288,9 @@ impl Host<'_> {
                     self.look(&id, Unclaimed::Forbid, observer)?;
                 }
             }
-            Order::Extend(id) => {
+            Order::Extend { id, patience } => {
                 if let Some(own) = self.steps.get_mut(&id) {
-                    own.deadline = Instant::now() + own.patience;
+                    own.deadline = Instant::now() + patience;
                 }
             }
             Order::End(id) => self.end(&id, observer)?,
@@ -306,7 +310,7 @@ impl Host<'_> {
             own.deadline = deadline;
             return None;
         }
-        let own = OwnStep { run: *run, patience, deadline, ending_since: None };
+        let own = OwnStep { run: *run, deadline, ending_since: None };
         self.steps.insert(id.clone(), own);
         Some(id)
     }

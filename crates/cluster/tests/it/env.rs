@@ -209,15 +209,17 @@ impl Drop for Cluster {
     }
 }
 
-/// The processes whose command line contains this text.
+/// The processes whose command line or environment contains this text: also what a step has started.
 pub(crate) fn processes(text: &str) -> Vec<u32> {
     let own = std::process::id();
     let entries = fs::read_dir("/proc").unwrap().filter_map(|entry| {
         entry.ok()?.file_name().to_str()?.parse::<u32>().ok().filter(|pid| *pid != own)
     });
     let is_meant = |pid: &u32| {
-        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&line).contains(text)
+        ["cmdline", "environ"].iter().any(|file| {
+            let bytes = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).contains(text)
+        })
     };
     entries.filter(is_meant).collect()
 }

@@ -13,4 +13,5 @@ mod figures;
 mod limits;
 mod mirror;
 mod network;
+mod storm;
 mod upgrade;

@@ -23,7 +23,12 @@ pub enum OrderLine {
     /// [`Order::Find`]
     Find(HostedLine),
     /// [`Order::Extend`]
-    Extend(StepId),
+    Extend {
+        /// The step.
+        id: StepId,
+        /// How long from now on it may run, in milliseconds.
+        patience_ms: u64,
+    },
     /// [`Order::End`]
     End(StepId),
     /// [`Order::Prepare`]
@@ -84,7 +89,9 @@ impl From<OrderLine> for Order {
         match line {
             OrderLine::Start(hosted) => Self::Start(hosted.into()),
             OrderLine::Find(hosted) => Self::Find(hosted.into()),
-            OrderLine::Extend(id) => Self::Extend(id),
+            OrderLine::Extend { id, patience_ms } => {
+                Self::Extend { id, patience: Duration::from_millis(patience_ms) }
+            }
             OrderLine::End(id) => Self::End(id),
             OrderLine::Prepare { run: RunMessage(run), agent, fresh } => {
                 Self::Prepare { run: Box::new(run), agent, fresh }

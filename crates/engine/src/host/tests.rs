@@ -168,7 +168,7 @@ fn step_is_ended_when_its_deadline_has_passed_and_not_while_it_is_moved() {
         for _ in 0..5 {
             let early = reports.recv_timeout(Duration::from_millis(500));
             assert!(early.is_err(), "ended although its deadline was moved: {early:?}");
-            orders.send(Order::Extend(step.clone()));
+            orders.send(Order::Extend { id: step.clone(), patience });
         }
         let inputs = far.take(reports.recv().unwrap());
         let [Input::Ended { conclusion: Conclusion::Again { why, .. }, .. }] = &inputs[..] else {
