@@ -39,6 +39,8 @@ const HEARTBEAT_TIMEOUT: Duration = Duration::from_mins(1);
 /// How often a host that ended is started again for the same step.
 const HOST_TRIES: u32 = 5;
 const HOST_INTERVAL: Duration = Duration::from_millis(200);
+/// How long to wait before the store is asked again.
+const STORE_INTERVAL: Duration = Duration::from_secs(2);
 /// How long to wait before the end of a step is delivered again.
 const DELIVERY_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -116,14 +118,20 @@ impl StepActivities {
     ) -> Result<Vec<InputMessage>, AttendError> {
         let mut tries = 0;
         loop {
-            match self.attend_once(handle, order, timeout).await {
+            let wait = match self.attend_once(handle, order, timeout).await {
+                // The step waits for as long as the store is down and the server counts on this worker.
+                Err(AttendError::Host(error)) if error.is_transient() => {
+                    (self.talk)(&format!("step {} waits for the store: {error}", order.id));
+                    STORE_INTERVAL
+                }
                 Err(AttendError::Host(error)) if tries < HOST_TRIES => {
                     tries += 1;
                     (self.talk)(&format!("step {}: {error}; trying again", order.id));
-                    tokio::time::sleep(HOST_INTERVAL * tries).await;
+                    HOST_INTERVAL * tries
                 }
                 attended => return attended,
-            }
+            };
+            alive(handle, timeout / 3, tokio::time::sleep(wait)).await?;
         }
     }
 
@@ -136,7 +144,7 @@ impl StepActivities {
         // A lease ends before the server gives the step to another worker, however long before its end the last
         // heartbeat was; the rest is for killing the child.
         let (interval, lease) = (timeout / 3, timeout * 2 / 3);
-        let mut step = self.hosts.step(order, lease).await?;
+        let mut step = alive(handle, interval, self.hosts.step(order, lease)).await??;
         loop {
             match tokio::time::timeout(interval, step.end()).await {
                 Ok(end) => return end?.ok_or(AttendError::Gone),
@@ -173,6 +181,12 @@ impl StepActivities {
                 }
             }
             tokio::time::sleep(DELIVERY_INTERVAL).await;
+            // If only the store is down, the server still counts on this worker.
+            if let Err(AsyncActivityError::NotFound(_)) =
+                handle.heartbeat::<()>(None, RpcOptions::default()).await
+            {
+                return Err(AttendError::Gone);
+            }
         }
     }
 
@@ -182,6 +196,26 @@ impl StepActivities {
         private::create_dir_all(&self.tokens).ok()?;
         private::write(&path, json).ok()?;
         Some(path)
+    }
+}
+
+/// Waits for something before a step is started, with heartbeats meanwhile.
+async fn alive<T>(
+    handle: &AsyncActivityHandle<Client>,
+    interval: Duration,
+    wanted: impl Future<Output = T>,
+) -> Result<T, AttendError> {
+    let mut wanted = std::pin::pin!(wanted);
+    loop {
+        if let Ok(had) = tokio::time::timeout(interval, &mut wanted).await {
+            return Ok(had);
+        }
+        match handle.heartbeat::<()>(None, RpcOptions::default()).await {
+            Ok(answer) if answer.cancel_requested => return Err(AttendError::Gone),
+            Err(AsyncActivityError::NotFound(_)) => return Err(AttendError::Gone),
+            // A server that cannot be reached may come back before the timeout.
+            Ok(_) | Err(_) => {}
+        }
     }
 }
 

@@ -139,7 +139,7 @@ pub(crate) struct Server {
     /// Namespace [default: that of Temporal's own settings].
     #[arg(long, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
-    /// Store for bundles and large payloads, the same for all: `file:///shared/raymond`.
+    /// Store for bundles and large payloads, the same for all: `file:///shared/raymond` or `s3://BUCKET/PREFIX`.
     #[arg(long, value_name = "URL", env = "RAYMOND_STORE")]
     pub(crate) store: String,
     /// Task queue of the workers.

@@ -22,7 +22,7 @@ use crate::{
     connection::{connect, converter},
     messages::{Begin, RunInput, RunOutput, Signal, Terms},
     replay::Replayer,
-    store::Store,
+    store::{Store, StoreError},
     worker,
     workflow::RunWorkflow,
 };
@@ -64,6 +64,14 @@ impl Display for Failure {
 /// The failure of what could not be done.
 pub(crate) fn failed<E: Display>(what: &str) -> impl FnOnce(E) -> Failure {
     move |error| Failure { message: format!("cannot {what}: {error}"), hint: None }
+}
+
+/// The failure of something that the store is needed for.
+pub(crate) fn store_failed(what: &str) -> impl FnOnce(StoreError) -> Failure {
+    move |error| {
+        let hint = error.hint().map(str::to_owned);
+        Failure { message: format!("cannot {what}: {error}"), hint }
+    }
 }
 
 /// Carries out the command line. `print` is for data, `talk` for people.
@@ -136,7 +144,7 @@ type Handle = WorkflowHandle<Client, RunWorkflow>;
 
 impl User {
     async fn connect(server: &Server) -> Result<Self, Failure> {
-        let store = Store::open(&server.store).map_err(failed("open the store"))?;
+        let store = Store::open(&server.store).map_err(store_failed("open the store"))?;
         let client = connect(server, &store, &format!("raymond-{}", std::process::id())).await?;
         Ok(Self { client, store, queue: server.queue.clone() })
     }
@@ -167,7 +175,7 @@ impl User {
         let Plan { started, coding_agents } =
             serde_json::from_slice(&planned.stdout).map_err(failed("read the plan"))?;
         let bytes = std::fs::read(&bundle).map_err(failed("read the bundle"))?;
-        let bundle = self.store.put(bytes).await.map_err(failed("store the bundle"))?;
+        let bundle = self.store.put(bytes).await.map_err(store_failed("store the bundle"))?;
         let identity = uuid::Uuid::new_v4().simple().to_string();
         let started = Started { identity, ..started.into() };
         let id = started.workflow_id.to_string();

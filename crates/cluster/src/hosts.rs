@@ -54,6 +54,13 @@ pub(crate) enum HostError {
     },
 }
 
+impl HostError {
+    /// Whether it passes by itself: the store is down.
+    pub(crate) fn is_transient(&self) -> bool {
+        matches!(self, Self::Bundle(BundleError::Store(error)) if error.is_transient())
+    }
+}
+
 /// The hosts on this machine.
 #[derive(Debug)]
 pub(crate) struct Hosts {

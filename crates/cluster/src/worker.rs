@@ -14,7 +14,7 @@ use crate::{
     activities::StepActivities,
     bundles::Bundles,
     cli::Server,
-    commands::{Failure, Talk, failed, local_program},
+    commands::{Failure, Talk, failed, local_program, store_failed},
     connection::connect,
     hosts::Hosts,
     store::Store,
@@ -40,7 +40,9 @@ pub(crate) async fn work(
     std::fs::create_dir_all(data_dir).map_err(failed("create the directory of this worker"))?;
     let data_dir = std::path::absolute(data_dir).map_err(failed("find --data-dir"))?;
     let name = name.map_or_else(|| kept_name(&data_dir), Ok)?;
-    let store = Store::open(&server.store).map_err(failed("open the store"))?;
+    let store = Store::open(&server.store).map_err(store_failed("open the store"))?;
+    // A worker without a store would take steps that it cannot carry out.
+    store.check().await.map_err(store_failed("use the store"))?;
     let client = connect(server, &store, &name).await?;
     let bundles = Arc::new(Bundles::new(store, data_dir.join("bundles")));
     let hosts = Hosts::new(local_program()?, data_dir.clone(), Arc::clone(&bundles), talk);

@@ -67,7 +67,7 @@ impl Stage {
     }
 }
 
-fn signal(name: &str, pid: i32) {
+pub(crate) fn signal(name: &str, pid: i32) {
     let status = Command::new("kill").arg(name).arg(pid.to_string()).status().unwrap();
     assert!(status.success());
 }
