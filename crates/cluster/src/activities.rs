@@ -23,12 +23,16 @@ use temporalio_common::protos::{
     temporal::api::{enums::v1::PendingActivityState, workflow::v1::PendingActivityInfo},
 };
 use temporalio_macros::activities;
-use temporalio_sdk::activities::{ActivityContext, ActivityError};
+use temporalio_sdk::{
+    ApplicationFailure,
+    activities::{ActivityContext, ActivityError},
+};
 
 use crate::{
+    capacity::{Capacity, Taken},
     commands::Talk,
     hosts::{HostError, Hosts},
-    messages::{Place, PrepareOrder, StepEnd, StepOrder},
+    messages::{Home, Place, PrepareOrder, StepEnd, StepOrder},
     workflow::RunWorkflow,
 };
 
@@ -48,10 +52,11 @@ const DELIVERY_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub struct StepActivities {
     hosts: Arc<Hosts>,
-    /// The name of this worker.
-    name: String,
+    /// This worker.
+    home: Home,
     /// Where the tokens of running steps are, for the next worker in this state directory.
     tokens: PathBuf,
+    capacity: Capacity,
     talk: Talk,
 }
 
@@ -78,8 +83,15 @@ pub(crate) enum AttendError {
 }
 
 impl StepActivities {
-    pub(crate) fn new(hosts: Arc<Hosts>, name: String, data_dir: &Path, talk: Talk) -> Self {
-        Self { hosts, name, tokens: data_dir.join("tokens"), talk }
+    pub(crate) fn new(
+        hosts: Arc<Hosts>,
+        home: Home,
+        data_dir: &Path,
+        capacity: usize,
+        talk: Talk,
+    ) -> Self {
+        let capacity = Capacity::new(capacity);
+        Self { hosts, home, tokens: data_dir.join("tokens"), capacity, talk }
     }
 
     /// Takes over the steps that an earlier worker in the same state directory left.
@@ -92,20 +104,39 @@ impl StepActivities {
                 let _ = std::fs::remove_file(path);
                 continue;
             };
-            let (own, client) = (self.clone(), client.clone());
-            tokio::spawn(async move {
-                let handle = handle(client, kept.token);
-                let timeout = Duration::from_millis(kept.timeout_ms);
-                let id = kept.order.id.clone();
-                (own.talk)(&format!("{}: found step {id} again", kept.order.run.0.id));
-                // Its request may never have arrived, so it is not started again, only looked for.
-                let order = StepOrder { is_started: true, ..kept.order };
-                let attended = own.attend(&handle, &order, timeout).await;
-                if let Err(error) = own.deliver(&handle, attended).await {
-                    (own.talk)(&format!("step {id}: {error}"));
-                }
-                let _ = std::fs::remove_file(path);
-            });
+            (self.talk)(&format!("{}: found step {} again", kept.order.run.0.id, kept.order.id));
+            // Its request may never have arrived, so it is not started again, only looked for.
+            let order = StepOrder { is_started: true, ..kept.order };
+            let kept = Kept { order, ..kept };
+            let handle = handle(client.clone(), kept.token.clone());
+            tokio::spawn(self.clone().see_through(
+                handle,
+                kept,
+                Some(path),
+                self.capacity.take_over(),
+            ));
+        }
+    }
+
+    /// Carries out a step, and reports its end. The SDK takes no part: it does not see the heartbeats of the worker, and
+    /// would drop an end that comes after its own timeout.
+    async fn see_through(
+        self,
+        handle: AsyncActivityHandle<Client>,
+        kept: Kept,
+        path: Option<PathBuf>,
+        _taken: Taken,
+    ) {
+        let timeout = Duration::from_millis(kept.timeout_ms);
+        let attended = self.attend(&handle, &kept.order, timeout).await;
+        if let Err(error) = self.deliver(&handle, attended).await {
+            (self.talk)(&format!("step {}: {error}", kept.order.id));
+            // If the server still counts on this worker, it learns that it should not.
+            let failure = ApplicationFailure::new(error);
+            let _ = handle.fail::<_, ()>(failure, None, RpcOptions::default()).await;
+        }
+        if let Some(path) = path {
+            let _ = std::fs::remove_file(path);
         }
     }
 
@@ -169,7 +200,7 @@ impl StepActivities {
         handle: &AsyncActivityHandle<Client>,
         attended: Result<Vec<InputMessage>, AttendError>,
     ) -> Result<(), AttendError> {
-        let end = StepEnd { inputs: attended?, worker: self.name.clone() };
+        let end = self.step_end(attended?);
         let end = serde_json::to_value(end)?;
         loop {
             match handle.complete(Some(end.clone()), RpcOptions::default()).await {
@@ -188,6 +219,11 @@ impl StepActivities {
                 return Err(AttendError::Gone);
             }
         }
+    }
+
+    fn step_end(&self, inputs: Vec<InputMessage>) -> StepEnd {
+        let Home { worker, labels } = self.home.clone();
+        StepEnd { inputs, worker, labels, is_refused: false }
     }
 
     fn keep(&self, kept: &Kept) -> Option<PathBuf> {
@@ -235,23 +271,27 @@ impl StepActivities {
         let token = context.info().task_token.clone();
         let timeout = context.info().heartbeat_timeout.unwrap_or(HEARTBEAT_TIMEOUT);
         let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
-        let kept = Kept { token: token.clone(), timeout_ms, order };
+        let handle = handle(context.client(), token.clone());
+        let is_own = order.is_started || order.is_offer;
+        let taken = if order.is_started {
+            self.capacity.take_over()
+        } else if order.is_offer {
+            let Some(taken) = self.capacity.try_take() else {
+                return Ok(StepEnd { is_refused: true, ..self.step_end(Vec::new()) });
+            };
+            taken
+        } else {
+            // A step that was offered may have taken the place that was free when this worker polled.
+            alive(&handle, timeout / 3, self.capacity.take()).await?
+        };
+        let kept = Kept { token, timeout_ms, order };
         let path = self.keep(&kept);
-        let handle = handle(context.client(), token);
-        let attended = self.attend(&handle, &kept.order, timeout).await;
-        let delivered = self.deliver(&handle, attended).await;
-        if let Some(path) = path {
-            let _ = std::fs::remove_file(path);
+        tokio::spawn(StepActivities::clone(&self).see_through(handle, kept, path, taken));
+        if !is_own {
+            // The slot of the SDK: while no place is free, this queue is not polled.
+            self.capacity.has_free().await;
         }
-        match delivered {
-            // The SDK does not see the heartbeats of the worker, and drops what comes after its own timeout: so the end
-            // is delivered without it.
-            Ok(()) => Err(ActivityError::WillCompleteAsync),
-            Err(error) => {
-                (self.talk)(&format!("step {}: {error}", kept.order.id));
-                Err(ActivityError::from(error))
-            }
-        }
+        Err(ActivityError::WillCompleteAsync)
     }
 
     /// The steps of this run that workers have.

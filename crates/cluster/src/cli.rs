@@ -3,6 +3,7 @@
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand};
+use raymond_flow::source::is_label;
 
 use crate::messages::steps_per_history;
 
@@ -26,6 +27,9 @@ pub(crate) enum Command {
         /// The most steps at once.
         #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
         capacity: u32,
+        /// Labels of this machine. It also carries out states whose `runs_on` names some of them.
+        #[arg(long, value_name = "LABEL,…", value_delimiter = ',', value_parser = label)]
+        labels: Vec<String>,
         /// Name of this worker, which no other has [default: a name that is kept in the directory].
         #[arg(long, value_name = "NAME")]
         name: Option<String>,
@@ -145,6 +149,11 @@ pub(crate) struct Server {
     /// Task queue of the workers.
     #[arg(long, value_name = "NAME", default_value = "raymond")]
     pub(crate) queue: String,
+}
+
+fn label(word: &str) -> Result<String, String> {
+    let allowed = "a label has letters, digits, `-`, `_` and `.`, at most 64 of them";
+    if is_label(word) { Ok(word.to_owned()) } else { Err(allowed.to_owned()) }
 }
 
 /// How long `heartbeat` seconds are.

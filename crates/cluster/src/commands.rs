@@ -1,19 +1,28 @@
 //! The commands: what the program says, and what it asks of Temporal.
 
-use std::{env, ffi::OsString, fmt::Display, path::PathBuf, process::ExitCode, sync::Arc};
+use std::{
+    collections::BTreeMap, env, ffi::OsString, fmt::Display, path::PathBuf, process::ExitCode,
+    sync::Arc,
+};
 
 use futures::{StreamExt as _, TryStreamExt as _};
-use raymond_engine::{host::lines::Plan, programs};
+use raymond_engine::{host::lines::Plan, programs, scope::WorkflowFiles};
 use raymond_flow::{
     id::AskId,
     machine::{Halt, Input, Response, Run, Started, Status},
     money::Usd,
     snapshot::RunMessage,
+    source::{Platform, StateFile},
 };
 use temporalio_client::{
-    Client, WorkflowFetchHistoryOptions, WorkflowGetResultOptions, WorkflowHandle, WorkflowHistory,
-    WorkflowIdReusePolicy, WorkflowListOptions, WorkflowQueryOptions, WorkflowSignalOptions,
-    WorkflowStartOptions,
+    Client, NamespacedClient as _, WorkflowFetchHistoryOptions, WorkflowGetResultOptions,
+    WorkflowHandle, WorkflowHistory, WorkflowIdReusePolicy, WorkflowListOptions,
+    WorkflowQueryOptions, WorkflowSignalOptions, WorkflowStartOptions, grpc::WorkflowService as _,
+    tonic::Request,
+};
+use temporalio_common::protos::temporal::api::{
+    enums::v1::TaskQueueType, taskqueue::v1::TaskQueue,
+    workflowservice::v1::DescribeTaskQueueRequest,
 };
 
 use crate::{
@@ -21,6 +30,7 @@ use crate::{
     cli::{Arguments, Command, Server, heartbeat_ms},
     connection::{connect, converter},
     messages::{Begin, RunInput, RunOutput, Signal, Terms},
+    queues,
     replay::Replayer,
     store::{Store, StoreError},
     worker,
@@ -77,13 +87,13 @@ pub(crate) fn store_failed(what: &str) -> impl FnOnce(StoreError) -> Failure {
 /// Carries out the command line. `print` is for data, `talk` for people.
 pub async fn run(arguments: Arguments, print: Talk, talk: Talk) -> Result<ExitCode, Failure> {
     match arguments.command {
-        Command::Worker { server, data_dir, capacity, name } => {
-            worker::work(&server, &data_dir, capacity, name, talk).await?;
+        Command::Worker { server, data_dir, capacity, labels, name } => {
+            worker::work(&server, &data_dir, capacity, (name, labels), talk).await?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Start { server, heartbeat, steps_per_history, detach, words } => {
             let user = User::connect(&server).await?;
-            let id = user.start(&words, heartbeat_ms(heartbeat), steps_per_history).await?;
+            let id = user.start(&words, heartbeat_ms(heartbeat), steps_per_history, talk).await?;
             talk(&format!("run {id} is started"));
             if detach {
                 print(&id);
@@ -159,6 +169,7 @@ impl User {
         words: &[OsString],
         heartbeat_ms: u64,
         steps_per_history: u32,
+        talk: Talk,
     ) -> Result<String, Failure> {
         let folder = tempfile::tempdir().map_err(failed("create a directory"))?;
         let bundle = folder.path().join("bundle.zip");
@@ -175,14 +186,48 @@ impl User {
         let Plan { started, coding_agents } =
             serde_json::from_slice(&planned.stdout).map_err(failed("read the plan"))?;
         let bytes = std::fs::read(&bundle).map_err(failed("read the bundle"))?;
+        let files = WorkflowFiles::read(&bundle).map_err(failed("read the bundle"))?.files;
         let bundle = self.store.put(bytes).await.map_err(store_failed("store the bundle"))?;
         let identity = uuid::Uuid::new_v4().simple().to_string();
         let started = Started { identity, ..started.into() };
         let id = started.workflow_id.to_string();
         let begin = Begin::New(started.into());
-        let terms = Terms { bundle, coding_agents, heartbeat_ms, steps_per_history };
+        let terms =
+            Terms { bundle, coding_agents, heartbeat_ms, steps_per_history, prefers_homes: true };
         self.begin(&id, RunInput { begin, terms }, WorkflowIdReusePolicy::RejectDuplicate).await?;
+        self.miss_labels(&files, talk).await;
         Ok(id)
+    }
+
+    /// Says which states of a workflow no worker can carry out now. Only says: a worker may come later.
+    async fn miss_labels(&self, files: &BTreeMap<String, Vec<u8>>, talk: Talk) {
+        let mut states = BTreeMap::<_, Vec<_>>::new();
+        for (name, bytes) in files {
+            let file = StateFile::read(name, bytes, Platform::Unix);
+            if let Some(file) = file.ok().filter(|file| !file.runs_on.is_empty()) {
+                states.entry(file.runs_on).or_default().push(name.as_str());
+            }
+        }
+        for (labels, states) in states {
+            if self.has_no_worker(queues::labelled(&self.queue, &labels)).await {
+                let (labels, states) = (labels.join(","), states.join(", "));
+                talk(&format!(
+                    "no worker has the labels {labels}: {states} will wait for one\n  hint: raymond cluster worker --labels {labels}"
+                ));
+            }
+        }
+    }
+
+    /// Whether no worker polls a task queue, as far as the server knows.
+    async fn has_no_worker(&self, queue: String) -> bool {
+        let request = DescribeTaskQueueRequest {
+            namespace: self.client.namespace(),
+            task_queue: Some(TaskQueue { name: queue, ..TaskQueue::default() }),
+            task_queue_type: TaskQueueType::Activity.into(),
+            ..DescribeTaskQueueRequest::default()
+        };
+        let described = self.client.clone().describe_task_queue(Request::new(request)).await;
+        described.is_ok_and(|described| described.get_ref().pollers.is_empty())
     }
 
     async fn begin(

@@ -18,12 +18,14 @@
 #[expect(missing_docs, reason = "the macros generate items without documentation")]
 pub mod activities;
 mod bundles;
+mod capacity;
 pub mod cli;
 mod codec;
 mod commands;
 mod connection;
 mod hosts;
 pub mod messages;
+mod queues;
 mod replay;
 mod sequencer;
 mod store;

@@ -151,9 +151,14 @@ impl Cluster {
 
     /// Starts a worker with a directory of its own.
     pub(crate) fn worker(&self, name: &str) -> Running {
+        self.worker_with(name, &[])
+    }
+
+    /// Starts a worker with more options. Its steps have its name in the variable `WORKER`.
+    pub(crate) fn worker_with(&self, name: &str, options: &[&str]) -> Running {
         let data_dir = self.file(name);
         let mut command = self.cluster(&["worker", "--name", name, "--data-dir"]);
-        command.arg(&data_dir).stdout(Stdio::null());
+        command.arg(&data_dir).args(options).env("WORKER", name).stdout(Stdio::null());
         let log = self.file(&format!("{name}.log"));
         command.stderr(fs::File::options().create(true).append(true).open(log).unwrap());
         Running(command.spawn().unwrap())

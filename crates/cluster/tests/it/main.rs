@@ -10,5 +10,7 @@ mod differential;
 mod env;
 mod faults;
 mod figures;
+mod homes;
+mod labels;
 mod s3;
 mod upgrade;
