@@ -134,6 +134,9 @@ pub(crate) enum Command {
     },
 }
 
+/// The variable with the path of the key file.
+pub(crate) const KEY_FILE: &str = "RAYMOND_CLUSTER_KEY_FILE";
+
 /// Where Temporal and the store are.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Server {
@@ -146,6 +149,9 @@ pub(crate) struct Server {
     /// Store for bundles and large payloads, the same for all: `file:///shared/raymond` or `s3://BUCKET/PREFIX`.
     #[arg(long, value_name = "URL", env = "RAYMOND_STORE")]
     pub(crate) store: String,
+    /// File with the keys that encrypt what is stored and in histories, the same for all [default: nothing is encrypted].
+    #[arg(long, value_name = "FILE", env = KEY_FILE)]
+    pub(crate) key_file: Option<PathBuf>,
     /// Task queue of the workers.
     #[arg(long, value_name = "NAME", default_value = "raymond")]
     pub(crate) queue: String,

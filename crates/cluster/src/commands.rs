@@ -27,7 +27,8 @@ use temporalio_common::protos::temporal::api::{
 
 use crate::{
     bundles::Bundles,
-    cli::{Arguments, Command, Server, heartbeat_ms},
+    cipher::Cipher,
+    cli::{Arguments, Command, KEY_FILE, Server, heartbeat_ms},
     connection::{connect, converter},
     messages::{Begin, RunInput, RunOutput, Signal, Terms},
     queues,
@@ -41,7 +42,7 @@ use crate::{
 pub(crate) type Talk = fn(&str);
 
 /// Variables for this program only.
-pub(crate) const VARIABLES: [&str; 2] = ["RAYMOND_PROGRAM", "RAYMOND_STORE"];
+pub(crate) const VARIABLES: [&str; 3] = ["RAYMOND_PROGRAM", "RAYMOND_STORE", KEY_FILE];
 
 /// The most runs in a list.
 const LISTED_MAX: usize = 100;
@@ -82,6 +83,16 @@ pub(crate) fn store_failed(what: &str) -> impl FnOnce(StoreError) -> Failure {
         let hint = error.hint().map(str::to_owned);
         Failure { message: format!("cannot {what}: {error}"), hint }
     }
+}
+
+/// Opens the store that the command line names, with its keys.
+pub(crate) fn open_store(server: &Server) -> Result<Store, Failure> {
+    let cipher = server.key_file.as_deref().map_or(Ok(Cipher::default()), Cipher::read);
+    let cipher = cipher.map_err(|error| {
+        let hint = error.hint().map(str::to_owned);
+        Failure { message: error.to_string(), hint }
+    })?;
+    Store::open(&server.store, cipher).map_err(store_failed("open the store"))
 }
 
 /// Carries out the command line. `print` is for data, `talk` for people.
@@ -154,7 +165,7 @@ type Handle = WorkflowHandle<Client, RunWorkflow>;
 
 impl User {
     async fn connect(server: &Server) -> Result<Self, Failure> {
-        let store = Store::open(&server.store).map_err(store_failed("open the store"))?;
+        let store = open_store(server)?;
         let client = connect(server, &store, &format!("raymond-{}", std::process::id())).await?;
         Ok(Self { client, store, queue: server.queue.clone() })
     }
@@ -187,6 +198,8 @@ impl User {
             serde_json::from_slice(&planned.stdout).map_err(failed("read the plan"))?;
         let bytes = std::fs::read(&bundle).map_err(failed("read the bundle"))?;
         let files = WorkflowFiles::read(&bundle).map_err(failed("read the bundle"))?.files;
+        // Without the key of the cluster nothing is stored that others can read.
+        self.store.check().await.map_err(store_failed("use the store"))?;
         let bundle = self.store.put(bytes).await.map_err(store_failed("store the bundle"))?;
         let identity = uuid::Uuid::new_v4().simple().to_string();
         let started = Started { identity, ..started.into() };

@@ -19,6 +19,7 @@
 pub mod activities;
 mod bundles;
 mod capacity;
+mod cipher;
 pub mod cli;
 mod codec;
 mod commands;

@@ -1,5 +1,5 @@
 //! Where bundles and large payloads are kept for all machines: an object store, in which the name of an object is the
-//! hash of its bytes.
+//! hash of its bytes, before they are sealed.
 
 use std::{fmt::Write as _, sync::Arc, time::Duration};
 
@@ -10,6 +10,8 @@ use object_store::{
 };
 use sha2::{Digest as _, Sha256};
 use url::Url;
+
+use crate::cipher::{Cipher, CipherError, OVERHEAD};
 
 /// The largest object: a bundle may have 64 MB.
 const OBJECT_BYTES_MAX: u64 = 256 * 1024 * 1024;
@@ -32,6 +34,7 @@ const PROBE: &[u8] = b"raymond";
 pub(crate) struct Store {
     objects: Arc<dyn ObjectStore>,
     prefix: Path,
+    cipher: Cipher,
 }
 
 /// Why an object cannot be stored or read.
@@ -48,6 +51,14 @@ pub(crate) enum StoreError {
     /// The store failed.
     #[error("the store failed: {0}")]
     Failed(#[from] object_store::Error),
+    /// An object cannot be sealed or opened.
+    #[error("object {hash} of the store: {source}")]
+    Sealed {
+        /// Its name.
+        hash: String,
+        /// Why.
+        source: CipherError,
+    },
     /// An object is not what its name says.
     #[error("object {hash} of the store is damaged")]
     Damaged {
@@ -85,6 +96,7 @@ impl StoreError {
             Self::Failed(E::Generic { store: "S3", .. }) => Some(
                 "is the store up? Check the bucket, AWS_REGION, AWS_ENDPOINT_URL (for http:// also AWS_ALLOW_HTTP=true) and the credentials: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY",
             ),
+            Self::Sealed { source, .. } => source.hint(),
             Self::Failed(_) | Self::Damaged { .. } | Self::TooLarge { .. } => None,
         }
     }
@@ -92,8 +104,8 @@ impl StoreError {
 
 impl Store {
     /// The store at a URL such as `file:///shared/raymond` or `s3://BUCKET/PREFIX`. The directory of a `file://` URL is
-    /// created.
-    pub(crate) fn open(url: &str) -> Result<Self, StoreError> {
+    /// created. What is stored is sealed, if there are keys.
+    pub(crate) fn open(url: &str, cipher: Cipher) -> Result<Self, StoreError> {
         let wrong = |why: String| StoreError::Url { url: url.to_owned(), why };
         let parsed = Url::parse(url).map_err(|error| wrong(error.to_string()))?;
         let failed = |error: object_store::Error| wrong(error.to_string());
@@ -103,47 +115,80 @@ impl Store {
                     parsed.to_file_path().map_err(|()| wrong("no absolute path".to_owned()))?;
                 std::fs::create_dir_all(folder).map_err(|error| wrong(error.to_string()))?;
                 let (objects, prefix) = object_store::parse_url(&parsed).map_err(failed)?;
-                Ok(Self { objects: Arc::from(objects), prefix })
+                Ok(Self { objects: Arc::from(objects), prefix, cipher })
             }
             "s3" => {
                 let prefix = Path::from_url_path(parsed.path());
                 let prefix = prefix.map_err(|error| wrong(error.to_string()))?;
-                Ok(Self { objects: s3(url).map_err(failed)?, prefix })
+                Ok(Self { objects: s3(url).map_err(failed)?, prefix, cipher })
             }
             _ => Err(wrong("only file:// and s3:// are known".to_owned())),
         }
     }
 
-    /// Writes and reads an object, so that wrong settings are noticed before something depends on them.
+    pub(crate) fn cipher(&self) -> &Cipher {
+        &self.cipher
+    }
+
+    /// Reads an object, and writes it unless it is there, so that wrong settings and keys are noticed before something
+    /// depends on them.
     pub(crate) async fn check(&self) -> Result<(), StoreError> {
-        let hash = self.put(PROBE.to_vec()).await?;
-        self.get(&hash).await.map(drop)
+        let hash = hash(PROBE);
+        match self.read(&hash).await {
+            // Sealed with an older key, or before there was one: whoever has not the present key shall notice it.
+            Ok(sealed) if !self.cipher.is_current(&sealed) => {
+                self.unseal(&hash, sealed)?;
+                self.write(&hash, PROBE.to_vec()).await
+            }
+            Ok(sealed) => self.unseal(&hash, sealed).map(drop),
+            Err(StoreError::Failed(object_store::Error::NotFound { .. })) => {
+                self.write(&hash, PROBE.to_vec()).await
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Stores bytes under their hash, unless they are there already.
     pub(crate) async fn put(&self, bytes: Vec<u8>) -> Result<String, StoreError> {
         let hash = hash(&bytes);
-        let path = self.path(&hash);
-        match self.objects.head(&path).await {
-            Ok(found) if usize::try_from(found.size) == Ok(bytes.len()) => return Ok(hash),
+        let size = bytes.len() + if self.cipher.is_on() { OVERHEAD } else { 0 };
+        match self.objects.head(&self.path(&hash)).await {
+            Ok(found) if usize::try_from(found.size) == Ok(size) => return Ok(hash),
             // A part of it, or something else: whoever has the right bytes repairs it.
             Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
             Err(error) => return Err(error.into()),
         }
-        self.objects.put(&path, PutPayload::from(bytes)).await?;
+        self.write(&hash, bytes).await?;
         Ok(hash)
     }
 
     /// The bytes with this hash.
     pub(crate) async fn get(&self, hash: &str) -> Result<Vec<u8>, StoreError> {
+        let sealed = self.read(hash).await?;
+        self.unseal(hash, sealed)
+    }
+
+    async fn write(&self, hash: &str, bytes: Vec<u8>) -> Result<(), StoreError> {
+        let failed = |source| StoreError::Sealed { hash: hash.to_owned(), source };
+        let sealed = self.cipher.seal(bytes).map_err(failed)?;
+        self.objects.put(&self.path(hash), PutPayload::from(sealed)).await?;
+        Ok(())
+    }
+
+    async fn read(&self, hash: &str) -> Result<Vec<u8>, StoreError> {
         let found = self.objects.get(&self.path(hash)).await?;
-        let (name, bytes) = (|| hash.to_owned(), found.meta.size);
+        let bytes = found.meta.size;
         if bytes > OBJECT_BYTES_MAX {
-            return Err(StoreError::TooLarge { hash: name(), bytes });
+            return Err(StoreError::TooLarge { hash: hash.to_owned(), bytes });
         }
-        let bytes = found.bytes().await?.to_vec();
+        Ok(found.bytes().await?.to_vec())
+    }
+
+    fn unseal(&self, hash: &str, sealed: Vec<u8>) -> Result<Vec<u8>, StoreError> {
+        let failed = |source| StoreError::Sealed { hash: hash.to_owned(), source };
+        let bytes = self.cipher.open(sealed).map_err(failed)?;
         if self::hash(&bytes) != hash {
-            return Err(StoreError::Damaged { hash: name() });
+            return Err(StoreError::Damaged { hash: hash.to_owned() });
         }
         Ok(bytes)
     }
@@ -181,7 +226,7 @@ mod tests {
     use super::*;
 
     fn store(folder: &std::path::Path) -> Store {
-        Store::open(&format!("file://{}/deeper", folder.display())).unwrap()
+        Store::open(&format!("file://{}/deeper", folder.display()), Cipher::default()).unwrap()
     }
 
     #[tokio::test]
@@ -226,11 +271,43 @@ mod tests {
         assert!(store.check().await.is_err());
     }
 
+    #[tokio::test]
+    async fn store_with_keys_is_sealed_and_refuses_those_without() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("keys");
+        let url = format!("file://{}/store", folder.path().display());
+        let with = |keys: &[char]| {
+            let lines = keys.iter().map(|digit| String::from(*digit).repeat(64) + "\n");
+            std::fs::write(&file, lines.collect::<String>()).unwrap();
+            Store::open(&url, Cipher::read(&file).unwrap()).unwrap()
+        };
+        let plain = Store::open(&url, Cipher::default()).unwrap();
+        plain.check().await.unwrap();
+        let before = plain.put(b"before".to_vec()).await.unwrap();
+        let old = with(&['1']);
+        old.check().await.unwrap();
+        assert_eq!(old.get(&before).await.unwrap(), b"before", "from before there was a key");
+        let secret = old.put(b"secret".to_vec()).await.unwrap();
+        assert_eq!(old.get(&secret).await.unwrap(), b"secret");
+        let bytes = std::fs::read(folder.path().join("store").join(&secret)).unwrap();
+        assert!(!bytes.windows(6).any(|six| six == b"secret"));
+        for refused in [&plain, &with(&['2'])] {
+            let error = refused.check().await.unwrap_err();
+            assert!(error.hint().is_some_and(|hint| hint.contains("--key-file")), "{error}");
+        }
+        let new = with(&['2', '1']);
+        new.check().await.unwrap();
+        assert_eq!(new.get(&secret).await.unwrap(), b"secret");
+        assert!(old.check().await.is_err(), "the key was replaced");
+    }
+
     #[test]
     fn url_that_is_none_says_so() {
-        let Err(StoreError::Url { url, .. }) = Store::open("nowhere") else { panic!() };
+        let Err(StoreError::Url { url, .. }) = Store::open("nowhere", Cipher::default()) else {
+            panic!()
+        };
         assert_eq!(url, "nowhere");
-        let error = Store::open("gopher://host/x").unwrap_err();
+        let error = Store::open("gopher://host/x", Cipher::default()).unwrap_err();
         assert!(error.to_string().contains("only file:// and s3://"), "{error}");
         assert!(error.hint().is_some_and(|hint| hint.contains("--store s3://BUCKET/PREFIX")));
     }

@@ -16,12 +16,11 @@ use crate::{
     activities::StepActivities,
     bundles::Bundles,
     cli::Server,
-    commands::{Failure, Talk, failed, local_program, store_failed},
+    commands::{Failure, Talk, failed, local_program, open_store, store_failed},
     connection::connect,
     hosts::Hosts,
     messages::Home,
     queues,
-    store::Store,
     workflow::RunWorkflow,
 };
 
@@ -50,7 +49,7 @@ pub(crate) async fn work(
     std::fs::create_dir_all(data_dir).map_err(failed("create the directory of this worker"))?;
     let data_dir = std::path::absolute(data_dir).map_err(failed("find --data-dir"))?;
     let name = name.map_or_else(|| kept_name(&data_dir), Ok)?;
-    let store = Store::open(&server.store).map_err(store_failed("open the store"))?;
+    let store = open_store(server)?;
     // A worker without a store would take steps that it cannot carry out.
     store.check().await.map_err(store_failed("use the store"))?;
     let client = connect(server, &store, &name).await?;

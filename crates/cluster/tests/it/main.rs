@@ -7,6 +7,7 @@
 
 mod continued;
 mod differential;
+mod encrypted;
 mod env;
 mod faults;
 mod figures;
