@@ -1,9 +1,9 @@
 //! The activities: a step on this machine, and what a workflow cannot know of directories.
 //!
 //! The worker sends the heartbeats of a step itself, because their answers matter: each one that the server accepts
-//! renews the step's lease with its host. If the server does not know the step any more, or cannot be reached, the lease
-//! is not renewed, and the host ends the step before another worker starts its work again. A step that a continued
-//! history looks for in time is ordered again, which renews its lease, too.
+//! moves the step's deadline with its host. If the server does not know the step any more, or cannot be reached, the
+//! deadline passes, and the host ends the step before another worker starts its work again. A step that a continued
+//! history looks for in time is ordered again, which moves its deadline, too.
 
 use std::{
     path::{Path, PathBuf},
@@ -11,12 +11,13 @@ use std::{
     time::Duration,
 };
 
-use raymond_engine::private;
+use raymond_engine::{layout::StateDir, mirror::pack_step, private};
 use raymond_flow::history::InputMessage;
 use serde::{Deserialize, Serialize};
 use temporalio_client::{
     ActivityIdentifier, AsyncActivityHandle, Client, RpcOptions, WorkflowDescribeOptions,
-    errors::AsyncActivityError,
+    WorkflowHandle,
+    errors::{AsyncActivityError, WorkflowInteractionError},
 };
 use temporalio_common::protos::{
     TaskToken,
@@ -32,7 +33,8 @@ use crate::{
     capacity::{Capacity, Taken},
     commands::Talk,
     hosts::{HostError, Hosts},
-    messages::{Home, Place, PrepareOrder, StepEnd, StepOrder},
+    messages::{EndOrder, Entry, Home, Place, PrepareOrder, StepEnd, StepOrder},
+    store::Store,
     workflow::RunWorkflow,
 };
 
@@ -45,6 +47,8 @@ const HOST_TRIES: u32 = 5;
 const HOST_INTERVAL: Duration = Duration::from_millis(200);
 /// How long to wait before the store is asked again.
 const STORE_INTERVAL: Duration = Duration::from_secs(2);
+/// How often the directories of runs that have ended are looked for.
+const TIDY_INTERVAL: Duration = Duration::from_hours(1);
 /// How long to wait before the end of a step is delivered again.
 const DELIVERY_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -57,6 +61,9 @@ pub struct StepActivities {
     /// Where the tokens of running steps are, for the next worker in this state directory.
     tokens: PathBuf,
     capacity: Capacity,
+    store: Store,
+    /// The state directory of this worker.
+    state_dir: StateDir,
     talk: Talk,
 }
 
@@ -87,20 +94,36 @@ impl StepActivities {
         hosts: Arc<Hosts>,
         home: Home,
         data_dir: &Path,
+        store: Store,
         capacity: usize,
         talk: Talk,
     ) -> Self {
-        let capacity = Capacity::new(capacity);
-        Self { hosts, home, tokens: data_dir.join("tokens"), capacity, talk }
+        let (state_dir, capacity) = (StateDir::new(data_dir), Capacity::new(capacity));
+        Self { hosts, home, tokens: data_dir.join("tokens"), capacity, store, state_dir, talk }
+    }
+
+    /// The steps whose ends are not delivered yet, and where they are noted.
+    fn kept(&self) -> Vec<(PathBuf, Option<Kept>)> {
+        let Ok(entries) = std::fs::read_dir(&self.tokens) else { return Vec::new() };
+        let read = |path: &Path| serde_json::from_slice(&std::fs::read(path).ok()?).ok();
+        let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+        paths.map(|path| (path.clone(), read(&path))).collect()
+    }
+
+    /// Removes what runs have left on this machine, again and again. Never returns.
+    pub(crate) async fn tidy(&self, age: Duration) {
+        loop {
+            let kept = self.kept().into_iter().filter_map(|(_, kept)| kept);
+            let runs = kept.map(|kept| kept.order.run.0.id).collect();
+            self.hosts.tidy(age, &runs).await;
+            tokio::time::sleep(TIDY_INTERVAL).await;
+        }
     }
 
     /// Takes over the steps that an earlier worker in the same state directory left.
     pub(crate) fn adopt(&self, client: &Client) {
-        let Ok(entries) = std::fs::read_dir(&self.tokens) else { return };
-        for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
-            let kept = std::fs::read(&path).ok();
-            let Some(kept) = kept.and_then(|bytes| serde_json::from_slice::<Kept>(&bytes).ok())
-            else {
+        for (path, kept) in self.kept() {
+            let Some(kept) = kept else {
                 let _ = std::fs::remove_file(path);
                 continue;
             };
@@ -129,7 +152,7 @@ impl StepActivities {
     ) {
         let timeout = Duration::from_millis(kept.timeout_ms);
         let attended = self.attend(&handle, &kept.order, timeout).await;
-        if let Err(error) = self.deliver(&handle, attended).await {
+        if let Err(error) = self.deliver(&handle, &kept.order, attended).await {
             (self.talk)(&format!("step {}: {error}", kept.order.id));
             // If the server still counts on this worker, it learns that it should not.
             let failure = ApplicationFailure::new(error);
@@ -172,22 +195,22 @@ impl StepActivities {
         order: &StepOrder,
         timeout: Duration,
     ) -> Result<Vec<InputMessage>, AttendError> {
-        // A lease ends before the server gives the step to another worker, however long before its end the last
+        // The deadline passes before the server gives the step to another worker, however long before its end the last
         // heartbeat was; the rest is for killing the child.
-        let (interval, lease) = (timeout / 3, timeout * 2 / 3);
-        let mut step = alive(handle, interval, self.hosts.step(order, lease)).await??;
+        let (interval, patience) = (timeout / 3, timeout * 2 / 3);
+        let mut step = alive(handle, interval, self.hosts.step(order, patience)).await??;
         loop {
             match tokio::time::timeout(interval, step.end()).await {
                 Ok(end) => return end?.ok_or(AttendError::Gone),
                 Err(_) => match handle.heartbeat::<()>(None, RpcOptions::default()).await {
                     Ok(answer) => {
-                        step.renew();
+                        step.extend();
                         if answer.cancel_requested {
                             step.cancel();
                         }
                     }
                     Err(AsyncActivityError::NotFound(_)) => return Err(AttendError::Gone),
-                    // The server cannot be reached: the lease goes on, and perhaps runs out.
+                    // The server cannot be reached: the deadline stays, and perhaps passes.
                     Err(_) => {}
                 },
             }
@@ -198,9 +221,11 @@ impl StepActivities {
     async fn deliver(
         &self,
         handle: &AsyncActivityHandle<Client>,
+        order: &StepOrder,
         attended: Result<Vec<InputMessage>, AttendError>,
     ) -> Result<(), AttendError> {
-        let end = self.step_end(attended?);
+        let inputs = attended?;
+        let end = StepEnd { files: self.store_files(order).await, ..self.step_end(inputs) };
         let end = serde_json::to_value(end)?;
         loop {
             match handle.complete(Some(end.clone()), RpcOptions::default()).await {
@@ -223,10 +248,22 @@ impl StepActivities {
 
     fn step_end(&self, inputs: Vec<InputMessage>) -> StepEnd {
         let Home { worker, labels } = self.home.clone();
-        StepEnd { inputs, worker, labels, is_refused: false }
+        StepEnd { inputs, worker, labels, is_refused: false, files: None }
     }
 
-    fn keep(&self, kept: &Kept) -> Option<PathBuf> {
+    /// Stores the files of a step for mirrors. Without them a mirror shows less, and the run goes on.
+    async fn store_files(&self, order: &StepOrder) -> Option<String> {
+        let files = self.state_dir.run(&order.run.0.id);
+        let id = order.id.clone();
+        let packed = tokio::task::spawn_blocking(move || pack_step(&files, &id)).await.ok()?;
+        let told = |error: &dyn std::fmt::Display| {
+            (self.talk)(&format!("the files of step {} are not stored: {error}", order.id));
+        };
+        let packed = packed.inspect_err(|error| told(error)).ok()??;
+        self.store.put(packed).await.inspect_err(|error| told(error)).ok()
+    }
+
+    fn note(&self, kept: &Kept) -> Option<PathBuf> {
         let path = self.tokens.join(uuid::Uuid::new_v4().simple().to_string());
         let json = serde_json::to_vec(kept).ok()?;
         private::create_dir_all(&self.tokens).ok()?;
@@ -259,6 +296,23 @@ fn handle(client: Client, token: Vec<u8>) -> AsyncActivityHandle<Client> {
     AsyncActivityHandle::new(client, ActivityIdentifier::from_task_token(TaskToken::from(token)))
 }
 
+/// The steps of a run that workers have.
+pub(crate) async fn places(
+    handle: &WorkflowHandle<Client, RunWorkflow>,
+) -> Result<Vec<Place>, WorkflowInteractionError> {
+    let described = handle.describe(WorkflowDescribeOptions::default()).await?;
+    let pending = described.into_raw().pending_activities.into_iter();
+    let started = pending.filter(|activity| {
+        activity.state == PendingActivityState::Started as i32
+            && activity.activity_type.as_ref().is_some_and(|kind| kind.name == STEP)
+    });
+    let place = |activity: PendingActivityInfo| Place {
+        step: activity.activity_id,
+        worker: activity.last_worker_identity,
+    };
+    Ok(started.map(place).collect())
+}
+
 #[activities]
 impl StepActivities {
     /// Carries out a step.
@@ -285,7 +339,7 @@ impl StepActivities {
             alive(&handle, timeout / 3, self.capacity.take()).await?
         };
         let kept = Kept { token, timeout_ms, order };
-        let path = self.keep(&kept);
+        let path = self.note(&kept);
         tokio::spawn(StepActivities::clone(&self).see_through(handle, kept, path, taken));
         if !is_own {
             // The slot of the SDK: while no place is free, this queue is not polled.
@@ -302,17 +356,29 @@ impl StepActivities {
         _nothing: (),
     ) -> Result<Vec<Place>, ActivityError> {
         let Some(handle) = context.workflow_handle::<RunWorkflow>() else { return Ok(Vec::new()) };
-        let described = handle.describe(WorkflowDescribeOptions::default()).await?;
-        let pending = described.into_raw().pending_activities.into_iter();
-        let started = pending.filter(|activity| {
-            activity.state == PendingActivityState::Started as i32
-                && activity.activity_type.as_ref().is_some_and(|kind| kind.name == STEP)
-        });
-        let place = |activity: PendingActivityInfo| Place {
-            step: activity.activity_id,
-            worker: activity.last_worker_identity,
-        };
-        Ok(started.map(place).collect())
+        Ok(places(&handle).await?)
+    }
+
+    /// Ends steps on this machine, for a user who does not want to wait for their next heartbeats.
+    #[activity(name = "end_steps")]
+    pub async fn end_steps(
+        self: Arc<Self>,
+        _context: ActivityContext,
+        order: EndOrder,
+    ) -> Result<(), ActivityError> {
+        self.hosts.end(order).await;
+        Ok(())
+    }
+
+    /// Stores a part of what the run has decided. Returns its hash.
+    #[activity(name = "keep")]
+    pub async fn keep(
+        self: Arc<Self>,
+        _context: ActivityContext,
+        entries: Vec<Entry>,
+    ) -> Result<String, ActivityError> {
+        let json = serde_json::to_vec(&entries)?;
+        Ok(self.store.put(json).await?)
     }
 
     /// Prepares the next step of an agent where there are directories.

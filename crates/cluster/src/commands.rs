@@ -1,37 +1,37 @@
 //! The commands: what the program says, and what it asks of Temporal.
 
 use std::{
-    collections::BTreeMap, env, ffi::OsString, fmt::Display, path::PathBuf, process::ExitCode,
+    collections::BTreeSet, env, ffi::OsString, fmt::Display, path::PathBuf, process::ExitCode,
     sync::Arc,
 };
 
 use futures::{StreamExt as _, TryStreamExt as _};
-use raymond_engine::{host::lines::Plan, programs, scope::WorkflowFiles};
+use raymond_engine::{
+    door::LimitChange, host::lines::Plan, layout::StateDir, mirror::Origin, programs,
+};
 use raymond_flow::{
-    id::AskId,
+    history::CodingAgentsMessage,
+    id::{AskId, RunId},
     machine::{Halt, Input, Response, Run, Started, Status},
     money::Usd,
     snapshot::RunMessage,
-    source::{Platform, StateFile},
 };
 use temporalio_client::{
-    Client, NamespacedClient as _, WorkflowFetchHistoryOptions, WorkflowGetResultOptions,
-    WorkflowHandle, WorkflowHistory, WorkflowIdReusePolicy, WorkflowListOptions,
-    WorkflowQueryOptions, WorkflowSignalOptions, WorkflowStartOptions, grpc::WorkflowService as _,
-    tonic::Request,
-};
-use temporalio_common::protos::temporal::api::{
-    enums::v1::TaskQueueType, taskqueue::v1::TaskQueue,
-    workflowservice::v1::DescribeTaskQueueRequest,
+    Client, WorkflowFetchHistoryOptions, WorkflowGetResultOptions, WorkflowHandle, WorkflowHistory,
+    WorkflowIdReusePolicy, WorkflowListOptions, WorkflowQueryOptions, WorkflowSignalOptions,
+    WorkflowStartOptions,
+    errors::{WorkflowInteractionError, WorkflowStartError},
 };
 
 use crate::{
+    activities::places,
     bundles::Bundles,
     cipher::Cipher,
-    cli::{Arguments, Command, KEY_FILE, Server, heartbeat_ms},
+    cli::{Arguments, Command, KEY_FILE, LimitOptions, Project, Server, heartbeat_ms},
     connection::{connect, converter},
+    labels,
     messages::{Begin, RunInput, RunOutput, Signal, Terms},
-    queues,
+    mirror::Source,
     replay::Replayer,
     store::{Store, StoreError},
     worker,
@@ -49,6 +49,9 @@ const LISTED_MAX: usize = 100;
 /// The most runs that are checked at once.
 const CHECKED_MAX: usize = 10_000;
 
+/// The exit code after Ctrl-C.
+const INTERRUPTED: u8 = 130;
+
 /// What failed, and what to do next.
 #[derive(Debug)]
 pub struct Failure {
@@ -57,6 +60,10 @@ pub struct Failure {
 }
 
 impl Failure {
+    pub(crate) fn new(message: String) -> Self {
+        Self { message, hint: None }
+    }
+
     pub(crate) fn with_hint(self, hint: String) -> Self {
         Self { hint: Some(hint), ..self }
     }
@@ -98,19 +105,31 @@ pub(crate) fn open_store(server: &Server) -> Result<Store, Failure> {
 /// Carries out the command line. `print` is for data, `talk` for people.
 pub async fn run(arguments: Arguments, print: Talk, talk: Talk) -> Result<ExitCode, Failure> {
     match arguments.command {
-        Command::Worker { server, data_dir, capacity, labels, name } => {
-            worker::work(&server, &data_dir, capacity, (name, labels), talk).await?;
+        Command::Worker { server, data_dir, capacity, labels, name, keep_days } => {
+            worker::work(&server, &data_dir, capacity, (name, labels), keep_days, talk).await?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Start { server, heartbeat, steps_per_history, detach, words } => {
             let user = User::connect(&server).await?;
-            let id = user.start(&words, heartbeat_ms(heartbeat), steps_per_history, talk).await?;
+            let planned = user.plan(&words).await?;
+            if !detach {
+                planned.check_place()?;
+            }
+            let id = user.start(&planned, heartbeat_ms(heartbeat), steps_per_history).await?;
+            for missed in labels::missed(&user.client, &user.queue, &planned.bundle).await {
+                talk(&missed);
+            }
             talk(&format!("run {id} is started"));
             if detach {
                 print(&id);
                 return Ok(ExitCode::SUCCESS);
             }
-            user.wait(&id, print, talk).await
+            user.watch(&server, &id, &planned.state_dir, (print, talk)).await
+        }
+        Command::Mirror { server, project, id } => {
+            let user = User::connect(&server).await?;
+            let mirrored = user.mirror(&server, &id, &state_dir(&project)?, talk).await?;
+            Ok(mirrored.map_or(ExitCode::SUCCESS, |code| code))
         }
         Command::List { server } => User::connect(&server).await?.list(print).await,
         Command::Show { server, id } => {
@@ -132,13 +151,19 @@ pub async fn run(arguments: Arguments, print: Talk, talk: Talk) -> Result<ExitCo
         Command::Cancel { server, id } => {
             User::connect(&server).await?.tell(&id, Input::Halt(Halt::Cancelled), true).await
         }
-        Command::Answer { server, id, ask, result } => {
-            User::connect(&server).await?.answer(&id, &ask, result).await
+        Command::Answer { server, id, ask, result, comment } => {
+            User::connect(&server).await?.answer(&id, &ask, (result, comment)).await
         }
-        Command::Resume { server, id, budget, detach } => {
-            let user = User::connect(&server).await?;
+        Command::Limit { server, id, limits } => {
+            User::connect(&server).await?.limit(&id, &limits, talk).await
+        }
+        Command::Resume { server, id, budget, detach, project } => {
+            let (user, state_dir) = (User::connect(&server).await?, state_dir(&project)?);
             user.resume(&id, budget).await?;
-            if detach { Ok(ExitCode::SUCCESS) } else { user.wait(&id, print, talk).await }
+            if detach {
+                return Ok(ExitCode::SUCCESS);
+            }
+            user.watch(&server, &id, &state_dir, (print, talk)).await
         }
     }
 }
@@ -154,6 +179,41 @@ pub(crate) fn local_program() -> Result<PathBuf, Failure> {
     })
 }
 
+/// The state directory of the project.
+fn state_dir(project: &Project) -> Result<StateDir, Failure> {
+    let state_dir = match &project.data_dir {
+        Some(folder) => {
+            StateDir::new(std::path::absolute(folder).map_err(failed("find --data-dir"))?)
+        }
+        None => StateDir::of_project(&env::current_dir().map_err(failed("find the project"))?),
+    };
+    state_dir.check().map_err(failed("use the directory of runs"))?;
+    Ok(state_dir)
+}
+
+/// What `start` is about to start.
+struct Planned {
+    started: Started,
+    coding_agents: CodingAgentsMessage,
+    /// The archive with the workflow's files.
+    bundle: Vec<u8>,
+    /// The state directory of the project.
+    state_dir: StateDir,
+}
+
+impl Planned {
+    /// Refuses a run whose id another one has here.
+    fn check_place(&self) -> Result<(), Failure> {
+        let id = &self.started.workflow_id;
+        if !self.state_dir.run(id).journal.exists() {
+            return Ok(());
+        }
+        let place = self.state_dir.root().display();
+        let failure = Failure::new(format!("there is a run {id} already in {place}"));
+        Err(failure.with_hint("choose another id: --id NAME, after the workflow".to_owned()))
+    }
+}
+
 /// A user of the cluster.
 struct User {
     client: Client,
@@ -161,7 +221,25 @@ struct User {
     queue: String,
 }
 
-type Handle = WorkflowHandle<Client, RunWorkflow>;
+/// A run on the server.
+pub(crate) type Handle = WorkflowHandle<Client, RunWorkflow>;
+
+/// Tells a run what a user wants of it.
+pub(crate) async fn tell(
+    handle: &Handle,
+    input: Input,
+    ends_steps: bool,
+) -> Result<(), WorkflowInteractionError> {
+    let workers = if ends_steps {
+        let names: BTreeSet<_> =
+            places(handle).await?.into_iter().map(|place| place.worker).collect();
+        Some(names.into_iter().collect())
+    } else {
+        None
+    };
+    let signal = Signal { input: input.into(), ends_steps, workers };
+    handle.signal(RunWorkflow::tell, signal, WorkflowSignalOptions::default()).await
+}
 
 impl User {
     async fn connect(server: &Server) -> Result<Self, Failure> {
@@ -170,18 +248,21 @@ impl User {
         Ok(Self { client, store, queue: server.queue.clone() })
     }
 
+    /// Refuses what would be sent without the key of the cluster: others could read it, or, with another key, the run
+    /// could not, and would be held up for ever. A store that is down stops nobody from cancelling a run.
+    async fn check_store(&self) -> Result<(), Failure> {
+        match self.store.check().await {
+            Err(error) if !error.is_transient() => Err(store_failed("use the store")(error)),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
     fn handle(&self, id: &str) -> Handle {
         self.client.get_workflow_handle::<RunWorkflow>(id)
     }
 
-    /// Plans a run with the local program, and starts it.
-    async fn start(
-        &self,
-        words: &[OsString],
-        heartbeat_ms: u64,
-        steps_per_history: u32,
-        talk: Talk,
-    ) -> Result<String, Failure> {
+    /// Plans a run with the local program.
+    async fn plan(&self, words: &[OsString]) -> Result<Planned, Failure> {
         let folder = tempfile::tempdir().map_err(failed("create a directory"))?;
         let bundle = folder.path().join("bundle.zip");
         let mut command = tokio::process::Command::new(local_program()?);
@@ -194,53 +275,79 @@ impl User {
         if !planned.status.success() {
             return Err(Failure { message: "nothing was started".to_owned(), hint: None });
         }
-        let Plan { started, coding_agents } =
+        let Plan { started, coding_agents, state_dir } =
             serde_json::from_slice(&planned.stdout).map_err(failed("read the plan"))?;
-        let bytes = std::fs::read(&bundle).map_err(failed("read the bundle"))?;
-        let files = WorkflowFiles::read(&bundle).map_err(failed("read the bundle"))?.files;
-        // Without the key of the cluster nothing is stored that others can read.
-        self.store.check().await.map_err(store_failed("use the store"))?;
-        let bundle = self.store.put(bytes).await.map_err(store_failed("store the bundle"))?;
+        let bundle = std::fs::read(&bundle).map_err(failed("read the bundle"))?;
         let identity = uuid::Uuid::new_v4().simple().to_string();
         let started = Started { identity, ..started.into() };
-        let id = started.workflow_id.to_string();
-        let begin = Begin::New(started.into());
-        let terms =
-            Terms { bundle, coding_agents, heartbeat_ms, steps_per_history, prefers_homes: true };
+        Ok(Planned { started, coding_agents, bundle, state_dir: StateDir::new(state_dir) })
+    }
+
+    /// Starts a run.
+    async fn start(
+        &self,
+        planned: &Planned,
+        heartbeat_ms: u64,
+        steps_per_history: u32,
+    ) -> Result<String, Failure> {
+        self.check_store().await?;
+        let bytes = planned.bundle.clone();
+        let bundle = self.store.put(bytes).await.map_err(store_failed("store the bundle"))?;
+        let id = planned.started.workflow_id.to_string();
+        let begin = Begin::New(planned.started.clone().into());
+        let terms = Terms {
+            bundle,
+            coding_agents: planned.coding_agents.clone(),
+            heartbeat_ms,
+            steps_per_history,
+            keeps_records: true,
+            prefers_homes: true,
+        };
         self.begin(&id, RunInput { begin, terms }, WorkflowIdReusePolicy::RejectDuplicate).await?;
-        self.miss_labels(&files, talk).await;
         Ok(id)
     }
 
-    /// Says which states of a workflow no worker can carry out now. Only says: a worker may come later.
-    async fn miss_labels(&self, files: &BTreeMap<String, Vec<u8>>, talk: Talk) {
-        let mut states = BTreeMap::<_, Vec<_>>::new();
-        for (name, bytes) in files {
-            let file = StateFile::read(name, bytes, Platform::Unix);
-            if let Some(file) = file.ok().filter(|file| !file.runs_on.is_empty()) {
-                states.entry(file.runs_on).or_default().push(name.as_str());
-            }
+    /// Mirrors a run until it ends or rests, and prints its result. Whatever happens to the mirror, the run goes on.
+    async fn watch(
+        &self,
+        server: &Server,
+        id: &str,
+        state_dir: &StateDir,
+        (print, talk): (Talk, Talk),
+    ) -> Result<ExitCode, Failure> {
+        match self.mirror(server, id, state_dir, talk).await {
+            Ok(Some(code)) => return Ok(code),
+            Ok(None) => {}
+            Err(failure) => talk(&failure.to_string()),
         }
-        for (labels, states) in states {
-            if self.has_no_worker(queues::labelled(&self.queue, &labels)).await {
-                let (labels, states) = (labels.join(","), states.join(", "));
-                talk(&format!(
-                    "no worker has the labels {labels}: {states} will wait for one\n  hint: raymond cluster worker --labels {labels}"
-                ));
-            }
-        }
+        self.wait(id, print, talk).await
     }
 
-    /// Whether no worker polls a task queue, as far as the server knows.
-    async fn has_no_worker(&self, queue: String) -> bool {
-        let request = DescribeTaskQueueRequest {
-            namespace: self.client.namespace(),
-            task_queue: Some(TaskQueue { name: queue, ..TaskQueue::default() }),
-            task_queue_type: TaskQueueType::Activity.into(),
-            ..DescribeTaskQueueRequest::default()
-        };
-        let described = self.client.clone().describe_task_queue(Request::new(request)).await;
-        described.is_ok_and(|described| described.get_ref().pollers.is_empty())
+    /// Mirrors a run until it ends or rests. Returns an exit code if Ctrl-C came first.
+    async fn mirror(
+        &self,
+        server: &Server,
+        id: &str,
+        state_dir: &StateDir,
+        talk: Talk,
+    ) -> Result<Option<ExitCode>, Failure> {
+        let mut options = server.options();
+        let usual = env::current_dir().map(|here| StateDir::of_project(&here));
+        if usual.is_ok_and(|usual| usual != *state_dir) {
+            options.push(("--data-dir".to_owned(), state_dir.root().display().to_string()));
+        }
+        let (handle, store) = (self.handle(id), self.store.clone());
+        let id = RunId::new(id).map_err(failed("read the id of the run"))?;
+        let source = Source { id, handle, store, origin: Origin { options }, talk };
+        tokio::select! {
+            mirrored = source.mirror(state_dir) => mirrored.map(|()| None),
+            interrupted = tokio::signal::ctrl_c() => {
+                interrupted.map_err(failed("wait for signals"))?;
+                let id = &source.id;
+                talk(&format!("run {id} goes on; mirror it again: raymond cluster mirror {id}"));
+                Ok(Some(ExitCode::from(INTERRUPTED)))
+            }
+        }
     }
 
     async fn begin(
@@ -252,8 +359,13 @@ impl User {
         let options = WorkflowStartOptions::new(&self.queue, id).id_reuse_policy(reuse).build();
         let begun = self.client.start_workflow(RunWorkflow::run, input, options).await;
         begun.map(drop).map_err(|error| {
-            failed(&format!("start run {id}"))(error)
-                .with_hint("choose another id: --id NAME, after the workflow".to_owned())
+            let is_taken = matches!(error, WorkflowStartError::AlreadyStarted { .. });
+            let failure = failed(&format!("start run {id}"))(error);
+            if is_taken {
+                failure.with_hint("choose another id: --id NAME, after the workflow".to_owned())
+            } else {
+                failure
+            }
         })
     }
 
@@ -279,6 +391,7 @@ impl User {
     }
 
     async fn show(&self, id: &str) -> Result<Run, Failure> {
+        self.check_store().await?;
         let handle = self.handle(id);
         let shown = handle.query(RunWorkflow::show, (), WorkflowQueryOptions::default());
         let run = shown.await.map_err(failed(&format!("show run {id}")))?;
@@ -331,14 +444,18 @@ impl User {
     }
 
     async fn tell(&self, id: &str, input: Input, ends_steps: bool) -> Result<ExitCode, Failure> {
-        let signal = Signal { input: input.into(), ends_steps };
-        let handle = self.handle(id);
-        let told = handle.signal(RunWorkflow::tell, signal, WorkflowSignalOptions::default());
-        told.await.map_err(failed(&format!("tell run {id}")))?;
+        self.check_store().await?;
+        let told = tell(&self.handle(id), input, ends_steps).await;
+        told.map_err(failed(&format!("tell run {id}")))?;
         Ok(ExitCode::SUCCESS)
     }
 
-    async fn answer(&self, id: &str, ask: &str, result: String) -> Result<ExitCode, Failure> {
+    async fn answer(
+        &self,
+        id: &str,
+        ask: &str,
+        (result, comment): (String, String),
+    ) -> Result<ExitCode, Failure> {
         let run = self.show(id).await?;
         let found = AskId::parse(ask).and_then(|ask| Some((run.question(&ask)?.clone(), ask)));
         let Some((question, ask)) = found else {
@@ -357,7 +474,7 @@ impl User {
         }
         let response = Response {
             result,
-            comment: String::new(),
+            comment,
             files: None,
             by: env::var("USER").unwrap_or_default(),
             how: "command".to_owned(),
@@ -367,23 +484,57 @@ impl User {
         self.tell(id, Input::Answered { id: ask, response: Box::new(response) }, false).await
     }
 
+    /// Changes the limits of a run that is running.
+    async fn limit(
+        &self,
+        id: &str,
+        options: &LimitOptions,
+        talk: Talk,
+    ) -> Result<ExitCode, Failure> {
+        let run = self.show(id).await?;
+        if run.status != Status::Running {
+            return Err(Failure {
+                message: format!("run {id} is {}: it has no limits to change", run.status),
+                hint: run.status.can_resume().then(|| {
+                    format!(
+                        "resume it with another budget: raymond cluster resume {id} --budget USD"
+                    )
+                }),
+            });
+        }
+        let change = LimitChange {
+            budget_usd: options.budget.map(dollars).transpose()?,
+            max_iterations: options.max_iterations,
+            max_parallel: options.max_parallel,
+            ..LimitChange::default()
+        };
+        let limits = change.apply(run.limits);
+        let code = self.tell(id, Input::ChangeLimits { limits }, false).await?;
+        talk(&format!("run {id} has the new limits"));
+        Ok(code)
+    }
+
     async fn resume(&self, id: &str, budget: Option<f64>) -> Result<(), Failure> {
-        let RunOutput { run: RunMessage(run), terms } = self.output(id).await?;
+        self.check_store().await?;
+        let RunOutput { run: RunMessage(run), terms, segments } = self.output(id).await?;
         if !run.status.can_resume() {
             let message = format!("run {id} is {} and cannot be resumed", run.status);
             return Err(Failure { message, hint: None });
         }
-        let (settings, mut limits) = (run.settings.clone(), run.limits.clone());
-        if let Some(dollars) = budget {
-            let budget = Usd::from_dollars(dollars).ok_or_else(|| Failure {
-                message: format!("`--budget {dollars}` is not an amount of dollars"),
-                hint: None,
-            })?;
-            limits.budget_usd = (budget > Usd::ZERO).then_some(budget);
-        }
+        let budget_usd = budget.map(dollars).transpose()?;
+        let change = LimitChange { budget_usd, ..LimitChange::default() };
+        let (settings, limits) = (run.settings.clone(), change.apply(run.limits.clone()));
         let input = Input::Resume { settings, limits }.into();
-        let begin = Begin::Resumed { run: RunMessage(run), input };
+        let begin = Begin::Resumed { run: RunMessage(run), input, segments };
         let input = RunInput { begin, terms };
         self.begin(id, input, WorkflowIdReusePolicy::AllowDuplicate).await
     }
+}
+
+/// The amount that `--budget` gives.
+fn dollars(dollars: f64) -> Result<Usd, Failure> {
+    Usd::from_dollars(dollars).ok_or_else(|| Failure {
+        message: format!("`--budget {dollars}` is not an amount of dollars"),
+        hint: None,
+    })
 }

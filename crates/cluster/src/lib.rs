@@ -11,7 +11,8 @@
 //! bundle of the workflow's files, which its hash pins. A step is an activity: the worker orders it from the host of that
 //! run on its machine, a process of the local program with the local keeper and step directories.
 //!
-//! Suggested reading order: `messages`, `sequencer`, `world`, `workflow`, `hosts`, `activities`, `worker`, `commands`.
+//! Suggested reading order: `messages`, `sequencer`, `world`, `workflow`, `hosts`, `activities`, `worker`, `commands`,
+//! `log`, `mirror`.
 
 #![forbid(unsafe_code)]
 
@@ -25,7 +26,10 @@ mod codec;
 mod commands;
 mod connection;
 mod hosts;
+mod labels;
+mod log;
 pub mod messages;
+mod mirror;
 mod queues;
 mod replay;
 mod sequencer;

@@ -15,7 +15,7 @@ use raymond_flow::{
 };
 use sha2::{Digest as _, Sha256};
 
-use crate::world::BundleWorld;
+use crate::{log::Log, world::BundleWorld};
 
 /// The name in `how` of the answer that a deadline gives.
 const TIMEOUT: &str = "timeout";
@@ -50,23 +50,27 @@ pub(crate) struct Sequencer {
     world: BundleWorld,
     effects: VecDeque<Effect>,
     wanted: Vec<Wanted>,
+    log: Log,
 }
 
 impl Sequencer {
     /// A new run.
     pub(crate) fn begin(started: Started, world: BundleWorld) -> Self {
         let run = Run::new(&started);
-        let Decision { effects, .. } = start(started);
-        Self { run, world, effects: effects.into(), wanted: Vec::new() }
+        let Decision { records, effects } = start(started);
+        let mut log = Log::default();
+        log.push(world.now_ms(), &records);
+        Self { run, world, effects: effects.into(), wanted: Vec::new(), log }
     }
 
     /// A run that goes on: `inputs` come first, then whatever it waits for is asked for again.
     pub(crate) fn reopen(
         run: Run,
         world: BundleWorld,
+        log: Log,
         input: Option<Input>,
     ) -> Result<Self, ApplyError> {
-        let mut own = Self { run, world, effects: VecDeque::new(), wanted: Vec::new() };
+        let mut own = Self { run, world, effects: VecDeque::new(), wanted: Vec::new(), log };
         if let Some(input) = input {
             own.decide(input)?;
         }
@@ -78,6 +82,15 @@ impl Sequencer {
 
     pub(crate) fn run(&self) -> &Run {
         &self.run
+    }
+
+    /// What it has decided.
+    pub(crate) fn log(&self) -> &Log {
+        &self.log
+    }
+
+    pub(crate) fn log_mut(&mut self) -> &mut Log {
+        &mut self.log
     }
 
     /// The excerpt of the run for a step of `agent`.
@@ -224,6 +237,7 @@ impl Sequencer {
     fn commit(&mut self, decision: Decision) -> Result<(), ApplyError> {
         let mut decision = if decision.is_empty() { settle(&self.run) } else { decision };
         while !decision.is_empty() {
+            self.log.push(self.world.now_ms(), &decision.records);
             for record in &decision.records {
                 self.apply(record)?;
             }

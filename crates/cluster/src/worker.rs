@@ -24,6 +24,7 @@ use crate::{
     workflow::RunWorkflow,
 };
 
+const DAY: Duration = Duration::from_hours(24);
 /// How long a workflow task may wait for the worker that has the run in memory: after that, any worker takes it.
 const STICKY: Duration = Duration::from_secs(2);
 
@@ -40,6 +41,7 @@ pub(crate) async fn work(
     data_dir: &Path,
     capacity: u32,
     (name, labels): (Option<String>, Vec<String>),
+    keep_days: u32,
     talk: Talk,
 ) -> Result<(), Failure> {
     if labels.len() > LABELS_MAX {
@@ -53,13 +55,13 @@ pub(crate) async fn work(
     // A worker without a store would take steps that it cannot carry out.
     store.check().await.map_err(store_failed("use the store"))?;
     let client = connect(server, &store, &name).await?;
-    let bundles = Arc::new(Bundles::new(store, data_dir.join("bundles")));
+    let bundles = Arc::new(Bundles::new(store.clone(), data_dir.join("bundles")));
     let hosts = Hosts::new(local_program()?, data_dir.clone(), Arc::clone(&bundles), talk);
     let hosts = Arc::new(hosts);
     let places = usize::try_from(capacity).unwrap_or(usize::MAX);
     let home = Home { worker: name.clone(), labels };
     let labelled = queues::of_labels(&server.queue, &home.labels);
-    let steps = StepActivities::new(Arc::clone(&hosts), home, &data_dir, places, talk);
+    let steps = StepActivities::new(Arc::clone(&hosts), home, &data_dir, store, places, talk);
     steps.adopt(&client);
     let options = |queue: &str, tasks: usize| {
         WorkerOptions::new(queue)
@@ -92,7 +94,8 @@ pub(crate) async fn work(
             ran.map(drop).map_err(failed("run the worker"))
         }
         () = hosts.sweep() => Ok(()),
-        // Its steps go on for as long as their leases, for the next worker in this directory.
+        () = steps.tidy(DAY * keep_days) => Ok(()),
+        // Its steps go on until their deadlines, for the next worker in this directory.
         stopped = stopped() => stopped.map_err(failed("wait for signals")),
     }
 }

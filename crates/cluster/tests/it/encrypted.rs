@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::env::{Cluster, text};
+use crate::env::{Cluster, text, wait_until};
 
 const SECRET: &str = "the-word-that-nobody-may-read";
 
@@ -33,8 +33,8 @@ fn with_a_key_histories_and_store_are_unreadable_and_those_without_it_are_told()
         ],
     );
     let word = format!("word={SECRET}");
-    let start = |cluster: &Cluster, id: &str| {
-        cluster.ran(&["start", "flow", "--id", id, "--var", &word, "--ask", "pause"])
+    let is_asking = |cluster: &Cluster| {
+        String::from_utf8_lossy(&cluster.ran(&["show", "r"]).stdout).contains("\"asking\"")
     };
     let (old, new) = ("1".repeat(64), "2".repeat(64));
     let key = |cluster: &mut Cluster, name: &str, keys: String| {
@@ -44,15 +44,21 @@ fn with_a_key_histories_and_store_are_unreadable_and_those_without_it_are_told()
     };
     key(&mut cluster, "old", old.clone());
     let mut worker = cluster.worker("one");
-    let paused = start(&cluster, "r");
-    assert_eq!(paused.status.code(), Some(4), "{}", text(&paused));
+    let started = cluster.ran(&["start", "--detach", "flow", "--id", "r", "--var", &word]);
+    assert!(started.status.success(), "{}", text(&started));
+    wait_until("it asks", || is_asking(&cluster));
     assert_eq!(leaks(&cluster), (false, false));
     let checked = cluster.ran(&["check", "r"]);
     assert_eq!(String::from_utf8_lossy(&checked.stdout), "r  fits\n", "{}", text(&checked));
 
     // Without the key, and with another one.
     let data_dir = cluster.file("two").display().to_string();
-    let without = [&["show", "r"][..], &["start", "flow"], &["worker", "--data-dir", &data_dir]];
+    let without = [
+        &["show", "r"][..],
+        &["stop", "r"],
+        &["start", "flow"],
+        &["worker", "--data-dir", &data_dir],
+    ];
     for keys in [None, Some(new.clone())] {
         cluster.variables.clear();
         if let Some(keys) = keys {
@@ -71,11 +77,11 @@ fn with_a_key_histories_and_store_are_unreadable_and_those_without_it_are_told()
     worker.kill();
     key(&mut cluster, "new", format!("{new}\n{old}\n"));
     let _worker = cluster.worker("one");
-    let resumed = cluster.ran(&["resume", "r", "--detach"]);
-    assert!(resumed.status.success(), "{}", text(&resumed));
-    crate::env::wait_until("it asks", || {
-        String::from_utf8_lossy(&cluster.ran(&["show", "r"]).stdout).contains("\"asking\"")
-    });
+    let answered = cluster.ran(&["answer", "r", "main.1", "yes"]);
+    assert!(answered.status.success(), "{}", text(&answered));
+    let ran = cluster.ran(&["wait", "r"]);
+    assert_eq!(String::from_utf8_lossy(&ran.stdout).trim(), SECRET, "{}", text(&ran));
+    assert_eq!(leaks(&cluster), (false, false));
 }
 
 #[test]

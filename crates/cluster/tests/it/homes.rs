@@ -19,7 +19,8 @@ fn cluster(names: &[&str], options: &[&str]) -> Option<(Cluster, Vec<Running>)> 
     let cluster = Cluster::start()?;
     let agent = format!("echo \"$WORKER $RAYMOND_STATE\" >>turns\n{AGENT}");
     fs::write(cluster.file("agent.sh"), agent).unwrap();
-    let workers = names.iter().map(|name| cluster.worker_with(name, options)).collect();
+    let workers =
+        names.iter().map(|name| cluster.worker_with(cluster.port, name, options)).collect();
     Some((cluster, workers))
 }
 

@@ -31,9 +31,9 @@ fn state_with_labels_waits_for_a_worker_that_has_them_all() {
         assert!(text(&started).contains(states), "{}", text(&started));
     }
     let log = || fs::read_to_string(cluster.project("log")).unwrap_or_default();
-    let _gpu = cluster.worker_with("two", &["--labels", "gpu"]);
+    let _gpu = cluster.worker_with(cluster.port, "two", &["--labels", "gpu"]);
     wait_until("the first state was there", || log().contains("START"));
-    let _both = cluster.worker_with("three", &["--labels", "other,gpu,big"]);
+    let _both = cluster.worker_with(cluster.port, "three", &["--labels", "other,gpu,big"]);
     let ran = cluster.ran(&["wait", "r"]);
     assert_eq!(String::from_utf8_lossy(&ran.stdout), "end\n", "{}", text(&ran));
     let ends: Vec<_> =

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 #![allow(clippy::print_stderr, reason = "tests print for those who run them")]
 
+mod connection;
 mod continued;
 mod differential;
 mod encrypted;
@@ -13,5 +14,8 @@ mod faults;
 mod figures;
 mod homes;
 mod labels;
+mod limits;
+mod mirror;
+mod network;
 mod s3;
 mod upgrade;

@@ -1,6 +1,6 @@
 //! The lines between a host, as a process of its own, and the worker that gives it orders: one JSON object each.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use raymond_flow::{
     history::{CodingAgentsMessage, InputMessage, StartedMessage},
@@ -22,8 +22,8 @@ pub enum OrderLine {
     Start(HostedLine),
     /// [`Order::Find`]
     Find(HostedLine),
-    /// [`Order::Renew`]
-    Renew(StepId),
+    /// [`Order::Extend`]
+    Extend(StepId),
     /// [`Order::End`]
     End(StepId),
     /// [`Order::Prepare`]
@@ -44,8 +44,8 @@ pub struct HostedLine {
     pub id: StepId,
     /// The excerpt of the run.
     pub run: RunMessage,
-    /// How long the step may run without a renewal, in milliseconds.
-    pub lease_ms: u64,
+    /// [`Hosted::patience`] in milliseconds.
+    pub patience_ms: u64,
 }
 
 /// A report, on standard output.
@@ -75,6 +75,8 @@ pub struct Plan {
     pub started: StartedMessage,
     /// The coding agents that it may use.
     pub coding_agents: CodingAgentsMessage,
+    /// The state directory of the project.
+    pub state_dir: PathBuf,
 }
 
 impl From<OrderLine> for Order {
@@ -82,7 +84,7 @@ impl From<OrderLine> for Order {
         match line {
             OrderLine::Start(hosted) => Self::Start(hosted.into()),
             OrderLine::Find(hosted) => Self::Find(hosted.into()),
-            OrderLine::Renew(id) => Self::Renew(id),
+            OrderLine::Extend(id) => Self::Extend(id),
             OrderLine::End(id) => Self::End(id),
             OrderLine::Prepare { run: RunMessage(run), agent, fresh } => {
                 Self::Prepare { run: Box::new(run), agent, fresh }
@@ -92,8 +94,8 @@ impl From<OrderLine> for Order {
 }
 
 impl From<HostedLine> for Hosted {
-    fn from(HostedLine { id, run: RunMessage(run), lease_ms }: HostedLine) -> Self {
-        Self { id, run: Box::new(run), lease: Duration::from_millis(lease_ms) }
+    fn from(HostedLine { id, run: RunMessage(run), patience_ms }: HostedLine) -> Self {
+        Self { id, run: Box::new(run), patience: Duration::from_millis(patience_ms) }
     }
 }
 
