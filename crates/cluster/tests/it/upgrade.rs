@@ -73,7 +73,7 @@ fn worker_that_decides_differently_holds_a_run_up_and_loses_nothing_of_it() {
 
 /// The cases of the differential test that are recorded, and after how many steps their histories are continued: the last
 /// history of a continued run begins in its middle.
-const RECORDED: [(&str, &str); 12] = [
+const RECORDED: [(&str, &str); 13] = [
     ("goto", "1000"),
     ("reset", "1000"),
     ("call", "1000"),
@@ -86,6 +86,8 @@ const RECORDED: [(&str, &str); 12] = [
     ("retry", "1000"),
     ("default-answer", "1000"),
     ("budget", "1000"),
+    // `homes-continued` is the same after 3 steps.
+    ("homes", "1000"),
 ];
 
 /// Records the history of each case that has no recording yet. The recordings are never edited.
