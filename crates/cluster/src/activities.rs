@@ -152,7 +152,7 @@ impl StepActivities {
     ) {
         let timeout = Duration::from_millis(kept.timeout_ms);
         let attended = self.attend(&handle, &kept.order, timeout).await;
-        if let Err(error) = self.deliver(&handle, &kept.order, attended).await {
+        if let Err(error) = self.deliver(&handle, (&kept.order, timeout), attended).await {
             (self.talk)(&format!("step {}: {error}", kept.order.id));
             // If the server still counts on this worker, it learns that it should not.
             let failure = ApplicationFailure::new(error);
@@ -221,11 +221,12 @@ impl StepActivities {
     async fn deliver(
         &self,
         handle: &AsyncActivityHandle<Client>,
-        order: &StepOrder,
+        (order, timeout): (&StepOrder, Duration),
         attended: Result<Vec<InputMessage>, AttendError>,
     ) -> Result<(), AttendError> {
         let inputs = attended?;
-        let end = StepEnd { files: self.store_files(order).await, ..self.step_end(inputs) };
+        let files = self.store_files(order, timeout / 3).await;
+        let end = StepEnd { files, ..self.step_end(inputs) };
         let end = serde_json::to_value(end)?;
         loop {
             match handle.complete(Some(end.clone()), RpcOptions::default()).await {
@@ -251,8 +252,9 @@ impl StepActivities {
         StepEnd { inputs, worker, labels, is_refused: false, files: None }
     }
 
-    /// Stores the files of a step for mirrors. Without them a mirror shows less, and the run goes on.
-    async fn store_files(&self, order: &StepOrder) -> Option<String> {
+    /// Stores the files of a step for mirrors. Without them a mirror shows less, and the run goes on: a store that does not
+    /// answer must not cost the step its heartbeats.
+    async fn store_files(&self, order: &StepOrder, patience: Duration) -> Option<String> {
         let files = self.state_dir.run(&order.run.0.id);
         let id = order.id.clone();
         let packed = tokio::task::spawn_blocking(move || pack_step(&files, &id)).await.ok()?;
@@ -260,7 +262,13 @@ impl StepActivities {
             (self.talk)(&format!("the files of step {} are not stored: {error}", order.id));
         };
         let packed = packed.inspect_err(|error| told(error)).ok()??;
-        self.store.put(packed).await.inspect_err(|error| told(error)).ok()
+        match tokio::time::timeout(patience, self.store.put(packed)).await {
+            Ok(stored) => stored.inspect_err(|error| told(error)).ok(),
+            Err(late) => {
+                told(&late);
+                None
+            }
+        }
     }
 
     fn note(&self, kept: &Kept) -> Option<PathBuf> {
