@@ -24,12 +24,16 @@ use temporalio_common::protos::{
     temporal::api::{enums::v1::PendingActivityState, workflow::v1::PendingActivityInfo},
 };
 use temporalio_macros::activities;
-use temporalio_sdk::activities::{ActivityContext, ActivityError};
+use temporalio_sdk::{
+    ApplicationFailure,
+    activities::{ActivityContext, ActivityError},
+};
 
 use crate::{
+    capacity::{Capacity, Taken},
     commands::Talk,
     hosts::{HostError, Hosts, milliseconds},
-    messages::{EndOrder, Entry, Place, PrepareOrder, StepEnd, StepOrder},
+    messages::{EndOrder, Entry, Home, Place, PrepareOrder, StepEnd, StepOrder},
     store::Store,
     workflow::RunWorkflow,
 };
@@ -41,6 +45,8 @@ const HEARTBEAT_TIMEOUT: Duration = Duration::from_mins(1);
 /// How often a host that ended is started again for the same step.
 const HOST_TRIES: u32 = 5;
 const HOST_INTERVAL: Duration = Duration::from_millis(200);
+/// How long to wait before the store is asked again.
+const STORE_INTERVAL: Duration = Duration::from_secs(2);
 /// How often the directories of runs that have ended are looked for.
 const TIDY_INTERVAL: Duration = Duration::from_hours(1);
 /// How long to wait before the end of a step is delivered again.
@@ -50,10 +56,11 @@ const DELIVERY_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub struct StepActivities {
     hosts: Arc<Hosts>,
-    /// The name of this worker.
-    name: String,
+    /// This worker.
+    home: Home,
     /// Where the tokens of running steps are, for the next worker in this state directory.
     tokens: PathBuf,
+    capacity: Capacity,
     store: Store,
     /// The state directory of this worker.
     state_dir: StateDir,
@@ -112,6 +119,24 @@ impl Trust {
             Err(_) => Ok(None),
         }
     }
+
+    /// Waits for something before a step is started, with heartbeats meanwhile. A server that cannot be reached may come
+    /// back before the timeout.
+    async fn keep<T>(
+        &mut self,
+        handle: &AsyncActivityHandle<Client>,
+        wanted: impl Future<Output = T>,
+    ) -> Result<T, AttendError> {
+        let mut wanted = std::pin::pin!(wanted);
+        loop {
+            if let Ok(had) = tokio::time::timeout(self.timeout / 3, &mut wanted).await {
+                return Ok(had);
+            }
+            if self.renew(handle).await? == Some(true) {
+                return Err(AttendError::Gone);
+            }
+        }
+    }
 }
 
 /// Why the end of a step is not reported.
@@ -131,13 +156,14 @@ pub(crate) enum AttendError {
 impl StepActivities {
     pub(crate) fn new(
         hosts: Arc<Hosts>,
-        name: String,
+        home: Home,
         data_dir: &Path,
         store: Store,
+        capacity: usize,
         talk: Talk,
     ) -> Self {
-        let state_dir = StateDir::new(data_dir);
-        Self { hosts, name, tokens: data_dir.join("tokens"), store, state_dir, talk }
+        let (state_dir, capacity) = (StateDir::new(data_dir), Capacity::new(capacity));
+        Self { hosts, home, tokens: data_dir.join("tokens"), capacity, store, state_dir, talk }
     }
 
     /// The steps whose ends are not delivered yet, and where they are noted.
@@ -165,21 +191,36 @@ impl StepActivities {
                 let _ = std::fs::remove_file(path);
                 continue;
             };
-            let (own, client) = (self.clone(), client.clone());
-            tokio::spawn(async move {
-                let handle = handle(client, kept.token);
-                let trust = Trust { timeout: Duration::from_millis(kept.timeout_ms), since: None };
-                let id = kept.order.id.clone();
-                (own.talk)(&format!("{}: found step {id} again", kept.order.run.0.id));
-                // Its request may never have arrived, so it is not started again, only looked for.
-                let order = StepOrder { is_started: true, ..kept.order };
-                let timeout = trust.timeout;
-                let attended = own.attend(&handle, &order, trust).await;
-                if let Err(error) = own.deliver(&handle, (&order, timeout), attended).await {
-                    (own.talk)(&format!("step {id}: {error}"));
-                }
-                let _ = std::fs::remove_file(path);
-            });
+            (self.talk)(&format!("{}: found step {} again", kept.order.run.0.id, kept.order.id));
+            // Its request may never have arrived, so it is not started again, only looked for.
+            let order = StepOrder { is_started: true, ..kept.order };
+            let kept = Kept { order, ..kept };
+            let handle = handle(client.clone(), kept.token.clone());
+            let trust = Trust { timeout: Duration::from_millis(kept.timeout_ms), since: None };
+            let taken = self.capacity.take_over();
+            tokio::spawn(self.clone().see_through((handle, trust), kept, Some(path), taken));
+        }
+    }
+
+    /// Carries out a step, and reports its end. The SDK takes no part: it does not see the heartbeats of the worker, and
+    /// would drop an end that comes after its own timeout.
+    async fn see_through(
+        self,
+        (handle, trust): (AsyncActivityHandle<Client>, Trust),
+        kept: Kept,
+        path: Option<PathBuf>,
+        _taken: Taken,
+    ) {
+        let timeout = trust.timeout;
+        let attended = self.attend(&handle, &kept.order, trust).await;
+        if let Err(error) = self.deliver(&handle, (&kept.order, timeout), attended).await {
+            (self.talk)(&format!("step {}: {error}", kept.order.id));
+            // If the server still counts on this worker, it learns that it should not.
+            let failure = ApplicationFailure::new(error);
+            let _ = handle.fail::<_, ()>(failure, None, RpcOptions::default()).await;
+        }
+        if let Some(path) = path {
+            let _ = std::fs::remove_file(path);
         }
     }
 
@@ -192,14 +233,20 @@ impl StepActivities {
     ) -> Result<Vec<InputMessage>, AttendError> {
         let mut tries = 0;
         loop {
-            match self.attend_once(handle, order, &mut trust).await {
+            let wait = match self.attend_once(handle, order, &mut trust).await {
+                // The step waits for as long as the store is down and the server counts on this worker.
+                Err(AttendError::Host(error)) if error.is_transient() => {
+                    (self.talk)(&format!("step {} waits for the store: {error}", order.id));
+                    STORE_INTERVAL
+                }
                 Err(AttendError::Host(error)) if tries < HOST_TRIES => {
                     tries += 1;
                     (self.talk)(&format!("step {}: {error}; trying again", order.id));
-                    tokio::time::sleep(HOST_INTERVAL * tries).await;
+                    HOST_INTERVAL * tries
                 }
                 attended => return attended,
-            }
+            };
+            trust.keep(handle, tokio::time::sleep(wait)).await?;
         }
     }
 
@@ -209,6 +256,7 @@ impl StepActivities {
         order: &StepOrder,
         trust: &mut Trust,
     ) -> Result<Vec<InputMessage>, AttendError> {
+        trust.keep(handle, self.hosts.ready(order)).await??;
         while trust.patience().is_zero() {
             if trust.renew(handle).await?.is_none() {
                 tokio::time::sleep(DELIVERY_INTERVAL).await;
@@ -239,7 +287,7 @@ impl StepActivities {
     ) -> Result<(), AttendError> {
         let inputs = attended?;
         let files = self.store_files(order, timeout / 3).await;
-        let end = StepEnd { inputs, worker: self.name.clone(), files };
+        let end = StepEnd { files, ..self.step_end(inputs) };
         let end = serde_json::to_value(end)?;
         loop {
             match handle.complete(Some(end.clone()), RpcOptions::default()).await {
@@ -251,7 +299,18 @@ impl StepActivities {
                 }
             }
             tokio::time::sleep(DELIVERY_INTERVAL).await;
+            // If only the store is down, the server still counts on this worker.
+            if let Err(AsyncActivityError::NotFound(_)) =
+                handle.heartbeat::<()>(None, RpcOptions::default()).await
+            {
+                return Err(AttendError::Gone);
+            }
         }
+    }
+
+    fn step_end(&self, inputs: Vec<InputMessage>) -> StepEnd {
+        let Home { worker, labels } = self.home.clone();
+        StepEnd { inputs, worker, labels, is_refused: false, files: None }
     }
 
     /// Stores the files of a step for mirrors. Without them a mirror shows less, and the run goes on: a store that does not
@@ -314,24 +373,28 @@ impl StepActivities {
     ) -> Result<StepEnd, ActivityError> {
         let token = context.info().task_token.clone();
         let timeout = context.info().heartbeat_timeout.unwrap_or(HEARTBEAT_TIMEOUT);
-        let trust = Trust::begin(timeout, context.info().started_time);
-        let kept = Kept { token: token.clone(), timeout_ms: milliseconds(timeout), order };
+        let mut trust = Trust::begin(timeout, context.info().started_time);
+        let handle = handle(context.client(), token.clone());
+        let is_own = order.is_started || order.is_offer;
+        let taken = if order.is_started {
+            self.capacity.take_over()
+        } else if order.is_offer {
+            let Some(taken) = self.capacity.try_take() else {
+                return Ok(StepEnd { is_refused: true, ..self.step_end(Vec::new()) });
+            };
+            taken
+        } else {
+            // A step that was offered may have taken the place that was free when this worker polled.
+            trust.keep(&handle, self.capacity.take()).await?
+        };
+        let kept = Kept { token, timeout_ms: milliseconds(timeout), order };
         let path = self.note(&kept);
-        let handle = handle(context.client(), token);
-        let attended = self.attend(&handle, &kept.order, trust).await;
-        let delivered = self.deliver(&handle, (&kept.order, timeout), attended).await;
-        if let Some(path) = path {
-            let _ = std::fs::remove_file(path);
+        tokio::spawn(StepActivities::clone(&self).see_through((handle, trust), kept, path, taken));
+        if !is_own {
+            // The slot of the SDK: while no place is free, this queue is not polled.
+            self.capacity.has_free().await;
         }
-        match delivered {
-            // The SDK does not see the heartbeats of the worker, and drops what comes after its own timeout: so the end
-            // is delivered without it.
-            Ok(()) => Err(ActivityError::WillCompleteAsync),
-            Err(error) => {
-                (self.talk)(&format!("step {}: {error}", kept.order.id));
-                Err(ActivityError::from(error))
-            }
-        }
+        Err(ActivityError::WillCompleteAsync)
     }
 
     /// The steps of this run that workers have.

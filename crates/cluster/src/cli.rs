@@ -3,6 +3,7 @@
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand};
+use raymond_flow::source::is_label;
 
 use crate::messages::steps_per_history;
 
@@ -29,6 +30,9 @@ pub(crate) enum Command {
         /// The most steps at once.
         #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
         capacity: u32,
+        /// Labels of this machine. It also carries out states whose `runs_on` names some of them.
+        #[arg(long, value_name = "LABEL,…", value_delimiter = ',', value_parser = label)]
+        labels: Vec<String>,
         /// Name of this worker, which no other has [default: a name that is kept in the directory].
         #[arg(long, value_name = "NAME")]
         name: Option<String>,
@@ -159,6 +163,9 @@ pub(crate) enum Command {
     },
 }
 
+/// The variable with the path of the key file.
+pub(crate) const KEY_FILE: &str = "RAYMOND_CLUSTER_KEY_FILE";
+
 /// Where a run is mirrored.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Project {
@@ -191,9 +198,12 @@ pub(crate) struct Server {
     /// Namespace [default: that of Temporal's own settings].
     #[arg(long, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
-    /// Store for bundles and large payloads, the same for all: `file:///shared/raymond`.
+    /// Store for bundles and large payloads, the same for all: `file:///shared/raymond` or `s3://BUCKET/PREFIX`.
     #[arg(long, value_name = "URL", env = "RAYMOND_STORE")]
     pub(crate) store: String,
+    /// File with the keys that encrypt what is stored and in histories, the same for all [default: nothing is encrypted].
+    #[arg(long, value_name = "FILE", env = KEY_FILE)]
+    pub(crate) key_file: Option<PathBuf>,
     /// Task queue of the workers.
     #[arg(long, value_name = "NAME", default_value = QUEUE)]
     pub(crate) queue: String,
@@ -203,16 +213,23 @@ impl Server {
     /// The options as they are typed.
     pub(crate) fn options(&self) -> Vec<(String, String)> {
         let queue = (self.queue != QUEUE).then_some(&self.queue);
+        let key_file = self.key_file.as_ref().map(|path| path.display().to_string());
         let all = [
             ("--temporal", self.temporal.as_ref()),
             ("--namespace", self.namespace.as_ref()),
             ("--store", Some(&self.store)),
+            ("--key-file", key_file.as_ref()),
             ("--queue", queue),
         ];
         let typed =
             |(name, value): (&str, Option<&String>)| Some((name.to_owned(), value?.clone()));
         all.into_iter().filter_map(typed).collect()
     }
+}
+
+fn label(word: &str) -> Result<String, String> {
+    let allowed = "a label has letters, digits, `-`, `_` and `.`, at most 64 of them";
+    if is_label(word) { Ok(word.to_owned()) } else { Err(allowed.to_owned()) }
 }
 
 /// How long `heartbeat` seconds are.

@@ -19,18 +19,21 @@ use raymond_flow::{
 use temporalio_client::{
     Client, WorkflowFetchHistoryOptions, WorkflowGetResultOptions, WorkflowHandle, WorkflowHistory,
     WorkflowIdReusePolicy, WorkflowListOptions, WorkflowQueryOptions, WorkflowSignalOptions,
-    WorkflowStartOptions, errors::WorkflowInteractionError,
+    WorkflowStartOptions,
+    errors::{WorkflowInteractionError, WorkflowStartError},
 };
 
 use crate::{
     activities::places,
     bundles::Bundles,
-    cli::{Arguments, Command, LimitOptions, Project, Server, heartbeat_ms},
+    cipher::Cipher,
+    cli::{Arguments, Command, KEY_FILE, LimitOptions, Project, Server, heartbeat_ms},
     connection::{connect, converter},
+    labels,
     messages::{Begin, RunInput, RunOutput, Signal, Terms},
     mirror::Source,
     replay::Replayer,
-    store::Store,
+    store::{Store, StoreError},
     worker,
     workflow::RunWorkflow,
 };
@@ -39,7 +42,7 @@ use crate::{
 pub(crate) type Talk = fn(&str);
 
 /// Variables for this program only.
-pub(crate) const VARIABLES: [&str; 2] = ["RAYMOND_PROGRAM", "RAYMOND_STORE"];
+pub(crate) const VARIABLES: [&str; 3] = ["RAYMOND_PROGRAM", "RAYMOND_STORE", KEY_FILE];
 
 /// The most runs in a list.
 const LISTED_MAX: usize = 100;
@@ -81,11 +84,29 @@ pub(crate) fn failed<E: Display>(what: &str) -> impl FnOnce(E) -> Failure {
     move |error| Failure { message: format!("cannot {what}: {error}"), hint: None }
 }
 
+/// The failure of something that the store is needed for.
+pub(crate) fn store_failed(what: &str) -> impl FnOnce(StoreError) -> Failure {
+    move |error| {
+        let hint = error.hint().map(str::to_owned);
+        Failure { message: format!("cannot {what}: {error}"), hint }
+    }
+}
+
+/// Opens the store that the command line names, with its keys.
+pub(crate) fn open_store(server: &Server) -> Result<Store, Failure> {
+    let cipher = server.key_file.as_deref().map_or(Ok(Cipher::default()), Cipher::read);
+    let cipher = cipher.map_err(|error| {
+        let hint = error.hint().map(str::to_owned);
+        Failure { message: error.to_string(), hint }
+    })?;
+    Store::open(&server.store, cipher).map_err(store_failed("open the store"))
+}
+
 /// Carries out the command line. `print` is for data, `talk` for people.
 pub async fn run(arguments: Arguments, print: Talk, talk: Talk) -> Result<ExitCode, Failure> {
     match arguments.command {
-        Command::Worker { server, data_dir, capacity, name, keep_days } => {
-            worker::work(&server, &data_dir, capacity, name, keep_days, talk).await?;
+        Command::Worker { server, data_dir, capacity, labels, name, keep_days } => {
+            worker::work(&server, &data_dir, capacity, (name, labels), keep_days, talk).await?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Start { server, heartbeat, steps_per_history, detach, words } => {
@@ -95,6 +116,9 @@ pub async fn run(arguments: Arguments, print: Talk, talk: Talk) -> Result<ExitCo
                 planned.check_place()?;
             }
             let id = user.start(&planned, heartbeat_ms(heartbeat), steps_per_history).await?;
+            for missed in labels::missed(&user.client, &user.queue, &planned.bundle).await {
+                talk(&missed);
+            }
             talk(&format!("run {id} is started"));
             if detach {
                 print(&id);
@@ -219,9 +243,18 @@ pub(crate) async fn tell(
 
 impl User {
     async fn connect(server: &Server) -> Result<Self, Failure> {
-        let store = Store::open(&server.store).map_err(failed("open the store"))?;
+        let store = open_store(server)?;
         let client = connect(server, &store, &format!("raymond-{}", std::process::id())).await?;
         Ok(Self { client, store, queue: server.queue.clone() })
+    }
+
+    /// Refuses what would be sent without the key of the cluster: others could read it, or, with another key, the run
+    /// could not, and would be held up for ever. A store that is down stops nobody from cancelling a run.
+    async fn check_store(&self) -> Result<(), Failure> {
+        match self.store.check().await {
+            Err(error) if !error.is_transient() => Err(store_failed("use the store")(error)),
+            Ok(()) | Err(_) => Ok(()),
+        }
     }
 
     fn handle(&self, id: &str) -> Handle {
@@ -257,12 +290,19 @@ impl User {
         heartbeat_ms: u64,
         steps_per_history: u32,
     ) -> Result<String, Failure> {
+        self.check_store().await?;
         let bytes = planned.bundle.clone();
-        let bundle = self.store.put(bytes).await.map_err(failed("store the bundle"))?;
+        let bundle = self.store.put(bytes).await.map_err(store_failed("store the bundle"))?;
         let id = planned.started.workflow_id.to_string();
         let begin = Begin::New(planned.started.clone().into());
-        let (coding_agents, keeps_records) = (planned.coding_agents.clone(), true);
-        let terms = Terms { bundle, coding_agents, heartbeat_ms, steps_per_history, keeps_records };
+        let terms = Terms {
+            bundle,
+            coding_agents: planned.coding_agents.clone(),
+            heartbeat_ms,
+            steps_per_history,
+            keeps_records: true,
+            prefers_homes: true,
+        };
         self.begin(&id, RunInput { begin, terms }, WorkflowIdReusePolicy::RejectDuplicate).await?;
         Ok(id)
     }
@@ -320,8 +360,13 @@ impl User {
         let options = WorkflowStartOptions::new(&self.queue, id).id_reuse_policy(reuse).build();
         let begun = self.client.start_workflow(RunWorkflow::run, input, options).await;
         begun.map(drop).map_err(|error| {
-            failed(&format!("start run {id}"))(error)
-                .with_hint("choose another id: --id NAME, after the workflow".to_owned())
+            let is_taken = matches!(error, WorkflowStartError::AlreadyStarted { .. });
+            let failure = failed(&format!("start run {id}"))(error);
+            if is_taken {
+                failure.with_hint("choose another id: --id NAME, after the workflow".to_owned())
+            } else {
+                failure
+            }
         })
     }
 
@@ -347,6 +392,7 @@ impl User {
     }
 
     async fn show(&self, id: &str) -> Result<Run, Failure> {
+        self.check_store().await?;
         let handle = self.handle(id);
         let shown = handle.query(RunWorkflow::show, (), WorkflowQueryOptions::default());
         let run = shown.await.map_err(failed(&format!("show run {id}")))?;
@@ -399,6 +445,7 @@ impl User {
     }
 
     async fn tell(&self, id: &str, input: Input, ends_steps: bool) -> Result<ExitCode, Failure> {
+        self.check_store().await?;
         let told = tell(&self.handle(id), input, ends_steps).await;
         told.map_err(failed(&format!("tell run {id}")))?;
         Ok(ExitCode::SUCCESS)
@@ -469,6 +516,7 @@ impl User {
     }
 
     async fn resume(&self, id: &str, budget: Option<f64>) -> Result<(), Failure> {
+        self.check_store().await?;
         let RunOutput { run: RunMessage(run), terms, segments } = self.output(id).await?;
         if !run.status.can_resume() {
             let message = format!("run {id} is {} and cannot be resumed", run.status);

@@ -58,6 +58,13 @@ pub(crate) enum HostError {
     },
 }
 
+impl HostError {
+    /// Whether it passes by itself: the store is down.
+    pub(crate) fn is_transient(&self) -> bool {
+        matches!(self, Self::Bundle(BundleError::Store(error)) if error.is_transient())
+    }
+}
+
 /// The hosts on this machine.
 #[derive(Debug)]
 pub(crate) struct Hosts {
@@ -107,6 +114,11 @@ impl Hosts {
         talk: Talk,
     ) -> Self {
         Self { program, data_dir, bundles, open: AsyncMutex::default(), talk }
+    }
+
+    /// Makes sure that there is a host for a step.
+    pub(crate) async fn ready(&self, order: &StepOrder) -> Result<(), HostError> {
+        self.host(&order.run, &order.bundle).await.map(drop)
     }
 
     /// Orders a step. One that was started before is found.
@@ -355,7 +367,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let data_dir = folder.path().to_owned();
         let workflows = StateDir::new(&data_dir).workflows();
-        let store = Store::open(&format!("file://{}/store", data_dir.display())).unwrap();
+        let store = Store::open(
+            &format!("file://{}/store", data_dir.display()),
+            crate::cipher::Cipher::default(),
+        )
+        .unwrap();
         let bundles = Arc::new(Bundles::new(store, data_dir.join("bundles")));
         let hosts = Hosts::new(PathBuf::from("none"), data_dir, bundles, |_| {});
         for (id, days) in [("old", 8), ("young", 6), ("undelivered", 8), ("hosted", 8)] {

@@ -19,14 +19,18 @@
 #[expect(missing_docs, reason = "the macros generate items without documentation")]
 pub mod activities;
 mod bundles;
+mod capacity;
+mod cipher;
 pub mod cli;
 mod codec;
 mod commands;
 mod connection;
 mod hosts;
+mod labels;
 mod log;
 pub mod messages;
 mod mirror;
+mod queues;
 mod replay;
 mod sequencer;
 mod store;

@@ -45,6 +45,9 @@ pub enum Begin {
         /// What it had decided before.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         segments: Vec<Segment>,
+        /// The sessions that agents may go on with, and the workers that have them.
+        #[serde(default)]
+        homes: Vec<(SessionId, Home)>,
     },
 }
 
@@ -64,6 +67,19 @@ pub struct Terms {
     /// that kept nothing have no such activity.
     #[serde(default)]
     pub keeps_records: bool,
+    /// Whether the next turn of a session is offered to the worker that had the last one.
+    #[serde(default)]
+    pub prefers_homes: bool,
+}
+
+/// The worker that had the last turn of a session.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Home {
+    /// Its name.
+    pub worker: String,
+    /// Its labels.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<String>,
 }
 
 /// A Temporal server ends a workflow after 51,200 events. A step has at most 7, and a replay of 2,000 takes a second.
@@ -161,6 +177,9 @@ pub struct StepOrder {
     /// Whether the step was started before, under an earlier history of the run.
     #[serde(default)]
     pub is_started: bool,
+    /// Whether it is offered to this worker only because it has the session: it refuses if all its places are taken.
+    #[serde(default)]
+    pub is_offer: bool,
 }
 
 /// The output of the activity `step`.
@@ -170,6 +189,12 @@ pub struct StepEnd {
     pub inputs: Vec<InputMessage>,
     /// The worker that had the step.
     pub worker: String,
+    /// The labels of that worker.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<String>,
+    /// Whether the worker refused an offer; nothing was started.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_refused: bool,
     /// The hash of its packed files, for mirrors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<String>,

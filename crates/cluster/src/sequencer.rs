@@ -6,9 +6,10 @@ use std::collections::VecDeque;
 use raymond_flow::{
     id::{AgentId, AskId, SessionId, StepId},
     machine::{
-        ApplyError, Decision, Effect, Halt, Input, OnAsk, Record, Response, Run, SavedWork, Spent,
-        Started, Status, apply, decide, pending, settle, start,
+        Action, ApplyError, Decision, Effect, Halt, Input, OnAsk, Record, Response, Run, SavedWork,
+        Session, SessionPlan, Spent, Started, Status, Work, apply, decide, pending, settle, start,
     },
+    source::StateFile,
     turn::{Outcome, conclude, prepare},
     world::World as _,
 };
@@ -95,6 +96,35 @@ impl Sequencer {
     /// The excerpt of the run for a step of `agent`.
     pub(crate) fn excerpt(&self, agent: &AgentId) -> Run {
         self.run.excerpt(agent)
+    }
+
+    /// The session of a running turn; `None` for a script.
+    pub(crate) fn plan(&self, id: &StepId) -> Option<&SessionPlan> {
+        match &self.run.running_step(id)?.1.action {
+            Action::Turn(turn) => Some(&turn.session),
+            Action::Script { .. } => None,
+        }
+    }
+
+    /// The labels that a worker must have for a running step.
+    pub(crate) fn labels(&self, id: &StepId) -> Vec<String> {
+        let labels = || {
+            let name = self.run.running_step(id)?.1.state.as_str();
+            let file = StateFile::read(name, &self.world.read(name).ok()?, self.world.platform());
+            Some(file.ok()?.runs_on)
+        };
+        labels().unwrap_or_default()
+    }
+
+    /// The sessions that an agent may go on with.
+    pub(crate) fn sessions(&self, agent: &AgentId) -> Vec<SessionId> {
+        let Some(agent) = self.run.agents.get(agent) else { return Vec::new() };
+        let frames = agent.stack.iter().map(|frame| &frame.session);
+        let own = frames.chain([&agent.session]).filter_map(|session| match session {
+            Session::Open(id) | Session::Branch(id) => Some(id),
+            Session::Fresh => None,
+        });
+        own.chain(agent.phase.work().and_then(Work::session)).cloned().collect()
     }
 
     /// Decides about `input` and prepares what follows, at this time of the history. Returns what must be done.

@@ -6,7 +6,7 @@
 //! worker can do it: the run waits, and nothing of it is lost.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -20,15 +20,15 @@ use futures::{
 use raymond_engine::usage_limit_wait;
 use raymond_flow::{
     id::{AgentId, AskId, SessionId, StepId},
-    machine::{ApplyError, Halt, Input, Run},
+    machine::{ApplyError, Halt, Input, Run, SessionPlan},
     snapshot::RunMessage,
     turn::Outcome,
 };
 use temporalio_macros::{workflow, workflow_methods};
 use temporalio_sdk::{
     ActivityCancellationType, ActivityExecutionError, ActivityOptions, ContinueAsNewOptions,
-    SyncWorkflowContext, TimerOptions, WaitConditionOptions, WorkflowCancellationToken,
-    WorkflowContext, WorkflowContextView, WorkflowResult,
+    SyncWorkflowContext, TimeoutType, TimerOptions, WaitConditionOptions,
+    WorkflowCancellationToken, WorkflowContext, WorkflowContextView, WorkflowResult,
     workflows::{join_all, select},
 };
 use temporalio_workflow::RetryPolicy;
@@ -38,11 +38,11 @@ use crate::{
     bundles::{BundleError, Bundles},
     log::Log,
     messages::{
-        Begin, EndOrder, Page, PrepareOrder, RunInput, RunOutput, Segment, Signal, StepEnd,
+        Begin, EndOrder, Home, Page, PrepareOrder, RunInput, RunOutput, Segment, Signal, StepEnd,
         StepOrder, Terms,
     },
+    queues,
     sequencer::{Sequencer, Wanted},
-    worker::own_queue,
     world::BundleWorld,
 };
 
@@ -52,6 +52,8 @@ const IN_FLIGHT_MAX: usize = 1500;
 const STEP_MAX: Duration = Duration::from_hours(24 * 30);
 /// How long a preparation may take.
 const PREPARE_MAX: Duration = Duration::from_mins(2);
+/// How long the next turn of a session waits for the worker that has it. One that is busy refuses at once.
+const OFFER_MAX: Duration = Duration::from_secs(5);
 /// How long after the announced time a usage limit counts as lifted: clocks differ.
 const RESET_MARGIN: Duration = Duration::from_mins(1);
 
@@ -113,8 +115,8 @@ impl RunWorkflow {
         course.begin(begin);
         if let CourseEnd::Cut { found } = course.turn_until_over().await {
             let (run, segments) = (RunMessage(course.run()), course.segments());
-            let limit_waits = course.limit_waits;
-            let begin = Begin::Continued { run, found, limit_waits, segments };
+            let (limit_waits, homes) = (course.limit_waits, course.homes());
+            let begin = Begin::Continued { run, found, limit_waits, segments, homes };
             let input = RunInput { begin, terms: course.terms };
             context.continue_as_new(input, ContinueAsNewOptions::default())?;
             unreachable!("the line above always leaves");
@@ -157,6 +159,8 @@ struct Course {
     limit_waits: u32,
     /// The workers that have the steps of the history before.
     found: BTreeMap<StepId, String>,
+    /// The workers that had the last turns of sessions.
+    homes: BTreeMap<SessionId, Home>,
     /// How many steps were launched in this history.
     launched: u32,
     /// While the history is about to be cut: the workers that have the steps in flight.
@@ -178,6 +182,7 @@ impl Course {
             waiting: VecDeque::new(),
             limit_waits: 0,
             found: BTreeMap::new(),
+            homes: BTreeMap::new(),
             launched: 0,
             cut: None,
             is_ending: false,
@@ -199,8 +204,9 @@ impl Course {
             Begin::Resumed { run, input, segments } => {
                 Sequencer::reopen(run.0, world, Log::after(segments), Some(input.into()))
             }
-            Begin::Continued { run, found, limit_waits, segments } => {
+            Begin::Continued { run, found, limit_waits, segments, homes } => {
                 self.found = found.into_iter().collect();
+                self.homes = homes.into_iter().collect();
                 self.limit_waits = limit_waits;
                 Sequencer::reopen(run.0, world, Log::after(segments), None)
             }
@@ -366,7 +372,7 @@ impl Course {
         let identity = self.run().identity;
         let order = EndOrder { identity, steps: self.steps.keys().cloned().collect() };
         let options = ActivityOptions::with_start_to_close_timeout(PREPARE_MAX)
-            .task_queue(own_queue(self.context.task_queue(), worker))
+            .task_queue(queues::own(self.context.task_queue(), worker))
             .cancellation_token(WorkflowCancellationToken::new())
             .retry_policy(RetryPolicy::builder().maximum_attempts(1).build())
             .build();
@@ -385,17 +391,30 @@ impl Course {
             Arrival::Step(id, end) => {
                 self.steps.remove(&id);
                 match end {
-                    Ok(StepEnd { inputs, files, .. }) => {
+                    Ok(StepEnd { inputs, files, worker, labels, .. }) => {
                         self.attach(&id, files);
+                        let (home, session) = (Home { worker, labels }, self.session(&id));
                         for input in inputs {
-                            self.input(input.into());
+                            let wanted =
+                                self.sequencer(|all, now_ms| all.input(input.into(), now_ms));
+                            // Before the next turn is launched.
+                            if let Some(session) = &session {
+                                self.settle_in(&id.agent, session, &home);
+                            }
+                            self.perform(wanted);
                         }
                     }
+                    // A worker that has it says how it ended, so none had it.
                     Err(ActivityExecutionError::Cancelled(_)) => {
-                        self.gone(&id, Outcome::Interrupted);
+                        self.gone(&id, Outcome::NotStarted);
                     }
                     // Its worker is gone, or could not do it.
-                    Err(_) => self.gone(&id, Outcome::Lost),
+                    Err(_) => {
+                        if let Some(session) = self.session(&id) {
+                            self.homes.remove(&session);
+                        }
+                        self.gone(&id, Outcome::Lost);
+                    }
                 }
                 self.attach(&id, None);
                 self.launch_waiting();
@@ -502,37 +521,92 @@ impl Course {
     }
 
     /// Launches a step. One that an earlier history has started is looked for where it is; if no worker has it, it never
-    /// was started.
+    /// was started. The next turn of a session is offered to the worker that had the last one.
     fn launch(&mut self, id: StepId, is_running: bool) {
-        let worker = self.found.remove(&id).filter(|_| is_running);
-        let is_started = worker.is_some();
+        let found = self.found.remove(&id).filter(|_| is_running);
         self.launched += 1;
-        let run = self.excerpt(&id.agent);
-        let order =
-            StepOrder { id: id.clone(), run, bundle: self.terms.bundle.clone(), is_started };
         let token = WorkflowCancellationToken::new();
         self.steps.insert(id.clone(), token.clone());
+        let order = StepOrder {
+            id: id.clone(),
+            run: self.excerpt(&id.agent),
+            bundle: self.terms.bundle.clone(),
+            is_started: found.is_some(),
+            is_offer: false,
+        };
         let heartbeat = Duration::from_millis(self.terms.heartbeat_ms);
-        let queue = worker.map(|name| own_queue(self.context.task_queue(), &name));
-        let options = ActivityOptions::with_start_to_close_timeout(STEP_MAX)
-            .activity_id(id.to_string())
+        let labels = self.sequenced(|all| all.labels(&id)).unwrap_or_default();
+        let common = self.context.task_queue();
+        let own = |worker: &str, patience: Duration| (queues::own(common, worker), Some(patience));
+        let offer = self.home(&id, &labels).filter(|_| found.is_none()).map(|home| {
+            let order = StepOrder { is_offer: true, ..order.clone() };
+            let queue = own(&home.worker, OFFER_MAX);
+            (order, step_options(&id, heartbeat, queue, token.clone()))
+        });
+        let queue = match found {
             // Only that worker has it: if it is gone, the step is lost.
-            .maybe_schedule_to_start_timeout(is_started.then_some(heartbeat))
-            .maybe_task_queue(queue)
-            .heartbeat_timeout(heartbeat)
-            .cancellation_type(ActivityCancellationType::WaitCancellationCompleted)
-            .cancellation_token(token)
-            // The machine decides about retries.
-            .retry_policy(RetryPolicy::builder().maximum_attempts(1).build())
-            .build();
+            Some(worker) => own(&worker, heartbeat),
+            None => (queues::labelled(common, &labels), None),
+        };
+        let options = step_options(&id, heartbeat, queue, token);
         let context = self.context.clone();
         self.flights.push(
             async move {
+                if let Some((order, options)) = offer {
+                    let end = context.execute_activity(StepActivities::step, order, options).await;
+                    if !is_refused(&end) {
+                        return Arrival::Step(id, end);
+                    }
+                }
                 let end = context.execute_activity(StepActivities::step, order, options).await;
                 Arrival::Step(id, end)
             }
             .boxed_local(),
         );
+    }
+
+    /// The session that a running turn goes on with, or begins; `None` for a script.
+    fn session(&self, id: &StepId) -> Option<SessionId> {
+        Some(match self.sequenced(|all| all.plan(id).cloned())?? {
+            SessionPlan::Fresh { id } | SessionPlan::Resume { id } => id,
+            SessionPlan::Branch { from, .. } => from,
+        })
+    }
+
+    /// The worker that has the session of a turn, if it also has the labels that the turn needs.
+    fn home(&self, id: &StepId, labels: &[String]) -> Option<&Home> {
+        let home = self.homes.get(&self.session(id)?).filter(|_| self.terms.prefers_homes);
+        home.filter(|home| labels.iter().all(|label| home.labels.contains(label)))
+    }
+
+    /// Remembers the worker of a turn that has ended, for its session and for those that it has begun: a coding agent may
+    /// have given it another id.
+    fn settle_in(&mut self, agent: &AgentId, session: &SessionId, home: &Home) {
+        self.homes.insert(session.clone(), home.clone());
+        for session in self.sessions(agent) {
+            self.homes.entry(session).or_insert_with(|| home.clone());
+        }
+    }
+
+    fn sessions(&self, agent: &AgentId) -> Vec<SessionId> {
+        self.sequenced(|all| all.sessions(agent)).unwrap_or_default()
+    }
+
+    /// Asks the sequencer something.
+    fn sequenced<T>(&self, ask: impl FnOnce(&Sequencer) -> T) -> Option<T> {
+        self.context.state(|own| own.sequencer.as_ref().map(ask))
+    }
+
+    /// The workers of the sessions that agents may go on with.
+    fn homes(&self) -> Vec<(SessionId, Home)> {
+        let run = self.run();
+        let sessions = run.agents.keys().flat_map(|agent| self.sessions(agent));
+        let going_on = self.steps.keys().filter_map(|id| self.session(id));
+        let sessions: BTreeSet<_> = sessions.chain(going_on).collect();
+        let known = sessions.into_iter();
+        known
+            .filter_map(|session| Some((session.clone(), self.homes.get(&session)?.clone())))
+            .collect()
     }
 
     fn prepare(&self, agent: AgentId, fresh: SessionId) {
@@ -556,6 +630,35 @@ impl Course {
     fn excerpt(&self, agent: &AgentId) -> RunMessage {
         let run = self.context.state(|own| own.sequencer.as_ref().map(|all| all.excerpt(agent)));
         RunMessage(run.unwrap_or_else(|| unreachable!("it was begun")))
+    }
+}
+
+/// How a step is carried out: from which task queue, and how long it may wait there.
+fn step_options(
+    id: &StepId,
+    heartbeat: Duration,
+    (queue, patience): (String, Option<Duration>),
+    token: WorkflowCancellationToken,
+) -> ActivityOptions {
+    ActivityOptions::with_start_to_close_timeout(STEP_MAX)
+        .activity_id(id.to_string())
+        .maybe_schedule_to_start_timeout(patience)
+        .task_queue(queue)
+        .heartbeat_timeout(heartbeat)
+        .cancellation_type(ActivityCancellationType::WaitCancellationCompleted)
+        .cancellation_token(token)
+        // The machine decides about retries.
+        .retry_policy(RetryPolicy::builder().maximum_attempts(1).build())
+        .build()
+}
+
+/// Whether the worker to which a step was offered has not started it: its places are taken, or it is gone.
+fn is_refused(end: &Result<StepEnd, ActivityExecutionError>) -> bool {
+    match end {
+        Ok(end) => end.is_refused,
+        Err(error) => error
+            .as_timeout()
+            .is_some_and(|late| late.timeout_type() == TimeoutType::ScheduleToStart),
     }
 }
 
