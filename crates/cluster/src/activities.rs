@@ -11,8 +11,12 @@ use std::{
     time::Duration,
 };
 
-use raymond_engine::private;
-use raymond_flow::history::InputMessage;
+use raymond_engine::{host::Mapping, private};
+use raymond_flow::{
+    history::InputMessage,
+    machine::{Action, Step},
+    snapshot::RunMessage,
+};
 use serde::{Deserialize, Serialize};
 use temporalio_client::{
     ActivityIdentifier, AsyncActivityHandle, Client, RpcOptions, WorkflowDescribeOptions,
@@ -26,9 +30,12 @@ use temporalio_macros::activities;
 use temporalio_sdk::activities::{ActivityContext, ActivityError};
 
 use crate::{
+    checkouts::{CheckoutError, Places},
     commands::Talk,
     hosts::{HostError, Hosts},
-    messages::{Place, PrepareOrder, StepEnd, StepOrder},
+    messages::{Place, PrepareOrder, StepEnd, StepOrder, StoredCheckout, StoredSession},
+    sessions::{self, SessionError},
+    store::Store,
     workflow::RunWorkflow,
 };
 
@@ -50,6 +57,8 @@ pub struct StepActivities {
     name: String,
     /// Where the tokens of running steps are, for the next worker in this state directory.
     tokens: PathBuf,
+    store: Store,
+    places: Places,
     talk: Talk,
 }
 
@@ -70,14 +79,27 @@ pub(crate) enum AttendError {
     /// No host.
     #[error(transparent)]
     Host(#[from] HostError),
+    /// A session of a coding agent cannot be brought here.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// A checkout cannot be brought here or kept.
+    #[error(transparent)]
+    Checkout(#[from] CheckoutError),
     /// It cannot be written as JSON.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
 }
 
 impl StepActivities {
-    pub(crate) fn new(hosts: Arc<Hosts>, name: String, data_dir: &Path, talk: Talk) -> Self {
-        Self { hosts, name, tokens: data_dir.join("tokens"), talk }
+    pub(crate) fn new(
+        hosts: Arc<Hosts>,
+        name: String,
+        data_dir: &Path,
+        store: Store,
+        talk: Talk,
+    ) -> Self {
+        let places = Places::new(store.clone(), data_dir.join("checkouts"));
+        Self { hosts, name, tokens: data_dir.join("tokens"), store, places, talk }
     }
 
     /// Takes over the steps that an earlier worker in the same state directory left.
@@ -113,11 +135,17 @@ impl StepActivities {
         handle: &AsyncActivityHandle<Client>,
         order: &StepOrder,
         timeout: Duration,
-    ) -> Result<Vec<InputMessage>, AttendError> {
+    ) -> Result<StepEnd, AttendError> {
         let mut tries = 0;
+        // What a step needs is brought before it starts, never while it runs.
+        let mut is_ready = order.is_started;
         loop {
-            match self.attend_once(handle, order, timeout).await {
-                Err(AttendError::Host(error)) if tries < HOST_TRIES => {
+            match self.attend_once(handle, order, timeout, &mut is_ready).await {
+                Err(
+                    error @ (AttendError::Host(_)
+                    | AttendError::Session(_)
+                    | AttendError::Checkout(_)),
+                ) if tries < HOST_TRIES => {
                     tries += 1;
                     (self.talk)(&format!("step {}: {error}; trying again", order.id));
                     tokio::time::sleep(HOST_INTERVAL * tries).await;
@@ -132,26 +160,95 @@ impl StepActivities {
         handle: &AsyncActivityHandle<Client>,
         order: &StepOrder,
         timeout: Duration,
-    ) -> Result<Vec<InputMessage>, AttendError> {
+        is_ready: &mut bool,
+    ) -> Result<StepEnd, AttendError> {
         // A lease ends before the server gives the step to another worker, however long before its end the last
         // heartbeat was; the rest is for killing the child.
         let (interval, lease) = (timeout / 3, timeout * 2 / 3);
-        let mut step = self.hosts.step(order, lease).await?;
-        loop {
-            match tokio::time::timeout(interval, step.end()).await {
-                Ok(end) => return end?.ok_or(AttendError::Gone),
-                Err(_) => match handle.heartbeat::<()>(None, RpcOptions::default()).await {
-                    Ok(answer) => {
-                        step.renew();
-                        if answer.cancel_requested {
-                            step.cancel();
-                        }
-                    }
-                    Err(AsyncActivityError::NotFound(_)) => return Err(AttendError::Gone),
-                    // The server cannot be reached: the lease goes on, and perhaps runs out.
-                    Err(_) => {}
-                },
+        if !*is_ready {
+            beating(handle, interval, |_| {}, self.bring(order)).await??;
+            *is_ready = true;
+        }
+        let (step, end) = self.hosts.step(order, lease, self.mapping(order)).await?;
+        let renew = |is_cancelled| {
+            step.renew();
+            if is_cancelled {
+                step.cancel();
             }
+        };
+        let inputs = beating(handle, interval, renew, end.wait()).await??;
+        let inputs = inputs.ok_or(AttendError::Gone)?;
+        let session = beating(handle, interval, |_| {}, self.keep_session(order)).await?;
+        let checkout = beating(handle, interval, |_| {}, self.keep_checkout(order)).await??;
+        Ok(StepEnd { inputs, worker: self.name.clone(), session, checkout })
+    }
+
+    /// Brings to this machine what a step needs.
+    async fn bring(&self, order: &StepOrder) -> Result<(), AttendError> {
+        if let Some(checkout) = &order.checkout {
+            self.places.bring(&order.run.0, &order.id.agent, checkout).await?;
+        }
+        if order.sessions.is_empty() {
+            return Ok(());
+        }
+        for place in self.hosts.locate(order, self.mapping(order)).await? {
+            if let Some(files) = order.sessions.get(&place.session) {
+                sessions::put_back(&self.store, &place, files).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the paths of the run mean for the agent of a step on this machine.
+    fn mapping(&self, order: &StepOrder) -> Option<Mapping> {
+        let checkout = order.checkout.as_ref()?;
+        Some(self.places.mapping(&order.run.0, &order.id.agent, checkout))
+    }
+
+    /// Commits and stores what a step has left in its checkout. If the store cannot be reached, it is tried until it can.
+    async fn keep_checkout(
+        &self,
+        order: &StepOrder,
+    ) -> Result<Option<StoredCheckout>, AttendError> {
+        let Some(checkout) = &order.checkout else { return Ok(None) };
+        loop {
+            match self.places.keep(&order.run.0, &order.id.agent, checkout).await {
+                Err(error @ CheckoutError::Store(_)) => {
+                    (self.talk)(&format!(
+                        "the work of step {} is not stored yet: {error}",
+                        order.id
+                    ));
+                }
+                kept => return Ok(Some(kept?)),
+            }
+            tokio::time::sleep(DELIVERY_INTERVAL).await;
+        }
+    }
+
+    /// Stores the session of a turn that has ended, for its next turn on whichever worker. Tries until it is stored: the
+    /// answer is paid for, and without the session the next turn would not know of it.
+    async fn keep_session(&self, order: &StepOrder) -> Option<StoredSession> {
+        let RunMessage(run) = &order.run;
+        let step = run.running_step(&order.id);
+        let Some((_, Step { action: Action::Turn(_), .. })) = step else { return None };
+        loop {
+            let stored = async {
+                let places = self.hosts.locate(order, self.mapping(order)).await?;
+                let Some(place) = places.first() else { return Ok(None) };
+                let files = sessions::put(&self.store, place).await?;
+                let id = place.session.clone();
+                Ok::<_, AttendError>(files.map(|files| StoredSession { id, files }))
+            };
+            match stored.await {
+                Ok(stored) => return stored,
+                Err(error) => {
+                    (self.talk)(&format!(
+                        "the session of step {} is not stored yet: {error}",
+                        order.id
+                    ));
+                }
+            }
+            tokio::time::sleep(DELIVERY_INTERVAL).await;
         }
     }
 
@@ -159,10 +256,9 @@ impl StepActivities {
     async fn deliver(
         &self,
         handle: &AsyncActivityHandle<Client>,
-        attended: Result<Vec<InputMessage>, AttendError>,
+        attended: Result<StepEnd, AttendError>,
     ) -> Result<(), AttendError> {
-        let end = StepEnd { inputs: attended?, worker: self.name.clone() };
-        let end = serde_json::to_value(end)?;
+        let end = serde_json::to_value(attended?)?;
         loop {
             match handle.complete(Some(end.clone()), RpcOptions::default()).await {
                 Ok(()) => return Ok(()),
@@ -182,6 +278,28 @@ impl StepActivities {
         private::create_dir_all(&self.tokens).ok()?;
         private::write(&path, json).ok()?;
         Some(path)
+    }
+}
+
+/// Does `work`, and sends a heartbeat in every interval until it is done. `beat` is called after each one that the server
+/// has accepted, with whether the step is to be cancelled.
+async fn beating<T>(
+    handle: &AsyncActivityHandle<Client>,
+    interval: Duration,
+    beat: impl Fn(bool),
+    work: impl Future<Output = T>,
+) -> Result<T, AttendError> {
+    let mut work = std::pin::pin!(work);
+    loop {
+        match tokio::time::timeout(interval, &mut work).await {
+            Ok(done) => return Ok(done),
+            Err(_) => match handle.heartbeat::<()>(None, RpcOptions::default()).await {
+                Ok(answer) => beat(answer.cancel_requested),
+                Err(AsyncActivityError::NotFound(_)) => return Err(AttendError::Gone),
+                // The server cannot be reached: the lease goes on, and perhaps runs out.
+                Err(_) => {}
+            },
+        }
     }
 }
 
@@ -248,7 +366,12 @@ impl StepActivities {
         _context: ActivityContext,
         order: PrepareOrder,
     ) -> Result<InputMessage, ActivityError> {
-        let prepared = self.hosts.prepare(order).await;
+        let mut mapping = None;
+        if let Some(checkout) = &order.checkout {
+            self.places.bring(&order.run.0, &order.agent, checkout).await?;
+            mapping = Some(self.places.mapping(&order.run.0, &order.agent, checkout));
+        }
+        let prepared = self.hosts.prepare(order, mapping).await;
         prepared.map_err(ActivityError::from)
     }
 }

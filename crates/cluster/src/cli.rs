@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::messages::steps_per_history;
 
@@ -40,6 +40,10 @@ pub(crate) enum Command {
         /// After how many steps the history of the run is continued as a new one.
         #[arg(long, value_name = "N", hide = true, default_value_t = steps_per_history())]
         steps_per_history: u32,
+        /// Where the agents work: in the same directory on all workers, or each in a checkout of its own on whichever
+        /// worker has its step.
+        #[arg(long, value_enum, default_value = "shared")]
+        place: Place,
         /// Return at once, and print the run's id.
         #[arg(long)]
         detach: bool,
@@ -71,6 +75,16 @@ pub(crate) enum Command {
         server: Server,
         /// The run.
         id: String,
+    },
+    /// Fetch the branches of a run that was started with `--place git` into a repository.
+    Fetch {
+        #[command(flatten)]
+        server: Server,
+        /// The run.
+        id: String,
+        /// A directory in the repository.
+        #[arg(long, value_name = "DIR", default_value = ".")]
+        directory: PathBuf,
     },
     /// Check before an upgrade that workers with this program can go on with runs that are running.
     Check {
@@ -128,6 +142,15 @@ pub(crate) enum Command {
         #[arg(long)]
         detach: bool,
     },
+}
+
+/// Where the agents of a run work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Place {
+    /// In a directory that has the same path on all workers.
+    Shared,
+    /// Each in a checkout of its own.
+    Git,
 }
 
 /// Where Temporal and the store are.

@@ -1,9 +1,16 @@
 //! The commands: what the program says, and what it asks of Temporal.
 
-use std::{env, ffi::OsString, fmt::Display, path::PathBuf, process::ExitCode, sync::Arc};
+use std::{
+    env,
+    ffi::OsString,
+    fmt::Display,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+};
 
 use futures::{StreamExt as _, TryStreamExt as _};
-use raymond_engine::{host::lines::Plan, programs};
+use raymond_engine::{host::lines::Plan, programs, worktree::moving::Delivered};
 use raymond_flow::{
     id::AskId,
     machine::{Halt, Input, Response, Run, Started, Status},
@@ -18,7 +25,8 @@ use temporalio_client::{
 
 use crate::{
     bundles::Bundles,
-    cli::{Arguments, Command, Server, heartbeat_ms},
+    checkouts,
+    cli::{Arguments, Command, Place, Server, heartbeat_ms},
     connection::{connect, converter},
     messages::{Begin, RunInput, RunOutput, Signal, Terms},
     replay::Replayer,
@@ -73,9 +81,10 @@ pub async fn run(arguments: Arguments, print: Talk, talk: Talk) -> Result<ExitCo
             worker::work(&server, &data_dir, capacity, name, talk).await?;
             Ok(ExitCode::SUCCESS)
         }
-        Command::Start { server, heartbeat, steps_per_history, detach, words } => {
+        Command::Start { server, heartbeat, steps_per_history, place, detach, words } => {
             let user = User::connect(&server).await?;
-            let id = user.start(&words, heartbeat_ms(heartbeat), steps_per_history).await?;
+            let heartbeat_ms = heartbeat_ms(heartbeat);
+            let id = user.start(&words, heartbeat_ms, steps_per_history, place).await?;
             talk(&format!("run {id} is started"));
             if detach {
                 print(&id);
@@ -94,6 +103,9 @@ pub async fn run(arguments: Arguments, print: Talk, talk: Talk) -> Result<ExitCo
             let history = history.map_err(failed(&format!("get the history of run {id}")))?;
             print(&String::from_utf8_lossy(&history));
             Ok(ExitCode::SUCCESS)
+        }
+        Command::Fetch { server, id, directory } => {
+            User::connect(&server).await?.fetch(&id, &directory, print).await
         }
         Command::Check { server, ids } => User::connect(&server).await?.check(ids, print).await,
         Command::Wait { server, id } => User::connect(&server).await?.wait(&id, print, talk).await,
@@ -151,6 +163,7 @@ impl User {
         words: &[OsString],
         heartbeat_ms: u64,
         steps_per_history: u32,
+        place: Place,
     ) -> Result<String, Failure> {
         let folder = tempfile::tempdir().map_err(failed("create a directory"))?;
         let bundle = folder.path().join("bundle.zip");
@@ -170,9 +183,17 @@ impl User {
         let bundle = self.store.put(bytes).await.map_err(failed("store the bundle"))?;
         let identity = uuid::Uuid::new_v4().simple().to_string();
         let started = Started { identity, ..started.into() };
+        let repository = match place {
+            Place::Shared => None,
+            Place::Git => {
+                Some(checkouts::pack(&self.store, &started.cwd).await.map_err(|message| {
+                    Failure { message: format!("cannot start: {message}"), hint: None }
+                })?)
+            }
+        };
         let id = started.workflow_id.to_string();
         let begin = Begin::New(started.into());
-        let terms = Terms { bundle, coding_agents, heartbeat_ms, steps_per_history };
+        let terms = Terms { bundle, coding_agents, heartbeat_ms, steps_per_history, repository };
         self.begin(&id, RunInput { begin, terms }, WorkflowIdReusePolicy::RejectDuplicate).await?;
         Ok(id)
     }
@@ -220,6 +241,38 @@ impl User {
             message: format!("run {id} has not begun"),
             hint: Some("is there a worker? Start one: raymond cluster worker".to_owned()),
         })
+    }
+
+    /// Brings the branches of a run to the repository at `directory`.
+    async fn fetch(&self, id: &str, directory: &Path, print: Talk) -> Result<ExitCode, Failure> {
+        let handle = self.handle(id);
+        let work = handle.query(RunWorkflow::work, (), WorkflowQueryOptions::default()).await;
+        let work = work.map_err(failed(&format!("ask for the work of run {id}")))?;
+        let work = work.unwrap_or_default();
+        if work.is_empty() {
+            return Err(Failure {
+                message: format!("no agent of run {id} has committed anything yet"),
+                hint: Some("only runs that were started with --place git have branches".to_owned()),
+            });
+        }
+        let delivered = checkouts::deliver(&self.store, &work, directory).await;
+        let delivered = delivered.map_err(|error| {
+            failed(&format!("fetch into {}", directory.display()))(error)
+                .with_hint("use a clone of the repository in which the run was started".to_owned())
+        })?;
+        let mut code = ExitCode::SUCCESS;
+        for (branch, how) in delivered {
+            let how = match how {
+                Delivered::New => "fetched",
+                Delivered::Same => "is up to date",
+                Delivered::Different => {
+                    code = ExitCode::FAILURE;
+                    "is there with other commits, or checked out, and was not changed: rename it (git branch -m)"
+                }
+            };
+            print(&format!("{branch}  {how}"));
+        }
+        Ok(code)
     }
 
     async fn list(&self, print: Talk) -> Result<ExitCode, Failure> {
@@ -302,7 +355,7 @@ impl User {
     }
 
     async fn resume(&self, id: &str, budget: Option<f64>) -> Result<(), Failure> {
-        let RunOutput { run: RunMessage(run), terms } = self.output(id).await?;
+        let RunOutput { run: RunMessage(run), terms, luggage } = self.output(id).await?;
         if !run.status.can_resume() {
             let message = format!("run {id} is {} and cannot be resumed", run.status);
             return Err(Failure { message, hint: None });
@@ -316,7 +369,7 @@ impl User {
             limits.budget_usd = (budget > Usd::ZERO).then_some(budget);
         }
         let input = Input::Resume { settings, limits }.into();
-        let begin = Begin::Resumed { run: RunMessage(run), input };
+        let begin = Begin::Resumed { run: RunMessage(run), input, luggage };
         let input = RunInput { begin, terms };
         self.begin(id, input, WorkflowIdReusePolicy::AllowDuplicate).await
     }

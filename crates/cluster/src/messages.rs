@@ -1,6 +1,8 @@
 //! What travels through Temporal, and stays in its histories: inputs and outputs of the workflow and its activities, and
 //! signals. Frozen like the journal: a field may be added if it has a default, and nothing is renamed or removed.
 
+use std::collections::BTreeMap;
+
 use raymond_flow::{
     history::{CodingAgentsMessage, InputMessage, StartedMessage},
     id::{AgentId, SessionId, StepId},
@@ -30,6 +32,9 @@ pub enum Begin {
         run: RunMessage,
         /// The resume.
         input: InputMessage,
+        /// What follows its agents.
+        #[serde(default)]
+        luggage: Luggage,
     },
     /// In its middle: the history before was long enough.
     Continued {
@@ -39,6 +44,9 @@ pub enum Begin {
         found: Vec<(StepId, String)>,
         /// How often all agents have waited for a usage limit.
         limit_waits: u32,
+        /// What follows its agents.
+        #[serde(default)]
+        luggage: Luggage,
     },
 }
 
@@ -54,6 +62,21 @@ pub struct Terms {
     /// After how many steps the history is continued as a new one.
     #[serde(default = "steps_per_history")]
     pub steps_per_history: u32,
+    /// The repository whose checkouts move with the agents; `None` if all workers see the working directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repository: Option<Repository>,
+}
+
+/// The repository of a run whose agents have checkouts of their own, as it was when the run started.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Repository {
+    /// Its top directory on the machine on which the run was started. In the paths of the run it stands for the checkout of
+    /// each agent.
+    pub root: String,
+    /// The commit from which all start.
+    pub commit: String,
+    /// The hash of the bundle that has that commit.
+    pub bundle: String,
 }
 
 /// A Temporal server ends a workflow after 51,200 events. A step has at most 7, and a replay of 2,000 takes a second.
@@ -68,6 +91,61 @@ pub struct RunOutput {
     pub run: RunMessage,
     /// What it was carried out with, for when it is resumed.
     pub terms: Terms,
+    /// What follows its agents, for the same reason.
+    #[serde(default)]
+    pub luggage: Luggage,
+}
+
+/// What follows the agents of a run from worker to worker, by agent.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Luggage(pub(crate) BTreeMap<AgentId, AgentLuggage>);
+
+/// What follows one agent.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct AgentLuggage {
+    /// The files of its sessions after their last turns: hashes of lists in the store.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sessions: BTreeMap<SessionId, String>,
+    /// Its checkout after its last step, if checkouts move.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkout: Option<StoredCheckout>,
+    /// The agent that forked it: its branch is in the checkout of that one, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<AgentId>,
+}
+
+/// The checkout of an agent after a step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredCheckout {
+    /// The branch of the agent.
+    pub branch: String,
+    /// The commit that has everything of it.
+    pub commit: String,
+    /// The bundles that lead from the start of the run to that commit, in this order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bundles: Vec<StoredBundle>,
+}
+
+/// A git bundle in the store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredBundle {
+    /// Its hash.
+    pub hash: String,
+    /// The commit to which it leads.
+    pub commit: String,
+}
+
+/// The checkout that a step needs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CheckoutOrder {
+    /// The repository of the run.
+    pub repository: Repository,
+    /// The checkout of the agent.
+    pub own: StoredCheckout,
+    /// The work of its workers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub workers: Vec<StoredCheckout>,
 }
 
 /// A signal: something that a user wants of a run.
@@ -92,6 +170,12 @@ pub struct StepOrder {
     /// Whether the step was started before, under an earlier history of the run.
     #[serde(default)]
     pub is_started: bool,
+    /// The files of the sessions that it needs: hashes of lists in the store.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sessions: BTreeMap<SessionId, String>,
+    /// The checkout that it needs, if checkouts move.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkout: Option<CheckoutOrder>,
 }
 
 /// The output of the activity `step`.
@@ -101,6 +185,21 @@ pub struct StepEnd {
     pub inputs: Vec<InputMessage>,
     /// The worker that had the step.
     pub worker: String,
+    /// The files of its session, if they can move.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<StoredSession>,
+    /// The checkout of its agent, if checkouts move.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkout: Option<StoredCheckout>,
+}
+
+/// A session after a turn.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StoredSession {
+    /// The session.
+    pub id: SessionId,
+    /// The hash of the list of its files in the store.
+    pub files: String,
 }
 
 /// A step that a worker has.
@@ -123,4 +222,7 @@ pub struct PrepareOrder {
     pub fresh: SessionId,
     /// The hash of the archive with the workflow's files.
     pub bundle: String,
+    /// The checkout that it needs, if checkouts move.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkout: Option<CheckoutOrder>,
 }

@@ -1,19 +1,23 @@
 //! The one sequencer of a run: the run and what it waits for. Pure, like the machine that it drives: everything that
 //! enters is in the history, so a replay decides the same.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use raymond_flow::{
     id::{AgentId, AskId, SessionId, StepId},
     machine::{
-        ApplyError, Decision, Effect, Halt, Input, OnAsk, Record, Response, Run, SavedWork, Spent,
-        Started, Status, apply, decide, pending, settle, start,
+        ApplyError, Decision, Effect, Halt, Input, MadeWorktree, OnAsk, Record, Response, Run,
+        SavedWork, Spent, Started, Status, Worktree, apply, decide, pending, settle, start,
     },
+    policy::WorktreePlan,
     turn::{Outcome, conclude, prepare},
 };
 use sha2::{Digest as _, Sha256};
 
-use crate::world::BundleWorld;
+use crate::{
+    messages::{CheckoutOrder, Luggage, Repository, StoredCheckout, StoredSession},
+    world::BundleWorld,
+};
 
 /// The name in `how` of the answer that a deadline gives.
 const TIMEOUT: &str = "timeout";
@@ -48,6 +52,10 @@ pub(crate) struct Sequencer {
     world: BundleWorld,
     effects: VecDeque<Effect>,
     wanted: Vec<Wanted>,
+    /// What follows the agents from worker to worker.
+    luggage: Luggage,
+    /// The repository, if the agents have checkouts that move with them.
+    repository: Option<Repository>,
 }
 
 impl Sequencer {
@@ -55,7 +63,19 @@ impl Sequencer {
     pub(crate) fn begin(started: Started, world: BundleWorld) -> Self {
         let run = Run::new(&started);
         let Decision { effects, .. } = start(started);
-        Self { run, world, effects: effects.into(), wanted: Vec::new() }
+        Self::new(run, world, effects.into())
+    }
+
+    fn new(run: Run, world: BundleWorld, effects: VecDeque<Effect>) -> Self {
+        let luggage = Luggage::default();
+        Self { run, world, effects, wanted: Vec::new(), luggage, repository: None }
+    }
+
+    /// The same with what follows its agents, and with the repository of which each of them has a checkout, if so.
+    pub(crate) fn carrying(mut self, luggage: Luggage, repository: Option<Repository>) -> Self {
+        (self.luggage, self.repository) = (luggage, repository);
+        self.take_in();
+        self
     }
 
     /// A run that goes on: `inputs` come first, then whatever it waits for is asked for again.
@@ -64,7 +84,7 @@ impl Sequencer {
         world: BundleWorld,
         input: Option<Input>,
     ) -> Result<Self, ApplyError> {
-        let mut own = Self { run, world, effects: VecDeque::new(), wanted: Vec::new() };
+        let mut own = Self::new(run, world, VecDeque::new());
         if let Some(input) = input {
             own.decide(input)?;
         }
@@ -81,6 +101,51 @@ impl Sequencer {
     /// The excerpt of the run for a step of `agent`.
     pub(crate) fn excerpt(&self, agent: &AgentId) -> Run {
         self.run.excerpt(agent)
+    }
+
+    /// Remembers what a step of an agent has left.
+    pub(crate) fn keep(
+        &mut self,
+        agent: &AgentId,
+        session: Option<StoredSession>,
+        checkout: Option<StoredCheckout>,
+    ) {
+        if let Some(session) = session {
+            self.luggage.keep_session(agent, session);
+        }
+        if let Some(checkout) = checkout {
+            self.luggage.keep_checkout(agent, checkout);
+        }
+    }
+
+    /// The sessions that a step needs.
+    pub(crate) fn sessions(&self, id: &StepId) -> BTreeMap<SessionId, String> {
+        self.luggage.sessions_for(&self.run, id)
+    }
+
+    /// The checkout that a step of an agent needs.
+    pub(crate) fn checkout(&self, agent: &AgentId) -> Option<CheckoutOrder> {
+        self.luggage.checkout_for(agent, self.repository.as_ref()?)
+    }
+
+    /// The work of all agents.
+    pub(crate) fn work(&self) -> Vec<StoredCheckout> {
+        let repository = self.repository.as_ref();
+        repository.map_or_else(Vec::new, |repository| self.luggage.work(repository))
+    }
+
+    /// What follows the agents from here on.
+    pub(crate) fn luggage(&self) -> Luggage {
+        let mut luggage = self.luggage.clone();
+        luggage.tidy(&self.run);
+        luggage
+    }
+
+    /// Gives new agents their checkouts.
+    fn take_in(&mut self) {
+        if let Some(repository) = &self.repository {
+            self.luggage.take_in(&self.run, repository);
+        }
     }
 
     /// Decides about `input` and prepares what follows, at this time of the history. Returns what must be done.
@@ -120,16 +185,39 @@ impl Sequencer {
                 self.wanted.push(Wanted::UsageLimit { resets_at });
             }
             Effect::Ask { id, .. } => return self.look_at_question(&id, now_ms),
-            Effect::MakeWorktree { agent, .. } => {
-                let made = Err(NO_WORKTREES.to_owned());
-                return self.decide(Input::WorktreeMade { agent, made });
-            }
-            Effect::SaveWorktree { agent, .. } => {
-                let saved = SavedWork { head: None, problem: Some(NO_WORKTREES.to_owned()) };
-                return self.decide(Input::WorktreeSaved { agent, saved });
-            }
+            Effect::MakeWorktree { agent, plan } => return self.make_worktree(agent, plan),
+            Effect::SaveWorktree { agent, worktree } => return self.save_worktree(agent, worktree),
         }
         Ok(())
+    }
+
+    /// An agent whose checkout moves with it has its worktree already.
+    fn make_worktree(&mut self, agent: AgentId, plan: Box<WorktreePlan>) -> Result<(), ApplyError> {
+        let made = if let Some(repository) = &self.repository {
+            let name = plan.name_for(agent.as_str());
+            let branch = format!("raymond/{}/{name}", self.run.id);
+            self.luggage.rename_branch(&agent, &branch);
+            let path = repository.root.clone();
+            let cwd = if plan.inside.is_empty() {
+                path.clone()
+            } else {
+                format!("{path}/{}", plan.inside)
+            };
+            let WorktreePlan { repository, commit: base, .. } = *plan;
+            let worktree = Worktree { path, branch, repository, base, head: None, problem: None };
+            Ok(MadeWorktree { worktree: Box::new(worktree), cwd })
+        } else {
+            Err(NO_WORKTREES.to_owned())
+        };
+        self.decide(Input::WorktreeMade { agent, made })
+    }
+
+    /// What an agent whose checkout moves with it leaves is committed already.
+    fn save_worktree(&mut self, agent: AgentId, _: Box<Worktree>) -> Result<(), ApplyError> {
+        let head = self.luggage.checkout(&agent).map(|own| own.commit.clone());
+        let problem = head.is_none().then(|| NO_WORKTREES.to_owned());
+        let saved = SavedWork { head, problem };
+        self.decide(Input::WorktreeSaved { agent, saved })
     }
 
     /// Prepares the next step of an agent from the bundle, or wants a worker to do it.
@@ -196,6 +284,8 @@ impl Sequencer {
             for record in &decision.records {
                 self.apply(record)?;
             }
+            // Before anything else happens: a worker starts from what its parent has now.
+            self.take_in();
             self.effects.extend(decision.effects);
             decision = settle(&self.run);
         }

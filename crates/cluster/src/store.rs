@@ -7,7 +7,7 @@ use object_store::{ObjectStore, ObjectStoreExt as _, PutPayload, path::Path};
 use sha2::{Digest as _, Sha256};
 
 /// The largest object: a bundle may have 64 MB.
-const OBJECT_BYTES_MAX: u64 = 256 * 1024 * 1024;
+pub(crate) const OBJECT_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// An object store.
 #[derive(Clone, Debug)]

@@ -42,10 +42,10 @@ pub(crate) async fn work(
     let name = name.map_or_else(|| kept_name(&data_dir), Ok)?;
     let store = Store::open(&server.store).map_err(failed("open the store"))?;
     let client = connect(server, &store, &name).await?;
-    let bundles = Arc::new(Bundles::new(store, data_dir.join("bundles")));
+    let bundles = Arc::new(Bundles::new(store.clone(), data_dir.join("bundles")));
     let hosts = Hosts::new(local_program()?, data_dir.clone(), Arc::clone(&bundles), talk);
     let hosts = Arc::new(hosts);
-    let steps = StepActivities::new(Arc::clone(&hosts), name.clone(), &data_dir, talk);
+    let steps = StepActivities::new(Arc::clone(&hosts), name.clone(), &data_dir, store, talk);
     steps.adopt(&client);
     // For steps that this worker has: a continued history looks for them here.
     let own = WorkerOptions::new(own_queue(&server.queue, &name))

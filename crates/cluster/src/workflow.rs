@@ -36,7 +36,10 @@ use temporalio_workflow::RetryPolicy;
 use crate::{
     activities::StepActivities,
     bundles::{BundleError, Bundles},
-    messages::{Begin, PrepareOrder, RunInput, RunOutput, Signal, StepEnd, StepOrder, Terms},
+    messages::{
+        Begin, Luggage, PrepareOrder, RunInput, RunOutput, Signal, StepEnd, StepOrder,
+        StoredCheckout, Terms,
+    },
     sequencer::{Sequencer, Wanted},
     worker::own_queue,
     world::BundleWorld,
@@ -99,18 +102,26 @@ impl RunWorkflow {
         course.begin(begin);
         if let CourseEnd::Cut { found } = course.turn_until_over().await {
             let run = RunMessage(course.run());
-            let begin = Begin::Continued { run, found, limit_waits: course.limit_waits };
+            let (limit_waits, luggage) = (course.limit_waits, course.luggage());
+            let begin = Begin::Continued { run, found, limit_waits, luggage };
             let input = RunInput { begin, terms: course.terms };
             context.continue_as_new(input, ContinueAsNewOptions::default())?;
             unreachable!("the line above always leaves");
         }
-        Ok(RunOutput { run: RunMessage(course.run()), terms: course.terms })
+        let (run, luggage) = (RunMessage(course.run()), course.luggage());
+        Ok(RunOutput { run, terms: course.terms, luggage })
     }
 
     /// Something that a user wants.
     #[signal]
     pub fn tell(&mut self, _context: &mut SyncWorkflowContext<Self>, signal: Signal) {
         self.inbox.push_back(signal);
+    }
+
+    /// The work of the agents, if checkouts move with them.
+    #[query]
+    pub fn work(&self, _context: &WorkflowContextView) -> Option<Vec<StoredCheckout>> {
+        self.sequencer.as_ref().map(Sequencer::work)
     }
 
     /// The run as it is now.
@@ -165,16 +176,22 @@ impl Course {
         });
         let coding_agents = self.terms.coding_agents.clone().into();
         let world = BundleWorld::new(files, coding_agents);
+        let mut kept = Luggage::default();
         let sequencer = match begin {
             Begin::New(started) => Ok(Sequencer::begin(started.into(), world)),
-            Begin::Resumed { run, input } => Sequencer::reopen(run.0, world, Some(input.into())),
-            Begin::Continued { run, found, limit_waits } => {
+            Begin::Resumed { run, input, luggage } => {
+                kept = luggage;
+                Sequencer::reopen(run.0, world, Some(input.into()))
+            }
+            Begin::Continued { run, found, limit_waits, luggage } => {
+                kept = luggage;
                 self.found = found.into_iter().collect();
                 self.limit_waits = limit_waits;
                 Sequencer::reopen(run.0, world, None)
             }
         };
-        self.context.state_mut(|own| own.sequencer = Some(sound(sequencer)));
+        let sequencer = sound(sequencer).carrying(kept, self.terms.repository.clone());
+        self.context.state_mut(|own| own.sequencer = Some(sequencer));
         let wanted = self.sequencer(Sequencer::work_off);
         self.perform(wanted);
     }
@@ -262,8 +279,12 @@ impl Course {
     }
 
     fn run(&self) -> Run {
-        let run = self.context.state(|own| own.sequencer.as_ref().map(|all| all.run().clone()));
-        run.unwrap_or_else(|| unreachable!("it was begun"))
+        self.needs(|all| all.run().clone())
+    }
+
+    /// What follows the agents from here on.
+    fn luggage(&self) -> Luggage {
+        self.needs(Sequencer::luggage)
     }
 
     /// Carries out what a user wants.
@@ -284,7 +305,11 @@ impl Course {
             Arrival::Step(id, end) => {
                 self.steps.remove(&id);
                 match end {
-                    Ok(StepEnd { inputs, .. }) => {
+                    Ok(StepEnd { inputs, session, checkout, .. }) => {
+                        self.context.state_mut(|own| {
+                            let kept = own.sequencer.as_mut();
+                            kept.map(|all| all.keep(&id.agent, session, checkout))
+                        });
                         for input in inputs {
                             self.input(input.into());
                         }
@@ -395,8 +420,9 @@ impl Course {
         let is_started = worker.is_some();
         self.launched += 1;
         let run = self.excerpt(&id.agent);
-        let order =
-            StepOrder { id: id.clone(), run, bundle: self.terms.bundle.clone(), is_started };
+        let (sessions, checkout) = self.needs(|all| (all.sessions(&id), all.checkout(&id.agent)));
+        let bundle = self.terms.bundle.clone();
+        let order = StepOrder { id: id.clone(), run, bundle, is_started, sessions, checkout };
         let token = WorkflowCancellationToken::new();
         self.steps.insert(id.clone(), token.clone());
         let heartbeat = Duration::from_millis(self.terms.heartbeat_ms);
@@ -425,7 +451,8 @@ impl Course {
     fn prepare(&self, agent: AgentId, fresh: SessionId) {
         let run = self.excerpt(&agent);
         let bundle = self.terms.bundle.clone();
-        let order = PrepareOrder { run, agent: agent.clone(), fresh, bundle };
+        let checkout = self.needs(|all| all.checkout(&agent));
+        let order = PrepareOrder { run, agent: agent.clone(), fresh, bundle, checkout };
         let options = ActivityOptions::with_start_to_close_timeout(PREPARE_MAX)
             .cancellation_token(WorkflowCancellationToken::new())
             .build();
@@ -441,8 +468,13 @@ impl Course {
     }
 
     fn excerpt(&self, agent: &AgentId) -> RunMessage {
-        let run = self.context.state(|own| own.sequencer.as_ref().map(|all| all.excerpt(agent)));
-        RunMessage(run.unwrap_or_else(|| unreachable!("it was begun")))
+        RunMessage(self.needs(|all| all.excerpt(agent)))
+    }
+
+    /// What the sequencer knows.
+    fn needs<T>(&self, ask: impl FnOnce(&Sequencer) -> T) -> T {
+        let known = self.context.state(|own| own.sequencer.as_ref().map(ask));
+        known.unwrap_or_else(|| unreachable!("it was begun"))
     }
 }
 

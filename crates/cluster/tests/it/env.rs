@@ -135,9 +135,14 @@ impl Cluster {
 
     /// Starts a worker with a directory of its own.
     pub(crate) fn worker(&self, name: &str) -> Running {
+        self.worker_with(name, &[])
+    }
+
+    /// Starts a worker with a directory and with variables of its own.
+    pub(crate) fn worker_with(&self, name: &str, variables: &[(String, String)]) -> Running {
         let data_dir = self.file(name);
         let mut command = self.cluster(&["worker", "--name", name, "--data-dir"]);
-        command.arg(&data_dir).stdout(Stdio::null());
+        command.arg(&data_dir).stdout(Stdio::null()).envs(variables.iter().cloned());
         let log = self.file(&format!("{name}.log"));
         command.stderr(fs::File::options().create(true).append(true).open(log).unwrap());
         Running(command.spawn().unwrap())

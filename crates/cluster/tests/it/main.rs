@@ -10,4 +10,5 @@ mod differential;
 mod env;
 mod faults;
 mod figures;
+mod sessions;
 mod upgrade;

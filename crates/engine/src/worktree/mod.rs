@@ -20,6 +20,7 @@ mod jobs;
 mod land;
 mod look;
 mod make;
+pub mod moving;
 mod remove;
 mod save;
 
