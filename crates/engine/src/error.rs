@@ -11,7 +11,9 @@ use raymond_flow::{
 };
 use thiserror::Error;
 
-use crate::{journal::JournalError, lock::LockError, scope::ScopeError, trust::TrustError};
+use crate::{
+    journal::JournalError, lock::LockError, mirror::Origin, scope::ScopeError, trust::TrustError,
+};
 
 /// Why a run cannot be opened or cannot continue. Nothing that finished is lost in any case.
 #[derive(Debug, Error)]
@@ -97,6 +99,14 @@ pub enum EngineError {
         id: RunId,
         /// The coding agent.
         agent: String,
+    },
+    /// Another machine decides about the run, and no process here mirrors it.
+    #[error("run `{id}` is carried out by a cluster, and nothing mirrors it here")]
+    Mirrored {
+        /// The run.
+        id: RunId,
+        /// Where it is carried out.
+        origin: Box<Origin>,
     },
     /// The shell for scripts is not installed.
     #[error("`bash` is not installed")]

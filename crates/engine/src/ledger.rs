@@ -15,6 +15,7 @@ use raymond_flow::{
 };
 
 use crate::{
+    clock,
     error::EngineError,
     events::{Event, Observer},
     journal::{Journal, JournalError, Trimmed},
@@ -51,7 +52,7 @@ impl<'a> Ledger<'a> {
         let run = Run::new(&started);
         let mut ledger = Self::new(run, files, journal, lock, observer);
         let Decision { records, effects } = start(started);
-        ledger.append(&records).inspect_err(|_| {
+        ledger.append(clock::now_ms(), &records).inspect_err(|_| {
             // The run has not begun: an empty journal would look like an unreadable run.
             let _ = fs::remove_file(&ledger.files.journal);
         })?;
@@ -128,23 +129,30 @@ impl<'a> Ledger<'a> {
     pub(crate) fn commit(&mut self, mut decision: Decision) -> Result<Vec<Effect>, EngineError> {
         let mut effects = Vec::new();
         while !decision.is_empty() {
-            if !decision.records.is_empty() {
-                self.append(&decision.records)?;
-            }
-            for record in decision.records {
-                let seen = self.record_event(record).now();
-                self.observer.see(&seen);
-                if let Event::Recorded { record, .. } = &seen.event
-                    && let Err(error) = apply(&mut self.run, record)
-                {
-                    self.is_sound = false;
-                    return Err(EngineError::Inconsistent(error));
-                }
-            }
+            self.record(clock::now_ms(), decision.records)?;
             effects.append(&mut decision.effects);
             decision = settle(&self.run);
         }
         Ok(effects)
+    }
+
+    /// Appends, reports and applies the records of one decision, which was made at this time. What follows from them
+    /// is not decided here: another machine may have done it.
+    pub(crate) fn record(&mut self, at_ms: u64, records: Vec<Record>) -> Result<(), EngineError> {
+        if !records.is_empty() {
+            self.append(at_ms, &records)?;
+        }
+        for record in records {
+            let seen = self.record_event(record).now();
+            self.observer.see(&seen);
+            if let Event::Recorded { record, .. } = &seen.event
+                && let Err(error) = apply(&mut self.run, record)
+            {
+                self.is_sound = false;
+                return Err(EngineError::Inconsistent(error));
+            }
+        }
+        Ok(())
     }
 
     /// Reports that the run is open. Before any record of this owner.
@@ -157,18 +165,18 @@ impl<'a> Ledger<'a> {
         Event::recorded(record, &self.run)
     }
 
-    fn append(&mut self, records: &[Record]) -> Result<(), EngineError> {
-        let appended = self.try_append(records);
+    fn append(&mut self, at_ms: u64, records: &[Record]) -> Result<(), EngineError> {
+        let appended = self.try_append(at_ms, records);
         self.is_sound &= appended.is_ok();
         appended
     }
 
-    fn try_append(&mut self, records: &[Record]) -> Result<(), EngineError> {
+    fn try_append(&mut self, at_ms: u64, records: &[Record]) -> Result<(), EngineError> {
         let owned = self.lock.check();
         owned.map_err(|source| EngineError::LockLost { id: self.run.id.clone(), source })?;
-        let mut appended = self.journal.append(records);
+        let mut appended = self.journal.append_at(at_ms, records);
         if appended.as_ref().is_err_and(is_full) && self.room.give_up() {
-            appended = self.journal.append(records);
+            appended = self.journal.append_at(at_ms, records);
         }
         appended.map_err(|source| self.journal_error("write to", source))?;
         self.state_file.changed();

@@ -30,6 +30,7 @@ pub mod keeper;
 pub mod layout;
 mod ledger;
 pub mod lock;
+pub mod mirror;
 mod open;
 pub mod overview;
 mod perform;

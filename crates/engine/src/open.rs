@@ -23,6 +23,7 @@ use crate::{
     layout::{RunFiles, StateDir},
     ledger::Ledger,
     lock::{LockError, Owner, RunLock},
+    mirror,
     perform::{Means, Performer},
     private, programs,
     retention::Retention,
@@ -128,15 +129,7 @@ impl Engine<'_> {
         self.state_dir.create().map_err(|source| io_error("create", root, source))?;
         create_folders(&files)?;
         let lock = lock(&id, &files)?;
-        if files.journal.exists() {
-            // A journal without a complete line contains nothing: the orchestrator that created it died at
-            // once.
-            if Journal::read(&files.journal).map_or(true, |entries| !entries.is_empty()) {
-                return Err(EngineError::Exists { id });
-            }
-            let moved = Journal::set_aside(&files.journal);
-            moved.map_err(|source| io_error("replace", &files.journal, source))?;
-        }
+        make_way(&id, &files)?;
         let world =
             DiskWorld::open(Path::new(&started.scope_dir), &files.scope, self.agents.known())?;
         let (ledger, effects) = Ledger::begin(started, files, lock, observer)?;
@@ -189,7 +182,12 @@ impl Engine<'_> {
     ) -> Result<Option<DoorAnswer>, EngineError> {
         match self.ask(id, &Ask::Stop { now }, observer)? {
             RequestOutcome::Answered(answer) => Ok(Some(answer)),
-            RequestOutcome::Unowned(_) => Ok(None),
+            RequestOutcome::Unowned(_) => {
+                if load(&self.state_dir, id)?.run.status == Status::Running {
+                    mirror::refuse(id, &self.state_dir.run(id))?;
+                }
+                Ok(None)
+            }
         }
     }
 
@@ -205,6 +203,7 @@ impl Engine<'_> {
             RequestOutcome::Answered(answer) => return Ok(answer),
             RequestOutcome::Unowned(lock) => lock,
         };
+        mirror::refuse(id, &self.state_dir.run(id))?;
         let mut ledger = Ledger::open(id, self.state_dir.run(id), lock, observer)?;
         if ledger.run().status == Status::Cancelled {
             return Err(EngineError::Cancelled { id: id.clone() });
@@ -223,8 +222,13 @@ impl Engine<'_> {
         ask: &AskId,
         observer: &mut dyn Observer,
     ) -> Result<bool, EngineError> {
-        let told = self.ask(id, &Ask::Answered { ask: ask.to_string() }, observer)?;
-        Ok(matches!(told, RequestOutcome::Answered(_)))
+        match self.ask(id, &Ask::Answered { ask: ask.to_string() }, observer)? {
+            RequestOutcome::Answered(_) => Ok(true),
+            RequestOutcome::Unowned(_) => {
+                mirror::refuse(id, &self.state_dir.run(id))?;
+                Ok(false)
+            }
+        }
     }
 
     /// Asks the orchestrator of a run for something, and waits for its answer. If no orchestrator owns the run,
@@ -295,6 +299,7 @@ impl Engine<'_> {
             Status::Completed => return Ok(RunEnd { run: run.clone(), is_interrupted: false }),
             Status::Running | Status::Failed | Status::Stopped | Status::Paused => {}
         }
+        mirror::refuse(id, files)?;
         let world =
             match DiskWorld::open(Path::new(&run.scope_dir), &files.scope, self.agents.known()) {
                 // A run can be cancelled although its archive is gone: the cancel reads no file of it.
@@ -397,8 +402,27 @@ fn wake_owner(owner: Option<&Owner>, observer: &mut dyn Observer) {
     }
 }
 
+/// Whether a run has begun in these files. A journal without a complete line contains nothing: the orchestrator that
+/// created it died at once. It is moved aside.
+pub(crate) fn has_begun(files: &RunFiles) -> Result<bool, EngineError> {
+    if !files.journal.exists() {
+        return Ok(false);
+    }
+    if Journal::read(&files.journal).map_or(true, |entries| !entries.is_empty()) {
+        return Ok(true);
+    }
+    let moved = Journal::set_aside(&files.journal);
+    moved.map_err(|source| io_error("replace", &files.journal, source))?;
+    Ok(false)
+}
+
 pub(crate) fn lock(id: &RunId, files: &RunFiles) -> Result<RunLock, EngineError> {
     RunLock::take(&files.lock).map_err(|source| EngineError::Lock { id: id.clone(), source })
+}
+
+/// Makes sure that a new run can have the name `id`, whose lock is held.
+pub(crate) fn make_way(id: &RunId, files: &RunFiles) -> Result<(), EngineError> {
+    if has_begun(files)? { Err(EngineError::Exists { id: id.clone() }) } else { Ok(()) }
 }
 
 /// Creates the directories of a run, durably: they will contain steps that are paid for.

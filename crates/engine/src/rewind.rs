@@ -1,6 +1,6 @@
 //! Makes a new run from the past of another one, which stays as it is.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fs, io};
 
 use raymond_flow::{
     id::{AgentId, RunId, SessionId, StepId},
@@ -14,8 +14,10 @@ use crate::{
     error::{EngineError, io_error},
     journal::{Journal, JournalEntry},
     layout::StateDir,
-    open::{create_folders, load, lock},
+    open::{create_folders, load, lock, make_way},
+    private,
     step::{StepFolder, StepState},
+    sys,
 };
 
 /// Why a run cannot be taken up from its past.
@@ -144,7 +146,8 @@ fn went_on(entries: &[JournalEntry], session: &SessionId, mark: &StepId) -> bool
     })
 }
 
-/// Writes the journal of the new run: the past under another name, and that it is another run now.
+/// Writes the journal of the new run: the past under another name, and that it is another run now. The journal gets its name when
+/// it is whole: half of a past would be a run that continues the sessions of the old one.
 fn write(
     state_dir: &StateDir,
     past: &[JournalEntry],
@@ -155,11 +158,15 @@ fn write(
     state_dir.check_run(&files)?;
     create_folders(&files)?;
     let _lock = lock(new, &files)?;
-    if files.journal.exists() {
-        return Err(EngineError::Exists { id: new.clone() });
-    }
+    make_way(new, &files)?;
+    let draft = files.journal.with_added_extension("draft");
     let at = |source| io_error("write", &files.journal, source);
-    let mut journal = Journal::create(&files.journal)?;
+    // What a killed command has left.
+    match fs::remove_file(&draft) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(at(error)),
+        _ => {}
+    }
+    let mut journal = Journal::create(&draft)?;
     let identity = uuid::Uuid::new_v4().simple().to_string();
     let renamed = |record: &Record| match record {
         Record::Started(started) => Record::Started(Box::new(Started {
@@ -175,9 +182,10 @@ fn write(
     });
     let written = written.and_then(|()| journal.append_at(clock::now_ms(), &[rewound]));
     let written = written.and_then(|()| journal.sync());
+    let written = written.and_then(|()| private::name_new(&draft, &files.journal));
     if written.is_err() {
-        // Half of a past is not a run.
-        let _ = std::fs::remove_file(&files.journal);
+        let _ = fs::remove_file(&draft);
     }
-    written.map_err(at)
+    let folder = files.journal.parent().unwrap_or(&files.folder);
+    written.and_then(|()| sys::sync_folder(folder)).map_err(at)
 }

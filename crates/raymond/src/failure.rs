@@ -8,11 +8,12 @@ use raymond_engine::{
     layout::StateDir,
     load,
     lock::LockError,
+    mirror::Origin,
     scope::{ArchiveError, PackError, ScopeError, ScopeSource, is_packed, is_yaml},
     trust::{TRUST_VARIABLE, TrustError},
 };
 use raymond_flow::{
-    id::{RunIdError, StateName},
+    id::{RunId, RunIdError, StateName},
     machine::{Record, Status},
     scope::{ENTRY_STEMS, EntryError},
     source::{Platform, StateKind},
@@ -206,6 +207,24 @@ pub(crate) fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }
 
+/// What to do about a run that a cluster carries out.
+fn cluster_hint(id: &RunId, origin: &Origin) -> String {
+    let options = origin.options.iter().map(|(name, value)| {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@".contains(c);
+        let value = value.as_str();
+        if value.chars().all(is_plain) {
+            format!(" {name} {value}")
+        } else {
+            format!(" {name} {}", quoted(Path::new(value)))
+        }
+    });
+    let options: String = options.collect();
+    format!(
+        "see and change it here again: raymond cluster mirror {id}{options}\n\
+         if it rests, resume it: raymond cluster resume {id}{options}"
+    )
+}
+
 /// What to do about a journal that is rejected.
 fn journal_hint(error: &JournalError) -> Option<String> {
     match error {
@@ -271,6 +290,7 @@ impl From<EngineError> for Failure {
                 "configure it as before (see raymond config), or choose another with --agent"
                     .to_owned(),
             ),
+            EngineError::Mirrored { id, origin } => Some(cluster_hint(id, origin)),
             EngineError::NoShell => Some("install bash, or put it on your PATH".to_owned()),
             EngineError::Journal(error) => journal_hint(error),
             EngineError::Replay { .. } => Some(

@@ -46,6 +46,10 @@ impl Desk {
         self.open.iter().cloned().collect()
     }
 
+    pub(crate) fn is_open(&self, id: &AskId) -> bool {
+        self.open.contains(id)
+    }
+
     pub(crate) fn has_open(&self) -> bool {
         !self.open.is_empty()
     }
@@ -78,15 +82,7 @@ impl Desk {
         };
         let folder = self.folder(id);
         let Some(question) = folder.question()? else { return Ok(Err(Some(WAIT_MAX))) };
-        let mut answer = folder.answer()?;
-        let answers = |answer: &GivenAnswer| {
-            asked.target(&answer.result).is_some() && answer.how != UNREADABLE
-        };
-        if answer.as_ref().is_some_and(|answer| !answers(answer)) {
-            // Not written by this program: it names no state to enter.
-            folder.reject()?;
-            answer = None;
-        }
+        let mut answer = taken(&folder, asked)?;
         if answer.is_none() {
             let left = asked.deadline_ms.map(|at| at.saturating_sub(clock::now_ms()));
             let reply = answerer.and_then(|answerer| answerer(&question)).or_else(|| {
@@ -104,8 +100,39 @@ impl Desk {
             answer = Some(give(&folder, &reply)?);
         }
         self.open.remove(id);
-        let answer = answer.filter(answers);
+        let answer = answer.filter(|answer| is_answer(asked, answer));
         Ok(answer.map(|answer| Box::new(question.response(answer))).ok_or(None))
+    }
+
+    /// The answer that was given to a question of `run`, if there is one. For a run that another machine decides about:
+    /// that one also keeps the deadline.
+    pub(crate) fn given(&self, run: &Run, id: &AskId) -> io::Result<Option<Box<Response>>> {
+        let folder = self.folder(id);
+        let Some((asked, question)) = run.question(id).zip(folder.question()?) else {
+            return Ok(None);
+        };
+        let answer = taken(&folder, asked)?;
+        Ok(answer.map(|answer| Box::new(question.response(answer))))
+    }
+
+    /// Closes a question with the answer that another machine has taken. One that was given here too late is moved aside.
+    pub(crate) fn close(&mut self, id: &AskId, taken: &Response) -> io::Result<()> {
+        self.open.remove(id);
+        let folder = self.folder(id);
+        if folder.question()?.is_none() {
+            return Ok(());
+        }
+        let Response { result, comment, by, how, .. } = taken.clone();
+        let reply = Reply { result, comment, by, how, files: Vec::new() };
+        if let Some(given) = folder.answer()? {
+            let is_same = (&given.result, &given.comment, &given.by, &given.how)
+                == (&reply.result, &reply.comment, &reply.by, &reply.how);
+            if is_same {
+                return Ok(());
+            }
+            folder.reject()?;
+        }
+        give(&folder, &reply).map(drop)
     }
 
     /// Closes every open question of a cancelled run. Existing answers stay.
@@ -122,6 +149,21 @@ impl Desk {
     fn folder(&self, id: &AskId) -> AskFolder {
         AskFolder::new(&self.asks, id)
     }
+}
+
+/// The answer in the directory of a question. One that this program did not write, because it names no state to enter, is
+/// moved aside.
+fn taken(folder: &AskFolder, asked: &Question) -> io::Result<Option<GivenAnswer>> {
+    let answer = folder.answer()?;
+    if answer.as_ref().is_some_and(|answer| !is_answer(asked, answer)) {
+        folder.reject()?;
+        return Ok(None);
+    }
+    Ok(answer)
+}
+
+fn is_answer(asked: &Question, answer: &GivenAnswer) -> bool {
+    asked.target(&answer.result).is_some() && answer.how != UNREADABLE
 }
 
 /// An answer that no person gave.

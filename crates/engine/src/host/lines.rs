@@ -1,6 +1,6 @@
 //! The lines between a host, as a process of its own, and the worker that gives it orders: one JSON object each.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use raymond_flow::{
     history::{CodingAgentsMessage, InputMessage, StartedMessage},
@@ -98,6 +98,8 @@ pub struct Plan {
     pub started: StartedMessage,
     /// The coding agents that it may use.
     pub coding_agents: CodingAgentsMessage,
+    /// The state directory of the project.
+    pub state_dir: PathBuf,
 }
 
 impl From<OrderLine> for Order {

@@ -80,10 +80,15 @@ impl Claim {
         Self::publish(path, run, None, is_durable)
     }
 
-    /// Claims a step and ends it at once, durably. A process that is killed in between must not leave a
+    /// Claims a step and ends it at once. A process that is killed in between must not leave a
     /// claim without an end, so the end is written before the file gets its name.
-    pub(crate) fn take_ended(path: &Path, run: &str, record: &ExitRecord) -> io::Result<()> {
-        Self::publish(path, run, Some(record), true).map(drop)
+    pub(crate) fn take_ended(
+        path: &Path,
+        run: &str,
+        record: &ExitRecord,
+        is_durable: bool,
+    ) -> io::Result<()> {
+        Self::publish(path, run, Some(record), is_durable).map(drop)
     }
 
     fn publish(

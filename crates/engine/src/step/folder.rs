@@ -204,7 +204,7 @@ impl StepFolder {
         self.create()?;
         let run = self.run.as_deref().unwrap_or_default();
         let record = ExitRecord { how: HowEnded::Forbidden, duration_ms: 0, stdout_bytes: 0 };
-        match Claim::take_ended(&self.path.join("exit"), run, &record) {
+        match Claim::take_ended(&self.path.join("exit"), run, &record, true) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
             Err(error) => Err(error),

@@ -21,6 +21,11 @@ const WORK_PATIENCE: Duration = Duration::from_mins(15);
 const OUTPUT_BYTES_MAX: u64 = 8 * 1024 * 1024;
 /// The most of an error message that is shown.
 const ERROR_BYTES_MAX: u64 = 2_000;
+/// How long a command is repeated that met another git process in the middle of a change. Such changes take milliseconds.
+const CROSSING_PATIENCE: Duration = Duration::from_secs(10);
+/// How long to wait before it is repeated, at first and at most.
+const CROSSING_INTERVALS: (Duration, Duration) =
+    (Duration::from_millis(5), Duration::from_millis(200));
 /// How often a running git is looked at, at first and at most.
 const LOOK_INTERVALS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
 /// Variables that would lead git to another repository: a hook of git that starts Raymond has them.
@@ -75,6 +80,17 @@ pub enum GitError {
     },
 }
 
+impl GitError {
+    /// Whether git met another git process in the middle of a change. Commands that look at all worktrees of a repository fail
+    /// while another process adds or removes one: they read files of it that are not written yet, or no longer there.
+    fn is_crossing(&self) -> bool {
+        let Self::Refused { said, .. } = self else { return false };
+        let is_half_made = said.contains("/worktrees/")
+            && (said.contains("/commondir") || said.contains("/locked' for writing"));
+        is_half_made || said.contains(".lock': File exists")
+    }
+}
+
 /// Git in one directory.
 #[derive(Clone, Copy)]
 pub(super) struct Git<'a> {
@@ -122,6 +138,30 @@ impl<'a> Git<'a> {
 
     /// What git prints, at most [`OUTPUT_BYTES_MAX`].
     pub(super) fn bytes(&self, arguments: &[&str]) -> Result<Vec<u8>, GitError> {
+        self.repeated(|| self.once(arguments))
+    }
+
+    /// Does `act` again while it meets other git processes in the middle of a change.
+    pub(super) fn repeated<T>(
+        &self,
+        mut act: impl FnMut() -> Result<T, GitError>,
+    ) -> Result<T, GitError> {
+        let begun = Instant::now();
+        let mut interval = CROSSING_INTERVALS.0;
+        loop {
+            let done = act();
+            let is_stopped = self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed));
+            let is_crossing = done.as_ref().is_err_and(GitError::is_crossing);
+            if !is_crossing || is_stopped || begun.elapsed() >= CROSSING_PATIENCE {
+                return done;
+            }
+            std::thread::sleep(interval);
+            interval = (interval * 2).min(CROSSING_INTERVALS.1);
+        }
+    }
+
+    /// What git prints, the first time.
+    pub(super) fn once(&self, arguments: &[&str]) -> Result<Vec<u8>, GitError> {
         let program = programs::find("git").ok_or(GitError::NotInstalled)?;
         let mut words = arguments.iter();
         let is_option = |word: &&&str| word.starts_with('-') || word.contains('=');

@@ -19,7 +19,7 @@ use raymond_flow::{
 use super::{RunWorktrees, save::save};
 use crate::inbox::{Message, Outbox};
 
-/// How many git commands work at once. Of several that add worktrees to one repository at the same time, git lets some fail.
+/// How many git commands work at once. Several that add worktrees to one repository at the same time get into each other's way.
 const THREADS_MAX: usize = 1;
 
 enum Job {

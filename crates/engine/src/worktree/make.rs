@@ -15,6 +15,7 @@ use raymond_flow::{
 use super::{
     claim::{Claim, Claimed},
     git::{Git, GitError},
+    remove::forget,
 };
 use crate::{layout::RunFiles, private, sys};
 
@@ -129,16 +130,13 @@ impl NewWorktree<'_> {
     /// Removes what an attempt that was cut off has left. No step has started in it, so no work is lost.
     fn discard(&self, git: Git<'_>) -> Result<(), String> {
         let path = self.path.to_string_lossy();
-        // Each of them may find nothing to do.
-        let _ = git.bytes(&["worktree", "unlock", &path]);
-        let _ = git.bytes(&["worktree", "remove", "--force", "--force", &path]);
         match fs::remove_dir_all(self.path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(format!("cannot remove the half-made worktree {path}: {error}"));
             }
             _ => {}
         }
-        let _ = git.bytes(&["worktree", "prune", "--expire=now"]);
+        forget(git, self.path).map_err(|error| error.to_string())?;
         if !self.has_branch()? {
             return Ok(());
         }
@@ -156,16 +154,19 @@ impl NewWorktree<'_> {
     /// Hooks of the user run: `post-checkout` may install what the worker needs.
     fn add(&self, git: Git<'_>) -> Result<(), String> {
         let path = self.path.to_string_lossy();
-        let added = git.bytes(&[
-            "worktree",
-            "add",
-            "--quiet",
-            "--no-track",
-            "-b",
-            self.branch,
-            &path,
-            &self.plan.commit,
-        ]);
+        let commit = &self.plan.commit;
+        let words = ["worktree", "add", "--quiet", "--no-track", "-b", self.branch, &path, commit];
+        let mut is_first = true;
+        let added = git.repeated(|| {
+            // The attempt before may have made the branch.
+            if !std::mem::take(&mut is_first)
+                && let Err(said) = self.discard(git)
+            {
+                let command = "worktree".to_owned();
+                return Err(GitError::Refused { command, code: None, said });
+            }
+            git.once(&words)
+        });
         added.map(drop).map_err(|error| match error {
             GitError::Refused { said, .. } => {
                 format!("git cannot make the worktree {path}: {said}")

@@ -51,11 +51,32 @@ pub fn remove(worktree: &Worktree, with_work: bool, is_dry: bool) -> Result<Remo
         // Twice: also one that is locked, or that ignored files are in.
         git.bytes(&["worktree", "remove", "--force", "--force", &worktree.path])?;
     }
-    // What git remembers of worktrees whose directories were removed by hand.
-    let _ = git.bytes(&["worktree", "prune", "--expire=now"]);
+    forget(git, path)?;
     if state.has_branch {
         git.bytes(&["branch", "-D", "--quiet", &worktree.branch])?;
     }
     let _ = fs::remove_file(claim);
     Ok(removal)
+}
+
+/// Removes what git remembers of a worktree whose directory is gone. Not by `git worktree prune`, which also removes what another git
+/// process is adding at that moment. Nor can git do it by itself: a `git worktree add` that was killed may leave an entry that git cannot
+/// read, and then no command works that looks at all worktrees.
+pub(super) fn forget(git: Git<'_>, path: &Path) -> Result<(), GitError> {
+    let home = git.text(&["rev-parse", "--path-format=absolute", "--git-common-dir"])?;
+    // The directory is gone, so only the one around it can be looked at.
+    let real = |path: &Path| {
+        let around = path.parent().and_then(|around| fs::canonicalize(around).ok());
+        around.zip(path.file_name()).map_or(path.to_owned(), |(around, name)| around.join(name))
+    };
+    let path = real(path);
+    for entry in fs::read_dir(Path::new(&home).join("worktrees")).into_iter().flatten().flatten() {
+        let link = fs::read_to_string(entry.path().join("gitdir")).unwrap_or_default();
+        // Relative if git is configured so.
+        let link = entry.path().join(link.trim_end());
+        if link.parent().is_some_and(|known| real(known) == path) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+    Ok(())
 }

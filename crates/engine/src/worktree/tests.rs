@@ -320,3 +320,91 @@ fn branches_are_landed_one_by_one_and_a_conflict_changes_nothing() {
     let elsewhere = Landing::at(&other.path()).unwrap().land(&made[0], "x", false).unwrap();
     assert_eq!(elsewhere, Landed::Elsewhere);
 }
+
+#[test]
+fn entry_that_git_cannot_read_does_not_keep_a_worktree_from_being_made_again() {
+    let repository = Repository::new();
+    let (worktree, _) = repository.make("main_w1").unwrap();
+    // What a git process leaves that is killed between two writes.
+    fs::write(repository.path().join(".git/worktrees/main_w1/commondir"), "").unwrap();
+    fs::write(repository.folder().join("main_w1.claim"), "i\n").unwrap();
+    let mut list = Command::new("git");
+    let list = list.args(["worktree", "list"]).current_dir(repository.path()).output().unwrap();
+    assert!(!list.status.success(), "git itself is stuck: {list:?}");
+    assert_eq!(repository.make("main_w1").unwrap().0, worktree);
+    assert_eq!(repository.git(&["worktree", "list"]).lines().count(), 2);
+}
+
+#[test]
+fn worktrees_that_many_runs_make_and_remove_at_the_same_moment_are_all_made() {
+    let repository = Repository::new();
+    let commit = repository.plan().commit;
+    std::thread::scope(|scope| {
+        for run in 0..12 {
+            let (repository, commit) = (&repository, &commit);
+            scope.spawn(move || {
+                let id = RunId::new(&format!("r{run}")).unwrap();
+                let state = repository.root.path().canonicalize().unwrap().join("state");
+                let worktrees = RunWorktrees::new(&StateDir::new(state).run(&id), &id, "i");
+                for number in 0..6 {
+                    let plan = WorktreePlan { commit: commit.clone(), ..repository.plan() };
+                    let agent = AgentId::new(&format!("main_w{number}"));
+                    let made = worktrees.make(&agent, &plan, &AtomicBool::new(false));
+                    let (worktree, cwd) = made.unwrap();
+                    fs::write(Path::new(&cwd).join("new"), "x").unwrap();
+                    let saved = save(&id, &agent, &worktree, &AtomicBool::new(false)).unwrap();
+                    assert_eq!(saved.problem, None);
+                    if number % 2 == 0 {
+                        assert_eq!(remove(&worktree, true, false).unwrap(), Removal::Removed);
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(repository.git(&["worktree", "list"]).lines().count(), 1 + 12 * 3);
+    assert_eq!(repository.git(&["branch", "--list", "raymond/*"]).lines().count(), 12 * 3);
+}
+
+/// The git process that a killed orchestrator left is held up in a hook while it commits.
+#[cfg(unix)]
+#[test]
+fn save_waits_for_the_git_of_a_killed_orchestrator() {
+    use super::claim::Claim;
+    let repository = Repository::new();
+    let (worktree, cwd) = repository.make("main_w1").unwrap();
+    fs::write(Path::new(&cwd).join("new"), "x").unwrap();
+    let signs = repository.root.path().canonicalize().unwrap();
+    let hook = repository.path().join(".git/hooks/pre-commit");
+    let (begun, go) = (signs.join("begun"), signs.join("go"));
+    let text = format!(
+        "#!/bin/sh\ntouch '{}'\nuntil [ -e '{}' ]; do sleep 0.01; done\n",
+        begun.display(),
+        go.display()
+    );
+    fs::write(&hook, text).unwrap();
+    fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    run_git(Path::new(&cwd), &["add", "--all"]);
+    let claim = Claim::open(&repository.folder().join("main_w1.claim"), "i").unwrap();
+    let mut earlier = {
+        // Dropped here: it has the lock, too.
+        let mut command = Command::new("git");
+        command.args(["-c", "user.name=t", "-c", "user.email=t@localhost"]);
+        command.args(["commit", "--quiet", "-m", "earlier"]).current_dir(&cwd);
+        command.stdin(claim.file.try_clone().unwrap()).spawn().unwrap()
+    };
+    drop(claim);
+    while !begun.exists() {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    let (done, saved) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(|| done.send(save_of("main_w1", &worktree)));
+        let early = saved.recv_timeout(std::time::Duration::from_millis(300));
+        fs::write(&go, "").unwrap();
+        assert!(earlier.wait().unwrap().success());
+        assert!(early.is_err(), "it did not wait: {early:?}");
+    });
+    assert_eq!(saved.recv().unwrap().problem, None);
+    let log = repository.git(&["log", "--format=%s", "main..raymond/r/main_w1"]);
+    assert_eq!(log, "earlier");
+}

@@ -33,6 +33,7 @@ mod private;
 mod recovery;
 mod rehearsals;
 mod retention;
+mod rewinding;
 mod screen;
 mod scripts;
 #[cfg(feature = "serve")]

@@ -99,9 +99,12 @@ fn allow_one(grant: &str) -> Option<Value> {
     let mut lines = grant.lines();
     let tool = lines.next()?;
     let mut conditions: Vec<_> = lines.map(having).collect();
-    // Another coding agent of the same run may have been granted a tool of the same name as a whole.
-    if scope(tool).is_some() && conditions.is_empty() {
-        return None;
+    if let Some(key) = scope(tool) {
+        // Another coding agent of the same run may have been granted a tool of the same name as a whole.
+        if conditions.is_empty() {
+            return None;
+        }
+        conditions.push(once(key));
     }
     if !grant.ends_with(UNSANDBOXED) {
         conditions.push(lacking(UNSANDBOXED));
@@ -121,6 +124,13 @@ fn having(text: &str) -> String {
 /// Keeps the input of a hook if `text` is not in it.
 fn lacking(text: &str) -> String {
     format!("grep -v -F -e {}", quoted(text))
+}
+
+/// Keeps the input of a hook if only one object in it has the field `key`: the allowed value in a nested object would hide
+/// another one where the tool looks.
+fn once(key: &str) -> String {
+    let key = format!("{}:", json!(key));
+    format!("grep -v -e {}", quoted(&format!("{key}.*{key}")))
 }
 
 /// Prints `output` if each condition keeps the input.
@@ -183,6 +193,13 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn allowed_command_inside_another_object_allows_nothing() {
+        let asked = json!({ "command": "make" });
+        let nested = json!({ "command": "rm -r .", "description": { "command": "make" } });
+        assert!(!allows("Bash", &asked, &nested));
     }
 
     #[test]

@@ -62,7 +62,8 @@ pub(in crate::cli) fn plan(bundle: &Path, start: Start) -> Result<ExitCode, Fail
     let written = private::write(bundle, bytes);
     written.map_err(|error| Failure::io(&format!("write {}", bundle.display()), &error))?;
     let coding_agents = CodingAgentsMessage::from(&project.agents.known());
-    let plan = Plan { started: started.into(), coding_agents };
+    let state_dir = project.state_dir.root().to_owned();
+    let plan = Plan { started: started.into(), coding_agents, state_dir };
     let json = serde_json::to_string(&plan).map_err(|error| Failure::of_error(&error))?;
     out::data(&format!("{json}\n"))?;
     Ok(ExitCode::SUCCESS)
