@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use raymond_engine::{host::Mapping, private};
+use raymond_engine::{host::Mapping, private, worktree::work_for};
 use raymond_flow::{
     history::InputMessage,
     machine::{Action, Step},
@@ -30,10 +30,12 @@ use temporalio_macros::activities;
 use temporalio_sdk::activities::{ActivityContext, ActivityError};
 
 use crate::{
-    checkouts::{CheckoutError, Places},
+    checkouts::{CheckoutError, Places, blocking},
     commands::Talk,
     hosts::{HostError, Hosts},
-    messages::{Place, PrepareOrder, StepEnd, StepOrder, StoredCheckout, StoredSession},
+    messages::{
+        Place, PrepareOrder, StepEnd, StepOrder, StoredCheckout, StoredSession, WorktreeOrder,
+    },
     sessions::{self, SessionError},
     store::Store,
     workflow::RunWorkflow,
@@ -357,6 +359,19 @@ impl StepActivities {
             worker: activity.last_worker_identity,
         };
         Ok(started.map(place).collect())
+    }
+
+    /// Makes or saves the worktree of an agent in the shared working directory.
+    #[activity(name = "worktree")]
+    pub async fn worktree(
+        self: Arc<Self>,
+        _context: ActivityContext,
+        order: WorktreeOrder,
+    ) -> Result<InputMessage, ActivityError> {
+        let WorktreeOrder { run: RunMessage(run), agent } = order;
+        let done = blocking(move || work_for(&run, &agent)).await?;
+        let done = done.ok_or_else(|| std::io::Error::other("the run wants no worktree here"))?;
+        Ok(done.into())
     }
 
     /// Prepares the next step of an agent where there are directories.

@@ -229,7 +229,7 @@ async fn is_there(path: &Path, commit: &str) -> Result<bool, CheckoutError> {
 }
 
 /// Runs git beside the tasks of this worker.
-async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, CheckoutError> {
     tokio::task::spawn_blocking(work).await.map_err(|_| CheckoutError::NotRun)

@@ -177,7 +177,7 @@ impl User {
         if !planned.status.success() {
             return Err(Failure { message: "nothing was started".to_owned(), hint: None });
         }
-        let Plan { started, coding_agents } =
+        let Plan { started, coding_agents, .. } =
             serde_json::from_slice(&planned.stdout).map_err(failed("read the plan"))?;
         let bytes = std::fs::read(&bundle).map_err(failed("read the bundle"))?;
         let bundle = self.store.put(bytes).await.map_err(failed("store the bundle"))?;
@@ -193,7 +193,14 @@ impl User {
         };
         let id = started.workflow_id.to_string();
         let begin = Begin::New(started.into());
-        let terms = Terms { bundle, coding_agents, heartbeat_ms, steps_per_history, repository };
+        let terms = Terms {
+            bundle,
+            coding_agents,
+            heartbeat_ms,
+            steps_per_history,
+            repository,
+            makes_worktrees: true,
+        };
         self.begin(&id, RunInput { begin, terms }, WorkflowIdReusePolicy::RejectDuplicate).await?;
         Ok(id)
     }

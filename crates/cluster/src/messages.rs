@@ -65,6 +65,9 @@ pub struct Terms {
     /// The repository whose checkouts move with the agents; `None` if all workers see the working directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<Repository>,
+    /// Whether workers make the worktrees of forks in the shared working directory. Earlier programs did not.
+    #[serde(default)]
+    pub makes_worktrees: bool,
 }
 
 /// The repository of a run whose agents have checkouts of their own, as it was when the run started.
@@ -225,4 +228,13 @@ pub struct PrepareOrder {
     /// The checkout that it needs, if checkouts move.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkout: Option<CheckoutOrder>,
+}
+
+/// The input of the activity `worktree`: make the worktree of an agent or, if the run has it, commit what is left in it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WorktreeOrder {
+    /// The excerpt of the run, with the worktree if that was made.
+    pub run: RunMessage,
+    /// The agent.
+    pub agent: AgentId,
 }

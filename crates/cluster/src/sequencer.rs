@@ -15,7 +15,7 @@ use raymond_flow::{
 use sha2::{Digest as _, Sha256};
 
 use crate::{
-    messages::{CheckoutOrder, Luggage, Repository, StoredCheckout, StoredSession},
+    messages::{CheckoutOrder, Luggage, Repository, StoredCheckout, StoredSession, Terms},
     world::BundleWorld,
 };
 
@@ -26,9 +26,9 @@ const SETTING: &str = "setting";
 /// The name in `by` of answers that no person gave.
 const RAYMOND: &str = "raymond";
 
-/// Why a worker of a fork gets no worktree.
+/// Why a worker of a fork gets no worktree in a run that an earlier program has started.
 const NO_WORKTREES: &str =
-    "a cluster makes no worktrees yet: fork without one, or run the workflow on one machine";
+    "a run of an earlier program makes no worktrees: start the workflow again";
 
 /// Something that must be done outside of the sequencer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +41,8 @@ pub(crate) enum Wanted {
     Wake { agent: AgentId, delay_ms: u64 },
     /// Look at a question after this time: its deadline.
     Deadline { id: AskId, delay_ms: u64 },
+    /// Make the worktree of an agent, or save the one that it has.
+    Worktree { agent: AgentId },
     /// Lift the usage limit at this time.
     UsageLimit { resets_at: Option<u64> },
 }
@@ -56,6 +58,8 @@ pub(crate) struct Sequencer {
     luggage: Luggage,
     /// The repository, if the agents have checkouts that move with them.
     repository: Option<Repository>,
+    /// Whether workers make worktrees.
+    makes_worktrees: bool,
 }
 
 impl Sequencer {
@@ -68,12 +72,21 @@ impl Sequencer {
 
     fn new(run: Run, world: BundleWorld, effects: VecDeque<Effect>) -> Self {
         let luggage = Luggage::default();
-        Self { run, world, effects, wanted: Vec::new(), luggage, repository: None }
+        Self {
+            run,
+            world,
+            effects,
+            wanted: Vec::new(),
+            luggage,
+            repository: None,
+            makes_worktrees: false,
+        }
     }
 
-    /// The same with what follows its agents, and with the repository of which each of them has a checkout, if so.
-    pub(crate) fn carrying(mut self, luggage: Luggage, repository: Option<Repository>) -> Self {
-        (self.luggage, self.repository) = (luggage, repository);
+    /// The same on these terms, with what follows its agents.
+    pub(crate) fn carrying(mut self, luggage: Luggage, terms: &Terms) -> Self {
+        (self.luggage, self.repository) = (luggage, terms.repository.clone());
+        self.makes_worktrees = terms.makes_worktrees;
         self.take_in();
         self
     }
@@ -186,13 +199,33 @@ impl Sequencer {
             }
             Effect::Ask { id, .. } => return self.look_at_question(&id, now_ms),
             Effect::MakeWorktree { agent, plan } => return self.make_worktree(agent, plan),
-            Effect::SaveWorktree { agent, worktree } => return self.save_worktree(agent, worktree),
+            Effect::SaveWorktree { agent, .. } => return self.save_worktree(agent),
         }
         Ok(())
     }
 
+    /// Whether a worker is wanted for the worktree of an agent.
+    fn wants_worktree(&mut self, agent: &AgentId) -> bool {
+        let is_wanted = self.repository.is_none() && self.makes_worktrees;
+        if is_wanted {
+            self.wanted.push(Wanted::Worktree { agent: agent.clone() });
+        }
+        is_wanted
+    }
+
+    /// The excerpt of the run for work on the worktree of `agent`.
+    pub(crate) fn worktree(&self, agent: &AgentId) -> Run {
+        let mut run = self.run.excerpt(agent);
+        let made = self.run.worktrees.get(agent).cloned();
+        run.worktrees.extend(made.map(|made| (agent.clone(), made)));
+        run
+    }
+
     /// An agent whose checkout moves with it has its worktree already.
     fn make_worktree(&mut self, agent: AgentId, plan: Box<WorktreePlan>) -> Result<(), ApplyError> {
+        if self.wants_worktree(&agent) {
+            return Ok(());
+        }
         let made = if let Some(repository) = &self.repository {
             let name = plan.name_for(agent.as_str());
             let branch = format!("raymond/{}/{name}", self.run.id);
@@ -213,7 +246,10 @@ impl Sequencer {
     }
 
     /// What an agent whose checkout moves with it leaves is committed already.
-    fn save_worktree(&mut self, agent: AgentId, _: Box<Worktree>) -> Result<(), ApplyError> {
+    fn save_worktree(&mut self, agent: AgentId) -> Result<(), ApplyError> {
+        if self.wants_worktree(&agent) {
+            return Ok(());
+        }
         let head = self.luggage.checkout(&agent).map(|own| own.commit.clone());
         let problem = head.is_none().then(|| NO_WORKTREES.to_owned());
         let saved = SavedWork { head, problem };

@@ -20,7 +20,7 @@ use futures::{
 use raymond_engine::usage_limit_wait;
 use raymond_flow::{
     id::{AgentId, AskId, SessionId, StepId},
-    machine::{ApplyError, Halt, Input, Run},
+    machine::{ApplyError, Halt, Input, Run, SavedWork},
     snapshot::RunMessage,
     turn::Outcome,
 };
@@ -38,7 +38,7 @@ use crate::{
     bundles::{BundleError, Bundles},
     messages::{
         Begin, Luggage, PrepareOrder, RunInput, RunOutput, Signal, StepEnd, StepOrder,
-        StoredCheckout, Terms,
+        StoredCheckout, Terms, WorktreeOrder,
     },
     sequencer::{Sequencer, Wanted},
     worker::own_queue,
@@ -51,6 +51,8 @@ const IN_FLIGHT_MAX: usize = 1500;
 const STEP_MAX: Duration = Duration::from_hours(24 * 30);
 /// How long a preparation may take.
 const PREPARE_MAX: Duration = Duration::from_mins(2);
+/// How long git may take for a worktree: checking out a large repository over a slow disk.
+const GIT_MAX: Duration = Duration::from_mins(30);
 /// How long after the announced time a usage limit counts as lifted: clocks differ.
 const RESET_MARGIN: Duration = Duration::from_mins(1);
 
@@ -68,6 +70,7 @@ pub struct RunWorkflow {
 enum Arrival {
     Step(StepId, Result<StepEnd, ActivityExecutionError>),
     Prepared(AgentId, Result<Input, ActivityExecutionError>),
+    Worktree(AgentId, Result<Input, ActivityExecutionError>),
     Woke(AgentId),
     Deadline(AskId),
     UsageLimit,
@@ -145,6 +148,10 @@ struct Course {
     found: BTreeMap<StepId, String>,
     /// How many steps were launched in this history.
     launched: u32,
+    /// The agents whose worktrees are to be made or saved: one at a time, because git is in its own way otherwise.
+    worktrees: VecDeque<AgentId>,
+    /// Whether one of them is under way.
+    is_in_git: bool,
     /// While the history is about to be cut: the workers that have the steps in flight.
     cut: Option<BTreeMap<StepId, String>>,
 }
@@ -163,6 +170,8 @@ impl Course {
             limit_waits: 0,
             found: BTreeMap::new(),
             launched: 0,
+            worktrees: VecDeque::new(),
+            is_in_git: false,
             cut: None,
         }
     }
@@ -190,7 +199,7 @@ impl Course {
                 Sequencer::reopen(run.0, world, None)
             }
         };
-        let sequencer = sound(sequencer).carrying(kept, self.terms.repository.clone());
+        let sequencer = sound(sequencer).carrying(kept, &self.terms);
         self.context.state_mut(|own| own.sequencer = Some(sequencer));
         let wanted = self.sequencer(Sequencer::work_off);
         self.perform(wanted);
@@ -327,6 +336,12 @@ impl Course {
                 let prepared = Err(format!("no worker could prepare the state: {error}"));
                 self.input(Input::Prepared { agent, prepared });
             }
+            Arrival::Worktree(agent, done) => {
+                self.is_in_git = false;
+                let input = done.unwrap_or_else(|error| self.no_worktree(agent, &error));
+                self.input(input);
+                self.start_git();
+            }
             Arrival::Woke(agent) => self.input(Input::Woke { agent }),
             Arrival::Deadline(id) => {
                 let wanted = self.sequencer(|all, now_ms| {
@@ -374,6 +389,7 @@ impl Course {
             match one {
                 Wanted::Step { id, is_started } => self.waiting.push_back((id, is_started)),
                 Wanted::Prepare { agent, fresh } => self.prepare(agent, fresh),
+                Wanted::Worktree { agent } => self.worktrees.push_back(agent),
                 Wanted::Wake { agent, delay_ms } => {
                     self.timer(Duration::from_millis(delay_ms), Arrival::Woke(agent));
                 }
@@ -389,6 +405,7 @@ impl Course {
             }
         }
         self.launch_waiting();
+        self.start_git();
     }
 
     fn timer(&self, delay: Duration, arrival: Arrival) {
@@ -465,6 +482,38 @@ impl Course {
             }
             .boxed_local(),
         );
+    }
+
+    /// Makes or saves the next worktree, on any worker: all see the directory.
+    fn start_git(&mut self) {
+        if self.is_in_git {
+            return;
+        }
+        let Some(agent) = self.worktrees.pop_front() else { return };
+        self.is_in_git = true;
+        let run = RunMessage(self.needs(|all| all.worktree(&agent)));
+        let order = WorktreeOrder { run, agent: agent.clone() };
+        let options = ActivityOptions::with_start_to_close_timeout(GIT_MAX)
+            .cancellation_token(WorkflowCancellationToken::new())
+            .build();
+        let context = self.context.clone();
+        self.flights.push(
+            async move {
+                let done = context.execute_activity(StepActivities::worktree, order, options).await;
+                Arrival::Worktree(agent, done.map(Input::from))
+            }
+            .boxed_local(),
+        );
+    }
+
+    /// The input for an agent whose worktree no worker could make or save.
+    fn no_worktree(&self, agent: AgentId, error: &ActivityExecutionError) -> Input {
+        let why = format!("no worker could do it: {error}");
+        if self.needs(|all| all.run().worktrees.contains_key(&agent)) {
+            let saved = SavedWork { head: None, problem: Some(why) };
+            return Input::WorktreeSaved { agent, saved };
+        }
+        Input::WorktreeMade { agent, made: Err(why) }
     }
 
     fn excerpt(&self, agent: &AgentId) -> RunMessage {

@@ -104,6 +104,17 @@ impl Cluster {
         }
     }
 
+    /// Makes the project a git repository, with everything in it committed.
+    pub(crate) fn repository(&self) {
+        for arguments in [
+            &["init", "--quiet", "--initial-branch=main"][..],
+            &["add", "--all"],
+            &["commit", "--quiet", "-m", "c"],
+        ] {
+            git(&self.file("project"), arguments);
+        }
+    }
+
     /// The local program in the project.
     pub(crate) fn local(&self, words: &[&str]) -> Command {
         self.command(&self.raymond, words)
@@ -192,6 +203,15 @@ pub(crate) fn processes(text: &str) -> Vec<u32> {
         String::from_utf8_lossy(&line).contains(text)
     };
     entries.filter(is_meant).collect()
+}
+
+/// What git prints in a directory.
+pub(crate) fn git(directory: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new("git");
+    command.args(["-c", "user.name=t", "-c", "user.email=t@localhost"]).args(arguments);
+    let output = command.current_dir(directory).output().unwrap();
+    assert!(output.status.success(), "git {arguments:?}: {}", text(&output));
+    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
 
 /// Everything that a command printed.

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 #![allow(clippy::print_stderr, reason = "tests print for those who run them")]
 
+mod checkouts;
 mod continued;
 mod differential;
 mod env;

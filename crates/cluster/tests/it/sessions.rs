@@ -28,16 +28,18 @@ impl Desk {
         self.cluster.worker_with(name, &variables)
     }
 
-    /// The messages of each request, the newest last.
-    fn heard(&self) -> Vec<Vec<String>> {
+    /// The messages of each request that began with these words, the newest last.
+    fn heard(&self, first: &str) -> Vec<Vec<String>> {
         let texts = |(_, text): (String, String)| text.trim_end().to_owned();
-        let requests = self.api.requests();
-        requests.iter().map(|request| request.texts().into_iter().map(texts).collect()).collect()
+        let requests = self.api.requests().into_iter();
+        let all = requests.map(|request| request.texts().into_iter().map(texts).collect());
+        all.filter(|texts: &Vec<String>| texts[0] == first).collect()
     }
 }
 
 /// A call between two turns of its caller: the session goes on, and one branches off it, after another worker has taken
-/// over. The question lets the test change workers while no step runs.
+/// over, whose home is another and, with a checkout for each agent, its directory, too. The question lets the test change
+/// workers while no step runs.
 #[test]
 fn session_goes_on_and_is_branched_on_a_worker_with_another_home() {
     let Some(desk) = Desk::or_skip() else { return };
@@ -45,30 +47,42 @@ fn session_goes_on_and_is_branched_on_a_worker_with_another_home() {
     cluster.flow(
         "flow",
         &[
-            ("START.md", "---\nagent: claude\n---\nremember heliotrope"),
+            ("START.md", "---\nagent: claude\n---\nremember {{input}}"),
             ("ASK.sh", "echo '<ask choices=\"yes=SUB\">Shall I?</ask>'"),
             ("SUB.md", "---\nagent: claude\n---\naside"),
             ("END.md", "---\nagent: claude\n---\nback with {{result}}"),
         ],
     );
+    cluster.repository();
     let call = "<call return=\"END\">ASK</call>";
-    desk.api.on("remember heliotrope", [Reply::text(call)]);
-    desk.api.on("aside", [Reply::text("<result>aside done</result>")]);
-    desk.api.on("back with", [Reply::text("<result>done</result>")]);
+    let replies = [
+        ("remember ", call),
+        ("aside", "<result>aside done</result>"),
+        ("back with", "<result>done</result>"),
+    ];
+    for (prompt, reply) in replies {
+        desk.api.on(prompt, [Reply::text(reply)]);
+    }
+    let places = ["shared", "git"];
     let mut one = desk.worker("one");
-    let words = ["start", "--detach", "flow", "--id", "r", "--model", "sonnet"];
-    let started = cluster.ran(&words);
-    assert!(started.status.success(), "{}", text(&started));
-    wait_until("it asks", || cluster.show("r")["agents"][0]["phase"]["asking"].is_object());
+    for place in places {
+        let start = ["start", "--place", place, "--detach", "flow", "--id", place];
+        let started = cluster.ran(&[&start[..], &["--model", "sonnet", "--input", place]].concat());
+        assert!(started.status.success(), "{}", text(&started));
+        wait_until("it asks", || cluster.show(place)["agents"][0]["phase"]["asking"].is_object());
+    }
     one.kill();
     let _two = desk.worker("two");
-    let answered = cluster.ran(&["answer", "r", "main.1", "yes"]);
-    assert!(answered.status.success(), "{}", text(&answered));
-    let ran = cluster.ran(&["wait", "r"]);
-    assert_eq!(String::from_utf8_lossy(&ran.stdout), "done\n", "{}", text(&ran));
-    let first = ["remember heliotrope", call];
-    let branch = [&first[..], &["aside"]].concat();
-    let caller = [&first[..], &["back with aside done"]].concat();
-    assert_eq!(desk.heard(), [&first[..1], &branch, &caller]);
+    for place in places {
+        let answered = cluster.ran(&["answer", place, "main.1", "yes"]);
+        assert!(answered.status.success(), "{}", text(&answered));
+        let ran = cluster.ran(&["wait", place]);
+        assert_eq!(String::from_utf8_lossy(&ran.stdout), "done\n", "{}", text(&ran));
+        let remember = format!("remember {place}");
+        let first = [&*remember, call];
+        let branch = [&first[..], &["aside"]].concat();
+        let caller = [&first[..], &["back with aside done"]].concat();
+        assert_eq!(desk.heard(&remember), [&first[..1], &branch, &caller]);
+    }
     assert!(cluster.file("home-two/.claude/projects").exists(), "two used the home of another");
 }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashSet,
+    path::Path,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -12,12 +13,15 @@ use std::{
 
 use raymond_flow::{
     id::{AgentId, RunId},
-    machine::{Input, MadeWorktree, Worktree},
+    machine::{Input, MadeWorktree, Run, SavedWork, Worktree},
     policy::WorktreePlan,
 };
 
-use super::{RunWorktrees, save::save};
-use crate::inbox::{Message, Outbox};
+use super::{GitError, RunWorktrees, save::save};
+use crate::{
+    inbox::{Message, Outbox},
+    layout::StateDir,
+};
 
 /// How many git commands work at once. Several that add worktrees to one repository at the same time get into each other's way.
 const THREADS_MAX: usize = 1;
@@ -111,14 +115,7 @@ impl GitJobs {
                     return;
                 }
                 let input = match job {
-                    Job::Make(agent, plan) => {
-                        let made = worktrees.make(&agent, &plan, &stop);
-                        let made = made.map(|(worktree, cwd)| MadeWorktree {
-                            worktree: Box::new(worktree),
-                            cwd,
-                        });
-                        Some(Input::WorktreeMade { agent, made })
-                    }
+                    Job::Make(agent, plan) => Some(made(&worktrees, agent, &plan, &stop)),
                     Job::Save(agent, worktree) => save(&run, &agent, &worktree, &stop)
                         .ok()
                         .map(|saved| Input::WorktreeSaved { agent, saved }),
@@ -132,6 +129,27 @@ impl GitJobs {
             }
         }
     }
+}
+
+fn made(worktrees: &RunWorktrees, agent: AgentId, plan: &WorktreePlan, stop: &AtomicBool) -> Input {
+    let made = worktrees.make(&agent, plan, stop);
+    let made = made.map(|(worktree, cwd)| MadeWorktree { worktree: Box::new(worktree), cwd });
+    Input::WorktreeMade { agent, made }
+}
+
+/// Makes or saves the worktree of `agent`, as `run` wants it, which another machine decides about; `None` if it wants neither.
+/// The worktree is in the repository's own state directory, as that of a local run is: all machines see both.
+pub fn work_for(run: &Run, agent: &AgentId) -> Option<Input> {
+    let never = AtomicBool::new(false);
+    if let Some(worktree) = run.worktrees.get(agent) {
+        let problem = |error: GitError| SavedWork { head: None, problem: Some(error.to_string()) };
+        let saved = save(&run.id, agent, worktree, &never).unwrap_or_else(problem);
+        return Some(Input::WorktreeSaved { agent: agent.clone(), saved });
+    }
+    let plan = run.agents.get(agent)?.worktree_plan.as_ref()?;
+    let files = StateDir::of_project(Path::new(&plan.repository)).run(&run.id);
+    let worktrees = RunWorktrees::new(&files, &run.id, &run.identity);
+    Some(made(&worktrees, agent.clone(), plan, &never))
 }
 
 impl Drop for GitJobs {

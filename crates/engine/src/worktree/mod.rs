@@ -27,6 +27,7 @@ mod save;
 pub(crate) use checkout::checkout;
 pub use git::GitError;
 pub(crate) use jobs::GitJobs;
+pub use jobs::work_for;
 pub use land::{LandError, Landed, Landing};
 pub use look::{Diff, WorktreeState, diff, state};
 pub(crate) use make::RunWorktrees;
