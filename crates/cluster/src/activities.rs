@@ -1,9 +1,9 @@
 //! The activities: a step on this machine, and what a workflow cannot know of directories.
 //!
 //! The worker sends the heartbeats of a step itself, because their answers matter: each one that the server accepts
-//! renews the step's lease with its host. If the server does not know the step any more, or cannot be reached, the lease
-//! is not renewed, and the host ends the step before another worker starts its work again. A step that a continued
-//! history looks for in time is ordered again, which renews its lease, too.
+//! moves the step's deadline with its host. If the server does not know the step any more, or cannot be reached, the
+//! deadline passes, and the host ends the step before another worker starts its work again. A step that a continued
+//! history looks for in time is ordered again, which moves its deadline, too.
 
 use std::{
     path::{Path, PathBuf},
@@ -11,16 +11,19 @@ use std::{
     time::Duration,
 };
 
-use raymond_engine::{host::Mapping, private, worktree::work_for};
+use raymond_engine::{
+    host::Mapping, layout::StateDir, mirror::pack_step, private, worktree::work_for,
+};
 use raymond_flow::{
     history::InputMessage,
-    machine::{Action, Step},
+    machine::{Action, Run, Step},
     snapshot::RunMessage,
 };
 use serde::{Deserialize, Serialize};
 use temporalio_client::{
     ActivityIdentifier, AsyncActivityHandle, Client, RpcOptions, WorkflowDescribeOptions,
-    errors::AsyncActivityError,
+    WorkflowHandle,
+    errors::{AsyncActivityError, WorkflowInteractionError},
 };
 use temporalio_common::protos::{
     TaskToken,
@@ -34,7 +37,8 @@ use crate::{
     commands::Talk,
     hosts::{HostError, Hosts},
     messages::{
-        Place, PrepareOrder, StepEnd, StepOrder, StoredCheckout, StoredSession, WorktreeOrder,
+        EndOrder, Entry, Place, PrepareOrder, StepEnd, StepOrder, StoredCheckout, StoredSession,
+        WorktreeOrder,
     },
     sessions::{self, SessionError},
     store::Store,
@@ -48,6 +52,8 @@ const HEARTBEAT_TIMEOUT: Duration = Duration::from_mins(1);
 /// How often a host that ended is started again for the same step.
 const HOST_TRIES: u32 = 5;
 const HOST_INTERVAL: Duration = Duration::from_millis(200);
+/// How often the directories of runs that have ended are looked for.
+const TIDY_INTERVAL: Duration = Duration::from_hours(1);
 /// How long to wait before the end of a step is delivered again.
 const DELIVERY_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -61,6 +67,8 @@ pub struct StepActivities {
     tokens: PathBuf,
     store: Store,
     places: Places,
+    /// The state directory of this worker.
+    state_dir: StateDir,
     talk: Talk,
 }
 
@@ -101,16 +109,36 @@ impl StepActivities {
         talk: Talk,
     ) -> Self {
         let places = Places::new(store.clone(), data_dir.join("checkouts"));
-        Self { hosts, name, tokens: data_dir.join("tokens"), store, places, talk }
+        let state_dir = StateDir::new(data_dir);
+        Self { hosts, name, tokens: data_dir.join("tokens"), store, places, state_dir, talk }
+    }
+
+    /// The steps whose ends are not delivered yet, and where they are noted.
+    fn kept(&self) -> Vec<(PathBuf, Option<Kept>)> {
+        let Ok(entries) = std::fs::read_dir(&self.tokens) else { return Vec::new() };
+        let read = |path: &Path| serde_json::from_slice(&std::fs::read(path).ok()?).ok();
+        let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+        paths.map(|path| (path.clone(), read(&path))).collect()
+    }
+
+    /// Removes what runs have left on this machine, again and again. Never returns.
+    pub(crate) async fn tidy(&self, age: Duration) {
+        loop {
+            let kept = self.kept().into_iter().filter_map(|(_, kept)| kept);
+            let runs: Vec<Run> = kept.map(|kept| kept.order.run.0).collect();
+            self.hosts.tidy(age, &runs.iter().map(|run| run.id.clone()).collect()).await;
+            let identities = runs.into_iter().map(|run| run.identity).collect();
+            if let Err(error) = self.places.tidy(age, identities).await {
+                (self.talk)(&format!("old checkouts cannot be removed: {error}"));
+            }
+            tokio::time::sleep(TIDY_INTERVAL).await;
+        }
     }
 
     /// Takes over the steps that an earlier worker in the same state directory left.
     pub(crate) fn adopt(&self, client: &Client) {
-        let Ok(entries) = std::fs::read_dir(&self.tokens) else { return };
-        for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
-            let kept = std::fs::read(&path).ok();
-            let Some(kept) = kept.and_then(|bytes| serde_json::from_slice::<Kept>(&bytes).ok())
-            else {
+        for (path, kept) in self.kept() {
+            let Some(kept) = kept else {
                 let _ = std::fs::remove_file(path);
                 continue;
             };
@@ -164,25 +192,26 @@ impl StepActivities {
         timeout: Duration,
         is_ready: &mut bool,
     ) -> Result<StepEnd, AttendError> {
-        // A lease ends before the server gives the step to another worker, however long before its end the last
+        // The deadline passes before the server gives the step to another worker, however long before its end the last
         // heartbeat was; the rest is for killing the child.
-        let (interval, lease) = (timeout / 3, timeout * 2 / 3);
+        let (interval, patience) = (timeout / 3, timeout * 2 / 3);
         if !*is_ready {
             beating(handle, interval, |_| {}, self.bring(order)).await??;
             *is_ready = true;
         }
-        let (step, end) = self.hosts.step(order, lease, self.mapping(order)).await?;
-        let renew = |is_cancelled| {
-            step.renew();
+        let (step, end) = self.hosts.step(order, patience, self.mapping(order)).await?;
+        let extend = |is_cancelled| {
+            step.extend();
             if is_cancelled {
                 step.cancel();
             }
         };
-        let inputs = beating(handle, interval, renew, end.wait()).await??;
+        let inputs = beating(handle, interval, extend, end.wait()).await??;
         let inputs = inputs.ok_or(AttendError::Gone)?;
         let session = beating(handle, interval, |_| {}, self.keep_session(order)).await?;
         let checkout = beating(handle, interval, |_| {}, self.keep_checkout(order)).await??;
-        Ok(StepEnd { inputs, worker: self.name.clone(), session, checkout })
+        let files = beating(handle, interval, |_| {}, self.store_files(order)).await?;
+        Ok(StepEnd { inputs, worker: self.name.clone(), files, session, checkout })
     }
 
     /// Brings to this machine what a step needs.
@@ -243,11 +272,13 @@ impl StepActivities {
             };
             match stored.await {
                 Ok(stored) => return stored,
+                Err(AttendError::Session(error @ SessionError::TooMany { .. })) => {
+                    (self.talk)(&format!("step {}: {error}, and stays on this worker", order.id));
+                    return None;
+                }
                 Err(error) => {
-                    (self.talk)(&format!(
-                        "the session of step {} is not stored yet: {error}",
-                        order.id
-                    ));
+                    let id = &order.id;
+                    (self.talk)(&format!("the session of step {id} is not stored yet: {error}"));
                 }
             }
             tokio::time::sleep(DELIVERY_INTERVAL).await;
@@ -274,7 +305,19 @@ impl StepActivities {
         }
     }
 
-    fn keep(&self, kept: &Kept) -> Option<PathBuf> {
+    /// Stores the files of a step for mirrors. Without them a mirror shows less, and the run goes on.
+    async fn store_files(&self, order: &StepOrder) -> Option<String> {
+        let files = self.state_dir.run(&order.run.0.id);
+        let id = order.id.clone();
+        let packed = tokio::task::spawn_blocking(move || pack_step(&files, &id)).await.ok()?;
+        let told = |error: &dyn std::fmt::Display| {
+            (self.talk)(&format!("the files of step {} are not stored: {error}", order.id));
+        };
+        let packed = packed.inspect_err(|error| told(error)).ok()??;
+        self.store.put(packed).await.inspect_err(|error| told(error)).ok()
+    }
+
+    fn note(&self, kept: &Kept) -> Option<PathBuf> {
         let path = self.tokens.join(uuid::Uuid::new_v4().simple().to_string());
         let json = serde_json::to_vec(kept).ok()?;
         private::create_dir_all(&self.tokens).ok()?;
@@ -298,7 +341,7 @@ async fn beating<T>(
             Err(_) => match handle.heartbeat::<()>(None, RpcOptions::default()).await {
                 Ok(answer) => beat(answer.cancel_requested),
                 Err(AsyncActivityError::NotFound(_)) => return Err(AttendError::Gone),
-                // The server cannot be reached: the lease goes on, and perhaps runs out.
+                // The server cannot be reached: the deadline stays, and perhaps passes.
                 Err(_) => {}
             },
         }
@@ -307,6 +350,23 @@ async fn beating<T>(
 
 fn handle(client: Client, token: Vec<u8>) -> AsyncActivityHandle<Client> {
     AsyncActivityHandle::new(client, ActivityIdentifier::from_task_token(TaskToken::from(token)))
+}
+
+/// The steps of a run that workers have.
+pub(crate) async fn places(
+    handle: &WorkflowHandle<Client, RunWorkflow>,
+) -> Result<Vec<Place>, WorkflowInteractionError> {
+    let described = handle.describe(WorkflowDescribeOptions::default()).await?;
+    let pending = described.into_raw().pending_activities.into_iter();
+    let started = pending.filter(|activity| {
+        activity.state == PendingActivityState::Started as i32
+            && activity.activity_type.as_ref().is_some_and(|kind| kind.name == STEP)
+    });
+    let place = |activity: PendingActivityInfo| Place {
+        step: activity.activity_id,
+        worker: activity.last_worker_identity,
+    };
+    Ok(started.map(place).collect())
 }
 
 #[activities]
@@ -322,7 +382,7 @@ impl StepActivities {
         let timeout = context.info().heartbeat_timeout.unwrap_or(HEARTBEAT_TIMEOUT);
         let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
         let kept = Kept { token: token.clone(), timeout_ms, order };
-        let path = self.keep(&kept);
+        let path = self.note(&kept);
         let handle = handle(context.client(), token);
         let attended = self.attend(&handle, &kept.order, timeout).await;
         let delivered = self.deliver(&handle, attended).await;
@@ -348,17 +408,29 @@ impl StepActivities {
         _nothing: (),
     ) -> Result<Vec<Place>, ActivityError> {
         let Some(handle) = context.workflow_handle::<RunWorkflow>() else { return Ok(Vec::new()) };
-        let described = handle.describe(WorkflowDescribeOptions::default()).await?;
-        let pending = described.into_raw().pending_activities.into_iter();
-        let started = pending.filter(|activity| {
-            activity.state == PendingActivityState::Started as i32
-                && activity.activity_type.as_ref().is_some_and(|kind| kind.name == STEP)
-        });
-        let place = |activity: PendingActivityInfo| Place {
-            step: activity.activity_id,
-            worker: activity.last_worker_identity,
-        };
-        Ok(started.map(place).collect())
+        Ok(places(&handle).await?)
+    }
+
+    /// Ends steps on this machine, for a user who does not want to wait for their next heartbeats.
+    #[activity(name = "end_steps")]
+    pub async fn end_steps(
+        self: Arc<Self>,
+        _context: ActivityContext,
+        order: EndOrder,
+    ) -> Result<(), ActivityError> {
+        self.hosts.end(order).await;
+        Ok(())
+    }
+
+    /// Stores a part of what the run has decided. Returns its hash.
+    #[activity(name = "keep")]
+    pub async fn keep(
+        self: Arc<Self>,
+        _context: ActivityContext,
+        entries: Vec<Entry>,
+    ) -> Result<String, ActivityError> {
+        let json = serde_json::to_vec(&entries)?;
+        Ok(self.store.put(json).await?)
     }
 
     /// Makes or saves the worktree of an agent in the shared working directory.

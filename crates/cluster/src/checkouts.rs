@@ -2,8 +2,10 @@
 //! have and checks out the agent's commit, and after it everything is committed and stored as a git bundle.
 
 use std::{
-    io,
+    collections::BTreeSet,
+    fs, io,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use raymond_engine::{
@@ -124,7 +126,9 @@ impl Places {
         let is_full = bundles.len() >= BUNDLES_MAX;
         let since = if is_full { order.repository.commit.clone() } else { before.clone() };
         let (checkouts, id, own) = (self.of(run), agent.clone(), branch.clone());
-        let file = tempfile::NamedTempFile::new_in(&self.folder).map_err(|error| self.io(error))?;
+        // In the directory of the run, whose time of modification so is that of its last step.
+        let file = tempfile::NamedTempFile::new_in(self.folder.join(&run.identity));
+        let file = file.map_err(|error| self.io(error))?;
         let bundle = file.path().to_owned();
         let (commit, is_new) = blocking(move || {
             let commit = checkouts.save(&id, &own)?;
@@ -137,7 +141,7 @@ impl Places {
             if size > OBJECT_BYTES_MAX {
                 return Err(CheckoutError::TooLarge);
             }
-            let bytes = std::fs::read(file.path()).map_err(|error| self.io(error))?;
+            let bytes = fs::read(file.path()).map_err(|error| self.io(error))?;
             let hash = self.store.put(bytes).await?;
             if is_full {
                 bundles.clear();
@@ -145,6 +149,33 @@ impl Places {
             bundles.push(StoredBundle { hash, commit: commit.clone() });
         }
         Ok(StoredCheckout { branch, commit, bundles })
+    }
+
+    /// Removes the checkouts of runs that had no step here for this long, except those with these identities. If such a run goes
+    /// on, its checkouts are made again.
+    pub(crate) async fn tidy(
+        &self,
+        age: Duration,
+        kept: BTreeSet<String>,
+    ) -> Result<(), CheckoutError> {
+        let folder = self.folder.clone();
+        let tidied = move || {
+            let entries = match fs::read_dir(&folder) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                entries => entries?,
+            };
+            for entry in entries {
+                let entry = entry?;
+                let is_kept = entry.file_name().to_str().is_none_or(|name| kept.contains(name));
+                let metadata = entry.metadata()?;
+                let used = metadata.modified()?.elapsed().unwrap_or_default();
+                if !is_kept && metadata.is_dir() && used >= age {
+                    fs::remove_dir_all(entry.path())?;
+                }
+            }
+            Ok(())
+        };
+        blocking(tidied).await?.map_err(|error| self.io(error))
     }
 
     /// Fetches the commits of a checkout that the repository at `path` does not have.
@@ -166,7 +197,7 @@ impl Places {
         let bytes = self.store.get(hash).await?;
         let written = raymond_engine::private::create_dir_all(&self.folder).and_then(|()| {
             let file = tempfile::NamedTempFile::new_in(&self.folder)?;
-            std::fs::write(file.path(), bytes)?;
+            fs::write(file.path(), bytes)?;
             Ok(file)
         });
         written.map_err(|error| self.io(error))
@@ -192,7 +223,7 @@ pub(crate) async fn pack(store: &Store, directory: &str) -> Result<Repository, S
             packed.repository
         ));
     }
-    let bytes = std::fs::read(file).map_err(|error| text(&error))?;
+    let bytes = fs::read(file).map_err(|error| text(&error))?;
     let bundle = store.put(bytes).await.map_err(|error| text(&error))?;
     Ok(Repository { root: packed.repository, commit: packed.commit, bundle })
 }
@@ -233,4 +264,25 @@ pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, CheckoutError> {
     tokio::task::spawn_blocking(work).await.map_err(|_| CheckoutError::NotRun)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn checkouts_of_runs_without_steps_are_removed_after_a_while() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&format!("file://{}/store", folder.path().display())).unwrap();
+        let places = Places::new(store, folder.path().join("checkouts"));
+        places.tidy(Duration::ZERO, BTreeSet::new()).await.unwrap();
+        for run in ["busy", "idle"] {
+            fs::create_dir_all(places.folder.join(run).join("main")).unwrap();
+        }
+        let kept: BTreeSet<_> = ["busy".to_owned()].into();
+        places.tidy(Duration::from_hours(1), kept.clone()).await.unwrap();
+        assert!(places.folder.join("idle").exists());
+        places.tidy(Duration::ZERO, kept).await.unwrap();
+        assert!(!places.folder.join("idle").exists() && places.folder.join("busy").exists());
+    }
 }

@@ -6,6 +6,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::messages::steps_per_history;
 
+/// The usual task queue.
+const QUEUE: &str = "raymond";
+
 /// Runs workflows on many machines, with Temporal.
 #[derive(Debug, Parser)]
 #[command(name = "raymond cluster", version)]
@@ -29,6 +32,9 @@ pub(crate) enum Command {
         /// Name of this worker, which no other has [default: a name that is kept in the directory].
         #[arg(long, value_name = "NAME")]
         name: Option<String>,
+        /// After how many days without a step here the directories of a run are removed.
+        #[arg(long, value_name = "DAYS", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=3650))]
+        keep_days: u32,
     },
     /// Start a workflow. Options after WORKFLOW are those of `raymond start`.
     Start {
@@ -44,7 +50,7 @@ pub(crate) enum Command {
         /// worker has its step.
         #[arg(long, value_enum, default_value = "shared")]
         place: Place,
-        /// Return at once, and print the run's id.
+        /// Return at once, print the run's id, and do not mirror it here.
         #[arg(long)]
         detach: bool,
         /// The workflow, and options of `raymond start`.
@@ -55,6 +61,15 @@ pub(crate) enum Command {
             allow_hyphen_values = true
         )]
         words: Vec<OsString>,
+    },
+    /// Keep a copy of a run in this project, for all other commands of raymond, until the run ends or rests.
+    Mirror {
+        #[command(flatten)]
+        server: Server,
+        #[command(flatten)]
+        project: Project,
+        /// The run.
+        id: String,
     },
     /// List runs, the newest first.
     #[command(visible_alias = "ls")]
@@ -128,6 +143,18 @@ pub(crate) enum Command {
         ask: String,
         /// The label of a choice, or the text.
         result: String,
+        /// A comment on the choice.
+        #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+        comment: String,
+    },
+    /// Change the limits of a run while it is running.
+    Limit {
+        #[command(flatten)]
+        server: Server,
+        /// The run.
+        id: String,
+        #[command(flatten)]
+        limits: LimitOptions,
     },
     /// Resume a run that failed, was stopped or paused.
     Resume {
@@ -138,9 +165,11 @@ pub(crate) enum Command {
         /// Budget of all agents together in US dollars; 0 is no limit.
         #[arg(long, value_name = "USD")]
         budget: Option<f64>,
-        /// Return at once.
+        /// Return at once, and do not mirror it here.
         #[arg(long)]
         detach: bool,
+        #[command(flatten)]
+        project: Project,
     },
 }
 
@@ -151,6 +180,29 @@ pub(crate) enum Place {
     Shared,
     /// Each in a checkout of its own.
     Git,
+}
+
+/// Where a run is mirrored.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Project {
+    /// Directory for runs and settings [default: .raymond in the project].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+}
+
+/// Limits to change; the others stay as they are.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true)]
+pub(crate) struct LimitOptions {
+    /// Budget of all agents together in US dollars; 0 is no limit.
+    #[arg(long, value_name = "USD")]
+    pub(crate) budget: Option<f64>,
+    /// Maximum number of states that all agents together enter; 0 is no limit.
+    #[arg(long, value_name = "N")]
+    pub(crate) max_iterations: Option<u64>,
+    /// Maximum number of coding agent turns that run at once.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_parallel: Option<u32>,
 }
 
 /// Where Temporal and the store are.
@@ -166,8 +218,24 @@ pub(crate) struct Server {
     #[arg(long, value_name = "URL", env = "RAYMOND_STORE")]
     pub(crate) store: String,
     /// Task queue of the workers.
-    #[arg(long, value_name = "NAME", default_value = "raymond")]
+    #[arg(long, value_name = "NAME", default_value = QUEUE)]
     pub(crate) queue: String,
+}
+
+impl Server {
+    /// The options as they are typed.
+    pub(crate) fn options(&self) -> Vec<(String, String)> {
+        let queue = (self.queue != QUEUE).then_some(&self.queue);
+        let all = [
+            ("--temporal", self.temporal.as_ref()),
+            ("--namespace", self.namespace.as_ref()),
+            ("--store", Some(&self.store)),
+            ("--queue", queue),
+        ];
+        let typed =
+            |(name, value): (&str, Option<&String>)| Some((name.to_owned(), value?.clone()));
+        all.into_iter().filter_map(typed).collect()
+    }
 }
 
 /// How long `heartbeat` seconds are.

@@ -1,6 +1,7 @@
 //! The commands: what the program says, and what it asks of Temporal.
 
 use std::{
+    collections::BTreeSet,
     env,
     ffi::OsString,
     fmt::Display,
@@ -10,9 +11,13 @@ use std::{
 };
 
 use futures::{StreamExt as _, TryStreamExt as _};
-use raymond_engine::{host::lines::Plan, programs, worktree::moving::Delivered};
+use raymond_engine::{
+    door::LimitChange, host::lines::Plan, layout::StateDir, mirror::Origin, programs,
+    worktree::moving::Delivered,
+};
 use raymond_flow::{
-    id::AskId,
+    history::CodingAgentsMessage,
+    id::{AskId, RunId},
     machine::{Halt, Input, Response, Run, Started, Status},
     money::Usd,
     snapshot::RunMessage,
@@ -20,15 +25,17 @@ use raymond_flow::{
 use temporalio_client::{
     Client, WorkflowFetchHistoryOptions, WorkflowGetResultOptions, WorkflowHandle, WorkflowHistory,
     WorkflowIdReusePolicy, WorkflowListOptions, WorkflowQueryOptions, WorkflowSignalOptions,
-    WorkflowStartOptions,
+    WorkflowStartOptions, errors::WorkflowInteractionError,
 };
 
 use crate::{
+    activities::places,
     bundles::Bundles,
     checkouts,
-    cli::{Arguments, Command, Place, Server, heartbeat_ms},
+    cli::{Arguments, Command, LimitOptions, Place, Project, Server, heartbeat_ms},
     connection::{connect, converter},
-    messages::{Begin, RunInput, RunOutput, Signal, Terms},
+    messages::{Begin, Repository, RunInput, RunOutput, Signal, Terms},
+    mirror::Source,
     replay::Replayer,
     store::Store,
     worker,
@@ -46,6 +53,9 @@ const LISTED_MAX: usize = 100;
 /// The most runs that are checked at once.
 const CHECKED_MAX: usize = 10_000;
 
+/// The exit code after Ctrl-C.
+const INTERRUPTED: u8 = 130;
+
 /// What failed, and what to do next.
 #[derive(Debug)]
 pub struct Failure {
@@ -54,6 +64,10 @@ pub struct Failure {
 }
 
 impl Failure {
+    pub(crate) fn new(message: String) -> Self {
+        Self { message, hint: None }
+    }
+
     pub(crate) fn with_hint(self, hint: String) -> Self {
         Self { hint: Some(hint), ..self }
     }
@@ -77,20 +91,29 @@ pub(crate) fn failed<E: Display>(what: &str) -> impl FnOnce(E) -> Failure {
 /// Carries out the command line. `print` is for data, `talk` for people.
 pub async fn run(arguments: Arguments, print: Talk, talk: Talk) -> Result<ExitCode, Failure> {
     match arguments.command {
-        Command::Worker { server, data_dir, capacity, name } => {
-            worker::work(&server, &data_dir, capacity, name, talk).await?;
+        Command::Worker { server, data_dir, capacity, name, keep_days } => {
+            worker::work(&server, &data_dir, capacity, name, keep_days, talk).await?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Start { server, heartbeat, steps_per_history, place, detach, words } => {
             let user = User::connect(&server).await?;
+            let planned = user.plan(&words).await?;
+            if !detach {
+                planned.check_place()?;
+            }
             let heartbeat_ms = heartbeat_ms(heartbeat);
-            let id = user.start(&words, heartbeat_ms, steps_per_history, place).await?;
+            let id = user.start(&planned, heartbeat_ms, steps_per_history, place).await?;
             talk(&format!("run {id} is started"));
             if detach {
                 print(&id);
                 return Ok(ExitCode::SUCCESS);
             }
-            user.wait(&id, print, talk).await
+            user.watch(&server, &id, &planned.state_dir, (print, talk)).await
+        }
+        Command::Mirror { server, project, id } => {
+            let user = User::connect(&server).await?;
+            let mirrored = user.mirror(&server, &id, &state_dir(&project)?, talk).await?;
+            Ok(mirrored.map_or(ExitCode::SUCCESS, |code| code))
         }
         Command::List { server } => User::connect(&server).await?.list(print).await,
         Command::Show { server, id } => {
@@ -115,13 +138,19 @@ pub async fn run(arguments: Arguments, print: Talk, talk: Talk) -> Result<ExitCo
         Command::Cancel { server, id } => {
             User::connect(&server).await?.tell(&id, Input::Halt(Halt::Cancelled), true).await
         }
-        Command::Answer { server, id, ask, result } => {
-            User::connect(&server).await?.answer(&id, &ask, result).await
+        Command::Answer { server, id, ask, result, comment } => {
+            User::connect(&server).await?.answer(&id, &ask, (result, comment)).await
         }
-        Command::Resume { server, id, budget, detach } => {
-            let user = User::connect(&server).await?;
+        Command::Limit { server, id, limits } => {
+            User::connect(&server).await?.limit(&id, &limits, talk).await
+        }
+        Command::Resume { server, id, budget, detach, project } => {
+            let (user, state_dir) = (User::connect(&server).await?, state_dir(&project)?);
             user.resume(&id, budget).await?;
-            if detach { Ok(ExitCode::SUCCESS) } else { user.wait(&id, print, talk).await }
+            if detach {
+                return Ok(ExitCode::SUCCESS);
+            }
+            user.watch(&server, &id, &state_dir, (print, talk)).await
         }
     }
 }
@@ -137,6 +166,41 @@ pub(crate) fn local_program() -> Result<PathBuf, Failure> {
     })
 }
 
+/// The state directory of the project.
+fn state_dir(project: &Project) -> Result<StateDir, Failure> {
+    let state_dir = match &project.data_dir {
+        Some(folder) => {
+            StateDir::new(std::path::absolute(folder).map_err(failed("find --data-dir"))?)
+        }
+        None => StateDir::of_project(&env::current_dir().map_err(failed("find the project"))?),
+    };
+    state_dir.check().map_err(failed("use the directory of runs"))?;
+    Ok(state_dir)
+}
+
+/// What `start` is about to start.
+struct Planned {
+    started: Started,
+    coding_agents: CodingAgentsMessage,
+    /// The archive with the workflow's files.
+    bundle: Vec<u8>,
+    /// The state directory of the project.
+    state_dir: StateDir,
+}
+
+impl Planned {
+    /// Refuses a run whose id another one has here.
+    fn check_place(&self) -> Result<(), Failure> {
+        let id = &self.started.workflow_id;
+        if !self.state_dir.run(id).journal.exists() {
+            return Ok(());
+        }
+        let place = self.state_dir.root().display();
+        let failure = Failure::new(format!("there is a run {id} already in {place}"));
+        Err(failure.with_hint("choose another id: --id NAME, after the workflow".to_owned()))
+    }
+}
+
 /// A user of the cluster.
 struct User {
     client: Client,
@@ -144,7 +208,25 @@ struct User {
     queue: String,
 }
 
-type Handle = WorkflowHandle<Client, RunWorkflow>;
+/// A run on the server.
+pub(crate) type Handle = WorkflowHandle<Client, RunWorkflow>;
+
+/// Tells a run what a user wants of it.
+pub(crate) async fn tell(
+    handle: &Handle,
+    input: Input,
+    ends_steps: bool,
+) -> Result<(), WorkflowInteractionError> {
+    let workers = if ends_steps {
+        let names: BTreeSet<_> =
+            places(handle).await?.into_iter().map(|place| place.worker).collect();
+        Some(names.into_iter().collect())
+    } else {
+        None
+    };
+    let signal = Signal { input: input.into(), ends_steps, workers };
+    handle.signal(RunWorkflow::tell, signal, WorkflowSignalOptions::default()).await
+}
 
 impl User {
     async fn connect(server: &Server) -> Result<Self, Failure> {
@@ -157,14 +239,8 @@ impl User {
         self.client.get_workflow_handle::<RunWorkflow>(id)
     }
 
-    /// Plans a run with the local program, and starts it.
-    async fn start(
-        &self,
-        words: &[OsString],
-        heartbeat_ms: u64,
-        steps_per_history: u32,
-        place: Place,
-    ) -> Result<String, Failure> {
+    /// Plans a run with the local program.
+    async fn plan(&self, words: &[OsString]) -> Result<Planned, Failure> {
         let folder = tempfile::tempdir().map_err(failed("create a directory"))?;
         let bundle = folder.path().join("bundle.zip");
         let mut command = tokio::process::Command::new(local_program()?);
@@ -177,32 +253,92 @@ impl User {
         if !planned.status.success() {
             return Err(Failure { message: "nothing was started".to_owned(), hint: None });
         }
-        let Plan { started, coding_agents, .. } =
+        let Plan { started, coding_agents, state_dir } =
             serde_json::from_slice(&planned.stdout).map_err(failed("read the plan"))?;
-        let bytes = std::fs::read(&bundle).map_err(failed("read the bundle"))?;
-        let bundle = self.store.put(bytes).await.map_err(failed("store the bundle"))?;
+        let bundle = std::fs::read(&bundle).map_err(failed("read the bundle"))?;
         let identity = uuid::Uuid::new_v4().simple().to_string();
         let started = Started { identity, ..started.into() };
+        Ok(Planned { started, coding_agents, bundle, state_dir: StateDir::new(state_dir) })
+    }
+
+    /// Stores the repository that contains `directory`.
+    async fn pack(&self, directory: &str) -> Result<Repository, Failure> {
+        let packed = checkouts::pack(&self.store, directory).await;
+        let failure = |message| Failure { message: format!("cannot start: {message}"), hint: None };
+        packed.map_err(failure)
+    }
+
+    /// Starts a run.
+    async fn start(
+        &self,
+        planned: &Planned,
+        heartbeat_ms: u64,
+        steps_per_history: u32,
+        place: Place,
+    ) -> Result<String, Failure> {
+        let bytes = planned.bundle.clone();
+        let bundle = self.store.put(bytes).await.map_err(failed("store the bundle"))?;
+        let id = planned.started.workflow_id.to_string();
+        let begin = Begin::New(planned.started.clone().into());
+        let (coding_agents, keeps_records) = (planned.coding_agents.clone(), true);
         let repository = match place {
             Place::Shared => None,
-            Place::Git => {
-                Some(checkouts::pack(&self.store, &started.cwd).await.map_err(|message| {
-                    Failure { message: format!("cannot start: {message}"), hint: None }
-                })?)
-            }
+            Place::Git => Some(self.pack(&planned.started.cwd).await?),
         };
-        let id = started.workflow_id.to_string();
-        let begin = Begin::New(started.into());
         let terms = Terms {
             bundle,
             coding_agents,
             heartbeat_ms,
             steps_per_history,
+            keeps_records,
             repository,
             makes_worktrees: true,
         };
         self.begin(&id, RunInput { begin, terms }, WorkflowIdReusePolicy::RejectDuplicate).await?;
         Ok(id)
+    }
+
+    /// Mirrors a run until it ends or rests, and prints its result. Whatever happens to the mirror, the run goes on.
+    async fn watch(
+        &self,
+        server: &Server,
+        id: &str,
+        state_dir: &StateDir,
+        (print, talk): (Talk, Talk),
+    ) -> Result<ExitCode, Failure> {
+        match self.mirror(server, id, state_dir, talk).await {
+            Ok(Some(code)) => return Ok(code),
+            Ok(None) => {}
+            Err(failure) => talk(&failure.to_string()),
+        }
+        self.wait(id, print, talk).await
+    }
+
+    /// Mirrors a run until it ends or rests. Returns an exit code if Ctrl-C came first.
+    async fn mirror(
+        &self,
+        server: &Server,
+        id: &str,
+        state_dir: &StateDir,
+        talk: Talk,
+    ) -> Result<Option<ExitCode>, Failure> {
+        let mut options = server.options();
+        let usual = env::current_dir().map(|here| StateDir::of_project(&here));
+        if usual.is_ok_and(|usual| usual != *state_dir) {
+            options.push(("--data-dir".to_owned(), state_dir.root().display().to_string()));
+        }
+        let (handle, store) = (self.handle(id), self.store.clone());
+        let id = RunId::new(id).map_err(failed("read the id of the run"))?;
+        let source = Source { id, handle, store, origin: Origin { options }, talk };
+        tokio::select! {
+            mirrored = source.mirror(state_dir) => mirrored.map(|()| None),
+            interrupted = tokio::signal::ctrl_c() => {
+                interrupted.map_err(failed("wait for signals"))?;
+                let id = &source.id;
+                talk(&format!("run {id} goes on; mirror it again: raymond cluster mirror {id}"));
+                Ok(Some(ExitCode::from(INTERRUPTED)))
+            }
+        }
     }
 
     async fn begin(
@@ -325,14 +461,17 @@ impl User {
     }
 
     async fn tell(&self, id: &str, input: Input, ends_steps: bool) -> Result<ExitCode, Failure> {
-        let signal = Signal { input: input.into(), ends_steps };
-        let handle = self.handle(id);
-        let told = handle.signal(RunWorkflow::tell, signal, WorkflowSignalOptions::default());
-        told.await.map_err(failed(&format!("tell run {id}")))?;
+        let told = tell(&self.handle(id), input, ends_steps).await;
+        told.map_err(failed(&format!("tell run {id}")))?;
         Ok(ExitCode::SUCCESS)
     }
 
-    async fn answer(&self, id: &str, ask: &str, result: String) -> Result<ExitCode, Failure> {
+    async fn answer(
+        &self,
+        id: &str,
+        ask: &str,
+        (result, comment): (String, String),
+    ) -> Result<ExitCode, Failure> {
         let run = self.show(id).await?;
         let found = AskId::parse(ask).and_then(|ask| Some((run.question(&ask)?.clone(), ask)));
         let Some((question, ask)) = found else {
@@ -351,7 +490,7 @@ impl User {
         }
         let response = Response {
             result,
-            comment: String::new(),
+            comment,
             files: None,
             by: env::var("USER").unwrap_or_default(),
             how: "command".to_owned(),
@@ -361,23 +500,56 @@ impl User {
         self.tell(id, Input::Answered { id: ask, response: Box::new(response) }, false).await
     }
 
+    /// Changes the limits of a run that is running.
+    async fn limit(
+        &self,
+        id: &str,
+        options: &LimitOptions,
+        talk: Talk,
+    ) -> Result<ExitCode, Failure> {
+        let run = self.show(id).await?;
+        if run.status != Status::Running {
+            return Err(Failure {
+                message: format!("run {id} is {}: it has no limits to change", run.status),
+                hint: run.status.can_resume().then(|| {
+                    format!(
+                        "resume it with another budget: raymond cluster resume {id} --budget USD"
+                    )
+                }),
+            });
+        }
+        let change = LimitChange {
+            budget_usd: options.budget.map(dollars).transpose()?,
+            max_iterations: options.max_iterations,
+            max_parallel: options.max_parallel,
+            ..LimitChange::default()
+        };
+        let limits = change.apply(run.limits);
+        let code = self.tell(id, Input::ChangeLimits { limits }, false).await?;
+        talk(&format!("run {id} has the new limits"));
+        Ok(code)
+    }
+
     async fn resume(&self, id: &str, budget: Option<f64>) -> Result<(), Failure> {
-        let RunOutput { run: RunMessage(run), terms, luggage } = self.output(id).await?;
+        let RunOutput { run: RunMessage(run), terms, segments, luggage } = self.output(id).await?;
         if !run.status.can_resume() {
             let message = format!("run {id} is {} and cannot be resumed", run.status);
             return Err(Failure { message, hint: None });
         }
-        let (settings, mut limits) = (run.settings.clone(), run.limits.clone());
-        if let Some(dollars) = budget {
-            let budget = Usd::from_dollars(dollars).ok_or_else(|| Failure {
-                message: format!("`--budget {dollars}` is not an amount of dollars"),
-                hint: None,
-            })?;
-            limits.budget_usd = (budget > Usd::ZERO).then_some(budget);
-        }
+        let budget_usd = budget.map(dollars).transpose()?;
+        let change = LimitChange { budget_usd, ..LimitChange::default() };
+        let (settings, limits) = (run.settings.clone(), change.apply(run.limits.clone()));
         let input = Input::Resume { settings, limits }.into();
-        let begin = Begin::Resumed { run: RunMessage(run), input, luggage };
+        let begin = Begin::Resumed { run: RunMessage(run), input, segments, luggage };
         let input = RunInput { begin, terms };
         self.begin(id, input, WorkflowIdReusePolicy::AllowDuplicate).await
     }
+}
+
+/// The amount that `--budget` gives.
+fn dollars(dollars: f64) -> Result<Usd, Failure> {
+    Usd::from_dollars(dollars).ok_or_else(|| Failure {
+        message: format!("`--budget {dollars}` is not an amount of dollars"),
+        hint: None,
+    })
 }

@@ -2,20 +2,24 @@
 //! step directories, so steps outlive the worker.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     path::PathBuf,
     process::Stdio,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
-use raymond_engine::host::{
-    Mapping, SessionPlace,
-    lines::{HostedLine, OrderLine, ReportLine},
+use raymond_engine::{
+    host::{
+        Mapping, SessionPlace,
+        lines::{HostedLine, OrderLine, ReportLine},
+    },
+    layout::StateDir,
+    prune,
 };
 use raymond_flow::{
     history::InputMessage,
-    id::{AgentId, StepId},
+    id::{AgentId, RunId, StepId},
     snapshot::RunMessage,
 };
 use tokio::{
@@ -27,7 +31,7 @@ use tokio::{
 use crate::{
     bundles::{BundleError, Bundles},
     commands::{Talk, VARIABLES},
-    messages::{PrepareOrder, StepOrder},
+    messages::{EndOrder, PrepareOrder, StepOrder},
 };
 
 /// How long a host without steps is kept for the next one.
@@ -119,7 +123,7 @@ impl Hosts {
     pub(crate) async fn step(
         &self,
         order: &StepOrder,
-        lease: Duration,
+        patience: Duration,
         mapping: Option<Mapping>,
     ) -> Result<(HostedStep, HostedEnd), HostError> {
         let host = self.host(&order.run, &order.bundle).await?;
@@ -130,8 +134,8 @@ impl Hosts {
                 let _ = earlier.send(None);
             }
         })?;
-        let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
-        let hosted = HostedLine { id: id.clone(), run: order.run.clone(), lease_ms, mapping };
+        let patience_ms = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
+        let hosted = HostedLine { id: id.clone(), run: order.run.clone(), patience_ms, mapping };
         let start = if order.is_started { OrderLine::Find } else { OrderLine::Start };
         host.order(start(hosted));
         Ok((HostedStep { host: Arc::clone(&host), id }, HostedEnd { host, end }))
@@ -167,12 +171,34 @@ impl Hosts {
         located.await.map_err(|_| host.ended())
     }
 
+    /// Ends those of these steps of a run that are on this machine.
+    pub(crate) async fn end(&self, EndOrder { identity, steps }: EndOrder) {
+        let Some(host) = self.open.lock().await.get(&identity).cloned() else { return };
+        let here = |id: &StepId| lock(&host.waiting).steps.contains_key(id);
+        steps.into_iter().filter(here).for_each(|id| host.order(OrderLine::End(id)));
+    }
+
     /// Lets hosts go that have had no step for a while. Never returns.
     pub(crate) async fn sweep(&self) {
         let is_idle = |host: &Arc<Host>| Arc::strong_count(host) == 1 && host.is_idle();
         loop {
             tokio::time::sleep(IDLE / 3).await;
             self.open.lock().await.retain(|_, host| !is_idle(host));
+        }
+    }
+
+    /// Removes the step directories of runs that have had no host here for `age`. A run in `kept` stays: the end of a step
+    /// of it is not delivered yet. If such a run comes back, its directories are made again.
+    pub(crate) async fn tidy(&self, age: Duration, kept: &BTreeSet<RunId>) {
+        // While this is held, no host is opened in a directory that is about to be removed.
+        let _open = self.open.lock().await;
+        let state_dir = StateDir::new(&self.data_dir);
+        let runs = prune::stored_runs(&state_dir).unwrap_or_default();
+        for run in runs.iter().filter(|run| run.age() >= age && !kept.contains(&run.id)) {
+            // A host that is still there has the lock, and then nothing is removed.
+            if let Err(error) = run.remove(&state_dir) {
+                (self.talk)(&format!("{}: its steps cannot be removed: {error}", run.id));
+            }
         }
     }
 
@@ -258,9 +284,9 @@ impl HostedEnd {
 }
 
 impl HostedStep {
-    /// Renews its lease.
-    pub(crate) fn renew(&self) {
-        self.host.order(OrderLine::Renew(self.id.clone()));
+    /// Moves its deadline.
+    pub(crate) fn extend(&self) {
+        self.host.order(OrderLine::Extend(self.id.clone()));
     }
 
     /// Asks the host to end it.
@@ -324,4 +350,56 @@ async fn read(
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs::{self, File},
+        path::Path,
+        time::SystemTime,
+    };
+
+    use raymond_engine::lock::RunLock;
+
+    use super::*;
+    use crate::store::Store;
+
+    const DAY: Duration = Duration::from_hours(24);
+
+    /// A directory of a run as a host leaves it, so old.
+    fn leave(workflows: &Path, id: &str, age: Duration) {
+        fs::create_dir_all(workflows.join(id).join("main")).unwrap();
+        drop(RunLock::take(&workflows.join(format!("{id}.lock"))).unwrap());
+        grow_old(workflows, id, age);
+    }
+
+    fn grow_old(workflows: &Path, id: &str, age: Duration) {
+        for path in [workflows.join(id), workflows.join(format!("{id}.lock"))] {
+            File::open(path).unwrap().set_modified(SystemTime::now() - age).unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn directories_of_runs_without_a_host_are_removed_when_they_are_old_and_all_is_delivered()
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let data_dir = folder.path().to_owned();
+        let workflows = StateDir::new(&data_dir).workflows();
+        let store = Store::open(&format!("file://{}/store", data_dir.display())).unwrap();
+        let bundles = Arc::new(Bundles::new(store, data_dir.join("bundles")));
+        let hosts = Hosts::new(PathBuf::from("none"), data_dir, bundles, |_| {});
+        for (id, days) in [("old", 8), ("young", 6), ("undelivered", 8), ("hosted", 8)] {
+            leave(&workflows, id, days * DAY);
+        }
+        let _host = RunLock::take(&workflows.join("hosted.lock")).unwrap();
+        grow_old(&workflows, "hosted", 8 * DAY);
+        let kept = BTreeSet::from([RunId::new("undelivered").unwrap()]);
+        hosts.tidy(7 * DAY, &kept).await;
+        let mut left: Vec<_> = fs::read_dir(&workflows).unwrap().collect();
+        left.retain(|entry| entry.as_ref().unwrap().path().is_dir());
+        let mut left: Vec<_> = left.into_iter().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["hosted", "undelivered", "young"]);
+    }
 }

@@ -12,7 +12,7 @@
 //! run on its machine, a process of the local program with the local keeper and step directories.
 //!
 //! Suggested reading order: `messages`, `sequencer`, `luggage`, `world`, `workflow`, `hosts`, `sessions`, `checkouts`,
-//! `activities`, `worker`, `commands`.
+//! `activities`, `worker`, `commands`, `log`, `mirror`.
 
 #![forbid(unsafe_code)]
 
@@ -25,8 +25,10 @@ mod codec;
 mod commands;
 mod connection;
 mod hosts;
+mod log;
 mod luggage;
 pub mod messages;
+mod mirror;
 mod replay;
 mod sequencer;
 mod sessions;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use raymond_flow::{
-    history::{CodingAgentsMessage, InputMessage, StartedMessage},
+    history::{CodingAgentsMessage, InputMessage, Records, StartedMessage},
     id::{AgentId, SessionId, StepId},
     snapshot::RunMessage,
 };
@@ -32,6 +32,9 @@ pub enum Begin {
         run: RunMessage,
         /// The resume.
         input: InputMessage,
+        /// What it had decided before.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        segments: Vec<Segment>,
         /// What follows its agents.
         #[serde(default)]
         luggage: Luggage,
@@ -44,6 +47,9 @@ pub enum Begin {
         found: Vec<(StepId, String)>,
         /// How often all agents have waited for a usage limit.
         limit_waits: u32,
+        /// What it had decided before.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        segments: Vec<Segment>,
         /// What follows its agents.
         #[serde(default)]
         luggage: Luggage,
@@ -62,6 +68,10 @@ pub struct Terms {
     /// After how many steps the history is continued as a new one.
     #[serde(default = "steps_per_history")]
     pub steps_per_history: u32,
+    /// Whether everything that is decided is kept in the store when a history ends, for mirrors. Histories of programs
+    /// that kept nothing have no such activity.
+    #[serde(default)]
+    pub keeps_records: bool,
     /// The repository whose checkouts move with the agents; `None` if all workers see the working directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<Repository>,
@@ -97,6 +107,52 @@ pub struct RunOutput {
     /// What follows its agents, for the same reason.
     #[serde(default)]
     pub luggage: Luggage,
+    /// Everything that was decided.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub segments: Vec<Segment>,
+}
+
+/// A part of what a run has decided, in the store as a JSON array of entries.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Segment {
+    /// The hash of the object; empty if it could not be stored.
+    pub hash: String,
+    /// How many decisions it has.
+    pub entries: u64,
+}
+
+/// A decision, as a line of the journal has it.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Entry {
+    /// When it was made, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// Its records.
+    pub records: Records,
+    /// The files of the step that it is about the end of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<StepFiles>,
+}
+
+/// The files of a step in the store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepFiles {
+    /// The step.
+    pub step: StepId,
+    /// The hash of its packed files.
+    pub hash: String,
+}
+
+/// A page of what a run has decided.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Page {
+    /// The hash of the archive with the workflow's files; `None` if nothing is kept.
+    pub bundle: Option<String>,
+    /// What is in the store.
+    pub segments: Vec<Segment>,
+    /// The next decisions, if they are in no segment.
+    pub entries: Vec<Entry>,
+    /// How many decisions there are.
+    pub decisions: u64,
 }
 
 /// What follows the agents of a run from worker to worker, by agent.
@@ -159,6 +215,19 @@ pub struct Signal {
     /// Whether running steps are ended.
     #[serde(default)]
     pub ends_steps: bool,
+    /// The workers that have steps of the run, so that they hear of it before their next heartbeat. `None` in the signals
+    /// of earlier programs.
+    #[serde(default)]
+    pub workers: Option<Vec<String>>,
+}
+
+/// The input of the activity `end_steps`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct EndOrder {
+    /// The identity of the run.
+    pub identity: String,
+    /// The steps in flight. A worker ends those that it has.
+    pub steps: Vec<StepId>,
 }
 
 /// The input of the activity `step`.
@@ -188,6 +257,9 @@ pub struct StepEnd {
     pub inputs: Vec<InputMessage>,
     /// The worker that had the step.
     pub worker: String,
+    /// The hash of its packed files, for mirrors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<String>,
     /// The files of its session, if they can move.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<StoredSession>,

@@ -87,4 +87,16 @@ mod tests {
             assert_eq!(difference, None, "{name}");
         }
     }
+
+    #[tokio::test]
+    async fn other_decision_than_the_recorded_one_is_a_difference() {
+        let folder = tempfile::tempdir().unwrap();
+        let replayer = replayer(folder.path(), &files("zip"));
+        let (_, goto) = files("json").into_iter().find(|(name, _)| name == "goto").unwrap();
+        // A program that gave the second step another number has recorded this.
+        let goto = String::from_utf8(goto).unwrap().replace("\"main/2\"", "\"main/7\"");
+        let history = WorkflowHistory::from_json(goto.as_bytes()).unwrap();
+        let difference = replayer.difference(history).await.unwrap().unwrap();
+        assert!(difference.contains("nondeterministic"), "{difference}");
+    }
 }

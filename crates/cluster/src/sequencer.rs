@@ -11,10 +11,12 @@ use raymond_flow::{
     },
     policy::WorktreePlan,
     turn::{Outcome, conclude, prepare},
+    world::World as _,
 };
 use sha2::{Digest as _, Sha256};
 
 use crate::{
+    log::Log,
     messages::{CheckoutOrder, Luggage, Repository, StoredCheckout, StoredSession, Terms},
     world::BundleWorld,
 };
@@ -54,6 +56,7 @@ pub(crate) struct Sequencer {
     world: BundleWorld,
     effects: VecDeque<Effect>,
     wanted: Vec<Wanted>,
+    log: Log,
     /// What follows the agents from worker to worker.
     luggage: Luggage,
     /// The repository, if the agents have checkouts that move with them.
@@ -66,18 +69,20 @@ impl Sequencer {
     /// A new run.
     pub(crate) fn begin(started: Started, world: BundleWorld) -> Self {
         let run = Run::new(&started);
-        let Decision { effects, .. } = start(started);
-        Self::new(run, world, effects.into())
+        let Decision { records, effects } = start(started);
+        let mut log = Log::default();
+        log.push(world.now_ms(), &records);
+        Self::new(run, world, effects.into(), log)
     }
 
-    fn new(run: Run, world: BundleWorld, effects: VecDeque<Effect>) -> Self {
-        let luggage = Luggage::default();
+    fn new(run: Run, world: BundleWorld, effects: VecDeque<Effect>, log: Log) -> Self {
         Self {
             run,
             world,
             effects,
             wanted: Vec::new(),
-            luggage,
+            log,
+            luggage: Luggage::default(),
             repository: None,
             makes_worktrees: false,
         }
@@ -95,9 +100,10 @@ impl Sequencer {
     pub(crate) fn reopen(
         run: Run,
         world: BundleWorld,
+        log: Log,
         input: Option<Input>,
     ) -> Result<Self, ApplyError> {
-        let mut own = Self::new(run, world, VecDeque::new());
+        let mut own = Self::new(run, world, VecDeque::new(), log);
         if let Some(input) = input {
             own.decide(input)?;
         }
@@ -109,6 +115,15 @@ impl Sequencer {
 
     pub(crate) fn run(&self) -> &Run {
         &self.run
+    }
+
+    /// What it has decided.
+    pub(crate) fn log(&self) -> &Log {
+        &self.log
+    }
+
+    pub(crate) fn log_mut(&mut self) -> &mut Log {
+        &mut self.log
     }
 
     /// The excerpt of the run for a step of `agent`.
@@ -198,7 +213,7 @@ impl Sequencer {
                 self.wanted.push(Wanted::UsageLimit { resets_at });
             }
             Effect::Ask { id, .. } => return self.look_at_question(&id, now_ms),
-            Effect::MakeWorktree { agent, plan } => return self.make_worktree(agent, plan),
+            Effect::MakeWorktree { agent, plan } => return self.make_worktree(agent, *plan),
             Effect::SaveWorktree { agent, .. } => return self.save_worktree(agent),
         }
         Ok(())
@@ -222,7 +237,7 @@ impl Sequencer {
     }
 
     /// An agent whose checkout moves with it has its worktree already.
-    fn make_worktree(&mut self, agent: AgentId, plan: Box<WorktreePlan>) -> Result<(), ApplyError> {
+    fn make_worktree(&mut self, agent: AgentId, plan: WorktreePlan) -> Result<(), ApplyError> {
         if self.wants_worktree(&agent) {
             return Ok(());
         }
@@ -236,7 +251,7 @@ impl Sequencer {
             } else {
                 format!("{path}/{}", plan.inside)
             };
-            let WorktreePlan { repository, commit: base, .. } = *plan;
+            let WorktreePlan { repository, commit: base, .. } = plan;
             let worktree = Worktree { path, branch, repository, base, head: None, problem: None };
             Ok(MadeWorktree { worktree: Box::new(worktree), cwd })
         } else {
@@ -317,6 +332,7 @@ impl Sequencer {
     fn commit(&mut self, decision: Decision) -> Result<(), ApplyError> {
         let mut decision = if decision.is_empty() { settle(&self.run) } else { decision };
         while !decision.is_empty() {
+            self.log.push(self.world.now_ms(), &decision.records);
             for record in &decision.records {
                 self.apply(record)?;
             }

@@ -239,7 +239,9 @@ mod tests {
     async fn session_moves_with_all_its_files_and_a_longer_one_stores_only_what_is_new() {
         let homes = Homes::new();
         assert_eq!(put(&homes.store, &homes.place("one")).await.unwrap(), None);
-        let mut long: Vec<u8> = (0..CHUNK_BYTES * 3).map(|at| (at / 1000) as u8).collect();
+        let mut long: Vec<u8> =
+            (0..60_000_u32).flat_map(|at| format!("{at} of a turn\n").into_bytes()).collect();
+        assert!(long.len() > CHUNK_BYTES * 3);
         homes.write("one/p/s.jsonl", &long);
         homes.write("one/p/s/subagents/a.jsonl", b"sub");
         let first = put(&homes.store, &homes.place("one")).await.unwrap().unwrap();

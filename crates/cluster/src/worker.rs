@@ -21,6 +21,7 @@ use crate::{
     workflow::RunWorkflow,
 };
 
+const DAY: Duration = Duration::from_hours(24);
 /// How long a workflow task may wait for the worker that has the run in memory: after that, any worker takes it.
 const STICKY: Duration = Duration::from_secs(2);
 
@@ -35,6 +36,7 @@ pub(crate) async fn work(
     data_dir: &Path,
     capacity: u32,
     name: Option<String>,
+    keep_days: u32,
     talk: Talk,
 ) -> Result<(), Failure> {
     std::fs::create_dir_all(data_dir).map_err(failed("create the directory of this worker"))?;
@@ -47,6 +49,7 @@ pub(crate) async fn work(
     let hosts = Arc::new(hosts);
     let steps = StepActivities::new(Arc::clone(&hosts), name.clone(), &data_dir, store, talk);
     steps.adopt(&client);
+    let tidier = steps.clone();
     // For steps that this worker has: a continued history looks for them here.
     let own = WorkerOptions::new(own_queue(&server.queue, &name))
         .client_identity_override(&name)
@@ -71,7 +74,8 @@ pub(crate) async fn work(
         ran = worker.run() => ran.map_err(failed("run the worker")),
         ran = own.run() => ran.map_err(failed("run the worker")),
         () = hosts.sweep() => Ok(()),
-        // Its steps go on for as long as their leases, for the next worker in this directory.
+        () = tidier.tidy(DAY * keep_days) => Ok(()),
+        // Its steps go on until their deadlines, for the next worker in this directory.
         stopped = stopped() => stopped.map_err(failed("wait for signals")),
     }
 }

@@ -36,9 +36,10 @@ use temporalio_workflow::RetryPolicy;
 use crate::{
     activities::StepActivities,
     bundles::{BundleError, Bundles},
+    log::Log,
     messages::{
-        Begin, Luggage, PrepareOrder, RunInput, RunOutput, Signal, StepEnd, StepOrder,
-        StoredCheckout, Terms, WorktreeOrder,
+        Begin, EndOrder, Luggage, Page, PrepareOrder, RunInput, RunOutput, Segment, Signal,
+        StepEnd, StepOrder, StoredCheckout, Terms, WorktreeOrder,
     },
     sequencer::{Sequencer, Wanted},
     worker::own_queue,
@@ -56,6 +57,12 @@ const GIT_MAX: Duration = Duration::from_mins(30);
 /// How long after the announced time a usage limit counts as lifted: clocks differ.
 const RESET_MARGIN: Duration = Duration::from_mins(1);
 
+/// The most decisions, and their bytes, in an answer to a mirror.
+const PAGE_ENTRIES: usize = 500;
+const PAGE_BYTES: usize = 256 * 1024;
+/// The most bytes of a segment. A decision that is larger has one for itself.
+const SEGMENT_BYTES: usize = 32 * 1024 * 1024;
+
 /// A run as a Temporal workflow.
 #[workflow]
 #[derive(Default)]
@@ -64,6 +71,8 @@ pub struct RunWorkflow {
     bundles: Option<Arc<Bundles>>,
     inbox: VecDeque<Signal>,
     sequencer: Option<Sequencer>,
+    /// The archive with the workflow's files; `None` if no records are kept for mirrors.
+    bundle: Option<String>,
 }
 
 /// Something that was waited for.
@@ -74,6 +83,8 @@ enum Arrival {
     Woke(AgentId),
     Deadline(AskId),
     UsageLimit,
+    /// A worker was told to end steps; their ends arrive by themselves.
+    Told,
 }
 
 /// Why a history ends.
@@ -88,7 +99,7 @@ type Flight = LocalBoxFuture<'static, Arrival>;
 
 impl RunWorkflow {
     pub(crate) fn new(bundles: Arc<Bundles>) -> Self {
-        Self { bundles: Some(bundles), inbox: VecDeque::new(), sequencer: None }
+        Self { bundles: Some(bundles), ..Self::default() }
     }
 }
 
@@ -104,15 +115,16 @@ impl RunWorkflow {
         let mut course = Course::new(context, terms);
         course.begin(begin);
         if let CourseEnd::Cut { found } = course.turn_until_over().await {
-            let run = RunMessage(course.run());
+            let (run, segments) = (RunMessage(course.run()), course.segments());
             let (limit_waits, luggage) = (course.limit_waits, course.luggage());
-            let begin = Begin::Continued { run, found, limit_waits, luggage };
+            let begin = Begin::Continued { run, found, limit_waits, segments, luggage };
             let input = RunInput { begin, terms: course.terms };
             context.continue_as_new(input, ContinueAsNewOptions::default())?;
             unreachable!("the line above always leaves");
         }
-        let (run, luggage) = (RunMessage(course.run()), course.luggage());
-        Ok(RunOutput { run, terms: course.terms, luggage })
+        let (run, segments) = (RunMessage(course.run()), course.segments());
+        let luggage = course.luggage();
+        Ok(RunOutput { run, terms: course.terms, segments, luggage })
     }
 
     /// Something that a user wants.
@@ -131,6 +143,15 @@ impl RunWorkflow {
     #[query]
     pub fn show(&self, _context: &WorkflowContextView) -> Option<RunMessage> {
         self.sequencer.as_ref().map(|all| RunMessage(all.run().clone()))
+    }
+
+    /// What the run has decided, from the decision with this number on, as much as a page has; `None` if it has not begun.
+    #[query]
+    pub fn records(&self, _context: &WorkflowContextView, from: u64) -> Option<Page> {
+        let log = self.sequencer.as_ref()?.log();
+        let entries = log.page(from, PAGE_ENTRIES, PAGE_BYTES);
+        let (bundle, segments) = (self.bundle.clone(), log.segments().to_vec());
+        Some(Page { bundle, segments, entries, decisions: log.decisions() })
     }
 }
 
@@ -154,6 +175,8 @@ struct Course {
     is_in_git: bool,
     /// While the history is about to be cut: the workers that have the steps in flight.
     cut: Option<BTreeMap<StepId, String>>,
+    /// Whether the user wants all steps to end: the history is not cut any more, because the next one would not know.
+    is_ending: bool,
 }
 
 impl Course {
@@ -173,6 +196,7 @@ impl Course {
             worktrees: VecDeque::new(),
             is_in_git: false,
             cut: None,
+            is_ending: false,
         }
     }
 
@@ -185,22 +209,27 @@ impl Course {
         });
         let coding_agents = self.terms.coding_agents.clone().into();
         let world = BundleWorld::new(files, coding_agents);
+        world.set_now_ms(self.now_ms());
         let mut kept = Luggage::default();
         let sequencer = match begin {
             Begin::New(started) => Ok(Sequencer::begin(started.into(), world)),
-            Begin::Resumed { run, input, luggage } => {
+            Begin::Resumed { run, input, segments, luggage } => {
                 kept = luggage;
-                Sequencer::reopen(run.0, world, Some(input.into()))
+                Sequencer::reopen(run.0, world, Log::after(segments), Some(input.into()))
             }
-            Begin::Continued { run, found, limit_waits, luggage } => {
+            Begin::Continued { run, found, limit_waits, segments, luggage } => {
                 kept = luggage;
                 self.found = found.into_iter().collect();
                 self.limit_waits = limit_waits;
-                Sequencer::reopen(run.0, world, None)
+                Sequencer::reopen(run.0, world, Log::after(segments), None)
             }
         };
         let sequencer = sound(sequencer).carrying(kept, &self.terms);
-        self.context.state_mut(|own| own.sequencer = Some(sequencer));
+        let bundle = self.terms.keeps_records.then(|| self.terms.bundle.clone());
+        self.context.state_mut(|own| {
+            own.sequencer = Some(sequencer);
+            own.bundle = bundle;
+        });
         let wanted = self.sequencer(Sequencer::work_off);
         self.perform(wanted);
     }
@@ -214,13 +243,23 @@ impl Course {
             let is_over =
                 |own: &RunWorkflow| own.sequencer.as_ref().is_some_and(Sequencer::is_over);
             if self.context.state(is_over) {
+                // What a signal wants meanwhile is taken, and kept, too.
+                if self.keep().await {
+                    continue;
+                }
                 return CourseEnd::Over;
             }
-            if let Some(found) = self.is_cut() {
+            if !self.is_ending
+                && let Some(found) = self.is_cut()
+            {
+                if self.keep().await {
+                    continue;
+                }
                 // Nothing is awaited between the empty inbox and the end of this history: no signal is lost.
                 return CourseEnd::Cut { found };
             }
-            if self.cut.is_none() && self.launched >= self.terms.steps_per_history {
+            let is_long = self.launched >= self.terms.steps_per_history;
+            if self.cut.is_none() && is_long && !self.is_ending {
                 self.prepare_cut().await;
                 continue;
             }
@@ -256,7 +295,7 @@ impl Course {
             }
             if is_cancelled {
                 let halt = Input::Halt(Halt::Cancelled).into();
-                self.take(Signal { input: halt, ends_steps: true });
+                self.take(Signal { input: halt, ends_steps: true, workers: None });
             }
         }
     }
@@ -287,6 +326,40 @@ impl Course {
         self.steps.keys().map(place).collect()
     }
 
+    /// Puts what was decided and is not in the store yet there: this history is about to end, and mirrors come later.
+    /// Returns whether there was anything.
+    async fn keep(&self) -> bool {
+        if !self.terms.keeps_records {
+            return false;
+        }
+        let page = |own: &RunWorkflow| {
+            let log = own.sequencer.as_ref().map(Sequencer::log);
+            log.map(|log| log.page(0, usize::MAX, SEGMENT_BYTES)).unwrap_or_default()
+        };
+        let page = self.context.state(page);
+        if page.is_empty() {
+            return false;
+        }
+        let entries = page.len() as u64;
+        // Tried until it is stored: the run does not go on without its records.
+        let options = ActivityOptions::with_start_to_close_timeout(PREPARE_MAX)
+            .cancellation_token(WorkflowCancellationToken::new())
+            .build();
+        let kept = self.context.execute_activity(StepActivities::keep, page, options).await;
+        let segment = Segment { hash: kept.unwrap_or_default(), entries };
+        self.context.state_mut(|own| {
+            if let Some(all) = &mut own.sequencer {
+                all.log_mut().keep(segment);
+            }
+        });
+        true
+    }
+
+    fn segments(&self) -> Vec<Segment> {
+        let segments = |own: &RunWorkflow| Some(own.sequencer.as_ref()?.log().segments().to_vec());
+        self.context.state(segments).unwrap_or_default()
+    }
+
     fn run(&self) -> Run {
         self.needs(|all| all.run().clone())
     }
@@ -297,16 +370,38 @@ impl Course {
     }
 
     /// Carries out what a user wants.
-    fn take(&mut self, Signal { input, ends_steps }: Signal) {
+    fn take(&mut self, Signal { input, ends_steps, workers }: Signal) {
         self.input(input.into());
         if ends_steps {
+            self.is_ending |= workers.is_some();
             for (id, _) in std::mem::take(&mut self.waiting) {
                 self.gone(&id, Outcome::NotStarted);
             }
             for token in self.steps.values() {
                 token.cancel();
             }
+            workers.unwrap_or_default().into_iter().for_each(|worker| self.tell_to_end(&worker));
         }
+    }
+
+    /// Tells a worker to end its steps. The cancelled tokens say the same with the next heartbeat of each step, so a worker
+    /// that is not told learns it, too.
+    fn tell_to_end(&self, worker: &str) {
+        let identity = self.run().identity;
+        let order = EndOrder { identity, steps: self.steps.keys().cloned().collect() };
+        let options = ActivityOptions::with_start_to_close_timeout(PREPARE_MAX)
+            .task_queue(own_queue(self.context.task_queue(), worker))
+            .cancellation_token(WorkflowCancellationToken::new())
+            .retry_policy(RetryPolicy::builder().maximum_attempts(1).build())
+            .build();
+        let context = self.context.clone();
+        self.flights.push(
+            async move {
+                let _ = context.execute_activity(StepActivities::end_steps, order, options).await;
+                Arrival::Told
+            }
+            .boxed_local(),
+        );
     }
 
     fn land(&mut self, arrival: Arrival) {
@@ -314,7 +409,8 @@ impl Course {
             Arrival::Step(id, end) => {
                 self.steps.remove(&id);
                 match end {
-                    Ok(StepEnd { inputs, session, checkout, .. }) => {
+                    Ok(StepEnd { inputs, files, session, checkout, .. }) => {
+                        self.attach(&id, files);
                         self.context.state_mut(|own| {
                             let kept = own.sequencer.as_mut();
                             kept.map(|all| all.keep(&id.agent, session, checkout))
@@ -329,6 +425,7 @@ impl Course {
                     // Its worker is gone, or could not do it.
                     Err(_) => self.gone(&id, Outcome::Lost),
                 }
+                self.attach(&id, None);
                 self.launch_waiting();
             }
             Arrival::Prepared(_, Ok(input)) => self.input(input),
@@ -351,7 +448,17 @@ impl Course {
                 self.perform(wanted);
             }
             Arrival::UsageLimit => self.input(Input::UsageLimitLifted),
+            Arrival::Told => {}
         }
+    }
+
+    /// Says where the files of a step are whose end is decided about next.
+    fn attach(&self, id: &StepId, files: Option<String>) {
+        self.context.state_mut(|own| {
+            if let Some(all) = &mut own.sequencer {
+                all.log_mut().attach(id, files);
+            }
+        });
     }
 
     fn gone(&mut self, id: &StepId, outcome: Outcome) {

@@ -4,8 +4,8 @@
 //! that its successor finds every step again. Each step comes with the excerpt of the run by which its launch is
 //! prepared and its outcome is judged.
 //!
-//! A step has a lease, which whoever orders it renews for as long as the orchestrator still counts on this machine. A
-//! step whose lease is over is ended: another machine may be about to start the same work. So neither a worker that
+//! A step has a deadline, which the worker moves for as long as the orchestrator still counts on this machine. A step
+//! whose deadline has passed is ended: another machine may be about to start the same work. So neither a worker that
 //! was killed or is frozen nor one that has lost its orchestrator leaves a second child of a step.
 
 pub mod lines;
@@ -41,7 +41,7 @@ use crate::{
 
 pub use mapping::Mapping;
 
-/// How often all steps and leases are checked.
+/// How often all steps and deadlines are checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long reapers may take to end their steps: the grace period, and a busy machine.
 const END_PATIENCE: Duration = Duration::from_secs(15);
@@ -56,8 +56,8 @@ pub enum Order {
     Start(Hosted),
     /// Report the end of a step that was started before. One that never was is forbidden and reported as such.
     Find(Hosted),
-    /// The lease of a step begins again.
-    Renew(StepId),
+    /// Move the deadline of a step: the orchestrator still counts on this machine.
+    Extend(StepId),
     /// End a step.
     End(StepId),
     /// Prepare the next step of an agent of this run with the directories of this machine.
@@ -98,8 +98,8 @@ pub struct Hosted {
     pub id: StepId,
     /// The run, or an excerpt of it, in which the step is running.
     pub run: Box<Run>,
-    /// How long the step may run without a renewal.
-    pub lease: Duration,
+    /// How long after its start, or after its deadline was moved last, the step is ended.
+    pub patience: Duration,
     /// Where the agent's checkout is, if it moves from machine to machine.
     pub mapping: Option<Mapping>,
 }
@@ -159,7 +159,7 @@ pub struct Host<'a> {
     /// `None` while there are no orders, so that a successor can take over. The host then takes it for each check.
     lock: Option<RunLock>,
     orders: Receiver<Order>,
-    steps: BTreeMap<StepId, Leased>,
+    steps: BTreeMap<StepId, OwnStep>,
     reports: Vec<Report>,
     checked: Instant,
     is_closed: bool,
@@ -172,11 +172,11 @@ impl std::fmt::Debug for Host<'_> {
 }
 
 #[derive(Debug)]
-struct Leased {
+struct OwnStep {
     run: Run,
     mapping: Option<Mapping>,
-    lease: Duration,
-    until: Instant,
+    patience: Duration,
+    deadline: Instant,
     ending_since: Option<Instant>,
 }
 
@@ -279,7 +279,7 @@ impl Host<'_> {
         }
     }
 
-    /// Whether no successor has taken over: it ends the steps whose leases are over.
+    /// Whether no successor has taken over: it ends the steps whose deadlines have passed.
     fn is_owner(&mut self) -> bool {
         if self.lock.is_some() {
             return true;
@@ -312,16 +312,16 @@ impl Host<'_> {
             }
             Order::Find(hosted) => {
                 if let Some(id) = self.add(hosted) {
-                    let leased = &self.steps[&id];
-                    if let Some((_, step)) = leased.run.running_step(&id) {
+                    let own = &self.steps[&id];
+                    if let Some((_, step)) = own.run.running_step(&id) {
                         self.performer.reattach(&id, step, observer);
                     }
                     self.look(&id, Unclaimed::Forbid, observer)?;
                 }
             }
-            Order::Renew(id) => {
-                if let Some(leased) = self.steps.get_mut(&id) {
-                    leased.until = Instant::now() + leased.lease;
+            Order::Extend(id) => {
+                if let Some(own) = self.steps.get_mut(&id) {
+                    own.deadline = Instant::now() + own.patience;
                 }
             }
             Order::End(id) => self.end(&id, observer)?,
@@ -339,21 +339,21 @@ impl Host<'_> {
         Ok(())
     }
 
-    /// Adds a step; `None` if it is there already, and then its lease begins again.
+    /// Adds a step; `None` if it is there already, and then its deadline is moved.
     fn add(&mut self, hosted: Hosted) -> Option<StepId> {
-        let Hosted { id, run, lease, mapping } = hosted;
-        let until = Instant::now() + lease;
-        if let Some(leased) = self.steps.get_mut(&id) {
-            leased.until = until;
+        let Hosted { id, run, patience, mapping } = hosted;
+        let deadline = Instant::now() + patience;
+        if let Some(own) = self.steps.get_mut(&id) {
+            own.deadline = deadline;
             return None;
         }
-        let leased = Leased { run: *run, mapping, lease, until, ending_since: None };
-        self.steps.insert(id.clone(), leased);
+        let own = OwnStep { run: *run, mapping, patience, deadline, ending_since: None };
+        self.steps.insert(id.clone(), own);
         Some(id)
     }
 
     fn start(&mut self, id: &StepId, observer: &mut dyn Observer) -> Result<(), EngineError> {
-        let Leased { run, mapping, .. } = &self.steps[id];
+        let OwnStep { run, mapping, .. } = &self.steps[id];
         self.performer.set_mapping(mapping.clone());
         match self.performer.host(run, id, observer)? {
             Launched::Started => {}
@@ -376,9 +376,9 @@ impl Host<'_> {
     }
 
     fn answer(&mut self, id: &StepId, answer: ReadyAnswer, observer: &mut dyn Observer) {
-        if let Some(leased) = self.steps.get(id) {
-            self.performer.set_mapping(leased.mapping.clone());
-            let input = self.performer.answered(&leased.run, id, answer, observer);
+        if let Some(own) = self.steps.get(id) {
+            self.performer.set_mapping(own.mapping.clone());
+            let input = self.performer.answered(&own.run, id, answer, observer);
             self.over(id, vec![input]);
         }
     }
@@ -395,9 +395,9 @@ impl Host<'_> {
         unclaimed: Unclaimed,
         observer: &mut dyn Observer,
     ) -> Result<Option<Look>, EngineError> {
-        let Some(leased) = self.steps.get(id) else { return Ok(None) };
-        self.performer.set_mapping(leased.mapping.clone());
-        match self.performer.look(&leased.run, id, unclaimed, observer)? {
+        let Some(own) = self.steps.get(id) else { return Ok(None) };
+        self.performer.set_mapping(own.mapping.clone());
+        match self.performer.look(&own.run, id, unclaimed, observer)? {
             Some(Look::Over { halt, input }) => {
                 self.over(id, halt.map(Input::Halt).into_iter().chain([*input]).collect());
                 Ok(None)
@@ -408,7 +408,7 @@ impl Host<'_> {
 
     fn end(&mut self, id: &StepId, observer: &mut dyn Observer) -> Result<(), EngineError> {
         let since = match self.steps.get_mut(id) {
-            Some(leased) => *leased.ending_since.get_or_insert_with(Instant::now),
+            Some(own) => *own.ending_since.get_or_insert_with(Instant::now),
             None => return Ok(()),
         };
         if let Some(Look::Runs(reaper)) = self.look(id, Unclaimed::Forbid, observer)? {
@@ -417,14 +417,14 @@ impl Host<'_> {
         Ok(())
     }
 
-    /// Looks at all steps, in case a message about one was lost, and ends those whose lease is over.
+    /// Looks at all steps, in case a message about one was lost, and ends those whose deadline has passed.
     fn check(&mut self, observer: &mut dyn Observer) -> Result<(), EngineError> {
         self.performer.steps().check();
         let mut is_overdue = false;
         let ids: Vec<_> = self.steps.keys().cloned().collect();
         for id in ids {
-            let Some(leased) = self.steps.get(&id) else { continue };
-            if leased.ending_since.is_some() || Instant::now() >= leased.until {
+            let Some(own) = self.steps.get(&id) else { continue };
+            if own.ending_since.is_some() || Instant::now() >= own.deadline {
                 self.end(&id, observer)?;
             } else if let Some(Look::Waits) = self.look(&id, Unclaimed::Wait, observer)? {
                 is_overdue |= self.performer.is_overdue(&id);

@@ -145,9 +145,9 @@ fn carrying(files: &[(&str, &str)]) -> Sequencer {
     sequencer(files, OnAsk::Wait).carrying(Luggage::default(), &terms)
 }
 
-fn left(commit: &str) -> Option<StoredCheckout> {
+fn left(commit: &str) -> StoredCheckout {
     let bundles = vec![StoredBundle { hash: format!("b-{commit}"), commit: commit.to_owned() }];
-    Some(StoredCheckout { branch: "raymond/r/main".to_owned(), commit: commit.to_owned(), bundles })
+    StoredCheckout { branch: "raymond/r/main".to_owned(), commit: commit.to_owned(), bundles }
 }
 
 fn fork(worktree: Option<WorktreePlan>) -> Transition {
@@ -169,13 +169,13 @@ fn worker_starts_from_the_commit_of_its_parent_and_its_parent_has_its_branch() {
     all.work_off(5).unwrap();
     let (main, worker) = (AgentId::main(), AgentId::new("main_work1"));
     assert_eq!(all.checkout(&main).unwrap().own.commit, "c0");
-    all.keep(&main, None, left("c1"));
+    all.keep(&main, None, Some(left("c1")));
     all.input(followed(1, fork(None)), 5).unwrap();
-    all.keep(&main, None, left("c2"));
+    all.keep(&main, None, Some(left("c2")));
     all.input(followed(2, goto("START.md")), 5).unwrap();
     let of_worker = all.checkout(&worker).unwrap();
     assert_eq!((&*of_worker.own.commit, &*of_worker.own.branch), ("c1", "raymond/r/main_work1"));
-    assert_eq!(of_worker.own.bundles, left("c1").unwrap().bundles);
+    assert_eq!(of_worker.own.bundles, left("c1").bundles);
     let of_main = all.checkout(&main).unwrap();
     assert_eq!((&*of_main.own.commit, &*of_main.workers), ("c2", &[of_worker.own][..]));
     assert_eq!(all.work().len(), 2);
@@ -191,7 +191,7 @@ fn worktree_of_a_fork_is_the_checkout_that_the_worker_has_anyway() {
         inside: "sub".to_owned(),
         commit: "c0".to_owned(),
     };
-    all.keep(&AgentId::main(), None, left("c1"));
+    all.keep(&AgentId::main(), None, Some(left("c1")));
     all.input(followed(1, fork(Some(plan))), 5).unwrap();
     let worker = AgentId::new("main_work1");
     let branch = "raymond/r/main_work1-parser";

@@ -202,7 +202,7 @@ pub(crate) const CASES: &[Case] = &[
 ];
 
 /// The run without what differs between two runs of the same.
-fn essence(mut run: Value) -> String {
+pub(crate) fn essence(mut run: Value) -> String {
     let random =
         ["workflow_id", "scope_dir", "identity", "started_at_ms", "journal_offset", "checksum"];
     for key in random {

@@ -14,6 +14,8 @@ use tempfile::TempDir;
 
 /// The server's version: the same as in `scripts/install-temporal`.
 const TEMPORAL: &str = "temporal-1.9.1";
+/// The directory of the local program of the same profile.
+const PROFILE: &str = if cfg!(debug_assertions) { "debug" } else { "release" };
 /// How long anything may take on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 
@@ -21,6 +23,10 @@ pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 pub(crate) struct Running(Child);
 
 impl Running {
+    pub(crate) fn of(child: Child) -> Self {
+        Self(child)
+    }
+
     pub(crate) fn pid(&self) -> i32 {
         i32::try_from(self.0.id()).unwrap()
     }
@@ -40,7 +46,8 @@ impl Drop for Running {
 
 /// A cluster without workers.
 pub(crate) struct Cluster {
-    port: u16,
+    /// Where the server listens.
+    pub(crate) port: u16,
     server: Option<Running>,
     pub(crate) folder: TempDir,
     raymond: PathBuf,
@@ -53,7 +60,7 @@ impl Cluster {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let target = std::env::var_os("RAYMOND_TARGET_DIR").map(PathBuf::from);
         let target = target.unwrap_or_else(|| root.join("target"));
-        let (temporal, raymond) = (target.join(TEMPORAL), target.join("debug/raymond"));
+        let (temporal, raymond) = (target.join(TEMPORAL), target.join(PROFILE).join("raymond"));
         if !temporal.exists() || !raymond.exists() {
             let is_required = std::env::var_os("RAYMOND_TEST_TEMPORAL_REQUIRED").is_some();
             assert!(!is_required, "{} or {} is missing", temporal.display(), raymond.display());
@@ -85,6 +92,20 @@ impl Cluster {
 
     pub(crate) fn kill_server(&mut self) {
         self.server = None;
+    }
+
+    pub(crate) fn server_pid(&self) -> i32 {
+        self.server.as_ref().unwrap().pid()
+    }
+
+    /// What the server says about the history of a run.
+    pub(crate) fn describe(&self, id: &str) -> Value {
+        let mut command = Command::new(&self.temporal);
+        command.args(["workflow", "describe", "-o", "json", "-w", id, "--address"]);
+        let described = command.arg(format!("127.0.0.1:{}", self.port)).output().unwrap();
+        assert!(described.status.success(), "{}", text(&described));
+        let described: Value = serde_json::from_slice(&described.stdout).unwrap();
+        described["workflowExecutionInfo"].clone()
     }
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {
@@ -136,9 +157,14 @@ impl Cluster {
 
     /// `raymond cluster WORDS`, with the options for the server after the first word.
     pub(crate) fn cluster(&self, words: &[&str]) -> Command {
+        self.cluster_at(self.port, words)
+    }
+
+    /// The same, with the server at this port.
+    fn cluster_at(&self, port: u16, words: &[&str]) -> Command {
         let program = Path::new(env!("CARGO_BIN_EXE_raymond-cluster"));
         let mut command = self.command(program, &words[..1]);
-        command.arg("--temporal").arg(format!("127.0.0.1:{}", self.port));
+        command.arg("--temporal").arg(format!("127.0.0.1:{port}"));
         command.arg("--store").arg(format!("file://{}", self.file("store").display()));
         command.args(&words[1..]).env("RAYMOND_PROGRAM", &self.raymond);
         command
@@ -146,14 +172,29 @@ impl Cluster {
 
     /// Starts a worker with a directory of its own.
     pub(crate) fn worker(&self, name: &str) -> Running {
-        self.worker_with(name, &[])
+        self.worker_with(self.port, name, &[])
     }
 
-    /// Starts a worker with a directory and with variables of its own.
-    pub(crate) fn worker_with(&self, name: &str, variables: &[(String, String)]) -> Running {
-        let data_dir = self.file(name);
-        let mut command = self.cluster(&["worker", "--name", name, "--data-dir"]);
-        command.arg(&data_dir).stdout(Stdio::null()).envs(variables.iter().cloned());
+    /// Starts a worker that reaches the server at this port, with options of its own.
+    pub(crate) fn worker_with(&self, port: u16, name: &str, options: &[&str]) -> Running {
+        self.spawn_worker(port, name, options, &[])
+    }
+
+    /// Starts a worker with variables of its own.
+    pub(crate) fn worker_at_home(&self, name: &str, variables: &[(String, String)]) -> Running {
+        self.spawn_worker(self.port, name, &[], variables)
+    }
+
+    fn spawn_worker(
+        &self,
+        port: u16,
+        name: &str,
+        options: &[&str],
+        variables: &[(String, String)],
+    ) -> Running {
+        let mut command = self.cluster_at(port, &["worker", "--name", name, "--data-dir"]);
+        command.arg(self.file(name)).args(options).envs(variables.iter().cloned());
+        command.stdout(Stdio::null());
         let log = self.file(&format!("{name}.log"));
         command.stderr(fs::File::options().create(true).append(true).open(log).unwrap());
         Running(command.spawn().unwrap())
@@ -173,9 +214,12 @@ impl Cluster {
 
     /// What the workers said.
     pub(crate) fn logs(&self) -> String {
-        let names = ["one", "two", "three"];
-        let logs = names.map(|name| fs::read_to_string(self.file(&format!("{name}.log"))));
-        logs.map(Result::unwrap_or_default).concat()
+        let paths = fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().path());
+        let logs = paths.filter(|path| path.extension().is_some_and(|own| own == "log"));
+        let read = |path: PathBuf| {
+            format!("{}:\n{}", path.display(), fs::read_to_string(&path).unwrap_or_default())
+        };
+        logs.map(read).collect::<Vec<_>>().concat()
     }
 }
 
@@ -184,7 +228,7 @@ impl Drop for Cluster {
         if thread::panicking() {
             eprintln!("the workers said:\n{}", self.logs());
         }
-        // Hosts and keepers end their steps when their leases are over; the test does not wait for that.
+        // Hosts and keepers end their steps when their deadlines have passed; the test does not wait for that.
         let marks = self.folder.path().to_str().unwrap().to_owned();
         for pid in processes(&marks) {
             let _ = Command::new("kill").arg("-9").arg(pid.to_string()).status();

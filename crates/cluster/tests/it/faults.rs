@@ -7,7 +7,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::env::{Cluster, Running, processes, text, wait_until};
+use crate::{
+    env::{Cluster, Running, processes, text, wait_until},
+    network::Network,
+};
 
 /// A step that says where it is, and ends when there is a file `go`. It notes an earlier start that is still alive.
 const WORK: &str = r#"
@@ -18,6 +21,9 @@ echo "end $$" >>log
 echo '<result>done</result>'
 "#;
 
+/// What a worker says whose outcome the server refuses.
+const REFUSED: &str = "the step is not this worker's any more";
+
 /// A cluster whose run `r` has such a step.
 struct Stage {
     cluster: Cluster,
@@ -25,15 +31,21 @@ struct Stage {
 
 impl Stage {
     fn new(workers: &[&str], heartbeat: &str) -> Option<(Self, Vec<Running>)> {
-        let stage = Self { cluster: Cluster::start()? };
+        let cluster = Cluster::start()?;
+        let workers = workers.iter().map(|name| cluster.worker(name)).collect();
+        Some((Self::begin(cluster, heartbeat), workers))
+    }
+
+    /// Starts the run.
+    fn begin(cluster: Cluster, heartbeat: &str) -> Self {
+        let stage = Self { cluster };
         let cluster = &stage.cluster;
         cluster.flow("flow", &[("START.sh", WORK)]);
-        let workers = workers.iter().map(|name| cluster.worker(name)).collect();
         let words = ["start", "--heartbeat", heartbeat, "--detach", "flow", "--id", "r"];
         let started = cluster.ran(&words);
         assert!(started.status.success(), "{}", text(&started));
         wait_until("the step runs", || stage.starts() == 1);
-        Some((stage, workers))
+        stage
     }
 
     fn log(&self) -> Vec<String> {
@@ -67,7 +79,7 @@ impl Stage {
     }
 }
 
-fn signal(name: &str, pid: i32) {
+pub(crate) fn signal(name: &str, pid: i32) {
     let status = Command::new("kill").arg(name).arg(pid.to_string()).status().unwrap();
     assert!(status.success());
 }
@@ -143,8 +155,25 @@ fn step_of_a_frozen_worker_is_ended_by_its_host_and_its_late_outcome_is_refused(
     signal("-STOP", frozen);
     wait_until("another worker has started it", || stage.starts() == 2);
     signal("-CONT", frozen);
-    // It learns that the step is not its own any more.
-    thread::sleep(Duration::from_secs(3));
+    wait_until("its outcome is refused", || stage.cluster.logs().contains(REFUSED));
+    stage.go();
+    stage.completes_after(2);
+}
+
+#[test]
+fn step_of_a_worker_without_network_is_ended_by_its_host_and_its_late_outcome_is_refused() {
+    let names = ["one", "two"];
+    let Some(cluster) = Cluster::start() else { return };
+    let networks = names.map(|_| Network::to(cluster.port));
+    let worker = |index: usize| cluster.worker_with(networks[index].port, names[index], &[]);
+    let _workers = [worker(0), worker(1)];
+    let stage = Stage::begin(cluster, "6");
+    let network = &networks[stage.owner(&names)];
+    network.cut();
+    wait_until("another worker has started it", || stage.starts() == 2);
+    assert!(!stage.cluster.logs().contains(REFUSED));
+    network.mend();
+    wait_until("its outcome is refused", || stage.cluster.logs().contains(REFUSED));
     stage.go();
     stage.completes_after(2);
 }
@@ -161,12 +190,19 @@ fn step_goes_on_while_the_server_is_killed_and_started_again() {
     stage.completes_after(1);
 }
 
+/// The heartbeat timeout of runs in which nothing may wait for a heartbeat.
+const LONG_HEARTBEAT: &str = "600";
+/// Far below a third of it, after which the first heartbeat would tell a worker.
+const SOON: Duration = Duration::from_mins(1);
+
 #[test]
-fn cancel_ends_the_child_and_the_run() {
-    let Some((stage, _workers)) = Stage::new(&["one"], "6") else { return };
+fn cancel_ends_the_child_and_the_run_without_waiting_for_a_heartbeat() {
+    let Some((stage, _workers)) = Stage::new(&["one"], LONG_HEARTBEAT) else { return };
+    let cancelled = Instant::now();
     assert!(stage.cluster.ran(&["cancel", "r"]).status.success());
     let ran = stage.cluster.ran(&["wait", "r"]);
     assert!(text(&ran).contains("run r is cancelled"), "{}", text(&ran));
+    assert!(cancelled.elapsed() < SOON, "{:?}", cancelled.elapsed());
     let child = stage.cluster.file("one/workflows/r/scope/START.sh");
     assert_eq!(processes(child.to_str().unwrap()).len(), 0, "a child is left");
     let resumed = stage.cluster.ran(&["resume", "r"]);

@@ -11,5 +11,8 @@ mod differential;
 mod env;
 mod faults;
 mod figures;
+mod limits;
+mod mirror;
+mod network;
 mod sessions;
 mod upgrade;

@@ -25,7 +25,7 @@ impl Desk {
         let mut variables = Claude::environment(&home, &self.api);
         let program = self.claude.program().to_str().unwrap().to_owned();
         variables.push(("RAYMOND_CLAUDE".to_owned(), program));
-        self.cluster.worker_with(name, &variables)
+        self.cluster.worker_at_home(name, &variables)
     }
 
     /// The messages of each request that began with these words, the newest last.

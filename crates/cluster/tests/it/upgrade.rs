@@ -55,8 +55,19 @@ fn worker_that_decides_differently_holds_a_run_up_and_loses_nothing_of_it() {
     // The program that decides as the history says goes on where the run was.
     let checked = cluster.ran(&["check"]);
     assert_eq!(String::from_utf8_lossy(&checked.stdout), "r  fits\n", "{}", text(&checked));
-    let _one = cluster.worker("one");
+    let mut one = cluster.worker("one");
     assert_eq!(cluster.ran(&["wait", "r"]).status.code(), Some(4), "it is paused");
+    one.kill();
+
+    // A run that rests changes over to the workers of another queue.
+    let _three = cluster.worker_with(cluster.port, "three", &["--queue", "new"]);
+    let resumed = cluster.ran(&["resume", "--queue", "new", "r", "--detach"]);
+    assert!(resumed.status.success(), "{}", text(&resumed));
+    wait_until("it asks again", || is_asking(&cluster));
+    let answered = cluster.ran(&["answer", "r", "main.1", "yes"]);
+    assert!(answered.status.success(), "{}", text(&answered));
+    let ran = cluster.ran(&["wait", "r"]);
+    assert_eq!(String::from_utf8_lossy(&ran.stdout), "yes\n", "{}", text(&ran));
     assert_eq!(fs::read_to_string(cluster.project("log")).unwrap(), "start\n");
 }
 

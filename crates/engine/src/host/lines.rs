@@ -22,8 +22,8 @@ pub enum OrderLine {
     Start(HostedLine),
     /// [`Order::Find`]
     Find(HostedLine),
-    /// [`Order::Renew`]
-    Renew(StepId),
+    /// [`Order::Extend`]
+    Extend(StepId),
     /// [`Order::End`]
     End(StepId),
     /// [`Order::Prepare`]
@@ -57,8 +57,8 @@ pub struct HostedLine {
     pub id: StepId,
     /// The excerpt of the run.
     pub run: RunMessage,
-    /// How long the step may run without a renewal, in milliseconds.
-    pub lease_ms: u64,
+    /// [`Hosted::patience`] in milliseconds.
+    pub patience_ms: u64,
     /// Where the agent's checkout is, if it moves from machine to machine.
     #[serde(default)]
     pub mapping: Option<Mapping>,
@@ -107,7 +107,7 @@ impl From<OrderLine> for Order {
         match line {
             OrderLine::Start(hosted) => Self::Start(hosted.into()),
             OrderLine::Find(hosted) => Self::Find(hosted.into()),
-            OrderLine::Renew(id) => Self::Renew(id),
+            OrderLine::Extend(id) => Self::Extend(id),
             OrderLine::End(id) => Self::End(id),
             OrderLine::Prepare { run: RunMessage(run), agent, fresh, mapping } => {
                 Self::Prepare { run: Box::new(run), agent, fresh, mapping }
@@ -120,8 +120,8 @@ impl From<OrderLine> for Order {
 }
 
 impl From<HostedLine> for Hosted {
-    fn from(HostedLine { id, run: RunMessage(run), lease_ms, mapping }: HostedLine) -> Self {
-        Self { id, run: Box::new(run), lease: Duration::from_millis(lease_ms), mapping }
+    fn from(HostedLine { id, run: RunMessage(run), patience_ms, mapping }: HostedLine) -> Self {
+        Self { id, run: Box::new(run), patience: Duration::from_millis(patience_ms), mapping }
     }
 }
 

@@ -25,7 +25,7 @@ use crate::{
 
 const IDENTITY: &str = "5f";
 
-/// Long enough that no lease is over in a test that does not want it.
+/// Long enough that no deadline passes in a test that does not want it.
 const LONG: Duration = Duration::from_hours(1);
 
 /// A run that the test decides about, as an orchestrator on another machine does.
@@ -52,8 +52,13 @@ impl Far {
         id
     }
 
-    fn hosted(&self, id: &StepId, lease: Duration) -> Hosted {
-        Hosted { id: id.clone(), run: Box::new(self.run.excerpt(&id.agent)), lease, mapping: None }
+    fn hosted(&self, id: &StepId, patience: Duration) -> Hosted {
+        Hosted {
+            id: id.clone(),
+            run: Box::new(self.run.excerpt(&id.agent)),
+            patience,
+            mapping: None,
+        }
     }
 
     fn input(&mut self, input: Input) {
@@ -159,18 +164,18 @@ fn step_that_was_never_started_is_forbidden_when_it_is_looked_for() {
 }
 
 #[test]
-fn step_is_ended_when_its_lease_is_over_and_not_while_it_is_renewed() {
+fn step_is_ended_when_its_deadline_has_passed_and_not_while_it_is_moved() {
     let stage = Stage::new(&["START.sh"], [("START.sh", vec![Fate::Runs])]);
     let mut far = Far::new(&stage, &["START.sh"]);
     let step = far.launch();
     hosting(&stage, |orders, reports| {
-        // The first lease is over at once, and renewed before it is looked at; the second is not renewed.
-        let lease = Duration::from_millis(1500);
-        orders.send(Order::Start(far.hosted(&step, lease)));
+        // The first deadline is soon, and moved before it passes; the last is not moved.
+        let patience = Duration::from_millis(1500);
+        orders.send(Order::Start(far.hosted(&step, patience)));
         for _ in 0..5 {
             let early = reports.recv_timeout(Duration::from_millis(500));
-            assert!(early.is_err(), "ended although it was renewed: {early:?}");
-            orders.send(Order::Renew(step.clone()));
+            assert!(early.is_err(), "ended although its deadline was moved: {early:?}");
+            orders.send(Order::Extend(step.clone()));
         }
         let inputs = far.take(reports.recv().unwrap());
         let [Input::Ended { conclusion: Conclusion::Again { why, .. }, .. }] = &inputs[..] else {

@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use super::{launch::StepLaunch, reaper};
+use super::{launch::StepLaunch, processes::Census, reaper};
 use crate::{
     inbox::Notifier,
     sys::{self, Signals},
@@ -22,7 +22,12 @@ const LAUNCH_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// The life of a reaper: wait for a connection, and run the steps that come on it, one after another. The
 /// reaper leaves when the connection ends, or before it has one when the keeper closes its end of `keeper`.
 /// Returns the reaper's exit code.
-pub(super) fn serve(steps: &UnixListener, keeper: UnixStream, inherited: &[CString]) -> i32 {
+pub(super) fn serve(
+    steps: &UnixListener,
+    keeper: UnixStream,
+    inherited: &[CString],
+    census: &Census,
+) -> i32 {
     let signals = Signals::block(&[libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP]);
     if sys::become_subreaper().is_err() {
         return 1;
@@ -32,7 +37,7 @@ pub(super) fn serve(steps: &UnixListener, keeper: UnixStream, inherited: &[CStri
     };
     // The keeper forks the next reaper.
     drop(keeper);
-    let tools = Tools { signals, notifier: Notifier::default(), inherited };
+    let tools = Tools { signals, notifier: Notifier::default(), inherited, census };
     while let Some(launch) = connection.next_launch() {
         let is_turn = launch.is_durable();
         let code = reaper::run(launch, &mut connection, &tools);
@@ -50,6 +55,8 @@ pub(super) struct Tools<'a> {
     pub(super) notifier: Notifier,
     /// The variables that children inherit.
     pub(super) inherited: &'a [CString],
+    /// Finds the processes to end.
+    pub(super) census: &'a Census,
 }
 
 /// Waits for an orchestrator to connect; `None` if the keeper does not need this reaper any more.

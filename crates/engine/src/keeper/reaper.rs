@@ -13,7 +13,6 @@ use super::{
     launch::{LaunchKind, StepLaunch},
     patience::{ChildAction, GRACE, KILL_INTERVAL, Patience},
     post::{LaunchReceiver, Tools},
-    processes,
     session::{self, ReusableChild, SessionLocks},
 };
 use crate::{
@@ -234,8 +233,8 @@ impl Reaper<'_> {
             let mut signal = None;
             match patience.next(Instant::now()) {
                 ChildAction::Wait(until) => signal = self.rest(until),
-                ChildAction::AskToEnd => processes::signal_descendants(libc::SIGTERM),
-                ChildAction::Kill => processes::signal_descendants(libc::SIGKILL),
+                ChildAction::AskToEnd => self.tools.census.signal_descendants(libc::SIGTERM),
+                ChildAction::Kill => self.tools.census.signal_descendants(libc::SIGKILL),
             }
             if let Some(ended) = collect(self.child) {
                 let how = match ended {
@@ -296,8 +295,8 @@ impl Reaper<'_> {
                     let left = until.saturating_duration_since(Instant::now());
                     self.tools.signals.wait(left.min(KILL_INTERVAL));
                 }
-                ChildAction::AskToEnd => processes::signal_descendants(libc::SIGTERM),
-                ChildAction::Kill => processes::signal_descendants(libc::SIGKILL),
+                ChildAction::AskToEnd => self.tools.census.signal_descendants(libc::SIGTERM),
+                ChildAction::Kill => self.tools.census.signal_descendants(libc::SIGKILL),
             }
         }
     }

@@ -14,7 +14,8 @@ use std::{
 };
 
 use super::{
-    client, post, processes,
+    client, post,
+    processes::{self, Census},
     protocol::{ANSWER, KEEPER_LOCK, KEEPER_SOCKET, Request, STEPS_SOCKET},
 };
 use crate::{
@@ -65,6 +66,7 @@ pub fn serve(folder: &Path) -> io::Result<()> {
         steps,
         orchestrator: None,
         inherited: Vec::new(),
+        census: Census::memory(),
         reapers: HashSet::new(),
         waiting: None,
         leaving_since: None,
@@ -120,6 +122,8 @@ struct Server {
     steps: UnixListener,
     orchestrator: Option<OrchestratorConnection>,
     inherited: Vec<CString>,
+    /// What its reapers share.
+    census: Option<File>,
     reapers: HashSet<Pid>,
     /// The one of them that waits for a connection.
     waiting: Option<Waiting>,
@@ -282,7 +286,8 @@ impl Server {
                 self.listener = None;
                 self.orchestrator = None;
                 self.signal_fd = None;
-                sys::exit_now(post::serve(&self.steps, theirs, &self.inherited))
+                let census = Census::open(self.census.as_ref());
+                sys::exit_now(post::serve(&self.steps, theirs, &self.inherited, &census))
             }
         }
     }

@@ -5,6 +5,7 @@
 #![expect(unsafe_code, reason = "system calls; every block says why it is sound")]
 
 use std::{
+    ffi::CStr,
     fs::File,
     io,
     os::{
@@ -200,6 +201,15 @@ pub(crate) fn watch(path: &Path) -> io::Result<File> {
         let file = File::from_raw_fd(fd);
         check(libc::inotify_add_watch(fd, path.as_ptr(), libc::IN_MODIFY))?;
         Ok(file)
+    }
+}
+
+/// A file in memory, which is gone when nobody has it open. `name` is for people who look at `/proc`.
+pub(crate) fn memory_file(name: &CStr) -> io::Result<File> {
+    // SAFETY: `name` is a C string, and nothing else owns the new descriptor.
+    unsafe {
+        let fd = check(libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC))?;
+        Ok(File::from_raw_fd(fd))
     }
 }
 

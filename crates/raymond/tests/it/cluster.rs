@@ -62,7 +62,7 @@ fn step_of_a_planned_run_is_carried_out_by_its_host() {
         "agents_born": 1, "next_ticket": 0, "identity": "an-identity", "journal_offset": 0,
     });
     let id = json!({"agent": "main", "number": 1});
-    let order = json!({"start": {"id": id, "run": run, "lease_ms": 60_000}});
+    let order = json!({"start": {"id": id, "run": run, "patience_ms": 60_000}});
     let mut orders = host.stdin.take().unwrap();
     writeln!(orders, "nonsense").unwrap();
     writeln!(orders, "{order}").unwrap();
