@@ -210,7 +210,7 @@ impl StepActivities {
         let inputs = inputs.ok_or(AttendError::Gone)?;
         let session = beating(handle, interval, |_| {}, self.keep_session(order)).await?;
         let checkout = beating(handle, interval, |_| {}, self.keep_checkout(order)).await??;
-        let files = beating(handle, interval, |_| {}, self.store_files(order)).await?;
+        let files = beating(handle, interval, |_| {}, self.store_files(order, interval)).await?;
         Ok(StepEnd { inputs, worker: self.name.clone(), files, session, checkout })
     }
 
@@ -305,8 +305,9 @@ impl StepActivities {
         }
     }
 
-    /// Stores the files of a step for mirrors. Without them a mirror shows less, and the run goes on.
-    async fn store_files(&self, order: &StepOrder) -> Option<String> {
+    /// Stores the files of a step for mirrors. Without them a mirror shows less, and the run goes on: a store that does not
+    /// answer must not cost the step its heartbeats.
+    async fn store_files(&self, order: &StepOrder, patience: Duration) -> Option<String> {
         let files = self.state_dir.run(&order.run.0.id);
         let id = order.id.clone();
         let packed = tokio::task::spawn_blocking(move || pack_step(&files, &id)).await.ok()?;
@@ -314,7 +315,13 @@ impl StepActivities {
             (self.talk)(&format!("the files of step {} are not stored: {error}", order.id));
         };
         let packed = packed.inspect_err(|error| told(error)).ok()??;
-        self.store.put(packed).await.inspect_err(|error| told(error)).ok()
+        match tokio::time::timeout(patience, self.store.put(packed)).await {
+            Ok(stored) => stored.inspect_err(|error| told(error)).ok(),
+            Err(late) => {
+                told(&late);
+                None
+            }
+        }
     }
 
     fn note(&self, kept: &Kept) -> Option<PathBuf> {

@@ -1,6 +1,7 @@
 //! The commands: what the program says, and what it asks of Temporal.
 
 use std::{
+    cell::Cell,
     collections::BTreeSet,
     env,
     ffi::OsString,
@@ -329,7 +330,8 @@ impl User {
         }
         let (handle, store) = (self.handle(id), self.store.clone());
         let id = RunId::new(id).map_err(failed("read the id of the run"))?;
-        let source = Source { id, handle, store, origin: Origin { options }, talk };
+        let (origin, is_silent) = (Origin { options }, Cell::new(false));
+        let source = Source { id, handle, store, origin, talk, is_silent };
         tokio::select! {
             mirrored = source.mirror(state_dir) => mirrored.map(|()| None),
             interrupted = tokio::signal::ctrl_c() => {

@@ -84,6 +84,9 @@ pub(super) fn commit_all(git: Git<'_>, run: &RunId, agent: &AgentId) -> Result<(
     let rest = [
         "-c",
         "core.fsync=committed,reference",
+        // `--no-verify` leaves `prepare-commit-msg`.
+        "-c",
+        "core.hooksPath=/dev/null",
         "commit",
         "--quiet",
         "--no-verify",
