@@ -11,8 +11,14 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use raymond_engine::{layout::StateDir, mirror::pack_step, private};
-use raymond_flow::history::InputMessage;
+use raymond_engine::{
+    host::Mapping, layout::StateDir, mirror::pack_step, private, worktree::work_for,
+};
+use raymond_flow::{
+    history::InputMessage,
+    machine::{Action, Run, Step},
+    snapshot::RunMessage,
+};
 use serde::{Deserialize, Serialize};
 use temporalio_client::{
     ActivityIdentifier, AsyncActivityHandle, Client, RpcOptions, WorkflowDescribeOptions,
@@ -31,9 +37,14 @@ use temporalio_sdk::{
 
 use crate::{
     capacity::{Capacity, Taken},
+    checkouts::{CheckoutError, Places, blocking},
     commands::Talk,
     hosts::{HostError, Hosts, milliseconds},
-    messages::{EndOrder, Entry, Home, Place, PrepareOrder, StepEnd, StepOrder},
+    messages::{
+        EndOrder, Entry, Home, Place, PrepareOrder, StepEnd, StepOrder, StoredCheckout,
+        StoredSession, WorktreeOrder,
+    },
+    sessions::{self, SessionError},
     store::Store,
     workflow::RunWorkflow,
 };
@@ -62,6 +73,7 @@ pub struct StepActivities {
     tokens: PathBuf,
     capacity: Capacity,
     store: Store,
+    places: Places,
     /// The state directory of this worker.
     state_dir: StateDir,
     talk: Talk,
@@ -120,19 +132,32 @@ impl Trust {
         }
     }
 
-    /// Waits for something before a step is started, with heartbeats meanwhile. A server that cannot be reached may come
-    /// back before the timeout.
+    /// Waits for something before a step is started, with heartbeats meanwhile. Gives up when the step is cancelled.
     async fn keep<T>(
         &mut self,
         handle: &AsyncActivityHandle<Client>,
         wanted: impl Future<Output = T>,
     ) -> Result<T, AttendError> {
-        let mut wanted = std::pin::pin!(wanted);
+        self.beating(handle, |_, is_cancelled| !is_cancelled, wanted).await
+    }
+
+    /// Does `work`, with heartbeats until it is done. `beat` is called after each one that the server has accepted, with the new
+    /// patience and whether the step is to be cancelled, and says whether to go on. A server that cannot be reached
+    /// may come back before the timeout.
+    async fn beating<T>(
+        &mut self,
+        handle: &AsyncActivityHandle<Client>,
+        beat: impl Fn(Duration, bool) -> bool,
+        work: impl Future<Output = T>,
+    ) -> Result<T, AttendError> {
+        let mut work = std::pin::pin!(work);
         loop {
-            if let Ok(had) = tokio::time::timeout(self.timeout / 3, &mut wanted).await {
-                return Ok(had);
+            if let Ok(done) = tokio::time::timeout(self.timeout / 3, &mut work).await {
+                return Ok(done);
             }
-            if self.renew(handle).await? == Some(true) {
+            if let Some(is_cancelled) = self.renew(handle).await?
+                && !beat(self.patience(), is_cancelled)
+            {
                 return Err(AttendError::Gone);
             }
         }
@@ -148,9 +173,27 @@ pub(crate) enum AttendError {
     /// No host.
     #[error(transparent)]
     Host(#[from] HostError),
+    /// A session of a coding agent cannot be brought here.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// A checkout cannot be brought here or kept.
+    #[error(transparent)]
+    Checkout(#[from] CheckoutError),
     /// It cannot be written as JSON.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
+}
+
+impl AttendError {
+    /// Whether the store is down, and may come back.
+    fn is_transient(&self) -> bool {
+        match self {
+            Self::Host(error) => error.is_transient(),
+            Self::Session(SessionError::Store(error))
+            | Self::Checkout(CheckoutError::Store(error)) => error.is_transient(),
+            _ => false,
+        }
+    }
 }
 
 impl StepActivities {
@@ -162,8 +205,10 @@ impl StepActivities {
         capacity: usize,
         talk: Talk,
     ) -> Self {
+        let places = Places::new(store.clone(), data_dir.join("checkouts"));
         let (state_dir, capacity) = (StateDir::new(data_dir), Capacity::new(capacity));
-        Self { hosts, home, tokens: data_dir.join("tokens"), capacity, store, state_dir, talk }
+        let tokens = data_dir.join("tokens");
+        Self { hosts, home, tokens, capacity, store, places, state_dir, talk }
     }
 
     /// The steps whose ends are not delivered yet, and where they are noted.
@@ -178,8 +223,12 @@ impl StepActivities {
     pub(crate) async fn tidy(&self, age: Duration) {
         loop {
             let kept = self.kept().into_iter().filter_map(|(_, kept)| kept);
-            let runs = kept.map(|kept| kept.order.run.0.id).collect();
-            self.hosts.tidy(age, &runs).await;
+            let runs: Vec<Run> = kept.map(|kept| kept.order.run.0).collect();
+            self.hosts.tidy(age, &runs.iter().map(|run| run.id.clone()).collect()).await;
+            let identities = runs.into_iter().map(|run| run.identity).collect();
+            if let Err(error) = self.places.tidy(age, identities).await {
+                (self.talk)(&format!("old checkouts cannot be removed: {error}"));
+            }
             tokio::time::sleep(TIDY_INTERVAL).await;
         }
     }
@@ -211,9 +260,8 @@ impl StepActivities {
         path: Option<PathBuf>,
         _taken: Taken,
     ) {
-        let timeout = trust.timeout;
         let attended = self.attend(&handle, &kept.order, trust).await;
-        if let Err(error) = self.deliver(&handle, (&kept.order, timeout), attended).await {
+        if let Err(error) = self.deliver(&handle, attended).await {
             (self.talk)(&format!("step {}: {error}", kept.order.id));
             // If the server still counts on this worker, it learns that it should not.
             let failure = ApplicationFailure::new(error);
@@ -230,16 +278,22 @@ impl StepActivities {
         handle: &AsyncActivityHandle<Client>,
         order: &StepOrder,
         mut trust: Trust,
-    ) -> Result<Vec<InputMessage>, AttendError> {
+    ) -> Result<StepEnd, AttendError> {
         let mut tries = 0;
+        // What a step needs is brought before it starts, never while it runs.
+        let mut is_ready = order.is_started;
         loop {
-            let wait = match self.attend_once(handle, order, &mut trust).await {
+            let wait = match self.attend_once(handle, order, &mut trust, &mut is_ready).await {
                 // The step waits for as long as the store is down and the server counts on this worker.
-                Err(AttendError::Host(error)) if error.is_transient() => {
+                Err(error) if error.is_transient() => {
                     (self.talk)(&format!("step {} waits for the store: {error}", order.id));
                     STORE_INTERVAL
                 }
-                Err(AttendError::Host(error)) if tries < HOST_TRIES => {
+                Err(
+                    error @ (AttendError::Host(_)
+                    | AttendError::Session(_)
+                    | AttendError::Checkout(_)),
+                ) if tries < HOST_TRIES => {
                     tries += 1;
                     (self.talk)(&format!("step {}: {error}; trying again", order.id));
                     HOST_INTERVAL * tries
@@ -255,26 +309,106 @@ impl StepActivities {
         handle: &AsyncActivityHandle<Client>,
         order: &StepOrder,
         trust: &mut Trust,
-    ) -> Result<Vec<InputMessage>, AttendError> {
+        is_ready: &mut bool,
+    ) -> Result<StepEnd, AttendError> {
+        if !*is_ready {
+            trust.keep(handle, self.bring(order)).await??;
+            *is_ready = true;
+        }
         trust.keep(handle, self.hosts.ready(order)).await??;
         while trust.patience().is_zero() {
             if trust.renew(handle).await?.is_none() {
                 tokio::time::sleep(DELIVERY_INTERVAL).await;
             }
         }
-        let mut step = self.hosts.step(order, trust.patience()).await?;
+        let mapping = self.mapping(order);
+        let (step, end) = self.hosts.step(order, trust.patience(), mapping).await?;
+        let extend = |patience, is_cancelled| {
+            step.extend(patience);
+            if is_cancelled {
+                step.cancel();
+            }
+            true
+        };
+        let inputs = trust.beating(handle, extend, end.wait()).await??;
+        let inputs = inputs.ok_or(AttendError::Gone)?;
+        // It has ended: a cancel comes too late.
+        let ended = |_, _| true;
+        let session = trust.beating(handle, ended, self.keep_session(order)).await?;
+        let checkout = trust.beating(handle, ended, self.keep_checkout(order)).await??;
+        let patience = trust.timeout / 3;
+        let files = trust.beating(handle, ended, self.store_files(order, patience)).await?;
+        Ok(StepEnd { files, session, checkout, ..self.step_end(inputs) })
+    }
+
+    /// Brings to this machine what a step needs.
+    async fn bring(&self, order: &StepOrder) -> Result<(), AttendError> {
+        if let Some(checkout) = &order.checkout {
+            self.places.bring(&order.run.0, &order.id.agent, checkout).await?;
+        }
+        if order.sessions.is_empty() {
+            return Ok(());
+        }
+        for place in self.hosts.locate(order, self.mapping(order)).await? {
+            if let Some(files) = order.sessions.get(&place.session) {
+                sessions::put_back(&self.store, &place, files).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the paths of the run mean for the agent of a step on this machine.
+    fn mapping(&self, order: &StepOrder) -> Option<Mapping> {
+        let checkout = order.checkout.as_ref()?;
+        Some(self.places.mapping(&order.run.0, &order.id.agent, checkout))
+    }
+
+    /// Commits and stores what a step has left in its checkout. If the store cannot be reached, it is tried until it can.
+    async fn keep_checkout(
+        &self,
+        order: &StepOrder,
+    ) -> Result<Option<StoredCheckout>, AttendError> {
+        let Some(checkout) = &order.checkout else { return Ok(None) };
         loop {
-            match tokio::time::timeout(trust.timeout / 3, step.end()).await {
-                Ok(end) => return end?.ok_or(AttendError::Gone),
-                Err(_) => {
-                    if let Some(is_cancelled) = trust.renew(handle).await? {
-                        step.extend(trust.patience());
-                        if is_cancelled {
-                            step.cancel();
-                        }
-                    }
+            match self.places.keep(&order.run.0, &order.id.agent, checkout).await {
+                Err(error @ CheckoutError::Store(_)) => {
+                    (self.talk)(&format!(
+                        "the work of step {} is not stored yet: {error}",
+                        order.id
+                    ));
+                }
+                kept => return Ok(Some(kept?)),
+            }
+            tokio::time::sleep(DELIVERY_INTERVAL).await;
+        }
+    }
+
+    /// Stores the session of a turn that has ended, for its next turn on whichever worker. Tries until it is stored: the
+    /// answer is paid for, and without the session the next turn would not know of it.
+    async fn keep_session(&self, order: &StepOrder) -> Option<StoredSession> {
+        let RunMessage(run) = &order.run;
+        let step = run.running_step(&order.id);
+        let Some((_, Step { action: Action::Turn(_), .. })) = step else { return None };
+        loop {
+            let stored = async {
+                let places = self.hosts.locate(order, self.mapping(order)).await?;
+                let Some(place) = places.first() else { return Ok(None) };
+                let files = sessions::put(&self.store, place).await?;
+                let id = place.session.clone();
+                Ok::<_, AttendError>(files.map(|files| StoredSession { id, files }))
+            };
+            match stored.await {
+                Ok(stored) => return stored,
+                Err(AttendError::Session(error @ SessionError::TooMany { .. })) => {
+                    (self.talk)(&format!("step {}: {error}, and stays on this worker", order.id));
+                    return None;
+                }
+                Err(error) => {
+                    let id = &order.id;
+                    (self.talk)(&format!("the session of step {id} is not stored yet: {error}"));
                 }
             }
+            tokio::time::sleep(DELIVERY_INTERVAL).await;
         }
     }
 
@@ -282,13 +416,9 @@ impl StepActivities {
     async fn deliver(
         &self,
         handle: &AsyncActivityHandle<Client>,
-        (order, timeout): (&StepOrder, Duration),
-        attended: Result<Vec<InputMessage>, AttendError>,
+        attended: Result<StepEnd, AttendError>,
     ) -> Result<(), AttendError> {
-        let inputs = attended?;
-        let files = self.store_files(order, timeout / 3).await;
-        let end = StepEnd { files, ..self.step_end(inputs) };
-        let end = serde_json::to_value(end)?;
+        let end = serde_json::to_value(attended?)?;
         loop {
             match handle.complete(Some(end.clone()), RpcOptions::default()).await {
                 Ok(()) => return Ok(()),
@@ -310,7 +440,15 @@ impl StepActivities {
 
     fn step_end(&self, inputs: Vec<InputMessage>) -> StepEnd {
         let Home { worker, labels } = self.home.clone();
-        StepEnd { inputs, worker, labels, is_refused: false, files: None }
+        StepEnd {
+            inputs,
+            worker,
+            labels,
+            is_refused: false,
+            files: None,
+            session: None,
+            checkout: None,
+        }
     }
 
     /// Stores the files of a step for mirrors. Without them a mirror shows less, and the run goes on: a store that does not
@@ -376,20 +514,20 @@ impl StepActivities {
         let mut trust = Trust::begin(timeout, context.info().started_time);
         let handle = handle(context.client(), token.clone());
         let is_own = order.is_started || order.is_offer;
-        let taken = if order.is_started {
+        let place = if order.is_started {
             self.capacity.take_over()
         } else if order.is_offer {
-            let Some(taken) = self.capacity.try_take() else {
+            let Some(place) = self.capacity.try_take() else {
                 return Ok(StepEnd { is_refused: true, ..self.step_end(Vec::new()) });
             };
-            taken
+            place
         } else {
             // A step that was offered may have taken the place that was free when this worker polled.
             trust.keep(&handle, self.capacity.take()).await?
         };
         let kept = Kept { token, timeout_ms: milliseconds(timeout), order };
         let path = self.note(&kept);
-        tokio::spawn(StepActivities::clone(&self).see_through((handle, trust), kept, path, taken));
+        tokio::spawn(StepActivities::clone(&self).see_through((handle, trust), kept, path, place));
         if !is_own {
             // The slot of the SDK: while no place is free, this queue is not polled.
             self.capacity.has_free().await;
@@ -430,6 +568,19 @@ impl StepActivities {
         Ok(self.store.put(json).await?)
     }
 
+    /// Makes or saves the worktree of an agent in the shared working directory.
+    #[activity(name = "worktree")]
+    pub async fn worktree(
+        self: Arc<Self>,
+        _context: ActivityContext,
+        order: WorktreeOrder,
+    ) -> Result<InputMessage, ActivityError> {
+        let WorktreeOrder { run: RunMessage(run), agent } = order;
+        let done = blocking(move || work_for(&run, &agent)).await?;
+        let done = done.ok_or_else(|| std::io::Error::other("the run wants no worktree here"))?;
+        Ok(done.into())
+    }
+
     /// Prepares the next step of an agent where there are directories.
     #[activity(name = "prepare")]
     pub async fn prepare(
@@ -437,7 +588,12 @@ impl StepActivities {
         _context: ActivityContext,
         order: PrepareOrder,
     ) -> Result<InputMessage, ActivityError> {
-        let prepared = self.hosts.prepare(order).await;
+        let mut mapping = None;
+        if let Some(checkout) = &order.checkout {
+            self.places.bring(&order.run.0, &order.agent, checkout).await?;
+            mapping = Some(self.places.mapping(&order.run.0, &order.agent, checkout));
+        }
+        let prepared = self.hosts.prepare(order, mapping).await;
         prepared.map_err(ActivityError::from)
     }
 }

@@ -95,7 +95,7 @@ mod tests {
     async fn whoever_waits_for_a_place_is_woken() {
         let capacity = Capacity::new(1);
         let first = capacity.try_take().unwrap();
-        let (waits, _) = tokio::join!(capacity.take(), async { drop(first) });
+        let (waits, ()) = tokio::join!(capacity.take(), async { drop(first) });
         assert!(capacity.try_take().is_none());
         drop(waits);
     }

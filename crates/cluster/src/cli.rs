@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use raymond_flow::source::is_label;
 
 use crate::messages::steps_per_history;
@@ -50,6 +50,10 @@ pub(crate) enum Command {
         /// After how many steps the history of the run is continued as a new one.
         #[arg(long, value_name = "N", hide = true, default_value_t = steps_per_history())]
         steps_per_history: u32,
+        /// Where the agents work: in the same directory on all workers, or each in a checkout of its own on whichever
+        /// worker has its step.
+        #[arg(long, value_enum, default_value = "shared")]
+        place: Place,
         /// Return at once, print the run's id, and do not mirror it here.
         #[arg(long)]
         detach: bool,
@@ -90,6 +94,16 @@ pub(crate) enum Command {
         server: Server,
         /// The run.
         id: String,
+    },
+    /// Fetch the branches of a run that was started with `--place git` into a repository.
+    Fetch {
+        #[command(flatten)]
+        server: Server,
+        /// The run.
+        id: String,
+        /// A directory in the repository.
+        #[arg(long, value_name = "DIR", default_value = ".")]
+        directory: PathBuf,
     },
     /// Check before an upgrade that workers with this program can go on with runs that are running.
     Check {
@@ -165,6 +179,15 @@ pub(crate) enum Command {
 
 /// The variable with the path of the key file.
 pub(crate) const KEY_FILE: &str = "RAYMOND_CLUSTER_KEY_FILE";
+
+/// Where the agents of a run work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Place {
+    /// In a directory that has the same path on all workers.
+    Shared,
+    /// Each in a checkout of its own.
+    Git,
+}
 
 /// Where a run is mirrored.
 #[derive(Clone, Debug, Args)]

@@ -1,13 +1,20 @@
 //! The commands: what the program says, and what it asks of Temporal.
 
 use std::{
-    cell::Cell, collections::BTreeSet, env, ffi::OsString, fmt::Display, path::PathBuf,
-    process::ExitCode, sync::Arc,
+    cell::Cell,
+    collections::BTreeSet,
+    env,
+    ffi::OsString,
+    fmt::Display,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
 };
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use raymond_engine::{
     door::LimitChange, host::lines::Plan, layout::StateDir, mirror::Origin, programs,
+    worktree::moving::Delivered,
 };
 use raymond_flow::{
     history::CodingAgentsMessage,
@@ -26,11 +33,12 @@ use temporalio_client::{
 use crate::{
     activities::places,
     bundles::Bundles,
+    checkouts,
     cipher::Cipher,
-    cli::{Arguments, Command, KEY_FILE, LimitOptions, Project, Server, heartbeat_ms},
+    cli::{Arguments, Command, KEY_FILE, LimitOptions, Place, Project, Server, heartbeat_ms},
     connection::{connect, converter},
     labels,
-    messages::{Begin, RunInput, RunOutput, Signal, Terms},
+    messages::{Begin, Repository, RunInput, RunOutput, Signal, Terms},
     mirror::Source,
     replay::Replayer,
     store::{Store, StoreError},
@@ -109,13 +117,14 @@ pub async fn run(arguments: Arguments, print: Talk, talk: Talk) -> Result<ExitCo
             worker::work(&server, &data_dir, capacity, (name, labels), keep_days, talk).await?;
             Ok(ExitCode::SUCCESS)
         }
-        Command::Start { server, heartbeat, steps_per_history, detach, words } => {
+        Command::Start { server, heartbeat, steps_per_history, place, detach, words } => {
             let user = User::connect(&server).await?;
             let planned = user.plan(&words).await?;
             if !detach {
                 planned.check_place()?;
             }
-            let id = user.start(&planned, heartbeat_ms(heartbeat), steps_per_history).await?;
+            let heartbeat_ms = heartbeat_ms(heartbeat);
+            let id = user.start(&planned, heartbeat_ms, steps_per_history, place).await?;
             for missed in labels::missed(&user.client, &user.queue, &planned.bundle).await {
                 talk(&missed);
             }
@@ -142,6 +151,9 @@ pub async fn run(arguments: Arguments, print: Talk, talk: Talk) -> Result<ExitCo
             let history = history.map_err(failed(&format!("get the history of run {id}")))?;
             print(&String::from_utf8_lossy(&history));
             Ok(ExitCode::SUCCESS)
+        }
+        Command::Fetch { server, id, directory } => {
+            User::connect(&server).await?.fetch(&id, &directory, print).await
         }
         Command::Check { server, ids } => User::connect(&server).await?.check(ids, print).await,
         Command::Wait { server, id } => User::connect(&server).await?.wait(&id, print, talk).await,
@@ -283,18 +295,30 @@ impl User {
         Ok(Planned { started, coding_agents, bundle, state_dir: StateDir::new(state_dir) })
     }
 
+    /// Stores the repository that contains `directory`.
+    async fn pack(&self, directory: &str) -> Result<Repository, Failure> {
+        let packed = checkouts::pack(&self.store, directory).await;
+        let failure = |message| Failure { message: format!("cannot start: {message}"), hint: None };
+        packed.map_err(failure)
+    }
+
     /// Starts a run.
     async fn start(
         &self,
         planned: &Planned,
         heartbeat_ms: u64,
         steps_per_history: u32,
+        place: Place,
     ) -> Result<String, Failure> {
         self.check_store().await?;
         let bytes = planned.bundle.clone();
         let bundle = self.store.put(bytes).await.map_err(store_failed("store the bundle"))?;
         let id = planned.started.workflow_id.to_string();
         let begin = Begin::New(planned.started.clone().into());
+        let repository = match place {
+            Place::Shared => None,
+            Place::Git => Some(self.pack(&planned.started.cwd).await?),
+        };
         let terms = Terms {
             bundle,
             coding_agents: planned.coding_agents.clone(),
@@ -302,6 +326,8 @@ impl User {
             steps_per_history,
             keeps_records: true,
             prefers_homes: true,
+            repository,
+            makes_worktrees: true,
         };
         self.begin(&id, RunInput { begin, terms }, WorkflowIdReusePolicy::RejectDuplicate).await?;
         Ok(id)
@@ -400,6 +426,38 @@ impl User {
             message: format!("run {id} has not begun"),
             hint: Some("is there a worker? Start one: raymond cluster worker".to_owned()),
         })
+    }
+
+    /// Brings the branches of a run to the repository at `directory`.
+    async fn fetch(&self, id: &str, directory: &Path, print: Talk) -> Result<ExitCode, Failure> {
+        let handle = self.handle(id);
+        let work = handle.query(RunWorkflow::work, (), WorkflowQueryOptions::default()).await;
+        let work = work.map_err(failed(&format!("ask for the work of run {id}")))?;
+        let work = work.unwrap_or_default();
+        if work.is_empty() {
+            return Err(Failure {
+                message: format!("no agent of run {id} has committed anything yet"),
+                hint: Some("only runs that were started with --place git have branches".to_owned()),
+            });
+        }
+        let delivered = checkouts::deliver(&self.store, &work, directory).await;
+        let delivered = delivered.map_err(|error| {
+            failed(&format!("fetch into {}", directory.display()))(error)
+                .with_hint("use a clone of the repository in which the run was started".to_owned())
+        })?;
+        let mut code = ExitCode::SUCCESS;
+        for (branch, how) in delivered {
+            let how = match how {
+                Delivered::New => "fetched",
+                Delivered::Same => "is up to date",
+                Delivered::Different => {
+                    code = ExitCode::FAILURE;
+                    "is there with other commits, or checked out, and was not changed: rename it (git branch -m)"
+                }
+            };
+            print(&format!("{branch}  {how}"));
+        }
+        Ok(code)
     }
 
     async fn list(&self, print: Talk) -> Result<ExitCode, Failure> {
@@ -517,7 +575,7 @@ impl User {
 
     async fn resume(&self, id: &str, budget: Option<f64>) -> Result<(), Failure> {
         self.check_store().await?;
-        let RunOutput { run: RunMessage(run), terms, segments } = self.output(id).await?;
+        let RunOutput { run: RunMessage(run), terms, segments, luggage } = self.output(id).await?;
         if !run.status.can_resume() {
             let message = format!("run {id} is {} and cannot be resumed", run.status);
             return Err(Failure { message, hint: None });
@@ -526,7 +584,7 @@ impl User {
         let change = LimitChange { budget_usd, ..LimitChange::default() };
         let (settings, limits) = (run.settings.clone(), change.apply(run.limits.clone()));
         let input = Input::Resume { settings, limits }.into();
-        let begin = Begin::Resumed { run: RunMessage(run), input, segments };
+        let begin = Begin::Resumed { run: RunMessage(run), input, segments, luggage };
         let input = RunInput { begin, terms };
         self.begin(id, input, WorkflowIdReusePolicy::AllowDuplicate).await
     }

@@ -10,7 +10,10 @@ use std::{
 };
 
 use raymond_engine::{
-    host::lines::{HostedLine, OrderLine, ReportLine},
+    host::{
+        Mapping, SessionPlace,
+        lines::{HostedLine, OrderLine, ReportLine},
+    },
     layout::StateDir,
     prune,
 };
@@ -93,6 +96,7 @@ struct Waiting {
     is_closed: bool,
     steps: HashMap<StepId, oneshot::Sender<Attended>>,
     prepares: HashMap<AgentId, Vec<oneshot::Sender<InputMessage>>>,
+    locates: HashMap<StepId, oneshot::Sender<Vec<SessionPlace>>>,
 }
 
 /// What came of a step; `None` if another task waits for it now: the history of the run was continued.
@@ -103,6 +107,12 @@ type Attended = Option<Vec<InputMessage>>;
 pub(crate) struct HostedStep {
     host: Arc<Host>,
     id: StepId,
+}
+
+/// The end of such a step.
+#[derive(Debug)]
+pub(crate) struct HostedEnd {
+    host: Arc<Host>,
     end: oneshot::Receiver<Attended>,
 }
 
@@ -126,7 +136,8 @@ impl Hosts {
         &self,
         order: &StepOrder,
         patience: Duration,
-    ) -> Result<HostedStep, HostError> {
+        mapping: Option<Mapping>,
+    ) -> Result<(HostedStep, HostedEnd), HostError> {
         let host = self.host(&order.run, &order.bundle).await?;
         let (sender, end) = oneshot::channel();
         let id = order.id.clone();
@@ -136,22 +147,40 @@ impl Hosts {
             }
         })?;
         let patience_ms = milliseconds(patience);
-        let hosted = HostedLine { id: id.clone(), run: order.run.clone(), patience_ms };
+        let hosted = HostedLine { id: id.clone(), run: order.run.clone(), patience_ms, mapping };
         let start = if order.is_started { OrderLine::Find } else { OrderLine::Start };
         host.order(start(hosted));
-        Ok(HostedStep { host, id, end })
+        Ok((HostedStep { host: Arc::clone(&host), id }, HostedEnd { host, end }))
     }
 
     /// Prepares the next step of an agent.
-    pub(crate) async fn prepare(&self, order: PrepareOrder) -> Result<InputMessage, HostError> {
+    pub(crate) async fn prepare(
+        &self,
+        order: PrepareOrder,
+        mapping: Option<Mapping>,
+    ) -> Result<InputMessage, HostError> {
         let host = self.host(&order.run, &order.bundle).await?;
         let PrepareOrder { run, agent, fresh, .. } = order;
         let (sender, prepared) = oneshot::channel();
         host.waiting(|waiting| {
             waiting.prepares.entry(agent.clone()).or_default().push(sender);
         })?;
-        host.order(OrderLine::Prepare { run, agent, fresh });
+        host.order(OrderLine::Prepare { run, agent, fresh, mapping });
         prepared.await.map_err(|_| host.ended())
+    }
+
+    /// Where the sessions of a step are on this machine: its own first, then the one that it branches off.
+    pub(crate) async fn locate(
+        &self,
+        order: &StepOrder,
+        mapping: Option<Mapping>,
+    ) -> Result<Vec<SessionPlace>, HostError> {
+        let host = self.host(&order.run, &order.bundle).await?;
+        let (sender, located) = oneshot::channel();
+        let id = order.id.clone();
+        host.waiting(|waiting| drop(waiting.locates.insert(id.clone(), sender)))?;
+        host.order(OrderLine::Locate { id, run: order.run.clone(), mapping });
+        located.await.map_err(|_| host.ended())
     }
 
     /// Ends those of these steps of a run that are on this machine.
@@ -257,14 +286,16 @@ impl Host {
     }
 }
 
-impl HostedStep {
-    /// What came of it; `None` if another task waits for it now.
-    pub(crate) async fn end(&mut self) -> Result<Option<Vec<InputMessage>>, HostError> {
-        let end = (&mut self.end).await.map_err(|_| self.host.ended());
+impl HostedEnd {
+    /// What came of the step; `None` if another task waits for it now.
+    pub(crate) async fn wait(self) -> Result<Option<Vec<InputMessage>>, HostError> {
+        let end = self.end.await.map_err(|_| self.host.ended());
         *lock(&self.host.used) = Instant::now();
         end
     }
+}
 
+impl HostedStep {
     /// Moves its deadline: it may run so long from now on.
     pub(crate) fn extend(&self, patience: Duration) {
         let (id, patience_ms) = (self.id.clone(), milliseconds(patience));
@@ -313,6 +344,11 @@ async fn read(
                 let next = lock(&waiting).prepares.get_mut(agent).and_then(Vec::pop);
                 if let Some(prepare) = next {
                     let _ = prepare.send(input.into());
+                }
+            }
+            Ok(ReportLine::Located { id, sessions }) => {
+                if let Some(locate) = lock(&waiting).locates.remove(&id) {
+                    let _ = locate.send(sessions);
                 }
             }
             Ok(ReportLine::Trouble(text)) => talk(&format!("{run}: {text}")),

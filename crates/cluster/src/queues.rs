@@ -18,7 +18,8 @@ pub(crate) fn of_labels(common: &str, labels: &[String]) -> Vec<String> {
     sorted.dedup();
     let mut sets = vec![Vec::new()];
     for label in sorted {
-        let with = sets.iter().map(|set: &Vec<String>| [&set[..], &[label.clone()]].concat());
+        let with =
+            sets.iter().map(|set: &Vec<String>| [&set[..], std::slice::from_ref(&label)].concat());
         sets.extend(with.collect::<Vec<_>>());
     }
     sets.iter().filter(|set| !set.is_empty()).map(|set| labelled(common, set)).collect()

@@ -14,7 +14,7 @@ use url::Url;
 use crate::cipher::{Cipher, CipherError, OVERHEAD};
 
 /// The largest object: a bundle may have 64 MB.
-const OBJECT_BYTES_MAX: u64 = 256 * 1024 * 1024;
+pub(crate) const OBJECT_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// How often a request to an S3 server is repeated. Whoever needs the object repeats it after that.
 const RETRIES_MAX: usize = 3;
 /// After this time a request to an S3 server is not repeated.

@@ -20,7 +20,7 @@ use futures::{
 use raymond_engine::usage_limit_wait;
 use raymond_flow::{
     id::{AgentId, AskId, SessionId, StepId},
-    machine::{ApplyError, Halt, Input, Run, SessionPlan},
+    machine::{ApplyError, Halt, Input, Run, SavedWork, SessionPlan},
     snapshot::RunMessage,
     turn::Outcome,
 };
@@ -38,8 +38,8 @@ use crate::{
     bundles::{BundleError, Bundles},
     log::Log,
     messages::{
-        Begin, EndOrder, Home, Page, PrepareOrder, RunInput, RunOutput, Segment, Signal, StepEnd,
-        StepOrder, Terms,
+        Begin, EndOrder, Home, Luggage, Page, PrepareOrder, RunInput, RunOutput, Segment, Signal,
+        StepEnd, StepOrder, StoredCheckout, Terms, WorktreeOrder,
     },
     queues,
     sequencer::{Sequencer, Wanted},
@@ -54,6 +54,8 @@ const STEP_MAX: Duration = Duration::from_hours(24 * 30);
 const PREPARE_MAX: Duration = Duration::from_mins(2);
 /// How long the next turn of a session waits for the worker that has it. One that is busy refuses at once.
 const OFFER_MAX: Duration = Duration::from_secs(5);
+/// How long git may take for a worktree: checking out a large repository over a slow disk.
+const GIT_MAX: Duration = Duration::from_mins(30);
 /// How long after the announced time a usage limit counts as lifted: clocks differ.
 const RESET_MARGIN: Duration = Duration::from_mins(1);
 
@@ -79,6 +81,7 @@ pub struct RunWorkflow {
 enum Arrival {
     Step(StepId, Result<StepEnd, ActivityExecutionError>),
     Prepared(AgentId, Result<Input, ActivityExecutionError>),
+    Worktree(AgentId, Result<Input, ActivityExecutionError>),
     Woke(AgentId),
     Deadline(AskId),
     UsageLimit,
@@ -115,20 +118,28 @@ impl RunWorkflow {
         course.begin(begin);
         if let CourseEnd::Cut { found } = course.turn_until_over().await {
             let (run, segments) = (RunMessage(course.run()), course.segments());
-            let (limit_waits, homes) = (course.limit_waits, course.homes());
-            let begin = Begin::Continued { run, found, limit_waits, segments, homes };
+            let (limit_waits, luggage) = (course.limit_waits, course.luggage());
+            let homes = course.homes();
+            let begin = Begin::Continued { run, found, limit_waits, segments, homes, luggage };
             let input = RunInput { begin, terms: course.terms };
             context.continue_as_new(input, ContinueAsNewOptions::default())?;
             unreachable!("the line above always leaves");
         }
         let (run, segments) = (RunMessage(course.run()), course.segments());
-        Ok(RunOutput { run, terms: course.terms, segments })
+        let luggage = course.luggage();
+        Ok(RunOutput { run, terms: course.terms, segments, luggage })
     }
 
     /// Something that a user wants.
     #[signal]
     pub fn tell(&mut self, _context: &mut SyncWorkflowContext<Self>, signal: Signal) {
         self.inbox.push_back(signal);
+    }
+
+    /// The work of the agents, if checkouts move with them.
+    #[query]
+    pub fn work(&self, _context: &WorkflowContextView) -> Option<Vec<StoredCheckout>> {
+        self.sequencer.as_ref().map(Sequencer::work)
     }
 
     /// The run as it is now.
@@ -163,6 +174,10 @@ struct Course {
     homes: BTreeMap<SessionId, Home>,
     /// How many steps were launched in this history.
     launched: u32,
+    /// The agents whose worktrees are to be made or saved: one at a time, because git is in its own way otherwise.
+    worktrees: VecDeque<AgentId>,
+    /// Whether one of them is under way.
+    is_in_git: bool,
     /// While the history is about to be cut: the workers that have the steps in flight.
     cut: Option<BTreeMap<StepId, String>>,
     /// Whether the user wants all steps to end: the history is not cut any more, because the next one would not know.
@@ -184,6 +199,8 @@ impl Course {
             found: BTreeMap::new(),
             homes: BTreeMap::new(),
             launched: 0,
+            worktrees: VecDeque::new(),
+            is_in_git: false,
             cut: None,
             is_ending: false,
         }
@@ -199,21 +216,25 @@ impl Course {
         let coding_agents = self.terms.coding_agents.clone().into();
         let world = BundleWorld::new(files, coding_agents);
         world.set_now_ms(self.now_ms());
+        let mut kept = Luggage::default();
         let sequencer = match begin {
             Begin::New(started) => Ok(Sequencer::begin(started.into(), world)),
-            Begin::Resumed { run, input, segments } => {
+            Begin::Resumed { run, input, segments, luggage } => {
+                kept = luggage;
                 Sequencer::reopen(run.0, world, Log::after(segments), Some(input.into()))
             }
-            Begin::Continued { run, found, limit_waits, segments, homes } => {
+            Begin::Continued { run, found, limit_waits, segments, homes, luggage } => {
+                kept = luggage;
                 self.found = found.into_iter().collect();
                 self.homes = homes.into_iter().collect();
                 self.limit_waits = limit_waits;
                 Sequencer::reopen(run.0, world, Log::after(segments), None)
             }
         };
+        let sequencer = sound(sequencer).carrying(kept, &self.terms);
         let bundle = self.terms.keeps_records.then(|| self.terms.bundle.clone());
         self.context.state_mut(|own| {
-            own.sequencer = Some(sound(sequencer));
+            own.sequencer = Some(sequencer);
             own.bundle = bundle;
         });
         let wanted = self.sequencer(Sequencer::work_off);
@@ -347,8 +368,12 @@ impl Course {
     }
 
     fn run(&self) -> Run {
-        let run = self.context.state(|own| own.sequencer.as_ref().map(|all| all.run().clone()));
-        run.unwrap_or_else(|| unreachable!("it was begun"))
+        self.needs(|all| all.run().clone())
+    }
+
+    /// What follows the agents from here on.
+    fn luggage(&self) -> Luggage {
+        self.needs(Sequencer::luggage)
     }
 
     /// Carries out what a user wants.
@@ -391,8 +416,20 @@ impl Course {
             Arrival::Step(id, end) => {
                 self.steps.remove(&id);
                 match end {
-                    Ok(StepEnd { inputs, files, worker, labels, .. }) => {
+                    Ok(StepEnd {
+                        inputs,
+                        files,
+                        worker,
+                        labels,
+                        session: stored,
+                        checkout,
+                        ..
+                    }) => {
                         self.attach(&id, files);
+                        self.context.state_mut(|own| {
+                            let kept = own.sequencer.as_mut();
+                            kept.map(|all| all.keep(&id.agent, stored, checkout))
+                        });
                         let (home, session) = (Home { worker, labels }, self.session(&id));
                         for input in inputs {
                             let wanted =
@@ -423,6 +460,12 @@ impl Course {
             Arrival::Prepared(agent, Err(error)) => {
                 let prepared = Err(format!("no worker could prepare the state: {error}"));
                 self.input(Input::Prepared { agent, prepared });
+            }
+            Arrival::Worktree(agent, done) => {
+                self.is_in_git = false;
+                let input = done.unwrap_or_else(|error| self.no_worktree(agent, &error));
+                self.input(input);
+                self.start_git();
             }
             Arrival::Woke(agent) => self.input(Input::Woke { agent }),
             Arrival::Deadline(id) => {
@@ -481,6 +524,7 @@ impl Course {
             match one {
                 Wanted::Step { id, is_started } => self.waiting.push_back((id, is_started)),
                 Wanted::Prepare { agent, fresh } => self.prepare(agent, fresh),
+                Wanted::Worktree { agent } => self.worktrees.push_back(agent),
                 Wanted::Wake { agent, delay_ms } => {
                     self.timer(Duration::from_millis(delay_ms), Arrival::Woke(agent));
                 }
@@ -496,6 +540,7 @@ impl Course {
             }
         }
         self.launch_waiting();
+        self.start_git();
     }
 
     fn timer(&self, delay: Duration, arrival: Arrival) {
@@ -525,6 +570,8 @@ impl Course {
     fn launch(&mut self, id: StepId, is_running: bool) {
         let found = self.found.remove(&id).filter(|_| is_running);
         self.launched += 1;
+        let (sessions, checkout) =
+            self.needs(|all| (all.stored_sessions(&id), all.checkout(&id.agent)));
         let token = WorkflowCancellationToken::new();
         self.steps.insert(id.clone(), token.clone());
         let order = StepOrder {
@@ -533,9 +580,11 @@ impl Course {
             bundle: self.terms.bundle.clone(),
             is_started: found.is_some(),
             is_offer: false,
+            sessions,
+            checkout,
         };
         let heartbeat = Duration::from_millis(self.terms.heartbeat_ms);
-        let labels = self.sequenced(|all| all.labels(&id)).unwrap_or_default();
+        let labels = self.needs(|all| all.labels(&id));
         let common = self.context.task_queue();
         let own = |worker: &str, patience: Duration| (queues::own(common, worker), Some(patience));
         let offer = self.home(&id, &labels).filter(|_| found.is_none()).map(|home| {
@@ -567,7 +616,7 @@ impl Course {
 
     /// The session that a running turn goes on with, or begins; `None` for a script.
     fn session(&self, id: &StepId) -> Option<SessionId> {
-        Some(match self.sequenced(|all| all.plan(id).cloned())?? {
+        Some(match self.needs(|all| all.plan(id).cloned())? {
             SessionPlan::Fresh { id } | SessionPlan::Resume { id } => id,
             SessionPlan::Branch { from, .. } => from,
         })
@@ -589,12 +638,7 @@ impl Course {
     }
 
     fn sessions(&self, agent: &AgentId) -> Vec<SessionId> {
-        self.sequenced(|all| all.sessions(agent)).unwrap_or_default()
-    }
-
-    /// Asks the sequencer something.
-    fn sequenced<T>(&self, ask: impl FnOnce(&Sequencer) -> T) -> Option<T> {
-        self.context.state(|own| own.sequencer.as_ref().map(ask))
+        self.needs(|all| all.sessions(agent))
     }
 
     /// The workers of the sessions that agents may go on with.
@@ -612,7 +656,8 @@ impl Course {
     fn prepare(&self, agent: AgentId, fresh: SessionId) {
         let run = self.excerpt(&agent);
         let bundle = self.terms.bundle.clone();
-        let order = PrepareOrder { run, agent: agent.clone(), fresh, bundle };
+        let checkout = self.needs(|all| all.checkout(&agent));
+        let order = PrepareOrder { run, agent: agent.clone(), fresh, bundle, checkout };
         let options = ActivityOptions::with_start_to_close_timeout(PREPARE_MAX)
             .cancellation_token(WorkflowCancellationToken::new())
             .build();
@@ -627,9 +672,46 @@ impl Course {
         );
     }
 
+    /// Makes or saves the next worktree, on any worker: all see the directory.
+    fn start_git(&mut self) {
+        if self.is_in_git {
+            return;
+        }
+        let Some(agent) = self.worktrees.pop_front() else { return };
+        self.is_in_git = true;
+        let run = RunMessage(self.needs(|all| all.worktree(&agent)));
+        let order = WorktreeOrder { run, agent: agent.clone() };
+        let options = ActivityOptions::with_start_to_close_timeout(GIT_MAX)
+            .cancellation_token(WorkflowCancellationToken::new())
+            .build();
+        let context = self.context.clone();
+        self.flights.push(
+            async move {
+                let done = context.execute_activity(StepActivities::worktree, order, options).await;
+                Arrival::Worktree(agent, done.map(Input::from))
+            }
+            .boxed_local(),
+        );
+    }
+
+    /// The input for an agent whose worktree no worker could make or save.
+    fn no_worktree(&self, agent: AgentId, error: &ActivityExecutionError) -> Input {
+        let why = format!("no worker could do it: {error}");
+        if self.needs(|all| all.run().worktrees.contains_key(&agent)) {
+            let saved = SavedWork { head: None, problem: Some(why) };
+            return Input::WorktreeSaved { agent, saved };
+        }
+        Input::WorktreeMade { agent, made: Err(why) }
+    }
+
     fn excerpt(&self, agent: &AgentId) -> RunMessage {
-        let run = self.context.state(|own| own.sequencer.as_ref().map(|all| all.excerpt(agent)));
-        RunMessage(run.unwrap_or_else(|| unreachable!("it was begun")))
+        RunMessage(self.needs(|all| all.excerpt(agent)))
+    }
+
+    /// What the sequencer knows.
+    fn needs<T>(&self, ask: impl FnOnce(&Sequencer) -> T) -> T {
+        let known = self.context.state(|own| own.sequencer.as_ref().map(ask));
+        known.unwrap_or_else(|| unreachable!("it was begun"))
     }
 }
 

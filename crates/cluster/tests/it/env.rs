@@ -140,6 +140,17 @@ impl Cluster {
         }
     }
 
+    /// Makes the project a git repository, with everything in it committed.
+    pub(crate) fn repository(&self) {
+        for arguments in [
+            &["init", "--quiet", "--initial-branch=main"][..],
+            &["add", "--all"],
+            &["commit", "--quiet", "-m", "c"],
+        ] {
+            git(&self.file("project"), arguments);
+        }
+    }
+
     /// The local program in the project.
     pub(crate) fn local(&self, words: &[&str]) -> Command {
         self.command(&self.raymond, words)
@@ -188,8 +199,24 @@ impl Cluster {
     /// Starts a worker that reaches the server at this port, with options of its own. Its steps have its name in the
     /// variable `WORKER`.
     pub(crate) fn worker_with(&self, port: u16, name: &str, options: &[&str]) -> Running {
+        self.spawn_worker(port, name, options, &[])
+    }
+
+    /// Starts a worker with variables of its own.
+    pub(crate) fn worker_at_home(&self, name: &str, variables: &[(String, String)]) -> Running {
+        self.spawn_worker(self.port, name, &[], variables)
+    }
+
+    fn spawn_worker(
+        &self,
+        port: u16,
+        name: &str,
+        options: &[&str],
+        variables: &[(String, String)],
+    ) -> Running {
         let mut command = self.cluster_at(port, &["worker", "--name", name, "--data-dir"]);
-        command.arg(self.file(name)).args(options).env("WORKER", name).stdout(Stdio::null());
+        command.arg(self.file(name)).args(options).env("WORKER", name);
+        command.envs(variables.iter().cloned()).stdout(Stdio::null());
         let log = self.file(&format!("{name}.log"));
         command.stderr(fs::File::options().create(true).append(true).open(log).unwrap());
         Running(command.spawn().unwrap())
@@ -244,6 +271,15 @@ pub(crate) fn processes(text: &str) -> Vec<u32> {
         })
     };
     entries.filter(is_meant).collect()
+}
+
+/// What git prints in a directory.
+pub(crate) fn git(directory: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new("git");
+    command.args(["-c", "user.name=t", "-c", "user.email=t@localhost"]).args(arguments);
+    let output = command.current_dir(directory).output().unwrap();
+    assert!(output.status.success(), "git {arguments:?}: {}", text(&output));
+    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
 
 /// Everything that a command printed.

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 #![allow(clippy::print_stderr, reason = "tests print for those who run them")]
 
+mod checkouts;
 mod connection;
 mod continued;
 mod differential;
@@ -18,5 +19,6 @@ mod limits;
 mod mirror;
 mod network;
 mod s3;
+mod sessions;
 mod storm;
 mod upgrade;

@@ -21,7 +21,7 @@ use crate::{
 const SEAWEEDFS: &str = "seaweedfs-4.48";
 const IDENTITIES: &str = r#"{"identities": [{"name": "raymond", "actions": ["Admin", "Read", "Write", "List"],
     "credentials": [{"accessKey": "raymond", "secretKey": "secret"}]}]}"#;
-/// Where the objects of the store are for SeaweedFS's own interface, which needs no signature.
+/// Where the objects of the store are for `SeaweedFS`'s own interface, which needs no signature.
 const OBJECTS: &str = "/buckets/bucket/runs/";
 
 /// An S3 server with a bucket.
@@ -96,7 +96,7 @@ impl S3 {
 
     fn use_in(&self, cluster: &mut Cluster) {
         let [.., port, _] = self.ports;
-        cluster.store = "s3://bucket/runs".to_owned();
+        "s3://bucket/runs".clone_into(&mut cluster.store);
         cluster.variables = vec![
             ("AWS_ACCESS_KEY_ID", "raymond".to_owned()),
             ("AWS_SECRET_ACCESS_KEY", "secret".to_owned()),
@@ -166,10 +166,14 @@ fn run_on_an_s3_store_waits_while_the_store_is_down_and_repeats_nothing() {
     assert_eq!(starts(), "start\n");
 
     // No worker has the bundle yet.
-    workers.iter().for_each(|worker| signal("-STOP", worker.pid()));
+    for worker in &workers {
+        signal("-STOP", worker.pid());
+    }
     assert!(cluster.ran(&["start", "--detach", "other", "--id", "o"]).status.success());
     s3.kill();
-    workers.iter().for_each(|worker| signal("-CONT", worker.pid()));
+    for worker in &workers {
+        signal("-CONT", worker.pid());
+    }
     wait_until("no worker can fetch the bundle", || is_held_up(&cluster, "o"));
     s3.start_server();
     let ran = cluster.ran(&["wait", "o"]);
