@@ -128,7 +128,7 @@ impl StepActivities {
                 // Its request may never have arrived, so it is not started again, only looked for.
                 let order = StepOrder { is_started: true, ..kept.order };
                 let attended = own.attend(&handle, &order, timeout).await;
-                if let Err(error) = own.deliver(&handle, &order, attended).await {
+                if let Err(error) = own.deliver(&handle, (&order, timeout), attended).await {
                     (own.talk)(&format!("step {id}: {error}"));
                 }
                 let _ = std::fs::remove_file(path);
@@ -188,11 +188,11 @@ impl StepActivities {
     async fn deliver(
         &self,
         handle: &AsyncActivityHandle<Client>,
-        order: &StepOrder,
+        (order, timeout): (&StepOrder, Duration),
         attended: Result<Vec<InputMessage>, AttendError>,
     ) -> Result<(), AttendError> {
         let inputs = attended?;
-        let files = self.store_files(order).await;
+        let files = self.store_files(order, timeout / 3).await;
         let end = StepEnd { inputs, worker: self.name.clone(), files };
         let end = serde_json::to_value(end)?;
         loop {
@@ -208,8 +208,9 @@ impl StepActivities {
         }
     }
 
-    /// Stores the files of a step for mirrors. Without them a mirror shows less, and the run goes on.
-    async fn store_files(&self, order: &StepOrder) -> Option<String> {
+    /// Stores the files of a step for mirrors. Without them a mirror shows less, and the run goes on: a store that does not
+    /// answer must not cost the step its heartbeats.
+    async fn store_files(&self, order: &StepOrder, patience: Duration) -> Option<String> {
         let files = self.state_dir.run(&order.run.0.id);
         let id = order.id.clone();
         let packed = tokio::task::spawn_blocking(move || pack_step(&files, &id)).await.ok()?;
@@ -217,7 +218,13 @@ impl StepActivities {
             (self.talk)(&format!("the files of step {} are not stored: {error}", order.id));
         };
         let packed = packed.inspect_err(|error| told(error)).ok()??;
-        self.store.put(packed).await.inspect_err(|error| told(error)).ok()
+        match tokio::time::timeout(patience, self.store.put(packed)).await {
+            Ok(stored) => stored.inspect_err(|error| told(error)).ok(),
+            Err(late) => {
+                told(&late);
+                None
+            }
+        }
     }
 
     fn note(&self, kept: &Kept) -> Option<PathBuf> {
@@ -266,7 +273,7 @@ impl StepActivities {
         let path = self.note(&kept);
         let handle = handle(context.client(), token);
         let attended = self.attend(&handle, &kept.order, timeout).await;
-        let delivered = self.deliver(&handle, &kept.order, attended).await;
+        let delivered = self.deliver(&handle, (&kept.order, timeout), attended).await;
         if let Some(path) = path {
             let _ = std::fs::remove_file(path);
         }
