@@ -168,13 +168,14 @@ impl StepActivities {
             let (own, client) = (self.clone(), client.clone());
             tokio::spawn(async move {
                 let handle = handle(client, kept.token);
-                let trust = Trust { timeout: Duration::from_millis(kept.timeout_ms), since: None };
+                let timeout = Duration::from_millis(kept.timeout_ms);
+                let trust = Trust { timeout, since: None };
                 let id = kept.order.id.clone();
                 (own.talk)(&format!("{}: found step {id} again", kept.order.run.0.id));
                 // Its request may never have arrived, so it is not started again, only looked for.
                 let order = StepOrder { is_started: true, ..kept.order };
                 let attended = own.attend(&handle, &order, trust).await;
-                if let Err(error) = own.deliver(&handle, &order, attended).await {
+                if let Err(error) = own.deliver(&handle, (&order, timeout), attended).await {
                     (own.talk)(&format!("step {id}: {error}"));
                 }
                 let _ = std::fs::remove_file(path);
@@ -213,7 +214,8 @@ impl StepActivities {
                 tokio::time::sleep(DELIVERY_INTERVAL).await;
             }
         }
-        let mut step = self.hosts.step(order, trust.patience()).await?;
+        let deadline = Instant::now() + trust.patience();
+        let mut step = self.hosts.step(order, deadline).await?;
         loop {
             match tokio::time::timeout(trust.timeout / 3, step.end()).await {
                 Ok(end) => return end?.ok_or(AttendError::Gone),
@@ -233,11 +235,11 @@ impl StepActivities {
     async fn deliver(
         &self,
         handle: &AsyncActivityHandle<Client>,
-        order: &StepOrder,
+        (order, timeout): (&StepOrder, Duration),
         attended: Result<Vec<InputMessage>, AttendError>,
     ) -> Result<(), AttendError> {
         let inputs = attended?;
-        let files = self.store_files(order).await;
+        let files = self.store_files(order, timeout / 3).await;
         let end = StepEnd { inputs, worker: self.name.clone(), files };
         let end = serde_json::to_value(end)?;
         loop {
@@ -253,8 +255,9 @@ impl StepActivities {
         }
     }
 
-    /// Stores the files of a step for mirrors. Without them a mirror shows less, and the run goes on.
-    async fn store_files(&self, order: &StepOrder) -> Option<String> {
+    /// Stores the files of a step for mirrors. Without them a mirror shows less, and the run goes on: a store that does not
+    /// answer must not cost the step its heartbeats.
+    async fn store_files(&self, order: &StepOrder, patience: Duration) -> Option<String> {
         let files = self.state_dir.run(&order.run.0.id);
         let id = order.id.clone();
         let packed = tokio::task::spawn_blocking(move || pack_step(&files, &id)).await.ok()?;
@@ -262,7 +265,13 @@ impl StepActivities {
             (self.talk)(&format!("the files of step {} are not stored: {error}", order.id));
         };
         let packed = packed.inspect_err(|error| told(error)).ok()??;
-        self.store.put(packed).await.inspect_err(|error| told(error)).ok()
+        match tokio::time::timeout(patience, self.store.put(packed)).await {
+            Ok(stored) => stored.inspect_err(|error| told(error)).ok(),
+            Err(late) => {
+                told(&late);
+                None
+            }
+        }
     }
 
     fn note(&self, kept: &Kept) -> Option<PathBuf> {
@@ -311,7 +320,7 @@ impl StepActivities {
         let path = self.note(&kept);
         let handle = handle(context.client(), token);
         let attended = self.attend(&handle, &kept.order, trust).await;
-        let delivered = self.deliver(&handle, &kept.order, attended).await;
+        let delivered = self.deliver(&handle, (&kept.order, timeout), attended).await;
         if let Some(path) = path {
             let _ = std::fs::remove_file(path);
         }

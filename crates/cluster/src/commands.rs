@@ -1,8 +1,8 @@
 //! The commands: what the program says, and what it asks of Temporal.
 
 use std::{
-    collections::BTreeSet, env, ffi::OsString, fmt::Display, path::PathBuf, process::ExitCode,
-    sync::Arc,
+    cell::Cell, collections::BTreeSet, env, ffi::OsString, fmt::Display, path::PathBuf,
+    process::ExitCode, sync::Arc,
 };
 
 use futures::{StreamExt as _, TryStreamExt as _};
@@ -298,7 +298,8 @@ impl User {
         }
         let (handle, store) = (self.handle(id), self.store.clone());
         let id = RunId::new(id).map_err(failed("read the id of the run"))?;
-        let source = Source { id, handle, store, origin: Origin { options }, talk };
+        let (origin, is_silent) = (Origin { options }, Cell::new(false));
+        let source = Source { id, handle, store, origin, talk, is_silent };
         tokio::select! {
             mirrored = source.mirror(state_dir) => mirrored.map(|()| None),
             interrupted = tokio::signal::ctrl_c() => {

@@ -50,6 +50,12 @@ pub(crate) enum HostError {
         /// Why.
         source: std::io::Error,
     },
+    /// It was there only after the deadline of the step: the server may count on another worker by now.
+    #[error("the host of run {run} took too long to open")]
+    Late {
+        /// The run.
+        run: String,
+    },
     /// It ended before it took orders, or during one.
     #[error("the host of run {run} has ended")]
     Ended {
@@ -113,9 +119,13 @@ impl Hosts {
     pub(crate) async fn step(
         &self,
         order: &StepOrder,
-        patience: Duration,
+        deadline: Instant,
     ) -> Result<HostedStep, HostError> {
         let host = self.host(&order.run, &order.bundle).await?;
+        let patience = deadline.saturating_duration_since(Instant::now());
+        if patience.is_zero() {
+            return Err(HostError::Late { run: host.run.clone() });
+        }
         let (sender, end) = oneshot::channel();
         let id = order.id.clone();
         host.waiting(|waiting| {

@@ -33,14 +33,8 @@ pub(crate) fn checkout(directory: &str) -> Result<Checkout, String> {
         }
         Err(error) => return Err(error.to_string()),
     }
-    let commit = git.text(&["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]).map_err(|error| {
-        match error {
-            GitError::Refused { .. } => format!(
-                "the repository of {directory} has no commit yet: commit the files first (git add --all && git commit)"
-            ),
-            error => error.to_string(),
-        }
-    })?;
+    let commit = git.text(&["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]);
+    let commit = commit.map_err(|error| no_commit(git, directory, &error))?;
     let places = git.text(&["rev-parse", "--show-toplevel", "--show-prefix"]);
     let places = places.map_err(|error| error.to_string())?;
     let (repository, inside) = places.split_once('\n').unwrap_or((&places, ""));
@@ -48,6 +42,21 @@ pub(crate) fn checkout(directory: &str) -> Result<Checkout, String> {
     check_submodules(Git::at(Path::new(&repository)), &repository)?;
     check_clean(Git::at(Path::new(&repository)), &repository)?;
     Ok(Checkout { repository, inside, commit })
+}
+
+/// Why HEAD is no commit.
+fn no_commit(git: Git<'_>, directory: &str, error: &GitError) -> String {
+    if !matches!(error, GitError::Refused { .. }) {
+        return error.to_string();
+    }
+    match git.text(&["rev-parse", "--verify", "--quiet", "HEAD"]) {
+        Ok(commit) => format!(
+            "the commit {commit}, which is checked out in {directory}, is missing in the repository: see what is damaged (git fsck)"
+        ),
+        Err(_) => format!(
+            "the repository of {directory} has no commit yet: commit the files first (git add --all && git commit)"
+        ),
+    }
 }
 
 /// Git itself advises against worktrees of repositories with submodules: they are empty, and keep it from being removed.

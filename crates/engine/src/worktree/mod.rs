@@ -21,15 +21,17 @@ mod land;
 mod look;
 mod make;
 mod remove;
+mod room;
 mod save;
 
 pub(crate) use checkout::checkout;
 pub use git::GitError;
-pub(crate) use jobs::GitJobs;
+pub(crate) use jobs::{GitDone, GitJobs};
 pub use land::{LandError, Landed, Landing};
 pub use look::{Diff, WorktreeState, diff, state};
 pub(crate) use make::RunWorktrees;
 pub use remove::{Removal, remove};
+pub(crate) use room::NoRoom;
 
 #[cfg(test)]
 mod tests;

@@ -79,6 +79,9 @@ fn commit(
     let rest = [
         "-c",
         "core.fsync=committed,reference",
+        // `--no-verify` leaves `prepare-commit-msg`.
+        "-c",
+        "core.hooksPath=/dev/null",
         "commit",
         "--quiet",
         "--no-verify",

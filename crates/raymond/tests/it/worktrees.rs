@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::{
     env::{Project, Ran, kill},
-    faults::say,
+    faults::{say, with_a_disk},
     recovery::Chance,
 };
 
@@ -297,4 +297,66 @@ fn killed_at_random_moments_no_worktree_is_lost_made_twice_or_unknown() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let kills = number("RAYMOND_STORM").and_then(|kills| u32::try_from(kills).ok()).unwrap_or(30);
     storm(number("RAYMOND_STORM_SEED").unwrap_or(20_261_117), kills);
+}
+
+/// Two workers whose work is large.
+const LARGE: [(&str, &str); 4] = [
+    (
+        "START.sh",
+        "for n in 1 2; do echo \"<fork next='WAIT' worktree='true' n='$n'>WORK</fork>\"; done",
+    ),
+    (
+        "WORK.sh",
+        "[ -s work$n ] || head -c 100000 /dev/urandom > work$n; echo \"<result>w</result>\"",
+    ),
+    ("WAIT.sh", "echo '<join>END</join>'"),
+    ("END.sh", "echo \"<result>all done</result>\""),
+];
+
+/// With so much room left, in KiB: nothing fits, then the branch, a part of the first checkout, of the second one, their work.
+const ROOMS: &str =
+    "0 4 8 12 16 24 32 64 120 300 640 700 760 800 1000 1300 1440 1500 1560 1620 1700 1800 2000";
+
+/// The disk has the repository and the worktrees. Journal and steps are elsewhere: git alone has no space.
+const FILL: &str = r#"
+    set -e
+    export HOME=$PWD GIT_CONFIG_NOSYSTEM=1
+    mkdir -m 700 state
+    for room in $ROOMS; do
+        rm -rf disk/* state/*
+        mkdir -m 700 disk/worktrees
+        ln -s ../disk/worktrees state/worktrees
+        git init -q -b main disk/p
+        cp -r flow disk/p
+        cd disk/p
+        for n in 1 2 3 4 5 6 7 8 9 10; do head -c 60000 /dev/urandom > f$n; done
+        git add -A
+        git -c user.name=t -c user.email=t@localhost commit -qm first
+        head -c $((($(stat -f -c '%a * %S' .) - room * 1024))) /dev/zero > ../filler 2>/dev/null || true
+        code=0
+        "$1" start flow --id r --state-dir ../../state > ../../out 2> ../../err || code=$?
+        rm ../filler
+        case $code in
+            0) echo "room $room: enough";;
+            4) grep -q '■ run r paused' ../../err && grep -q 'had not enough space' ../../err || { echo "room $room: no reason"; cat ../../err; exit 1; }
+               "$1" resume r --state-dir ../../state > ../../out 2> ../../err || { echo "room $room: not resumed"; cat ../../err; exit 1; };;
+            *) echo "room $room: code $code"; cat ../../err; exit 1;;
+        esac
+        test "$(cat ../../out)" = "all done" || { echo "room $room: no result"; cat ../../err; exit 1; }
+        for n in 1 2; do
+            test "$(git diff --name-only main raymond/r/main_work$n)" = work$n || { echo "room $room: no work of $n"; exit 1; }
+        done
+        cd ../..
+    done
+"#;
+
+#[test]
+fn disk_that_is_full_while_git_works_pauses_the_run_and_loses_nothing() {
+    let project = Project::new(LARGE);
+    let script = FILL.replace("$ROOMS", ROOMS);
+    let Some(ran) = with_a_disk(&project, "6m", "0", &script) else { return };
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let enough = ran.stdout.matches("enough").count();
+    let all = ROOMS.split(' ').count();
+    assert!(enough > 0 && enough < all / 2, "{}", ran.stdout);
 }
