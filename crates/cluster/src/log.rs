@@ -103,7 +103,7 @@ mod tests {
     }
 
     fn times(page: Vec<Entry>) -> Vec<u64> {
-        page.iter().map(|entry| entry.at_ms).collect()
+        page.into_iter().map(|entry| entry.at_ms).collect()
     }
 
     fn segment(entries: u64) -> Segment {

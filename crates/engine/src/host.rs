@@ -9,6 +9,7 @@
 //! was killed or is frozen nor one that has lost its orchestrator leaves a second child of a step.
 
 pub mod lines;
+mod mapping;
 
 use std::{
     collections::BTreeMap,
@@ -21,10 +22,11 @@ use raymond_flow::{
     id::{AgentId, RunId, SessionId, StepId},
     machine::{Input, Run},
 };
+use serde::{Deserialize, Serialize};
 
 use crate::{
     Engine,
-    agent::ReadyAnswer,
+    agent::{ReadyAnswer, SessionPart},
     error::{EngineError, io_error},
     events::Observer,
     inbox::{Inbox, Message, Outbox},
@@ -36,6 +38,8 @@ use crate::{
     steps::Flight,
     timers::Timer,
 };
+
+pub use mapping::Mapping;
 
 /// How often all steps and deadlines are checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -69,7 +73,27 @@ pub enum Order {
         agent: AgentId,
         /// The id of a session that does not exist yet.
         fresh: SessionId,
+        /// Where the agent's checkout is.
+        mapping: Option<Mapping>,
     },
+    /// Say where the sessions of a step are on this machine.
+    Locate {
+        /// The step.
+        id: StepId,
+        /// The excerpt of the run in which it is running.
+        run: Box<Run>,
+        /// Where the agent's checkout is.
+        mapping: Option<Mapping>,
+    },
+}
+
+/// Where a session is on this machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionPlace {
+    /// The session.
+    pub session: SessionId,
+    /// Its files and directories, as far as they exist.
+    pub parts: Vec<SessionPart>,
 }
 
 /// A step to be carried out.
@@ -81,6 +105,8 @@ pub struct Hosted {
     pub run: Box<Run>,
     /// How long from now on the step may run, unless its deadline is moved.
     pub patience: Duration,
+    /// Where the agent's checkout is, if it moves from machine to machine.
+    pub mapping: Option<Mapping>,
 }
 
 /// What a host reports.
@@ -95,6 +121,14 @@ pub enum Report {
     },
     /// The next step of an agent is prepared.
     Prepared(Box<Input>),
+    /// The sessions of a step.
+    Located {
+        /// The step.
+        id: StepId,
+        /// The session of the step first, then the one that it branches off. None of a coding agent whose sessions
+        /// cannot move.
+        sessions: Vec<SessionPlace>,
+    },
 }
 
 /// Gives orders to a host. When the last one is dropped, the host leaves as soon as it has no step.
@@ -145,6 +179,7 @@ impl std::fmt::Debug for Host<'_> {
 #[derive(Debug)]
 struct OwnStep {
     run: Run,
+    mapping: Option<Mapping>,
     deadline: Instant,
     ending_since: Option<Instant>,
 }
@@ -294,9 +329,15 @@ impl Host<'_> {
                 }
             }
             Order::End(id) => self.end(&id, observer)?,
-            Order::Prepare { run, agent, fresh } => {
+            Order::Prepare { run, agent, fresh, mapping } => {
+                self.performer.set_mapping(mapping);
                 let input = self.performer.prepare_hosted(&run, &agent, fresh);
                 self.reports.push(Report::Prepared(Box::new(input)));
+            }
+            Order::Locate { id, run, mapping } => {
+                self.performer.set_mapping(mapping);
+                let sessions = self.performer.sessions(&run, &id);
+                self.reports.push(Report::Located { id, sessions });
             }
         }
         Ok(())
@@ -304,19 +345,20 @@ impl Host<'_> {
 
     /// Adds a step; `None` if it is there already, and then its deadline is moved.
     fn add(&mut self, hosted: Hosted) -> Option<StepId> {
-        let Hosted { id, run, patience } = hosted;
+        let Hosted { id, run, patience, mapping } = hosted;
         let deadline = Instant::now() + patience;
         if let Some(own) = self.steps.get_mut(&id) {
             own.deadline = deadline;
             return None;
         }
-        let own = OwnStep { run: *run, deadline, ending_since: None };
+        let own = OwnStep { run: *run, mapping, deadline, ending_since: None };
         self.steps.insert(id.clone(), own);
         Some(id)
     }
 
     fn start(&mut self, id: &StepId, observer: &mut dyn Observer) -> Result<(), EngineError> {
-        let run = &self.steps[id].run;
+        let OwnStep { run, mapping, .. } = &self.steps[id];
+        self.performer.set_mapping(mapping.clone());
         match self.performer.host(run, id, observer)? {
             Launched::Started => {}
             // It may have ended already, and then no message will come.
@@ -339,6 +381,7 @@ impl Host<'_> {
 
     fn answer(&mut self, id: &StepId, answer: ReadyAnswer, observer: &mut dyn Observer) {
         if let Some(own) = self.steps.get(id) {
+            self.performer.set_mapping(own.mapping.clone());
             let input = self.performer.answered(&own.run, id, answer, observer);
             self.over(id, vec![input]);
         }
@@ -357,6 +400,7 @@ impl Host<'_> {
         observer: &mut dyn Observer,
     ) -> Result<Option<Look>, EngineError> {
         let Some(own) = self.steps.get(id) else { return Ok(None) };
+        self.performer.set_mapping(own.mapping.clone());
         match self.performer.look(&own.run, id, unclaimed, observer)? {
             Some(Look::Over { halt, input }) => {
                 self.over(id, halt.map(Input::Halt).into_iter().chain([*input]).collect());

@@ -104,6 +104,21 @@ pub(crate) const CASES: &[Case] = &[
         (1, ""),
         &[("START.sh", "echo '<reset cd=\"nowhere\">START</reset>'")],
     ),
+    // Turns that go on with a session, before and after a function with another one.
+    case(
+        "homes",
+        (0, "end"),
+        &[
+            ("START.md", "say: <goto>A</goto>"),
+            ("A.md", "say: <goto>B</goto>"),
+            ("B.md", "say: <goto>SCRIPT</goto>"),
+            ("SCRIPT.sh", "echo '<goto>C</goto>'"),
+            ("C.md", "say: <function return=\"D\">F</function>"),
+            ("F.md", "say: <result>f</result>"),
+            ("D.md", "say: <goto>END</goto>"),
+            ("END.md", "say: <result>end</result>"),
+        ],
+    ),
     case("failing-script", (1, ""), &[("START.sh", "exit 3")]),
     case("script-without-tag", (1, ""), &[("START.sh", "echo nothing")]),
     case("missing-target", (1, ""), &[("START.sh", "echo '<goto>NOWHERE</goto>'")]),
