@@ -269,7 +269,7 @@ fn workflows_give_the_same_result_locally_and_on_three_workers() {
             let path = cluster.project(&format!("at-{id}/.raymond/workflows/{id}.journal"));
             let journal = fs::read_to_string(path).unwrap();
             let lines = journal.lines().map(|line| serde_json::from_str(line).unwrap());
-            let mut kinds = kinds(lines.collect());
+            let mut kinds = kinds(&lines.collect::<Vec<_>>());
             kinds.sort();
             kinds
         });

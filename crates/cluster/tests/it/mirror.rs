@@ -286,8 +286,8 @@ fn mirror_that_is_killed_again_and_again_has_every_record_of_cut_histories_once(
     assert!(stage.says(&["diagram", "--run", "r"]).contains("sub#47;START"));
     // One that never was killed, and one machine that never was a cluster.
     begun_after_the_end_is_the_same(&stage);
-    let there = without_cuts(kinds(stage.journal(".raymond", "r")));
-    assert_eq!(there, kinds(local_journal(&stage)));
+    let there = without_cuts(kinds(&stage.journal(".raymond", "r")));
+    assert_eq!(there, kinds(&local_journal(&stage)));
 }
 
 fn is_asked(stage: &Stage) -> bool {
@@ -327,7 +327,7 @@ fn without_cuts(lines: Vec<Vec<String>>) -> Vec<Vec<String>> {
 }
 
 /// The kinds of the records of each decision.
-pub(crate) fn kinds(lines: Vec<Value>) -> Vec<Vec<String>> {
+pub(crate) fn kinds(lines: &[Value]) -> Vec<Vec<String>> {
     let kind = |record: &Value| match record {
         Value::Object(fields) => fields.keys().cloned().collect::<Vec<_>>().join(" "),
         other => other.to_string(),
