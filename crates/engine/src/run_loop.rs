@@ -24,6 +24,7 @@ use crate::{
     steps::Flight,
     tails::GLANCE_INTERVAL,
     timers::Timer,
+    worktree::{GitDone, NoRoom},
 };
 
 /// How often all running steps are checked, in case a message about one was lost.
@@ -114,7 +115,7 @@ impl<'o, 'a> RunLoop<'o, 'a> {
                 let (run, observer) = self.ledger.split();
                 self.performer.withdraw_questions(run, observer);
             }
-            if self.ledger.run().status != Status::Running || self.performer.flights().are_stuck() {
+            if self.ledger.run().status != Status::Running || self.performer.is_stuck() {
                 return Ok(());
             }
             if self.leave_it_to_people()? {
@@ -132,8 +133,8 @@ impl<'o, 'a> RunLoop<'o, 'a> {
                     None => break,
                 }
             }
-            while let Some(input) = self.performer.git().next_done() {
-                self.input(input)?;
+            while let Some(done) = self.performer.git().next_done() {
+                self.git_done(done)?;
             }
             while let Some(timer) = self.performer.timers().pop_due() {
                 match timer {
@@ -221,6 +222,20 @@ impl<'o, 'a> RunLoop<'o, 'a> {
             }
         }
         Ok(())
+    }
+
+    /// Handles what became of a worktree that git should make or save.
+    fn git_done(&mut self, done: GitDone) -> Result<(), EngineError> {
+        match done {
+            GitDone::Over(input) => self.input(*input),
+            GitDone::NoRoom(NoRoom { disk, free_bytes }) => {
+                let disk = disk.display();
+                self.ledger.trouble(format!(
+                    "git had not enough space for a worktree on the disk of {disk}, where {free_bytes} bytes are free"
+                ));
+                self.input(Input::Halt(Halt::DiskLow { free_bytes }))
+            }
+        }
     }
 
     /// Handles an answer that needed no program.

@@ -108,7 +108,12 @@ impl<'a> Performer<'a> {
     pub(crate) fn new(means: Means<'a>) -> Self {
         let worktrees = RunWorktrees::new(&means.files, &means.run, &means.identity);
         Self {
-            git: GitJobs::new(worktrees, means.run.clone(), means.outbox.clone()),
+            git: GitJobs::new(
+                worktrees,
+                means.run.clone(),
+                means.outbox.clone(),
+                means.disk_reserve_bytes,
+            ),
             place: RunPlace::new(&means.identity, &means.files),
             flights: Flights::default(),
             desk: Desk::new(means.files.asks.clone(), &means.identity),
@@ -213,6 +218,11 @@ impl<'a> Performer<'a> {
         for process in self.warm.released() {
             self.means.steps.let_go(process);
         }
+    }
+
+    /// Whether nothing is under way but what cannot end until there is disk space.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.flights.are_stuck() || (self.git.is_stuck() && self.flights.is_empty())
     }
 
     /// Makes and saves the worktrees of workers.

@@ -9,6 +9,11 @@ use super::git::{Git, GitError};
 /// The checkout that contains `directory`. An error says what to do about it. Asked when a fork is judged, while no step of the
 /// parent runs: later, the parent may be in the middle of a merge.
 pub(crate) fn checkout(directory: &str) -> Result<Checkout, String> {
+    checkout_or(directory, "leave `worktree` out")
+}
+
+/// The same; `without` is what the user can do instead if there is no repository.
+pub(super) fn checkout_or(directory: &str, without: &str) -> Result<Checkout, String> {
     let git = Git::at(Path::new(directory));
     let kind = git.text(&["rev-parse", "--is-bare-repository", "--is-inside-work-tree"]);
     match kind.as_deref() {
@@ -24,23 +29,17 @@ pub(crate) fn checkout(directory: &str) -> Result<Checkout, String> {
             ));
         }
         Err(GitError::NotInstalled) => {
-            return Err("git is not installed: install it, or leave `worktree` out".to_owned());
+            return Err(format!("git is not installed: install it, or {without}"));
         }
         Err(GitError::Refused { said, .. }) if said.contains("not a git repository") => {
             return Err(format!(
-                "{directory} is not in a git repository: make one (git init) and commit the files, or leave `worktree` out"
+                "{directory} is not in a git repository: make one (git init) and commit the files, or {without}"
             ));
         }
         Err(error) => return Err(error.to_string()),
     }
-    let commit = git.text(&["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]).map_err(|error| {
-        match error {
-            GitError::Refused { .. } => format!(
-                "the repository of {directory} has no commit yet: commit the files first (git add --all && git commit)"
-            ),
-            error => error.to_string(),
-        }
-    })?;
+    let commit = git.text(&["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]);
+    let commit = commit.map_err(|error| no_commit(git, directory, &error))?;
     let places = git.text(&["rev-parse", "--show-toplevel", "--show-prefix"]);
     let places = places.map_err(|error| error.to_string())?;
     let (repository, inside) = places.split_once('\n').unwrap_or((&places, ""));
@@ -48,6 +47,21 @@ pub(crate) fn checkout(directory: &str) -> Result<Checkout, String> {
     check_submodules(Git::at(Path::new(&repository)), &repository)?;
     check_clean(Git::at(Path::new(&repository)), &repository)?;
     Ok(Checkout { repository, inside, commit })
+}
+
+/// Why HEAD is no commit.
+fn no_commit(git: Git<'_>, directory: &str, error: &GitError) -> String {
+    if !matches!(error, GitError::Refused { .. }) {
+        return error.to_string();
+    }
+    match git.text(&["rev-parse", "--verify", "--quiet", "HEAD"]) {
+        Ok(commit) => format!(
+            "the commit {commit}, which is checked out in {directory}, is missing in the repository: see what is damaged (git fsck)"
+        ),
+        Err(_) => format!(
+            "the repository of {directory} has no commit yet: commit the files first (git add --all && git commit)"
+        ),
+    }
 }
 
 /// Git itself advises against worktrees of repositories with submodules: they are empty, and keep it from being removed.

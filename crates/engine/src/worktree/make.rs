@@ -82,6 +82,11 @@ impl RunWorktrees {
         new.found()
     }
 
+    /// The directory of the worktrees.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     fn claim_path(&self, name: &str) -> PathBuf {
         self.folder.join(format!("{name}.claim"))
     }
@@ -104,8 +109,8 @@ impl NewWorktree<'_> {
         )
     }
 
-    fn has_branch(&self) -> Result<bool, String> {
-        let reference = format!("refs/heads/{}", self.branch);
+    fn has_branch(&self, branch: &str) -> Result<bool, String> {
+        let reference = format!("refs/heads/{branch}");
         let asked = self.repository.says_yes(&["show-ref", "--verify", "--quiet", &reference]);
         asked.map_err(|error| error.to_string())
     }
@@ -118,13 +123,19 @@ impl NewWorktree<'_> {
                 "{path}, where the worker's worktree belongs, exists already: move it away"
             ));
         }
-        if self.has_branch()? {
-            let (branch, repository) = (self.branch, &self.plan.repository);
+        let (branch, repository) = (self.branch, &self.plan.repository);
+        if self.has_branch(branch)? {
             return Err(format!(
                 "the branch {branch}, which the worker should have, exists already in {repository}: rename it (git branch -m), or delete it (git branch -D)"
             ));
         }
         Ok(())
+    }
+
+    /// A branch whose name is the beginning of the worker's. Git keeps branches as files, so none can have the name of a directory.
+    fn in_the_way(&self) -> Option<&str> {
+        let shorter = self.branch.match_indices('/').filter_map(|(at, _)| self.branch.get(..at));
+        shorter.into_iter().find(|short| self.has_branch(short) == Ok(true))
     }
 
     /// Removes what an attempt that was cut off has left. No step has started in it, so no work is lost.
@@ -137,7 +148,7 @@ impl NewWorktree<'_> {
             _ => {}
         }
         forget(git, self.path).map_err(|error| error.to_string())?;
-        if !self.has_branch()? {
+        if !self.has_branch(self.branch)? {
             return Ok(());
         }
         let tip = self.repository.text(&["rev-parse", &format!("refs/heads/{}", self.branch)]);
@@ -168,9 +179,20 @@ impl NewWorktree<'_> {
             git.once(&words)
         });
         added.map(drop).map_err(|error| match error {
-            GitError::Refused { said, .. } => {
-                format!("git cannot make the worktree {path}: {said}")
+            // Git removes what it could not complete.
+            GitError::Refused { said, code, .. } if self.path.join(".git").exists() => {
+                let code = code.map_or_else(|| "a signal".to_owned(), |code| format!("code {code}"));
+                format!(
+                    "the hook post-checkout of the repository ended with {code} in the worktree {path}: fix it, then resume the run: {said}"
+                )
             }
+            GitError::Refused { said, .. } => match self.in_the_way() {
+                Some(short) => format!(
+                    "the branch {short} in {} is in the way of {}, which the worker should have: rename it (git branch -m {short} NAME)",
+                    self.plan.repository, self.branch
+                ),
+                None => format!("git cannot make the worktree {path}: {said}"),
+            },
             error => format!("git cannot make the worktree {path}: {error}"),
         })
     }

@@ -15,21 +15,26 @@
 
 mod checkout;
 mod claim;
+mod elsewhere;
 mod git;
 mod jobs;
 mod land;
 mod look;
 mod make;
+pub mod moving;
 mod remove;
+mod room;
 mod save;
 
 pub(crate) use checkout::checkout;
+pub use elsewhere::work_for;
 pub use git::GitError;
-pub(crate) use jobs::GitJobs;
+pub(crate) use jobs::{GitDone, GitJobs};
 pub use land::{LandError, Landed, Landing};
 pub use look::{Diff, WorktreeState, diff, state};
 pub(crate) use make::RunWorktrees;
 pub use remove::{Removal, remove};
+pub(crate) use room::NoRoom;
 
 #[cfg(test)]
 mod tests;

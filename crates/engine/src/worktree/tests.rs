@@ -185,9 +185,12 @@ fn only_a_clean_checkout_with_a_commit_is_accepted() {
 fn what_a_worker_leaves_is_committed_without_identity_and_against_hooks() {
     let repository = Repository::new();
     let hook = repository.path().join(".git/hooks/pre-commit");
-    fs::write(&hook, "#!/bin/sh\nexit 1\n").unwrap();
-    #[cfg(unix)]
-    fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let others = repository.path().join(".git/hooks/prepare-commit-msg");
+    for hook in [hook, others] {
+        fs::write(&hook, "#!/bin/sh\nexit 1\n").unwrap();
+        #[cfg(unix)]
+        fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
     // That of the user who runs the tests must not count.
     for key in ["user.name", "user.email"] {
         repository.git(&["config", key, ""]);
@@ -348,7 +351,7 @@ fn worktrees_that_many_runs_make_and_remove_at_the_same_moment_are_all_made() {
                 let worktrees = RunWorktrees::new(&StateDir::new(state).run(&id), &id, "i");
                 for number in 0..6 {
                     let plan = WorktreePlan { commit: commit.clone(), ..repository.plan() };
-                    let agent = AgentId::new(&format!("main_w{number}"));
+                    let agent = AgentId::new(format!("main_w{number}"));
                     let made = worktrees.make(&agent, &plan, &AtomicBool::new(false));
                     let (worktree, cwd) = made.unwrap();
                     fs::write(Path::new(&cwd).join("new"), "x").unwrap();
@@ -407,4 +410,43 @@ fn save_waits_for_the_git_of_a_killed_orchestrator() {
     assert_eq!(saved.recv().unwrap().problem, None);
     let log = repository.git(&["log", "--format=%s", "main..raymond/r/main_w1"]);
     assert_eq!(log, "earlier");
+}
+
+#[test]
+fn branch_whose_name_is_a_part_of_the_workers_is_in_the_way() {
+    for name in ["raymond", "raymond/r"] {
+        let repository = Repository::new();
+        repository.git(&["branch", name]);
+        let refused = repository.make("main_w1").unwrap_err();
+        assert!(refused.contains(&format!("git branch -m {name} NAME")), "{refused}");
+        repository.git(&["branch", "-m", name, "other"]);
+        repository.make("main_w1").unwrap();
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn failed_hook_is_named_and_the_worktree_is_made_again() {
+    let repository = Repository::new();
+    let hook = repository.path().join(".git/hooks/post-checkout");
+    fs::write(&hook, "#!/bin/sh\nexit 7\n").unwrap();
+    fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let failed = repository.make("main_w1").unwrap_err();
+    assert!(failed.starts_with("the hook post-checkout of the repository ended with code 7"));
+    fs::remove_file(&hook).unwrap();
+    repository.make("main_w1").unwrap();
+}
+
+#[test]
+fn missing_commit_is_told_from_none() {
+    let repository = Repository::new();
+    let commit = repository.git(&["rev-parse", "HEAD"]);
+    let (folder, name) = commit.split_at(2);
+    let object = format!(".git/objects/{folder}/{name}");
+    fs::remove_file(repository.path().join(object)).unwrap();
+    assert!(
+        repository.refusal().contains("is missing in the repository"),
+        "{}",
+        repository.refusal()
+    );
 }

@@ -14,6 +14,8 @@ pub(crate) struct Counts {
     pub(super) active: usize,
     /// With a running step, or leaving a worktree.
     pub(super) running: usize,
+    /// Those of them that leave a worktree.
+    pub(super) leaving: usize,
     /// With a turn that counts towards `max_parallel`.
     pub(super) turns: usize,
     /// Waiting for a person's answer.
@@ -53,14 +55,15 @@ impl Counts {
 
     /// The counters that an agent in `phase` is counted in.
     fn of_phase(&mut self, phase: &Phase) -> [Option<&mut usize>; 3] {
-        let Self { active, running, turns, asking, called, failed, held, reserved_usd: _ } = self;
+        let Self { active, running, leaving, turns, asking, called, failed, held, reserved_usd: _ } =
+            self;
         match phase {
             Phase::Ready { .. }
             | Phase::Queued { .. }
             | Phase::Waiting { .. }
             | Phase::Moving { .. } => [Some(active), None, None],
             // Not over before its work is committed, also in a run that is halted.
-            Phase::Leaving { .. } => [Some(active), Some(running), None],
+            Phase::Leaving { .. } => [Some(active), Some(running), Some(leaving)],
             Phase::Called { .. } => [Some(active), Some(called), Some(turns)],
             Phase::Running { step, .. } => match step.action {
                 Action::Turn(_) => [Some(active), Some(running), Some(turns)],

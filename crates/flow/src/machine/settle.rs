@@ -38,7 +38,13 @@ fn outcome(run: &Run) -> Option<Status> {
             _ => Status::Failed,
         });
     }
-    let halt = run.halt.as_ref().filter(|_| run.counts.running == 0)?;
+    let halt = run.halt.as_ref()?;
+    // On a full disk work cannot be committed. It stays in its worktree, and is committed when the run is resumed.
+    let can_wait = matches!(halt, Halt::DiskLow { .. });
+    let waits = if can_wait { run.counts.leaving } else { 0 };
+    if run.counts.running > waits {
+        return None;
+    }
     Some(match halt {
         Halt::ScriptFailed { .. } => Status::Failed,
         // Like a run that ends by itself: a failure is not hidden by a limit.

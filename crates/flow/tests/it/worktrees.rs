@@ -205,6 +205,24 @@ fn halted_run_ends_only_after_the_work_of_its_workers_is_committed() {
 }
 
 #[test]
+fn work_that_does_not_fit_on_the_disk_is_committed_when_the_run_is_resumed() {
+    let mut sim = sim();
+    sim.holds_git = true;
+    sim.reply("main", "<fork next=\"S\" worktree=\"true\">W</fork>");
+    sim.make_worktree("main_w1");
+    sim.reply("main_w1", "<result>x</result>");
+    sim.input(Input::Halt(Halt::DiskLow { free_bytes: 0 }));
+    assert_eq!(sim.run.status, Status::Running, "a step still runs");
+    sim.prints("main", "<join>MERGE</join>");
+    assert_eq!(sim.run.status, Status::Paused);
+    sim.resume();
+    let is_save = |effect: &Effect| matches!(effect, Effect::SaveWorktree { .. });
+    assert_eq!(pending(&sim.run).iter().filter(|effect| is_save(effect)).count(), 1);
+    sim.save_worktree("main_w1", Some("c2"), None);
+    assert_eq!(handed(&sim)[0]["result"], "x");
+}
+
+#[test]
 fn worktree_is_not_made_while_nothing_new_may_start() {
     let mut sim = sim();
     sim.holds_git = true;

@@ -728,7 +728,12 @@ fn with_a_small_disk(project: &Project, script: &str) -> Option<Ran> {
 }
 
 /// The same with a disk of this size, and a reserve of so many bytes.
-fn with_a_disk(project: &Project, size: &str, reserve: &str, script: &str) -> Option<Ran> {
+pub(crate) fn with_a_disk(
+    project: &Project,
+    size: &str,
+    reserve: &str,
+    script: &str,
+) -> Option<Ran> {
     fs::create_dir(project.file("disk")).unwrap();
     let script = format!("mount -t tmpfs -o size={size},mode=700 tmpfs disk || exit 77\n{script}");
     let ran = Command::new("unshare")

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::{
     env::{Project, Ran, kill},
-    faults::say,
+    faults::{say, with_a_disk},
     recovery::Chance,
 };
 
@@ -297,4 +297,115 @@ fn killed_at_random_moments_no_worktree_is_lost_made_twice_or_unknown() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let kills = number("RAYMOND_STORM").and_then(|kills| u32::try_from(kills).ok()).unwrap_or(30);
     storm(number("RAYMOND_STORM_SEED").unwrap_or(20_261_117), kills);
+}
+
+#[test]
+fn branch_that_was_landed_and_pruned_is_not_missed_and_a_lost_one_can_be_brought_back() {
+    let project = repository(FORKS);
+    assert_eq!(project.raymond(&["flow", "--id", "r"]).code, 0);
+    git_in(project.path(), &["merge", "--quiet", "raymond/r/main_work1"]);
+    assert_eq!(project.raymond(&["prune", "--worktrees"]).code, 0);
+    let landed = project.raymond(&["land", "r", "main_work1"]);
+    assert_eq!(landed.stdout, "main_work1  has nothing that is not landed\n", "{landed:?}");
+    let head = git_in(project.path(), &["rev-parse", "raymond/r/main_work2"]);
+    let worktree = ".raymond/worktrees/r/main_work2";
+    git_in(project.path(), &["worktree", "remove", "--force", worktree]);
+    git_in(project.path(), &["branch", "--quiet", "-D", "raymond/r/main_work2"]);
+    let landed = project.raymond(&["land", "r", "main_work2"]);
+    landed.failed(1, &format!("git branch raymond/r/main_work2 {head}"));
+}
+
+#[test]
+fn land_does_not_touch_a_merge_of_the_user() {
+    let project = repository(FORKS);
+    assert_eq!(project.raymond(&["flow", "--id", "r"]).code, 0);
+    git_in(project.path(), &["checkout", "--quiet", "-b", "side"]);
+    git_in(project.path(), &["commit", "--quiet", "--allow-empty", "-m", "side"]);
+    git_in(project.path(), &["checkout", "--quiet", "main"]);
+    // Nothing has changed yet, so the checkout is clean.
+    git_in(project.path(), &["merge", "--quiet", "--no-ff", "--no-commit", "side"]);
+    project.raymond(&["land", "r"]).failed(1, "git merge --abort");
+    assert!(project.file(".git/MERGE_HEAD").exists(), "it is still under way");
+}
+
+#[test]
+fn work_is_landed_in_a_repository_that_was_moved_and_nowhere_else() {
+    let project = repository(FORKS);
+    let other = repository([]);
+    assert_eq!(project.raymond(&["flow", "--id", "r"]).code, 0);
+    let state_dir = project.file(".raymond");
+    let place = ["--data-dir", state_dir.to_str().unwrap()];
+    let elsewhere = other.raymond(&["land", "r", "main_work1", place[0], place[1]]);
+    elsewhere.failed(1, "land it in a checkout of its repository: cd ");
+    for name in [".git", ".raymond", "a.txt", "flow", ".gitignore"] {
+        let moved = other.file("moved");
+        std::fs::create_dir_all(&moved).unwrap();
+        std::fs::rename(project.file(name), moved.join(name)).unwrap();
+    }
+    std::fs::remove_dir_all(project.path()).unwrap();
+    let mut command = other.command(&["land", "r", "main_work1"]);
+    let landed = Ran::of(&command.current_dir(other.file("moved")).output().unwrap());
+    assert_eq!((landed.code, &*landed.stdout), (0, "main_work1  landed: 1 commit\n"), "{landed:?}");
+}
+
+/// Two workers whose work is large.
+const LARGE: [(&str, &str); 4] = [
+    (
+        "START.sh",
+        "for n in 1 2; do echo \"<fork next='WAIT' worktree='true' n='$n'>WORK</fork>\"; done",
+    ),
+    (
+        "WORK.sh",
+        "[ -s work$n ] || head -c 100000 /dev/urandom > work$n; echo \"<result>w</result>\"",
+    ),
+    ("WAIT.sh", "echo '<join>END</join>'"),
+    ("END.sh", "echo \"<result>all done</result>\""),
+];
+
+/// With so much room left, in KiB: nothing fits, then the branch, a part of the first checkout, of the second one, their work.
+const ROOMS: &str =
+    "0 4 8 12 16 24 32 64 120 300 640 700 760 800 1000 1300 1440 1500 1560 1620 1700 1800 2000";
+
+/// The disk has the repository and the worktrees. Journal and steps are elsewhere: git alone has no space.
+const FILL: &str = r#"
+    set -e
+    export HOME=$PWD GIT_CONFIG_NOSYSTEM=1
+    mkdir -m 700 state
+    for room in $ROOMS; do
+        rm -rf disk/* state/*
+        mkdir -m 700 disk/worktrees
+        ln -s ../disk/worktrees state/worktrees
+        git init -q -b main disk/p
+        cp -r flow disk/p
+        cd disk/p
+        for n in 1 2 3 4 5 6 7 8 9 10; do head -c 60000 /dev/urandom > f$n; done
+        git add -A
+        git -c user.name=t -c user.email=t@localhost commit -qm first
+        head -c $((($(stat -f -c '%a * %S' .) - room * 1024))) /dev/zero > ../filler 2>/dev/null || true
+        code=0
+        "$1" start flow --id r --state-dir ../../state > ../../out 2> ../../err || code=$?
+        rm ../filler
+        case $code in
+            0) echo "room $room: enough";;
+            4) grep -q '■ run r paused' ../../err && grep -q 'had not enough space' ../../err || { echo "room $room: no reason"; cat ../../err; exit 1; }
+               "$1" resume r --state-dir ../../state > ../../out 2> ../../err || { echo "room $room: not resumed"; cat ../../err; exit 1; };;
+            *) echo "room $room: code $code"; cat ../../err; exit 1;;
+        esac
+        test "$(cat ../../out)" = "all done" || { echo "room $room: no result"; cat ../../err; exit 1; }
+        for n in 1 2; do
+            test "$(git diff --name-only main raymond/r/main_work$n)" = work$n || { echo "room $room: no work of $n"; exit 1; }
+        done
+        cd ../..
+    done
+"#;
+
+#[test]
+fn disk_that_is_full_while_git_works_pauses_the_run_and_loses_nothing() {
+    let project = Project::new(LARGE);
+    let script = FILL.replace("$ROOMS", ROOMS);
+    let Some(ran) = with_a_disk(&project, "6m", "0", &script) else { return };
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let enough = ran.stdout.matches("enough").count();
+    let all = ROOMS.split(' ').count();
+    assert!(enough > 0 && enough < all / 2, "{}", ran.stdout);
 }
