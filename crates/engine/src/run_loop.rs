@@ -227,7 +227,7 @@ impl<'o, 'a> RunLoop<'o, 'a> {
     /// Handles what became of a worktree that git should make or save.
     fn git_done(&mut self, done: GitDone) -> Result<(), EngineError> {
         match done {
-            GitDone::Over(input) => self.input(input),
+            GitDone::Over(input) => self.input(*input),
             GitDone::NoRoom(NoRoom { disk, free_bytes }) => {
                 let disk = disk.display();
                 self.ledger.trouble(format!(

@@ -34,7 +34,7 @@ enum Job {
 /// What became of a job.
 pub(crate) enum GitDone {
     /// It is done, or cannot be done.
-    Over(Input),
+    Over(Box<Input>),
     /// There was no space for it. Neither it nor any other job is done before the run is resumed.
     NoRoom(NoRoom),
 }
@@ -106,10 +106,13 @@ impl GitJobs {
     pub(crate) fn next_done(&mut self) -> Option<GitDone> {
         let done = self.done.1.try_recv().ok()?;
         match &done {
-            GitDone::Over(
-                Input::WorktreeMade { agent, .. } | Input::WorktreeSaved { agent, .. },
-            ) => drop(self.under_way.remove(agent)),
-            GitDone::Over(_) => {}
+            GitDone::Over(input) => {
+                if let Input::WorktreeMade { agent, .. } | Input::WorktreeSaved { agent, .. } =
+                    &**input
+                {
+                    self.under_way.remove(agent);
+                }
+            }
             GitDone::NoRoom(_) => self.is_stuck = true,
         }
         Some(done)
@@ -183,7 +186,7 @@ fn make_one(
             None => Err(why),
         },
     };
-    GitDone::Over(Input::WorktreeMade { agent, made })
+    GitDone::Over(Box::new(Input::WorktreeMade { agent, made }))
 }
 
 fn save_one(
@@ -197,7 +200,7 @@ fn save_one(
     let full = saved.problem.as_ref().and_then(|why| disks_of(worktree, reserve).full_after(why));
     Some(match full {
         Some(full) => GitDone::NoRoom(full),
-        None => GitDone::Over(Input::WorktreeSaved { agent, saved }),
+        None => GitDone::Over(Box::new(Input::WorktreeSaved { agent, saved })),
     })
 }
 

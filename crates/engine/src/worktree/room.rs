@@ -71,8 +71,8 @@ fn checkout_bytes(plan: &WorktreePlan) -> u64 {
     let git = Git::at(Path::new(&plan.repository));
     let list = git.bytes(&["ls-tree", "-r", "-l", "--full-tree", &plan.commit]).unwrap_or_default();
     let sizes = list.split(|byte| *byte == b'\n').filter_map(|line| {
-        let words = line.split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty());
-        std::str::from_utf8(words.skip(3).next()?).ok()?.parse::<u64>().ok()
+        let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+        std::str::from_utf8(words.nth(3)?).ok()?.parse::<u64>().ok()
     });
     sizes.fold(0, |sum, size| sum.saturating_add(size.next_multiple_of(BLOCK_BYTES)))
 }

@@ -351,7 +351,7 @@ fn worktrees_that_many_runs_make_and_remove_at_the_same_moment_are_all_made() {
                 let worktrees = RunWorktrees::new(&StateDir::new(state).run(&id), &id, "i");
                 for number in 0..6 {
                     let plan = WorktreePlan { commit: commit.clone(), ..repository.plan() };
-                    let agent = AgentId::new(&format!("main_w{number}"));
+                    let agent = AgentId::new(format!("main_w{number}"));
                     let made = worktrees.make(&agent, &plan, &AtomicBool::new(false));
                     let (worktree, cwd) = made.unwrap();
                     fs::write(Path::new(&cwd).join("new"), "x").unwrap();
@@ -441,7 +441,8 @@ fn failed_hook_is_named_and_the_worktree_is_made_again() {
 fn missing_commit_is_told_from_none() {
     let repository = Repository::new();
     let commit = repository.git(&["rev-parse", "HEAD"]);
-    let object = format!(".git/objects/{}/{}", &commit[..2], &commit[2..]);
+    let (folder, name) = commit.split_at(2);
+    let object = format!(".git/objects/{folder}/{name}");
     fs::remove_file(repository.path().join(object)).unwrap();
     assert!(
         repository.refusal().contains("is missing in the repository"),
