@@ -47,10 +47,12 @@ pub enum GitError {
     #[error("git is not installed")]
     NotInstalled,
     /// It could not be started, or its output not read.
-    #[error("`git {command}` could not be run: {source}")]
+    #[error("`git {command}` could not be run in {}: {source}", .directory.display())]
     NotRun {
         /// The first word after `git`.
         command: String,
+        /// Where.
+        directory: PathBuf,
         /// The reason.
         source: io::Error,
     },
@@ -166,7 +168,11 @@ impl<'a> Git<'a> {
         let mut words = arguments.iter();
         let is_option = |word: &&&str| word.starts_with('-') || word.contains('=');
         let command = words.find(|word| !is_option(word)).copied().unwrap_or_default().to_owned();
-        let not_run = |source| GitError::NotRun { command: command.clone(), source };
+        let not_run = |source| GitError::NotRun {
+            command: command.clone(),
+            directory: self.directory.to_owned(),
+            source,
+        };
         // Files and no pipes: a hook may leave a process behind that keeps them open.
         let mut output = tempfile::tempfile().map_err(not_run)?;
         let mut errors = tempfile::tempfile().map_err(not_run)?;

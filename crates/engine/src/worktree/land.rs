@@ -27,6 +27,12 @@ pub enum LandError {
         /// The first of them.
         file: String,
     },
+    /// A merge is not concluded: it would be aborted together with one that fails.
+    #[error("a merge is under way in {}", .repository.display())]
+    Merging {
+        /// The checkout.
+        repository: PathBuf,
+    },
     /// No branch is checked out.
     #[error("no branch is checked out in {}", .repository.display())]
     Detached {
@@ -84,6 +90,9 @@ impl Landing {
             Err(error) => return Err(error.into()),
         };
         let git = Git::at(&repository);
+        if git.says_yes(&["rev-parse", "--verify", "--quiet", "MERGE_HEAD"])? {
+            return Err(LandError::Merging { repository });
+        }
         if let Some(file) = changed_files(git)?.into_iter().next() {
             return Err(LandError::Dirty { repository, file });
         }
@@ -98,6 +107,16 @@ impl Landing {
         &self.branch
     }
 
+    /// Whether the worktree belongs to this repository, which may have been moved since.
+    fn is_home_of(&self, worktree: &Worktree) -> bool {
+        let places = [Path::new(&worktree.path), Path::new(&worktree.repository)];
+        if places.iter().all(|place| !place.exists()) {
+            let base = format!("{}^{{commit}}", worktree.base);
+            return Git::at(&self.repository).bytes(&["cat-file", "-e", &base]).is_ok();
+        }
+        places.iter().any(|place| common_dir(place).is_ok_and(|home| home == self.home))
+    }
+
     /// Merges the branch of a worker, with `message`. After a conflict, everything is as it was before.
     pub fn land(
         &self,
@@ -107,14 +126,14 @@ impl Landing {
     ) -> Result<Landed, GitError> {
         let git = Git::at(&self.repository);
         let reference = format!("refs/heads/{}", worktree.branch);
-        let is_ours = [&worktree.path, &worktree.repository]
-            .iter()
-            .any(|place| common_dir(Path::new(place)).is_ok_and(|home| home == self.home));
-        if !is_ours {
+        if !self.is_home_of(worktree) {
             return Ok(Landed::Elsewhere);
         }
         if !git.says_yes(&["show-ref", "--verify", "--quiet", &reference])? {
-            return Ok(Landed::Gone);
+            // Removed by `raymond prune`, for example, when it was landed.
+            let head = worktree.head.as_deref().unwrap_or(&worktree.base);
+            let is_landed = git.says_yes(&["merge-base", "--is-ancestor", head, "HEAD"]);
+            return Ok(if is_landed.unwrap_or(false) { Landed::Already } else { Landed::Gone });
         }
         let count = git.text(&["rev-list", "--count", &format!("HEAD..{reference}")])?;
         let commits = count.parse().unwrap_or(u64::MAX);

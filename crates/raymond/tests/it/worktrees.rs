@@ -299,6 +299,55 @@ fn killed_at_random_moments_no_worktree_is_lost_made_twice_or_unknown() {
     storm(number("RAYMOND_STORM_SEED").unwrap_or(20_261_117), kills);
 }
 
+#[test]
+fn branch_that_was_landed_and_pruned_is_not_missed_and_a_lost_one_can_be_brought_back() {
+    let project = repository(FORKS);
+    assert_eq!(project.raymond(&["flow", "--id", "r"]).code, 0);
+    git_in(project.path(), &["merge", "--quiet", "raymond/r/main_work1"]);
+    assert_eq!(project.raymond(&["prune", "--worktrees"]).code, 0);
+    let landed = project.raymond(&["land", "r", "main_work1"]);
+    assert_eq!(landed.stdout, "main_work1  has nothing that is not landed\n", "{landed:?}");
+    let head = git_in(project.path(), &["rev-parse", "raymond/r/main_work2"]);
+    let worktree = ".raymond/worktrees/r/main_work2";
+    git_in(project.path(), &["worktree", "remove", "--force", worktree]);
+    git_in(project.path(), &["branch", "--quiet", "-D", "raymond/r/main_work2"]);
+    let landed = project.raymond(&["land", "r", "main_work2"]);
+    landed.failed(1, &format!("git branch raymond/r/main_work2 {head}"));
+}
+
+#[test]
+fn land_does_not_touch_a_merge_of_the_user() {
+    let project = repository(FORKS);
+    assert_eq!(project.raymond(&["flow", "--id", "r"]).code, 0);
+    git_in(project.path(), &["checkout", "--quiet", "-b", "side"]);
+    git_in(project.path(), &["commit", "--quiet", "--allow-empty", "-m", "side"]);
+    git_in(project.path(), &["checkout", "--quiet", "main"]);
+    // Nothing has changed yet, so the checkout is clean.
+    git_in(project.path(), &["merge", "--quiet", "--no-ff", "--no-commit", "side"]);
+    project.raymond(&["land", "r"]).failed(1, "git merge --abort");
+    assert!(project.file(".git/MERGE_HEAD").exists(), "it is still under way");
+}
+
+#[test]
+fn work_is_landed_in_a_repository_that_was_moved_and_nowhere_else() {
+    let project = repository(FORKS);
+    let other = repository([]);
+    assert_eq!(project.raymond(&["flow", "--id", "r"]).code, 0);
+    let state_dir = project.file(".raymond");
+    let place = ["--data-dir", state_dir.to_str().unwrap()];
+    let elsewhere = other.raymond(&["land", "r", "main_work1", place[0], place[1]]);
+    elsewhere.failed(1, "land it in a checkout of its repository: cd ");
+    for name in [".git", ".raymond", "a.txt", "flow", ".gitignore"] {
+        let moved = other.file("moved");
+        std::fs::create_dir_all(&moved).unwrap();
+        std::fs::rename(project.file(name), moved.join(name)).unwrap();
+    }
+    std::fs::remove_dir_all(project.path()).unwrap();
+    let mut command = other.command(&["land", "r", "main_work1"]);
+    let landed = Ran::of(&command.current_dir(other.file("moved")).output().unwrap());
+    assert_eq!((landed.code, &*landed.stdout), (0, "main_work1  landed: 1 commit\n"), "{landed:?}");
+}
+
 /// Two workers whose work is large.
 const LARGE: [(&str, &str); 4] = [
     (

@@ -1,6 +1,6 @@
 //! `raymond land`: merges the branches of workers that a run has left unlanded.
 
-use std::process::ExitCode;
+use std::{path::Path, process::ExitCode};
 
 use raymond_engine::{
     load,
@@ -14,7 +14,7 @@ use raymond_flow::{
 use super::{place::state_dir, runs};
 use crate::{
     cli::{args::WhichRun, upkeep::Land},
-    failure::Failure,
+    failure::{Failure, quoted},
     line::excerpt,
     out,
     report::words::{count, natural},
@@ -33,13 +33,17 @@ pub(in crate::cli) fn land(arguments: &Land) -> Result<ExitCode, Failure> {
     let here = std::env::current_dir();
     let here = here.map_err(|error| Failure::io("find the current directory", &error))?;
     let landing = Landing::at(&here).map_err(|error| refused(&error))?;
+    if chosen.is_empty() {
+        out::note("nothing was landed");
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut left = Vec::new();
     for (agent, worktree) in chosen {
         let message = format!("Land {agent} of run {id}");
         let landed = landing.land(worktree, &message, arguments.dry_run);
         let landed = landed.map_err(|error| Failure::of_error(&error))?;
         if !matches!(landed, Landed::Merged { .. } | Landed::Already) {
-            left.push(&worktree.branch);
+            left.push(remedy(&landed, worktree));
         }
         out::text(&format!("{agent}  {}\n", told(&landed, worktree, arguments.dry_run)))?;
     }
@@ -52,14 +56,27 @@ pub(in crate::cli) fn land(arguments: &Land) -> Result<ExitCode, Failure> {
     let workers = count(left.len() as u64, "worker");
     let verb = if arguments.dry_run { "cannot" } else { "could not" };
     let message = format!("the work of {workers} {verb} be landed on {}", landing.branch());
-    Err(Failure::of_work(message).with_hint(format!("merge by hand: git merge {first}")))
+    Err(Failure::of_work(message).with_hint(first.clone()))
+}
+
+/// What to do about a branch that was not landed.
+fn remedy(landed: &Landed, worktree: &Worktree) -> String {
+    let branch = &worktree.branch;
+    match (landed, &worktree.head) {
+        (Landed::Gone, Some(head)) => format!("bring the branch back: git branch {branch} {head}"),
+        (Landed::Elsewhere, _) => {
+            let repository = quoted(Path::new(&worktree.repository));
+            format!("land it in a checkout of its repository: cd {repository}")
+        }
+        _ => format!("merge by hand: git merge {branch}"),
+    }
 }
 
 /// The worktrees to land: those that were named, else those of all workers that have ended.
 fn chosen<'r>(run: &'r Run, named: &[String]) -> Result<Vec<(&'r AgentId, &'r Worktree)>, Failure> {
     if run.worktrees.is_empty() {
         let message = format!("no worker of run `{}` had a worktree", run.id);
-        return Err(Failure::usage(message).with_hint("see docs: `worktree` on a fork".to_owned()));
+        return Err(Failure::usage(message).with_hint("see how: raymond help protocol".to_owned()));
     }
     for name in named {
         if !run.worktrees.contains_key(&AgentId::new(name)) {
@@ -103,19 +120,21 @@ fn told(landed: &Landed, worktree: &Worktree, is_dry: bool) -> String {
         Landed::Already => "has nothing that is not landed".to_owned(),
         Landed::Gone => format!("its branch {} is gone", worktree.branch),
         Landed::Elsewhere => format!("belongs to another repository: {}", worktree.repository),
-        Landed::Conflicts { files } if files.is_empty() => "conflicts".to_owned(),
+        Landed::Conflicts { files } if files.is_empty() => "cannot be landed: conflicts".to_owned(),
         Landed::Conflicts { files } => {
             let more = if files.len() > NAMED_MAX { ", …" } else { "" };
             let files: Vec<_> = files.iter().take(NAMED_MAX).map(|file| excerpt(file)).collect();
             format!("not landed, conflicts in {}{more}", files.join(", "))
         }
-        Landed::Refused { why } => format!("not landed: {}", excerpt(why)),
+        // All that git says, with its further lines below.
+        Landed::Refused { why } => format!("not landed: {}", why.trim().replace('\n', "\n    ")),
     }
 }
 
 fn refused(error: &LandError) -> Failure {
     let hint = match error {
         LandError::NoCheckout { .. } => "change to the checkout into which to merge",
+        LandError::Merging { .. } => "finish it (git commit), or abort it: git merge --abort",
         LandError::Dirty { .. } => "commit the changes, or put them aside: git stash",
         LandError::Detached { .. } => "check a branch out: git switch BRANCH",
         LandError::Git(_) => return Failure::of_error(error),
