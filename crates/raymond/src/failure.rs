@@ -170,9 +170,28 @@ fn start_command(loaded: &Loaded) -> String {
     format!("raymond start {}", near(&path).display())
 }
 
+/// What to do about an archive, a YAML file or a directory to be packed that is not a workflow.
+fn archive_hint(path: &Path, error: &ArchiveError) -> String {
+    let hint = match error {
+        ArchiveError::Yaml(_) => "correct that line, then run the same command again",
+        ArchiveError::Io(_) if is_yaml(path) => {
+            "save it as a text file in UTF-8, then run the same command again"
+        }
+        ArchiveError::Duplicate { .. } => "rename one of them, and what names it",
+        ArchiveError::Nested { .. } if is_yaml(path) => {
+            "give the file another name: only subworkflows and `tests` are folders"
+        }
+        ArchiveError::TooMany | ArchiveError::TooLarge { .. } if is_yaml(path) => {
+            "keep large files elsewhere, and read them in the scripts that need them"
+        }
+        _ => "pack a directory of state files: raymond pack DIR",
+    };
+    hint.to_owned()
+}
+
 /// What to do about a workflow without a usable entry state. A state in an archive cannot be started by its name.
 fn entry_hint(path: &Path, error: &EntryError) -> String {
-    if is_yaml(path) {
+    if is_yaml(path) && !path.is_dir() {
         return "add a state `START` under `states`, or rename one".to_owned();
     }
     if is_packed(path) {
@@ -319,12 +338,7 @@ impl From<ScopeError> for Failure {
             }
             ScopeError::Io { source, .. } => Some(io_hint(source.kind()).to_owned()),
             ScopeError::Entry { path, source } => Some(entry_hint(path, source)),
-            ScopeError::Archive { source: ArchiveError::Yaml(_), .. } => {
-                Some("correct that line, then run the same command again".to_owned())
-            }
-            ScopeError::Archive { .. } => {
-                Some("pack a directory of state files: raymond pack DIR".to_owned())
-            }
+            ScopeError::Archive { path, source } => Some(archive_hint(path, source)),
             ScopeError::Kind(_) => {
                 Some("name a state file, a directory, a zip archive or a YAML file".to_owned())
             }
@@ -340,7 +354,20 @@ impl From<PackError> for Failure {
             PackError::Name { .. } => {
                 Some("rename it, or move it out of the workflow, then pack again".to_owned())
             }
-            _ => None,
+            PackError::Yaml { path, .. } => {
+                Some(format!("pack a zip archive instead: raymond pack {}", path.display()))
+            }
+            PackError::Executable { path } => Some(format!(
+                "a script that calls it by its shell needs no mode: chmod -x {}\nor pack a zip archive instead: raymond pack DIR",
+                quoted(path)
+            )),
+            PackError::TooMany { .. } | PackError::TooLarge { .. } => Some(
+                "move what is not a part of the workflow out of it, then pack again".to_owned(),
+            ),
+            PackError::Empty { .. } => Some("name the directory with the state files".to_owned()),
+            PackError::Io { source, .. } => Some(io_hint(source.kind()).to_owned()),
+            PackError::Layout { path, source } => Some(archive_hint(path, source)),
+            PackError::Zip(_) => None,
         };
         Self { message: chain(&error), hint, code: USAGE }
     }

@@ -245,7 +245,7 @@ fn flatten(files: Files) -> Result<Files, ArchiveError> {
 
 /// Checks that every directory is a subworkflow or has the tests of one, and that a file system without case can
 /// hold the files. `prefix` is what was before their names.
-fn check_layout(files: &Files, prefix: &str) -> Result<(), ArchiveError> {
+pub(super) fn check_layout(files: &Files, prefix: &str) -> Result<(), ArchiveError> {
     let listing = |folder: &str| Ok::<_, ArchiveError>(Listing::of_folder(files.keys(), folder));
     let folders: BTreeSet<_> =
         workflow_folders(listing)?.into_iter().map(|(path, _)| path).collect();

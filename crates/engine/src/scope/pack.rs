@@ -34,6 +34,12 @@ pub enum PackError {
         /// The error of the operating system.
         source: io::Error,
     },
+    /// There is nothing to pack.
+    #[error("{} has no files of a workflow", path.display())]
+    Empty {
+        /// The directory.
+        path: PathBuf,
+    },
     /// More files than an archive may have.
     #[error("{} has more than {FILES_MAX} files", path.display())]
     TooMany {
@@ -177,6 +183,12 @@ fn packed_files(folder: &Path) -> Result<BTreeMap<String, Vec<u8>>, PackError> {
         }
         files.insert(name, bytes);
     }
+    if files.is_empty() {
+        return Err(PackError::Empty { path: folder.to_owned() });
+    }
+    // What is packed here must be read everywhere.
+    let wrong = |source| PackError::Layout { path: folder.to_owned(), source };
+    archive::check_layout(&files, "").map_err(wrong)?;
     Ok(files)
 }
 
@@ -313,5 +325,24 @@ mod tests {
         let Err(PackError::Io { path, source }) = pack(folder.path()) else { panic!() };
         assert_eq!(path, folder.path().join("A.md"));
         assert_eq!(source.kind(), io::ErrorKind::FileTooLarge);
+    }
+
+    #[test]
+    fn what_could_not_be_read_again_is_not_packed() {
+        let folder = folder(&[("START.md", b"a")]);
+        for name in ["review", "Review"] {
+            fs::create_dir_all(folder.path().join(name)).unwrap();
+            fs::write(folder.path().join(name).join("START.md"), "x").unwrap();
+        }
+        // On a file system without case they are one.
+        if fs::read_dir(folder.path()).unwrap().count() == 3 {
+            for packed in [pack(folder.path()).map(drop), pack_yaml(folder.path()).map(drop)] {
+                let PackError::Layout { source, .. } = packed.unwrap_err() else { panic!() };
+                assert!(source.to_string().ends_with("differ only in case"), "{source}");
+            }
+        }
+        let empty = tempfile::tempdir().unwrap();
+        fs::write(empty.path().join(".hidden"), "x").unwrap();
+        assert!(matches!(pack(empty.path()), Err(PackError::Empty { .. })));
     }
 }

@@ -50,7 +50,8 @@ impl OneFile {
     pub fn read(text: &str) -> Result<Self, OneFileError> {
         let mut reader = Reader { text, lines: line_starts(text), read: Self::default() };
         let root = read_nested(text, DEPTH_MAX)
-            .map_err(|error| reader.error(error.span, error.message))?;
+            .map_err(|error| reader.error(error.span, error.message))
+            .map_err(|error| reader.explained(error))?;
         let Some(root) = root else {
             return Err(reader.error(Span::new(0, 0), format!("`{STATES}` is missing")));
         };
@@ -126,6 +127,17 @@ impl<'t> Reader<'t> {
         OneFileError { position: Position::of(self.text, span.start), message }
     }
 
+    /// An error of YAML itself. What it says about a tab is seldom that it is one.
+    fn explained(&self, mut error: OneFileError) -> OneFileError {
+        let at = usize::try_from(error.position.line).unwrap_or_default().saturating_sub(1);
+        let (_, line) = self.line(at);
+        let indent = line.len() - line.trim_start().len();
+        if line.get(..indent).is_some_and(|indent| indent.contains('\t')) {
+            error.message.push_str(" (the line is indented with a tab: use spaces)");
+        }
+        error
+    }
+
     fn mapping<'n>(&self, node: &'n YamlNode, what: &str) -> Result<&'n [Pair], OneFileError> {
         let pairs: &[Pair] = match &node.value {
             YamlValue::Mapping(pairs) => pairs,
@@ -147,7 +159,11 @@ impl<'t> Reader<'t> {
     fn key<'n>(&self, node: &'n YamlNode) -> Result<&'n str, OneFileError> {
         match &node.value {
             YamlValue::Scalar(text) => Ok(text),
-            YamlValue::Null | YamlValue::Sequence(_) | YamlValue::Mapping(_) => {
+            YamlValue::Null => {
+                let message = "an empty key, or `null`, is not a name: put it in quotes";
+                Err(self.error(node.span, message.to_owned()))
+            }
+            YamlValue::Sequence(_) | YamlValue::Mapping(_) => {
                 Err(self.error(node.span, "a key should be a name".to_owned()))
             }
         }
@@ -169,12 +185,19 @@ impl<'t> Reader<'t> {
         for (key, value) in self.mapping(node, &format!("`{what}`"))? {
             let name = self.key(key)?;
             let own = name.strip_suffix('/').unwrap_or(name);
-            let is_name = !own.is_empty()
-                && !own.contains(['/', '\\', ':'])
-                && !own.starts_with('.')
-                && !own.chars().any(char::is_control);
-            if !is_name {
-                let message = format!("`{}` is not the name of a state", excerpt(name));
+            let is_name = |own: &str| {
+                !own.is_empty()
+                    && !own.contains(['/', '\\', ':'])
+                    && !own.starts_with('.')
+                    && !own.chars().any(char::is_control)
+            };
+            if !is_name(own) {
+                let folder = own.split_once('/').filter(|(folder, _)| is_name(folder));
+                let hint = folder.map(|(folder, rest)| {
+                    format!(": write the folder as a key `{folder}/`, and `{rest}` below it")
+                });
+                let hint = hint.unwrap_or_default();
+                let message = format!("`{}` is not the name of a state{hint}", excerpt(name));
                 return Err(self.error(key.span, message));
             }
             if name.ends_with('/') {

@@ -105,7 +105,7 @@ pub enum Problem {
     },
     /// A `worktree` that cannot be part of a name.
     #[error(
-        "`{text}` in `worktree` is neither `true` nor a name: at most 60 letters, digits, `-` and `_`"
+        "`{text}` in `worktree` is neither `true` nor a name: at most 60 letters, digits, `-` and `_`; leave it out for no worktree"
     )]
     NotAWorktree {
         /// The beginning of it.

@@ -131,7 +131,18 @@ fn text_that_is_no_workflow_is_refused_with_its_place() {
             "3:5: `model` needs `prompt`: a script has no frontmatter",
         ),
         ("states: { A.md: { prompt: x } }", "1:11: `A.md` is named without its extension `.md`"),
-        ("states: { a/b: { prompt: x } }", "1:11: `a/b` is not the name of a state"),
+        (
+            "states: { a/b: { prompt: x } }",
+            "1:11: `a/b` is not the name of a state: write the folder as a key `a/`, and `b` below it",
+        ),
+        (
+            "states: { null: { prompt: x } }",
+            "1:11: an empty key, or `null`, is not a name: put it in quotes",
+        ),
+        (
+            "states:\n  A:\n    sh: |\n    \techo x\n",
+            "4:6: while parsing a block mapping, did not find expected key (the line is indented with a tab: use spaces)",
+        ),
         ("states: { ../: { A: { prompt: x } } }", "1:11: `../` is not the name of a state"),
         ("states: { A: { prompt: [x] } }", "1:24: `prompt` should be a text"),
         ("states: {}\nfiles: { ../x: y }", "2:10: `../x` is not a safe file name"),

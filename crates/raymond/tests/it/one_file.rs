@@ -169,3 +169,19 @@ fn what_yaml_cannot_carry_is_refused() {
     mode("flow/START.sh", 0o755);
     assert_eq!(project.raymond(&["pack", "flow", "--yaml"]).code, 0, "bash runs it in any mode");
 }
+
+#[test]
+fn hint_fits_a_yaml_file() {
+    let project = Project::new([]);
+    let refused = |yaml: &[u8], hint: &str| {
+        std::fs::write(project.file("f.yaml"), yaml).unwrap();
+        project.raymond(&["lint", "f.yaml"]).failed(2, hint);
+    };
+    refused(b"states:\n  START: { sh: \"\xe4\" }\n", "save it as a text file in UTF-8");
+    refused(b"states: { START: { sh: x }, start: { sh: x } }", "rename one of them");
+    refused(b"states: { START: { sh: x } }\nfiles: { a/b: x }", "give the file another name");
+    std::fs::create_dir(project.file("empty")).unwrap();
+    project
+        .raymond(&["pack", "empty", "--yaml"])
+        .failed(2, "name the directory with the state files");
+}

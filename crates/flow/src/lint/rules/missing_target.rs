@@ -9,7 +9,7 @@
 
 use crate::{
     graph::{Named, State},
-    scope::ResolveError,
+    scope::{FOLDER_DEPTH_MAX, ResolveError},
     source::Severity,
 };
 
@@ -44,15 +44,22 @@ fn look(report: &mut Report<'_>, state: &State, named: &Named, severity: Severit
     let (message, suggestion, help) = match cause {
         // The suggestion is the help of the finding.
         ResolveError::NotFound { name, suggestion, candidates } => {
-            let files: Vec<_> = candidates.iter().map(|file| format!("{folder}{file}")).collect();
+            let own = state.name.folder();
+            let files = candidates.iter().map(|file| format!("{own}{folder}{file}"));
+            let files: Vec<_> = files.collect();
             let help = format!("create {}", files.join(" or "));
             let meant = suggestion.as_ref().map(|name| format!("{folder}{name}"));
             (format!("state `{folder}{name}` not found"), meant, Some(help))
         }
+        ResolveError::NoFolder { folder, .. } if is_too_deep(state) => {
+            let help = format!("at most {FOLDER_DEPTH_MAX} folders may lie in each other");
+            (format!("the subworkflow `{folder}` lies too deep"), None, Some(help))
+        }
         ResolveError::NoFolder { folder, suggestion } => {
             // The folder may be there, without an entry state: lint sees only the folders that are subworkflows.
+            let own = state.name.folder();
             let help = format!(
-                "a subworkflow is a folder with an entry state: create {folder}START.md or {folder}START.sh"
+                "a subworkflow is a folder with an entry state: create {own}{folder}START.md or {own}{folder}START.sh"
             );
             (format!("there is no subworkflow `{folder}`"), suggestion.clone(), Some(help))
         }
@@ -72,6 +79,11 @@ fn look(report: &mut Report<'_>, state: &State, named: &Named, severity: Severit
     }
     let suggestion = suggestion.as_deref();
     finding.severity(severity).meant(suggestion);
+}
+
+/// Whether no subworkflow can lie in the folder of `state`.
+fn is_too_deep(state: &State) -> bool {
+    state.name.folder().matches('/').count() >= FOLDER_DEPTH_MAX
 }
 
 #[cfg(test)]
@@ -158,5 +170,27 @@ mod tests {
         }
         let prose = "Never write <goto>OLD</goto>, but <goto>START</goto>.";
         assert_eq!(severities(&RULE, [("START.md", prose)]), [Severity::Warning]);
+    }
+
+    #[test]
+    fn help_names_the_folder_of_the_state_and_a_subworkflow_that_lies_too_deep() {
+        let deep = "d/".repeat(crate::scope::FOLDER_DEPTH_MAX);
+        let files: Vec<(String, &str)> = (0..=crate::scope::FOLDER_DEPTH_MAX)
+            .map(|depth| {
+                let text = "<function return=\"START\">d/</function> <result>x</result>";
+                (format!("{}START.md", "d/".repeat(depth)), text)
+            })
+            .chain([("d/ASK.md".to_owned(), "<goto>GONE</goto>")])
+            .chain([(format!("{deep}d/START.md"), "<result>x</result>")])
+            .collect();
+        let files = files.iter().map(|(name, text)| (name.as_str(), *text));
+        let said = found(&RULE, files);
+        assert_eq!(
+            said,
+            [
+                "d/ASK.md:1:7: state `GONE` not found",
+                &*format!("{deep}START.md:1:26: the subworkflow `d/` lies too deep"),
+            ]
+        );
     }
 }

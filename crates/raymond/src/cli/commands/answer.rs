@@ -16,7 +16,10 @@ use raymond_engine::{
     lock::{Owner, RunLock},
     private, processes,
 };
-use raymond_flow::id::{AskId, RunId};
+use raymond_flow::{
+    id::{AskId, RunId},
+    machine::Phase,
+};
 use serde_json::Value;
 
 use super::{place::state_dir, prepare::LoadedProject, runs};
@@ -164,6 +167,16 @@ fn which(
             Ok((id, label(&words)))
         }
         [] => {
+            // Those of a rewound run are asked again when it is resumed.
+            let asks = raymond_engine::load(state_dir, run).is_ok_and(|loaded| {
+                let mut agents = loaded.run.agents.values();
+                agents.any(|agent| matches!(agent.phase, Phase::Asking { .. }))
+            });
+            if asks {
+                let failure = Failure::usage(format!("run {run} has not asked its questions yet"));
+                let hint = format!("resume it, which asks them: {}", next.command("resume"));
+                return Err(failure.with_hint(hint));
+            }
             let failure = Failure::usage(format!("run {run} asks nothing"));
             Err(failure.with_hint(format!("show its status: {}", next.command("status"))))
         }

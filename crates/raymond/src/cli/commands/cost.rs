@@ -59,6 +59,12 @@ fn page(id: &str, spendings: &Spendings) -> Vec<Line> {
         "  {} turns, {} of them in a session that had some before",
         total.account.steps, total.continued
     ))];
+    if total.account.steps == 0 {
+        page.push(
+            Line::new().dim("No turn of a coding agent has ended, so there is nothing to show."),
+        );
+        return page;
+    }
     let states =
         spendings.by_state.iter().map(|(state, spending)| (state.stem().to_owned(), spending));
     table(&mut page, "By state", states.collect());
