@@ -8,11 +8,17 @@
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant, SystemTime},
 };
 
-use raymond_engine::{layout::StateDir, mirror::pack_step, private};
-use raymond_flow::history::InputMessage;
+use raymond_engine::{
+    host::Mapping, layout::StateDir, mirror::pack_step, private, worktree::work_for,
+};
+use raymond_flow::{
+    history::InputMessage,
+    machine::{Action, Run, Step},
+    snapshot::RunMessage,
+};
 use serde::{Deserialize, Serialize};
 use temporalio_client::{
     ActivityIdentifier, AsyncActivityHandle, Client, RpcOptions, WorkflowDescribeOptions,
@@ -24,12 +30,21 @@ use temporalio_common::protos::{
     temporal::api::{enums::v1::PendingActivityState, workflow::v1::PendingActivityInfo},
 };
 use temporalio_macros::activities;
-use temporalio_sdk::activities::{ActivityContext, ActivityError};
+use temporalio_sdk::{
+    ApplicationFailure,
+    activities::{ActivityContext, ActivityError},
+};
 
 use crate::{
+    capacity::{Capacity, Taken},
+    checkouts::{CheckoutError, Places, blocking},
     commands::Talk,
-    hosts::{HostError, Hosts},
-    messages::{EndOrder, Entry, Place, PrepareOrder, StepEnd, StepOrder},
+    hosts::{HostError, Hosts, milliseconds},
+    messages::{
+        EndOrder, Entry, Home, Place, PrepareOrder, StepEnd, StepOrder, StoredCheckout,
+        StoredSession, WorktreeOrder,
+    },
+    sessions::{self, SessionError},
     store::Store,
     workflow::RunWorkflow,
 };
@@ -41,6 +56,8 @@ const HEARTBEAT_TIMEOUT: Duration = Duration::from_mins(1);
 /// How often a host that ended is started again for the same step.
 const HOST_TRIES: u32 = 5;
 const HOST_INTERVAL: Duration = Duration::from_millis(200);
+/// How long to wait before the store is asked again.
+const STORE_INTERVAL: Duration = Duration::from_secs(2);
 /// How often the directories of runs that have ended are looked for.
 const TIDY_INTERVAL: Duration = Duration::from_hours(1);
 /// How long to wait before the end of a step is delivered again.
@@ -50,11 +67,13 @@ const DELIVERY_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub struct StepActivities {
     hosts: Arc<Hosts>,
-    /// The name of this worker.
-    name: String,
+    /// This worker.
+    home: Home,
     /// Where the tokens of running steps are, for the next worker in this state directory.
     tokens: PathBuf,
+    capacity: Capacity,
     store: Store,
+    places: Places,
     /// The state directory of this worker.
     state_dir: StateDir,
     talk: Talk,
@@ -68,6 +87,83 @@ struct Kept {
     order: StepOrder,
 }
 
+/// How long the server counts on this worker for a step.
+#[derive(Debug)]
+struct Trust {
+    /// After how long without a heartbeat the server gives the step to another worker.
+    timeout: Duration,
+    /// The server has heard of this worker then, or later. `None` if that is not known.
+    since: Option<Instant>,
+}
+
+impl Trust {
+    /// The trust in a worker that was given a step at `started` by the clock of the server. A step that was on its way for
+    /// long, because this worker was frozen or without network, may be another's by now; clocks that differ count as that.
+    fn begin(timeout: Duration, started: Option<SystemTime>) -> Self {
+        let margin = timeout / 12;
+        let is_recent = |at: &SystemTime| {
+            let age = SystemTime::now().duration_since(*at);
+            age.unwrap_or_else(|ahead| ahead.duration()) < margin
+        };
+        let since = started.filter(is_recent).and_then(|_| Instant::now().checked_sub(margin));
+        Self { timeout, since }
+    }
+
+    /// How long a step may run on: less than the server waits, and the rest is for killing the child.
+    fn patience(&self) -> Duration {
+        self.since
+            .map_or(Duration::ZERO, |since| (self.timeout * 2 / 3).saturating_sub(since.elapsed()))
+    }
+
+    /// Sends a heartbeat. Returns whether the step is cancelled; `None` if the server cannot be reached. What counts is when
+    /// the heartbeat was sent: its answer may be late.
+    async fn renew(
+        &mut self,
+        handle: &AsyncActivityHandle<Client>,
+    ) -> Result<Option<bool>, AttendError> {
+        let sent = Instant::now();
+        match handle.heartbeat::<()>(None, RpcOptions::default()).await {
+            Ok(answer) => {
+                self.since = Some(sent);
+                Ok(Some(answer.cancel_requested))
+            }
+            Err(AsyncActivityError::NotFound(_)) => Err(AttendError::Gone),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Waits for something before a step is started, with heartbeats meanwhile. Gives up when the step is cancelled.
+    async fn keep<T>(
+        &mut self,
+        handle: &AsyncActivityHandle<Client>,
+        wanted: impl Future<Output = T>,
+    ) -> Result<T, AttendError> {
+        self.beating(handle, |_, is_cancelled| !is_cancelled, wanted).await
+    }
+
+    /// Does `work`, with heartbeats until it is done. `beat` is called after each one that the server has accepted, with the new
+    /// patience and whether the step is to be cancelled, and says whether to go on. A server that cannot be reached
+    /// may come back before the timeout.
+    async fn beating<T>(
+        &mut self,
+        handle: &AsyncActivityHandle<Client>,
+        beat: impl Fn(Duration, bool) -> bool,
+        work: impl Future<Output = T>,
+    ) -> Result<T, AttendError> {
+        let mut work = std::pin::pin!(work);
+        loop {
+            if let Ok(done) = tokio::time::timeout(self.timeout / 3, &mut work).await {
+                return Ok(done);
+            }
+            if let Some(is_cancelled) = self.renew(handle).await?
+                && !beat(self.patience(), is_cancelled)
+            {
+                return Err(AttendError::Gone);
+            }
+        }
+    }
+}
+
 /// Why the end of a step is not reported.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AttendError {
@@ -77,21 +173,42 @@ pub(crate) enum AttendError {
     /// No host.
     #[error(transparent)]
     Host(#[from] HostError),
+    /// A session of a coding agent cannot be brought here.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// A checkout cannot be brought here or kept.
+    #[error(transparent)]
+    Checkout(#[from] CheckoutError),
     /// It cannot be written as JSON.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
 }
 
+impl AttendError {
+    /// Whether the store is down, and may come back.
+    fn is_transient(&self) -> bool {
+        match self {
+            Self::Host(error) => error.is_transient(),
+            Self::Session(SessionError::Store(error))
+            | Self::Checkout(CheckoutError::Store(error)) => error.is_transient(),
+            _ => false,
+        }
+    }
+}
+
 impl StepActivities {
     pub(crate) fn new(
         hosts: Arc<Hosts>,
-        name: String,
+        home: Home,
         data_dir: &Path,
         store: Store,
+        capacity: usize,
         talk: Talk,
     ) -> Self {
-        let state_dir = StateDir::new(data_dir);
-        Self { hosts, name, tokens: data_dir.join("tokens"), store, state_dir, talk }
+        let places = Places::new(store.clone(), data_dir.join("checkouts"));
+        let (state_dir, capacity) = (StateDir::new(data_dir), Capacity::new(capacity));
+        let tokens = data_dir.join("tokens");
+        Self { hosts, home, tokens, capacity, store, places, state_dir, talk }
     }
 
     /// The steps whose ends are not delivered yet, and where they are noted.
@@ -106,8 +223,12 @@ impl StepActivities {
     pub(crate) async fn tidy(&self, age: Duration) {
         loop {
             let kept = self.kept().into_iter().filter_map(|(_, kept)| kept);
-            let runs = kept.map(|kept| kept.order.run.0.id).collect();
-            self.hosts.tidy(age, &runs).await;
+            let runs: Vec<Run> = kept.map(|kept| kept.order.run.0).collect();
+            self.hosts.tidy(age, &runs.iter().map(|run| run.id.clone()).collect()).await;
+            let identities = runs.into_iter().map(|run| run.identity).collect();
+            if let Err(error) = self.places.tidy(age, identities).await {
+                (self.talk)(&format!("old checkouts cannot be removed: {error}"));
+            }
             tokio::time::sleep(TIDY_INTERVAL).await;
         }
     }
@@ -119,20 +240,35 @@ impl StepActivities {
                 let _ = std::fs::remove_file(path);
                 continue;
             };
-            let (own, client) = (self.clone(), client.clone());
-            tokio::spawn(async move {
-                let handle = handle(client, kept.token);
-                let timeout = Duration::from_millis(kept.timeout_ms);
-                let id = kept.order.id.clone();
-                (own.talk)(&format!("{}: found step {id} again", kept.order.run.0.id));
-                // Its request may never have arrived, so it is not started again, only looked for.
-                let order = StepOrder { is_started: true, ..kept.order };
-                let attended = own.attend(&handle, &order, timeout).await;
-                if let Err(error) = own.deliver(&handle, &order, attended).await {
-                    (own.talk)(&format!("step {id}: {error}"));
-                }
-                let _ = std::fs::remove_file(path);
-            });
+            (self.talk)(&format!("{}: found step {} again", kept.order.run.0.id, kept.order.id));
+            // Its request may never have arrived, so it is not started again, only looked for.
+            let order = StepOrder { is_started: true, ..kept.order };
+            let kept = Kept { order, ..kept };
+            let handle = handle(client.clone(), kept.token.clone());
+            let trust = Trust { timeout: Duration::from_millis(kept.timeout_ms), since: None };
+            let taken = self.capacity.take_over();
+            tokio::spawn(self.clone().see_through((handle, trust), kept, Some(path), taken));
+        }
+    }
+
+    /// Carries out a step, and reports its end. The SDK takes no part: it does not see the heartbeats of the worker, and
+    /// would drop an end that comes after its own timeout.
+    async fn see_through(
+        self,
+        (handle, trust): (AsyncActivityHandle<Client>, Trust),
+        kept: Kept,
+        path: Option<PathBuf>,
+        _taken: Taken,
+    ) {
+        let attended = self.attend(&handle, &kept.order, trust).await;
+        if let Err(error) = self.deliver(&handle, attended).await {
+            (self.talk)(&format!("step {}: {error}", kept.order.id));
+            // If the server still counts on this worker, it learns that it should not.
+            let failure = ApplicationFailure::new(error);
+            let _ = handle.fail::<_, ()>(failure, None, RpcOptions::default()).await;
+        }
+        if let Some(path) = path {
+            let _ = std::fs::remove_file(path);
         }
     }
 
@@ -141,18 +277,30 @@ impl StepActivities {
         &self,
         handle: &AsyncActivityHandle<Client>,
         order: &StepOrder,
-        timeout: Duration,
-    ) -> Result<Vec<InputMessage>, AttendError> {
+        mut trust: Trust,
+    ) -> Result<StepEnd, AttendError> {
         let mut tries = 0;
+        // What a step needs is brought before it starts, never while it runs.
+        let mut is_ready = order.is_started;
         loop {
-            match self.attend_once(handle, order, timeout).await {
-                Err(AttendError::Host(error)) if tries < HOST_TRIES => {
+            let wait = match self.attend_once(handle, order, &mut trust, &mut is_ready).await {
+                // The step waits for as long as the store is down and the server counts on this worker.
+                Err(error) if error.is_transient() => {
+                    (self.talk)(&format!("step {} waits for the store: {error}", order.id));
+                    STORE_INTERVAL
+                }
+                Err(
+                    error @ (AttendError::Host(_)
+                    | AttendError::Session(_)
+                    | AttendError::Checkout(_)),
+                ) if tries < HOST_TRIES => {
                     tries += 1;
                     (self.talk)(&format!("step {}: {error}; trying again", order.id));
-                    tokio::time::sleep(HOST_INTERVAL * tries).await;
+                    HOST_INTERVAL * tries
                 }
                 attended => return attended,
-            }
+            };
+            trust.keep(handle, tokio::time::sleep(wait)).await?;
         }
     }
 
@@ -160,27 +308,107 @@ impl StepActivities {
         &self,
         handle: &AsyncActivityHandle<Client>,
         order: &StepOrder,
-        timeout: Duration,
-    ) -> Result<Vec<InputMessage>, AttendError> {
-        // The deadline passes before the server gives the step to another worker, however long before its end the last
-        // heartbeat was; the rest is for killing the child.
-        let (interval, patience) = (timeout / 3, timeout * 2 / 3);
-        let mut step = self.hosts.step(order, patience).await?;
-        loop {
-            match tokio::time::timeout(interval, step.end()).await {
-                Ok(end) => return end?.ok_or(AttendError::Gone),
-                Err(_) => match handle.heartbeat::<()>(None, RpcOptions::default()).await {
-                    Ok(answer) => {
-                        step.extend();
-                        if answer.cancel_requested {
-                            step.cancel();
-                        }
-                    }
-                    Err(AsyncActivityError::NotFound(_)) => return Err(AttendError::Gone),
-                    // The server cannot be reached: the deadline stays, and perhaps passes.
-                    Err(_) => {}
-                },
+        trust: &mut Trust,
+        is_ready: &mut bool,
+    ) -> Result<StepEnd, AttendError> {
+        if !*is_ready {
+            trust.keep(handle, self.bring(order)).await??;
+            *is_ready = true;
+        }
+        trust.keep(handle, self.hosts.ready(order)).await??;
+        while trust.patience().is_zero() {
+            if trust.renew(handle).await?.is_none() {
+                tokio::time::sleep(DELIVERY_INTERVAL).await;
             }
+        }
+        let mapping = self.mapping(order);
+        let (step, end) = self.hosts.step(order, trust.patience(), mapping).await?;
+        let extend = |patience, is_cancelled| {
+            step.extend(patience);
+            if is_cancelled {
+                step.cancel();
+            }
+            true
+        };
+        let inputs = trust.beating(handle, extend, end.wait()).await??;
+        let inputs = inputs.ok_or(AttendError::Gone)?;
+        // It has ended: a cancel comes too late.
+        let ended = |_, _| true;
+        let session = trust.beating(handle, ended, self.keep_session(order)).await?;
+        let checkout = trust.beating(handle, ended, self.keep_checkout(order)).await??;
+        let patience = trust.timeout / 3;
+        let files = trust.beating(handle, ended, self.store_files(order, patience)).await?;
+        Ok(StepEnd { files, session, checkout, ..self.step_end(inputs) })
+    }
+
+    /// Brings to this machine what a step needs.
+    async fn bring(&self, order: &StepOrder) -> Result<(), AttendError> {
+        if let Some(checkout) = &order.checkout {
+            self.places.bring(&order.run.0, &order.id.agent, checkout).await?;
+        }
+        if order.sessions.is_empty() {
+            return Ok(());
+        }
+        for place in self.hosts.locate(order, self.mapping(order)).await? {
+            if let Some(files) = order.sessions.get(&place.session) {
+                sessions::put_back(&self.store, &place, files).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the paths of the run mean for the agent of a step on this machine.
+    fn mapping(&self, order: &StepOrder) -> Option<Mapping> {
+        let checkout = order.checkout.as_ref()?;
+        Some(self.places.mapping(&order.run.0, &order.id.agent, checkout))
+    }
+
+    /// Commits and stores what a step has left in its checkout. If the store cannot be reached, it is tried until it can.
+    async fn keep_checkout(
+        &self,
+        order: &StepOrder,
+    ) -> Result<Option<StoredCheckout>, AttendError> {
+        let Some(checkout) = &order.checkout else { return Ok(None) };
+        loop {
+            match self.places.keep(&order.run.0, &order.id.agent, checkout).await {
+                Err(error @ CheckoutError::Store(_)) => {
+                    (self.talk)(&format!(
+                        "the work of step {} is not stored yet: {error}",
+                        order.id
+                    ));
+                }
+                kept => return Ok(Some(kept?)),
+            }
+            tokio::time::sleep(DELIVERY_INTERVAL).await;
+        }
+    }
+
+    /// Stores the session of a turn that has ended, for its next turn on whichever worker. Tries until it is stored: the
+    /// answer is paid for, and without the session the next turn would not know of it.
+    async fn keep_session(&self, order: &StepOrder) -> Option<StoredSession> {
+        let RunMessage(run) = &order.run;
+        let step = run.running_step(&order.id);
+        let Some((_, Step { action: Action::Turn(_), .. })) = step else { return None };
+        loop {
+            let stored = async {
+                let places = self.hosts.locate(order, self.mapping(order)).await?;
+                let Some(place) = places.first() else { return Ok(None) };
+                let files = sessions::put(&self.store, place).await?;
+                let id = place.session.clone();
+                Ok::<_, AttendError>(files.map(|files| StoredSession { id, files }))
+            };
+            match stored.await {
+                Ok(stored) => return stored,
+                Err(AttendError::Session(error @ SessionError::TooMany { .. })) => {
+                    (self.talk)(&format!("step {}: {error}, and stays on this worker", order.id));
+                    return None;
+                }
+                Err(error) => {
+                    let id = &order.id;
+                    (self.talk)(&format!("the session of step {id} is not stored yet: {error}"));
+                }
+            }
+            tokio::time::sleep(DELIVERY_INTERVAL).await;
         }
     }
 
@@ -188,13 +416,9 @@ impl StepActivities {
     async fn deliver(
         &self,
         handle: &AsyncActivityHandle<Client>,
-        order: &StepOrder,
-        attended: Result<Vec<InputMessage>, AttendError>,
+        attended: Result<StepEnd, AttendError>,
     ) -> Result<(), AttendError> {
-        let inputs = attended?;
-        let files = self.store_files(order).await;
-        let end = StepEnd { inputs, worker: self.name.clone(), files };
-        let end = serde_json::to_value(end)?;
+        let end = serde_json::to_value(attended?)?;
         loop {
             match handle.complete(Some(end.clone()), RpcOptions::default()).await {
                 Ok(()) => return Ok(()),
@@ -205,11 +429,31 @@ impl StepActivities {
                 }
             }
             tokio::time::sleep(DELIVERY_INTERVAL).await;
+            // If only the store is down, the server still counts on this worker.
+            if let Err(AsyncActivityError::NotFound(_)) =
+                handle.heartbeat::<()>(None, RpcOptions::default()).await
+            {
+                return Err(AttendError::Gone);
+            }
         }
     }
 
-    /// Stores the files of a step for mirrors. Without them a mirror shows less, and the run goes on.
-    async fn store_files(&self, order: &StepOrder) -> Option<String> {
+    fn step_end(&self, inputs: Vec<InputMessage>) -> StepEnd {
+        let Home { worker, labels } = self.home.clone();
+        StepEnd {
+            inputs,
+            worker,
+            labels,
+            is_refused: false,
+            files: None,
+            session: None,
+            checkout: None,
+        }
+    }
+
+    /// Stores the files of a step for mirrors. Without them a mirror shows less, and the run goes on: a store that does not
+    /// answer must not cost the step its heartbeats.
+    async fn store_files(&self, order: &StepOrder, patience: Duration) -> Option<String> {
         let files = self.state_dir.run(&order.run.0.id);
         let id = order.id.clone();
         let packed = tokio::task::spawn_blocking(move || pack_step(&files, &id)).await.ok()?;
@@ -217,7 +461,13 @@ impl StepActivities {
             (self.talk)(&format!("the files of step {} are not stored: {error}", order.id));
         };
         let packed = packed.inspect_err(|error| told(error)).ok()??;
-        self.store.put(packed).await.inspect_err(|error| told(error)).ok()
+        match tokio::time::timeout(patience, self.store.put(packed)).await {
+            Ok(stored) => stored.inspect_err(|error| told(error)).ok(),
+            Err(late) => {
+                told(&late);
+                None
+            }
+        }
     }
 
     fn note(&self, kept: &Kept) -> Option<PathBuf> {
@@ -261,24 +511,28 @@ impl StepActivities {
     ) -> Result<StepEnd, ActivityError> {
         let token = context.info().task_token.clone();
         let timeout = context.info().heartbeat_timeout.unwrap_or(HEARTBEAT_TIMEOUT);
-        let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
-        let kept = Kept { token: token.clone(), timeout_ms, order };
+        let mut trust = Trust::begin(timeout, context.info().started_time);
+        let handle = handle(context.client(), token.clone());
+        let is_own = order.is_started || order.is_offer;
+        let place = if order.is_started {
+            self.capacity.take_over()
+        } else if order.is_offer {
+            let Some(place) = self.capacity.try_take() else {
+                return Ok(StepEnd { is_refused: true, ..self.step_end(Vec::new()) });
+            };
+            place
+        } else {
+            // A step that was offered may have taken the place that was free when this worker polled.
+            trust.keep(&handle, self.capacity.take()).await?
+        };
+        let kept = Kept { token, timeout_ms: milliseconds(timeout), order };
         let path = self.note(&kept);
-        let handle = handle(context.client(), token);
-        let attended = self.attend(&handle, &kept.order, timeout).await;
-        let delivered = self.deliver(&handle, &kept.order, attended).await;
-        if let Some(path) = path {
-            let _ = std::fs::remove_file(path);
+        tokio::spawn(StepActivities::clone(&self).see_through((handle, trust), kept, path, place));
+        if !is_own {
+            // The slot of the SDK: while no place is free, this queue is not polled.
+            self.capacity.has_free().await;
         }
-        match delivered {
-            // The SDK does not see the heartbeats of the worker, and drops what comes after its own timeout: so the end
-            // is delivered without it.
-            Ok(()) => Err(ActivityError::WillCompleteAsync),
-            Err(error) => {
-                (self.talk)(&format!("step {}: {error}", kept.order.id));
-                Err(ActivityError::from(error))
-            }
-        }
+        Err(ActivityError::WillCompleteAsync)
     }
 
     /// The steps of this run that workers have.
@@ -314,6 +568,19 @@ impl StepActivities {
         Ok(self.store.put(json).await?)
     }
 
+    /// Makes or saves the worktree of an agent in the shared working directory.
+    #[activity(name = "worktree")]
+    pub async fn worktree(
+        self: Arc<Self>,
+        _context: ActivityContext,
+        order: WorktreeOrder,
+    ) -> Result<InputMessage, ActivityError> {
+        let WorktreeOrder { run: RunMessage(run), agent } = order;
+        let done = blocking(move || work_for(&run, &agent)).await?;
+        let done = done.ok_or_else(|| std::io::Error::other("the run wants no worktree here"))?;
+        Ok(done.into())
+    }
+
     /// Prepares the next step of an agent where there are directories.
     #[activity(name = "prepare")]
     pub async fn prepare(
@@ -321,7 +588,36 @@ impl StepActivities {
         _context: ActivityContext,
         order: PrepareOrder,
     ) -> Result<InputMessage, ActivityError> {
-        let prepared = self.hosts.prepare(order).await;
+        let mut mapping = None;
+        if let Some(checkout) = &order.checkout {
+            self.places.bring(&order.run.0, &order.agent, checkout).await?;
+            mapping = Some(self.places.mapping(&order.run.0, &order.agent, checkout));
+        }
+        let prepared = self.hosts.prepare(order, mapping).await;
         prepared.map_err(ActivityError::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_mins(1);
+
+    #[test]
+    fn step_that_was_long_on_its_way_is_not_started_before_a_heartbeat() {
+        let now = SystemTime::now();
+        let late = Some(now - TIMEOUT / 2);
+        let clock_is_slow = Some(now + TIMEOUT / 2);
+        for started in [None, late, clock_is_slow] {
+            assert_eq!(Trust::begin(TIMEOUT, started).patience(), Duration::ZERO, "{started:?}");
+        }
+    }
+
+    #[test]
+    fn step_that_has_just_been_given_may_run_for_less_than_the_server_waits() {
+        let patience = Trust::begin(TIMEOUT, Some(SystemTime::now())).patience();
+        assert!(patience > TIMEOUT / 3, "longer than until the first heartbeat: {patience:?}");
+        assert!(patience < TIMEOUT * 2 / 3, "{patience:?}");
     }
 }

@@ -2,7 +2,8 @@
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use raymond_flow::source::is_label;
 
 use crate::messages::steps_per_history;
 
@@ -29,6 +30,9 @@ pub(crate) enum Command {
         /// The most steps at once.
         #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
         capacity: u32,
+        /// Labels of this machine. It also carries out states whose `runs_on` names some of them.
+        #[arg(long, value_name = "LABEL,…", value_delimiter = ',', value_parser = label)]
+        labels: Vec<String>,
         /// Name of this worker, which no other has [default: a name that is kept in the directory].
         #[arg(long, value_name = "NAME")]
         name: Option<String>,
@@ -46,6 +50,10 @@ pub(crate) enum Command {
         /// After how many steps the history of the run is continued as a new one.
         #[arg(long, value_name = "N", hide = true, default_value_t = steps_per_history())]
         steps_per_history: u32,
+        /// Where the agents work: in the same directory on all workers, or each in a checkout of its own on whichever
+        /// worker has its step.
+        #[arg(long, value_enum, default_value = "shared")]
+        place: Place,
         /// Return at once, print the run's id, and do not mirror it here.
         #[arg(long)]
         detach: bool,
@@ -86,6 +94,16 @@ pub(crate) enum Command {
         server: Server,
         /// The run.
         id: String,
+    },
+    /// Fetch the branches of a run that was started with `--place git` into a repository.
+    Fetch {
+        #[command(flatten)]
+        server: Server,
+        /// The run.
+        id: String,
+        /// A directory in the repository.
+        #[arg(long, value_name = "DIR", default_value = ".")]
+        directory: PathBuf,
     },
     /// Check before an upgrade that workers with this program can go on with runs that are running.
     Check {
@@ -159,6 +177,18 @@ pub(crate) enum Command {
     },
 }
 
+/// The variable with the path of the key file.
+pub(crate) const KEY_FILE: &str = "RAYMOND_CLUSTER_KEY_FILE";
+
+/// Where the agents of a run work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Place {
+    /// In a directory that has the same path on all workers.
+    Shared,
+    /// Each in a checkout of its own.
+    Git,
+}
+
 /// Where a run is mirrored.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Project {
@@ -191,9 +221,12 @@ pub(crate) struct Server {
     /// Namespace [default: that of Temporal's own settings].
     #[arg(long, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
-    /// Store for bundles and large payloads, the same for all: `file:///shared/raymond`.
+    /// Store for bundles and large payloads, the same for all: `file:///shared/raymond` or `s3://BUCKET/PREFIX`.
     #[arg(long, value_name = "URL", env = "RAYMOND_STORE")]
     pub(crate) store: String,
+    /// File with the keys that encrypt what is stored and in histories, the same for all [default: nothing is encrypted].
+    #[arg(long, value_name = "FILE", env = KEY_FILE)]
+    pub(crate) key_file: Option<PathBuf>,
     /// Task queue of the workers.
     #[arg(long, value_name = "NAME", default_value = QUEUE)]
     pub(crate) queue: String,
@@ -203,16 +236,23 @@ impl Server {
     /// The options as they are typed.
     pub(crate) fn options(&self) -> Vec<(String, String)> {
         let queue = (self.queue != QUEUE).then_some(&self.queue);
+        let key_file = self.key_file.as_ref().map(|path| path.display().to_string());
         let all = [
             ("--temporal", self.temporal.as_ref()),
             ("--namespace", self.namespace.as_ref()),
             ("--store", Some(&self.store)),
+            ("--key-file", key_file.as_ref()),
             ("--queue", queue),
         ];
         let typed =
             |(name, value): (&str, Option<&String>)| Some((name.to_owned(), value?.clone()));
         all.into_iter().filter_map(typed).collect()
     }
+}
+
+fn label(word: &str) -> Result<String, String> {
+    let allowed = "a label has letters, digits, `-`, `_` and `.`, at most 64 of them";
+    if is_label(word) { Ok(word.to_owned()) } else { Err(allowed.to_owned()) }
 }
 
 /// How long `heartbeat` seconds are.

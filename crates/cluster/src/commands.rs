@@ -1,13 +1,20 @@
 //! The commands: what the program says, and what it asks of Temporal.
 
 use std::{
-    collections::BTreeSet, env, ffi::OsString, fmt::Display, path::PathBuf, process::ExitCode,
+    cell::Cell,
+    collections::BTreeSet,
+    env,
+    ffi::OsString,
+    fmt::Display,
+    path::{Path, PathBuf},
+    process::ExitCode,
     sync::Arc,
 };
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use raymond_engine::{
     door::LimitChange, host::lines::Plan, layout::StateDir, mirror::Origin, programs,
+    worktree::moving::Delivered,
 };
 use raymond_flow::{
     history::CodingAgentsMessage,
@@ -19,18 +26,22 @@ use raymond_flow::{
 use temporalio_client::{
     Client, WorkflowFetchHistoryOptions, WorkflowGetResultOptions, WorkflowHandle, WorkflowHistory,
     WorkflowIdReusePolicy, WorkflowListOptions, WorkflowQueryOptions, WorkflowSignalOptions,
-    WorkflowStartOptions, errors::WorkflowInteractionError,
+    WorkflowStartOptions,
+    errors::{WorkflowInteractionError, WorkflowStartError},
 };
 
 use crate::{
     activities::places,
     bundles::Bundles,
-    cli::{Arguments, Command, LimitOptions, Project, Server, heartbeat_ms},
+    checkouts,
+    cipher::Cipher,
+    cli::{Arguments, Command, KEY_FILE, LimitOptions, Place, Project, Server, heartbeat_ms},
     connection::{connect, converter},
-    messages::{Begin, RunInput, RunOutput, Signal, Terms},
+    labels,
+    messages::{Begin, Repository, RunInput, RunOutput, Signal, Terms},
     mirror::Source,
     replay::Replayer,
-    store::Store,
+    store::{Store, StoreError},
     worker,
     workflow::RunWorkflow,
 };
@@ -39,7 +50,7 @@ use crate::{
 pub(crate) type Talk = fn(&str);
 
 /// Variables for this program only.
-pub(crate) const VARIABLES: [&str; 2] = ["RAYMOND_PROGRAM", "RAYMOND_STORE"];
+pub(crate) const VARIABLES: [&str; 3] = ["RAYMOND_PROGRAM", "RAYMOND_STORE", KEY_FILE];
 
 /// The most runs in a list.
 const LISTED_MAX: usize = 100;
@@ -81,20 +92,42 @@ pub(crate) fn failed<E: Display>(what: &str) -> impl FnOnce(E) -> Failure {
     move |error| Failure { message: format!("cannot {what}: {error}"), hint: None }
 }
 
+/// The failure of something that the store is needed for.
+pub(crate) fn store_failed(what: &str) -> impl FnOnce(StoreError) -> Failure {
+    move |error| {
+        let hint = error.hint().map(str::to_owned);
+        Failure { message: format!("cannot {what}: {error}"), hint }
+    }
+}
+
+/// Opens the store that the command line names, with its keys.
+pub(crate) fn open_store(server: &Server) -> Result<Store, Failure> {
+    let cipher = server.key_file.as_deref().map_or(Ok(Cipher::default()), Cipher::read);
+    let cipher = cipher.map_err(|error| {
+        let hint = error.hint().map(str::to_owned);
+        Failure { message: error.to_string(), hint }
+    })?;
+    Store::open(&server.store, cipher).map_err(store_failed("open the store"))
+}
+
 /// Carries out the command line. `print` is for data, `talk` for people.
 pub async fn run(arguments: Arguments, print: Talk, talk: Talk) -> Result<ExitCode, Failure> {
     match arguments.command {
-        Command::Worker { server, data_dir, capacity, name, keep_days } => {
-            worker::work(&server, &data_dir, capacity, name, keep_days, talk).await?;
+        Command::Worker { server, data_dir, capacity, labels, name, keep_days } => {
+            worker::work(&server, &data_dir, capacity, (name, labels), keep_days, talk).await?;
             Ok(ExitCode::SUCCESS)
         }
-        Command::Start { server, heartbeat, steps_per_history, detach, words } => {
+        Command::Start { server, heartbeat, steps_per_history, place, detach, words } => {
             let user = User::connect(&server).await?;
             let planned = user.plan(&words).await?;
             if !detach {
                 planned.check_place()?;
             }
-            let id = user.start(&planned, heartbeat_ms(heartbeat), steps_per_history).await?;
+            let heartbeat_ms = heartbeat_ms(heartbeat);
+            let id = user.start(&planned, heartbeat_ms, steps_per_history, place).await?;
+            for missed in labels::missed(&user.client, &user.queue, &planned.bundle).await {
+                talk(&missed);
+            }
             talk(&format!("run {id} is started"));
             if detach {
                 print(&id);
@@ -118,6 +151,9 @@ pub async fn run(arguments: Arguments, print: Talk, talk: Talk) -> Result<ExitCo
             let history = history.map_err(failed(&format!("get the history of run {id}")))?;
             print(&String::from_utf8_lossy(&history));
             Ok(ExitCode::SUCCESS)
+        }
+        Command::Fetch { server, id, directory } => {
+            User::connect(&server).await?.fetch(&id, &directory, print).await
         }
         Command::Check { server, ids } => User::connect(&server).await?.check(ids, print).await,
         Command::Wait { server, id } => User::connect(&server).await?.wait(&id, print, talk).await,
@@ -219,9 +255,18 @@ pub(crate) async fn tell(
 
 impl User {
     async fn connect(server: &Server) -> Result<Self, Failure> {
-        let store = Store::open(&server.store).map_err(failed("open the store"))?;
+        let store = open_store(server)?;
         let client = connect(server, &store, &format!("raymond-{}", std::process::id())).await?;
         Ok(Self { client, store, queue: server.queue.clone() })
+    }
+
+    /// Refuses what would be sent without the key of the cluster: others could read it, or, with another key, the run
+    /// could not, and would be held up for ever. A store that is down stops nobody from cancelling a run.
+    async fn check_store(&self) -> Result<(), Failure> {
+        match self.store.check().await {
+            Err(error) if !error.is_transient() => Err(store_failed("use the store")(error)),
+            Ok(()) | Err(_) => Ok(()),
+        }
     }
 
     fn handle(&self, id: &str) -> Handle {
@@ -250,19 +295,40 @@ impl User {
         Ok(Planned { started, coding_agents, bundle, state_dir: StateDir::new(state_dir) })
     }
 
+    /// Stores the repository that contains `directory`.
+    async fn pack(&self, directory: &str) -> Result<Repository, Failure> {
+        let packed = checkouts::pack(&self.store, directory).await;
+        let failure = |message| Failure { message: format!("cannot start: {message}"), hint: None };
+        packed.map_err(failure)
+    }
+
     /// Starts a run.
     async fn start(
         &self,
         planned: &Planned,
         heartbeat_ms: u64,
         steps_per_history: u32,
+        place: Place,
     ) -> Result<String, Failure> {
+        self.check_store().await?;
         let bytes = planned.bundle.clone();
-        let bundle = self.store.put(bytes).await.map_err(failed("store the bundle"))?;
+        let bundle = self.store.put(bytes).await.map_err(store_failed("store the bundle"))?;
         let id = planned.started.workflow_id.to_string();
         let begin = Begin::New(planned.started.clone().into());
-        let (coding_agents, keeps_records) = (planned.coding_agents.clone(), true);
-        let terms = Terms { bundle, coding_agents, heartbeat_ms, steps_per_history, keeps_records };
+        let repository = match place {
+            Place::Shared => None,
+            Place::Git => Some(self.pack(&planned.started.cwd).await?),
+        };
+        let terms = Terms {
+            bundle,
+            coding_agents: planned.coding_agents.clone(),
+            heartbeat_ms,
+            steps_per_history,
+            keeps_records: true,
+            prefers_homes: true,
+            repository,
+            makes_worktrees: true,
+        };
         self.begin(&id, RunInput { begin, terms }, WorkflowIdReusePolicy::RejectDuplicate).await?;
         Ok(id)
     }
@@ -298,7 +364,8 @@ impl User {
         }
         let (handle, store) = (self.handle(id), self.store.clone());
         let id = RunId::new(id).map_err(failed("read the id of the run"))?;
-        let source = Source { id, handle, store, origin: Origin { options }, talk };
+        let (origin, is_silent) = (Origin { options }, Cell::new(false));
+        let source = Source { id, handle, store, origin, talk, is_silent };
         tokio::select! {
             mirrored = source.mirror(state_dir) => mirrored.map(|()| None),
             interrupted = tokio::signal::ctrl_c() => {
@@ -319,8 +386,13 @@ impl User {
         let options = WorkflowStartOptions::new(&self.queue, id).id_reuse_policy(reuse).build();
         let begun = self.client.start_workflow(RunWorkflow::run, input, options).await;
         begun.map(drop).map_err(|error| {
-            failed(&format!("start run {id}"))(error)
-                .with_hint("choose another id: --id NAME, after the workflow".to_owned())
+            let is_taken = matches!(error, WorkflowStartError::AlreadyStarted { .. });
+            let failure = failed(&format!("start run {id}"))(error);
+            if is_taken {
+                failure.with_hint("choose another id: --id NAME, after the workflow".to_owned())
+            } else {
+                failure
+            }
         })
     }
 
@@ -346,6 +418,7 @@ impl User {
     }
 
     async fn show(&self, id: &str) -> Result<Run, Failure> {
+        self.check_store().await?;
         let handle = self.handle(id);
         let shown = handle.query(RunWorkflow::show, (), WorkflowQueryOptions::default());
         let run = shown.await.map_err(failed(&format!("show run {id}")))?;
@@ -353,6 +426,38 @@ impl User {
             message: format!("run {id} has not begun"),
             hint: Some("is there a worker? Start one: raymond cluster worker".to_owned()),
         })
+    }
+
+    /// Brings the branches of a run to the repository at `directory`.
+    async fn fetch(&self, id: &str, directory: &Path, print: Talk) -> Result<ExitCode, Failure> {
+        let handle = self.handle(id);
+        let work = handle.query(RunWorkflow::work, (), WorkflowQueryOptions::default()).await;
+        let work = work.map_err(failed(&format!("ask for the work of run {id}")))?;
+        let work = work.unwrap_or_default();
+        if work.is_empty() {
+            return Err(Failure {
+                message: format!("no agent of run {id} has committed anything yet"),
+                hint: Some("only runs that were started with --place git have branches".to_owned()),
+            });
+        }
+        let delivered = checkouts::deliver(&self.store, &work, directory).await;
+        let delivered = delivered.map_err(|error| {
+            failed(&format!("fetch into {}", directory.display()))(error)
+                .with_hint("use a clone of the repository in which the run was started".to_owned())
+        })?;
+        let mut code = ExitCode::SUCCESS;
+        for (branch, how) in delivered {
+            let how = match how {
+                Delivered::New => "fetched",
+                Delivered::Same => "is up to date",
+                Delivered::Different => {
+                    code = ExitCode::FAILURE;
+                    "is there with other commits, or checked out, and was not changed: rename it (git branch -m)"
+                }
+            };
+            print(&format!("{branch}  {how}"));
+        }
+        Ok(code)
     }
 
     async fn list(&self, print: Talk) -> Result<ExitCode, Failure> {
@@ -398,6 +503,7 @@ impl User {
     }
 
     async fn tell(&self, id: &str, input: Input, ends_steps: bool) -> Result<ExitCode, Failure> {
+        self.check_store().await?;
         let told = tell(&self.handle(id), input, ends_steps).await;
         told.map_err(failed(&format!("tell run {id}")))?;
         Ok(ExitCode::SUCCESS)
@@ -468,7 +574,8 @@ impl User {
     }
 
     async fn resume(&self, id: &str, budget: Option<f64>) -> Result<(), Failure> {
-        let RunOutput { run: RunMessage(run), terms, segments } = self.output(id).await?;
+        self.check_store().await?;
+        let RunOutput { run: RunMessage(run), terms, segments, luggage } = self.output(id).await?;
         if !run.status.can_resume() {
             let message = format!("run {id} is {} and cannot be resumed", run.status);
             return Err(Failure { message, hint: None });
@@ -477,7 +584,7 @@ impl User {
         let change = LimitChange { budget_usd, ..LimitChange::default() };
         let (settings, limits) = (run.settings.clone(), change.apply(run.limits.clone()));
         let input = Input::Resume { settings, limits }.into();
-        let begin = Begin::Resumed { run: RunMessage(run), input, segments };
+        let begin = Begin::Resumed { run: RunMessage(run), input, segments, luggage };
         let input = RunInput { begin, terms };
         self.begin(id, input, WorkflowIdReusePolicy::AllowDuplicate).await
     }

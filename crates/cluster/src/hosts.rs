@@ -10,7 +10,10 @@ use std::{
 };
 
 use raymond_engine::{
-    host::lines::{HostedLine, OrderLine, ReportLine},
+    host::{
+        Mapping, SessionPlace,
+        lines::{HostedLine, OrderLine, ReportLine},
+    },
     layout::StateDir,
     prune,
 };
@@ -58,6 +61,13 @@ pub(crate) enum HostError {
     },
 }
 
+impl HostError {
+    /// Whether it passes by itself: the store is down.
+    pub(crate) fn is_transient(&self) -> bool {
+        matches!(self, Self::Bundle(BundleError::Store(error)) if error.is_transient())
+    }
+}
+
 /// The hosts on this machine.
 #[derive(Debug)]
 pub(crate) struct Hosts {
@@ -86,6 +96,7 @@ struct Waiting {
     is_closed: bool,
     steps: HashMap<StepId, oneshot::Sender<Attended>>,
     prepares: HashMap<AgentId, Vec<oneshot::Sender<InputMessage>>>,
+    locates: HashMap<StepId, oneshot::Sender<Vec<SessionPlace>>>,
 }
 
 /// What came of a step; `None` if another task waits for it now: the history of the run was continued.
@@ -96,6 +107,12 @@ type Attended = Option<Vec<InputMessage>>;
 pub(crate) struct HostedStep {
     host: Arc<Host>,
     id: StepId,
+}
+
+/// The end of such a step.
+#[derive(Debug)]
+pub(crate) struct HostedEnd {
+    host: Arc<Host>,
     end: oneshot::Receiver<Attended>,
 }
 
@@ -109,12 +126,18 @@ impl Hosts {
         Self { program, data_dir, bundles, open: AsyncMutex::default(), talk }
     }
 
+    /// Makes sure that there is a host for a step.
+    pub(crate) async fn ready(&self, order: &StepOrder) -> Result<(), HostError> {
+        self.host(&order.run, &order.bundle).await.map(drop)
+    }
+
     /// Orders a step. One that was started before is found.
     pub(crate) async fn step(
         &self,
         order: &StepOrder,
         patience: Duration,
-    ) -> Result<HostedStep, HostError> {
+        mapping: Option<Mapping>,
+    ) -> Result<(HostedStep, HostedEnd), HostError> {
         let host = self.host(&order.run, &order.bundle).await?;
         let (sender, end) = oneshot::channel();
         let id = order.id.clone();
@@ -123,23 +146,41 @@ impl Hosts {
                 let _ = earlier.send(None);
             }
         })?;
-        let patience_ms = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
-        let hosted = HostedLine { id: id.clone(), run: order.run.clone(), patience_ms };
+        let patience_ms = milliseconds(patience);
+        let hosted = HostedLine { id: id.clone(), run: order.run.clone(), patience_ms, mapping };
         let start = if order.is_started { OrderLine::Find } else { OrderLine::Start };
         host.order(start(hosted));
-        Ok(HostedStep { host, id, end })
+        Ok((HostedStep { host: Arc::clone(&host), id }, HostedEnd { host, end }))
     }
 
     /// Prepares the next step of an agent.
-    pub(crate) async fn prepare(&self, order: PrepareOrder) -> Result<InputMessage, HostError> {
+    pub(crate) async fn prepare(
+        &self,
+        order: PrepareOrder,
+        mapping: Option<Mapping>,
+    ) -> Result<InputMessage, HostError> {
         let host = self.host(&order.run, &order.bundle).await?;
         let PrepareOrder { run, agent, fresh, .. } = order;
         let (sender, prepared) = oneshot::channel();
         host.waiting(|waiting| {
             waiting.prepares.entry(agent.clone()).or_default().push(sender);
         })?;
-        host.order(OrderLine::Prepare { run, agent, fresh });
+        host.order(OrderLine::Prepare { run, agent, fresh, mapping });
         prepared.await.map_err(|_| host.ended())
+    }
+
+    /// Where the sessions of a step are on this machine: its own first, then the one that it branches off.
+    pub(crate) async fn locate(
+        &self,
+        order: &StepOrder,
+        mapping: Option<Mapping>,
+    ) -> Result<Vec<SessionPlace>, HostError> {
+        let host = self.host(&order.run, &order.bundle).await?;
+        let (sender, located) = oneshot::channel();
+        let id = order.id.clone();
+        host.waiting(|waiting| drop(waiting.locates.insert(id.clone(), sender)))?;
+        host.order(OrderLine::Locate { id, run: order.run.clone(), mapping });
+        located.await.map_err(|_| host.ended())
     }
 
     /// Ends those of these steps of a run that are on this machine.
@@ -245,17 +286,20 @@ impl Host {
     }
 }
 
-impl HostedStep {
-    /// What came of it; `None` if another task waits for it now.
-    pub(crate) async fn end(&mut self) -> Result<Option<Vec<InputMessage>>, HostError> {
-        let end = (&mut self.end).await.map_err(|_| self.host.ended());
+impl HostedEnd {
+    /// What came of the step; `None` if another task waits for it now.
+    pub(crate) async fn wait(self) -> Result<Option<Vec<InputMessage>>, HostError> {
+        let end = self.end.await.map_err(|_| self.host.ended());
         *lock(&self.host.used) = Instant::now();
         end
     }
+}
 
-    /// Moves its deadline.
-    pub(crate) fn extend(&self) {
-        self.host.order(OrderLine::Extend(self.id.clone()));
+impl HostedStep {
+    /// Moves its deadline: it may run so long from now on.
+    pub(crate) fn extend(&self, patience: Duration) {
+        let (id, patience_ms) = (self.id.clone(), milliseconds(patience));
+        self.host.order(OrderLine::Extend { id, patience_ms });
     }
 
     /// Asks the host to end it.
@@ -302,6 +346,11 @@ async fn read(
                     let _ = prepare.send(input.into());
                 }
             }
+            Ok(ReportLine::Located { id, sessions }) => {
+                if let Some(locate) = lock(&waiting).locates.remove(&id) {
+                    let _ = locate.send(sessions);
+                }
+            }
             Ok(ReportLine::Trouble(text)) => talk(&format!("{run}: {text}")),
             Ok(ReportLine::Open) => {}
             Err(error) => talk(&format!("{run}: a report cannot be read: {error}")),
@@ -310,6 +359,10 @@ async fn read(
     // Whoever waits is told by the end of the channel.
     *lock(&waiting) = Waiting { is_closed: true, ..Waiting::default() };
     let _ = child.wait().await;
+}
+
+pub(crate) fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -350,7 +403,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let data_dir = folder.path().to_owned();
         let workflows = StateDir::new(&data_dir).workflows();
-        let store = Store::open(&format!("file://{}/store", data_dir.display())).unwrap();
+        let store = Store::open(
+            &format!("file://{}/store", data_dir.display()),
+            crate::cipher::Cipher::default(),
+        )
+        .unwrap();
         let bundles = Arc::new(Bundles::new(store, data_dir.join("bundles")));
         let hosts = Hosts::new(PathBuf::from("none"), data_dir, bundles, |_| {});
         for (id, days) in [("old", 8), ("young", 6), ("undelivered", 8), ("hosted", 8)] {

@@ -11,24 +11,31 @@
 //! bundle of the workflow's files, which its hash pins. A step is an activity: the worker orders it from the host of that
 //! run on its machine, a process of the local program with the local keeper and step directories.
 //!
-//! Suggested reading order: `messages`, `sequencer`, `world`, `workflow`, `hosts`, `activities`, `worker`, `commands`,
-//! `log`, `mirror`.
+//! Suggested reading order: `messages`, `sequencer`, `luggage`, `world`, `workflow`, `hosts`, `sessions`, `checkouts`,
+//! `activities`, `worker`, `commands`, `log`, `mirror`.
 
 #![forbid(unsafe_code)]
 
 #[expect(missing_docs, reason = "the macros generate items without documentation")]
 pub mod activities;
 mod bundles;
+mod capacity;
+mod checkouts;
+mod cipher;
 pub mod cli;
 mod codec;
 mod commands;
 mod connection;
 mod hosts;
+mod labels;
 mod log;
+mod luggage;
 pub mod messages;
 mod mirror;
+mod queues;
 mod replay;
 mod sequencer;
+mod sessions;
 mod store;
 mod worker;
 #[expect(missing_docs, reason = "the macros generate items without documentation")]

@@ -102,7 +102,7 @@ mod tests {
         log
     }
 
-    fn times(page: Vec<Entry>) -> Vec<u64> {
+    fn times(page: &[Entry]) -> Vec<u64> {
         page.iter().map(|entry| entry.at_ms).collect()
     }
 
@@ -113,24 +113,24 @@ mod tests {
     #[test]
     fn page_is_limited_by_number_and_bytes_but_never_empty_before_the_end() {
         let log = log(0..10);
-        assert_eq!(times(log.page(0, 3, usize::MAX)), [0, 1, 2]);
-        assert_eq!(times(log.page(8, 3, usize::MAX)), [8, 9]);
-        assert_eq!(times(log.page(10, 3, usize::MAX)), Vec::<u64>::new());
-        assert_eq!(times(log.page(5, 3, 1)), [5]);
+        assert_eq!(times(&log.page(0, 3, usize::MAX)), [0, 1, 2]);
+        assert_eq!(times(&log.page(8, 3, usize::MAX)), [8, 9]);
+        assert_eq!(times(&log.page(10, 3, usize::MAX)), Vec::<u64>::new());
+        assert_eq!(times(&log.page(5, 3, 1)), [5]);
     }
 
     #[test]
     fn numbers_go_on_after_segments_that_are_no_longer_in_memory() {
         let mut log = log(0..5);
         log.keep(segment(3));
-        assert_eq!(times(log.page(0, 9, usize::MAX)), [3, 4]);
-        assert_eq!(times(log.page(4, 9, usize::MAX)), [4]);
+        assert_eq!(times(&log.page(0, 9, usize::MAX)), [3, 4]);
+        assert_eq!(times(&log.page(4, 9, usize::MAX)), [4]);
         log.keep(segment(2));
         log.push(9, &[Record::Finished { status: Status::Completed }]);
-        assert_eq!(times(log.page(0, 9, usize::MAX)), [9]);
+        assert_eq!(times(&log.page(0, 9, usize::MAX)), [9]);
         assert_eq!((log.segments().len(), log.decisions()), (2, 6));
         let log = Log::after(log.segments().to_vec());
-        assert_eq!(times(log.page(0, 9, usize::MAX)), Vec::<u64>::new());
+        assert_eq!(times(&log.page(0, 9, usize::MAX)), Vec::<u64>::new());
     }
 
     #[test]

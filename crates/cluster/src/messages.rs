@@ -1,6 +1,8 @@
 //! What travels through Temporal, and stays in its histories: inputs and outputs of the workflow and its activities, and
 //! signals. Frozen like the journal: a field may be added if it has a default, and nothing is renamed or removed.
 
+use std::collections::BTreeMap;
+
 use raymond_flow::{
     history::{CodingAgentsMessage, InputMessage, Records, StartedMessage},
     id::{AgentId, SessionId, StepId},
@@ -33,6 +35,9 @@ pub enum Begin {
         /// What it had decided before.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         segments: Vec<Segment>,
+        /// What follows its agents.
+        #[serde(default)]
+        luggage: Luggage,
     },
     /// In its middle: the history before was long enough.
     Continued {
@@ -45,6 +50,12 @@ pub enum Begin {
         /// What it had decided before.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         segments: Vec<Segment>,
+        /// The sessions that agents may go on with, and the workers that have them.
+        #[serde(default)]
+        homes: Vec<(SessionId, Home)>,
+        /// What follows its agents.
+        #[serde(default)]
+        luggage: Luggage,
     },
 }
 
@@ -64,6 +75,37 @@ pub struct Terms {
     /// that kept nothing have no such activity.
     #[serde(default)]
     pub keeps_records: bool,
+    /// Whether the next turn of a session is offered to the worker that had the last one.
+    #[serde(default)]
+    pub prefers_homes: bool,
+    /// The repository whose checkouts move with the agents; `None` if all workers see the working directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repository: Option<Repository>,
+    /// Whether workers make the worktrees of forks in the shared working directory. Earlier programs did not.
+    #[serde(default)]
+    pub makes_worktrees: bool,
+}
+
+/// The worker that had the last turn of a session.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Home {
+    /// Its name.
+    pub worker: String,
+    /// Its labels.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<String>,
+}
+
+/// The repository of a run whose agents have checkouts of their own, as it was when the run started.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Repository {
+    /// Its top directory on the machine on which the run was started. In the paths of the run it stands for the checkout of
+    /// each agent.
+    pub root: String,
+    /// The commit from which all start.
+    pub commit: String,
+    /// The hash of the bundle that has that commit.
+    pub bundle: String,
 }
 
 /// A Temporal server ends a workflow after 51,200 events. A step has at most 7, and a replay of 2,000 takes a second.
@@ -78,6 +120,9 @@ pub struct RunOutput {
     pub run: RunMessage,
     /// What it was carried out with, for when it is resumed.
     pub terms: Terms,
+    /// What follows its agents, for the same reason.
+    #[serde(default)]
+    pub luggage: Luggage,
     /// Everything that was decided.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub segments: Vec<Segment>,
@@ -126,6 +171,58 @@ pub struct Page {
     pub decisions: u64,
 }
 
+/// What follows the agents of a run from worker to worker, by agent.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Luggage(pub(crate) BTreeMap<AgentId, AgentLuggage>);
+
+/// What follows one agent.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct AgentLuggage {
+    /// The files of its sessions after their last turns: hashes of lists in the store.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sessions: BTreeMap<SessionId, String>,
+    /// Its checkout after its last step, if checkouts move.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkout: Option<StoredCheckout>,
+    /// The agent that forked it: its branch is in the checkout of that one, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<AgentId>,
+}
+
+/// The checkout of an agent after a step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredCheckout {
+    /// The branch of the agent.
+    pub branch: String,
+    /// The commit that has everything of it.
+    pub commit: String,
+    /// The bundles that lead from the start of the run to that commit, in this order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bundles: Vec<StoredBundle>,
+}
+
+/// A git bundle in the store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredBundle {
+    /// Its hash.
+    pub hash: String,
+    /// The commit to which it leads.
+    pub commit: String,
+}
+
+/// The checkout that a step needs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CheckoutOrder {
+    /// The repository of the run.
+    pub repository: Repository,
+    /// The checkout of the agent.
+    pub own: StoredCheckout,
+    /// The work of its workers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub workers: Vec<StoredCheckout>,
+}
+
 /// A signal: something that a user wants of a run.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Signal {
@@ -161,6 +258,15 @@ pub struct StepOrder {
     /// Whether the step was started before, under an earlier history of the run.
     #[serde(default)]
     pub is_started: bool,
+    /// Whether it is offered to this worker only because it has the session: it refuses if all its places are taken.
+    #[serde(default)]
+    pub is_offer: bool,
+    /// The files of the sessions that it needs: hashes of lists in the store.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sessions: BTreeMap<SessionId, String>,
+    /// The checkout that it needs, if checkouts move.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkout: Option<CheckoutOrder>,
 }
 
 /// The output of the activity `step`.
@@ -170,9 +276,30 @@ pub struct StepEnd {
     pub inputs: Vec<InputMessage>,
     /// The worker that had the step.
     pub worker: String,
+    /// The labels of that worker.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<String>,
+    /// Whether the worker refused an offer; nothing was started.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_refused: bool,
     /// The hash of its packed files, for mirrors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<String>,
+    /// The files of its session, if they can move.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<StoredSession>,
+    /// The checkout of its agent, if checkouts move.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkout: Option<StoredCheckout>,
+}
+
+/// A session after a turn.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StoredSession {
+    /// The session.
+    pub id: SessionId,
+    /// The hash of the list of its files in the store.
+    pub files: String,
 }
 
 /// A step that a worker has.
@@ -195,4 +322,16 @@ pub struct PrepareOrder {
     pub fresh: SessionId,
     /// The hash of the archive with the workflow's files.
     pub bundle: String,
+    /// The checkout that it needs, if checkouts move.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkout: Option<CheckoutOrder>,
+}
+
+/// The input of the activity `worktree`: make the worktree of an agent or, if the run has it, commit what is left in it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WorktreeOrder {
+    /// The excerpt of the run, with the worktree if that was made.
+    pub run: RunMessage,
+    /// The agent.
+    pub agent: AgentId,
 }

@@ -4,7 +4,7 @@
 //! What is new is asked for by a query, because only the workflow knows its records. When to ask is told by a long poll of
 //! the history: a run that waits for a person costs a request a minute, and its workers nothing.
 
-use std::{sync::Arc, time::Duration};
+use std::{cell::Cell, sync::Arc, time::Duration};
 
 use futures::{FutureExt as _, StreamExt as _, stream};
 use raymond_engine::{
@@ -43,6 +43,8 @@ pub(crate) struct Source {
     pub(crate) store: Store,
     pub(crate) origin: Origin,
     pub(crate) talk: Talk,
+    /// Whether the user knows that nothing is heard of the run.
+    pub(crate) is_silent: Cell<bool>,
 }
 
 impl Source {
@@ -144,7 +146,9 @@ impl Source {
     async fn page(&self, from: u64) -> Result<Option<Page>, Failure> {
         use temporalio_client::errors::{WorkflowInteractionError, WorkflowQueryError};
         let none = |error: &dyn std::fmt::Display| {
-            (self.talk)(&format!("nothing is heard of run {}: {error}; trying again", self.id));
+            if !self.is_silent.replace(true) {
+                (self.talk)(&format!("nothing is heard of run {}: {error}; trying again", self.id));
+            }
         };
         let missing = || {
             Failure::new(format!("there is no run {}", self.id))
@@ -171,7 +175,10 @@ impl Source {
         }
         let query = self.handle.query(RunWorkflow::records, from, WorkflowQueryOptions::default());
         match query.await {
-            Ok(Some(page)) => Ok(Some(page)),
+            Ok(Some(page)) => {
+                self.is_silent.set(false);
+                Ok(Some(page))
+            }
             Ok(None) => {
                 none(&"it has not begun");
                 Ok(None)

@@ -50,7 +50,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::{connection::converter, store::Store};
+    use crate::{cipher::Cipher, connection::converter, store::Store};
 
     /// Histories that programs have recorded, never edited: `tests/it/upgrade.rs` writes new ones.
     fn fixtures() -> PathBuf {
@@ -70,7 +70,8 @@ mod tests {
         for (hash, bytes) in bundles {
             fs::write(folder.join(format!("{hash}.zip")), bytes).unwrap();
         }
-        let store = Store::open(&format!("file://{}/store", folder.display())).unwrap();
+        let store =
+            Store::open(&format!("file://{}/store", folder.display()), Cipher::default()).unwrap();
         let bundles = Bundles::new(store.clone(), folder.to_owned());
         Replayer::new(Arc::new(bundles), converter(&store)).unwrap()
     }

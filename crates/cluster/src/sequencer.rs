@@ -1,20 +1,27 @@
 //! The one sequencer of a run: the run and what it waits for. Pure, like the machine that it drives: everything that
 //! enters is in the history, so a replay decides the same.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use raymond_flow::{
     id::{AgentId, AskId, SessionId, StepId},
     machine::{
-        ApplyError, Decision, Effect, Halt, Input, OnAsk, Record, Response, Run, SavedWork, Spent,
-        Started, Status, apply, decide, pending, settle, start,
+        Action, ApplyError, Decision, Effect, Halt, Input, MadeWorktree, OnAsk, Record, Response,
+        Run, SavedWork, Session, SessionPlan, Spent, Started, Status, Work, Worktree, apply,
+        decide, pending, settle, start,
     },
+    policy::WorktreePlan,
+    source::StateFile,
     turn::{Outcome, conclude, prepare},
     world::World as _,
 };
 use sha2::{Digest as _, Sha256};
 
-use crate::{log::Log, world::BundleWorld};
+use crate::{
+    log::Log,
+    messages::{CheckoutOrder, Luggage, Repository, StoredCheckout, StoredSession, Terms},
+    world::BundleWorld,
+};
 
 /// The name in `how` of the answer that a deadline gives.
 const TIMEOUT: &str = "timeout";
@@ -23,9 +30,9 @@ const SETTING: &str = "setting";
 /// The name in `by` of answers that no person gave.
 const RAYMOND: &str = "raymond";
 
-/// Why a worker of a fork gets no worktree.
+/// Why a worker of a fork gets no worktree in a run that an earlier program has started.
 const NO_WORKTREES: &str =
-    "a cluster makes no worktrees yet: fork without one, or run the workflow on one machine";
+    "a run of an earlier program makes no worktrees: start the workflow again";
 
 /// Something that must be done outside of the sequencer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +45,8 @@ pub(crate) enum Wanted {
     Wake { agent: AgentId, delay_ms: u64 },
     /// Look at a question after this time: its deadline.
     Deadline { id: AskId, delay_ms: u64 },
+    /// Make the worktree of an agent, or save the one that it has.
+    Worktree { agent: AgentId },
     /// Lift the usage limit at this time.
     UsageLimit { resets_at: Option<u64> },
 }
@@ -50,6 +59,12 @@ pub(crate) struct Sequencer {
     effects: VecDeque<Effect>,
     wanted: Vec<Wanted>,
     log: Log,
+    /// What follows the agents from worker to worker.
+    luggage: Luggage,
+    /// The repository, if the agents have checkouts that move with them.
+    repository: Option<Repository>,
+    /// Whether workers make worktrees.
+    makes_worktrees: bool,
 }
 
 impl Sequencer {
@@ -59,7 +74,28 @@ impl Sequencer {
         let Decision { records, effects } = start(started);
         let mut log = Log::default();
         log.push(world.now_ms(), &records);
-        Self { run, world, effects: effects.into(), wanted: Vec::new(), log }
+        Self::new(run, world, effects.into(), log)
+    }
+
+    fn new(run: Run, world: BundleWorld, effects: VecDeque<Effect>, log: Log) -> Self {
+        Self {
+            run,
+            world,
+            effects,
+            wanted: Vec::new(),
+            log,
+            luggage: Luggage::default(),
+            repository: None,
+            makes_worktrees: false,
+        }
+    }
+
+    /// The same on these terms, with what follows its agents.
+    pub(crate) fn carrying(mut self, luggage: Luggage, terms: &Terms) -> Self {
+        (self.luggage, self.repository) = (luggage, terms.repository.clone());
+        self.makes_worktrees = terms.makes_worktrees;
+        self.take_in();
+        self
     }
 
     /// A run that goes on: `inputs` come first, then whatever it waits for is asked for again.
@@ -69,7 +105,7 @@ impl Sequencer {
         log: Log,
         input: Option<Input>,
     ) -> Result<Self, ApplyError> {
-        let mut own = Self { run, world, effects: VecDeque::new(), wanted: Vec::new(), log };
+        let mut own = Self::new(run, world, VecDeque::new(), log);
         if let Some(input) = input {
             own.decide(input)?;
         }
@@ -95,6 +131,80 @@ impl Sequencer {
     /// The excerpt of the run for a step of `agent`.
     pub(crate) fn excerpt(&self, agent: &AgentId) -> Run {
         self.run.excerpt(agent)
+    }
+
+    /// The session of a running turn; `None` for a script.
+    pub(crate) fn plan(&self, id: &StepId) -> Option<&SessionPlan> {
+        match &self.run.running_step(id)?.1.action {
+            Action::Turn(turn) => Some(&turn.session),
+            Action::Script { .. } => None,
+        }
+    }
+
+    /// The labels that a worker must have for a running step.
+    pub(crate) fn labels(&self, id: &StepId) -> Vec<String> {
+        let labels = || {
+            let name = self.run.running_step(id)?.1.state.as_str();
+            let file = StateFile::read(name, &self.world.read(name).ok()?, self.world.platform());
+            Some(file.ok()?.runs_on)
+        };
+        labels().unwrap_or_default()
+    }
+
+    /// The sessions that an agent may go on with.
+    pub(crate) fn sessions(&self, agent: &AgentId) -> Vec<SessionId> {
+        let Some(agent) = self.run.agents.get(agent) else { return Vec::new() };
+        let frames = agent.stack.iter().map(|frame| &frame.session);
+        let own = frames.chain([&agent.session]).filter_map(|session| match session {
+            Session::Open(id) | Session::Branch(id) => Some(id),
+            Session::Fresh => None,
+        });
+        own.chain(agent.phase.work().and_then(Work::session)).cloned().collect()
+    }
+
+    /// Remembers what a step of an agent has left.
+    pub(crate) fn keep(
+        &mut self,
+        agent: &AgentId,
+        session: Option<StoredSession>,
+        checkout: Option<StoredCheckout>,
+    ) {
+        if let Some(session) = session {
+            self.luggage.keep_session(agent, session);
+        }
+        if let Some(checkout) = checkout {
+            self.luggage.keep_checkout(agent, checkout);
+        }
+    }
+
+    /// The sessions that a step needs.
+    pub(crate) fn stored_sessions(&self, id: &StepId) -> BTreeMap<SessionId, String> {
+        self.luggage.sessions_for(&self.run, id)
+    }
+
+    /// The checkout that a step of an agent needs.
+    pub(crate) fn checkout(&self, agent: &AgentId) -> Option<CheckoutOrder> {
+        self.luggage.checkout_for(agent, self.repository.as_ref()?)
+    }
+
+    /// The work of all agents.
+    pub(crate) fn work(&self) -> Vec<StoredCheckout> {
+        let repository = self.repository.as_ref();
+        repository.map_or_else(Vec::new, |repository| self.luggage.work(repository))
+    }
+
+    /// What follows the agents from here on.
+    pub(crate) fn luggage(&self) -> Luggage {
+        let mut luggage = self.luggage.clone();
+        luggage.tidy(&self.run);
+        luggage
+    }
+
+    /// Gives new agents their checkouts.
+    fn take_in(&mut self) {
+        if let Some(repository) = &self.repository {
+            self.luggage.take_in(&self.run, repository);
+        }
     }
 
     /// Decides about `input` and prepares what follows, at this time of the history. Returns what must be done.
@@ -134,16 +244,62 @@ impl Sequencer {
                 self.wanted.push(Wanted::UsageLimit { resets_at });
             }
             Effect::Ask { id, .. } => return self.look_at_question(&id, now_ms),
-            Effect::MakeWorktree { agent, .. } => {
-                let made = Err(NO_WORKTREES.to_owned());
-                return self.decide(Input::WorktreeMade { agent, made });
-            }
-            Effect::SaveWorktree { agent, .. } => {
-                let saved = SavedWork { head: None, problem: Some(NO_WORKTREES.to_owned()) };
-                return self.decide(Input::WorktreeSaved { agent, saved });
-            }
+            Effect::MakeWorktree { agent, plan } => return self.make_worktree(agent, *plan),
+            Effect::SaveWorktree { agent, .. } => return self.save_worktree(agent),
         }
         Ok(())
+    }
+
+    /// Whether a worker is wanted for the worktree of an agent.
+    fn wants_worktree(&mut self, agent: &AgentId) -> bool {
+        let is_wanted = self.repository.is_none() && self.makes_worktrees;
+        if is_wanted {
+            self.wanted.push(Wanted::Worktree { agent: agent.clone() });
+        }
+        is_wanted
+    }
+
+    /// The excerpt of the run for work on the worktree of `agent`.
+    pub(crate) fn worktree(&self, agent: &AgentId) -> Run {
+        let mut run = self.run.excerpt(agent);
+        let made = self.run.worktrees.get(agent).cloned();
+        run.worktrees.extend(made.map(|made| (agent.clone(), made)));
+        run
+    }
+
+    /// An agent whose checkout moves with it has its worktree already.
+    fn make_worktree(&mut self, agent: AgentId, plan: WorktreePlan) -> Result<(), ApplyError> {
+        if self.wants_worktree(&agent) {
+            return Ok(());
+        }
+        let made = if let Some(repository) = &self.repository {
+            let name = plan.name_for(agent.as_str());
+            let branch = format!("raymond/{}/{name}", self.run.id);
+            self.luggage.rename_branch(&agent, &branch);
+            let path = repository.root.clone();
+            let cwd = if plan.inside.is_empty() {
+                path.clone()
+            } else {
+                format!("{path}/{}", plan.inside)
+            };
+            let WorktreePlan { repository, commit: base, .. } = plan;
+            let worktree = Worktree { path, branch, repository, base, head: None, problem: None };
+            Ok(MadeWorktree { worktree: Box::new(worktree), cwd })
+        } else {
+            Err(NO_WORKTREES.to_owned())
+        };
+        self.decide(Input::WorktreeMade { agent, made })
+    }
+
+    /// What an agent whose checkout moves with it leaves is committed already.
+    fn save_worktree(&mut self, agent: AgentId) -> Result<(), ApplyError> {
+        if self.wants_worktree(&agent) {
+            return Ok(());
+        }
+        let head = self.luggage.checkout(&agent).map(|own| own.commit.clone());
+        let problem = head.is_none().then(|| NO_WORKTREES.to_owned());
+        let saved = SavedWork { head, problem };
+        self.decide(Input::WorktreeSaved { agent, saved })
     }
 
     /// Prepares the next step of an agent from the bundle, or wants a worker to do it.
@@ -211,6 +367,8 @@ impl Sequencer {
             for record in &decision.records {
                 self.apply(record)?;
             }
+            // Before anything else happens: a worker starts from what its parent has now.
+            self.take_in();
             self.effects.extend(decision.effects);
             decision = settle(&self.run);
         }

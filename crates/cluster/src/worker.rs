@@ -2,6 +2,8 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
+use futures::future::try_join_all;
+use raymond_flow::source::LABELS_MAX;
 use temporalio_sdk::{
     Runtime, Worker, WorkerOptions,
     runtime::{
@@ -14,10 +16,11 @@ use crate::{
     activities::StepActivities,
     bundles::Bundles,
     cli::Server,
-    commands::{Failure, Talk, failed, local_program},
+    commands::{Failure, Talk, failed, local_program, open_store, store_failed},
     connection::connect,
     hosts::Hosts,
-    store::Store,
+    messages::Home,
+    queues,
     workflow::RunWorkflow,
 };
 
@@ -25,7 +28,9 @@ const DAY: Duration = Duration::from_hours(24);
 /// How long a workflow task may wait for the worker that has the run in memory: after that, any worker takes it.
 const STICKY: Duration = Duration::from_secs(2);
 
-/// How many steps that a worker has already can be looked for at once.
+/// How many tasks of a queue this worker has that have no place yet: `Capacity` limits the steps.
+const AHEAD: usize = 1;
+/// How many steps that a worker has already can be looked for at once, or offered to it.
 const OWN_STEPS: usize = 2000;
 /// How many workflow tasks a worker takes at once: each is a few milliseconds.
 const WORKFLOW_TASKS: usize = 100;
@@ -35,46 +40,61 @@ pub(crate) async fn work(
     server: &Server,
     data_dir: &Path,
     capacity: u32,
-    name: Option<String>,
+    (name, labels): (Option<String>, Vec<String>),
     keep_days: u32,
     talk: Talk,
 ) -> Result<(), Failure> {
+    if labels.len() > LABELS_MAX {
+        let most = format!("a worker has at most {LABELS_MAX} labels");
+        return Err(failed("use --labels")(most));
+    }
     std::fs::create_dir_all(data_dir).map_err(failed("create the directory of this worker"))?;
     let data_dir = std::path::absolute(data_dir).map_err(failed("find --data-dir"))?;
     let name = name.map_or_else(|| kept_name(&data_dir), Ok)?;
-    let store = Store::open(&server.store).map_err(failed("open the store"))?;
+    let store = open_store(server)?;
+    // A worker without a store would take steps that it cannot carry out.
+    store.check().await.map_err(store_failed("use the store"))?;
     let client = connect(server, &store, &name).await?;
     let bundles = Arc::new(Bundles::new(store.clone(), data_dir.join("bundles")));
     let hosts = Hosts::new(local_program()?, data_dir.clone(), Arc::clone(&bundles), talk);
     let hosts = Arc::new(hosts);
-    let steps = StepActivities::new(Arc::clone(&hosts), name.clone(), &data_dir, store, talk);
+    let places = usize::try_from(capacity).unwrap_or(usize::MAX);
+    let home = Home { worker: name.clone(), labels };
+    let labelled = queues::of_labels(&server.queue, &home.labels);
+    let steps = StepActivities::new(Arc::clone(&hosts), home, &data_dir, store, places, talk);
     steps.adopt(&client);
-    let tidier = steps.clone();
-    // For steps that this worker has: a continued history looks for them here.
-    let own = WorkerOptions::new(own_queue(&server.queue, &name))
-        .client_identity_override(&name)
-        .tuner(tuner(OWN_STEPS))
-        .register_activities(steps.clone())
-        .build();
-    let options = WorkerOptions::new(&server.queue)
-        .client_identity_override(&name)
-        .sticky_queue_schedule_to_start_timeout(STICKY)
-        .tuner(tuner(usize::try_from(capacity).unwrap_or(usize::MAX)))
-        .register_activities(steps)
-        .register_workflow_with_factory(move || RunWorkflow::new(Arc::clone(&bundles)))
-        .map_err(failed("register the workflow"))?
-        .build();
+    let options = |queue: &str, tasks: usize| {
+        WorkerOptions::new(queue)
+            .client_identity_override(&name)
+            .sticky_queue_schedule_to_start_timeout(STICKY)
+            .tuner(tuner(tasks))
+            .register_activities(steps.clone())
+    };
     let runtime = Runtime::from_current_tokio(RuntimeOptions::default());
     let runtime = runtime.map_err(failed("start the runtime of Temporal"))?;
-    let begun = failed("start the worker");
-    let mut own = Worker::new(&runtime, client.clone(), own).map_err(begun)?;
-    let mut worker = Worker::new(&runtime, client, options).map_err(failed("start the worker"))?;
-    talk(&format!("worker {name} takes up to {capacity} steps at once"));
+    let start = |options: WorkerOptions| {
+        let worker = Worker::new(&runtime, client.clone(), options);
+        worker.map_err(failed("start the worker"))
+    };
+    let common = options(&server.queue, AHEAD)
+        .register_workflow_with_factory(move || RunWorkflow::new(Arc::clone(&bundles)))
+        .map_err(failed("register the workflow"))?;
+    // For steps that this worker has: a continued history looks for them here. And for turns of sessions that it has.
+    let own = options(&queues::own(&server.queue, &name), OWN_STEPS);
+    let mut workers = vec![start(common.build())?, start(own.build())?];
+    for queue in &labelled {
+        workers.push(start(options(queue, AHEAD).build())?);
+    }
+    talk(&format!("worker {name} takes up to {capacity} steps at once from {}", server.queue));
+    for queue in labelled {
+        talk(&format!("worker {name} also takes steps from {queue}"));
+    }
     tokio::select! {
-        ran = worker.run() => ran.map_err(failed("run the worker")),
-        ran = own.run() => ran.map_err(failed("run the worker")),
+        ran = try_join_all(workers.iter_mut().map(Worker::run)) => {
+            ran.map(drop).map_err(failed("run the worker"))
+        }
         () = hosts.sweep() => Ok(()),
-        () = tidier.tidy(DAY * keep_days) => Ok(()),
+        () = steps.tidy(DAY * keep_days) => Ok(()),
         // Its steps go on until their deadlines, for the next worker in this directory.
         stopped = stopped() => stopped.map_err(failed("wait for signals")),
     }
@@ -98,11 +118,6 @@ fn tuner(steps: usize) -> TunerHolder {
         .local_activity_task_slot_supplier(slots(1))
         .nexus_task_slot_supplier(slots(1))
         .build()
-}
-
-/// The name of the task queue of one worker.
-pub(crate) fn own_queue(queue: &str, name: &str) -> String {
-    format!("{queue}@{name}")
 }
 
 /// The name of the worker in this directory: chosen once, so that its steps are found after a restart.

@@ -6,7 +6,7 @@
 //! worker can do it: the run waits, and nothing of it is lost.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -20,15 +20,15 @@ use futures::{
 use raymond_engine::usage_limit_wait;
 use raymond_flow::{
     id::{AgentId, AskId, SessionId, StepId},
-    machine::{ApplyError, Halt, Input, Run},
+    machine::{ApplyError, Halt, Input, Run, SavedWork, SessionPlan},
     snapshot::RunMessage,
     turn::Outcome,
 };
 use temporalio_macros::{workflow, workflow_methods};
 use temporalio_sdk::{
     ActivityCancellationType, ActivityExecutionError, ActivityOptions, ContinueAsNewOptions,
-    SyncWorkflowContext, TimerOptions, WaitConditionOptions, WorkflowCancellationToken,
-    WorkflowContext, WorkflowContextView, WorkflowResult,
+    SyncWorkflowContext, TimeoutType, TimerOptions, WaitConditionOptions,
+    WorkflowCancellationToken, WorkflowContext, WorkflowContextView, WorkflowResult,
     workflows::{join_all, select},
 };
 use temporalio_workflow::RetryPolicy;
@@ -38,11 +38,11 @@ use crate::{
     bundles::{BundleError, Bundles},
     log::Log,
     messages::{
-        Begin, EndOrder, Page, PrepareOrder, RunInput, RunOutput, Segment, Signal, StepEnd,
-        StepOrder, Terms,
+        Begin, EndOrder, Home, Luggage, Page, PrepareOrder, RunInput, RunOutput, Segment, Signal,
+        StepEnd, StepOrder, StoredCheckout, Terms, WorktreeOrder,
     },
+    queues,
     sequencer::{Sequencer, Wanted},
-    worker::own_queue,
     world::BundleWorld,
 };
 
@@ -52,6 +52,10 @@ const IN_FLIGHT_MAX: usize = 1500;
 const STEP_MAX: Duration = Duration::from_hours(24 * 30);
 /// How long a preparation may take.
 const PREPARE_MAX: Duration = Duration::from_mins(2);
+/// How long the next turn of a session waits for the worker that has it. One that is busy refuses at once.
+const OFFER_MAX: Duration = Duration::from_secs(5);
+/// How long git may take for a worktree: checking out a large repository over a slow disk.
+const GIT_MAX: Duration = Duration::from_mins(30);
 /// How long after the announced time a usage limit counts as lifted: clocks differ.
 const RESET_MARGIN: Duration = Duration::from_mins(1);
 
@@ -77,6 +81,7 @@ pub struct RunWorkflow {
 enum Arrival {
     Step(StepId, Result<StepEnd, ActivityExecutionError>),
     Prepared(AgentId, Result<Input, ActivityExecutionError>),
+    Worktree(AgentId, Result<Input, ActivityExecutionError>),
     Woke(AgentId),
     Deadline(AskId),
     UsageLimit,
@@ -113,20 +118,28 @@ impl RunWorkflow {
         course.begin(begin);
         if let CourseEnd::Cut { found } = course.turn_until_over().await {
             let (run, segments) = (RunMessage(course.run()), course.segments());
-            let limit_waits = course.limit_waits;
-            let begin = Begin::Continued { run, found, limit_waits, segments };
+            let (limit_waits, luggage) = (course.limit_waits, course.luggage());
+            let homes = course.homes();
+            let begin = Begin::Continued { run, found, limit_waits, segments, homes, luggage };
             let input = RunInput { begin, terms: course.terms };
             context.continue_as_new(input, ContinueAsNewOptions::default())?;
             unreachable!("the line above always leaves");
         }
         let (run, segments) = (RunMessage(course.run()), course.segments());
-        Ok(RunOutput { run, terms: course.terms, segments })
+        let luggage = course.luggage();
+        Ok(RunOutput { run, terms: course.terms, segments, luggage })
     }
 
     /// Something that a user wants.
     #[signal]
     pub fn tell(&mut self, _context: &mut SyncWorkflowContext<Self>, signal: Signal) {
         self.inbox.push_back(signal);
+    }
+
+    /// The work of the agents, if checkouts move with them.
+    #[query]
+    pub fn work(&self, _context: &WorkflowContextView) -> Option<Vec<StoredCheckout>> {
+        self.sequencer.as_ref().map(Sequencer::work)
     }
 
     /// The run as it is now.
@@ -157,8 +170,14 @@ struct Course {
     limit_waits: u32,
     /// The workers that have the steps of the history before.
     found: BTreeMap<StepId, String>,
+    /// The workers that had the last turns of sessions.
+    homes: BTreeMap<SessionId, Home>,
     /// How many steps were launched in this history.
     launched: u32,
+    /// The agents whose worktrees are to be made or saved: one at a time, because git is in its own way otherwise.
+    worktrees: VecDeque<AgentId>,
+    /// Whether one of them is under way.
+    is_in_git: bool,
     /// While the history is about to be cut: the workers that have the steps in flight.
     cut: Option<BTreeMap<StepId, String>>,
     /// Whether the user wants all steps to end: the history is not cut any more, because the next one would not know.
@@ -178,7 +197,10 @@ impl Course {
             waiting: VecDeque::new(),
             limit_waits: 0,
             found: BTreeMap::new(),
+            homes: BTreeMap::new(),
             launched: 0,
+            worktrees: VecDeque::new(),
+            is_in_git: false,
             cut: None,
             is_ending: false,
         }
@@ -194,20 +216,25 @@ impl Course {
         let coding_agents = self.terms.coding_agents.clone().into();
         let world = BundleWorld::new(files, coding_agents);
         world.set_now_ms(self.now_ms());
+        let mut kept = Luggage::default();
         let sequencer = match begin {
             Begin::New(started) => Ok(Sequencer::begin(started.into(), world)),
-            Begin::Resumed { run, input, segments } => {
+            Begin::Resumed { run, input, segments, luggage } => {
+                kept = luggage;
                 Sequencer::reopen(run.0, world, Log::after(segments), Some(input.into()))
             }
-            Begin::Continued { run, found, limit_waits, segments } => {
+            Begin::Continued { run, found, limit_waits, segments, homes, luggage } => {
+                kept = luggage;
                 self.found = found.into_iter().collect();
+                self.homes = homes.into_iter().collect();
                 self.limit_waits = limit_waits;
                 Sequencer::reopen(run.0, world, Log::after(segments), None)
             }
         };
+        let sequencer = sound(sequencer).carrying(kept, &self.terms);
         let bundle = self.terms.keeps_records.then(|| self.terms.bundle.clone());
         self.context.state_mut(|own| {
-            own.sequencer = Some(sound(sequencer));
+            own.sequencer = Some(sequencer);
             own.bundle = bundle;
         });
         let wanted = self.sequencer(Sequencer::work_off);
@@ -341,8 +368,12 @@ impl Course {
     }
 
     fn run(&self) -> Run {
-        let run = self.context.state(|own| own.sequencer.as_ref().map(|all| all.run().clone()));
-        run.unwrap_or_else(|| unreachable!("it was begun"))
+        self.needs(|all| all.run().clone())
+    }
+
+    /// What follows the agents from here on.
+    fn luggage(&self) -> Luggage {
+        self.needs(Sequencer::luggage)
     }
 
     /// Carries out what a user wants.
@@ -366,7 +397,7 @@ impl Course {
         let identity = self.run().identity;
         let order = EndOrder { identity, steps: self.steps.keys().cloned().collect() };
         let options = ActivityOptions::with_start_to_close_timeout(PREPARE_MAX)
-            .task_queue(own_queue(self.context.task_queue(), worker))
+            .task_queue(queues::own(self.context.task_queue(), worker))
             .cancellation_token(WorkflowCancellationToken::new())
             .retry_policy(RetryPolicy::builder().maximum_attempts(1).build())
             .build();
@@ -385,17 +416,42 @@ impl Course {
             Arrival::Step(id, end) => {
                 self.steps.remove(&id);
                 match end {
-                    Ok(StepEnd { inputs, files, .. }) => {
+                    Ok(StepEnd {
+                        inputs,
+                        files,
+                        worker,
+                        labels,
+                        session: stored,
+                        checkout,
+                        ..
+                    }) => {
                         self.attach(&id, files);
+                        self.context.state_mut(|own| {
+                            let kept = own.sequencer.as_mut();
+                            kept.map(|all| all.keep(&id.agent, stored, checkout))
+                        });
+                        let (home, session) = (Home { worker, labels }, self.session(&id));
                         for input in inputs {
-                            self.input(input.into());
+                            let wanted =
+                                self.sequencer(|all, now_ms| all.input(input.into(), now_ms));
+                            // Before the next turn is launched.
+                            if let Some(session) = &session {
+                                self.settle_in(&id.agent, session, &home);
+                            }
+                            self.perform(wanted);
                         }
                     }
+                    // A worker that has it says how it ended, so none had it.
                     Err(ActivityExecutionError::Cancelled(_)) => {
-                        self.gone(&id, Outcome::Interrupted);
+                        self.gone(&id, Outcome::NotStarted);
                     }
                     // Its worker is gone, or could not do it.
-                    Err(_) => self.gone(&id, Outcome::Lost),
+                    Err(_) => {
+                        if let Some(session) = self.session(&id) {
+                            self.homes.remove(&session);
+                        }
+                        self.gone(&id, Outcome::Lost);
+                    }
                 }
                 self.attach(&id, None);
                 self.launch_waiting();
@@ -404,6 +460,12 @@ impl Course {
             Arrival::Prepared(agent, Err(error)) => {
                 let prepared = Err(format!("no worker could prepare the state: {error}"));
                 self.input(Input::Prepared { agent, prepared });
+            }
+            Arrival::Worktree(agent, done) => {
+                self.is_in_git = false;
+                let input = done.unwrap_or_else(|error| self.no_worktree(agent, &error));
+                self.input(input);
+                self.start_git();
             }
             Arrival::Woke(agent) => self.input(Input::Woke { agent }),
             Arrival::Deadline(id) => {
@@ -462,6 +524,7 @@ impl Course {
             match one {
                 Wanted::Step { id, is_started } => self.waiting.push_back((id, is_started)),
                 Wanted::Prepare { agent, fresh } => self.prepare(agent, fresh),
+                Wanted::Worktree { agent } => self.worktrees.push_back(agent),
                 Wanted::Wake { agent, delay_ms } => {
                     self.timer(Duration::from_millis(delay_ms), Arrival::Woke(agent));
                 }
@@ -477,6 +540,7 @@ impl Course {
             }
         }
         self.launch_waiting();
+        self.start_git();
     }
 
     fn timer(&self, delay: Duration, arrival: Arrival) {
@@ -502,32 +566,47 @@ impl Course {
     }
 
     /// Launches a step. One that an earlier history has started is looked for where it is; if no worker has it, it never
-    /// was started.
+    /// was started. The next turn of a session is offered to the worker that had the last one.
     fn launch(&mut self, id: StepId, is_running: bool) {
-        let worker = self.found.remove(&id).filter(|_| is_running);
-        let is_started = worker.is_some();
+        let found = self.found.remove(&id).filter(|_| is_running);
         self.launched += 1;
-        let run = self.excerpt(&id.agent);
-        let order =
-            StepOrder { id: id.clone(), run, bundle: self.terms.bundle.clone(), is_started };
+        let (sessions, checkout) =
+            self.needs(|all| (all.stored_sessions(&id), all.checkout(&id.agent)));
         let token = WorkflowCancellationToken::new();
         self.steps.insert(id.clone(), token.clone());
+        let order = StepOrder {
+            id: id.clone(),
+            run: self.excerpt(&id.agent),
+            bundle: self.terms.bundle.clone(),
+            is_started: found.is_some(),
+            is_offer: false,
+            sessions,
+            checkout,
+        };
         let heartbeat = Duration::from_millis(self.terms.heartbeat_ms);
-        let queue = worker.map(|name| own_queue(self.context.task_queue(), &name));
-        let options = ActivityOptions::with_start_to_close_timeout(STEP_MAX)
-            .activity_id(id.to_string())
+        let labels = self.needs(|all| all.labels(&id));
+        let common = self.context.task_queue();
+        let own = |worker: &str, patience: Duration| (queues::own(common, worker), Some(patience));
+        let offer = self.home(&id, &labels).filter(|_| found.is_none()).map(|home| {
+            let order = StepOrder { is_offer: true, ..order.clone() };
+            let queue = own(&home.worker, OFFER_MAX);
+            (order, step_options(&id, heartbeat, queue, token.clone()))
+        });
+        let queue = match found {
             // Only that worker has it: if it is gone, the step is lost.
-            .maybe_schedule_to_start_timeout(is_started.then_some(heartbeat))
-            .maybe_task_queue(queue)
-            .heartbeat_timeout(heartbeat)
-            .cancellation_type(ActivityCancellationType::WaitCancellationCompleted)
-            .cancellation_token(token)
-            // The machine decides about retries.
-            .retry_policy(RetryPolicy::builder().maximum_attempts(1).build())
-            .build();
+            Some(worker) => own(&worker, heartbeat),
+            None => (queues::labelled(common, &labels), None),
+        };
+        let options = step_options(&id, heartbeat, queue, token);
         let context = self.context.clone();
         self.flights.push(
             async move {
+                if let Some((order, options)) = offer {
+                    let end = context.execute_activity(StepActivities::step, order, options).await;
+                    if !is_refused(&end) {
+                        return Arrival::Step(id, end);
+                    }
+                }
                 let end = context.execute_activity(StepActivities::step, order, options).await;
                 Arrival::Step(id, end)
             }
@@ -535,10 +614,50 @@ impl Course {
         );
     }
 
+    /// The session that a running turn goes on with, or begins; `None` for a script.
+    fn session(&self, id: &StepId) -> Option<SessionId> {
+        Some(match self.needs(|all| all.plan(id).cloned())? {
+            SessionPlan::Fresh { id } | SessionPlan::Resume { id } => id,
+            SessionPlan::Branch { from, .. } => from,
+        })
+    }
+
+    /// The worker that has the session of a turn, if it also has the labels that the turn needs.
+    fn home(&self, id: &StepId, labels: &[String]) -> Option<&Home> {
+        let home = self.homes.get(&self.session(id)?).filter(|_| self.terms.prefers_homes);
+        home.filter(|home| labels.iter().all(|label| home.labels.contains(label)))
+    }
+
+    /// Remembers the worker of a turn that has ended, for its session and for those that it has begun: a coding agent may
+    /// have given it another id.
+    fn settle_in(&mut self, agent: &AgentId, session: &SessionId, home: &Home) {
+        self.homes.insert(session.clone(), home.clone());
+        for session in self.sessions(agent) {
+            self.homes.entry(session).or_insert_with(|| home.clone());
+        }
+    }
+
+    fn sessions(&self, agent: &AgentId) -> Vec<SessionId> {
+        self.needs(|all| all.sessions(agent))
+    }
+
+    /// The workers of the sessions that agents may go on with.
+    fn homes(&self) -> Vec<(SessionId, Home)> {
+        let run = self.run();
+        let sessions = run.agents.keys().flat_map(|agent| self.sessions(agent));
+        let going_on = self.steps.keys().filter_map(|id| self.session(id));
+        let sessions: BTreeSet<_> = sessions.chain(going_on).collect();
+        let known = sessions.into_iter();
+        known
+            .filter_map(|session| Some((session.clone(), self.homes.get(&session)?.clone())))
+            .collect()
+    }
+
     fn prepare(&self, agent: AgentId, fresh: SessionId) {
         let run = self.excerpt(&agent);
         let bundle = self.terms.bundle.clone();
-        let order = PrepareOrder { run, agent: agent.clone(), fresh, bundle };
+        let checkout = self.needs(|all| all.checkout(&agent));
+        let order = PrepareOrder { run, agent: agent.clone(), fresh, bundle, checkout };
         let options = ActivityOptions::with_start_to_close_timeout(PREPARE_MAX)
             .cancellation_token(WorkflowCancellationToken::new())
             .build();
@@ -553,9 +672,75 @@ impl Course {
         );
     }
 
+    /// Makes or saves the next worktree, on any worker: all see the directory.
+    fn start_git(&mut self) {
+        if self.is_in_git {
+            return;
+        }
+        let Some(agent) = self.worktrees.pop_front() else { return };
+        self.is_in_git = true;
+        let run = RunMessage(self.needs(|all| all.worktree(&agent)));
+        let order = WorktreeOrder { run, agent: agent.clone() };
+        let options = ActivityOptions::with_start_to_close_timeout(GIT_MAX)
+            .cancellation_token(WorkflowCancellationToken::new())
+            .build();
+        let context = self.context.clone();
+        self.flights.push(
+            async move {
+                let done = context.execute_activity(StepActivities::worktree, order, options).await;
+                Arrival::Worktree(agent, done.map(Input::from))
+            }
+            .boxed_local(),
+        );
+    }
+
+    /// The input for an agent whose worktree no worker could make or save.
+    fn no_worktree(&self, agent: AgentId, error: &ActivityExecutionError) -> Input {
+        let why = format!("no worker could do it: {error}");
+        if self.needs(|all| all.run().worktrees.contains_key(&agent)) {
+            let saved = SavedWork { head: None, problem: Some(why) };
+            return Input::WorktreeSaved { agent, saved };
+        }
+        Input::WorktreeMade { agent, made: Err(why) }
+    }
+
     fn excerpt(&self, agent: &AgentId) -> RunMessage {
-        let run = self.context.state(|own| own.sequencer.as_ref().map(|all| all.excerpt(agent)));
-        RunMessage(run.unwrap_or_else(|| unreachable!("it was begun")))
+        RunMessage(self.needs(|all| all.excerpt(agent)))
+    }
+
+    /// What the sequencer knows.
+    fn needs<T>(&self, ask: impl FnOnce(&Sequencer) -> T) -> T {
+        let known = self.context.state(|own| own.sequencer.as_ref().map(ask));
+        known.unwrap_or_else(|| unreachable!("it was begun"))
+    }
+}
+
+/// How a step is carried out: from which task queue, and how long it may wait there.
+fn step_options(
+    id: &StepId,
+    heartbeat: Duration,
+    (queue, patience): (String, Option<Duration>),
+    token: WorkflowCancellationToken,
+) -> ActivityOptions {
+    ActivityOptions::with_start_to_close_timeout(STEP_MAX)
+        .activity_id(id.to_string())
+        .maybe_schedule_to_start_timeout(patience)
+        .task_queue(queue)
+        .heartbeat_timeout(heartbeat)
+        .cancellation_type(ActivityCancellationType::WaitCancellationCompleted)
+        .cancellation_token(token)
+        // The machine decides about retries.
+        .retry_policy(RetryPolicy::builder().maximum_attempts(1).build())
+        .build()
+}
+
+/// Whether the worker to which a step was offered has not started it: its places are taken, or it is gone.
+fn is_refused(end: &Result<StepEnd, ActivityExecutionError>) -> bool {
+    match end {
+        Ok(end) => end.is_refused,
+        Err(error) => error
+            .as_timeout()
+            .is_some_and(|late| late.timeout_type() == TimeoutType::ScheduleToStart),
     }
 }
 

@@ -9,6 +9,7 @@
 //! was killed or is frozen nor one that has lost its orchestrator leaves a second child of a step.
 
 pub mod lines;
+mod mapping;
 
 use std::{
     collections::BTreeMap,
@@ -21,10 +22,11 @@ use raymond_flow::{
     id::{AgentId, RunId, SessionId, StepId},
     machine::{Input, Run},
 };
+use serde::{Deserialize, Serialize};
 
 use crate::{
     Engine,
-    agent::ReadyAnswer,
+    agent::{ReadyAnswer, SessionPart},
     error::{EngineError, io_error},
     events::Observer,
     inbox::{Inbox, Message, Outbox},
@@ -36,6 +38,8 @@ use crate::{
     steps::Flight,
     timers::Timer,
 };
+
+pub use mapping::Mapping;
 
 /// How often all steps and deadlines are checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -53,7 +57,12 @@ pub enum Order {
     /// Report the end of a step that was started before. One that never was is forbidden and reported as such.
     Find(Hosted),
     /// Move the deadline of a step: the orchestrator still counts on this machine.
-    Extend(StepId),
+    Extend {
+        /// The step.
+        id: StepId,
+        /// How long from now on the step may run.
+        patience: Duration,
+    },
     /// End a step.
     End(StepId),
     /// Prepare the next step of an agent of this run with the directories of this machine.
@@ -64,7 +73,27 @@ pub enum Order {
         agent: AgentId,
         /// The id of a session that does not exist yet.
         fresh: SessionId,
+        /// Where the agent's checkout is.
+        mapping: Option<Mapping>,
     },
+    /// Say where the sessions of a step are on this machine.
+    Locate {
+        /// The step.
+        id: StepId,
+        /// The excerpt of the run in which it is running.
+        run: Box<Run>,
+        /// Where the agent's checkout is.
+        mapping: Option<Mapping>,
+    },
+}
+
+/// Where a session is on this machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionPlace {
+    /// The session.
+    pub session: SessionId,
+    /// Its files and directories, as far as they exist.
+    pub parts: Vec<SessionPart>,
 }
 
 /// A step to be carried out.
@@ -74,8 +103,10 @@ pub struct Hosted {
     pub id: StepId,
     /// The run, or an excerpt of it, in which the step is running.
     pub run: Box<Run>,
-    /// How long after its start, or after its deadline was moved last, the step is ended.
+    /// How long from now on the step may run, unless its deadline is moved.
     pub patience: Duration,
+    /// Where the agent's checkout is, if it moves from machine to machine.
+    pub mapping: Option<Mapping>,
 }
 
 /// What a host reports.
@@ -90,6 +121,14 @@ pub enum Report {
     },
     /// The next step of an agent is prepared.
     Prepared(Box<Input>),
+    /// The sessions of a step.
+    Located {
+        /// The step.
+        id: StepId,
+        /// The session of the step first, then the one that it branches off. None of a coding agent whose sessions
+        /// cannot move.
+        sessions: Vec<SessionPlace>,
+    },
 }
 
 /// Gives orders to a host. When the last one is dropped, the host leaves as soon as it has no step.
@@ -140,7 +179,7 @@ impl std::fmt::Debug for Host<'_> {
 #[derive(Debug)]
 struct OwnStep {
     run: Run,
-    patience: Duration,
+    mapping: Option<Mapping>,
     deadline: Instant,
     ending_since: Option<Instant>,
 }
@@ -284,15 +323,21 @@ impl Host<'_> {
                     self.look(&id, Unclaimed::Forbid, observer)?;
                 }
             }
-            Order::Extend(id) => {
+            Order::Extend { id, patience } => {
                 if let Some(own) = self.steps.get_mut(&id) {
-                    own.deadline = Instant::now() + own.patience;
+                    own.deadline = Instant::now() + patience;
                 }
             }
             Order::End(id) => self.end(&id, observer)?,
-            Order::Prepare { run, agent, fresh } => {
+            Order::Prepare { run, agent, fresh, mapping } => {
+                self.performer.set_mapping(mapping);
                 let input = self.performer.prepare_hosted(&run, &agent, fresh);
                 self.reports.push(Report::Prepared(Box::new(input)));
+            }
+            Order::Locate { id, run, mapping } => {
+                self.performer.set_mapping(mapping);
+                let sessions = self.performer.sessions(&run, &id);
+                self.reports.push(Report::Located { id, sessions });
             }
         }
         Ok(())
@@ -300,19 +345,20 @@ impl Host<'_> {
 
     /// Adds a step; `None` if it is there already, and then its deadline is moved.
     fn add(&mut self, hosted: Hosted) -> Option<StepId> {
-        let Hosted { id, run, patience } = hosted;
+        let Hosted { id, run, patience, mapping } = hosted;
         let deadline = Instant::now() + patience;
         if let Some(own) = self.steps.get_mut(&id) {
             own.deadline = deadline;
             return None;
         }
-        let own = OwnStep { run: *run, patience, deadline, ending_since: None };
+        let own = OwnStep { run: *run, mapping, deadline, ending_since: None };
         self.steps.insert(id.clone(), own);
         Some(id)
     }
 
     fn start(&mut self, id: &StepId, observer: &mut dyn Observer) -> Result<(), EngineError> {
-        let run = &self.steps[id].run;
+        let OwnStep { run, mapping, .. } = &self.steps[id];
+        self.performer.set_mapping(mapping.clone());
         match self.performer.host(run, id, observer)? {
             Launched::Started => {}
             // It may have ended already, and then no message will come.
@@ -335,6 +381,7 @@ impl Host<'_> {
 
     fn answer(&mut self, id: &StepId, answer: ReadyAnswer, observer: &mut dyn Observer) {
         if let Some(own) = self.steps.get(id) {
+            self.performer.set_mapping(own.mapping.clone());
             let input = self.performer.answered(&own.run, id, answer, observer);
             self.over(id, vec![input]);
         }
@@ -353,6 +400,7 @@ impl Host<'_> {
         observer: &mut dyn Observer,
     ) -> Result<Option<Look>, EngineError> {
         let Some(own) = self.steps.get(id) else { return Ok(None) };
+        self.performer.set_mapping(own.mapping.clone());
         match self.performer.look(&own.run, id, unclaimed, observer)? {
             Some(Look::Over { halt, input }) => {
                 self.over(id, halt.map(Input::Halt).into_iter().chain([*input]).collect());

@@ -20,7 +20,7 @@ use std::{
     fs,
     ops::ControlFlow,
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use raymond_flow::{
@@ -69,6 +69,8 @@ pub struct Mirror<'o> {
     decisions: u64,
     /// The questions whose answers the other machine has accepted.
     passed_on: BTreeSet<AskId>,
+    /// When all open questions were looked at.
+    asks_checked: Option<Instant>,
 }
 
 impl std::fmt::Debug for Mirror<'_> {
@@ -151,7 +153,8 @@ impl<'o> Mirror<'o> {
             ControlFlow::Continue(())
         })?;
         let desk = Desk::new(files.asks.clone(), &identity);
-        let mut own = Self { ledger, desk, door, decisions, passed_on: BTreeSet::new() };
+        let (passed_on, asks_checked) = (BTreeSet::new(), None);
+        let mut own = Self { ledger, desk, door, decisions, passed_on, asks_checked };
         own.publish()?;
         Ok((own, Bell(inbox)))
     }
@@ -206,13 +209,11 @@ impl<'o> Mirror<'o> {
     }
 
     /// What users want. Send it, [`append`](Self::append) what follows from it, then [`confirm`](Self::confirm) it.
-    pub fn wishes(&self) -> Result<Wishes, EngineError> {
+    pub fn wishes(&mut self) -> Result<Wishes, EngineError> {
         let mut all =
             Wishes { wishes: Vec::new(), answered: Vec::new(), requests: self.door.requests() };
-        let run = self.ledger.run();
-        for id in self.desk.open() {
-            let given =
-                if self.passed_on.contains(&id) { Ok(None) } else { self.desk.given(run, &id) };
+        for id in self.asks_to_look_at(&all.requests) {
+            let given = self.desk.given(self.ledger.run(), &id);
             let given =
                 given.map_err(|error| at_work("look at the answer to a question", error))?;
             if let Some(response) = given {
@@ -221,7 +222,7 @@ impl<'o> Mirror<'o> {
                 all.answered.push(id);
             }
         }
-        let mut limits = run.limits.clone();
+        let mut limits = self.ledger.run().limits.clone();
         for request in &all.requests {
             let (input, ends_steps) = match &request.ask {
                 Ask::Stop { now } => (Input::Halt(Halt::Interrupted), *now),
@@ -236,6 +237,23 @@ impl<'o> Mirror<'o> {
             all.wishes.push(Wish { input, ends_steps });
         }
         Ok(all)
+    }
+
+    /// The questions that were answered, as the requests say; now and then all that are open.
+    fn asks_to_look_at(&mut self, requests: &[DoorRequest]) -> BTreeSet<AskId> {
+        let is_due = self.asks_checked.is_none_or(|at| at.elapsed() >= ASKS_INTERVAL);
+        let mut ids: BTreeSet<_> = if is_due {
+            self.asks_checked = Some(Instant::now());
+            self.desk.open().into_iter().collect()
+        } else {
+            let named = |request: &DoorRequest| match &request.ask {
+                Ask::Answered { ask } => AskId::parse(ask),
+                Ask::Stop { .. } | Ask::Cancel | Ask::Limit(_) => None,
+            };
+            requests.iter().filter_map(named).collect()
+        };
+        ids.retain(|id| !self.passed_on.contains(id));
+        ids
     }
 
     /// Confirms what the other machine has accepted.

@@ -13,7 +13,7 @@ use std::{
 
 use raymond_flow::{
     id::{AgentId, SessionId, StepId},
-    machine::{Agent, Run, Session, SessionPlan, Turn},
+    machine::{Run, SessionPlan, Turn},
     money::Usd,
 };
 
@@ -196,7 +196,7 @@ impl Warm {
     pub(crate) fn drop_forgotten(&mut self, run: &Run, agent: &AgentId) {
         let agent = run.agents.get(agent).ok_or(agent);
         self.retain(|kept| match agent {
-            Ok(agent) if kept.agent == agent.id => !kept.is_idle || remembers(agent, &kept.session),
+            Ok(agent) if kept.agent == agent.id => !kept.is_idle || agent.remembers(&kept.session),
             Ok(_) => true,
             Err(gone) => kept.agent != *gone,
         });
@@ -226,15 +226,6 @@ impl Warm {
         self.leaving.extend(gone.filter_map(Kept::leaving));
         self.kept.retain(is_kept);
     }
-}
-
-/// Whether `agent` may continue in `session`.
-fn remembers(agent: &Agent, session: &SessionId) -> bool {
-    let is_same =
-        |of: &Session| matches!(of, Session::Open(id) | Session::Branch(id) if id == session);
-    is_same(&agent.session)
-        || agent.stack.iter().any(|frame| is_same(&frame.session))
-        || agent.phase.work().is_some_and(|work| work.session() == Some(session))
 }
 
 /// Waits a moment for the process that uses the session of `plan` to end: only then is the transcript of the

@@ -61,7 +61,8 @@ export function isOverBudget(row) {
 
 /** Whether a change makes sense for a row of a list. @param {Row} row @param {string} verb */
 export function can(row, verb) {
-  if (store.server?.is_read_only) return false;
+  // Of a run that cannot be read to its end nobody knows how it stands: every change of it is refused.
+  if (store.server?.is_read_only || row.error) return false;
   const known = /** @type {Partial<Run>} */ (row).can;
   if (known) return known.includes(verb);
   if (verb === 'resume') return ['failed', 'died', 'stopped', 'paused'].includes(row.status);

@@ -42,7 +42,7 @@ export interface Run extends Row {
   offset: number; cwd?: string | null; entry?: string | null; input?: string | null; metadata?: Record<string, unknown> | null;
   settings?: Record<string, unknown>; limits?: Record<string, number | null>;
   orchestrator?: { pid: number; since: number } | null; ended_at?: number | null; agents_born?: number; can?: string[];
-  next?: string | null; problem?: string | null;
+  next?: string | null;
 }
 export interface Tokens { input?: number; output?: number; cache_read?: number; cache_write?: number }
 export interface Step {

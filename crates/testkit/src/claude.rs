@@ -104,8 +104,10 @@ fn installed(folder: &Path) -> Result<PathBuf, String> {
     })
 }
 
-/// The target directory as `scripts/install-claude` sees it: relative to the workspace.
+/// The target directory as `scripts/install-claude` sees it: relative to the workspace. Tests of `crates/cluster`, which is
+/// another workspace, have another one, and name this one in `RAYMOND_TARGET_DIR`.
 pub(crate) fn target_folder() -> PathBuf {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    workspace.join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
+    let named = ["RAYMOND_TARGET_DIR", "CARGO_TARGET_DIR"].into_iter().find_map(env::var_os);
+    workspace.join(named.unwrap_or_else(|| "target".into()))
 }

@@ -6,12 +6,15 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use raymond_flow::{
     coding_agent::{Capabilities, CodingAgents},
+    history::CodingAgentsMessage,
     id::{RunId, StateName},
     machine::{Action, Conclusion, Limits, Settings},
     policy::{Question, Source, Transition},
 };
+use serde_json::json;
 
 use super::*;
+use crate::messages::StoredBundle;
 
 fn started(on_ask: OnAsk) -> Started {
     Started {
@@ -125,4 +128,100 @@ fn question_is_answered_by_its_default_at_its_deadline_or_by_the_setting() {
 fn run_that_only_waits_for_people_rests_if_the_setting_says_so() {
     let (all, _) = asking(OnAsk::Pause, 400);
     assert_eq!(all.run().status, Status::Paused);
+}
+
+fn repository() -> Repository {
+    let text = str::to_owned;
+    Repository { root: text("/project"), commit: text("c0"), bundle: text("b") }
+}
+
+/// A run whose agents have checkouts that move with them.
+fn carrying(files: &[(&str, &str)]) -> Sequencer {
+    let terms = json!({
+        "bundle": "x", "coding_agents": CodingAgentsMessage::from(&CodingAgents::only(Capabilities::FULL)),
+        "heartbeat_ms": 1, "repository": repository(),
+    });
+    let terms: Terms = serde_json::from_value(terms).unwrap();
+    sequencer(files, OnAsk::Wait).carrying(Luggage::default(), &terms)
+}
+
+fn left(commit: &str) -> StoredCheckout {
+    let bundles = vec![StoredBundle { hash: format!("b-{commit}"), commit: commit.to_owned() }];
+    StoredCheckout { branch: "raymond/r/main".to_owned(), commit: commit.to_owned(), bundles }
+}
+
+fn fork(worktree: Option<WorktreePlan>) -> Transition {
+    Transition::Fork {
+        target: StateName::new("WORK.md"),
+        next: StateName::new("START.md"),
+        cd: None,
+        attributes: BTreeMap::new(),
+        limit: None,
+        worktree: worktree.map(Box::new),
+        input: None,
+        more: Vec::new(),
+    }
+}
+
+#[test]
+fn worker_starts_from_the_commit_of_its_parent_and_its_parent_has_its_branch() {
+    let mut all = carrying(&[("START.md", "x"), ("WORK.md", "x")]);
+    all.work_off(5).unwrap();
+    let (main, worker) = (AgentId::main(), AgentId::new("main_work1"));
+    assert_eq!(all.checkout(&main).unwrap().own.commit, "c0");
+    all.keep(&main, None, Some(left("c1")));
+    all.input(followed(1, fork(None)), 5).unwrap();
+    all.keep(&main, None, Some(left("c2")));
+    all.input(followed(2, goto("START.md")), 5).unwrap();
+    let of_worker = all.checkout(&worker).unwrap();
+    assert_eq!((&*of_worker.own.commit, &*of_worker.own.branch), ("c1", "raymond/r/main_work1"));
+    assert_eq!(of_worker.own.bundles, left("c1").bundles);
+    let of_main = all.checkout(&main).unwrap();
+    assert_eq!((&*of_main.own.commit, &*of_main.workers), ("c2", &[of_worker.own][..]));
+    assert_eq!(all.work().len(), 2);
+}
+
+#[test]
+fn worktree_of_a_fork_is_the_checkout_that_the_worker_has_anyway() {
+    let mut all = carrying(&[("START.md", "x"), ("WORK.md", "x")]);
+    all.work_off(5).unwrap();
+    let plan = WorktreePlan {
+        name: Some("parser".to_owned()),
+        repository: "/project".to_owned(),
+        inside: "sub".to_owned(),
+        commit: "c0".to_owned(),
+    };
+    all.keep(&AgentId::main(), None, Some(left("c1")));
+    all.input(followed(1, fork(Some(plan))), 5).unwrap();
+    let worker = AgentId::new("main_work1");
+    let branch = "raymond/r/main_work1-parser";
+    assert_eq!(all.checkout(&worker).unwrap().own.branch, branch);
+    let made = &all.run().worktrees[&worker];
+    assert_eq!((&*made.branch, &*made.path), (branch, "/project"));
+    assert_eq!(all.run().agents[&worker].cwd, "/project/sub");
+}
+
+#[test]
+fn sessions_follow_their_agent_until_it_forgets_them() {
+    let mut all = sequencer(&[("START.md", "x"), ("NEXT.md", "x")], OnAsk::Wait);
+    all.work_off(5).unwrap();
+    let Some((_, running)) = all.run().running_step(&step(1)) else { panic!() };
+    let Action::Turn(turn) = &running.action else { panic!() };
+    let id = turn.session.id().clone();
+    let session = StoredSession { id: id.clone(), files: "f1".to_owned() };
+    all.keep(&AgentId::main(), Some(session), None);
+    let conclusion = Conclusion::Follow {
+        transition: goto("NEXT.md"),
+        source: Source::Tag,
+        session: Some(id.clone()),
+        replaced: None,
+    };
+    let ended = Input::Ended { step: step(1), spent: Spent::default(), conclusion };
+    all.input(ended, 5).unwrap();
+    assert_eq!(all.stored_sessions(&step(2)), [(id.clone(), "f1".to_owned())].into());
+    assert_eq!(all.luggage().0[&AgentId::main()].sessions.len(), 1);
+    let reset = Transition::Reset { target: StateName::new("START.md"), cd: None, input: None };
+    all.input(followed(2, reset), 5).unwrap();
+    assert!(all.stored_sessions(&step(3)).is_empty());
+    assert!(all.luggage().0.is_empty(), "it is forgotten");
 }

@@ -4,7 +4,10 @@ use std::{fs, os::unix::process::ExitStatusExt as _};
 
 use serde_json::Value;
 
-use crate::env::{Cluster, text};
+use crate::{
+    env::{Cluster, text},
+    mirror::kinds,
+};
 
 /// A coding agent that says what the first line of its prompt tells it to say, `say: …`, at a cent for each turn. A
 /// prompt `once: A / B` is answered by A at first and by B when the agent has been there.
@@ -100,6 +103,21 @@ pub(crate) const CASES: &[Case] = &[
         "missing-directory",
         (1, ""),
         &[("START.sh", "echo '<reset cd=\"nowhere\">START</reset>'")],
+    ),
+    // Turns that go on with a session, before and after a function with another one.
+    case(
+        "homes",
+        (0, "end"),
+        &[
+            ("START.md", "say: <goto>A</goto>"),
+            ("A.md", "say: <goto>B</goto>"),
+            ("B.md", "say: <goto>SCRIPT</goto>"),
+            ("SCRIPT.sh", "echo '<goto>C</goto>'"),
+            ("C.md", "say: <function return=\"D\">F</function>"),
+            ("F.md", "say: <result>f</result>"),
+            ("D.md", "say: <goto>END</goto>"),
+            ("END.md", "say: <result>end</result>"),
+        ],
     ),
     case("failing-script", (1, ""), &[("START.sh", "exit 3")]),
     case("script-without-tag", (1, ""), &[("START.sh", "echo nothing")]),
@@ -246,9 +264,24 @@ fn workflows_give_the_same_result_locally_and_on_three_workers() {
         let state = cluster.project(&format!("at-{here}/.raymond/workflows/{here}.json"));
         let state: Value = serde_json::from_str(&fs::read_to_string(state).unwrap()).unwrap();
         let [near_run, far_run] = [state, cluster.show(&there)].map(essence);
+        // Of workers, one may end before the other.
+        let [near_journal, far_journal] = [&here, &there].map(|id| {
+            let path = cluster.project(&format!("at-{id}/.raymond/workflows/{id}.journal"));
+            let journal = fs::read_to_string(path).unwrap();
+            let lines = journal.lines().map(|line| serde_json::from_str(line).unwrap());
+            let mut kinds = kinds(&lines.collect::<Vec<_>>());
+            kinds.sort();
+            kinds
+        });
         let strip = |out: &[u8]| String::from_utf8_lossy(out).trim().to_owned();
-        let near = (code(local.status), strip(&local.stdout), near_run.replace(&here, "FLOW"));
-        let other = (code(far.status), strip(&far.stdout), far_run.replace(&there, "FLOW"));
+        let near = (
+            code(local.status),
+            strip(&local.stdout),
+            near_run.replace(&here, "FLOW"),
+            near_journal,
+        );
+        let other =
+            (code(far.status), strip(&far.stdout), far_run.replace(&there, "FLOW"), far_journal);
         let is_as_meant = (near.0, &*near.1) == *end;
         if near != other || !is_as_meant {
             differences.push(format!(

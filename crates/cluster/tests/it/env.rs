@@ -27,6 +27,12 @@ impl Running {
         Self(child)
     }
 
+    /// Starts a server that says nothing.
+    pub(crate) fn start(command: &mut Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Self(command.spawn().unwrap())
+    }
+
     pub(crate) fn pid(&self) -> i32 {
         i32::try_from(self.0.id()).unwrap()
     }
@@ -52,14 +58,22 @@ pub(crate) struct Cluster {
     pub(crate) folder: TempDir,
     raymond: PathBuf,
     temporal: PathBuf,
+    /// The URL of the store.
+    pub(crate) store: String,
+    /// Variables of every command.
+    pub(crate) variables: Vec<(&'static str, String)>,
+}
+
+/// Where programs are that tests run.
+pub(crate) fn target() -> PathBuf {
+    let target = std::env::var_os("RAYMOND_TARGET_DIR").map(PathBuf::from);
+    target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"))
 }
 
 impl Cluster {
     /// Starts a server; `None` if it or the local program is not installed.
     pub(crate) fn start() -> Option<Self> {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let target = std::env::var_os("RAYMOND_TARGET_DIR").map(PathBuf::from);
-        let target = target.unwrap_or_else(|| root.join("target"));
+        let target = target();
         let (temporal, raymond) = (target.join(TEMPORAL), target.join(PROFILE).join("raymond"));
         if !temporal.exists() || !raymond.exists() {
             let is_required = std::env::var_os("RAYMOND_TEST_TEMPORAL_REQUIRED").is_some();
@@ -70,7 +84,9 @@ impl Cluster {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("project")).unwrap();
-        let mut cluster = Self { port, server: None, folder, raymond, temporal };
+        let store = format!("file://{}", folder.path().join("store").display());
+        let mut cluster =
+            Self { port, server: None, folder, raymond, temporal, store, variables: Vec::new() };
         cluster.start_server();
         Some(cluster)
     }
@@ -80,8 +96,7 @@ impl Cluster {
         let mut command = Command::new(&self.temporal);
         command.args(["server", "start-dev", "--headless", "--log-level", "error", "--port"]);
         command.arg(self.port.to_string()).arg("--db-filename").arg(self.file("temporal.db"));
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        self.server = Some(Running(command.spawn().unwrap()));
+        self.server = Some(Running::start(&mut command));
         let port = self.port;
         wait_until("the server listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
         // It listens before its namespace can be used.
@@ -125,6 +140,17 @@ impl Cluster {
         }
     }
 
+    /// Makes the project a git repository, with everything in it committed.
+    pub(crate) fn repository(&self) {
+        for arguments in [
+            &["init", "--quiet", "--initial-branch=main"][..],
+            &["add", "--all"],
+            &["commit", "--quiet", "-m", "c"],
+        ] {
+            git(&self.file("project"), arguments);
+        }
+    }
+
     /// The local program in the project.
     pub(crate) fn local(&self, words: &[&str]) -> Command {
         self.command(&self.raymond, words)
@@ -151,11 +177,17 @@ impl Cluster {
 
     /// The same, with the server at this port.
     fn cluster_at(&self, port: u16, words: &[&str]) -> Command {
+        self.cluster_at_address(&format!("127.0.0.1:{port}"), words)
+    }
+
+    /// The same, with the server at this address.
+    pub(crate) fn cluster_at_address(&self, address: &str, words: &[&str]) -> Command {
         let program = Path::new(env!("CARGO_BIN_EXE_raymond-cluster"));
         let mut command = self.command(program, &words[..1]);
-        command.arg("--temporal").arg(format!("127.0.0.1:{port}"));
-        command.arg("--store").arg(format!("file://{}", self.file("store").display()));
+        command.arg("--temporal").arg(address);
+        command.arg("--store").arg(&self.store);
         command.args(&words[1..]).env("RAYMOND_PROGRAM", &self.raymond);
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command
     }
 
@@ -164,10 +196,27 @@ impl Cluster {
         self.worker_with(self.port, name, &[])
     }
 
-    /// Starts a worker that reaches the server at this port, with options of its own.
+    /// Starts a worker that reaches the server at this port, with options of its own. Its steps have its name in the
+    /// variable `WORKER`.
     pub(crate) fn worker_with(&self, port: u16, name: &str, options: &[&str]) -> Running {
+        self.spawn_worker(port, name, options, &[])
+    }
+
+    /// Starts a worker with variables of its own.
+    pub(crate) fn worker_at_home(&self, name: &str, variables: &[(String, String)]) -> Running {
+        self.spawn_worker(self.port, name, &[], variables)
+    }
+
+    fn spawn_worker(
+        &self,
+        port: u16,
+        name: &str,
+        options: &[&str],
+        variables: &[(String, String)],
+    ) -> Running {
         let mut command = self.cluster_at(port, &["worker", "--name", name, "--data-dir"]);
-        command.arg(self.file(name)).args(options).stdout(Stdio::null());
+        command.arg(self.file(name)).args(options).env("WORKER", name);
+        command.envs(variables.iter().cloned()).stdout(Stdio::null());
         let log = self.file(&format!("{name}.log"));
         command.stderr(fs::File::options().create(true).append(true).open(log).unwrap());
         Running(command.spawn().unwrap())
@@ -209,17 +258,28 @@ impl Drop for Cluster {
     }
 }
 
-/// The processes whose command line contains this text.
+/// The processes whose command line or environment contains this text: also what a step has started.
 pub(crate) fn processes(text: &str) -> Vec<u32> {
     let own = std::process::id();
     let entries = fs::read_dir("/proc").unwrap().filter_map(|entry| {
         entry.ok()?.file_name().to_str()?.parse::<u32>().ok().filter(|pid| *pid != own)
     });
     let is_meant = |pid: &u32| {
-        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&line).contains(text)
+        ["cmdline", "environ"].iter().any(|file| {
+            let bytes = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).contains(text)
+        })
     };
     entries.filter(is_meant).collect()
+}
+
+/// What git prints in a directory.
+pub(crate) fn git(directory: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new("git");
+    command.args(["-c", "user.name=t", "-c", "user.email=t@localhost"]).args(arguments);
+    let output = command.current_dir(directory).output().unwrap();
+    assert!(output.status.success(), "git {arguments:?}: {}", text(&output));
+    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
 
 /// Everything that a command printed.

@@ -286,7 +286,8 @@ fn mirror_that_is_killed_again_and_again_has_every_record_of_cut_histories_once(
     assert!(stage.says(&["diagram", "--run", "r"]).contains("sub#47;START"));
     // One that never was killed, and one machine that never was a cluster.
     begun_after_the_end_is_the_same(&stage);
-    assert_eq!(kinds(stage.journal(".raymond", "r")), kinds(local_journal(&stage)));
+    let there = without_cuts(kinds(&stage.journal(".raymond", "r")));
+    assert_eq!(there, kinds(&local_journal(&stage)));
 }
 
 fn is_asked(stage: &Stage) -> bool {
@@ -312,8 +313,21 @@ fn local_journal(stage: &Stage) -> Vec<Value> {
     stage.journal(".raymond", "here")
 }
 
+/// Without the steps that no worker had begun when a history was cut.
+fn without_cuts(lines: Vec<Vec<String>>) -> Vec<Vec<String>> {
+    let mut kept: Vec<Vec<String>> = Vec::new();
+    for line in lines {
+        if line == ["ended", "retried"] {
+            assert_eq!(kept.pop().unwrap(), ["intended"]);
+        } else {
+            kept.push(line);
+        }
+    }
+    kept
+}
+
 /// The kinds of the records of each decision.
-fn kinds(lines: Vec<Value>) -> Vec<Vec<String>> {
+pub(crate) fn kinds(lines: &[Value]) -> Vec<Vec<String>> {
     let kind = |record: &Value| match record {
         Value::Object(fields) => fields.keys().cloned().collect::<Vec<_>>().join(" "),
         other => other.to_string(),

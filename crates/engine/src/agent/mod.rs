@@ -18,7 +18,11 @@ mod scripted;
 mod transcript;
 mod wording;
 
-use std::{io, path::Path, time::Duration};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use raymond_flow::{
     coding_agent::{Capabilities, CodingAgents},
@@ -26,6 +30,7 @@ use raymond_flow::{
     machine::{FailureClass, Spent, Step, Turn, TurnFailure, TurnSettings},
     turn::Outcome,
 };
+use serde::{Deserialize, Serialize};
 
 pub use acp::{AcpAgent, AcpConfig, AcpTurn};
 pub use checkup::{Checkup, CheckupAnswer, Diagnosis};
@@ -77,6 +82,12 @@ pub trait CodingAgent {
     /// The id by which `session` can be branched as it was after the turn that printed the first `bytes` of `stdout`.
     /// `None` if it can be branched only as it is.
     fn bookmark(&self, _session: &SessionId, _stdout: &Path, _bytes: u64) -> Option<SessionId> {
+        None
+    }
+
+    /// The parts of `session`, which was begun in the directory `cwd`: where they are on this machine, or belong if they
+    /// come from another one. `None` if its sessions stay where they were begun.
+    fn session_parts(&self, _session: &SessionId, _cwd: &str) -> Option<Vec<SessionPart>> {
         None
     }
 
@@ -186,6 +197,15 @@ pub struct ReadyAnswer {
     pub after: Duration,
     /// The outcome.
     pub end: TurnEnd,
+}
+
+/// A file or a directory in which a coding agent keeps a part of a session. It need not exist.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionPart {
+    /// Its name, the same on every machine.
+    pub name: String,
+    /// Where it is on this machine.
+    pub path: PathBuf,
 }
 
 /// What a coding agent is doing.

@@ -9,7 +9,7 @@ use raymond_flow::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Hosted, Order, Report};
+use super::{Hosted, Mapping, Order, Report, SessionPlace};
 
 /// The longest line: an excerpt of a run with a payload whose every byte is escaped.
 pub const LINE_BYTES_MAX: u64 = 128 * 1024 * 1024;
@@ -23,7 +23,12 @@ pub enum OrderLine {
     /// [`Order::Find`]
     Find(HostedLine),
     /// [`Order::Extend`]
-    Extend(StepId),
+    Extend {
+        /// The step.
+        id: StepId,
+        /// How long from now on it may run, in milliseconds.
+        patience_ms: u64,
+    },
     /// [`Order::End`]
     End(StepId),
     /// [`Order::Prepare`]
@@ -34,6 +39,19 @@ pub enum OrderLine {
         agent: AgentId,
         /// The id of a session that does not exist yet.
         fresh: SessionId,
+        /// Where the agent's checkout is.
+        #[serde(default)]
+        mapping: Option<Mapping>,
+    },
+    /// [`Order::Locate`]
+    Locate {
+        /// The step.
+        id: StepId,
+        /// The excerpt of the run.
+        run: RunMessage,
+        /// Where the agent's checkout is.
+        #[serde(default)]
+        mapping: Option<Mapping>,
     },
 }
 
@@ -46,6 +64,9 @@ pub struct HostedLine {
     pub run: RunMessage,
     /// [`Hosted::patience`] in milliseconds.
     pub patience_ms: u64,
+    /// Where the agent's checkout is, if it moves from machine to machine.
+    #[serde(default)]
+    pub mapping: Option<Mapping>,
 }
 
 /// A report, on standard output.
@@ -64,6 +85,13 @@ pub enum ReportLine {
     },
     /// [`Report::Prepared`]
     Prepared(InputMessage),
+    /// [`Report::Located`]
+    Located {
+        /// The step.
+        id: StepId,
+        /// Its sessions.
+        sessions: Vec<SessionPlace>,
+    },
     /// A failure without consequences for the run.
     Trouble(String),
 }
@@ -84,18 +112,23 @@ impl From<OrderLine> for Order {
         match line {
             OrderLine::Start(hosted) => Self::Start(hosted.into()),
             OrderLine::Find(hosted) => Self::Find(hosted.into()),
-            OrderLine::Extend(id) => Self::Extend(id),
+            OrderLine::Extend { id, patience_ms } => {
+                Self::Extend { id, patience: Duration::from_millis(patience_ms) }
+            }
             OrderLine::End(id) => Self::End(id),
-            OrderLine::Prepare { run: RunMessage(run), agent, fresh } => {
-                Self::Prepare { run: Box::new(run), agent, fresh }
+            OrderLine::Prepare { run: RunMessage(run), agent, fresh, mapping } => {
+                Self::Prepare { run: Box::new(run), agent, fresh, mapping }
+            }
+            OrderLine::Locate { id, run: RunMessage(run), mapping } => {
+                Self::Locate { id, run: Box::new(run), mapping }
             }
         }
     }
 }
 
 impl From<HostedLine> for Hosted {
-    fn from(HostedLine { id, run: RunMessage(run), patience_ms }: HostedLine) -> Self {
-        Self { id, run: Box::new(run), patience: Duration::from_millis(patience_ms) }
+    fn from(HostedLine { id, run: RunMessage(run), patience_ms, mapping }: HostedLine) -> Self {
+        Self { id, run: Box::new(run), patience: Duration::from_millis(patience_ms), mapping }
     }
 }
 
@@ -106,6 +139,7 @@ impl From<Report> for ReportLine {
                 Self::Ended { id, inputs: inputs.into_iter().map(InputMessage::from).collect() }
             }
             Report::Prepared(input) => Self::Prepared((*input).into()),
+            Report::Located { id, sessions } => Self::Located { id, sessions },
         }
     }
 }

@@ -2,21 +2,23 @@
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 
-use std::{path::Path, sync::mpsc, time::Duration};
+use std::{io, path::Path, sync::mpsc, time::Duration};
 
 use raymond_flow::{
+    coding_agent::Capabilities,
     id::{AgentId, SessionId, StepId},
     machine::{
-        Again, Conclusion, Effect, Input, Record, Run, Status, apply, decide, settle, start,
+        Action, Again, Conclusion, Effect, Input, Phase, Record, Run, SessionPlan, Status,
+        TurnFailure, apply, decide, settle, start,
     },
     turn::prepare,
     world::MemoryWorld,
 };
 
-use super::{Hosted, Order, OrderSender, Report};
+use super::{Hosted, Mapping, Order, OrderSender, Report};
 use crate::{
     Engine, Runner,
-    agent::Agents,
+    agent::{Agents, CodingAgent, SessionPart, TurnCommand, TurnEnd, TurnOutput, TurnRequest},
     steps::memory::Fate,
     testing::{self, RESULT, Recorder, Stage, id, says, step_id},
 };
@@ -51,7 +53,12 @@ impl Far {
     }
 
     fn hosted(&self, id: &StepId, patience: Duration) -> Hosted {
-        Hosted { id: id.clone(), run: Box::new(self.run.excerpt(&id.agent)), patience }
+        Hosted {
+            id: id.clone(),
+            run: Box::new(self.run.excerpt(&id.agent)),
+            patience,
+            mapping: None,
+        }
     }
 
     fn input(&mut self, input: Input) {
@@ -168,7 +175,7 @@ fn step_is_ended_when_its_deadline_has_passed_and_not_while_it_is_moved() {
         for _ in 0..5 {
             let early = reports.recv_timeout(Duration::from_millis(500));
             assert!(early.is_err(), "ended although its deadline was moved: {early:?}");
-            orders.send(Order::Extend(step.clone()));
+            orders.send(Order::Extend { id: step.clone(), patience });
         }
         let inputs = far.take(reports.recv().unwrap());
         let [Input::Ended { conclusion: Conclusion::Again { why, .. }, .. }] = &inputs[..] else {
@@ -214,8 +221,65 @@ fn preparation_uses_the_directories_of_the_host() {
     hosting(&stage, |orders, reports| {
         let run = Box::new(far.run.excerpt(&AgentId::main()));
         let (agent, fresh) = (AgentId::main(), SessionId::new("f"));
-        orders.send(Order::Prepare { run, agent, fresh });
+        orders.send(Order::Prepare { run, agent, fresh, mapping: None });
         let Report::Prepared(input) = reports.recv().unwrap() else { panic!() };
         assert!(matches!(*input, Input::Prepared { prepared: Ok(_), .. }), "{input:?}");
     });
+}
+
+/// A coding agent whose sessions can move.
+struct Mover;
+
+impl CodingAgent for Mover {
+    fn name(&self) -> &'static str {
+        "mover"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::FULL
+    }
+
+    fn command(&self, _: &TurnRequest<'_>) -> Result<TurnCommand, TurnFailure> {
+        panic!("no turn is started")
+    }
+
+    fn outcome(&self, _: &TurnOutput<'_>) -> io::Result<TurnEnd> {
+        panic!("no turn is started")
+    }
+
+    fn session_parts(&self, session: &SessionId, cwd: &str) -> Option<Vec<SessionPart>> {
+        let path = format!("/{session}{cwd}").into();
+        Some(vec![SessionPart { name: "t".to_owned(), path }])
+    }
+}
+
+#[test]
+fn sessions_of_a_turn_are_located_and_those_that_cannot_move_are_not() {
+    let stage = Stage::new(&["START.md"], []);
+    let mut far = Far::new(&stage, &["START.md"]);
+    let step = far.launch();
+    let agent = far.run.agents.get_mut(&AgentId::main()).unwrap();
+    "/w".clone_into(&mut agent.cwd);
+    let Phase::Running { step: running, .. } = &mut agent.phase else { panic!() };
+    let Action::Turn(turn) = &mut running.action else { panic!() };
+    let (from, id) = (SessionId::new("from"), SessionId::new("own"));
+    turn.session = SessionPlan::Branch { from, id, cwd: Some("/caller".to_owned()) };
+    let paths = |agents: &Agents, mapping: Option<Mapping>| {
+        let runner = Runner::memory(stage.memory.clone());
+        let engine = testing::engine(stage.state_dir(), runner, agents);
+        let mut paths = Vec::new();
+        hosting_by(&engine, &stage.folder.path().join("flow"), |orders, reports| {
+            let run = Box::new(far.run.excerpt(&AgentId::main()));
+            orders.send(Order::Locate { id: step.clone(), run, mapping });
+            let Report::Located { sessions, .. } = reports.recv().unwrap() else { panic!() };
+            let parts = sessions.into_iter().flat_map(|place| place.parts);
+            paths.extend(parts.map(|part| part.path.to_str().unwrap().to_owned()));
+        });
+        paths
+    };
+    let movers = Agents::new(vec![Box::new(Mover)]);
+    assert_eq!(paths(&movers, None), ["/own/w", "/from/caller"]);
+    let mapping = Mapping { logical: "/w".to_owned(), real: "/here".to_owned() };
+    assert_eq!(paths(&movers, Some(mapping)), ["/own/here", "/from/caller"]);
+    assert!(paths(&Agents::new(Vec::new()), None).is_empty());
 }

@@ -2,7 +2,7 @@
 
 use raymond_flow::{
     id::{AgentId, SessionId, StepId},
-    machine::{Action, FailureClass, Input, Launch, Prepared, Run, TurnFailure},
+    machine::{Action, FailureClass, Input, Launch, Prepared, Run, SessionPlan, Step, TurnFailure},
     turn::prepare,
 };
 
@@ -10,6 +10,7 @@ use super::{Launched, Performer};
 use crate::{
     error::{EngineError, at_work},
     events::Observer,
+    host::{Mapping, SessionPlace},
     step::StepState,
 };
 
@@ -43,13 +44,50 @@ impl Performer<'_> {
         match (&step.action, &launch) {
             (Action::Turn(_), Launch::Turn { .. })
             | (Action::Script { .. }, Launch::Script { .. }) => {
-                self.launch((id, step, agent.cwd.clone(), launch), observer)
+                let (cwd, step) = (self.means.world.real(&agent.cwd), self.here(step));
+                self.launch((id, &step, cwd, launch), observer)
             }
             _ => Ok(Launched::Failed(misfit(format!(
                 "`{}` is of another kind on this machine",
                 step.state
             )))),
         }
+    }
+
+    /// The step with the directories of this machine.
+    fn here(&self, step: &Step) -> Step {
+        let mut step = step.clone();
+        if let Action::Turn(turn) = &mut step.action
+            && let SessionPlan::Branch { cwd: Some(cwd), .. } = &mut turn.session
+        {
+            *cwd = self.means.world.real(cwd);
+        }
+        step
+    }
+
+    /// From now on the directory of the run is elsewhere on this machine, if that is said.
+    pub(crate) fn set_mapping(&self, mapping: Option<Mapping>) {
+        self.means.world.set_mapping(mapping);
+    }
+
+    /// The sessions that step `id` needs or makes, and where they are on this machine: none of a coding agent whose
+    /// sessions cannot move.
+    pub(crate) fn sessions(&self, run: &Run, id: &StepId) -> Vec<SessionPlace> {
+        let Some((agent, Step { action: Action::Turn(turn), .. })) = run.running_step(id) else {
+            return Vec::new();
+        };
+        let Ok(coding_agent) = self.means.agents.for_turn(turn) else { return Vec::new() };
+        let place = |session: &SessionId, cwd: &str| {
+            let parts = coding_agent.session_parts(session, &self.means.world.real(cwd))?;
+            Some(SessionPlace { session: session.clone(), parts })
+        };
+        let source = match &turn.session {
+            SessionPlan::Fresh { .. } | SessionPlan::Resume { .. } => None,
+            SessionPlan::Branch { from, cwd, .. } => {
+                place(from, cwd.as_deref().unwrap_or(&agent.cwd))
+            }
+        };
+        place(turn.session.id(), &agent.cwd).into_iter().chain(source).collect()
     }
 
     /// Prepares the next step of `agent`: for an orchestrator that cannot see the directories of this machine.

@@ -20,7 +20,7 @@ use super::{
     archive::{self, FILE_BYTES_MAX, Yaml},
     source::{is_packed, list_folder, plain},
 };
-use crate::{asks, clock, regular, worktree};
+use crate::{asks, clock, host::Mapping, regular, worktree};
 
 /// A directory of state files, and the environment of this process.
 #[derive(Debug)]
@@ -40,6 +40,8 @@ pub(crate) struct DiskWorld {
     failure: RefCell<Option<io::Error>>,
     /// The coding agents of the run.
     coding_agents: CodingAgents,
+    /// Where the directory of the run is, if not where the run says: for one step of a host, then for the next.
+    mapping: RefCell<Option<Mapping>>,
 }
 
 /// File systems store times in ticks. A directory that changed less than this before it was listed
@@ -66,8 +68,33 @@ impl DiskWorld {
         // Beside the extracted files, in the directory of the run.
         let values = private.with_file_name("values");
         let agents = private.with_file_name("agents");
-        let variables = names.collect();
-        Ok(Self { folder, yaml, values, agents, variables, listed, failure, coding_agents })
+        let (variables, mapping) = (names.collect(), RefCell::new(None));
+        Ok(Self {
+            folder,
+            yaml,
+            values,
+            agents,
+            variables,
+            listed,
+            failure,
+            coding_agents,
+            mapping,
+        })
+    }
+
+    /// From now on, paths of the run mean those to which they are mapped.
+    pub(crate) fn set_mapping(&self, mapping: Option<Mapping>) {
+        self.mapping.replace(mapping);
+    }
+
+    /// The path on this machine of a path that the run has.
+    pub(crate) fn real(&self, path: &str) -> String {
+        self.mapping.borrow().as_ref().map_or_else(|| path.to_owned(), |map| map.real(path))
+    }
+
+    /// The path for the run of a path on this machine; `None` if it has none.
+    fn logical(&self, path: String) -> Option<String> {
+        self.mapping.borrow().as_ref().map_or(Some(path.clone()), |map| map.logical(&path))
     }
 
     /// The files in a folder of the scope. Listed again whenever the folder has changed.
@@ -155,10 +182,11 @@ impl World for DiskWorld {
     }
 
     fn directory(&self, path: &str) -> Option<String> {
-        let real = plain(fs::canonicalize(path).ok()?);
+        let path = self.real(path);
+        let real = plain(fs::canonicalize(&path).ok()?);
         // A link can lead to a name that is not UTF-8. The path as written means the same directory.
-        let text = real.to_str().unwrap_or(path).to_owned();
-        real.is_dir().then_some(text)
+        let text = real.to_str().unwrap_or(&path).to_owned();
+        real.is_dir().then_some(text).and_then(|text| self.logical(text))
     }
 
     fn has_variable(&self, name: &str) -> bool {
@@ -174,11 +202,14 @@ impl World for DiskWorld {
     }
 
     fn checkout(&self, directory: &str) -> Result<Checkout, String> {
-        worktree::checkout(directory)
+        let checkout = worktree::checkout(&self.real(directory))?;
+        let repository = self.logical(checkout.repository.clone()).unwrap_or(checkout.repository);
+        Ok(Checkout { repository, ..checkout })
     }
 
     fn attachment(&self, folder: &str, path: &str) -> Result<(), String> {
-        asks::check_attachment(Path::new(folder), path).map_err(|error| error.to_string())
+        let folder = self.real(folder);
+        asks::check_attachment(Path::new(&folder), path).map_err(|error| error.to_string())
     }
 
     fn now_ms(&self) -> u64 {

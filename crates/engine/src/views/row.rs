@@ -103,7 +103,8 @@ pub(super) fn stopped(run: &Run) -> Value {
 
 /// The questions to people that are open, the oldest first.
 fn asks(overview: &Overview, run: &Run) -> Vec<Value> {
-    if !run.status.can_resume() {
+    // What was open before a damage may long be answered.
+    if !run.status.can_resume() || overview.problem.is_some() {
         return Vec::new();
     }
     let mut open: Vec<_> = run

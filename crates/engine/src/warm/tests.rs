@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 
+use raymond_flow::machine::Session;
+
 use super::*;
 use crate::testing::{step_id as id, turn, turn_step};
 

@@ -9,6 +9,11 @@ use super::git::{Git, GitError};
 /// The checkout that contains `directory`. An error says what to do about it. Asked when a fork is judged, while no step of the
 /// parent runs: later, the parent may be in the middle of a merge.
 pub(crate) fn checkout(directory: &str) -> Result<Checkout, String> {
+    checkout_or(directory, "leave `worktree` out")
+}
+
+/// The same; `without` is what the user can do instead if there is no repository.
+pub(super) fn checkout_or(directory: &str, without: &str) -> Result<Checkout, String> {
     let git = Git::at(Path::new(directory));
     let kind = git.text(&["rev-parse", "--is-bare-repository", "--is-inside-work-tree"]);
     match kind.as_deref() {
@@ -24,11 +29,11 @@ pub(crate) fn checkout(directory: &str) -> Result<Checkout, String> {
             ));
         }
         Err(GitError::NotInstalled) => {
-            return Err("git is not installed: install it, or leave `worktree` out".to_owned());
+            return Err(format!("git is not installed: install it, or {without}"));
         }
         Err(GitError::Refused { said, .. }) if said.contains("not a git repository") => {
             return Err(format!(
-                "{directory} is not in a git repository: make one (git init) and commit the files, or leave `worktree` out"
+                "{directory} is not in a git repository: make one (git init) and commit the files, or {without}"
             ));
         }
         Err(error) => return Err(error.to_string()),

@@ -15,16 +15,19 @@
 
 mod checkout;
 mod claim;
+mod elsewhere;
 mod git;
 mod jobs;
 mod land;
 mod look;
 mod make;
+pub mod moving;
 mod remove;
 mod room;
 mod save;
 
 pub(crate) use checkout::checkout;
+pub use elsewhere::work_for;
 pub use git::GitError;
 pub(crate) use jobs::{GitDone, GitJobs};
 pub use land::{LandError, Landed, Landing};

@@ -68,6 +68,11 @@ fn commit(
             if branch.is_empty() { "no branch".to_owned() } else { format!("branch {branch}") };
         return Ok(Some(format!("it is on {on} instead of {}", worktree.branch)));
     }
+    commit_all(git, run, agent).map(|()| None)
+}
+
+/// Commits everything that is not ignored.
+pub(super) fn commit_all(git: Git<'_>, run: &RunId, agent: &AgentId) -> Result<(), GitError> {
     let git = git.patient();
     git.bytes(&["add", "--all"])?;
     let message = format!("{agent}: what it left uncommitted\n\nRun: {run}");
@@ -90,5 +95,5 @@ fn commit(
     ];
     arguments.extend(rest);
     arguments.push(&message);
-    git.bytes(&arguments).map(|_| None)
+    git.bytes(&arguments).map(drop)
 }

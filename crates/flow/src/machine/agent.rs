@@ -276,6 +276,15 @@ impl Work {
             Self::Evaluate(evaluation) => Some(&evaluation.visit.session),
         }
     }
+
+    /// Whether it is done in `session`, which need not be the agent's own.
+    fn is_in(&self, session: &SessionId) -> bool {
+        let evaluator = match self {
+            Self::Evaluate(evaluation) => evaluation.reminder.as_ref().map(|(own, _)| own),
+            _ => None,
+        };
+        self.session() == Some(session) || evaluator == Some(session)
+    }
 }
 
 impl Phase {
@@ -382,6 +391,18 @@ impl Agent {
     pub(crate) fn arguments(&self) -> BTreeMap<String, String> {
         let frames = self.stack.iter().map(|frame| &frame.arguments);
         frames.flatten().map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
+    /// Whether it may continue in `session`, or branch off it.
+    pub fn remembers(&self, session: &SessionId) -> bool {
+        let is_same =
+            |of: &Session| matches!(of, Session::Open(id) | Session::Branch(id) if id == session);
+        let is_left = |left: &Left| left.plan.id() == session;
+        is_same(&self.session)
+            || self.stack.iter().any(|frame| is_same(&frame.session))
+            || self.phase.work().is_some_and(|work| work.is_in(session))
+            || self.tries.left.as_ref().is_some_and(is_left)
+            || self.phase.step().is_some_and(|step| step.is_in(session))
     }
 
     /// The directory of the caller whose session is `session`.

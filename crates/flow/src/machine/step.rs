@@ -25,6 +25,14 @@ pub struct Step {
     pub action: Action,
 }
 
+impl Step {
+    /// Whether it is a turn in `session`, or one that branches off it.
+    pub(super) fn is_in(&self, session: &SessionId) -> bool {
+        let Action::Turn(turn) = &self.action else { return false };
+        turn.session.id() == session || turn.session.source() == Some(session)
+    }
+}
+
 /// What a step starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "a step is always in a box")]
@@ -122,6 +130,14 @@ impl SessionPlan {
     pub fn id(&self) -> &SessionId {
         match self {
             Self::Fresh { id } | Self::Resume { id } | Self::Branch { id, .. } => id,
+        }
+    }
+
+    /// The session that it branches off.
+    pub fn source(&self) -> Option<&SessionId> {
+        match self {
+            Self::Fresh { .. } | Self::Resume { .. } => None,
+            Self::Branch { from, .. } => Some(from),
         }
     }
 }

@@ -18,11 +18,12 @@ use crate::{
 use super::{
     Timeout,
     diagnostic::{Findings, did_you_mean},
+    labels::{LABELS_MAX, is_label},
     yaml::{self, YamlNode, YamlValue},
 };
 
 /// The keys that frontmatter knows.
-pub const KEYS: [&str; 11] = [
+pub const KEYS: [&str; 12] = [
     "allowed_transitions",
     "model",
     "effort",
@@ -34,6 +35,7 @@ pub const KEYS: [&str; 11] = [
     "then",
     "tools",
     "permissions",
+    "runs_on",
 ];
 
 /// How often an agent may enter a state within one frame, and what is followed instead after that.
@@ -69,9 +71,17 @@ pub struct Frontmatter {
     pub tools: Option<Spanned<Vec<String>>>,
     /// The permission mode of the coding agent, passed as written.
     pub permissions: Option<Spanned<String>>,
+    /// The labels that a worker of a cluster must have to carry out the state.
+    pub runs_on: Vec<Spanned<String>>,
 }
 
 impl Frontmatter {
+    /// The labels of the state, sorted and each once.
+    pub(super) fn labels(&self) -> Vec<String> {
+        let labels: BTreeSet<_> = self.runs_on.iter().map(|label| label.value.clone()).collect();
+        labels.into_iter().collect()
+    }
+
     /// The part that judges answers.
     pub fn policy(&self) -> Policy {
         Policy {
@@ -132,6 +142,13 @@ impl Frontmatter {
             }
             "permissions" => {
                 self.permissions = reader.argument(value, "permissions", "a permission mode");
+            }
+            "runs_on" => {
+                let labels = reader.list(value, "runs_on", FrontmatterReader::label);
+                self.runs_on = labels.into_iter().map(|label| label.value).collect();
+                if self.runs_on.len() > LABELS_MAX {
+                    reader.error(value.span, format!("`runs_on` has at most {LABELS_MAX} labels"));
+                }
             }
             _ => {}
         }
@@ -231,6 +248,16 @@ impl FrontmatterReader<'_, '_> {
         if looks_like_an_option(&word.value) {
             let message = format!("`{key}` cannot begin with a dash: it would become an option");
             self.error(node.span, message);
+            return None;
+        }
+        Some(word)
+    }
+
+    fn label(&mut self, node: &YamlNode) -> Option<Spanned<String>> {
+        const EXPECTED: &str = "a list of labels: letters, digits, `-`, `_` and `.`";
+        let word = self.word(node, "runs_on", EXPECTED)?;
+        if !is_label(&word.value) {
+            self.error(node.span, format!("`runs_on` should be {EXPECTED}"));
             return None;
         }
         Some(word)

@@ -6,6 +6,7 @@
 mod diagnostic;
 mod frontmatter;
 mod kind;
+mod labels;
 mod state_file;
 mod timeout;
 pub mod yaml;
@@ -14,6 +15,7 @@ pub use crate::platform::Platform;
 pub use diagnostic::{Diagnostic, Matter, Severity};
 pub use frontmatter::{Frontmatter, KEYS, VisitLimit};
 pub use kind::{StateKind, StateKindError};
+pub use labels::{LABELS_MAX, is_label};
 pub use state_file::{Prompt, StateFile, StateFileError, StateSource};
 pub use timeout::{Timeout, TimeoutError};
 

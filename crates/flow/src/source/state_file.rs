@@ -10,6 +10,7 @@ use crate::{
 
 use super::{
     Diagnostic, Frontmatter, Platform, Severity, StateKind, StateKindError, diagnostic::Findings,
+    labels,
 };
 
 /// The largest frontmatter. Its YAML tree takes many times as much memory, and it is parsed at every step.
@@ -22,6 +23,8 @@ pub struct StateFile {
     pub name: StateName,
     /// A hash of its bytes, recorded in the journal to show which version was used.
     pub digest: String,
+    /// The labels that a worker of a cluster must have to carry it out; sorted, each once.
+    pub runs_on: Vec<String>,
     /// Its contents.
     pub source: StateSource,
 }
@@ -31,7 +34,7 @@ pub struct StateFile {
 pub enum StateSource {
     /// A prompt.
     Prompt(Box<Prompt>),
-    /// A script. Its text is not parsed.
+    /// A script. Nothing of its text is parsed but its labels.
     Script,
 }
 
@@ -85,11 +88,14 @@ fn first(diagnostics: &[Diagnostic]) -> String {
 impl StateFile {
     /// Parses the file called `name` for `platform`.
     pub fn read(name: &str, bytes: &[u8], platform: Platform) -> Result<Self, StateFileError> {
-        let source = match StateKind::of(name, platform)? {
-            StateKind::Script => StateSource::Script,
-            StateKind::Prompt => StateSource::Prompt(Box::new(prompt(name, utf8(name, bytes)?)?)),
+        let (runs_on, source) = match StateKind::of(name, platform)? {
+            StateKind::Script => (script_labels(name, bytes)?, StateSource::Script),
+            StateKind::Prompt => {
+                let prompt = prompt(name, utf8(name, bytes)?)?;
+                (prompt.frontmatter.labels(), StateSource::Prompt(Box::new(prompt)))
+            }
         };
-        Ok(Self { name: StateName::new(name), digest: fingerprint(bytes), source })
+        Ok(Self { name: StateName::new(name), digest: fingerprint(bytes), runs_on, source })
     }
 
     /// How it is carried out.
@@ -116,6 +122,18 @@ fn utf8<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, StateFileError> {
         let position = Position::of(&valid, offset);
         StateFileError::NotUtf8 { name: name.to_owned(), offset, position }
     })
+}
+
+fn script_labels(name: &str, bytes: &[u8]) -> Result<Vec<String>, StateFileError> {
+    // A script may have any bytes; those of the labels are ASCII.
+    let text = String::from_utf8_lossy(bytes);
+    let mut findings = Findings::new(name, &text);
+    let runs_on = labels::of_script(&text, &mut findings);
+    let diagnostics = findings.finish();
+    if diagnostics.iter().any(|found| found.severity == Severity::Error) {
+        return Err(StateFileError::Frontmatter { diagnostics });
+    }
+    Ok(runs_on)
 }
 
 fn prompt(name: &str, text: &str) -> Result<Prompt, StateFileError> {

@@ -87,6 +87,7 @@ fn prompt_without_frontmatter_is_all_body() {
         name: StateName::new("STATE.md"),
         // The first half of the well-known SHA-256 of nothing.
         digest: "e3b0c44298fc1c149afbf4c8996fb924".to_owned(),
+        runs_on: vec![],
         source: StateSource::Prompt(Box::new(Prompt {
             frontmatter: Frontmatter::default(),
             body: String::new(),
@@ -97,6 +98,38 @@ fn prompt_without_frontmatter_is_all_body() {
     assert_eq!(file, expected);
     assert_eq!(file.kind(), StateKind::Prompt);
     assert_eq!(bare_body("Do this.\n\nThen that.\n"), "Do this.\n\nThen that.\n");
+}
+
+#[test]
+fn labels_are_in_the_frontmatter_of_a_prompt_and_in_the_comment_of_a_script() {
+    let labels = |name: &str, text: &str| {
+        let file = StateFile::read(name, text.as_bytes(), Platform::Unix);
+        file.map(|file| file.runs_on.join(" ")).map_err(|error| error.to_string())
+    };
+    let cases = [
+        ("A.md", "---\nruns_on: [gpu, big, gpu]\n---\nx", "big gpu"),
+        ("A.md", "---\nruns_on:\n---\nx", ""),
+        ("A.md", "# runs_on: [gpu]\n", ""),
+        ("A.sh", "#!/bin/bash\n# Trains.\n\n# runs_on: [gpu, a-1.b_2]\necho", "a-1.b_2 gpu"),
+        ("A.sh", "# runs_on: [gpu]", "gpu"),
+        ("A.sh", "echo\n# runs_on: [gpu]\n", ""),
+        ("A.sh", "#runs_on: [gpu]\n", ""),
+        ("A.sh", "", ""),
+    ];
+    for (name, text, expected) in cases {
+        assert_eq!(labels(name, text).as_deref(), Ok(expected), "{text:?}");
+    }
+    let wrong = [
+        ("A.md", "---\nruns_on: gpu\n---\nx", "A.md:2:10: `runs_on` should be a list"),
+        ("A.md", "---\nruns_on: [a+b]\n---\nx", "A.md:2:11: `runs_on` should be a list of labels"),
+        ("A.md", "---\nruns_on: [a, b, c, d, e]\n---\nx", "at most 4 labels"),
+        ("A.sh", "# x\n# runs_on: [a b]\n", "A.sh:2:13: `runs_on` should be a list of labels"),
+        ("A.sh", "# runs_on: [a\n", "A.sh:1:"),
+    ];
+    for (name, text, expected) in wrong {
+        let error = labels(name, text).unwrap_err();
+        assert!(error.contains(expected), "{text:?}: {error}");
+    }
 }
 
 #[test]

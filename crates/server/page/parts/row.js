@@ -56,6 +56,7 @@ export function choices(ask) {
 function actions(row, ask) {
   if (ask) return choices(ask);
   if (row.group !== 'needs_you' && row.status !== 'paused') return nothing;
+  if (row.error) return html`<a class="button" href=${to.run(row)}>open</a>`;
   if (!can(row, 'resume')) return nothing;
   if (row.status === 'stopped' && isOverBudget(row)) return html`<button @click=${() => raise(row)}>raise budget</button>`;
   return html`<button @click=${() => resume(row)}>resume</button>`;

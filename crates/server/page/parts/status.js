@@ -22,13 +22,13 @@ export function icon(shape) {
 
 /** @param {Row} row @returns {{ shape: string, word: string }} */
 export function statusOf(row) {
+  if (row.error) return { shape: 'failed', word: 'unreadable' };
   if (row.asks?.length) return { shape: 'you', word: 'asks' };
   switch (row.status) {
     case 'completed': return { shape: 'done', word: 'completed' };
     case 'cancelled': return { shape: 'cancelled', word: 'cancelled' };
     case 'failed': return { shape: 'failed', word: 'failed' };
     case 'died': return { shape: 'failed', word: 'died' };
-    case 'unreadable': return { shape: 'failed', word: 'unreadable' };
     case 'stopped': return { shape: 'you', word: 'stopped by a limit' };
     case 'paused': return { shape: row.group === 'needs_you' ? 'you' : 'paused', word: 'paused' };
     default: {

@@ -160,9 +160,9 @@ export function runView({ params: [project, name], query: first }) {
     const asks = (run.asks ?? []).map((ask) => html`<div class="banner you asks"><p><b>${ask.agent} asks</b> ${plain(ask.question)}</p><span class="acts">${choices(ask)}</span></div>`);
     const limit = run.usage_limit;
     return html`${isRemoved ? html`<p class="banner problem">The files of this run were removed.</p>` : nothing}
-      ${run.problem ? html`<p class="banner">A part of this run cannot be read: ${sentence(run.problem)}</p>` : nothing}
+      ${run.error ? html`<p class="banner">This run cannot be read to its end, so nothing can be done about it here: ${sentence(run.error)}. In a terminal, <code>raymond resume ${run.run}</code> says how to repair it.</p>` : nothing}
       ${asks.slice(0, ASKS_MAX)}${asks.length > ASKS_MAX ? html`<p class="banner you">${plural(asks.length - ASKS_MAX, 'further question')}: <a href=${to.home()}>all that needs you</a></p>` : nothing}
-      ${run.why && run.group === 'needs_you' && !asks.length && !run.problem ? html`<p class="banner ${run.status === 'failed' || run.status === 'died' ? '' : 'you'}">${sentence(run.why)}</p>` : nothing}
+      ${run.why && run.group === 'needs_you' && !asks.length && !run.error ? html`<p class="banner ${run.status === 'failed' || run.status === 'died' ? '' : 'you'}">${sentence(run.why)}</p>` : nothing}
       ${limit ? html`<p class="banner you">All agents wait for the usage limit of the provider${limit.resets_at ? html`, until ${moment(limit.resets_at * 1000)} (in ${short(limit.resets_at * 1000 - now())})` : nothing}.</p>` : nothing}
       ${(run.stopped_agents ?? []).map(({ coding_agent: name, resets_at: at }) => html`<p class="banner you">The coding agent ${name} is not available${at ? html` until ${moment(at * 1000)}` : nothing}: others begin sessions for it.</p>`)}
       ${run.result ? html`<div class="result"><h3>Result</h3><p class="text">${run.result}</p></div>` : nothing}`;

@@ -7,7 +7,7 @@
 //! | `reader` | the events as a transcript that does not depend on Claude Code |
 //! | `output` | the events that Claude prints, and the outcome of a turn |
 //! | `failure` | the classes of Claude's errors |
-//! | `transcript` | what a session on disk already contains |
+//! | `transcript` | where a session is on disk, and what it already contains |
 //! | `questions` | what Claude asks with its own tool |
 //! | `permissions` | what a state may ask for, and what the user's settings allow |
 //! | `settings` | which model Claude uses when a turn asks for none |
@@ -35,7 +35,8 @@ use raymond_flow::{
 };
 
 use super::{
-    Activity, Checkup, CodingAgent, TranscriptReader, TurnCommand, TurnEnd, TurnOutput, TurnRequest,
+    Activity, Checkup, CodingAgent, SessionPart, TranscriptReader, TurnCommand, TurnEnd,
+    TurnOutput, TurnRequest,
 };
 
 /// How Claude Code is used.
@@ -101,6 +102,10 @@ impl CodingAgent for ClaudeAgent {
 
     fn bookmark(&self, session: &SessionId, stdout: &Path, bytes: u64) -> Option<SessionId> {
         output::bookmark(session, stdout, bytes)
+    }
+
+    fn session_parts(&self, session: &SessionId, cwd: &str) -> Option<Vec<SessionPart>> {
+        Some(transcript::parts(&self.config.config_dir, cwd, session))
     }
 
     fn prompt_text(&self, stdin: &str) -> String {

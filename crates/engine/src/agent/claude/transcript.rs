@@ -1,4 +1,4 @@
-//! Reads what a session on disk already contains.
+//! The transcript of a session on disk: where it is, and what it already contains.
 
 use std::{
     fs,
@@ -7,6 +7,8 @@ use std::{
 
 use memchr::memmem;
 use raymond_flow::id::SessionId;
+
+use super::SessionPart;
 
 /// A part of the last message of a turn. In messages of users and models the quotes would be escaped.
 const ANSWERED: &[u8] = br#""stop_reason":"end_turn""#;
@@ -21,6 +23,16 @@ pub(super) fn path(config_dir: &Path, cwd: &str, id: &SessionId) -> String {
     let project = cwd.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
     let path = config_dir.join("projects").join(project).join(format!("{id}.jsonl"));
     path.to_string_lossy().into_owned()
+}
+
+/// The parts of a session that was begun in the directory `cwd`: its transcript, the directory beside it with those of
+/// its subagents and with long outputs of tools, and its list of tasks.
+pub(super) fn parts(config_dir: &Path, cwd: &str, id: &SessionId) -> Vec<SessionPart> {
+    let transcript = PathBuf::from(path(config_dir, cwd, id));
+    let beside = transcript.with_extension("");
+    let tasks = config_dir.join("tasks").join(id.as_str());
+    let part = |(name, path): (&str, PathBuf)| SessionPart { name: name.to_owned(), path };
+    [("transcript.jsonl", transcript), ("session", beside), ("tasks", tasks)].map(part).to_vec()
 }
 
 impl SessionFile {
@@ -48,6 +60,15 @@ impl SessionFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_of_a_session_lie_below_the_name_of_its_directory() {
+        let id = SessionId::new("5f0c");
+        let parts = parts(Path::new("/home/u/.claude"), "/work/a.b", &id);
+        let paths: Vec<_> = parts.iter().map(|part| part.path.to_str().unwrap()).collect();
+        let project = "/home/u/.claude/projects/-work-a-b/5f0c";
+        assert_eq!(paths, [&format!("{project}.jsonl"), project, "/home/u/.claude/tasks/5f0c"]);
+    }
 
     #[test]
     fn transcript_is_found_in_any_project_and_shows_unanswered_prompts() {

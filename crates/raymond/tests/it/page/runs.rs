@@ -236,3 +236,42 @@ fn several_runs_are_resumed_and_cancelled_at_once() {
     desk.until_says("[data-run=busy-one]", "cancelled");
     desk.is_sound();
 }
+
+#[test]
+fn damaged_run_says_what_is_wrong_and_which_command_helps_instead_of_offering_to_resume() {
+    let project = project(&[("shaky", SHAKY)]);
+    for run in ["cut", "lost"] {
+        project.raymond(&["shaky", "--id", run]);
+        let journal = project.file(&format!(".raymond/workflows/{run}.journal"));
+        let text = fs::read_to_string(&journal).unwrap();
+        let whole = text.lines().next().filter(|_| run == "cut").map(|line| format!("{line}\n"));
+        fs::write(&journal, whole.unwrap_or_default() + "nothing\n{}\n").unwrap();
+    }
+    project.raymond(&["shaky", "--id", "good"]);
+    let Some(mut desk) = Desk::or_skip(project) else { return };
+    desk.until_says("[data-run=good] .acts", "resume");
+    for (run, wrong) in [("cut", "is damaged at byte"), ("lost", "is damaged at byte 0")] {
+        desk.until_says(&format!("[data-run={run}] .what"), wrong);
+        assert_eq!(desk.count(&format!("[data-run={run}] .acts button")), 0, "{run}");
+    }
+    desk.press("j");
+    desk.press("x");
+    desk.press("j");
+    desk.press("x");
+    desk.press("j");
+    desk.press("x");
+    desk.until_says(".chosen", "3 selected");
+    let offered = desk.value(
+        "[...document.querySelectorAll('.chosen button')].map((button) => button.innerText)",
+    );
+    assert_eq!(offered.as_array().unwrap()[..2], [json!("resume 1"), json!("cancel 1")]);
+    for run in ["cut", "lost"] {
+        desk.go_to_run(run);
+        desk.until_says(".run .status", "unreadable");
+        desk.until_says(".banner", &format!("raymond resume {run}"));
+        assert_eq!(desk.count(".head .acts button"), 0);
+        let said = desk.project.raymond(&["resume", run]).stderr;
+        assert!(said.contains("restore the file from a backup"), "{said}");
+    }
+    desk.is_sound();
+}

@@ -347,3 +347,25 @@ fn run_that_was_paused_for_people_is_resumed_by_the_answer() {
     let status = || server.get(&server.run("a")).ok();
     wait_until("it ends", PATIENCE, || status()["status"] == "completed");
 }
+
+#[test]
+fn question_of_a_damaged_run_hides_no_other_question_and_is_not_offered() {
+    let project = asking();
+    for run in ["good", "damaged"] {
+        project.raymond(&["flow", "--id", run, "--detach"]);
+    }
+    let server = Server::start(&project, &[]);
+    let runs = || -> Vec<String> {
+        let asks = server.get("/api/asks").ok()["asks"].clone();
+        asks.as_array().unwrap().iter().map(|ask| ask["run"].to_string()).collect()
+    };
+    wait_until("both ask", PATIENCE, || runs().len() == 2);
+    let journal = project.file(".raymond/workflows/damaged.journal");
+    let text = fs::read_to_string(&journal).unwrap();
+    fs::write(&journal, text + "nothing\n{}\n").unwrap();
+    wait_until("the damage is noticed", PATIENCE, || {
+        !server.get(&server.run("damaged")).ok()["error"].is_null()
+    });
+    assert_eq!(runs(), ["\"good\""]);
+    assert_eq!(server.get(&server.run("damaged")).ok()["asks"], json!([]));
+}
