@@ -276,12 +276,15 @@ impl Sequencer {
             let name = plan.name_for(agent.as_str());
             let branch = format!("raymond/{}/{name}", self.run.id);
             self.luggage.rename_branch(&agent, &branch);
-            let path = repository.root.clone();
+            let root = &repository.root;
             let cwd = if plan.inside.is_empty() {
-                path.clone()
+                root.clone()
             } else {
-                format!("{path}/{}", plan.inside)
+                format!("{root}/{}", plan.inside)
             };
+            // Where it would be on one machine. Nothing is there: never a directory of the user, which `raymond prune`
+            // could remove.
+            let path = format!("{root}/.raymond/worktrees/{}/{name}", self.run.id);
             let WorktreePlan { repository, commit: base, .. } = plan;
             let worktree = Worktree { path, branch, repository, base, head: None, problem: None };
             Ok(MadeWorktree { worktree: Box::new(worktree), cwd })

@@ -197,7 +197,8 @@ fn worktree_of_a_fork_is_the_checkout_that_the_worker_has_anyway() {
     let branch = "raymond/r/main_work1-parser";
     assert_eq!(all.checkout(&worker).unwrap().own.branch, branch);
     let made = &all.run().worktrees[&worker];
-    assert_eq!((&*made.branch, &*made.path), (branch, "/project"));
+    let nowhere = "/project/.raymond/worktrees/r/main_work1-parser";
+    assert_eq!((&*made.branch, &*made.path), (branch, nowhere), "no directory of the user");
     assert_eq!(all.run().agents[&worker].cwd, "/project/sub");
 }
 

@@ -8,8 +8,8 @@ use raymond_flow::{
     coding_agent::Capabilities,
     id::{AgentId, SessionId, StepId},
     machine::{
-        Action, Again, Conclusion, Effect, Input, Phase, Record, Run, SessionPlan, Status,
-        TurnFailure, apply, decide, settle, start,
+        Action, Again, Conclusion, Effect, FailureClass, Input, Phase, Record, Run, SessionPlan,
+        Status, TurnFailure, apply, decide, settle, start,
     },
     turn::prepare,
     world::MemoryWorld,
@@ -227,8 +227,10 @@ fn preparation_uses_the_directories_of_the_host() {
     });
 }
 
-/// A coding agent whose sessions can move.
-struct Mover;
+/// A coding agent that has lost its sessions, and whose sessions can move or not.
+struct Mover {
+    can_move: bool,
+}
 
 impl CodingAgent for Mover {
     fn name(&self) -> &'static str {
@@ -240,7 +242,8 @@ impl CodingAgent for Mover {
     }
 
     fn command(&self, _: &TurnRequest<'_>) -> Result<TurnCommand, TurnFailure> {
-        panic!("no turn is started")
+        let message = "no such session".to_owned();
+        Err(TurnFailure { class: FailureClass::SessionMissing, message })
     }
 
     fn outcome(&self, _: &TurnOutput<'_>) -> io::Result<TurnEnd> {
@@ -249,7 +252,7 @@ impl CodingAgent for Mover {
 
     fn session_parts(&self, session: &SessionId, cwd: &str) -> Option<Vec<SessionPart>> {
         let path = format!("/{session}{cwd}").into();
-        Some(vec![SessionPart { name: "t".to_owned(), path }])
+        self.can_move.then(|| vec![SessionPart { name: "t".to_owned(), path }])
     }
 }
 
@@ -277,9 +280,28 @@ fn sessions_of_a_turn_are_located_and_those_that_cannot_move_are_not() {
         });
         paths
     };
-    let movers = Agents::new(vec![Box::new(Mover)]);
+    let movers = Agents::new(vec![Box::new(Mover { can_move: true })]);
     assert_eq!(paths(&movers, None), ["/own/w", "/from/caller"]);
     let mapping = Mapping { logical: "/w".to_owned(), real: "/here".to_owned() };
     assert_eq!(paths(&movers, Some(mapping)), ["/own/here", "/from/caller"]);
     assert!(paths(&Agents::new(Vec::new()), None).is_empty());
+}
+
+#[test]
+fn turn_without_its_session_says_what_to_do_if_sessions_cannot_move() {
+    for can_move in [true, false] {
+        let stage = Stage::new(&["START.md"], []);
+        let mut far = Far::new(&stage, &["START.md"]);
+        let step = far.launch();
+        let agents = Agents::new(vec![Box::new(Mover { can_move })]);
+        let runner = Runner::memory(stage.memory.clone());
+        let engine = testing::engine(stage.state_dir(), runner, &agents);
+        hosting_by(&engine, &stage.folder.path().join("flow"), |orders, reports| {
+            orders.send(Order::Start(far.hosted(&step, LONG)));
+            let Report::Ended { inputs, .. } = reports.recv().unwrap() else { panic!() };
+            let text = format!("{inputs:?}");
+            assert!(text.contains("no such session"), "{text}");
+            assert_eq!(text.contains("in a directory that all workers share"), !can_move, "{text}");
+        });
+    }
 }

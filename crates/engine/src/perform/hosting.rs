@@ -2,7 +2,10 @@
 
 use raymond_flow::{
     id::{AgentId, SessionId, StepId},
-    machine::{Action, FailureClass, Input, Launch, Prepared, Run, SessionPlan, Step, TurnFailure},
+    machine::{
+        Action, Again, Conclusion, FailureClass, Input, Launch, Prepared, Run, SessionPlan, Step,
+        TurnFailure,
+    },
     turn::prepare,
 };
 
@@ -88,6 +91,21 @@ impl Performer<'_> {
             }
         };
         place(turn.session.id(), &agent.cwd).into_iter().chain(source).collect()
+    }
+
+    /// Adds what to do to the failure of a turn that did not find its session, if that cannot move between machines.
+    pub(crate) fn explain(&self, run: &Run, id: &StepId, input: &mut Input) {
+        let Input::Ended {
+            conclusion: Conclusion::Again { why: Again::Failed(failure), .. }, ..
+        } = input
+        else {
+            return;
+        };
+        if failure.class == FailureClass::SessionMissing && self.sessions(run, id).is_empty() {
+            failure.message.push_str(
+                "; sessions of this coding agent do not move between machines: keep them in a directory that all workers share",
+            );
+        }
     }
 
     /// Prepares the next step of `agent`: for an orchestrator that cannot see the directories of this machine.
