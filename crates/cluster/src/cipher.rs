@@ -157,7 +157,7 @@ fn key_name(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 
 impl Key {
     fn parse(line: &str) -> Option<Self> {
-        if line.len() != 2 * KEY_BYTES || !line.is_ascii() {
+        if line.len() != 2 * KEY_BYTES || !line.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return None;
         }
         let byte = |at: usize| u8::from_str_radix(line.get(2 * at..2 * at + 2)?, 16).ok();
@@ -234,6 +234,8 @@ mod tests {
         assert_eq!(line("abc"), 1);
         assert_eq!(line(&format!("{}\n{}", key('1'), key('g'))), 2);
         assert_eq!(line(&"é".repeat(32)), 1);
+        assert_eq!(line(&"+1".repeat(32)), 1);
+        assert_eq!(line(&"+1".repeat(32)), 1);
         assert!(matches!(cipher("\n \n"), Err(CipherError::Empty { .. })));
         assert!(matches!(Cipher::read(Path::new("/none")), Err(CipherError::File { .. })));
     }

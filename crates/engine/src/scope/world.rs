@@ -93,8 +93,11 @@ impl DiskWorld {
     }
 
     /// The path for the run of a path on this machine; `None` if it has none.
-    fn logical(&self, path: String) -> Option<String> {
-        self.mapping.borrow().as_ref().map_or(Some(path.clone()), |map| map.logical(&path))
+    fn logical(&self, path: &str) -> Option<String> {
+        self.mapping
+            .borrow()
+            .as_ref()
+            .map_or_else(|| Some(path.to_owned()), |map| map.logical(path))
     }
 
     /// The files in a folder of the scope. Listed again whenever the folder has changed.
@@ -186,7 +189,7 @@ impl World for DiskWorld {
         let real = plain(fs::canonicalize(&path).ok()?);
         // A link can lead to a name that is not UTF-8. The path as written means the same directory.
         let text = real.to_str().unwrap_or(&path).to_owned();
-        real.is_dir().then_some(text).and_then(|text| self.logical(text))
+        real.is_dir().then_some(text).and_then(|text| self.logical(&text))
     }
 
     fn has_variable(&self, name: &str) -> bool {
@@ -203,7 +206,7 @@ impl World for DiskWorld {
 
     fn checkout(&self, directory: &str) -> Result<Checkout, String> {
         let checkout = worktree::checkout(&self.real(directory))?;
-        let repository = self.logical(checkout.repository.clone()).unwrap_or(checkout.repository);
+        let repository = self.logical(&checkout.repository).unwrap_or(checkout.repository);
         Ok(Checkout { repository, ..checkout })
     }
 

@@ -87,7 +87,7 @@ impl GitError {
     /// while another process adds or removes one: they read files of it that are not written yet, or no longer there.
     fn is_crossing(&self) -> bool {
         let Self::Refused { said, .. } = self else { return false };
-        let is_half_made = said.contains("/worktrees/")
+        let is_half_made = said.contains("worktrees/")
             && (said.contains("/commondir") || said.contains("/locked' for writing"));
         is_half_made || said.contains(".lock': File exists")
     }

@@ -281,7 +281,7 @@ impl Work {
     fn is_in(&self, session: &SessionId) -> bool {
         let evaluator = match self {
             Self::Evaluate(evaluation) => evaluation.reminder.as_ref().map(|(own, _)| own),
-            _ => None,
+            Self::Enter | Self::Rejudge(_) | Self::Remind(_) | Self::Follow { .. } => None,
         };
         self.session() == Some(session) || evaluator == Some(session)
     }

@@ -180,5 +180,8 @@ fn hint_fits_a_yaml_file() {
     refused(b"states:\n  START: { sh: \"\xe4\" }\n", "save it as a text file in UTF-8");
     refused(b"states: { START: { sh: x }, start: { sh: x } }", "rename one of them");
     refused(b"states: { START: { sh: x } }\nfiles: { a/b: x }", "give the file another name");
-    project.raymond(&["pack", ".", "--yaml"]).failed(2, "name the directory with the state files");
+    std::fs::create_dir(project.file("empty")).unwrap();
+    project
+        .raymond(&["pack", "empty", "--yaml"])
+        .failed(2, "name the directory with the state files");
 }

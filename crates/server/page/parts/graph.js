@@ -288,22 +288,26 @@ function dotKind(agent) {
   return agent.phase === 'running' || agent.phase === 'starting' ? 'running' : 'idle';
 }
 
-/** The boxes of subworkflows, around all states of a folder. One that would also enclose other states is not drawn: then the states keep their whole names.
- * @param {GraphNode[]} nodes @param {(y: number) => number} squeeze */
+/** The boxes of subworkflows, around all states of a folder and the boxes of the folders in it. One that would also enclose other states is not drawn:
+ * then the states keep their whole names. @param {GraphNode[]} nodes @param {(y: number) => number} squeeze */
 function foldersOf(nodes, squeeze) {
   const names = new Set(nodes.flatMap(({ name }) => [...name.matchAll(/\//g)].map(({ index }) => name.slice(0, index))));
-  return [...names].sort((one, other) => one.length - other.length).flatMap((name) => {
-    const isInside = (/** @type {GraphNode} */ node) => node.name.startsWith(`${name}/`);
-    const inside = nodes.filter(isInside);
-    const left = Math.min(...inside.map((node) => node.center[0] - node.width / 2)) - FOLDER_MARGIN;
-    const right = Math.max(...inside.map((node) => node.center[0] + node.width / 2)) + FOLDER_MARGIN;
-    const top = Math.min(...inside.map((node) => squeeze(node.center[1]) - node.height / 2)) - FOLDER_TITLE;
-    const bottom = Math.max(...inside.map((node) => squeeze(node.center[1]) + node.height / 2)) + FOLDER_MARGIN;
-    const isHit = (/** @type {GraphNode} */ node) => node.center[0] + node.width / 2 > left && node.center[0] - node.width / 2 < right
-      && squeeze(node.center[1]) + node.height / 2 > top && squeeze(node.center[1]) - node.height / 2 < bottom;
-    if (nodes.some((node) => !isInside(node) && isHit(node))) return [];
-    return [{ name, x: left, y: top, width: right - left, height: bottom - top }];
-  });
+  const edges = (/** @type {GraphNode} */ node) => ({ name: node.name, left: node.center[0] - node.width / 2, right: node.center[0] + node.width / 2, top: squeeze(node.center[1]) - node.height / 2, bottom: squeeze(node.center[1]) + node.height / 2 });
+  const states = nodes.map(edges);
+  /** @type {typeof states} */
+  const boxes = [];
+  // The inner ones first, because the outer ones enclose them.
+  for (const name of [...names].sort((one, other) => other.length - one.length)) {
+    const isInside = (/** @type {{ name: string }} */ one) => one.name.startsWith(`${name}/`);
+    const inside = [...states, ...boxes].filter(isInside);
+    const left = Math.min(...inside.map((one) => one.left)) - FOLDER_MARGIN;
+    const right = Math.max(...inside.map((one) => one.right)) + FOLDER_MARGIN;
+    const top = Math.min(...inside.map((one) => one.top)) - FOLDER_TITLE;
+    const bottom = Math.max(...inside.map((one) => one.bottom)) + FOLDER_MARGIN;
+    const isHit = states.some((one) => !isInside(one) && one.right > left && one.left < right && one.bottom > top && one.top < bottom);
+    if (!isHit) boxes.unshift({ name, left, right, top, bottom });
+  }
+  return boxes.map(({ name, left, right, top, bottom }) => ({ name, x: left, y: top, width: right - left, height: bottom - top }));
 }
 
 /** Moves the layers of boxes closer together: boxes keep their height, gaps get smaller. @param {GraphNode[]} nodes */

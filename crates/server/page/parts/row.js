@@ -27,7 +27,9 @@ function what(row) {
   if (row.usage_limit) {
     return at ? html`usage limit, goes on at ${moment(at * 1000)} <span class="dim">(in ${short(at * 1000 - now())})</span>` : html`usage limit, goes on when the provider allows it`;
   }
-  return sentence(row.why ?? row.error ?? row.halted ?? row.status);
+  const why = row.why ?? row.error ?? row.halted ?? row.status;
+  // A row has no room for a whole path, and the end of the sentence says what is wrong with the file.
+  return row.error ? html`<span title=${why}>${sentence(why.replaceAll(/(?:\/[^/\s]+)+\/(?=[^/\s])/g, ''))}</span>` : sentence(why);
 }
 
 /** @param {Row} row */

@@ -97,7 +97,7 @@ export function stepView({ params: [project, name, stepName], query: first }) {
         step.kind === 'turn' && step.end !== null ? money(step.cost_usd) : '',
         step.session ? `session ${step.session.slice(0, 8)}` : '',
       ].filter(Boolean).map((part) => html`<span>${part}</span>`)}<time title=${full(step.started_at)}>${age(step.started_at)} ago</time></p>
-      ${step.allowed?.length ? html`<p class="facts-line dim">may end with ${step.allowed.map((tag) => html`<span class="chip">${tag}</span>`)}</p>` : nothing}
+      ${step.allowed?.length ? html`<p class="facts-line dim">may end with <span class="chips">${step.allowed.map((tag) => html`<span class="chip">${tag}</span>`)}</span></p>` : nothing}
       ${step.denied?.length ? html`<p class="banner you">Not allowed: ${step.denied.join(', ')}. The settings of the coding agent decide what it may use.</p>` : nothing}`;
   }
 

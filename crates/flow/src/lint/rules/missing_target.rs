@@ -51,9 +51,10 @@ fn look(report: &mut Report<'_>, state: &State, named: &Named, severity: Severit
             let meant = suggestion.as_ref().map(|name| format!("{folder}{name}"));
             (format!("state `{folder}{name}` not found"), meant, Some(help))
         }
+        // A listing has no folders that lie too deep.
         ResolveError::NoFolder { folder, .. } if is_too_deep(state) => {
-            let help = format!("at most {FOLDER_DEPTH_MAX} folders may lie in each other");
-            (format!("the subworkflow `{folder}` lies too deep"), None, Some(help))
+            let folder = format!("{}{folder}", state.name.folder());
+            (ResolveError::TooDeep { folder }.to_string(), None, None)
         }
         ResolveError::NoFolder { folder, suggestion } => {
             // The folder may be there, without an entry state: lint sees only the folders that are subworkflows.
@@ -189,7 +190,9 @@ mod tests {
             said,
             [
                 "d/ASK.md:1:7: state `GONE` not found",
-                &*format!("{deep}START.md:1:26: the subworkflow `d/` lies too deep"),
+                &*format!(
+                    "{deep}START.md:1:26: `{deep}d/` lies too deep: at most 8 folders may lie in each other"
+                ),
             ]
         );
     }

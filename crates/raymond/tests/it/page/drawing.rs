@@ -171,6 +171,35 @@ fn states_of_a_subworkflow_are_drawn_in_a_box_with_its_name() {
 }
 
 #[test]
+fn box_of_a_folder_encloses_the_boxes_of_the_folders_in_it() {
+    let project = Project::new([
+        ("START.sh", "echo '<function return=\"LAST\">review/</function>'"),
+        ("LAST.sh", "echo '<result>done</result>'"),
+    ]);
+    std::fs::create_dir_all(project.file("flow/review/security")).unwrap();
+    project.write("flow/review/START.sh", "echo '<function return=\"END\">security/</function>'");
+    project.write("flow/review/END.sh", "echo '<result>fine</result>'");
+    project.write("flow/review/security/START.sh", "echo '<goto>LOOK_FOR_SECRETS</goto>'");
+    project.write("flow/review/security/LOOK_FOR_SECRETS.sh", "echo '<result>none</result>'");
+    project.raymond(&["flow", "--id", "r"]);
+    let Some(mut desk) = Desk::or_skip(project) else { return };
+    desk.go_to_run("r");
+    desk.until("document.querySelectorAll('.graph .folder').length === 2");
+    // How far the inner box is from each side of the outer one, in its own units.
+    let room = "{ const boxes = [...document.querySelectorAll('.graph .folder')]; \
+        const side = (label) => { const rect = boxes.find((box) => box.querySelector('text').textContent === label).querySelector('rect'); \
+        const number = (name) => Number(rect.getAttribute(name)); \
+        return [number('x'), number('y'), number('x') + number('width'), number('y') + number('height')]; }; \
+        const [outer, inner] = [side('review/'), side('review/security/')]; \
+        [inner[0] - outer[0], inner[1] - outer[1], outer[2] - inner[2], outer[3] - inner[3]] }";
+    let room = desk.value(room);
+    let room: Vec<f64> =
+        room.as_array().unwrap().iter().filter_map(serde_json::Value::as_f64).collect();
+    assert!(room.len() == 4 && room.iter().all(|room| *room >= 10.0), "{room:?}");
+    desk.is_sound();
+}
+
+#[test]
 fn worker_with_a_worktree_links_to_what_it_has_changed() {
     let project = crate::worktrees::repository([
         ("START.sh", "echo '<fork next=\"WAIT\" worktree=\"true\">WORK</fork>'"),

@@ -146,11 +146,15 @@ impl Desk {
             json!(selector),
             json!(text)
         );
-        self.until(&find);
-        let place = self.value(&format!(
-            "{{ const one = {find}; one.scrollIntoView({{ block: 'center' }}); \
-             const box = one.getBoundingClientRect(); [box.x + box.width / 2, box.y + box.height / 2] }}"
+        // Where it stays for a moment and nothing covers it: a page that has just got news may still move it.
+        self.value("window.place = null");
+        self.until(&format!(
+            "(() => {{ const one = {find}; one?.scrollIntoView({{ block: 'center' }}); \
+             const box = one?.getBoundingClientRect(); const before = String(window.place); \
+             window.place = box && [box.x + box.width / 2, box.y + box.height / 2]; \
+             return place && String(place) === before && one.contains(document.elementFromPoint(...place)); }})()"
         ));
+        let place = self.value("window.place");
         for kind in ["mousePressed", "mouseReleased"] {
             let click = json!({ "type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1 });
             self.call("Input.dispatchMouseEvent", &click);
