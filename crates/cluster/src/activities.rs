@@ -6,17 +6,23 @@
 //! history looks for in time is ordered again, which moves its deadline, too.
 
 use std::{
+    borrow::Cow,
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
 
 use raymond_engine::{
-    host::Mapping, layout::StateDir, mirror::pack_step, private, worktree::work_for,
+    host::Mapping,
+    layout::StateDir,
+    mirror::{pack_step, unpack_folder},
+    private,
+    worktree::work_for,
 };
 use raymond_flow::{
     history::InputMessage,
-    machine::{Action, Run, Step},
+    machine::{Action, Conclusion, Input, Run, Step},
+    policy::Transition,
     snapshot::RunMessage,
 };
 use serde::{Deserialize, Serialize};
@@ -41,11 +47,11 @@ use crate::{
     commands::Talk,
     hosts::{HostError, Hosts, milliseconds},
     messages::{
-        EndOrder, Entry, Home, Place, PrepareOrder, StepEnd, StepOrder, StoredCheckout,
+        EndOrder, Entry, Home, Place, PrepareOrder, STORED, StepEnd, StepOrder, StoredCheckout,
         StoredSession, WorktreeOrder,
     },
     sessions::{self, SessionError},
-    store::Store,
+    store::{Store, StoreError},
     workflow::RunWorkflow,
 };
 
@@ -179,6 +185,12 @@ pub(crate) enum AttendError {
     /// A checkout cannot be brought here or kept.
     #[error(transparent)]
     Checkout(#[from] CheckoutError),
+    /// The files of an answer are not in the store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// They cannot be written here.
+    #[error("cannot write the files of an answer: {0}")]
+    Io(#[from] std::io::Error),
     /// It cannot be written as JSON.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
@@ -189,7 +201,8 @@ impl AttendError {
     fn is_transient(&self) -> bool {
         match self {
             Self::Host(error) => error.is_transient(),
-            Self::Session(SessionError::Store(error))
+            Self::Store(error)
+            | Self::Session(SessionError::Store(error))
             | Self::Checkout(CheckoutError::Store(error)) => error.is_transient(),
             _ => false,
         }
@@ -304,6 +317,29 @@ impl StepActivities {
         }
     }
 
+    /// The order, with the files of the answer that its step follows on this machine.
+    async fn with_files<'a>(
+        &self,
+        order: &'a StepOrder,
+    ) -> Result<Cow<'a, StepOrder>, AttendError> {
+        let RunMessage(run) = &order.run;
+        let response = run.agents.get(&order.id.agent).and_then(|agent| agent.response.as_ref());
+        let files = response.and_then(|response| response.files.as_deref());
+        let is_hash = |hash: &&str| hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let hash = files.and_then(|files| files.strip_prefix(STORED)).filter(is_hash);
+        let Some(hash) = hash else { return Ok(Cow::Borrowed(order)) };
+        let folder = self.state_dir.run(&run.id).folder.join("answers").join(hash);
+        if !folder.is_dir() {
+            unpack_folder(&self.store.get(hash).await?, &folder)?;
+        }
+        let mut own = order.clone();
+        let agent = own.run.0.agents.get_mut(&order.id.agent);
+        if let Some(response) = agent.and_then(|agent| agent.response.as_mut()) {
+            response.files = Some(folder.to_string_lossy().into_owned());
+        }
+        Ok(Cow::Owned(own))
+    }
+
     async fn attend_once(
         &self,
         handle: &AsyncActivityHandle<Client>,
@@ -315,6 +351,7 @@ impl StepActivities {
             trust.keep(handle, self.bring(order)).await??;
             *is_ready = true;
         }
+        let order = &*trust.keep(handle, self.with_files(order)).await??;
         trust.keep(handle, self.hosts.ready(order)).await??;
         while trust.patience().is_zero() {
             if trust.renew(handle).await?.is_none() {
@@ -332,12 +369,15 @@ impl StepActivities {
         };
         let inputs = trust.beating(handle, extend, end.wait()).await??;
         let inputs = inputs.ok_or(AttendError::Gone)?;
+        let inputs: Vec<_> = inputs.into_iter().map(Input::from).collect();
         // It has ended: a cancel comes too late.
         let ended = |_, _| true;
         let session = trust.beating(handle, ended, self.keep_session(order)).await?;
         let checkout = trust.beating(handle, ended, self.keep_checkout(order)).await??;
         let patience = trust.timeout / 3;
-        let files = trust.beating(handle, ended, self.store_files(order, patience)).await?;
+        let stored = self.store_files(order, shown(&inputs), patience);
+        let files = trust.beating(handle, ended, stored).await?;
+        let inputs = inputs.into_iter().map(InputMessage::from).collect();
         Ok(StepEnd { files, session, checkout, ..self.step_end(inputs) })
     }
 
@@ -451,12 +491,21 @@ impl StepActivities {
         }
     }
 
-    /// Stores the files of a step for mirrors. Without them a mirror shows less, and the run goes on: a store that does not
+    /// Stores the files of a step, and those that its question shows, for mirrors. Without them a mirror shows less, and the run goes on: a store that does not
     /// answer must not cost the step its heartbeats.
-    async fn store_files(&self, order: &StepOrder, patience: Duration) -> Option<String> {
-        let files = self.state_dir.run(&order.run.0.id);
-        let id = order.id.clone();
-        let packed = tokio::task::spawn_blocking(move || pack_step(&files, &id)).await.ok()?;
+    async fn store_files(
+        &self,
+        order: &StepOrder,
+        shown: Vec<String>,
+        patience: Duration,
+    ) -> Option<String> {
+        let RunMessage(run) = &order.run;
+        let (files, id) = (self.state_dir.run(&run.id), order.id.clone());
+        let cwd = &run.agents.get(&id.agent)?.cwd;
+        let cwd = self.mapping(order).map_or_else(|| cwd.clone(), |mapping| mapping.real(cwd));
+        let cwd = PathBuf::from(cwd);
+        let pack = move || pack_step(&files, &id, (&cwd, &shown));
+        let packed = tokio::task::spawn_blocking(pack).await.ok()?;
         let told = |error: &dyn std::fmt::Display| {
             (self.talk)(&format!("the files of step {} are not stored: {error}", order.id));
         };
@@ -477,6 +526,18 @@ impl StepActivities {
         private::write(&path, json).ok()?;
         Some(path)
     }
+}
+
+/// The files that the question shows with which a step has ended.
+fn shown(inputs: &[Input]) -> Vec<String> {
+    let attached = |input: &Input| match input {
+        Input::Ended {
+            conclusion: Conclusion::Follow { transition: Transition::Ask(question), .. },
+            ..
+        } => question.attach.clone(),
+        _ => Vec::new(),
+    };
+    inputs.iter().flat_map(attached).collect()
 }
 
 fn handle(client: Client, token: Vec<u8>) -> AsyncActivityHandle<Client> {

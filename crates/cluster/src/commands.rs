@@ -138,7 +138,9 @@ pub async fn run(arguments: Arguments, print: Talk, talk: Talk) -> Result<ExitCo
         Command::Mirror { server, project, id } => {
             let user = User::connect(&server).await?;
             let mirrored = user.mirror(&server, &id, &state_dir(&project)?, talk).await?;
-            Ok(mirrored.map_or(ExitCode::SUCCESS, |code| code))
+            let Some(status) = mirrored else { return Ok(ExitCode::from(INTERRUPTED)) };
+            talk(&format!("run {id} is {status}"));
+            Ok(ExitCode::SUCCESS)
         }
         Command::List { server } => User::connect(&server).await?.list(print).await,
         Command::Show { server, id } => {
@@ -342,21 +344,21 @@ impl User {
         (print, talk): (Talk, Talk),
     ) -> Result<ExitCode, Failure> {
         match self.mirror(server, id, state_dir, talk).await {
-            Ok(Some(code)) => return Ok(code),
-            Ok(None) => {}
+            Ok(Some(_)) => {}
+            Ok(None) => return Ok(ExitCode::from(INTERRUPTED)),
             Err(failure) => talk(&failure.to_string()),
         }
         self.wait(id, print, talk).await
     }
 
-    /// Mirrors a run until it ends or rests. Returns an exit code if Ctrl-C came first.
+    /// Mirrors a run until it ends or rests; `None` if Ctrl-C came first.
     async fn mirror(
         &self,
         server: &Server,
         id: &str,
         state_dir: &StateDir,
         talk: Talk,
-    ) -> Result<Option<ExitCode>, Failure> {
+    ) -> Result<Option<Status>, Failure> {
         let mut options = server.options();
         let usual = env::current_dir().map(|here| StateDir::of_project(&here));
         if usual.is_ok_and(|usual| usual != *state_dir) {
@@ -367,12 +369,12 @@ impl User {
         let (origin, is_silent) = (Origin { options }, Cell::new(false));
         let source = Source { id, handle, store, origin, talk, is_silent };
         tokio::select! {
-            mirrored = source.mirror(state_dir) => mirrored.map(|()| None),
+            mirrored = source.mirror(state_dir) => mirrored.map(Some),
             interrupted = tokio::signal::ctrl_c() => {
                 interrupted.map_err(failed("wait for signals"))?;
                 let id = &source.id;
                 talk(&format!("run {id} goes on; mirror it again: raymond cluster mirror {id}"));
-                Ok(Some(ExitCode::from(INTERRUPTED)))
+                Ok(None)
             }
         }
     }

@@ -10,6 +10,9 @@ use raymond_flow::{
 };
 use serde::{Deserialize, Serialize};
 
+/// The files of an answer are in the store: `files` of its response is this and a hash.
+pub(crate) const STORED: &str = "raymond-store:";
+
 /// The input of the workflow.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct RunInput {

@@ -2,19 +2,22 @@
 //! is the engine's ([`Mirror`]); here is where its records come from and where its wishes go.
 //!
 //! What is new is asked for by a query, because only the workflow knows its records. When to ask is told by a long poll of
-//! the history: a run that waits for a person costs a request a minute, and its workers nothing.
+//! the history: a run that waits for a person costs a few requests a minute, and its workers nothing.
 
-use std::{cell::Cell, sync::Arc, time::Duration};
+use std::{cell::Cell, path::Path, sync::Arc, time::Duration};
 
 use futures::{FutureExt as _, StreamExt as _, stream};
 use raymond_engine::{
     events::{Event, Observer, Seen},
     journal::JournalEntry,
     layout::{RunFiles, StateDir},
-    mirror::{Mirror, Origin, Wishes, unpack_step},
+    mirror::{Mirror, Origin, Wishes, pack_folder, unpack_step},
     user::UserDir,
 };
-use raymond_flow::{id::RunId, machine::Status};
+use raymond_flow::{
+    id::RunId,
+    machine::{Input, Status},
+};
 use temporalio_client::{
     WorkflowDescribeOptions, WorkflowExecutionStatus, WorkflowFetchHistoryOptions,
     WorkflowGetResultOptions, WorkflowHistory, WorkflowQueryOptions,
@@ -24,7 +27,7 @@ use tokio::sync::Notify;
 use crate::{
     bundles::Bundles,
     commands::{Failure, Handle, Talk, failed, tell},
-    messages::{Entry, Page, RunOutput, Segment, StepFiles},
+    messages::{Entry, Page, RunOutput, STORED, Segment, StepFiles},
     store::{Store, StoreError},
     workflow::RunWorkflow,
 };
@@ -49,7 +52,7 @@ pub(crate) struct Source {
 
 impl Source {
     /// Mirrors the run into `state_dir` until it ends or rests.
-    pub(crate) async fn mirror(&self, state_dir: &StateDir) -> Result<(), Failure> {
+    pub(crate) async fn mirror(&self, state_dir: &StateDir) -> Result<Status, Failure> {
         let (first, bundle) = self.beginning().await?;
         let folder = tempfile::tempdir().map_err(failed("create a directory"))?;
         let bundles = Bundles::new(self.store.clone(), folder.path().to_owned());
@@ -71,8 +74,7 @@ impl Source {
             }
         });
         self.follow(&mut mirror, &rung).await?;
-        mirror.close();
-        Ok(())
+        Ok(mirror.close().status)
     }
 
     /// The first decision of the run, and the hash of its workflow's archive.
@@ -236,10 +238,36 @@ impl Source {
         (files, bytes)
     }
 
+    /// An answer with its files in the store, where the workers find them.
+    async fn with_files(&self, mut input: Input) -> Result<Input, StoreError> {
+        if let Input::Answered { id, response } = &mut input
+            && let Some(folder) = &response.files
+        {
+            match pack_folder(Path::new(folder)) {
+                Ok(packed) => {
+                    response.files = Some(format!("{STORED}{}", self.store.put(packed).await?));
+                }
+                // A worker that shares this project reads them here.
+                Err(error) => {
+                    let text = format!("the files with the answer to {id} are not sent: {error}");
+                    (self.talk)(&text);
+                }
+            }
+        }
+        Ok(input)
+    }
+
     /// Sends what users want, appends what follows from it, and confirms it. Returns whether the run could be told.
     async fn pass_on(&self, mirror: &mut Mirror<'_>, wishes: Wishes) -> Result<bool, Failure> {
         for wish in &wishes.wishes {
-            if let Err(error) = tell(&self.handle, wish.input.clone(), wish.ends_steps).await {
+            let told = match self.with_files(wish.input.clone()).await {
+                Ok(input) => {
+                    let told = tell(&self.handle, input, wish.ends_steps).await;
+                    told.map_err(|error| error.to_string())
+                }
+                Err(error) => Err(error.to_string()),
+            };
+            if let Err(error) = told {
                 (self.talk)(&format!("run {} cannot be told: {error}; trying again", self.id));
                 tokio::time::sleep(RETRY_INTERVAL).await;
                 // It may have ended.

@@ -15,6 +15,8 @@
 //! only writes it again. What a user wants stays at the door, or in the directory of the question, until the other
 //! machine has accepted it.
 
+mod parcel;
+
 use std::{
     collections::BTreeSet,
     fs,
@@ -24,7 +26,7 @@ use std::{
 };
 
 use raymond_flow::{
-    id::{AskId, RunId},
+    id::{AskId, RunId, StepId},
     machine::{Halt, Input, Record, ReplayError, Run, Started, Status},
 };
 use serde::{Deserialize, Serialize};
@@ -42,7 +44,7 @@ use crate::{
     private, regular, scope,
 };
 
-pub use crate::step::{pack as pack_step, unpack as unpack_step};
+pub use parcel::{SHOWN_BYTES_MAX, pack_folder, pack_step, unpack_folder, unpack_step};
 
 /// The file that says where a run is carried out.
 const ORIGIN: &str = "cluster.json";
@@ -201,8 +203,11 @@ impl<'o> Mirror<'o> {
         }
         for (id, agent, question) in run.questions() {
             if !self.desk.is_open(&id) {
+                let step = StepId { agent: agent.id.clone(), number: agent.steps };
+                let shown = parcel::shown(self.ledger.files(), &step);
+                let place = shown.as_deref().unwrap_or(&agent.cwd);
                 let ask = (&id, &agent.current_state);
-                self.desk.publish(ask, question, &agent.cwd).map_err(failed)?;
+                self.desk.publish(ask, question, place).map_err(failed)?;
             }
         }
         Ok(())

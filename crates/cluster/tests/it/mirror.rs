@@ -27,7 +27,7 @@ const FLOW: &[(&str, &str)] = &[
     ),
     (
         "YES.sh",
-        "{ echo \"$RAYMOND_COMMENT\"; cat \"$RAYMOND_FILES\"/*; } >said; echo '<goto>WAIT</goto>'",
+        "cd \"$RAYMOND_FILES\"; { echo \"$RAYMOND_COMMENT\"; cat *; [[ $PWD == */workflows/r/answers/* ]] && echo sent; } >$OLDPWD/said; echo '<goto>WAIT</goto>'",
     ),
     ("NO.sh", "echo '<result>no</result>'"),
     ("WAIT.sh", "while [ ! -e go ]; do sleep 0.05; done; echo '<join>END</join>'"),
@@ -184,6 +184,9 @@ fn local_program_shows_and_changes_a_run_of_the_cluster() {
     let shown = stage.says(&["show", "r", "main.1"]);
     assert!(shown.contains("say: <call") && shown.contains("review/</call>"), "{shown}");
     assert!(stage.says(&["show", "r", "main.2"]).contains("looked at"));
+    let steps = fs::read_dir(stage.cluster.project(".raymond/workflows/r/steps")).unwrap();
+    let shown: Vec<_> = steps.map(|step| step.unwrap().path().join("shown/plan")).collect();
+    assert_eq!(shown.iter().filter(|path| path.exists()).count(), 1, "{shown:?}");
     // The workflow as it was started, whatever became of its files.
     fs::remove_dir_all(stage.cluster.project("flow")).unwrap();
     let diagram = stage.says(&["diagram", "--run", "r"]);
@@ -210,7 +213,7 @@ fn local_program_shows_and_changes_a_run_of_the_cluster() {
     }
     let mirror = stage.spawn(&["mirror", "r"]);
     let said = || fs::read_to_string(stage.cluster.project("said")).unwrap_or_default();
-    wait_until("the answer has led on", || said() == "gladly\na photo\n");
+    wait_until("the answer has led on", || said() == "gladly\na photo\nsent\n");
     assert_eq!(stage.says(&["asks", "r"]), "");
 
     // What is confirmed is seen.

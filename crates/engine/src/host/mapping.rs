@@ -16,7 +16,7 @@ pub struct Mapping {
 
 impl Mapping {
     /// The path on this machine of a path that the run has.
-    pub(crate) fn real(&self, path: &str) -> String {
+    pub fn real(&self, path: &str) -> String {
         moved(path, &self.logical, &self.real).unwrap_or_else(|| path.to_owned())
     }
 

@@ -308,6 +308,24 @@ fn requests_at_the_door_become_wishes_and_are_confirmed_with_the_state_of_the_ru
 }
 
 #[test]
+fn files_that_a_question_shows_are_those_that_came_with_its_step() {
+    let place = Place::new();
+    let mut seen = Recorder::default();
+    let (mut mirror, _bell) = place.open(&mut seen).unwrap();
+    let shown = place.files().step(&crate::testing::step_id(1)).join("shown");
+    fs::create_dir_all(&shown).unwrap();
+    fs::write(shown.join("plan.md"), "a plan").unwrap();
+    let mut attached = question("Shall I?");
+    attached.attach = vec!["plan.md".to_owned()];
+    let ends = [ended("main", 1, 0.0), asked("main", attached)];
+    mirror.append(vec![entry(20, [intended("main", 1, "START.sh")]), entry(30, ends)]).unwrap();
+    let [question] = &open_questions(&place.state_dir, &id()).unwrap()[..] else { panic!() };
+    let file = &question.attachments[0];
+    let bytes = asks::attachment(&place.state_dir, &id(), &ask_id(), file).unwrap();
+    assert_eq!(bytes, b"a plan");
+}
+
+#[test]
 fn questions_of_a_cancelled_run_are_closed() {
     let place = Place::new();
     let mut seen = Recorder::default();

@@ -24,7 +24,6 @@
 mod exit_record;
 mod folder;
 mod output;
-mod packed;
 pub(crate) mod survivors;
 
 pub(crate) use exit_record::{Claim, ExitRecord, HowEnded};
@@ -32,4 +31,3 @@ pub(crate) use exit_record::{Claim, ExitRecord, HowEnded};
 pub(crate) use folder::OUTPUT_IS_AT;
 pub(crate) use folder::{StepFolder, StepState, step_name};
 pub(crate) use output::scan_output;
-pub use packed::{pack, unpack};
