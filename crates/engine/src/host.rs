@@ -389,7 +389,9 @@ impl Host<'_> {
 
     fn over(&mut self, id: &StepId, mut inputs: Vec<Input>) {
         if let Some(own) = self.steps.remove(id) {
-            inputs.iter_mut().for_each(|input| self.performer.explain(&own.run, id, input));
+            for input in &mut inputs {
+                self.performer.explain(&own.run, id, input);
+            }
         }
         self.reports.push(Report::Ended { id: id.clone(), inputs });
     }
