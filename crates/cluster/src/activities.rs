@@ -439,7 +439,7 @@ impl StepActivities {
             };
             match stored.await {
                 Ok(stored) => return stored,
-                Err(AttendError::Session(error @ SessionError::TooMany { .. })) => {
+                Err(AttendError::Session(error @ SessionError::TooLarge { .. })) => {
                     (self.talk)(&format!("step {}: {error}, and stays on this worker", order.id));
                     return None;
                 }

@@ -19,6 +19,13 @@ impl Luggage {
         self.0.entry(agent.clone()).or_default().sessions.insert(session.id, session.files);
     }
 
+    /// Forgets a session of an agent.
+    pub(crate) fn forget_session(&mut self, agent: &AgentId, session: &SessionId) {
+        if let Some(own) = self.0.get_mut(agent) {
+            own.sessions.remove(session);
+        }
+    }
+
     /// The sessions that a running step needs: its own, and the one that it branches off.
     pub(crate) fn sessions_for(&self, run: &Run, id: &StepId) -> BTreeMap<SessionId, String> {
         let Some((_, Step { action: Action::Turn(turn), .. })) = run.running_step(id) else {

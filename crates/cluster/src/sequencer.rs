@@ -162,18 +162,21 @@ impl Sequencer {
         own.chain(agent.phase.work().and_then(Work::session)).cloned().collect()
     }
 
-    /// Remembers what a step of an agent has left.
+    /// Remembers what a step has left, before its end is decided about. Of a session that could not be stored, an earlier
+    /// version must not be taken for it.
     pub(crate) fn keep(
         &mut self,
-        agent: &AgentId,
+        id: &StepId,
         session: Option<StoredSession>,
         checkout: Option<StoredCheckout>,
     ) {
         if let Some(session) = session {
-            self.luggage.keep_session(agent, session);
+            self.luggage.keep_session(&id.agent, session);
+        } else if let Some(plan) = self.plan(id).cloned() {
+            self.luggage.forget_session(&id.agent, plan.id());
         }
         if let Some(checkout) = checkout {
-            self.luggage.keep_checkout(agent, checkout);
+            self.luggage.keep_checkout(&id.agent, checkout);
         }
     }
 

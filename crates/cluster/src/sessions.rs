@@ -36,11 +36,14 @@ pub(crate) enum SessionError {
         /// Why.
         source: io::Error,
     },
-    /// It has too many files.
-    #[error("the session in {} has more than {FILES_MAX} files", folder.display())]
-    TooMany {
+    /// It has too many files, or a file that is too large.
+    #[error(
+        "the session at {} has more than {FILES_MAX} files, or one of more than {FILE_BYTES_MAX} bytes",
+        path.display()
+    )]
+    TooLarge {
         /// Where.
-        folder: PathBuf,
+        path: PathBuf,
     },
     /// The list of its files is not one.
     #[error("the files of a session in the store cannot be read: {0}")]
@@ -144,8 +147,8 @@ fn find(
     found: &mut Vec<(String, PathBuf)>,
 ) -> Result<(), SessionError> {
     let io = |source| SessionError::Io { path: path.to_owned(), source };
-    let kind = match path.symlink_metadata() {
-        Ok(metadata) => metadata.file_type(),
+    let (kind, bytes) = match path.symlink_metadata() {
+        Ok(metadata) => (metadata.file_type(), metadata.len()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(io(error)),
     };
@@ -160,8 +163,8 @@ fn find(
             find(&path.join(own), &format!("{name}/{own}"), depth - 1, found)?;
         }
     }
-    let folder = || path.to_owned();
-    if found.len() > FILES_MAX { Err(SessionError::TooMany { folder: folder() }) } else { Ok(()) }
+    let is_too_large = found.len() > FILES_MAX || (kind.is_file() && bytes > FILE_BYTES_MAX);
+    if is_too_large { Err(SessionError::TooLarge { path: path.to_owned() }) } else { Ok(()) }
 }
 
 /// Where the stored file with this name belongs on this machine.
@@ -274,6 +277,16 @@ mod tests {
         let second = put(&homes.store, &homes.place("two")).await.unwrap().unwrap();
         put_back(&homes.store, &homes.place("one"), &second).await.unwrap();
         assert_eq!(fs::read(homes.file("one/p/s.jsonl")).unwrap(), b"turn 1\nturn 2, elsewhere\n");
+    }
+
+    #[tokio::test]
+    async fn session_with_a_file_that_is_too_large_does_not_travel() {
+        let homes = Homes::new();
+        homes.write("one/p/s.jsonl", b"");
+        let file = fs::File::options().write(true).open(homes.file("one/p/s.jsonl")).unwrap();
+        file.set_len(FILE_BYTES_MAX + 1).unwrap();
+        let put = put(&homes.store, &homes.place("one")).await;
+        assert!(matches!(put, Err(SessionError::TooLarge { .. })), "{put:?}");
     }
 
     #[tokio::test]

@@ -428,7 +428,7 @@ impl Course {
                         self.attach(&id, files);
                         self.context.state_mut(|own| {
                             let kept = own.sequencer.as_mut();
-                            kept.map(|all| all.keep(&id.agent, stored, checkout))
+                            kept.map(|all| all.keep(&id, stored, checkout))
                         });
                         let (home, session) = (Home { worker, labels }, self.session(&id));
                         for input in inputs {

@@ -169,9 +169,9 @@ fn worker_starts_from_the_commit_of_its_parent_and_its_parent_has_its_branch() {
     all.work_off(5).unwrap();
     let (main, worker) = (AgentId::main(), AgentId::new("main_work1"));
     assert_eq!(all.checkout(&main).unwrap().own.commit, "c0");
-    all.keep(&main, None, Some(left("c1")));
+    all.keep(&step(1), None, Some(left("c1")));
     all.input(followed(1, fork(None)), 5).unwrap();
-    all.keep(&main, None, Some(left("c2")));
+    all.keep(&step(2), None, Some(left("c2")));
     all.input(followed(2, goto("START.md")), 5).unwrap();
     let of_worker = all.checkout(&worker).unwrap();
     assert_eq!((&*of_worker.own.commit, &*of_worker.own.branch), ("c1", "raymond/r/main_work1"));
@@ -191,7 +191,7 @@ fn worktree_of_a_fork_is_the_checkout_that_the_worker_has_anyway() {
         inside: "sub".to_owned(),
         commit: "c0".to_owned(),
     };
-    all.keep(&AgentId::main(), None, Some(left("c1")));
+    all.keep(&step(1), None, Some(left("c1")));
     all.input(followed(1, fork(Some(plan))), 5).unwrap();
     let worker = AgentId::new("main_work1");
     let branch = "raymond/r/main_work1-parser";
@@ -210,7 +210,7 @@ fn sessions_follow_their_agent_until_it_forgets_them() {
     let Action::Turn(turn) = &running.action else { panic!() };
     let id = turn.session.id().clone();
     let session = StoredSession { id: id.clone(), files: "f1".to_owned() };
-    all.keep(&AgentId::main(), Some(session), None);
+    all.keep(&step(1), Some(session), None);
     let conclusion = Conclusion::Follow {
         transition: goto("NEXT.md"),
         source: Source::Tag,
@@ -221,6 +221,8 @@ fn sessions_follow_their_agent_until_it_forgets_them() {
     all.input(ended, 5).unwrap();
     assert_eq!(all.stored_sessions(&step(2)), [(id.clone(), "f1".to_owned())].into());
     assert_eq!(all.luggage().0[&AgentId::main()].sessions.len(), 1);
+    all.keep(&step(2), None, None);
+    assert!(all.stored_sessions(&step(2)).is_empty(), "the stored version is not the newest");
     let reset = Transition::Reset { target: StateName::new("START.md"), cd: None, input: None };
     all.input(followed(2, reset), 5).unwrap();
     assert!(all.stored_sessions(&step(3)).is_empty());
