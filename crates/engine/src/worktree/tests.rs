@@ -21,12 +21,24 @@ struct Repository {
     root: tempfile::TempDir,
 }
 
-fn run_git(directory: &Path, arguments: &[&str]) -> String {
+/// A git command that commits as somebody, also where git knows no user.
+fn git_command(directory: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new("git");
     command.args(["-c", "user.name=t", "-c", "user.email=t@localhost"]).args(arguments);
-    let output = command.current_dir(directory).output().unwrap();
+    command.current_dir(directory);
+    command
+}
+
+pub(super) fn run_git(directory: &Path, arguments: &[&str]) -> String {
+    let output = git_command(directory, arguments).output().unwrap();
     assert!(output.status.success(), "git {arguments:?}: {output:?}");
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+}
+
+/// Begins a merge that stops at a conflict.
+pub(super) fn merge_in_conflict(directory: &Path, branch: &str) {
+    let output = git_command(directory, &["merge", branch]).output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stdout).contains("CONFLICT"), "{output:?}");
 }
 
 impl Repository {
@@ -226,8 +238,7 @@ fn what_cannot_be_committed_stays_and_is_told() {
     fs::write(cwd.join("a.txt"), "theirs\n").unwrap();
     run_git(cwd, &["commit", "--quiet", "-am", "c"]);
     repository.commit("sub/a.txt", "ours\n");
-    let mut merge = Command::new("git");
-    assert!(!merge.args(["merge", "main"]).current_dir(cwd).output().unwrap().status.success());
+    merge_in_conflict(cwd, "main");
     let saved = save_of("main_w1", &worktree);
     assert_eq!(saved.problem.as_deref(), Some("a merge in it has conflicts that are not resolved"));
     fs::remove_dir_all(&worktree.path).unwrap();

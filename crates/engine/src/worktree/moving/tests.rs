@@ -1,18 +1,9 @@
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 
-use std::process::Command;
-
 use super::*;
+use crate::worktree::tests::{merge_in_conflict, run_git as git};
 
 const BRANCH: &str = "raymond/r/main";
-
-fn git(directory: &Path, arguments: &[&str]) -> String {
-    let mut command = Command::new("git");
-    command.args(["-c", "user.name=t", "-c", "user.email=t@localhost"]).args(arguments);
-    let output = command.current_dir(directory).output().unwrap();
-    assert!(output.status.success(), "git {arguments:?}: {output:?}");
-    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
-}
 
 /// A project with one commit, packed, and two machines with the checkout of `main`.
 struct Machines {
@@ -114,8 +105,7 @@ fn what_a_step_left_half_done_is_gone_before_the_next_one() {
     git(&one, &["checkout", "--quiet", BRANCH]);
     fs::write(one.join("sub/a"), "ours\n").unwrap();
     git(&one, &["commit", "--quiet", "-am", "ours"]);
-    let mut merge = Command::new("git");
-    assert!(!merge.args(["merge", "other"]).current_dir(&one).output().unwrap().status.success());
+    merge_in_conflict(&one, "other");
     fs::create_dir(one.join("new")).unwrap();
     git(&one.join("new"), &["init", "--quiet"]);
     fs::write(one.join("built"), "ignored").unwrap();
@@ -138,8 +128,7 @@ fn merge_with_conflicts_another_branch_and_a_shorter_history_are_saved_as_they_a
     git(&one, &["checkout", "--quiet", "--detach", &machines.start]);
     fs::write(one.join("sub/a"), "ours\n").unwrap();
     git(&one, &["commit", "--quiet", "-am", "ours"]);
-    let mut merge = Command::new("git");
-    assert!(!merge.args(["merge", "other"]).current_dir(&one).output().unwrap().status.success());
+    merge_in_conflict(&one, "other");
     let merged = machines.save("one");
     let two = machines.main("two");
     machines.carry("one", &machines.start, &two);
