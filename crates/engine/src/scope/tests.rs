@@ -672,6 +672,7 @@ fn path_that_does_not_exist_is_reported() {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn path_that_is_not_utf8_is_reported() {
     use std::os::unix::ffi::OsStrExt as _;
