@@ -42,7 +42,7 @@ use temporalio_sdk::{
 };
 
 use crate::{
-    capacity::{Capacity, Taken},
+    capacity::{Capacity, Slots, Taken},
     checkouts::{CheckoutError, Places, blocking},
     commands::Talk,
     hosts::{HostError, Hosts, milliseconds},
@@ -78,6 +78,8 @@ pub struct StepActivities {
     /// Where the tokens of running steps are, for the next worker in this state directory.
     tokens: PathBuf,
     capacity: Capacity,
+    /// Those of the queue that this is for, if its steps wait for places.
+    slots: Option<Slots>,
     store: Store,
     places: Places,
     /// The state directory of this worker.
@@ -215,13 +217,18 @@ impl StepActivities {
         home: Home,
         data_dir: &Path,
         store: Store,
-        capacity: usize,
+        capacity: Capacity,
         talk: Talk,
     ) -> Self {
         let places = Places::new(store.clone(), data_dir.join("checkouts"));
-        let (state_dir, capacity) = (StateDir::new(data_dir), Capacity::new(capacity));
+        let state_dir = StateDir::new(data_dir);
         let tokens = data_dir.join("tokens");
-        Self { hosts, home, tokens, capacity, store, places, state_dir, talk }
+        Self { hosts, home, tokens, capacity, slots: None, store, places, state_dir, talk }
+    }
+
+    /// The same for a queue with these slots.
+    pub(crate) fn with_slots(&self, slots: Slots) -> Self {
+        Self { slots: Some(slots), ..self.clone() }
     }
 
     /// The steps whose ends are not delivered yet, and where they are noted.
@@ -528,6 +535,19 @@ impl StepActivities {
     }
 }
 
+/// Does a job, with heartbeats until it is done: without them another worker does it again, long before its time is up.
+async fn beating<T>(context: &ActivityContext, work: impl Future<Output = T>) -> T {
+    let interval = context.info().heartbeat_timeout.unwrap_or(HEARTBEAT_TIMEOUT) / 3;
+    let mut work = std::pin::pin!(work);
+    loop {
+        if let Ok(done) = tokio::time::timeout(interval, &mut work).await {
+            return done;
+        }
+        // One that cannot be sent is followed by others.
+        let _ = context.record_heartbeat(()).await;
+    }
+}
+
 /// The files that the question shows with which a step has ended.
 fn shown(inputs: &[Input]) -> Vec<String> {
     let attached = |input: &Input| match input {
@@ -574,7 +594,7 @@ impl StepActivities {
         let timeout = context.info().heartbeat_timeout.unwrap_or(HEARTBEAT_TIMEOUT);
         let mut trust = Trust::begin(timeout, context.info().started_time);
         let handle = handle(context.client(), token.clone());
-        let is_own = order.is_started || order.is_offer;
+        let held = self.slots.as_ref().map(Slots::hold);
         let place = if order.is_started {
             self.capacity.take_over()
         } else if order.is_offer {
@@ -583,15 +603,14 @@ impl StepActivities {
             };
             place
         } else {
-            // A step that was offered may have taken the place that was free when this worker polled.
+            // A step of another queue may have taken the place that was free when this worker polled.
             trust.keep(&handle, self.capacity.take()).await?
         };
         let kept = Kept { token, timeout_ms: milliseconds(timeout), order };
         let path = self.note(&kept);
         tokio::spawn(StepActivities::clone(&self).see_through((handle, trust), kept, path, place));
-        if !is_own {
-            // The slot of the SDK: while no place is free, this queue is not polled.
-            self.capacity.has_free().await;
+        if let Some(held) = held {
+            held.release().await;
         }
         Err(ActivityError::WillCompleteAsync)
     }
@@ -605,6 +624,17 @@ impl StepActivities {
     ) -> Result<Vec<Place>, ActivityError> {
         let Some(handle) = context.workflow_handle::<RunWorkflow>() else { return Ok(Vec::new()) };
         Ok(places(&handle).await?)
+    }
+
+    /// How many steps of this run workers have.
+    #[activity(name = "count")]
+    pub async fn count(
+        self: Arc<Self>,
+        context: ActivityContext,
+        _nothing: (),
+    ) -> Result<usize, ActivityError> {
+        let Some(handle) = context.workflow_handle::<RunWorkflow>() else { return Ok(0) };
+        Ok(places(&handle).await?.len())
     }
 
     /// Ends steps on this machine, for a user who does not want to wait for their next heartbeats.
@@ -633,11 +663,12 @@ impl StepActivities {
     #[activity(name = "worktree")]
     pub async fn worktree(
         self: Arc<Self>,
-        _context: ActivityContext,
+        context: ActivityContext,
         order: WorktreeOrder,
     ) -> Result<InputMessage, ActivityError> {
         let WorktreeOrder { run: RunMessage(run), agent } = order;
-        let done = blocking(move || work_for(&run, &agent)).await?;
+        let work = blocking(move || work_for(&run, &agent));
+        let done = beating(&context, work).await?;
         let done = done.ok_or_else(|| std::io::Error::other("the run wants no worktree here"))?;
         Ok(done.into())
     }

@@ -1,48 +1,71 @@
 //! How many steps this worker carries out at once, whichever task queue they come from.
 //!
-//! The slots of the SDK belong to one queue each, and an idle poll holds one. So they only limit how many tasks a queue
-//! hands out ahead, which is one, and this counts the steps.
+//! The slots of the SDK belong to one queue each, and an open poll holds one. A step that arrived holds its slot until
+//! there is a free place for every poll that its queue would then have open: so no queue hands out a step that waits
+//! here, except where the step of another queue was faster.
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
+/// The most slots of a queue: for two polls, one that the SDK reserves for the next, and a step that comes with the answer
+/// to a workflow task.
+const SLOTS_MAX: usize = 4;
+
 /// The places for steps on this worker.
 #[derive(Clone, Debug)]
 pub(crate) struct Capacity {
     max: usize,
-    running: Arc<watch::Sender<usize>>,
+    load: Arc<watch::Sender<Load>>,
+}
+
+#[derive(Debug, Default)]
+struct Load {
+    /// Places that are taken.
+    running: usize,
+    /// By queue: the slots that steps hold. The others are polls.
+    held: Vec<usize>,
 }
 
 /// A place that a step has, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Taken(Arc<watch::Sender<usize>>);
+pub(crate) struct Taken(Arc<watch::Sender<Load>>);
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        self.0.send_modify(|running| *running -= 1);
+        self.0.send_modify(|load| load.running -= 1);
     }
 }
 
 impl Capacity {
     pub(crate) fn new(max: usize) -> Self {
-        Self { max, running: Arc::new(watch::Sender::new(0)) }
+        Self { max, load: Arc::default() }
+    }
+
+    /// The slots of another queue.
+    pub(crate) fn slots(&self) -> Slots {
+        let mut queue = 0;
+        self.load.send_modify(|load| {
+            queue = load.held.len();
+            load.held.push(0);
+        });
+        Slots { capacity: self.clone(), queue }
     }
 
     /// A place, if one is free.
     pub(crate) fn try_take(&self) -> Option<Taken> {
-        let is_taken = self.running.send_if_modified(|running| {
-            let is_free = *running < self.max;
-            *running += usize::from(is_free);
+        let is_taken = self.load.send_if_modified(|load| {
+            let is_free = load.running < self.max;
+            load.running += usize::from(is_free);
             is_free
         });
-        is_taken.then(|| Taken(Arc::clone(&self.running)))
+        is_taken.then(|| Taken(Arc::clone(&self.load)))
     }
 
     /// The next place that is free.
     pub(crate) async fn take(&self) -> Taken {
         loop {
-            self.has_free().await;
+            self.wait_until(|load| load.running < self.max).await;
             if let Some(taken) = self.try_take() {
                 return taken;
             }
@@ -51,14 +74,69 @@ impl Capacity {
 
     /// A place for a step that runs here already, even if none is free.
     pub(crate) fn take_over(&self) -> Taken {
-        self.running.send_modify(|running| *running += 1);
-        Taken(Arc::clone(&self.running))
+        self.load.send_modify(|load| load.running += 1);
+        Taken(Arc::clone(&self.load))
     }
 
-    /// Waits until a place is free.
-    pub(crate) async fn has_free(&self) {
+    async fn wait_until(&self, is_so: impl Fn(&Load) -> bool) {
         // The sender is in `self`, so this never fails.
-        let _ = self.running.subscribe().wait_for(|running| *running < self.max).await;
+        let _ = self.load.subscribe().wait_for(is_so).await;
+    }
+}
+
+/// The slots of the SDK for one queue.
+#[derive(Clone, Debug)]
+pub(crate) struct Slots {
+    capacity: Capacity,
+    queue: usize,
+}
+
+/// A slot that a step holds, until it is released or dropped.
+#[derive(Debug)]
+pub(crate) struct Held {
+    slots: Slots,
+    is_released: bool,
+}
+
+impl Slots {
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.capacity.max.min(SLOTS_MAX)
+    }
+
+    /// The slot of a step that has arrived.
+    pub(crate) fn hold(&self) -> Held {
+        self.capacity.load.send_modify(|load| load.held[self.queue] += 1);
+        Held { slots: self.clone(), is_released: false }
+    }
+
+    /// Whether there is a free place for every poll, if one more slot becomes one.
+    fn may_poll(&self, load: &Load) -> bool {
+        let polls = self.count() - load.held[self.queue] + 1;
+        load.running + polls <= self.capacity.max
+    }
+}
+
+impl Held {
+    /// Waits until this slot may become a poll.
+    pub(crate) async fn release(mut self) {
+        let Slots { capacity, queue } = self.slots.clone();
+        while !self.is_released {
+            capacity.wait_until(|load| self.slots.may_poll(load)).await;
+            self.is_released = capacity.load.send_if_modified(|load| {
+                let may_poll = self.slots.may_poll(load);
+                load.held[queue] -= usize::from(may_poll);
+                may_poll
+            });
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if !self.is_released {
+            self.slots.capacity.load.send_modify(|load| load.held[self.slots.queue] -= 1);
+        }
     }
 }
 
@@ -77,7 +155,7 @@ mod tests {
         drop(first);
         assert!(capacity.take().now_or_never().is_some(), "taken, and dropped at once");
         drop(second);
-        assert!(capacity.has_free().now_or_never().is_some());
+        assert!(capacity.take().now_or_never().is_some());
     }
 
     #[test]
@@ -98,5 +176,48 @@ mod tests {
         let (waits, ()) = tokio::join!(capacity.take(), async { drop(first) });
         assert!(capacity.try_take().is_none());
         drop(waits);
+    }
+
+    /// Whether a slot with which nobody waits may become a poll.
+    fn may_poll(slots: &Slots) -> bool {
+        slots.may_poll(&slots.capacity.load.borrow())
+    }
+
+    #[test]
+    fn queue_has_as_many_polls_as_places_are_free() {
+        let capacity = Capacity::new(3);
+        let slots = capacity.slots();
+        assert_eq!(slots.count(), 3);
+        let steps: Vec<_> = (0..3).map(|_| (slots.hold(), capacity.try_take().unwrap())).collect();
+        let (mut held, mut taken): (Vec<_>, Vec<_>) = steps.into_iter().unzip();
+        assert!(!may_poll(&slots), "all places are taken");
+        taken.pop();
+        assert!(held.pop().unwrap().release().now_or_never().is_some());
+        assert!(!may_poll(&slots), "one place is free, and polled for");
+        drop(taken);
+        assert!(may_poll(&slots));
+    }
+
+    #[test]
+    fn step_of_another_queue_closes_a_poll() {
+        let capacity = Capacity::new(2);
+        let (common, labelled) = (capacity.slots(), capacity.slots());
+        let (_held, other) = (labelled.hold(), capacity.try_take().unwrap());
+        let (held, own) = (common.hold(), capacity.try_take().unwrap());
+        drop(own);
+        let release = held.release();
+        let mut release = std::pin::pin!(release);
+        assert!(release.as_mut().now_or_never().is_none(), "the other poll has the free place");
+        drop(other);
+        assert!(release.now_or_never().is_some());
+    }
+
+    #[test]
+    fn worker_with_many_places_polls_for_a_few_at_once() {
+        let capacity = Capacity::new(100);
+        let slots = capacity.slots();
+        assert_eq!(slots.count(), SLOTS_MAX);
+        let (held, _taken) = (slots.hold(), capacity.try_take().unwrap());
+        assert!(held.release().now_or_never().is_some(), "its place is no concern of the next");
     }
 }

@@ -330,6 +330,7 @@ impl User {
             prefers_homes: true,
             repository,
             makes_worktrees: true,
+            limits_flights: true,
         };
         self.begin(&id, RunInput { begin, terms }, WorkflowIdReusePolicy::RejectDuplicate).await?;
         Ok(id)

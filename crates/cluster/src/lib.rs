@@ -11,7 +11,7 @@
 //! bundle of the workflow's files, which its hash pins. A step is an activity: the worker orders it from the host of that
 //! run on its machine, a process of the local program with the local keeper and step directories.
 //!
-//! Suggested reading order: `messages`, `sequencer`, `luggage`, `world`, `workflow`, `hosts`, `sessions`, `checkouts`,
+//! Suggested reading order: `messages`, `sequencer`, `luggage`, `world`, `departures`, `workflow`, `hosts`, `sessions`, `checkouts`,
 //! `activities`, `worker`, `commands`, `log`, `mirror`.
 
 #![forbid(unsafe_code)]
@@ -26,6 +26,8 @@ pub mod cli;
 mod codec;
 mod commands;
 mod connection;
+mod departures;
+mod homes;
 mod hosts;
 mod labels;
 mod log;

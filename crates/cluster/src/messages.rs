@@ -64,6 +64,10 @@ pub enum Begin {
 
 /// What a run is carried out with.
 #[derive(Debug, Serialize, Deserialize)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is something that a later program has added; histories name them"
+)]
 pub struct Terms {
     /// The hash of the archive with the workflow's files.
     pub bundle: String,
@@ -87,6 +91,10 @@ pub struct Terms {
     /// Whether workers make the worktrees of forks in the shared working directory. Earlier programs did not.
     #[serde(default)]
     pub makes_worktrees: bool,
+    /// Whether only some more steps than workers carry out are in flight, and histories are cut by steps that have ended.
+    /// Earlier programs launched all that were ready, and counted these.
+    #[serde(default)]
+    pub limits_flights: bool,
 }
 
 /// The worker that had the last turn of a session.

@@ -1,4 +1,5 @@
-//! The names of task queues: the common one, one for every combination of labels, and one for each worker.
+//! The names of task queues: the common one, one for every combination of labels, one for each worker, and one for what is
+//! not a step.
 
 /// The queue of steps that need these labels, which are sorted.
 pub(crate) fn labelled(common: &str, labels: &[String]) -> String {
@@ -8,6 +9,12 @@ pub(crate) fn labelled(common: &str, labels: &[String]) -> String {
 /// The queue of one worker: for steps that it has, and for turns of sessions that it has.
 pub(crate) fn own(common: &str, worker: &str) -> String {
     format!("{common}@{worker}")
+}
+
+/// The queue of what a run needs beside its steps, which any worker does at once: it must not wait while all places of all
+/// workers are taken.
+pub(crate) fn jobs(common: &str) -> String {
+    format!("{common}:jobs")
 }
 
 /// The queues from which a worker with these labels takes steps, without the common one: a step that needs some of the

@@ -6,7 +6,7 @@
 //! worker can do it: the run waits, and nothing of it is lost.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, VecDeque},
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -36,6 +36,8 @@ use temporalio_workflow::RetryPolicy;
 use crate::{
     activities::StepActivities,
     bundles::{BundleError, Bundles},
+    departures::Departures,
+    homes::Homes,
     log::Log,
     messages::{
         Begin, EndOrder, Home, Luggage, Page, PrepareOrder, RunInput, RunOutput, Segment, Signal,
@@ -46,14 +48,14 @@ use crate::{
     world::BundleWorld,
 };
 
-/// The most steps in flight. A Temporal server refuses the 2,000th activity, and then the run is stuck.
-const IN_FLIGHT_MAX: usize = 1500;
 /// No step takes longer; its own timeout is for silence.
 const STEP_MAX: Duration = Duration::from_hours(24 * 30);
 /// How long a preparation may take.
 const PREPARE_MAX: Duration = Duration::from_mins(2);
 /// How long the next turn of a session waits for the worker that has it. One that is busy refuses at once.
 const OFFER_MAX: Duration = Duration::from_secs(5);
+/// How often to look how many steps workers carry out, while others are ready.
+const LOOK_INTERVAL: Duration = Duration::from_secs(2);
 /// How long git may take for a worktree: checking out a large repository over a slow disk.
 const GIT_MAX: Duration = Duration::from_mins(30);
 /// How long after the announced time a usage limit counts as lifted: clocks differ.
@@ -85,6 +87,10 @@ enum Arrival {
     Woke(AgentId),
     Deadline(AskId),
     UsageLimit,
+    /// It is time to look how many steps workers carry out.
+    Look,
+    /// So many are.
+    Looked(Result<usize, ActivityExecutionError>),
     /// A worker was told to end steps; their ends arrive by themselves.
     Told,
 }
@@ -165,15 +171,15 @@ struct Course {
     flights: FuturesUnordered<Flight>,
     /// Steps in flight, and how to cancel them.
     steps: BTreeMap<StepId, WorkflowCancellationToken>,
-    /// Steps that wait until fewer are in flight.
-    waiting: VecDeque<(StepId, bool)>,
+    /// Steps that are ready.
+    departures: Departures,
     limit_waits: u32,
     /// The workers that have the steps of the history before.
     found: BTreeMap<StepId, String>,
-    /// The workers that had the last turns of sessions.
-    homes: BTreeMap<SessionId, Home>,
-    /// How many steps were launched in this history.
-    launched: u32,
+    homes: Homes,
+    /// How many steps have ended in this history; those that were launched, in runs of earlier programs, whose histories
+    /// could be cut again and again without any progress.
+    counted: u32,
     /// The agents whose worktrees are to be made or saved: one at a time, because git is in its own way otherwise.
     worktrees: VecDeque<AgentId>,
     /// Whether one of them is under way.
@@ -191,14 +197,14 @@ impl Course {
         flights.push(pending().boxed_local());
         Self {
             context: context.clone(),
+            departures: Departures::new(terms.limits_flights),
             terms,
             flights,
             steps: BTreeMap::new(),
-            waiting: VecDeque::new(),
             limit_waits: 0,
             found: BTreeMap::new(),
-            homes: BTreeMap::new(),
-            launched: 0,
+            homes: Homes::default(),
+            counted: 0,
             worktrees: VecDeque::new(),
             is_in_git: false,
             cut: None,
@@ -265,7 +271,7 @@ impl Course {
                 // Nothing is awaited between the empty inbox and the end of this history: no signal is lost.
                 return CourseEnd::Cut { found };
             }
-            let is_long = self.launched >= self.terms.steps_per_history;
+            let is_long = self.counted >= self.terms.steps_per_history;
             if self.cut.is_none() && is_long && !self.is_ending {
                 self.prepare_cut().await;
                 continue;
@@ -310,9 +316,7 @@ impl Course {
     /// Finds out which workers have the steps in flight. From now on nothing is launched. A step that no worker has yet
     /// is cancelled, because nobody could find it again.
     async fn prepare_cut(&mut self) {
-        let options = ActivityOptions::with_start_to_close_timeout(PREPARE_MAX)
-            .cancellation_token(WorkflowCancellationToken::new())
-            .build();
+        let options = self.job(PREPARE_MAX);
         let places = self.context.execute_activity(StepActivities::places, (), options).await;
         let places = places.unwrap_or_default();
         let mut found = BTreeMap::new();
@@ -349,9 +353,7 @@ impl Course {
         }
         let entries = page.len() as u64;
         // Tried until it is stored: the run does not go on without its records.
-        let options = ActivityOptions::with_start_to_close_timeout(PREPARE_MAX)
-            .cancellation_token(WorkflowCancellationToken::new())
-            .build();
+        let options = self.job(PREPARE_MAX);
         let kept = self.context.execute_activity(StepActivities::keep, page, options).await;
         let segment = Segment { hash: kept.unwrap_or_default(), entries };
         self.context.state_mut(|own| {
@@ -381,7 +383,7 @@ impl Course {
         self.input(input.into());
         if ends_steps {
             self.is_ending |= workers.is_some();
-            for (id, _) in std::mem::take(&mut self.waiting) {
+            for id in self.departures.drain() {
                 self.gone(&id, Outcome::NotStarted);
             }
             for token in self.steps.values() {
@@ -394,7 +396,7 @@ impl Course {
     /// Tells a worker to end its steps. The cancelled tokens say the same with the next heartbeat of each step, so a worker
     /// that is not told learns it, too.
     fn tell_to_end(&self, worker: &str) {
-        let identity = self.run().identity;
+        let identity = self.needs(|all| all.run().identity.clone());
         let order = EndOrder { identity, steps: self.steps.keys().cloned().collect() };
         let options = ActivityOptions::with_start_to_close_timeout(PREPARE_MAX)
             .task_queue(queues::own(self.context.task_queue(), worker))
@@ -415,6 +417,7 @@ impl Course {
         match arrival {
             Arrival::Step(id, end) => {
                 self.steps.remove(&id);
+                self.counted += u32::from(self.terms.limits_flights);
                 match end {
                     Ok(StepEnd {
                         inputs,
@@ -436,7 +439,8 @@ impl Course {
                                 self.sequencer(|all, now_ms| all.input(input.into(), now_ms));
                             // Before the next turn is launched.
                             if let Some(session) = &session {
-                                self.settle_in(&id.agent, session, &home);
+                                let others = self.needs(|all| all.sessions(&id.agent));
+                                self.homes.settle_in(session, others, &home);
                             }
                             self.perform(wanted);
                         }
@@ -448,13 +452,13 @@ impl Course {
                     // Its worker is gone, or could not do it.
                     Err(_) => {
                         if let Some(session) = self.session(&id) {
-                            self.homes.remove(&session);
+                            self.homes.forget(&session);
                         }
                         self.gone(&id, Outcome::Lost);
                     }
                 }
                 self.attach(&id, None);
-                self.launch_waiting();
+                self.depart();
             }
             Arrival::Prepared(_, Ok(input)) => self.input(input),
             Arrival::Prepared(agent, Err(error)) => {
@@ -476,6 +480,11 @@ impl Course {
                 self.perform(wanted);
             }
             Arrival::UsageLimit => self.input(Input::UsageLimitLifted),
+            Arrival::Look => self.look(),
+            Arrival::Looked(running) => {
+                self.departures.end_look(running.ok());
+                self.depart();
+            }
             Arrival::Told => {}
         }
     }
@@ -522,7 +531,10 @@ impl Course {
     fn perform(&mut self, wanted: Vec<Wanted>) {
         for one in wanted {
             match one {
-                Wanted::Step { id, is_started } => self.waiting.push_back((id, is_started)),
+                Wanted::Step { id, is_started } if is_started && self.found.contains_key(&id) => {
+                    self.departures.add_found(id);
+                }
+                Wanted::Step { id, .. } => self.departures.add(id),
                 Wanted::Prepare { agent, fresh } => self.prepare(agent, fresh),
                 Wanted::Worktree { agent } => self.worktrees.push_back(agent),
                 Wanted::Wake { agent, delay_ms } => {
@@ -539,7 +551,7 @@ impl Course {
                 }
             }
         }
-        self.launch_waiting();
+        self.depart();
         self.start_git();
     }
 
@@ -556,20 +568,36 @@ impl Course {
         );
     }
 
-    fn launch_waiting(&mut self) {
-        while self.cut.is_none()
-            && self.steps.len() < IN_FLIGHT_MAX
-            && let Some((id, is_started)) = self.waiting.pop_front()
-        {
-            self.launch(id, is_started);
+    /// Launches what may be in flight.
+    fn depart(&mut self) {
+        if self.cut.is_some() {
+            return;
         }
+        while let Some(id) = self.departures.next(self.steps.len()) {
+            self.launch(id);
+        }
+        if self.departures.begin_look() {
+            self.timer(LOOK_INTERVAL, Arrival::Look);
+        }
+    }
+
+    /// Finds out how many steps workers carry out.
+    fn look(&self) {
+        let (context, options) = (self.context.clone(), self.job(PREPARE_MAX));
+        self.flights.push(
+            async move {
+                let running = context.execute_activity(StepActivities::count, (), options).await;
+                Arrival::Looked(running)
+            }
+            .boxed_local(),
+        );
     }
 
     /// Launches a step. One that an earlier history has started is looked for where it is; if no worker has it, it never
     /// was started. The next turn of a session is offered to the worker that had the last one.
-    fn launch(&mut self, id: StepId, is_running: bool) {
-        let found = self.found.remove(&id).filter(|_| is_running);
-        self.launched += 1;
+    fn launch(&mut self, id: StepId) {
+        let found = self.found.remove(&id);
+        self.counted += u32::from(!self.terms.limits_flights);
         let (sessions, checkout) =
             self.needs(|all| (all.stored_sessions(&id), all.checkout(&id.agent)));
         let token = WorkflowCancellationToken::new();
@@ -597,7 +625,10 @@ impl Course {
             Some(worker) => own(&worker, heartbeat),
             None => (queues::labelled(common, &labels), None),
         };
-        let options = step_options(&id, heartbeat, queue, token);
+        let mut options = step_options(&id, heartbeat, queue, token);
+        // A step that is alone may come back with the answer to this workflow task, which halves the delay of a chain of
+        // scripts. Of many, all workers get some.
+        options.do_not_eagerly_execute = self.steps.len() > 1;
         let context = self.context.clone();
         self.flights.push(
             async move {
@@ -624,33 +655,17 @@ impl Course {
 
     /// The worker that has the session of a turn, if it also has the labels that the turn needs.
     fn home(&self, id: &StepId, labels: &[String]) -> Option<&Home> {
-        let home = self.homes.get(&self.session(id)?).filter(|_| self.terms.prefers_homes);
-        home.filter(|home| labels.iter().all(|label| home.labels.contains(label)))
-    }
-
-    /// Remembers the worker of a turn that has ended, for its session and for those that it has begun: a coding agent may
-    /// have given it another id.
-    fn settle_in(&mut self, agent: &AgentId, session: &SessionId, home: &Home) {
-        self.homes.insert(session.clone(), home.clone());
-        for session in self.sessions(agent) {
-            self.homes.entry(session).or_insert_with(|| home.clone());
-        }
-    }
-
-    fn sessions(&self, agent: &AgentId) -> Vec<SessionId> {
-        self.needs(|all| all.sessions(agent))
+        let session = self.session(id).filter(|_| self.terms.prefers_homes)?;
+        self.homes.of(&session, labels)
     }
 
     /// The workers of the sessions that agents may go on with.
     fn homes(&self) -> Vec<(SessionId, Home)> {
-        let run = self.run();
-        let sessions = run.agents.keys().flat_map(|agent| self.sessions(agent));
+        let sessions = self.needs(|all| {
+            all.run().agents.keys().flat_map(|agent| all.sessions(agent)).collect::<Vec<_>>()
+        });
         let going_on = self.steps.keys().filter_map(|id| self.session(id));
-        let sessions: BTreeSet<_> = sessions.chain(going_on).collect();
-        let known = sessions.into_iter();
-        known
-            .filter_map(|session| Some((session.clone(), self.homes.get(&session)?.clone())))
-            .collect()
+        self.homes.among(sessions.into_iter().chain(going_on))
     }
 
     fn prepare(&self, agent: AgentId, fresh: SessionId) {
@@ -658,9 +673,7 @@ impl Course {
         let bundle = self.terms.bundle.clone();
         let checkout = self.needs(|all| all.checkout(&agent));
         let order = PrepareOrder { run, agent: agent.clone(), fresh, bundle, checkout };
-        let options = ActivityOptions::with_start_to_close_timeout(PREPARE_MAX)
-            .cancellation_token(WorkflowCancellationToken::new())
-            .build();
+        let options = self.job(PREPARE_MAX);
         let context = self.context.clone();
         self.flights.push(
             async move {
@@ -681,9 +694,8 @@ impl Course {
         self.is_in_git = true;
         let run = RunMessage(self.needs(|all| all.worktree(&agent)));
         let order = WorktreeOrder { run, agent: agent.clone() };
-        let options = ActivityOptions::with_start_to_close_timeout(GIT_MAX)
-            .cancellation_token(WorkflowCancellationToken::new())
-            .build();
+        let mut options = self.job(GIT_MAX);
+        options.heartbeat_timeout = Some(Duration::from_millis(self.terms.heartbeat_ms));
         let context = self.context.clone();
         self.flights.push(
             async move {
@@ -692,6 +704,14 @@ impl Course {
             }
             .boxed_local(),
         );
+    }
+
+    /// How a job is carried out that is not a step: a user who cancels the run does not cancel it.
+    fn job(&self, time_max: Duration) -> ActivityOptions {
+        ActivityOptions::with_start_to_close_timeout(time_max)
+            .task_queue(queues::jobs(self.context.task_queue()))
+            .cancellation_token(WorkflowCancellationToken::new())
+            .build()
     }
 
     /// The input for an agent whose worktree no worker could make or save.

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::fs::PermissionsExt,
     process::Command,
     thread,
     time::{Duration, Instant},
@@ -113,6 +114,50 @@ fn step_that_outlasts_the_heartbeat_timeout_is_kept_alive() {
     thread::sleep(Duration::from_secs(9));
     stage.go();
     stage.completes_after(1);
+}
+
+#[test]
+fn history_is_cut_while_all_places_of_all_workers_are_taken() {
+    let Some(cluster) = Cluster::start() else { return };
+    let hold = "while [ ! -e go ]; do sleep 0.05; done; echo '<result>done</result>'";
+    let fork = "echo '<fork next=\"HOLD\">HOLD</fork>'";
+    cluster.flow("flow", &[("START.sh", fork), ("HOLD.sh", hold)]);
+    let _worker = cluster.worker_with(cluster.port, "one", &["--capacity", "1"]);
+    let words = ["start", "--steps-per-history", "1", "--detach", "flow", "--id", "r"];
+    let started = cluster.ran(&words);
+    assert!(started.status.success(), "{}", text(&started));
+    wait_until("the history is continued", || {
+        text(&cluster.ran(&["list"])).contains("ContinuedAsNew")
+    });
+    fs::write(cluster.project("go"), "").unwrap();
+    let ran = cluster.ran(&["wait", "r"]);
+    assert_eq!(String::from_utf8_lossy(&ran.stdout), "done\n", "{}", text(&ran));
+}
+
+#[test]
+fn worktree_that_a_dead_worker_has_begun_is_made_by_another() {
+    let Some(cluster) = Cluster::start() else { return };
+    let fork = "echo '<fork next=\"END\" worktree=\"true\">WORK</fork>'";
+    let work = "echo '<result>done</result>'";
+    cluster.flow("flow", &[("START.sh", fork), ("WORK.sh", work), ("END.sh", work)]);
+    cluster.repository();
+    // Its git never makes the worktree.
+    let (bin, git) = (cluster.file("bin"), cluster.file("bin/git"));
+    fs::create_dir(&bin).unwrap();
+    let began = cluster.file("began");
+    let hang = format!("#!/bin/sh\necho $$ >>{}\nexec sleep 1000\n", began.display());
+    fs::write(&git, hang).unwrap();
+    fs::set_permissions(&git, PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let mut worker = cluster.worker_at_home("one", &[("PATH".to_owned(), path)]);
+    let words = ["start", "--heartbeat", "3", "--detach", "flow", "--id", "r"];
+    let started = cluster.ran(&words);
+    assert!(started.status.success(), "{}", text(&started));
+    wait_until("git was called", || began.exists());
+    worker.kill();
+    let _other = cluster.worker("two");
+    let ran = cluster.ran(&["wait", "r"]);
+    assert_eq!(String::from_utf8_lossy(&ran.stdout), "done\n", "{}", text(&ran));
 }
 
 #[test]
