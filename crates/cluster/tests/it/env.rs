@@ -60,6 +60,8 @@ pub(crate) struct Cluster {
     temporal: PathBuf,
     /// The URL of the store.
     pub(crate) store: String,
+    /// Whether the server keeps everything in memory.
+    is_in_memory: bool,
     /// Variables of every command.
     pub(crate) variables: Vec<(&'static str, String)>,
 }
@@ -73,6 +75,11 @@ pub(crate) fn target() -> PathBuf {
 impl Cluster {
     /// Starts a server; `None` if it or the local program is not installed.
     pub(crate) fn start() -> Option<Self> {
+        Self::start_with(false)
+    }
+
+    /// The same; the server may keep everything in memory, and then cannot be started again.
+    pub(crate) fn start_with(is_in_memory: bool) -> Option<Self> {
         let target = target();
         let (temporal, raymond) = (target.join(TEMPORAL), target.join(PROFILE).join("raymond"));
         if !temporal.exists() || !raymond.exists() {
@@ -85,8 +92,9 @@ impl Cluster {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("project")).unwrap();
         let store = format!("file://{}", folder.path().join("store").display());
+        let (server, variables) = (None, Vec::new());
         let mut cluster =
-            Self { port, server: None, folder, raymond, temporal, store, variables: Vec::new() };
+            Self { port, server, folder, raymond, temporal, store, is_in_memory, variables };
         cluster.start_server();
         Some(cluster)
     }
@@ -95,7 +103,10 @@ impl Cluster {
     pub(crate) fn start_server(&mut self) {
         let mut command = Command::new(&self.temporal);
         command.args(["server", "start-dev", "--headless", "--log-level", "error", "--port"]);
-        command.arg(self.port.to_string()).arg("--db-filename").arg(self.file("temporal.db"));
+        command.arg(self.port.to_string());
+        if !self.is_in_memory {
+            command.arg("--db-filename").arg(self.file("temporal.db"));
+        }
         self.server = Some(Running::start(&mut command));
         let port = self.port;
         wait_until("the server listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
@@ -253,7 +264,7 @@ impl Drop for Cluster {
         // Hosts and keepers end their steps when their deadlines have passed; the test does not wait for that.
         let marks = self.folder.path().to_str().unwrap().to_owned();
         for pid in processes(&marks) {
-            let _ = Command::new("kill").arg("-9").arg(pid.to_string()).status();
+            let _ = Command::new("kill").arg("-9").arg(pid.to_string()).output();
         }
     }
 }

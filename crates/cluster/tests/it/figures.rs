@@ -37,15 +37,24 @@ fn processor(pid: i32) -> f64 {
     fields[11..13].iter().map(|ticks| ticks.parse::<f64>().unwrap() / 100.0).sum()
 }
 
-/// Agents that take empty steps. Prints the rate and what the history has for each step.
+/// Agents that take empty steps, with the database of the server in a file and in memory. Prints the rate and what the
+/// history has for each step.
 fn empty_steps(agents: usize, rounds: usize, capacity: usize) {
-    let Some(cluster) = Cluster::start() else { return };
+    for is_in_memory in [false, true] {
+        let Some(cluster) = Cluster::start_with(is_in_memory) else { return };
+        eprintln!("database in {}:", if is_in_memory { "memory" } else { "a file" });
+        empty_steps_on(&cluster, agents, rounds, capacity);
+    }
+}
+
+fn empty_steps_on(cluster: &Cluster, agents: usize, rounds: usize, capacity: usize) {
     let work = r#"if [ "$RAYMOND_VISIT" -lt ROUNDS ]; then echo '<goto>WORK</goto>'; else echo '<result>x</result>'; fi"#;
     let work = work.replace("ROUNDS", &rounds.to_string());
     cluster.flow("flow", &[("START.sh", &forks(agents)), ("WORK.sh", &work), ("END.sh", END)]);
-    let workers = workers(&cluster, capacity);
+    let workers = workers(cluster, capacity);
     let begun = Instant::now();
-    let ran = cluster.ran(&["start", "flow", "--id", "r"]);
+    assert!(cluster.ran(&["start", "--detach", "flow", "--id", "r"]).status.success());
+    let ran = cluster.ran(&["wait", "r"]);
     let taken = begun.elapsed();
     assert!(ran.status.success(), "{}", text(&ran));
     let steps = f64::from(u32::try_from(agents * rounds + 2).unwrap());
@@ -74,13 +83,13 @@ fn empty_steps_of_one_agent() {
 #[test]
 #[ignore = "measures; needs a quiet machine"]
 fn empty_steps_of_100_agents() {
-    empty_steps(100, 10, 16);
+    empty_steps(100, 10, 34);
 }
 
 #[test]
 #[ignore = "measures; needs a quiet machine"]
 fn empty_steps_of_1000_agents() {
-    empty_steps(1000, 5, 16);
+    empty_steps(1000, 5, 334);
 }
 
 #[test]
@@ -105,7 +114,8 @@ fn thousand_live_agents_and_their_cancel() {
     let begun = Instant::now();
     assert!(cluster.ran(&["start", "--detach", "flow", "--id", "r"]).status.success());
     wait_until("all agents live", || lines(&cluster) >= 1000);
-    eprintln!("1,000 agents live after {:.1?}", begun.elapsed());
+    let peaks = || workers.each_ref().map(|worker| peak_mb(worker.pid()));
+    eprintln!("1,000 agents live after {:.1?}; workers at most {:?} MB", begun.elapsed(), peaks());
     let used = || workers.each_ref().map(|worker| processor(worker.pid()));
     let (before, server) = (used(), processor(cluster.server_pid()));
     std::thread::sleep(Duration::from_secs(40));
@@ -116,10 +126,10 @@ fn thousand_live_agents_and_their_cancel() {
     assert!(cluster.ran(&["cancel", "r"]).status.success());
     let ran = cluster.ran(&["wait", "r"]);
     assert!(text(&ran).contains("run r is cancelled"), "{}", text(&ran));
-    let peaks = workers.each_ref().map(|worker| peak_mb(worker.pid()));
     eprintln!(
-        "cancelled in {:.1?}; workers at most {peaks:?} MB, server {} MB",
+        "cancelled in {:.1?}; workers at most {:?} MB, server {} MB",
         cancelled.elapsed(),
+        peaks(),
         peak_mb(cluster.server_pid())
     );
 }
