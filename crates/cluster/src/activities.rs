@@ -410,7 +410,8 @@ impl StepActivities {
         Some(self.places.mapping(&order.run.0, &order.id.agent, checkout))
     }
 
-    /// Commits and stores what a step has left in its checkout. If the store cannot be reached, it is tried until it can.
+    /// Commits and stores what a step has left in its checkout. If the store cannot be reached or the disk is full, it is
+    /// tried again and again: the turn is paid for.
     async fn keep_checkout(
         &self,
         order: &StepOrder,
@@ -418,7 +419,7 @@ impl StepActivities {
         let Some(checkout) = &order.checkout else { return Ok(None) };
         loop {
             match self.places.keep(&order.run.0, &order.id.agent, checkout).await {
-                Err(error @ CheckoutError::Store(_)) => {
+                Err(error) if self.places.may_pass(&error) => {
                     (self.talk)(&format!(
                         "the work of step {} is not stored yet: {error}",
                         order.id

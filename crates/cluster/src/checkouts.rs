@@ -11,7 +11,7 @@ use std::{
 use raymond_engine::{
     host::Mapping,
     worktree::{
-        GitError,
+        GitError, is_disk_full,
         moving::{self, Checkouts, Delivered, MovingError},
     },
 };
@@ -149,6 +149,11 @@ impl Places {
             bundles.push(StoredBundle { hash, commit: commit.clone() });
         }
         Ok(StoredCheckout { branch, commit, bundles })
+    }
+
+    /// Whether it is only a matter of time until the same succeeds: the store is down, or the disk is full.
+    pub(crate) fn may_pass(&self, error: &CheckoutError) -> bool {
+        matches!(error, CheckoutError::Store(_)) || is_disk_full(&self.folder, &error.to_string())
     }
 
     /// Removes the checkouts of runs that had no step here for this long, except those with these identities. If such a run goes

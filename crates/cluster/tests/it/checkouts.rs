@@ -136,7 +136,7 @@ fn step_of_a_machine_that_is_gone_starts_from_the_last_stored_commit_elsewhere()
 fn kill_all(data_dir: &Path) {
     for pid in processes(&format!("{}/", data_dir.display())) {
         // Killing a keeper also ends others of them.
-        let _ = Command::new("kill").arg("-9").arg(pid.to_string()).status();
+        let _ = Command::new("kill").arg("-9").arg(pid.to_string()).output();
     }
 }
 
@@ -151,6 +151,56 @@ fn place_git_needs_a_clean_repository_with_a_commit() {
     cluster.repository();
     fs::write(cluster.project("flow/START.sh"), "echo '<result>changed</result>'").unwrap();
     assert!(text(&start()).contains("changes that are not committed"), "{}", text(&start()));
+}
+
+/// A worker whose checkouts are on a disk of two megabytes, on which the files `fill` are removed as soon as there is a file
+/// `free`; `None` if this user may not mount a disk.
+fn worker_on_a_small_disk(cluster: &Cluster) -> Option<Running> {
+    let unshared = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "bash", "-c", script, "bash"]).arg(cluster.folder.path());
+        command
+    };
+    let mount =
+        r#"mkdir -p "$1/one/checkouts" && mount -t tmpfs -o size=2m tmpfs "$1/one/checkouts""#;
+    if !unshared(mount).output().is_ok_and(|mounted| mounted.status.success()) {
+        eprintln!("skipped: this user may not mount a disk");
+        return None;
+    }
+    let free = r#"(until [ -e "$1/free" ]; do sleep 0.05; done; rm "$1"/one/checkouts/*/*/fill) &"#;
+    let work = r#"exec 2>>"$1/one.log"; shift; exec "$@""#;
+    let worker = cluster.cluster(&["worker", "--name", "one", "--data-dir", "../one"]);
+    let mut command = unshared(&format!("{mount} || exit\n{free}\n{work}"));
+    command.arg(worker.get_program()).args(worker.get_args());
+    for (name, value) in worker.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.current_dir(cluster.file("project"));
+    Some(Running::of(command.spawn().unwrap()))
+}
+
+#[test]
+fn step_whose_disk_is_full_is_kept_until_there_is_space_and_not_repeated() {
+    let outside = tempfile::tempdir().unwrap();
+    let log = outside.path().join("log");
+    let work = "echo x >>LOG; echo made >made; cat /dev/zero >fill; echo '<result>done</result>'";
+    let work = work.replace("LOG", log.to_str().unwrap());
+    let files = [("START.sh", work.as_str()), ("../.gitignore", "fill\n")];
+    let Some(stage) = Stage::new(&files, &[]) else { return };
+    let cluster = &stage.cluster;
+    let Some(_worker) = worker_on_a_small_disk(cluster) else { return };
+    wait_until("the work cannot be committed", || {
+        cluster.logs().contains("the work of step main/1 is not stored yet")
+    });
+    fs::write(cluster.file("free"), "").unwrap();
+    stage.completes_with("done");
+    let fetch = ["fetch", "r", "--directory", stage.repository.to_str().unwrap()];
+    assert!(cluster.ran(&fetch).status.success());
+    assert_eq!(stage.git(&["show", "raymond/r/main:made"]), "made");
+    assert_eq!(fs::read_to_string(log).unwrap(), "x\n", "started once");
 }
 
 #[test]

@@ -35,6 +35,7 @@ pub use look::{Diff, WorktreeState, diff, state};
 pub(crate) use make::RunWorktrees;
 pub use remove::{Removal, remove};
 pub(crate) use room::NoRoom;
+pub use room::is_disk_full;
 
 #[cfg(test)]
 mod tests;

@@ -66,6 +66,11 @@ impl<'a> Disks<'a> {
     }
 }
 
+/// Whether git failed at `place` and said `why` because its disk is full.
+pub fn is_disk_full(place: &Path, why: &str) -> bool {
+    Disks { places: [place, place], reserve_bytes: 0 }.full_after(why).is_some()
+}
+
 /// How much space the files of a checkout need, as far as git lists them.
 fn checkout_bytes(plan: &WorktreePlan) -> u64 {
     let git = Git::at(Path::new(&plan.repository));
