@@ -63,7 +63,8 @@ fn work_moves_with_its_agent_reaches_its_parent_and_is_delivered() {
         ("SUB.sh", "[ -e a.txt ] && basename \"$PWD\" >where && echo '<result>sub</result>'"),
         ("END.sh", "echo \"<result>$(cat made made2 left sub/where | tr '\\n' ' ')</result>\""),
     ];
-    let Some(stage) = Stage::new(&files, &[]) else { return };
+    // What follows the agents also goes from one history to the next.
+    let Some(stage) = Stage::new(&files, &["--steps-per-history", "2"]) else { return };
     let cluster = &stage.cluster;
     let mut one = cluster.worker("one");
     wait_until("the worker has ended, and its parent asks", || {

@@ -66,7 +66,17 @@ fn session_goes_on_and_is_branched_on_a_worker_with_another_home() {
     let places = ["shared", "git"];
     let mut one = desk.worker("one");
     for place in places {
-        let start = ["start", "--place", place, "--detach", "flow", "--id", place];
+        let start = [
+            "start",
+            "--place",
+            place,
+            "--steps-per-history",
+            "1",
+            "--detach",
+            "flow",
+            "--id",
+            place,
+        ];
         let started = cluster.ran(&[&start[..], &["--model", "sonnet", "--input", place]].concat());
         assert!(started.status.success(), "{}", text(&started));
         wait_until("it asks", || cluster.show(place)["agents"][0]["phase"]["asking"].is_object());

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 
 use crate::{
     differential::{AGENT, CASES},
-    env::{Cluster, text, wait_until},
+    env::{Cluster, git, text, wait_until},
 };
 
 const START: &str = "echo start >>log; echo '<goto>ASK</goto>'";
@@ -73,7 +73,7 @@ fn worker_that_decides_differently_holds_a_run_up_and_loses_nothing_of_it() {
 
 /// The cases of the differential test that are recorded, and after how many steps their histories are continued: the last
 /// history of a continued run begins in its middle. After a dot is what later programs have added.
-const RECORDED: [(&str, &str); 16] = [
+const RECORDED: [(&str, &str); 19] = [
     ("goto", "1000"),
     ("reset", "1000"),
     ("call", "1000"),
@@ -90,7 +90,12 @@ const RECORDED: [(&str, &str); 16] = [
     ("visits.records", "2"),
     ("homes", "1000"),
     ("homes.continued", "3"),
+    ("call.flights", "1000"),
+    ("visits.flights", "2"),
+    ("fork-join.checkouts", "2"),
 ];
+/// The recording of a run whose agents have checkouts.
+const CHECKOUTS: &str = "fork-join.checkouts";
 
 /// Records the history of each case that has no recording yet. The recordings are never edited.
 #[test]
@@ -103,19 +108,30 @@ fn record_histories() {
     let _workers = ["one", "two"].map(|name| cluster.worker(name));
     for (recorded, steps) in RECORDED {
         let path = folder.join(format!("{recorded}.json"));
-        let recorded = recorded.split('.').next().unwrap();
-        let case = CASES.iter().find(|case| case.name == recorded).unwrap();
+        let name = recorded.split('.').next().unwrap();
+        let case = CASES.iter().find(|case| case.name == name).unwrap();
         if path.exists() {
             continue;
         }
-        cluster.flow(recorded, case.files);
-        let place = cluster.project(&format!("at-{recorded}"));
-        fs::create_dir_all(&place).unwrap();
-        let flow = format!("../{recorded}");
-        let words = ["start", "--steps-per-history", steps, &flow, "--id", recorded];
-        let mut start = cluster.cluster(&words);
-        start.args(["--ask", "default"]).args(case.options).current_dir(place).output().unwrap();
-        let history = cluster.ran(&["history", recorded]);
+        cluster.flow(name, case.files);
+        let directory = cluster.project(&format!("at-{recorded}"));
+        fs::create_dir_all(&directory).unwrap();
+        let place = if recorded == CHECKOUTS { "git" } else { "shared" };
+        if place == "git" {
+            git(&directory, &["init", "--quiet"]);
+            git(&directory, &["commit", "--quiet", "--allow-empty", "-m", "c"]);
+        }
+        let (flow, id) = (format!("../{name}"), recorded.replace('.', "-"));
+        let options = ["--place", place, "--steps-per-history", steps];
+        let mut start =
+            cluster.cluster(&[&["start"], &options[..], &[&flow, "--id", &id]].concat());
+        start
+            .args(["--ask", "default"])
+            .args(case.options)
+            .current_dir(directory)
+            .output()
+            .unwrap();
+        let history = cluster.ran(&["history", &id]);
         assert!(history.status.success(), "{}", text(&history));
         fs::write(path, history.stdout).unwrap();
     }
