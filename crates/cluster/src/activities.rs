@@ -380,7 +380,9 @@ impl StepActivities {
         // It has ended: a cancel comes too late.
         let ended = |_, _| true;
         let session = trust.beating(handle, ended, self.keep_session(order)).await?;
-        let checkout = trust.beating(handle, ended, self.keep_checkout(order)).await??;
+        // This may wait for space on the disk, and then whoever cancels it does not.
+        let waits = |_, is_cancelled: bool| !is_cancelled;
+        let checkout = trust.beating(handle, waits, self.keep_checkout(order)).await??;
         let patience = trust.timeout / 3;
         let stored = self.store_files(order, shown(&inputs), patience);
         let files = trust.beating(handle, ended, stored).await?;
@@ -537,15 +539,18 @@ impl StepActivities {
 }
 
 /// Does a job, with heartbeats until it is done: without them another worker does it again, long before its time is up.
+/// Sent by the worker itself, because the SDK would hold most of them back.
 async fn beating<T>(context: &ActivityContext, work: impl Future<Output = T>) -> T {
-    let interval = context.info().heartbeat_timeout.unwrap_or(HEARTBEAT_TIMEOUT) / 3;
+    let timeout = context.info().heartbeat_timeout.filter(|timeout| !timeout.is_zero());
+    let interval = timeout.unwrap_or(HEARTBEAT_TIMEOUT) / 3;
+    let handle = handle(context.client(), context.info().task_token.clone());
     let mut work = std::pin::pin!(work);
     loop {
         if let Ok(done) = tokio::time::timeout(interval, &mut work).await {
             return done;
         }
-        // One that cannot be sent is followed by others.
-        let _ = context.record_heartbeat(()).await;
+        // If another worker has the job now, what this one does is refused.
+        let _ = handle.heartbeat::<()>(None, RpcOptions::default()).await;
     }
 }
 
@@ -569,17 +574,28 @@ fn handle(client: Client, token: Vec<u8>) -> AsyncActivityHandle<Client> {
 pub(crate) async fn places(
     handle: &WorkflowHandle<Client, RunWorkflow>,
 ) -> Result<Vec<Place>, WorkflowInteractionError> {
-    let described = handle.describe(WorkflowDescribeOptions::default()).await?;
-    let pending = described.into_raw().pending_activities.into_iter();
-    let started = pending.filter(|activity| {
-        activity.state == PendingActivityState::Started as i32
-            && activity.activity_type.as_ref().is_some_and(|kind| kind.name == STEP)
-    });
+    let started = pending_steps(handle).await?.into_iter().filter(is_started);
     let place = |activity: PendingActivityInfo| Place {
         step: activity.activity_id,
         worker: activity.last_worker_identity,
     };
     Ok(started.map(place).collect())
+}
+
+/// The steps of a run that the server has.
+async fn pending_steps(
+    handle: &WorkflowHandle<Client, RunWorkflow>,
+) -> Result<Vec<PendingActivityInfo>, WorkflowInteractionError> {
+    let described = handle.describe(WorkflowDescribeOptions::default()).await?;
+    let pending = described.into_raw().pending_activities.into_iter();
+    let is_step = |activity: &PendingActivityInfo| {
+        activity.activity_type.as_ref().is_some_and(|kind| kind.name == STEP)
+    };
+    Ok(pending.filter(is_step).collect())
+}
+
+fn is_started(activity: &PendingActivityInfo) -> bool {
+    activity.state == PendingActivityState::Started as i32
 }
 
 #[activities]
@@ -597,15 +613,20 @@ impl StepActivities {
         let handle = handle(context.client(), token.clone());
         let held = self.slots.as_ref().map(Slots::hold);
         let place = if order.is_started {
-            self.capacity.take_over()
-        } else if order.is_offer {
-            let Some(place) = self.capacity.try_take() else {
-                return Ok(StepEnd { is_refused: true, ..self.step_end(Vec::new()) });
-            };
-            place
+            Some(self.capacity.take_over())
+        } else if order.is_offer || order.may_refuse {
+            self.capacity.try_take()
         } else {
-            // A step of another queue may have taken the place that was free when this worker polled.
-            trust.keep(&handle, self.capacity.take()).await?
+            Some(trust.keep(&handle, self.capacity.take()).await?)
+        };
+        let Some(place) = place else {
+            // Before the slot is released: otherwise this worker would poll for the same step again and again.
+            let refused = StepEnd { is_refused: true, ..self.step_end(Vec::new()) };
+            let _ = self.deliver(&handle, Ok(refused)).await;
+            if let Some(held) = held {
+                held.release().await;
+            }
+            return Err(ActivityError::WillCompleteAsync);
         };
         let kept = Kept { token, timeout_ms: milliseconds(timeout), order };
         let path = self.note(&kept);
@@ -627,15 +648,17 @@ impl StepActivities {
         Ok(places(&handle).await?)
     }
 
-    /// How many steps of this run workers have.
-    #[activity(name = "count")]
-    pub async fn count(
+    /// The steps of this run that no worker has, by their displayed ids.
+    #[activity(name = "queued")]
+    pub async fn queued(
         self: Arc<Self>,
         context: ActivityContext,
         _nothing: (),
-    ) -> Result<usize, ActivityError> {
-        let Some(handle) = context.workflow_handle::<RunWorkflow>() else { return Ok(0) };
-        Ok(places(&handle).await?.len())
+    ) -> Result<Vec<String>, ActivityError> {
+        let Some(handle) = context.workflow_handle::<RunWorkflow>() else { return Ok(Vec::new()) };
+        let steps = pending_steps(&handle).await?;
+        let queued = steps.into_iter().filter(|step| !is_started(step));
+        Ok(queued.map(|step| step.activity_id).collect())
     }
 
     /// Ends steps on this machine, for a user who does not want to wait for their next heartbeats.

@@ -153,7 +153,13 @@ impl Places {
 
     /// Whether it is only a matter of time until the same succeeds: the store is down, or the disk is full.
     pub(crate) fn may_pass(&self, error: &CheckoutError) -> bool {
-        matches!(error, CheckoutError::Store(_)) || is_disk_full(&self.folder, &error.to_string())
+        match error {
+            CheckoutError::Store(_) => true,
+            CheckoutError::TooLarge | CheckoutError::NotRun => false,
+            CheckoutError::Moving(_) | CheckoutError::Io { .. } => {
+                is_disk_full(&self.folder, &error.to_string())
+            }
+        }
     }
 
     /// Removes the checkouts of runs that had no step here for this long, except those with these identities. If such a run goes

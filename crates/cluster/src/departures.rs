@@ -1,79 +1,147 @@
-//! The steps of a run that are ready and not in flight, and how many may be in flight.
+//! The steps of a run that are ready or in flight, and how many may be in flight.
 //!
 //! Every activity that a Temporal server has makes each of its decisions about the run slower: with 1,500 instead of a
-//! few hundred a step costs it three times as much. So only some more steps than workers carry out are handed to it,
-//! which is looked at while steps are ready, and the others wait here.
+//! few hundred a step costs it three times as much. So of the steps that need the same labels only some more are handed
+//! to it than workers carry out, which is looked at while steps are ready, and the others wait here.
 
-use std::collections::VecDeque;
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    time::Duration,
+};
 
 use raymond_flow::id::StepId;
 
 /// The most steps in flight. A Temporal server refuses the 2,000th activity, and then the run is stuck.
 const IN_FLIGHT_MAX: usize = 1500;
-/// How many steps in flight may wait for a worker.
+/// How many steps in flight that need the same labels may wait for a worker.
 const QUEUED_MAX: usize = 200;
+/// How long until the next look, after one that showed something new, and at most: every look is in the history.
+const LOOK_INTERVAL: Duration = Duration::from_secs(2);
+const LOOK_INTERVAL_MAX: Duration = Duration::from_mins(1);
 
-/// The steps that are ready.
+type Labels = Vec<String>;
+
+/// The steps that are ready or in flight.
 #[derive(Debug)]
 pub(crate) struct Departures {
     /// Those that workers have since the history before: they are not launched, only awaited.
-    found: VecDeque<StepId>,
+    found: VecDeque<(StepId, Labels)>,
+    gates: BTreeMap<Labels, Gate>,
+    in_flight: BTreeMap<StepId, Labels>,
+    is_limited: bool,
+    /// Whether somebody looks which steps workers carry out.
+    is_looking: bool,
+    /// How long until the next look.
+    interval: Duration,
+}
+
+/// Steps that need the same labels.
+#[derive(Debug)]
+struct Gate {
     ready: VecDeque<StepId>,
+    in_flight: usize,
     /// How many may be in flight.
     allowed: usize,
-    is_limited: bool,
-    /// Whether somebody looks how many steps workers carry out.
-    is_looking: bool,
 }
 
 impl Departures {
     /// Hands over only some more steps than workers carry out; or, for runs of earlier programs, as many as the server
-    /// takes.
+    /// takes, in the order in which they became ready.
     pub(crate) fn new(is_limited: bool) -> Self {
-        let allowed = if is_limited { QUEUED_MAX } else { IN_FLIGHT_MAX };
-        let (found, ready) = (VecDeque::new(), VecDeque::new());
-        Self { found, ready, allowed, is_limited, is_looking: false }
+        Self {
+            found: VecDeque::new(),
+            gates: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
+            is_limited,
+            is_looking: false,
+            interval: LOOK_INTERVAL,
+        }
     }
 
-    /// Adds a step that is ready.
-    pub(crate) fn add(&mut self, id: StepId) {
-        self.ready.push_back(id);
+    /// Adds a step that is ready and needs these labels.
+    pub(crate) fn add(&mut self, id: StepId, labels: Labels) {
+        self.gate(labels).1.ready.push_back(id);
     }
 
     /// Adds a step that a worker has. It goes before all others: the worker ends it unless somebody awaits it soon. Runs of
     /// earlier programs have no such order.
-    pub(crate) fn add_found(&mut self, id: StepId) {
+    pub(crate) fn add_found(&mut self, id: StepId, labels: Labels) {
         if !self.is_limited {
-            return self.add(id);
+            return self.add(id, labels);
         }
-        self.allowed = (self.found.len() + 1 + QUEUED_MAX).clamp(self.allowed, IN_FLIGHT_MAX);
-        self.found.push_back(id);
+        let (labels, gate) = self.gate(labels);
+        gate.allowed += 1;
+        self.found.push_back((id, labels));
     }
 
-    /// The next step, while so many are in flight.
-    pub(crate) fn next(&mut self, in_flight: usize) -> Option<StepId> {
-        let ready = |own: &mut Self| (in_flight < own.allowed).then(|| own.ready.pop_front())?;
-        self.found.pop_front().or_else(|| ready(self))
+    fn gate(&mut self, labels: Labels) -> (Labels, &mut Gate) {
+        let (labels, allowed) =
+            if self.is_limited { (labels, QUEUED_MAX) } else { (Labels::new(), IN_FLIGHT_MAX) };
+        let closed = Gate { ready: VecDeque::new(), in_flight: 0, allowed };
+        let gate = self.gates.entry(labels.clone()).or_insert(closed);
+        (labels, gate)
+    }
+
+    /// The next step, which is in flight from now on.
+    pub(crate) fn next(&mut self) -> Option<StepId> {
+        let (id, labels) = self.found.pop_front().or_else(|| self.next_ready())?;
+        self.gate(labels.clone()).1.in_flight += 1;
+        self.in_flight.insert(id.clone(), labels);
+        Some(id)
+    }
+
+    fn next_ready(&mut self) -> Option<(StepId, Labels)> {
+        if self.in_flight.len() >= IN_FLIGHT_MAX {
+            return None;
+        }
+        let is_open = |gate: &Gate| !gate.ready.is_empty() && gate.in_flight < gate.allowed;
+        let (labels, gate) = self.gates.iter_mut().find(|(_, gate)| is_open(gate))?;
+        Some((gate.ready.pop_front()?, labels.clone()))
+    }
+
+    /// A step is not in flight any more.
+    pub(crate) fn land(&mut self, id: &StepId) {
+        if let Some(labels) = self.in_flight.remove(id)
+            && let Some(gate) = self.gates.get_mut(&labels)
+        {
+            gate.in_flight -= 1;
+        }
     }
 
     /// Takes all steps that were not handed over.
-    pub(crate) fn drain(&mut self) -> impl Iterator<Item = StepId> + use<> {
-        std::mem::take(&mut self.found).into_iter().chain(std::mem::take(&mut self.ready))
+    pub(crate) fn drain(&mut self) -> Vec<StepId> {
+        let found = std::mem::take(&mut self.found).into_iter().map(|(id, _)| id);
+        found
+            .chain(self.gates.values_mut().flat_map(|gate| std::mem::take(&mut gate.ready)))
+            .collect()
     }
 
-    /// Whether somebody should look now how many steps workers carry out. Whoever does tells the result.
-    pub(crate) fn begin_look(&mut self) -> bool {
-        let should_look = self.is_limited && !self.is_looking && !self.ready.is_empty();
+    /// After which time somebody should look which steps workers carry out, and tell the result; `None` if nobody should.
+    pub(crate) fn begin_look(&mut self) -> Option<Duration> {
+        let is_waiting = self.gates.values().any(|gate| !gate.ready.is_empty());
+        let should_look = self.is_limited && !self.is_looking && is_waiting;
         self.is_looking |= should_look;
-        should_look
+        should_look.then_some(self.interval)
     }
 
-    /// So many steps are carried out by workers; `None` if that is not known.
-    pub(crate) fn end_look(&mut self, running: Option<usize>) {
+    /// No worker has these of the steps in flight yet, by their displayed ids; `None` if that is not known.
+    pub(crate) fn end_look(&mut self, queued: Option<Vec<String>>) {
         self.is_looking = false;
-        if let Some(running) = running {
-            self.allowed = (running + QUEUED_MAX).min(IN_FLIGHT_MAX);
+        let mut is_new = false;
+        if let Some(queued) = queued {
+            let queued: BTreeSet<_> = queued.into_iter().collect();
+            let mut running: BTreeMap<&Labels, usize> = BTreeMap::new();
+            for (id, labels) in &self.in_flight {
+                *running.entry(labels).or_default() +=
+                    usize::from(!queued.contains(&id.to_string()));
+            }
+            for (labels, gate) in &mut self.gates {
+                let allowed = running.get(labels).unwrap_or(&0) + QUEUED_MAX;
+                is_new |= std::mem::replace(&mut gate.allowed, allowed) != allowed;
+            }
         }
+        let longer = (self.interval * 2).min(LOOK_INTERVAL_MAX);
+        self.interval = if is_new { LOOK_INTERVAL } else { longer };
     }
 }
 
@@ -83,63 +151,102 @@ mod tests {
 
     use super::*;
 
-    fn step(number: usize) -> StepId {
-        StepId { agent: AgentId::main(), number: u32::try_from(number).unwrap() }
+    fn step(number: u32) -> StepId {
+        StepId { agent: AgentId::main(), number }
+    }
+
+    fn gpu() -> Labels {
+        vec!["gpu".to_owned()]
     }
 
     /// So many steps that are ready.
-    fn ready(mut departures: Departures, count: usize) -> Departures {
-        (0..count).for_each(|number| departures.add(step(number)));
+    fn ready(mut departures: Departures, count: u32) -> Departures {
+        (0..count).for_each(|number| departures.add(step(number), Labels::new()));
         departures
     }
 
-    /// Hands over what may go, while so many are in flight; returns how many are then.
-    fn depart(departures: &mut Departures, mut in_flight: usize) -> usize {
-        while departures.next(in_flight).is_some() {
-            in_flight += 1;
-        }
-        in_flight
+    /// Hands over what may go.
+    fn depart(departures: &mut Departures) -> Vec<StepId> {
+        std::iter::from_fn(|| departures.next()).collect()
+    }
+
+    /// The server says that workers have so many of the steps in flight.
+    fn look(departures: &mut Departures, running: usize) -> Duration {
+        let interval = departures.begin_look().unwrap();
+        let queued = departures.in_flight.keys().skip(running).map(StepId::to_string).collect();
+        departures.end_look(Some(queued));
+        interval
     }
 
     #[test]
     fn some_more_steps_are_in_flight_than_workers_carry_out() {
         let mut departures = ready(Departures::new(true), 5000);
-        assert_eq!(depart(&mut departures, 0), QUEUED_MAX);
-        assert!(departures.begin_look());
-        assert!(!departures.begin_look(), "one look at a time");
-        departures.end_look(Some(150));
-        assert_eq!(depart(&mut departures, QUEUED_MAX), 150 + QUEUED_MAX);
-        assert!(departures.begin_look());
+        assert_eq!(depart(&mut departures).len(), QUEUED_MAX);
+        look(&mut departures, 150);
+        assert_eq!(depart(&mut departures).len(), 150);
+        assert!(departures.begin_look().is_some());
+        assert!(departures.begin_look().is_none(), "one look at a time");
         departures.end_look(None);
-        assert_eq!(depart(&mut departures, 300), 150 + QUEUED_MAX, "as before");
-        assert!(departures.begin_look());
-        departures.end_look(Some(5000));
-        assert_eq!(depart(&mut departures, 0), IN_FLIGHT_MAX);
+        assert_eq!(depart(&mut departures).len(), 0, "as before");
+        for _ in 0..20 {
+            look(&mut departures, IN_FLIGHT_MAX);
+            depart(&mut departures);
+        }
+        assert_eq!(departures.in_flight.len(), IN_FLIGHT_MAX);
+        departures.land(&step(7));
+        departures.land(&step(7));
+        assert_eq!(depart(&mut departures).len(), 1, "a place for each that has ended");
+    }
+
+    #[test]
+    fn steps_whose_label_no_worker_has_do_not_hold_up_others() {
+        let mut departures = Departures::new(true);
+        (0..5000).for_each(|number| departures.add(step(number), gpu()));
+        assert_eq!(depart(&mut departures).len(), QUEUED_MAX);
+        departures.add(step(9000), Labels::new());
+        assert_eq!(depart(&mut departures), [step(9000)]);
+        look(&mut departures, 0);
+        assert_eq!(depart(&mut departures).len(), 0);
     }
 
     #[test]
     fn nobody_looks_while_no_step_waits() {
-        let mut departures = ready(Departures::new(true), QUEUED_MAX);
-        assert_eq!(depart(&mut departures, 0), QUEUED_MAX);
-        assert!(!departures.begin_look());
+        let mut departures = ready(Departures::new(true), 200);
+        assert_eq!(depart(&mut departures).len(), QUEUED_MAX);
+        assert!(departures.begin_look().is_none());
+    }
+
+    #[test]
+    fn looks_become_rare_while_nothing_changes() {
+        let mut departures = ready(Departures::new(true), 5000);
+        depart(&mut departures);
+        let intervals = [48; 8].map(|running| look(&mut departures, running).as_secs());
+        assert_eq!(intervals, [2, 2, 4, 8, 16, 32, 60, 60]);
+        look(&mut departures, 49);
+        assert_eq!(look(&mut departures, 49).as_secs(), 2);
     }
 
     #[test]
     fn step_that_a_worker_has_goes_first_and_in_any_case() {
         let mut departures = ready(Departures::new(true), 5000);
-        for number in 9000..9300 {
-            departures.add_found(step(number));
-        }
-        assert_eq!(departures.next(IN_FLIGHT_MAX), Some(step(9000)));
-        assert_eq!(depart(&mut departures, 1), 300 + QUEUED_MAX);
+        (9000..9300).for_each(|number| departures.add_found(step(number), gpu()));
+        (9300..9400).for_each(|number| departures.add_found(step(number), Labels::new()));
+        let departed = depart(&mut departures);
+        assert!(departed[..400].iter().all(|id| id.number >= 9000));
+        assert_eq!(departed.len(), 400 + QUEUED_MAX);
     }
 
     #[test]
-    fn run_of_an_earlier_program_hands_over_what_the_server_takes() {
-        let mut departures = ready(Departures::new(false), 5000);
-        assert_eq!(depart(&mut departures, 0), IN_FLIGHT_MAX);
-        assert!(!departures.begin_look());
-        assert_eq!(departures.drain().count(), 5000 - IN_FLIGHT_MAX);
-        assert_eq!(departures.next(0), None);
+    fn run_of_an_earlier_program_hands_over_what_the_server_takes_in_its_order() {
+        let mut departures = Departures::new(false);
+        departures.add(step(1), gpu());
+        departures.add(step(2), Labels::new());
+        departures.add_found(step(3), gpu());
+        assert_eq!(depart(&mut departures), [1, 2, 3].map(step));
+        let mut departures = ready(departures, 5000);
+        assert_eq!(depart(&mut departures).len(), IN_FLIGHT_MAX - 3);
+        assert!(departures.begin_look().is_none());
+        assert_eq!(departures.drain().len(), 5003 - IN_FLIGHT_MAX);
+        assert_eq!(departures.next(), None);
     }
 }

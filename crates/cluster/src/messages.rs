@@ -272,6 +272,9 @@ pub struct StepOrder {
     /// Whether it is offered to this worker only because it has the session: it refuses if all its places are taken.
     #[serde(default)]
     pub is_offer: bool,
+    /// Whether any worker may refuse it for that reason. Earlier programs do not launch it again.
+    #[serde(default)]
+    pub may_refuse: bool,
     /// The files of the sessions that it needs: hashes of lists in the store.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sessions: BTreeMap<SessionId, String>,

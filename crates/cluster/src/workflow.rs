@@ -54,8 +54,8 @@ const STEP_MAX: Duration = Duration::from_hours(24 * 30);
 const PREPARE_MAX: Duration = Duration::from_mins(2);
 /// How long the next turn of a session waits for the worker that has it. One that is busy refuses at once.
 const OFFER_MAX: Duration = Duration::from_secs(5);
-/// How often to look how many steps workers carry out, while others are ready.
-const LOOK_INTERVAL: Duration = Duration::from_secs(2);
+/// How long it may take to ask the server which steps workers have. A worker that is frozen may have the question.
+const ASK_MAX: Duration = Duration::from_secs(20);
 /// How long git may take for a worktree: checking out a large repository over a slow disk.
 const GIT_MAX: Duration = Duration::from_mins(30);
 /// How long after the announced time a usage limit counts as lifted: clocks differ.
@@ -87,10 +87,10 @@ enum Arrival {
     Woke(AgentId),
     Deadline(AskId),
     UsageLimit,
-    /// It is time to look how many steps workers carry out.
+    /// It is time to look which steps workers carry out.
     Look,
-    /// So many are.
-    Looked(Result<usize, ActivityExecutionError>),
+    /// None of them has these.
+    Looked(Result<Vec<String>, ActivityExecutionError>),
     /// A worker was told to end steps; their ends arrive by themselves.
     Told,
 }
@@ -171,14 +171,13 @@ struct Course {
     flights: FuturesUnordered<Flight>,
     /// Steps in flight, and how to cancel them.
     steps: BTreeMap<StepId, WorkflowCancellationToken>,
-    /// Steps that are ready.
     departures: Departures,
     limit_waits: u32,
     /// The workers that have the steps of the history before.
     found: BTreeMap<StepId, String>,
     homes: Homes,
-    /// How many steps have ended in this history; those that were launched, in runs of earlier programs, whose histories
-    /// could be cut again and again without any progress.
+    /// How many steps have ended in this history, with the looks. Earlier programs counted launches, so that a history could
+    /// be cut without progress.
     counted: u32,
     /// The agents whose worktrees are to be made or saved: one at a time, because git is in its own way otherwise.
     worktrees: VecDeque<AgentId>,
@@ -316,7 +315,7 @@ impl Course {
     /// Finds out which workers have the steps in flight. From now on nothing is launched. A step that no worker has yet
     /// is cancelled, because nobody could find it again.
     async fn prepare_cut(&mut self) {
-        let options = self.job(PREPARE_MAX);
+        let options = self.job(ASK_MAX);
         let places = self.context.execute_activity(StepActivities::places, (), options).await;
         let places = places.unwrap_or_default();
         let mut found = BTreeMap::new();
@@ -415,51 +414,7 @@ impl Course {
 
     fn land(&mut self, arrival: Arrival) {
         match arrival {
-            Arrival::Step(id, end) => {
-                self.steps.remove(&id);
-                self.counted += u32::from(self.terms.limits_flights);
-                match end {
-                    Ok(StepEnd {
-                        inputs,
-                        files,
-                        worker,
-                        labels,
-                        session: stored,
-                        checkout,
-                        ..
-                    }) => {
-                        self.attach(&id, files);
-                        self.context.state_mut(|own| {
-                            let kept = own.sequencer.as_mut();
-                            kept.map(|all| all.keep(&id, stored, checkout))
-                        });
-                        let (home, session) = (Home { worker, labels }, self.session(&id));
-                        for input in inputs {
-                            let wanted =
-                                self.sequencer(|all, now_ms| all.input(input.into(), now_ms));
-                            // Before the next turn is launched.
-                            if let Some(session) = &session {
-                                let others = self.needs(|all| all.sessions(&id.agent));
-                                self.homes.settle_in(session, others, &home);
-                            }
-                            self.perform(wanted);
-                        }
-                    }
-                    // A worker that has it says how it ended, so none had it.
-                    Err(ActivityExecutionError::Cancelled(_)) => {
-                        self.gone(&id, Outcome::NotStarted);
-                    }
-                    // Its worker is gone, or could not do it.
-                    Err(_) => {
-                        if let Some(session) = self.session(&id) {
-                            self.homes.forget(&session);
-                        }
-                        self.gone(&id, Outcome::Lost);
-                    }
-                }
-                self.attach(&id, None);
-                self.depart();
-            }
+            Arrival::Step(id, end) => self.land_step(&id, end),
             Arrival::Prepared(_, Ok(input)) => self.input(input),
             Arrival::Prepared(agent, Err(error)) => {
                 let prepared = Err(format!("no worker could prepare the state: {error}"));
@@ -481,12 +436,52 @@ impl Course {
             }
             Arrival::UsageLimit => self.input(Input::UsageLimitLifted),
             Arrival::Look => self.look(),
-            Arrival::Looked(running) => {
-                self.departures.end_look(running.ok());
+            Arrival::Looked(queued) => {
+                // A look has more events than a step: a history also ends if a run waits for long.
+                self.counted += 1;
+                self.departures.end_look(queued.ok());
                 self.depart();
             }
             Arrival::Told => {}
         }
+    }
+
+    fn land_step(&mut self, id: &StepId, end: Result<StepEnd, ActivityExecutionError>) {
+        self.steps.remove(id);
+        self.departures.land(id);
+        self.counted += u32::from(self.terms.limits_flights);
+        match end {
+            Ok(StepEnd { inputs, files, worker, labels, session: stored, checkout, .. }) => {
+                self.attach(id, files);
+                self.context.state_mut(|own| {
+                    let kept = own.sequencer.as_mut();
+                    kept.map(|all| all.keep(id, stored, checkout))
+                });
+                let (home, session) = (Home { worker, labels }, self.session(id));
+                for input in inputs {
+                    let wanted = self.sequencer(|all, now_ms| all.input(input.into(), now_ms));
+                    // Before the next turn is launched.
+                    if let Some(session) = &session {
+                        let others = self.needs(|all| all.sessions(&id.agent));
+                        self.homes.settle_in(session, others, &home);
+                    }
+                    self.perform(wanted);
+                }
+            }
+            // A worker that has it says how it ended, so none had it.
+            Err(ActivityExecutionError::Cancelled(_)) => {
+                self.gone(id, Outcome::NotStarted);
+            }
+            // Its worker is gone, or could not do it.
+            Err(_) => {
+                if let Some(session) = self.session(id) {
+                    self.homes.forget(&session);
+                }
+                self.gone(id, Outcome::Lost);
+            }
+        }
+        self.attach(id, None);
+        self.depart();
     }
 
     /// Says where the files of a step are whose end is decided about next.
@@ -531,10 +526,14 @@ impl Course {
     fn perform(&mut self, wanted: Vec<Wanted>) {
         for one in wanted {
             match one {
-                Wanted::Step { id, is_started } if is_started && self.found.contains_key(&id) => {
-                    self.departures.add_found(id);
+                Wanted::Step { id, is_started } => {
+                    let labels = self.needs(|all| all.labels(&id));
+                    if is_started && self.found.contains_key(&id) {
+                        self.departures.add_found(id, labels);
+                    } else {
+                        self.departures.add(id, labels);
+                    }
                 }
-                Wanted::Step { id, .. } => self.departures.add(id),
                 Wanted::Prepare { agent, fresh } => self.prepare(agent, fresh),
                 Wanted::Worktree { agent } => self.worktrees.push_back(agent),
                 Wanted::Wake { agent, delay_ms } => {
@@ -573,21 +572,21 @@ impl Course {
         if self.cut.is_some() {
             return;
         }
-        while let Some(id) = self.departures.next(self.steps.len()) {
+        while let Some(id) = self.departures.next() {
             self.launch(id);
         }
-        if self.departures.begin_look() {
-            self.timer(LOOK_INTERVAL, Arrival::Look);
+        if let Some(interval) = self.departures.begin_look() {
+            self.timer(interval, Arrival::Look);
         }
     }
 
-    /// Finds out how many steps workers carry out.
+    /// Finds out which steps no worker has.
     fn look(&self) {
-        let (context, options) = (self.context.clone(), self.job(PREPARE_MAX));
+        let (context, options) = (self.context.clone(), self.job(ASK_MAX));
         self.flights.push(
             async move {
-                let running = context.execute_activity(StepActivities::count, (), options).await;
-                Arrival::Looked(running)
+                let queued = context.execute_activity(StepActivities::queued, (), options).await;
+                Arrival::Looked(queued)
             }
             .boxed_local(),
         );
@@ -608,6 +607,7 @@ impl Course {
             bundle: self.terms.bundle.clone(),
             is_started: found.is_some(),
             is_offer: false,
+            may_refuse: true,
             sessions,
             checkout,
         };
@@ -638,8 +638,14 @@ impl Course {
                         return Arrival::Step(id, end);
                     }
                 }
-                let end = context.execute_activity(StepActivities::step, order, options).await;
-                Arrival::Step(id, end)
+                // A worker that has just come back with its steps may have no place, and polls before it knows.
+                loop {
+                    let (order, options) = (order.clone(), options.clone());
+                    let end = context.execute_activity(StepActivities::step, order, options).await;
+                    if !matches!(&end, Ok(end) if end.is_refused) {
+                        return Arrival::Step(id, end);
+                    }
+                }
             }
             .boxed_local(),
         );

@@ -104,6 +104,12 @@ pub(crate) const CASES: &[Case] = &[
         (1, ""),
         &[("START.sh", "echo '<reset cd=\"nowhere\">START</reset>'")],
     ),
+    Case {
+        name: "usage-limit",
+        files: &[("START.md", "say: fail:usage_limit")],
+        options: &["--no-wait"],
+        end: (4, ""),
+    },
     // Turns that go on with a session, before and after a function with another one.
     case(
         "homes",

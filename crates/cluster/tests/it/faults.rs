@@ -135,6 +135,31 @@ fn history_is_cut_while_all_places_of_all_workers_are_taken() {
 }
 
 #[test]
+fn worker_that_comes_back_with_all_its_places_taken_leaves_other_steps_to_others() {
+    let Some(cluster) = Cluster::start() else { return };
+    let small = || cluster.worker_with(cluster.port, "one", &["--capacity", "1"]);
+    let hold = "touch held; while [ ! -e go ]; do sleep 0.05; done; echo '<result>done</result>'";
+    cluster.flow("flow", &[("START.sh", hold)]);
+    cluster.flow("other", &[("START.sh", "echo '<result>other</result>'")]);
+    let mut one = small();
+    assert!(cluster.ran(&["start", "--detach", "flow", "--id", "r"]).status.success());
+    wait_until("the step runs", || cluster.project("held").exists());
+    one.kill();
+    let _one = small();
+    wait_until("the worker has found it", || cluster.logs().contains("found step main/1"));
+    assert!(cluster.ran(&["start", "--detach", "other", "--id", "o"]).status.success());
+    wait_until("the worker has refused it", || {
+        text(&cluster.ran(&["history", "o"])).contains("ActivityTaskCompletedEventAttributes")
+    });
+    let _two = cluster.worker("two");
+    let ran = cluster.ran(&["wait", "o"]);
+    assert_eq!(String::from_utf8_lossy(&ran.stdout), "other\n", "{}", text(&ran));
+    fs::write(cluster.project("go"), "").unwrap();
+    let ran = cluster.ran(&["wait", "r"]);
+    assert_eq!(String::from_utf8_lossy(&ran.stdout), "done\n", "{}", text(&ran));
+}
+
+#[test]
 fn worktree_that_a_dead_worker_has_begun_is_made_by_another() {
     let Some(cluster) = Cluster::start() else { return };
     let fork = "echo '<fork next=\"END\" worktree=\"true\">WORK</fork>'";

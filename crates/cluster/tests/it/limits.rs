@@ -55,6 +55,28 @@ fn budget_is_raised_while_the_run_is_running() {
     assert!(text(&ran).contains("run r is completed; cost $0.09"), "{}", text(&ran));
 }
 
+/// A coding agent whose usage limit is lifted at once, by what it says. That takes the margin for clocks that differ: a
+/// minute.
+const LIMITED: &str = r#"
+if [ -e limited ]; then printf '{"result": "<result>done</result>", "cost_usd": 0.01}\n'; exit; fi
+touch limited
+printf '{"error": "no", "class": "usage_limit", "resets_at": %s}\n' "$(date +%s)"
+"#;
+
+#[test]
+fn run_waits_until_the_usage_limit_is_lifted() {
+    let Some(cluster) = Cluster::start() else { return };
+    fs::write(cluster.file("agent.sh"), LIMITED).unwrap();
+    cluster.flow("flow", &[("START.md", "Go.")]);
+    let mut one = cluster.worker("one");
+    assert!(cluster.ran(&["start", "--detach", "flow", "--id", "r"]).status.success());
+    wait_until("it waits", || cluster.show("r")["usage_limit"].is_object());
+    one.kill();
+    let _two = cluster.worker("two");
+    let ran = cluster.ran(&["wait", "r"]);
+    assert_eq!(String::from_utf8_lossy(&ran.stdout), "done\n", "{}", text(&ran));
+}
+
 #[test]
 fn run_with_more_ready_steps_than_a_server_allows_activities_goes_on() {
     let Some(cluster) = Cluster::start() else { return };

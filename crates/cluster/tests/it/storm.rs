@@ -171,7 +171,10 @@ impl Storm {
     /// Runs the workflow to its end during at most so many faults. Returns how many there were, and its result.
     fn run(&mut self, id: &str, faults: u32) -> (u32, String) {
         let words = ["start", "--heartbeat", HEARTBEAT, "--steps-per-history", "40", "--detach"];
-        let started = self.cluster.ran(&[&words[..], &["flow", "--id", id]].concat());
+        // All turns and one more: a turn that counted twice would stop the run.
+        let budget = format!("0.{}", AGENTS * ROUNDS + 1);
+        let flow = ["flow", "--id", id, "--budget", &budget];
+        let started = self.cluster.ran(&[&words[..], &flow].concat());
         assert!(started.status.success(), "{}", text(&started));
         let mut done = 0;
         loop {
