@@ -104,12 +104,6 @@ pub(crate) const CASES: &[Case] = &[
         (1, ""),
         &[("START.sh", "echo '<reset cd=\"nowhere\">START</reset>'")],
     ),
-    Case {
-        name: "usage-limit",
-        files: &[("START.md", "say: fail:usage_limit")],
-        options: &["--no-wait"],
-        end: (4, ""),
-    },
     // Turns that go on with a session, before and after a function with another one.
     case(
         "homes",
@@ -222,6 +216,13 @@ pub(crate) const CASES: &[Case] = &[
         files: &[("START.md", "say: <goto>START</goto>")],
         options: &["--budget", "0.05"],
         end: (3, ""),
+    },
+    // The last: the local program tells its other runs of the limit, which then wait.
+    Case {
+        name: "usage-limit",
+        files: &[("START.md", "say: fail:usage_limit")],
+        options: &["--no-wait"],
+        end: (4, ""),
     },
 ];
 
