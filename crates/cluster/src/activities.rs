@@ -617,20 +617,19 @@ impl StepActivities {
         } else if order.is_offer || order.may_refuse {
             self.capacity.try_take()
         } else {
+            // A run of an earlier program, which does not launch a refused step again.
             Some(trust.keep(&handle, self.capacity.take()).await?)
         };
-        let Some(place) = place else {
+        if let Some(place) = place {
+            let kept = Kept { token, timeout_ms: milliseconds(timeout), order };
+            let path = self.note(&kept);
+            let own = StepActivities::clone(&self);
+            tokio::spawn(own.see_through((handle, trust), kept, path, place));
+        } else {
             // Before the slot is released: otherwise this worker would poll for the same step again and again.
             let refused = StepEnd { is_refused: true, ..self.step_end(Vec::new()) };
             let _ = self.deliver(&handle, Ok(refused)).await;
-            if let Some(held) = held {
-                held.release().await;
-            }
-            return Err(ActivityError::WillCompleteAsync);
-        };
-        let kept = Kept { token, timeout_ms: milliseconds(timeout), order };
-        let path = self.note(&kept);
-        tokio::spawn(StepActivities::clone(&self).see_through((handle, trust), kept, path, place));
+        }
         if let Some(held) = held {
             held.release().await;
         }

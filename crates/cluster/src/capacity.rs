@@ -1,8 +1,8 @@
 //! How many steps this worker carries out at once, whichever task queue they come from.
 //!
 //! The slots of the SDK belong to one queue each, and an open poll holds one. A step that arrived holds its slot until
-//! there is a free place for every poll that its queue would then have open: so no queue hands out a step that waits
-//! here, except where the step of another queue was faster.
+//! there is a free place for every poll that its queue would then have open: so no queue hands out a step that has
+//! no place here, except where the step of another queue was faster.
 
 use std::sync::Arc;
 

@@ -119,7 +119,8 @@ pub struct Repository {
     pub bundle: String,
 }
 
-/// A Temporal server ends a workflow after 51,200 events. A step has at most 7, and a replay of 2,000 takes a second.
+/// A Temporal server ends a workflow after 51,200 events. A step has at most 7, one that was offered and refused 13, a look
+/// at the server 11, and a replay of 2,000 steps takes a second.
 pub(crate) fn steps_per_history() -> u32 {
     2000
 }
