@@ -32,7 +32,10 @@ pub fn outcome(
     let exit_code = match record.how {
         HowEnded::Code(code) => Some(code),
         HowEnded::Forbidden | HowEnded::NotRun(_) | HowEnded::NotRunNow(_) => return Ok(None),
-        HowEnded::Signal(_) | HowEnded::TimedOut(_) | HowEnded::Interrupted => None,
+        HowEnded::Signal(_)
+        | HowEnded::TimedOut(_)
+        | HowEnded::NotUnderstood
+        | HowEnded::Interrupted => None,
     };
     turn_end(&folder, record.stdout_bytes, exit_code, agent).map(|end| Some(end.outcome))
 }
@@ -64,6 +67,7 @@ pub(crate) fn turn_end(
         stdout_bytes,
         stderr: &stderr,
         exit_code,
+        is_first: folder.is_first(),
         before: before.as_deref(),
     })
 }

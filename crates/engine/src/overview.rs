@@ -135,6 +135,8 @@ pub struct StepFacts {
     pub tokens: Tokens,
     /// On which model.
     pub model: Option<String>,
+    /// By which version of which coding agent.
+    pub version: Option<String>,
     /// Uses of tools that were not allowed.
     pub denied: Vec<String>,
     /// What came of it.
@@ -371,6 +373,7 @@ impl Overview {
             cost_usd: Usd::ZERO,
             tokens: Tokens::default(),
             model: None,
+            version: None,
             denied: Vec::new(),
             end: None,
             line: read.line,
@@ -390,6 +393,7 @@ impl Overview {
             step.cost_usd = spent.cost_usd;
             step.tokens = spent.tokens;
             step.model.clone_from(&spent.model);
+            step.version.clone_from(&spent.version);
             step.denied = spent.denied.iter().take(DENIED_MAX).cloned().collect();
             step.offset = read.offset;
         }

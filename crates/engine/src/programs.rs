@@ -1,6 +1,12 @@
-//! Finds programs on the search path.
+//! Finds programs on the search path, and asks them about themselves.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io::Read as _,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::mpsc,
+    time::Duration,
+};
 
 use raymond_flow::source::Platform;
 
@@ -15,6 +21,29 @@ pub fn find(name: &str) -> Option<PathBuf> {
     }
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).find_map(|folder| program(&folder.join(name)))
+}
+
+/// What a program prints that is started with one argument, such as `--help`. Not for long: `None` if it says nothing.
+pub(crate) fn says(program: &str, argument: &str) -> Option<String> {
+    // Longer than Claude Code takes on a busy machine.
+    const PATIENCE: Duration = Duration::from_secs(20);
+    // More than a help text has.
+    const BYTES_MAX: u64 = 1 << 20;
+    let mut command = Command::new(find(program)?);
+    command.arg(argument).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().ok()?;
+    let stdout = child.stdout.take()?;
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut said = Vec::new();
+        let _ = stdout.take(BYTES_MAX).read_to_end(&mut said);
+        let _ = sender.send(String::from_utf8_lossy(&said).into_owned());
+    });
+    let said = receiver.recv_timeout(PATIENCE).ok();
+    // It has printed everything, or hangs.
+    let _ = child.kill();
+    let _ = child.wait();
+    said.filter(|said| !said.trim().is_empty())
 }
 
 fn program(path: &Path) -> Option<PathBuf> {
@@ -46,6 +75,8 @@ mod tests {
         assert_eq!(find("no-such-program-at-all"), None);
         // A path is not searched for.
         assert_eq!(find("./sh"), None);
+        assert_eq!(says("echo", "hello").as_deref(), Some("hello\n"));
+        assert_eq!(says("no-such-program-at-all", "x"), None);
         let shell = shell().unwrap();
         assert!(matches!(&shell[..], [bash] if bash.ends_with("/bash")), "{shell:?}");
     }

@@ -22,7 +22,7 @@ use raymond_flow::{
         TurnSettings,
     },
     policy::Policy,
-    source::Timeout,
+    source::{Timeout, TurnOptions},
 };
 use tempfile::TempDir;
 
@@ -106,6 +106,8 @@ pub(crate) fn turn(session: SessionPlan) -> Turn {
         timeout: Timeout::DEFAULT,
         skip_permissions: false,
         granted: Vec::new(),
+        budget_usd: None,
+        options: TurnOptions::default(),
         tools: None,
         permissions: None,
     };

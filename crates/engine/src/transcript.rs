@@ -131,7 +131,7 @@ impl Transcript {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }
-            self.reader = Some(agent.transcript(&stdin, self.folder.before()?.is_none()));
+            self.reader = Some(agent.transcript(&stdin, self.folder.is_first()));
         }
         let (new, is_all) = self.output(&state)?;
         entries.extend(new);
@@ -322,6 +322,7 @@ fn trouble(how: &HowEnded) -> Option<String> {
         HowEnded::Code(code) => Some(format!("exit code {code}")),
         HowEnded::Signal(signal) => Some(format!("killed by signal {signal}")),
         HowEnded::TimedOut(seconds) => Some(format!("printed nothing for {seconds} s; killed")),
+        HowEnded::NotUnderstood => Some("printed nothing that is understood; killed".to_owned()),
         HowEnded::Interrupted => Some("interrupted".to_owned()),
         HowEnded::NotRun(why) | HowEnded::NotRunNow(why) => Some(format!("not started: {why}")),
         HowEnded::Forbidden => Some("never started".to_owned()),

@@ -17,11 +17,7 @@ use raymond_flow::{
     money::Usd,
 };
 
-use crate::{
-    agent::{Reuse, TurnRequest},
-    keeper,
-    steps::ProcessNumber,
-};
+use crate::{agent::TurnRequest, keeper, steps::ProcessNumber};
 
 /// The kept processes, and what each can be used for.
 #[derive(Debug)]
@@ -108,7 +104,7 @@ impl Warm {
     }
 
     /// An idle process that can take this turn.
-    pub(crate) fn find(&self, request: &TurnRequest<'_>, reuse: &Reuse) -> Option<Found> {
+    pub(crate) fn find(&self, request: &TurnRequest<'_>, reuse: &[String]) -> Option<Found> {
         let SessionPlan::Resume { id } = &request.turn.session else {
             return None;
         };
@@ -116,7 +112,7 @@ impl Warm {
             kept.is_idle
                 && kept.session == *id
                 && kept.cwd == request.cwd
-                && kept.likeness == reuse.likeness
+                && kept.likeness == reuse
                 && kept.is_within(request.turn.budget_usd)
         })?;
         Some(Found { number: kept.number, total: kept.total.clone() })
@@ -135,14 +131,14 @@ impl Warm {
         number: ProcessNumber,
         id: &StepId,
         request: &TurnRequest<'_>,
-        reuse: Reuse,
+        likeness: Vec<String>,
     ) {
         self.kept.push(Kept {
             number,
             agent: id.agent.clone(),
             session: request.turn.session.id().clone(),
             cwd: request.cwd.to_owned(),
-            likeness: reuse.likeness,
+            likeness,
             budget_usd: request.turn.budget_usd,
             spent_usd: Usd::ZERO,
             total: None,

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 
+use crate::source::OPTION_KEYS;
+
 /// What a coding agent can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a question of its own")]
@@ -22,8 +24,12 @@ pub struct Capabilities {
     pub limits_tools: bool,
     /// It has modes of permissions: `permissions` of a state needs it.
     pub has_permissions: bool,
-    /// It stops a turn that has spent its share of the budget. Otherwise a turn may exceed the budget.
+    /// It stops a turn that has spent its share of the budget: `budget` of a state needs it. Otherwise a turn may
+    /// exceed the run's budget.
     pub can_limit: bool,
+    /// It has the options of Claude Code: `fallback_model`, `max_turns`, `system`, `mcp`, `add_dirs` and `schema` of a state
+    /// need it.
+    pub has_options: bool,
 }
 
 impl Capabilities {
@@ -36,7 +42,18 @@ impl Capabilities {
         limits_tools: true,
         has_permissions: true,
         can_limit: true,
+        has_options: true,
     };
+
+    /// Whether it can do what this key of a state's frontmatter asks for.
+    pub fn can_do(self, key: &str) -> bool {
+        match key {
+            "tools" => self.limits_tools,
+            "permissions" => self.has_permissions,
+            "budget" => self.can_limit,
+            key => self.has_options || !OPTION_KEYS.contains(&key),
+        }
+    }
 }
 
 /// The coding agents that a run can use.

@@ -181,6 +181,10 @@ struct WireAgent {
     response: Option<Box<Response>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     input: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    output: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    said: Option<String>,
     /// Absent if the agent has entered only its current state, once, and in state files of earlier versions.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     visits: BTreeMap<StateName, u32>,
@@ -356,6 +360,8 @@ impl WireAgent {
             result: agent.result.clone(),
             response: agent.response.clone().convert(),
             input: agent.input.clone(),
+            output: agent.output.clone(),
+            said: agent.said.clone(),
             visits: if agent.visits == first_visit(&agent.current_state) {
                 BTreeMap::new()
             } else {
@@ -388,6 +394,8 @@ impl WireAgent {
             result: self.result,
             response: self.response.convert(),
             input: self.input,
+            output: self.output,
+            said: self.said,
             visits,
             diverted: self.diverted,
             steps: self.steps,

@@ -46,14 +46,28 @@ pub(crate) fn of_failure(class: Option<FailureClass>, error: &str) -> Option<&'s
         FailureClass::PromptTooLong => {
             Some("shorten the prompt, or enter the state by <reset> or <function>")
         }
+        FailureClass::AnswerTooLong => {
+            Some("ask for less at once, or for a file that is written in parts")
+        }
+        FailureClass::NotUnderstood => {
+            Some("see what differs: raymond doctor; install that version, and resume")
+        }
         FailureClass::SessionMissing => {
             Some("when the run is resumed, the state starts in a fresh session")
         }
         FailureClass::Transient { .. } => {
             Some("check the network and whether the provider has an outage")
         }
+        FailureClass::Budget => Some(
+            "raise `budget` of the state; when the run is resumed, the turn goes on with that amount",
+        ),
+        FailureClass::MaxTurns => Some(
+            "raise `max_turns` of the state or of `[agents.claude]`; when the run is resumed, the turn goes on",
+        ),
+        FailureClass::BadOutput => {
+            Some("check `schema` of the state, and what its prompt asks for")
+        }
         FailureClass::UsageLimit { .. }
-        | FailureClass::Budget
         | FailureClass::Misconfigured
         | FailureClass::Refused
         | FailureClass::Killed

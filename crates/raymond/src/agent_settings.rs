@@ -17,13 +17,13 @@
 //! names_sessions = true
 //! ```
 
-use std::{collections::BTreeMap, env};
+use std::{collections::BTreeMap, env, path::PathBuf};
 
 use raymond_engine::agent::{
     AcpAgent, AcpConfig, CodingAgent, NATIVES, Native, NativeConfig, Prices, ProgramAgent,
     ProgramConfig,
 };
-use raymond_flow::{coding_agent::Capabilities, money::Usd};
+use raymond_flow::{coding_agent::Capabilities, money::Usd, text::looks_like_an_option};
 use toml::de::{DeTable, DeValue};
 
 use crate::{
@@ -54,7 +54,17 @@ const NATIVE_KEYS: [&str; 6] = ["program", "arguments", "model", "prices", "kind
 /// The keys of a coding agent that speaks ACP.
 const ACP_KEYS: [&str; 8] =
     ["acp", "model", "mode", "tools", "prices", "reports_cost", "can_branch", "questions"];
-const CLAUDE_KEYS: [&str; 5] = ["program", "arguments", "model", "tools", "questions"];
+const CLAUDE_KEYS: [&str; 9] = [
+    "program",
+    "arguments",
+    "model",
+    "tools",
+    "questions",
+    "fallback_model",
+    "max_turns",
+    "mcp",
+    "add_dirs",
+];
 const PRICES: [&str; 3] = ["input", "cached_input", "output"];
 
 /// What a table describes.
@@ -110,6 +120,14 @@ pub(crate) struct AgentSettings {
     mode: Option<String>,
     /// The tools that states may use besides those that read and edit files.
     pub(crate) tools: Option<Vec<String>>,
+    /// The models to use while the one of a turn is not available.
+    pub(crate) fallback_model: Vec<String>,
+    /// How often a turn may ask the model.
+    pub(crate) max_turns: Option<u32>,
+    /// The MCP servers that a state may name.
+    pub(crate) mcp: BTreeMap<String, serde_json::Value>,
+    /// The directories that a state may add.
+    pub(crate) add_dirs: Vec<PathBuf>,
     capabilities: BTreeMap<&'static str, bool>,
     prices: Option<Prices>,
     /// The values that were set, for `raymond config`: key, value, origin.
@@ -159,6 +177,9 @@ impl AgentSettings {
                 "tools" => {
                     settings.tools = Some(texts(value).ok_or_else(|| wrong("is a list of texts"))?);
                 }
+                "fallback_model" | "max_turns" | "mcp" | "add_dirs" => {
+                    settings.read_option(key, value).map_err(wrong)?;
+                }
                 // Read above.
                 "kind" => {}
                 "prices" => settings.prices = Some(prices(value).map_err(|why| wrong(&why))?),
@@ -169,13 +190,45 @@ impl AgentSettings {
                     settings.capabilities.insert(can, *can_do);
                 }
             }
-            settings.shown.push((key, shown(value), origin));
+            // Of servers only the names are shown: their values may be secret.
+            let servers = || settings.mcp.keys().cloned().collect::<Vec<_>>().join(", ");
+            let said = if *key == "mcp" { servers() } else { shown(value) };
+            settings.shown.push((key, said, origin));
         }
         if settings.program.is_none() && matches!(kind, Kind::Program) {
             let why = format!("{}: `agents.{name}` needs a `program`", origin());
             return Err(Failure::usage(why));
         }
         Ok(settings)
+    }
+
+    /// Reads what states may have of Claude Code besides its tools, and what they have if they do not say it.
+    fn read_option(&mut self, key: &str, value: &DeValue<'_>) -> Result<(), &'static str> {
+        match key {
+            "fallback_model" => {
+                let models = text(value).map(|model| vec![model]).or_else(|| texts(value));
+                let is_model =
+                    |model: &String| !looks_like_an_option(model) && !model.contains(',');
+                let models = models.filter(|models| models.iter().all(is_model));
+                let must = "must be the name of a model, or a list of names";
+                self.fallback_model = models.ok_or(must)?;
+            }
+            "max_turns" => {
+                let number = whole(value).filter(|number| *number > 0);
+                self.max_turns = Some(number.ok_or("must be a whole number from 1")?);
+            }
+            "mcp" => {
+                let must = "must be a table of servers: NAME = { command = …, args = […] }";
+                self.mcp = servers(value).ok_or(must)?;
+            }
+            _ => {
+                let dirs: Option<Vec<PathBuf>> =
+                    texts(value).map(|dirs| dirs.into_iter().map(PathBuf::from).collect());
+                let dirs = dirs.filter(|dirs| dirs.iter().all(|dir| dir.is_absolute()));
+                self.add_dirs = dirs.ok_or("must be a list of absolute directories")?;
+            }
+        }
+        Ok(())
     }
 
     /// Whether what the coding agent asks with its own tool is put to a person.
@@ -241,6 +294,7 @@ impl AgentSettings {
                 limits_tools: false,
                 has_permissions: false,
                 can_limit: can("can_limit", false),
+                has_options: false,
             },
             prices: self.prices,
         }
@@ -249,6 +303,40 @@ impl AgentSettings {
 
 fn text(value: &DeValue<'_>) -> Option<String> {
     value.as_str().filter(|text| !text.trim().is_empty()).map(str::to_owned)
+}
+
+fn whole(value: &DeValue<'_>) -> Option<u32> {
+    let DeValue::Integer(number) = value else { return None };
+    (number.radix() == 10).then(|| number.as_str().parse().ok())?
+}
+
+/// MCP servers by name, each as Claude reads it.
+fn servers(value: &DeValue<'_>) -> Option<BTreeMap<String, serde_json::Value>> {
+    let servers = value.as_table()?.iter().map(|(name, server)| {
+        let server = json(server.get_ref())?;
+        server.is_object().then(|| (name.get_ref().to_string(), server))
+    });
+    servers.collect()
+}
+
+/// A value as JSON; `None` if JSON has no such value.
+fn json(value: &DeValue<'_>) -> Option<serde_json::Value> {
+    Some(match value {
+        DeValue::String(text) => text.to_string().into(),
+        DeValue::Integer(number) => number.as_str().parse::<i64>().ok()?.into(),
+        DeValue::Float(number) => number.as_str().parse::<f64>().ok()?.into(),
+        DeValue::Boolean(switch) => (*switch).into(),
+        DeValue::Array(items) => {
+            items.iter().map(|item| json(item.get_ref())).collect::<Option<Vec<_>>>()?.into()
+        }
+        DeValue::Table(table) => {
+            let pairs = table
+                .iter()
+                .map(|(key, value)| Some((key.get_ref().to_string(), json(value.get_ref())?)));
+            serde_json::Value::Object(pairs.collect::<Option<_>>()?)
+        }
+        DeValue::Datetime(_) => return None,
+    })
 }
 
 fn prices(value: &DeValue<'_>) -> Result<Prices, String> {

@@ -627,6 +627,31 @@ mod tests {
     }
 
     #[test]
+    fn options_of_claude_are_read_and_the_values_of_servers_are_not_shown() {
+        let text = "[agents.claude]\nfallback_model = 'haiku'\nmax_turns = 9\nadd_dirs = ['/data']\n\
+                    [agents.claude.mcp.one]\ncommand = 'serve'\nargs = ['a', 1]\nenv = { KEY = 'hidden' }\n";
+        let config = of(text).unwrap();
+        let claude = &config.agents["claude"];
+        assert_eq!(
+            (&claude.fallback_model[..], claude.max_turns),
+            (&["haiku".to_owned()][..], Some(9))
+        );
+        assert_eq!(claude.add_dirs, [Path::new("/data")]);
+        let server = claude.mcp["one"].to_string();
+        assert_eq!(server, r#"{"args":["a",1],"command":"serve","env":{"KEY":"hidden"}}"#);
+        assert!(!config.describe().contains("hidden"), "{}", config.describe());
+        for (key, why) in [
+            ("fallback_model = '-x'", "must be the name of a model, or a list of names"),
+            ("max_turns = 0", "must be a whole number from 1"),
+            ("add_dirs = ['data']", "must be a list of absolute directories"),
+            ("mcp = ['one']", "must be a table of servers"),
+        ] {
+            let error = of(&format!("[agents.claude]\n{key}")).unwrap_err();
+            assert!(error.contains(why) && error.starts_with("c.toml line 2"), "{error}");
+        }
+    }
+
+    #[test]
     fn environment_overrides_the_file_and_names_its_variable() {
         let mut config = of("budget = 1\nmodel = 'a'").unwrap();
         let get = |name: &str| (name == "RAYMOND_BUDGET").then(|| "7".to_owned());

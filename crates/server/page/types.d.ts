@@ -48,7 +48,7 @@ export interface Tokens { input?: number; output?: number; cache_read?: number; 
 export interface Step {
   step: string; agent: string; number: number; index: number; state: string; kind: string; attempt: number;
   started_at: number | null; ended_at: number | null; duration_ms: number | null; cost_usd: number | null; tokens: Tokens | null;
-  model: string | null; end: string | null; tag: string | null; to: string | null; worker: string | null; text: string | null;
+  model: string | null; version: string | null; end: string | null; tag: string | null; to: string | null; worker: string | null; text: string | null;
   denied: string[]; offset: number;
 }
 export interface StepDetail extends Step {
@@ -67,7 +67,7 @@ export interface Graph {
   visits?: Record<string, Visit>; taken?: { link: number; count: number }[]; problem?: string | null;
 }
 export interface Account { name?: string; cost_usd: number | null; steps: number; duration_ms?: number; tokens?: Tokens; runs?: number }
-export interface Cost { total: Account; by_state: Account[]; by_model: Account[]; by_agent: Account[] }
+export interface Cost { total: Account; by_state: Account[]; by_model: Account[]; by_version: Account[]; by_agent: Account[] }
 export interface Bar {
   step: string; steps: number; from: number; to: number | null; state: string; kind: string; end: string | null; cost_usd: number | null;
 }

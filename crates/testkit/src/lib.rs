@@ -1,7 +1,7 @@
 //! Support for tests, never published: the model API on the loopback, and the real coding agents in
 //! private homes.
 //!
-//! Only the model is fake. Claude Code is the real program in a pinned version, so that a test shows
+//! Only the model is fake. The coding agents are the real programs in known versions, so that a test shows
 //! how Raymond behaves for users:
 //!
 //! ```no_run
@@ -28,7 +28,8 @@
 //! | module | what it owns |
 //! |---|---|
 //! | [`model_api`] | the fake model: Anthropic's Messages API, `OpenAI`'s Responses and Chat Completions APIs |
-//! | [`claude`] | where the real Claude Code is, and its environment |
+//! | [`table`] | the coding agents and their versions: which of them the tests run, and where it is |
+//! | [`claude`] | Claude Code, and its environment |
 //! | [`agents`] | the same for other coding agents |
 //!
 //! The program `loopback-model` serves the same API from a file of rules, for benchmarks in bash.
@@ -38,6 +39,7 @@
 pub mod agents;
 pub mod claude;
 pub mod model_api;
+pub mod table;
 
 pub use agents::AgentProgram;
 pub use claude::Claude;

@@ -5,8 +5,10 @@
 
 use raymond_flow::machine::{FailureClass, TurnFailure, TurnSettings};
 
-/// The permissions that a state may ask for, and whether they include edits. None allows more than the first.
-const MODES: [(&str, bool); 3] = [("acceptEdits", true), ("default", false), ("plan", false)];
+/// The permissions that a state may ask for, and whether they include edits. None allows more than the first. `manual` is
+/// the newer name of `default`.
+const MODES: [(&str, bool); 4] =
+    [("acceptEdits", true), ("default", false), ("manual", false), ("plan", false)];
 /// The permissions that allow everything.
 const EVERYTHING: &str = "bypassPermissions";
 
@@ -89,7 +91,9 @@ mod tests {
         let some = |text: &str| Ok(Some(text.to_owned()));
         assert_eq!(given(false, None, None), some("read,grep,edit,write,mine"));
         assert_eq!(given(true, None, None), Ok(None));
-        assert_eq!(given(true, None, Some("plan")), some("read,grep"));
+        for mode in ["default", "manual", "plan"] {
+            assert_eq!(given(true, None, Some(mode)), some("read,grep"));
+        }
         assert_eq!(given(false, Some(&["read", "mine"]), None), some("read,mine"));
         assert!(given(false, Some(&["bash"]), None).unwrap_err().contains("`bash`"));
         assert_eq!(given(true, Some(&["bash"]), None), some("bash"));

@@ -43,15 +43,25 @@ pub enum Diagnosis {
     },
 }
 
-/// A check of the version that a program prints: `2.1.197 (Claude Code)`, `codex-cli 0.166.0`.
-pub(super) struct VersionCheck {
-    /// The version that Raymond is tested with. No coding agent promises a stable output, so others may differ.
-    pub(super) tested: [u64; 3],
-    /// What to do about an older one.
-    pub(super) update: &'static str,
+/// The versions of a coding agent that Raymond is tested with. No coding agent promises a stable output, so others may differ.
+/// They are those of `crates/testkit/agents.txt`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Versions {
+    /// The npm package.
+    pub package: &'static str,
+    /// The oldest version that Raymond supports.
+    pub oldest: [u64; 3],
+    /// The newest version that it is tested with.
+    pub tested: [u64; 3],
 }
 
-impl VersionCheck {
+impl Versions {
+    /// The command that installs the newest version that Raymond is tested with.
+    pub fn install(&self) -> String {
+        format!("npm install -g {}@{}", self.package, dotted(self.tested))
+    }
+
+    /// Judges the version that a program prints: `2.1.197 (Claude Code)`, `codex-cli 0.166.0`.
     pub(super) fn judge(&self, answer: &CheckupAnswer) -> Diagnosis {
         let numbers = |word: &str| -> Option<Vec<u64>> {
             let parts = word.trim_start_matches('v').split('.');
@@ -61,22 +71,29 @@ impl VersionCheck {
         let mut words = answer.stdout.split_whitespace();
         let found = words.find_map(|word| Some((word, numbers(word)?)));
         match (answer.exit_code, found) {
-            (Some(0), Some((word, numbers))) if numbers[..] >= self.tested[..] => {
+            (Some(0), Some((word, numbers))) if numbers[..] > self.tested[..] => {
+                Diagnosis::Good(format!("tested up to {}; this is {word}", dotted(self.tested)))
+            }
+            (Some(0), Some((word, numbers))) if numbers[..] >= self.oldest[..] => {
                 Diagnosis::Good(word.to_owned())
             }
-            (Some(0), Some((word, _))) => {
-                let tested = self.tested.map(|number| number.to_string()).join(".");
-                Diagnosis::Doubtful {
-                    found: format!("{word}, older than {tested}, with which Raymond is tested"),
-                    advice: self.update.to_owned(),
-                }
-            }
+            (Some(0), Some((word, _))) => Diagnosis::Doubtful {
+                found: format!(
+                    "{word}, older than {}, the oldest that Raymond supports",
+                    dotted(self.oldest)
+                ),
+                advice: format!("update it: {}", self.install()),
+            },
             _ => Diagnosis::Bad {
                 found: format!("does not tell its version: {}", first_words(answer)),
-                advice: self.update.replacen("update it", "install it again", 1),
+                advice: format!("install it again: {}", self.install()),
             },
         }
     }
+}
+
+fn dotted(version: [u64; 3]) -> String {
+    version.map(|number| number.to_string()).join(".")
 }
 
 /// The first line of an answer that is no warning.

@@ -6,12 +6,25 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use serde::{Deserialize as _, Deserializer, de::DeserializeOwned};
+
 use crate::regular;
 
 /// A longer line is read in parts, none of which is valid JSON: no answer is that long.
 const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// The most that is read of a coding agent's standard error.
 pub(super) const COMPLAINT_BYTES_MAX: u64 = 4 * 1024;
+
+/// Reads a field of a line. One that is null or of another type than usual is as good as missing: the rest of the line may
+/// still say how the turn ended.
+pub(super) fn lenient<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned + Default,
+{
+    let value = serde_json::Value::deserialize(deserializer)?;
+    Ok(serde_json::from_value(value).unwrap_or_default())
+}
 
 /// Calls `see` with every line of the first `bytes` of the file at `path`.
 pub(super) fn each_line(path: &Path, bytes: u64, mut see: impl FnMut(&[u8])) -> io::Result<()> {

@@ -16,6 +16,8 @@ mod pi;
 mod program;
 mod scripted;
 mod transcript;
+#[cfg(test)]
+mod variants;
 mod wording;
 
 use std::{
@@ -32,8 +34,10 @@ use raymond_flow::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::marks::TurnMarks;
+
 pub use acp::{AcpAgent, AcpConfig, AcpTurn};
-pub use checkup::{Checkup, CheckupAnswer, Diagnosis};
+pub use checkup::{Checkup, CheckupAnswer, Diagnosis, Versions};
 pub use claude::{ClaudeAgent, ClaudeConfig};
 pub use native::{NATIVES, Native, NativeConfig};
 pub use program::{Prices, ProgramAgent, ProgramConfig};
@@ -107,6 +111,17 @@ pub trait CodingAgent {
         Vec::new()
     }
 
+    /// The versions that Raymond is tested with.
+    fn versions(&self) -> Option<Versions> {
+        None
+    }
+
+    /// The same coding agent in the directory `home`, with the model at `url`, so that a [handshake](crate::handshake) uses
+    /// no file and no account of the user's. `None` if it cannot be pointed there.
+    fn apart(&self, _home: &Path, _url: &str) -> Option<Apart> {
+        None
+    }
+
     /// What one line of its output says about the running turn, if that is of interest to the user.
     fn activity(&self, _line: &[u8]) -> Option<Activity> {
         None
@@ -145,20 +160,11 @@ pub struct TurnCommand {
     pub without: Vec<String>,
     /// The standard input.
     pub stdin: String,
-    /// How the process can be given another turn after this one, if it can.
-    pub reuse: Option<Reuse>,
-}
-
-/// A process that can take more than one turn of its session.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reuse {
-    /// A part of the line that says that the process has begun this very turn.
-    pub turn_mark: String,
-    /// The beginning of the line that says that a turn is over. It counts for this turn only after the
-    /// turn's own mark: a process may also print results that no step asked for.
-    pub done_mark: String,
-    /// What must be equal in another turn, besides session and directory.
-    pub likeness: Vec<String>,
+    /// The lines by which it tells how far it is.
+    pub marks: TurnMarks,
+    /// If the process can be given another turn after this one: what must be equal in that turn, besides session and
+    /// directory.
+    pub reuse: Option<Vec<String>>,
 }
 
 /// The output of a turn.
@@ -174,6 +180,8 @@ pub struct TurnOutput<'a> {
     pub stderr: &'a Path,
     /// Its exit code; `None` if a signal killed it.
     pub exit_code: Option<i32>,
+    /// Whether it is the first turn of its process.
+    pub is_first: bool,
     /// The [`total`](TurnEnd::total) after the previous turn of the same process, or of the same session if the
     /// coding agent [counts by session](CodingAgent::counts_by_session).
     pub before: Option<&'a str>,
@@ -198,6 +206,25 @@ pub struct ReadyAnswer {
     /// The outcome.
     pub end: TurnEnd,
 }
+
+/// A coding agent with a home and a model of its own.
+pub struct Apart {
+    /// The coding agent.
+    pub agent: Box<dyn CodingAgent>,
+    /// Variables to set, besides the home.
+    pub environment: Vec<(String, String)>,
+    /// Files that it needs there, with their texts.
+    pub files: Vec<(PathBuf, String)>,
+}
+
+impl std::fmt::Debug for Apart {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Apart").field("agent", &self.agent.name()).finish_non_exhaustive()
+    }
+}
+
+/// The model that a coding agent is asked for when it is apart. It has no price in tables of theirs, so ours count.
+const APART_MODEL: &str = "gpt-5.2";
 
 /// A file or a directory in which a coding agent keeps a part of a session. It need not exist.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

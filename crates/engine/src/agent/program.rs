@@ -101,7 +101,10 @@ struct LastLine {
     class: Option<String>,
     session: Option<String>,
     cost_usd: Option<Usd>,
+    /// What the session has cost, as the next turn will report it with its own cost. Only the client of ACP prints it.
+    carried_usd: Option<Usd>,
     model: Option<String>,
+    version: Option<String>,
     /// Without those that were read from a cache.
     #[serde(default)]
     input_tokens: u64,
@@ -300,7 +303,7 @@ impl CodingAgent for ProgramAgent {
             environment: set.collect(),
             without: unset.map(|(name, _)| name.to_owned()).collect(),
             stdin: stdin.to_owned(),
-            reuse: None,
+            ..TurnCommand::default()
         })
     }
 
@@ -324,10 +327,13 @@ impl CodingAgent for ProgramAgent {
             ..Tokens::default()
         };
         let priced = self.config.prices.map(|prices| prices.cost(&tokens));
+        let since = line.carried_usd.map(|total| since(total, output.before));
         let mut spent = Spent {
-            cost_usd: line.cost_usd.or(priced).unwrap_or_default(),
+            // A session's total may have forgotten a process that was killed, a turn's own cost has not.
+            cost_usd: line.cost_usd.max(since).or(priced).unwrap_or_default(),
             tokens,
             model: line.model,
+            version: line.version.map(|version| excerpt(&version)),
             denied: line.denied,
             session: early,
             ..Spent::default()
@@ -347,8 +353,15 @@ impl CodingAgent for ProgramAgent {
             Ok(session) => spent.session = session.or(spent.session),
             Err(error) => outcome = Outcome::Failed(misconfigured(error.to_string())),
         }
-        Ok(TurnEnd { outcome, spent, total: None })
+        let total = line.carried_usd.map(|total| total.dollars().to_string());
+        Ok(TurnEnd { outcome, spent, total })
     }
+}
+
+/// What was spent since `before`. A total that is lower than before has begun anew.
+fn since(total: Usd, before: Option<&str>) -> Usd {
+    let before = before.and_then(|text| Usd::from_dollars(text.parse().ok()?)).unwrap_or_default();
+    if total < before { total } else { total.less(before) }
 }
 
 /// The session that was reported before the answer, if any.
@@ -371,6 +384,7 @@ fn class(name: Option<&str>, resets_at: Option<u64>, retry_after: Option<u64>) -
         Some("unknown_model") => FailureClass::UnknownModel,
         Some("session_missing") => FailureClass::SessionMissing,
         Some("prompt_too_long") => FailureClass::PromptTooLong,
+        Some("answer_too_long") => FailureClass::AnswerTooLong,
         Some("refused") => FailureClass::Refused,
         Some("billing") => FailureClass::Billing,
         Some("not_installed") => FailureClass::NotInstalled,

@@ -23,6 +23,8 @@ pub struct ScriptedReply {
     pub answer: Result<String, TurnFailure>,
     /// What it asks with a tool of its own, instead of the answer; none if it does not ask.
     pub asks: Vec<OwnQuestion>,
+    /// Its structured output, as JSON.
+    pub output: Option<String>,
     /// What it costs.
     pub cost_usd: Usd,
     /// How long it takes.
@@ -35,7 +37,8 @@ impl ScriptedReply {
     /// An answer that costs nothing and comes at once.
     pub fn text(text: impl Into<String>) -> Self {
         let (cost_usd, after) = (Usd::ZERO, Duration::ZERO);
-        Self { answer: Ok(text.into()), asks: Vec::new(), cost_usd, after, times: Some(1) }
+        let (answer, asks, output) = (Ok(text.into()), Vec::new(), None);
+        Self { answer, asks, output, cost_usd, after, times: Some(1) }
     }
 }
 
@@ -143,13 +146,15 @@ impl CodingAgent for ScriptedAgent {
             prompt: request.prompt.to_owned(),
             model: request.turn.settings.model.clone(),
         });
-        let ScriptedReply { answer, asks: questions, cost_usd, after, .. } = self.next(state);
+        let ScriptedReply { answer, asks: questions, output, cost_usd, after, .. } =
+            self.next(state);
         let outcome = match answer {
             Ok(_) if !questions.is_empty() => Outcome::Asks { questions },
             Ok(text) => Outcome::Reply { text },
             Err(failure) => Outcome::Failed(failure),
         };
-        let spent = Spent { cost_usd, model: Some("scripted".to_owned()), ..Spent::default() };
+        let model = Some("scripted".to_owned());
+        let spent = Spent { cost_usd, model, output, ..Spent::default() };
         Some(ReadyAnswer { after, end: TurnEnd { outcome, spent, total: None } })
     }
 

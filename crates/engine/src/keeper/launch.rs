@@ -5,6 +5,7 @@ use std::{fs::File, io, path::PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    marks::TurnMarks,
     private,
     step::{Claim, HowEnded},
 };
@@ -45,8 +46,10 @@ pub(crate) enum LaunchKind {
         stdin: PathBuf,
         /// The lock files of the sessions that the child uses.
         sessions: SessionFiles,
-        /// How to recognise that the child can be given another turn, if it may be.
-        reuse: Option<ReuseMarks>,
+        /// The lines by which the child tells how far it is.
+        marks: TurnMarks,
+        /// Whether the child is kept for another turn on the same connection, until that is closed.
+        is_kept: bool,
     },
 }
 
@@ -57,17 +60,6 @@ pub(crate) struct SessionFiles {
     pub(crate) own: PathBuf,
     /// Of the session that the child's own branches off; locked during its first step.
     pub(crate) source: Option<PathBuf>,
-}
-
-/// The lines that a child prints between turns, if it can be given one turn after another.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct ReuseMarks {
-    /// A line that begins with this says that the child has finished a turn. The child is then kept for another
-    /// turn on the same connection, until that is closed.
-    pub(crate) done: String,
-    /// A line with this in it says that the child has begun this very turn: a done mark before it does
-    /// not count. Empty if there is no such line.
-    pub(crate) turn: String,
 }
 
 impl StepLaunch {

@@ -44,7 +44,7 @@ mod session;
 pub(crate) use client::{Keeper, ReaperLink, kill, stopped};
 #[cfg(not(portable))]
 pub(crate) use launch::SHORTAGE_INTERVAL;
-pub(crate) use launch::{LaunchKind, ReuseMarks, SessionFiles, StepLaunch};
+pub(crate) use launch::{LaunchKind, SessionFiles, StepLaunch};
 pub(crate) use patience::{ChildAction, Patience};
 #[cfg(not(portable))]
 pub use server::serve;

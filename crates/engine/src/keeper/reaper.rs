@@ -13,7 +13,7 @@ use super::{
     launch::{LaunchKind, StepLaunch},
     patience::{ChildAction, GRACE, KILL_INTERVAL, Patience},
     post::{LaunchReceiver, Tools},
-    session::{self, ReusableChild, SessionLocks},
+    session::{self, FollowedChild, SessionLocks},
 };
 use crate::{
     private,
@@ -38,10 +38,10 @@ pub(super) fn run(launch: StepLaunch, connection: &mut LaunchReceiver, tools: &T
         }
     };
     match start(&launch, tools, &outputs) {
-        Ok(StartedChild { child, locks, reusable }) => {
+        Ok(StartedChild { child, locks, followed }) => {
             let first = launch.folder.clone();
             let task = Task { launch, claim, started: Instant::now(), from: [0, 0] };
-            Reaper { task, connection, tools, child, first, outputs, locks, reusable }.guard()
+            Reaper { task, connection, tools, child, first, outputs, locks, followed }.guard()
         }
         Err(how) => end_without_child(&launch, &claim, how, tools),
     }
@@ -52,8 +52,8 @@ struct StartedChild {
     child: Pid,
     /// The locks on the sessions of a turn.
     locks: Option<SessionLocks>,
-    /// How to give the child further turns, if it can take any.
-    reusable: Option<ReusableChild>,
+    /// What the child of a turn says of its progress, if it says that.
+    followed: Option<FollowedChild>,
 }
 
 /// Starts the child of a step, or returns why it cannot be started.
@@ -63,10 +63,10 @@ fn start(
     outputs: &[File; 2],
 ) -> Result<StartedChild, HowEnded> {
     let not_run = |error: io::Error| launch.not_run(&error);
-    let LaunchKind::Turn { stdin, sessions, reuse } = &launch.kind else {
+    let LaunchKind::Turn { stdin, sessions, marks, is_kept } = &launch.kind else {
         let stdin = File::open("/dev/null").map_err(not_run)?;
         let child = program(launch, tools, stdin, outputs).and_then(Program::start);
-        return Ok(StartedChild { child: child.map_err(not_run)?, locks: None, reusable: None });
+        return Ok(StartedChild { child: child.map_err(not_run)?, locks: None, followed: None });
     };
     let locks = SessionLocks::take(sessions, &tools.signals).map_err(not_run)?;
     let locks = locks.ok_or(HowEnded::Interrupted)?;
@@ -75,14 +75,15 @@ fn start(
     let theirs = File::from(OwnedFd::from(theirs));
     let program = program(launch, tools, theirs, outputs).map_err(not_run)?;
     // Without a second handle to the pipe, the child is not kept.
-    let more: Option<PipeWriter> = ours.try_clone().ok();
+    let more: Option<PipeWriter> = is_kept.then(|| ours.try_clone().ok()).flatten();
     // Before the child exists: it would wait for ever for a prompt that cannot be written.
     session::write_prompt(stdin.clone(), ours).map_err(not_run)?;
     let child = program.start().map_err(not_run)?;
-    let reusable = reuse.as_ref().zip(more).and_then(|(marks, pipe)| {
-        ReusableChild::new(marks, pipe, &launch.folder.join("stdout"), &tools.signals).ok()
-    });
-    Ok(StartedChild { child, locks: Some(locks), reusable })
+    let stdout = launch.folder.join("stdout");
+    let followed = (!marks.is_none())
+        .then(|| FollowedChild::new(marks, more, &stdout, &tools.signals).ok())
+        .flatten();
+    Ok(StartedChild { child, locks: Some(locks), followed })
 }
 
 fn program(
@@ -132,7 +133,7 @@ struct Reaper<'a> {
     first: PathBuf,
     outputs: [File; 2],
     locks: Option<SessionLocks>,
-    reusable: Option<ReusableChild>,
+    followed: Option<FollowedChild>,
 }
 
 impl Reaper<'_> {
@@ -187,10 +188,10 @@ impl Reaper<'_> {
 
     /// Waits for another turn for the child, and gives it to the child. `false` if there will be none.
     fn take_next(&mut self) -> bool {
-        let Some(reusable) = &mut self.reusable else {
+        let Some(followed) = &mut self.followed else {
             return false;
         };
-        let [signals, _] = reusable.descriptors();
+        let [signals, _] = followed.descriptors();
         while !self.connection.wait(signals) {
             match self.tools.signals.wait(Duration::ZERO) {
                 None => {}
@@ -202,7 +203,7 @@ impl Reaper<'_> {
         let Some(launch) = self.connection.next_launch() else {
             return false;
         };
-        let LaunchKind::Turn { stdin, reuse: Some(marks), .. } = &launch.kind else {
+        let LaunchKind::Turn { stdin, marks, is_kept: true, .. } = &launch.kind else {
             return false;
         };
         let Ok((claim, _)) = launch.claim() else {
@@ -211,7 +212,7 @@ impl Reaper<'_> {
         let from = printed(&self.outputs);
         let place = format!("{} {}", from[0], self.first.join("stdout").display());
         let _ = private::write(&launch.folder.join(OUTPUT_IS_AT), place);
-        if let Err(error) = reusable.give(&marks.turn, stdin) {
+        if let Err(error) = followed.give(marks, stdin) {
             end_without_child(&launch, &claim, launch.not_run(&error), self.tools);
             return false;
         }
@@ -224,7 +225,7 @@ impl Reaper<'_> {
     fn wait(&mut self) -> Over {
         let mut patience = Patience::of_step(self.task.launch.idle_seconds, Instant::now());
         loop {
-            if self.reusable.as_mut().is_some_and(ReusableChild::is_done) {
+            if self.has_finished(&mut patience) {
                 return Over::Task { is_kept: !patience.is_ending() };
             }
             if patience.is_limited() {
@@ -249,20 +250,33 @@ impl Reaper<'_> {
         }
     }
 
-    /// Waits for a signal, or for output of a child that can be kept.
+    /// Reads what the child has printed: whether it has finished its step and is kept for another.
+    fn has_finished(&mut self, patience: &mut Patience) -> bool {
+        let Some(followed) = &mut self.followed else {
+            return false;
+        };
+        let (now, is_kept) = (Instant::now(), followed.is_kept());
+        let progress = followed.look();
+        if let Some(why) = progress.must_end(is_kept, now) {
+            patience.end(why);
+        }
+        is_kept && progress.is_done(now)
+    }
+
+    /// Waits for a signal, or for output of a child that is followed.
     fn rest(&self, until: Instant) -> Option<i32> {
         let left = |until: Instant| until.saturating_duration_since(Instant::now());
-        let Some(reusable) = &self.reusable else {
+        let Some(followed) = &self.followed else {
             return self.tools.signals.wait(left(until));
         };
-        let until = reusable.look_again().map_or(until, |look_again| look_again.min(until));
-        let _ = sys::poll(&reusable.descriptors(), Some(left(until)));
+        let until = followed.look_again().map_or(until, |look_again| look_again.min(until));
+        let _ = sys::poll(&followed.descriptors(), Some(left(until)));
         self.tools.signals.wait(Duration::ZERO)
     }
 
     /// Releases a kept child: it ends by itself when its input is closed.
     fn dismiss(&mut self) {
-        if self.reusable.take().is_none() {
+        if !self.followed.take().is_some_and(|followed| followed.is_kept()) {
             return;
         }
         let mut patience = Patience::new(Some(GRACE), KILL_INTERVAL, Instant::now());

@@ -1,4 +1,4 @@
-//! A child that is given one turn after another of its session: its input, its marks, its locks.
+//! The child of a turn: its input, what its output says, the locks on its sessions.
 
 use std::{
     fs::{self, File},
@@ -8,10 +8,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use memchr::memmem;
-
-use super::launch::{ReuseMarks, SessionFiles};
+use super::launch::SessionFiles;
 use crate::{
+    marks::{Progress, TurnMarks},
     private,
     sys::{self, Signals},
 };
@@ -19,26 +18,20 @@ use crate::{
 /// How often to try again to lock a session that another process uses.
 const LOCK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// How long a child may print nothing after it has finished something other than its step: after that, it has
-/// not begun the step and will not. A child that has queued the step begins it at once.
-const UNANSWERED: Duration = Duration::from_secs(5);
-
-/// A child that can be given further turns.
-pub(super) struct ReusableChild {
-    stdin: PipeWriter,
-    stdout: File,
+/// A turn's child whose output is followed.
+pub(super) struct FollowedChild {
+    /// Where its prompts go; `None` if it takes only one turn.
+    stdin: Option<PipeWriter>,
     written: File,
     signals: OwnedFd,
-    marks: Marks,
-    /// Since when the child has printed nothing after it finished something other than its step.
-    ended_other: Option<Instant>,
+    progress: Progress,
 }
 
-impl ReusableChild {
-    /// For a child that prints to `stdout` and reads from `stdin`.
+impl FollowedChild {
+    /// For a child that prints to `stdout`, and that takes further turns from `stdin` if there is that.
     pub(super) fn new(
-        marks: &ReuseMarks,
-        stdin: PipeWriter,
+        marks: &TurnMarks,
+        stdin: Option<PipeWriter>,
         stdout: &Path,
         signals: &Signals,
     ) -> io::Result<Self> {
@@ -46,11 +39,14 @@ impl ReusableChild {
             stdin,
             // Watched before it is opened, so that no output is missed.
             written: sys::watch(stdout)?,
-            stdout: File::open(stdout)?,
+            progress: Progress::new(marks.clone(), stdout)?,
             signals: signals.descriptor()?,
-            marks: Marks::new(marks),
-            ended_other: None,
         })
+    }
+
+    /// Whether it can be given further turns.
+    pub(super) fn is_kept(&self) -> bool {
+        self.stdin.is_some()
     }
 
     /// Becomes readable when a signal is pending, or when the child has printed something.
@@ -58,38 +54,25 @@ impl ReusableChild {
         [self.signals.as_raw_fd(), self.written.as_raw_fd()]
     }
 
-    /// Gives the child the turn with this mark, whose prompt is the file `stdin`.
-    pub(super) fn give(&mut self, turn_mark: &str, stdin: &Path) -> io::Result<()> {
-        // Output so far belongs to no step. To be read before the child can print more.
-        self.look();
-        self.ended_other = None;
-        self.marks.begin(turn_mark);
-        write_prompt(stdin.to_owned(), self.stdin.try_clone()?)
+    /// Gives the child the turn with these marks, whose prompt is the file `stdin`.
+    pub(super) fn give(&mut self, marks: &TurnMarks, stdin: &Path) -> io::Result<()> {
+        let pipe = self.stdin.as_ref().ok_or(io::ErrorKind::Unsupported)?.try_clone()?;
+        // Before the child can print more.
+        self.progress.begin(marks.clone())?;
+        write_prompt(stdin.to_owned(), pipe)
     }
 
-    /// Reads the output since the last call; returns whether the child has finished its step.
-    pub(super) fn is_done(&mut self) -> bool {
-        self.look() || self.ended_other.is_some_and(|since| since.elapsed() >= UNANSWERED)
-    }
-
-    /// When to check again although nothing is printed.
-    pub(super) fn look_again(&self) -> Option<Instant> {
-        self.ended_other.map(|since| since + UNANSWERED)
-    }
-
-    fn look(&mut self) -> bool {
+    /// Reads the output since the last call.
+    pub(super) fn look(&mut self) -> &Progress {
         let mut chunk = [0; 8 * 1024];
         while matches!(self.written.read(&mut chunk), Ok(length) if length > 0) {}
-        let mut is_done = false;
-        while let Ok(length) = self.stdout.read(&mut chunk) {
-            if length == 0 {
-                break;
-            }
-            let seen = self.marks.look(&chunk[..length]);
-            is_done |= seen == Some(Done::Step);
-            self.ended_other = (seen == Some(Done::Other)).then(Instant::now);
-        }
-        is_done
+        self.progress.look(Instant::now());
+        &self.progress
+    }
+
+    /// When to look again although nothing is printed.
+    pub(super) fn look_again(&self) -> Option<Instant> {
+        self.progress.look_again(self.is_kept(), Instant::now())
     }
 }
 
@@ -101,82 +84,6 @@ pub(super) fn write_prompt(prompt: PathBuf, mut pipe: PipeWriter) -> io::Result<
         let _ = pipe.write_all(&text);
     });
     spawned.map(drop)
-}
-
-/// What a child has finished.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Done {
-    /// The step that it was given.
-    Step,
-    /// The previous step, or something that it began by itself.
-    Other,
-}
-
-/// Finds the lines that say that a child has begun its step and that it has finished, however the text is cut
-/// into pieces.
-struct Marks {
-    done: Vec<u8>,
-    /// How many bytes of `done` the current line has begun with; `None` if it begins otherwise.
-    matched: Option<usize>,
-    turn: Vec<u8>,
-    /// Whether the child has begun the step.
-    is_begun: bool,
-    /// The end of the current line, in which `turn` may begin.
-    tail: Vec<u8>,
-}
-
-impl Marks {
-    fn new(marks: &ReuseMarks) -> Self {
-        let done = marks.done.as_bytes().to_vec();
-        let (matched, turn, tail) = (Some(0), Vec::new(), Vec::new());
-        let mut new = Self { done, matched, turn, is_begun: true, tail };
-        new.begin(&marks.turn);
-        new
-    }
-
-    /// Starts to look for the marks of another step.
-    fn begin(&mut self, turn: &str) {
-        self.turn = turn.as_bytes().to_vec();
-        self.is_begun = turn.is_empty();
-    }
-
-    /// What the child had finished when it printed `piece`: its step, if that is included; otherwise the
-    /// last thing that it finished, unless more output followed.
-    fn look(&mut self, piece: &[u8]) -> Option<Done> {
-        let mut seen = None;
-        for line in piece.split_inclusive(|byte| *byte == b'\n') {
-            self.look_for_turn(line);
-            if let Some(matched) = self.matched {
-                let rest = &self.done[matched..];
-                let length = rest.len().min(line.len());
-                let is_same = rest[..length] == line[..length];
-                self.matched = is_same.then_some(matched + length);
-            }
-            let mut ended = None;
-            if line.ends_with(b"\n") {
-                if self.matched == Some(self.done.len()) {
-                    ended = Some(if self.is_begun { Done::Step } else { Done::Other });
-                    self.is_begun = self.turn.is_empty();
-                }
-                self.matched = Some(0);
-                self.tail.clear();
-            }
-            if seen != Some(Done::Step) {
-                seen = ended;
-            }
-        }
-        seen
-    }
-
-    fn look_for_turn(&mut self, line: &[u8]) {
-        if self.is_begun {
-            return;
-        }
-        self.tail.extend_from_slice(line);
-        self.is_begun = memmem::find(&self.tail, &self.turn).is_some();
-        let kept = self.tail.len().min(self.turn.len().saturating_sub(1));
-        self.tail.drain(..self.tail.len() - kept);
-    }
 }
 
 /// Locks on the sessions of a child: if two processes used a session at once, the additions of one of them
@@ -219,69 +126,4 @@ fn lock(path: &Path, signals: &Signals) -> io::Result<Option<File>> {
         }
     }
     Ok(Some(file))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const DONE: &str = "{\"type\":\"result\"";
-    const TURN: &str = "\"uuid\":\"7\"";
-    const TEXT: &[u8] =
-        b"{\"type\":\"assistant\"}\n x{\"type\":\"result\"\n{\"type\":\"result\",1}\n";
-    /// A result that was not asked for, the step, and its result.
-    const PAIRED: &[u8] =
-        b"{\"type\":\"result\",0}\n{\"type\":\"user\",\"uuid\":\"7\",1}\n{\"type\":\"result\",2}\n";
-
-    fn marks(turn: &str) -> Marks {
-        Marks::new(&ReuseMarks { done: DONE.to_owned(), turn: turn.to_owned() })
-    }
-
-    #[test]
-    fn mark_counts_at_the_beginning_of_a_whole_line_only() {
-        let ends: Vec<_> =
-            (0..=TEXT.len()).filter(|end| marks("").look(&TEXT[..*end]).is_some()).collect();
-        assert_eq!(ends, [TEXT.len()]);
-    }
-
-    #[test]
-    fn mark_is_found_however_the_text_is_cut() {
-        for at in 0..=TEXT.len() {
-            let mut marks = marks("");
-            let (front, back) = TEXT.split_at(at);
-            let seen = [marks.look(front), marks.look(back)].map(|seen| seen == Some(Done::Step));
-            let is_first = at == TEXT.len();
-            assert_eq!(seen, [is_first, !is_first], "cut at {at}");
-        }
-    }
-
-    #[test]
-    fn step_is_done_only_after_the_child_has_begun_it_however_the_text_is_cut() {
-        for at in 0..PAIRED.len() {
-            let mut marks = marks(TURN);
-            let (front, back) = PAIRED.split_at(at);
-            assert_ne!(marks.look(front), Some(Done::Step), "cut at {at}");
-            assert_eq!(marks.look(back), Some(Done::Step), "cut at {at}");
-        }
-    }
-
-    #[test]
-    fn result_after_the_end_of_a_step_is_not_the_end_of_the_next_one() {
-        let mut marks = marks(TURN);
-        let [first, rest] = [&PAIRED[..20], &PAIRED[20..]];
-        assert_eq!(marks.look(first), Some(Done::Other));
-        // In one piece with the end of the step, and after it.
-        assert_eq!(marks.look(&[rest, first].concat()), Some(Done::Step));
-        assert_eq!(marks.look(first), Some(Done::Other));
-        marks.begin("\"uuid\":\"8\"");
-        assert_eq!(marks.look(PAIRED), Some(Done::Other));
-        assert_eq!(marks.look(b"{\"type\":\"user\",\"uuid\":\"8\"}\n"), None);
-        assert_eq!(marks.look(first), Some(Done::Step));
-    }
-
-    #[test]
-    fn end_of_something_else_counts_as_long_as_nothing_follows() {
-        let mut marks = marks(TURN);
-        assert_eq!(marks.look(b"{\"type\":\"result\",0}\n{\"type\":\"sys"), None);
-    }
 }

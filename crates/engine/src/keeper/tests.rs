@@ -18,11 +18,12 @@ use raymond_flow::{
 };
 use tempfile::TempDir;
 
-use super::{LaunchKind, ReuseMarks, StepLaunch, protocol};
+use super::{LaunchKind, StepLaunch, protocol};
 use crate::{
     Runner,
     inbox::{Inbox, Message},
     layout::{RunFiles, StateDir},
+    marks::{Mark, TurnMarks},
     private,
     step::{ExitRecord, HowEnded, StepFolder, StepState},
     steps::Steps,
@@ -34,7 +35,7 @@ use crate::{
 /// Longer than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);
 /// What a turn prints when it is done.
-const DONE: &str = "DONE";
+const DONE: &str = r#"{"type":"done"}"#;
 
 /// The keeper of other tests, if it is called with a run's directory: no test of its own.
 #[test]
@@ -107,7 +108,8 @@ impl Place {
         let kind = LaunchKind::Turn {
             stdin: folder.prompt(),
             sessions: warm::lock_files(&self.files.folder, &plan),
-            reuse: Some(ReuseMarks { done: DONE.to_owned(), turn: String::new() }),
+            marks: TurnMarks::none().with(Mark::Done, &[("type", "done")]),
+            is_kept: true,
         };
         StepLaunch { kind, ..self.script(number, text) }
     }
@@ -426,7 +428,8 @@ fn folder_of_another_run_is_moved_away_with_its_reaper() {
 }
 
 /// A coding agent that answers each line of its input, and says when it is done.
-const ECHO: &str = "while read -r line; do echo \"got $line\"; echo DONE; done; echo bye";
+const ECHO: &str =
+    r#"while read -r line; do echo "got $line"; echo '{"type":"done"}'; done; echo bye"#;
 
 #[test]
 fn process_takes_one_turn_after_another_and_each_has_its_own_output() {
@@ -436,8 +439,8 @@ fn process_takes_one_turn_after_another_and_each_has_its_own_output() {
     let second = place.turn(2, "s", "two\n", "exit 9");
     place.steps.give(number, &second).unwrap();
     let record = place.ended(2);
-    assert_eq!((record.how, record.stdout_bytes), (HowEnded::Code(0), 13));
-    assert_eq!(place.stdout(2), "got two\nDONE\n");
+    assert_eq!((record.how, record.stdout_bytes), (HowEnded::Code(0), 24));
+    assert_eq!(place.stdout(2), format!("got two\n{DONE}\n"));
     assert_eq!(place.folder(2).first_step(), Some(place.folder(1).name()));
     // The keeper gives it no further launch: it reads the end of its input and exits.
     place.steps.let_go(number);
@@ -449,7 +452,7 @@ fn process_takes_one_turn_after_another_and_each_has_its_own_output() {
 #[test]
 fn process_that_dies_between_turns_is_told() {
     let mut place = place();
-    let text = "read -r line; echo $$ > own; echo DONE; exec sleep 1000";
+    let text = &format!("read -r line; echo $$ > own; echo '{DONE}'; exec sleep 1000");
     let number = place.steps.launch(&place.turn(1, "s", "one\n", text)).unwrap().unwrap();
     place.wait(1);
     let own: sys::Pid = wait_for(&place.file("own")).parse().unwrap();

@@ -18,7 +18,7 @@ use crate::{
     answers::turn_end,
     error::{EngineError, at_work},
     events::{Event, Observer},
-    keeper::{self, LaunchKind, ReuseMarks},
+    keeper::{self, LaunchKind},
     private, programs,
     step::StepFolder,
     steps::ProcessNumber,
@@ -229,14 +229,12 @@ impl Performer<'_> {
             // The message depends on what the session contains, and a process may just be leaving the session.
             warm::wait_until_left(&self.means.files.folder, &request.turn.session);
         }
-        let total =
-            agent.as_ref().ok().and_then(|agent| self.session_total(id, request.turn, *agent));
-        let command = agent.and_then(|agent| found(agent.command(request)?, agent));
-        let command = match command {
-            Ok(command) => command,
+        let command = agent.and_then(|agent| Ok((agent, found(agent.command(request)?, agent)?)));
+        let (agent, command) = match command {
+            Ok(found) => found,
             Err(failure) => return Ok(Launched::Failed(failure)),
         };
-        let TurnCommand { program, mut environment, mut without, stdin, reuse } = command;
+        let TurnCommand { program, mut environment, mut without, stdin, marks, reuse } = command;
         environment.push(self.place.mark_variable(folder));
         without.extend(not_inherited());
         let reuse = reuse.filter(|_| self.warm.is_on());
@@ -251,10 +249,8 @@ impl Performer<'_> {
             kind: LaunchKind::Turn {
                 stdin: folder.prompt(),
                 sessions: warm::lock_files(&self.means.files.folder, &request.turn.session),
-                reuse: reuse.as_ref().map(|reuse| ReuseMarks {
-                    done: reuse.done_mark.clone(),
-                    turn: reuse.turn_mark.clone(),
-                }),
+                marks,
+                is_kept: reuse.is_some(),
             },
         };
         tell_start(observer, (id, request.step), folder, false, &launch.environment);
@@ -274,7 +270,7 @@ impl Performer<'_> {
         // The process that uses the session must be gone first: it may know more than it has written down.
         self.warm.drop_sessions(&request.turn.session);
         self.let_released_go();
-        create(total.as_deref())?;
+        create(self.session_total(id, request.turn, agent).as_deref())?;
         let process = self.hand_to_runner(id, &launch)?;
         if let (Some(number), Some(reuse)) = (process, reuse) {
             self.warm.keep(number, id, request, reuse);

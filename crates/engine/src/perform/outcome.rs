@@ -5,15 +5,17 @@ use std::io;
 use raymond_flow::{
     id::StepId,
     machine::{Action, FailureClass, Halt, Input, Run, Spent, Step, Turn, TurnFailure},
+    text::excerpt,
     turn::{Exit, Outcome, conclude},
 };
 
 use super::Performer;
 use crate::{
-    agent::{ReadyAnswer, TurnEnd, TurnOutput},
+    agent::{CodingAgent, ReadyAnswer, TurnEnd, TurnOutput},
     answers::{lost_turn_end, turn_end},
     error::{EngineError, at_work},
     events::{Event, Observer, StepEnd},
+    programs,
     step::{ExitRecord, HowEnded, StepFolder, StepState, scan_output},
     sys,
     warm::Leaving,
@@ -143,7 +145,10 @@ impl Performer<'_> {
             |class, message| (Outcome::Failed(TurnFailure { class, message }), Spent::default());
         let exit_code = match &record.how {
             HowEnded::Code(code) => Some(*code),
-            HowEnded::Signal(_) | HowEnded::Interrupted | HowEnded::TimedOut(_) => None,
+            HowEnded::Signal(_)
+            | HowEnded::Interrupted
+            | HowEnded::TimedOut(_)
+            | HowEnded::NotUnderstood => None,
             HowEnded::NotRun(why) => return Ok(failed(FailureClass::NotInstalled, why.clone())),
             HowEnded::NotRunNow(why) => {
                 return Ok(failed(FailureClass::Transient { retry_after_ms: None }, why.clone()));
@@ -170,6 +175,10 @@ impl Performer<'_> {
             (HowEnded::TimedOut(seconds), _) => {
                 let message = format!("it printed nothing for {seconds} seconds");
                 Outcome::Failed(TurnFailure { class: FailureClass::TimedOut, message })
+            }
+            (HowEnded::NotUnderstood, _)
+            | (_, Outcome::Failed(TurnFailure { class: FailureClass::NotUnderstood, .. })) => {
+                Outcome::Failed(not_understood(agent))
             }
             (_, outcome) => outcome,
         };
@@ -204,6 +213,7 @@ impl Performer<'_> {
             stdout_bytes: std::fs::metadata(&stdout).ok()?.len(),
             stderr: &folder.stderr(),
             exit_code: None,
+            is_first: false,
             before: Some(&leaving.total),
         };
         agent.outcome(&output).ok().map(|end| end.spent)
@@ -229,6 +239,19 @@ impl Performer<'_> {
         }
         conclude(run, id, end.outcome, Spent { duration_ms, ..end.spent }, &self.means.world)
     }
+}
+
+/// The failure of a turn of which no line was understood.
+fn not_understood(agent: &dyn CodingAgent) -> TurnFailure {
+    let program = agent.program().into_iter().next().unwrap_or_default();
+    let version = programs::says(&program, "--version").unwrap_or_default();
+    let known = agent.versions().map(|known| format!("; one that is known: {}", known.install()));
+    let message = format!(
+        "`{program}` ({}) printed nothing that Raymond understands: this version speaks differently{}",
+        excerpt(version.trim()),
+        known.unwrap_or_default()
+    );
+    TurnFailure { class: FailureClass::NotUnderstood, message }
 }
 
 /// How a step ended, from its state.
@@ -262,7 +285,9 @@ fn script_outcome(folder: &StepFolder, record: &ExitRecord) -> io::Result<(Outco
         HowEnded::Code(code) => Exit::Code(*code),
         HowEnded::Signal(signal) => Exit::Signal(*signal),
         HowEnded::TimedOut(seconds) => Exit::TimedOut { seconds: *seconds },
-        HowEnded::Interrupted => return Ok((Outcome::Interrupted, Spent::default())),
+        HowEnded::Interrupted | HowEnded::NotUnderstood => {
+            return Ok((Outcome::Interrupted, Spent::default()));
+        }
         HowEnded::Forbidden => return Ok((Outcome::NotStarted, Spent::default())),
         HowEnded::NotRun(message) | HowEnded::NotRunNow(message) => {
             let failure =

@@ -17,9 +17,7 @@ use raymond_flow::{
 
 use crate::{
     EngineError,
-    agent::{
-        Agents, CodingAgent, ProgramAgent, Reuse, TurnCommand, TurnEnd, TurnOutput, TurnRequest,
-    },
+    agent::{Agents, CodingAgent, ProgramAgent, TurnCommand, TurnEnd, TurnOutput, TurnRequest},
     events::StepEnd,
     step::HowEnded,
     steps::memory::{Fate, Memory},
@@ -312,11 +310,7 @@ impl CodingAgent for Warmable {
         &self,
         request: &TurnRequest<'_>,
     ) -> Result<TurnCommand, raymond_flow::machine::TurnFailure> {
-        let reuse = Reuse {
-            turn_mark: String::new(),
-            done_mark: "{".to_owned(),
-            likeness: vec![request.turn.settings.model.clone().unwrap_or_default()],
-        };
+        let reuse = vec![request.turn.settings.model.clone().unwrap_or_default()];
         Ok(TurnCommand { reuse: Some(reuse), ..self.0.command(request)? })
     }
 

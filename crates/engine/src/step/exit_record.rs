@@ -43,6 +43,8 @@ pub(crate) enum HowEnded {
     Signal(i32),
     /// It printed nothing for this many seconds, and the reaper killed it.
     TimedOut(u64),
+    /// It printed lines for a minute of which none is understood, and the reaper killed it.
+    NotUnderstood,
     /// The reaper killed it on request.
     Interrupted,
     /// It could not be started.
@@ -57,7 +59,11 @@ impl HowEnded {
     /// Whether a child ran, so that the step has output files.
     pub(crate) fn has_output(&self) -> bool {
         match self {
-            Self::Code(_) | Self::Signal(_) | Self::TimedOut(_) | Self::Interrupted => true,
+            Self::Code(_)
+            | Self::Signal(_)
+            | Self::TimedOut(_)
+            | Self::NotUnderstood
+            | Self::Interrupted => true,
             Self::NotRun(_) | Self::NotRunNow(_) | Self::Forbidden => false,
         }
     }

@@ -14,7 +14,7 @@ use crate::{private, regular, sys};
 /// The file that says where the child prints to, if the child was kept from an earlier turn: an offset and a
 /// file.
 pub(crate) const OUTPUT_IS_AT: &str = "output-is-at";
-/// The file with the cost of the kept process before this turn.
+/// The file with what the kept process, or the session, had cost before this turn.
 const BEFORE: &str = "before";
 /// The largest file that Raymond itself writes here: an intent with a payload whose every byte is
 /// escaped.
@@ -127,7 +127,12 @@ impl StepFolder {
         Ok(())
     }
 
-    /// What the child process had spent before this turn; `None` if this is its first turn.
+    /// Whether this is the first turn of its child process.
+    pub(crate) fn is_first(&self) -> bool {
+        self.output_is_at().is_none()
+    }
+
+    /// What the child process or the session had spent before this turn, if that is known.
     pub(crate) fn before(&self) -> io::Result<Option<String>> {
         match regular::read_text(&self.path.join(BEFORE), OWN_BYTES_MAX) {
             Ok(text) => Ok(Some(text)),

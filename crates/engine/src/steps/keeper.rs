@@ -129,7 +129,7 @@ impl Steps for KeeperSteps {
     fn launch(&mut self, launch: &StepLaunch) -> io::Result<Option<ProcessNumber>> {
         let link = self.send(launch)?;
         match (&launch.kind, &mut self.keeper) {
-            (LaunchKind::Turn { reuse: Some(_), .. }, _) => return self.keep(link),
+            (LaunchKind::Turn { is_kept: true, .. }, _) => return self.keep(link),
             (LaunchKind::Script, Some(keeper)) => keeper.keep(launch.name(), link),
             _ => {}
         }

@@ -307,7 +307,7 @@ impl Steps for MemorySteps {
         self.note("launch", &launch.name());
         self.meet_fate(launch)?;
         let mut shared = self.memory.shared();
-        let is_kept = matches!(launch.kind, LaunchKind::Turn { reuse: Some(_), .. });
+        let is_kept = matches!(launch.kind, LaunchKind::Turn { is_kept: true, .. });
         shared.processes += u32::from(is_kept);
         Ok(is_kept.then_some(shared.processes))
     }

@@ -21,6 +21,7 @@ use super::{ProcessNumber, RunPlace, Steps};
 use crate::{
     inbox::{Inbox, Message, Outbox},
     keeper::{ChildAction, LaunchKind, Patience, StepLaunch},
+    marks::Progress,
     private,
     step::{Claim, ExitRecord, HowEnded, StepFolder, StepState},
     sys::{self, Pid, Tree},
@@ -30,6 +31,8 @@ use crate::{
 const CLOSE_PATIENCE: Duration = Duration::from_secs(15);
 /// How often to try again to lock a session that another process uses.
 const LOCK_INTERVAL: Duration = Duration::from_millis(5);
+/// How often to read what a turn has printed: whether it is over is told by its process first.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A message to a guardian.
 enum Word {
@@ -237,7 +240,15 @@ impl Guardian {
     /// Waits for the child, however long that takes.
     fn guard(&self, tree: &Tree) -> HowEnded {
         let mut patience = Patience::of_step(self.launch.idle_seconds, Instant::now());
+        let mut progress = self.progress();
         loop {
+            if let Some(progress) = &mut progress {
+                let now = Instant::now();
+                progress.look(now);
+                if let Some(why) = progress.must_end(false, now) {
+                    patience.end(why);
+                }
+            }
             if patience.is_limited() {
                 patience.see_output(self.printed(), Instant::now());
             }
@@ -252,6 +263,8 @@ impl Guardian {
                     continue;
                 }
             };
+            let again = progress.as_ref().map(|_| Instant::now() + LOOK_INTERVAL);
+            let until = again.map_or(until, |again| again.min(until));
             let left = until.saturating_duration_since(Instant::now());
             match self.heard.recv_timeout(left) {
                 Ok(Word::Ended(status)) => {
@@ -265,6 +278,15 @@ impl Guardian {
                 Err(RecvTimeoutError::Disconnected) => unreachable!("we hold a sender ourselves"),
             }
         }
+    }
+
+    /// What the child of a turn says of its progress, if it says that.
+    fn progress(&self) -> Option<Progress> {
+        let LaunchKind::Turn { marks, .. } = &self.launch.kind else {
+            return None;
+        };
+        let stdout = self.launch.folder.join("stdout");
+        (!marks.is_none()).then(|| Progress::new(marks.clone(), &stdout).ok()).flatten()
     }
 
     fn how_ended(&self, status: io::Result<ExitStatus>) -> HowEnded {

@@ -95,8 +95,8 @@ fn of_record(record: &Record, before: Option<&Before>) -> Value {
         Record::Called { agent } => json!({ "event": "dequeued", "agent": agent }),
         Record::Ended { agent, number, spent } => json!({
             "event": "step_paid", "agent": agent, "number": number, "cost_usd": spent.cost_usd,
-            "tokens": spent.tokens, "model": spent.model, "duration_ms": spent.duration_ms,
-            "denied": spent.denied,
+            "tokens": spent.tokens, "model": spent.model, "version": spent.version,
+            "duration_ms": spent.duration_ms, "denied": spent.denied,
         }),
         Record::Joined { agent, workers } => json!({
             "event": "joined", "agent": agent,

@@ -197,7 +197,7 @@ pub(super) fn phase(phase: &Phase) -> (&'static str, Option<&String>) {
     }
 }
 
-/// What a run cost, by state, model and agent.
+/// What a run cost, by state, model, agent, and version of the coding agent.
 pub fn cost(overview: &Overview) -> Value {
     let accounts = &overview.accounts;
     let list = |rows: Vec<(String, &Account)>| {
@@ -213,6 +213,7 @@ pub fn cost(overview: &Overview) -> Value {
         "total": account(&accounts.total),
         "by_state": list(accounts.by_state.iter().map(|(name, row)| (name.to_string(), row)).collect()),
         "by_model": list(accounts.by_model.iter().map(named).collect()),
+        "by_version": list(accounts.by_version.iter().map(named).collect()),
         "by_agent": list(accounts.by_agent.iter().map(|(name, row)| (name.to_string(), row)).collect()),
     })
 }

@@ -24,7 +24,7 @@ pub fn step(facts: &StepFacts, index: usize) -> Value {
         "index": index, "state": facts.state, "kind": kind(facts), "attempt": facts.attempt,
         "started_at": facts.started_ms, "ended_at": facts.ended_ms,
         "duration_ms": facts.duration_ms, "cost_usd": is_over.then_some(facts.cost_usd),
-        "tokens": is_over.then_some(facts.tokens), "model": facts.model,
+        "tokens": is_over.then_some(facts.tokens), "model": facts.model, "version": facts.version,
         "end": end.map(|end| end.word), "tag": end.and_then(|end| end.tag),
         "to": end.and_then(|end| end.to.as_ref()), "worker": end.and_then(|end| end.worker.as_ref()),
         "text": end.and_then(|end| end.text.as_ref()), "denied": facts.denied,

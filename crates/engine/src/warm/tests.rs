@@ -9,8 +9,8 @@ fn session(name: &str) -> SessionId {
     SessionId::new(name)
 }
 
-fn reuse(model: &str) -> Reuse {
-    Reuse { turn_mark: String::new(), done_mark: String::new(), likeness: vec![model.to_owned()] }
+fn reuse(model: &str) -> Vec<String> {
+    vec![model.to_owned()]
 }
 
 /// Calls `act` with the request for the next turn of `session` in `cwd`.

@@ -11,7 +11,7 @@ use crate::{
     id::StateName,
     policy::{AllowedTransition, Evaluator},
     scope::{Folder, entry, split_target, workflow_folders},
-    source::{Platform, Prompt, StateFile, StateKind, StateSource},
+    source::{Platform, Prompt, Schema, SchemaSource, StateFile, StateKind, StateSource},
     tag::{Element, TagKind, WrittenChoice, choices, mentions},
     text::{Span, Spanned},
     world::{World, WorldError},
@@ -38,7 +38,8 @@ impl Graph {
             let reader = GraphBuilder { names: Folder::open(world, &folder)?, platform };
             for name in listing.names().map(|name| format!("{folder}{name}")) {
                 if let Ok(kind) = StateKind::of(&name, platform) {
-                    let state = reader.state(&name, kind, &world.read(&name)?);
+                    let mut state = reader.state(&name, kind, &world.read(&name)?);
+                    state.schema = schema(world, &folder, &state);
                     states.insert(StateName::new(&name), state);
                 }
             }
@@ -68,6 +69,20 @@ impl Graph {
     }
 }
 
+/// The schema of a state, from its frontmatter or from a file beside it.
+fn schema(world: &dyn World, folder: &str, state: &State) -> Option<Result<Schema, String>> {
+    match &state.prompt()?.frontmatter.schema.as_ref()?.value {
+        SchemaSource::Inline(schema) => Some(Ok(schema.clone())),
+        SchemaSource::File(name) => {
+            let bytes = world.read(&format!("{folder}{name}"));
+            let read = bytes
+                .map_err(|error| error.to_string())
+                .and_then(|bytes| Schema::read(&bytes).map_err(|why| format!("`{name}`: {why}")));
+            Some(read)
+        }
+    }
+}
+
 struct GraphBuilder<'a> {
     /// Where the names that a state writes are looked up.
     names: Folder<'a>,
@@ -86,6 +101,7 @@ impl GraphBuilder<'_> {
             mentions: Vec::new(),
             mentioned_kinds: BTreeSet::new(),
             slips: Vec::new(),
+            schema: None,
             evaluators: Vec::new(),
             ways: Vec::new(),
             is_open: false,

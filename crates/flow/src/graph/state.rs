@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::{
     id::StateName,
     policy::AllowedTransition,
-    source::{Prompt, StateFileError, StateKind},
+    source::{Prompt, Schema, StateFileError, StateKind},
     tag::TagKind,
     text::{Span, Spanned},
 };
@@ -32,6 +32,8 @@ pub struct State {
     pub mentioned_kinds: BTreeSet<TagKind>,
     /// Markup in its text that was meant to be a tag and is none.
     pub slips: Vec<Slip>,
+    /// The schema of its structured output, or why it cannot be used.
+    pub schema: Option<Result<Schema, String>>,
     /// The evaluators that it asks.
     pub evaluators: Vec<Named>,
     /// The known transitions out of the state.

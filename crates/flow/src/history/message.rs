@@ -107,6 +107,8 @@ mirror! {
         limits_tools: bool,
         has_permissions: bool,
         can_limit: bool,
+        #[serde(default)]
+        has_options: bool,
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
     machine::{self, Tokens},
     money::Usd,
     policy,
-    source::Timeout,
+    source::{self, Timeout},
     tag::TagKind,
 };
 
@@ -324,6 +324,27 @@ mirror! {
         permissions: Option<String>,
         #[serde(default, skip_serializing_if = "is_default")]
         granted: Vec<String>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        budget_usd: Option<Usd>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        options: TurnOptions,
+    }
+
+    #[derive(Default)]
+    #[serde(default)]
+    struct source::TurnOptions {
+        #[serde(skip_serializing_if = "is_default")]
+        fallback_model: Vec<String>,
+        #[serde(skip_serializing_if = "is_default")]
+        max_turns: Option<u32>,
+        #[serde(skip_serializing_if = "is_default")]
+        system: Option<String>,
+        #[serde(skip_serializing_if = "is_default")]
+        mcp: Option<Vec<String>>,
+        #[serde(skip_serializing_if = "is_default")]
+        add_dirs: Vec<String>,
+        #[serde(skip_serializing_if = "is_default")]
+        schema: Option<String>,
     }
 
     #[serde(rename_all = "lowercase")]
@@ -344,11 +365,15 @@ mirror! {
         tokens: Tokens,
         #[serde(default, skip_serializing_if = "is_default")]
         model: Option<String>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        version: Option<String>,
         duration_ms: u64,
         #[serde(default, skip_serializing_if = "is_default")]
         denied: Vec<String>,
         #[serde(default, skip_serializing_if = "is_default")]
         session: Option<SessionId>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        output: Option<String>,
     }
 
     #[serde(rename_all = "lowercase")]
@@ -409,8 +434,12 @@ mirror! {
         SessionMissing,
         NotInstalled,
         Misconfigured,
+        NotUnderstood,
         PromptTooLong,
+        AnswerTooLong,
         Refused,
+        MaxTurns,
+        BadOutput,
         Killed,
         TimedOut,
         Other,
@@ -436,6 +465,8 @@ mirror! {
         waited_ms: u64,
         #[serde(skip_serializing_if = "is_default")]
         left: Option<Left>,
+        #[serde(skip_serializing_if = "is_default")]
+        spent_usd: Usd,
     }
 
     struct machine::Left {

@@ -1,4 +1,4 @@
-//! Adds up costs by agent, state and model from the records of a run.
+//! Adds up costs by agent, state, model and version of the coding agent from the records of a run.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ impl Account {
     }
 }
 
-/// The costs of a run: the total, and by agent, state and model.
+/// The costs of a run: the total, and by agent, state, model and version of the coding agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Accounts {
     /// All steps.
@@ -42,6 +42,8 @@ pub struct Accounts {
     pub by_state: BTreeMap<StateName, Account>,
     /// By model, as the coding agent reports it; scripts have none.
     pub by_model: BTreeMap<String, Account>,
+    /// By coding agent and its version, where that is known.
+    pub by_version: BTreeMap<String, Account>,
     /// The state of the running step of each agent.
     under_way: BTreeMap<AgentId, StateName>,
 }
@@ -70,6 +72,9 @@ impl Accounts {
                 }
                 if let Some(model) = &spent.model {
                     self.by_model.entry(model.clone()).or_default().add(spent);
+                }
+                if let Some(version) = &spent.version {
+                    self.by_version.entry(version.clone()).or_default().add(spent);
                 }
             }
             Record::Started(_)

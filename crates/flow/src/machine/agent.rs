@@ -40,6 +40,10 @@ pub struct Agent {
     pub response: Option<Box<Response>>,
     /// What the current state was given: by the tag that led to it, or by the run.
     pub input: Option<String>,
+    /// The structured output of the state before, whose fields are variables of the current one.
+    pub output: Option<String>,
+    /// The structured output of the current state so far.
+    pub said: Option<String>,
     /// How often it has entered each state in its current frame.
     pub visits: BTreeMap<StateName, u32>,
     /// Whether a state that was visited too often led to the current one.
@@ -103,6 +107,8 @@ pub struct Tries {
     pub losses: u32,
     /// What a failed start may have left: the next start continues there.
     pub left: Option<Left>,
+    /// What the starts of the turn have spent.
+    pub spent_usd: Usd,
 }
 
 /// What a failed start of a turn may have left: a session that already contains the prompt.
@@ -350,6 +356,8 @@ impl Agent {
             result: None,
             response: None,
             input: None,
+            output: None,
+            said: None,
             steps: 0,
             asks: 0,
             cost_usd: Usd::ZERO,
@@ -367,6 +375,7 @@ impl Agent {
         self.result = None;
         self.response = None;
         self.input = None;
+        self.output = self.said.take();
         self.tries = Tries::default();
         self.phase = Phase::Ready { work: Work::Enter };
     }

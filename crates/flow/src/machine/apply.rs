@@ -325,8 +325,13 @@ fn ended(run: &mut Run, id: &AgentId, number: u32, spent: &Spent) -> Result<(), 
             | Phase::Held { .. }
             | Phase::Failed { .. } => return Err(wrong_phase(agent, "end a step")),
         };
+        // An evaluator's turn says nothing for the state.
+        if spent.output.is_some() && !matches!(work, Work::Evaluate(_)) {
+            agent.said.clone_from(&spent.output);
+        }
         agent.phase = Phase::Ready { work };
         agent.cost_usd += spent.cost_usd;
+        agent.tries.spent_usd += spent.cost_usd;
         Ok(())
     })?;
     run.total_cost_usd += spent.cost_usd;

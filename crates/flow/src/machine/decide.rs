@@ -5,7 +5,7 @@
 //! more than once.
 
 use crate::{
-    id::{AgentId, SessionId, StepId},
+    id::{AgentId, SessionId, StateName, StepId},
     money::Usd,
     policy::{Source, Transition},
 };
@@ -266,9 +266,16 @@ impl<'a> Draft<'a> {
                 self.record(Record::Queued { agent });
                 return;
             }
+            let own = turn.settings.budget_usd.map(|own| own.less(self.agent.tries.spent_usd));
+            if own == Some(Usd::ZERO) {
+                // Its earlier starts have spent it, and failed for another reason.
+                let error = self.own_budget_spent(turn.settings.budget_usd, &step.state);
+                self.give_up(error, Some(FailureClass::Budget), self.agent.tries.left.clone());
+                return;
+            }
             turn.budget_usd = match share {
-                Share::Limited(usd) => Some(usd),
-                Share::Unlimited | Share::NoneFree => None,
+                Share::Limited(usd) => Some(own.map_or(usd, |own| own.min(usd))),
+                Share::Unlimited | Share::NoneFree => own,
             };
         }
         self.record(Record::Intended { agent: agent.clone(), step: step.clone() });
@@ -473,27 +480,51 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The turn has spent its share. If there is money left, it is continued with more; otherwise the run
-    /// stops.
+    /// The turn has spent what it may. If that was its share of the budget and there is money left, it is continued with
+    /// more; if it was the budget of its state, the agent fails; otherwise the run stops.
     fn out_of_money(&mut self, failure: &TurnFailure, left: Option<Left>) {
         let spent_usd = self.run.total_cost_usd + self.spent_usd;
-        let budget_usd = self.run.limits.budget_usd.unwrap_or(spent_usd);
-        let share = match self.agent.phase.step().map(|step| &step.action) {
-            Some(Action::Turn(turn)) => turn.budget_usd,
-            Some(Action::Script { .. }) | None => None,
-        };
-        // A kept process may have half of the share left. A turn that stops before that has a limit of its
+        let is_run_out = self.run.limits.budget_usd.is_some_and(|budget| spent_usd >= budget);
+        let step = self.agent.phase.step();
+        let turn = step.and_then(|step| match &step.action {
+            Action::Turn(turn) => Some(turn),
+            Action::Script { .. } => None,
+        });
+        let limit = turn.and_then(|turn| turn.budget_usd);
+        let own = turn.and_then(|turn| turn.settings.budget_usd);
+        // A kept process may have half of the limit left. A turn that stops before that has a limit of its
         // own, and would stop again and again.
-        let has_spent_it = share.is_some_and(|share| self.spent_usd + self.spent_usd >= share);
-        if spent_usd < budget_usd && has_spent_it {
+        let twice = self.spent_usd + self.spent_usd;
+        let has_spent_it = limit.is_some_and(|limit| twice >= limit);
+        let before = self.agent.tries.spent_usd;
+        let is_own_spent = own.is_some_and(|own| before + self.spent_usd >= own);
+        let is_own_limit = own.is_some_and(|own| limit == Some(own.less(before)));
+        if let Some(step) = step
+            && !is_run_out
+            && (is_own_spent || is_own_limit && !has_spent_it)
+        {
+            let left = left.map(|left| Left { spent_share: true, ..left });
+            let error = self.own_budget_spent(own, &step.state);
+            self.give_up(error, Some(failure.class), left);
+            return;
+        }
+        if !is_run_out && has_spent_it {
             let left = left.map(|left| Left { spent_share: true, ..left });
             let why = "it has spent its share of the budget and gets more".to_owned();
             self.retry(why, CountsAs::Nothing, 0, left);
             return;
         }
         self.retry(failure.to_string(), CountsAs::Nothing, 0, left);
+        let budget_usd = self.run.limits.budget_usd.unwrap_or(spent_usd);
         self.halt(Halt::Limit(Limit::Budget { spent_usd, budget_usd }));
         self.decision.effects.clear();
+    }
+
+    /// What is said of a turn that has spent the budget of its state.
+    fn own_budget_spent(&self, own: Option<Usd>, state: &StateName) -> String {
+        let spent_usd = self.agent.tries.spent_usd + self.spent_usd;
+        let own = own.unwrap_or_default();
+        format!("the turn has spent {spent_usd}, and the `budget` of `{state}` is {own}")
     }
 
     fn retry(&mut self, why: String, counts_as: CountsAs, delay_ms: u64, left: Option<Left>) {

@@ -159,6 +159,7 @@ fn worker(parent: &Agent, forked: Forked, id: AgentId, born: u64) -> Agent {
     worker.parent = Some(parent.id.clone());
     worker.fork_attributes = attributes;
     worker.input = input;
+    worker.output.clone_from(&parent.said);
     worker.worktree_plan = worktree;
     if limit.is_some() {
         // `settle` gives it a place, at once if there is one.

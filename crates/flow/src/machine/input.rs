@@ -196,7 +196,7 @@ pub enum FailureClass {
         /// When, in seconds since 1970; `None` if it did not say.
         resets_at: Option<u64>,
     },
-    /// The turn reached what was left of the run's budget.
+    /// The turn reached what it may spend: its share of the run's budget, or the budget of its state.
     Budget,
     /// The coding agent is not logged in, or its key is wrong.
     Authentication,
@@ -210,10 +210,18 @@ pub enum FailureClass {
     NotInstalled,
     /// The program rejects an argument, a setting or a permission.
     Misconfigured,
-    /// The prompt is longer than the model accepts.
+    /// The program speaks differently from the versions that are known.
+    NotUnderstood,
+    /// The prompt, with all that its session has, is longer than the model accepts.
     PromptTooLong,
+    /// The model's answer reached its largest length, again and again.
+    AnswerTooLong,
     /// The model refuses to answer this prompt.
     Refused,
+    /// The turn has asked the model as often as its state or the settings allow.
+    MaxTurns,
+    /// The coding agent itself gave up on a structured output that fits the schema.
+    BadOutput,
     /// Another process killed the program.
     Killed,
     /// The program printed nothing for too long.

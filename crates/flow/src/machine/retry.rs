@@ -35,8 +35,13 @@ pub(super) fn remedy(class: FailureClass) -> Remedy {
         | FailureClass::Billing
         | FailureClass::UnknownModel
         | FailureClass::NotInstalled
-        | FailureClass::Misconfigured => Remedy::GiveUp,
-        FailureClass::PromptTooLong | FailureClass::Refused => Remedy::GiveUpPrompt,
+        | FailureClass::MaxTurns
+        | FailureClass::BadOutput
+        | FailureClass::Misconfigured
+        | FailureClass::NotUnderstood => Remedy::GiveUp,
+        FailureClass::PromptTooLong | FailureClass::AnswerTooLong | FailureClass::Refused => {
+            Remedy::GiveUpPrompt
+        }
         FailureClass::SessionMissing => Remedy::GiveUpSession,
     }
 }

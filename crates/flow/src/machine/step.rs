@@ -6,7 +6,7 @@ use crate::{
     id::{SessionId, StateName},
     money::Usd,
     policy::Policy,
-    source::Timeout,
+    source::{Timeout, TurnOptions},
 };
 
 /// A step's intent. It is durable before anything is started, and complete enough to judge the outcome,
@@ -65,8 +65,8 @@ pub struct Turn {
     pub spent_share: bool,
     /// The coding agent that it stands in for, if the one that was asked for is not available.
     pub stand_in: Option<StandIn>,
-    /// What the turn may spend: its share of the budget, reserved while it runs. `None` is no limit. Set by `decide`
-    /// when the turn starts.
+    /// What the turn may spend: its share of the budget, reserved while it runs, or what is left of its state's own
+    /// budget if that is less. `None` is no limit. Set by `decide` when the turn starts.
     pub budget_usd: Option<Usd>,
 }
 
@@ -98,6 +98,23 @@ pub struct TurnSettings {
     pub permissions: Option<String>,
     /// The tools that a person has allowed since the state was entered, because the coding agent asked.
     pub granted: Vec<String>,
+    /// What the state lets one turn spend, its retries included. It only narrows the turn's share of the run's budget.
+    pub budget_usd: Option<Usd>,
+    /// Options that the state asks for.
+    pub options: TurnOptions,
+}
+
+impl TurnSettings {
+    /// The keys of the state that not every coding agent can do, as far as they are given.
+    pub fn demands(&self) -> impl Iterator<Item = &'static str> {
+        let keys = [
+            ("tools", self.tools.is_some()),
+            ("permissions", self.permissions.is_some()),
+            ("budget", self.budget_usd.is_some()),
+        ];
+        let keys = keys.into_iter().filter_map(|(key, is_given)| is_given.then_some(key));
+        keys.chain(self.options.keys())
+    }
 }
 
 /// How a turn gets its session. Ids of new sessions are chosen beforehand, so that they are known even if
@@ -142,7 +159,7 @@ impl SessionPlan {
     }
 }
 
-/// What a step reported: its cost, what it was denied, and its session.
+/// What a step reported: its cost, what it was denied, its session and its structured output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
     /// In money.
@@ -151,12 +168,16 @@ pub struct Spent {
     pub tokens: Tokens,
     /// The model, as the coding agent reports it.
     pub model: Option<String>,
+    /// The coding agent and its version, as in `claude 2.1.326`, if that is known.
+    pub version: Option<String>,
     /// How long the step took.
     pub duration_ms: u64,
     /// The tools that it asked for and was denied. It continued without them, so the user should know.
     pub denied: Vec<String>,
     /// The session of the turn, if the coding agent reported it.
     pub session: Option<SessionId>,
+    /// The structured output of the turn, as JSON.
+    pub output: Option<String>,
 }
 
 /// Tokens as providers bill them.

@@ -54,6 +54,9 @@ pub enum Problem {
     /// The answer does not have exactly one complete tag.
     #[error(transparent)]
     Tag(#[from] TagError),
+    /// The structured output is missing, or does not fit the schema.
+    #[error("the structured output {0}")]
+    Output(String),
     /// A complete tag that this state does not allow.
     #[error("`{tag}` is not among the transitions that this state allows")]
     NotAllowed {
@@ -468,6 +471,7 @@ fn is_authors(problem: &Problem, entry: &AllowedTransition) -> bool {
         }
         Problem::World(_) => true,
         Problem::Tag(_)
+        | Problem::Output(_)
         | Problem::NotAllowed { .. }
         | Problem::SeveralForks { .. }
         | Problem::DifferentNext { .. } => false,

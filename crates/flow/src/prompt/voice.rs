@@ -5,11 +5,13 @@ use std::fmt::Write as _;
 use crate::policy::{LEFT_OPEN, Policy, Problem};
 
 /// Asks an agent again after an answer that broke the protocol, and lists what is allowed.
-pub fn reminder(problem: &Problem, policy: &Policy) -> String {
-    let mut text = format!(
-        "Your last message did not end this step: {problem}.\n\n\
-         Reply with exactly one of these transition tags:\n\n"
-    );
+/// `has_output` says whether the state has a structured output.
+pub fn reminder(problem: &Problem, policy: &Policy, has_output: bool) -> String {
+    let mut text = format!("Your last message did not end this step: {problem}.\n\n");
+    if has_output {
+        text.push_str("Give the structured output again, with the tool that you have for it. ");
+    }
+    text.push_str("Reply with exactly one of these transition tags:\n\n");
     list_allowed(&mut text, policy);
     text.push_str(CLOSING);
     text

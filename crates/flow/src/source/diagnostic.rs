@@ -107,6 +107,11 @@ impl<'a> Findings<'a> {
         Self { file, text, found: Vec::new(), count: 0, matters: Vec::new() }
     }
 
+    /// Whether the scalar at `span` has no quotes and is no block.
+    pub(super) fn is_plain(&self, span: Span) -> bool {
+        span.slice(self.text).is_some_and(|text| !text.starts_with(['\'', '"', '|', '>']))
+    }
+
     pub(super) fn error(&mut self, span: Span, message: impl Into<String>) {
         self.add(Matter::Frontmatter, span, || (message.into(), None));
     }

@@ -5,7 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::Value;
+
 use crate::{
+    money::Usd,
     policy::{
         AllowedTransition, AskProblem, Evaluator, OnFailed, PATTERNS_SIZE_MAX, Policy,
         check_default, is_worktree, number, pattern_size,
@@ -19,11 +22,13 @@ use super::{
     Timeout,
     diagnostic::{Findings, did_you_mean},
     labels::{LABELS_MAX, is_label},
+    options::{OPTION_KEYS, TurnOptions},
+    schema::{SCHEMA_BYTES_MAX, Schema, SchemaProblem, SchemaSource},
     yaml::{self, YamlNode, YamlValue},
 };
 
 /// The keys that frontmatter knows.
-pub const KEYS: [&str; 12] = [
+pub const KEYS: [&str; 19] = [
     "allowed_transitions",
     "model",
     "effort",
@@ -36,6 +41,13 @@ pub const KEYS: [&str; 12] = [
     "tools",
     "permissions",
     "runs_on",
+    "budget",
+    "fallback_model",
+    "max_turns",
+    "system",
+    "mcp",
+    "add_dirs",
+    "schema",
 ];
 
 /// How often an agent may enter a state within one frame, and what is followed instead after that.
@@ -73,6 +85,14 @@ pub struct Frontmatter {
     pub permissions: Option<Spanned<String>>,
     /// The labels that a worker of a cluster must have to carry out the state.
     pub runs_on: Vec<Spanned<String>>,
+    /// What one turn of the state may spend.
+    pub budget: Option<Spanned<Usd>>,
+    /// What the structured output of the state must be.
+    pub schema: Option<Spanned<SchemaSource>>,
+    /// Options of its coding agent, without the schema.
+    pub options: TurnOptions,
+    /// The places of the keys of these options.
+    pub option_keys: Vec<Spanned<&'static str>>,
 }
 
 impl Frontmatter {
@@ -80,6 +100,24 @@ impl Frontmatter {
     pub(super) fn labels(&self) -> Vec<String> {
         let labels: BTreeSet<_> = self.runs_on.iter().map(|label| label.value.clone()).collect();
         labels.into_iter().collect()
+    }
+
+    /// The keys that not every coding agent can do, as far as they are given.
+    pub fn demands(&self) -> Vec<Spanned<&'static str>> {
+        let keys = [
+            ("tools", self.tools.as_ref().map(|tools| tools.span)),
+            ("permissions", self.permissions.as_ref().map(|mode| mode.span)),
+            ("budget", self.budget.as_ref().map(|budget| budget.span)),
+        ];
+        let keys = keys.into_iter().filter_map(|(key, span)| Some(Spanned::new(key, span?)));
+        keys.chain(self.option_keys.iter().cloned()).collect()
+    }
+
+    /// Whether an answer without a tag is complete: there is one way out, and nothing about it is left to the text.
+    pub fn needs_no_tag(&self) -> bool {
+        let is_only_result =
+            matches!(&self.allowed_transitions[..], [only] if only.value.tag == TagKind::Result);
+        self.policy().implicit().is_some() || (self.schema.is_some() && is_only_result)
     }
 
     /// The part that judges answers.
@@ -143,6 +181,7 @@ impl Frontmatter {
             "permissions" => {
                 self.permissions = reader.argument(value, "permissions", "a permission mode");
             }
+            "budget" => self.budget = reader.budget(value),
             "runs_on" => {
                 let labels = reader.list(value, "runs_on", FrontmatterReader::label);
                 self.runs_on = labels.into_iter().map(|label| label.value).collect();
@@ -150,7 +189,16 @@ impl Frontmatter {
                     reader.error(value.span, format!("`runs_on` has at most {LABELS_MAX} labels"));
                 }
             }
-            _ => {}
+            name => {
+                if let Some(known) = OPTION_KEYS.into_iter().find(|known| *known == name) {
+                    self.option_keys.push(Spanned::new(known, key.span));
+                    if known == "schema" {
+                        self.schema = reader.schema(value);
+                    } else {
+                        self.options.read(known, value, reader);
+                    }
+                }
+            }
         }
     }
 }
@@ -162,7 +210,7 @@ fn check_ask(entry: &AllowedTransition) -> Result<(), AskProblem> {
     check_default(value("timeout"), value("default"), &written)
 }
 
-struct FrontmatterReader<'a, 'f> {
+pub(super) struct FrontmatterReader<'a, 'f> {
     /// The byte at which the YAML starts in its file.
     offset: u64,
     findings: &'a mut Findings<'f>,
@@ -173,7 +221,7 @@ struct FrontmatterReader<'a, 'f> {
 type Pairs<'n> = Vec<(Spanned<String>, &'n YamlNode)>;
 
 impl FrontmatterReader<'_, '_> {
-    fn error(&mut self, span: Span, message: impl Into<String>) {
+    pub(super) fn error(&mut self, span: Span, message: impl Into<String>) {
         self.findings.error(span.shifted(self.offset), message);
     }
 
@@ -200,7 +248,7 @@ impl FrontmatterReader<'_, '_> {
     }
 
     /// The items of a list; an empty value is an empty list.
-    fn list<T>(
+    pub(super) fn list<T>(
         &mut self,
         node: &YamlNode,
         key: &str,
@@ -227,7 +275,12 @@ impl FrontmatterReader<'_, '_> {
     }
 
     /// A scalar that is not empty.
-    fn word(&mut self, node: &YamlNode, key: &str, expected: &str) -> Option<Spanned<String>> {
+    pub(super) fn word(
+        &mut self,
+        node: &YamlNode,
+        key: &str,
+        expected: &str,
+    ) -> Option<Spanned<String>> {
         match &node.value {
             YamlValue::Scalar(text) if is_word(text) => {
                 Some(Spanned::new(text.trim().to_owned(), node.span.shifted(self.offset)))
@@ -243,7 +296,12 @@ impl FrontmatterReader<'_, '_> {
     }
 
     /// A word that is passed to a program as an argument.
-    fn argument(&mut self, node: &YamlNode, key: &str, expected: &str) -> Option<Spanned<String>> {
+    pub(super) fn argument(
+        &mut self,
+        node: &YamlNode,
+        key: &str,
+        expected: &str,
+    ) -> Option<Spanned<String>> {
         let word = self.word(node, key, expected)?;
         if looks_like_an_option(&word.value) {
             let message = format!("`{key}` cannot begin with a dash: it would become an option");
@@ -264,7 +322,7 @@ impl FrontmatterReader<'_, '_> {
     }
 
     /// A scalar, verbatim with its white space.
-    fn text(&mut self, node: &YamlNode, key: &str, expected: &str) -> Option<String> {
+    pub(super) fn text(&mut self, node: &YamlNode, key: &str, expected: &str) -> Option<String> {
         match &node.value {
             YamlValue::Scalar(text) if !text.is_empty() => Some(text.clone()),
             YamlValue::Scalar(_)
@@ -286,6 +344,71 @@ impl FrontmatterReader<'_, '_> {
                 None
             }
         }
+    }
+
+    fn budget(&mut self, node: &YamlNode) -> Option<Spanned<Usd>> {
+        const EXPECTED: &str = "an amount of dollars above 0, such as `0.50`";
+        let word = self.word(node, "budget", EXPECTED)?;
+        let amount = word.value.parse().ok().and_then(Usd::from_dollars);
+        let Some(amount) = amount.filter(|amount| *amount > Usd::ZERO) else {
+            self.error(node.span, format!("`budget` should be {EXPECTED}"));
+            return None;
+        };
+        Some(Spanned::new(amount, word.span))
+    }
+
+    /// A schema, or the name of the file with it.
+    fn schema(&mut self, node: &YamlNode) -> Option<Spanned<SchemaSource>> {
+        const EXPECTED: &str = "a JSON schema, or the name of a `.json` file beside the state";
+        let span = node.span.shifted(self.offset);
+        if let YamlValue::Scalar(name) = &node.value {
+            let is_file = name.rsplit_once('.').is_some_and(|(_, extension)| extension == "json");
+            if !is_file || name.contains(['/', '\\']) {
+                self.error(node.span, format!("`schema` should be {EXPECTED}"));
+                return None;
+            }
+            return Some(Spanned::new(SchemaSource::File(name.clone()), span));
+        }
+        if !matches!(node.value, YamlValue::Mapping(_)) {
+            self.error(node.span, format!("`schema` should be {EXPECTED}"));
+            return None;
+        }
+        let value = self.json(node)?;
+        if value.to_string().len() > SCHEMA_BYTES_MAX {
+            self.error(node.span, format!("`schema` has at most {SCHEMA_BYTES_MAX} bytes"));
+            return None;
+        }
+        match Schema::of(value) {
+            Ok(schema) => Some(Spanned::new(SchemaSource::Inline(schema), span)),
+            Err(SchemaProblem { path, message, meant }) => {
+                let span = node.at(&path).span.shifted(self.offset);
+                self.findings.error_suggesting(span, format!("`schema`: {message}"), meant);
+                None
+            }
+        }
+    }
+
+    /// The same value in JSON: a scalar without quotes may be a number or a truth.
+    fn json(&mut self, node: &YamlNode) -> Option<Value> {
+        Some(match &node.value {
+            YamlValue::Null => Value::Null,
+            YamlValue::Scalar(text) if self.findings.is_plain(node.span.shifted(self.offset)) => {
+                match serde_json::from_str(text) {
+                    Ok(value @ (Value::Bool(_) | Value::Number(_))) => value,
+                    Ok(_) | Err(_) => Value::String(text.clone()),
+                }
+            }
+            YamlValue::Scalar(text) => Value::String(text.clone()),
+            YamlValue::Sequence(items) => {
+                items.iter().map(|item| self.json(item)).collect::<Option<Vec<_>>>()?.into()
+            }
+            YamlValue::Mapping(_) => {
+                let pairs = self.mapping(node, "a schema", "`keyword: value` lines")?;
+                let pairs =
+                    pairs.into_iter().map(|(key, value)| Some((key.value, self.json(value)?)));
+                Value::Object(pairs.collect::<Option<_>>()?)
+            }
+        })
     }
 
     fn is_optional(&mut self, node: &YamlNode) -> bool {
@@ -459,7 +582,7 @@ impl FrontmatterReader<'_, '_> {
     }
 
     /// A word that `is_good`, or a finding about what was `expected`.
-    fn checked(
+    pub(super) fn checked(
         &mut self,
         node: &YamlNode,
         word: Option<Spanned<String>>,

@@ -22,6 +22,16 @@ pub struct YamlNode {
     pub span: Span,
 }
 
+impl YamlNode {
+    /// The node that these keys lead to, or the last one on the way that there is.
+    pub(super) fn at(&self, path: &[String]) -> &Self {
+        let Some((first, rest)) = path.split_first() else { return self };
+        let YamlValue::Mapping(pairs) = &self.value else { return self };
+        let is_it = |key: &Self| matches!(&key.value, YamlValue::Scalar(name) if name == first);
+        pairs.iter().find(|(key, _)| is_it(key)).map_or(self, |(_, value)| value.at(rest))
+    }
+}
+
 /// The kinds of values.
 #[derive(Debug, PartialEq, Eq)]
 pub enum YamlValue {

@@ -9,11 +9,12 @@ use crate::{
         Reminder, Replaced, Run, SessionPlan, Spent, Turn, TurnFailure, Visit, Work,
     },
     policy::{
-        Accepted, Evaluator, JudgeContext, Opinion, Problem, Source, Transition, Verdict, judge,
-        judge_script, judge_transition, next_opinion,
+        Accepted, Evaluator, JudgeContext, Opinion, Policy, Problem, Source, Transition, Verdict,
+        judge, judge_script, judge_transition, next_opinion,
     },
     prompt::{evaluator_reminder, reminder},
-    tag::{self, Tag, TagError},
+    source::{OUTPUT_BYTES_MAX, Schema},
+    tag::{self, Tag, TagError, TagKind},
     text::Spanned,
     world::World,
 };
@@ -77,14 +78,15 @@ pub fn conclude(
     run: &Run,
     step: &StepId,
     outcome: Outcome,
-    spent: Spent,
+    mut spent: Spent,
     world: &dyn World,
 ) -> Input {
+    spent.output = spent.output.filter(|output| output.len() <= OUTPUT_BYTES_MAX);
     let conclusion = match run.running_step(step) {
         None => again(Again::NotStarted),
         Some((agent, running)) => match &running.action {
             Action::Script { .. } => script(agent, outcome, world),
-            Action::Turn(turn) => turn_outcome(agent, turn, outcome, spent.session.as_ref(), world),
+            Action::Turn(turn) => turn_outcome(agent, turn, outcome, &spent, world),
         },
     };
     Input::Ended { step: step.clone(), spent, conclusion: asked_now(conclusion, world) }
@@ -138,9 +140,10 @@ fn turn_outcome(
     agent: &Agent,
     turn: &Turn,
     outcome: Outcome,
-    reported: Option<&SessionId>,
+    spent: &Spent,
     world: &dyn World,
 ) -> Conclusion {
+    let reported = spent.session.as_ref();
     // A coding agent that is no longer configured has no capabilities, but its earlier answers still count.
     let capabilities = world.coding_agents().get(turn.settings.agent.as_deref());
     let names_sessions = capabilities.is_ok_and(|can| can.names_sessions);
@@ -154,7 +157,10 @@ fn turn_outcome(
                     evaluator_reply(agent, &session, evaluation, &text, world)
                 }
                 Some(Work::Enter | Work::Rejudge(_) | Work::Remind(_) | Work::Follow { .. })
-                | None => reply(agent, turn, session, text, world),
+                | None => {
+                    let output = spent.output.as_ref().or(agent.said.as_ref());
+                    reply(agent, turn, session, Said { text: &text, output }, world)
+                }
             },
         },
         Outcome::Asks { questions } => match session(turn, reported, names_sessions) {
@@ -226,15 +232,64 @@ fn left(turn: &Turn, reported: Option<&SessionId>, names_sessions: bool) -> Opti
     Some(Left { plan, prompt_digest: turn.prompt_digest.clone(), spent_share })
 }
 
+/// An answer: its text, and its structured output as JSON, if it has one.
+#[derive(Clone, Copy)]
+pub(super) struct Said<'a> {
+    pub(super) text: &'a str,
+    pub(super) output: Option<&'a String>,
+}
+
+impl Said<'_> {
+    /// All of it, for evaluators.
+    pub(super) fn whole(self) -> String {
+        match self.output {
+            None => self.text.to_owned(),
+            Some(output) => format!("{}\n\n{output}", self.text).trim_start().to_owned(),
+        }
+    }
+}
+
+/// Judges an answer in a state whose output has `schema`. The output comes first: without it no transition can be followed.
+pub(super) fn judge_answer(
+    said: Said<'_>,
+    schema: Option<&String>,
+    policy: &Policy,
+    context: &JudgeContext<'_>,
+) -> Verdict {
+    let tag = tag::parse(said.text);
+    let Some(schema) = schema else { return judge(tag, policy, context) };
+    match (check_output(said.output, schema), &policy.allowed[..]) {
+        (Err(problem), _) if policy.can_remind() => Verdict::Remind(Problem::Output(problem)),
+        (Err(problem), _) => Verdict::Fail(Problem::Output(problem)),
+        // The payload comes from the agent all the same.
+        (Ok(output), [only]) if tag == Err(TagError::None) && only.tag == TagKind::Result => {
+            let transition = Transition::Result { payload: output.clone() };
+            Verdict::Accept(Accepted { transition, source: Source::Implicit })
+        }
+        (Ok(_), _) => judge(tag, policy, context),
+    }
+}
+
+fn check_output<'a>(output: Option<&'a String>, schema: &str) -> Result<&'a String, String> {
+    let output = output.ok_or("is missing")?;
+    let schema = Schema::read(schema.as_bytes())
+        .map_err(|error| format!("cannot be checked by its schema: {error}"))?;
+    let value = serde_json::from_str(output).map_err(|error| format!("is no JSON: {error}"))?;
+    schema.check(&value).map_err(|problem| format!("does not fit: {problem}"))?;
+    Ok(output)
+}
+
 fn reply(
     agent: &Agent,
     turn: &Turn,
     session: SessionId,
-    text: String,
+    said: Said<'_>,
     world: &dyn World,
 ) -> Conclusion {
     let context = judge_context(world, agent);
-    let verdict = judge(tag::parse(&text), &turn.policy, &context);
+    let schema = turn.settings.options.schema.as_ref();
+    let verdict = judge_answer(said, schema, &turn.policy, &context);
+    let text = said.text.to_owned();
     let rejudge =
         |text: String, session: SessionId| Work::Rejudge(Box::new(Answer { text, session }));
     let visit = || Visit {
@@ -243,12 +298,12 @@ fn reply(
         policy: turn.policy.clone(),
     };
     match verdict {
-        Verdict::Accept(found) => accepted(visit(), &text, found, 0, &context),
+        Verdict::Accept(found) => accepted(visit(), said, found, 0, &context),
         Verdict::Remind(problem) => Conclusion::Remind {
             problem: problem.to_string(),
             work: Work::Remind(Box::new(Reminder {
                 visit: visit(),
-                text: reminder(&problem, &turn.policy),
+                text: reminder(&problem, &turn.policy, schema.is_some()),
             })),
             otherwise: rejudge(text, session),
         },
@@ -276,7 +331,7 @@ fn asks(agent: &Agent, turn: &Turn, session: SessionId, questions: &[OwnQuestion
 /// Passes an allowed transition to the evaluators, from index `from` on.
 pub(super) fn accepted(
     visit: Visit,
-    output: &str,
+    said: Said<'_>,
     found: Accepted,
     from: usize,
     context: &JudgeContext<'_>,
@@ -286,12 +341,12 @@ pub(super) fn accepted(
     let fail = |error: String| Conclusion::Fail {
         error,
         work: Work::Rejudge(Box::new(Answer {
-            text: output.to_owned(),
+            text: said.text.to_owned(),
             session: visit.session.clone(),
         })),
         is_fatal: false,
     };
-    match next_opinion(&visit.policy.evaluators, from, output) {
+    match next_opinion(&visit.policy.evaluators, from, &said.whole()) {
         Err(error) => fail(format!("an evaluator's pattern is not valid: {error}")),
         Ok(None) => Conclusion::Follow { transition, source, session, replaced: None },
         Ok(Some(Opinion::Replace { pattern, then })) => match judge_transition(then, context) {
@@ -308,7 +363,7 @@ pub(super) fn accepted(
         },
         Ok(Some(Opinion::Ask { index })) => Conclusion::Evaluate(Box::new(Evaluation {
             visit,
-            output: output.to_owned(),
+            output: said.text.to_owned(),
             transition,
             source,
             index,
@@ -332,7 +387,8 @@ fn evaluator_reply(
         Err(error) => Verdict::Remind(error.into()),
         Ok(tag) if is_accept(&tag.value) => {
             let found = Accepted { transition: transition.clone(), source: *source };
-            return accepted(visit.clone(), output, found, index + 1, &context);
+            let said = Said { text: output, output: agent.said.as_ref() };
+            return accepted(visit.clone(), said, found, index + 1, &context);
         }
         Ok(tag) => judge(Ok(tag), &visit.policy, &context),
     };

@@ -16,21 +16,22 @@ use crate::{
     prompt::{Variables, continuation, more_money, placeholders, render},
     scope::{Folder, ResolveError},
     source::{
-        Diagnostic, Frontmatter, Prompt, StateFile, StateFileError, StateSource, Timeout,
-        VisitLimit, fingerprint,
+        Diagnostic, Frontmatter, Prompt, Schema, SchemaSource, StateFile, StateFileError,
+        StateSource, Timeout, VisitLimit, fields, fingerprint,
     },
     text::{excerpt, looks_like_an_option},
     world::{World, WorldError},
 };
 
 use super::{
-    conclude::{accepted, asked_now},
+    conclude::{Said, accepted, asked_now, judge_answer},
     failover::{Choice, choose},
 };
 
 /// The variable of prompts that names the file with what was handed back.
 const RESULT_FILE: &str = "result_file";
-/// What the names of the run's own variables begin with in the environment of scripts.
+/// What the names of the run's own variables, and of the fields of a structured output, begin with in the environment of
+/// scripts.
 const VARIABLE_PREFIX: &str = "RAYMOND_VAR_";
 
 /// The prepared step, and what the user should know about it.
@@ -93,12 +94,14 @@ enum PrepareError {
     DivertedTwice { state: StateName, max_visits: u32 },
     #[error("evaluator number {0} is not in the policy")]
     NoSuchEvaluator(usize),
+    #[error("`schema` of the state is in `{file}`: {why}")]
+    Schema { file: String, why: String },
     #[error("`{0}` uses {{{{input}}}}, but the run was started without an input")]
     NoInput(StateName),
     #[error(transparent)]
     UnknownAgent(#[from] UnknownAgent),
-    #[error("`{agent}` cannot be told what a turn may use, which `{key}` of the state asks for")]
-    CannotLimitTools { agent: String, key: &'static str },
+    #[error("`{agent}` cannot do what `{key}` of the state asks for")]
+    Unable { agent: String, key: &'static str },
     #[error("`{agent}` cannot branch a session, which <call> needs; <function> starts a fresh one")]
     CannotBranch { agent: String },
     #[error(
@@ -176,8 +179,7 @@ impl Preparer<'_> {
                 self.notes.unknown_variables = rendered.unknown;
                 let policy = frontmatter.policy();
                 self.check_evaluators(&policy)?;
-                let settings =
-                    settings(&frontmatter, self.agent.function_model(), &self.run.settings)?;
+                let settings = self.own_settings(&frontmatter)?;
                 let Some(choice) = self.choose(settings) else { return Ok(Prepared::Blocked) };
                 self.check_agent(&choice.settings, &choice.plan)?;
                 if matches!(choice.plan, SessionPlan::Resume { .. } | SessionPlan::Branch { .. }) {
@@ -254,13 +256,8 @@ impl Preparer<'_> {
         if matches!(plan, SessionPlan::Branch { .. }) && !can.can_branch {
             return Err(PrepareError::CannotBranch { agent: agent() });
         }
-        for (key, is_asked, is_known) in [
-            ("tools", settings.tools.is_some(), can.limits_tools),
-            ("permissions", settings.permissions.is_some(), can.has_permissions),
-        ] {
-            if is_asked && !is_known {
-                return Err(PrepareError::CannotLimitTools { agent: agent(), key });
-            }
+        if let Some(key) = settings.demands().find(|key| !can.can_do(key)) {
+            return Err(PrepareError::Unable { agent: agent(), key });
         }
         if self.run.limits.budget_usd.is_some() && !can.reports_cost {
             return Err(PrepareError::UnknownCost { agent: agent() });
@@ -303,16 +300,16 @@ impl Preparer<'_> {
         let file = self.file(self.agent.current_state.file_name())?;
         if let StateSource::Prompt(prompt) = &file.source {
             let frontmatter = &prompt.frontmatter;
-            let function_model = self.agent.function_model();
             let visit = Visit {
                 session: answer.session.clone(),
-                settings: settings(frontmatter, function_model, &self.run.settings)?,
+                settings: self.own_settings(frontmatter)?,
                 policy: frontmatter.policy(),
             };
             let context = super::conclude::judge_context(self.world, self.agent);
-            let tag = crate::tag::parse(&answer.text);
-            if let Verdict::Accept(found) = crate::policy::judge(tag, &visit.policy, &context) {
-                let conclusion = accepted(visit, &answer.text, found, 0, &context);
+            let said = Said { text: &answer.text, output: self.agent.said.as_ref() };
+            let schema = visit.settings.options.schema.as_ref();
+            if let Verdict::Accept(found) = judge_answer(said, schema, &visit.policy, &context) {
+                let conclusion = accepted(visit, said, found, 0, &context);
                 return Ok(Prepared::Settled(conclusion));
             }
         }
@@ -340,7 +337,8 @@ impl Preparer<'_> {
             (SessionPlan::Resume { id: session.clone() }, text)
         } else {
             let mut variables = self.variables();
-            variables.set("output", &evaluation.output);
+            let said = Said { text: &evaluation.output, output: self.agent.said.as_ref() };
+            variables.set("output", said.whole());
             variables.set("transition", evaluation.transition.to_string());
             let rendered = render(&body, &variables);
             self.notes.unknown_variables = rendered.unknown;
@@ -366,6 +364,22 @@ impl Preparer<'_> {
             StateSource::Prompt(prompt) => Ok((file.name, file.digest, prompt)),
             StateSource::Script => Err(PrepareError::EvaluatorIsScript(file.name)),
         }
+    }
+
+    /// The settings of the state's own turns, with its schema.
+    fn own_settings(&self, frontmatter: &Frontmatter) -> Result<TurnSettings, PrepareError> {
+        let mut settings = settings(frontmatter, self.agent.function_model(), &self.run.settings)?;
+        settings.options.schema = match frontmatter.schema.as_ref().map(|schema| &schema.value) {
+            None => None,
+            Some(SchemaSource::Inline(schema)) => Some(schema.to_json()),
+            Some(SchemaSource::File(file)) => {
+                let path = format!("{}{file}", self.agent.current_state.folder());
+                let schema = Schema::read(&self.world.read(&path)?);
+                let wrong = |why| PrepareError::Schema { file: file.clone(), why };
+                Some(schema.map_err(wrong)?.to_json())
+            }
+        };
+        Ok(settings)
     }
 
     /// A file in the folder of the agent's state.
@@ -469,6 +483,7 @@ impl Preparer<'_> {
         variables.layer(&self.run.metadata);
         variables.layer(&self.agent.fork_attributes);
         variables.layer(&self.agent.arguments());
+        variables.layer(&self.agent.output.as_deref().into_iter().flat_map(fields).collect());
         variables.set("workflow_id", self.run.id.as_str());
         variables.set("agent_id", self.agent.id.as_str());
         variables.set("folder", self.world.agent_folder(self.agent.id.as_str()));
@@ -490,10 +505,12 @@ impl Preparer<'_> {
     fn environment(&self) -> BTreeMap<String, String> {
         let mut environment = self.agent.fork_attributes.clone();
         environment.extend(self.agent.arguments());
-        for (name, value) in &self.run.metadata {
+        let output = self.agent.output.as_deref().into_iter().flat_map(fields);
+        let own = self.run.metadata.clone().into_iter().chain(output);
+        for (name, value) in own {
             let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
             let name = name.replace(|c| !is_plain(c), "_");
-            environment.insert(format!("{VARIABLE_PREFIX}{name}"), value.clone());
+            environment.insert(format!("{VARIABLE_PREFIX}{name}"), value);
         }
         let mut set =
             |name: &str, value: &str| environment.insert(name.to_owned(), value.to_owned());
@@ -541,6 +558,8 @@ fn settings(
         granted: Vec::new(),
         tools: frontmatter.tools.as_ref().map(|tools| tools.value.clone()),
         permissions: own(&frontmatter.permissions),
+        budget_usd: frontmatter.budget.as_ref().map(|budget| budget.value),
+        options: frontmatter.options.clone(),
     };
     let TurnSettings { agent, model, effort, permissions, .. } = &settings;
     let arguments =

@@ -1,6 +1,7 @@
 //! Failures of children: scripts, coding agents, lost outcomes, usage limits, halts.
 
 use raymond_flow::{
+    coding_agent::{Capabilities, CodingAgents},
     machine::{FailureClass, Halt, Input, OnUsageLimit, Phase, SessionPlan, Status, TurnFailure},
     turn::{Exit, Outcome},
     world::MemoryWorld,
@@ -15,6 +16,33 @@ fn sim() -> Sim {
 fn fails(sim: &mut Sim, name: &str, class: FailureClass) {
     let failure = TurnFailure { class, message: "it broke".to_owned() };
     sim.end(name, Outcome::Failed(failure), 0.0);
+}
+
+#[test]
+fn turn_that_asked_the_model_too_often_is_not_retried_and_goes_on_when_the_run_is_resumed() {
+    let mut sim = Sim::new([("START.md", "---\nmax_turns: 2\n---\nDo it.")]);
+    assert_eq!(sim.child("main").turn().settings.options.max_turns, Some(2));
+    let message = "Reached maximum number of turns (2)".to_owned();
+    let failure = TurnFailure { class: FailureClass::MaxTurns, message };
+    sim.end("main", Outcome::Failed(failure), 0.1);
+    assert_eq!(sim.error("main"), "Reached maximum number of turns (2)");
+    sim.resume();
+    assert!(sim.child("main").turn().recovers);
+}
+
+#[test]
+fn state_whose_coding_agent_lacks_an_option_is_refused_before_it_is_paid_for() {
+    for (key, value) in [("max_turns", "2"), ("mcp", "[x]"), ("budget", "1"), ("system", "x")] {
+        let state = format!("---\n{key}: {value}\n---\n");
+        let mut world = MemoryWorld::new([("START.md", &*state)]);
+        let plain = Capabilities { has_options: false, can_limit: false, ..Capabilities::FULL };
+        world.coding_agents = CodingAgents::only(plain);
+        let sim = Sim::with(started("START.md"), world);
+        assert_eq!(
+            sim.error("main"),
+            format!("`the coding agent` cannot do what `{key}` of the state asks for")
+        );
+    }
 }
 
 #[test]

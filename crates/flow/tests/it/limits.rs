@@ -195,6 +195,87 @@ fn turn_that_is_alone_gets_what_is_left_however_little() {
     assert_eq!(share(&sim, "main"), Usd::SMALLEST);
 }
 
+/// A run whose only state lets a turn spend 50 cents.
+fn cautious(limits: Limits) -> Sim {
+    let mut begin = started("START.md");
+    begin.limits = limits;
+    let files = [("START.md", "---\nbudget: 0.5\n---\n"), ("A.md", "")];
+    Sim::with(begin, MemoryWorld::new(files))
+}
+
+fn spends_its_limit() -> Outcome {
+    let message = "Reached maximum budget".to_owned();
+    Outcome::Failed(TurnFailure { class: FailureClass::Budget, message })
+}
+
+#[test]
+fn budget_of_a_state_only_narrows_the_share_of_its_turn() {
+    for (limits, expected) in [(budget(3.0), 0.5), (budget(0.2), 0.2)] {
+        assert_eq!(share(&cautious(limits), "main"), usd(expected));
+    }
+    let free = Limits { budget_usd: None, ..Limits::default() };
+    assert_eq!(share(&cautious(free), "main"), usd(0.5));
+}
+
+#[test]
+fn turn_that_exceeds_the_budget_of_its_state_fails_the_agent_and_not_the_run() {
+    for limits in [budget(3.0), Limits { budget_usd: None, ..Limits::default() }] {
+        let mut sim = cautious(limits);
+        sim.end("main", spends_its_limit(), 0.6);
+        assert_eq!(
+            sim.error("main"),
+            "the turn has spent $0.60, and the `budget` of `START.md` is $0.50"
+        );
+        assert_eq!((sim.run.status, &sim.run.halt), (Status::Failed, &None));
+        // What was done is not lost: the session continues with the amount of another turn.
+        sim.resume();
+        let child = sim.child("main");
+        assert_eq!((child.turn().budget_usd, child.turn().spent_share), (Some(usd(0.5)), true));
+    }
+}
+
+#[test]
+fn retries_of_a_turn_share_the_budget_of_its_state() {
+    let mut sim = cautious(budget(3.0));
+    let crash = TurnFailure { class: FailureClass::Killed, message: "killed".to_owned() };
+    sim.end("main", Outcome::Failed(crash.clone()), 0.3);
+    sim.wake("main");
+    assert_eq!(share(&sim, "main"), usd(0.2));
+    sim.end("main", Outcome::Failed(crash), 0.25);
+    sim.wake("main");
+    assert!(sim.error("main").contains("has spent $0.55"), "{}", sim.error("main"));
+    // The next state has a budget of its own, or none.
+    let mut sim = cautious(budget(3.0));
+    sim.reply_costing("main", "<goto>A</goto>", 0.4);
+    assert_eq!(share(&sim, "main"), usd(2.6));
+}
+
+#[test]
+fn share_below_the_budget_of_a_state_is_raised_up_to_it() {
+    let mut begin = started("START.sh");
+    begin.limits = budget(0.6);
+    let files = [("START.sh", ""), ("A.sh", ""), ("W.md", "---\nbudget: 0.5\n---\n")];
+    let mut sim = Sim::with(begin, MemoryWorld::new(files));
+    sim.prints("main", "<fork next=\"A\">W</fork>");
+    // Two agents share 60 cents.
+    assert_eq!(share(&sim, "main_w1"), usd(0.3));
+    sim.end("main_w1", spends_its_limit(), 0.3);
+    assert_eq!(share(&sim, "main_w1"), usd(0.15), "half of the rest, which is less than its own");
+    sim.prints("main", "<result>x</result>");
+    sim.end("main_w1", spends_its_limit(), 0.15);
+    assert_eq!(share(&sim, "main_w1"), usd(0.05), "what is left of its own budget");
+    sim.end("main_w1", spends_its_limit(), 0.05);
+    assert!(sim.error("main_w1").contains("`budget` of `W.md`"), "{}", sim.error("main_w1"));
+    assert_eq!(sim.run.halt, None);
+}
+
+#[test]
+fn spent_budget_of_the_run_stops_it_also_if_the_state_has_its_own() {
+    let mut sim = cautious(budget(0.5));
+    sim.end("main", spends_its_limit(), 0.5);
+    assert_eq!(sim.run.status, Status::Stopped);
+}
+
 #[test]
 fn raised_budget_follows_the_transition_that_was_held() {
     let mut sim = sim(budget(1.0));

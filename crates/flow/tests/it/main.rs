@@ -20,6 +20,7 @@ mod joins;
 mod journal;
 mod limits;
 mod one_file;
+mod outputs;
 mod own_questions;
 mod policy;
 mod properties;

@@ -3,10 +3,11 @@
 
 use raymond_flow::{
     id::StateName,
+    money::Usd,
     policy::{AllowedTransition, Evaluator, Policy},
     source::{
-        Diagnostic, Frontmatter, Matter, Platform, Prompt, Severity, StateFile, StateFileError,
-        StateKind, StateKindError, StateSource, Timeout,
+        Diagnostic, Frontmatter, Matter, OPTION_KEYS, Platform, Prompt, SchemaSource, Severity,
+        StateFile, StateFileError, StateKind, StateKindError, StateSource, Timeout, TurnOptions,
     },
     tag::TagKind,
     text::{Position, Span, Spanned},
@@ -500,6 +501,106 @@ fn timeout_takes_seconds_minutes_and_hours() {
         let timeout = declared(&format!("timeout: {written}")).timeout.unwrap();
         assert_eq!(timeout.value, Timeout::from_seconds(seconds), "{written}");
     }
+}
+
+#[test]
+fn budget_is_an_amount_of_dollars() {
+    for (written, dollars) in [("0.5", 0.5), ("2", 2.0), ("'1.25'", 1.25)] {
+        let budget = declared(&format!("budget: {written}")).budget.unwrap();
+        assert_eq!(budget.value, Usd::from_dollars(dollars).unwrap());
+    }
+    for wrong in ["0", "-1", "much", "[1]", "", "NaN", "1e99"] {
+        let expected =
+            "STATE.md:2:9: `budget` should be an amount of dollars above 0, such as `0.50`";
+        let place = if wrong.is_empty() { "2:7" } else { "2:9" };
+        assert_eq!(errors(&format!("budget: {wrong}")), [expected.replace("2:9", place)]);
+    }
+}
+
+#[test]
+fn options_of_the_coding_agent_are_read_with_the_places_of_their_keys() {
+    let yaml = "fallback_model: [haiku, sonnet]\nmax_turns: 12\nsystem: |\n  Be brief.\nmcp: [github]\nadd_dirs: [../lib]";
+    let own = declared(yaml);
+    let expected = TurnOptions {
+        fallback_model: vec!["haiku".to_owned(), "sonnet".to_owned()],
+        max_turns: Some(12),
+        system: Some("Be brief.\n".to_owned()),
+        mcp: Some(vec!["github".to_owned()]),
+        add_dirs: vec!["../lib".to_owned()],
+        schema: None,
+    };
+    assert_eq!(own.options, expected);
+    let keys: Vec<_> = own.option_keys.iter().map(|key| key.value).collect();
+    assert_eq!(keys, OPTION_KEYS[..5]);
+    assert_eq!(own.option_keys[1].span, Span::new(36, 45));
+    assert_eq!(declared("fallback_model: haiku").options.fallback_model, ["haiku"]);
+    assert_eq!(declared("mcp: []").options.mcp, Some(Vec::new()), "none is not the same as all");
+}
+
+#[test]
+fn schema_is_written_in_yaml_or_named() {
+    let yaml = "schema:\n  type: object\n  properties:\n    a: { enum: [1, '1', true, yes, null], description: x }";
+    let schema = declared(yaml).schema.unwrap();
+    let SchemaSource::Inline(inline) = schema.value else { panic!("{schema:?}") };
+    assert_eq!(
+        inline.to_json(),
+        r#"{"additionalProperties":false,"properties":{"a":{"description":"x","enum":[1,"1",true,"yes",null]}},"type":"object"}"#
+    );
+    let named = declared("schema: out.json");
+    assert_eq!(named.schema.unwrap().value, SchemaSource::File("out.json".to_owned()));
+    assert_eq!(named.option_keys[0].value, "schema");
+}
+
+#[test]
+fn schema_that_cannot_be_checked_is_an_error_where_it_is_wrong() {
+    for (yaml, expected) in [
+        (
+            "schema: out.yaml",
+            "2:9: `schema` should be a JSON schema, or the name of a `.json` file beside the state",
+        ),
+        (
+            "schema: ../out.json",
+            "2:9: `schema` should be a JSON schema, or the name of a `.json` file beside the state",
+        ),
+        (
+            "schema: [x]",
+            "2:9: `schema` should be a JSON schema, or the name of a `.json` file beside the state",
+        ),
+        ("schema: { type: string }", "2:9: `schema`: the output is an object: `type: object`"),
+        (
+            "schema:\n  type: object\n  properties:\n    a: { typ: string }",
+            "5:8: `schema`: the keyword `typ` is not one that Raymond checks (did you mean `type`?)",
+        ),
+        (
+            "schema: { type: object, required: risk }",
+            "2:35: `schema`: `required` should be a list of names",
+        ),
+    ] {
+        assert_eq!(errors(yaml), [format!("STATE.md:{expected}")]);
+    }
+}
+
+#[test]
+fn option_that_cannot_be_used_is_an_error_at_its_value() {
+    for (yaml, place, said) in [
+        ("fallback_model: --x", "2:17", "cannot begin with a dash"),
+        ("fallback_model: 'a,b'", "2:17", "the name of a model, or a list of names"),
+        ("max_turns: 0", "2:12", "a whole number from 1"),
+        ("max_turns: [1]", "2:12", "a whole number from 1"),
+        ("system: [x]", "2:9", "should be a text"),
+        ("system: \"a\\0b\"", "2:9", "no NUL"),
+        ("mcp: github", "2:6", "should be a list"),
+        ("mcp: ['a b']", "2:7", "names of servers"),
+        ("mcp: [{ command: x }]", "2:7", "names of servers"),
+        ("add_dirs: lib", "2:11", "should be a list"),
+    ] {
+        let found = errors(yaml);
+        let [found] = &found[..] else { panic!("{yaml}: {found:?}") };
+        assert!(found.starts_with(&format!("STATE.md:{place}: ")), "{found}");
+        assert!(found.contains(said), "{found}");
+    }
+    let long = format!("system: {}", "x".repeat(65_537));
+    assert!(errors(&long)[0].contains("at most 65536 bytes"));
 }
 
 #[test]

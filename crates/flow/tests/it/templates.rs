@@ -163,7 +163,7 @@ fn policy() -> Policy {
 
 #[test]
 fn reminder_says_what_was_wrong_and_lists_what_is_allowed() {
-    let text = reminder(&Problem::Tag(TagError::None), &policy());
+    let text = reminder(&Problem::Tag(TagError::None), &policy(), false);
     insta::assert_snapshot!(text, @r#"
     Your last message did not end this step: no transition tag was found.
 
@@ -184,7 +184,7 @@ fn reminder_says_what_was_wrong_and_lists_what_is_allowed() {
 fn reminder_names_a_transition_that_is_not_allowed() {
     let problem = Problem::NotAllowed { tag: "<goto>ELSEWHERE.md</goto>".to_owned() };
     let only = vec![allowed(TagKind::Goto, Some("NEXT.md"), &[])];
-    let text = reminder(&problem, &Policy { allowed: only, evaluators: vec![] });
+    let text = reminder(&problem, &Policy { allowed: only, evaluators: vec![] }, false);
     insta::assert_snapshot!(text, @r"
     Your last message did not end this step: `<goto>ELSEWHERE.md</goto>` is not among the transitions that this state allows.
 

@@ -21,7 +21,8 @@ pub(crate) enum Upkeep {
     Show(Show),
     /// Check whether everything that Raymond needs is installed.
     ///
-    /// Exits with 1 if there is a problem that prevents runs.
+    /// Each coding agent takes two turns against a model in this program, in a home of its own: nothing is paid for, and nothing
+    /// of yours is used. Exits with 1 if there is a problem that prevents runs.
     Doctor(Doctor),
     /// Remove old runs from the disk.
     ///
@@ -103,6 +104,10 @@ pub(crate) struct Land {
 /// The arguments of `raymond doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
+    /// Leave out the turns of coding agents, which take some seconds.
+    #[arg(long)]
+    pub(crate) quick: bool,
+
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,

@@ -251,6 +251,10 @@ fn costs(page: &mut Vec<Line>, accounts: &Accounts) {
     let tables = [
         ("Cost by state", named(accounts.by_state.iter().map(|(name, a)| (name.stem(), a)))),
         ("Cost by model", named(accounts.by_model.iter().map(|(name, a)| (name.as_str(), a)))),
+        (
+            "Cost by version of the coding agent",
+            named(accounts.by_version.iter().map(|(name, a)| (name.as_str(), a))),
+        ),
         ("Cost by agent", named(accounts.by_agent.iter().map(|(name, a)| (name.as_str(), a)))),
     ];
     let rows = tables.iter().flat_map(|(_, rows)| rows);

@@ -136,8 +136,8 @@ const CASE_KEYS: [&str; 12] = [
     "answers",
     "expect",
 ];
-const REPLY_KEYS: [&str; 8] =
-    ["text", "cost", "delay", "fail", "message", "repeat", "asks", "options"];
+const REPLY_KEYS: [&str; 9] =
+    ["text", "output", "cost", "delay", "fail", "message", "repeat", "asks", "options"];
 const ANSWER_KEYS: [&str; 3] = ["answer", "comment", "files"];
 const EXPECT_KEYS: [&str; 8] =
     ["status", "result", "path", "forked", "reminders", "cost", "prompts", "snapshot"];
@@ -171,6 +171,7 @@ fn reply(node: &YamlNode) -> Result<ScriptedReply, CaseProblem> {
             "asks" => asks = Some(text_of(value)?),
             "options" => options = list(value)?,
             "text" => reply.answer = Ok(text_of(value)?),
+            "output" => reply.output = Some(json(value)?),
             "cost" => reply.cost_usd = dollars(value)?,
             "delay" => reply.after = delay(value)?,
             "fail" => class = Some(failure_class(value)?),
@@ -188,6 +189,15 @@ fn reply(node: &YamlNode) -> Result<ScriptedReply, CaseProblem> {
         reply.answer = Err(TurnFailure { class, message });
     }
     Ok(reply)
+}
+
+/// A structured output: an object in JSON.
+fn json(node: &YamlNode) -> Result<String, CaseProblem> {
+    let text = text_of(node)?;
+    match serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&text) {
+        Ok(object) => Ok(serde_json::Value::Object(object).to_string()),
+        Err(error) => Err((node.span, format!("`output` is an object in JSON: {error}"))),
+    }
 }
 
 /// What the coding agent asks with a tool of its own.
@@ -238,9 +248,11 @@ fn failure_class(node: &YamlNode) -> Result<FailureClass, CaseProblem> {
         "session_missing" => FailureClass::SessionMissing,
         "prompt_too_long" => FailureClass::PromptTooLong,
         "refused" => FailureClass::Refused,
+        "max_turns" => FailureClass::MaxTurns,
+        "bad_output" => FailureClass::BadOutput,
         other => {
             let known = "transient, usage_limit, budget, authentication, unknown_model, \
-                         session_missing, prompt_too_long, refused";
+                         session_missing, prompt_too_long, refused, max_turns, bad_output";
             return Err((node.span, format!("unknown failure `{other}`; known: {known}")));
         }
     })

@@ -8,7 +8,7 @@ use std::{
 use raymond_engine::{Loaded, asks::TIMEOUT, journal::JournalEntry};
 use raymond_flow::{
     id::StepId,
-    machine::{Action, FailureClass, Record, Response, Turn},
+    machine::{Action, FailureClass, Record, Response, Spent, Turn},
     turn::Outcome,
 };
 
@@ -50,7 +50,7 @@ fn story(entries: &[JournalEntry], outcome: impl Fn(&StepId, &Turn) -> Option<Ou
                     && let Some(outcome) = outcome(&id, &turn)
                     && let Some(places) = story.replies.get_mut(&state)
                 {
-                    places[place] = reply(&outcome, spent.cost_usd.dollars());
+                    places[place] = reply(&outcome, spent);
                 }
             }
             Record::Asked { agent, .. } => {
@@ -121,9 +121,15 @@ pub(crate) fn recorded(
 }
 
 /// An equivalent reply; `None` for a turn that was lost or killed, and therefore retried.
-fn reply(outcome: &Outcome, cost: f64) -> Option<String> {
+fn reply(outcome: &Outcome, spent: &Spent) -> Option<String> {
+    let cost = spent.cost_usd.dollars();
     match outcome {
-        Outcome::Reply { text } => Some(format!("{{ text: {}, cost: {cost} }}", quoted(text))),
+        Outcome::Reply { text } => {
+            let output =
+                spent.output.as_deref().map(|output| format!(", output: {}", quoted(output)));
+            let output = output.unwrap_or_default();
+            Some(format!("{{ text: {}{output}, cost: {cost} }}", quoted(text)))
+        }
         Outcome::Failed(failure) => {
             let class = match failure.class {
                 FailureClass::UsageLimit { .. } => "usage_limit",
@@ -133,9 +139,13 @@ fn reply(outcome: &Outcome, cost: f64) -> Option<String> {
                 FailureClass::SessionMissing => "session_missing",
                 FailureClass::PromptTooLong => "prompt_too_long",
                 FailureClass::Refused => "refused",
+                FailureClass::MaxTurns => "max_turns",
+                FailureClass::BadOutput => "bad_output",
                 FailureClass::Transient { .. }
                 | FailureClass::NotInstalled
                 | FailureClass::Misconfigured
+                | FailureClass::NotUnderstood
+                | FailureClass::AnswerTooLong
                 | FailureClass::Killed
                 | FailureClass::TimedOut
                 | FailureClass::Other => "transient",

@@ -143,7 +143,7 @@ impl Project {
     /// Waits until no process of this project is left.
     #[cfg(unix)]
     pub(crate) fn wait_until_quiet(&self) {
-        wait_until("no process is left", Duration::from_secs(15), || self.processes().is_empty());
+        wait_until("no process is left", Duration::from_mins(1), || self.processes().is_empty());
     }
 }
 

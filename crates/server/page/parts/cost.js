@@ -35,5 +35,6 @@ export function costTables(cost) {
   return html`<p class="dim sum">${money(cost.total.cost_usd)} for ${cost.total.steps.toLocaleString('en')} steps, ${duration(cost.total.duration_ms)} of work${cost.total.tokens ? html`,
     ${tokens(cost.total.tokens.input)} tokens input, ${tokens(cost.total.tokens.cache_read)} cached, ${tokens(cost.total.tokens.output)} output` : nothing}</p>
     <div class="tables">${costTable('Cost by state', cost.by_state, (row) => state(row.name))}
-    ${cost.by_model.length ? costTable('Cost by model', cost.by_model) : nothing}${costTable('Cost by agent', cost.by_agent)}</div>`;
+    ${cost.by_model.length ? costTable('Cost by model', cost.by_model) : nothing}
+    ${cost.by_version.length ? costTable('Cost by version of the coding agent', cost.by_version) : nothing}${costTable('Cost by agent', cost.by_agent)}</div>`;
 }

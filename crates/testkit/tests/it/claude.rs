@@ -7,13 +7,15 @@ use std::{
     time::Duration,
 };
 
-use raymond_testkit::{Block, Claude, Gate, ModelApi, Reply, Request};
+use raymond_testkit::{Block, Claude, Gate, ModelApi, Reply, Request, table};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// Longer than Claude Code needs to start on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// What 1000 tokens in and 50 out cost on sonnet.
+/// A model with the same price in every supported version.
+const MODEL: &str = "claude-sonnet-4-6";
+/// What 1000 tokens in and 50 out of it cost.
 const COST_OF_A_CALL: f64 = 0.003_75;
 
 /// A home, a project directory and a model for one test.
@@ -48,7 +50,7 @@ impl Desk {
     fn start(&self, prompt: &str, arguments: &[&str]) -> Child {
         fs::write(self.path("prompt"), prompt).unwrap();
         Command::new(self.claude.program())
-            .args(["-p", "--output-format", "stream-json", "--verbose", "--model", "sonnet"])
+            .args(["-p", "--output-format", "stream-json", "--verbose", "--model", MODEL])
             .args(["--permission-mode", "bypassPermissions"])
             .args(arguments)
             .env_clear()
@@ -74,9 +76,8 @@ impl Desk {
 
 impl Turn {
     fn result(&self) -> &Value {
-        let last = self.events.last().unwrap();
-        assert_eq!(last["type"], "result", "{last}");
-        last
+        let mut results = self.events.iter().filter(|event| event["type"] == "result");
+        results.next_back().unwrap()
     }
 
     fn session(&self) -> &str {
@@ -97,15 +98,17 @@ fn a_text_turn_ends_with_the_words_of_the_model() {
 
     let turn = desk.run("Please say hello.", &[]);
     assert_eq!(turn.code, Some(0));
-    assert_eq!(turn.events[0]["claude_code_version"], raymond_testkit::claude::VERSION);
+    if std::env::var_os("RAYMOND_TEST_CLAUDE").is_none() {
+        let wanted = table::row("claude").version(table::Selection::from_environment());
+        assert_eq!(turn.events[0]["claude_code_version"], wanted);
+    }
     assert_eq!(turn.result()["result"], "Hello from the loopback.");
     assert!((turn.calls_paid() - 1.0).abs() < 1e-9);
 
     let requests = desk.api.requests();
     let [request] = &requests[..] else { panic!("one request, not {}", requests.len()) };
-    assert_eq!(request.model(), "claude-sonnet-5");
-    assert_eq!(request.effort(), Some("high"));
-    assert_eq!(request.max_tokens(), Some(64_000));
+    assert_eq!((request.model(), request.effort()), (MODEL, Some("high")));
+    assert!(request.max_tokens() >= Some(32_000), "{:?}", request.max_tokens());
     assert!(request.is_streaming() && request.has_tool("Bash"));
     assert_eq!(request.texts(), [("user".to_owned(), "Please say hello.".to_owned())]);
     assert_eq!(request.header("x-claude-code-session-id"), Some(turn.session()));
@@ -135,7 +138,8 @@ fn a_tool_turn_really_writes_files() {
     let requests = desk.api.requests();
     assert_eq!(requests.len(), 3);
     assert_eq!(requests[2].last_user_text(), "Make two files.");
-    assert_eq!(requests[2].tool_results()[1], "by Bash");
+    // Newer versions add reminders of their own.
+    assert_eq!(requests[2].tool_results()[1].lines().next(), Some("by Bash"));
 }
 
 #[test]
@@ -148,7 +152,8 @@ fn an_error_status_is_the_result_of_the_turn() {
     assert_eq!(turn.result()["is_error"], true);
     assert_eq!(turn.result()["api_error_status"], 400);
     assert_eq!(turn.result()["result"], "API Error: 400 bad thing");
-    assert_eq!(desk.api.requests().len(), 1);
+    // Newer versions try again.
+    assert!(!desk.api.requests().is_empty());
 }
 
 #[test]
@@ -167,10 +172,11 @@ fn broken_connection_is_retried() {
     let turn = desk.run("Please try.", &[]);
     assert_eq!(turn.code, Some(0));
     assert_eq!(turn.result()["result"], "At last.");
-    assert!((turn.calls_paid() - 1.0).abs() < 1e-9);
+    // Newer versions count what had come of the stream that broke off.
+    assert!((1.0..2.0).contains(&turn.calls_paid()), "{}", turn.calls_paid());
     let streams: Vec<_> = desk.api.requests().iter().map(Request::is_streaming).collect();
-    // After a stream that broke off, Claude Code asks for a document.
-    assert_eq!(streams, [true, true, true, false]);
+    // After a stream that broke off, older versions ask for a document.
+    assert!(matches!(streams[..], [true, true, true, _]), "{streams:?}");
 }
 
 #[test]
@@ -185,7 +191,7 @@ fn a_prompt_after_a_failed_one_gets_its_own_rule() {
     let last = desk.run("three", &["--resume", turn.session()]);
     assert_eq!(last.result()["result"], "Good again.");
     // Two prompts in one message: here the newest user message has more text than the newest prompt.
-    let texts = desk.api.requests()[2].texts();
+    let texts = desk.api.requests().pop().unwrap().texts();
     let texts: Vec<_> = texts.iter().map(|(role, text)| (role.as_str(), text.trim_end())).collect();
     assert_eq!(
         texts,

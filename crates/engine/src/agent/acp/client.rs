@@ -6,8 +6,10 @@ use serde_json::{Value, json};
 
 use super::{
     ALLOWED, CONTINUATION, MODE, QUESTIONS,
+    cost::{Cost, Opening},
+    gemini,
     peer::{CallError, Handler as _, NO_METHOD, Peer, RpcError},
-    report::{Report, failure},
+    report::{Report, failure, introduction},
 };
 
 /// The version of the protocol.
@@ -94,7 +96,13 @@ impl AcpTurn {
 
     /// Carries the turn out, and prints its events and its answer to `out`.
     pub fn run(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        let mut report = Report::new(out, self.allowed.clone(), self.questions);
+        let opening = match self.session {
+            Session::New => Opening::New,
+            Session::Resume(_) => Opening::Resume,
+            Session::Fork(_) => Opening::Branch,
+        };
+        let cost = Cost::new(opening);
+        let mut report = Report::new(out, self.allowed.clone(), self.questions, cost);
         let mut peer = match Peer::start(&self.command) {
             Ok(peer) => peer,
             Err(error) => {
@@ -108,7 +116,7 @@ impl AcpTurn {
         };
         let ended = self.carry_out(&mut peer, &mut report);
         if let Err(Failed(line)) = ended {
-            report.line(&line)?;
+            report.fail(line)?;
         }
         peer.leave();
         Ok(())
@@ -118,7 +126,7 @@ impl AcpTurn {
     pub fn greet(command: &[String]) -> Result<String, String> {
         let mut peer = Peer::start(command).map_err(|error| not_started(command, &error))?;
         let mut sink = io::sink();
-        let mut report = Report::new(&mut sink, None, false);
+        let mut report = Report::new(&mut sink, None, false, Cost::default());
         let answer = peer.call("initialize", &hello(), &mut report);
         peer.leave();
         let answer = answer.map_err(|error| {
@@ -129,12 +137,10 @@ impl AcpTurn {
         if version != VERSION {
             return Err(format!("it speaks version {version} of ACP; Raymond speaks {VERSION}"));
         }
-        let info = &answer["agentInfo"];
-        let word = |name: &str| info[name].as_str().unwrap_or_default();
         let can = &answer["agentCapabilities"];
         let resumes = can["loadSession"] == true || !can["sessionCapabilities"]["resume"].is_null();
         let sessions = if resumes { "resumes sessions" } else { "cannot resume sessions" };
-        Ok(format!("{} {}, {sessions}", word("name"), word("version")).trim().to_owned())
+        Ok(format!("{}, {sessions}", introduction(&answer)))
     }
 
     fn carry_out(&self, peer: &mut Peer, report: &mut Report<'_>) -> Result<(), Failed> {
@@ -144,7 +150,8 @@ impl AcpTurn {
             let Failed(line) = failed("it does not speak ACP")(error);
             Failed::new(line["error"].as_str().unwrap_or_default(), "misconfigured")
         })?;
-        let (session, opened) = self.open(peer, &agent["agentCapabilities"], report)?;
+        report.met(&agent);
+        let (session, opened) = self.open(peer, &agent, report)?;
         let written = report.line(&json!({ "session": session }));
         written.map_err(|error| Failed::new(&error.to_string(), "other"))?;
         self.set_up(peer, &session, &opened, report)?;
@@ -172,13 +179,17 @@ impl AcpTurn {
     fn open(
         &self,
         peer: &mut Peer,
-        can: &Value,
+        agent: &Value,
         report: &mut Report<'_>,
     ) -> Result<(String, Value), Failed> {
+        let can = &agent["agentCapabilities"];
         let cwd = self.cwd.display().to_string();
-        let given = |id: Option<&str>| match id {
-            Some(id) => json!({ "cwd": cwd, "mcpServers": [], "sessionId": id }),
-            None => json!({ "cwd": cwd, "mcpServers": [] }),
+        let given = |id: Option<&str>| {
+            let mut given = json!({ "cwd": cwd, "mcpServers": [], "_meta": Cost::wish() });
+            if let Some(id) = id {
+                given["sessionId"] = id.into();
+            }
+            given
         };
         let (what, method, id) = match &self.session {
             Session::New => ("begin a session", "session/new", None),
@@ -198,6 +209,10 @@ impl AcpTurn {
             }
             Session::Fork(id) => ("branch the session", "session/fork", Some(id.as_str())),
         };
+        let loads = id.filter(|_| method == "session/load" && gemini::is(agent));
+        if let Some(id) = loads {
+            gemini::wait_for_the_next_minute(id);
+        }
         let opened = peer.call(method, &given(id), report).map_err(|error| match error {
             CallError::Refused(error) if error.code == NO_METHOD => {
                 let words = format!("cannot {what}: set `can_branch = false` in its settings");
@@ -208,6 +223,10 @@ impl AcpTurn {
             }
             error => failed(&format!("cannot {what}"))(error),
         })?;
+        if let Some(id) = loads {
+            let taken = gemini::take_history(peer, id, &opened, report);
+            taken.map_err(failed("cannot resume the session"))?;
+        }
         let own = opened["sessionId"].as_str();
         let resumed = id.filter(|_| matches!(self.session, Session::Resume(_)));
         match own.or(resumed) {
@@ -230,8 +249,8 @@ impl AcpTurn {
             set.map_err(failed("cannot set the mode"))?;
         }
         if let Some(model) = &self.model {
-            let option = json!({ "sessionId": session, "configId": "model", "value": model });
-            let set = peer.call("session/set_config_option", &option, report);
+            let (method, wish) = model_wish(session, opened, model);
+            let set = peer.call(method, &wish, report);
             set.map_err(|error| {
                 let Failed(mut line) = failed(&format!("cannot use the model `{model}`"))(error);
                 line["class"] = "unknown_model".into();
@@ -247,6 +266,18 @@ impl AcpTurn {
         }
         Ok(())
     }
+}
+
+/// The request that sets the model: by an option of the session, or as the protocol had it before there were options.
+fn model_wish(session: &str, opened: &Value, model: &str) -> (&'static str, Value) {
+    let options = opened["configOptions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let option = options.iter().find(|it| it["category"] == "model" || it["id"] == "model");
+    if option.is_none() && opened["models"].is_object() {
+        return ("session/set_model", json!({ "sessionId": session, "modelId": model }));
+    }
+    let id = option.and_then(|option| option["id"].as_str()).unwrap_or("model");
+    let wish = json!({ "sessionId": session, "configId": id, "value": model });
+    ("session/set_config_option", wish)
 }
 
 /// Why a coding agent cannot be started.
@@ -272,4 +303,25 @@ fn hello() -> Value {
 fn is_missing(words: &str) -> bool {
     let words = words.to_lowercase();
     words.contains("not found") || words.contains("no conversation found")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn model_is_set_in_the_way_that_the_session_offers() {
+        let wish = |opened: Value| {
+            let (method, wish) = model_wish("s", &opened, "m");
+            let name = wish["configId"].as_str().or(wish["modelId"].as_str());
+            (method, name.unwrap_or_default().to_owned())
+        };
+        let by_option = |id: &str| ("session/set_config_option", id.to_owned());
+        let option = json!([{ "id": "llm", "category": "model" }]);
+        let models = json!({ "availableModels": [] });
+        assert_eq!(wish(json!({ "configOptions": option })), by_option("llm"));
+        assert_eq!(wish(json!({ "configOptions": option, "models": models })), by_option("llm"));
+        assert_eq!(wish(json!({ "models": models })), ("session/set_model", "m".to_owned()));
+        assert_eq!(wish(json!({})), by_option("model"), "it says that it has none");
+    }
 }

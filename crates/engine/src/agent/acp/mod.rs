@@ -3,13 +3,17 @@
 //! | file | what it owns |
 //! |---|---|
 //! | `client` | one turn: opens the session, sends the prompt, prints the events of the protocol for programs |
+//! | `cost` | what the turn cost |
+//! | `gemini` | what Gemini CLI needs besides |
 //! | `peer` | the coding agent's process, and JSON-RPC with it |
-//! | `report` | what the turn has printed, used and cost |
+//! | `report` | what the turn has printed and used |
 //!
 //! The process of a turn is `raymond __acp PROGRAM ARGUMENTS`, started by the reaper like any other: it is the client, and
 //! starts the coding agent. To the rest of the engine it is a program that names its sessions.
 
 mod client;
+mod cost;
+mod gemini;
 mod peer;
 mod report;
 
@@ -20,9 +24,9 @@ use raymond_flow::machine::{TurnFailure, TurnSettings};
 pub use client::AcpTurn;
 
 use super::{
-    Activity, Checkup, CheckupAnswer, CodingAgent, Diagnosis, ProgramAgent, ProgramConfig,
-    TranscriptReader, TurnCommand, TurnEnd, TurnOutput, TurnRequest, account, allowance::Tools,
-    checkup::first_words, program::PlainReader,
+    APART_MODEL, Activity, Apart, Checkup, CheckupAnswer, CodingAgent, Diagnosis, ProgramAgent,
+    ProgramConfig, TranscriptReader, TurnCommand, TurnEnd, TurnOutput, TurnRequest, account,
+    allowance::Tools, checkup::first_words, claude, program::PlainReader,
 };
 
 /// What a turn may do without asking, in the kinds of tools that the protocol has.
@@ -108,6 +112,10 @@ impl CodingAgent for AcpAgent {
         self.client.outcome(output)
     }
 
+    fn counts_by_session(&self) -> bool {
+        true
+    }
+
     fn program(&self) -> Vec<String> {
         self.config.program.program.clone()
     }
@@ -122,6 +130,18 @@ impl CodingAgent for AcpAgent {
         vec![Checkup { what: "handshake", command, judge: greeted }]
     }
 
+    fn apart(&self, home: &Path, url: &str) -> Option<Apart> {
+        let program = Path::new(self.config.program.program.first()?).file_stem()?;
+        let environment = match program.to_str()? {
+            "goose" => goose_apart(url),
+            "claude-agent-acp" => claude_apart(home, url),
+            _ => return None,
+        };
+        let mut config = self.config.clone();
+        config.program.model = None;
+        Some(Apart { agent: Box::new(Self::new(config)), environment, files: Vec::new() })
+    }
+
     fn transcript(&self, _stdin: &Path, _is_first: bool) -> Box<dyn TranscriptReader> {
         Box::new(PlainReader)
     }
@@ -129,6 +149,26 @@ impl CodingAgent for AcpAgent {
     fn activity(&self, line: &[u8]) -> Option<Activity> {
         self.client.activity(line)
     }
+}
+
+/// The variables with which goose uses the model at `url`.
+fn goose_apart(url: &str) -> Vec<(String, String)> {
+    let pairs = [
+        ("GOOSE_PROVIDER", "openai"),
+        ("GOOSE_MODEL", APART_MODEL),
+        ("GOOSE_DISABLE_KEYRING", "1"),
+        ("GOOSE_TELEMETRY_ENABLED", "false"),
+        ("OPENAI_HOST", url),
+        ("OPENAI_API_KEY", "dummy"),
+    ];
+    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()
+}
+
+/// The same for Claude Code behind ACP: the variables of Claude Code, and which one it starts.
+fn claude_apart(home: &Path, url: &str) -> Vec<(String, String)> {
+    const EXECUTABLE: &str = "CLAUDE_CODE_EXECUTABLE";
+    let own = std::env::var(EXECUTABLE).ok().map(|program| (EXECUTABLE.to_owned(), program));
+    claude::apart_environment(home, url).into_iter().chain(own).collect()
 }
 
 fn greeted(answer: &CheckupAnswer) -> Diagnosis {

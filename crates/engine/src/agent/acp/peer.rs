@@ -9,6 +9,8 @@ use std::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::agent::lines::lenient;
+
 /// The longest line that is read: more than any message of a model.
 const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// How long the coding agent may take to exit by itself after the turn, so that it can save its session.
@@ -31,10 +33,12 @@ pub(super) struct Peer {
 #[derive(Debug, Deserialize)]
 pub(super) struct Message {
     pub(super) id: Option<Value>,
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) method: Option<String>,
     #[serde(default)]
     pub(super) params: Value,
     result: Option<Value>,
+    #[serde(default, deserialize_with = "lenient")]
     error: Option<RpcError>,
 }
 
@@ -42,7 +46,9 @@ pub(super) struct Message {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct RpcError {
+    #[serde(deserialize_with = "lenient")]
     pub(super) code: i64,
+    #[serde(deserialize_with = "lenient")]
     pub(super) message: String,
     data: Value,
 }
@@ -51,7 +57,8 @@ impl RpcError {
     /// All that it says, without the words that JSON-RPC has for every failure.
     pub(super) fn words(&self) -> String {
         let message = self.message.trim_start_matches("Internal error").trim_start_matches(": ");
-        let details = self.data["details"].as_str().or_else(|| self.data.as_str());
+        let data = [&self.data["details"], &self.data["message"], &self.data];
+        let details = data.iter().find_map(|it| it.as_str());
         let parts = [message, details.unwrap_or_default()];
         let said: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         if said.is_empty() { self.message.clone() } else { said.join(": ") }
@@ -171,8 +178,25 @@ impl Peer {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn message_is_read_in_any_order_and_with_keys_of_any_type() {
+        for text in [
+            r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}"#,
+            r#"{"error":{"x":[],"message":"no","code":-32601},"method":null,"id":1,"more":{}}"#,
+        ] {
+            let message: Message = serde_json::from_str(text).unwrap();
+            let error = message.error.unwrap();
+            assert_eq!((error.code, error.message.as_str()), (NO_METHOD, "no"));
+            assert!(message.method.is_none());
+        }
+        let odd = r#"{"id":1,"error":{"code":"E_FAILED","message":null}}"#;
+        let odd: Message = serde_json::from_str(odd).unwrap();
+        assert_eq!(odd.error.unwrap().code, 0, "it is an answer still");
+    }
 
     #[test]
     fn words_of_an_error_are_those_that_say_something() {
@@ -184,6 +208,7 @@ mod tests {
             "You've hit your limit"
         );
         assert_eq!(words("Internal error", json!({ "details": "overloaded" })), "overloaded");
+        assert_eq!(words("Internal error", json!({ "message": "limit reached" })), "limit reached");
         assert_eq!(words("Invalid params", json!("no model")), "Invalid params: no model");
         assert_eq!(words("Internal error", Value::Null), "Internal error");
     }

@@ -5,7 +5,10 @@ use std::{collections::HashMap, io};
 use raymond_flow::{tag, text::excerpt};
 use serde_json::{Value, json};
 
-use super::peer::Handler;
+use super::{
+    cost::{CLAUDE_MESSAGE, Cost},
+    peer::Handler,
+};
 use crate::agent::{
     program::{ProgramEvent, ProgramQuestion, ProgramTool},
     wording,
@@ -29,11 +32,15 @@ pub(super) struct Report<'a> {
     questions: bool,
     /// What a person is asked.
     question: Option<ProgramQuestion>,
+    /// The coding agent and its version, as it says.
+    version: String,
     /// Whether the prompt was sent: what comes before is history.
     is_asked: bool,
     /// What the user has said in the history since the last complete answer, and what the coding agent has said since then.
     unanswered: String,
     answer: String,
+    /// How many pieces the history had so far.
+    recalled: usize,
     /// The message that is being written, and its id.
     message: String,
     message_id: String,
@@ -41,11 +48,13 @@ pub(super) struct Report<'a> {
     thought: String,
     tools: HashMap<String, (ProgramTool, String)>,
     denied: Vec<String>,
-    /// What the session had cost when the turn began, and what it costs now, in dollars.
-    cost_before: f64,
-    cost: Option<f64>,
-    /// How often it has reported its usage. The first of several reports is from before the turn.
-    counted: u32,
+    cost: Cost,
+}
+
+/// The name and the version of a coding agent, from its answer to `initialize`. Empty if it does not say.
+pub(super) fn introduction(agent: &Value) -> String {
+    let word = |name: &str| agent["agentInfo"][name].as_str().unwrap_or_default();
+    format!("{} {}", word("name"), word("version")).trim().to_owned()
 }
 
 impl<'a> Report<'a> {
@@ -53,24 +62,30 @@ impl<'a> Report<'a> {
         out: &'a mut dyn io::Write,
         allowed: Option<Vec<String>>,
         questions: bool,
+        cost: Cost,
     ) -> Self {
         Self {
             out,
             allowed,
             questions,
             question: None,
+            version: String::new(),
             is_asked: false,
             unanswered: String::new(),
             answer: String::new(),
+            recalled: 0,
             message: String::new(),
             message_id: String::new(),
             thought: String::new(),
             tools: HashMap::new(),
             denied: Vec::new(),
-            cost_before: 0.0,
-            cost: None,
-            counted: 0,
+            cost,
         }
+    }
+
+    /// The coding agent has said who it is, in its answer to `initialize`.
+    pub(super) fn met(&mut self, agent: &Value) {
+        self.version = introduction(agent);
     }
 
     /// Prints a line.
@@ -125,11 +140,17 @@ impl<'a> Report<'a> {
         line["input_tokens"] = (count("inputTokens") + count("cachedWriteTokens")).into();
         line["cached_input_tokens"] = count("cachedReadTokens").into();
         line["output_tokens"] = count("outputTokens").into();
-        if let Some(cost) = self.cost {
-            let before = if self.counted > 1 { self.cost_before } else { 0.0 };
-            line["cost_usd"] = (cost - before).max(0.0).into();
-        }
+        self.cost.add_to(&mut line);
         line["denied"] = self.denied.clone().into();
+        if !self.version.is_empty() {
+            line["version"] = self.version.clone().into();
+        }
+        self.line(&line)
+    }
+
+    /// The last line of a turn that failed.
+    pub(super) fn fail(&mut self, mut line: Value) -> io::Result<()> {
+        self.cost.add_to(&mut line);
         self.line(&line)
     }
 
@@ -138,7 +159,7 @@ impl<'a> Report<'a> {
         let text = update["content"]["text"].as_str().unwrap_or_default();
         let id = update["messageId"].as_str().unwrap_or_default();
         match kind {
-            "usage_update" => self.count(&update["cost"]),
+            "usage_update" => self.cost.report(&update["cost"]),
             _ if !self.is_asked => self.recall(kind, text),
             "agent_message_chunk" => {
                 self.thought_ended()?;
@@ -155,8 +176,15 @@ impl<'a> Report<'a> {
         Ok(())
     }
 
+    /// How many pieces of the history the coding agent has told.
+    pub(super) fn recalled(&self) -> usize {
+        self.recalled
+    }
+
     /// A piece of the history that the coding agent tells when it opens a session.
     fn recall(&mut self, kind: &str, text: &str) {
+        let is_piece = kind.ends_with("_chunk") || kind.starts_with("tool_call");
+        self.recalled += usize::from(is_piece);
         match kind {
             "user_message_chunk" => {
                 if self.is_answered() {
@@ -168,17 +196,6 @@ impl<'a> Report<'a> {
             "agent_message_chunk" => append(&mut self.answer, text),
             _ => {}
         }
-    }
-
-    /// Takes a report of what the session costs. Some count from the beginning of the session, and say so before they ask
-    /// the model; others from the beginning of their process, and have no cost to report then.
-    fn count(&mut self, cost: &Value) {
-        let amount = cost["amount"].as_f64().filter(|_| cost["currency"] == "USD");
-        if self.counted == 0 {
-            self.cost_before = amount.unwrap_or_default();
-        }
-        self.counted = self.counted.saturating_add(1);
-        self.cost = amount.or(self.cost);
     }
 
     /// A message before a tool or another message is not the answer.
@@ -216,6 +233,10 @@ impl<'a> Report<'a> {
             tool.input = Some(bounded(&serde_json::to_string_pretty(input).unwrap_or_default()));
         }
         tool.output = output(update).or(tool.output);
+        // How codex-acp tells what a command prints, piece by piece.
+        if let Some(piece) = update["_meta"]["terminal_output_delta"]["data"].as_str() {
+            tool.output = Some(bounded(&(tool.output.unwrap_or_default() + piece)));
+        }
         let is_denied = tool.outcome == "denied";
         let outcome = match update["status"].as_str() {
             _ if is_denied => Some("denied"),
@@ -276,7 +297,12 @@ impl<'a> Report<'a> {
 
 impl Handler for Report<'_> {
     fn notified(&mut self, method: &str, params: &Value) -> io::Result<()> {
-        if method == "session/update" { self.update(&params["update"]) } else { Ok(()) }
+        match method {
+            "session/update" => self.update(&params["update"])?,
+            CLAUDE_MESSAGE => self.cost.claude(&params["message"]),
+            _ => {}
+        }
+        Ok(())
     }
 
     fn asked(&mut self, method: &str, params: &Value) -> io::Result<Option<Value>> {

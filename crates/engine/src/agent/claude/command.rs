@@ -10,20 +10,18 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::{
-    ClaudeConfig, output, permissions, questions, settings,
+    ClaudeConfig, options, output, permissions, questions, settings,
     transcript::{self, SessionFile},
 };
 use crate::{
-    agent::{Reuse, TurnCommand, TurnRequest},
+    agent::{TurnCommand, TurnRequest},
+    marks::{Mark, TurnMarks},
     regular,
 };
 
-/// The beginning of the line that Claude prints at the end of a turn.
-const DONE_MARK: &str = r#"{"type":"result""#;
-
 /// Tools that wait for a user who is not there (but see [`questions`]), or that make Claude continue by itself after the turn, when no
 /// step reads its output and accounts for its cost.
-const TOOLS_WITHOUT_USE: [&str; 7] = [
+const TOOLS_WITHOUT_USE: [&str; 9] = [
     questions::TOOL,
     "EnterPlanMode",
     "ExitPlanMode",
@@ -31,6 +29,9 @@ const TOOLS_WITHOUT_USE: [&str; 7] = [
     "CronCreate",
     "CronDelete",
     "CronList",
+    // These run in the background whatever the environment says, and each of their events asks the model again.
+    "Monitor",
+    "Workflow",
 ];
 
 /// Variables for Claude. Its own retries are short, so that the run's retry policy applies; a background task
@@ -83,21 +84,34 @@ pub(super) fn command(
         program.extend(["--max-budget-usd".to_owned(), budget.dollars().to_string()]);
     }
     program.extend(permissions::arguments(config, &turn.settings)?);
+    let options = options::chosen(config, request)?;
+    program.extend(options.arguments);
     program.extend(arguments(config, request));
-    let pairs = ENVIRONMENT.iter();
+    let pairs = ENVIRONMENT.map(|(name, value)| (name.to_owned(), value.to_owned())).into_iter();
     let id = Uuid::new_v4();
     Ok(TurnCommand {
         program,
-        environment: pairs.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+        environment: pairs.chain(options.environment).collect(),
         without: NESTING.map(str::to_owned).to_vec(),
         stdin: message(&words, id),
         // A process that is kept has an open standard input, and would wait there for answers to permission requests.
-        reuse: (!config.questions).then(|| Reuse {
-            turn_mark: format!(r#""uuid":"{id}""#),
-            done_mark: DONE_MARK.to_owned(),
-            likeness: likeness(config, request),
-        }),
+        reuse: (!config.questions).then(|| likeness(config, request)),
+        marks: marks(&id.to_string()),
     })
+}
+
+/// The lines by which Claude tells how far it is with the prompt `id`. It repeats a prompt when it begins it; since
+/// 2.1.206 it also says when it is over with it, even if a hook has blocked it. A turn begins with `init`.
+fn marks(id: &str) -> TurnMarks {
+    let over = |state| [("type", "command_lifecycle"), ("command_uuid", id), ("state", state)];
+    TurnMarks::none()
+        .with(Mark::Begun, &[("type", "user"), ("uuid", id)])
+        .with(Mark::Done, &[("type", "result")])
+        .with(Mark::Closed, &over("completed"))
+        .with(Mark::Closed, &over("cancelled"))
+        .with(Mark::Busy, &[("type", "system"), ("subtype", "init")])
+        .with(Mark::Busy, &[("type", "assistant")])
+        .with(Mark::Busy, &[("type", "user")])
 }
 
 /// What must be equal in another turn of the same process.
@@ -108,7 +122,8 @@ fn likeness(config: &ClaudeConfig, request: &TurnRequest<'_>) -> Vec<String> {
     let permissions =
         format!("{} {:?} {:?}", settings.skip_permissions, settings.permissions, settings.tools);
     let folder = format!("{:?}", request.folder);
-    asked.into_iter().chain([permissions, folder]).collect()
+    let options = format!("{:?}", settings.options);
+    asked.into_iter().chain([permissions, folder, options]).collect()
 }
 
 fn arguments(config: &ClaudeConfig, request: &TurnRequest<'_>) -> Vec<String> {

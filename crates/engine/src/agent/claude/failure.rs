@@ -40,8 +40,14 @@ fn class(events: &ClaudeEvents, result: &ClaudeEvent, message: &str) -> FailureC
         // No model answered.
         return FailureClass::Refused;
     }
-    if result.errors.iter().any(|error| error.contains("Reached maximum budget")) {
+    if result.subtype == "error_max_budget_usd" {
         return FailureClass::Budget;
+    }
+    if result.subtype == "error_max_turns" {
+        return FailureClass::MaxTurns;
+    }
+    if result.subtype == "error_max_structured_output_retries" {
+        return FailureClass::BadOutput;
     }
     if result.errors.iter().any(|error| error.contains("No conversation found")) {
         return FailureClass::SessionMissing;
@@ -68,7 +74,13 @@ fn class(events: &ClaudeEvents, result: &ClaudeEvent, message: &str) -> FailureC
     if result.stop_reason.as_deref() == Some("refusal") {
         return FailureClass::Refused;
     }
-    match events.error.as_deref() {
+    // The last reply names the kind in every version, the result in newer ones.
+    match events.error.as_deref().or(result.api_error.as_deref()) {
+        // A full context window has no name of its own.
+        Some("max_output_tokens") if message.contains("context window") => {
+            FailureClass::PromptTooLong
+        }
+        Some("max_output_tokens") => FailureClass::AnswerTooLong,
         Some("authentication_failed") => FailureClass::Authentication,
         Some("billing_error") => FailureClass::Billing,
         Some("model_not_found") => FailureClass::UnknownModel,
@@ -78,7 +90,7 @@ fn class(events: &ClaudeEvents, result: &ClaudeEvent, message: &str) -> FailureC
             let resets_at = |wait_ms: u64| said_at_ms.saturating_add(wait_ms).div_ceil(1000);
             FailureClass::UsageLimit { resets_at: events.retry_after_ms.map(resets_at) }
         }
-        Some("server_error" | "overloaded") => {
+        Some("server_error" | "overloaded" | "connection_failed") => {
             FailureClass::Transient { retry_after_ms: events.retry_after_ms }
         }
         _ => FailureClass::Other,
@@ -86,7 +98,11 @@ fn class(events: &ClaudeEvents, result: &ClaudeEvent, message: &str) -> FailureC
 }
 
 /// The failure of a turn without any result.
-pub(super) fn without_result(exit_code: Option<i32>, complaint: &str) -> TurnFailure {
+pub(super) fn without_result(
+    exit_code: Option<i32>,
+    complaint: &str,
+    is_strange: bool,
+) -> TurnFailure {
     let words = beginning(complaint, MESSAGE_CHARS_MAX);
     match exit_code {
         None => failed(FailureClass::Killed, "Claude was killed"),
@@ -102,6 +118,9 @@ pub(super) fn without_result(exit_code: Option<i32>, complaint: &str) -> TurnFai
         }
         Some(1) if complaint.to_lowercase().contains("error:") => {
             failed(FailureClass::Misconfigured, words)
+        }
+        Some(0) if is_strange => {
+            failed(FailureClass::NotUnderstood, "none of its lines is understood")
         }
         Some(code) if words.is_empty() => {
             failed(FailureClass::Other, format!("Claude exited with code {code} without an answer"))

@@ -9,12 +9,14 @@
 //! | `failure` | the classes of Claude's errors |
 //! | `transcript` | where a session is on disk, and what it already contains |
 //! | `questions` | what Claude asks with its own tool |
+//! | `options` | what else a state asks for, as options of Claude |
 //! | `permissions` | what a state may ask for, and what the user's settings allow |
 //! | `settings` | which model Claude uses when a turn asks for none |
 
 mod checkup;
 mod command;
 mod failure;
+mod options;
 mod output;
 mod permissions;
 mod permits;
@@ -24,8 +26,10 @@ mod settings;
 mod transcript;
 
 use std::{
+    collections::BTreeMap,
     io,
     path::{Path, PathBuf},
+    sync::OnceLock,
 };
 
 use raymond_flow::{
@@ -35,12 +39,12 @@ use raymond_flow::{
 };
 
 use super::{
-    Activity, Checkup, CodingAgent, SessionPart, TranscriptReader, TurnCommand, TurnEnd,
-    TurnOutput, TurnRequest,
+    Activity, Apart, Checkup, CodingAgent, SessionPart, TranscriptReader, TurnCommand, TurnEnd,
+    TurnOutput, TurnRequest, Versions,
 };
 
 /// How Claude Code is used.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaudeConfig {
     /// Its name in frontmatter.
     pub name: String,
@@ -52,6 +56,14 @@ pub struct ClaudeConfig {
     pub config_dir: PathBuf,
     /// The tools that a state may ask for, besides those that edit files.
     pub tools: Vec<String>,
+    /// The models to use while the one of a turn is not available, for states that name none.
+    pub fallback_model: Vec<String>,
+    /// How often a turn may ask the model, for states that do not say it.
+    pub max_turns: Option<u32>,
+    /// The MCP servers that a state may name, as Claude reads them.
+    pub mcp: BTreeMap<String, serde_json::Value>,
+    /// The directories that a state may add, and all below them; absolute.
+    pub add_dirs: Vec<PathBuf>,
     /// Whether what Claude asks with its own tool is put to a person.
     pub questions: bool,
     /// The model of turns that name none.
@@ -66,13 +78,28 @@ pub struct ClaudeConfig {
 #[derive(Clone, Debug)]
 pub struct ClaudeAgent {
     config: ClaudeConfig,
+    /// Whether it keeps the first system prompt of a session, unless it is told not to.
+    keeps_system: OnceLock<bool>,
 }
 
 impl ClaudeAgent {
     /// Claude Code with these settings.
     pub fn new(config: ClaudeConfig) -> Self {
-        Self { config }
+        Self { config, keeps_system: OnceLock::new() }
     }
+}
+
+/// The variables with which Claude Code uses the model at `url`, and nothing else of the network.
+pub(super) fn apart_environment(home: &Path, url: &str) -> Vec<(String, String)> {
+    let pairs = [
+        ("ANTHROPIC_BASE_URL", url.to_owned()),
+        ("ANTHROPIC_API_KEY", "dummy".to_owned()),
+        ("CLAUDE_CODE_TMPDIR", home.to_string_lossy().into_owned()),
+        ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".to_owned()),
+        ("DISABLE_TELEMETRY", "1".to_owned()),
+        ("DISABLE_AUTOUPDATER", "1".to_owned()),
+    ];
+    pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 impl CodingAgent for ClaudeAgent {
@@ -85,11 +112,22 @@ impl CodingAgent for ClaudeAgent {
     }
 
     fn command(&self, request: &TurnRequest<'_>) -> Result<TurnCommand, TurnFailure> {
-        command::command(&self.config, request)
+        let mut command = command::command(&self.config, request)?;
+        if request.turn.settings.options.system.is_some()
+            && *self.keeps_system.get_or_init(|| options::keeps_system(&self.config.program))
+        {
+            command.program.extend(options::FORGET_SYSTEM.map(str::to_owned));
+        }
+        Ok(command)
     }
 
     fn outcome(&self, output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
         output::outcome(output)
+    }
+
+    fn counts_by_session(&self) -> bool {
+        // Since 2.1.277; `output` ignores what is not needed.
+        true
     }
 
     fn program(&self) -> Vec<String> {
@@ -118,6 +156,25 @@ impl CodingAgent for ClaudeAgent {
 
     fn checkups(&self) -> Vec<Checkup> {
         checkup::checkups(&self.config.program)
+    }
+
+    fn versions(&self) -> Option<Versions> {
+        Some(checkup::VERSIONS)
+    }
+
+    fn apart(&self, home: &Path, url: &str) -> Option<Apart> {
+        let config = ClaudeConfig {
+            arguments: Vec::new(),
+            config_dir: home.join(".claude"),
+            model: Some("sonnet".to_owned()),
+            environment_model: None,
+            ..self.config.clone()
+        };
+        Some(Apart {
+            agent: Box::new(Self::new(config)),
+            environment: apart_environment(home, url),
+            files: Vec::new(),
+        })
     }
 
     fn activity(&self, line: &[u8]) -> Option<Activity> {

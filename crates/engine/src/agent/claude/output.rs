@@ -5,6 +5,9 @@
 //! when it was interrupted without any answer. Results before and after that belong to turns that Claude began
 //! by itself, for example at the end of a background task; their cost counts, because every result contains the
 //! sum over the whole process.
+//!
+//! Where that sum begins depends on the version: at zero, or since 2.1.277 at what the session had cost before. Since 2.1.309
+//! a result also says what was spent since the one before, and so where the sum began.
 
 use std::{collections::BTreeMap, io, path::Path};
 
@@ -29,13 +32,19 @@ use crate::agent::{
 /// The model that Claude reports for messages that it generates itself.
 const SYNTHETIC: &str = "<synthetic>";
 
+/// The tool with which the model gives its structured output.
+const STRUCTURED_OUTPUT: &str = "StructuredOutput";
+
+/// The kinds of events that a turn cannot do without.
+const KINDS: [&str; 4] = ["system", "user", "assistant", "result"];
+
 /// One event, with the fields of all kinds of events that matter here.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ClaudeEvent {
     #[serde(rename = "type")]
     kind: String,
-    subtype: String,
+    pub(super) subtype: String,
     uuid: Option<String>,
     session_id: Option<String>,
     pub(super) is_error: bool,
@@ -44,22 +53,35 @@ pub(super) struct ClaudeEvent {
     pub(super) api_error_status: Option<u16>,
     pub(super) stop_reason: Option<String>,
     pub(super) terminal_reason: Option<String>,
+    /// Of a `result`, in newer versions: the kind of failure that it reports.
+    pub(super) api_error: Option<String>,
     /// The call of the subagent that the event belongs to, if it belongs to one.
     parent_tool_use_id: Option<String>,
     /// Of a `result`: the usage of its own turn.
     usage: ClaudeUsage,
-    /// Of a `result`: the cost of the process since its start.
+    /// Of a `result`: the cost of the process or of the session so far.
     total_cost_usd: f64,
-    /// Of a `result`: the tokens of the process since its start.
+    /// Of a `result`: the tokens of the process or of the session so far.
     #[serde(rename = "modelUsage")]
     model_usage: BTreeMap<String, ModelUsage>,
+    /// Of a `result`: what was used since the result before it, or since the start of the process.
+    model_usage_since_last_result: Option<BTreeMap<String, ModelUsage>>,
     permission_denials: Vec<Denial>,
+    /// Of a `result`: the structured output, if the model gave one. Its text is then the same, as JSON.
+    structured_output: Option<serde_json::Value>,
     model: Option<String>,
+    /// Of `init`.
+    claude_code_version: Option<String>,
     /// Of an `assistant` event: the kind of failure that it reports.
     error: Option<serde_json::Value>,
     message: Option<ClaudeMessage>,
     rate_limit_info: Option<ClaudeRateLimit>,
     retry_delay_ms: f64,
+    /// Of an `api_retry`: which retry it is, from 1.
+    attempt: u32,
+    /// Of a change of the model: the one that is asked instead, and why in Claude's words.
+    fallback_model: Option<String>,
+    content: Option<serde_json::Value>,
     /// Of an `api_retry`: the status of the answer, if there was one.
     error_status: Option<u16>,
 }
@@ -88,6 +110,8 @@ struct ModelUsage {
     cache_read: u64,
     #[serde(rename = "cacheCreationInputTokens")]
     cache_write: u64,
+    #[serde(rename = "costUSD")]
+    cost_usd: f64,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -120,8 +144,8 @@ pub(super) struct ClaudeRateLimit {
     is_using_overage: bool,
 }
 
-/// The cost of a Claude process so far: over its whole life, not per turn.
-#[derive(Debug, Default, Serialize, Deserialize)]
+/// The cost of a Claude process or session so far, not per turn.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Total {
     cost_usd: Usd,
     tokens: Tokens,
@@ -141,6 +165,8 @@ struct ClaudeResult {
 /// The parts of a turn's output that decide its outcome.
 #[derive(Debug, Default)]
 pub(super) struct ClaudeEvents {
+    /// Whether a line was of a known kind; `None` without any line.
+    is_understood: Option<bool>,
     /// The id of the turn's prompt, until Claude begins it.
     waits_for: Option<String>,
     /// The result of the turn.
@@ -152,28 +178,37 @@ pub(super) struct ClaudeEvents {
     /// What the last reply of the model asks with Claude's own tool, and the id of that reply: it has an event for
     /// each of its blocks.
     questions: (String, Vec<OwnQuestion>),
+    /// What the model has said since it last used a tool, other than the one for its structured output: the final message
+    /// of a turn with such an output.
+    said: String,
     /// The calls of the last reply that needed a permission, by their ids.
     denied: Vec<String>,
     /// The kind of failure in the last `assistant` event.
     pub(super) error: Option<String>,
     /// The usage limit, if it is reached.
     pub(super) limit: Option<ClaudeRateLimit>,
-    /// How long the provider asked to wait (`retry-after`), as Claude last reported it. Claude reports only how long
-    /// it waits; the waits that it chooses itself have jitter and are not whole seconds.
+    /// How long the provider asked to wait (`retry-after`), as Claude last reported it.
     pub(super) retry_after_ms: Option<u64>,
     /// When Claude wrote the last line: needed to interpret a time of day without a date.
     pub(super) said_at: Timestamp,
+    /// What the first result says of where its sums began.
+    opening: Option<Total>,
     model: Option<String>,
+    version: Option<String>,
 }
 
 pub(super) fn outcome(output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
     // A process prints nothing before its first prompt, so its first result is the answer to that. Only later
     // turns depend on Claude repeating the prompt.
-    let waits_for = output.before.and_then(|_| command::prompt_id(output.stdin));
+    let waits_for = if output.is_first { None } else { command::prompt_id(output.stdin) };
     let mut events = ClaudeEvents::read(output.stdout, output.stdout_bytes, waits_for)?;
     let asked = events.asked();
     let outcome = match events.verdict() {
         Some(_) if !asked.is_empty() => Outcome::Asks { questions: asked },
+        Some(ClaudeResult {
+            event: ClaudeEvent { is_error: false, structured_output: Some(_), .. },
+            is_asked: true,
+        }) => Outcome::Reply { text: events.said.clone() },
         Some(ClaudeResult {
             event: ClaudeEvent { is_error: false, result: Some(text), .. },
             is_asked: true,
@@ -181,26 +216,28 @@ pub(super) fn outcome(output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
         Some(closing) => Outcome::Failed(failure::of(&events, &closing.event)),
         None => {
             let complaint = complaint(output.stderr)?;
-            Outcome::Failed(failure::without_result(output.exit_code, &complaint))
+            let is_strange = events.is_understood == Some(false);
+            Outcome::Failed(failure::without_result(output.exit_code, &complaint, is_strange))
         }
     };
     if let (Outcome::Asks { .. }, Some(closing)) = (&outcome, &mut events.answer) {
         // They are not denied yet.
         closing.event.permission_denials.retain(|denial| !events.denied.contains(&denial.id));
     }
-    let before = output.before.and_then(|text| serde_json::from_str(text).ok());
+    let before = events.before(output);
     let (mut spent, total) = match events.other.as_ref().or(events.answer.as_ref()) {
         Some(last) => {
-            let (spent, total) =
-                last.event.spent(&before.unwrap_or_default(), events.model.clone());
+            let (spent, total) = last.event.spent(&before, events.model.clone());
             (spent, serde_json::to_string(&total).ok())
         }
         None => (Spent::default(), None),
     };
+    spent.version = events.version.map(|version| format!("claude {}", excerpt(&version)));
     // Only if there is an answer: the result of a turn that could not begin has a meaningless id.
     if let (Outcome::Reply { .. } | Outcome::Asks { .. }, Some(closing)) =
         (&outcome, &events.answer)
     {
+        spent.output = closing.event.structured_output.as_ref().map(ToString::to_string);
         let reported = closing.event.session_id.as_deref();
         spent.session = reported.and_then(|id| SessionId::reported(id).ok());
     }
@@ -212,11 +249,25 @@ impl ClaudeEvents {
     fn read(path: &Path, bytes: u64, waits_for: Option<String>) -> io::Result<Self> {
         let mut events = Self { waits_for, said_at: said_at(path), ..Self::default() };
         each_line(path, bytes, |line| {
-            if let Ok(event) = serde_json::from_slice::<ClaudeEvent>(line) {
-                events.see(event);
-            }
+            let event = serde_json::from_slice::<ClaudeEvent>(line).unwrap_or_default();
+            let is_known = KINDS.contains(&event.kind.as_str());
+            events.is_understood = Some(is_known || events.is_understood.unwrap_or_default());
+            events.see(event);
         })?;
         Ok(events)
+    }
+
+    /// What the sums of its results contained before the turn.
+    fn before(&self, output: &TurnOutput<'_>) -> Total {
+        let known = || output.before.and_then(|text| serde_json::from_str(text).ok());
+        let known: Option<Total> = match &self.opening {
+            opening if output.is_first => opening.clone().or_else(|| {
+                let counts_by_session = self.version.as_deref().is_some_and(counts_by_session);
+                known().filter(|_| counts_by_session)
+            }),
+            _ => known(),
+        };
+        known.unwrap_or_default()
     }
 
     /// The result that decides the outcome of the turn. If Claude did not begin the prompt, that is a
@@ -249,6 +300,9 @@ impl ClaudeEvents {
             // Not the cost: that is the sum over all turns of a process.
             let is_asked = self.has_spoken || event.usage != ClaudeUsage::default();
             self.has_spoken = false;
+            if self.answer.is_none() && self.other.is_none() {
+                self.opening = event.opening();
+            }
             self.end(ClaudeResult { event, is_asked });
         } else if self.answer.is_none() {
             self.see_work(event);
@@ -264,10 +318,26 @@ impl ClaudeEvents {
         }
     }
 
+    /// Collects the final message.
+    fn hear(&mut self, content: &serde_json::Value) {
+        for block in content.as_array().into_iter().flatten() {
+            if let Some(text) = block["text"].as_str() {
+                let gap = if self.said.is_empty() { "" } else { "\n\n" };
+                self.said.push_str(gap);
+                self.said.push_str(text);
+            } else if block["type"] == "tool_use" && block["name"] != STRUCTURED_OUTPUT {
+                self.said.clear();
+            }
+        }
+    }
+
     fn see_work(&mut self, event: ClaudeEvent) {
         match event.kind.as_str() {
             // Claude repeats a prompt when it begins it.
-            "user" if event.uuid.is_some() && event.uuid == self.waits_for => self.waits_for = None,
+            "user" if event.uuid.is_some() && event.uuid == self.waits_for => {
+                self.waits_for = None;
+                self.said.clear();
+            }
             "user" if event.parent_tool_use_id.is_none() => {
                 let content = event.message.unwrap_or_default().content;
                 let blocks = content.as_array().into_iter().flatten();
@@ -285,14 +355,19 @@ impl ClaudeEvents {
                         self.denied.clear();
                     }
                     self.questions.1.extend(questions::asked(&content));
+                    self.hear(&content);
                 }
                 self.has_spoken |= !model.is_empty() && model != SYNTHETIC;
                 self.error = event.error.and_then(|error| error.as_str().map(str::to_owned));
             }
-            "system" if event.subtype == "init" => self.model = event.model,
-            "system" if event.subtype == "api_retry" => {
-                self.retry_after_ms = whole_seconds(event.retry_delay_ms).or(self.retry_after_ms);
+            "system" if event.subtype == "init" => {
+                (self.model, self.version) = (event.model, event.claude_code_version);
             }
+            "system" if event.subtype == "api_retry" => {
+                let told = told_wait(event.retry_delay_ms, event.attempt);
+                self.retry_after_ms = told.or(self.retry_after_ms);
+            }
+            "system" if event.fallback_model.is_some() => self.model = event.fallback_model,
             "rate_limit_event" => {
                 let mut info = event.rate_limit_info.unwrap_or_default();
                 info.resets_at = info.resets_at.map(limit::seconds);
@@ -304,10 +379,16 @@ impl ClaudeEvents {
     }
 }
 
-/// Milliseconds that are whole seconds, as `retry-after` gives them.
-fn whole_seconds(ms: f64) -> Option<u64> {
+/// How long the provider asked to wait, in milliseconds, if Claude waits so long before retry number `attempt` because
+/// of that. Claude tells only how long it waits: what the provider asked for, in newer versions with up to a quarter more,
+/// or a time of its own, which begins at half a second and doubles with each retry, with up to a quarter more.
+fn told_wait(ms: f64, attempt: u32) -> Option<u64> {
+    const OWN_MS: f64 = 500.0;
+    // Between what Claude may add to its own times and what it may add to a second that the provider asks for.
+    const MARGIN: f64 = 1.5;
     // A day. Claude itself waits for at most a minute.
     const SECONDS_MAX: f64 = 86_400.0;
+    let own = OWN_MS * f64::from(attempt.saturating_sub(1)).exp2();
     let seconds = ms / 1000.0;
     #[expect(
         clippy::cast_possible_truncation,
@@ -315,7 +396,7 @@ fn whole_seconds(ms: f64) -> Option<u64> {
         reason = "the range is checked before"
     )]
     let whole = || seconds as u64 * 1000;
-    ((1.0..=SECONDS_MAX).contains(&seconds) && seconds.fract() == 0.0).then(whole)
+    ((1.0..=SECONDS_MAX).contains(&seconds) && ms > own * MARGIN).then(whole)
 }
 
 impl ClaudeEvent {
@@ -324,37 +405,65 @@ impl ClaudeEvent {
         self.terminal_reason.as_deref() == Some(questions::STOPPED)
     }
 
-    /// The cost of this turn, and the cost of the process including it.
+    /// The sum of the cost.
+    fn total(&self) -> Usd {
+        Usd::from_dollars(self.total_cost_usd).unwrap_or_default()
+    }
+
+    /// What the sums of this result, the first of its process, began with, if it says so.
+    fn opening(&self) -> Option<Total> {
+        let since = self.model_usage_since_last_result.as_ref()?;
+        let spent = since.values().map(|usage| usage.cost_usd).sum();
+        let cost_usd = self.total().less(Usd::from_dollars(spent).unwrap_or_default());
+        let tokens = less(tokens(&self.model_usage), tokens(since));
+        Some(Total { cost_usd, tokens, denials: Vec::new() })
+    }
+
+    /// The cost of this turn, and the sums including it.
     fn spent(&self, before: &Total, model: Option<String>) -> (Spent, Total) {
-        let mut tokens = Tokens::default();
-        for usage in self.model_usage.values() {
-            tokens += Tokens {
-                input: usage.input,
-                output: usage.output,
-                cache_read: usage.cache_read,
-                cache_write: usage.cache_write,
-            };
-        }
-        let cost_usd = Usd::from_dollars(self.total_cost_usd).unwrap_or_default();
+        let (tokens, cost_usd) = (tokens(&self.model_usage), self.total());
         let told = |denial: &&Denial| !before.denials.contains(&denial.id);
         let denied = self.permission_denials.iter().filter(told).map(Denial::describe).collect();
         let ids = self.permission_denials.iter().map(|denial| denial.id.clone());
         let total = Total { cost_usd, tokens, denials: ids.collect() };
-        let earlier = before.tokens;
         let spent = Spent {
             cost_usd: cost_usd.less(before.cost_usd),
-            tokens: Tokens {
-                input: tokens.input.saturating_sub(earlier.input),
-                output: tokens.output.saturating_sub(earlier.output),
-                cache_read: tokens.cache_read.saturating_sub(earlier.cache_read),
-                cache_write: tokens.cache_write.saturating_sub(earlier.cache_write),
-            },
+            tokens: less(tokens, before.tokens),
             model,
             denied,
             ..Spent::default()
         };
         (spent, total)
     }
+}
+
+fn tokens(usage: &BTreeMap<String, ModelUsage>) -> Tokens {
+    let mut tokens = Tokens::default();
+    for usage in usage.values() {
+        tokens += Tokens {
+            input: usage.input,
+            output: usage.output,
+            cache_read: usage.cache_read,
+            cache_write: usage.cache_write,
+        };
+    }
+    tokens
+}
+
+fn less(tokens: Tokens, before: Tokens) -> Tokens {
+    Tokens {
+        input: tokens.input.saturating_sub(before.input),
+        output: tokens.output.saturating_sub(before.output),
+        cache_read: tokens.cache_read.saturating_sub(before.cache_read),
+        cache_write: tokens.cache_write.saturating_sub(before.cache_write),
+    }
+}
+
+/// Whether the sums in results of this version include what the session had cost before its process.
+fn counts_by_session(version: &str) -> bool {
+    const SINCE: [u64; 3] = [2, 1, 277];
+    let numbers: Result<Vec<u64>, _> = version.split('.').map(str::parse).collect();
+    numbers.is_ok_and(|numbers| numbers[..] >= SINCE[..])
 }
 
 impl Denial {
@@ -412,6 +521,13 @@ pub(super) fn activity(line: &[u8]) -> Option<Activity> {
             let why = retry_words(&event);
             let seconds = event.retry_delay_ms / 1000.0;
             Some(Activity::Waits(format!("{why}; Claude tries again in {seconds:.0} s")))
+        }
+        // A provider that is busy, or a refusal: the turn goes on with another model, which is paid for.
+        ("system", _) if event.fallback_model.is_some() => {
+            let model = event.fallback_model.unwrap_or_default();
+            let why = event.content.as_ref().and_then(|content| content.as_str());
+            let why = why.filter(|why| !why.is_empty()).unwrap_or(&event.subtype);
+            Some(Activity::Waits(format!("goes on with {model}: {}", excerpt(why))))
         }
         _ => None,
     }

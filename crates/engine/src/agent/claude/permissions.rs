@@ -10,7 +10,10 @@ use super::ClaudeConfig;
 /// The mode of turns whose state asks for none.
 const EDITS: &str = "acceptEdits";
 /// The modes that a state may ask for. None allows more than the first.
-const MODES: [&str; 3] = [EDITS, "default", "plan"];
+const MODES: [&str; 4] = [EDITS, DEFAULT, MANUAL, "plan"];
+/// The mode that asks, by the name that all versions of Claude Code take, and by its newer name.
+const DEFAULT: &str = "default";
+const MANUAL: &str = "manual";
 /// The mode that allows everything.
 const EVERYTHING: &str = "bypassPermissions";
 
@@ -39,6 +42,7 @@ pub(super) fn arguments(
         let known = MODES.join(", ");
         return refused(format!("unknown permissions `{mode}`; known: {known}, {EVERYTHING}"));
     }
+    let mode = if mode == MANUAL { DEFAULT } else { mode };
     let mut arguments = vec!["--permission-mode".to_owned(), mode.to_owned()];
     let tools = settings.tools.as_deref().unwrap_or_default();
     let is_allowed = |tool: &&String| {
@@ -63,7 +67,7 @@ fn refused<T>(message: String) -> Result<T, TurnFailure> {
 
 #[cfg(test)]
 mod tests {
-    use raymond_flow::source::Timeout;
+    use raymond_flow::source::{Timeout, TurnOptions};
 
     use super::*;
 
@@ -75,13 +79,9 @@ mod tests {
         let config = ClaudeConfig {
             name: "claude".to_owned(),
             program: "claude".to_owned(),
-            arguments: Vec::new(),
             config_dir: "/nowhere".into(),
             tools: vec!["Bash(cargo test:*)".to_owned()],
-            model: None,
-            questions: false,
-            environment_model: None,
-            account: None,
+            ..ClaudeConfig::default()
         };
         let settings = TurnSettings {
             agent: None,
@@ -90,6 +90,8 @@ mod tests {
             timeout: Timeout::DEFAULT,
             skip_permissions,
             granted: Vec::new(),
+            budget_usd: None,
+            options: TurnOptions::default(),
             tools: tools.map(|tools| tools.iter().map(|tool| (*tool).to_owned()).collect()),
             permissions: permissions.map(str::to_owned),
         };
@@ -125,6 +127,7 @@ mod tests {
         let narrowed = "--permission-mode acceptEdits --allowedTools Bash(ls:*)";
         assert_eq!(given(true, Some(&["Bash(ls:*)"]), None).unwrap(), narrowed);
         assert_eq!(given(true, None, Some("plan")).unwrap(), "--permission-mode plan");
+        assert_eq!(given(true, None, Some("manual")).unwrap(), "--permission-mode default");
         let all = given(true, None, Some("bypassPermissions")).unwrap();
         assert_eq!(all, "--dangerously-skip-permissions");
     }

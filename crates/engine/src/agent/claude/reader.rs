@@ -16,8 +16,15 @@ use super::{
 };
 
 /// The text in a tool's result if the tool was not allowed.
-const DENIED: [&str; 4] =
-    ["requires approval", "haven't granted", "permission to use", permits::DENIED];
+const DENIED: [&str; 7] = [
+    "requires approval",
+    "require approval",
+    "needs approval",
+    "haven't granted",
+    "permission to use",
+    "' was blocked",
+    permits::DENIED,
+];
 
 /// Reads the output of one turn.
 pub(super) struct ClaudeReader {
@@ -225,6 +232,22 @@ mod tests {
             let entries = read(&mut ClaudeReader::new(None), &[TOOL, &line]);
             assert_eq!(entries, [tool(ToolOutcome::Open, None), tool(outcome, Some(text))]);
         }
+    }
+
+    #[test]
+    fn tool_that_was_not_allowed_is_denied_in_all_words_of_claude() {
+        for text in [
+            "Claude requested permissions to write to /etc/x, but you haven't granted it yet.",
+            "This Bash command contains multiple operations. The following parts require approval: touch a, curl x",
+            "cat in '/etc/hostname' was blocked. For security, Claude Code may only concatenate files from the allowed working directories for this session: '/work'.",
+            "Write to /etc/x needs approval. The path is outside the working directories of this session.",
+        ] {
+            let block = serde_json::json!({ "is_error": true, "content": text });
+            assert!(matches!(outcome(&block), ToolOutcome::Denied { .. }), "{text}");
+        }
+        let failed =
+            serde_json::json!({ "is_error": true, "content": "Exit code 1\nthe port was blocked" });
+        assert!(matches!(outcome(&failed), ToolOutcome::Failed { .. }));
     }
 
     #[test]

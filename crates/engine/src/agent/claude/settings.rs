@@ -46,15 +46,10 @@ mod tests {
     fn nearest_settings_name_the_model() {
         let folder = tempfile::tempdir().unwrap();
         let config = ClaudeConfig {
-            tools: Vec::new(),
-            questions: false,
             name: "claude".to_owned(),
-            model: None,
             program: "claude".to_owned(),
-            arguments: Vec::new(),
             config_dir: folder.path().join("home"),
-            environment_model: None,
-            account: None,
+            ..ClaudeConfig::default()
         };
         let cwd = folder.path().join("work");
         assert_eq!(default_model(&config, &cwd), "default");

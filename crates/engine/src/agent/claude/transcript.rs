@@ -5,13 +5,24 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use memchr::memmem;
 use raymond_flow::id::SessionId;
+use serde::Deserialize;
+use serde_json::Value;
 
-use super::SessionPart;
+use super::{super::lines::each_line, SessionPart};
 
-/// A part of the last message of a turn. In messages of users and models the quotes would be escaped.
-const ANSWERED: &[u8] = br#""stop_reason":"end_turn""#;
+/// A record of a transcript, with the fields that matter here. There are many more kinds of records, and some repeat a
+/// prompt.
+#[derive(Deserialize)]
+struct TranscriptRecord {
+    #[serde(rename = "type")]
+    kind: String,
+    /// Whether it belongs to a subagent.
+    #[serde(default, rename = "isSidechain")]
+    is_aside: bool,
+    #[serde(default)]
+    message: Value,
+}
 
 /// The transcript file of a session.
 pub(super) struct SessionFile {
@@ -48,13 +59,25 @@ impl SessionFile {
     /// Whether it contains `prompt` without an answer. The same prompt may occur several times in a
     /// session, so only its last occurrence counts.
     pub(super) fn is_left_at(&self, prompt: &str) -> bool {
-        let Ok(quoted) = serde_json::to_string(prompt) else {
-            return false;
-        };
-        let text = fs::read(&self.path).unwrap_or_default();
-        let said = memmem::rfind(&text, quoted.as_bytes());
-        said.is_some_and(|at| memmem::find(&text[at..], ANSWERED).is_none())
+        let mut is_left = false;
+        let read = each_line(&self.path, u64::MAX, |line| {
+            let Ok(record) = serde_json::from_slice::<TranscriptRecord>(line) else { return };
+            match record.kind.as_str() {
+                _ if record.is_aside => {}
+                "user" if says(&record.message["content"], prompt) => is_left = true,
+                "assistant" if record.message["stop_reason"] == "end_turn" => is_left = false,
+                _ => {}
+            }
+        });
+        read.is_ok() && is_left
     }
+}
+
+/// Whether the content of a message is this text.
+fn says(content: &Value, text: &str) -> bool {
+    let block =
+        content.as_array().filter(|blocks| blocks.len() == 1).map(|blocks| &blocks[0]["text"]);
+    block.unwrap_or(content).as_str() == Some(text)
 }
 
 #[cfg(test)]
@@ -78,21 +101,30 @@ mod tests {
         let project = folder.path().join("projects/-some-where");
         fs::create_dir_all(&project).unwrap();
         assert!(SessionFile::find(folder.path(), &id).is_none());
-        let line = r#"{"type":"user","message":{"content":[{"text":"say \"hi\"\nto ünïcode"}]}}"#;
-        fs::write(project.join("5f0c.jsonl"), line).unwrap();
+        let line = r#"{"isSidechain":false,"message":{"content":[{"type":"text","text":"say \"hi\"\nto ünïcode"}]},"type":"user"}"#;
+        let path = project.join("5f0c.jsonl");
+        fs::write(&path, line).unwrap();
         let transcript = SessionFile::find(folder.path(), &id).unwrap();
         let prompt = "say \"hi\"\nto ünïcode";
         assert!(transcript.is_left_at(prompt));
         assert!(!transcript.is_left_at("say"));
         let add = |more: &str| {
-            let path = project.join("5f0c.jsonl");
             let known = fs::read_to_string(&path).unwrap();
-            fs::write(path, format!("{known}\n{more}")).unwrap();
+            fs::write(&path, format!("{known}\n{more}")).unwrap();
         };
-        add(r#"{"message":{"content":[{"type":"tool_use"}],"stop_reason":"tool_use"}}"#);
-        add(r#"{"message":{"content":[{"text":"a \"stop_reason\":\"end_turn\""}]}}"#);
+        add(
+            r#"{"type":"assistant","message":{"content":[{"type":"tool_use"}],"stop_reason":"tool_use"}}"#,
+        );
+        add(r#"{"type":"user","message":{"content":"a \"stop_reason\":\"end_turn\""}}"#);
+        add(r#"{"type":"assistant","isSidechain":true,"message":{"stop_reason":"end_turn"}}"#);
+        add("not json");
         assert!(transcript.is_left_at(prompt));
-        add(r#"{"message":{"content":[{"text":"hi"}],"stop_reason":"end_turn"}}"#);
+        add(
+            r#"{"type":"assistant","message":{"content":[{"text":"hi"}],"stop_reason":"end_turn"}}"#,
+        );
+        assert!(!transcript.is_left_at(prompt));
+        // Newer versions repeat the prompt after its answer.
+        add(r#"{"type":"last-prompt","lastPrompt":"say \"hi\"\nto ünïcode"}"#);
         assert!(!transcript.is_left_at(prompt));
         add(line);
         assert!(transcript.is_left_at(prompt));

@@ -3,14 +3,19 @@
 use raymond_flow::machine::{FailureClass, SessionPlan, TurnFailure, TurnSettings};
 
 use super::{CodexAgent, rollout};
-use crate::agent::{TurnCommand, TurnRequest};
+use crate::{
+    agent::{TurnCommand, TurnRequest},
+    marks::{Mark, TurnMarks},
+};
 
 /// The sandboxes of Codex, by the permissions that a state may ask for: Raymond's words and Codex's own. Codex asks
 /// nobody when it runs headless; what the sandbox does not allow fails.
-const SANDBOXES: [(&str, &str); 5] = [
+const SANDBOXES: [(&str, &str); 6] = [
     ("acceptEdits", WORKSPACE),
     (WORKSPACE, WORKSPACE),
     ("default", "read-only"),
+    // The newer name of `default`.
+    ("manual", "read-only"),
     ("plan", "read-only"),
     ("read-only", "read-only"),
 ];
@@ -48,7 +53,17 @@ pub(super) fn command(
         || rollout::ends_with_prompt(&agent.home, request.turn.session.id(), request.prompt);
     let continues = request.turn.recovers && has_prompt();
     let stdin = if continues { request.continuation } else { request.prompt };
-    Ok(TurnCommand { program, stdin: stdin.to_owned(), ..TurnCommand::default() })
+    Ok(TurnCommand { program, stdin: stdin.to_owned(), marks: marks(), ..TurnCommand::default() })
+}
+
+/// The lines by which Codex tells how far it is.
+fn marks() -> TurnMarks {
+    const BUSY: [&str; 5] =
+        ["thread.started", "turn.started", "item.started", "item.updated", "item.completed"];
+    let done = TurnMarks::none()
+        .with(Mark::Done, &[("type", "turn.completed")])
+        .with(Mark::Done, &[("type", "turn.failed")]);
+    BUSY.iter().fold(done, |marks, kind| marks.with(Mark::Busy, &[("type", kind)]))
 }
 
 /// The arguments for what a turn may do. A workflow can only narrow what its user allows.

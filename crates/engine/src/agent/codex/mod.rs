@@ -30,8 +30,8 @@ use raymond_flow::{
 };
 
 use super::{
-    Activity, Checkup, CodingAgent, Native, NativeConfig, TranscriptReader, TurnCommand, TurnEnd,
-    TurnOutput, TurnRequest,
+    APART_MODEL, Activity, Apart, Checkup, CodingAgent, Native, NativeConfig, TranscriptReader,
+    TurnCommand, TurnEnd, TurnOutput, TurnRequest, Versions,
 };
 
 /// Codex among the coding agents that Raymond knows.
@@ -72,6 +72,7 @@ impl CodingAgent for CodexAgent {
             limits_tools: false,
             has_permissions: true,
             can_limit: false,
+            has_options: false,
         }
     }
 
@@ -80,7 +81,10 @@ impl CodingAgent for CodexAgent {
     }
 
     fn outcome(&self, output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
-        output::outcome(output, self.config.prices.as_ref())
+        let mut end = output::outcome(output, self.config.prices.as_ref())?;
+        end.spent.version =
+            NativeConfig::version(NATIVE.name, &self.program, checkup::VERSIONS.package);
+        Ok(end)
     }
 
     fn counts_by_session(&self) -> bool {
@@ -101,6 +105,27 @@ impl CodingAgent for CodexAgent {
 
     fn checkups(&self) -> Vec<Checkup> {
         checkup::checkups(&self.program)
+    }
+
+    fn versions(&self) -> Option<Versions> {
+        Some(checkup::VERSIONS)
+    }
+
+    fn apart(&self, home: &Path, url: &str) -> Option<Apart> {
+        let config = self.config.apart(APART_MODEL);
+        let agent = Self { config, program: self.program.clone(), home: home.join(".codex") };
+        // Without both switches every turn waits five seconds for the network at its end.
+        let settings = format!(
+            "model_provider = 'doctor'\nanalytics.enabled = false\nfeatures.plugins = false\n\
+             [model_providers.doctor]\nname = 'doctor'\nbase_url = '{url}/v1'\nenv_key = 'DOCTOR_KEY'\n\
+             wire_api = 'responses'\n"
+        );
+        let environment = [
+            ("CODEX_HOME".to_owned(), agent.home.to_string_lossy().into_owned()),
+            ("DOCTOR_KEY".to_owned(), "dummy".to_owned()),
+        ];
+        let files = vec![(agent.home.join("config.toml"), settings)];
+        Some(Apart { agent: Box::new(agent), environment: environment.to_vec(), files })
     }
 
     fn activity(&self, line: &[u8]) -> Option<Activity> {

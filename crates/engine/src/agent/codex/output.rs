@@ -17,21 +17,26 @@ use super::failure;
 use crate::agent::{
     Prices, TurnEnd, TurnOutput,
     limit::said_at,
-    lines::{complaint, each_line},
+    lines::{complaint, each_line, lenient},
 };
 
 /// One event, with the fields of all kinds of events that matter here.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct CodexEvent {
-    #[serde(rename = "type")]
+    #[serde(rename = "type", deserialize_with = "lenient")]
     pub(super) kind: String,
+    #[serde(deserialize_with = "lenient")]
     thread_id: Option<String>,
+    #[serde(deserialize_with = "lenient")]
     pub(super) item: CodexItem,
+    #[serde(deserialize_with = "lenient")]
     usage: CodexUsage,
     /// Of `turn.failed`.
+    #[serde(deserialize_with = "lenient")]
     error: CodexError,
     /// Of `error`: a warning, or why the turn is about to fail.
+    #[serde(deserialize_with = "lenient")]
     pub(super) message: String,
 }
 
@@ -39,24 +44,36 @@ pub(super) struct CodexEvent {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct CodexItem {
+    #[serde(deserialize_with = "lenient")]
     pub(super) id: String,
-    #[serde(rename = "type")]
+    #[serde(rename = "type", deserialize_with = "lenient")]
     pub(super) kind: String,
+    #[serde(deserialize_with = "lenient")]
     pub(super) text: String,
     /// Of a warning.
+    #[serde(deserialize_with = "lenient")]
     pub(super) message: String,
     /// Of a `command_execution`.
+    #[serde(deserialize_with = "lenient")]
     pub(super) command: String,
+    #[serde(deserialize_with = "lenient")]
     pub(super) aggregated_output: String,
+    #[serde(deserialize_with = "lenient")]
     pub(super) exit_code: Option<i32>,
+    #[serde(deserialize_with = "lenient")]
     pub(super) status: String,
     /// Of a `file_change`.
+    #[serde(deserialize_with = "lenient")]
     pub(super) changes: Vec<FileChange>,
     /// Of an `mcp_tool_call`.
+    #[serde(deserialize_with = "lenient")]
     pub(super) server: String,
+    #[serde(deserialize_with = "lenient")]
     pub(super) tool: String,
+    #[serde(deserialize_with = "lenient")]
     pub(super) arguments: serde_json::Value,
     /// Of a `web_search`.
+    #[serde(deserialize_with = "lenient")]
     pub(super) query: String,
 }
 
@@ -64,13 +81,16 @@ pub(super) struct CodexItem {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct FileChange {
+    #[serde(deserialize_with = "lenient")]
     pub(super) path: String,
+    #[serde(deserialize_with = "lenient")]
     pub(super) kind: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct CodexError {
+    #[serde(deserialize_with = "lenient")]
     message: String,
 }
 
@@ -80,9 +100,12 @@ struct CodexError {
 #[expect(clippy::struct_field_names, reason = "the names that Codex prints")]
 struct CodexUsage {
     /// Includes those that were read from a cache.
+    #[serde(deserialize_with = "lenient")]
     input_tokens: u64,
+    #[serde(deserialize_with = "lenient")]
     cached_input_tokens: u64,
     /// Includes those that the model spent on thinking.
+    #[serde(deserialize_with = "lenient")]
     output_tokens: u64,
 }
 

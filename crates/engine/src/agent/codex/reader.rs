@@ -194,4 +194,13 @@ mod tests {
         assert_eq!(activity(ended(0).as_bytes()), None);
         assert_eq!(activity(b"{}"), None);
     }
+
+    #[test]
+    fn transcript_depends_on_no_order_and_no_further_keys_or_lines() {
+        let lines = [STARTED, &ended(0), STARTED, &ended(3)];
+        let usual = read(&lines);
+        crate::agent::variants::each_variant(&lines, |variant| {
+            assert_eq!(read(variant), usual, "{variant:#?}");
+        });
+    }
 }

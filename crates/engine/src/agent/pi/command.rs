@@ -3,7 +3,10 @@
 use raymond_flow::machine::{FailureClass, SessionPlan, TurnFailure};
 
 use super::{PiAgent, session};
-use crate::agent::{TurnCommand, TurnRequest, allowance::Tools};
+use crate::{
+    agent::{TurnCommand, TurnRequest, allowance::Tools},
+    marks::{Mark, TurnMarks},
+};
 
 /// The tools of pi.
 const TOOLS: Tools =
@@ -14,9 +17,14 @@ pub(super) fn command(
     request: &TurnRequest<'_>,
 ) -> Result<TurnCommand, TurnFailure> {
     let turn = request.turn;
-    // Templates would replace a prompt that begins with their name. Project files are trusted as by other agents.
+    // Templates would replace a prompt that begins with their name.
     let mut program = vec![agent.program.clone()];
-    program.extend(["--mode", "json", "--no-prompt-templates", "--approve"].map(str::to_owned));
+    program.extend(["--mode", "json", "--no-prompt-templates"].map(str::to_owned));
+    // Extensions and MCP servers of the project run as programs, whatever tools a turn may use. Otherwise pi knows what
+    // its user has decided about the project, and runs none without a decision.
+    if turn.settings.skip_permissions && turn.settings.permissions.is_none() {
+        program.push("--approve".to_owned());
+    }
     // After a failed start, the session may exist and contain the prompt.
     let file = session::find(&agent.sessions, turn.session.id());
     match (&turn.session, &file) {
@@ -48,7 +56,21 @@ pub(super) fn command(
     let is_left = |file| session::is_left_at(file, request.prompt);
     let continues = turn.recovers && file.as_deref().is_some_and(is_left);
     let stdin = if continues { request.continuation } else { request.prompt };
-    Ok(TurnCommand { program, stdin: stdin.to_owned(), ..TurnCommand::default() })
+    Ok(TurnCommand { program, stdin: stdin.to_owned(), marks: marks(), ..TurnCommand::default() })
+}
+
+/// The lines by which pi tells how far it is. It may try again by itself before it settles.
+fn marks() -> TurnMarks {
+    const BUSY: [&str; 6] = [
+        "session",
+        "agent_start",
+        "turn_start",
+        "message_start",
+        "tool_execution_start",
+        "auto_retry_start",
+    ];
+    let done = TurnMarks::none().with(Mark::Done, &[("type", "agent_settled")]);
+    BUSY.iter().fold(done, |marks, kind| marks.with(Mark::Busy, &[("type", kind)]))
 }
 
 #[cfg(test)]
@@ -87,7 +109,7 @@ mod tests {
         let line = |turn: &Turn| of(&agent, turn).map(|command| command.program.join(" "));
         let id = || SessionId::new("own");
         let fresh = line(&turn(SessionPlan::Fresh { id: id() })).unwrap();
-        assert!(fresh.contains("--approve --session-id own --tools"), "{fresh}");
+        assert!(fresh.contains("--no-prompt-templates --session-id own --tools"), "{fresh}");
         let branch = SessionPlan::Branch { from: SessionId::new("from"), id: id(), cwd: None };
         let forked = line(&turn(branch.clone())).unwrap();
         assert!(forked.contains("--fork from --session-id own"), "{forked}");
@@ -98,7 +120,22 @@ mod tests {
         std::fs::write(sessions.path().join("d/2026_own.jsonl"), "").unwrap();
         for plan in [branch, SessionPlan::Resume { id: id() }] {
             let resumed = line(&turn(plan)).unwrap();
-            assert!(resumed.contains("--approve --session-id own"), "{resumed}");
+            assert!(resumed.contains("--no-prompt-templates --session-id own"), "{resumed}");
         }
+    }
+
+    #[test]
+    fn programs_of_the_project_run_only_where_a_turn_may_do_everything() {
+        let agent = PiAgent::new(NativeConfig::default());
+        let approves = |skips: bool, permissions: Option<&str>| {
+            let mut turn = turn(SessionPlan::Fresh { id: SessionId::new("own") });
+            turn.settings.skip_permissions = skips;
+            turn.settings.permissions = permissions.map(str::to_owned);
+            of(&agent, &turn).unwrap().program.contains(&"--approve".to_owned())
+        };
+        assert!(approves(true, None));
+        assert!(!approves(true, Some("plan")));
+        assert!(!approves(false, None));
+        assert!(!approves(false, Some("plan")));
     }
 }

@@ -23,15 +23,20 @@ use raymond_flow::{
     coding_agent::Capabilities,
     machine::{TurnFailure, TurnSettings},
 };
+use serde_json::json;
 
 use super::{
-    Activity, Checkup, CheckupAnswer, CodingAgent, Diagnosis, Native, NativeConfig,
-    TranscriptReader, TurnCommand, TurnEnd, TurnOutput, TurnRequest, checkup::VersionCheck,
+    APART_MODEL, Activity, Apart, Checkup, CheckupAnswer, CodingAgent, Diagnosis, Native,
+    NativeConfig, TranscriptReader, TurnCommand, TurnEnd, TurnOutput, TurnRequest, Versions,
 };
 
 /// pi among the coding agents that Raymond knows.
 pub(super) const NATIVE: Native =
     Native { name: "pi", has_tools: true, make: |config| Box::new(PiAgent::new(config)) };
+
+/// It needs node 22.19.
+const VERSIONS: Versions =
+    Versions { package: "@earendil-works/pi-coding-agent", oldest: [0, 87, 1], tested: [1, 5, 0] };
 
 /// Variables that take precedence over its logins. A model names its provider: `openai/gpt-5.2`.
 const KEYS: [&str; 3] = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"];
@@ -59,7 +64,7 @@ impl CodingAgent for PiAgent {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { can_limit: false, ..Capabilities::FULL }
+        Capabilities { can_limit: false, has_options: false, ..Capabilities::FULL }
     }
 
     fn command(&self, request: &TurnRequest<'_>) -> Result<TurnCommand, TurnFailure> {
@@ -67,7 +72,9 @@ impl CodingAgent for PiAgent {
     }
 
     fn outcome(&self, output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
-        output::outcome(output, self.config.prices.as_ref())
+        let mut end = output::outcome(output, self.config.prices.as_ref())?;
+        end.spent.version = NativeConfig::version(NATIVE.name, &self.program, VERSIONS.package);
+        Ok(end)
     }
 
     fn program(&self) -> Vec<String> {
@@ -90,14 +97,42 @@ impl CodingAgent for PiAgent {
         vec![Checkup { what: "version", command, judge: version }]
     }
 
+    fn versions(&self) -> Option<Versions> {
+        Some(VERSIONS)
+    }
+
+    fn apart(&self, home: &Path, url: &str) -> Option<Apart> {
+        let home = home.join(".pi/agent");
+        let config = self.config.apart(&format!("doctor/{APART_MODEL}"));
+        let (program, sessions) = (self.program.clone(), home.join("sessions"));
+        // The prices of `NativeConfig::apart`: pi reports the cost itself.
+        let model = json!({ "id": APART_MODEL, "cost": { "input": 1, "output": 10, "cacheRead": 1, "cacheWrite": 0 } });
+        let provider = json!({
+            "baseUrl": format!("{url}/v1"),
+            "api": "openai-completions",
+            "apiKey": "dummy",
+            "models": [model],
+        });
+        let models = json!({ "providers": { "doctor": provider } }).to_string();
+        let environment = [
+            ("PI_CODING_AGENT_DIR", home.to_string_lossy().into_owned()),
+            ("PI_OFFLINE", "1".to_owned()),
+            ("PI_TELEMETRY", "0".to_owned()),
+        ];
+        Some(Apart {
+            agent: Box::new(Self { config, program, sessions }),
+            environment: environment.map(|(name, value)| (name.to_owned(), value)).to_vec(),
+            files: vec![(home.join("models.json"), models)],
+        })
+    }
+
     fn activity(&self, line: &[u8]) -> Option<Activity> {
         reader::activity(line)
     }
 }
 
 fn version(answer: &CheckupAnswer) -> Diagnosis {
-    let update = "update it: npm install -g @earendil-works/pi-coding-agent (needs node 22.19)";
-    VersionCheck { tested: [0, 87, 1], update }.judge(answer)
+    VERSIONS.judge(answer)
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use crate::agent::{
     Prices, TurnEnd, TurnOutput,
     limit::said_at,
-    lines::{complaint, each_line},
+    lines::{complaint, each_line, lenient},
     wording,
 };
 
@@ -28,29 +28,43 @@ const MESSAGE_CHARS_MAX: usize = 400;
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct PiEvent {
-    #[serde(rename = "type")]
+    #[serde(rename = "type", deserialize_with = "lenient")]
     pub(super) kind: String,
     /// Of `session`.
+    #[serde(deserialize_with = "lenient")]
     id: Option<String>,
+    #[serde(deserialize_with = "lenient")]
     pub(super) message: PiMessage,
     /// Of the execution of a tool.
+    #[serde(deserialize_with = "lenient")]
     pub(super) tool_call_id: String,
+    #[serde(deserialize_with = "lenient")]
     pub(super) tool_name: String,
+    #[serde(deserialize_with = "lenient")]
     pub(super) args: serde_json::Value,
+    #[serde(deserialize_with = "lenient")]
     pub(super) result: PiResult,
+    #[serde(deserialize_with = "lenient")]
     pub(super) is_error: bool,
     /// Of `auto_retry_start`.
+    #[serde(deserialize_with = "lenient")]
     pub(super) error_message: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct PiMessage {
+    #[serde(deserialize_with = "lenient")]
     pub(super) role: String,
+    #[serde(deserialize_with = "lenient")]
     content: PiContent,
+    #[serde(deserialize_with = "lenient")]
     usage: PiUsage,
+    #[serde(deserialize_with = "lenient")]
     pub(super) stop_reason: StopReason,
+    #[serde(deserialize_with = "lenient")]
     error_message: Option<String>,
+    #[serde(deserialize_with = "lenient")]
     model: Option<String>,
 }
 
@@ -87,31 +101,40 @@ impl Default for PiContent {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct PiBlock {
-    #[serde(rename = "type")]
+    #[serde(rename = "type", deserialize_with = "lenient")]
     pub(super) kind: String,
+    #[serde(deserialize_with = "lenient")]
     pub(super) text: String,
+    #[serde(deserialize_with = "lenient")]
     pub(super) thinking: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct PiResult {
+    #[serde(deserialize_with = "lenient")]
     pub(super) content: Vec<PiBlock>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct PiUsage {
+    #[serde(deserialize_with = "lenient")]
     input: u64,
+    #[serde(deserialize_with = "lenient")]
     output: u64,
+    #[serde(deserialize_with = "lenient")]
     cache_read: u64,
+    #[serde(deserialize_with = "lenient")]
     cache_write: u64,
+    #[serde(deserialize_with = "lenient")]
     cost: PiCost,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct PiCost {
+    #[serde(deserialize_with = "lenient")]
     total: f64,
 }
 

@@ -147,4 +147,12 @@ mod tests {
         assert_eq!(read(&[&line.replace("assistant", "user"), "garbage"]), []);
         assert_eq!(activity(line.as_bytes()), Some(Activity::Says(hello)));
     }
+
+    #[test]
+    fn transcript_depends_on_no_order_and_no_further_keys_or_lines() {
+        let usual = read(&[STARTED, ENDED]);
+        crate::agent::variants::each_variant(&[STARTED, ENDED], |variant| {
+            assert_eq!(read(variant), usual, "{variant:#?}");
+        });
+    }
 }

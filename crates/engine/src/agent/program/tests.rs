@@ -23,8 +23,15 @@ fn end_of(agent: &ProgramAgent, stdout: impl AsRef<[u8]>, exit_code: Option<i32>
     let path = folder.path().join("stdout");
     fs::write(&path, stdout.as_ref()).unwrap();
     let (stdin, stdout_bytes) = (path.as_path(), stdout.as_ref().len() as u64);
-    let output =
-        TurnOutput { stdin, stdout: &path, stdout_bytes, stderr: &path, exit_code, before: None };
+    let output = TurnOutput {
+        stdin,
+        stdout: &path,
+        stdout_bytes,
+        stderr: &path,
+        exit_code,
+        is_first: true,
+        before: None,
+    };
     agent.outcome(&output).unwrap()
 }
 
@@ -144,6 +151,7 @@ fn cost_is_what_is_reported_else_what_the_tokens_cost_else_nothing() {
     let count = of(&plain(), tokens).tokens;
     assert_eq!((count.input, count.cache_read, count.output), (1_000_000, 2_000_000, 500_000));
     assert_eq!(of(&plain(), "\"model\":\"m\"").model.as_deref(), Some("m"));
+    assert_eq!(of(&plain(), "\"version\":\"p 1\"").version.as_deref(), Some("p 1"));
 }
 
 #[test]
@@ -278,4 +286,28 @@ fn program_asks_a_person() {
     assert_eq!(tool[0].grants.as_deref(), Some("shell"));
     let answered = end(r#"{"result":"done","asks":[{"text":"Which?"}]}"#).outcome;
     assert!(matches!(answered, Outcome::Reply { .. }), "an answer counts more");
+}
+
+#[test]
+fn turn_costs_what_its_session_costs_more_than_before_but_at_least_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("stdout");
+    let spent = |line: &str, before: Option<&str>| {
+        fs::write(&path, line).unwrap();
+        let (stdout, stdout_bytes) = (path.as_path(), line.len() as u64);
+        let (stdin, stderr, exit_code) = (stdout, stdout, Some(0));
+        let is_first = true;
+        let output =
+            TurnOutput { stdin, stdout, stdout_bytes, stderr, exit_code, is_first, before };
+        let end = plain().outcome(&output).unwrap();
+        (end.spent.cost_usd.dollars().to_string(), end.total.unwrap())
+    };
+    let pair = |cost: &str, total: &str| (cost.to_owned(), total.to_owned());
+    let session = r#"{"result":"x","carried_usd":0.75}"#;
+    assert_eq!(spent(session, Some("0.5")), pair("0.25", "0.75"));
+    assert_eq!(spent(session, None), pair("0.75", "0.75"), "nothing was counted before");
+    assert_eq!(spent(session, Some("2")), pair("0.75", "0.75"), "the count has begun anew");
+    let own = r#"{"result":"x","cost_usd":0.25,"carried_usd":0.75}"#;
+    assert_eq!(spent(own, Some("0.75")), pair("0.25", "0.75"), "the session has forgotten it");
+    assert_eq!(spent(own, Some("0.375")), pair("0.375", "0.75"), "with what a killed turn cost");
 }

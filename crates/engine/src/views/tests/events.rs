@@ -163,14 +163,16 @@ fn step_is_intended_and_paid() {
         cost_usd: usd(0.5),
         tokens: Tokens { input: 1, output: 2, cache_read: 3, cache_write: 4 },
         model: Some("opus".to_owned()),
+        version: Some("claude 2.1.326".to_owned()),
         duration_ms: 6,
         denied: vec!["Bash".to_owned()],
         session: Some(SessionId::new("s")),
+        output: None,
     };
     let expected = json!({
         "event": "step_paid", "agent": "main", "number": 2, "cost_usd": 0.5,
         "tokens": { "input": 1, "output": 2, "cache_read": 3, "cache_write": 4 },
-        "model": "opus", "duration_ms": 6, "denied": ["Bash"],
+        "model": "opus", "version": "claude 2.1.326", "duration_ms": 6, "denied": ["Bash"],
     });
     check_record(Record::Ended { agent: main(), number: 2, spent }, expected);
 }

@@ -272,10 +272,11 @@ fn joining_agent_counts_its_workers_and_a_worker_without_a_place_is_parked() {
 }
 
 #[test]
-fn cost_is_told_in_all_and_by_state_model_and_agent() {
+fn cost_is_told_in_all_and_by_state_model_version_and_agent() {
     let spent = |dollars, model: &str| Spent {
         cost_usd: Usd::from_dollars(dollars).unwrap(),
         model: Some(model.to_owned()),
+        version: Some(if dollars < 1.0 { "claude 1.0.0" } else { "claude 1.0.1" }.to_owned()),
         tokens: Tokens { input: 10, ..Tokens::default() },
         duration_ms: 5,
         ..Spent::default()
@@ -307,5 +308,6 @@ fn cost_is_told_in_all_and_by_state_model_and_agent() {
     };
     assert_eq!(by("by_state"), rows([("NEXT.sh", 1.5, 2), ("WORK.sh", 0.25, 1)]));
     assert_eq!(by("by_model"), rows([("haiku", 0.25, 1), ("opus", 1.5, 2)]));
+    assert_eq!(by("by_version"), rows([("claude 1.0.0", 0.75, 2), ("claude 1.0.1", 1.0, 1)]));
     assert_eq!(by("by_agent"), rows([("main", 1.5, 2), ("main_work1", 0.25, 1)]));
 }

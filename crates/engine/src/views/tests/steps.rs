@@ -15,7 +15,7 @@ fn cost_of_a_running_step_is_unknown_not_zero() {
     let expected = json!({
         "step": "main.1", "agent": "main", "number": 1, "index": 4, "state": "START.sh",
         "kind": "script", "attempt": 1, "started_at": 2000, "ended_at": null, "duration_ms": null,
-        "cost_usd": null, "tokens": null, "model": null, "end": null, "tag": null, "to": null,
+        "cost_usd": null, "tokens": null, "model": null, "version": null, "end": null, "tag": null, "to": null,
         "worker": null, "text": null, "denied": [], "offset": written.offset(),
     });
     assert_eq!(running, expected);

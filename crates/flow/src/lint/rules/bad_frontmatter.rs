@@ -1,7 +1,7 @@
 //! `bad-frontmatter` (error): a prompt whose frontmatter cannot be used.
 //!
 //! The YAML between the first line `---` and the next one must be readable, with each key once and
-//! values of the right kind. An agent that enters such a state fails. This rule also reports a prompt that
+//! values of the right kind, and the file that `schema` names must have a schema that can be checked. An agent that enters such a state fails. This rule also reports a prompt that
 //! is not UTF-8 text.
 //!
 //! `raymond help protocol` lists the keys; `frontmatter.schema.json` of the documents lets editors check them.
@@ -24,7 +24,13 @@ pub(super) const RULE: Rule = Rule {
 fn check(report: &mut Report<'_>) {
     for state in report.states() {
         match &state.content {
-            Content::Prompt(_) | Content::Script => {}
+            Content::Prompt(prompt) => {
+                if let (Some(schema), Some(Err(why))) = (&prompt.frontmatter.schema, &state.schema)
+                {
+                    report.at(state, schema.span, format!("`schema`: {why}"));
+                }
+            }
+            Content::Script => {}
             Content::Unusable(StateFileError::Frontmatter { diagnostics }) => {
                 for found in diagnostics.iter().filter(|f| f.matter == Matter::Frontmatter) {
                     report
@@ -54,6 +60,26 @@ mod tests {
         assert_eq!(said.len(), 2, "{said:?}");
         assert!(said[0].starts_with("START.md:2:10: `timeout`"), "{said:?}");
         assert!(said[1].starts_with("START.md:4:12: `gotto` is not a tag"), "{said:?}");
+    }
+
+    #[test]
+    fn bad_frontmatter_is_found_in_the_file_of_a_schema() {
+        let state = |file: &str| format!("---\nschema: {file}\n---\nx");
+        let files = [
+            ("START.md", &*state("bad.json")),
+            ("NEXT.md", &*state("none.json")),
+            ("GOOD.md", &*state("good.json")),
+            ("bad.json", r#"{"type": "object", "oneOf": []}"#),
+            ("good.json", r#"{"type": "object"}"#),
+        ];
+        let said = found(&RULE, files);
+        assert_eq!(
+            said,
+            [
+                "NEXT.md:2:9: `schema`: cannot read `none.json`: no such file",
+                "START.md:2:9: `schema`: `bad.json`: the keyword `oneOf` is not one that Raymond checks",
+            ]
+        );
     }
 
     #[test]

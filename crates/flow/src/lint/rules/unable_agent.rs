@@ -1,8 +1,9 @@
-//! `unable-agent` (error): a state asks for a coding agent that is not there, or that cannot branch.
+//! `unable-agent` (error): a state asks for a coding agent that is not there, or for what its coding agent cannot do.
 //!
 //! `agent:` names a coding agent of the settings: `claude`, or a table `[agents.NAME]`. A state whose agent is
 //! not there fails when it is entered, and so does one that is entered by `<call>` and whose agent cannot
-//! branch a session (`can_branch = false`); `<function>` starts a fresh session instead. Checked only
+//! branch a session (`can_branch = false`); `<function>` starts a fresh session instead. Not every coding agent can do
+//! what each key of frontmatter asks for: `raymond help agents` says which can. Checked only
 //! where the settings of a project are known.
 
 use crate::{
@@ -33,17 +34,11 @@ fn check(report: &mut Report<'_>) {
         if let Some(prompt) = state.prompt()
             && let Ok(can) = agents.get(agent(graph, &state.name).map(|name| name.value.as_str()))
         {
-            let own = &prompt.frontmatter;
-            let tools = own.tools.as_ref().map(|tools| tools.span).filter(|_| !can.limits_tools);
-            let mode = own.permissions.as_ref().map(|mode| mode.span);
-            let mode = mode.filter(|_| !can.has_permissions);
-            let name = agent(graph, &state.name);
-            for (key, span) in [("tools", tools), ("permissions", mode)] {
-                let Some(span) = span else { continue };
-                let name = name.map_or("the default coding agent".to_owned(), |name| {
-                    format!("`{}`", name.value)
-                });
-                report.at(state, span, format!("{name} cannot be told what `{key}` asks for"));
+            let name = agent(graph, &state.name)
+                .map_or("the default coding agent".to_owned(), |name| format!("`{}`", name.value));
+            let demands = prompt.frontmatter.demands().into_iter();
+            for Spanned { value: key, span } in demands.filter(|key| !can.can_do(key.value)) {
+                report.at(state, span, format!("{name} cannot do what `{key}` asks for"));
             }
         }
         let calls =
@@ -103,6 +98,17 @@ mod tests {
                 "`line` cannot branch a session, which <call> needs"
             ]
         );
+    }
+
+    #[test]
+    fn unable_agent_is_found_where_a_key_asks_for_what_it_cannot_do() {
+        let unlimited = Capabilities { can_limit: false, ..Capabilities::FULL };
+        let agents = CodingAgents::new(unlimited, BTreeMap::new());
+        let known = Known { coding_agents: Some(agents), ..Known::default() };
+        let files = [("START.md", "---\nbudget: 2\ntools: [Edit]\n---\n<result>x</result>")];
+        let graph = Graph::of(&MemoryWorld::new(files), None).unwrap();
+        let found: Vec<_> = RULE.findings(&graph, &known).into_iter().map(|f| f.message).collect();
+        assert_eq!(found, ["the default coding agent cannot do what `budget` asks for"]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `unknown-model` (warning): an unknown model.
 //!
 //! Models are passed to the coding agent as written. Known are the aliases `opus`, `sonnet`, `haiku`,
-//! `fable` and `default`, with or without a suffix such as `[1m]`, and full names, which begin with
+//! `fable`, `opusplan` and `default`, with or without a suffix such as `[1m]`, and full names, which begin with
 //! `claude-`. Another name may be right for another coding agent, so states that name an `agent` are
 //! not reported.
 
@@ -21,7 +21,7 @@ pub(super) const RULE: Rule = Rule {
     check,
 };
 
-const ALIASES: [&str; 5] = ["opus", "sonnet", "haiku", "fable", "default"];
+const ALIASES: [&str; 6] = ["opus", "sonnet", "haiku", "fable", "opusplan", "default"];
 
 fn check(report: &mut Report<'_>) {
     for state in report.states() {
@@ -32,6 +32,10 @@ fn check(report: &mut Report<'_>) {
         }
         if let Some(model) = &frontmatter.model {
             look(report, state, &model.value, model.span);
+        }
+        let fallback = frontmatter.option_keys.iter().find(|key| key.value == "fallback_model");
+        for model in &frontmatter.options.fallback_model {
+            look(report, state, model, fallback.map_or(Span::new(0, 0), |key| key.span));
         }
         for evaluator in &frontmatter.evaluators {
             if let Evaluator::Prompt { model: Some(model), .. } = &evaluator.value {
@@ -64,16 +68,23 @@ mod tests {
 
     #[test]
     fn unknown_model_is_found_in_frontmatter_evaluators_and_functions() {
-        let text = "---\nmodel: sonet\nevaluators:\n  - { prompt: START, model: gpt }\n---\n\
+        let text = "---\nmodel: sonet\nfallback_model: opsu\nevaluators:\n  - { prompt: START, model: gpt }\n---\n\
                     <function return=\"START\" model=\"haiko\">START</function>";
         let said = found(&RULE, [("START.md", text)]);
-        assert_eq!(said.len(), 3, "{said:?}");
+        assert_eq!(said.len(), 4, "{said:?}");
         assert_eq!(said[0], "START.md:2:8: `sonet` is not a model that is known here");
     }
 
     #[test]
     fn unknown_model_is_silent_about_aliases_full_names_and_other_agents() {
-        for model in ["opus", "sonnet[1m]", "default", "claude-opus-4-1", "us.anthropic.claude-x"] {
+        for model in [
+            "opus",
+            "opusplan",
+            "sonnet[1m]",
+            "default",
+            "claude-opus-4-1",
+            "us.anthropic.claude-x",
+        ] {
             let text = format!("---\nmodel: {model}\n---\nx");
             assert!(found(&RULE, [("START.md", &*text)]).is_empty(), "{model}");
         }

@@ -8,6 +8,7 @@
 //! * `{{comment}}` and `{{files}}` in a state that the answer of a person leads to;
 //! * `{{workflow_id}}`, `{{agent_id}}` and `{{folder}}` everywhere;
 //! * `{{output}}` and `{{transition}}` in an evaluator;
+//! * the fields of the `schema` of a state, in the states that it leads to;
 //! * the attributes of a fork, in all states of the worker, and those of a call or function, in all states
 //!   of the subtask;
 //! * the variables of the run, `--var NAME=VALUE`. Declare them for lint: `raymond lint --var NAME`.
@@ -18,7 +19,7 @@ use crate::{
     graph::{EdgeKind, Graph, State},
     id::StateName,
     prompt::placeholders,
-    source::{Severity, did_you_mean},
+    source::{Schema, Severity, did_you_mean},
 };
 
 use super::super::{Rule, finding::Report};
@@ -45,6 +46,7 @@ fn check(report: &mut Report<'_>) {
     let answered: BTreeSet<StateName> = entered_by(EdgeKind::Ask).collect();
     let asked: BTreeSet<StateName> = entered_by(EdgeKind::Evaluate).collect();
     let forks = forks(graph);
+    let outputs = outputs(graph);
     let has_open_states = graph.has_uncertain_states();
     for state in report.states() {
         let Some(prompt) = state.prompt() else { continue };
@@ -68,6 +70,11 @@ fn check(report: &mut Report<'_>) {
         if is_answered {
             known.extend(["comment", "files"]);
         }
+        let given = outputs.iter().filter(|(from, to)| {
+            let is_returned = returned_to.contains(&state.name) && from.has_result();
+            may_be_anywhere || is_returned || to.contains(&state.name) || from.is_uncertain()
+        });
+        known.extend(given.flat_map(|(from, _)| fields(from)));
         // The text of the state that forks may describe an attribute in words. Its own placeholders are such words,
         // too, so it tells nothing to itself.
         let mut told: BTreeSet<&str> = BTreeSet::new();
@@ -100,9 +107,22 @@ fn said(name: &str) -> String {
         "result" | "result_file" => "no call or function returns here, and no join leads here",
         "comment" | "files" => "no ask leads here",
         "output" | "transition" => "only evaluators have it",
-        _ => "no fork, call or function gives it to this state",
+        _ => "no fork, call, function or schema gives it to this state",
     };
     format!("nothing gives `{{{{{name}}}}}` a value: {place}")
+}
+
+/// The states with a structured output, and those that they lead to.
+fn outputs(graph: &Graph) -> Vec<(&State, BTreeSet<StateName>)> {
+    let states = graph.states.values().filter(|state| state.schema.is_some());
+    let led_to = |from: &State| {
+        graph.edges().filter(|edge| edge.from == from.name).map(|edge| edge.to).collect()
+    };
+    states.map(|state| (state, led_to(state))).collect()
+}
+
+fn fields(state: &State) -> impl Iterator<Item = &str> {
+    state.schema.iter().flatten().flat_map(Schema::fields)
 }
 
 /// The states to which a tag gives an input.
@@ -152,7 +172,7 @@ mod tests {
                 "NEXT.md:1:4: nothing gives `{{input}}` a value: only the first state has it, and one to which a tag gives it",
                 "NEXT.md:1:17: nothing gives `{{result}}` a value: no call or function returns here, and no join leads here",
                 "NEXT.md:1:29: nothing gives `{{output}}` a value: only evaluators have it",
-                "START.md:1:1: nothing gives `{{inptu}}` a value: no fork, call or function gives it to this state",
+                "START.md:1:1: nothing gives `{{inptu}}` a value: no fork, call, function or schema gives it to this state",
             ]
         );
     }
@@ -176,6 +196,20 @@ mod tests {
             ("JUDGE.md", "{{output}} {{transition}}"),
         ];
         assert!(found(&RULE, files).is_empty());
+    }
+
+    #[test]
+    fn fields_of_a_schema_have_values_where_its_state_leads() {
+        let start = "---\nschema: { type: object, properties: { risk: { type: string } } }\n\
+                     allowed_transitions: [{ tag: goto, target: NEXT }]\n---\nx";
+        let files = [
+            ("START.md", start),
+            ("NEXT.md", "{{risk}} <goto>LAST</goto>"),
+            ("LAST.md", "{{risk}} <result>x</result>"),
+        ];
+        let said = found(&RULE, files);
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(said[0].starts_with("LAST.md:1:1: "), "{said:?}");
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub(super) const RULE: Rule = Rule {
 fn check(report: &mut Report<'_>) {
     for state in report.states().filter(|state| !state.is_evaluator) {
         let Some(prompt) = state.prompt() else { continue };
-        if prompt.frontmatter.policy().implicit().is_some() {
+        if prompt.frontmatter.needs_no_tag() {
             continue;
         }
         for entry in state.declared.iter().filter(|way| way.origin == WayOrigin::Policy) {
@@ -76,6 +76,13 @@ mod tests {
             "Write <goto>NAME</goto> with FIX or MORE.md, or a `<result>`.",
         );
         assert!(found(&RULE, [("START.md", &*text), ("FIX.md", ""), ("MORE.md", "")]).is_empty());
+    }
+
+    #[test]
+    fn unmentioned_transition_is_silent_about_a_result_that_is_a_structured_output() {
+        let text =
+            "---\nschema: { type: object }\nallowed_transitions: [{ tag: result }]\n---\nDo it.";
+        assert!(found(&RULE, [("START.md", text)]).is_empty());
     }
 
     #[test]

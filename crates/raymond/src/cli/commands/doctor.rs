@@ -9,6 +9,7 @@ use std::{
 
 use raymond_engine::{
     agent::{Checkup, CheckupAnswer, CodingAgent, Diagnosis, NATIVES},
+    handshake::{Difference, handshake},
     load,
     lock::RunLock,
     programs,
@@ -62,12 +63,16 @@ pub(in crate::cli) fn doctor(arguments: &Doctor) -> Result<ExitCode, Failure> {
         Ok(project) => {
             let said = project.config.said::<String>("agent");
             let used = said.as_deref().or(project.agents.default_name());
+            let mut tried = Vec::new();
             for agent in project.agents.iter() {
                 let is_used = used == Some(agent.name());
                 let is_configured = project.config.agents.contains_key(agent.name());
                 let is_native = NATIVES.iter().any(|native| native.name == agent.name());
                 let is_wanted = is_used || is_configured || !is_native;
-                findings.extend(checked(agent, is_used, is_wanted));
+                // Several tables may use the same program.
+                let is_tried = arguments.quick || tried.contains(&agent.program());
+                tried.push(agent.program());
+                findings.extend(checked(agent, is_used, is_wanted, is_tried));
             }
             findings.push(disk(&project));
             findings.extend(runs(&project));
@@ -119,8 +124,13 @@ fn settings(place: &Place) -> CheckResult {
 }
 
 /// The checks of a coding agent. `is_used` says whether states that name none use it, `is_wanted` whether it
-/// should be installed.
-fn checked(agent: &dyn CodingAgent, is_used: bool, is_wanted: bool) -> Vec<CheckResult> {
+/// should be installed, `is_tried` whether it need take no turn.
+fn checked(
+    agent: &dyn CodingAgent,
+    is_used: bool,
+    is_wanted: bool,
+    is_tried: bool,
+) -> Vec<CheckResult> {
     let program = agent.program();
     let Some(name) = program.first() else {
         return Vec::new();
@@ -150,7 +160,37 @@ fn checked(agent: &dyn CodingAgent, is_used: bool, is_wanted: bool) -> Vec<Check
             .unwrap_or_else(|error| bad(format!("cannot be asked: {error}"), install_advice));
         findings.push(finding(&format!(" {}", checkup.what), verdict));
     }
+    if !is_tried && let Some(verdict) = tried(agent) {
+        findings.push(finding(" turn", verdict));
+    }
     findings
+}
+
+/// Whether the coding agent behaves as Raymond expects; `None` if that cannot be tried.
+fn tried(agent: &dyn CodingAgent) -> Option<Diagnosis> {
+    let differences = match handshake(agent, PATIENCE).transpose()? {
+        Ok(differences) if differences.is_empty() => {
+            return Some(good("works: two turns of one session are understood"));
+        }
+        Ok(differences) => differences,
+        Err(error) => {
+            let advice = "check the directory for temporary files";
+            return Some(doubtful(format!("cannot be tried: {error}"), advice));
+        }
+    };
+    let words: Vec<_> = differences.iter().map(ToString::to_string).collect();
+    let found = format!("differs: {}", words.join("; "));
+    let mut advice = match agent.versions() {
+        Some(versions) => {
+            format!("use a version that Raymond is tested with: {}", versions.install())
+        }
+        None => "try it with a small workflow before you rely on it".to_owned(),
+    };
+    if differences.contains(&Difference::EndNotSeen) {
+        advice.push_str("; until then keep no process: --warm 0");
+    }
+    let is_fatal = differences.iter().any(Difference::is_fatal);
+    Some(if is_fatal { bad(found, advice) } else { doubtful(found, advice) })
 }
 
 /// Runs the command of a check, and interprets its output.

@@ -166,6 +166,10 @@ pub(super) fn agents(config: &Config) -> Agents {
         config_dir: config_dir.clone(),
         questions,
         tools: own.tools.unwrap_or_default(),
+        fallback_model: own.fallback_model,
+        max_turns: own.max_turns,
+        mcp: own.mcp,
+        add_dirs: own.add_dirs,
         model: own.model,
         environment_model: text("ANTHROPIC_MODEL"),
     });

@@ -109,10 +109,12 @@ fn doctor_asks_claude_for_its_version_and_its_login() {
     let ran = Ran::of(&desk.command(&["doctor"]).output().unwrap());
     assert!(ran.stdout.contains("claude version  2."), "{}", ran.stdout);
     assert!(ran.stdout.contains("claude login    logged in (api_key)"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("claude turn "), "{}", ran.stdout);
     assert_eq!(ran.code, 0, "{}", ran.stdout);
-    let mut command = desk.command(&["doctor"]);
+    let mut command = desk.command(&["doctor", "--quick"]);
     command.env_remove("ANTHROPIC_API_KEY");
     let ran = Ran::of(&command.output().unwrap());
     assert!(ran.stdout.contains("problem  claude login    not logged in\n"), "{}", ran.stdout);
+    assert!(!ran.stdout.contains("claude turn "), "{}", ran.stdout);
     assert_eq!(ran.code, 1, "{}", ran.stdout);
 }

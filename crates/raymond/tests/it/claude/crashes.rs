@@ -3,7 +3,7 @@
 use std::{fs, process::Child};
 
 use raymond_testkit::{Gate, Reply};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::env::{DONE, Desk, PATIENCE, WAIT, finish};
 use crate::env::{kill, wait_until};
@@ -157,10 +157,7 @@ fn lose_the_reaper_after_the_answer(held: &str, step: &str, requests: usize) -> 
     let reaper = desk.reaper(step);
     kill(reaper, libc::SIGSTOP);
     gate.open();
-    wait_until("Claude has answered", PATIENCE, || {
-        let printed = fs::read_to_string(desk.step("main.1", "stdout")).unwrap();
-        printed.matches("\n{\"type\":\"result\"").count() == requests
-    });
+    wait_until("Claude has answered", PATIENCE, || desk.results("main.1") == requests);
     kill(reaper, libc::SIGKILL);
     finish(child).completed("done");
     Some(desk)
@@ -227,7 +224,9 @@ fn turn_of_a_repeated_prompt_continues_in_its_session() {
     desk.api.wait_for_requests(2, PATIENCE);
     wait_until("both prompts are in the transcript", PATIENCE, || {
         let known = fs::read_to_string(desk.transcript(1)).unwrap_or_default();
-        known.matches("\"text\":\"again\\n\"").count() == 2
+        let records = known.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let is_prompt = |record: &Value| record["message"]["content"][0]["text"] == "again\n";
+        records.filter(|record| record["type"] == "user" && is_prompt(record)).count() == 2
     });
     kill(desk.claude(), libc::SIGKILL);
     finish(child).completed("done");

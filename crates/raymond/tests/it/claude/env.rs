@@ -14,7 +14,9 @@ use crate::env::{Project, Ran, kill, wait_until};
 
 /// Longer than Claude needs to start on a busy machine.
 pub(super) const PATIENCE: Duration = Duration::from_mins(1);
-/// The cost of one call of sonnet, in dollars, with the default usage.
+/// A model with the same price in every supported version of Claude Code; what `sonnet` means changes.
+pub(super) const MODEL: &str = "claude-sonnet-4-6";
+/// The cost of one of its calls, in dollars, with the default usage.
 pub(super) const CALL_USD: f64 = 0.003_75;
 /// The answer that ends a run.
 pub(super) const DONE: &str = "<result>done</result>";
@@ -63,12 +65,12 @@ impl Desk {
         command
     }
 
-    /// What starts run `r` on sonnet.
+    /// What starts run `r` on [`MODEL`].
     pub(super) fn start_command(&self, more: &[&str]) -> Command {
-        self.command(&[START, &["--model", "sonnet"], more].concat())
+        self.command(&[START, &["--model", MODEL], more].concat())
     }
 
-    /// Starts run `r` on sonnet, and waits for its end.
+    /// Starts run `r` on [`MODEL`], and waits for its end.
     pub(super) fn start(&self, more: &[&str]) -> Ran {
         Ran::of(&self.start_command(more).output().unwrap())
     }
@@ -83,7 +85,7 @@ impl Desk {
         Ran::of(&self.command(&[RUN, more].concat()).output().unwrap())
     }
 
-    /// Starts run `r` on sonnet, and does not wait.
+    /// Starts run `r` on [`MODEL`], and does not wait.
     pub(super) fn spawn_start(&self, more: &[&str]) -> Child {
         spawn(self.start_command(more))
     }
@@ -112,9 +114,10 @@ impl Desk {
         requests.iter().map(|request| request.last_user_text().trim_end().to_owned()).collect()
     }
 
-    /// The model of each request.
+    /// The family of the model of each request: `sonnet` of `claude-sonnet-5-5`. The newest of a family changes.
     pub(super) fn models(&self) -> Vec<String> {
-        self.api.requests().iter().map(|request| request.model().to_owned()).collect()
+        let family = |model: &str| model.split('-').nth(1).unwrap_or(model).to_owned();
+        self.api.requests().iter().map(|request| family(request.model())).collect()
     }
 
     /// The session of request number `index`.
@@ -163,7 +166,7 @@ impl Desk {
         serde_json::from_str(&self.project.read(".raymond/workflows/r.json")).unwrap()
     }
 
-    /// The run has cost so many calls of the usual usage on sonnet.
+    /// The run has cost so many calls of the usual usage on [`MODEL`].
     #[track_caller]
     pub(super) fn expect_calls_paid(&self, calls: f64) {
         let paid = self.state()["total_cost_usd"].as_f64().unwrap() / CALL_USD;
@@ -204,7 +207,14 @@ impl Desk {
     /// Whether a step ran in a process that was kept from an earlier step.
     pub(super) fn was_warm(&self, step: &str) -> bool {
         assert!(self.step(step, "exit").exists(), "{step} was never started");
-        self.step(step, "before").exists()
+        self.step(step, "output-is-at").exists()
+    }
+
+    /// How many results Claude has printed into the directory of a step.
+    pub(super) fn results(&self, step: &str) -> usize {
+        let printed = fs::read_to_string(self.step(step, "stdout")).unwrap_or_default();
+        let events = printed.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        events.filter(|event| event["type"] == "result").count()
     }
 
     /// A file of a step.

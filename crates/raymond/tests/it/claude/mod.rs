@@ -8,6 +8,7 @@
 //! | `policy` | reminders, implicit transitions, evaluators |
 //! | `failures` | every kind of failure of Claude, and what the user sees |
 //! | `limits` | budget and usage limit |
+//! | `options` | keys of frontmatter that become options of Claude |
 //! | `questions` | what Claude asks with its own tool, and the permissions that it needs, are put to a person |
 //! | `rewind` | runs that are made from the past of another one |
 //! | `tools` | files, permissions, many workers, long prompts |
@@ -26,6 +27,7 @@ mod debug;
 mod env;
 mod failures;
 mod limits;
+mod options;
 mod policy;
 mod questions;
 mod rewind;

@@ -71,6 +71,5 @@ fn evaluator_is_asked_and_reminded_in_a_session_of_its_own() {
     assert_eq!(heard[1], [question]);
     assert_eq!(heard[2][..2], [question, "hm"]);
     assert_eq!(heard[3], ["The task.", "fine, <goto>NEXT</goto>", "fix"]);
-    let (own, other) = ("claude-sonnet-5", "claude-haiku-4-5-20251001");
-    assert_eq!(desk.models(), [own, other, other, own]);
+    assert_eq!(desk.models(), ["sonnet", "haiku", "haiku", "sonnet"]);
 }

@@ -45,19 +45,13 @@ fn start(desk: &Desk) -> Child {
     spawn(command)
 }
 
-/// How many results the process has printed.
-fn results(desk: &Desk) -> usize {
-    let printed = std::fs::read_to_string(desk.step("main.1", "stdout")).unwrap_or_default();
-    printed.lines().filter(|line| line.starts_with("{\"type\":\"result\"")).count()
-}
-
 #[test]
 fn answer_that_comes_while_no_turn_runs_is_not_taken_and_is_paid_with_the_next_turn() {
     let Some(desk) = background(Reply::text("<goto>WRONG</goto>")) else { return };
     let child = start(&desk);
     desk.wait_for_file("waits");
     desk.project.write("end", "");
-    wait_until("Claude has gone on by itself", PATIENCE, || results(&desk) == 2);
+    wait_until("Claude has gone on by itself", PATIENCE, || desk.results("main.1") == 2);
     desk.project.write("go", "");
     finish(child).completed("done");
     assert!(desk.was_warm("main.3"));

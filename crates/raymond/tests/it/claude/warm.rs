@@ -165,5 +165,5 @@ fn process_is_not_used_in_another_directory() {
     desk.start(&[]).completed("done");
     assert!(!desk.was_warm("main.3"));
     let results = desk.api.requests()[2].tool_results();
-    assert!(results[0].ends_with("/sub"), "{results:?}");
+    assert!(results[0].lines().next().unwrap().ends_with("/sub"), "{results:?}");
 }

@@ -23,8 +23,6 @@ pub(super) struct Backend {
     pub(super) shell_name: &'static str,
     /// The usage limit of the provider is reached.
     pub(super) usage_limit: fn() -> Reply,
-    /// Whether it also asks the model for titles, and counts what they cost.
-    pub(super) pays_for_titles: bool,
     /// What its process can be found by.
     pub(super) process: &'static str,
 }
@@ -37,13 +35,12 @@ pub(super) fn claude() -> Option<Backend> {
     Some(Backend {
         name: "claude",
         program: Claude::or_skip()?.program().to_owned(),
-        settings: "program = 'PROGRAM'\nmodel = 'sonnet'",
+        settings: "program = 'PROGRAM'\nmodel = 'claude-sonnet-4-6'",
         call_usd: 0.003_75,
         environment: Claude::environment,
         shell: |command| Reply::tool("Bash", json!({ "command": command })),
         shell_name: "Bash",
         usage_limit: claude_limit,
-        pays_for_titles: false,
         process: "claude",
     })
 }
@@ -71,7 +68,6 @@ pub(super) fn codex() -> Option<Backend> {
                 Reply::status(429, "usage_limit_reached", "The usage limit has been reached");
             reply.error_field("plan_type", "plus").error_field("resets_at", 1_794_899_999)
         },
-        pays_for_titles: false,
         process: "codex",
     })
 }
@@ -86,7 +82,6 @@ pub(super) fn pi() -> Option<Backend> {
         shell: |command| Reply::tool("bash", json!({ "command": command })),
         shell_name: "bash",
         usage_limit: || Reply::status(429, "rate_limit_exceeded", "Rate limit reached."),
-        pays_for_titles: false,
         process: "pi-coding-agent",
     })
 }
@@ -101,7 +96,6 @@ pub(super) fn goose() -> Option<Backend> {
         shell: |command| Reply::tool("shell", json!({ "command": command })),
         shell_name: "shell",
         usage_limit: || Reply::status(429, "rate_limit_exceeded", "Rate limit reached."),
-        pays_for_titles: false,
         process: "goose",
     })
 }
@@ -113,12 +107,50 @@ pub(super) fn claude_acp() -> Option<Backend> {
         program: agents::claude_acp_program()?,
         settings: "acp = ['PROGRAM']\nmodel = 'sonnet'\nreports_cost = true",
         call_usd: 0.003_75,
-        environment: agents::claude_acp_environment,
+        environment: |home, api| {
+            let mut environment = agents::claude_acp_environment(home, api);
+            // The price of this model is the same in all versions of Claude Code.
+            let (name, model) = ("ANTHROPIC_DEFAULT_SONNET_MODEL", "claude-sonnet-4-6");
+            environment.push((name.to_owned(), model.to_owned()));
+            environment
+        },
         shell: |command| Reply::tool("Bash", json!({ "command": command })),
         shell_name: "Bash",
         usage_limit: claude_limit,
-        pays_for_titles: true,
         // And the Claude Code that it starts.
         process: "claude",
+    })
+}
+
+pub(super) fn opencode() -> Option<Backend> {
+    Some(Backend {
+        name: "opencode",
+        program: agents::OPENCODE.or_skip()?,
+        settings: "acp = ['PROGRAM', 'acp']\nmodel = 'loopback/gpt-5.2'\nreports_cost = true",
+        call_usd: OPENAI_CALL_USD,
+        environment: |home, api| agents::opencode_environment(home, api).unwrap(),
+        shell: |command| Reply::tool("bash", json!({ "command": command, "description": "x" })),
+        shell_name: "execute",
+        usage_limit: || Reply::status(429, "rate_limit_exceeded", "Rate limit reached."),
+        process: "opencode",
+    })
+}
+
+pub(super) fn codex_acp() -> Option<Backend> {
+    Some(Backend {
+        name: "codex-acp",
+        program: agents::codex_acp_program()?,
+        settings: "acp = ['PROGRAM']\nprices = { input = 1, cached_input = 0.1, output = 10 }",
+        call_usd: OPENAI_CALL_USD,
+        environment: |home, api| agents::codex_environment(home, api).unwrap(),
+        shell: |command| Reply::tool("exec_command", json!({ "cmd": command })),
+        shell_name: "exec_command",
+        usage_limit: || {
+            let reply =
+                Reply::status(429, "usage_limit_reached", "The usage limit has been reached");
+            reply.error_field("plan_type", "plus").error_field("resets_at", 1_794_899_999)
+        },
+        // And the Codex that it starts.
+        process: "codex",
     })
 }

@@ -1,6 +1,6 @@
 //! The cases: what a run may expect of every coding agent.
 
-use raymond_testkit::{Gate, Reply};
+use raymond_testkit::{Gate, Reply, table};
 use serde_json::Value;
 
 use super::{
@@ -20,15 +20,15 @@ fn knows(desk: &Desk, prompt: &str, other: &str) -> Vec<bool> {
     with_prompt.map(|texts| has(texts, other)).collect()
 }
 
-/// The run has cost so many calls of the model, or more if titles cost something.
+/// The turns have cost so many calls of the model, in the order in which they ended.
 #[track_caller]
-fn expect_calls_paid(desk: &Desk, calls: f64) {
+fn expect_calls_paid(desk: &Desk, calls: &[f64]) {
     let paid = desk.calls_paid();
-    let is_right = (paid - calls).abs() < 1e-3;
-    assert!(
-        is_right || (desk.backend.pays_for_titles && paid > calls),
-        "{paid} calls, not {calls}"
-    );
+    let is_right = |(paid, calls): (&f64, &f64)| (paid - calls).abs() < 1e-3;
+    let are_right = paid.len() == calls.len() && paid.iter().zip(calls).all(is_right);
+    assert!(are_right, "{paid:?} calls, not {calls:?}");
+    let total: f64 = calls.iter().sum();
+    assert!((desk.all_calls_paid() - total).abs() < 1e-3, "the total is that of the turns");
 }
 
 pub(super) fn result_of_a_fresh_session(backend: Backend) {
@@ -36,6 +36,25 @@ pub(super) fn result_of_a_fresh_session(backend: Backend) {
     desk.says("Prompt alpha", "I am done.\n<result>forty-two</result>");
     desk.start(&[]).completed("forty-two");
     assert_eq!(desk.requests().len(), 1, "no hidden call: {:?}", desk.heard());
+}
+
+pub(super) fn version_is_recorded(backend: Backend) {
+    let desk = Desk::new(backend, [("START.md", "Prompt alpha.")]);
+    desk.says("Prompt alpha", DONE);
+    desk.start(&[]).completed("done");
+    let named =
+        if desk.backend.name == "claude-acp" { "claude-agent-acp" } else { desk.backend.name };
+    let version = table::row(named).version(table::Selection::from_environment());
+    if std::env::var_os("RAYMOND_TEST_CLAUDE").is_some() && named == "claude" {
+        return;
+    }
+    let status = desk.raymond(&["status", "r"]).stdout;
+    let told = status.lines().skip_while(|line| *line != "Cost by version of the coding agent");
+    let told = told.skip(1).take(1).collect::<String>();
+    // Some write their own name with capitals.
+    assert!(told.to_lowercase().contains(&format!("{named} {version} ")), "{status}");
+    let log = desk.raymond(&["log", "r", "--json"]).stdout.to_lowercase();
+    assert!(log.contains(&format!("{named} {version}\"")), "{log}");
 }
 
 pub(super) fn session_is_resumed(backend: Backend) {
@@ -55,17 +74,20 @@ pub(super) fn branch_is_isolated(backend: Backend) {
             ("LAST.md", "Prompt delta: {{result}}"),
         ],
     );
+    // The branch costs more than its origin did, so that its total says nothing about where it began to count.
+    let tool = (desk.backend.shell)("echo hello");
     desk.says("Prompt alpha", "<call return=\"LAST\">SIDE</call>")
-        .says("Prompt beta", "<goto>DEEP</goto>")
+        .on("Prompt beta", [tool, Reply::text("<goto>DEEP</goto>")])
         .says("Prompt gamma", "<result>found</result>")
         .says("Prompt delta: found", DONE);
-    desk.start(&[]).completed("done");
-    assert_eq!(knows(&desk, "Prompt beta", "Prompt alpha"), [true], "a branch knows its origin");
+    desk.start(&["--dangerously-skip-permissions"]).completed("done");
+    let beta = knows(&desk, "Prompt beta", "Prompt alpha");
+    assert!(!beta.is_empty() && beta.iter().all(|knows| *knows), "a branch knows its origin");
     assert_eq!(knows(&desk, "Prompt gamma", "Prompt alpha"), [true]);
     assert_eq!(knows(&desk, "Prompt gamma", "Prompt beta"), [true]);
     assert_eq!(knows(&desk, "Prompt delta", "Prompt alpha"), [true]);
     assert_eq!(knows(&desk, "Prompt delta", "Prompt beta"), [false], "the origin does not");
-    expect_calls_paid(&desk, 4.0);
+    expect_calls_paid(&desk, &[1.0, 2.0, 1.0, 1.0]);
 }
 
 pub(super) fn function_is_fresh(backend: Backend) {
@@ -87,19 +109,23 @@ pub(super) fn function_is_fresh(backend: Backend) {
 }
 
 pub(super) fn cost_is_that_of_each_turn(backend: Backend) {
-    let desk = Desk::new(backend, [("START.md", "Prompt alpha."), ("NEXT.md", "Prompt beta.")]);
-    let tool = (desk.backend.shell)("echo hello");
-    desk.on("Prompt alpha", [tool, Reply::text("<goto>NEXT</goto>")]).says("Prompt beta", DONE);
+    let desk = Desk::new(
+        backend,
+        [
+            ("START.md", "Prompt alpha."),
+            ("NEXT.md", "Prompt beta."),
+            ("AGAIN.md", "Prompt gamma."),
+            ("LAST.md", "Prompt delta."),
+        ],
+    );
+    let tool = || (desk.backend.shell)("echo hello");
+    desk.on("Prompt alpha", [tool(), Reply::text("<goto>NEXT</goto>")])
+        .says("Prompt beta", "<goto>AGAIN</goto>")
+        // More than the session has cost before.
+        .on("Prompt gamma", [tool(), tool(), tool(), Reply::text("<reset>LAST</reset>")])
+        .says("Prompt delta", DONE);
     desk.start(&["--dangerously-skip-permissions"]).completed("done");
-    let journal = desk.project.read(".raymond/workflows/r.journal");
-    let lines = journal.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let records = lines.flat_map(|line| line["records"].as_array().cloned().unwrap_or_default());
-    let costs = records.filter_map(|record| record["ended"]["spent"]["cost_usd"].as_f64());
-    let calls: Vec<_> = costs.map(|usd| (usd / desk.backend.call_usd).round()).collect();
-    if !desk.backend.pays_for_titles {
-        assert_eq!(calls, [2.0, 1.0]);
-    }
-    expect_calls_paid(&desk, 3.0);
+    expect_calls_paid(&desk, &[2.0, 1.0, 4.0, 1.0]);
 }
 
 pub(super) fn budget_stops_the_run(backend: Backend) {
@@ -122,6 +148,12 @@ pub(super) fn transient_failure_is_overcome(backend: Backend) {
     let desk = Desk::new(backend, [("START.md", "Prompt alpha.")]);
     let overloaded = Reply::status(503, "overloaded_error", "Overloaded");
     desk.says("", DONE).on("Prompt alpha", [overloaded, Reply::text(DONE)]);
+    desk.start(&[]).completed("done");
+}
+
+pub(super) fn answer_that_is_cut_off_is_asked_for_again(backend: Backend) {
+    let desk = Desk::new(backend, [("START.md", "Prompt alpha.")]);
+    desk.says("", DONE).on("Prompt alpha", [Reply::cut(), Reply::text(DONE)]);
     desk.start(&[]).completed("done");
 }
 
@@ -153,6 +185,8 @@ pub(super) fn killed_turn_is_continued(backend: Backend) {
     let count = |needle: &str| last.iter().filter(|text| text.contains(needle)).count();
     assert_eq!(count("Prompt alpha"), 1, "the session is the same: {last:?}");
     assert_eq!(count("Prompt beta"), 1, "the prompt is there once: {last:?}");
+    let paid = desk.all_calls_paid();
+    assert!((paid - 2.0).abs() < 1e-3, "{paid} calls: the one that was cut off has no usage");
 }
 
 pub(super) fn activity_names_the_tool(backend: Backend) {
@@ -211,5 +245,11 @@ pub(super) fn doctor_knows_it(backend: Backend) {
     let own: Vec<_> = found.as_array().unwrap().iter().filter(own).collect();
     assert!(own.len() >= 2, "it is there, and says its version: {own:?}");
     assert!(own.iter().all(|check| check["verdict"] != "problem"), "{own:?}");
+    let turn = format!("{} turn", desk.backend.name);
+    match own.iter().find(|check| check["what"] == turn.as_str()) {
+        Some(turn) => assert_eq!(turn["verdict"], "ok", "{turn}"),
+        // These cannot be pointed to a model of ours.
+        None => assert!(["opencode", "codex-acp"].contains(&desk.backend.name), "{own:?}"),
+    }
     assert!(desk.requests().is_empty(), "nothing is paid for");
 }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use raymond_testkit::{ModelApi, Reply, Request};
+use raymond_testkit::{ModelApi, Reply, Request, Usage};
 use serde_json::Value;
 
 use super::backend::Backend;
@@ -14,6 +14,9 @@ use crate::env::{Project, Ran, wait_until};
 
 /// Longer than any of them needs to start on a busy machine.
 pub(super) const PATIENCE: Duration = Duration::from_mins(2);
+
+/// The tokens of a call that costs nothing.
+const FREE: Usage = Usage { input: 0, output: 0, cache_read: 0, cache_write: 0 };
 
 /// A workflow whose prompts are carried out by one coding agent.
 pub(super) struct Desk {
@@ -43,8 +46,10 @@ impl Desk {
     /// The model answers prompts that contain `needle` with these replies, call by call.
     pub(super) fn on(&self, needle: &str, replies: impl IntoIterator<Item = Reply>) -> &Self {
         self.api.on(needle, replies);
-        // Tried first: a request for the title of a session has no tools.
-        self.api.answer_with(|request| (!request.has_tools()).then(|| Reply::text("A title")));
+        // Tried first: a request for the title of a session has no tools. It costs nothing here, because whether its
+        // cost is that of this turn, of the next one or of none depends on which answer arrives first.
+        let title = || Reply::text("A title").usage(FREE);
+        self.api.answer_with(move |request| (!request.has_tools()).then(title));
         self
     }
 
@@ -101,11 +106,24 @@ impl Desk {
     }
 
     /// What the run has cost, in calls of the model.
-    pub(super) fn calls_paid(&self) -> f64 {
+    pub(super) fn all_calls_paid(&self) -> f64 {
         let state: Value =
             serde_json::from_str(&self.project.read(".raymond/workflows/r.json")).unwrap();
-        let calls = state["total_cost_usd"].as_f64().unwrap() / self.backend.call_usd;
-        (calls * 1000.0).round() / 1000.0
+        self.calls(&state["total_cost_usd"]).unwrap()
+    }
+
+    /// What each turn has cost, in calls of the model, in the order in which they ended.
+    pub(super) fn calls_paid(&self) -> Vec<f64> {
+        let journal = self.project.read(".raymond/workflows/r.journal");
+        let lines = journal.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let records =
+            lines.flat_map(|line| line["records"].as_array().cloned().unwrap_or_default());
+        records.filter_map(|record| self.calls(&record["ended"]["spent"]["cost_usd"])).collect()
+    }
+
+    fn calls(&self, usd: &Value) -> Option<f64> {
+        let calls = usd.as_f64()? / self.backend.call_usd;
+        Some((calls * 1000.0).round() / 1000.0)
     }
 
     /// The ids of the coding agent's processes.

@@ -31,8 +31,9 @@ macro_rules! conforms {
     };
 }
 
-conforms!(claude, codex, pi, goose, claude_acp; [
+conforms!(claude, codex, pi, goose, claude_acp, opencode, codex_acp; [
     result_of_a_fresh_session,
+    version_is_recorded,
     session_is_resumed,
     branch_is_isolated,
     function_is_fresh,
@@ -40,6 +41,7 @@ conforms!(claude, codex, pi, goose, claude_acp; [
     budget_stops_the_run,
     usage_limit_pauses_the_run,
     transient_failure_is_overcome,
+    answer_that_is_cut_off_is_asked_for_again,
     wrong_key_fails_with_advice,
     killed_turn_is_continued,
     activity_names_the_tool,

@@ -6,7 +6,7 @@ use super::*;
 fn printed(allowed: Option<&[&str]>, feed: impl FnOnce(&mut Report<'_>)) -> Vec<Value> {
     let mut out = Vec::new();
     let allowed = allowed.map(|kinds| kinds.iter().map(|kind| (*kind).to_owned()).collect());
-    let mut report = Report::new(&mut out, allowed, false);
+    let mut report = Report::new(&mut out, allowed, false, Cost::default());
     report.asked();
     feed(&mut report);
     let text = String::from_utf8(out).unwrap();
@@ -73,26 +73,12 @@ fn answer_is_the_last_message_in_all_its_pieces() {
 }
 
 #[test]
-fn cost_is_the_difference_to_the_first_report() {
-    let cost = |before: Option<f64>| {
-        let lines = printed(None, |report| {
-            match before {
-                Some(before) => costs(report, before),
-                None => see(report, &json!({ "sessionUpdate": "usage_update", "used": 0 })),
-            }
-            costs(report, 0.75);
-            says(report, "a", "x");
-            report.end("s", "end_turn", &json!({ "inputTokens": 1 })).unwrap();
-        });
-        lines[0]["cost_usd"].as_f64().unwrap()
-    };
-    assert!((cost(None) - 0.75).abs() < 1e-9, "counted from the beginning of the process");
-    assert!((cost(Some(0.5)) - 0.25).abs() < 1e-9, "counted from the beginning of the session");
-    let only = printed(None, |report| {
+fn cost_is_in_the_last_line_of_a_failure_too() {
+    let lines = printed(None, |report| {
         costs(report, 0.5);
-        report.end("s", "end_turn", &json!({ "inputTokens": 1 })).unwrap();
+        report.fail(json!({ "error": "no" })).unwrap();
     });
-    assert_eq!(only[0]["cost_usd"], 0.5, "one report is that of the turn");
+    assert_eq!(lines[0], json!({ "error": "no", "cost_usd": 0.5, "carried_usd": 0.5 }));
 }
 
 #[test]
@@ -138,6 +124,27 @@ fn tool_is_told_when_it_begins_and_ends() {
 }
 
 #[test]
+fn output_in_pieces_is_that_of_the_tool() {
+    let lines = printed(None, |report| {
+        let update = json!({ "sessionUpdate": "tool_call", "toolCallId": "t", "name": "exec_command", "title": "ls" });
+        see(report, &update);
+        for piece in ["a.t", "xt\n"] {
+            let meta = json!({ "terminal_output_delta": { "data": piece, "terminal_id": "t" } });
+            see(
+                report,
+                &json!({ "sessionUpdate": "tool_call_update", "toolCallId": "t", "_meta": meta }),
+            );
+        }
+        see(
+            report,
+            &json!({ "sessionUpdate": "tool_call_update", "toolCallId": "t", "status": "completed" }),
+        );
+    });
+    let last = &lines.last().unwrap()["tool"];
+    assert_eq!((&last["outcome"], &last["output"]), (&json!("done"), &json!("a.txt\n")));
+}
+
+#[test]
 fn failure_that_is_told_as_an_answer_is_a_failure() {
     let class = |text: &str, usage: Value| {
         let lines = printed(None, |report| {
@@ -157,7 +164,7 @@ fn failure_that_is_told_as_an_answer_is_a_failure() {
 /// Whether a session with this history (`>` begins a message of the user) is left in a turn with the prompt `Do it`.
 fn is_left(history: &[&str]) -> bool {
     let mut out = Vec::new();
-    let mut report = Report::new(&mut out, None, false);
+    let mut report = Report::new(&mut out, None, false, Cost::default());
     for message in history {
         let (kind, text) = match message.strip_prefix('>') {
             Some(text) => ("user_message_chunk", text),
@@ -210,7 +217,7 @@ fn answer_without_end_is_a_failure_of_bounded_size() {
 #[test]
 fn question_for_a_tool_ends_the_turn_where_a_person_is_asked() {
     let mut out = Vec::new();
-    let mut report = Report::new(&mut out, Some(vec!["read".to_owned()]), true);
+    let mut report = Report::new(&mut out, Some(vec!["read".to_owned()]), true, Cost::default());
     report.asked();
     assert_eq!(ask(&mut report, "read"), "y");
     assert!(!report.ends_turn());
@@ -221,4 +228,30 @@ fn question_for_a_tool_ends_the_turn_where_a_person_is_asked() {
     let last: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
     assert_eq!((&last["asks"][0]["tool"], &last["session"]), (&json!("execute"), &json!("s")));
     assert_eq!(last["denied"], json!([]));
+}
+
+#[test]
+fn report_depends_on_no_order_and_no_further_keys_or_notifications() {
+    let notification = |update: &Value| json!({ "update": update }).to_string();
+    let lines = [
+        json!({ "sessionUpdate": "tool_call", "toolCallId": "t", "kind": "execute", "title": "ls", "status": "pending", "rawInput": { "command": "ls" } }),
+        json!({ "sessionUpdate": "tool_call_update", "toolCallId": "t", "status": "completed", "content": [{ "type": "content", "content": { "type": "text", "text": "a.txt" } }] }),
+        json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": "<result>x</result>" } }),
+        json!({ "sessionUpdate": "usage_update", "used": 1, "cost": { "amount": 0.5, "currency": "USD" } }),
+    ];
+    let lines = lines.map(|update| notification(&update));
+    let lines: Vec<_> = lines.iter().map(String::as_str).collect();
+    let told = |lines: &[&str]| {
+        printed(None, |report| {
+            for line in lines {
+                let params = serde_json::from_str(line).unwrap_or_default();
+                report.notified("session/update", &params).unwrap();
+            }
+            report.end("s", "end_turn", &json!({ "inputTokens": 1 })).unwrap();
+        })
+    };
+    let usual = told(&lines);
+    crate::agent::variants::each_variant(&lines, |variant| {
+        assert_eq!(told(variant), usual, "{variant:#?}");
+    });
 }

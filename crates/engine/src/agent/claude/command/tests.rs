@@ -28,15 +28,10 @@ fn asked<'a>(session: SessionPlan) -> Asked<'a> {
 
 fn config(home: &Path) -> ClaudeConfig {
     ClaudeConfig {
-        tools: Vec::new(),
         name: "claude".to_owned(),
         program: "claude".to_owned(),
-        arguments: Vec::new(),
         config_dir: home.to_owned(),
-        model: None,
-        questions: false,
-        environment_model: None,
-        account: None,
+        ..ClaudeConfig::default()
     }
 }
 
@@ -97,7 +92,7 @@ fn folder_that_the_prompt_names_may_be_written_to_and_another_process_is_needed_
     assert!(!has(&without, "--add-dir"));
     let with = with_folder(&config, &asked, Some(Path::new("/state/agents/main")));
     assert_eq!(option(&with, "--add-dir"), Some("/state/agents/main"));
-    assert_ne!(with.reuse.unwrap().likeness, without.reuse.unwrap().likeness);
+    assert_ne!(with.reuse.unwrap(), without.reuse.unwrap());
 }
 
 #[test]
@@ -246,18 +241,19 @@ fn process_is_used_again_only_by_turns_that_ask_for_the_same() {
     let reuse = |change: fn(&mut Turn)| {
         let mut asked = asked(fresh());
         change(&mut asked.turn);
-        of(&plain, &asked).reuse.unwrap()
+        let command = of(&plain, &asked);
+        (command.reuse.unwrap(), command.marks)
     };
-    let first = reuse(|_| {});
-    let second = reuse(|_| {});
-    assert_eq!(first.likeness, second.likeness);
-    assert_ne!(first.turn_mark, second.turn_mark, "each turn has an id of its own");
+    let (first, marks) = reuse(|_| {});
+    let (second, others) = reuse(|_| {});
+    assert_eq!(first, second);
+    assert_ne!(marks, others, "each turn has an id of its own");
     for change in [
         (|turn| turn.settings.model = Some("opus".to_owned())) as fn(&mut Turn),
         |turn| turn.settings.effort = Some("opus".to_owned()),
         |turn| turn.settings.skip_permissions = true,
     ] {
-        assert_ne!(reuse(change).likeness, first.likeness);
+        assert_ne!(reuse(change).0, first);
     }
 }
 
@@ -268,10 +264,23 @@ fn id_of_a_prompt_is_read_back_from_its_file() {
     let command = of(&config(folder.path()), &asked(fresh()));
     fs::write(&path, &command.stdin).unwrap();
     let id = prompt_id(&path).unwrap();
-    assert_eq!(command.reuse.unwrap().turn_mark, format!("\"uuid\":\"{id}\""));
+    assert_eq!(command.marks, marks(&id));
     for text in ["", "{\"type\":\"user\"}", " {\"uuid\":\"7\"}"] {
         fs::write(&path, text).unwrap();
         assert_eq!(prompt_id(&path), None, "{text}");
     }
     assert_eq!(prompt_id(&folder.path().join("gone")), None);
+}
+
+#[test]
+fn options_of_a_state_need_another_process() {
+    let home = tempfile::tempdir().unwrap();
+    let config = config(home.path());
+    let plain = asked(fresh());
+    let mut brief = asked(fresh());
+    brief.turn.settings.options.system = Some("Be brief.".to_owned());
+    let (plain, brief) = (of(&config, &plain), of(&config, &brief));
+    assert_eq!(option(&brief, "--append-system-prompt"), Some("Be brief."));
+    assert!(!has(&plain, "--append-system-prompt"));
+    assert_ne!(plain.reuse.unwrap(), brief.reuse.unwrap());
 }

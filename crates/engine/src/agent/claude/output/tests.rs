@@ -9,8 +9,7 @@ use super::*;
 /// Busy, for a time that is not known.
 const TRANSIENT: FailureClass = FailureClass::Transient { retry_after_ms: None };
 
-const INIT: &str =
-    r#"{"type":"system","subtype":"init","model":"claude-sonnet-5","session_id":"s"}"#;
+const INIT: &str = r#"{"type":"system","subtype":"init","model":"claude-sonnet-5","session_id":"s","claude_code_version":"2.1.326"}"#;
 
 /// The end of a turn whose prompt had no id: what follows is judged as it comes.
 fn end_of(lines: &[&str], stderr: &str, exit_code: Option<i32>, before: Option<&str>) -> TurnEnd {
@@ -32,7 +31,9 @@ fn end_of_prompt(
     fs::write(&complaints, stderr).unwrap();
     let stdout_bytes = fs::metadata(&stdout).unwrap().len();
     let (stdin, stdout, stderr) = (&*stdin, &*stdout, &*complaints);
-    outcome(&TurnOutput { stdin, stdout, stdout_bytes, stderr, exit_code, before }).unwrap()
+    let is_first = before.is_none();
+    outcome(&TurnOutput { stdin, stdout, stdout_bytes, stderr, exit_code, is_first, before })
+        .unwrap()
 }
 
 fn end(lines: &[&str]) -> TurnEnd {
@@ -138,12 +139,13 @@ fn told(kind: &str) -> String {
 }
 
 #[test]
-fn answer_has_its_text_cost_tokens_and_model() {
+fn answer_has_its_text_cost_tokens_model_and_version() {
     let end = end(&[INIT, &result("fin <goto>A</goto>", 0.0075, 2000)]);
     assert_eq!(end.outcome, Outcome::Reply { text: "fin <goto>A</goto>".to_owned() });
     assert_eq!(end.spent.cost_usd, Usd::from_dollars(0.0075).unwrap());
     let tokens = Tokens { input: 2000, output: 50, cache_read: 7, cache_write: 8 };
     assert_eq!((end.spent.tokens, end.spent.model.as_deref()), (tokens, Some("claude-sonnet-5")));
+    assert_eq!(end.spent.version.as_deref(), Some("claude 2.1.326"));
 }
 
 #[test]
@@ -339,27 +341,35 @@ fn usage_limit_is_found_in_an_event_or_a_message() {
 }
 
 /// An event about a wait, as Claude prints it.
-fn waits(ms: &str) -> String {
-    format!(r#"{{"type":"system","subtype":"api_retry","attempt":1,"retry_delay_ms":{ms}}}"#)
+fn waits(attempt: usize, ms: &str) -> String {
+    format!(
+        r#"{{"retry_delay_ms":{ms},"attempt":{attempt},"type":"system","subtype":"api_retry"}}"#
+    )
 }
 
 #[test]
-fn wait_that_the_provider_asked_for_is_known_by_its_whole_seconds() {
+fn wait_that_the_provider_asked_for_is_longer_than_claudes_own() {
     let of = |lines: &[&str]| class(end_of(lines, "", Some(1), None));
     let busy = [&told("server_error"), &error("API Error: 529 Overloaded.", "529")];
     let after = |ms| FailureClass::Transient { retry_after_ms: ms };
     for (waits_ms, expected) in [
         (&["3000", "3000"][..], Some(3000)),
-        (&["3000", "4091.9"], Some(3000)),
+        // Newer versions wait a little longer than they are asked to.
+        (&["3352", "3111"], Some(3000)),
+        (&["1247", "1003"], Some(1000)),
+        // Their own times.
         (&["545.5", "1091.9"], None),
+        (&["624", "1249", "2499"], None),
         (&["0", "-5000", "1e300"], None),
     ] {
-        let waited: Vec<String> = waits_ms.iter().map(|ms| waits(ms)).collect();
+        let waited: Vec<String> =
+            (1..).zip(waits_ms).map(|(attempt, ms)| waits(attempt, ms)).collect();
         let lines: Vec<&str> =
             waited.iter().map(String::as_str).chain(busy.map(String::as_str)).collect();
         assert_eq!(of(&lines), after(expected), "{waits_ms:?}");
     }
-    let limited = [&*waits("20000"), &told("rate_limit"), &error("Request rejected (429)", "429")];
+    let limited =
+        [&*waits(1, "20000"), &told("rate_limit"), &error("Request rejected (429)", "429")];
     assert!(matches!(of(&limited), FailureClass::UsageLimit { resets_at: Some(_) }));
 }
 
@@ -431,8 +441,134 @@ fn what_a_kept_process_prints_later_belongs_to_other_turns() {
     let stdout_bytes = first.len() as u64;
     let (stdin, stdout, stderr) = (&*path, &*path, &*path);
     let (exit_code, before) = (Some(0), None);
-    let output = TurnOutput { stdin, stdout, stdout_bytes, stderr, exit_code, before };
+    let is_first = before.is_none();
+    let output = TurnOutput { stdin, stdout, stdout_bytes, stderr, exit_code, is_first, before };
     let end = outcome(&output).unwrap();
     assert_eq!(end.outcome, Outcome::Reply { text: "first".to_owned() });
     assert_eq!(end.spent.cost_usd, Usd::from_dollars(0.1).unwrap());
+}
+
+/// A result of a newer version: `total` is that of the session, of which `since` was spent since the result before.
+fn summed(total: f64, since: Option<f64>, input: [u64; 2]) -> String {
+    let usage = |cost: f64, input| {
+        format!(r#"{{"claude-x":{{"inputTokens":{input},"outputTokens":5,"costUSD":{cost}}}}}"#)
+    };
+    let since =
+        since.map(|cost| format!(r#","model_usage_since_last_result":{}"#, usage(cost, input[1])));
+    format!(
+        r#"{{"usage":{{"input_tokens":1}},"modelUsage":{},"total_cost_usd":{total},"is_error":false,"result":"x"{},"type":"result"}}"#,
+        usage(total, input[0]),
+        since.unwrap_or_default()
+    )
+}
+
+#[test]
+fn first_turn_of_a_process_costs_what_its_results_tell_and_not_what_the_session_cost_before() {
+    let ended = end_of(&[INIT, &summed(0.25, Some(0.05), [7000, 1000])], "", Some(0), None);
+    assert_eq!(Some(ended.spent.cost_usd), Usd::from_dollars(0.05));
+    assert_eq!(ended.spent.tokens.input, 1000);
+    // The next turn of the process, after one that nobody asked for and whose result no turn has seen.
+    let next = summed(0.45, Some(0.1), [9000, 1000]);
+    let ended = end_of(&[INIT, &next], "", Some(0), ended.total.as_deref());
+    assert_eq!(Some(ended.spent.cost_usd), Usd::from_dollars(0.2));
+    assert_eq!(ended.spent.tokens.input, 2000);
+    // Two results in one turn: the first one tells where the sum began.
+    let both = [summed(0.35, Some(0.1), [8000, 500]), summed(0.45, Some(0.1), [9000, 1000])];
+    let ended = end_of(&[INIT, &both[0], &both[1]], "", Some(0), None);
+    assert_eq!(Some(ended.spent.cost_usd), Usd::from_dollars(0.2));
+    assert_eq!(ended.spent.tokens.input, 1500);
+}
+
+#[test]
+fn version_that_sums_over_a_session_without_saying_so_is_compared_with_the_sessions_last_total() {
+    let init = |version: &str| {
+        format!(r#"{{"claude_code_version":"{version}","subtype":"init","type":"system"}}"#)
+    };
+    let total = end_of(&[INIT, &summed(0.25, None, [7000, 0])], "", Some(0), None).total;
+    let paid = |version: &str, total: Option<&str>| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x");
+        fs::write(&path, format!("{}\n{}\n", init(version), summed(0.3, None, [8000, 0]))).unwrap();
+        let path = &*path;
+        let stdout_bytes = u64::MAX;
+        let (stdin, stdout, stderr, exit_code) = (path, path, path, Some(0));
+        let (is_first, before) = (true, total);
+        let output =
+            TurnOutput { stdin, stdout, stdout_bytes, stderr, exit_code, is_first, before };
+        let spent = outcome(&output).unwrap().spent;
+        (spent.cost_usd, spent.tokens.input)
+    };
+    let dollars = |amount| Usd::from_dollars(amount).unwrap();
+    assert_eq!(paid("2.1.290", total.as_deref()), (dollars(0.05), 1000));
+    assert_eq!(paid("2.1.276", total.as_deref()), (dollars(0.3), 8000));
+    assert_eq!(paid("2.1.290", None), (dollars(0.3), 8000));
+}
+
+#[test]
+fn answer_or_session_that_is_too_long_is_not_tried_again() {
+    for (words, expected) in [
+        (
+            "API Error: Claude's response exceeded the 128000 output token maximum.",
+            FailureClass::AnswerTooLong,
+        ),
+        ("API Error: The model has reached its context window limit.", FailureClass::PromptTooLong),
+    ] {
+        let assistant = told("max_output_tokens");
+        let result = error(words, "null");
+        assert_eq!(class(end_of(&[INIT, &assistant, &result], "", Some(1), None)), expected);
+    }
+}
+
+#[test]
+fn another_model_that_claude_goes_on_with_is_told_and_is_the_one_of_the_turn() {
+    let line = r#"{"type":"system","subtype":"model_refusal_fallback","original_model":"a","fallback_model":"claude-sonnet-5","content":"Switched"}"#;
+    let said = activity(line.as_bytes());
+    assert_eq!(said, Some(Activity::Waits("goes on with claude-sonnet-5: Switched".to_owned())));
+    let end = end(&[INIT, line, &result("x", 0.1, 1)]);
+    assert_eq!(end.spent.model.as_deref(), Some("claude-sonnet-5"));
+}
+
+/// A reply with these blocks of content.
+fn replying(blocks: &str) -> String {
+    format!(
+        r#"{{"type":"assistant","message":{{"id":"m","model":"claude-sonnet-5","content":[{blocks}]}},"parent_tool_use_id":null}}"#
+    )
+}
+
+#[test]
+fn structured_output_comes_with_what_the_model_said_since_its_last_other_tool() {
+    let text = |text: &str| replying(&format!(r#"{{"type":"text","text":"{text}"}}"#));
+    let uses = |tool: &str| {
+        replying(&format!(r#"{{"type":"tool_use","id":"t","name":"{tool}","input":{{}}}}"#))
+    };
+    let closing = result(r#"{\"risk\":\"low\"}"#, 0.01, 1);
+    let closing = closing.replacen('{', r#"{"structured_output":{"risk":"low"},"#, 1);
+    let (output, other) = (uses("StructuredOutput"), uses("Bash"));
+    for (lines, expected) in [
+        (vec![text("I plan <goto>A</goto>"), other.clone(), output.clone()], ""),
+        (vec![text("<goto>A</goto>"), output.clone()], "<goto>A</goto>"),
+        (vec![text("one"), output.clone(), text("two"), output.clone()], "one\n\ntwo"),
+        (vec![other, text("<goto>A</goto>"), output], "<goto>A</goto>"),
+    ] {
+        let mut lines: Vec<_> = lines.iter().map(String::as_str).collect();
+        lines.push(&closing);
+        let end = end(&lines);
+        assert_eq!(end.outcome, Outcome::Reply { text: expected.to_owned() }, "{lines:?}");
+        assert_eq!(end.spent.output.as_deref(), Some(r#"{"risk":"low"}"#));
+    }
+}
+
+#[test]
+fn failures_of_options_have_classes_of_their_own() {
+    for (subtype, expected) in [
+        ("error_max_turns", FailureClass::MaxTurns),
+        ("error_max_structured_output_retries", FailureClass::BadOutput),
+    ] {
+        let line = format!(
+            r#"{{"type":"result","subtype":"{subtype}","is_error":true,"errors":["Failed after 5 attempts"],"total_cost_usd":0.01}}"#
+        );
+        let end = end_of(&[INIT, &line], "", Some(1), None);
+        let Outcome::Failed(failure) = &end.outcome else { panic!("{end:?}") };
+        assert_eq!((failure.class, &*failure.message), (expected, "Failed after 5 attempts"));
+    }
 }

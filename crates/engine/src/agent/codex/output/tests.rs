@@ -5,6 +5,7 @@ use std::fs;
 use raymond_flow::money::Usd;
 
 use super::*;
+use crate::agent::variants::each_variant;
 
 const THREAD: &str =
     r#"{"type":"thread.started","thread_id":"01a1e084-8065-7fc3-b0cd-a773aa89505c"}"#;
@@ -36,6 +37,7 @@ fn end_of(lines: &[&str], exit_code: Option<i32>, before: Option<&str>) -> TurnE
         output: Usd::from_dollars(10.0).unwrap(),
     };
     let output = TurnOutput {
+        is_first: true,
         stdin: &stdout,
         stdout: &stdout,
         stdout_bytes: text.len() as u64,
@@ -101,5 +103,16 @@ fn output_that_is_cut_at_any_byte_is_no_answer() {
         let end = end_of(&[part], None, None);
         assert!(matches!(end.outcome, Outcome::Failed(_)), "cut at {at}");
         assert_eq!(end.spent.cost_usd, Usd::ZERO, "cut at {at}");
+    }
+}
+
+#[test]
+fn end_of_a_turn_depends_on_no_order_and_no_further_keys_or_lines() {
+    let (answer, total) = (said("done"), completed(1000, 400, 50));
+    for lines in [&[THREAD, BEGUN, &answer, &total][..], &[THREAD, WARNING, BEGUN, FAILED]] {
+        let usual = end_of(lines, Some(0), None);
+        each_variant(lines, |variant| {
+            assert_eq!(end_of(variant, Some(0), None), usual, "{variant:#?}");
+        });
     }
 }

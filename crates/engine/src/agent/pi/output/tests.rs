@@ -3,6 +3,7 @@
 use std::fs;
 
 use super::*;
+use crate::agent::variants::each_variant;
 
 const SESSION: &str = r#"{"type":"session","version":3,"id":"own","cwd":"DIR"}"#;
 const SETTLED: &str = r#"{"type":"agent_settled"}"#;
@@ -21,6 +22,7 @@ fn end_of(lines: &[&str], exit_code: Option<i32>, stderr: &str) -> TurnEnd {
     fs::write(&stdout, &text).unwrap();
     fs::write(&errors, stderr).unwrap();
     let output = TurnOutput {
+        is_first: true,
         stdin: &stdout,
         stdout: &stdout,
         stdout_bytes: text.len() as u64,
@@ -96,5 +98,18 @@ fn output_that_is_cut_at_any_byte_is_no_answer() {
     for at in 0..whole.len() {
         let end = end_of(&[whole.get(..at).unwrap()], None, "");
         assert!(matches!(end.outcome, Outcome::Failed(_)), "cut at {at}");
+    }
+}
+
+#[test]
+fn end_of_a_turn_depends_on_no_order_and_no_further_keys_or_lines() {
+    let tool = said("I look", r#""stopReason":"toolUse""#);
+    let answer = said("done", r#""stopReason":"stop""#);
+    let failed = said("", r#""stopReason":"error","errorMessage":"503 Overloaded""#);
+    for lines in [[SESSION, &tool, &answer, SETTLED], [SESSION, &tool, &failed, SETTLED]] {
+        let usual = end_of(&lines, Some(0), "");
+        each_variant(&lines, |variant| {
+            assert_eq!(end_of(variant, Some(0), ""), usual, "{variant:#?}");
+        });
     }
 }

@@ -22,7 +22,9 @@ fn end_of_bytes(bytes: &[u8]) -> TurnEnd {
     let stdout_bytes = bytes.len() as u64;
     let (stdin, stdout, stderr) = (&*empty, &*path, &*empty);
     let (exit_code, before) = (None, None);
-    outcome(&TurnOutput { stdin, stdout, stdout_bytes, stderr, exit_code, before }).unwrap()
+    let is_first = before.is_none();
+    outcome(&TurnOutput { stdin, stdout, stdout_bytes, stderr, exit_code, is_first, before })
+        .unwrap()
 }
 
 #[test]
@@ -145,7 +147,7 @@ fn complaint_is_told_up_to_a_length_and_whatever_its_bytes_are() {
     fs::write(&path, [&b"\xff error: "[..], &vec![b'x'; 100_000]].concat()).unwrap();
     let text = complaint(&path).unwrap();
     assert!(text.len() <= 2 * usize::try_from(crate::agent::lines::COMPLAINT_BYTES_MAX).unwrap());
-    let failure = failure::without_result(Some(1), &text);
+    let failure = failure::without_result(Some(1), &text, false);
     assert_eq!(failure.class, FailureClass::Misconfigured);
     assert!(failure.message.chars().count() <= 401, "{}", failure.message.len());
 }

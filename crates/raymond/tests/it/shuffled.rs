@@ -1,0 +1,68 @@
+//! A coding agent that prints the same in ever new ways: other orders of keys and events, keys and lines that nobody knows.
+//! Nothing that a run does depends on that. One that is not understood at all is told as such.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::env::{Project, Ran};
+
+/// The stand-in for Claude Code: a program of the testkit, which is built with the tests of the whole workspace.
+#[expect(clippy::print_stderr, reason = "a test that skips must say so")]
+fn stand_in() -> Option<PathBuf> {
+    let program = Path::new(env!("CARGO_BIN_EXE_raymond")).with_file_name("stand-in-claude");
+    if !program.exists() {
+        eprintln!("skipped: {} is built by `cargo test --workspace`", program.display());
+        return None;
+    }
+    Some(program)
+}
+
+/// Carries out so many turns, each printed in another way, and returns how many processes took them.
+fn processes_of(turns: u32, warm: &str) -> Option<usize> {
+    let program = stand_in()?;
+    let project = Project::new([("START.md", "go on")]);
+    project.write("last", &turns.to_string());
+    let limit = (turns + 1).to_string();
+    let arguments = ["start", "flow", "--id", "r", "--max-iterations", &limit, "--warm", warm];
+    let mut command = project.command(&[&arguments[..], &["--budget", "0"]].concat());
+    command.env("RAYMOND_CLAUDE", program);
+    Ran::of(&command.output().unwrap()).completed("done");
+    assert_eq!(project.read("turns"), turns.to_string());
+    let state: Value = serde_json::from_str(&project.read(".raymond/workflows/r.json")).unwrap();
+    let paid = state["total_cost_usd"].as_f64().unwrap();
+    assert!((paid - f64::from(turns) * 0.001).abs() < 1e-9, "{paid}");
+    let journal = project.read(".raymond/workflows/r.journal");
+    assert!(!journal.contains("\"retried\""), "every turn succeeds at once");
+    Some(project.lines("starts").len())
+}
+
+#[test]
+fn order_of_keys_and_events_and_unknown_ones_change_nothing_in_a_kept_process() {
+    let Some(processes) = processes_of(400, "4") else { return };
+    assert_eq!(processes, 1);
+}
+
+#[test]
+fn order_of_keys_and_events_and_unknown_ones_change_nothing_in_fresh_processes() {
+    let Some(processes) = processes_of(100, "0") else { return };
+    assert_eq!(processes, 100);
+}
+
+#[test]
+fn version_of_which_nothing_is_understood_fails_at_once_and_names_one_that_is_known() {
+    let project = Project::new([("START.md", "go on")]);
+    project.write(
+        "claude",
+        "#!/bin/bash\ncase $1 in --version) echo '9.9.9 (Claude Code)';; *) echo >> starts; \
+         echo '{\"kind\":\"answer\",\"text\":\"<result>x</result>\"}';; esac\n",
+    );
+    let runs = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(project.file("claude"), runs).unwrap();
+    let mut command = project.command(&["start", "flow", "--id", "r"]);
+    command.env("RAYMOND_CLAUDE", project.file("claude"));
+    let ran = Ran::of(&command.output().unwrap());
+    let ran = ran.failed(1, "(9.9.9 (Claude Code)) printed nothing that Raymond understands");
+    ran.failed(1, "npm install -g @anthropic-ai/claude-code@").failed(1, "raymond doctor");
+    assert_eq!(project.lines("starts").len(), 1, "it is not tried again");
+}
