@@ -246,6 +246,8 @@ impl Sequencer {
             Effect::WaitForUsageLimit { resets_at } => {
                 self.wanted.push(Wanted::UsageLimit { resets_at });
             }
+            // Steps on other machines take no messages: the next turn has it in its prompt.
+            Effect::Tell { .. } => {}
             Effect::Ask { id, .. } => return self.look_at_question(&id, now_ms),
             Effect::MakeWorktree { agent, plan } => return self.make_worktree(agent, *plan),
             Effect::SaveWorktree { agent, .. } => return self.save_worktree(agent),

@@ -60,7 +60,7 @@ pub(crate) fn turn_end(
     agent: &dyn CodingAgent,
 ) -> io::Result<TurnEnd> {
     let (stdin, stdout, stderr) = (folder.prompt(), folder.stdout(), folder.stderr());
-    let before = folder.before()?;
+    let (before, told) = (folder.before()?, folder.told());
     agent.outcome(&TurnOutput {
         stdin: &stdin,
         stdout: &stdout,
@@ -69,6 +69,7 @@ pub(crate) fn turn_end(
         exit_code,
         is_first: folder.is_first(),
         before: before.as_deref(),
+        told: &told,
     })
 }
 

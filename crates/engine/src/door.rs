@@ -22,8 +22,8 @@ use std::{
 };
 
 use raymond_flow::{
-    id::AskId,
-    machine::{Limits, Status},
+    id::{AgentId, AskId},
+    machine::{self, Limits, Status},
     money::Usd,
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -39,8 +39,8 @@ const DOOR: &str = "door";
 const REQUEST: &str = "request";
 const ANSWER: &str = "answer";
 
-/// The largest request or answer: a few numbers and a sentence.
-const BYTES_MAX: u64 = 64 * 1024;
+/// The largest request or answer: a message whose every byte is escaped.
+const BYTES_MAX: u64 = 512 * 1024;
 /// How many requests are carried out at once. They share one `fdatasync`.
 const BATCH_MAX: usize = 256;
 /// How often a caller checks for its answer.
@@ -61,6 +61,13 @@ pub enum Ask {
     Cancel,
     /// Change limits.
     Limit(LimitChange),
+    /// Keep a message for an agent, and give it to the agent's running turn if that takes messages.
+    Tell {
+        /// The agent.
+        agent: AgentId,
+        /// The message.
+        message: machine::Message,
+    },
     /// Look at the answer to a question. It is durable already.
     Answered {
         /// The question, as `AGENT.NUMBER`.

@@ -160,6 +160,8 @@ pub struct Before {
     pub starts: u32,
     /// The coding agent of its running turn.
     pub coding_agent: Option<String>,
+    /// What people have told it and no turn of it has heard.
+    pub unheard: Vec<String>,
 }
 
 impl Before {
@@ -175,6 +177,7 @@ impl Before {
                 Action::Turn(turn) => turn.settings.agent.clone(),
                 Action::Script { .. } => None,
             }),
+            unheard: agent.unheard().map(|message| message.text.clone()).collect(),
         }
     }
 }

@@ -68,16 +68,24 @@ impl TurnMarks {
     }
 
     /// What a line means.
-    fn of(&self, line: &[u8]) -> Option<Mark> {
-        let line: Value = serde_json::from_slice(line).ok()?;
-        let has = |(name, text): &(String, String)| line[name].as_str() == Some(text);
-        self.lines.iter().find(|(_, fields)| fields.iter().all(has)).map(|(mark, _)| *mark)
+    fn of(&self, line: &Value) -> Option<Mark> {
+        self.lines.iter().find(|(_, fields)| has(line, fields)).map(|(mark, _)| *mark)
+    }
+
+    /// A turn that has taken a message is over when that is done: the end of its own prompt may be told later.
+    fn forget_closing(&mut self) {
+        self.lines.retain(|(mark, _)| *mark != Mark::Closed);
     }
 
     /// Whether a line with [`Mark::Begun`] is expected.
     fn tells_beginnings(&self) -> bool {
         self.lines.iter().any(|(mark, _)| *mark == Mark::Begun)
     }
+}
+
+/// Whether the object of a line has these fields.
+fn has(line: &Value, fields: &[(String, String)]) -> bool {
+    fields.iter().all(|(name, text)| line[name].as_str() == Some(text))
 }
 
 /// How far a child is with its turn.
@@ -96,6 +104,8 @@ pub(crate) struct Progress {
     is_resting: bool,
     /// Whether it has printed a line that means something.
     is_understood: bool,
+    /// The fields of lines that say that it has taken a message which it was given during the turn.
+    awaited: Vec<Vec<(String, String)>>,
     /// When it printed its first and its last line of this turn.
     printed: Option<(Instant, Instant)>,
 }
@@ -118,6 +128,7 @@ impl Progress {
             is_finished,
             is_resting,
             is_understood,
+            awaited: Vec::new(),
             printed: None,
         }
     }
@@ -146,6 +157,8 @@ impl Progress {
             if part.ends_with(b"\n") {
                 let line = std::mem::take(&mut self.line);
                 self.printed = Some((self.printed.map_or(now, |(first, _)| first), now));
+                let line = serde_json::from_slice(&line).unwrap_or_default();
+                self.see_message(&line);
                 self.see_mark(self.marks.of(&line));
             }
         }
@@ -170,10 +183,26 @@ impl Progress {
         self.is_finished
     }
 
-    /// Whether a child that is kept has finished its turn, or will not begin it.
+    /// The child is given a message during its turn, and says with a line with the fields `taken` that it has taken it.
+    #[cfg(not(portable))]
+    pub(crate) fn expect(&mut self, taken: Vec<(String, String)>) {
+        self.awaited.push(taken);
+    }
+
+    /// If it takes a message, its turn goes on, even if it had finished before.
+    fn see_message(&mut self, line: &Value) {
+        let count = self.awaited.len();
+        self.awaited.retain(|taken| !has(line, taken));
+        if self.awaited.len() < count {
+            self.is_finished = false;
+            self.marks.forget_closing();
+        }
+    }
+
+    /// Whether a child that is kept has finished its turn with all messages, or will not begin it.
     #[cfg(not(portable))]
     pub(crate) fn is_done(&self, now: Instant) -> bool {
-        self.is_finished || self.rests_for(UNANSWERED, now)
+        self.is_finished && self.awaited.is_empty() || self.rests_for(UNANSWERED, now)
     }
 
     /// Why the child has to be ended, if it has to: it prints only what nobody understands, or it has finished its turn
@@ -307,6 +336,28 @@ mod tests {
         assert!(!strange(&["hello", WORK], 600));
         let silent = progress(marks()).must_end(true, now + 600 * SECOND);
         assert_eq!(silent, None, "silence is not strange");
+    }
+
+    #[cfg(not(portable))]
+    #[test]
+    fn turn_with_a_message_is_over_only_when_the_message_is_done() {
+        const TAKEN: &str = r#"{"type":"user","uuid":"9","isReplay":true}"#;
+        let now = Instant::now();
+        let told = |before: &[&str], then: &[&str]| {
+            let mut progress = after(before, 0, now);
+            progress.expect(vec![("uuid".to_owned(), "9".to_owned())]);
+            progress.see([&then.join("\n"), "\n"].concat().as_bytes(), now);
+            progress.is_done(now)
+        };
+        assert!(told(&[BEGUN, WORK], &[TAKEN, WORK, RESULT]), "taken during a tool");
+        assert!(!told(&[BEGUN, WORK], &[RESULT, CLOSED]), "it is still in the queue");
+        assert!(!told(&[BEGUN, WORK], &[RESULT, TAKEN, CLOSED, WORK]), "the turn goes on");
+        assert!(told(&[BEGUN, WORK], &[RESULT, TAKEN, WORK, RESULT]));
+        let mut dropped = after(&[BEGUN], 0, now);
+        dropped.expect(vec![("uuid".to_owned(), "9".to_owned())]);
+        dropped.see([RESULT, "\n"].concat().as_bytes(), now);
+        assert!(!dropped.is_done(now + 4 * SECOND));
+        assert!(dropped.is_done(now + 5 * SECOND), "it is not waited for without an end");
     }
 
     #[cfg(not(portable))]

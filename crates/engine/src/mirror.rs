@@ -236,6 +236,10 @@ impl<'o> Mirror<'o> {
                     limits = change.apply(limits);
                     (Input::ChangeLimits { limits: limits.clone() }, false)
                 }
+                Ask::Tell { agent, message } => {
+                    let (agent, message) = (agent.clone(), message.clone());
+                    (Input::Told { agent, message }, false)
+                }
                 // Its answer is among those above.
                 Ask::Answered { .. } => continue,
             };
@@ -253,7 +257,7 @@ impl<'o> Mirror<'o> {
         } else {
             let named = |request: &DoorRequest| match &request.ask {
                 Ask::Answered { ask } => AskId::parse(ask),
-                Ask::Stop { .. } | Ask::Cancel | Ask::Limit(_) => None,
+                Ask::Stop { .. } | Ask::Cancel | Ask::Limit(_) | Ask::Tell { .. } => None,
             };
             requests.iter().filter_map(named).collect()
         };

@@ -7,8 +7,10 @@ use std::{
 };
 
 use raymond_flow::{
-    id::{AskId, RunId},
-    machine::{Effect, Halt, Input, Limits, Run, Settings, Started, Status, pending, replay},
+    id::{AgentId, AskId, RunId},
+    machine::{
+        Effect, Halt, Input, Limits, Message, Run, Settings, Started, Status, pending, replay,
+    },
 };
 
 use crate::{
@@ -199,7 +201,35 @@ impl Engine<'_> {
         change: &LimitChange,
         observer: &mut dyn Observer,
     ) -> Result<DoorAnswer, EngineError> {
-        let lock = match self.ask(id, &Ask::Limit(change.clone()), observer)? {
+        let ask = Ask::Limit(change.clone());
+        self.change(id, &ask, observer, |run| Input::ChangeLimits {
+            limits: change.apply(run.limits.clone()),
+        })
+    }
+
+    /// Keeps a message for an agent of a run, whether or not an orchestrator owns the run. When this returns, the message
+    /// is durable, unless the agent or the run has ended.
+    pub fn tell(
+        &self,
+        id: &RunId,
+        agent: &AgentId,
+        message: &Message,
+        observer: &mut dyn Observer,
+    ) -> Result<DoorAnswer, EngineError> {
+        let (agent, message) = (agent.clone(), message.clone());
+        let ask = Ask::Tell { agent: agent.clone(), message: message.clone() };
+        self.change(id, &ask, observer, |_| Input::Told { agent, message })
+    }
+
+    /// Asks the orchestrator of a run for a change, or makes it here if no orchestrator owns the run.
+    fn change(
+        &self,
+        id: &RunId,
+        ask: &Ask,
+        observer: &mut dyn Observer,
+        input: impl FnOnce(&Run) -> Input,
+    ) -> Result<DoorAnswer, EngineError> {
+        let lock = match self.ask(id, ask, observer)? {
             RequestOutcome::Answered(answer) => return Ok(answer),
             RequestOutcome::Unowned(lock) => lock,
         };
@@ -208,8 +238,8 @@ impl Engine<'_> {
         if ledger.run().status == Status::Cancelled {
             return Err(EngineError::Cancelled { id: id.clone() });
         }
-        let limits = change.apply(ledger.run().limits.clone());
-        ledger.input(Input::ChangeLimits { limits })?;
+        let input = input(ledger.run());
+        ledger.input(input)?;
         ledger.sync()?;
         Ok(DoorAnswer { status: ledger.close().status, running_steps: 0 })
     }

@@ -335,7 +335,11 @@ impl Overview {
                     (facts.since_ms, facts.offset) = (at_ms, read.offset);
                 }
             }
-            Record::Halted { .. } | Record::AgentStopped { .. } | Record::LimitsChanged { .. } => {}
+            Record::Halted { .. }
+            | Record::AgentStopped { .. }
+            | Record::LimitsChanged { .. }
+            | Record::Told { .. }
+            | Record::Heard { .. } => {}
         }
     }
 

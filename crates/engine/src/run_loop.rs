@@ -214,6 +214,9 @@ impl<'o, 'a> RunLoop<'o, 'a> {
                     None => self.look_at_ask(&id)?,
                 }
             }
+            Effect::Tell { step, message } => {
+                self.performer.tell(self.ledger.run(), &step, &message);
+            }
             Effect::MakeWorktree { agent, plan } => self.performer.git().make(agent, plan),
             Effect::SaveWorktree { agent, worktree } => self.performer.git().save(agent, worktree),
             Effect::Wait { agent, delay_ms } => self.performer.wait(agent, delay_ms),
@@ -407,6 +410,10 @@ impl<'o, 'a> RunLoop<'o, 'a> {
                     if let Some(id) = AskId::parse(ask) {
                         self.look_at_ask(&id)?;
                     }
+                }
+                Ask::Tell { agent, message } => {
+                    let (agent, message) = (agent.clone(), message.clone());
+                    self.input(Input::Told { agent, message })?;
                 }
                 Ask::Limit(change) => {
                     let limits = change.apply(self.ledger.run().limits.clone());

@@ -118,6 +118,7 @@ pub(crate) fn turn(session: SessionPlan) -> Turn {
         policy,
         prompt_digest,
         recovers: false,
+        given: Vec::new(),
         stand_in: None,
         spent_share: false,
         budget_usd: None,

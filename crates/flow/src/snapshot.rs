@@ -19,7 +19,7 @@ use crate::{
         },
     },
     id::{AgentId, RunId, SessionId, StateName},
-    machine::{Agent, Crew, Frame, Limits, Run, Session},
+    machine::{Agent, Crew, Frame, Limits, Message, Run, Session},
     money::Usd,
 };
 
@@ -194,6 +194,10 @@ struct WireAgent {
     steps: u32,
     #[serde(default, skip_serializing_if = "is_zero")]
     asks: u32,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    messages: Vec<Message>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    heard: Vec<String>,
     cost_usd: Usd,
     tries: Tries,
     phase: Phase,
@@ -371,6 +375,8 @@ impl WireAgent {
             born: agent.born,
             steps: agent.steps,
             asks: agent.asks,
+            messages: agent.messages.clone(),
+            heard: agent.heard.clone(),
             cost_usd: agent.cost_usd,
             tries: agent.tries.clone().convert(),
             phase: agent.phase.clone().convert(),
@@ -400,6 +406,8 @@ impl WireAgent {
             diverted: self.diverted,
             steps: self.steps,
             asks: self.asks,
+            messages: self.messages,
+            heard: self.heard,
             cost_usd: self.cost_usd,
             tries: self.tries.convert(),
             phase: self.phase.convert(),

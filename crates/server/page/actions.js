@@ -81,6 +81,23 @@ export async function resume(row) {
   }
 }
 
+/** Sends a message to an agent. @param {{ project: string, run: string }} run @param {string} agent @param {string} text */
+export async function tell(run, agent, text) {
+  await post(path('runs', run.project, run.run, 'tell'), { agent, text });
+  say(`${agent} reads it at its next tool call, or with its next prompt`);
+}
+
+/** Asks for a message to one of these agents. @param {Row} row @param {string[]} agents */
+export function askToTell(row, agents) {
+  askPerson({
+    title: `Tell ${agents.length === 1 ? agents[0] : 'an agent'}`,
+    body: html`${agents.length === 1 ? '' : html`<label>Agent <select name="agent">${agents.map((agent) => html`<option>${agent}</option>`)}</select></label>`}
+      <label>Message <textarea name="text" rows="3" required autofocus></textarea></label>`,
+    action: 'tell',
+    run: (form) => tell(row, String(form.get('agent') ?? agents[0]), String(form.get('text'))),
+  });
+}
+
 /** @param {Row} row */
 export function stop(row) {
   askPerson({

@@ -91,6 +91,7 @@ pub(crate) fn routes() -> Vec<Route> {
         ("POST", "/api/runs/{project}/{run}/stop", post(commands::stop)),
         ("POST", "/api/runs/{project}/{run}/cancel", post(commands::cancel)),
         ("POST", "/api/runs/{project}/{run}/limits", post(commands::limits)),
+        ("POST", "/api/runs/{project}/{run}/tell", post(commands::tell)),
     ]
 }
 

@@ -207,6 +207,29 @@ pub(crate) async fn limits(
     .await
 }
 
+/// The body of a request to tell an agent something.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TellRequest {
+    agent: String,
+    text: String,
+}
+
+/// `POST /api/runs/{project}/{run}/tell`
+pub(crate) async fn tell(
+    State(app): State<Arc<App>>,
+    Path((project, run)): Path<(String, String)>,
+    Body(TellRequest { agent, text }): Body<TellRequest>,
+) -> ApiResult<Json<Value>> {
+    app.read(move |app| {
+        let (project, id) = app.named(&project, &run)?;
+        let words = ["tell", "--", id.as_str(), &agent, "-"].map(str::to_owned);
+        app.command(&project, &words, Some(&text))?;
+        app.after(&project, &id)
+    })
+    .await
+}
+
 impl App {
     /// A run that is there.
     fn named(&self, project: &str, run: &str) -> ApiResult<(Project, RunId)> {

@@ -132,7 +132,7 @@ pub(crate) fn json(entry: &Entry, index: usize) -> Value {
     let mut value = serde_json::to_value(entry).unwrap_or_default();
     value["index"] = json!(index);
     match entry {
-        Entry::Prompt { text } | Entry::Thinking { text } => {
+        Entry::Prompt { text } | Entry::Message { text } | Entry::Thinking { text } => {
             shorten(&mut value, text);
         }
         Entry::Text { text } => {

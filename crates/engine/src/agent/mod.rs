@@ -29,13 +29,14 @@ use std::{
 use raymond_flow::{
     coding_agent::{Capabilities, CodingAgents},
     id::{AgentId, SessionId},
-    machine::{FailureClass, Spent, Step, Turn, TurnFailure, TurnSettings},
+    machine::{FailureClass, Message, Spent, Step, Turn, TurnFailure, TurnSettings},
     turn::Outcome,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::marks::TurnMarks;
 
+pub use crate::step::LiveMessage;
 pub use acp::{AcpAgent, AcpConfig, AcpTurn};
 pub use checkup::{Checkup, CheckupAnswer, Diagnosis, Versions};
 pub use claude::{ClaudeAgent, ClaudeConfig};
@@ -100,6 +101,12 @@ pub trait CodingAgent {
         stdin.to_owned()
     }
 
+    /// How the message `id` with this text is given to a running turn whose standard input is open; `None` if its program
+    /// takes no messages during a turn.
+    fn message(&self, _id: &str, _text: &str) -> Option<LiveMessage> {
+        None
+    }
+
     /// A reader of the output of the turn that was given the file `stdin`. `is_first` says whether that is the
     /// first turn of its process.
     fn transcript(&self, _stdin: &Path, _is_first: bool) -> Box<dyn TranscriptReader> {
@@ -143,6 +150,8 @@ pub struct TurnRequest<'a> {
     pub prompt: &'a str,
     /// The message to send instead if the session already contains the prompt.
     pub continuation: &'a str,
+    /// The messages that the session should contain in that case. Those that it does not contain belong to that message.
+    pub earlier: &'a [Message],
     /// The private directory of the agent, if the prompt names it: it may be outside of the working directory.
     pub folder: Option<&'a Path>,
     /// Whether the previous turn of its session named a model.
@@ -185,6 +194,8 @@ pub struct TurnOutput<'a> {
     /// The [`total`](TurnEnd::total) after the previous turn of the same process, or of the same session if the
     /// coding agent [counts by session](CodingAgent::counts_by_session).
     pub before: Option<&'a str>,
+    /// The ids of the messages that it could be given while it ran.
+    pub told: &'a [String],
 }
 
 /// The result of a turn.

@@ -12,6 +12,11 @@ pub enum Entry {
         /// The complete text.
         text: String,
     },
+    /// A message of a person during the turn.
+    Message {
+        /// The complete text.
+        text: String,
+    },
     /// A message before the answer.
     Text {
         /// The complete text.

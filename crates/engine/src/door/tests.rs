@@ -213,11 +213,11 @@ fn invalid_request_is_refused_with_the_reason() {
     let why = letter.answer().unwrap().unwrap_err().to_string();
     assert!(why.contains("dance"), "{why}");
     // One that is too large, and something that is no file at all.
-    fs::write(letter.path(REQUEST), vec![b' '; 100_000]).unwrap();
+    fs::write(letter.path(REQUEST), vec![b' '; 600_000]).unwrap();
     fs::create_dir(door.folder.join("folder.request")).unwrap();
     assert!(door.requests().is_empty());
     let why = letter.answer().unwrap().unwrap_err().to_string();
-    assert!(why.contains("65536 bytes"), "{why}");
+    assert!(why.contains("524288 bytes"), "{why}");
 }
 
 #[test]

@@ -199,6 +199,7 @@ impl Desk {
             exit_code,
             is_first: true,
             before,
+            told: &[],
         };
         let end = self.apart.agent.outcome(&output).map_err(not_started)?;
         let instead = match &end.outcome {
@@ -222,6 +223,7 @@ impl Desk {
             cwd: &self.cwd(),
             prompt: &format!("Say the words that you know: {}.", WORDS[number]),
             continuation: "",
+            earlier: &[],
             folder: None,
             follows_a_model: number > 0,
         };
@@ -310,6 +312,7 @@ fn turn(session: SessionPlan) -> Turn {
         policy: Policy::default(),
         prompt_digest: String::new(),
         recovers: false,
+        given: Vec::new(),
         spent_share: false,
         stand_in: None,
         budget_usd: None,

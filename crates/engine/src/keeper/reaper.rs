@@ -3,7 +3,7 @@
 use std::{
     ffi::CString,
     fs::File,
-    io::{self, PipeWriter, Read as _, Seek as _, SeekFrom},
+    io::{self, Read as _, Seek as _, SeekFrom},
     os::{fd::OwnedFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
     time::{Duration, Instant},
@@ -13,7 +13,7 @@ use super::{
     launch::{LaunchKind, StepLaunch},
     patience::{ChildAction, GRACE, KILL_INTERVAL, Patience},
     post::{LaunchReceiver, Tools},
-    session::{self, FollowedChild, SessionLocks},
+    session::{ChildInput, FollowedChild, SessionLocks, Words},
 };
 use crate::{
     private,
@@ -74,15 +74,18 @@ fn start(
     let (theirs, ours) = io::pipe().map_err(not_run)?;
     let theirs = File::from(OwnedFd::from(theirs));
     let program = program(launch, tools, theirs, outputs).map_err(not_run)?;
-    // Without a second handle to the pipe, the child is not kept.
-    let more: Option<PipeWriter> = is_kept.then(|| ours.try_clone().ok()).flatten();
     // Before the child exists: it would wait for ever for a prompt that cannot be written.
-    session::write_prompt(stdin.clone(), ours).map_err(not_run)?;
+    let input = ChildInput::new(ours).map_err(not_run)?;
+    input.write(Words::Of(stdin.clone())).map_err(not_run)?;
+    let more = is_kept.then_some(input);
     let child = program.start().map_err(not_run)?;
     let stdout = launch.folder.join("stdout");
-    let followed = (!marks.is_none())
+    let mut followed = (!marks.is_none())
         .then(|| FollowedChild::new(marks, more, &stdout, &tools.signals).ok())
         .flatten();
+    if let Some(followed) = &mut followed {
+        followed.listen(&launch.folder);
+    }
     Ok(StartedChild { child, locks: Some(locks), followed })
 }
 
@@ -216,6 +219,7 @@ impl Reaper<'_> {
             end_without_child(&launch, &claim, launch.not_run(&error), self.tools);
             return false;
         }
+        followed.listen(&launch.folder);
         self.task = Task { launch, claim, started: Instant::now(), from };
         true
     }
@@ -250,13 +254,13 @@ impl Reaper<'_> {
         }
     }
 
-    /// Reads what the child has printed: whether it has finished its step and is kept for another.
+    /// Looks at the child: whether it has finished its step and is kept for another.
     fn has_finished(&mut self, patience: &mut Patience) -> bool {
         let Some(followed) = &mut self.followed else {
             return false;
         };
         let (now, is_kept) = (Instant::now(), followed.is_kept());
-        let progress = followed.look();
+        let progress = followed.look(&self.task.launch.folder);
         if let Some(why) = progress.must_end(is_kept, now) {
             patience.end(why);
         }

@@ -2,9 +2,10 @@
 
 use std::{
     fs::{self, File},
-    io::{self, PipeWriter, Read, Write},
+    io::{self, PipeWriter, Write},
     os::fd::{AsRawFd, OwnedFd, RawFd},
     path::{Path, PathBuf},
+    sync::mpsc::{self, Sender},
     time::{Duration, Instant},
 };
 
@@ -12,7 +13,8 @@ use super::launch::SessionFiles;
 use crate::{
     marks::{Progress, TurnMarks},
     private,
-    sys::{self, Signals},
+    step::messages,
+    sys::{Signals, Watch},
 };
 
 /// How often to try again to lock a session that another process uses.
@@ -20,27 +22,31 @@ const LOCK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A turn's child whose output is followed.
 pub(super) struct FollowedChild {
-    /// Where its prompts go; `None` if it takes only one turn.
-    stdin: Option<PipeWriter>,
-    written: File,
+    /// Where its prompts and messages go; `None` if it takes only one prompt.
+    stdin: Option<ChildInput>,
+    /// Tells of output, and of messages in the directory of the step.
+    watch: Watch,
     signals: OwnedFd,
     progress: Progress,
+    /// The messages of the present turn that it was given, by their ids.
+    told: Vec<String>,
 }
 
 impl FollowedChild {
     /// For a child that prints to `stdout`, and that takes further turns from `stdin` if there is that.
     pub(super) fn new(
         marks: &TurnMarks,
-        stdin: Option<PipeWriter>,
+        stdin: Option<ChildInput>,
         stdout: &Path,
         signals: &Signals,
     ) -> io::Result<Self> {
         Ok(Self {
             stdin,
             // Watched before it is opened, so that no output is missed.
-            written: sys::watch(stdout)?,
+            watch: Watch::new(stdout)?,
             progress: Progress::new(marks.clone(), stdout)?,
             signals: signals.descriptor()?,
+            told: Vec::new(),
         })
     }
 
@@ -51,21 +57,42 @@ impl FollowedChild {
 
     /// Becomes readable when a signal is pending, or when the child has printed something.
     pub(super) fn descriptors(&self) -> [RawFd; 2] {
-        [self.signals.as_raw_fd(), self.written.as_raw_fd()]
+        [self.signals.as_raw_fd(), self.watch.fd()]
     }
 
     /// Gives the child the turn with these marks, whose prompt is the file `stdin`.
     pub(super) fn give(&mut self, marks: &TurnMarks, stdin: &Path) -> io::Result<()> {
-        let pipe = self.stdin.as_ref().ok_or(io::ErrorKind::Unsupported)?.try_clone()?;
+        let input = self.stdin.as_ref().ok_or(io::ErrorKind::Unsupported)?;
         // Before the child can print more.
         self.progress.begin(marks.clone())?;
-        write_prompt(stdin.to_owned(), pipe)
+        self.told.clear();
+        input.write(Words::Of(stdin.to_owned()))
     }
 
-    /// Reads the output since the last call.
-    pub(super) fn look(&mut self) -> &Progress {
-        let mut chunk = [0; 8 * 1024];
-        while matches!(self.written.read(&mut chunk), Ok(length) if length > 0) {}
+    /// Watches for messages in `step`, the directory of the present step.
+    pub(super) fn listen(&mut self, step: &Path) {
+        // If it cannot be watched, they are given to the next turn.
+        if self.is_kept() && self.watch.watch_names(step).is_ok() {
+            self.pass_on(step);
+        }
+    }
+
+    /// Gives the child the messages that are in `step`, the directory of the present step.
+    fn pass_on(&mut self, step: &Path) {
+        let Some(input) = &self.stdin else { return };
+        for (id, message) in messages(step, &self.told) {
+            self.progress.expect(message.taken);
+            self.told.push(id);
+            let _ = input.write(Words::These(message.line));
+        }
+    }
+
+    /// Passes messages in `step` on, then reads the output since the last call. In this order: once the step counts as
+    /// finished, its messages are not passed on any more.
+    pub(super) fn look(&mut self, step: &Path) -> &Progress {
+        if self.watch.clear() {
+            self.pass_on(step);
+        }
         self.progress.look(Instant::now());
         &self.progress
     }
@@ -76,14 +103,37 @@ impl FollowedChild {
     }
 }
 
-/// Writes the file `prompt` to a child. In a thread, because the reaper must not block if the child does not
-/// read. If the child ends meanwhile, the rest is dropped.
-pub(super) fn write_prompt(prompt: PathBuf, mut pipe: PipeWriter) -> io::Result<()> {
-    let spawned = std::thread::Builder::new().spawn(move || {
-        let text = fs::read(prompt).unwrap_or_default();
-        let _ = pipe.write_all(&text);
-    });
-    spawned.map(drop)
+/// Something to write to a child.
+pub(super) enum Words {
+    /// What is in this file.
+    Of(PathBuf),
+    /// This text.
+    These(String),
+}
+
+/// The standard input of a child. A thread writes to it, one thing after another, because the reaper must not block if
+/// the child does not read. It is closed after the last one when this is dropped.
+pub(super) struct ChildInput(Sender<Words>);
+
+impl ChildInput {
+    pub(super) fn new(mut pipe: PipeWriter) -> io::Result<Self> {
+        let (sender, words) = mpsc::channel();
+        std::thread::Builder::new().spawn(move || {
+            for words in words {
+                let text = match words {
+                    Words::Of(file) => fs::read(file).unwrap_or_default(),
+                    Words::These(text) => text.into_bytes(),
+                };
+                // If the child has ended, the rest is dropped.
+                let _ = pipe.write_all(&text);
+            }
+        })?;
+        Ok(Self(sender))
+    }
+
+    pub(super) fn write(&self, words: Words) -> io::Result<()> {
+        self.0.send(words).map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
 }
 
 /// Locks on the sessions of a child: if two processes used a session at once, the additions of one of them

@@ -97,7 +97,7 @@ impl Performer<'_> {
         let cwd = PathBuf::from(cwd);
         self.make_folder(id)?;
         match (&step.action, launch) {
-            (Action::Turn(turn), Launch::Turn { prompt, continuation, files }) => {
+            (Action::Turn(turn), Launch::Turn { prompt, continuation, earlier, files }) => {
                 write_values(&files)?;
                 let prompt = match &turn.stand_in {
                     Some(StandIn { of, handoff_from: Some(session) }) => {
@@ -116,6 +116,7 @@ impl Performer<'_> {
                     cwd,
                     prompt,
                     continuation,
+                    earlier: &earlier,
                     folder: names_it.then_some(Path::new(&private)),
                     // Set below, only if a program is started: it can mean reading a thousand files.
                     follows_a_model: false,

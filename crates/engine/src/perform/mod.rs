@@ -21,7 +21,7 @@ use std::{collections::HashSet, io, time::Duration};
 
 use raymond_flow::{
     id::{AgentId, RunId, StepId},
-    machine::{Action, Halt, Run, Spent, Step},
+    machine::{Action, Halt, Message, Run, Spent, Step},
 };
 
 use crate::{
@@ -177,6 +177,18 @@ impl<'a> Performer<'a> {
             for activity in tails::glance(&mut flight.tail, &folder, agent) {
                 observer.see(&Event::Activity { id: id.clone(), activity }.now());
             }
+        }
+    }
+
+    /// Writes a message for a running turn, whose reaper gives it to the coding agent. If that fails, or if the coding
+    /// agent takes no messages during a turn, it comes with the prompt of the next one.
+    pub(crate) fn tell(&self, run: &Run, id: &StepId, message: &Message) {
+        let Some((_, Step { action: Action::Turn(turn), .. })) = run.running_step(id) else {
+            return;
+        };
+        let agent = self.means.agents.for_turn(turn).ok();
+        if let Some(live) = agent.and_then(|agent| agent.message(&message.id, &message.text)) {
+            let _ = self.folder(id).tell(&message.id, &live);
         }
     }
 

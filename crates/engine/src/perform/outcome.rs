@@ -215,6 +215,7 @@ impl Performer<'_> {
             exit_code: None,
             is_first: false,
             before: Some(&leaving.total),
+            told: &[],
         };
         agent.outcome(&output).ok().map(|end| end.spent)
     }

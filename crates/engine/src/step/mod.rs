@@ -9,6 +9,7 @@
 //!     stderr    written directly by the child
 //!     output-is-at  where the output is until the step ends, if the child was kept from an earlier turn
 //!     before    what that child had spent before this turn
+//!     told-…    messages for the running turn, by their ids
 //!     values/   values that do not fit into a script's environment
 //! ```
 //!
@@ -25,9 +26,13 @@ mod exit_record;
 mod folder;
 mod output;
 pub(crate) mod survivors;
+mod told;
 
 pub(crate) use exit_record::{Claim, ExitRecord, HowEnded};
 #[cfg(not(portable))]
 pub(crate) use folder::OUTPUT_IS_AT;
 pub(crate) use folder::{StepFolder, StepState, step_name};
 pub(crate) use output::scan_output;
+pub use told::LiveMessage;
+#[cfg(not(portable))]
+pub(crate) use told::messages;

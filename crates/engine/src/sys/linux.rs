@@ -7,7 +7,7 @@
 use std::{
     ffi::CStr,
     fs::File,
-    io,
+    io::{self, Read as _},
     os::{
         fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
         unix::{ffi::OsStrExt as _, net::UnixStream},
@@ -192,15 +192,64 @@ fn credentials(socket: &UnixStream) -> io::Result<libc::ucred> {
     }
 }
 
-/// A descriptor that is readable when the file at `path` was written to.
-pub(crate) fn watch(path: &Path) -> io::Result<File> {
-    let path = c_string(path.as_os_str())?;
-    // SAFETY: `path` is a C string, and nothing else owns the new descriptor.
-    unsafe {
-        let fd = check(libc::inotify_init1(libc::IN_CLOEXEC | libc::IN_NONBLOCK))?;
-        let file = File::from_raw_fd(fd);
-        check(libc::inotify_add_watch(fd, path.as_ptr(), libc::IN_MODIFY))?;
-        Ok(file)
+/// Tells when a file is written to, and when files in a directory are given their names. One instance of the system's
+/// for both: a user may have few of them.
+pub(crate) struct Watch {
+    events: File,
+    /// The watched directory, as the system numbers it.
+    names: Option<i32>,
+}
+
+impl Watch {
+    /// Watches the file at `path`.
+    pub(crate) fn new(path: &Path) -> io::Result<Self> {
+        // SAFETY: nothing else owns the new descriptor.
+        let events = unsafe {
+            let fd = check(libc::inotify_init1(libc::IN_CLOEXEC | libc::IN_NONBLOCK))?;
+            File::from_raw_fd(fd)
+        };
+        let watch = Self { events, names: None };
+        watch.add(path, libc::IN_MODIFY)?;
+        Ok(watch)
+    }
+
+    fn add(&self, path: &Path, events: u32) -> io::Result<i32> {
+        let path = c_string(path.as_os_str())?;
+        // SAFETY: `path` is a C string and outlives the call.
+        check(unsafe { libc::inotify_add_watch(self.fd(), path.as_ptr(), events) })
+    }
+
+    /// Watches the directory at `path` for files that are given their names, instead of the one before.
+    pub(crate) fn watch_names(&mut self, path: &Path) -> io::Result<()> {
+        if let Some(before) = self.names.take() {
+            // SAFETY: no memory is involved.
+            check(unsafe { libc::inotify_rm_watch(self.fd(), before) })?;
+        }
+        self.names = Some(self.add(path, libc::IN_MOVED_TO)?);
+        Ok(())
+    }
+
+    /// Forgets what has happened so far. Returns whether a file was given its name.
+    pub(crate) fn clear(&mut self) -> bool {
+        let mut chunk = [0; 8 * 1024];
+        let mut is_named = false;
+        while let Ok(length @ 1..) = self.events.read(&mut chunk) {
+            let mut rest = &chunk[..length];
+            // Watch, mask, cookie, and the length of the name that follows; four bytes each.
+            while let Some((head, more)) = rest.split_first_chunk::<16>() {
+                let number = |at: usize| {
+                    u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]])
+                };
+                is_named |= number(4) & libc::IN_MOVED_TO != 0;
+                rest = more.get(number(12) as usize..).unwrap_or_default();
+            }
+        }
+        is_named
+    }
+
+    /// A descriptor that is readable when something has happened.
+    pub(crate) fn fd(&self) -> RawFd {
+        self.events.as_raw_fd()
     }
 }
 

@@ -147,6 +147,13 @@ fn of_record(record: &Record, before: Option<&Before>) -> Value {
         Record::Answered { agent, number, response } => {
             of_answered(&AskId { agent: agent.clone(), number: *number }, response)
         }
+        Record::Told { agent, message } => json!({
+            "event": "told", "agent": agent, "message": message.id, "text": message.text,
+            "by": message.by,
+        }),
+        Record::Heard { agent, messages } => {
+            json!({ "event": "heard", "agent": agent, "messages": messages })
+        }
         Record::Reminded { agent, problem, .. } => {
             json!({ "event": "reminded", "agent": agent, "problem": problem })
         }

@@ -95,9 +95,9 @@ pub fn run(overview: &Overview, live: &LiveFacts) -> Value {
 /// The changes that make sense now.
 fn can(run: &Run, live: &LiveFacts) -> Vec<&'static str> {
     match (run.status, live.owner.is_some()) {
-        (Status::Running, true) => vec!["stop", "cancel", "limits"],
+        (Status::Running, true) => vec!["stop", "cancel", "limits", "tell"],
         (Status::Running | Status::Failed | Status::Stopped | Status::Paused, _) => {
-            vec!["resume", "cancel", "limits"]
+            vec!["resume", "cancel", "limits", "tell"]
         }
         (Status::Completed | Status::Cancelled, _) => Vec::new(),
     }

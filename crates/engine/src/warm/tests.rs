@@ -29,6 +29,7 @@ fn with_request<T>(
         cwd: Path::new(cwd),
         prompt: "",
         continuation: "",
+        earlier: &[],
         folder: None,
         follows_a_model: false,
     })

@@ -136,6 +136,8 @@ impl Trace {
             | Record::UsageLimitLifted
             | Record::Finished { .. }
             | Record::Resumed { .. }
+            | Record::Told { .. }
+            | Record::Heard { .. }
             | Record::LimitsChanged { .. }
             | Record::Rewound { .. } => {}
         }

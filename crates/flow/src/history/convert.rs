@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     id::{AgentId, AskId, RunId, SessionId, StateName, StepId},
-    machine::Tokens,
+    machine::{Message, Tokens},
     money::Usd,
     source::Timeout,
     tag::TagKind,
@@ -108,6 +108,7 @@ macro_rules! same {
 same! {
     bool, u32, u64, usize, String,
     AgentId, AskId, RunId, SessionId, StateName, StepId, TagKind, Timeout, Tokens, Usd,
+    Message,
     BTreeMap<String, String>, BTreeMap<SessionId, SessionId>, (SessionId, String),
 }
 

@@ -29,6 +29,7 @@ mirror! {
         WorktreeMade { agent: AgentId, made: Result<MadeWorktree, String> },
         WorktreeSaved { agent: AgentId, saved: SavedWork },
         Answered { id: AskId, response: Box<Response> },
+        Told { agent: AgentId, message: machine::Message },
         UsageLimitLifted,
         UsageLimited {
             #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,11 +57,16 @@ mirror! {
     #[serde(rename_all = "snake_case")]
     enum machine::Launch {
         Script { environment: BTreeMap<String, String> },
-        Turn { prompt: String, continuation: String, files: BTreeMap<String, String> },
+        Turn {
+            prompt: String,
+            continuation: String,
+            #[serde(default, skip_serializing_if = "Vec::is_empty")]
+            earlier: Vec<machine::Message>,
+            files: BTreeMap<String, String>,
+        },
     }
 
     #[serde(rename_all = "snake_case")]
-    #[expect(clippy::large_enum_variant, reason = "one exists at a time, on its way to another machine")]
     enum machine::Conclusion {
         Follow {
             transition: Transition,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::convert::{Convert, mirror};
 use crate::{
     id::{AgentId, RunId, SessionId, StateName},
-    machine::{self, Tokens},
+    machine::{self, Message, Tokens},
     money::Usd,
     policy,
     source::{self, Timeout},
@@ -61,6 +61,8 @@ mirror! {
             session: Option<SessionId>,
         },
         Answered { agent: AgentId, number: u32, response: Box<Response> },
+        Told { agent: AgentId, message: Message },
+        Heard { agent: AgentId, messages: Vec<String> },
         Reminded { agent: AgentId, problem: String, work: Work },
         Evaluating { agent: AgentId, evaluation: Box<Evaluation> },
         Retried {
@@ -299,6 +301,8 @@ mirror! {
         #[serde(default, skip_serializing_if = "is_default")]
         stand_in: Option<StandIn>,
         #[serde(default, skip_serializing_if = "is_default")]
+        given: Vec<String>,
+        #[serde(default, skip_serializing_if = "is_default")]
         budget_usd: Option<Usd>,
     }
 
@@ -374,6 +378,8 @@ mirror! {
         session: Option<SessionId>,
         #[serde(default, skip_serializing_if = "is_default")]
         output: Option<String>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        heard: Vec<String>,
     }
 
     #[serde(rename_all = "lowercase")]
@@ -474,6 +480,8 @@ mirror! {
         prompt_digest: String,
         #[serde(default, skip_serializing_if = "is_default")]
         spent_share: bool,
+        #[serde(default, skip_serializing_if = "is_default")]
+        given: Vec<String>,
     }
 
     struct machine::Answer {

@@ -79,6 +79,8 @@ impl Accounts {
             }
             Record::Started(_)
             | Record::Queued { .. }
+            | Record::Told { .. }
+            | Record::Heard { .. }
             | Record::Called { .. }
             | Record::Joined { .. }
             | Record::Placed { .. }

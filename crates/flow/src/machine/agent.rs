@@ -8,7 +8,7 @@ use crate::{
     policy::{Join, Policy, Question, Source, Transition, WorktreePlan},
 };
 
-use super::{FailureClass, Leave, Limit, Response, SessionPlan, Step, TurnSettings};
+use super::{FailureClass, Leave, Limit, Message, Response, SessionPlan, Step, TurnSettings};
 
 /// A logical thread of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +52,10 @@ pub struct Agent {
     pub steps: u32,
     /// How many questions it has asked.
     pub asks: u32,
+    /// The messages that people have sent to it, the oldest first.
+    pub messages: Vec<Message>,
+    /// The ids of those that have reached it.
+    pub heard: Vec<String>,
     /// What it has spent.
     pub cost_usd: Usd,
     /// Counters of failed attempts at the current work.
@@ -120,6 +124,8 @@ pub struct Left {
     pub prompt_digest: String,
     /// Whether the turn was stopped because it had spent its share of the budget.
     pub spent_share: bool,
+    /// The messages that the session contains, by their ids.
+    pub given: Vec<String>,
 }
 
 /// What an agent is doing or waiting for.
@@ -360,6 +366,8 @@ impl Agent {
             said: None,
             steps: 0,
             asks: 0,
+            messages: Vec::new(),
+            heard: Vec::new(),
             cost_usd: Usd::ZERO,
             tries: Tries::default(),
             phase: Phase::Ready { work: Work::Enter },

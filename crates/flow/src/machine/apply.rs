@@ -75,6 +75,14 @@ pub fn apply(run: &mut Run, record: &Record) -> Result<(), ApplyError> {
         Record::Answered { agent, number, response } => {
             change(run, agent, |agent| ask::answered(agent, *number, response))
         }
+        Record::Told { agent, message } => change(run, agent, |agent| {
+            agent.messages.push(message.clone());
+            Ok(())
+        }),
+        Record::Heard { agent, messages } => change(run, agent, |agent| {
+            agent.heard.extend(messages.iter().cloned());
+            Ok(())
+        }),
         Record::Joined { agent, workers } => join::joined(run, agent, workers),
         Record::Placed { agent } => join::placed(run, agent),
         Record::WorktreeMade { agent, worktree, cwd } => worktree::made(run, agent, worktree, cwd),

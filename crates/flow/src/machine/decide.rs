@@ -17,6 +17,7 @@ use super::{
     ask::decide_answered,
     follow::{discarded_returns, limit_reached, states_entered},
     join::can_be_joined,
+    message::{self, decide_told},
     naming::worker_names,
     retry::{Remedy, delay_ms, remedy, transient_delay_ms, with_jitter},
     share::Share,
@@ -52,7 +53,7 @@ pub fn start(started: Started) -> Decision {
 /// The decision about `input`.
 pub fn decide(run: &Run, input: Input) -> Decision {
     if run.status != Status::Running
-        && !matches!(input, Input::Resume { .. } | Input::ChangeLimits { .. })
+        && !matches!(input, Input::Resume { .. } | Input::ChangeLimits { .. } | Input::Told { .. })
     {
         return Decision::default();
     }
@@ -66,6 +67,7 @@ pub fn decide(run: &Run, input: Input) -> Decision {
         Input::WorktreeMade { agent, made } => decide_made(run, &agent, made),
         Input::WorktreeSaved { agent, saved } => decide_saved(run, &agent, saved),
         Input::Answered { id, response } => decide_answered(run, &id, *response),
+        Input::Told { agent, message } => decide_told(run, &agent, message),
         Input::UsageLimitLifted => decide_lifted(run),
         Input::UsageLimited { coding_agent, resets_at } if run.is_open() => {
             decide_known_limit(run, coding_agent.as_deref(), resets_at)
@@ -101,7 +103,9 @@ fn decide_ended(run: &Run, id: &StepId, spent: Spent, conclusion: Conclusion) ->
     };
     let mut draft = Draft::new(run, agent);
     draft.spent_usd = spent.cost_usd;
+    let heard = message::heard(agent, &spent, &conclusion);
     draft.record(Record::Ended { agent: agent.id.clone(), number: id.number, spent });
+    draft.decision.records.extend(heard);
     draft.conclude(conclusion);
     draft.decision
 }

@@ -10,7 +10,7 @@ use crate::{
     policy::{Question, WorktreePlan},
 };
 
-use super::{Step, Worktree};
+use super::{Message, Step, Worktree};
 
 /// Something that the engine shall do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +61,14 @@ pub enum Effect {
         /// The directory of the files to show.
         cwd: String,
     },
+    /// Give a running turn a message, if its coding agent takes messages during a turn. One that was given before is
+    /// found by its id, and not given again.
+    Tell {
+        /// The step of the turn.
+        step: StepId,
+        /// The message.
+        message: Message,
+    },
     /// Make a worktree for a worker. One that was made for it before, completely or not, is found by its name and
     /// used, or made again if nobody can have worked in it.
     MakeWorktree {
@@ -97,6 +105,9 @@ pub enum Launch {
         prompt: String,
         /// The message to send instead if the session already contains the prompt.
         continuation: String,
+        /// The messages that the session should contain if it contains the prompt. A process that was killed may not have
+        /// saved them.
+        earlier: Vec<Message>,
         /// Files that the prompt names, by path, and what must be in them.
         files: BTreeMap<String, String>,
     },

@@ -11,8 +11,8 @@ use crate::{
 };
 
 use super::{
-    Evaluation, Halt, Launch, Left, Limits, Overrider, Response, SavedWork, Settings, Spent, Step,
-    Work, worktree::MadeWorktree,
+    Evaluation, Halt, Launch, Left, Limits, Message, Overrider, Response, SavedWork, Settings,
+    Spent, Step, Work, worktree::MadeWorktree,
 };
 
 /// Something that happened.
@@ -62,6 +62,13 @@ pub enum Input {
         /// What was answered.
         response: Box<Response>,
     },
+    /// A person sends a message to an agent.
+    Told {
+        /// The agent.
+        agent: AgentId,
+        /// The message.
+        message: Message,
+    },
     /// The usage limit is lifted: the answer to
     /// [`Effect::WaitForUsageLimit`](super::Effect::WaitForUsageLimit).
     UsageLimitLifted,
@@ -109,7 +116,6 @@ pub enum Prepared {
 
 /// What the outcome of a step means.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::large_enum_variant, reason = "one exists at a time, and lives for one decision")]
 pub enum Conclusion {
     /// A transition to follow.
     Follow {

@@ -21,10 +21,13 @@ pub fn pending(run: &Run) -> Vec<Effect> {
     for agent in run.agents_by_birth() {
         let id = &agent.id;
         match &agent.phase {
-            Phase::Running { step, .. } => effects.push(Effect::Reattach {
-                id: StepId { agent: id.clone(), number: step.number },
-                step: step.clone(),
-            }),
+            Phase::Running { step, .. } => {
+                effects.push(Effect::Reattach {
+                    id: StepId { agent: id.clone(), number: step.number },
+                    step: step.clone(),
+                });
+                effects.extend(agent.deliveries());
+            }
             Phase::Ready { .. } | Phase::Called { .. } | Phase::Moving { .. } if run.is_open() => {
                 effects.push(agent.first_effect());
             }

@@ -11,8 +11,8 @@ use crate::{
 };
 
 use super::{
-    Evaluation, FailureClass, Left, Limits, Response, SavedWork, Settings, Spent, Status, Step,
-    Taken, Work, Worktree,
+    Evaluation, FailureClass, Left, Limits, Message, Response, SavedWork, Settings, Spent, Status,
+    Step, Taken, Work, Worktree,
 };
 
 /// One fact about a run.
@@ -128,6 +128,20 @@ pub enum Record {
         /// The answer.
         response: Box<Response>,
     },
+    /// A person sent a message to an agent.
+    Told {
+        /// The agent that it is for.
+        agent: AgentId,
+        /// The message.
+        message: Message,
+    },
+    /// Messages have reached an agent: its turn was answered, and knew them.
+    Heard {
+        /// The agent.
+        agent: AgentId,
+        /// The ids of the messages.
+        messages: Vec<String>,
+    },
     /// An answer broke the protocol; the agent is reminded.
     Reminded {
         /// The agent that is reminded.
@@ -242,6 +256,8 @@ impl Record {
             | Self::Overridden { agent, .. }
             | Self::Asked { agent, .. }
             | Self::Answered { agent, .. }
+            | Self::Told { agent, .. }
+            | Self::Heard { agent, .. }
             | Self::Reminded { agent, .. }
             | Self::Evaluating { agent, .. }
             | Self::Retried { agent, .. }

@@ -65,6 +65,8 @@ pub struct Turn {
     pub spent_share: bool,
     /// The coding agent that it stands in for, if the one that was asked for is not available.
     pub stand_in: Option<StandIn>,
+    /// The messages that its prompt or its session contains, by their ids.
+    pub given: Vec<String>,
     /// What the turn may spend: its share of the budget, reserved while it runs, or what is left of its state's own
     /// budget if that is less. `None` is no limit. Set by `decide` when the turn starts.
     pub budget_usd: Option<Usd>,
@@ -178,6 +180,8 @@ pub struct Spent {
     pub session: Option<SessionId>,
     /// The structured output of the turn, as JSON.
     pub output: Option<String>,
+    /// The messages that it took while it ran, by their ids.
+    pub heard: Vec<String>,
 }
 
 /// Tokens as providers bill them.

@@ -2,7 +2,10 @@
 
 use std::fmt::Write as _;
 
-use crate::policy::{LEFT_OPEN, Policy, Problem};
+use crate::{
+    machine::Message,
+    policy::{LEFT_OPEN, Policy, Problem},
+};
 
 /// Asks an agent again after an answer that broke the protocol, and lists what is allowed.
 /// `has_output` says whether the state has a structured output.
@@ -60,6 +63,44 @@ pub fn answered(result: &str, comment: &str, files: Option<&str>, policy: &Polic
     }
     text.push_str("\nGo on with your task.");
     with_end(&text, policy)
+}
+
+/// How a message of a person begins.
+const MESSAGE: &str = "A message for you from the user, sent while you were at work:";
+
+/// How it ends.
+const MESSAGE_END: &str =
+    "Take it into account and go on with your task. How you must end it has not changed.";
+
+/// A message of a person to a running turn.
+pub fn message(text: &str) -> String {
+    format!("{MESSAGE}\n\n{text}\n\n{MESSAGE_END}")
+}
+
+/// What a person said in a [`message`].
+pub fn message_text(message: &str) -> Option<&str> {
+    let text = message.strip_prefix(MESSAGE)?.strip_suffix(MESSAGE_END)?;
+    text.strip_prefix("\n\n")?.strip_suffix("\n\n")
+}
+
+/// A prompt, followed by messages of people.
+pub fn with_messages<'a>(
+    mut prompt: String,
+    messages: impl IntoIterator<Item = &'a Message>,
+) -> String {
+    for sent in messages {
+        prompt.push_str("\n\n");
+        prompt.push_str(&message(&sent.text));
+    }
+    prompt
+}
+
+/// What comes before the messages of people in a prompt: nothing if it consists of one.
+pub fn before_messages(prompt: &str) -> &str {
+    match prompt.split_once(MESSAGE) {
+        Some((before, _)) => before.strip_suffix("\n\n").unwrap_or(before),
+        None => prompt,
+    }
 }
 
 /// `text`, and how the answer must end.

@@ -147,7 +147,7 @@ fn turn_outcome(
     // A coding agent that is no longer configured has no capabilities, but its earlier answers still count.
     let capabilities = world.coding_agents().get(turn.settings.agent.as_deref());
     let names_sessions = capabilities.is_ok_and(|can| can.names_sessions);
-    let left = left(turn, reported, names_sessions);
+    let left = left(turn, spent, names_sessions);
     let again = |why| Conclusion::Again { why, left };
     match outcome {
         Outcome::Reply { text } => match session(turn, reported, names_sessions) {
@@ -215,7 +215,8 @@ fn session(
 
 /// What a failed start may have left: the session that the coding agent reported, else the planned one if
 /// Raymond chose its id.
-fn left(turn: &Turn, reported: Option<&SessionId>, names_sessions: bool) -> Option<Left> {
+fn left(turn: &Turn, spent: &Spent, names_sessions: bool) -> Option<Left> {
+    let reported = spent.session.as_ref();
     let plan = match (&turn.session, reported) {
         (SessionPlan::Fresh { id } | SessionPlan::Branch { id, .. }, Some(named))
             if named != id =>
@@ -229,7 +230,8 @@ fn left(turn: &Turn, reported: Option<&SessionId>, names_sessions: bool) -> Opti
     };
     // A turn that was given more and then failed for another reason still has its prompt in the session.
     let spent_share = turn.spent_share;
-    Some(Left { plan, prompt_digest: turn.prompt_digest.clone(), spent_share })
+    let given = turn.given.iter().chain(&spent.heard).cloned().collect();
+    Some(Left { plan, prompt_digest: turn.prompt_digest.clone(), spent_share, given })
 }
 
 /// An answer: its text, and its structured output as JSON, if it has one.

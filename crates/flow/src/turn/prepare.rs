@@ -8,12 +8,12 @@ use crate::{
     coding_agent::UnknownAgent,
     id::{AgentId, SessionId, StateName},
     machine::{
-        Action, Agent, Answer, Conclusion, Evaluation, Input, Launch, Overrider, Prepared,
+        Action, Agent, Answer, Conclusion, Evaluation, Input, Launch, Message, Overrider, Prepared,
         Reminder, Replaced, Run, Session, SessionPlan, Settings, Step, Turn, TurnSettings, Visit,
         Work,
     },
     policy::{Evaluator, Policy, Source, Transition, Verdict},
-    prompt::{Variables, continuation, more_money, placeholders, render},
+    prompt::{Variables, continuation, more_money, placeholders, render, with_messages},
     scope::{Folder, ResolveError},
     source::{
         Diagnostic, Frontmatter, Prompt, Schema, SchemaSource, StateFile, StateFileError,
@@ -450,6 +450,14 @@ impl Preparer<'_> {
         let session = left.map_or(session, |left| left.plan.clone());
         let spent_share = left.is_some_and(|left| left.spent_share);
         let continuation = if spent_share { more_money(&policy) } else { continuation(&policy) };
+        let messages: Vec<_> = self.agent.unheard().filter(|_| is_own).collect();
+        let is_new =
+            |message: &&&Message| left.is_none_or(|left| !left.given.contains(&message.id));
+        let prompt = with_messages(prompt, messages.iter().copied());
+        let continuation = with_messages(continuation, messages.iter().filter(is_new).copied());
+        let earlier = messages.iter().filter(|message| !is_new(message)).map(|it| (*it).clone());
+        let earlier = earlier.collect();
+        let given = messages.iter().map(|message| message.id.clone()).collect();
         let budget_usd = None;
         let turn = Turn {
             session,
@@ -459,9 +467,10 @@ impl Preparer<'_> {
             recovers,
             spent_share,
             stand_in,
+            given,
             budget_usd,
         };
-        let launch = Launch::Turn { prompt, continuation, files };
+        let launch = Launch::Turn { prompt, continuation, earlier, files };
         self.start(state, digest, Action::Turn(turn), launch)
     }
 

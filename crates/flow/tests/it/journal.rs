@@ -52,13 +52,13 @@ const V1_MORE_MONEY: &str = include_str!("../fixtures/v1/more-money.jsonl");
 const V1_DECLARED: &str = include_str!("../fixtures/v1/declared.jsonl");
 
 /// Each record as its own line, without the brackets of a decision.
-fn lines(records: &[Record]) -> String {
+pub(crate) fn lines(records: &[Record]) -> String {
     let on_disk = |record| serde_json::to_string(&Records::from(std::slice::from_ref(record)));
     let lines = records.iter().map(|record| on_disk(record).unwrap());
     lines.map(|line| line.trim_matches(['[', ']']).to_owned() + "\n").collect()
 }
 
-fn record(line: &str) -> Record {
+pub(crate) fn record(line: &str) -> Record {
     let records: Records = serde_json::from_str(&format!("[{line}]")).unwrap();
     Vec::from(records).remove(0)
 }

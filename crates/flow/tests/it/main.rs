@@ -19,6 +19,7 @@ mod hostile;
 mod joins;
 mod journal;
 mod limits;
+mod messages;
 mod one_file;
 mod outputs;
 mod own_questions;

@@ -9,9 +9,9 @@ use raymond_flow::{
     history::{InputMessage, Records},
     id::{AgentId, AskId, RunId, SessionId, StateName, StepId},
     machine::{
-        Action, Agent, Decision, Effect, Input, Launch, Limits, MadeWorktree, Phase, Prepared,
-        Record, Response, Run, SavedWork, SessionPlan, Settings, Spent, Started, Status, Step,
-        Turn, Worktree, apply, decide, pending, replay, settle, start,
+        Action, Agent, Decision, Effect, Input, Launch, Limits, MadeWorktree, Message, Phase,
+        Prepared, Record, Response, Run, SavedWork, SessionPlan, Settings, Spent, Started, Status,
+        Step, Turn, Worktree, apply, decide, pending, replay, settle, start,
     },
     money::Usd,
     policy::{Question, WorktreePlan},
@@ -48,6 +48,13 @@ impl Child {
         }
     }
 
+    pub(crate) fn continuation(&self) -> &str {
+        match &self.launch {
+            Launch::Turn { continuation, .. } => continuation,
+            Launch::Script { .. } => panic!("{} is a script", self.step.state),
+        }
+    }
+
     pub(crate) fn environment(&self) -> &BTreeMap<String, String> {
         match &self.launch {
             Launch::Script { environment } => environment,
@@ -66,6 +73,8 @@ pub(crate) struct Sim {
     pub(crate) waits_for_usage_limit: bool,
     /// Questions that a person has been asked and not answered.
     pub(crate) questions: BTreeMap<AskId, Question>,
+    /// Messages that running turns can take, by their ids.
+    pub(crate) told: BTreeMap<String, StepId>,
     /// Whether worktrees are made and saved only when the test says so.
     pub(crate) holds_git: bool,
     /// Worktrees that are to be made.
@@ -142,6 +151,7 @@ impl Sim {
             waits: BTreeMap::new(),
             waits_for_usage_limit: false,
             questions: BTreeMap::new(),
+            told: BTreeMap::new(),
             holds_git: false,
             making: BTreeMap::new(),
             saving: BTreeSet::new(),
@@ -218,10 +228,21 @@ impl Sim {
         dollars: f64,
         session: Option<&str>,
     ) {
-        let id = self.step(name);
-        self.children.remove(&id);
         let session = session.map(SessionId::new);
         let spent = Spent { cost_usd: usd(dollars), session, ..Spent::default() };
+        self.end_spending(name, outcome, spent);
+    }
+
+    /// Ends the step of `name`, whose coding agent took these messages while it ran.
+    pub(crate) fn end_hearing(&mut self, name: &str, outcome: Outcome, heard: &[&str]) {
+        let heard = heard.iter().map(|id| (*id).to_owned()).collect();
+        self.end_spending(name, outcome, Spent { heard, ..Spent::default() });
+    }
+
+    fn end_spending(&mut self, name: &str, outcome: Outcome, spent: Spent) {
+        let id = self.step(name);
+        self.children.remove(&id);
+        self.told.retain(|_, step| *step != id);
         let far = self.elsewhere(&id.agent);
         let far = conclude(&far, &id, outcome.clone(), spent.clone(), &self.world);
         let input = conclude(&self.run, &id, outcome, spent, &self.world);
@@ -252,6 +273,13 @@ impl Sim {
         self.input(Input::Answered { id, response: Box::new(response(result)) });
     }
 
+    /// A person sends a message, whose id is its text, to `name`.
+    pub(crate) fn tell(&mut self, name: &str, text: &str) {
+        let (id, text) = (text.to_owned(), text.to_owned());
+        let message = Message { id, text, by: "anna".to_owned() };
+        self.input(Input::Told { agent: agent(name), message });
+    }
+
     pub(crate) fn wake(&mut self, name: &str) {
         self.waits.remove(&agent(name)).expect("it waits");
         self.input(Input::Woke { agent: agent(name) });
@@ -278,6 +306,7 @@ impl Sim {
     fn open(&mut self) {
         self.waits.clear();
         self.questions.clear();
+        self.told.clear();
         self.making.clear();
         self.saving.clear();
         self.waits_for_usage_limit = false;
@@ -300,7 +329,7 @@ impl Sim {
         let mut children = Vec::new();
         let mut waits = BTreeMap::new();
         let mut prepares = Vec::new();
-        let mut questions = BTreeMap::new();
+        let (mut questions, mut told) = (BTreeMap::new(), BTreeMap::new());
         let (mut making, mut saving) = (BTreeMap::new(), BTreeSet::new());
         let mut waits_for_usage_limit = false;
         for effect in pending(&self.run) {
@@ -309,6 +338,7 @@ impl Sim {
                 Effect::Reattach { id, .. } => children.push(id),
                 Effect::Wait { agent, delay_ms } => drop(waits.insert(agent, delay_ms)),
                 Effect::Ask { id, question, .. } => drop(questions.insert(id, *question)),
+                Effect::Tell { step, message } => drop(told.insert(message.id, step)),
                 Effect::MakeWorktree { agent, plan } => drop(making.insert(agent, *plan)),
                 Effect::SaveWorktree { agent, .. } => drop(saving.insert(agent)),
                 Effect::WaitForUsageLimit { .. } => waits_for_usage_limit = true,
@@ -320,6 +350,7 @@ impl Sim {
             assert_eq!(children, self.children.keys().cloned().collect::<Vec<_>>());
             assert_eq!(waits, self.waits);
             assert_eq!(questions, self.questions);
+            assert_eq!(told, self.told);
             assert_eq!((making, saving), (self.making.clone(), self.saving.clone()));
             assert_eq!(waits_for_usage_limit, self.waits_for_usage_limit);
             // An agent whose coding agent is not available is prepared again only to find that out.
@@ -391,6 +422,10 @@ impl Sim {
                 }
                 Effect::Ask { id, question, .. } => {
                     assert!(self.questions.insert(id, *question).is_none(), "asked twice");
+                }
+                Effect::Tell { step, message } => {
+                    assert!(self.children.contains_key(&step), "only a running turn is told");
+                    self.told.insert(message.id, step);
                 }
                 Effect::MakeWorktree { agent, plan } => {
                     // Asked for again when a usage limit is lifted.

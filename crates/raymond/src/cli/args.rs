@@ -137,6 +137,8 @@ pub(crate) enum Command {
     Asks(Asks),
     /// Answer a question of a run, even if the run is not running.
     Answer(AnswerArgs),
+    /// Send a message to an agent at work.
+    Tell(Tell),
     /// Change the limits of a run, also while it is running.
     Limit {
         /// Run id, or a unique prefix of it.
@@ -268,6 +270,20 @@ pub(crate) struct AnswerArgs {
     /// A file to hand over; may be given several times.
     #[arg(long = "file", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+/// The arguments of `raymond tell`.
+#[derive(Debug, Args)]
+pub(crate) struct Tell {
+    /// Run id, or a unique prefix of it.
+    pub(crate) run: String,
+
+    /// The agent, if the run has several, and the message; `-` reads it from standard input.
+    #[arg(value_name = "[AGENT] TEXT", num_args = 1..=2, required = true)]
+    pub(crate) words: Vec<String>,
 
     #[command(flatten)]
     pub(crate) place: Place,

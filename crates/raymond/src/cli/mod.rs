@@ -42,6 +42,7 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
         Some(Command::Stop { id, now, place }) => commands::stop(&id, now, &place),
         Some(Command::Limit { id, limits, place }) => commands::limit(&id, &limits, &place),
         Some(Command::Asks(asks)) => commands::asks(&asks),
+        Some(Command::Tell(tell)) => commands::tell(&tell),
         Some(Command::Answer(answer)) => commands::answer(&answer),
         #[cfg(feature = "serve")]
         Some(Command::Demo { web: true, .. }) => commands::demo_on_the_web(),

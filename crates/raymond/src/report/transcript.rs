@@ -33,7 +33,9 @@ pub(crate) fn heading(id: &StepId, state: &str, at_ms: u64) -> String {
 /// An entry, with a newline at its end. Empty if there is nothing to show.
 pub(crate) fn entry(entry: &Entry, length: Length) -> String {
     match entry {
-        Entry::Prompt { text } => lines("> ", text, PROMPT_LINES_MAX, length),
+        Entry::Prompt { text } | Entry::Message { text } => {
+            lines("> ", text, PROMPT_LINES_MAX, length)
+        }
         Entry::Thinking { text } => lines("~ ", text, THOUGHT_LINES_MAX, length),
         Entry::Text { text } | Entry::Answer { text, .. } => {
             let mut shown = lines("  ", text, TEXT_LINES_MAX, length);

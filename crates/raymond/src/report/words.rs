@@ -7,7 +7,8 @@ pub(crate) use raymond_engine::views::{of_activity, of_halt, wait};
 use raymond_flow::{
     id::{AgentId, StateName},
     machine::{
-        Action, Halt, Instead, Limits, Record, Response, SessionPlan, StandIn, Status, Step, Via,
+        Action, Halt, Instead, Limits, Message, Record, Response, SessionPlan, StandIn, Status,
+        Step, Via,
     },
     policy::{Join, Question, Transition},
 };
@@ -136,6 +137,10 @@ pub(crate) fn of_record(record: &Record, before: Option<&Before>) -> Vec<News> {
                 let text = Line::of(format!("warning: reset discards {returns}"));
                 news.push(News::of(Trouble, Mark::Odd, agent, text));
             }
+            let is_end = matches!(transition, Transition::Result { .. });
+            if let Some(before) = before.filter(|before| is_end && before.stack_depth == 0) {
+                news.extend(before.unheard.iter().map(|message| unheard(agent, message)));
+            }
             news
         }
         Record::Joined { agent, workers } => {
@@ -164,6 +169,11 @@ pub(crate) fn of_record(record: &Record, before: Option<&Before>) -> Vec<News> {
             vec![asked(here(before), agent, *number, question)]
         }
         Record::Answered { agent, number, response } => vec![answered(agent, *number, response)],
+        Record::Told { agent, message } => vec![told(agent, message)],
+        Record::Heard { agent, messages } => {
+            let text = format!("has read {}", count(messages.len() as u64, "message"));
+            vec![News::of(Detail, Mark::Detail, agent, Line::new().dim(text))]
+        }
         Record::Reminded { agent, problem, .. } => {
             let text = here(before).plain(format!("reminded: {problem}"));
             vec![News::of(Told, Mark::Odd, agent, text)]
@@ -242,6 +252,18 @@ fn answered(agent: &AgentId, number: u32, response: &Response) -> News {
         text = text.dim(format!("  {}", excerpt(&response.comment)));
     }
     News::of(Level::News, Mark::Done, agent, text)
+}
+
+fn told(agent: &AgentId, message: &Message) -> News {
+    let text = Line::of(format!("told by {}: ", message.by));
+    let text = text.add(Style::Bold, excerpt(&message.text));
+    News::of(Level::News, Mark::Odd, agent, text)
+}
+
+/// An agent ended before a turn of it could be given a message.
+fn unheard(agent: &AgentId, message: &str) -> News {
+    let text = format!("warning: it ended before it could read: {}", excerpt(message));
+    News::of(Level::Trouble, Mark::Odd, agent, Line::of(text))
 }
 
 fn denied(agent: &AgentId, coding_agent: Option<&str>, what: &str) -> News {

@@ -1,4 +1,4 @@
-//! Asking a run for something from another process: stop, limit, cancel.
+//! Asking a run for something from another process: stop, limit, tell, cancel.
 
 use std::{fs, process::Child, time::Duration};
 
@@ -114,4 +114,54 @@ fn another_user_finds_the_door_closed() {
     }
     project.write("go", "");
     wait(child).completed("fine");
+}
+
+/// How many messages the journal of the run has.
+fn told(project: &Project) -> usize {
+    project.read(".raymond/workflows/r.journal").matches("\"told\":").count()
+}
+
+#[test]
+fn message_is_kept_once_whenever_the_orchestrator_is_killed() {
+    for delay_ms in [0, 3, 10, 30, 60] {
+        let (project, mut child) = running();
+        let telling = project.spawn(&["tell", "r", "use the other table"]);
+        // Any moment is right: whatever it is, the message must be kept when it is confirmed, and only once.
+        std::thread::sleep(Duration::from_millis(delay_ms));
+        kill(child.id(), libc::SIGKILL);
+        let _ = child.wait();
+        let done = wait(telling);
+        assert_eq!(done.code, 0, "{done:?}");
+        assert_eq!(told(&project), 1);
+        assert_eq!(project.raymond(&["cancel", "r", "--yes"]).code, 0);
+        project.wait_until_quiet();
+    }
+}
+
+#[test]
+fn message_needs_a_text_an_agent_and_a_run_that_is_not_over() {
+    let (project, child) = running();
+    for (words, said) in [
+        (&["tell", "r", " "][..], "the message is empty"),
+        (&["tell", "r", "main_x1", "hello"], "no agent `main_x1` at work"),
+        (&["tell", "r", "main_x1", "hello"], "its agents: main"),
+        (&["tell", "r", "a", "b", "c"], "no more were expected"),
+        (&["tell", "other", "hello"], "there is no run `other`"),
+    ] {
+        let refused = project.raymond(words);
+        assert_eq!(refused.code, 2, "{refused:?}");
+        assert!(refused.stderr.contains(said), "{refused:?}");
+    }
+    let long = "x".repeat(40_000);
+    let refused = project.raymond(&["tell", "r", "main", &long]);
+    assert!(refused.stderr.contains("put it into a file"), "{refused:?}");
+    assert_eq!(told(&project), 0);
+    assert_eq!(project.raymond(&["tell", "r", "main", "--", "-v is wrong"]).code, 0);
+    project.write("go", "");
+    let ran = wait(child).completed("fine");
+    assert!(ran.stderr.contains("told by"), "{ran:?}");
+    assert!(ran.stderr.contains("ended before it could read: -v is wrong"), "{ran:?}");
+    let late = project.raymond(&["tell", "r", "hello"]);
+    assert_eq!(late.code, 2, "{late:?}");
+    assert!(late.stderr.contains("run r is completed"), "{late:?}");
 }

@@ -105,6 +105,7 @@ export class TranscriptPart {
   entry(entry, index) {
     switch (entry.entry) {
       case 'prompt': return html`<section class="entry prompt"><h3>Prompt</h3>${this.long(entry.text ?? '', index)}${cut(entry.cut)}</section>`;
+      case 'message': return html`<section class="entry prompt"><h3>Told by a person</h3>${this.long(entry.text ?? '', index)}${cut(entry.cut)}</section>`;
       case 'thinking': return html`<details class="entry thinking"><summary>thinks</summary><p class="text">${entry.text}</p>${cut(entry.cut)}</details>`;
       case 'text': return html`<section class="entry says md">${said(entry)}</section>`;
       case 'tool': return tool(entry);

@@ -1,7 +1,7 @@
 // A run: header, graph with agents on it, agents, timeline; and in tabs its steps, cost, log and settings.
 
 import { html, nothing } from '../vendor/lit-html/lit-html.js';
-import { can, cancel, isOverBudget, raise, resume, stop } from '../actions.js';
+import { askToTell, can, cancel, isOverBudget, raise, resume, stop } from '../actions.js';
 import { ApiError, get, path, stream } from '../api.js';
 import { age, duration, full, moment, now, plain, plural, short, state } from '../format.js';
 import { AgentsPart } from '../parts/agents.js';
@@ -135,6 +135,9 @@ export function runView({ params: [project, name], query: first }) {
   }
   open();
 
+  /** The agents that can be told something. @param {Run} run */
+  const tellable = (run) => (can(run, 'tell') ? [...agents.values()].filter((agent) => !agent.is_ended).map((agent) => agent.agent) : []);
+
   /** @param {Run} run */
   function header(run) {
     const { shape, word } = statusOf(run);
@@ -150,6 +153,7 @@ export function runView({ params: [project, name], query: first }) {
       <span class="acts">
         ${can(run, 'resume') ? html`<button class="main" @click=${() => resume(run)}>${run.status === 'stopped' && isOverBudget(run) ? 'raise budget and resume' : 'resume'}</button>` : nothing}
         ${can(run, 'stop') ? html`<button @click=${() => stop(run)}>stop</button>` : nothing}
+        ${tellable(run).length ? html`<button @click=${() => askToTell(run, tellable(run))}>tell</button>` : nothing}
         ${can(run, 'limits') ? html`<button @click=${() => raise(run)}>budget</button>` : nothing}
         ${can(run, 'cancel') ? html`<button @click=${() => cancel([run])}>cancel</button>` : nothing}
       </span></div>`;
@@ -205,6 +209,7 @@ export function runView({ params: [project, name], query: first }) {
     keys: () => [
       { key: 'r', name: 'resume', run: () => { if (run && can(run, 'resume')) resume(run); } },
       { key: 's', name: 'stop', run: () => { if (run && can(run, 'stop')) stop(run); } },
+      { key: 't', name: 'tell an agent something', run: () => { if (run && tellable(run).length) askToTell(run, tellable(run)); } },
       { key: 'b', name: 'change the budget', run: () => { if (run && can(run, 'limits')) raise(run); } },
       { key: 'a', name: 'answer', run: () => { const ask = run?.asks?.[0]; if (ask) go(to.ask(ask)); else say('this run asks nothing'); } },
       ...TABS.map((name, index) => ({ key: String(index + 1), name, run: () => setQuery({ tab: name === 'steps' ? null : name }) })),

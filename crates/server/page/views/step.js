@@ -1,10 +1,11 @@
 // A step: what was sent, said, done and answered, what it cost; beside it the steps of the same agent.
 
 import { html, nothing } from '../vendor/lit-html/lit-html.js';
+import { tell } from '../actions.js';
 import { ApiError, get, path } from '../api.js';
 import { age, duration, full, money, now, state, tokens } from '../format.js';
 import { ChangesPart } from '../parts/changes.js';
-import { wordsOf } from '../parts/dialog.js';
+import { say, wordsOf } from '../parts/dialog.js';
 import { eventRow } from '../parts/log.js';
 import { RawPart } from '../parts/raw.js';
 import { endShape, icon } from '../parts/status.js';
@@ -12,6 +13,7 @@ import { endOf, StepsPart } from '../parts/steps.js';
 import { TranscriptPart } from '../parts/transcript.js';
 import { go, setQuery, to } from '../router.js';
 import { invalidate, seldom } from '../screen.js';
+import { store } from '../store.js';
 
 /** @import { Step, StepDetail } from '../types.d.ts' */
 /** @import { Route } from '../router.js' */
@@ -101,12 +103,32 @@ export function stepView({ params: [project, name, stepName], query: first }) {
       ${step.denied?.length ? html`<p class="banner you">Not allowed: ${step.denied.join(', ')}. The settings of the coding agent decide what it may use.</p>` : nothing}`;
   }
 
+  /** A field for a message to the agent at work. */
+  function teller() {
+    if (step?.kind !== 'turn' || store.server?.is_read_only) return nothing;
+    return html`<form class="tell" @submit=${sendMessage}>
+      <input name="text" aria-label="message to ${agent}" placeholder="tell ${agent} something" autocomplete="off" required>
+      <button>tell</button></form>`;
+  }
+
+  /** @param {SubmitEvent} event */
+  async function sendMessage(event) {
+    event.preventDefault();
+    const form = /** @type {HTMLFormElement} */ (event.target);
+    try {
+      await tell(id, agent, String(new FormData(form).get('text')));
+      form.reset();
+    } catch (error) {
+      say(`${agent} was not told: ${wordsOf(error)}`, true);
+    }
+  }
+
   function body() {
     const chosen = tab();
     if (chosen === 'raw') return step ? raw.template(step, query.get('file') ?? '', (file) => setQuery({ file })) : nothing;
     if (chosen === 'changes') return step?.worktree ? changes.template(step.worktree) : nothing;
     if (chosen === 'log') return step?.events?.length ? html`<div class="log">${step.events.map((event) => eventRow(event, id))}</div>` : html`<p class="empty">Nothing was recorded about this step yet.</p>`;
-    return html`${transcript.template()}${isLive() ? html`<p class="live dim">${icon('running')} goes on</p>` : nothing}
+    return html`${transcript.template()}${isLive() ? html`<p class="live dim">${icon('running')} goes on</p>${teller()}` : nothing}
       ${step?.following && transcript.isOver ? html`<p class="following"><a href=${to.step(id, step.following)}>next step ${step.following} →</a></p>` : nothing}`;
   }
 

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, io};
 
-use raymond_flow::{tag, text::excerpt};
+use raymond_flow::{prompt::before_messages, tag, text::excerpt};
 use serde_json::{Value, json};
 
 use super::{
@@ -101,7 +101,7 @@ impl<'a> Report<'a> {
 
     /// Whether the history of the session ends in a turn with this prompt that was cut off.
     pub(super) fn is_left_at(&self, prompt: &str) -> bool {
-        !self.is_answered() && self.unanswered.contains(prompt.trim())
+        !self.is_answered() && self.unanswered.contains(before_messages(prompt).trim())
     }
 
     /// Whether the history has a complete answer to what the user said last: one with a tag.

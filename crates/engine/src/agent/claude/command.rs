@@ -5,6 +5,7 @@ use std::{borrow::Cow, io::Read, path::Path};
 use raymond_flow::{
     id::SessionId,
     machine::{SessionPlan, TurnFailure},
+    prompt::{self, with_messages},
 };
 use serde_json::json;
 use uuid::Uuid;
@@ -17,6 +18,7 @@ use crate::{
     agent::{TurnCommand, TurnRequest},
     marks::{Mark, TurnMarks},
     regular,
+    step::LiveMessage,
 };
 
 /// Tools that wait for a user who is not there (but see [`questions`]), or that make Claude continue by itself after the turn, when no
@@ -64,7 +66,8 @@ pub(super) fn command(
     let words = match &left {
         // A turn that has spent its share may even have answered: Claude checks the limit after each reply.
         Some(transcript) if turn.spent_share || transcript.is_left_at(&prompt) => {
-            request.continuation.into()
+            let lost = transcript.lacks(request.earlier);
+            with_messages(request.continuation.to_owned(), lost).into()
         }
         _ => prompt,
     };
@@ -192,6 +195,15 @@ fn message(text: &str, id: Uuid) -> String {
     let content = json!([{ "type": "text", "text": text }]);
     let message = json!({ "role": "user", "content": content });
     format!("{ID_MARK}{id}\",\"type\":\"user\",\"message\":{message}}}\n")
+}
+
+/// The message `id` for a running turn. Claude gives it to the model with the result of the tool that runs, or as a turn
+/// of its own if the model has just answered; in both cases it repeats the line when the model gets it.
+pub(super) fn live_message(id: &str, text: &str) -> Option<LiveMessage> {
+    let line = message(&prompt::message(text), Uuid::parse_str(id).ok()?);
+    let taken = [("type", "user"), ("uuid", id)];
+    let taken = taken.map(|(name, text)| (name.to_owned(), text.to_owned())).to_vec();
+    Some(LiveMessage { line, taken })
 }
 
 /// The id of the prompt in the file at `path`; `None` if it has none, as in earlier versions.

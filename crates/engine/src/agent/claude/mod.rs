@@ -42,6 +42,7 @@ use super::{
     Activity, Apart, Checkup, CodingAgent, SessionPart, TranscriptReader, TurnCommand, TurnEnd,
     TurnOutput, TurnRequest, Versions,
 };
+use crate::step::LiveMessage;
 
 /// How Claude Code is used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -123,6 +124,10 @@ impl CodingAgent for ClaudeAgent {
 
     fn outcome(&self, output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
         output::outcome(output)
+    }
+
+    fn message(&self, id: &str, text: &str) -> Option<LiveMessage> {
+        command::live_message(id, text)
     }
 
     fn counts_by_session(&self) -> bool {

@@ -169,6 +169,9 @@ pub(super) struct ClaudeEvents {
     is_understood: Option<bool>,
     /// The id of the turn's prompt, until Claude begins it.
     waits_for: Option<String>,
+    /// The ids of messages that Claude could be given during the turn, and of those that it took.
+    told: Vec<String>,
+    heard: Vec<String>,
     /// The result of the turn.
     answer: Option<ClaudeResult>,
     /// The last result of another turn: after the answer, or while there is none.
@@ -201,7 +204,7 @@ pub(super) fn outcome(output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
     // A process prints nothing before its first prompt, so its first result is the answer to that. Only later
     // turns depend on Claude repeating the prompt.
     let waits_for = if output.is_first { None } else { command::prompt_id(output.stdin) };
-    let mut events = ClaudeEvents::read(output.stdout, output.stdout_bytes, waits_for)?;
+    let mut events = ClaudeEvents::read(output, waits_for)?;
     let asked = events.asked();
     let outcome = match events.verdict() {
         Some(_) if !asked.is_empty() => Outcome::Asks { questions: asked },
@@ -225,6 +228,7 @@ pub(super) fn outcome(output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
         closing.event.permission_denials.retain(|denial| !events.denied.contains(&denial.id));
     }
     let before = events.before(output);
+    let heard = std::mem::take(&mut events.heard);
     let (mut spent, total) = match events.other.as_ref().or(events.answer.as_ref()) {
         Some(last) => {
             let (spent, total) = last.event.spent(&before, events.model.clone());
@@ -232,6 +236,7 @@ pub(super) fn outcome(output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
         }
         None => (Spent::default(), None),
     };
+    spent.heard = heard;
     spent.version = events.version.map(|version| format!("claude {}", excerpt(&version)));
     // Only if there is an answer: the result of a turn that could not begin has a meaningless id.
     if let (Outcome::Reply { .. } | Outcome::Asks { .. }, Some(closing)) =
@@ -245,10 +250,11 @@ pub(super) fn outcome(output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
 }
 
 impl ClaudeEvents {
-    /// Reads the first `bytes` of the file at `path` completely: later results add cost.
-    fn read(path: &Path, bytes: u64, waits_for: Option<String>) -> io::Result<Self> {
-        let mut events = Self { waits_for, said_at: said_at(path), ..Self::default() };
-        each_line(path, bytes, |line| {
+    /// Reads the output completely: later results add cost.
+    fn read(output: &TurnOutput<'_>, waits_for: Option<String>) -> io::Result<Self> {
+        let (said_at, told) = (said_at(output.stdout), output.told.to_vec());
+        let mut events = Self { waits_for, told, said_at, ..Self::default() };
+        each_line(output.stdout, output.stdout_bytes, |line| {
             let event = serde_json::from_slice::<ClaudeEvent>(line).unwrap_or_default();
             let is_known = KINDS.contains(&event.kind.as_str());
             events.is_understood = Some(is_known || events.is_understood.unwrap_or_default());
@@ -304,9 +310,25 @@ impl ClaudeEvents {
                 self.opening = event.opening();
             }
             self.end(ClaudeResult { event, is_asked });
+            return;
+        }
+        if self.takes_message(&event) {
+            // What it said before is no answer any more: the turn goes on.
+            self.other = self.answer.take().or(self.other.take());
+            self.said.clear();
         } else if self.answer.is_none() {
             self.see_work(event);
         }
+    }
+
+    /// Whether an event says that Claude has taken a message that it was given during the turn.
+    fn takes_message(&mut self, event: &ClaudeEvent) -> bool {
+        let Some(id) = event.uuid.as_ref().filter(|_| event.kind == "user") else { return false };
+        let is_taken = self.told.contains(id) && !self.heard.contains(id);
+        if is_taken {
+            self.heard.push(id.clone());
+        }
+        is_taken
     }
 
     fn end(&mut self, closing: ClaudeResult) {

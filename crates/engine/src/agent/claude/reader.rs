@@ -4,7 +4,7 @@ use std::{collections::HashMap, path::Path};
 
 use serde_json::Value;
 
-use raymond_flow::text::excerpt;
+use raymond_flow::{prompt::message_text, text::excerpt};
 
 use super::{
     super::{
@@ -92,6 +92,13 @@ impl TranscriptReader for ClaudeReader {
             self.waits_for = None;
             return Vec::new();
         }
+        // Claude repeats a message when the model gets it. If the model had just answered, the turn goes on.
+        if kind == "user"
+            && let Some(text) = told(&event)
+        {
+            self.is_over = false;
+            return vec![Entry::Message { text }];
+        }
         // The work of a subagent is shown as the tool that started it.
         if self.waits_for.is_some() || self.is_over || !event["parent_tool_use_id"].is_null() {
             return Vec::new();
@@ -114,6 +121,12 @@ impl TranscriptReader for ClaudeReader {
             },
         }
     }
+}
+
+/// The message of a person that an event repeats.
+fn told(event: &Value) -> Option<String> {
+    let text = event["message"]["content"][0]["text"].as_str()?;
+    message_text(text).filter(|_| event["isReplay"] == true).map(str::to_owned)
 }
 
 /// What a tool is given: all of it as JSON, and what it changes in a file.
@@ -298,6 +311,25 @@ mod tests {
         let lines: Vec<_> = lines.iter().map(String::as_str).collect();
         let entries = read(&mut ClaudeReader::new(Some("p2".to_owned())), &lines);
         assert_eq!(entries, [Entry::Text { text: "mine".to_owned() }]);
+    }
+
+    #[test]
+    fn message_of_a_person_is_told_and_continues_a_turn_that_was_over() {
+        let message = serde_json::json!({
+            "type": "user", "uuid": "m", "isReplay": true,
+            "message": { "content": [{ "type": "text", "text": raymond_flow::prompt::message("halt") }] },
+        });
+        let say = r#"{"type":"assistant","message":{"content":[{"type":"text","text":"yes"}]}}"#;
+        let lines = [say, r#"{"type":"result"}"#, &message.to_string(), say];
+        let (said, told) = ("yes".to_owned(), "halt".to_owned());
+        assert_eq!(
+            read(&mut ClaudeReader::new(None), &lines),
+            [
+                Entry::Text { text: said.clone() },
+                Entry::Message { text: told },
+                Entry::Text { text: said }
+            ]
+        );
     }
 
     #[test]

@@ -5,7 +5,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use raymond_flow::id::SessionId;
+use raymond_flow::{
+    id::SessionId,
+    machine::Message,
+    prompt::{self, before_messages},
+};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -22,6 +26,9 @@ struct TranscriptRecord {
     is_aside: bool,
     #[serde(default)]
     message: Value,
+    uuid: Option<String>,
+    #[serde(default)]
+    attachment: Value,
 }
 
 /// The transcript file of a session.
@@ -56,28 +63,65 @@ impl SessionFile {
         paths.find(|path| path.is_file()).map(|path| Self { path })
     }
 
-    /// Whether it contains `prompt` without an answer. The same prompt may occur several times in a
-    /// session, so only its last occurrence counts.
+    /// Whether it contains `prompt` without an answer, with whatever messages of people. The same prompt may occur several
+    /// times in a session, so only its last occurrence counts.
     pub(super) fn is_left_at(&self, prompt: &str) -> bool {
         let mut is_left = false;
+        let prompt = before_messages(prompt);
+        let is_meant = |text: &str| {
+            let before = before_messages(text);
+            before == prompt || before.is_empty() && !text.is_empty()
+        };
         let read = each_line(&self.path, u64::MAX, |line| {
             let Ok(record) = serde_json::from_slice::<TranscriptRecord>(line) else { return };
             match record.kind.as_str() {
                 _ if record.is_aside => {}
-                "user" if says(&record.message["content"], prompt) => is_left = true,
+                // A message of a person is a prompt of its own if the one before was just answered.
+                "user" if text_of(&record.message["content"]).is_some_and(is_meant) => {
+                    is_left = true;
+                }
                 "assistant" if record.message["stop_reason"] == "end_turn" => is_left = false,
                 _ => {}
             }
         });
         read.is_ok() && is_left
     }
+
+    /// Those of these messages that it does not contain: Claude may tell that the model has a message before it has
+    /// written that down.
+    pub(super) fn lacks<'a>(&self, messages: &'a [Message]) -> Vec<&'a Message> {
+        let mut lacking: Vec<_> = messages.iter().collect();
+        if !lacking.is_empty() {
+            let _ = each_line(&self.path, u64::MAX, |line| {
+                if let Ok(record) = serde_json::from_slice::<TranscriptRecord>(line) {
+                    lacking.retain(|message| !record.has(message));
+                }
+            });
+        }
+        lacking
+    }
 }
 
-/// Whether the content of a message is this text.
-fn says(content: &Value, text: &str) -> bool {
+impl TranscriptRecord {
+    /// Whether it hands `message` to the model: by itself, with the result of a tool, or in a prompt.
+    fn has(&self, message: &Message) -> bool {
+        match self.kind.as_str() {
+            "attachment" => self.attachment["source_uuid"] == *message.id,
+            "user" => {
+                let text = text_of(&self.message["content"]).unwrap_or_default();
+                self.uuid.as_ref() == Some(&message.id)
+                    || text.contains(&prompt::message(&message.text))
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The text of a message that consists of a text.
+fn text_of(content: &Value) -> Option<&str> {
     let block =
         content.as_array().filter(|blocks| blocks.len() == 1).map(|blocks| &blocks[0]["text"]);
-    block.unwrap_or(content).as_str() == Some(text)
+    block.unwrap_or(content).as_str()
 }
 
 #[cfg(test)]
@@ -123,10 +167,40 @@ mod tests {
             r#"{"type":"assistant","message":{"content":[{"text":"hi"}],"stop_reason":"end_turn"}}"#,
         );
         assert!(!transcript.is_left_at(prompt));
+        add(
+            r#"{"type":"user","message":{"content":"A message for you from the user, sent while you were at work:\n\nhalt"}}"#,
+        );
+        assert!(transcript.is_left_at(prompt), "a message after the answer has no answer yet");
+        add(r#"{"type":"assistant","message":{"content":[],"stop_reason":"end_turn"}}"#);
         // Newer versions repeat the prompt after its answer.
         add(r#"{"type":"last-prompt","lastPrompt":"say \"hi\"\nto ünïcode"}"#);
         assert!(!transcript.is_left_at(prompt));
         add(line);
         assert!(transcript.is_left_at(prompt));
+    }
+
+    #[test]
+    fn message_is_in_a_transcript_only_where_the_model_got_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s.jsonl");
+        let message = |id: &str, text: &str| Message {
+            id: id.to_owned(),
+            text: text.to_owned(),
+            by: "anna".to_owned(),
+        };
+        let messages = [message("u1", "one"), message("u2", "two"), message("u3", "three")];
+        let in_prompt = prompt::with_messages("do it".to_owned(), [&messages[2]]);
+        let lines = [
+            r#"{"type":"queue-operation","operation":"enqueue","content":"one","uuid":"u1"}"#
+                .to_owned(),
+            r#"{"type":"attachment","attachment":{"type":"queued_command","source_uuid":"u2"}}"#
+                .to_owned(),
+            serde_json::json!({ "type": "user", "message": { "content": in_prompt } }).to_string(),
+        ];
+        fs::write(&path, lines.join("\n")).unwrap();
+        let file = SessionFile { path: path.clone() };
+        assert_eq!(file.lacks(&messages), [&messages[0]]);
+        fs::write(&path, r#"{"type":"user","uuid":"u1","message":{"content":"x"}}"#).unwrap();
+        assert_eq!(file.lacks(&messages), [&messages[1], &messages[2]]);
     }
 }

@@ -117,6 +117,7 @@ mod tests {
             cwd: "/work".as_ref(),
             prompt: "prompt",
             continuation: "go on",
+            earlier: &[],
             folder: None,
             follows_a_model: false,
         };

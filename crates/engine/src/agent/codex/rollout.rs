@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use raymond_flow::id::SessionId;
+use raymond_flow::{id::SessionId, prompt::before_messages};
 use serde::Deserialize;
 
 use crate::agent::lines::{each_line, find_file};
@@ -36,13 +36,13 @@ pub(super) fn ends_with_prompt(home: &Path, id: &SessionId, prompt: &str) -> boo
     let Some(path) = find_file(&home.join("sessions"), &format!("-{id}.jsonl"), DEPTH) else {
         return false;
     };
-    let mut is_last = false;
+    let (mut is_last, prompt) = (false, before_messages(prompt).trim());
     let read = each_line(&path, u64::MAX, |line| {
         let payload = serde_json::from_slice::<Line>(line).unwrap_or_default().payload;
         match (payload.kind.as_str(), payload.role.as_str()) {
             ("message", "user") => {
                 let mut texts = payload.content.iter();
-                is_last = texts.any(|content| content.text.trim() == prompt.trim());
+                is_last = texts.any(|content| before_messages(&content.text).trim() == prompt);
             }
             ("task_complete", _) => is_last = false,
             _ => {}

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use raymond_flow::id::SessionId;
+use raymond_flow::{id::SessionId, prompt::before_messages};
 use serde::Deserialize;
 
 use super::output::{PiMessage, StopReason};
@@ -21,11 +21,11 @@ pub(super) fn find(sessions: &Path, id: &SessionId) -> Option<PathBuf> {
 
 /// Whether the last prompt in the session is `prompt`, and has no complete answer. Then a turn was cut off in it.
 pub(super) fn is_left_at(file: &Path, prompt: &str) -> bool {
-    let mut is_left = false;
+    let (mut is_left, prompt) = (false, before_messages(prompt).trim());
     let read = each_line(file, u64::MAX, |line| {
         let message = serde_json::from_slice::<Line>(line).unwrap_or_default().message;
         match message.role.as_str() {
-            "user" => is_left = message.text().trim() == prompt.trim(),
+            "user" => is_left = before_messages(&message.text()).trim() == prompt,
             "assistant" if message.stop_reason == StopReason::Stop => is_left = false,
             _ => {}
         }

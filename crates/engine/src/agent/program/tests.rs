@@ -31,6 +31,7 @@ fn end_of(agent: &ProgramAgent, stdout: impl AsRef<[u8]>, exit_code: Option<i32>
         exit_code,
         is_first: true,
         before: None,
+        told: &[],
     };
     agent.outcome(&output).unwrap()
 }
@@ -201,6 +202,7 @@ fn command(agent: &ProgramAgent, turn: &Turn) -> TurnCommand {
         cwd: Path::new("/work"),
         prompt: "prompt",
         continuation: "go on",
+        earlier: &[],
         folder: None,
         follows_a_model: false,
     };
@@ -297,8 +299,16 @@ fn turn_costs_what_its_session_costs_more_than_before_but_at_least_its_own() {
         let (stdout, stdout_bytes) = (path.as_path(), line.len() as u64);
         let (stdin, stderr, exit_code) = (stdout, stdout, Some(0));
         let is_first = true;
-        let output =
-            TurnOutput { stdin, stdout, stdout_bytes, stderr, exit_code, is_first, before };
+        let output = TurnOutput {
+            stdin,
+            stdout,
+            stdout_bytes,
+            stderr,
+            exit_code,
+            is_first,
+            before,
+            told: &[],
+        };
         let end = plain().outcome(&output).unwrap();
         (end.spent.cost_usd.dollars().to_string(), end.total.unwrap())
     };

@@ -20,6 +20,7 @@ fn ask(agent: &ScriptedAgent, state: &str) -> ReadyAnswer {
         cwd: Path::new("/"),
         prompt: "words",
         continuation: "",
+        earlier: &[],
         folder: None,
         follows_a_model: false,
     };

@@ -85,12 +85,39 @@ fn file_that_is_written_to_wakes_its_watcher() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
     fs::write(&path, "").unwrap();
-    let watcher = watch(&path).unwrap();
-    let is_woken = || poll(&[watcher.as_raw_fd()], Some(Duration::ZERO)).unwrap().is_some();
-    assert!(!is_woken());
+    let mut watch = Watch::new(&path).unwrap();
+    let is_woken = |watch: &Watch| poll(&[watch.fd()], Some(Duration::ZERO)).unwrap().is_some();
+    assert!(!is_woken(&watch));
     File::options().append(true).open(&path).unwrap().write_all(b"x").unwrap();
-    assert!(is_woken());
-    assert!(watch(&folder.path().join("gone")).is_err());
+    assert!(is_woken(&watch));
+    assert!(!watch.clear(), "no file was given its name");
+    assert!(!is_woken(&watch));
+    assert!(Watch::new(&folder.path().join("gone")).is_err());
+}
+
+#[test]
+fn file_that_is_given_its_name_wakes_the_watcher_of_its_directory_until_another_is_watched() {
+    let root = tempfile::tempdir().unwrap();
+    let [first, second] = ["first", "second"].map(|name| root.path().join(name));
+    for folder in [&first, &second] {
+        fs::create_dir(folder).unwrap();
+        fs::write(folder.join("stdout"), "").unwrap();
+    }
+    let mut watch = Watch::new(&first.join("stdout")).unwrap();
+    let name = |folder: &Path| {
+        fs::write(root.path().join("draft"), "").unwrap();
+        fs::rename(root.path().join("draft"), folder.join("a-rather-long-name")).unwrap();
+    };
+    watch.watch_names(&first).unwrap();
+    name(&first);
+    fs::write(first.join("stdout"), "more").unwrap();
+    assert!(watch.clear());
+    assert!(!watch.clear());
+    watch.watch_names(&second).unwrap();
+    name(&first);
+    assert!(!watch.clear());
+    name(&second);
+    assert!(watch.clear());
 }
 
 #[test]

@@ -168,6 +168,7 @@ fn step_is_intended_and_paid() {
         denied: vec!["Bash".to_owned()],
         session: Some(SessionId::new("s")),
         output: None,
+        heard: Vec::new(),
     };
     let expected = json!({
         "event": "step_paid", "agent": "main", "number": 2, "cost_usd": 0.5,

@@ -26,9 +26,10 @@ fn main() -> AgentId {
 
 #[test]
 fn run_can_be_changed_as_its_status_allows() {
-    let resumable = json!(["resume", "cancel", "limits"]);
+    let resumable = json!(["resume", "cancel", "limits", "tell"]);
     let written = Written::new();
-    assert_eq!(run(&written.overview(), &alive())["can"], json!(["stop", "cancel", "limits"]));
+    let running = json!(["stop", "cancel", "limits", "tell"]);
+    assert_eq!(run(&written.overview(), &alive())["can"], running);
     assert_eq!(run(&written.overview(), &dead())["can"], resumable, "its orchestrator died");
     for (status, can) in [
         (Status::Failed, &resumable),

@@ -228,7 +228,7 @@ fn reply(
 }
 
 /// What is given on standard input, without the line end.
-fn read_text() -> Result<String, Failure> {
+pub(super) fn read_text() -> Result<String, Failure> {
     let mut bytes = Vec::new();
     let most = TEXT_BYTES_MAX as u64 + 1;
     let read = io::stdin().take(most).read_to_end(&mut bytes);

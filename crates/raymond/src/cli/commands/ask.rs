@@ -79,6 +79,6 @@ pub(in crate::cli) fn limit(
 }
 
 /// A mistake in the settings must not prevent the user from stopping a run.
-fn project(place: &Place) -> Result<LoadedProject, Failure> {
+pub(super) fn project(place: &Place) -> Result<LoadedProject, Failure> {
     LoadedProject::of(place).or_else(|_| LoadedProject::without_settings(place))
 }

@@ -28,6 +28,7 @@ mod runs;
 mod serve;
 mod shell;
 mod show;
+mod tell;
 mod test;
 
 pub(super) use acp::{acp, greet};
@@ -57,4 +58,5 @@ pub(super) use run::{recover, resume, run, start};
 pub(super) use serve::{open, serve};
 pub(super) use shell::{completions, config, init};
 pub(super) use show::show;
+pub(super) use tell::tell;
 pub(super) use test::test;

@@ -11,6 +11,7 @@
 //! | `options` | keys of frontmatter that become options of Claude |
 //! | `questions` | what Claude asks with its own tool, and the permissions that it needs, are put to a person |
 //! | `rewind` | runs that are made from the past of another one |
+//! | `told` | messages to a running turn |
 //! | `tools` | files, permissions, many workers, long prompts |
 //! | `cost` | what `raymond cost` says of real turns |
 //! | `crashes` | costs and prompts after a process is killed |
@@ -32,6 +33,7 @@ mod policy;
 mod questions;
 mod rewind;
 mod sessions;
+mod told;
 mod tools;
 mod unasked;
 mod warm;

@@ -203,6 +203,44 @@ fn agents_of_a_run_that_waits_or_died_do_not_look_busy() {
 }
 
 #[test]
+fn agent_is_told_something_from_the_page_and_reads_it_with_its_next_prompt() {
+    let project = Project::new([("START.md", "Begin."), ("NEXT.md", "Go on.")]);
+    let agent = "cat > said; until [ -e gate ]; do sleep 0.01; done; \
+                 if grep -q 'Go on' said; then echo '{\"result\":\"<result>done</result>\"}'; \
+                 else echo '{\"result\":\"<goto>NEXT</goto>\"}'; fi";
+    project.write("agent.sh", agent);
+    let agent = format!("bash {}", project.file("agent.sh").display());
+    let config = format!("agent = \"program\"\nagent_program = \"{agent}\"\nbudget = 0\n");
+    project.write(".raymond/config.toml", &config);
+    project.raymond(&["flow", "--id", "busy", "--detach"]);
+    let Some(mut desk) = Desk::or_skip(project) else { return };
+    desk.until_says("[data-run=busy]", "START");
+    desk.go_to_run("busy");
+    desk.until(
+        "[...document.querySelectorAll('.acts button')].some((it) => it.textContent === 'tell')",
+    );
+    desk.press("t");
+    desk.until_says("dialog", "Tell main");
+    desk.until("document.activeElement?.tagName === 'TEXTAREA'");
+    desk.write("use the other table");
+    desk.click("dialog button", "tell");
+    desk.until_says(".notices", "main reads it at its next tool call");
+    desk.until("!document.querySelector('dialog')");
+    let step = desk.value("location.hash").as_str().unwrap().replace("#/run/", "#/step/");
+    desk.go(&format!("{}/main.1", step.split('?').next().unwrap()));
+    desk.until("document.querySelector('form.tell input')");
+    desk.value("document.querySelector('form.tell input').focus()");
+    desk.write("be quick");
+    desk.press("Enter");
+    desk.until("document.querySelector('form.tell input').value === ''");
+    desk.project.write("gate", "");
+    desk.wait_for_end("busy");
+    let said = desk.project.read("said");
+    assert!(said.contains("use the other table") && said.contains("be quick"), "{said}");
+    desk.is_sound();
+}
+
+#[test]
 fn several_runs_are_resumed_and_cancelled_at_once() {
     let project = project(&[("shaky", SHAKY), ("slow", &gated("gate", "<result>slow</result>"))]);
     for run in ["one", "two"] {

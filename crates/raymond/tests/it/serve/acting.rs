@@ -37,7 +37,7 @@ fn run_is_started_with_input_variables_and_budget_and_outlives_the_server() {
     let run = server.get(&server.run(&id)).ok();
     assert_eq!(run["budget_usd"], 2.5);
     assert_eq!(run["metadata"], json!({ "branch": "main=x" }));
-    assert_eq!(run["can"], json!(["stop", "cancel", "limits"]));
+    assert_eq!(run["can"], json!(["stop", "cancel", "limits", "tell"]));
     drop(server);
     project.write("go", "");
     project.raymond(&["log", &id, "--follow"]);
@@ -58,11 +58,21 @@ fn run_is_stopped_limited_resumed_and_cancelled() {
     server.post(&format!("{path}/limits"), &limits).ok();
     let run = server.get(&path).ok();
     assert_eq!((&run["budget_usd"], &run["max_iterations"]), (&json!(20.0), &json!(5)));
+    let text = "two\nlines, and --options";
+    server.post(&format!("{path}/tell"), &json!({ "agent": "main", "text": text })).ok();
+    let nobody = server.post(&format!("{path}/tell"), &json!({ "agent": "main_x", "text": text }));
+    assert_eq!(nobody.status, 409, "{nobody:?}");
+    assert_eq!(nobody.json()["error"]["hint"], "its agents: main");
+    let log = server.get(&format!("{path}/log")).ok();
+    let told: Vec<_> =
+        log["events"].as_array().unwrap().iter().filter(|it| it["event"] == "told").collect();
+    assert_eq!(told.len(), 1, "{log}");
+    assert_eq!((&told[0]["agent"], &told[0]["text"]), (&json!("main"), &json!(text)));
     server.post(&format!("{path}/stop"), &json!({ "now": true })).ok();
     project.raymond(&["log", "r", "--follow"]);
     let run = server.get(&path).ok();
     assert_eq!((&run["status"], &run["group"]), (&json!("paused"), &json!("waiting")));
-    assert_eq!(run["can"], json!(["resume", "cancel", "limits"]));
+    assert_eq!(run["can"], json!(["resume", "cancel", "limits", "tell"]));
     let again = server.post(&format!("{path}/stop"), &json!({}));
     assert_eq!(again.status, 409, "{again:?}");
     assert_eq!(again.json()["error"]["message"], "run r is not running");

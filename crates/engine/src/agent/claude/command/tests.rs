@@ -45,8 +45,17 @@ fn with_folder(config: &ClaudeConfig, asked: &Asked<'_>, folder: Option<&Path>) 
     let (agent, cwd) = (&AgentId::main(), Path::new("/nowhere"));
     let step = &step;
     let continuation = "Go on.";
-    let request =
-        TurnRequest { agent, step, turn, cwd, prompt, continuation, folder, follows_a_model };
+    let request = TurnRequest {
+        agent,
+        step,
+        turn,
+        cwd,
+        prompt,
+        continuation,
+        earlier: &[],
+        folder,
+        follows_a_model,
+    };
     command(config, &request).unwrap()
 }
 

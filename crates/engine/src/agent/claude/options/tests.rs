@@ -38,6 +38,7 @@ fn given(
         cwd,
         prompt: "",
         continuation: "",
+        earlier: &[],
         folder: None,
         follows_a_model: false,
     };

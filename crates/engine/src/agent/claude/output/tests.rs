@@ -23,6 +23,19 @@ fn end_of_prompt(
     exit_code: Option<i32>,
     before: Option<&str>,
 ) -> TurnEnd {
+    end_of_told(&[], prompt, lines, stderr, exit_code, before)
+}
+
+/// The same of a turn that could be given these messages.
+fn end_of_told(
+    told: &[&str],
+    prompt: &str,
+    lines: &[&str],
+    stderr: &str,
+    exit_code: Option<i32>,
+    before: Option<&str>,
+) -> TurnEnd {
+    let told: Vec<_> = told.iter().map(|id| (*id).to_owned()).collect();
     let folder = tempfile::tempdir().unwrap();
     let [stdin, stdout, complaints] =
         ["prompt", "stdout", "stderr"].map(|name| folder.path().join(name));
@@ -32,8 +45,39 @@ fn end_of_prompt(
     let stdout_bytes = fs::metadata(&stdout).unwrap().len();
     let (stdin, stdout, stderr) = (&*stdin, &*stdout, &*complaints);
     let is_first = before.is_none();
-    outcome(&TurnOutput { stdin, stdout, stdout_bytes, stderr, exit_code, is_first, before })
-        .unwrap()
+    outcome(&TurnOutput {
+        stdin,
+        stdout,
+        stdout_bytes,
+        stderr,
+        exit_code,
+        is_first,
+        before,
+        told: &told,
+    })
+    .unwrap()
+}
+
+#[test]
+fn answer_after_a_message_is_the_answer_and_everything_is_paid() {
+    let taken = r#"{"type":"user","uuid":"m1","isReplay":true,"message":{"content":[]}}"#;
+    let (first, second) = (result("too early", 0.5, 10), result("done", 0.75, 20));
+    let told = |lines: &[&str]| end_of_told(&["m1", "m2"], "", lines, "", Some(0), None);
+    let end = told(&[INIT, &first, taken, &second]);
+    assert_eq!(end.outcome, Outcome::Reply { text: "done".to_owned() });
+    assert_eq!(end.spent.cost_usd, Usd::from_dollars(0.75).unwrap());
+    assert_eq!(end.spent.heard, ["m1"]);
+    let end = told(&[INIT, taken, &first]);
+    assert_eq!(end.outcome, Outcome::Reply { text: "too early".to_owned() });
+    assert_eq!(end.spent.heard, ["m1"]);
+    // It was killed before it answered the message.
+    let end = told(&[INIT, &first, taken]);
+    assert!(matches!(end.outcome, Outcome::Failed(_)), "{:?}", end.outcome);
+    assert_eq!(end.spent.cost_usd, Usd::from_dollars(0.5).unwrap());
+    // Whoever repeats a line that Raymond did not write changes nothing.
+    let end = end_of(&[INIT, &first, taken, &second], "", Some(0), None);
+    assert_eq!(end.outcome, Outcome::Reply { text: "too early".to_owned() });
+    assert_eq!(end.spent.heard, Vec::<String>::new());
 }
 
 fn end(lines: &[&str]) -> TurnEnd {
@@ -442,7 +486,8 @@ fn what_a_kept_process_prints_later_belongs_to_other_turns() {
     let (stdin, stdout, stderr) = (&*path, &*path, &*path);
     let (exit_code, before) = (Some(0), None);
     let is_first = before.is_none();
-    let output = TurnOutput { stdin, stdout, stdout_bytes, stderr, exit_code, is_first, before };
+    let output =
+        TurnOutput { stdin, stdout, stdout_bytes, stderr, exit_code, is_first, before, told: &[] };
     let end = outcome(&output).unwrap();
     assert_eq!(end.outcome, Outcome::Reply { text: "first".to_owned() });
     assert_eq!(end.spent.cost_usd, Usd::from_dollars(0.1).unwrap());
@@ -493,8 +538,16 @@ fn version_that_sums_over_a_session_without_saying_so_is_compared_with_the_sessi
         let stdout_bytes = u64::MAX;
         let (stdin, stdout, stderr, exit_code) = (path, path, path, Some(0));
         let (is_first, before) = (true, total);
-        let output =
-            TurnOutput { stdin, stdout, stdout_bytes, stderr, exit_code, is_first, before };
+        let output = TurnOutput {
+            stdin,
+            stdout,
+            stdout_bytes,
+            stderr,
+            exit_code,
+            is_first,
+            before,
+            told: &[],
+        };
         let spent = outcome(&output).unwrap().spent;
         (spent.cost_usd, spent.tokens.input)
     };

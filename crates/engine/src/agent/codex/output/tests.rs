@@ -44,6 +44,7 @@ fn end_of(lines: &[&str], exit_code: Option<i32>, before: Option<&str>) -> TurnE
         stderr: &stderr,
         exit_code,
         before,
+        told: &[],
     };
     outcome(&output, Some(&prices)).unwrap()
 }

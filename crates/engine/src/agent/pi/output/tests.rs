@@ -29,6 +29,7 @@ fn end_of(lines: &[&str], exit_code: Option<i32>, stderr: &str) -> TurnEnd {
         stderr: &errors,
         exit_code,
         before: None,
+        told: &[],
     };
     outcome(&output, None).unwrap()
 }

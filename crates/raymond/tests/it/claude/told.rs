@@ -1,0 +1,150 @@
+//! Messages to a running turn: they reach the model, once, whatever happens to the processes around it.
+
+use raymond_testkit::{Gate, Reply, Request};
+use serde_json::json;
+
+use super::env::{DONE, Desk, PATIENCE, finish};
+use crate::env::{kill, wait_until};
+
+const MESSAGE: &str = "use the other table";
+/// A tool that waits for a file `go`.
+const SLOW: &str =
+    "touch waits; for _ in {1..6000}; do [ -e go ] && break; sleep 0.01; done; echo slept";
+
+/// How often the message is in a request.
+fn count(request: &Request) -> usize {
+    let texts = request.texts().into_iter().map(|(_, text)| text);
+    texts.chain(request.tool_results()).map(|text| text.matches(MESSAGE).count()).sum()
+}
+
+/// A desk whose model uses a slow tool in `START`, and then answers with `DONE` if it knows the message once.
+fn desk() -> Option<Desk> {
+    let desk = Desk::or_skip([("START.md", "first"), ("NEXT.md", "second")])?;
+    desk.api.answer_with(|request| {
+        Some(match (request.tool_results().len(), count(request)) {
+            (0, 0) => Reply::tool("Bash", json!({ "command": SLOW })),
+            (_, 0) => Reply::text("<goto>NEXT</goto>"),
+            (_, 1) => Reply::text(DONE),
+            (_, times) => Reply::text(format!("<result>told {times} times</result>")),
+        })
+    });
+    Some(desk)
+}
+
+fn tell(desk: &Desk, words: &[&str]) {
+    let output = desk.command(&[&["tell", "r"], words].concat()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+const FREE: &str = "--dangerously-skip-permissions";
+
+#[test]
+fn message_during_a_tool_reaches_the_model_with_the_result_of_the_tool() {
+    let Some(desk) = desk() else { return };
+    let child = desk.spawn_start(&[FREE]);
+    desk.wait_for_file("waits");
+    tell(&desk, &[MESSAGE]);
+    desk.project.write("go", "");
+    finish(child).completed("done");
+    desk.expect_calls_paid(2.0);
+    assert_eq!((desk.records("told").len(), desk.records("heard").len()), (1, 1));
+    let shown = {
+        let output = desk.command(&["show", "r"]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(shown.matches(MESSAGE).count(), 1, "{shown}");
+    desk.project.wait_until_quiet();
+}
+
+#[test]
+fn message_after_the_last_tool_is_a_turn_of_its_own_and_its_answer_counts() {
+    let Some(desk) = Desk::or_skip([("START.md", "first")]) else { return };
+    let gate = Gate::new();
+    desk.replies("first", [Reply::text("<result>too early</result>").held_by(&gate)]);
+    desk.says(MESSAGE, DONE);
+    let child = desk.spawn_start(&[]);
+    desk.api.wait_for_requests(1, PATIENCE);
+    tell(&desk, &["main", MESSAGE]);
+    // The reaper has passed it on when Claude tells that it is in the queue; older versions do not tell.
+    gate.open();
+    finish(child).completed("done");
+    desk.expect_calls_paid(2.0);
+    assert_eq!(desk.records("heard").len(), 1);
+    desk.project.wait_until_quiet();
+}
+
+#[test]
+fn message_to_a_process_that_takes_one_turn_comes_with_the_next_prompt() {
+    let Some(desk) = desk() else { return };
+    let child = desk.spawn_start(&[FREE, "--warm", "0"]);
+    desk.wait_for_file("waits");
+    tell(&desk, &[MESSAGE]);
+    desk.project.write("go", "");
+    finish(child).completed("done");
+    let asked = desk.asked();
+    let last = asked.last().unwrap();
+    assert!(last.starts_with("second") && last.contains(MESSAGE), "{last}");
+    desk.expect_calls_paid(3.0);
+}
+
+#[test]
+fn message_reaches_a_turn_whose_orchestrator_died() {
+    let Some(desk) = desk() else { return };
+    let mut child = desk.spawn_start(&[FREE]);
+    desk.wait_for_file("waits");
+    kill(child.id(), libc::SIGKILL);
+    child.wait().unwrap();
+    tell(&desk, &[MESSAGE]);
+    let child = desk.spawn_run();
+    wait_until("the turn is told", PATIENCE, || {
+        std::fs::read_dir(desk.step("main.1", ""))
+            .unwrap()
+            .flatten()
+            .any(|entry| entry.file_name().to_string_lossy().starts_with("told-"))
+    });
+    desk.project.write("go", "");
+    finish(child).completed("done");
+    desk.expect_calls_paid(2.0);
+}
+
+#[test]
+fn turn_that_is_killed_after_it_took_a_message_is_not_told_again() {
+    let Some(desk) = Desk::or_skip([("START.md", "first")]) else { return };
+    desk.api.answer_with(|request| {
+        Some(match (request.tool_results().len(), count(request)) {
+            (0, _) => Reply::tool("Bash", json!({ "command": SLOW })),
+            (_, 1) if request.texts().iter().any(|(_, text)| text.contains("interrupted")) => {
+                Reply::text(DONE)
+            }
+            (1, 1) => Reply::hang(),
+            (tools, times) => Reply::text(format!("<result>{tools} {times}</result>")),
+        })
+    });
+    let child = desk.spawn_start(&[FREE]);
+    desk.wait_for_file("waits");
+    tell(&desk, &[MESSAGE]);
+    desk.project.write("go", "");
+    desk.api.wait_for_requests(2, PATIENCE);
+    kill(desk.claude(), libc::SIGKILL);
+    finish(child).completed("done");
+    assert_eq!((desk.records("told").len(), desk.records("heard").len()), (1, 1));
+}
+
+#[test]
+fn message_that_no_turn_can_read_any_more_is_warned_of() {
+    let Some(desk) = Desk::or_skip([("START.md", "first")]) else { return };
+    let gate = Gate::new();
+    desk.replies("first", [Reply::text(DONE).held_by(&gate)]);
+    let child = desk.spawn_start(&["--warm", "0"]);
+    desk.api.wait_for_requests(1, PATIENCE);
+    tell(&desk, &[MESSAGE]);
+    gate.open();
+    let ran = finish(child).completed("done");
+    assert!(
+        ran.stderr.contains("ended before it could read: use the other table"),
+        "{}",
+        ran.stderr
+    );
+    let late = desk.command(&["tell", "r", MESSAGE]).output().unwrap();
+    assert_eq!(late.status.code(), Some(2));
+}
