@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use raymond_flow::{
     id::{AgentId, RunId, StateName, StepId},
-    machine::{Action, Agent, Record, Run, Session, Step},
+    machine::{Agent, Record, Run, Session, Step},
     money::Usd,
     source::Diagnostic,
 };
@@ -173,10 +173,7 @@ impl Before {
             return_to: agent.stack.last().map(|frame| frame.state.clone()),
             stack_depth: agent.stack.len(),
             starts: agent.tries.starts,
-            coding_agent: agent.phase.step().and_then(|step| match &step.action {
-                Action::Turn(turn) => turn.settings.agent.clone(),
-                Action::Script { .. } => None,
-            }),
+            coding_agent: agent.phase.step().and_then(Step::coding_agent).map(str::to_owned),
             unheard: agent.unheard().map(|message| message.text.clone()).collect(),
         }
     }

@@ -19,7 +19,7 @@ use crate::{
         },
     },
     id::{AgentId, RunId, SessionId, StateName},
-    machine::{Agent, Crew, Frame, Limits, Message, Run, Session},
+    machine::{Agent, Crew, Frame, Limits, Message, Run, Session, UsageWindow},
     money::Usd,
 };
 
@@ -138,6 +138,8 @@ struct WireRun {
     halt: Option<Halt>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     usage_limit: Option<UsageLimit>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    windows: BTreeMap<String, Vec<UsageWindow>>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     stopped: BTreeMap<String, UsageLimit>,
     settings: Settings,
@@ -276,6 +278,7 @@ impl WireRun {
             result: run.result.clone(),
             halt: run.halt.clone().convert(),
             usage_limit: run.usage_limit.convert(),
+            windows: run.windows.clone(),
             stopped: convert_values(run.stopped.clone()),
             settings: run.settings.clone().convert(),
             max_parallel,
@@ -333,6 +336,7 @@ impl WireRun {
             iteration_count: self.iteration_count,
             halt: self.halt.convert(),
             usage_limit: self.usage_limit.convert(),
+            windows: self.windows,
             stopped: convert_values(self.stopped),
             result: self.result,
             status: self.status.convert(),

@@ -38,7 +38,7 @@ struct Key {
 }
 
 /// All settings, sorted by name.
-static KEYS: [Key; 21] = [
+static KEYS: [Key; 22] = [
     Key {
         name: "agent",
         default: "claude",
@@ -150,6 +150,12 @@ static KEYS: [Key; 21] = [
         wrong: time,
     },
     Key {
+        name: "usage_max",
+        default: "0",
+        help: "from how many percent of a usage limit on it counts as reached (5-hour, weekly), to leave you the rest; 0 is never",
+        wrong: percent,
+    },
+    Key {
         name: "warm",
         default: "4",
         help: "how many processes of coding agents are kept for further turns; 0 is none",
@@ -168,6 +174,10 @@ fn dollars(text: &str) -> Option<&'static str> {
 
 fn number(text: &str) -> Option<&'static str> {
     text.parse::<u32>().is_err().then_some("is not a whole number")
+}
+
+fn percent(text: &str) -> Option<&'static str> {
+    (!matches!(text.parse::<u32>(), Ok(0..=100))).then_some("is not a number from 0 to 100")
 }
 
 fn large(text: &str) -> Option<&'static str> {

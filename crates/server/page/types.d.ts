@@ -38,7 +38,9 @@ export interface Agent {
   waits_until: number | null; waits_why?: string | null; came: Came | null; is_ended: boolean; result: string | null; workers?: { ended: number; all: number } | null;
   denied: number; offset: number; ended_at?: number | null; worktree?: Worktree | null;
 }
+export interface UsageWindow { coding_agent: string; window: string; label: string; used_percent: number; resets_at: number | null }
 export interface Run extends Row {
+  usage_windows?: UsageWindow[];
   offset: number; cwd?: string | null; entry?: string | null; input?: string | null; metadata?: Record<string, unknown> | null;
   settings?: Record<string, unknown>; limits?: Record<string, number | null>;
   orchestrator?: { pid: number; since: number } | null; ended_at?: number | null; agents_born?: number; can?: string[];

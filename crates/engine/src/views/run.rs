@@ -60,7 +60,7 @@ fn header(overview: &Overview, run: &Run, live: &LiveFacts) -> Value {
         "states_entered": run.iteration_count, "max_iterations": run.limits.max_iterations,
         "result": run.result, "halted": run.halt.as_ref().map(words::of_halt),
         "usage_limit": run.usage_limit.map(|limit| json!({ "resets_at": limit.resets_at })),
-        "stopped_agents": row::stopped(run),
+        "stopped_agents": row::stopped(run), "usage_windows": usage_windows(run),
     })
 }
 
@@ -90,6 +90,19 @@ pub fn run(overview: &Overview, live: &LiveFacts) -> Value {
         }),
     );
     value
+}
+
+/// How much of their providers' limits the coding agents of a run have reported as used.
+fn usage_windows(run: &Run) -> Value {
+    let all = run.windows.iter().flat_map(|(name, windows)| {
+        windows.iter().map(move |window| {
+            json!({
+                "coding_agent": name, "window": window.name, "label": window.label(),
+                "used_percent": window.used_percent, "resets_at": window.resets_at,
+            })
+        })
+    });
+    Value::from(all.collect::<Vec<_>>())
 }
 
 /// The changes that make sense now.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     id::{AgentId, AskId, RunId, SessionId, StateName, StepId},
-    machine::{Message, Tokens},
+    machine::{Message, Tokens, UsageWindow},
     money::Usd,
     source::Timeout,
     tag::TagKind,
@@ -108,7 +108,7 @@ macro_rules! same {
 same! {
     bool, u32, u64, usize, String,
     AgentId, AskId, RunId, SessionId, StateName, StepId, TagKind, Timeout, Tokens, Usd,
-    Message,
+    Message, UsageWindow,
     BTreeMap<String, String>, BTreeMap<SessionId, SessionId>, (SessionId, String),
 }
 

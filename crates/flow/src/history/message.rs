@@ -22,6 +22,7 @@ use crate::{
 
 mirror! {
     #[serde(rename_all = "snake_case")]
+    #[expect(clippy::large_enum_variant, reason = "one exists at a time, on its way to another machine")]
     enum machine::Input {
         Prepared { agent: AgentId, prepared: Result<Prepared, String> },
         Ended { step: StepId, spent: Spent, conclusion: Conclusion },

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::convert::{Convert, mirror};
 use crate::{
     id::{AgentId, RunId, SessionId, StateName},
-    machine::{self, Message, Tokens},
+    machine::{self, Message, Tokens, UsageWindow},
     money::Usd,
     policy,
     source::{self, Timeout},
@@ -231,6 +231,8 @@ mirror! {
         #[serde(default)]
         on_usage_limit: OnUsageLimit,
         #[serde(default, skip_serializing_if = "is_default")]
+        usage_max: Option<u32>,
+        #[serde(default, skip_serializing_if = "is_default")]
         on_ask: OnAsk,
         #[serde(default, skip_serializing_if = "is_default")]
         failover: Failover,
@@ -380,6 +382,8 @@ mirror! {
         output: Option<String>,
         #[serde(default, skip_serializing_if = "is_default")]
         heard: Vec<String>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        windows: Vec<UsageWindow>,
     }
 
     #[serde(rename_all = "lowercase")]

@@ -119,6 +119,8 @@ pub fn apply(run: &mut Run, record: &Record) -> Result<(), ApplyError> {
         Record::UsageLimitLifted => {
             run.usage_limit = None;
             run.stopped.clear();
+            // They were of before it began again.
+            run.windows.clear();
             Ok(())
         }
         Record::Finished { status } => {
@@ -195,6 +197,7 @@ fn resumed(run: &mut Run, settings: &Settings, limits: &Limits) {
     run.halt = None;
     run.usage_limit = None;
     run.stopped.clear();
+    run.windows.clear();
     take_up_stopped(run);
 }
 
@@ -317,9 +320,13 @@ fn called(run: &mut Run, agent: &AgentId) -> Result<(), ApplyError> {
 }
 
 fn ended(run: &mut Run, id: &AgentId, number: u32, spent: &Spent) -> Result<(), ApplyError> {
+    let mut by = None;
     change(run, id, |agent| {
         let work = match &agent.phase {
-            Phase::Running { work, step } if step.number == number => work.clone(),
+            Phase::Running { work, step } if step.number == number => {
+                by = step.coding_agent().map(str::to_owned);
+                work.clone()
+            }
             Phase::Running { .. }
             | Phase::Ready { .. }
             | Phase::Queued { .. }
@@ -343,6 +350,9 @@ fn ended(run: &mut Run, id: &AgentId, number: u32, spent: &Spent) -> Result<(), 
         Ok(())
     })?;
     run.total_cost_usd += spent.cost_usd;
+    if !spent.windows.is_empty() {
+        run.windows.insert(by.unwrap_or_default(), spent.windows.clone());
+    }
     Ok(())
 }
 

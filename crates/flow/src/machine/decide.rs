@@ -21,6 +21,7 @@ use super::{
     naming::worker_names,
     retry::{Remedy, delay_ms, remedy, transient_delay_ms, with_jitter},
     share::Share,
+    window::{UsageWindow, used_up},
     worktree::{self, decide_made, decide_saved},
 };
 
@@ -87,6 +88,11 @@ fn decide_prepared(run: &Run, agent: &Agent, prepared: Result<Prepared, String>)
         // The agent stays ready; when the halt is lifted, `pending` asks for it again.
         return Decision::default();
     }
+    if let Ok(Prepared::Start { step, .. }) = &prepared
+        && let Some((name, window)) = used_up(run, step)
+    {
+        return decide_used_up(run, name, window);
+    }
     let mut draft = Draft::new(run, agent);
     match prepared {
         Ok(Prepared::Start { step, launch }) => draft.start(step, launch),
@@ -148,6 +154,25 @@ fn ready_effects(run: &Run) -> impl Iterator<Item = Effect> {
 /// A limit that another run has reached: another coding agent takes the turn, or all agents wait.
 fn decide_known_limit(run: &Run, coding_agent: Option<&str>, resets_at: Option<u64>) -> Decision {
     let why = "its usage limit is reached, as another run says".to_owned();
+    decide_unavailable(run, coding_agent, why, resets_at)
+}
+
+/// So much of a limit is used that the rest is left to the user.
+fn decide_used_up(run: &Run, coding_agent: &str, window: &UsageWindow) -> Decision {
+    let UsageWindow { used_percent, resets_at, .. } = *window;
+    let most = run.settings.usage_max.unwrap_or_default();
+    let label = window.label();
+    let why = format!("{used_percent} % of its {label} limit is used, and `usage_max` is {most} %");
+    decide_unavailable(run, Some(coding_agent), why, resets_at)
+}
+
+/// Another coding agent takes the turns of one whose provider is not available, or all agents wait.
+fn decide_unavailable(
+    run: &Run,
+    coding_agent: Option<&str>,
+    why: String,
+    resets_at: Option<u64>,
+) -> Decision {
     match coding_agent.and_then(|name| decide_stopped(run, name, why, resets_at)) {
         Some(mut decision) => {
             decision.effects.extend(ready_effects(run));

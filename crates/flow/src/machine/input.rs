@@ -17,6 +17,7 @@ use super::{
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "one exists at a time, and lives for one decision")]
 pub enum Input {
     /// An agent's next step was prepared: the answer to [`Effect::Prepare`](super::Effect::Prepare).
     Prepared {

@@ -31,6 +31,7 @@ mod settle;
 mod share;
 mod spending;
 mod step;
+mod window;
 mod worktree;
 
 pub use accounts::{Account, Accounts};
@@ -56,4 +57,5 @@ pub use settings::{Failover, Limits, OnAsk, OnUsageLimit, Settings};
 pub use settle::settle;
 pub use spending::{Carried, Spending, Spendings, Way};
 pub use step::{Action, SessionPlan, Spent, StandIn, Step, Tokens, Turn, TurnSettings};
+pub use window::UsageWindow;
 pub use worktree::{Leave, MadeWorktree, SavedWork, Worktree};

@@ -90,6 +90,7 @@ pub(super) fn rewound(run: &mut Run, sessions: &BTreeMap<SessionId, SessionId>) 
     }
     run.usage_limit = None;
     run.stopped.clear();
+    run.windows.clear();
     if run.status == Status::Running {
         // No orchestrator may take it up by itself.
         run.status = Status::Paused;

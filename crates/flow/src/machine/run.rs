@@ -11,7 +11,8 @@ use crate::{
 };
 
 use super::{
-    Agent, Crew, Halt, Limits, Phase, Settings, Started, Step, Worktree, counts::Counts, join,
+    Agent, Crew, Halt, Limits, Phase, Settings, Started, Step, UsageWindow, Worktree,
+    counts::Counts, join,
 };
 
 /// A run of a workflow. Made by [`replay`](super::replay) or [`Run::new`], changed by
@@ -50,6 +51,8 @@ pub struct Run {
     pub halt: Option<Halt>,
     /// The usage limit that all agents wait for, if the provider's limit was reached.
     pub usage_limit: Option<UsageLimit>,
+    /// How much of its provider's limits each coding agent last reported as used, by its name.
+    pub windows: BTreeMap<String, Vec<UsageWindow>>,
     /// Coding agents whose provider is not available, while others stand in for them.
     pub stopped: BTreeMap<String, UsageLimit>,
     /// The result of `main`.
@@ -139,6 +142,7 @@ impl Run {
             iteration_count: 1,
             halt: None,
             usage_limit: None,
+            windows: BTreeMap::new(),
             stopped: BTreeMap::new(),
             result: None,
             status: Status::Running,
@@ -206,6 +210,7 @@ impl Run {
             queue: BTreeMap::new(),
             due: BTreeSet::new(),
             counts: Counts::default(),
+            windows: self.windows.clone(),
             ..*self
         };
         run.derive();

@@ -17,6 +17,8 @@ pub struct Settings {
     pub skip_permissions: bool,
     /// What a usage limit of the provider does to the run.
     pub on_usage_limit: OnUsageLimit,
+    /// From which use of a provider's window on the run takes its limit as reached, in percent.
+    pub usage_max: Option<u32>,
     /// What a question to a person does to the run.
     pub on_ask: OnAsk,
     /// Which coding agents stand in for each other.

@@ -9,6 +9,8 @@ use crate::{
     source::{Timeout, TurnOptions},
 };
 
+use super::UsageWindow;
+
 /// A step's intent. It is durable before anything is started, and complete enough to judge the outcome,
 /// whenever and by whichever orchestrator it is found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +28,12 @@ pub struct Step {
 }
 
 impl Step {
+    /// The coding agent that carries it out; `None` for a script, and if it has no name.
+    pub fn coding_agent(&self) -> Option<&str> {
+        let Action::Turn(turn) = &self.action else { return None };
+        turn.settings.agent.as_deref()
+    }
+
     /// Whether it is a turn in `session`, or one that branches off it.
     pub(super) fn is_in(&self, session: &SessionId) -> bool {
         let Action::Turn(turn) = &self.action else { return false };
@@ -182,6 +190,8 @@ pub struct Spent {
     pub output: Option<String>,
     /// The messages that it took while it ran, by their ids.
     pub heard: Vec<String>,
+    /// How much of its provider's limits is used, if the coding agent tells.
+    pub windows: Vec<UsageWindow>,
 }
 
 /// Tokens as providers bill them.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use raymond_flow::{
     coding_agent::{Capabilities, CodingAgents},
     machine::{
-        Failover, FailureClass, Halt, Input, OnUsageLimit, SessionPlan, StandIn, Started, Status,
-        TurnFailure,
+        Failover, FailureClass, Halt, Input, OnUsageLimit, Record, SessionPlan, Spent, StandIn,
+        Started, Status, TurnFailure, UsageWindow,
     },
     turn::Outcome,
     world::MemoryWorld,
@@ -167,4 +167,61 @@ fn coding_agent_outside_of_the_order_is_not_stood_in_for() {
     fails(&mut sim, LIMIT);
     assert!(sim.run.usage_limit.is_some());
     assert!(sim.run.stopped.is_empty());
+}
+
+/// Ends the turn of `main` with a `goto` to `A`; its coding agent reports that so much of its limits is used.
+fn uses(sim: &mut Sim, percent: &[(&str, u32, u64)]) {
+    let window = |(name, used_percent, resets_at): &(&str, u32, u64)| UsageWindow {
+        name: (*name).to_owned(),
+        used_percent: *used_percent,
+        resets_at: Some(*resets_at),
+    };
+    let windows = percent.iter().map(window).collect();
+    let outcome = Outcome::Reply { text: "<reset>A</reset>".to_owned() };
+    sim.end_spending("main", outcome, Spent { windows, ..Spent::default() });
+}
+
+#[test]
+fn limit_that_is_used_as_far_as_it_may_be_counts_as_reached() {
+    let mut sim = sim(|started| started.settings.usage_max = Some(90));
+    uses(&mut sim, &[("five_hour", 89, 5), ("seven_day", 20, 9)]);
+    assert_eq!(agent_of(&sim), "claude");
+    uses(&mut sim, &[("five_hour", 95, 5), ("seven_day", 91, 9)]);
+    assert_eq!(agent_of(&sim), "codex");
+    assert_eq!(sim.run.stopped["claude"].resets_at, Some(9), "that of the one that lasts longest");
+    let Some(Record::AgentStopped { why, .. }) =
+        sim.journal.iter().find(|record| matches!(record, Record::AgentStopped { .. }))
+    else {
+        panic!("claude is stopped")
+    };
+    assert_eq!(why, "91 % of its weekly limit is used, and `usage_max` is 90 %");
+    sim.input(Input::UsageLimitLifted);
+    uses(&mut sim, &[]);
+    assert_eq!(agent_of(&sim), "claude", "what was used before counts no more");
+}
+
+#[test]
+fn all_agents_wait_or_the_run_pauses_where_no_other_coding_agent_can_stand_in() {
+    let alone = |started: &mut Started| {
+        started.settings.usage_max = Some(90);
+        started.settings.failover = Failover::default();
+    };
+    let mut waits = sim(alone);
+    uses(&mut waits, &[("five_hour", 90, 5)]);
+    assert!(waits.children.is_empty());
+    assert!(waits.waits_for_usage_limit);
+    waits.waits_for_usage_limit = false;
+    waits.input(Input::UsageLimitLifted);
+    assert_eq!(agent_of(&waits), "claude");
+    let mut pauses = sim(|started| {
+        alone(started);
+        started.settings.on_usage_limit = OnUsageLimit::Pause;
+    });
+    uses(&mut pauses, &[("five_hour", 90, 5)]);
+    assert_eq!(pauses.run.status, Status::Paused);
+    pauses.resume();
+    assert_eq!(agent_of(&pauses), "claude", "the user wants it to go on");
+    let mut without = sim(|started| started.settings.usage_max = None);
+    uses(&mut without, &[("five_hour", 100, 5)]);
+    assert_eq!(agent_of(&without), "claude");
 }

@@ -239,7 +239,7 @@ impl Sim {
         self.end_spending(name, outcome, Spent { heard, ..Spent::default() });
     }
 
-    fn end_spending(&mut self, name: &str, outcome: Outcome, spent: Spent) {
+    pub(crate) fn end_spending(&mut self, name: &str, outcome: Outcome, spent: Spent) {
         let id = self.step(name);
         self.children.remove(&id);
         self.told.retain(|_, step| *step != id);

@@ -415,6 +415,10 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) no_wait: bool,
 
+    /// Percent of a usage limit (5-hour, weekly) from which on it counts as reached; 0 is never [default: 0].
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(..=100))]
+    pub(crate) usage_max: Option<u32>,
+
     /// What to do when a person is asked: wait, default (answer by default) or fail [default: wait].
     #[arg(long, value_name = "WHAT", value_parser = ["wait", "default", "fail"])]
     pub(crate) ask: Option<String>,

@@ -12,7 +12,7 @@ use raymond_engine::{
 };
 use raymond_flow::{
     id::{AgentId, StepId},
-    machine::{Account, Accounts, Agent, Phase, Record, Run, Session, Status},
+    machine::{Account, Accounts, Agent, Phase, Record, Run, Session, Status, UsageWindow},
 };
 
 use serde_json::{Value, json};
@@ -95,6 +95,9 @@ impl StatusReport<'_> {
         entry("states", Line::of(run.iteration_count.to_string()).dim(format!("{most} entered")));
         if let Some(result) = &run.result {
             entry("result", Line::of(excerpt(result)));
+        }
+        for (name, windows) in &run.windows {
+            entry("usage", Line::of(usage_words(name, windows)));
         }
         for (name, limit) in &run.stopped {
             let text = format!("`{name}` is not available: others begin sessions for it ");
@@ -301,4 +304,14 @@ fn denials<'a>(page: &mut Vec<Line>, records: impl Iterator<Item = &'a Record>) 
             page.push(Line::of("  ").add(Style::Name, agent.as_str()).plain(format!("  {denied}")));
         }
     }
+}
+
+/// How much of its provider's limits a coding agent has used.
+fn usage_words(coding_agent: &str, windows: &[UsageWindow]) -> String {
+    let of = |window: &UsageWindow| {
+        let again = window.resets_at.map(|_| format!(" ({})", wait(window.resets_at)));
+        format!("{} {} %{}", window.label(), window.used_percent, again.unwrap_or_default())
+    };
+    let all: Vec<_> = windows.iter().map(of).collect();
+    format!("{coding_agent}: {}", all.join(", "))
 }

@@ -5,7 +5,7 @@ import { askToTell, can, cancel, isOverBudget, raise, resume, stop } from '../ac
 import { ApiError, get, path, stream } from '../api.js';
 import { age, duration, full, moment, now, plain, plural, short, state } from '../format.js';
 import { AgentsPart } from '../parts/agents.js';
-import { costBar } from '../parts/bar.js';
+import { costBar, usageBar } from '../parts/bar.js';
 import { costTables } from '../parts/cost.js';
 import { css } from '../parts/css.js';
 import { say, wordsOf } from '../parts/dialog.js';
@@ -149,6 +149,7 @@ export function runView({ params: [project, name], query: first }) {
       <span class="dim" title="started ${full(run.started_at)}">${duration(long)}${run.status === 'running' ? '' : html`, ${age(run.last_at)} ago`}</span>
       ${costBar(run.total_cost_usd, run.budget_usd)}
       <span class="dim">${plural(run.states_entered, 'state')}${limit}</span>
+      ${(run.usage_windows ?? []).map(usageBar)}
       <span class="gap"></span>
       <span class="acts">
         ${can(run, 'resume') ? html`<button class="main" @click=${() => resume(run)}>${run.status === 'stopped' && isOverBudget(run) ? 'raise budget and resume' : 'resume'}</button>` : nothing}

@@ -14,7 +14,7 @@ use std::{collections::BTreeMap, io, path::Path};
 use jiff::Timestamp;
 use raymond_flow::{
     id::SessionId,
-    machine::{FailureClass, Spent, Tokens, TurnFailure},
+    machine::{FailureClass, Spent, Tokens, TurnFailure, UsageWindow},
     money::Usd,
     text::excerpt,
     turn::{Outcome, OwnQuestion},
@@ -142,6 +142,43 @@ pub(super) struct ClaudeRateLimit {
     pub(super) resets_at: Option<u64>,
     /// Whether turns continue on extra usage.
     is_using_overage: bool,
+    /// How much of each window is used. Before, an event told of the window that is nearest to its limit only.
+    unified_windows: BTreeMap<String, ClaudeWindow>,
+    rate_limit_type: Option<String>,
+    utilization: Option<f64>,
+}
+
+/// A window in which the provider counts usage.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ClaudeWindow {
+    /// The part of it that is used, from 0 to 1.
+    utilization: Option<f64>,
+    resets_at: Option<u64>,
+}
+
+impl ClaudeRateLimit {
+    fn windows(&self) -> Vec<UsageWindow> {
+        let only = ClaudeWindow { utilization: self.utilization, resets_at: self.resets_at };
+        let nearest = self.rate_limit_type.as_ref().map(|name| (name, &only));
+        let nearest = nearest.filter(|_| self.unified_windows.is_empty());
+        let told = self.unified_windows.iter().chain(nearest);
+        told.filter_map(|(name, window)| window.used(name)).collect()
+    }
+}
+
+impl ClaudeWindow {
+    fn used(&self, name: &str) -> Option<UsageWindow> {
+        let percent = (self.utilization? * 100.0).round().clamp(0.0, 1000.0);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the range is checked before"
+        )]
+        let used_percent = percent as u32;
+        let resets_at = self.resets_at.map(limit::seconds);
+        Some(UsageWindow { name: excerpt(name), used_percent, resets_at })
+    }
 }
 
 /// The cost of a Claude process or session so far, not per turn.
@@ -190,6 +227,8 @@ pub(super) struct ClaudeEvents {
     pub(super) error: Option<String>,
     /// The usage limit, if it is reached.
     pub(super) limit: Option<ClaudeRateLimit>,
+    /// How much of the provider's limits is used.
+    windows: Vec<UsageWindow>,
     /// How long the provider asked to wait (`retry-after`), as Claude last reported it.
     pub(super) retry_after_ms: Option<u64>,
     /// When Claude wrote the last line: needed to interpret a time of day without a date.
@@ -236,7 +275,7 @@ pub(super) fn outcome(output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
         }
         None => (Spent::default(), None),
     };
-    spent.heard = heard;
+    (spent.heard, spent.windows) = (heard, std::mem::take(&mut events.windows));
     spent.version = events.version.map(|version| format!("claude {}", excerpt(&version)));
     // Only if there is an answer: the result of a turn that could not begin has a meaningless id.
     if let (Outcome::Reply { .. } | Outcome::Asks { .. }, Some(closing)) =
@@ -392,6 +431,7 @@ impl ClaudeEvents {
             "system" if event.fallback_model.is_some() => self.model = event.fallback_model,
             "rate_limit_event" => {
                 let mut info = event.rate_limit_info.unwrap_or_default();
+                self.windows = info.windows();
                 info.resets_at = info.resets_at.map(limit::seconds);
                 let is_reached = info.status == "rejected" && !info.is_using_overage;
                 self.limit = is_reached.then_some(info);

@@ -169,6 +169,7 @@ fn step_is_intended_and_paid() {
         session: Some(SessionId::new("s")),
         output: None,
         heard: Vec::new(),
+        windows: Vec::new(),
     };
     let expected = json!({
         "event": "step_paid", "agent": "main", "number": 2, "cost_usd": 0.5,

@@ -205,6 +205,7 @@ pub(super) fn configure(config: &Config, settings: &mut Settings, limits: &mut L
     if config.said("no_wait") == Some(true) {
         do_not_wait(settings);
     }
+    settings.usage_max = config.said("usage_max").filter(|percent| *percent > 0);
     if let Some(budget) = config.said("budget").and_then(Usd::from_dollars) {
         limits.budget_usd = (budget > Usd::ZERO).then_some(budget);
     }
@@ -254,6 +255,9 @@ pub(super) fn change(
     }
     if options.dangerously_skip_permissions {
         settings.skip_permissions = true;
+    }
+    if let Some(percent) = options.usage_max {
+        settings.usage_max = (percent > 0).then_some(percent);
     }
     if let Some(what) = &options.ask {
         settings.on_ask = on_ask(what);

@@ -1,5 +1,10 @@
 //! Budget and usage limit.
 
+use std::{
+    process::Command,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
 use raymond_testkit::{Gate, Reply};
 use serde_json::json;
 
@@ -243,4 +248,50 @@ fn answer_that_speaks_of_a_usage_limit_is_followed() {
     let words = "You've hit your limit · resets 3pm (America/Chicago)";
     desk.says("first", &format!("{words} <result>{words}</result>"));
     desk.start(&["--no-wait"]).completed(words);
+}
+
+/// A reply that says how much of a subscription's limits is used, which begin again in an hour and in a day.
+fn of_subscription(text: &str, five_hour: &str, week: &str) -> Reply {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let [soon, later] = [now + 3600, now + 86_400].map(|at| at.to_string());
+    let prefix = "anthropic-ratelimit-unified";
+    let headers = [
+        ("status", "allowed_warning"),
+        ("reset", &soon),
+        ("representative-claim", "five_hour"),
+        ("5h-status", "allowed_warning"),
+        ("5h-reset", &soon),
+        ("5h-utilization", five_hour),
+        ("7d-status", "allowed"),
+        ("7d-reset", &later),
+        ("7d-utilization", week),
+    ];
+    let headers = headers.map(|(name, value)| (format!("{prefix}-{name}"), value.to_owned()));
+    headers.into_iter().fold(Reply::text(text), |reply, (name, value)| reply.header(name, value))
+}
+
+#[test]
+fn use_of_a_subscription_is_shown_and_a_part_of_it_can_be_left_to_the_user() {
+    let Some(desk) = Desk::or_skip([("START.md", "first"), ("NEXT.md", "second")]) else { return };
+    desk.replies("first", [of_subscription("<goto>NEXT</goto>", "0.93", "0.41")]);
+    desk.says("second", DONE);
+    let subscribed = |mut command: Command| {
+        command.env_remove("ANTHROPIC_API_KEY");
+        command.env("CLAUDE_CODE_OAUTH_TOKEN", "sk-ant-oat01-dummy");
+        Ran::of(&command.output().unwrap())
+    };
+    let ran = subscribed(desk.start_command(&["--no-wait", "--usage-max", "90"]));
+    ran.failed(4, "usage limit is reached until");
+    assert_eq!(desk.asked(), ["first"]);
+    let windows = desk.records("ended")[0]["spent"]["windows"].clone();
+    // Older versions tell of the window only that is nearest to its limit.
+    let [nearest, others @ ..] = &windows.as_array().unwrap()[..] else { panic!("{windows}") };
+    assert_eq!((&nearest["name"], &nearest["used_percent"]), (&json!("five_hour"), &json!(93)));
+    for other in others {
+        assert_eq!((&other["name"], &other["used_percent"]), (&json!("seven_day"), &json!(41)));
+    }
+    let status = Ran::of(&desk.command(&["status", "r"]).output().unwrap()).stdout;
+    assert!(status.contains("claude: 5-hour 93 % (until "), "{status}");
+    let resumed = subscribed(desk.command(&["resume", "r", "--usage-max", "0"]));
+    resumed.completed("done");
 }
