@@ -38,7 +38,7 @@ struct Key {
 }
 
 /// All settings, sorted by name.
-static KEYS: [Key; 22] = [
+static KEYS: [Key; 21] = [
     Key {
         name: "agent",
         default: "claude",
@@ -136,12 +136,6 @@ static KEYS: [Key; 22] = [
         default: "50",
         help: "the highest budget that a run can be given from the page, in US dollars; 0 is no limit",
         wrong: dollars,
-    },
-    Key {
-        name: "serve.recover",
-        default: "true",
-        help: "whether `raymond serve` resumes the runs whose program died when it starts",
-        wrong: switch,
     },
     Key {
         name: "timeout",

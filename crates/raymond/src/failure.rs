@@ -22,7 +22,7 @@ use raymond_flow::{
 use crate::{
     cli::mistyped,
     line::{Line, Style},
-    out,
+    out, quote,
     report::{Next, near},
 };
 
@@ -167,7 +167,7 @@ fn start_command(loaded: &Loaded) -> String {
         Some(entry) => folder.join(entry),
         None => folder.to_owned(),
     };
-    format!("raymond start {}", near(&path).display())
+    format!("raymond start {}", quote::path(&near(&path)))
 }
 
 /// What to do about an archive, a YAML file or a directory to be packed that is not a workflow.
@@ -213,30 +213,18 @@ fn entry_hint(path: &Path, error: &EntryError) -> String {
     let commands: Vec<_> = states
         .iter()
         .take(NAMED_MAX)
-        .map(|state| format!("raymond {}", near(&path.join(state)).display()))
+        .map(|state| format!("raymond {}", quote::path(&near(&path.join(state)))))
         .collect();
     if commands.is_empty() {
         return "begin a workflow: raymond new NAME".to_owned();
     }
-    format!("{what} {}\nor begin another workflow: raymond new NAME", commands.join(", or "))
-}
-
-/// A path, quoted for a shell.
-pub(crate) fn quoted(path: &Path) -> String {
-    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
+    format!("{what} {}\nor begin another workflow: raymond new NAME", commands.join("\n  or: "))
 }
 
 /// What to do about a run that a cluster carries out.
 fn cluster_hint(id: &RunId, origin: &Origin) -> String {
-    let options = origin.options.iter().map(|(name, value)| {
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@".contains(c);
-        let value = value.as_str();
-        if value.chars().all(is_plain) {
-            format!(" {name} {value}")
-        } else {
-            format!(" {name} {}", quoted(Path::new(value)))
-        }
-    });
+    let options = origin.options.iter();
+    let options = options.map(|(name, value)| format!(" {name} {}", quote::word(value)));
     let options: String = options.collect();
     format!(
         "see and change it here again: raymond cluster mirror {id}{options}\n\
@@ -255,7 +243,7 @@ fn journal_hint(error: &JournalError) -> Option<String> {
             )
         }
         JournalError::Damaged { path, offset } | JournalError::OutOfOrder { path, offset } => {
-            let path = quoted(path);
+            let path = quote::path(path);
             Some(format!(
                 "restore the file from a backup, or continue with the lines before the damage:\n      \
                  cp {path} {path}.damaged && truncate -s {offset} {path}"
@@ -263,7 +251,7 @@ fn journal_hint(error: &JournalError) -> Option<String> {
         }
         JournalError::Crlf { path, .. } => Some(format!(
             "convert it back, and keep it out of version control:\n      sed -i 's/\\r$//' {}",
-            quoted(path)
+            quote::path(path)
         )),
         JournalError::Newer { .. } => {
             Some("use the version of raymond that wrote it, or a newer one".to_owned())
@@ -273,7 +261,7 @@ fn journal_hint(error: &JournalError) -> Option<String> {
 
 impl From<TrustError> for Failure {
     fn from(error: TrustError) -> Self {
-        let path = quoted(error.path());
+        let path = quote::path(error.path());
         let trust = format!("if you trust it: export {TRUST_VARIABLE}={path}");
         let hint = match &error {
             TrustError::Io { .. } => None,
@@ -355,11 +343,11 @@ impl From<PackError> for Failure {
                 Some("rename it, or move it out of the workflow, then pack again".to_owned())
             }
             PackError::Yaml { path, .. } => {
-                Some(format!("pack a zip archive instead: raymond pack {}", path.display()))
+                Some(format!("pack a zip archive instead: raymond pack {}", quote::path(path)))
             }
             PackError::Executable { path } => Some(format!(
                 "a script that calls it by its shell needs no mode: chmod -x {}\nor pack a zip archive instead: raymond pack DIR",
-                quoted(path)
+                quote::path(path)
             )),
             PackError::TooMany { .. } | PackError::TooLarge { .. } => Some(
                 "move what is not a part of the workflow out of it, then pack again".to_owned(),

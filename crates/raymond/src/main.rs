@@ -11,6 +11,7 @@ mod failure;
 mod line;
 mod notify;
 mod out;
+mod quote;
 mod report;
 mod testing;
 

@@ -252,6 +252,11 @@ pub(crate) fn ask(question: &str) -> Option<String> {
     }
 }
 
+/// Asks the user a question on the terminal that is answered with yes or no. Anything else is no.
+pub(crate) fn is_agreed(question: &str) -> bool {
+    ask(question).is_some_and(|answer| matches!(answer.to_lowercase().as_str(), "y" | "yes"))
+}
+
 /// Whether the terminal of standard error can move its cursor, so that rows can be redrawn.
 pub(crate) fn can_redraw() -> bool {
     io::stderr().is_terminal() && !is_dumb()

@@ -9,6 +9,7 @@ use clap::{CommandFactory as _, error::ErrorKind};
 
 use super::args::Arguments;
 use crate::failure::Failure;
+use crate::quote;
 
 /// The error for a command line that clap does not accept, if its first word is neither a command nor an
 /// option: then it was meant to be a workflow.
@@ -30,7 +31,8 @@ pub(super) fn command(
     let is_more = error.kind() == ErrorKind::ArgumentConflict && !more.starts_with('-');
     is_more.then(|| {
         let message = format!("`{word}` is a workflow: only options may follow it, not `{more}`");
-        Failure::usage(message).with_hint(format!("give it text: raymond {word} --input TEXT"))
+        Failure::usage(message)
+            .with_hint(format!("give it text: raymond {} --input TEXT", quote::path(path)))
     })
 }
 
@@ -62,12 +64,13 @@ pub(crate) fn no_such_workflow(path: &Path) -> Failure {
     let Some(word) = path.to_str().filter(|_| is_word) else { return no_such_path(path) };
     let hint = match (similar_command(word), similar_file(path)) {
         (Some(name), Some(file)) => {
-            format!("did you mean `raymond {}` or `raymond {name}`?", file.display())
+            format!("did you mean `raymond {}` or `raymond {name}`?", quote::path(&file))
         }
         (Some(name), None) => format!("did you mean `raymond {name}`?"),
         (None, Some(file)) => format!("did you mean `{}`?", file.display()),
         (None, None) => {
-            format!("list the commands: raymond --help\nbegin a workflow: raymond new {word}")
+            let name = quote::path(path);
+            format!("list the commands: raymond --help\nbegin a workflow: raymond new {name}")
         }
     };
     let message = format!("`{word}` is neither a command nor a file or directory here");

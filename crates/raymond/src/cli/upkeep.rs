@@ -184,6 +184,10 @@ pub(crate) struct Serve {
     #[arg(long)]
     pub(crate) read_only: bool,
 
+    /// Resume the runs whose program died, as `raymond recover` does. Without it, the page shows them and offers that.
+    #[arg(long, conflicts_with = "read_only")]
+    pub(crate) recover: bool,
+
     /// The highest budget that a run can be given from the page, in US dollars; 0 is no limit [default: 50].
     #[arg(long, value_name = "USD", value_parser = super::args::dollars)]
     pub(crate) max_budget: Option<f64>,

@@ -14,8 +14,9 @@ use crate::{
 pub(crate) fn question_lines(question: &PublishedQuestion, next: &Next) -> Vec<Line> {
     let mut lines = asked_lines(question);
     let labels = question.choices.iter().map(|choice| choice.label.as_str());
-    let command = next.answer_command(&question.id, labels);
-    lines.push(Line::of("    Answer it: ").add(Style::Name, command));
+    let mut commands = next.answers(&question.id, labels).into_iter();
+    lines.extend(commands.next().map(|first| Line::of("    Answer it: ").add(Style::Name, first)));
+    lines.extend(commands.map(|other| Line::of("           or: ").add(Style::Name, other)));
     lines
 }
 
@@ -45,14 +46,14 @@ pub(crate) fn asked_lines(question: &PublishedQuestion) -> Vec<Line> {
     lines
 }
 
-/// The question for programs: the fields of its file, the run, and the command that answers it.
+/// The question for programs: the fields of its file, the run, and the command for each answer.
 pub(crate) fn question_json(run: &RunId, question: &PublishedQuestion, next: &Next) -> Value {
     let labels = question.choices.iter().map(|choice| choice.label.as_str());
-    let command = next.answer_command(&question.id, labels);
+    let commands = next.answers(&question.id, labels);
     let mut value = json!(question);
     value["identity"] = value["run"].take();
     value["run"] = json!(run);
-    value["command"] = json!(command);
+    value["commands"] = json!(commands);
     value
 }
 

@@ -6,6 +6,8 @@ use raymond_flow::{
     money::Usd,
 };
 
+use crate::quote;
+
 /// Commands about one run.
 #[derive(Clone, Debug)]
 pub(crate) struct Next {
@@ -20,22 +22,25 @@ impl Next {
         format!("raymond {verb} {}{}", self.id, self.place)
     }
 
-    /// The command that answers the first open question of a run that only people can bring on.
-    fn answer(&self, run: &Run) -> Option<String> {
+    /// The commands that answer the first open question of a run that only people can bring on.
+    fn answers_to(&self, run: &Run) -> Option<Vec<String>> {
         let (id, _, question) = run.questions().next().filter(|_| run.waits_for_people())?;
         let labels = question.choices.iter().map(|choice| choice.label.as_str());
-        Some(self.answer_command(&id.to_string(), labels))
+        Some(self.answers(&id.to_string(), labels))
     }
 
-    /// The command that answers a question with one of `labels`, or with a text if there are none.
-    pub(crate) fn answer_command<'l>(
+    /// The commands that answer a question: one for each of `labels`, or one that reads a text if there are none. What is
+    /// pasted must be what is meant, so nothing in them stands for something else.
+    pub(crate) fn answers<'l>(
         &self,
         ask: &str,
         labels: impl IntoIterator<Item = &'l str>,
-    ) -> String {
-        let labels: Vec<_> = labels.into_iter().map(shell_word).collect();
-        let what = if labels.is_empty() { "--text …".to_owned() } else { labels.join("|") };
-        format!("raymond answer {} {ask} {what}{}", self.id, self.place)
+    ) -> Vec<String> {
+        let command = |what: &str| {
+            format!("raymond answer {} {} {what}{}", self.id, quote::word(ask), self.place)
+        };
+        let commands: Vec<_> = labels.into_iter().map(|it| command(&quote::word(it))).collect();
+        if commands.is_empty() { vec![command("--text -")] } else { commands }
     }
 
     /// The command that shows what a coding agent answered, if an agent failed because of its answer.
@@ -44,20 +49,27 @@ impl Next {
             .agents_by_birth()
             .into_iter()
             .find(|agent| matches!(agent.phase, Phase::Failed { work: Work::Rejudge(_), .. }))?;
-        Some(format!("raymond show {} {}{}", self.id, agent.id, self.place))
+        Some(format!("raymond show {} {}{}", self.id, quote::word(agent.id.as_str()), self.place))
     }
 
-    /// What the user can do about the run, and the command for it. `status` is its status in one word.
-    pub(crate) fn advice(&self, run: &Run, status: &str) -> Option<(String, String)> {
+    /// The one command to type next. If a question has several answers, that is the one that shows them.
+    pub(crate) fn one(&self, run: &Run, status: &str) -> Option<String> {
+        let (_, mut commands) = self.advice(run, status)?;
+        if commands.len() == 1 { commands.pop() } else { Some(self.command("asks")) }
+    }
+
+    /// What the user can do about the run, and the command for it, or several to choose from. `status` is its status in
+    /// one word.
+    pub(crate) fn advice(&self, run: &Run, status: &str) -> Option<(String, Vec<String>)> {
         let resume = self.command("resume");
         let (what, command) = match (run.status, &run.halt) {
             (Status::Running, _) if status == "died" => {
                 ("Its program died. Resume it; no finished step runs again:", resume)
             }
             (Status::Paused | Status::Running, None | Some(Halt::Asks | Halt::Interrupted))
-                if let Some(command) = self.answer(run) =>
+                if let Some(commands) = self.answers_to(run) =>
             {
-                ("Answer it:", command)
+                return Some(("Answer it:".to_owned(), commands));
             }
             (Status::Running, _) => ("Watch it:", self.command("attach")),
             (Status::Failed, _) => ("Fix the failure, then resume:", resume),
@@ -75,22 +87,12 @@ impl Next {
             ),
             (Status::Paused, Some(Halt::UsageLimit { resets_at: Some(at) })) => {
                 let at = raymond_engine::views::clock_time(*at);
-                return Some((format!("Resume it after {at}:"), resume));
+                return Some((format!("Resume it after {at}:"), vec![resume]));
             }
             (Status::Paused, _) => ("Resume it:", resume),
             (Status::Completed | Status::Cancelled, _) => return None,
         };
-        Some((what.to_owned(), command))
-    }
-}
-
-/// A label as a word of a command.
-fn shell_word(label: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');
-    if label.chars().all(is_plain) {
-        label.to_owned()
-    } else {
-        format!("'{}'", label.replace('\'', "'\\''"))
+        Some((what.to_owned(), vec![command]))
     }
 }
 

@@ -21,7 +21,7 @@ use super::{
     board::{Board, Doing},
     complaint,
     next::Next,
-    summary::advice,
+    summary::{advices, asked_whole},
     time,
     words::{Mark, count, natural, of_halt, of_tokens, state, wait},
 };
@@ -57,8 +57,9 @@ impl StatusReport<'_> {
         let records = entries.iter().flat_map(|entry| &entry.records);
         costs(&mut page, &Accounts::of(records.clone()));
         denials(&mut page, records);
-        if let Some((what, command)) = self.next.advice(run, self.status) {
-            page.extend([Line::new(), advice(&what, &command)]);
+        if let Some((what, commands)) = self.next.advice(run, self.status) {
+            page.push(Line::new());
+            page.extend(advices(&what, &commands));
         }
         page
     }
@@ -71,8 +72,7 @@ impl StatusReport<'_> {
         live.activities.clone_from(&self.activities);
         overview.refresh();
         let mut value = views::status(&overview, overview.run().unwrap_or(run), &live);
-        let next = self.next.advice(run, self.status).map(|(_, command)| command);
-        value["next"] = json!(next);
+        value["next"] = json!(self.next.one(run, self.status));
         value
     }
 
@@ -129,6 +129,11 @@ impl StatusReport<'_> {
             let line = Line::of("  ").add(Style::Name, agent.id.as_str()).pad(2 + names);
             let line = line.plain("  ").then(state(&agent.current_state)).pad(4 + names + states);
             page.push(line.plain("  ").then(self.about(agent, &board)));
+            if let Phase::Asking { question, .. } = &agent.phase
+                && excerpt(&question.text) != question.text
+            {
+                page.extend(asked_whole(&question.text));
+            }
             for frame in agent.stack.iter().rev() {
                 page.push(Line::new().dim(format!("      returns to {}", frame.state.stem())));
             }

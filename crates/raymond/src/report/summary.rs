@@ -17,7 +17,10 @@ use super::{
     time,
     words::{Level, Mark, count, natural},
 };
-use crate::line::{Line, Style, excerpt};
+use crate::{
+    line::{Line, Style, excerpt},
+    out,
+};
 
 /// The most agents, failures and denials that are listed. `raymond status` lists all of them.
 const LISTED_MAX: usize = 12;
@@ -83,8 +86,8 @@ impl Summary {
         if let Some(command) = next.answer_shown(run) {
             lines.push(advice("See its answer:", &command));
         }
-        if let Some((what, command)) = next.advice(run, "died") {
-            lines.push(advice(&what, &command));
+        if let Some((what, commands)) = next.advice(run, "died") {
+            lines.extend(advices(&what, &commands));
         }
         if level >= Level::News && run.status == Status::Completed && !shows_result {
             // The result comes next.
@@ -152,11 +155,12 @@ fn open_questions(lines: &mut Vec<Line>, run: &Run, next: &Next) {
         let line =
             Line::of("  ").then(Mark::Asks.line()).plain(" ").add(Style::Name, id.to_string());
         let line = line.plain("  ").then(super::words::state(&agent.current_state));
-        lines.push(line.plain(format!("  {}", excerpt(&question.text))));
+        lines.push(line);
+        lines.extend(asked_whole(&question.text));
         if open.len() > 1 {
             let labels = question.choices.iter().map(|choice| choice.label.as_str());
-            let command = next.answer_command(&id.to_string(), labels);
-            lines.push(Line::of("    ").add(Style::Name, command));
+            let commands = next.answers(&id.to_string(), labels).into_iter();
+            lines.extend(commands.map(|command| Line::of("    ").add(Style::Name, command)));
         }
     }
     more(lines, open.len().saturating_sub(LISTED_MAX), "more open question");
@@ -189,6 +193,19 @@ fn more(lines: &mut Vec<Line>, hidden: usize, what: &str) {
     if hidden > 0 {
         lines.push(Line::new().dim(format!("  … and {}", count(hidden as u64, what))));
     }
+}
+
+/// The text of a question, all of it: above the command that answers it nothing may be missing.
+pub(crate) fn asked_whole(text: &str) -> impl Iterator<Item = Line> {
+    let lines: Vec<String> = out::visible(text).lines().map(str::to_owned).collect();
+    lines.into_iter().map(|line| Line::of("      ").plain(line))
+}
+
+/// What the user can do, and the commands to choose from.
+pub(crate) fn advices(what: &str, commands: &[String]) -> Vec<Line> {
+    let or = format!("{:>width$}", "or:", width = what.chars().count());
+    let label = |index: usize| if index == 0 { what } else { &or };
+    commands.iter().enumerate().map(|(index, command)| advice(label(index), command)).collect()
 }
 
 /// What the user can do, and the command for it.

@@ -28,6 +28,7 @@ mod joins;
 mod mistakes;
 mod one_file;
 mod page;
+mod pasted;
 mod portable;
 mod private;
 mod recovery;

@@ -129,7 +129,7 @@ fn run_of_another_project_is_found_there() {
     let mut command = project.command(&["status", "one"]);
     let ran = Ran::of(&command.current_dir(project.file("other")).output().unwrap());
     let other = format!("{}/other/.raymond", project.path().display());
-    let there = format!("--data-dir '{}/.raymond'", project.path().display());
+    let there = format!("--data-dir {}/.raymond", project.path().display());
     let ran = ran.failed(2, &format!("there is no run `one` in {other}")).failed(2, &there);
     assert!(ran.stderr.contains("it is a run of another project"), "{ran:?}");
 }

@@ -76,7 +76,7 @@ fn run_of_another_process_is_cancelled_with_its_running_steps() {
     let project = Project::new([("START.sh", "touch began; sleep 1000")]);
     let mut child = project.spawn(&["start", "flow", "--id", "r"]);
     wait_until("the step began", Duration::from_mins(1), || project.file("began").exists());
-    let ran = project.raymond(&["cancel", "r"]);
+    let ran = project.raymond(&["cancel", "r", "--yes"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     assert_eq!(child.wait().unwrap().code(), Some(1));
     project.wait_until_quiet();

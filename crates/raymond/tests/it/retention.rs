@@ -133,12 +133,15 @@ fn prune_removes_old_runs_that_cannot_be_resumed() {
     let listed = project.raymond(&["prune", "--dry-run"]);
     assert!(listed.stdout.starts_with("done  completed") && listed.stdout.lines().count() == 1);
     assert_eq!(runs(&project), ["bad", "done", "new"], "{listed:?}");
-    let pruned = project.raymond(&["prune"]);
+    let pruned = project.raymond(&["prune", "--yes"]);
     assert_eq!((pruned.code, runs(&project)), (0, vec!["bad".to_owned(), "new".to_owned()]));
     assert!(pruned.stderr.starts_with("1 run removed, "), "{pruned:?}");
-    assert_eq!(project.raymond(&["prune", "--status", "failed", "--older-than", "2w"]).code, 0);
+    assert_eq!(
+        project.raymond(&["prune", "--yes", "--status", "failed", "--older-than", "2w"]).code,
+        0
+    );
     assert_eq!(runs(&project), ["new"]);
-    assert!(project.raymond(&["prune"]).stderr.contains("No run is old enough"));
+    assert!(project.raymond(&["prune", "--yes"]).stderr.contains("No run is old enough"));
 }
 
 #[test]
@@ -148,7 +151,7 @@ fn prune_removes_the_oldest_until_the_rest_is_small_enough() {
     let listed: serde_json::Value = serde_json::from_str(&json).unwrap();
     let ids: Vec<_> = listed.as_array().unwrap().iter().map(|run| run["id"].as_str()).collect();
     assert_eq!(ids, [Some("done"), Some("new")], "the failed run can be resumed");
-    assert_eq!(project.raymond(&["prune", "--max-size", "1T"]).stdout, "");
+    assert_eq!(project.raymond(&["prune", "--yes", "--max-size", "1T"]).stdout, "");
     // All but one byte of what is there: the oldest is enough.
     let all: u64 = {
         let all = ["--status", "failed", "--status", "completed"];
@@ -157,7 +160,7 @@ fn prune_removes_the_oldest_until_the_rest_is_small_enough() {
         let listed: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
         listed.as_array().unwrap().iter().map(|run| run["bytes"].as_u64().unwrap()).sum()
     };
-    assert_eq!(project.raymond(&["prune", "--max-size", &(all - 1).to_string()]).code, 0);
+    assert_eq!(project.raymond(&["prune", "--yes", "--max-size", &(all - 1).to_string()]).code, 0);
     assert_eq!(runs(&project), ["bad", "new"]);
 }
 
@@ -167,7 +170,7 @@ fn prune_keeps_a_running_run() {
     let project = Project::new([("START.sh", wait)]);
     let child = project.spawn(&["flow", "--id", "r"]);
     wait_until("it began", Duration::from_mins(1), || project.file("began").exists());
-    let pruned = project.raymond(&["prune", "--older-than", "0d"]);
+    let pruned = project.raymond(&["prune", "--yes", "--older-than", "0d"]);
     assert_eq!((pruned.code, pruned.stdout.as_str()), (0, ""));
     project.write("go", "");
     Ran::of(&child.wait_with_output().unwrap()).completed("x");
@@ -209,5 +212,5 @@ fn doctor_finds_wrong_settings_and_runs_that_died() {
     assert!(ran.stdout.contains("unknown setting `bugdet`"), "{}", ran.stdout);
     assert!(ran.stdout.contains("the program of run r died\n"), "{}", ran.stdout);
     assert!(ran.stdout.contains("-> resume them: raymond recover"), "{}", ran.stdout);
-    assert_eq!(project.raymond(&["cancel", "r"]).code, 0);
+    assert_eq!(project.raymond(&["cancel", "r", "--yes"]).code, 0);
 }

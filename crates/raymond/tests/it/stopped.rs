@@ -108,7 +108,7 @@ fn cancel_works_whichever_process_is_stopped() {
     child.wait().unwrap();
     kill(keeper(&project), libc::SIGSTOP);
     kill(reaper_of(&project, "main.1"), libc::SIGSTOP);
-    let ran = wait_for(&project, project.spawn(&["cancel", "r"]));
+    let ran = wait_for(&project, project.spawn(&["cancel", "r", "--yes"]));
     assert_eq!(ran.code, 0, "{ran:?}");
     wait_until("the step is ended", PATIENCE, || project.pids("START.sh").is_empty());
     project.wait_until_quiet();
@@ -118,7 +118,7 @@ fn cancel_works_whichever_process_is_stopped() {
 fn cancel_continues_a_stopped_owner() {
     let (project, child) = begun("touch began; sleep 1000", &[]);
     kill(child.id(), libc::SIGSTOP);
-    let ran = wait_for(&project, project.spawn(&["cancel", "r"]));
+    let ran = wait_for(&project, project.spawn(&["cancel", "r", "--yes"]));
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(ran.stderr.contains("was stopped; it was woken"), "{}", ran.stderr);
     wait_for(&project, child).failed(1, "cancelled");

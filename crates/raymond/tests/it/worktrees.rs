@@ -97,7 +97,7 @@ fn what_a_run_left_unlanded_is_shown_landed_by_hand_and_only_then_pruned() {
     assert!(shown.contains("-one\n+1\n") && !shown.contains("+2"), "{shown}");
     project.raymond(&["show", "r", "main", "--diff"]).failed(2, "no worker `main` with a worktree");
     // Nothing of it is landed, so everything stays.
-    let pruned = project.raymond(&["prune", "--older-than", "0s"]);
+    let pruned = project.raymond(&["prune", "--yes", "--older-than", "0s"]);
     assert_eq!(pruned.code, 0, "{pruned:?}");
     let why = "worktree of main_work1 in run r stays: it has 1 commit that is on no other branch";
     assert!(pruned.stderr.contains(why), "{}", pruned.stderr);
@@ -119,11 +119,11 @@ fn what_a_run_left_unlanded_is_shown_landed_by_hand_and_only_then_pruned() {
     assert_eq!(project.read("a.txt"), "1\n");
     assert_eq!(git_in(project.path(), &["status", "--porcelain"]), "");
     project.raymond(&["land", "r", "nobody"]).failed(2, "has no worker `nobody` with a worktree");
-    let pruned = project.raymond(&["prune", "--worktrees"]);
+    let pruned = project.raymond(&["prune", "--yes", "--worktrees"]);
     assert!(pruned.stderr.contains("1 worktree removed"), "{pruned:?}");
     assert_eq!(git_in(project.path(), &["worktree", "list"]).lines().count(), 3);
     assert!(project.file(".raymond/workflows/r.journal").exists());
-    let pruned = project.raymond(&["prune", "--older-than", "0s", "--discard-work"]);
+    let pruned = project.raymond(&["prune", "--yes", "--older-than", "0s", "--discard-work"]);
     assert_eq!(pruned.code, 0, "{pruned:?}");
     assert_eq!(git_in(project.path(), &["worktree", "list"]).lines().count(), 1);
     assert_eq!(git_in(project.path(), &["branch", "--list", "raymond/*"]), "");
@@ -201,7 +201,7 @@ fn example_lands_what_passes_the_gate_and_undoes_or_leaves_the_rest() {
     assert!(!project.file("broken").exists());
     assert_eq!(git_in(project.path(), &["status", "--porcelain"]), "");
     // What was not landed is still there, and only that: the failed worker had done nothing.
-    let pruned = project.raymond(&["prune", "--worktrees"]);
+    let pruned = project.raymond(&["prune", "--yes", "--worktrees"]);
     assert!(pruned.stderr.contains("8 worktrees removed"), "{pruned:?}");
     assert_eq!(git_in(project.path(), &["branch", "--list", "raymond/*"]).lines().count(), 2);
 }
@@ -304,7 +304,7 @@ fn branch_that_was_landed_and_pruned_is_not_missed_and_a_lost_one_can_be_brought
     let project = repository(FORKS);
     assert_eq!(project.raymond(&["flow", "--id", "r"]).code, 0);
     git_in(project.path(), &["merge", "--quiet", "raymond/r/main_work1"]);
-    assert_eq!(project.raymond(&["prune", "--worktrees"]).code, 0);
+    assert_eq!(project.raymond(&["prune", "--yes", "--worktrees"]).code, 0);
     let landed = project.raymond(&["land", "r", "main_work1"]);
     assert_eq!(landed.stdout, "main_work1  has nothing that is not landed\n", "{landed:?}");
     let head = git_in(project.path(), &["rev-parse", "raymond/r/main_work2"]);

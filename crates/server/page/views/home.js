@@ -121,12 +121,21 @@ export function homeView(route) {
     const hasMore = group === 'ended' && (rows.length > shown.length || next !== null);
     return html`<section class="group ${group}" aria-label=${name}>
       <h2>${name} <span class="count">${hasMore ? `${shown.length} shown` : groupLines.length}</span>
+        ${group === 'needs_you' ? resumeDead(rows) : nothing}
         ${group === 'needs_you' && canAskToNotify() ? html`<button class="quiet small" @click=${() => askToNotify().then(invalidate)}>notify me</button>` : nothing}</h2>
       <ul class="rows">${repeat(groupLines, (line) => line.key, (line) => rowTemplate(line.row, {
         ask: line.ask, isCursor: line.key === cursor, isChosen: chosen.has(keyOf(line.row)), isChoosing: chosen.size > 0, choose,
       }))}</ul>
       ${hasMore ? html`<button class="quiet more" @click=${more}>show more</button>` : nothing}
     </section>`;
+  }
+
+  /** A button for all runs whose program died, if there are some. @param {Row[]} rows */
+  function resumeDead(rows) {
+    const dead = rows.filter((row) => row.status === 'died' && can(row, 'resume'));
+    if (!dead.length) return nothing;
+    const words = dead.length === 1 ? 'resume the run that died' : `resume the ${dead.length} runs that died`;
+    return html`<button class="small" @click=${() => resumeAll(dead, invalidate)}>${words}</button>`;
   }
 
   function filterBar() {

@@ -8,7 +8,7 @@ use raymond_flow::{
     machine::{Limits, Settings},
 };
 
-use crate::{failure::Failure, out, report::warning};
+use crate::{failure::Failure, out, quote, report::warning};
 
 /// The input of a run that is started without one: none, unless the first state of `workflow` needs it. Then
 /// a user at a terminal is asked for it; without an answer the run is refused.
@@ -30,9 +30,10 @@ pub(super) fn missing_input(
     let message =
         format!("{entry} uses {{{{input}}}}, and no input was given: nothing was started");
     let hint = format!(
-        "give it one: raymond {} --input 'TEXT' (`--input -` reads standard input)\n\
+        "give it one: raymond {0} --input 'TEXT'\n\
+         or from standard input: raymond {0} --input -\n\
          or let {entry} do without: `input: optional` in its frontmatter",
-        workflow.display()
+        quote::path(workflow)
     );
     Err(Failure::usage(message).with_hint(hint))
 }

@@ -206,7 +206,7 @@ fn reply(
         text => text.map(str::to_owned),
     };
     let labels = || question.choices.iter().map(|choice| choice.label.as_str());
-    let hint = || format!("answer it: {}", next.answer_command(&question.id, labels()));
+    let hint = || format!("answer it: {}", next.answers(&question.id, labels()).join("\n"));
     let (result, comment) = match (label, text, question.choices.is_empty()) {
         (Some(label), text, false) => (label, text.unwrap_or_default()),
         (Some(text), None, true) | (None, Some(text), true) => (text, String::new()),
@@ -247,14 +247,14 @@ pub(crate) fn user() -> String {
 
 fn refused(error: &AnswerError, question: &PublishedQuestion, next: &Next) -> Failure {
     let labels = question.choices.iter().map(|choice| choice.label.as_str());
-    let command = next.answer_command(&question.id, labels);
+    let commands = next.answers(&question.id, labels).join("\n");
     let failure = Failure::of_error(error);
     match error {
         AnswerError::Answered { .. } => {
             failure.with_hint(format!("show what followed: {}", next.command("status")))
         }
         AnswerError::NotAChoice { .. } | AnswerError::Empty | AnswerError::NoComment => {
-            failure.with_hint(format!("answer it: {command}"))
+            failure.with_hint(format!("answer it: {commands}"))
         }
         AnswerError::File { .. } | AnswerError::TooLong { .. } => failure
             .with_hint("nothing was answered; fix it and run the same command again".to_owned()),

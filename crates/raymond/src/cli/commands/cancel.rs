@@ -45,8 +45,7 @@ pub(in crate::cli) fn cancel(id: &str, yes: bool, place: &Place) -> Result<ExitC
                 return Ok(ExitCode::from(1));
             }
         }
-        Status::Running => {}
-        Status::Failed | Status::Stopped | Status::Paused => return Err(refused(&status, &next)),
+        _ => return Err(refused(&status, &next)),
     }
     // A mistake in the settings must not prevent the user from cancelling a run.
     let project = LoadedProject::of(place).or_else(|_| LoadedProject::without_settings(place))?;
@@ -76,15 +75,13 @@ fn is_meant(run: &Run, status: &str) -> bool {
         "Run {id} is {status} ({agents}, {} spent). Cancel it permanently? [y/N] ",
         run.total_cost_usd
     );
-    out::ask(&question).is_some_and(|answer| matches!(answer.to_lowercase().as_str(), "y" | "yes"))
+    out::is_agreed(&question)
 }
 
-/// A run that can be resumed is not cancelled by accident.
+/// A run is not cancelled by accident.
 fn refused(status: &str, next: &Next) -> Failure {
-    let message = format!("run {} is {status} and can be resumed: it was not cancelled", next.id);
-    Failure::usage(message).with_hint(format!(
-        "resume it: {}\ncancel it permanently: {} --yes",
-        next.command("resume"),
-        next.command("cancel")
-    ))
+    let message =
+        format!("run {} is {status}: it was not cancelled, because nobody was asked", next.id);
+    let hint = format!("cancel it permanently: {} --yes", next.command("cancel"));
+    Failure::usage(message).with_hint(hint)
 }

@@ -14,7 +14,7 @@ use super::{lint::open, place::state_dir};
 use crate::{
     cli::authoring::{self, Format},
     failure::Failure,
-    out,
+    out, quote,
     report::{warning, words::count},
 };
 
@@ -45,7 +45,7 @@ pub(in crate::cli) fn diagram(arguments: &authoring::DiagramArgs) -> Result<Exit
     let found = lint::lint(&opened.graph, &Known::default());
     let errors = found.iter().filter(|finding| finding.severity == Severity::Error).count();
     if errors > 0 {
-        let (errors, path) = (count(errors as u64, "error"), workflow.display());
+        let (errors, path) = (count(errors as u64, "error"), quote::path(workflow));
         out::people().line(&warning(&format!(
             "the workflow has {errors}, so the diagram may be incomplete; see it: raymond lint {path}"
         )));

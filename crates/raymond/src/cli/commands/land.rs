@@ -14,9 +14,9 @@ use raymond_flow::{
 use super::{place::state_dir, runs};
 use crate::{
     cli::{args::WhichRun, upkeep::Land},
-    failure::{Failure, quoted},
+    failure::Failure,
     line::excerpt,
-    out,
+    out, quote,
     report::words::{count, natural},
 };
 
@@ -65,7 +65,7 @@ fn remedy(landed: &Landed, worktree: &Worktree) -> String {
     match (landed, &worktree.head) {
         (Landed::Gone, Some(head)) => format!("bring the branch back: git branch {branch} {head}"),
         (Landed::Elsewhere, _) => {
-            let repository = quoted(Path::new(&worktree.repository));
+            let repository = quote::path(Path::new(&worktree.repository));
             format!("land it in a checkout of its repository: cd {repository}")
         }
         _ => format!("merge by hand: git merge {branch}"),

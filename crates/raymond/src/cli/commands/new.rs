@@ -5,7 +5,7 @@ use std::{fs, io, path::Path, process::ExitCode};
 use crate::{
     cli::authoring::{New, Template},
     failure::Failure,
-    out,
+    out, quote,
 };
 
 /// A file of a template: its name and its text.
@@ -87,7 +87,7 @@ fn fill(folder: &Path, files: &[TemplateFile]) -> Result<(), Failure> {
 }
 
 fn hint(arguments: &New) {
-    let folder = out::one_line(&arguments.name.to_string_lossy());
+    let folder = quote::path(&arguments.name);
     let is_start = |name: &str| name.starts_with("START");
     let needs_input = |text: &str| text.contains("{{input}}") || text.contains("RAYMOND_INPUT");
     let mut files = files(arguments.template).iter();

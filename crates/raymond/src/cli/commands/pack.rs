@@ -11,7 +11,7 @@ use raymond_engine::scope::is_packed;
 use crate::{
     cli::{authoring::Pack, mistyped::no_such_path},
     failure::Failure,
-    out,
+    out, quote,
 };
 
 /// `raymond pack DIR`
@@ -25,7 +25,7 @@ pub(in crate::cli) fn pack(arguments: &Pack) -> Result<ExitCode, Failure> {
     }
     if !given.is_dir() {
         let hint = if is_packed(given) {
-            format!("unpack it: raymond pack --unpack {}", given.display())
+            format!("unpack it: raymond pack --unpack {}", quote::path(given))
         } else {
             "name the directory with the state files".to_owned()
         };
@@ -63,7 +63,7 @@ fn unpack(arguments: &Pack) -> Result<ExitCode, Failure> {
     if folder.exists() {
         let message = format!("{} already exists", folder.display());
         let hint =
-            format!("name a new directory: raymond pack --unpack {} -o DIR", archive.display());
+            format!("name a new directory: raymond pack --unpack {} -o DIR", quote::path(archive));
         return Err(Failure::usage(message).with_hint(hint));
     }
     raymond_engine::scope::unpack(archive, &folder)?;

@@ -4,10 +4,7 @@ use std::{env, path::Path};
 
 use raymond_engine::layout::StateDir;
 
-use crate::{
-    cli::args::Place,
-    failure::{Failure, quoted},
-};
+use crate::{cli::args::Place, failure::Failure, quote};
 
 /// The state directory. One that belongs to another user is rejected before any file in it is read.
 pub(super) fn state_dir(place: &Place) -> Result<StateDir, Failure> {
@@ -35,7 +32,7 @@ pub(super) fn typed(place: &Place) -> String {
     place
         .data_dir
         .as_ref()
-        .map_or_else(String::new, |folder| format!(" --data-dir {}", quoted(folder)))
+        .map_or_else(String::new, |folder| format!(" --data-dir {}", quote::path(folder)))
 }
 
 pub(super) fn current_folder() -> Result<String, Failure> {

@@ -33,17 +33,27 @@ struct Candidate {
 /// `raymond prune`
 pub(in crate::cli) fn prune(arguments: &Prune) -> Result<ExitCode, Failure> {
     let state_dir = state_dir(&arguments.place)?;
-    let is_dry = arguments.dry_run || (out::shows_data() && !arguments.yes);
-    if arguments.worktrees {
-        return prune_worktrees(&state_dir, arguments, is_dry);
+    let is_dry = arguments.dry_run || !arguments.yes;
+    let (code, found) = go(&state_dir, arguments, is_dry)?;
+    let can_ask = is_dry && !arguments.dry_run && !arguments.json && out::can_ask();
+    if found == 0 || !can_ask || !out::is_agreed("Remove them? [y/N] ") {
+        return Ok(code);
     }
-    let found = candidates(&state_dir, arguments)?;
+    go(&state_dir, arguments, false).map(|(code, _)| code)
+}
+
+/// Removes what the arguments select, or lists it. Returns how much that is.
+fn go(state_dir: &StateDir, arguments: &Prune, is_dry: bool) -> Result<(ExitCode, usize), Failure> {
+    if arguments.worktrees {
+        return prune_worktrees(state_dir, arguments, is_dry);
+    }
+    let found = candidates(state_dir, arguments)?;
     let mut removed = Vec::new();
     let mut failure = None;
     let which = PruneWorktrees { only_joined: false, with_work: arguments.discard_work, is_dry };
     for candidate in found {
         if candidate.run.has_journal && candidate.status != UNREADABLE {
-            let pruned = candidate.run.remove_worktrees(&state_dir, which)?;
+            let pruned = candidate.run.remove_worktrees(state_dir, which)?;
             tell_kept(&candidate.run.id, &pruned);
             // Without its journal, nobody would know of them.
             if !pruned.kept.is_empty() {
@@ -51,7 +61,7 @@ pub(in crate::cli) fn prune(arguments: &Prune) -> Result<ExitCode, Failure> {
             }
         }
         let is_removed = is_dry
-            || candidate.run.remove(&state_dir).unwrap_or_else(|error| {
+            || candidate.run.remove(state_dir).unwrap_or_else(|error| {
                 failure.get_or_insert(Failure::from(error));
                 false
             });
@@ -63,7 +73,7 @@ pub(in crate::cli) fn prune(arguments: &Prune) -> Result<ExitCode, Failure> {
     if !arguments.json {
         summarize(&removed, is_dry);
     }
-    failure.map_or(Ok(ExitCode::SUCCESS), Err)
+    failure.map_or(Ok((ExitCode::SUCCESS, removed.len())), Err)
 }
 
 /// `raymond prune --worktrees`: the runs stay.
@@ -71,7 +81,7 @@ fn prune_worktrees(
     state_dir: &StateDir,
     arguments: &Prune,
     is_dry: bool,
-) -> Result<ExitCode, Failure> {
+) -> Result<(ExitCode, usize), Failure> {
     let stored = stored_runs(state_dir).map_err(|error| Failure::io("list the runs", &error))?;
     let which = PruneWorktrees { only_joined: true, with_work: arguments.discard_work, is_dry };
     let (mut total, mut runs) = (0, Vec::new());
@@ -95,7 +105,7 @@ fn prune_worktrees(
     }
     if arguments.json {
         out::text(&format!("{}\n", out::escaped(&json!(runs).to_string())))?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok((ExitCode::SUCCESS, total));
     }
     let worktrees = count(total as u64, "worktree");
     out::note(&if is_dry && total > 0 {
@@ -103,7 +113,7 @@ fn prune_worktrees(
     } else {
         format!("{worktrees} removed")
     });
-    Ok(ExitCode::SUCCESS)
+    Ok((ExitCode::SUCCESS, total))
 }
 
 /// Says which worktrees stay, why, and what can be done about them.
@@ -115,7 +125,7 @@ fn tell_kept(run: &RunId, pruned: &PrunedWorktrees) {
     }
     if !pruned.kept.is_empty() {
         out::note(&format!(
-            "land the work: raymond land {run}; or remove it for good: --discard-work"
+            "land the work: raymond land {run}\nor remove it for good, with --discard-work"
         ));
     }
 }

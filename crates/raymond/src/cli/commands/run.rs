@@ -40,7 +40,7 @@ use crate::{
         mistyped::no_such_workflow,
     },
     failure::Failure,
-    out,
+    out, quote,
     report::{Next, Summary, advice, warning, words::Level},
 };
 
@@ -158,16 +158,20 @@ pub(in crate::cli) fn run(arguments: Start) -> Result<ExitCode, Failure> {
     if let Some((_, option)) = only_new.iter().find(|(is_typed, _)| *is_typed) {
         let message = format!("`{}` is a run: {option} is for new ones", word.display());
         let hint = if is_file {
-            format!("start the workflow of that name: raymond start ./{}", word.display())
+            format!(
+                "start the workflow of that name: raymond start {}",
+                quote::path(&std::path::Path::new(".").join(word))
+            )
         } else {
-            format!("resume the run without it: raymond resume {}", word.display())
+            format!("resume the run without it: raymond resume {}", quote::path(word))
         };
         return Err(Failure::usage(message).with_hint(hint));
     }
     if is_file && !options.quiet {
         let text = format!(
-            "`{0}` is a run, and also a file or directory; to start that: raymond start {0}",
-            word.display()
+            "`{}` is a run, and also a file or directory; to start that: raymond start {}",
+            word.display(),
+            quote::path(word)
         );
         out::people().line(&warning(&text));
     }

@@ -12,7 +12,8 @@ use crate::{
         args::{Place, WhichRun},
         mistyped,
     },
-    failure::{Failure, quoted},
+    failure::Failure,
+    quote,
     report::Next,
 };
 
@@ -48,7 +49,7 @@ pub(super) fn by_id(state_dir: &StateDir, word: &str, place: &Place) -> Result<R
     let id = RunId::new(word)?;
     if let Some(there) = elsewhere(state_dir, &id) {
         let message = format!("there is no run `{id}` in {}", state_dir.root().display());
-        let option = quoted(there.root());
+        let option = quote::path(there.root());
         return Err(Failure::usage(message)
             .with_hint(format!("it is a run of another project: add --data-dir {option}")));
     }

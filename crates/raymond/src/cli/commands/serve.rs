@@ -73,8 +73,7 @@ pub(in crate::cli) fn serve(arguments: &Serve) -> Result<ExitCode, Failure> {
     })
     .map_err(|error| refused(&error))?;
     tell(arguments, &bound)?;
-    let is_recovering = config.text("serve.recover") == Some("true") && !arguments.read_only;
-    if is_recovering {
+    if arguments.recover {
         let dirs = project.map_or_else(|| user_dir.state_dirs(), |project| vec![project]);
         // Reading the journals of many runs takes a while, and the page need not wait for it.
         std::thread::spawn(move || dirs.iter().for_each(|dir| recover(dir, &program)));
@@ -266,6 +265,6 @@ impl Host for Words {
     fn next(&self, state_dir: &StateDir, run: &Run, status: &str) -> Option<String> {
         let place = typed(&Place { data_dir: Some(state_dir.root().to_owned()) });
         let next = Next { id: run.id.clone(), place };
-        next.advice(run, status).map(|(_, command)| command)
+        next.one(run, status)
     }
 }

@@ -23,6 +23,7 @@ use crate::{
     cli::{args::WhichRun, upkeep::Show},
     failure::Failure,
     out::{self, OutputState},
+    quote,
     report::{
         Next,
         transcript::{self, Length},
@@ -137,8 +138,11 @@ impl ShowView<'_> {
     fn nothing(&self, next: &Next) -> String {
         match &self.script {
             Some(step) if self.arguments.step.is_none() => format!(
-                "run {} has no turns to show, and no script failed; show the output of one: raymond show {} {}.{}{}",
-                next.id, next.id, step.agent, step.number, next.place
+                "run {} has no turns to show, and no script failed; show the output of one: raymond show {} {}{}",
+                next.id,
+                next.id,
+                quote::word(&format!("{}.{}", step.agent, step.number)),
+                next.place
             ),
             _ => format!(
                 "there is nothing to show: no files of these steps were kept; list the steps: {} --all",

@@ -22,7 +22,7 @@ use super::prepare::LoadedProject;
 use crate::{
     cli::{args::Test, mistyped::no_such_path},
     failure::Failure,
-    out,
+    out, quote,
     testing::{BYTES_MAX, Case, Stage, Update, differences, junit, recorded, rehearse},
 };
 
@@ -208,7 +208,7 @@ fn run(
 
 /// The cases in a directory, sorted by name.
 fn case_files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let workflow = folder.parent().unwrap_or(folder).display();
+    let workflow = quote::path(folder.parent().unwrap_or(folder));
     let hint = format!(
         "how to write one: raymond help authoring\nor turn a run into one: raymond test {workflow} --record ID"
     );

@@ -157,5 +157,5 @@ fn run_with_many_agents_draws_only_those_in_sight() {
     desk.until_says(".agents .scroll", "main_work1600");
     assert!(desk.count(".agent") < 150);
     desk.is_sound();
-    desk.project.raymond(&["cancel", "large"]);
+    desk.project.raymond(&["cancel", "large", "--yes"]);
 }

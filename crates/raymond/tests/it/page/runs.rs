@@ -189,7 +189,6 @@ fn agents_of_a_run_that_waits_or_died_do_not_look_busy() {
     wait_until("it runs", PATIENCE, || project.file("waits").exists());
     dead.kill().unwrap();
     dead.wait().unwrap();
-    project.write(".raymond/config.toml", "[serve]\nrecover = false\n");
     let Some(mut desk) = Desk::or_skip(project) else { return };
     desk.until("document.querySelector('.waiting [data-run=limited]')");
     desk.go_to_run("limited");
@@ -199,7 +198,11 @@ fn agents_of_a_run_that_waits_or_died_do_not_look_busy() {
     desk.until_says(".agent .doing", "interrupted");
     desk.until_says(".step .end", "interrupted");
     desk.until("document.querySelector('.graph .dot.idle') && !document.querySelector('.run .icon.running')");
+    desk.go("#/");
+    desk.click(".needs_you h2 button", "resume the run that died");
+    desk.until("document.querySelector('.running [data-run=dead]')");
     desk.is_sound();
+    desk.project.raymond(&["cancel", "dead", "--yes"]);
 }
 
 #[test]

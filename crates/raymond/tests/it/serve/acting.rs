@@ -105,7 +105,7 @@ fn resume_in_the_background_prints_the_id_and_tells_what_is_wrong() {
 
 #[cfg(unix)]
 #[test]
-fn server_resumes_runs_whose_program_died_unless_a_setting_forbids_it() {
+fn server_resumes_runs_whose_program_died_only_if_it_is_told_to() {
     let project = Project::new([(
         "START.sh",
         "touch waits; until [ -e go ]; do sleep 0.01; done; echo '<result>done</result>'",
@@ -114,13 +114,11 @@ fn server_resumes_runs_whose_program_died_unless_a_setting_forbids_it() {
     wait_until("it runs", PATIENCE, || project.file("waits").exists());
     child.kill().unwrap();
     child.wait().unwrap();
-    project.write(".raymond/config.toml", "[serve]\nrecover = false\n");
     let server = Server::start(&project, &[]);
     let run = server.get(&server.run("d")).ok();
     assert_eq!((&run["status"], &run["group"]), (&json!("died"), &json!("needs_you")));
     drop(server);
-    project.write(".raymond/config.toml", "");
-    let server = Server::start(&project, &[]);
+    let server = Server::start(&project, &["--recover"]);
     let path = server.run("d");
     wait_until("it is resumed", PATIENCE, || server.get(&path).ok()["status"] == "running");
     project.write("go", "");

@@ -219,7 +219,7 @@ fn idle(what: &str, project: &Project, mut run: Child) {
     drop((of_run, of_rows, server));
     // Not killed: its steps would go on without it, and disturb the next measurement.
     let began = Instant::now();
-    assert!(spawn(project, &["cancel", "r"]).wait().unwrap().success());
+    assert!(spawn(project, &["cancel", "r", "--yes"]).wait().unwrap().success());
     run.wait().unwrap();
     println!(
         "cancelling {AGENTS} live agents ({what}): {:.1} s (bar: 120)",
