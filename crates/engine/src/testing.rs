@@ -178,6 +178,7 @@ pub(crate) fn shell() -> ProgramConfig {
         model: None,
         capabilities: Capabilities::FULL,
         prices: None,
+        promises_cost: false,
     }
 }
 

@@ -297,6 +297,7 @@ impl AgentSettings {
                 has_options: false,
             },
             prices: self.prices,
+            promises_cost: self.capabilities.get("reports_cost") == Some(&true),
         }
     }
 }

@@ -12,6 +12,7 @@ export interface Choice { label: string; leads_to: string | null }
 export interface Attachment { name: string; path?: string; bytes: number | null; sha256?: string | null; shown_as: 'text' | 'image' | 'download' | null; problem?: string | null }
 export interface Answer { label: string | null; text: string | null; by: string | null; how: string | null; at: number }
 export interface Ask {
+  is_whole: boolean;
   project: string; run: string; ask: string; agent: string; state: string; name: string; question: string; markdown?: Markdown[];
   choices: Choice[]; next: string | null; attachments?: Attachment[]; asked_at: number; deadline: number | null; default: string | null;
   step?: string | null; answer?: Answer | null;

@@ -165,7 +165,7 @@ fn view(
     let agent = question.ask_id().map(|id| id.agent);
     json!({
         "project": project.key, "run": run, "ask": question.id, "agent": agent, "name": name,
-        "state": question.state, "question": question.text,
+        "state": question.state, "question": question.text, "is_whole": true,
         "markdown": markdown::tree(&question.text), "choices": choices.collect::<Vec<_>>(),
         "next": question.next, "attachments": attachments.collect::<Vec<_>>(),
         "asked_at": question.asked_at_ms, "deadline": question.deadline_ms,

@@ -58,6 +58,8 @@ pub struct ProgramConfig {
     pub capabilities: Capabilities,
     /// The prices of its tokens, for turns whose cost it does not report.
     pub prices: Option<Prices>,
+    /// Whether its answers always have their cost: one without it is an error.
+    pub promises_cost: bool,
 }
 
 /// Prices for a million tokens.
@@ -100,9 +102,9 @@ struct LastLine {
     asks: Vec<ProgramQuestion>,
     class: Option<String>,
     session: Option<String>,
-    cost_usd: Option<Usd>,
+    cost_usd: Option<f64>,
     /// What the session has cost, as the next turn will report it with its own cost. Only the client of ACP prints it.
-    carried_usd: Option<Usd>,
+    carried_usd: Option<f64>,
     model: Option<String>,
     version: Option<String>,
     /// Without those that were read from a cache.
@@ -327,10 +329,22 @@ impl CodingAgent for ProgramAgent {
             ..Tokens::default()
         };
         let priced = self.config.prices.map(|prices| prices.cost(&tokens));
-        let since = line.carried_usd.map(|total| since(total, output.before));
+        let carried = line.carried_usd.and_then(Usd::from_dollars);
+        let since = carried.map(|total| since(total, output.before));
+        let own = line.cost_usd.and_then(Usd::from_dollars);
+        let wrong = line.cost_usd.filter(|_| own.is_none());
+        let is_missing = line.result.is_some() && own.max(since).or(priced).is_none();
+        let doubt = match wrong {
+            Some(dollars) => Some(format!("the program reports a cost of {dollars} dollars")),
+            None if is_missing && self.config.promises_cost => {
+                Some("the program reports no cost".to_owned())
+            }
+            None => None,
+        };
         let mut spent = Spent {
             // A session's total may have forgotten a process that was killed, a turn's own cost has not.
-            cost_usd: line.cost_usd.max(since).or(priced).unwrap_or_default(),
+            cost_usd: own.max(since).or(priced).unwrap_or_default(),
+            doubt,
             tokens,
             model: line.model,
             version: line.version.map(|version| excerpt(&version)),
@@ -353,7 +367,7 @@ impl CodingAgent for ProgramAgent {
             Ok(session) => spent.session = session.or(spent.session),
             Err(error) => outcome = Outcome::Failed(misconfigured(error.to_string())),
         }
-        let total = line.carried_usd.map(|total| total.dollars().to_string());
+        let total = carried.map(|total| total.dollars().to_string());
         Ok(TurnEnd { outcome, spent, total })
     }
 }

@@ -123,6 +123,7 @@ fn asks(overview: &Overview, run: &Run) -> Vec<Value> {
                 "ask": AskId { agent: agent.id.clone(), number }.to_string(), "agent": agent.id,
                 "state": agent.current_state,
                 "question": beginning(&question.text, TEXT_CHARS_MAX),
+                "is_whole": question.text.chars().count() <= TEXT_CHARS_MAX,
                 "choices": choices.collect::<Vec<_>>(), "next": question.next,
                 "asked_at": since, "deadline": question.deadline_ms, "default": question.default,
             });

@@ -384,6 +384,8 @@ mirror! {
         heard: Vec<String>,
         #[serde(default, skip_serializing_if = "is_default")]
         windows: Vec<UsageWindow>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        doubt: Option<String>,
     }
 
     #[serde(rename_all = "lowercase")]

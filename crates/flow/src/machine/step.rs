@@ -192,6 +192,8 @@ pub struct Spent {
     pub heard: Vec<String>,
     /// How much of its provider's limits is used, if the coding agent tells.
     pub windows: Vec<UsageWindow>,
+    /// Why its cost is not known although the coding agent should have told it.
+    pub doubt: Option<String>,
 }
 
 /// Tokens as providers bill them.

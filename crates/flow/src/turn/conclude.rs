@@ -8,6 +8,7 @@ use crate::{
         Action, Again, Agent, Answer, Conclusion, Evaluation, FailureClass, Input, Left, Overrider,
         Reminder, Replaced, Run, SessionPlan, Spent, Turn, TurnFailure, Visit, Work,
     },
+    money::Usd,
     policy::{
         Accepted, Evaluator, JudgeContext, Opinion, Policy, Problem, Source, Transition, Verdict,
         judge, judge_script, judge_transition, next_opinion,
@@ -20,6 +21,9 @@ use crate::{
 };
 
 use super::own_question::{self, OwnQuestion};
+
+/// More than any turn costs.
+const COST_MAX: Usd = Usd::from_billionths(100_000 * 1_000_000_000);
 
 /// What the engine saw of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +86,10 @@ pub fn conclude(
     world: &dyn World,
 ) -> Input {
     spent.output = spent.output.filter(|output| output.len() <= OUTPUT_BYTES_MAX);
+    let outcome = match run.running_step(step).map(|(_, running)| &running.action) {
+        Some(Action::Turn(turn)) => believed(outcome, &mut spent, turn),
+        Some(Action::Script { .. }) | None => outcome,
+    };
     let conclusion = match run.running_step(step) {
         None => again(Again::NotStarted),
         Some((agent, running)) => match &running.action {
@@ -90,6 +98,31 @@ pub fn conclude(
         },
     };
     Input::Ended { step: step.clone(), spent, conclusion: asked_now(conclusion, world) }
+}
+
+/// The outcome of a turn whose cost can be true. Otherwise the turn has failed, and all that it could have spent counts
+/// as spent: a wrong cost must not let a run spend more than its budget.
+fn believed(outcome: Outcome, spent: &mut Spent, turn: &Turn) -> Outcome {
+    let too_much = || {
+        let is_absurd = spent.cost_usd > COST_MAX;
+        is_absurd.then(|| format!("it reports a cost of {}", spent.cost_usd))
+    };
+    let Some(doubt) = spent.doubt.clone().or_else(too_much) else { return outcome };
+    spent.cost_usd = turn.budget_usd.unwrap_or_default();
+    spent.doubt = Some(doubt.clone());
+    let counted = spent.cost_usd;
+    let message =
+        format!("what the turn cost cannot be true: {doubt}; {counted} is counted for it");
+    match outcome {
+        Outcome::Reply { .. } | Outcome::Asks { .. } => {
+            Outcome::Failed(TurnFailure { class: FailureClass::Misconfigured, message })
+        }
+        other @ (Outcome::Script { .. }
+        | Outcome::Failed(_)
+        | Outcome::Lost
+        | Outcome::NotStarted
+        | Outcome::Interrupted) => other,
+    }
 }
 
 /// Gives a question that is about to be asked its deadline.

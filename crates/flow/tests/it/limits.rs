@@ -3,7 +3,7 @@
 use raymond_flow::{
     id::StateName,
     machine::{
-        FailureClass, Halt, Input, Instead, Launch, Limit, Limits, Overrider, Phase, Record,
+        FailureClass, Halt, Input, Instead, Launch, Limit, Limits, Overrider, Phase, Record, Spent,
         Status, TurnFailure,
     },
     money::Usd,
@@ -65,6 +65,19 @@ fn budget_that_is_exactly_used_up_lets_scripts_go_on_but_no_turn_start() {
     assert_eq!(sim.run.status, Status::Stopped);
     assert_eq!(sim.main().current_state.as_str(), "A.md");
     assert_eq!(overrides(&sim), Vec::<&Record>::new(), "nothing was overridden");
+}
+
+#[test]
+fn cost_that_cannot_be_true_fails_the_turn_and_counts_as_all_that_it_could_spend() {
+    for (dollars, doubt) in [(200_000.0, None), (0.0, Some("it reports a cost of -3 dollars"))] {
+        let mut sim = sim(budget(8.0));
+        let share = sim.child("main").turn().budget_usd.unwrap();
+        let spent =
+            Spent { cost_usd: usd(dollars), doubt: doubt.map(str::to_owned), ..Spent::default() };
+        sim.end_spending("main", Outcome::Reply { text: "<goto>A</goto>".to_owned() }, spent);
+        assert_eq!(sim.run.total_cost_usd, share);
+        assert!(sim.error("main").contains("cannot be true: it reports"), "{}", sim.error("main"));
+    }
 }
 
 #[test]

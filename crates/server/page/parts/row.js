@@ -14,6 +14,8 @@ import { icon, statusOf } from './status.js';
 
 /** After this long without news, a row says so. */
 export const QUIET_MS = 5 * 60_000;
+/** How many characters of a question are seen in a row, on every screen. */
+const SEEN_MAX = 200;
 /** How many choices fit into a row. */
 const CHOICES_MAX = 3;
 
@@ -41,6 +43,11 @@ function running(row) {
     ${quiet > QUIET_MS ? html`<span class="pill">no news for ${short(quiet)}</span>` : nothing}`;
 }
 
+/** Whether all of a question is seen where it is shown in short: only then may it be answered there. @param {Ask} ask */
+export function isSeenWhole(ask) {
+  return ask.is_whole && ask.question.length <= SEEN_MAX && plain(ask.question) === ask.question.trim();
+}
+
 /** The choices of a question where it is shown in short, or the way to its page. @param {Ask} ask */
 export function choices(ask) {
   if (store.server?.is_read_only) return html`<a class="button" href=${to.ask(ask)}>open</a>`;
@@ -48,7 +55,7 @@ export function choices(ask) {
   if (sent?.state === 'recorded') return html`<span class="recorded">recorded ${clock(sent.at)}${sent.to ? html`, goes on at ${state(sent.to)}` : ''}</span>`;
   const isBusy = sent?.state === 'sending';
   const failed = sent?.state === 'failed' ? html`<span class="problem" role="alert">${failureWords(sent)}</span>` : nothing;
-  const few = ask.choices.length <= CHOICES_MAX ? ask.choices : [];
+  const few = ask.choices.length <= CHOICES_MAX && isSeenWhole(ask) ? ask.choices : [];
   return html`${failed}${few.map((choice) => html`<button ?disabled=${isBusy} title=${choice.leads_to ? `goes on at ${state(choice.leads_to)}` : ''}
     @click=${() => choose(ask, choice.label)}>${choice.label}</button>`)}
     <a class="button" href=${to.ask(ask)}>${few.length ? 'open' : 'answer'}</a>`;

@@ -6,7 +6,7 @@ import { cancel, can, choose as giveChoice, resume, resumeAll } from '../actions
 import { state } from '../format.js';
 import { askToNotify, canAskToNotify } from '../needs.js';
 import { say, wordsOf } from '../parts/dialog.js';
-import { rowTemplate } from '../parts/row.js';
+import { isSeenWhole, rowTemplate } from '../parts/row.js';
 import { go, setQuery, to } from '../router.js';
 import { invalidate, seldom } from '../screen.js';
 import { fetchRows, keyOf, store } from '../store.js';
@@ -198,7 +198,11 @@ export function homeView(route) {
       ...DIGITS.map((digit) => ({ key: String(digit), shown: '1 – 9', name: digit === 1 ? 'give this answer' : '', run: () => {
         const ask = current()?.ask;
         const choice = ask?.choices[digit - 1];
-        if (ask && choice && !store.server?.is_read_only) giveChoice(ask, choice.label);
+        if (ask && choice && !store.server?.is_read_only) {
+          // An answer by key, like one by a button, needs the whole question before one's eyes.
+          if (isSeenWhole(ask)) giveChoice(ask, choice.label);
+          else go(to.ask(ask));
+        }
       } })),
       { key: 'r', name: 'resume', run: () => { const line = current(); if (line && can(line.row, 'resume')) resume(line.row); } },
       { key: 'Escape', name: '', run: () => { chosen.clear(); cursor = ''; invalidate(); } },

@@ -60,7 +60,7 @@ pub(super) struct ClaudeEvent {
     /// Of a `result`: the usage of its own turn.
     usage: ClaudeUsage,
     /// Of a `result`: the cost of the process or of the session so far.
-    total_cost_usd: f64,
+    total_cost_usd: Option<f64>,
     /// Of a `result`: the tokens of the process or of the session so far.
     #[serde(rename = "modelUsage")]
     model_usage: BTreeMap<String, ModelUsage>,
@@ -72,6 +72,7 @@ pub(super) struct ClaudeEvent {
     model: Option<String>,
     /// Of `init`.
     claude_code_version: Option<String>,
+    cwd: Option<String>,
     /// Of an `assistant` event: the kind of failure that it reports.
     error: Option<serde_json::Value>,
     message: Option<ClaudeMessage>,
@@ -237,6 +238,8 @@ pub(super) struct ClaudeEvents {
     opening: Option<Total>,
     model: Option<String>,
     version: Option<String>,
+    /// The directory of the turn.
+    cwd: Option<String>,
 }
 
 pub(super) fn outcome(output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
@@ -277,6 +280,8 @@ pub(super) fn outcome(output: &TurnOutput<'_>) -> io::Result<TurnEnd> {
     };
     (spent.heard, spent.windows) = (heard, std::mem::take(&mut events.windows));
     spent.version = events.version.map(|version| format!("claude {}", excerpt(&version)));
+    let last = events.other.as_ref().or(events.answer.as_ref());
+    spent.doubt = last.filter(|last| last.is_asked).and_then(|last| last.event.doubt());
     // Only if there is an answer: the result of a turn that could not begin has a meaningless id.
     if let (Outcome::Reply { .. } | Outcome::Asks { .. }, Some(closing)) =
         (&outcome, &events.answer)
@@ -337,7 +342,10 @@ impl ClaudeEvents {
         }
         let is_own = |denial: &&Denial| self.denied.contains(&denial.id);
         let first = event.permission_denials.iter().find(is_own);
-        first.map(|denial| permits::question(&denial.tool, &denial.input)).into_iter().collect()
+        first
+            .map(|denial| permits::question(&denial.tool, &denial.input, self.cwd.as_deref()))
+            .into_iter()
+            .collect()
     }
 
     fn see(&mut self, event: ClaudeEvent) {
@@ -423,6 +431,7 @@ impl ClaudeEvents {
             }
             "system" if event.subtype == "init" => {
                 (self.model, self.version) = (event.model, event.claude_code_version);
+                self.cwd = event.cwd;
             }
             "system" if event.subtype == "api_retry" => {
                 let told = told_wait(event.retry_delay_ms, event.attempt);
@@ -469,7 +478,18 @@ impl ClaudeEvent {
 
     /// The sum of the cost.
     fn total(&self) -> Usd {
-        Usd::from_dollars(self.total_cost_usd).unwrap_or_default()
+        self.total_cost_usd.and_then(Usd::from_dollars).unwrap_or_default()
+    }
+
+    /// Why the cost of this result cannot be true.
+    fn doubt(&self) -> Option<String> {
+        match self.total_cost_usd {
+            None => Some("Claude reports no cost".to_owned()),
+            Some(dollars) if Usd::from_dollars(dollars).is_none() => {
+                Some(format!("Claude reports a cost of {dollars} dollars"))
+            }
+            Some(_) => None,
+        }
     }
 
     /// What the sums of this result, the first of its process, began with, if it says so.

@@ -14,10 +14,15 @@ use serde_json::{Value, json};
 /// How the result of a call begins that needed a permission.
 pub(super) const DENIED: &str = "Tool permission request failed: ";
 
+/// How the field begins that names the directory in which a tool is used.
+const CWD: &str = r#""cwd":"#;
+/// The tool for commands.
+const BASH: &str = "Bash";
+
 /// The tools of which a person allows one use, and the field of their input that says which. Of any other tool, every
 /// use is allowed.
 const SCOPES: [(&str, &str); 7] = [
-    ("Bash", "command"),
+    (BASH, "command"),
     ("Edit", "file_path"),
     ("MultiEdit", "file_path"),
     ("NotebookEdit", "notebook_path"),
@@ -34,7 +39,8 @@ const SCOPE_BYTES_MAX: usize = 8 * 1024;
 const HOOKS_BYTES_MAX: usize = 64 * 1024;
 
 /// Whether a person allows a call that needed a permission.
-pub(super) fn question(tool: &str, input: &Value) -> OwnQuestion {
+/// The turn works in `cwd`: there, and only there, a command means what the person saw.
+pub(super) fn question(tool: &str, input: &Value, cwd: Option<&str>) -> OwnQuestion {
     let Some(key) = scope(tool) else {
         let mut shown = serde_json::to_string_pretty(input).unwrap_or_default();
         shown.truncate(shown.floor_char_boundary(SCOPE_BYTES_MAX));
@@ -52,6 +58,13 @@ pub(super) fn question(tool: &str, input: &Value) -> OwnQuestion {
     }
     let mut grant = format!("{tool}\n{}", field(key, value));
     let mut what = value.to_owned();
+    if let Some(cwd) = cwd.filter(|_| tool == BASH) {
+        grant = format!("{grant}\n{}", field("cwd", cwd));
+        what = format!(
+            "{value}\n\nIn the directory {cwd}. `allow` holds for this command there until the next state, whatever the \
+             files that it names contain by then."
+        );
+    }
     if input["dangerouslyDisableSandbox"] == true {
         grant = format!("{grant}\n{UNSANDBOXED}");
         what.push_str("\n\nIt is to run outside of the sandbox.");
@@ -105,6 +118,9 @@ fn allow_one(grant: &str) -> Option<Value> {
             return None;
         }
         conditions.push(once(key));
+        if grant.lines().any(|line| line.starts_with(CWD)) {
+            conditions.push(once("cwd"));
+        }
     }
     if !grant.ends_with(UNSANDBOXED) {
         conditions.push(lacking(UNSANDBOXED));
@@ -173,10 +189,27 @@ mod tests {
 
     /// Whether a person's `allow` for the first call allows the second.
     fn allows(tool: &str, asked: &Value, used: &Value) -> bool {
-        let grant = question(tool, asked).grants.unwrap();
+        allows_in("/work", tool, asked, used)
+    }
+
+    /// The same if the second call is made in the directory `cwd`, and the first one in `/work`.
+    fn allows_in(cwd: &str, tool: &str, asked: &Value, used: &Value) -> bool {
+        let grant = question(tool, asked, Some("/work")).grants.unwrap();
         let [hook] = &allow(&[grant])[..] else { panic!() };
         assert_eq!(hook["matcher"], format!("^{tool}$"));
-        says(hook, &json!({ "tool_name": tool, "tool_input": used })).contains("allow")
+        says(hook, &json!({ "cwd": cwd, "tool_name": tool, "tool_input": used })).contains("allow")
+    }
+
+    #[test]
+    fn command_is_allowed_only_in_the_directory_that_the_question_names() {
+        let make = json!({ "command": "make" });
+        let asked = question("Bash", &make, Some("/work"));
+        assert!(asked.text.contains("In the directory /work."), "{}", asked.text);
+        assert!(asked.text.contains("whatever the files that it names contain"));
+        assert!(allows_in("/work", "Bash", &make, &make));
+        assert!(!allows_in("/work/evil", "Bash", &make, &make));
+        let nested = json!({ "command": "make", "description": { "cwd": "/work" } });
+        assert!(!allows_in("/work/evil", "Bash", &make, &nested));
     }
 
     #[test]
@@ -208,26 +241,26 @@ mod tests {
         let outside = json!({ "command": "make", "dangerouslyDisableSandbox": true });
         assert!(!allows("Bash", &inside, &outside));
         assert!(allows("Bash", &outside, &outside));
-        assert!(question("Bash", &outside).text.contains("outside of the sandbox"));
+        assert!(question("Bash", &outside, None).text.contains("outside of the sandbox"));
     }
 
     #[test]
     fn tool_without_a_scope_is_allowed_as_a_whole_and_the_question_says_so() {
         let (asked, used) = (json!({ "query": "a" }), json!({ "query": "b" }));
         assert!(allows("WebSearch", &asked, &used));
-        assert!(question("WebSearch", &asked).text.contains("every use"));
+        assert!(question("WebSearch", &asked, None).text.contains("every use"));
         assert!(allow(&["Bash".to_owned()]).is_empty(), "granted by another coding agent");
     }
 
     #[test]
     fn what_is_too_long_to_be_shown_cannot_be_allowed() {
         let long = json!({ "command": "x".repeat(SCOPE_BYTES_MAX + 1) });
-        let asked = question("Bash", &long);
+        let asked = question("Bash", &long, None);
         assert_eq!((asked.grants, asked.options), (None, Vec::new()));
         assert!(asked.text.contains("too long"), "{}", asked.text);
         let grant = |tail| {
             let command = format!("{}{tail}", "x".repeat(SCOPE_BYTES_MAX - 3));
-            question("Bash", &json!({ "command": command })).grants.unwrap()
+            question("Bash", &json!({ "command": command }), None).grants.unwrap()
         };
         let hooks = allow(&(100..120).map(grant).collect::<Vec<_>>());
         assert!(json!(hooks).to_string().len() <= HOOKS_BYTES_MAX + hooks.len() + 2);

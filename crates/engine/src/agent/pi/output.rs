@@ -167,7 +167,12 @@ pub(super) fn outcome(output: &TurnOutput<'_>, prices: Option<&Prices>) -> io::R
             "session" => spent.session = event.id.and_then(|id| SessionId::reported(&id).ok()),
             "message_end" if event.message.role == "assistant" => {
                 let PiUsage { input, output, cache_read, cache_write, cost } = &event.message.usage;
-                spent.cost_usd += Usd::from_dollars(cost.total).unwrap_or_default();
+                match Usd::from_dollars(cost.total) {
+                    Some(own) => spent.cost_usd += own,
+                    None => {
+                        spent.doubt = Some(format!("pi reports a cost of {} dollars", cost.total))
+                    }
+                }
                 spent.tokens += Tokens {
                     input: *input,
                     output: *output,
@@ -182,7 +187,7 @@ pub(super) fn outcome(output: &TurnOutput<'_>, prices: Option<&Prices>) -> io::R
         }
     })?;
     if let Some(prices) = prices {
-        spent.cost_usd = prices.cost(&spent.tokens);
+        (spent.cost_usd, spent.doubt) = (prices.cost(&spent.tokens), None);
     }
     let failed = |class, message: String| Outcome::Failed(TurnFailure { class, message });
     let outcome = match last {

@@ -170,6 +170,7 @@ fn step_is_intended_and_paid() {
         output: None,
         heard: Vec::new(),
         windows: Vec::new(),
+        doubt: None,
     };
     let expected = json!({
         "event": "step_paid", "agent": "main", "number": 2, "cost_usd": 0.5,
