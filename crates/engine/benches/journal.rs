@@ -62,7 +62,7 @@ fn read_and_replay_a_journal_of_steps(bencher: Bencher<'_, '_>, steps: u32) {
     let folder = tempfile::tempdir().expect("a folder for the journal");
     let path = journal(folder.path(), steps);
     bencher.bench_local(|| {
-        let opened = Journal::open(&path, 0).expect("readable").expect("from the start");
+        let opened = Journal::open(&path).expect("readable").expect("from the start");
         let records = opened.entries.into_iter().flat_map(|entry| entry.records);
         replay(records.collect::<Vec<_>>()).expect("a run").iteration_count
     });

@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use crate::{
     clock,
     inbox::{Message, Outbox},
-    private, regular,
+    private, regular, seal,
 };
 
 /// The directory of requests in the run's directory.
@@ -39,6 +39,8 @@ const DOOR: &str = "door";
 const REQUEST: &str = "request";
 const ANSWER: &str = "answer";
 
+/// What the seals of requests and answers are for.
+const SEAL: &str = "door";
 /// The largest request or answer: a message whose every byte is escaped.
 const BYTES_MAX: u64 = 512 * 1024;
 /// How many requests are carried out at once. They share one `fdatasync`.
@@ -336,15 +338,16 @@ impl Drop for Letter {
 }
 
 fn read<T: DeserializeOwned>(path: &Path) -> io::Result<T> {
-    Ok(serde_json::from_slice(&regular::read(path, BYTES_MAX)?)?)
+    seal::from_json(SEAL, path, &regular::read(path, BYTES_MAX)?)
 }
 
 /// Writes a file and gives it its name when it is complete.
 fn write<T: Serialize>(folder: &Path, name: &str, extension: &str, value: &T) -> io::Result<()> {
     // Not a name that could be taken for a request.
     let draft = folder.join(format!("{name}.{extension}.draft"));
-    private::write(&draft, serde_json::to_vec(value)?)?;
-    fs::rename(&draft, folder.join(format!("{name}.{extension}")))
+    let path = folder.join(format!("{name}.{extension}"));
+    private::write(&draft, seal::to_json(SEAL, &path, value)?)?;
+    fs::rename(&draft, path)
 }
 
 #[cfg(test)]

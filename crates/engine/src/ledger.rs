@@ -22,7 +22,7 @@ use crate::{
     layout::RunFiles,
     lock::RunLock,
     room::Room,
-    state_file::{self, StateFileWriter},
+    state_file::StateFileWriter,
 };
 
 /// The run, its files, and the observer of its records.
@@ -65,8 +65,7 @@ impl<'a> Ledger<'a> {
         Ok((ledger, effects))
     }
 
-    /// Opens the ledger of a run from its state file and journal. A state file that does not fit only costs a
-    /// longer replay.
+    /// Opens the ledger of a run from its journal.
     pub(crate) fn open(
         id: &RunId,
         files: RunFiles,
@@ -228,29 +227,15 @@ fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// The run from state file and journal, and the unfinished tail that was cut off the journal.
+/// The run from its journal, all of it: nothing is appended to one that was not checked as a whole. Also returns the
+/// unfinished tail that was cut off.
 fn read(id: &RunId, files: &RunFiles) -> Result<(Run, Journal, Option<Trimmed>), EngineError> {
     let replay_error = |source| EngineError::Replay { id: id.clone(), source };
-    let mut trimmed = None;
-    if let Some(snapshot) = state_file::read(&files.state, &files.journal)
-        && snapshot.run.id == *id
-        && let Some(opened) = Journal::open(&files.journal, snapshot.journal_offset)?
-    {
-        let mut run = snapshot.run;
-        let records = opened.entries.iter().flat_map(|entry| &entry.records);
-        if records.into_iter().try_for_each(|record| apply(&mut run, record)).is_ok() {
-            return Ok((run, opened.journal, opened.trimmed));
-        }
-        trimmed = opened.trimmed;
-    }
-    let opened = Journal::open(&files.journal, 0)?;
+    let opened = Journal::open(&files.journal)?;
     let opened = opened.ok_or_else(|| replay_error(ReplayError::Empty))?;
     let records = opened.entries.into_iter().flat_map(|entry| entry.records);
     let run = replay(records.collect::<Vec<Record>>()).map_err(replay_error)?;
-    // A state file that does not fit may contain records that were lost when the machine crashed. Removed only
-    // now: beside a journal that is rejected, nothing is changed.
-    let _ = fs::remove_file(&files.state);
-    Ok((run, opened.journal, opened.trimmed.or(trimmed)))
+    Ok((run, opened.journal, opened.trimmed))
 }
 
 #[cfg(test)]

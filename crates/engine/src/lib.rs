@@ -46,6 +46,7 @@ pub mod rewind;
 mod room;
 mod run_loop;
 pub mod scope;
+pub mod seal;
 mod state_file;
 mod step;
 mod steps;

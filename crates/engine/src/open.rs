@@ -17,7 +17,7 @@ use crate::{
     agent::Agents,
     asks::Answerer,
     door::{self, Ask, Door, DoorAnswer, Letter, LimitChange},
-    error::{EngineError, io_error},
+    error::{EngineError, at_work, io_error},
     events::{Event, Observer},
     inbox::{Inbox, Outbox},
     interrupts::Interrupts,
@@ -31,6 +31,7 @@ use crate::{
     retention::Retention,
     run_loop::RunLoop,
     scope::DiskWorld,
+    seal,
     steps::Runner,
     sys,
     usage_limit::SharedLimits,
@@ -122,6 +123,7 @@ impl Engine<'_> {
         started: Started,
         observer: &mut dyn Observer,
     ) -> Result<RunEnd, EngineError> {
+        seal::prepare().map_err(|error| at_work("seal the journal", error))?;
         let identity = uuid::Uuid::new_v4().simple().to_string();
         let started = Started { identity, ..started };
         let id = started.workflow_id.clone();

@@ -1,31 +1,20 @@
-//! The state file: refreshed when that is cheap, replaced atomically, and trusted only if it
-//! belongs to the journal beside it.
-//!
-//! Its last field is a checksum over the bytes before it and the checksum of the journal line that
-//! ends at `journal_offset`. So a state file that was edited, or that belongs to another journal, is
-//! ignored, and the whole journal is replayed instead.
+//! The state file, for people and scripts: refreshed when that is cheap, and replaced atomically. Raymond itself does not read
+//! it: anyone could have written it.
 
 use std::{
-    io::{self, Read as _, Write as _},
+    io::{self, Write as _},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
 use raymond_flow::{machine::Run, snapshot::Snapshot};
 
-use crate::{journal::Journal, regular};
+use crate::journal::Journal;
 
 /// The state file may lag behind a busy run by this much. When the run is idle, it is up to date.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 /// Writing takes at most one part in this many of the run's time.
 const COST_SHARE: u32 = 20;
-
-/// The largest state file that is read. Replaying the journal instead takes no longer.
-const BYTES_MAX: u64 = 1 << 30;
-/// The start of the checksum field. The checksum covers everything before it.
-const SEAL: &str = ",\n  \"checksum\": \"";
-/// The end of the JSON object.
-const OBJECT_END: &str = "\n}\n";
 
 /// How long the state file may be stale while the run is idle.
 const IDLE: Duration = Duration::from_millis(50);
@@ -90,7 +79,7 @@ impl StateFileWriter {
     fn try_write(&mut self, run: &Run, journal: &Journal) -> io::Result<()> {
         let started = Instant::now();
         let text = Snapshot::to_json(run, journal.offset())?;
-        write_atomically(&self.path, seal(&text, journal.checksum()).as_bytes())?;
+        write_atomically(&self.path, text.as_bytes())?;
         self.cost = started.elapsed();
         self.written = Some(Instant::now());
         self.is_stale = false;
@@ -105,35 +94,6 @@ fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)?;
     file.persist(path).map_err(|error| error.error)?;
     Ok(())
-}
-
-/// Reads the state file that belongs to `journal`. `None` if anything is wrong with it: the caller
-/// then replays the journal.
-pub(crate) fn read(path: &Path, journal: &Path) -> Option<Snapshot> {
-    let mut text = String::new();
-    regular::open(path).ok()?.take(BYTES_MAX).read_to_string(&mut text).ok()?;
-    let snapshot = Snapshot::from_json(&text).ok()?;
-    let checksum = Journal::checksum_at(journal, snapshot.journal_offset).ok()??;
-    is_sealed(&text, checksum).then_some(snapshot)
-}
-
-/// Adds the checksum as the last field.
-fn seal(text: &str, journal: u32) -> String {
-    let covered = text.strip_suffix(OBJECT_END).unwrap_or(text);
-    format!("{covered}{SEAL}{:08x}\"{OBJECT_END}", checksum(covered, journal))
-}
-
-/// Whether the checksum matches `text` and the checksum of the journal line.
-fn is_sealed(text: &str, journal: u32) -> bool {
-    text.rsplit_once(SEAL).is_some_and(|(covered, seal)| {
-        seal == format!("{:08x}\"{OBJECT_END}", checksum(covered, journal))
-    })
-}
-
-fn checksum(text: &str, journal: u32) -> u32 {
-    let mut hasher = crc32fast::Hasher::new_with_initial(journal);
-    hasher.update(text.as_bytes());
-    hasher.finalize()
 }
 
 #[cfg(test)]

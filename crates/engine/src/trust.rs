@@ -108,7 +108,7 @@ fn check_owner(path: &Path, metadata: &Metadata) -> Result<(), TrustError> {
 }
 
 /// Whether the user has declared `path`, or a directory above it, trusted.
-fn is_trusted(path: &Path) -> bool {
+pub fn is_trusted(path: &Path) -> bool {
     let listed = env::var_os(TRUST_VARIABLE).unwrap_or_default();
     let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let mut folders = env::split_paths(&listed).filter(|folder| folder.is_absolute());

@@ -4,13 +4,15 @@
 //! ```text
 //! ~/.local/state/raymond/        only its owner can enter it
 //!     projects/NAME-CHECKSUM     the path of one state directory
+//!     key                        the secret with which journals, answers and requests are sealed: see `seal`
+//!     trusted/                   the sums of project settings that the user has trusted
 //!     usage-limits/              limits of providers that runs have reached: see `usage_limit`
 //!     uploads/                   files that came through `raymond serve` and wait for their answer
 //!     serve.token, serve.json    the token of `raymond serve`, and where it listens
 //!     serve.lock                 held while the token is read or made
 //! ```
 //!
-//! Nothing of a run depends on these files: if they cannot be written, the run goes on.
+//! Without the key there is no run. Nothing else of a run depends on these files: if they cannot be written, the run goes on.
 
 use std::{
     env,
@@ -19,10 +21,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{layout::StateDir, private, regular, trust};
+use sha2::{Digest as _, Sha256};
+
+use crate::{layout::StateDir, private, regular, seal::hex, trust};
 
 /// The longest path that is believed.
 const PATH_BYTES_MAX: u64 = 64 * 1024;
+/// The directory with what the user has trusted: for each file its SHA-256.
+const TRUSTED: &str = "trusted";
 /// How many projects are listed: more than a user has.
 const PROJECTS_MAX: usize = 1_000;
 
@@ -85,6 +91,25 @@ impl UserDir {
         replace(&entry, text.as_bytes())
     }
 
+    /// Remembers that the user trusts the file at `path` with these bytes, and no other version of it.
+    pub fn trust(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.create()?;
+        private::create_dir_all(&self.file(TRUSTED))?;
+        replace(&self.trusted(path), sum(bytes).as_bytes())
+    }
+
+    /// Whether the user has trusted the file at `path` with these bytes.
+    pub fn has_trusted(&self, path: &Path, bytes: &[u8]) -> bool {
+        let is_own = trust::check_folder(&self.root).is_ok();
+        let known = regular::read_text(&self.trusted(path), PATH_BYTES_MAX);
+        is_own && known.is_ok_and(|known| known == sum(bytes))
+    }
+
+    fn trusted(&self, path: &Path) -> PathBuf {
+        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        self.file(TRUSTED).join(sum(path.as_os_str().as_encoded_bytes()))
+    }
+
     /// The state directories in which runs were started, sorted by path. Those that are gone, or that other users
     /// can write to, are left out.
     pub fn state_dirs(&self) -> Vec<StateDir> {
@@ -106,6 +131,11 @@ impl UserDir {
     fn projects(&self) -> PathBuf {
         self.file("projects")
     }
+}
+
+/// The SHA-256 of `bytes`, in hexadecimal digits.
+fn sum(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
 }
 
 /// Writes a file aside and gives it its name when it is complete.

@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use raymond_engine::{layout::StateDir, private, regular, trust};
+use raymond_engine::{layout::StateDir, private, regular, trust, user::UserDir};
 use raymond_flow::{money::Usd, source::Timeout, text::looks_like_an_option};
 use toml::de::{DeTable, DeValue};
 
@@ -157,6 +157,12 @@ static KEYS: [Key; 21] = [
     },
 ];
 
+/// Whether the user has trusted the file at `path` with this content.
+fn is_trusted(path: &Path, text: &str) -> bool {
+    trust::is_trusted(path)
+        || UserDir::here().is_some_and(|user| user.has_trusted(path, text.as_bytes()))
+}
+
 fn never(_: &str) -> Option<&'static str> {
     None
 }
@@ -232,6 +238,12 @@ pub(crate) struct Config {
     pub(crate) failover: FailoverSettings,
     /// The tables `[agents.NAME]`.
     pub(crate) agents: BTreeMap<String, AgentSettings>,
+    /// Settings of the project that give power and that the user has not trusted, so they do not count: name, value, origin.
+    pub(crate) withheld: Vec<(String, String, Origin)>,
+    /// Whether settings that give power are withheld at the moment, because those of the project are read.
+    withholds: bool,
+    /// The project's file as it was read.
+    project_file: Option<(PathBuf, String)>,
 }
 
 impl Config {
@@ -245,9 +257,10 @@ impl Config {
         let user = user_folder(|name| env::var_os(name));
         // Skip a directory of another user: HOME does not change when a program changes its user.
         let user = user.filter(|folder| !is_closed(folder));
-        for path in user.into_iter().chain([state_dir.to_owned()]) {
-            config.add_layer(&path.join(FILE_NAME))?;
+        if let Some(folder) = user {
+            config.add_layer(&folder.join(FILE_NAME), false)?;
         }
+        config.add_layer(&state_dir.join(FILE_NAME), true)?;
         let hint = "fix or unset that variable, then run the same command again";
         let added = config.add_environment(|name| env::var(name).ok());
         added.map_err(|failure| failure.with_hint(hint.to_owned()))?;
@@ -255,17 +268,43 @@ impl Config {
     }
 
     /// Adds the settings of the file at `path`, if it exists. They override earlier ones.
-    fn add_layer(&mut self, path: &Path) -> Result<(), Failure> {
+    fn add_layer(&mut self, path: &Path, is_project: bool) -> Result<(), Failure> {
         let read = |error| Failure::io(&format!("read {}", path.display()), &error);
         match regular::open(path) {
             Ok(file) => {
                 trust::check_file(path, &file)?;
                 let text = regular::text_of(&file, path, FILE_BYTES_MAX).map_err(read)?;
                 let hint = "fix or remove that line, then run the same command again";
-                self.add_file(path, &text).map_err(|failure| failure.with_hint(hint.to_owned()))
+                self.withholds = is_project && !is_trusted(path, &text);
+                let added = self.add_file(path, &text);
+                self.withholds = false;
+                self.project_file = is_project.then(|| (path.to_owned(), text));
+                added.map_err(|failure| failure.with_hint(hint.to_owned()))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(read(error)),
+        }
+    }
+
+    /// Remembers that the user trusts the project's file as it is.
+    pub(crate) fn trust_project(&self) -> Result<(), Failure> {
+        let Some((path, text)) = &self.project_file else { return Ok(()) };
+        let user = UserDir::here().ok_or(io::ErrorKind::NotFound.into());
+        let trusted = user.and_then(|user| user.trust(path, text.as_bytes()));
+        trusted.map_err(|error| Failure::io("remember that in your state directory", &error))
+    }
+
+    /// Whether a setting of a project could start a program, spend more than the user would, or answer for the user.
+    fn gives_power(&self, name: &str, text: &str) -> bool {
+        match name {
+            "agent_program" | "claude.program" | "dangerously_skip_permissions" => true,
+            "ask" => text != "wait",
+            "budget" | "serve.max_budget" => {
+                let dollars = |text: &str| text.parse().ok().filter(|most: &f64| *most > 0.0);
+                let own = self.text(name).and_then(dollars).unwrap_or(f64::INFINITY);
+                dollars(text).unwrap_or(f64::INFINITY) > own
+            }
+            _ => false,
         }
     }
 
@@ -292,6 +331,15 @@ impl Config {
                     self.add_agents(agents, at)?;
                     continue;
                 }
+                DeValue::Table(table) if name == "notify" && self.withholds => {
+                    let mut unused = NotifySettings::default();
+                    unused.add(table, at)?;
+                    let shown = unused.shown.into_iter();
+                    self.withheld.extend(
+                        shown.map(|(key, value, origin)| (format!("notify.{key}"), value, origin)),
+                    );
+                    continue;
+                }
                 DeValue::Table(table) if name == "notify" => {
                     self.notify.add(table, at)?;
                     continue;
@@ -307,9 +355,14 @@ impl Config {
                 DeValue::Array(items) if name == "claude.arguments" => {
                     let words = items.iter().map(|item| item.get_ref().as_str().map(str::to_owned));
                     let words: Option<Vec<_>> = words.collect();
-                    self.claude_arguments = words.ok_or_else(|| {
+                    let words = words.ok_or_else(|| {
                         Failure::usage(format!("{origin}: `{name}` must be a list of strings"))
                     })?;
+                    if self.withholds {
+                        self.withheld.push((name, format!("{words:?}"), origin));
+                        continue;
+                    }
+                    self.claude_arguments = words;
                     format!("{:?}", self.claude_arguments)
                 }
                 _ if name == "claude.arguments" => {
@@ -348,7 +401,14 @@ impl Config {
                 let why = "is not a valid name: it must not be empty or begin with a dash";
                 return Err(Failure::usage(format!("{origin}: `agents.{name}` {why}")));
             }
-            self.agents.insert(name.to_string(), AgentSettings::read(name, table, at)?);
+            let read = AgentSettings::read(name, table, at)?;
+            if self.withholds && read.shown.iter().any(|(key, ..)| *key != "model") {
+                let shown = read.shown.into_iter();
+                let named = |(key, value, origin)| (format!("agents.{name}.{key}"), value, origin);
+                self.withheld.extend(shown.map(named));
+                continue;
+            }
+            self.agents.insert(name.to_string(), read);
         }
         Ok(())
     }
@@ -375,6 +435,10 @@ impl Config {
         };
         if let Some(why) = (key.wrong)(&text) {
             return Err(Failure::usage(format!("{origin}: `{name}`: `{text}` {why}")));
+        }
+        if self.withholds && self.gives_power(key.name, &text) {
+            self.withheld.push((key.name.to_owned(), text, origin));
+            return Ok(());
         }
         self.values.insert(key.name, SettingValue { text, origin });
         Ok(())
@@ -405,6 +469,10 @@ impl Config {
             let shown = if value.text.is_empty() { "-" } else { &one_line(&value.text) };
             let origin = one_line(&value.origin.to_string());
             let _ = writeln!(text, "{name:<30} {shown:<24} {origin}");
+        }
+        for (name, value, origin) in &self.withheld {
+            let (value, origin) = (one_line(value), one_line(&origin.to_string()));
+            let _ = writeln!(text, "{name:<30} {value:<24} {origin}, not trusted: raymond trust");
         }
         for (key, value, origin) in &self.failover.shown {
             let (value, origin) = (one_line(value), one_line(&origin.to_string()));

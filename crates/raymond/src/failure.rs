@@ -253,6 +253,9 @@ fn journal_hint(error: &JournalError) -> Option<String> {
             "convert it back, and keep it out of version control:\n      sed -i 's/\\r$//' {}",
             quote::path(path)
         )),
+        JournalError::Foreign { .. } => Some(
+            "it came with the project, or from another machine; look at what it is, and take it over: raymond trust".to_owned(),
+        ),
         JournalError::Newer { .. } => {
             Some("use the version of raymond that wrote it, or a newer one".to_owned())
         }

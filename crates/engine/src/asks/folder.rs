@@ -17,12 +17,15 @@ use super::{
     AnswerError, Reply, UNREADABLE,
     attached::{self, copy_name},
 };
-use crate::{clock, private, regular, step::step_name, sys};
+use crate::{clock, private, regular, seal, step::step_name, sys};
 
 const QUESTION: &str = "question";
 const ANSWER: &str = "answer";
 const ATTACHMENTS: &str = "attachments";
 const FILES: &str = "files";
+/// What the seals of questions and answers are for.
+const QUESTION_SEAL: &str = "question";
+const ANSWER_SEAL: &str = "answer";
 
 /// The largest question or answer as JSON: a text whose every byte is escaped.
 const BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -153,14 +156,25 @@ impl AskFolder {
     }
 
     /// The question, if it is published.
+    /// One that Raymond did not write is none: what a person reads must be what was asked.
     pub(super) fn question(&self) -> io::Result<Option<PublishedQuestion>> {
-        read(&self.path.join(QUESTION))
+        match read(QUESTION_SEAL, &self.path.join(QUESTION)) {
+            Err(error) if is_malformed(&error) => Ok(None),
+            read => read,
+        }
+    }
+
+    /// What the seal of an answer is for: this very question, as it was asked at this moment.
+    fn answer_seal(&self) -> io::Result<String> {
+        let question = self.question()?;
+        let asked = question.map(|asked| format!("{} {}", asked.run, asked.asked_at_ms));
+        Ok(format!("{ANSWER_SEAL} {}", asked.unwrap_or_default()))
     }
 
     /// The answer, if there is one. A file that is none, which only another program can have written, is
     /// [`UNREADABLE`]: it keeps its place until the orchestrator moves it aside.
     pub(super) fn answer(&self) -> io::Result<Option<GivenAnswer>> {
-        match read(&self.path.join(ANSWER)) {
+        match read(&self.answer_seal()?, &self.path.join(ANSWER)) {
             Err(error) if is_malformed(&error) => Ok(Some(GivenAnswer {
                 result: String::new(),
                 comment: String::new(),
@@ -195,8 +209,9 @@ impl AskFolder {
         let attachments = self.copy_attachments(&question.attach, cwd)?;
         let published = PublishedQuestion { attachments, ..wanted };
         let draft = self.path.join("question.draft");
-        write_durably(&draft, &serde_json::to_vec_pretty(&published)?)?;
-        fs::rename(&draft, self.path.join(QUESTION))?;
+        let path = self.path.join(QUESTION);
+        write_durably(&draft, &seal::to_json(QUESTION_SEAL, &path, &published)?)?;
+        fs::rename(&draft, path)?;
         self.sync()?;
         Ok((published, true))
     }
@@ -256,8 +271,8 @@ impl AskFolder {
             how: reply.how.clone(),
             at_ms: clock::now_ms(),
         };
-        let named = serde_json::to_vec_pretty(&given)
-            .map_err(io::Error::from)
+        let purpose = self.answer_seal().map_err(io)?;
+        let named = seal::to_json(&purpose, &self.path.join(ANSWER), &given)
             .and_then(|json| write_durably(&draft, &json))
             .and_then(|()| private::name_new(&draft, &self.path.join(ANSWER)));
         if named.is_err() {
@@ -356,9 +371,9 @@ pub(super) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
+fn read<T: DeserializeOwned>(purpose: &str, path: &Path) -> io::Result<Option<T>> {
     match regular::read(path, BYTES_MAX) {
-        Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
+        Ok(bytes) => Ok(Some(seal::from_json(purpose, path, &bytes)?)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }

@@ -208,10 +208,12 @@ fn request_whose_caller_gave_up_or_died_long_ago_has_no_effect() {
 fn invalid_request_is_refused_with_the_reason() {
     let (folder, door) = door();
     let letter = Letter::post(folder.path(), &Ask::Cancel).unwrap();
-    fs::write(letter.path(REQUEST), "{\"until_ms\": 1, \"ask\": \"dance\"}").unwrap();
+    let forged =
+        serde_json::json!({ "until_ms": u64::MAX, "ask": { "limit": { "budget_usd": 5000 } } });
+    fs::write(letter.path(REQUEST), forged.to_string()).unwrap();
     assert!(door.requests().is_empty());
     let why = letter.answer().unwrap().unwrap_err().to_string();
-    assert!(why.contains("dance"), "{why}");
+    assert!(why.contains("your Raymond did not write it"), "{why}");
     // One that is too large, and something that is no file at all.
     fs::write(letter.path(REQUEST), vec![b' '; 600_000]).unwrap();
     fs::create_dir(door.folder.join("folder.request")).unwrap();

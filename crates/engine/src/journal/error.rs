@@ -47,6 +47,14 @@ pub enum JournalError {
         /// The start of the first converted line.
         offset: u64,
     },
+    /// A line has no seal of this user: the journal was cloned, copied from another machine or written by another program.
+    #[error("the journal {} was not written by your Raymond (byte {offset})", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// The start of the first line without the seal.
+        offset: u64,
+    },
     /// A newer version of Raymond wrote the journal.
     #[error("the journal {} has format version {version}, newer than this program", path.display())]
     Newer {

@@ -29,7 +29,7 @@ pub struct Journal {
 pub struct Opened {
     /// The journal, ready for appending.
     pub journal: Journal,
-    /// The entries from the requested offset on.
+    /// All entries.
     pub entries: Vec<JournalEntry>,
     /// The unfinished tail that was cut off, if there was one.
     pub trimmed: Option<Trimmed>,
@@ -58,20 +58,16 @@ impl Journal {
         Ok(Self { file, end: JournalPosition::START, is_durable: true })
     }
 
-    /// Opens a journal for appending and reads it from byte `from`. Moves an unfinished tail to a
-    /// file beside the journal. Returns `None` and changes nothing if no line starts at `from`, or if the
-    /// journal is not empty but has no complete line.
-    pub fn open(path: &Path, from: u64) -> Result<Option<Opened>, JournalError> {
+    /// Opens a journal for appending, and reads and checks all of it. Moves an unfinished tail to a file beside the
+    /// journal. Returns `None` and changes nothing if the journal is not empty but has no complete line.
+    pub fn open(path: &Path) -> Result<Option<Opened>, JournalError> {
         let io = |what| JournalError::io(what, path);
         // A FIFO or a device in its place could be opened for writing, and says less when it is read.
         regular::open(path).map_err(io("open"))?;
         let file = OpenOptions::new().read(true).append(true).open(path).map_err(io("open"))?;
         private::tighten(path).map_err(io("open"))?;
         let length = file.metadata().map_err(io("open"))?.len();
-        let Some(from) = JournalPosition::at(&file, from).map_err(io("read"))? else {
-            return Ok(None);
-        };
-        let (entries, end) = read_lines(path, &file, from)?;
+        let (entries, end) = read_lines(path, &file, JournalPosition::START)?;
         if end.offset == 0 && length > 0 {
             return Ok(None);
         }
@@ -79,11 +75,6 @@ impl Journal {
         let trimmed = trimmed.map_err(io("repair"))?;
         let journal = Self { file, end, is_durable: false };
         Ok(Some(Opened { journal, entries, trimmed }))
-    }
-
-    /// The checksum of the line that ends at byte `offset`; `None` if no line ends there.
-    pub fn checksum_at(path: &Path, offset: u64) -> io::Result<Option<u32>> {
-        Ok(JournalPosition::at(&regular::open(path)?, offset)?.map(|position| position.checksum))
     }
 
     /// Removes a journal that is empty, or moves it aside if it holds only an unfinished line.
@@ -97,6 +88,22 @@ impl Journal {
     /// Reads a journal without changing it. Another process may be appending to it.
     pub fn read(path: &Path) -> Result<Vec<JournalEntry>, JournalError> {
         Self::read_from(path, JournalPosition::START).map(|(entries, _)| entries)
+    }
+
+    /// Takes over a journal that another user, another machine or another program wrote: gives every line the seal of this
+    /// user. The journal is replaced when that is done. Nothing happens if a line is damaged.
+    pub fn take_over(path: &Path) -> io::Result<()> {
+        let bytes = regular::read(path, LINE_BYTES_MAX)?;
+        let (mut sealed, mut previous) = (Vec::with_capacity(bytes.len()), 0);
+        for whole in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let line = whole.strip_suffix(b"\n").unwrap_or(whole);
+            let Some((line, checksum)) = line::resealed(line, previous) else {
+                return Err(io::Error::other("a line of it is damaged"));
+            };
+            sealed.extend(line);
+            previous = checksum;
+        }
+        crate::user::replace(path, &sealed)
     }
 
     /// Reads the first decision of a journal, and nothing else; `None` if there is none.
@@ -144,11 +151,6 @@ impl Journal {
     /// The length of the journal in bytes.
     pub fn offset(&self) -> u64 {
         self.end.offset
-    }
-
-    /// The checksum of the last line.
-    pub fn checksum(&self) -> u32 {
-        self.end.checksum
     }
 
     /// Appends one decision. It survives a crash of this process at once, and a crash of the

@@ -1,8 +1,11 @@
 //! One line of the journal.
 //!
 //! ```text
-//! {"v":1,"at":1700000000000,"prev":"d9af6d2a","records":[…],"crc":"0a1b2c3d"}
+//! {"v":1,"at":1700000000000,"prev":"d9af6d2a","records":[…],"seal":"5f…","crc":"0a1b2c3d"}
 //! ```
+//!
+//! The seal covers every byte before it, with the user's key: a line that this user's Raymond did not write is foreign, whatever
+//! is in it. The line before is part of it through `prev`, so sealed lines cannot be put together anew.
 //!
 //! The checksum covers every byte before `,"crc"`, so that a line is valid JSON for other tools and
 //! damage is still detected. `prev` is the checksum of the previous line (zeros in the first line), so
@@ -14,6 +17,8 @@ use raymond_flow::{
     machine::Record,
 };
 use serde::{Deserialize, Serialize};
+
+use crate::seal::{self, SEAL_CHARS};
 
 /// One decision, and when it was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +43,8 @@ pub(super) struct DecodedLine {
 pub(super) enum LineError {
     /// The checksum does not match.
     Damaged,
+    /// The checksum matches, but the seal is not that of this user.
+    Foreign,
     /// A newer version of Raymond wrote the line.
     Newer { version: u32 },
     /// The checksum matches, but the content cannot be parsed. Such a line must never be discarded.
@@ -66,6 +73,11 @@ struct LineVersion {
     v: u64,
 }
 
+/// What the seals of lines are for.
+const PURPOSE: &str = "journal";
+/// How the field with the seal begins.
+const SEAL: &str = ",\"seal\":\"";
+
 /// The length of `,"crc":"0a1b2c3d"}`, which replaces the object's closing brace.
 const CHECKSUM_BYTES: usize = 18;
 
@@ -87,6 +99,8 @@ pub(super) fn encode(
         records: records.into(),
     })?;
     line.pop();
+    let seal = seal::seal(PURPOSE, &[&line]);
+    line.extend_from_slice(format!("{SEAL}{seal}\"").as_bytes());
     let checksum = crc32fast::hash(&line);
     line.extend_from_slice(format!(",\"crc\":\"{checksum:08x}\"}}\n").as_bytes());
     Ok((line, checksum))
@@ -99,6 +113,9 @@ pub(super) fn decode(line: &[u8]) -> Result<DecodedLine, LineError> {
     let checksum = crc32fast::hash(covered);
     if rest != format!(",\"crc\":\"{checksum:08x}\"}}").as_bytes() {
         return Err(LineError::Damaged);
+    }
+    if !is_sealed(covered) {
+        return Err(LineError::Foreign);
     }
     let LineVersion { v } = serde_json::from_slice(line).map_err(|_| LineError::Unreadable)?;
     if v > u64::from(history::VERSION) {
@@ -113,6 +130,30 @@ pub(super) fn decode(line: &[u8]) -> Result<DecodedLine, LineError> {
         previous,
         checksum,
     })
+}
+
+/// Whether a line, without its checksum, ends with a seal of this user.
+fn is_sealed(line: &[u8]) -> bool {
+    let end = SEAL.len() + SEAL_CHARS + 1;
+    let Some((covered, end)) = line.len().checked_sub(end).map(|at| line.split_at(at)) else {
+        return false;
+    };
+    let seal = end.strip_prefix(SEAL.as_bytes()).and_then(|end| end.strip_suffix(b"\""));
+    let seal = seal.and_then(|seal| std::str::from_utf8(seal).ok()).unwrap_or_default();
+    seal::is_sealed(PURPOSE, &[covered], seal)
+}
+
+/// A line of another user or machine, or one without a seal, with the seal of this user; `None` if it is none at all. The line
+/// before has the checksum `previous`. Also returns its checksum.
+pub(super) fn resealed(line: &[u8], previous: u32) -> Option<(Vec<u8>, u32)> {
+    let split = line.len().checked_sub(CHECKSUM_BYTES)?;
+    let ReadLine { at, records, .. } = serde_json::from_slice(line).ok()?;
+    let checksum = crc32fast::hash(line.get(..split)?);
+    if !line.ends_with(format!(",\"crc\":\"{checksum:08x}\"}}").as_bytes()) {
+        return None;
+    }
+    let records: Vec<Record> = records.into();
+    encode(at, previous, &records).ok()
 }
 
 /// Extracts the checksum from the last bytes of a line.

@@ -136,6 +136,9 @@ impl LineReader<'_> {
             Err(LineError::Newer { version }) => {
                 Err(JournalError::Newer { path: self.path.to_owned(), version })
             }
+            Err(LineError::Foreign) => {
+                Err(JournalError::Foreign { path: self.path.to_owned(), offset: self.at })
+            }
             Err(LineError::Unreadable) => Err(self.damaged(self.at)),
             Err(LineError::Damaged) => {
                 let crlf = whole.and_then(|line| line.strip_suffix(b"\r"));

@@ -96,16 +96,22 @@ fn offset(at: usize) -> u64 {
 }
 
 #[track_caller]
-fn open(path: &Path, from: u64) -> Opened {
-    Journal::open(path, from).unwrap().unwrap()
+fn open(path: &Path) -> Opened {
+    Journal::open(path).unwrap().unwrap()
 }
 
 fn records(entries: &[JournalEntry]) -> Vec<Vec<Record>> {
     entries.iter().map(|entry| entry.records.clone()).collect()
 }
 
-/// A line with a right checksum, whatever it says; `open_object` lacks its last brace.
+/// A line with a right seal and checksum, whatever it says; `open_object` lacks its last brace.
 fn line(open_object: &str) -> Vec<u8> {
+    let seal = crate::seal::seal("journal", &[open_object.as_bytes()]);
+    unsealed(&format!("{open_object},\"seal\":\"{seal}\""))
+}
+
+/// A line with a right checksum.
+fn unsealed(open_object: &str) -> Vec<u8> {
     let checksum = crc32fast::hash(open_object.as_bytes());
     format!("{open_object},\"crc\":\"{checksum:08x}\"}}\n").into_bytes()
 }
@@ -127,7 +133,7 @@ fn expect_kept(trimmed: Option<Trimmed>, before: &[u8], end: usize, about: &str)
 fn expect_nothing_begun(place: &Place, about: &str) {
     let before = place.bytes();
     assert_eq!(place.read(), [], "{about}");
-    assert!(Journal::open(&place.path, 0).unwrap().is_none(), "{about}");
+    assert!(Journal::open(&place.path).unwrap().is_none(), "{about}");
     assert_eq!(place.bytes(), before, "{about}: nothing is cut off");
 }
 
@@ -145,7 +151,7 @@ fn expect_shorter(
     let end = bounds[count];
     assert_eq!(place.read(), whole[..count], "{about}: read");
     assert_eq!(place.bytes(), before, "{about}: reading changes nothing");
-    let mut opened = open(&place.path, 0);
+    let mut opened = open(&place.path);
     assert_eq!(opened.entries, whole[..count], "{about}");
     expect_kept(opened.trimmed, &before, end, about);
     assert_eq!(opened.journal.offset(), offset(end), "{about}");
@@ -161,8 +167,7 @@ fn expect_shorter(
 fn expect_damaged(place: &Place, at: usize, about: &str) {
     let before = place.bytes();
     let expected = format!("the journal {} is damaged at byte {at}", place.path.display());
-    let errors =
-        [Journal::open(&place.path, 0).map(|_| ()), Journal::read(&place.path).map(|_| ())];
+    let errors = [Journal::open(&place.path).map(|_| ()), Journal::read(&place.path).map(|_| ())];
     for error in errors.map(Result::unwrap_err) {
         assert!(
             matches!(&error, JournalError::Damaged { offset, .. } if *offset == self::offset(at)),
@@ -181,7 +186,7 @@ fn what_is_appended_is_read_back_in_order() {
     let entries = place.read();
     assert_eq!(records(&entries), decisions());
     assert!(entries.iter().all(|entry| (earliest..=latest).contains(&entry.at_ms)), "{entries:?}");
-    let opened = open(&place.path, 0);
+    let opened = open(&place.path);
     assert_eq!(opened.entries, entries);
     assert_eq!(opened.trimmed, None);
     assert_eq!(opened.journal.offset(), offset(place.bytes().len()));
@@ -211,7 +216,7 @@ fn every_line_is_json_of_its_own_with_version_and_two_checksums() {
 fn new_journal_is_empty_and_can_be_opened() {
     let place = Place::with(&[]);
     assert_eq!(place.bytes(), b"");
-    let opened = open(&place.path, 0);
+    let opened = open(&place.path);
     assert_eq!((opened.entries, opened.trimmed), (vec![], None));
     assert_eq!(opened.journal.offset(), 0);
 }
@@ -229,7 +234,7 @@ fn sync_changes_nothing_that_can_be_read_and_may_be_asked_for_twice() {
         assert_eq!(place.bytes(), before);
     }
     assert_eq!(records(&place.read()), decisions());
-    let mut opened = open(&place.path, 0);
+    let mut opened = open(&place.path);
     opened.journal.sync().unwrap();
     assert_eq!(records(&place.read()), decisions());
 }
@@ -250,8 +255,7 @@ fn create_does_not_touch_a_journal_that_exists() {
 #[test]
 fn journal_that_is_not_there_is_an_error_and_is_not_created() {
     let place = Place::new();
-    let errors =
-        [Journal::open(&place.path, 0).map(|_| ()), Journal::read(&place.path).map(|_| ())];
+    let errors = [Journal::open(&place.path).map(|_| ()), Journal::read(&place.path).map(|_| ())];
     for error in errors.map(Result::unwrap_err) {
         assert_eq!(error.to_string(), format!("cannot open the journal {}", place.path.display()));
         assert!(
@@ -270,7 +274,7 @@ fn reader_sees_at_once_what_the_owner_appends() {
         journal.append(decision).unwrap();
         assert_eq!(records(&place.read()), decisions()[..=index]);
     }
-    let mut reopened = open(&place.path, 0).journal;
+    let mut reopened = open(&place.path).journal;
     reopened.append(&more()).unwrap();
     assert_eq!(place.read().last().unwrap().records, more());
 }
@@ -437,7 +441,7 @@ fn journal_that_was_converted_to_crlf_is_refused_with_an_error_of_its_own() {
         let converted = [front, back.as_bytes()].concat();
         place.write(&converted);
         let errors =
-            [Journal::open(&place.path, 0).map(|_| ()), Journal::read(&place.path).map(|_| ())];
+            [Journal::open(&place.path).map(|_| ()), Journal::read(&place.path).map(|_| ())];
         for error in errors.map(Result::unwrap_err) {
             assert!(
                 matches!(&error, JournalError::Crlf { offset: at, .. } if *at == offset(bounds[first])),
@@ -473,7 +477,7 @@ fn line_of_a_newer_version_is_reported_and_kept() {
             }
             place.write(&bytes);
             let errors =
-                [Journal::open(&place.path, 0).map(|_| ()), Journal::read(&place.path).map(|_| ())];
+                [Journal::open(&place.path).map(|_| ()), Journal::read(&place.path).map(|_| ())];
             for error in errors.map(Result::unwrap_err) {
                 let expected = format!(
                     "the journal {} has format version {version}, newer than this program",
@@ -505,71 +509,12 @@ fn complete_line_that_cannot_be_parsed_is_refused_and_never_cut_off() {
 #[test]
 fn line_that_is_shorter_than_a_checksum_is_damage() {
     let place = Place::new();
-    for text in ["\n", "{}\n", ",\"crc\":\"00000000\"}\n"] {
+    for text in ["\n", "{}\n"] {
         let mut bytes = text.as_bytes().to_vec();
         bytes.extend(line("{\"v\":1,\"at\":1,\"records\":[]"));
         place.write(&bytes);
         expect_damaged(&place, 0, text);
     }
-}
-
-#[test]
-fn opened_at_the_start_of_a_line_gives_what_follows_it() {
-    let place = Place::with(&decisions());
-    let (whole, bytes) = (place.read(), place.bytes());
-    for (index, start) in starts(&bytes).into_iter().enumerate() {
-        let opened = open(&place.path, offset(start));
-        assert_eq!(opened.entries, whole[index..], "from byte {start}");
-        assert_eq!(opened.trimmed, None);
-        assert_eq!(opened.journal.offset(), offset(bytes.len()));
-    }
-}
-
-#[test]
-fn opened_in_the_middle_of_a_line_or_after_the_end_gives_nothing_and_changes_nothing() {
-    let place = Place::with(&decisions());
-    let mut bytes = place.bytes();
-    bytes.extend_from_slice(b"half a li");
-    place.write(&bytes);
-    let bounds = starts(&bytes);
-    for from in (0..bytes.len() + 5).filter(|from| !bounds.contains(from)) {
-        assert!(Journal::open(&place.path, offset(from)).unwrap().is_none(), "from byte {from}");
-    }
-    assert!(Journal::open(&place.path, u64::MAX).unwrap().is_none());
-    assert_eq!(place.bytes(), bytes);
-}
-
-#[test]
-fn opened_at_an_offset_cuts_the_unfinished_end_and_appends_after_it() {
-    let place = Place::with(&decisions());
-    let (whole, bytes) = (place.read(), place.bytes());
-    let bounds = starts(&bytes);
-    for index in 0..=6 {
-        let mut file = bytes.clone();
-        file.extend_from_slice(b"{\"v\":1,\"at\":");
-        place.write(&file);
-        let mut opened = open(&place.path, offset(bounds[index]));
-        assert_eq!(opened.entries, whole[index..]);
-        expect_kept(opened.trimmed, &file, bytes.len(), "half a line");
-        opened.journal.append(&more()).unwrap();
-        let mut expected = decisions();
-        expected.push(more());
-        assert_eq!(records(&place.read()), expected);
-    }
-}
-
-#[test]
-fn opened_at_an_offset_still_finds_damage_after_it() {
-    let place = Place::with(&decisions());
-    let mut bytes = place.bytes();
-    let bounds = starts(&bytes);
-    bytes[bounds[3] + 4] ^= 0x20;
-    place.write(&bytes);
-    let error = Journal::open(&place.path, offset(bounds[2])).unwrap_err();
-    assert!(
-        matches!(error, JournalError::Damaged { offset: at, .. } if at == offset(bounds[3])),
-        "{error:?}"
-    );
 }
 
 #[test]
@@ -588,7 +533,7 @@ fn very_long_line_survives() {
     journal.append(&long).unwrap();
     journal.append(&more()).unwrap();
     drop(journal);
-    assert_eq!(records(&open(&place.path, 0).entries), [long, more()]);
+    assert_eq!(records(&open(&place.path).entries), [long, more()]);
 }
 
 #[test]
@@ -613,8 +558,7 @@ fn reader_that_finds_a_partial_line_returns_the_complete_ones_and_changes_nothin
 #[track_caller]
 fn expect_out_of_order(place: &Place, at: usize, about: &str) {
     let before = place.bytes();
-    let errors =
-        [Journal::open(&place.path, 0).map(|_| ()), Journal::read(&place.path).map(|_| ())];
+    let errors = [Journal::open(&place.path).map(|_| ()), Journal::read(&place.path).map(|_| ())];
     for error in errors.map(Result::unwrap_err) {
         assert!(
             matches!(&error, JournalError::OutOfOrder { offset, .. } if *offset == self::offset(at)),
@@ -663,60 +607,33 @@ fn line_of_another_journal_is_refused() {
     expect_out_of_order(&place, bytes.len(), "a foreign line");
 }
 
-/// A failed run as the first version of this program wrote it, whose lines do not name their
-/// predecessors. Never changed.
-const UNCHAINED: &[u8] = include_bytes!("../../tests/fixtures/v1/unchained.journal");
-/// The same run, begun and continued to its end by this version. Never changed.
+/// A failed run that was continued to its end. Never changed.
 const CHAINED: &[u8] = include_bytes!("../../tests/fixtures/v1/chained.journal");
 
 #[test]
-fn journals_of_every_version_are_readable_for_ever() {
-    for (bytes, count) in [(UNCHAINED, 6), (CHAINED, 10)] {
-        let place = Place::new();
-        place.write(bytes);
-        let entries = place.read();
-        assert_eq!(entries.len(), count);
-        assert_eq!(open(&place.path, 0).entries, entries);
-        let records = entries.into_iter().flat_map(|entry| entry.records);
-        raymond_flow::machine::replay(records.collect::<Vec<_>>()).unwrap();
-        assert_eq!(place.bytes(), bytes, "nothing is changed by that");
-    }
-}
-
-#[test]
-fn journal_of_the_first_version_is_continued_with_lines_that_name_their_predecessors() {
+fn journal_of_this_version_is_readable_for_ever() {
     let place = Place::new();
-    place.write(UNCHAINED);
-    let mut journal = open(&place.path, 0).journal;
-    for records in decisions() {
-        journal.append(&records).unwrap();
-    }
-    let bytes = place.bytes();
-    assert_eq!(bytes[..UNCHAINED.len()], *UNCHAINED);
-    assert_eq!(records(&open(&place.path, 0).entries)[6..], decisions());
-    let (lines, bounds) = (split(&bytes), starts(&bytes));
-    let mut dropped = lines.clone();
-    dropped.remove(6);
-    place.write(&dropped.concat());
-    expect_out_of_order(&place, bounds[6], "without the first new line");
-    let mut moved = lines.clone();
-    moved.push(lines[2].clone());
-    place.write(&moved.concat());
-    expect_out_of_order(&place, bytes.len(), "an old line at the end");
+    place.write(CHAINED);
+    let entries = place.read();
+    assert_eq!(entries.len(), 10);
+    assert_eq!(open(&place.path).entries, entries);
+    let records = entries.into_iter().flat_map(|entry| entry.records);
+    raymond_flow::machine::replay(records.collect::<Vec<_>>()).unwrap();
+    assert_eq!(place.bytes(), CHAINED, "nothing is changed by that");
 }
 
 #[test]
 fn sync_fails_if_another_process_writes_to_or_removes_the_journal() {
     let place = Place::with(&decisions());
-    let mut first = open(&place.path, 0).journal;
-    let mut second = open(&place.path, 0).journal;
+    let mut first = open(&place.path).journal;
+    let mut second = open(&place.path).journal;
     first.append(&more()).unwrap();
     first.sync().unwrap();
     second.append(&more()).unwrap();
     let error = second.sync().unwrap_err();
     assert!(error.to_string().starts_with("another process has changed"), "{error}");
     let place = Place::with(&decisions());
-    let mut journal = open(&place.path, 0).journal;
+    let mut journal = open(&place.path).journal;
     fs::remove_file(&place.path).unwrap();
     journal.append(&more()).unwrap();
     assert_eq!(journal.sync().is_err(), cfg!(unix));
@@ -729,7 +646,7 @@ fn fifo_in_the_place_of_a_journal_is_refused_and_named() {
     let path = folder.path().join("r.journal");
     let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
     assert!(made.success());
-    let Err(JournalError::Io { source, .. }) = Journal::open(&path, 0) else {
+    let Err(JournalError::Io { source, .. }) = Journal::open(&path) else {
         panic!("it is no journal")
     };
     assert!(source.to_string().contains("is a FIFO, not a regular file"), "{source}");
@@ -741,7 +658,46 @@ fn journal_of_an_earlier_version_that_others_could_read_is_made_private() {
     use std::os::unix::fs::PermissionsExt as _;
     let place = Place::with(&decisions());
     fs::set_permissions(&place.path, fs::Permissions::from_mode(0o644)).unwrap();
-    open(&place.path, 0);
+    open(&place.path);
     let mode = fs::metadata(&place.path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn journal_that_another_program_wrote_is_foreign_until_it_is_taken_over() {
+    let place = Place::with(&decisions());
+    let (whole, bytes) = (place.read(), place.bytes());
+    let text = String::from_utf8(bytes.clone()).unwrap();
+    // The same lines without the key: other seals, or none, with right checksums and a right chain.
+    for seal in [Some("0".repeat(32)), Some(String::new()), None] {
+        let (mut forged, mut previous) = (Vec::new(), "00000000".to_owned());
+        for line in text.lines() {
+            let (open, _) = line.rsplit_once(",\"seal\"").unwrap();
+            let (front, rest) = open.split_once("\"prev\":\"").unwrap();
+            let (_, rest) = rest.split_once('"').unwrap();
+            let open = format!("{front}\"prev\":\"{previous}\"{rest}");
+            let seal = seal.as_ref().map(|it| format!(",\"seal\":\"{it}\"")).unwrap_or_default();
+            let line = unsealed(&format!("{open}{seal}"));
+            previous = String::from_utf8(line[line.len() - 11..line.len() - 3].to_vec()).unwrap();
+            forged.extend(line);
+        }
+        place.write(&forged);
+        let errors =
+            [Journal::open(&place.path).map(|_| ()), Journal::read(&place.path).map(|_| ())];
+        for error in errors.map(Result::unwrap_err) {
+            assert!(matches!(error, JournalError::Foreign { offset: 0, .. }), "{error:?}");
+        }
+        assert_eq!(place.bytes(), forged, "it is left as it is");
+        Journal::take_over(&place.path).unwrap();
+        assert_eq!(place.read(), whole);
+    }
+    // A line that was changed in place, with a right checksum.
+    let changed = text.replacen("\"paused\"", "\"failed\"", 1);
+    let (open, _) = changed.trim_end().rsplit_once(",\"crc\"").unwrap();
+    let (front, last) = open.rsplit_once('\n').unwrap();
+    place.write(&[format!("{front}\n").into_bytes(), unsealed(last)].concat());
+    assert!(matches!(Journal::read(&place.path), Err(JournalError::Foreign { .. })));
+    place.write(b"{\"damaged\":1}\n");
+    assert!(Journal::take_over(&place.path).is_err());
+    assert_eq!(place.bytes(), b"{\"damaged\":1}\n");
 }

@@ -136,77 +136,6 @@ fn journal_of_another_format_or_nothing_is_refused() {
 }
 
 #[test]
-fn snapshot_of_another_run_is_not_taken_for_this_one() {
-    let root = tempfile::tempdir().unwrap();
-    let mut ignored = Recorder::default();
-    drop(begun(&root, &mut ignored).close());
-    let own = files(root.path());
-    // The same files under another name, as if they had been copied.
-    let other = RunId::new("other").unwrap();
-    let copies = StateDir::new(root.path().join(".raymond")).run(&other);
-    private::create_dir_all(&copies.steps).unwrap();
-    fs::copy(&own.journal, &copies.journal).unwrap();
-    fs::copy(&own.state, &copies.state).unwrap();
-    let lock = RunLock::take(&copies.lock).unwrap();
-    let state = copies.state.clone();
-    drop(Ledger::open(&other, copies, lock, &mut ignored).unwrap());
-    assert!(!state.exists(), "it is not trusted: the journal was replayed");
-}
-
-#[test]
-fn snapshot_that_is_ahead_of_its_journal_is_removed_and_the_journal_counts() {
-    let root = tempfile::tempdir().unwrap();
-    let mut ignored = Recorder::default();
-    let mut ledger = begun(&root, &mut ignored);
-    ledger.input(Input::Halt(Halt::Interrupted)).unwrap();
-    drop(ledger.close());
-    // A crash of the machine took the end of the journal back.
-    let files = files(root.path());
-    let bytes = fs::read(&files.journal).unwrap();
-    let first = bytes.iter().position(|byte| *byte == b'\n').unwrap() + 1;
-    fs::write(&files.journal, &bytes[..first]).unwrap();
-    let ledger = opened(&root, &mut ignored).unwrap();
-    assert_eq!(ledger.run().status, Status::Running);
-    assert_eq!(ledger.run().halt, None);
-    assert!(!files.state.exists());
-}
-
-#[test]
-fn snapshot_that_lags_behind_is_completed_from_the_journal() {
-    let root = tempfile::tempdir().unwrap();
-    let mut ignored = Recorder::default();
-    let mut ledger = begun(&root, &mut ignored);
-    ledger.refresh();
-    let files = files(root.path());
-    let early = fs::read(&files.state).unwrap();
-    ledger.input(Input::Halt(Halt::Interrupted)).unwrap();
-    let closed = ledger.close();
-    fs::write(&files.state, early).unwrap();
-    let ledger = opened(&root, &mut ignored).unwrap();
-    assert_eq!(*ledger.run(), closed);
-    assert!(files.state.exists(), "it was good enough to begin with");
-}
-
-#[test]
-fn tail_that_is_cut_off_is_told_also_when_a_snapshot_was_used() {
-    let root = tempfile::tempdir().unwrap();
-    let mut ignored = Recorder::default();
-    drop(begun(&root, &mut ignored).close());
-    let files = files(root.path());
-    assert!(files.state.exists());
-    let mut bytes = fs::read(&files.journal).unwrap();
-    bytes.extend_from_slice(b"half");
-    fs::write(&files.journal, bytes).unwrap();
-    let seen = Recorder::default();
-    drop(opened(&root, &mut seen.clone()).unwrap());
-    let trimmed = seen.all(|event| match event {
-        Event::JournalTrimmed(trimmed) => Some(fs::read(&trimmed.kept).unwrap()),
-        _ => None,
-    });
-    assert_eq!(trimmed, [b"half"]);
-}
-
-#[test]
 fn run_that_cannot_begin_leaves_no_journal() {
     let root = tempfile::tempdir().unwrap();
     let files = files(root.path());
@@ -232,4 +161,36 @@ fn journal_that_another_process_has_changed_stops_the_run_and_leaves_the_state_f
     assert!(matches!(&error, EngineError::Journal(JournalError::Io { what: "make durable", .. })));
     drop(ledger.close());
     assert!(!files.state.exists());
+}
+
+#[test]
+fn state_file_of_whatever_content_changes_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    let mut ignored = Recorder::default();
+    let mut ledger = begun(&root, &mut ignored);
+    ledger.input(Input::Halt(Halt::Interrupted)).unwrap();
+    let closed = ledger.close();
+    let files = files(root.path());
+    let written = fs::read_to_string(&files.state).unwrap();
+    fs::write(&files.state, written.replace("10.0", "99999.0")).unwrap();
+    assert_eq!(*opened(&root, &mut ignored).unwrap().run(), closed);
+}
+
+#[test]
+fn journal_that_is_damaged_in_the_middle_is_neither_opened_nor_changed() {
+    let root = tempfile::tempdir().unwrap();
+    let mut ignored = Recorder::default();
+    let mut ledger = begun(&root, &mut ignored);
+    for _ in 0..3 {
+        ledger.input(Input::Halt(Halt::Interrupted)).unwrap();
+        ledger.input(resume()).unwrap();
+    }
+    drop(ledger.close());
+    let files = files(root.path());
+    let mut bytes = fs::read(&files.journal).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&files.journal, &bytes).unwrap();
+    assert!(matches!(opened(&root, &mut ignored), Err(EngineError::Journal(_))));
+    assert_eq!(fs::read(&files.journal).unwrap(), bytes);
 }

@@ -12,10 +12,12 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::StepFolder;
-use crate::{private, regular};
+use crate::{private, regular, seal};
 
 /// What the name of such a file begins with; the id of the message follows.
 const PREFIX: &str = "told-";
+/// What the seals of messages are for.
+const SEAL: &str = "message";
 /// The largest such file: a message whose every byte is escaped.
 const BYTES_MAX: u64 = 1024 * 1024;
 
@@ -33,8 +35,9 @@ impl StepFolder {
     pub(crate) fn tell(&self, id: &str, message: &LiveMessage) -> io::Result<()> {
         // It gets its name when it is complete. The draft has another prefix.
         let draft = self.path().join(format!("draft-{id}"));
-        private::write(&draft, serde_json::to_vec(message)?)?;
-        fs::rename(draft, self.path().join(format!("{PREFIX}{id}")))
+        let path = self.path().join(format!("{PREFIX}{id}"));
+        private::write(&draft, seal::to_json(SEAL, &path, message)?)?;
+        fs::rename(draft, path)
     }
 
     /// The ids of the messages that were written for the turn.
@@ -44,10 +47,11 @@ impl StepFolder {
 }
 
 /// The messages in the directory of a step whose ids are not `known`, the oldest first.
-#[cfg(not(portable))]
+#[cfg_attr(portable, expect(dead_code, reason = "no child takes messages there"))]
 pub(crate) fn messages(step: &Path, known: &[String]) -> Vec<(String, LiveMessage)> {
     let new = files(step).into_iter().filter(|(id, _)| !known.contains(id));
-    let read = |path: &Path| serde_json::from_slice(&regular::read(path, BYTES_MAX).ok()?).ok();
+    let read =
+        |path: &Path| seal::from_json(SEAL, path, &regular::read(path, BYTES_MAX).ok()?).ok();
     new.filter_map(|(id, path)| Some((id, read(&path)?))).collect()
 }
 
@@ -86,7 +90,8 @@ mod tests {
         folder.tell("a", &message("first")).unwrap();
         folder.tell("b", &message("second")).unwrap();
         folder.tell("a", &message("first")).unwrap();
-        fs::write(folder.path().join("told-c"), "{ not json").unwrap();
+        let unsealed = serde_json::to_vec(&message("of a model")).unwrap();
+        fs::write(folder.path().join("told-c"), unsealed).unwrap();
         fs::write(folder.path().join("draft-d"), "{}").unwrap();
         let known = ["b".to_owned()];
         assert_eq!(messages(folder.path(), &known), [("a".to_owned(), message("first"))]);

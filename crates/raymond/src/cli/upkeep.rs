@@ -1,8 +1,8 @@
 //! The command line for transcripts, checks and old runs.
 
 #[cfg(feature = "serve")]
-use std::{net::IpAddr, path::PathBuf};
-use std::{process::ExitCode, str::FromStr, time::Duration};
+use std::net::IpAddr;
+use std::{path::PathBuf, process::ExitCode, str::FromStr, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
 use raymond_flow::machine::Status;
@@ -11,7 +11,7 @@ use raymond_flow::machine::Status;
 use super::commands::{open, serve};
 use super::{
     args::Place,
-    commands::{doctor, land, prune, show},
+    commands::{doctor, land, prune, show, trust},
 };
 use crate::failure::Failure;
 
@@ -24,6 +24,11 @@ pub(crate) enum Upkeep {
     /// Each coding agent takes two turns against a model in this program, in a home of its own: nothing is paid for, and nothing
     /// of yours is used. Exits with 1 if there is a problem that prevents runs.
     Doctor(Doctor),
+    /// Take over settings and runs of a project that your Raymond did not write.
+    ///
+    /// Shows the settings of the project that give power (programs, permissions, higher budgets) and the runs that came with it, and asks.
+    /// Until then neither is used: a repository can be cloned with anything in it.
+    Trust(Trust),
     /// Remove old runs from the disk.
     ///
     /// Runs that can still be resumed are kept unless `--status` names them; running ones are always kept, and so are those with
@@ -50,6 +55,7 @@ pub(super) fn run(command: &Upkeep) -> Result<ExitCode, Failure> {
     match command {
         Upkeep::Show(arguments) => show(arguments),
         Upkeep::Doctor(arguments) => doctor(arguments),
+        Upkeep::Trust(arguments) => trust(arguments),
         Upkeep::Prune(arguments) => prune(arguments),
         Upkeep::Land(arguments) => land(arguments),
         #[cfg(feature = "serve")]
@@ -57,6 +63,21 @@ pub(super) fn run(command: &Upkeep) -> Result<ExitCode, Failure> {
         #[cfg(feature = "serve")]
         Upkeep::Open(arguments) => open(arguments),
     }
+}
+
+/// The arguments of `raymond trust`.
+#[derive(Debug, Args)]
+pub(crate) struct Trust {
+    /// The directory of the project [default: the current one].
+    #[arg(value_name = "DIR", conflicts_with = "data_dir")]
+    pub(crate) folder: Option<PathBuf>,
+
+    /// Do not ask.
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+
+    #[command(flatten)]
+    pub(crate) place: Place,
 }
 
 /// The arguments of `raymond show`.

@@ -255,7 +255,7 @@ fn traced_answer(project: &Project, options: &[&str]) -> Ran {
     strace.arg("-qq").arg("-o").arg(project.file("strace.log")).args(options);
     strace.arg(env!("CARGO_BIN_EXE_raymond"));
     strace.args(["answer", "r", "main.1", "go", "--file", "plan.md", "--text", "first"]);
-    strace.current_dir(project.path()).stdin(Stdio::null());
+    strace.current_dir(project.path()).envs(project.user()).stdin(Stdio::null());
     Ran::of(&strace.output().unwrap())
 }
 

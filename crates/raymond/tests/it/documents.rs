@@ -44,7 +44,8 @@ fn run_commands(name: &str) -> usize {
                 continue;
             }
             let mut shell = Command::new("bash");
-            shell.args(["-c", &command]).current_dir(project.path()).env("PATH", &path);
+            shell.args(["-c", &command]).current_dir(project.path()).envs(project.user());
+            shell.env("PATH", &path);
             shell.env_remove("RAYMOND_AGENT_PROGRAM").stdin(Stdio::null());
             let ran = Ran::of(&shell.output().unwrap());
             assert_eq!(ran.code, 0, "{name}: {command}\n{}{}", ran.stdout, ran.stderr);
@@ -110,6 +111,9 @@ fn samples_of_journal_and_state_file_are_those_of_the_program() {
     let project = Project::new([]);
     fs::create_dir(project.file(".raymond/workflows")).unwrap();
     project.write(".raymond/workflows/sample.journal", journal);
+    // Another user's Raymond wrote it.
+    project.raymond(&["run", "sample"]).failed(1, "was not written by your Raymond");
+    assert_eq!(project.raymond(&["trust", "--yes"]).code, 0);
     project.raymond(&["run", "sample"]).completed("done");
 }
 

@@ -72,10 +72,18 @@ impl Project {
                 command.env_remove(name);
             }
         }
-        command.env("XDG_CONFIG_HOME", self.file(".config"));
-        command.env("XDG_STATE_HOME", self.file(".state"));
-        command.stdin(Stdio::null());
+        command.envs(self.user()).stdin(Stdio::null());
         command
+    }
+
+    /// The variables that say where the user of this test has settings and a key, and that those of the project are the user's own.
+    pub(crate) fn user(&self) -> [(&'static str, PathBuf); 3] {
+        let config = self.file(".raymond/config.toml");
+        [
+            ("XDG_CONFIG_HOME", self.file(".config")),
+            ("XDG_STATE_HOME", self.file(".state")),
+            ("RAYMOND_TRUST", config),
+        ]
     }
 
     /// The same with a umask, which an outer shell sets.

@@ -86,7 +86,7 @@ impl Traced {
         }
         command.arg("-qq").arg("-o").arg(&log).args(options);
         command.arg(env!("CARGO_BIN_EXE_raymond")).args(START);
-        command.current_dir(project.path()).stdin(Stdio::null());
+        command.current_dir(project.path()).envs(project.user()).stdin(Stdio::null());
         let strace = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         Self { strace, log }
     }
@@ -706,6 +706,7 @@ fn on_a_small_disk(reserve: &str, check: &str) {
         .args(["-m", "bash", "-c", script, "bash"])
         .arg(project.path())
         .arg(env!("CARGO_BIN_EXE_raymond"))
+        .envs(project.user())
         .env("RAYMOND_DISK_RESERVE", reserve)
         .env("ROOMS", ROOMS)
         .env("CHECK", check)
@@ -739,6 +740,7 @@ pub(crate) fn with_a_disk(
     let ran = Command::new("unshare")
         .args(["-m", "bash", "-c", &script, "bash"])
         .arg(env!("CARGO_BIN_EXE_raymond"))
+        .envs(project.user())
         .env("RAYMOND_DISK_RESERVE", reserve)
         .current_dir(project.path())
         .stdin(Stdio::null())

@@ -58,6 +58,7 @@ fn run(project: &Project, command: &str) {
     let output = std::process::Command::new("bash")
         .args(["-c", command])
         .current_dir(project.path())
+        .envs(project.user())
         .env("PATH", format!("{}:{path}", project.path().display()))
         .env("RAYMOND_AGENT_PROGRAM", format!("bash {}", project.file("agent").display()))
         .output()

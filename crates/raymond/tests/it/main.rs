@@ -7,6 +7,8 @@
 
 mod ask_faults;
 mod asks;
+#[cfg(unix)]
+mod attacks;
 mod authoring;
 mod browser;
 mod chromium;

@@ -34,7 +34,12 @@ fn traced(project: &Project, options: &[&str]) -> (Ran, BTreeMap<String, usize>)
     let mut command = Command::new("strace");
     command.arg("-qq").arg("-o").arg(&log).args(options);
     command.arg(env!("CARGO_BIN_EXE_raymond")).args(REWIND);
-    let ran = command.current_dir(project.path()).stdin(Stdio::null()).output().unwrap();
+    let ran = command
+        .current_dir(project.path())
+        .envs(project.user())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
     let mut counts = BTreeMap::new();
     for line in fs::read_to_string(&log).unwrap_or_default().lines() {
         if let Some((call, _)) = line.split_once('(') {

@@ -32,6 +32,10 @@ fn as_nobody(project: &Project, arguments: &[&str]) -> Ran {
     let mut command = Command::new("setpriv");
     command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
     command.arg(inner.get_program()).args(inner.get_args()).current_dir(project.path());
+    let home = project.file("nobody");
+    let _ = fs::create_dir(&home);
+    give_away(&home);
+    command.env("HOME", &home).env_remove("XDG_STATE_HOME");
     Ran::of(&command.output().unwrap())
 }
 
@@ -59,7 +63,7 @@ fn state_directory_of_another_user_is_refused_with_a_hint() {
         &["list", "--state-dir", root],
     ] {
         let ran = project.raymond(command).failed(2, FOREIGN);
-        assert!(ran.stderr.contains(&format!("export RAYMOND_TRUST='{root}'")), "{}", ran.stderr);
+        assert!(ran.stderr.contains(&format!("export RAYMOND_TRUST={root}")), "{}", ran.stderr);
         // The state directory is found from a subdirectory as well.
         let mut below = project.command(command);
         let below = below.current_dir(project.file("a/b")).output().unwrap();
@@ -109,14 +113,18 @@ fn settings_of_another_user_are_refused() {
     if !give_away(&project.file(".raymond/config.toml")) {
         return;
     }
+    let untrusting = |arguments: &[&str]| {
+        let mut command = project.command(arguments);
+        Ran::of(&command.env_remove("RAYMOND_TRUST").output().unwrap())
+    };
     for command in [&["config"][..], &["start", "flow"]] {
-        let ran = project.raymond(command).failed(2, FOREIGN);
+        let ran = untrusting(command).failed(2, FOREIGN);
         assert!(ran.stderr.contains("config.toml belongs"), "{}", ran.stderr);
     }
     // Nor by way of a link.
     fs::rename(project.file(".raymond/config.toml"), project.file("elsewhere.toml")).unwrap();
     symlink(project.file("elsewhere.toml"), project.file(".raymond/config.toml")).unwrap();
-    project.raymond(&["config"]).failed(2, FOREIGN);
+    untrusting(&["config"]).failed(2, FOREIGN);
 }
 
 #[test]
@@ -133,9 +141,10 @@ fn state_directory_writable_by_others_is_refused_with_a_chmod_hint() {
         let path = project.file(name);
         let before = fs::metadata(&path).unwrap().permissions();
         set_mode(&path, 0o777);
-        let ran =
-            project.raymond(command).failed(2, "can be written to by other users (mode 0777)");
-        let hint = format!("chmod go-w '{}'", path.display());
+        let mut untrusting = project.command(command);
+        let ran = Ran::of(&untrusting.env_remove("RAYMOND_TRUST").output().unwrap());
+        let ran = ran.failed(2, "can be written to by other users (mode 0777)");
+        let hint = format!("chmod go-w {}", path.display());
         assert!(ran.stderr.contains(&hint), "{}", ran.stderr);
         let status = Command::new("bash").args(["-c", &hint]).status().unwrap();
         assert!(status.success());

@@ -45,7 +45,7 @@ function running(row) {
 
 /** Whether all of a question is seen where it is shown in short: only then may it be answered there. @param {Ask} ask */
 export function isSeenWhole(ask) {
-  return ask.is_whole && ask.question.length <= SEEN_MAX && plain(ask.question) === ask.question.trim();
+  return ask.is_whole && ask.question.length <= SEEN_MAX && !ask.question.trim().includes('\n');
 }
 
 /** The choices of a question where it is shown in short, or the way to its page. @param {Ask} ask */

@@ -170,7 +170,7 @@ pub(super) fn outcome(output: &TurnOutput<'_>, prices: Option<&Prices>) -> io::R
                 match Usd::from_dollars(cost.total) {
                     Some(own) => spent.cost_usd += own,
                     None => {
-                        spent.doubt = Some(format!("pi reports a cost of {} dollars", cost.total))
+                        spent.doubt = Some(format!("pi reports a cost of {} dollars", cost.total));
                     }
                 }
                 spent.tokens += Tokens {

@@ -77,7 +77,7 @@ pub(in crate::cli) fn host(
     place: &Place,
 ) -> Result<ExitCode, Failure> {
     let id = RunId::new(id)?;
-    let project = LoadedProject::of(place)?;
+    let project = LoadedProject::admitted(place)?;
     // Which worker gets the next turn of a session is not known, so no process is kept for it.
     let engine = project.engine(Some(0))?;
     let failed = |error| Failure::of_error(&error);

@@ -30,6 +30,7 @@ mod shell;
 mod show;
 mod tell;
 mod test;
+mod trust;
 
 pub(super) use acp::{acp, greet};
 pub(crate) use answer::user;
@@ -60,3 +61,4 @@ pub(super) use shell::{completions, config, init};
 pub(super) use show::show;
 pub(super) use tell::tell;
 pub(super) use test::test;
+pub(super) use trust::trust;

@@ -22,7 +22,7 @@ use raymond_flow::{
     source::Timeout,
 };
 
-use super::place::state_dir;
+use super::{place::state_dir, trust::admit};
 use crate::{
     agent_settings::CLAUDE,
     asker::Asker,
@@ -54,6 +54,15 @@ impl LoadedProject {
     pub(super) fn of(place: &Place) -> Result<Self, Failure> {
         let state_dir = state_dir(place)?;
         let config = Config::load(state_dir.root())?;
+        let agents = agents(&config);
+        Ok(Self { state_dir, config, agents, interrupts: None })
+    }
+
+    /// The same for a command that starts something: settings that give power must be trusted.
+    pub(super) fn admitted(place: &Place) -> Result<Self, Failure> {
+        let state_dir = state_dir(place)?;
+        let mut config = Config::load(state_dir.root())?;
+        admit(&mut config, &state_dir, place)?;
         let agents = agents(&config);
         Ok(Self { state_dir, config, agents, interrupts: None })
     }

@@ -93,7 +93,7 @@ pub(super) fn plan(arguments: Start) -> Result<(LoadedProject, Started), Failure
         })?,
         None => fresh_id(&scope.name)?,
     };
-    let project = LoadedProject::of(&options.place)?;
+    let project = LoadedProject::admitted(&options.place)?;
     let (mut settings, mut limits) = (Settings::default(), Limits::default());
     configure(&project.config, &mut settings, &mut limits);
     change(&options, &mut settings, &mut limits)?;
@@ -283,7 +283,7 @@ pub(in crate::cli) fn resume(
     let id = runs::find(&state_dir(&options.place)?, run, &options.place)?;
     // Report a wrong value before anything happens.
     change(options, &mut Settings::default(), &mut Limits::default())?;
-    let mut project = LoadedProject::of(&options.place)?;
+    let mut project = LoadedProject::admitted(&options.place)?;
     if detach {
         let next = runs::next(&id, &options.place);
         let is_named = run.id.is_some();
@@ -302,7 +302,7 @@ pub(in crate::cli) fn resume(
 /// `raymond recover`
 pub(in crate::cli) fn recover(options: &Options) -> Result<ExitCode, Failure> {
     change(options, &mut Settings::default(), &mut Limits::default())?;
-    let mut project = LoadedProject::of(&options.place)?;
+    let mut project = LoadedProject::admitted(&options.place)?;
     let state_dir = project.state_dir.clone();
     let mut ids = Vec::new();
     for id in state_dir.run_ids().map_err(|error| Failure::io("list the runs", &error))? {

@@ -1,0 +1,119 @@
+//! `raymond trust`: takes over what lies in a project and was not written by this user's Raymond, and asks for that before a
+//! run begins.
+
+use std::process::ExitCode;
+
+use raymond_engine::{
+    EngineError,
+    journal::{Journal, JournalError},
+    layout::StateDir,
+    load,
+};
+use raymond_flow::id::RunId;
+
+use super::place::{state_dir, typed};
+use crate::{
+    cli::{args::Place, upkeep::Trust},
+    config::Config,
+    failure::Failure,
+    out,
+    report::words::count,
+};
+
+/// `raymond trust [DIR]`
+pub(in crate::cli) fn trust(arguments: &Trust) -> Result<ExitCode, Failure> {
+    let place = Place { data_dir: arguments.place.data_dir.clone() };
+    let state_dir = match &arguments.folder {
+        Some(folder) => {
+            let folder = std::path::absolute(folder);
+            let folder = folder.map_err(|error| Failure::io("find that directory", &error))?;
+            StateDir::of_project(&folder)
+        }
+        None => state_dir(&place)?,
+    };
+    state_dir.check()?;
+    let config = Config::load(state_dir.root())?;
+    let foreign = foreign_runs(&state_dir)?;
+    if config.withheld.is_empty() && foreign.is_empty() {
+        out::note(&format!("Nothing in {} waits for your trust.", state_dir.root().display()));
+        return Ok(ExitCode::SUCCESS);
+    }
+    for line in list(&config, &foreign) {
+        out::data(&line)?;
+    }
+    let is_meant = arguments.yes
+        || (out::can_ask() && out::is_agreed("Take all of this over as yours? [y/N] "));
+    if !is_meant {
+        if !out::can_ask() {
+            out::note(&format!("Take it over: raymond trust --yes{}", typed(&place)));
+        }
+        out::note("Nothing was changed.");
+        return Ok(ExitCode::from(1));
+    }
+    config.trust_project()?;
+    for id in &foreign {
+        let journal = state_dir.run(id).journal;
+        let taken = Journal::take_over(&journal);
+        taken.map_err(|error| Failure::io(&format!("take over {}", journal.display()), &error))?;
+    }
+    out::note("It is yours now.");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The runs that this user's Raymond did not write.
+fn foreign_runs(state_dir: &StateDir) -> Result<Vec<RunId>, Failure> {
+    let ids = state_dir.run_ids().map_err(|error| Failure::io("list the runs", &error))?;
+    let is_foreign = |id: &RunId| {
+        let loaded = load(state_dir, id);
+        matches!(loaded, Err(EngineError::Journal(JournalError::Foreign { .. })))
+    };
+    Ok(ids.into_iter().filter(is_foreign).collect())
+}
+
+fn list(config: &Config, foreign: &[RunId]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (name, value, origin) in &config.withheld {
+        let (value, origin) = (out::one_line(value), out::one_line(&origin.to_string()));
+        lines.push(format!("setting  {name} = {value}  ({origin})\n"));
+    }
+    lines.extend(foreign.iter().map(|id| format!("run      {id}\n")));
+    lines
+}
+
+/// Asks for the settings of the project that give power, before anything of it is started: a user at a terminal, once for
+/// each version of the file. Elsewhere the command is refused.
+pub(super) fn admit(
+    config: &mut Config,
+    state_dir: &StateDir,
+    place: &Place,
+) -> Result<(), Failure> {
+    if config.withheld.is_empty() {
+        return Ok(());
+    }
+    if out::can_ask() {
+        out::note(&format!(
+            "{} has settings that start programs, spend money or loosen limits:",
+            state_dir.root().display()
+        ));
+        for line in list(config, &[]) {
+            out::note(line.trim_end());
+        }
+        if out::is_agreed("Are they yours? [y/N] ") {
+            config.trust_project()?;
+            *config = Config::load(state_dir.root())?;
+            return Ok(());
+        }
+    }
+    let settings = count(config.withheld.len() as u64, "setting");
+    let message = format!(
+        "{} has {settings} that you have not trusted: {}",
+        state_dir.root().display(),
+        config.withheld.iter().map(|(name, ..)| name.as_str()).collect::<Vec<_>>().join(", ")
+    );
+    let hint = format!(
+        "look at them and take them over: raymond trust{}\n\
+         in CI, list the directory of the project in RAYMOND_TRUST",
+        typed(place)
+    );
+    Err(Failure::usage(message).with_hint(hint))
+}
