@@ -114,9 +114,22 @@ fn mac(key: &Key, purpose: &str, parts: &[&[u8]]) -> [u8; 32] {
     outer.finalize().into()
 }
 
-/// The key of the user who runs this process.
+/// The key of this process: that of the user who runs it, unless it has one of its own.
+static KEY: OnceLock<Option<Key>> = OnceLock::new();
+
+/// Uses a key that ends with this process, for runs that nobody resumes: nothing of the user is read or made.
+pub fn use_passing_key() {
+    let _ = KEY.set(Some(random()));
+}
+
+fn random() -> Key {
+    let halves = [uuid::Uuid::new_v4(), uuid::Uuid::new_v4()].map(uuid::Uuid::into_bytes);
+    let mut key = [0; KEY_BYTES];
+    key.iter_mut().zip(halves.as_flattened()).for_each(|(byte, random)| *byte = *random);
+    key
+}
+
 fn key() -> Option<&'static Key> {
-    static KEY: OnceLock<Option<Key>> = OnceLock::new();
     KEY.get_or_init(|| {
         if cfg!(test) {
             return Some([7; KEY_BYTES]);
@@ -135,9 +148,8 @@ fn read(path: &Path) -> Option<Key> {
 
 /// Makes a key, unless another process is first.
 fn make(path: &Path) -> io::Result<()> {
-    let half = || uuid::Uuid::new_v4().into_bytes();
     let draft = path.with_extension(format!("draft-{}", uuid::Uuid::new_v4().simple()));
-    private::write(&draft, [half(), half()].concat())?;
+    private::write(&draft, random())?;
     match private::name_new(&draft, path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         _ => {

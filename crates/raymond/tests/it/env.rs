@@ -76,6 +76,11 @@ impl Project {
         command
     }
 
+    /// The same without the settings: coding agents look for theirs there, too.
+    pub(crate) fn key(&self) -> impl Iterator<Item = (&'static str, PathBuf)> {
+        self.user().into_iter().skip(1)
+    }
+
     /// The variables that say where the user of this test has settings and a key, and that those of the project are the user's own.
     pub(crate) fn user(&self) -> [(&'static str, PathBuf); 3] {
         let config = self.file(".raymond/config.toml");

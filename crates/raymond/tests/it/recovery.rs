@@ -177,7 +177,7 @@ fn step_whose_output_is_gone_or_replaced_counts_as_lost() {
         let ran = with_spoiled_output(spoil).raymond(&["run", "r"]).completed("again");
         assert!(ran.stderr.contains("its outcome was lost"), "{}", ran.stderr);
         let project = with_spoiled_output(spoil);
-        assert_eq!(project.raymond(&["cancel", "r"]).code, 0);
+        assert_eq!(project.raymond(&["cancel", "r", "--yes"]).code, 0);
         assert_eq!(project.lines("log"), ["x"]);
         project.wait_until_quiet();
     };
@@ -192,7 +192,7 @@ fn step_whose_output_is_gone_or_replaced_counts_as_lost() {
 fn run_whose_workflow_is_gone_can_be_cancelled() {
     let project = with_spoiled_output(|path| fs::write(path, "<result>again</result>\n").unwrap());
     fs::remove_dir_all(project.file("flow")).unwrap();
-    assert_eq!(project.raymond(&["cancel", "r"]).code, 0);
+    assert_eq!(project.raymond(&["cancel", "r", "--yes"]).code, 0);
     assert!(project.raymond(&["list"]).stdout.contains("cancelled"));
 }
 
@@ -356,7 +356,7 @@ fn cancel_kills_processes_of_a_lost_step() {
     kill(child.id(), libc::SIGKILL);
     let _ = child.wait();
     kill_keeper_and_reapers(&project);
-    assert_eq!(project.raymond(&["cancel", "r"]).code, 0);
+    assert_eq!(project.raymond(&["cancel", "r", "--yes"]).code, 0);
     project.wait_until_quiet();
 }
 

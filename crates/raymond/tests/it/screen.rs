@@ -37,7 +37,12 @@ impl<'a> Terminal<'a> {
             Self { project, name: format!("raymond-test-{}-{number}", std::process::id()) };
         let program = env!("CARGO_BIN_EXE_raymond");
         // What comes after the command shows that nothing was left of the live view.
-        let script = format!("{}\necho \"ended $?\"\nread -r", command.replace("raymond", program));
+        let variables = project.user();
+        let exports =
+            variables.iter().map(|(name, value)| format!("export {name}='{}'", value.display()));
+        let user = exports.collect::<Vec<_>>().join("\n");
+        let command = command.replace("raymond", program);
+        let script = format!("{user}\n{command}\necho \"ended $?\"\nread -r");
         project.write("terminal.sh", &script);
         let size = [columns.to_string(), "30".to_owned()];
         let folder = project.path().to_string_lossy().into_owned();

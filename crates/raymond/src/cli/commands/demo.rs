@@ -6,7 +6,7 @@ use std::{
     process::ExitCode,
 };
 
-use raymond_engine::{events::Observer, interrupts::Interrupts, views::closed};
+use raymond_engine::{events::Observer, interrupts::Interrupts, seal, views::closed};
 use tempfile::TempDir;
 
 use crate::{
@@ -79,6 +79,7 @@ impl Demo {
 
 /// `raymond demo`
 pub(in crate::cli) fn demo(is_json: bool) -> Result<ExitCode, Failure> {
+    seal::use_passing_key();
     let interrupts = Interrupts::install();
     Ok(run(&Demo::write()?, interrupts, is_json, None)?.unwrap_or_else(|| INTERRUPTED.into()))
 }
@@ -86,6 +87,7 @@ pub(in crate::cli) fn demo(is_json: bool) -> Result<ExitCode, Failure> {
 /// `raymond demo --web`: the same, and a server that shows it until Ctrl-C.
 #[cfg(feature = "serve")]
 pub(in crate::cli) fn demo_on_the_web() -> Result<ExitCode, Failure> {
+    seal::use_passing_key();
     let interrupts = Interrupts::install();
     let demo = Demo::write()?;
     let state_dir = demo.folder.path().join(".raymond");

@@ -13,6 +13,7 @@ use raymond_engine::{
     interrupts::Interrupts,
     load, regular,
     scope::{ScopeError, extract_with_tests, is_packed, subworkflows},
+    seal,
 };
 use raymond_flow::{id::RunId, machine::Status};
 
@@ -40,6 +41,7 @@ pub(in crate::cli) fn test(arguments: &Test) -> Result<ExitCode, Failure> {
     if !arguments.workflow.exists() {
         return Err(no_such_path(&arguments.workflow));
     }
+    seal::use_passing_key();
     let packed = packed_tests(arguments)?;
     let folder = match &packed {
         Some(folder) => folder.path(),

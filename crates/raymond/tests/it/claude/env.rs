@@ -61,7 +61,7 @@ impl Desk {
     pub(super) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.project.command(arguments);
         command.env_clear().envs(Claude::environment(&self.project.file("home"), &self.api));
-        command.env("RAYMOND_CLAUDE", self.claude.program());
+        command.env("RAYMOND_CLAUDE", self.claude.program()).envs(self.project.key());
         command
     }
 

@@ -60,7 +60,7 @@ impl Desk {
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.project.command(arguments);
-        command.env_clear().envs(self.environment.iter().cloned());
+        command.env_clear().envs(self.environment.iter().cloned()).envs(self.project.key());
         command
     }
 
