@@ -250,10 +250,10 @@ fn answer_that_speaks_of_a_usage_limit_is_followed() {
     desk.start(&["--no-wait"]).completed(words);
 }
 
-/// A reply that says how much of a subscription's limits is used, which begin again in an hour and in a day.
+/// A reply that says how much of a subscription's limits is used, which have just begun: Claude warns of a fast use.
 fn of_subscription(text: &str, five_hour: &str, week: &str) -> Reply {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-    let [soon, later] = [now + 3600, now + 86_400].map(|at| at.to_string());
+    let [soon, later] = [now + 4 * 3600, now + 6 * 86_400].map(|at| at.to_string());
     let prefix = "anthropic-ratelimit-unified";
     let headers = [
         ("status", "allowed_warning"),
