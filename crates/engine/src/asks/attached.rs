@@ -1,7 +1,6 @@
 //! Copies files into the directory of a question: those that it shows, and those that come with its answer.
 
 use std::{
-    fmt::Write as _,
     fs::File,
     io::{self, Read as _, Write as _},
     path::{Path, PathBuf},
@@ -9,7 +8,7 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 
-use crate::{private, regular};
+use crate::{private, regular, seal::hex};
 
 /// The largest file that is shown or handed over. It is copied while the run waits.
 pub(crate) const FILE_BYTES_MAX: u64 = 32 * 1024 * 1024;
@@ -67,12 +66,7 @@ pub(super) fn read_unchanged(file: File, sha256: &str) -> io::Result<Vec<u8>> {
 }
 
 fn hexadecimal(hash: Sha256) -> String {
-    let mut text = String::new();
-    for byte in hash.finalize() {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    hex(&hash.finalize())
 }
 
 /// Copies `files` into the new directory `to`, each under its own name, durably.

@@ -105,7 +105,7 @@ pub(crate) enum Command {
     Cancel {
         /// Run id, or a unique prefix of it.
         id: String,
-        /// Do not ask for confirmation. Required for a resumable run if there is no terminal.
+        /// Do not ask for confirmation. Required if there is no terminal.
         #[arg(long, short)]
         yes: bool,
         #[command(flatten)]

@@ -33,7 +33,7 @@ pub(crate) enum Upkeep {
     ///
     /// Runs that can still be resumed are kept unless `--status` names them; running ones are always kept, and so are those with
     /// worktrees whose work is nowhere else.
-    /// On a terminal nothing is removed without `--yes`.
+    /// Nothing is removed without `--yes` or your answer on a terminal.
     Prune(Prune),
     /// Merge the branches of workers into the branch that is checked out.
     ///

@@ -36,6 +36,21 @@ fn tell(desk: &Desk, words: &[&str]) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// Waits until the message is in the directory of the first step: from then on its turn is not over without it.
+fn wait_for_file(desk: &Desk) {
+    let is_told =
+        |entry: std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with("told-");
+    wait_until("the turn is told", PATIENCE, || {
+        std::fs::read_dir(desk.step("main.1", "")).unwrap().flatten().any(is_told)
+    });
+}
+
+/// Tells the running turn of the first step something.
+fn tell_turn(desk: &Desk, words: &[&str]) {
+    tell(desk, words);
+    wait_for_file(desk);
+}
+
 const FREE: &str = "--dangerously-skip-permissions";
 
 #[test]
@@ -43,7 +58,7 @@ fn message_during_a_tool_reaches_the_model_with_the_result_of_the_tool() {
     let Some(desk) = desk() else { return };
     let child = desk.spawn_start(&[FREE]);
     desk.wait_for_file("waits");
-    tell(&desk, &[MESSAGE]);
+    tell_turn(&desk, &[MESSAGE]);
     desk.project.write("go", "");
     finish(child).completed("done");
     desk.expect_calls_paid(2.0);
@@ -64,8 +79,7 @@ fn message_after_the_last_tool_is_a_turn_of_its_own_and_its_answer_counts() {
     desk.says(MESSAGE, DONE);
     let child = desk.spawn_start(&[]);
     desk.api.wait_for_requests(1, PATIENCE);
-    tell(&desk, &["main", MESSAGE]);
-    // The reaper has passed it on when Claude tells that it is in the queue; older versions do not tell.
+    tell_turn(&desk, &["main", MESSAGE]);
     gate.open();
     finish(child).completed("done");
     desk.expect_calls_paid(2.0);
@@ -78,7 +92,7 @@ fn message_to_a_process_that_takes_one_turn_comes_with_the_next_prompt() {
     let Some(desk) = desk() else { return };
     let child = desk.spawn_start(&[FREE, "--warm", "0"]);
     desk.wait_for_file("waits");
-    tell(&desk, &[MESSAGE]);
+    tell_turn(&desk, &[MESSAGE]);
     desk.project.write("go", "");
     finish(child).completed("done");
     let asked = desk.asked();
@@ -96,12 +110,7 @@ fn message_reaches_a_turn_whose_orchestrator_died() {
     child.wait().unwrap();
     tell(&desk, &[MESSAGE]);
     let child = desk.spawn_run();
-    wait_until("the turn is told", PATIENCE, || {
-        std::fs::read_dir(desk.step("main.1", ""))
-            .unwrap()
-            .flatten()
-            .any(|entry| entry.file_name().to_string_lossy().starts_with("told-"))
-    });
+    wait_for_file(&desk);
     desk.project.write("go", "");
     finish(child).completed("done");
     desk.expect_calls_paid(2.0);
@@ -122,7 +131,7 @@ fn turn_that_is_killed_after_it_took_a_message_is_not_told_again() {
     });
     let child = desk.spawn_start(&[FREE]);
     desk.wait_for_file("waits");
-    tell(&desk, &[MESSAGE]);
+    tell_turn(&desk, &[MESSAGE]);
     desk.project.write("go", "");
     desk.api.wait_for_requests(2, PATIENCE);
     kill(desk.claude(), libc::SIGKILL);
@@ -137,7 +146,7 @@ fn message_that_no_turn_can_read_any_more_is_warned_of() {
     desk.replies("first", [Reply::text(DONE).held_by(&gate)]);
     let child = desk.spawn_start(&["--warm", "0"]);
     desk.api.wait_for_requests(1, PATIENCE);
-    tell(&desk, &[MESSAGE]);
+    tell_turn(&desk, &[MESSAGE]);
     gate.open();
     let ran = finish(child).completed("done");
     assert!(
