@@ -34,6 +34,32 @@ export function seldom(ms, then) {
   };
 }
 
+/** What a stream brings while something is fetched is put once more after it: the answer may be older. @template T */
+export class Late {
+  /** @type {T[]} */
+  values = [];
+  fetches = 0;
+
+  /** @param {(value: T) => void} put */
+  constructor(put) {
+    this.put = put;
+  }
+
+  /** @param {T} value */
+  keep(value) {
+    if (this.fetches) this.values.push(value);
+  }
+
+  /** @param {() => Promise<void>} fetch */
+  async during(fetch) {
+    this.fetches += 1;
+    await fetch().finally(() => {
+      this.fetches -= 1;
+      this.values.splice(0).forEach(this.put);
+    });
+  }
+}
+
 // Ages grow by themselves.
 setInterval(() => document.hidden || invalidate(), 1000);
 document.addEventListener('visibilitychange', invalidate);

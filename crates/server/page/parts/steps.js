@@ -4,7 +4,7 @@ import { html, nothing } from '../vendor/lit-html/lit-html.js';
 import { get, path } from '../api.js';
 import { age, duration, full, money, now, plain, state } from '../format.js';
 import { to } from '../router.js';
-import { invalidate, seldom } from '../screen.js';
+import { Late, invalidate, seldom } from '../screen.js';
 import { say, wordsOf } from './dialog.js';
 import { sentence } from './markdown.js';
 import { endShape, icon } from './status.js';
@@ -38,6 +38,7 @@ export class StepsPart {
   count = 0;
   isLoading = false;
   isLoaded = false;
+  late = new Late((/** @type {Step} */ step) => this.put(step));
   /** Whether the run runs: else a step without an end does nothing. */
   isLive = true;
   rows = new Virtual(HEIGHT);
@@ -58,7 +59,11 @@ export class StepsPart {
   }
 
   /** The newest ones. */
-  async load() {
+  load() {
+    return this.late.during(() => this.fetch());
+  }
+
+  async fetch() {
     const asked = this.filter;
     try {
       /** @type {Steps} */
@@ -103,6 +108,7 @@ export class StepsPart {
 
   /** A step began or ended. @param {Step} step */
   put(step) {
+    this.late.keep(step);
     const index = this.known.get(step.step);
     if (index !== undefined) {
       this.steps[index] = step;

@@ -18,7 +18,7 @@ import { icon, statusOf } from '../parts/status.js';
 import { StepsPart } from '../parts/steps.js';
 import { TimelinePart } from '../parts/timeline.js';
 import { go, setQuery, to } from '../router.js';
-import { invalidate, seldom } from '../screen.js';
+import { Late, invalidate, seldom } from '../screen.js';
 import { store } from '../store.js';
 
 /** @import { Agent, Cost, Graph, Run, Step, Timeline } from '../types.d.ts' */
@@ -64,6 +64,7 @@ export function runView({ params: [project, name], query: first }) {
   const list = new AgentsPart();
   const steps = new StepsPart(id);
   const log = new LogPart(id);
+  const late = new Late((/** @type {Step} */ step) => putInTimeline(step));
   const tab = () => query.get('tab') ?? 'steps';
 
   /** @template T @param {string} part @param {(data: T) => void} then */
@@ -74,7 +75,7 @@ export function runView({ params: [project, name], query: first }) {
     invalidate();
   };
   const fetchGraph = seldom(FETCH_MS, () => fetchPart('graph', (/** @type {Graph} */ data) => graph.set(data)));
-  const fetchTimeline = seldom(FETCH_MS, () => fetchPart('timeline', (/** @type {Timeline} */ data) => timeline.set(data)));
+  const fetchTimeline = seldom(FETCH_MS, () => late.during(() => fetchPart('timeline', setTimeline)));
   const fetchCost = seldom(FETCH_MS, () => fetchPart('cost', (/** @type {Cost} */ data) => (cost = data)));
 
   /** Fetches what the tab shows and the stream does not bring. */
@@ -95,7 +96,7 @@ export function runView({ params: [project, name], query: first }) {
     if (event === 'step') {
       const step = /** @type {Step} */ (data);
       steps.put(step);
-      timeline.put(step, agents.get(step.agent)?.parent ?? null);
+      putInTimeline(step);
     }
     if (event === 'steps') {
       steps.again();
@@ -106,6 +107,18 @@ export function runView({ params: [project, name], query: first }) {
       if (tab() !== 'steps') fetchTab();
     }
     invalidate();
+  }
+
+  /** @param {Timeline} data */
+  function setTimeline(data) {
+    timeline.set(data);
+    for (const agent of agents.values()) if (agent.is_ended) timeline.end(agent.agent);
+  }
+
+  /** @param {Step} step */
+  function putInTimeline(step) {
+    late.keep(step);
+    timeline.put(step, agents.get(step.agent)?.parent ?? null);
   }
 
   /** @param {Agent} agent */

@@ -114,6 +114,34 @@ fn run_that_the_form_starts_is_followed_to_its_end() {
 }
 
 #[test]
+fn step_that_begins_while_the_steps_are_fetched_is_shown() {
+    let project = Project::new([
+        ("START.sh", gated("first", "<goto>LAST</goto>").as_str()),
+        ("LAST.sh", &gated("second", "<result>done</result>")),
+    ]);
+    project.raymond(&["flow", "--id", "busy", "--detach"]);
+    let Some(mut desk) = Desk::or_skip(project) else { return };
+    // The answers are as old as the request, and come when the page has heard of the second step.
+    desk.value(
+        "{ const real = window.fetch; window.held = []; window.fetch = async (...request) => { \
+         const answer = await real(...request); \
+         if (/\\/(steps|timeline)\\b/.test(String(request[0]))) \
+         await new Promise((then) => window.held?.push(then) ?? then()); \
+         return answer; }; } 0",
+    );
+    desk.go_to_run("busy");
+    desk.until("window.held.length === 2");
+    desk.project.write("first", "");
+    desk.until_says(".agent .state", "LAST.sh");
+    desk.value("window.held.splice(0).forEach((then) => then()); window.held = null; 0");
+    desk.until("document.querySelectorAll('.steps .step').length === 2");
+    desk.until("document.querySelectorAll('.timeline .bar').length === 2");
+    desk.project.write("second", "");
+    desk.until_says(".run .status", "completed");
+    desk.is_sound();
+}
+
+#[test]
 fn failed_run_is_resumed_and_another_is_cancelled() {
     let project = project(&[("shaky", SHAKY), ("slow", &gated("gate", "<result>slow</result>"))]);
     project.raymond(&["shaky", "--id", "broken"]);
