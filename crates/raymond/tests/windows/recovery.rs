@@ -75,7 +75,7 @@ fn run_of_another_process_is_cancelled_with_its_running_steps() {
     let project = waiting();
     let child = project.spawn(&["start", "flow", "--id", "r"]);
     wait_until_held(&project, "held");
-    let ran = project.raymond(&["cancel", "r"]);
+    let ran = project.raymond(&["cancel", "r", "--yes"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     assert_eq!(wait_for(child).code, 1);
     wait_until_released(&project, "held");

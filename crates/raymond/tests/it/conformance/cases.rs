@@ -170,6 +170,7 @@ pub(super) fn killed_turn_is_continued(backend: Backend) {
         .on("Prompt beta", [Reply::text(DONE).held_by(&gate)]);
     let mut child = desk.spawn();
     desk.wait_for_requests(2);
+    desk.wait_for_session("<goto>NEXT</goto>");
     kill(child.id(), libc::SIGKILL);
     child.wait().unwrap();
     for pid in desk.agent_pids() {

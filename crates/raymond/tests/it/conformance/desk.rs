@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    path::Path,
     process::{Child, Command, Stdio},
     time::Duration,
 };
@@ -105,6 +106,13 @@ impl Desk {
         wait_until("the model is asked", PATIENCE, || self.requests().len() >= count);
     }
 
+    /// Waits until the coding agent has kept this text in its home: some write a session a little later than they
+    /// answer, and what they never wrote nobody can continue.
+    pub(super) fn wait_for_session(&self, text: &str) {
+        let home = self.project.file("home");
+        wait_until("the session is kept", PATIENCE, || is_below(&home, text.as_bytes()));
+    }
+
     /// What the run has cost, in calls of the model.
     pub(super) fn all_calls_paid(&self) -> f64 {
         let state: Value =
@@ -134,4 +142,15 @@ impl Desk {
         pids.retain(|pid| !own.contains(pid));
         pids
     }
+}
+
+/// Whether a file below the directory has these bytes.
+fn is_below(directory: &Path, bytes: &[u8]) -> bool {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).any(|path| {
+        if path.is_dir() && !path.is_symlink() {
+            return is_below(&path, bytes);
+        }
+        fs::read(&path).is_ok_and(|found| found.windows(bytes.len()).any(|part| part == bytes))
+    })
 }
