@@ -100,7 +100,8 @@ impl Cipher {
     /// The keys in a file.
     pub(crate) fn read(path: &Path) -> Result<Self, CipherError> {
         let name = || path.display().to_string();
-        let text = regular::read_text(path, FILE_BYTES_MAX);
+        let text = regular::open_linked(path)
+            .and_then(|file| regular::text_of(&file, path, FILE_BYTES_MAX));
         let text = text.map_err(|source| CipherError::File { path: name(), source })?;
         let lines = text.lines().map(str::trim).enumerate().filter(|(_, line)| !line.is_empty());
         let keys: Result<Vec<_>, _> = lines

@@ -72,8 +72,8 @@ impl DebugFiles {
     /// Creates the debug directory of run `id` below `root`, named after the current time.
     pub fn new(root: &Path, id: &RunId) -> Self {
         let folder = root.join(format!("{id}_{}", time("%Y%m%d_%H%M%S")));
-        let created = private::create_dir_all(&folder).and_then(|()| {
-            private::tighten(root)?;
+        let made = private::refuse_link(root).and_then(|()| private::create_dir_all(&folder));
+        let created = made.and_then(|()| {
             private::options().create(true).append(true).open(folder.join("transitions.log"))
         });
         let (log, complaint) = match created {

@@ -195,7 +195,6 @@ impl Door {
     pub(crate) fn open(run_folder: &Path) -> io::Result<Self> {
         let folder = run_folder.join(DOOR);
         private::create_dir_all(&folder)?;
-        private::tighten(&folder)?;
         for entry in fs::read_dir(&folder)?.flatten() {
             let age = entry.metadata().and_then(|metadata| metadata.modified());
             if age.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > PATIENCE)) {

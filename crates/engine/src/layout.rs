@@ -16,6 +16,8 @@ use crate::{
 
 /// The name of a project's state directory.
 const NAME: &str = ".raymond";
+/// The directory in it with the worktrees of all runs.
+const WORKTREES: &str = "worktrees";
 /// The `.gitignore` of the state directory: journals, prompts and outputs must not be committed.
 const GITIGNORE: &str =
     "# Written by raymond. Only the settings belong into version control.\n*\n!config.toml\n";
@@ -44,7 +46,10 @@ impl StateDir {
     /// user's, with files that git should track, so nothing is written to it.
     pub fn create(&self) -> io::Result<()> {
         let is_ours = self.root.file_name().is_some_and(|name| name == NAME) || !self.root.exists();
-        private::create_dir_all(&self.root)?;
+        // A link that is there was declared trusted.
+        if !self.root.is_dir() {
+            private::create_dir_all(&self.root)?;
+        }
         if is_ours {
             let mut options = private::options();
             match options.create_new(true).write(true).open(self.root.join(".gitignore")) {
@@ -94,7 +99,7 @@ impl StateDir {
             steps: folder.join("steps"),
             scope: folder.join("scope"),
             asks: folder.join("asks"),
-            worktrees: self.root.join("worktrees").join(id.as_str()),
+            worktrees: self.root.join(WORKTREES).join(id.as_str()),
             folder,
         }
     }
@@ -103,8 +108,11 @@ impl StateDir {
     pub(crate) fn check_run(&self, files: &RunFiles) -> Result<(), TrustError> {
         self.check()?;
         let RunFiles { folder, steps, scope, asks, worktrees, .. } = files;
-        let folders = [&self.workflows(), folder, steps, scope, asks, worktrees];
-        folders.into_iter().try_for_each(|folder| trust::check_folder(folder))
+        let [workflows, all_worktrees] = [self.workflows(), self.root.join(WORKTREES)];
+        let folders = [&workflows, folder, steps, scope, asks, &all_worktrees, worktrees];
+        folders.into_iter().try_for_each(|folder| trust::check_folder(folder))?;
+        // Also those of single steps and questions, and the door.
+        [folder, steps, asks].into_iter().try_for_each(|folder| trust::refuse_links_in(folder))
     }
 
     /// The ids of all runs that have a journal, sorted.
@@ -147,6 +155,11 @@ pub struct RunFiles {
 }
 
 impl RunFiles {
+    /// The state directory that they are in.
+    pub(crate) fn state_dir(&self) -> &Path {
+        self.folder.ancestors().nth(2).unwrap_or(&self.folder)
+    }
+
     /// The directory of one step: its `stdout`, its `stderr` and more.
     pub fn step(&self, id: &StepId) -> PathBuf {
         StepFolder::new(&self.steps, id).path().to_owned()

@@ -80,7 +80,6 @@ impl RunLock {
     fn take_file(path: &Path) -> Result<Self, LockError> {
         let mut options = private::options();
         let mut file = options.create(true).truncate(false).read(true).write(true).open(path)?;
-        private::tighten(path)?;
         // A process that calls `holder` takes the lock for a moment; an owner keeps it. So try again.
         let mut tries = 0;
         let taken = loop {

@@ -461,10 +461,6 @@ pub(crate) fn make_way(id: &RunId, files: &RunFiles) -> Result<(), EngineError> 
 pub(crate) fn create_folders(files: &RunFiles) -> Result<(), EngineError> {
     let create = || -> io::Result<()> {
         private::create_dir_all(&files.steps)?;
-        // All files of all runs are below the first of them.
-        for folder in [files.folder.parent(), Some(&files.folder)].into_iter().flatten() {
-            private::tighten(folder)?;
-        }
         sys::sync_folder(&files.folder)
     };
     create().map_err(|source| io_error("create", &files.steps, source))

@@ -12,12 +12,16 @@ use std::{
 
 use crate::sys;
 
-/// Options that create files with mode 0600.
+/// Options that create files with mode 0600, and open none through a link: a cloned repository could have put one where
+/// a file of ours belongs.
 pub fn options() -> OpenOptions {
     #[allow(unused_mut, reason = "there are no modes on Windows")]
     let mut options = OpenOptions::new();
     #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        options.mode(0o600).custom_flags(libc::O_NOFOLLOW);
+    }
     options
 }
 
@@ -26,9 +30,19 @@ pub fn create_dir(path: &Path) -> io::Result<()> {
     folders().create(path)
 }
 
-/// The same, including missing parents. Existing directories keep their mode.
+/// The same, including missing parents. Existing directories keep their mode; a link to one is refused.
 pub fn create_dir_all(path: &Path) -> io::Result<()> {
-    folders().recursive(true).create(path)
+    folders().recursive(true).create(path)?;
+    refuse_link(path)
+}
+
+/// Fails if there is a link at `path`.
+pub(crate) fn refuse_link(path: &Path) -> io::Result<()> {
+    if !path.is_symlink() {
+        return Ok(());
+    }
+    let message = format!("{} is a link", path.display());
+    Err(io::Error::new(io::ErrorKind::InvalidInput, message))
 }
 
 /// Creates or replaces a file with these contents.
@@ -49,14 +63,10 @@ pub(crate) fn name_new(draft: &Path, path: &Path) -> io::Result<()> {
     })
 }
 
-/// Removes all permissions of other users from a file or directory, if it exists: earlier versions
-/// left its mode to the umask.
+/// Removes all permissions of other users from a file that this process has made: the mode of a socket is left to the
+/// umask.
 pub fn tighten(path: &Path) -> io::Result<()> {
-    match fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
-        Ok(metadata) => sys::tighten(path, &metadata),
-    }
+    sys::tighten(path, &fs::symlink_metadata(path)?)
 }
 
 fn folders() -> DirBuilder {
@@ -111,6 +121,20 @@ mod tests {
             tighten(path).unwrap();
             assert_eq!(mode(path), after, "{before:o}");
         }
-        tighten(&root.path().join("gone")).unwrap();
+    }
+
+    #[test]
+    fn nothing_is_written_or_made_through_a_link() {
+        use std::os::unix::fs::symlink;
+        let root = tempfile::tempdir().unwrap();
+        let [file, folder, link, way] =
+            ["file", "folder", "link", "way"].map(|name| root.path().join(name));
+        fs::write(&file, "theirs").unwrap();
+        fs::create_dir(&folder).unwrap();
+        symlink(&file, &link).unwrap();
+        symlink(&folder, &way).unwrap();
+        write(&link, "ours").unwrap_err();
+        create_dir_all(&way).unwrap_err();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "theirs");
     }
 }

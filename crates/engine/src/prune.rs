@@ -141,7 +141,7 @@ impl StoredRun {
             if !is_joined && (only_joined || !is_over) {
                 continue;
             }
-            let kept = match remove(worktree, with_work, is_dry) {
+            let kept = match remove(worktree, &files.worktrees, with_work, is_dry) {
                 Ok(Removal::Removed) => {
                     pruned.removed += 1;
                     continue;

@@ -1,7 +1,8 @@
 //! Reads files that Raymond did not write: only regular files, and only up to a limit.
 //!
 //! Opening a FIFO can block forever, a device may never end, and a link may lead anywhere. So every file
-//! that comes from a workflow, a user or a step is opened here.
+//! that comes from a workflow, a user or a step is opened here. A link is followed only where the name is the user's own:
+//! the files of runs lie where a cloned repository or a model could have put one.
 
 use std::{
     fs::{self, File, FileType},
@@ -11,8 +12,30 @@ use std::{
 
 use crate::sys;
 
-/// Opens the regular file at `path` for reading. Never blocks, not even on a FIFO.
+/// Opens the regular file at `path` for reading; refuses a link. Never blocks, not even on a FIFO.
 pub fn open(path: &Path) -> io::Result<File> {
+    let refused = |error| match fs::symlink_metadata(path) {
+        Ok(metadata) if !metadata.is_file() => irregular(path, metadata.file_type()),
+        _ => error,
+    };
+    if cfg!(not(unix)) && path.is_symlink() {
+        return Err(refused(io::ErrorKind::InvalidInput.into()));
+    }
+    open_with(path, NO_LINK).map_err(refused)
+}
+
+/// Opens the regular file that the user has named or installed, perhaps as a link.
+pub fn open_linked(path: &Path) -> io::Result<File> {
+    open_with(path, 0)
+}
+
+#[cfg(unix)]
+const NO_LINK: i32 = libc::O_NOFOLLOW;
+#[cfg(not(unix))]
+const NO_LINK: i32 = 0;
+
+#[cfg_attr(not(unix), expect(unused_variables, reason = "there are no such flags"))]
+fn open_with(path: &Path, flags: i32) -> io::Result<File> {
     let mut options = File::options();
     options.read(true);
     // With these flags a FIFO opens at once, and a terminal does not become our controlling terminal.
@@ -20,7 +43,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::custom_flags(
         &mut options,
-        libc::O_NONBLOCK | libc::O_NOCTTY,
+        flags | libc::O_NONBLOCK | libc::O_NOCTTY,
     );
     // Opening a socket fails, with an error that does not say why.
     let file = options.open(path).map_err(|error| match fs::metadata(path) {
@@ -34,6 +57,11 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// The bytes of the regular file at `path`. Fails with `FileTooLarge` if there are more than `bytes_max`.
 pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     bytes_of(&open(path)?, path, bytes_max)
+}
+
+/// The same for a file that the user has named or installed, perhaps as a link.
+pub fn read_linked(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    bytes_of(&open_linked(path)?, path, bytes_max)
 }
 
 /// The bytes of the open `file`, named `path`, with the same limit.
@@ -113,13 +141,18 @@ fn describe(kind: FileType) -> &'static str {
         kind if kind.is_socket() => "a socket",
         kind if kind.is_block_device() || kind.is_char_device() => "a device",
         kind if kind.is_dir() => "a directory",
+        kind if kind.is_symlink() => "a link",
         _ => "something else",
     }
 }
 
 #[cfg(not(unix))]
 fn describe(kind: FileType) -> &'static str {
-    if kind.is_dir() { "a directory" } else { "something else" }
+    match kind {
+        kind if kind.is_dir() => "a directory",
+        kind if kind.is_symlink() => "a link",
+        _ => "something else",
+    }
 }
 
 #[cfg(all(test, unix))]

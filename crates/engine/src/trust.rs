@@ -43,6 +43,14 @@ pub enum TrustError {
         /// Its permission bits.
         mode: u32,
     },
+    /// It is a link: whoever made the project chose where it leads.
+    #[error("{} is a link to {}", path.display(), to.display())]
+    Link {
+        /// The link.
+        path: PathBuf,
+        /// Where it leads.
+        to: PathBuf,
+    },
     /// Its owner cannot be determined.
     #[error("cannot determine the owner of {}", path.display())]
     Io {
@@ -57,14 +65,15 @@ impl TrustError {
     /// The directory or file.
     pub fn path(&self) -> &Path {
         match self {
-            Self::Foreign { path, .. } | Self::Writable { path, .. } | Self::Io { path, .. } => {
-                path
-            }
+            Self::Foreign { path, .. }
+            | Self::Writable { path, .. }
+            | Self::Link { path, .. }
+            | Self::Io { path, .. } => path,
         }
     }
 }
 
-/// Checks a directory, if it exists. Of a symbolic link, both the link and its target are checked.
+/// Checks a directory, if it exists. A link must have been declared trusted; then its target is checked.
 pub fn check_folder(path: &Path) -> Result<(), TrustError> {
     let io = |source| TrustError::Io { path: path.to_owned(), source };
     let own = match fs::symlink_metadata(path) {
@@ -74,12 +83,24 @@ pub fn check_folder(path: &Path) -> Result<(), TrustError> {
     if !own.is_symlink() {
         return check(path, &own);
     }
-    // The mode of a link is meaningless.
-    check_owner(path, &own)?;
+    if !is_trusted(path) {
+        let to = fs::read_link(path).map_err(io)?;
+        return Err(TrustError::Link { path: path.to_owned(), to });
+    }
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         metadata => check(path, &metadata.map_err(io)?),
     }
+}
+
+/// Checks that nothing in a directory is a link, if there is such a directory.
+pub(crate) fn refuse_links_in(folder: &Path) -> Result<(), TrustError> {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_symlink()) {
+            check_folder(&entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// Checks the open file `file`, named `path`. Checking the open file ensures that the file that was
@@ -130,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn folder_that_others_can_write_to_is_refused_and_so_is_a_link_to_it() {
+    fn folder_that_others_can_write_to_is_refused_and_so_is_every_link() {
         let root = tempfile::tempdir().unwrap();
         let own = folder(root.path(), "own", 0o755);
         let open = folder(root.path(), "open", 0o757);
@@ -139,14 +160,12 @@ mod tests {
         let refused = check_folder(&open).unwrap_err();
         assert!(matches!(&refused, TrustError::Writable { mode: 0o757, .. }), "{refused}");
         assert_eq!(refused.path(), open);
-        for (name, target, is_fine) in [
-            ("to-own", &own, true),
-            ("to-open", &open, false),
-            ("to-none", &root.path().join("x"), true),
-        ] {
-            let link = root.path().join(name);
+        for target in [&own, &open, &root.path().join("nothing")] {
+            let link = root.path().join("link");
             symlink(target, &link).unwrap();
-            assert_eq!(check_folder(&link).is_ok(), is_fine, "{name}");
+            let refused = check_folder(&link).unwrap_err();
+            assert!(matches!(&refused, TrustError::Link { to, .. } if to == target), "{refused}");
+            fs::remove_file(link).unwrap();
         }
     }
 
@@ -167,15 +186,10 @@ mod tests {
     #[test]
     fn what_belongs_to_another_user_is_refused() {
         let root = tempfile::tempdir().unwrap();
-        let (path, link) = (folder(root.path(), "theirs", 0o700), root.path().join("link"));
-        let own = folder(root.path(), "own", 0o700);
-        symlink(&own, &link).unwrap();
+        let path = folder(root.path(), "theirs", 0o700);
         // Only root can make something another user's; for everybody else it is root's.
         let theirs = if sys::user() == 0 {
             chown(&path, Some(4711), None).unwrap();
-            std::os::unix::fs::lchown(&link, Some(4711), None).unwrap();
-            let refused = check_folder(&link).unwrap_err();
-            assert!(matches!(refused, TrustError::Foreign { owner: 4711, .. }), "{refused}");
             path
         } else {
             PathBuf::from("/")

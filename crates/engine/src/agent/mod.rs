@@ -154,6 +154,8 @@ pub struct TurnRequest<'a> {
     pub earlier: &'a [Message],
     /// The private directory of the agent, if the prompt names it: it may be outside of the working directory.
     pub folder: Option<&'a Path>,
+    /// The state directory, whose files a coding agent that can be told so leaves alone.
+    pub state_dir: &'a Path,
     /// Whether the previous turn of its session named a model.
     pub follows_a_model: bool,
 }

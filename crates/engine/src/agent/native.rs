@@ -83,7 +83,8 @@ impl NativeConfig {
         let program = programs::find(program)?.canonicalize().ok()?;
         let mut folders = program.ancestors().skip(1).take(FOLDERS_MAX);
         let found = folders.find_map(|folder| {
-            let text = regular::read(&folder.join("package.json"), PACKAGE_BYTES_MAX).ok()?;
+            let text =
+                regular::read_linked(&folder.join("package.json"), PACKAGE_BYTES_MAX).ok()?;
             let found: Package = serde_json::from_slice(&text).ok()?;
             (found.name == package).then_some(found.version)
         })?;

@@ -89,7 +89,7 @@ pub(super) fn upload(files: &[PathBuf], to: &Path) -> Result<(), (PathBuf, io::E
         if target.exists() {
             return Err(fail(path, "another file of the same name is handed over, too".to_owned()));
         }
-        let copied = regular::open(path).and_then(|file| copy(file, &target));
+        let copied = regular::open_linked(path).and_then(|file| copy(file, &target));
         total += copied.map_err(|error| (path.clone(), error))?.bytes;
         if total > UPLOAD_BYTES_MAX {
             let message = format!("the files together exceed {UPLOAD_BYTES_MAX} bytes");

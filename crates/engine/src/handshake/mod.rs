@@ -225,6 +225,7 @@ impl Desk {
             continuation: "",
             earlier: &[],
             folder: None,
+            state_dir: &self.cwd(),
             follows_a_model: number > 0,
         };
         let command = self.apart.agent.command(&request);

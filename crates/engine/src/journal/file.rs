@@ -64,8 +64,7 @@ impl Journal {
         let io = |what| JournalError::io(what, path);
         // A FIFO or a device in its place could be opened for writing, and says less when it is read.
         regular::open(path).map_err(io("open"))?;
-        let file = OpenOptions::new().read(true).append(true).open(path).map_err(io("open"))?;
-        private::tighten(path).map_err(io("open"))?;
+        let file = private::options().read(true).append(true).open(path).map_err(io("open"))?;
         let length = file.metadata().map_err(io("open"))?.len();
         let (entries, end) = read_lines(path, &file, JournalPosition::START)?;
         if end.offset == 0 && length > 0 {

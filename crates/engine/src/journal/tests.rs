@@ -654,13 +654,14 @@ fn fifo_in_the_place_of_a_journal_is_refused_and_named() {
 
 #[cfg(unix)]
 #[test]
-fn journal_of_an_earlier_version_that_others_could_read_is_made_private() {
-    use std::os::unix::fs::PermissionsExt as _;
+fn link_to_a_journal_is_neither_read_nor_written() {
     let place = Place::with(&decisions());
-    fs::set_permissions(&place.path, fs::Permissions::from_mode(0o644)).unwrap();
-    open(&place.path);
-    let mode = fs::metadata(&place.path).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o600);
+    let link = place.path.with_file_name("link.journal");
+    std::os::unix::fs::symlink(&place.path, &link).unwrap();
+    for refused in [Journal::open(&link).map(drop), Journal::read(&link).map(drop)] {
+        let Err(JournalError::Io { source, .. }) = refused else { panic!("it is a link") };
+        assert!(source.to_string().contains("is a link, not a regular file"), "{source}");
+    }
 }
 
 #[test]

@@ -72,7 +72,7 @@ impl StepLaunch {
     pub(crate) fn claim(&self) -> io::Result<(Claim, [File; 2])> {
         match private::create_dir(&self.folder) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
+            _ => private::refuse_link(&self.folder)?,
         }
         // Before the claim, which makes the directory durable.
         let mut options = private::options();

@@ -109,6 +109,7 @@ impl Performer<'_> {
                 let agent = &id.agent;
                 let private = self.means.world.agent_folder(agent.as_str());
                 let names_it = prompt.contains(&private);
+                let state_dir = self.means.files.state_dir().to_owned();
                 let request = TurnRequest {
                     agent,
                     step,
@@ -118,6 +119,7 @@ impl Performer<'_> {
                     continuation,
                     earlier: &earlier,
                     folder: names_it.then_some(Path::new(&private)),
+                    state_dir: &state_dir,
                     // Set below, only if a program is started: it can mean reading a thousand files.
                     follows_a_model: false,
                 };

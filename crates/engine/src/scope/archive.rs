@@ -133,7 +133,7 @@ pub(super) fn read_with_yaml(path: &Path) -> Result<(Files, Option<Yaml>), Archi
 }
 
 fn read_yaml(path: &Path) -> Result<Yaml, ArchiveError> {
-    let text = regular::read_text(path, ARCHIVE_BYTES_MAX)?;
+    let text = regular::text_of(&regular::open_linked(path)?, path, ARCHIVE_BYTES_MAX)?;
     let read = OneFile::read(&text)?;
     if read.files.len() > FILES_MAX {
         return Err(ArchiveError::TooMany);
@@ -153,7 +153,7 @@ fn read_yaml(path: &Path) -> Result<Yaml, ArchiveError> {
 }
 
 fn read_zip(path: &Path) -> Result<Files, ArchiveError> {
-    let file = regular::open(path)?;
+    let file = regular::open_linked(path)?;
     if file.metadata()?.len() > ARCHIVE_BYTES_MAX {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         return Err(ArchiveError::TooLarge { name, limit: ARCHIVE_BYTES_MAX });

@@ -107,7 +107,7 @@ pub fn bundle(scope: &Path) -> Result<Vec<u8>, PackError> {
         return zipped(archive::read_all(scope).map_err(wrong)?);
     }
     let io = |source| PackError::Io { path: scope.to_owned(), source };
-    regular::read(scope, ARCHIVE_BYTES_MAX).map_err(io)
+    regular::read_linked(scope, ARCHIVE_BYTES_MAX).map_err(io)
 }
 
 fn zipped(files: BTreeMap<String, Vec<u8>>) -> Result<Vec<u8>, PackError> {

@@ -31,6 +31,7 @@ fn with_request<T>(
         continuation: "",
         earlier: &[],
         folder: None,
+        state_dir: Path::new("/work/.raymond"),
         follows_a_model: false,
     })
 }

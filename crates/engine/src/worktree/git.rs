@@ -70,6 +70,12 @@ pub enum GitError {
         /// The first word after `git`.
         command: String,
     },
+    /// It was not asked, because what is recorded cannot be true.
+    #[error("the record of the worktree {} cannot be one of Raymond's own: nothing was done to it", .path.display())]
+    NotOurs {
+        /// Where the worktree should be.
+        path: PathBuf,
+    },
     /// It says no.
     #[error("`git {command}` failed: {said}")]
     Refused {

@@ -8,6 +8,7 @@ use thiserror::Error;
 use super::{
     checkout::changed_files,
     git::{Git, GitError, common_dir},
+    record,
 };
 
 /// Why nothing can be landed.
@@ -124,6 +125,7 @@ impl Landing {
         message: &str,
         is_dry: bool,
     ) -> Result<Landed, GitError> {
+        record::check(worktree)?;
         let git = Git::at(&self.repository);
         let reference = format!("refs/heads/{}", worktree.branch);
         if !self.is_home_of(worktree) {

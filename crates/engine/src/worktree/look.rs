@@ -7,6 +7,7 @@ use raymond_flow::machine::Worktree;
 use super::{
     checkout::paths,
     git::{Git, GitError, common_dir},
+    record,
 };
 
 /// How a worktree and its branch stand.
@@ -24,6 +25,7 @@ pub struct WorktreeState {
 
 /// Looks at a worktree. Fails if git does, also if the repository is gone.
 pub fn state(worktree: &Worktree) -> Result<WorktreeState, GitError> {
+    record::check(worktree)?;
     let path = Path::new(&worktree.path);
     let mut state =
         WorktreeState { has_directory: path.join(".git").exists(), ..WorktreeState::default() };
@@ -64,6 +66,7 @@ pub struct Diff {
 /// What the worker of `worktree` has changed since it was forked: in its directory, with what is not committed, or if that is gone,
 /// on its branch. At most `bytes_max` of it.
 pub fn diff(worktree: &Worktree, bytes_max: usize) -> Result<Diff, GitError> {
+    record::check(worktree)?;
     let path = Path::new(&worktree.path);
     let is_there = path.join(".git").exists();
     let place = if is_there { path } else { Path::new(&worktree.repository) };

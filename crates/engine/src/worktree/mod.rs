@@ -22,6 +22,7 @@ mod land;
 mod look;
 mod make;
 pub mod moving;
+mod record;
 mod remove;
 mod room;
 mod save;

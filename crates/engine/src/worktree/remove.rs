@@ -7,6 +7,7 @@ use raymond_flow::machine::Worktree;
 use super::{
     git::{Git, GitError, common_dir},
     look::state,
+    record,
 };
 
 /// What became of a worktree that should be removed.
@@ -25,10 +26,19 @@ pub enum Removal {
     },
 }
 
-/// Removes a worktree, its branch and what git remembers of it. If it has work that is nowhere else, it stays, unless
-/// `with_work` says that the work may be lost. With `is_dry`, only tells what would happen.
-pub fn remove(worktree: &Worktree, with_work: bool, is_dry: bool) -> Result<Removal, GitError> {
+/// Removes a worktree in `folder`, its branch and what git remembers of it. If it has work that is nowhere else, it stays,
+/// unless `with_work` says that the work may be lost. With `is_dry`, only tells what would happen.
+pub fn remove(
+    worktree: &Worktree,
+    folder: &Path,
+    with_work: bool,
+    is_dry: bool,
+) -> Result<Removal, GitError> {
+    record::check(worktree)?;
     let path = Path::new(&worktree.path);
+    if path.exists() && !record::is_in(worktree, folder) {
+        return Err(GitError::NotOurs { path: path.to_owned() });
+    }
     let claim = path.with_added_extension("claim");
     if !path.exists() && !Path::new(&worktree.repository).exists() {
         let _ = fs::remove_file(claim);

@@ -10,6 +10,7 @@ use raymond_flow::{
 use super::{
     claim::Claim,
     git::{Git, GitError},
+    record,
 };
 
 /// Commits everything that is not ignored to the branch of the worktree, if something is left. Says why if that cannot be done;
@@ -20,6 +21,7 @@ pub(super) fn save(
     worktree: &Worktree,
     stop: &AtomicBool,
 ) -> Result<SavedWork, GitError> {
+    record::check(worktree)?;
     let path = Path::new(&worktree.path);
     let reference = format!("refs/heads/{}", worktree.branch);
     if !path.join(".git").exists() {

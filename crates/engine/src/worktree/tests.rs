@@ -252,23 +252,23 @@ fn worktree_with_work_that_is_nowhere_else_is_not_removed() {
     let repository = Repository::new();
     let (worktree, cwd) = repository.make("main_w1").unwrap();
     fs::write(Path::new(&cwd).join("new"), "x").unwrap();
-    let kept = remove(&worktree, false, false).unwrap();
+    let kept = remove(&worktree, &around(&worktree), false, false).unwrap();
     let uncommitted = vec!["sub/new".to_owned()];
     assert_eq!(kept, Removal::Kept { uncommitted, unmerged_commits: 0 });
     save_of("main_w1", &worktree);
     // Another worker's branch may be removed next, so it is no safe place.
     repository.git(&["branch", "raymond/r/other", "raymond/r/main_w1"]);
-    let kept = remove(&worktree, false, false).unwrap();
+    let kept = remove(&worktree, &around(&worktree), false, false).unwrap();
     assert_eq!(kept, Removal::Kept { uncommitted: Vec::new(), unmerged_commits: 1 });
     assert!(Path::new(&cwd).join("new").exists());
     repository.git(&["merge", "--quiet", "raymond/r/main_w1"]);
-    assert_eq!(remove(&worktree, false, true).unwrap(), Removal::Removed);
+    assert_eq!(remove(&worktree, &around(&worktree), false, true).unwrap(), Removal::Removed);
     assert!(Path::new(&cwd).exists(), "it was only asked");
-    assert_eq!(remove(&worktree, false, false).unwrap(), Removal::Removed);
+    assert_eq!(remove(&worktree, &around(&worktree), false, false).unwrap(), Removal::Removed);
     assert_eq!(repository.git(&["worktree", "list"]).lines().count(), 1);
     assert_eq!(repository.git(&["branch", "--list", "raymond/r/main_w1"]), "");
     assert!(!repository.folder().join("main_w1.claim").exists());
-    assert_eq!(remove(&worktree, false, false).unwrap(), Removal::WasGone);
+    assert_eq!(remove(&worktree, &around(&worktree), false, false).unwrap(), Removal::WasGone);
 }
 
 #[test]
@@ -276,11 +276,11 @@ fn work_is_discarded_only_if_that_is_said_and_a_removed_directory_is_forgotten_b
     let repository = Repository::new();
     let (worktree, cwd) = repository.make("main_w1").unwrap();
     fs::write(Path::new(&cwd).join("new"), "x").unwrap();
-    assert_eq!(remove(&worktree, true, false).unwrap(), Removal::Removed);
+    assert_eq!(remove(&worktree, &around(&worktree), true, false).unwrap(), Removal::Removed);
     assert!(!Path::new(&cwd).exists());
     let (worktree, _) = repository.make("main_w2").unwrap();
     fs::remove_dir_all(&worktree.path).unwrap();
-    assert_eq!(remove(&worktree, false, false).unwrap(), Removal::Removed);
+    assert_eq!(remove(&worktree, &around(&worktree), false, false).unwrap(), Removal::Removed);
     assert_eq!(repository.git(&["worktree", "list"]).lines().count(), 1);
 }
 
@@ -369,7 +369,10 @@ fn worktrees_that_many_runs_make_and_remove_at_the_same_moment_are_all_made() {
                     let saved = save(&id, &agent, &worktree, &AtomicBool::new(false)).unwrap();
                     assert_eq!(saved.problem, None);
                     if number % 2 == 0 {
-                        assert_eq!(remove(&worktree, true, false).unwrap(), Removal::Removed);
+                        assert_eq!(
+                            remove(&worktree, &around(&worktree), true, false).unwrap(),
+                            Removal::Removed
+                        );
                     }
                 }
             });
@@ -460,4 +463,8 @@ fn missing_commit_is_told_from_none() {
         "{}",
         repository.refusal()
     );
+}
+
+fn around(worktree: &Worktree) -> PathBuf {
+    Path::new(&worktree.path).parent().unwrap().to_owned()
 }

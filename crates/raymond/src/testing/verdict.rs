@@ -136,11 +136,11 @@ fn snapshot(
     for given in &seen.prompts {
         let _ = writeln!(text, "=== {} {}\n{}", given.agent, given.state, given.prompt.trim_end());
     }
-    let path = snapshot_path(case);
+    let mut path = snapshot_path(case);
     // The directory of the workflow, which contains that of its tests.
     let folder = path.ancestors().nth(2).unwrap_or(Path::new("."));
     if fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_symlink()) {
-        regular::within(folder, &path)?;
+        path = regular::within(folder, &path)?;
     }
     if update == Update::Write {
         return fs::write(path, text);

@@ -244,3 +244,57 @@ fn journal_that_a_model_has_edited_is_foreign() {
     raymond(&project, &["resume", "r"]).failed(1, "was not written by your Raymond");
     assert_eq!(project.read(".raymond/workflows/r.journal"), edited, "it is left as it is");
 }
+
+#[test]
+fn nothing_is_read_written_or_made_through_a_link_that_came_with_a_clone() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let there = elsewhere.path();
+    let mode = |path: &std::path::Path| {
+        std::os::unix::fs::PermissionsExt::mode(&fs::metadata(path).unwrap().permissions())
+    };
+    let loose: fs::Permissions = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(there, loose).unwrap();
+    fs::write(there.join("theirs"), "theirs").unwrap();
+    let before = (mode(there), mode(&there.join("theirs")));
+    for (link, is_folder) in [
+        (".raymond", true),
+        (".raymond/config.toml", false),
+        (".raymond/workflows", true),
+        (".raymond/workflows/r", true),
+        (".raymond/workflows/r/steps", true),
+        (".raymond/workflows/r/steps/main.1", true),
+        (".raymond/workflows/r/scope", true),
+        (".raymond/workflows/r/asks", true),
+        (".raymond/workflows/r/door", true),
+        (".raymond/workflows/r.journal", false),
+        (".raymond/workflows/r.lock", false),
+        (".raymond/worktrees", true),
+        (".raymond/debug", true),
+    ] {
+        let project = Project::new([("START.sh", "echo '<result>fine</result>'")]);
+        let path = project.file(link);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let _ = fs::remove_dir_all(&path);
+        let _ = fs::remove_file(&path);
+        let target = if is_folder { there.to_owned() } else { there.join("theirs") };
+        std::os::unix::fs::symlink(target, &path).unwrap();
+        for arguments in [
+            &["flow", "--id", "r", "--debug"][..],
+            &["resume", "r"],
+            &["cancel", "r", "--yes"],
+            &["recover"],
+            &["list"],
+            &["status", "r"],
+            &["show", "r"],
+            &["trust", "--yes"],
+            &["prune", "--older-than", "0s", "--yes"],
+            &["doctor", "--quick"],
+        ] {
+            raymond(&project, arguments);
+        }
+        let left: Vec<_> = fs::read_dir(there).unwrap().map(|it| it.unwrap().file_name()).collect();
+        assert_eq!(left, ["theirs"], "{link}");
+        assert_eq!(fs::read_to_string(there.join("theirs")).unwrap(), "theirs", "{link}");
+        assert_eq!((mode(there), mode(&there.join("theirs"))), before, "{link}");
+    }
+}

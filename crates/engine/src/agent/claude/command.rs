@@ -137,9 +137,12 @@ fn arguments(config: &ClaudeConfig, request: &TurnRequest<'_>) -> Vec<String> {
         .filter(|tool| *tool != questions::TOOL || !config.questions)
         .collect();
     let mut arguments = vec!["--disallowedTools".to_owned(), unused.join(",")];
+    let mut own = json!({ "permissions": { "deny": permissions::denied(request.state_dir) } });
     if config.questions {
-        arguments.extend(questions::arguments(&settings.granted));
+        arguments.extend(["--permission-prompt-tool", "stdio"].map(str::to_owned));
+        own["hooks"] = questions::hooks(&settings.granted);
     }
+    arguments.extend(["--settings".to_owned(), own.to_string()]);
     // Only if it is used: Claude tells the model of it, and what it tells is cached for all sessions of a directory.
     if let Some(folder) = request.folder {
         arguments.extend(["--add-dir".to_owned(), folder.to_string_lossy().into_owned()]);

@@ -3,6 +3,8 @@
 //! A workflow can only narrow what its user allows. Without `--dangerously-skip-permissions` that is what Claude's
 //! own settings allow, edits of files, and the tools listed under `[agents.claude]`; with it, everything.
 
+use std::path::Path;
+
 use raymond_flow::machine::{FailureClass, TurnFailure, TurnSettings};
 
 use super::ClaudeConfig;
@@ -20,6 +22,35 @@ const EVERYTHING: &str = "bypassPermissions";
 /// Tools that a turn can use without asking anyway: they read, plan, or edit files below the directory.
 const EDITING: [&str; 9] =
     ["Edit", "Glob", "Grep", "LS", "MultiEdit", "NotebookEdit", "Read", "TodoWrite", "Write"];
+
+/// What in the state directory no turn may touch, whatever else it may: settings, journals, questions, requests, the files of steps.
+/// The agents' own directories, long values and worktrees are there, too, and are theirs.
+const DENIED: [&str; 7] = [
+    "config.toml",
+    "workflows/*.journal",
+    "workflows/*.json",
+    "workflows/*.lock",
+    "workflows/*/asks/**",
+    "workflows/*/door/**",
+    "workflows/*/steps/**",
+];
+
+/// The rules that keep a turn from editing what Raymond keeps of runs, and from reading journals and requests.
+pub(super) fn denied(state_dir: &Path) -> Vec<String> {
+    // A second slash makes the path absolute; the rest is a pattern as in `.gitignore`.
+    let root = state_dir.to_string_lossy().replace('\\', "/");
+    let mut pattern = String::new();
+    for letter in root.chars() {
+        if "*?[]!#".contains(letter) {
+            pattern.push('\\');
+        }
+        pattern.push(letter);
+    }
+    let rule = |tool: &str, name: &str| format!("{tool}(/{pattern}/{name})");
+    let unread = ["workflows/*.journal", "workflows/*/door/**"];
+    let edits = DENIED.iter().map(|name| rule("Edit", name));
+    edits.chain(unread.iter().map(|name| rule("Read", name))).collect()
+}
 
 /// The arguments for the permissions of a turn; an error if the state asks for more than it may have.
 pub(super) fn arguments(

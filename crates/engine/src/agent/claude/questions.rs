@@ -43,8 +43,8 @@ struct ToolOption {
     description: String,
 }
 
-/// The arguments that let Claude ask, and use what a person has granted.
-pub(super) fn arguments(granted: &[String]) -> Vec<String> {
+/// The hooks that let Claude ask, and use what a person has granted.
+pub(super) fn hooks(granted: &[String]) -> Value {
     let question = "Your questions";
     let option = |label: &str| json!({ "label": label, "description": label });
     // The input must be valid, and the tool's result shows the answer under the text of the question.
@@ -65,14 +65,11 @@ pub(super) fn arguments(granted: &[String]) -> Vec<String> {
     let stop = json!({ "continue": false, "stopReason": "the user is asked" });
     let mut before = permits::allow(granted);
     before.push(hook(&allow));
-    let settings = json!({ "hooks": {
+    json!({
         "PreToolUse": before,
         "PostToolUse": [hook(&stop)],
         "PostToolBatch": [permits::stop()],
-    } });
-    ["--permission-prompt-tool", "stdio", "--settings", &settings.to_string()]
-        .map(str::to_owned)
-        .to_vec()
+    })
 }
 
 /// A hook that prints `output`. None of the texts above has a single quote.

@@ -119,6 +119,7 @@ mod tests {
             continuation: "go on",
             earlier: &[],
             folder: None,
+            state_dir: "/work/.raymond".as_ref(),
             follows_a_model: false,
         };
         command(&CodexAgent::new(config), &request)

@@ -204,6 +204,7 @@ fn command(agent: &ProgramAgent, turn: &Turn) -> TurnCommand {
         continuation: "go on",
         earlier: &[],
         folder: None,
+        state_dir: Path::new("/work/.raymond"),
         follows_a_model: false,
     };
     agent.command(&request).unwrap()

@@ -22,6 +22,7 @@ fn ask(agent: &ScriptedAgent, state: &str) -> ReadyAnswer {
         continuation: "",
         earlier: &[],
         folder: None,
+        state_dir: Path::new("/work/.raymond"),
         follows_a_model: false,
     };
     agent.answer(&request).unwrap()

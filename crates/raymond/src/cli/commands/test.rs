@@ -181,7 +181,7 @@ fn packed_tests(arguments: &Test) -> Result<Option<TempDir>, Failure> {
 }
 
 fn read_case(folder: &Path, path: &Path) -> Result<Case, Failure> {
-    let text = regular::within(folder, path).and_then(|_| regular::read_text(path, BYTES_MAX));
+    let text = regular::within(folder, path).and_then(|real| regular::read_text(&real, BYTES_MAX));
     let text = text.map_err(|error| Failure::io(&format!("read {}", path.display()), &error))?;
     Case::read(path, &text).map_err(|error| Failure::usage(error.to_string()))
 }

@@ -23,6 +23,30 @@ fn tool_works_in_the_directory_of_the_agent() {
     desk.expect_calls_paid(2.0);
 }
 
+#[test]
+fn model_may_not_edit_what_raymond_keeps_whatever_else_it_may() {
+    let Some(desk) = Desk::or_skip([("START.md", "write it to {{folder}}")]) else { return };
+    let root = desk.project.path().canonicalize().unwrap().join(".raymond");
+    let forbidden = [
+        "config.toml",
+        "workflows/r.journal",
+        "workflows/r/asks/main.1/answer",
+        "workflows/r/door/x.request",
+    ];
+    let own = "workflows/r/agents/main/notes";
+    let write = |name: &&str| {
+        Reply::tool("Write", json!({ "file_path": root.join(name), "content": "by Claude" }))
+    };
+    let replies = forbidden.iter().chain([&own]).map(write).chain([Reply::text(DONE)]);
+    desk.replies("write it", replies.collect::<Vec<_>>());
+    desk.start(&["--dangerously-skip-permissions"]).completed("done");
+    for name in forbidden {
+        let text = fs::read_to_string(root.join(name)).unwrap_or_default();
+        assert!(!text.contains("by Claude"), "{name}");
+    }
+    assert_eq!(fs::read_to_string(root.join(own)).unwrap(), "by Claude");
+}
+
 /// A workflow that writes a file outside of its directory, and then has another turn.
 fn writes_outside() -> Option<(Desk, tempfile::TempDir)> {
     let desk = Desk::or_skip([("START.md", "write it"), ("NEXT.md", "next")])?;

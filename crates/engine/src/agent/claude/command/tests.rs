@@ -54,6 +54,7 @@ fn with_folder(config: &ClaudeConfig, asked: &Asked<'_>, folder: Option<&Path>) 
         continuation,
         earlier: &[],
         folder,
+        state_dir: Path::new("/work/.raymond"),
         follows_a_model,
     };
     command(config, &request).unwrap()

@@ -40,6 +40,7 @@ fn given(
         continuation: "",
         earlier: &[],
         folder: None,
+        state_dir: Path::new("/work/.raymond"),
         follows_a_model: false,
     };
     chosen(config, &request).map_err(|failure| failure.message)
