@@ -94,25 +94,6 @@ fn all_files_of_a_run_are_private_whatever_the_umask() {
     }
 }
 
-#[test]
-fn files_of_an_earlier_version_are_made_private_when_they_are_opened() {
-    let project = Project::new([("START.sh", "test -e fixed && echo '<result>done</result>'")]);
-    project.raymond(&["start", "flow", "--id", "r"]).failed(1, "exited with code 1");
-    let workflows = project.file(".raymond/workflows");
-    let folders = [workflows.clone(), workflows.join("r")];
-    let files = [workflows.join("r.journal"), workflows.join("r.lock")];
-    for folder in &folders {
-        set_mode(folder, 0o755);
-    }
-    for file in &files {
-        set_mode(file, 0o644);
-    }
-    project.write("fixed", "");
-    project.raymond(&["run", "r"]).completed("done");
-    assert_eq!(folders.each_ref().map(|path| mode(path)), [0o700; 2]);
-    assert_eq!(files.each_ref().map(|path| mode(path)), [0o600; 2]);
-}
-
 /// A run whose script waits, in a directory that other users may enter.
 fn waiting() -> Project {
     let project = project();

@@ -69,14 +69,14 @@ fn fifo_as_an_archive_is_refused() {
 }
 
 #[test]
-fn fifo_or_device_as_settings_is_refused() {
+fn fifo_or_link_as_settings_is_refused() {
     let project = Project::new([("START.sh", RESULT)]);
     let settings = project.file(".raymond/config.toml");
     fifo(&settings);
     ends(&project, &["flow"]).failed(1, "`config.toml` is a FIFO, not a regular file");
     fs::remove_file(&settings).unwrap();
     symlink("/dev/zero", &settings).unwrap();
-    ends(&project, &["config"]).failed(1, "`config.toml` is a device, not a regular file");
+    ends(&project, &["config"]).failed(1, "`config.toml` is a link, not a regular file");
     fs::remove_file(&settings).unwrap();
     fs::write(&settings, "#".repeat(MIB + 1)).unwrap();
     ends(&project, &["config"]).failed(1, "`config.toml` exceeds the limit of 1048576 bytes");

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    os::unix::fs::{PermissionsExt as _, chown, lchown, symlink},
+    os::unix::fs::{PermissionsExt as _, chown, symlink},
     path::Path,
     process::Command,
 };
@@ -124,7 +124,7 @@ fn settings_of_another_user_are_refused() {
     // Nor by way of a link.
     fs::rename(project.file(".raymond/config.toml"), project.file("elsewhere.toml")).unwrap();
     symlink(project.file("elsewhere.toml"), project.file(".raymond/config.toml")).unwrap();
-    untrusting(&["config"]).failed(2, FOREIGN);
+    untrusting(&["config"]).failed(1, "`config.toml` is a link");
 }
 
 #[test]
@@ -172,16 +172,17 @@ fn private_group_may_write_and_any_other_group_may_not() {
 }
 
 #[test]
-fn link_to_a_state_directory_and_its_target_are_both_checked() {
+fn link_to_a_state_directory_is_used_only_if_its_user_trusts_it() {
     let project = project();
     fs::rename(project.file(".raymond"), project.file("elsewhere")).unwrap();
     symlink(project.file("elsewhere"), project.file(".raymond")).unwrap();
-    project.raymond(&["start", "flow", "--id", "r"]).completed("done");
-    if lchown(project.file(".raymond"), Some(NOBODY), Some(NOBODY)).is_err() {
-        return;
+    for command in [&["start", "flow", "--id", "r"][..], &["list"]] {
+        let ran = project.raymond(command).failed(2, ".raymond is a link to ");
+        assert!(ran.stderr.contains("export RAYMOND_TRUST="), "{}", ran.stderr);
     }
-    project.raymond(&["list"]).failed(2, FOREIGN);
-    lchown(project.file(".raymond"), Some(0), Some(0)).unwrap();
-    assert!(give_away(&project.file("elsewhere")));
-    project.raymond(&["list"]).failed(2, FOREIGN);
+    assert!(!project.file("elsewhere/workflows").exists());
+    let mut trusting = project.command(&["start", "flow", "--id", "r"]);
+    trusting.env("RAYMOND_TRUST", project.file(".raymond"));
+    Ran::of(&trusting.output().unwrap()).completed("done");
+    assert!(project.file("elsewhere/workflows/r.journal").exists());
 }
