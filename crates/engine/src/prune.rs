@@ -142,8 +142,11 @@ impl StoredRun {
                 continue;
             }
             let kept = match remove(worktree, &files.worktrees, with_work, is_dry) {
-                Ok(Removal::Removed) => {
+                Ok(Removal::Removed { hidden }) => {
                     pruned.removed += 1;
+                    if !hidden.is_empty() {
+                        pruned.hidden.push((agent.clone(), hidden));
+                    }
                     continue;
                 }
                 Ok(Removal::WasGone) => continue,
@@ -196,6 +199,8 @@ pub struct PruneWorktrees {
 pub struct PrunedWorktrees {
     /// How many were removed.
     pub removed: usize,
+    /// What was in those that were removed and that git was told not to look at, by worker.
+    pub hidden: Vec<(AgentId, Vec<String>)>,
     /// Those that stay.
     pub kept: Vec<KeptWorktree>,
 }

@@ -89,6 +89,11 @@ pub enum GitError {
 }
 
 impl GitError {
+    /// Whether a signal ended it.
+    pub(super) fn is_killed(&self) -> bool {
+        matches!(self, Self::Refused { code: None, .. })
+    }
+
     /// Whether git met another git process in the middle of a change. Commands that look at all worktrees of a repository fail
     /// while another process adds or removes one: they read files of it that are not written yet, or no longer there.
     fn is_crossing(&self) -> bool {
@@ -210,6 +215,8 @@ impl<'a> Git<'a> {
         let said = beginning(&mut errors, ERROR_BYTES_MAX).map_err(not_run)?;
         let said = String::from_utf8_lossy(&said);
         let said = said.trim().trim_start_matches("fatal: ").trim_start_matches("error: ");
+        let said =
+            if said.is_empty() && status.code().is_none() { "a signal killed it" } else { said };
         Err(GitError::Refused { command, code: status.code(), said: said.to_owned() })
     }
 

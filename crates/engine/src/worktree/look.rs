@@ -7,7 +7,7 @@ use raymond_flow::machine::Worktree;
 use super::{
     checkout::paths,
     git::{Git, GitError, common_dir},
-    record,
+    nested, record,
 };
 
 /// How a worktree and its branch stand.
@@ -37,6 +37,8 @@ pub fn state(worktree: &Worktree) -> Result<WorktreeState, GitError> {
     if state.has_directory {
         let arguments = ["status", "--porcelain=v1", "--untracked-files=all", "--no-renames", "-z"];
         state.uncommitted = paths(&Git::at(path).bytes(&arguments)?);
+        let nested = nested::committed(Git::at(path))?.into_iter();
+        state.uncommitted.extend(nested.filter(|name| path.join(name).join(".git").exists()));
     }
     // A worker may have left its branch; what its HEAD has is its work, too.
     let own_head = state.has_directory.then(|| Git::at(path).text(&["rev-parse", "HEAD"]).ok());
@@ -52,6 +54,22 @@ pub fn state(worktree: &Worktree) -> Result<WorktreeState, GitError> {
         state.unmerged_commits = git.text(&arguments)?.parse().unwrap_or(u64::MAX);
     }
     Ok(state)
+}
+
+/// Files and directories in a worktree that no look at its changes finds: ignored ones, and those that the index says to
+/// pass over (`skip-worktree`, `assume-unchanged`).
+pub(super) fn hidden(path: &Path) -> Result<Vec<String>, GitError> {
+    let git = Git::at(path);
+    let ignored = ["ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z"];
+    let mut hidden: Vec<_> = nested::names(&git.bytes(&ignored)?).collect();
+    for entry in nested::names(&git.bytes(&["ls-files", "-v", "-z"])?) {
+        let passed_over = entry.split_once(' ').filter(|(tag, _)| *tag != "H");
+        // A sparse checkout passes over what is not there.
+        hidden.extend(
+            passed_over.filter(|(_, name)| path.join(name).exists()).map(|(_, name)| name.into()),
+        );
+    }
+    Ok(hidden)
 }
 
 /// What a worker has changed.

@@ -16,6 +16,7 @@ use super::{
     claim::{Claim, Claimed},
     git::{Git, GitError},
     remove::forget,
+    save::unlock_branch,
 };
 use crate::{layout::RunFiles, private, sys};
 
@@ -148,6 +149,7 @@ impl NewWorktree<'_> {
             _ => {}
         }
         forget(git, self.path).map_err(|error| error.to_string())?;
+        unlock_branch(git, self.branch).map_err(|error| error.to_string())?;
         if !self.has_branch(self.branch)? {
             return Ok(());
         }

@@ -22,6 +22,7 @@ mod land;
 mod look;
 mod make;
 pub mod moving;
+mod nested;
 mod record;
 mod remove;
 mod room;

@@ -6,7 +6,7 @@ use raymond_flow::machine::Worktree;
 
 use super::{
     git::{Git, GitError, common_dir},
-    look::state,
+    look::{hidden, state},
     record,
 };
 
@@ -14,7 +14,10 @@ use super::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Removal {
     /// It is gone, and so is its branch.
-    Removed,
+    Removed {
+        /// Files and directories that were in it and that git was told not to look at.
+        hidden: Vec<String>,
+    },
     /// There was nothing left of it.
     WasGone,
     /// It stays, because something would be lost.
@@ -49,8 +52,13 @@ pub fn remove(
         let (uncommitted, unmerged_commits) = (state.uncommitted, state.unmerged_commits);
         return Ok(Removal::Kept { uncommitted, unmerged_commits });
     }
-    let removal =
-        if state.has_directory || state.has_branch { Removal::Removed } else { Removal::WasGone };
+    let removal = if state.has_directory {
+        Removal::Removed { hidden: hidden(path)? }
+    } else if state.has_branch {
+        Removal::Removed { hidden: Vec::new() }
+    } else {
+        Removal::WasGone
+    };
     if is_dry {
         return Ok(removal);
     }

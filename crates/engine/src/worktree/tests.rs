@@ -96,6 +96,9 @@ fn save_of(agent: &str, worktree: &Worktree) -> raymond_flow::machine::SavedWork
     save(&RunId::new("r").unwrap(), &AgentId::new(agent), worktree, &never).unwrap()
 }
 
+/// Removed, with nothing in it that git does not look at.
+const GONE: Removal = Removal::Removed { hidden: Vec::new() };
+
 #[test]
 fn worktree_is_made_once_and_found_again() {
     let repository = Repository::new();
@@ -229,10 +232,12 @@ fn what_cannot_be_committed_stays_and_is_told() {
     let repository = Repository::new();
     let (worktree, cwd) = repository.make("main_w1").unwrap();
     let cwd = Path::new(&cwd);
-    run_git(cwd, &["checkout", "--quiet", "--detach"]);
+    run_git(cwd, &["commit", "--quiet", "--allow-empty", "-m", "own"]);
+    run_git(cwd, &["checkout", "--quiet", "--detach", "main"]);
     fs::write(cwd.join("new"), "x").unwrap();
     let saved = save_of("main_w1", &worktree);
-    assert_eq!(saved.problem.as_deref(), Some("it is on no branch instead of raymond/r/main_w1"));
+    let problem = "it is on no branch, which does not contain raymond/r/main_w1";
+    assert_eq!(saved.problem.as_deref(), Some(problem));
     assert!(cwd.join("new").exists());
     run_git(cwd, &["checkout", "--quiet", "raymond/r/main_w1"]);
     fs::write(cwd.join("a.txt"), "theirs\n").unwrap();
@@ -245,6 +250,90 @@ fn what_cannot_be_committed_stays_and_is_told() {
     let saved = save_of("main_w1", &worktree);
     assert!(saved.problem.unwrap().ends_with("is gone"));
     assert!(saved.head.is_some(), "the branch is still there");
+}
+
+#[test]
+fn work_on_another_branch_or_on_none_comes_to_the_branch_of_the_worker() {
+    let repository = Repository::new();
+    for (name, leave) in [
+        ("main_w1", &["checkout", "--quiet", "-b", "feature"][..]),
+        ("main_w2", &["checkout", "--quiet", "--detach"]),
+    ] {
+        let (worktree, cwd) = repository.make(name).unwrap();
+        let cwd = Path::new(&cwd);
+        run_git(cwd, leave);
+        fs::write(cwd.join("committed"), "x").unwrap();
+        run_git(cwd, &["add", "."]);
+        run_git(cwd, &["commit", "--quiet", "-m", "own"]);
+        fs::write(cwd.join("left"), "x").unwrap();
+        let saved = save_of(name, &worktree);
+        assert_eq!(saved.problem, None);
+        let files = repository.git(&["ls-tree", "-r", "--name-only", &worktree.branch]);
+        assert_eq!(files, "sub/a.txt\nsub/committed\nsub/left");
+        assert_eq!(saved.head, Some(repository.git(&["rev-parse", &worktree.branch])));
+    }
+}
+
+#[test]
+fn untracked_files_are_saved_although_git_is_told_not_to_show_them() {
+    let repository = Repository::new();
+    repository.git(&["config", "status.showUntrackedFiles", "no"]);
+    let (worktree, cwd) = repository.make("main_w1").unwrap();
+    fs::write(Path::new(&cwd).join("new"), "x").unwrap();
+    assert_eq!(save_of("main_w1", &worktree).problem, None);
+    assert_eq!(repository.git(&["show", "raymond/r/main_w1:sub/new"]), "x");
+}
+
+#[test]
+fn repository_inside_of_a_worktree_is_named_and_its_worktree_is_kept() {
+    let repository = Repository::new();
+    let (worktree, cwd) = repository.make("main_w1").unwrap();
+    let nested = Path::new(&cwd).join("own");
+    fs::create_dir(&nested).unwrap();
+    run_git(&nested, &["init", "--quiet"]);
+    fs::write(nested.join("work"), "x").unwrap();
+    fs::write(Path::new(&cwd).join("new"), "x").unwrap();
+    // Before and after its first commit, and when the worker has added it.
+    for commit in 0..3 {
+        let problem = save_of("main_w1", &worktree).problem.unwrap();
+        let said = "`sub/own` in it is a git repository of its own";
+        assert!(problem.starts_with(said), "{commit}: {problem}");
+        assert_eq!(repository.git(&["show", "raymond/r/main_w1:sub/new"]), "x");
+        repository.git(&["merge", "--quiet", "raymond/r/main_w1"]);
+        let kept = remove(&worktree, &around(&worktree), false, false).unwrap();
+        assert!(matches!(kept, Removal::Kept { .. }), "{commit}: {kept:?}");
+        if commit == 0 {
+            run_git(&nested, &["add", "."]);
+            run_git(&nested, &["commit", "--quiet", "-m", "c"]);
+        } else {
+            run_git(Path::new(&cwd), &["add", "."]);
+            run_git(Path::new(&cwd), &["commit", "--quiet", "--allow-empty", "-m", "c"]);
+        }
+    }
+    assert!(nested.join("work").exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn commit_during_which_git_was_killed_is_tried_again() {
+    let repository = Repository::new();
+    let (worktree, cwd) = repository.make("main_w1").unwrap();
+    let lock = repository.path().join(".git/refs/heads/raymond/r/main_w1.lock");
+    fs::write(lock, "").unwrap();
+    let once = repository.root.path().join("once").display().to_string();
+    let kill = format!("if [ ! -e {once} ]; then touch {once}; kill -9 $PPID; fi; cat");
+    repository.git(&["config", "filter.kill.clean", &kill]);
+    fs::write(Path::new(&cwd).join(".gitattributes"), "new filter=kill\n").unwrap();
+    fs::write(Path::new(&cwd).join("new"), "x").unwrap();
+    let saved = save_of("main_w1", &worktree);
+    assert!(Path::new(&once).exists(), "git was killed");
+    assert_eq!(saved.problem, None);
+    assert_eq!(repository.git(&["show", "raymond/r/main_w1:sub/new"]), "x");
+    // Every time.
+    repository.git(&["config", "filter.kill.clean", "kill -9 $PPID; cat"]);
+    fs::write(Path::new(&cwd).join("new"), "y").unwrap();
+    let problem = save_of("main_w1", &worktree).problem.unwrap();
+    assert!(problem.contains("a signal killed it"), "{problem}");
 }
 
 #[test]
@@ -262,9 +351,9 @@ fn worktree_with_work_that_is_nowhere_else_is_not_removed() {
     assert_eq!(kept, Removal::Kept { uncommitted: Vec::new(), unmerged_commits: 1 });
     assert!(Path::new(&cwd).join("new").exists());
     repository.git(&["merge", "--quiet", "raymond/r/main_w1"]);
-    assert_eq!(remove(&worktree, &around(&worktree), false, true).unwrap(), Removal::Removed);
+    assert_eq!(remove(&worktree, &around(&worktree), false, true).unwrap(), GONE);
     assert!(Path::new(&cwd).exists(), "it was only asked");
-    assert_eq!(remove(&worktree, &around(&worktree), false, false).unwrap(), Removal::Removed);
+    assert_eq!(remove(&worktree, &around(&worktree), false, false).unwrap(), GONE);
     assert_eq!(repository.git(&["worktree", "list"]).lines().count(), 1);
     assert_eq!(repository.git(&["branch", "--list", "raymond/r/main_w1"]), "");
     assert!(!repository.folder().join("main_w1.claim").exists());
@@ -272,15 +361,35 @@ fn worktree_with_work_that_is_nowhere_else_is_not_removed() {
 }
 
 #[test]
+fn what_git_does_not_look_at_is_named_when_it_goes() {
+    let repository = Repository::new();
+    repository.git(&["config", "core.excludesFile", "/dev/null"]);
+    let (worktree, cwd) = repository.make("main_w1").unwrap();
+    let path = Path::new(&worktree.path);
+    let git = |arguments: &[&str]| git::Git::at(path).text(arguments).unwrap();
+    let exclude = git(&["rev-parse", "--path-format=absolute", "--git-path", "info/exclude"]);
+    fs::create_dir_all(Path::new(&exclude).parent().unwrap()).unwrap();
+    fs::write(exclude, "cache\n").unwrap();
+    fs::create_dir(Path::new(&cwd).join("cache")).unwrap();
+    fs::write(Path::new(&cwd).join("cache/one"), "x").unwrap();
+    let tracked = git(&["ls-files"]).lines().next().unwrap().to_owned();
+    git(&["update-index", "--skip-worktree", &tracked]);
+    fs::write(path.join(&tracked), "only here").unwrap();
+    let hidden = vec!["sub/cache/".to_owned(), tracked];
+    let removed = remove(&worktree, &around(&worktree), false, true).unwrap();
+    assert_eq!(removed, Removal::Removed { hidden });
+}
+
+#[test]
 fn work_is_discarded_only_if_that_is_said_and_a_removed_directory_is_forgotten_by_git() {
     let repository = Repository::new();
     let (worktree, cwd) = repository.make("main_w1").unwrap();
     fs::write(Path::new(&cwd).join("new"), "x").unwrap();
-    assert_eq!(remove(&worktree, &around(&worktree), true, false).unwrap(), Removal::Removed);
+    assert_eq!(remove(&worktree, &around(&worktree), true, false).unwrap(), GONE);
     assert!(!Path::new(&cwd).exists());
     let (worktree, _) = repository.make("main_w2").unwrap();
     fs::remove_dir_all(&worktree.path).unwrap();
-    assert_eq!(remove(&worktree, &around(&worktree), false, false).unwrap(), Removal::Removed);
+    assert_eq!(remove(&worktree, &around(&worktree), false, false).unwrap(), GONE);
     assert_eq!(repository.git(&["worktree", "list"]).lines().count(), 1);
 }
 
@@ -371,7 +480,7 @@ fn worktrees_that_many_runs_make_and_remove_at_the_same_moment_are_all_made() {
                     if number % 2 == 0 {
                         assert_eq!(
                             remove(&worktree, &around(&worktree), true, false).unwrap(),
-                            Removal::Removed
+                            GONE
                         );
                     }
                 }

@@ -215,6 +215,9 @@ struct HandedOver<'a> {
     worktree: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     branch: Option<&'a str>,
+    /// Why not all of its work is on the branch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_saved: Option<&'a str>,
 }
 
 /// What a join hands over: a JSON array.
@@ -237,5 +240,6 @@ fn one_handed_over<'a>(run: &'a Run, worker: &'a Worker) -> Option<HandedOver<'a
     let own = run.worktrees.get(agent);
     let worktree = own.map(|worktree| worktree.path.as_str());
     let branch = own.map(|worktree| worktree.branch.as_str());
-    Some(HandedOver { agent, state, attributes, result, error, worktree, branch })
+    let not_saved = own.and_then(|worktree| worktree.problem.as_deref());
+    Some(HandedOver { agent, state, attributes, result, error, worktree, branch, not_saved })
 }

@@ -139,6 +139,7 @@ fn work_of_a_failed_worker_is_committed_before_its_failure_is_handed_over() {
     sim.save_worktree("main_s1", Some("c2"), Some("a merge is not finished"));
     assert_eq!(sim.state("main"), "MERGE.md");
     assert_eq!(handed(&sim)[0]["branch"], "raymond/r/main_s1");
+    assert_eq!(handed(&sim)[0]["not_saved"], "a merge is not finished");
     assert!(handed(&sim)[0]["error"].as_str().unwrap().contains("code 3"));
     let problem = sim.run.worktrees[&agent("main_s1")].problem.as_deref();
     assert_eq!(problem, Some("a merge is not finished"));

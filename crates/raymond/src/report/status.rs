@@ -159,7 +159,7 @@ impl StatusReport<'_> {
             page.push(line.plain(format!("  {}", worktree.branch)));
             page.push(Line::new().dim(format!("      {}", worktree.path)));
             if let Some(problem) = &worktree.problem {
-                let text = format!("      not committed: {problem}");
+                let text = format!("      not saved: {problem}");
                 page.push(Line::new().add(Style::Warning, text));
             }
         }

@@ -158,7 +158,7 @@ pub(crate) fn of_record(record: &Record, before: Option<&Before>) -> Vec<News> {
         Record::WorktreeSaved { agent, saved } => {
             let warning = saved.problem.as_ref().map(|problem| {
                 let text = format!(
-                    "warning: its work is not committed and stays in its worktree: {problem}"
+                    "warning: not all of its work is saved, it stays in its worktree: {problem}"
                 );
                 News::of(Trouble, Mark::Odd, agent, Line::of(text))
             });

@@ -132,6 +132,39 @@ fn what_a_run_left_unlanded_is_shown_landed_by_hand_and_only_then_pruned() {
 }
 
 #[test]
+fn work_that_no_commit_contains_is_told_at_every_place_and_stays() {
+    let project = repository([
+        ("START.sh", "echo \"<fork next='WAIT' worktree='true'>WORK</fork>\""),
+        (
+            "WORK.sh",
+            "git init -q inner; echo x > inner/x; echo y > y; touch log; echo '<result>w</result>'",
+        ),
+        ("WAIT.sh", "echo '<join>END</join>'"),
+        ("END.sh", "echo \"<result>$RAYMOND_RESULT</result>\""),
+    ]);
+    let ran = project.raymond(&["flow", "--id", "r"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let why = "`inner` in it is a git repository of its own, which a commit does not contain";
+    let joined: Value = serde_json::from_str(ran.stdout.trim()).unwrap();
+    assert_eq!(joined[0]["not_saved"], why);
+    let status = project.raymond(&["status", "r"]).stdout;
+    assert!(status.contains("not saved: `inner`"), "{status}");
+    let landed = project.raymond(&["land", "r"]);
+    let told = format!("main_work1  landed: 1 commit\nmain_work1  not saved: {why}\n");
+    assert_eq!(landed.stdout, told);
+    landed.failed(1, "look at what is left in its worktree: cd ");
+    let pruned = project.raymond(&["prune", "--yes", "--worktrees"]);
+    assert!(pruned.stderr.contains("main_work1 in run r stays: it has `inner/`"), "{pruned:?}");
+    let inner = project.file(".raymond/worktrees/r/main_work1/inner");
+    assert!(inner.join("x").exists());
+    std::fs::remove_dir_all(inner).unwrap();
+    let pruned = project.raymond(&["prune", "--yes", "--worktrees"]);
+    let told =
+        "main_work1 in run r went files that git ignores or passes over: log\n1 worktree removed";
+    assert!(pruned.stderr.contains(told), "{pruned:?}");
+}
+
+#[test]
 fn worker_of_a_rewound_run_begins_in_a_new_worktree_where_it_left_the_old_one() {
     let project = repository([
         ("START.sh", "echo \"<fork next='WAIT' worktree='true'>WORK</fork>\""),
@@ -371,7 +404,7 @@ const ROOMS: &str =
 /// The disk has the repository and the worktrees. Journal and steps are elsewhere: git alone has no space.
 const FILL: &str = r#"
     set -e
-    export HOME=$PWD GIT_CONFIG_NOSYSTEM=1
+    export HOME=$PWD GIT_CONFIG_NOSYSTEM=1 RAYMOND_TRUST="$PWD"
     mkdir -m 700 state
     for room in $ROOMS; do
         rm -rf disk/* state/*

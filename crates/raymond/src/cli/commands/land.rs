@@ -4,7 +4,7 @@ use std::{path::Path, process::ExitCode};
 
 use raymond_engine::{
     load,
-    worktree::{LandError, Landed, Landing},
+    worktree::{LandError, Landed, Landing, state},
 };
 use raymond_flow::{
     id::AgentId,
@@ -46,6 +46,13 @@ pub(in crate::cli) fn land(arguments: &Land) -> Result<ExitCode, Failure> {
             left.push(remedy(&landed, worktree));
         }
         out::text(&format!("{agent}  {}\n", told(&landed, worktree, arguments.dry_run)))?;
+        if let Some(problem) = not_saved(worktree) {
+            out::text(&format!("{agent}  not saved: {problem}\n"))?;
+            left.push(format!(
+                "look at what is left in its worktree: cd {}",
+                quote::path(Path::new(&worktree.path))
+            ));
+        }
     }
     let Some(first) = left.first() else {
         if !arguments.dry_run {
@@ -57,6 +64,13 @@ pub(in crate::cli) fn land(arguments: &Land) -> Result<ExitCode, Failure> {
     let verb = if arguments.dry_run { "cannot" } else { "could not" };
     let message = format!("the work of {workers} {verb} be landed on {}", landing.branch());
     Err(Failure::of_work(message).with_hint(first.clone()))
+}
+
+/// Why something in a worktree is on no branch, if that is still so.
+fn not_saved(worktree: &Worktree) -> Option<&str> {
+    let problem = worktree.problem.as_deref()?;
+    let has_work = state(worktree).is_ok_and(|state| !state.uncommitted.is_empty());
+    has_work.then_some(problem)
 }
 
 /// What to do about a branch that was not landed.

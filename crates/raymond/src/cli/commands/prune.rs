@@ -14,12 +14,16 @@ use super::place::state_dir;
 use crate::{
     cli::upkeep::{Prune, PrunedStatus},
     failure::Failure,
+    line::excerpt,
     out,
     report::{time, words::count},
 };
 
 /// The minimum age of a run without `--older-than`.
 const OLDER_THAN: Duration = Duration::from_hours(7 * 24);
+
+/// The most files of a worktree that are named.
+const NAMED_MAX: usize = 5;
 
 /// The word for runs whose journal cannot be read.
 const UNREADABLE: &str = "unreadable";
@@ -54,7 +58,7 @@ fn go(state_dir: &StateDir, arguments: &Prune, is_dry: bool) -> Result<(ExitCode
     for candidate in found {
         if candidate.run.has_journal && candidate.status != UNREADABLE {
             let pruned = candidate.run.remove_worktrees(state_dir, which)?;
-            tell_kept(&candidate.run.id, &pruned);
+            tell(&candidate.run.id, &pruned, is_dry);
             // Without its journal, nobody would know of them.
             if !pruned.kept.is_empty() {
                 continue;
@@ -93,15 +97,19 @@ fn prune_worktrees(
                 continue;
             }
         };
-        tell_kept(&run.id, &pruned);
+        tell(&run.id, &pruned, is_dry);
         total += pruned.removed;
-        let PrunedWorktrees { removed, kept } = pruned;
+        let PrunedWorktrees { removed, hidden, kept } = pruned;
         let kept = kept.iter().map(|kept| {
             json!({ "agent": kept.agent, "path": kept.path, "branch": kept.branch, "why": kept.why })
         });
-        runs.push(
-            json!({ "id": run.id.as_str(), "removed": removed, "kept": kept.collect::<Vec<_>>() }),
-        );
+        let hidden = hidden.iter().map(|(agent, paths)| json!({ "agent": agent, "paths": paths }));
+        runs.push(json!({
+            "id": run.id.as_str(),
+            "removed": removed,
+            "hidden": hidden.collect::<Vec<_>>(),
+            "kept": kept.collect::<Vec<_>>(),
+        }));
     }
     if arguments.json {
         out::text(&format!("{}\n", out::escaped(&json!(runs).to_string())))?;
@@ -116,8 +124,21 @@ fn prune_worktrees(
     Ok((ExitCode::SUCCESS, total))
 }
 
-/// Says which worktrees stay, why, and what can be done about them.
-fn tell_kept(run: &RunId, pruned: &PrunedWorktrees) {
+/// Says which files go that are in no commit, which worktrees stay, why, and what can be done about them.
+fn tell(run: &RunId, pruned: &PrunedWorktrees, is_dry: bool) {
+    for (agent, hidden) in &pruned.hidden {
+        let more = if hidden.len() > NAMED_MAX {
+            format!(" and {} more", hidden.len() - NAMED_MAX)
+        } else {
+            String::new()
+        };
+        let named: Vec<_> = hidden.iter().take(NAMED_MAX).map(|path| excerpt(path)).collect();
+        let verb = if is_dry { "go" } else { "went" };
+        out::note(&format!(
+            "with the worktree of {agent} in run {run} {verb} files that git ignores or passes over: {}{more}",
+            named.join(", ")
+        ));
+    }
     for KeptWorktree { agent, path, branch, why } in &pruned.kept {
         out::note(&format!(
             "worktree of {agent} in run {run} stays: it has {why}\n  {path}, branch {branch}"
