@@ -49,6 +49,12 @@ pub enum ArchiveError {
         /// The name.
         name: String,
     },
+    /// A name that cannot be unpacked on every platform.
+    #[error("`{name}` cannot be the name of a file on Windows")]
+    NotPortable {
+        /// The name.
+        name: String,
+    },
     /// A symbolic link.
     #[error("`{name}` is a symbolic link")]
     Symlink {
@@ -260,6 +266,9 @@ pub(super) fn check_layout(files: &Files, prefix: &str) -> Result<(), ArchiveErr
         if last.is_empty() || last == "." || last == ".." {
             return Err(ArchiveError::UnsafeName { name: whole() });
         }
+        if !name.split('/').all(is_portable) {
+            return Err(ArchiveError::NotPortable { name: whole() });
+        }
         // A file system without case would also put the files of two such folders into one.
         for path in [name.as_str(), folder] {
             match seen.insert(path.trim_end_matches('/').to_lowercase(), path.to_owned()) {
@@ -272,6 +281,17 @@ pub(super) fn check_layout(files: &Files, prefix: &str) -> Result<(), ArchiveErr
         }
     }
     Ok(())
+}
+
+/// Whether a file system of Windows can hold a file or folder of this name.
+fn is_portable(name: &str) -> bool {
+    const DEVICES: [&str; 4] = ["CON", "PRN", "AUX", "NUL"];
+    let stem = name.split('.').next().unwrap_or_default().trim_end().to_uppercase();
+    let port = stem.strip_prefix("COM").or_else(|| stem.strip_prefix("LPT"));
+    let is_port =
+        port.is_some_and(|rest| rest.len() == 1 && rest.bytes().all(|b| b.is_ascii_digit()));
+    let has_bad = name.contains(|c: char| c.is_control() || "<>:\"|?*\\".contains(c));
+    !(DEVICES.contains(&&*stem) || is_port || has_bad || name.ends_with(['.', ' ']))
 }
 
 /// Extracts an archive into a private directory and replaces the directory's previous contents. Returns the YAML

@@ -68,6 +68,12 @@ pub enum PackError {
         /// The file or directory.
         path: PathBuf,
     },
+    /// A folder that a packed workflow cannot have.
+    #[error("{} is neither a subworkflow nor the tests of one, so it cannot be packed", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+    },
     /// YAML has no modes.
     #[error("{} is executable, which YAML cannot carry", path.display())]
     Executable {
@@ -200,7 +206,9 @@ fn packed_names(folder: &Path) -> Result<Vec<String>, PackError> {
     };
     let is_kept = |name: &&str| !name.starts_with('.') && !is_passed_over(name);
     let mut names = Vec::new();
-    for (inner, listing) in workflow_folders(list)? {
+    let workflows = workflow_folders(list)?;
+    let is_workflow = |path: &str| workflows.iter().any(|(inner, _)| inner == path);
+    for (inner, listing) in workflows.clone() {
         let tests = format!("{inner}{TESTS}");
         let mut folders = vec![(&inner, listing)];
         if folders[0].1.contains(TESTS) {
@@ -208,10 +216,21 @@ fn packed_names(folder: &Path) -> Result<Vec<String>, PackError> {
         }
         for (path, listing) in folders {
             check_names(&folder.join(path))?;
+            // A workflow without some of its files is not the one that was meant to be packed.
+            let inner = listing.folders().filter(is_kept).map(|name| format!("{path}{name}"));
+            if let Some(plain) =
+                inner.filter(|path| !is_workflow(path)).find(|path| has_files(&folder.join(path)))
+            {
+                return Err(PackError::Folder { path: folder.join(plain) });
+            }
             names.extend(listing.names().filter(is_kept).map(|name| format!("{path}{name}")));
         }
     }
     Ok(names)
+}
+
+fn has_files(folder: &Path) -> bool {
+    fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
 }
 
 /// Refuses names that are not UTF-8, which a listing leaves out: the packed workflow would have fewer files than the
@@ -279,7 +298,6 @@ mod tests {
         for (name, text) in [("main.yaml", "x"), ("main.snapshot", "y"), (".swp", "z")] {
             fs::write(folder.path().join("tests").join(name), text).unwrap();
         }
-        fs::write(folder.path().join("tests/deeper/file"), "x").unwrap();
         let path = folder.path().join("flow.zip");
         fs::write(&path, pack(folder.path()).unwrap()).unwrap();
         let names: Vec<_> = super::super::archive::read(&path).unwrap().into_keys().collect();
@@ -292,12 +310,41 @@ mod tests {
     }
 
     #[test]
-    fn pack_keeps_subworkflows_with_their_tests_and_no_other_directory() {
+    fn folder_that_a_packed_workflow_cannot_have_is_not_left_out_in_silence() {
+        for plain in ["docs", "review/data", "tests/inputs"] {
+            let folder = folder(&[("START.md", b"a")]);
+            fs::create_dir_all(folder.path().join("review")).unwrap();
+            fs::write(folder.path().join("review/START.md"), "x").unwrap();
+            fs::create_dir_all(folder.path().join(plain)).unwrap();
+            assert!(pack(folder.path()).is_ok(), "{plain} is empty");
+            fs::write(folder.path().join(plain).join("a.txt"), "x").unwrap();
+            for packed in [pack(folder.path()).map(drop), pack_yaml(folder.path()).map(drop)] {
+                let PackError::Folder { path } = packed.unwrap_err() else { panic!() };
+                assert_eq!(path, folder.path().join(plain).join(""));
+            }
+        }
+    }
+
+    #[test]
+    fn name_that_windows_cannot_hold_is_not_packed() {
+        for name in ["con.md", "Aux", "COM1.tar.gz", "a?.md", "end.", "two\nlines.md"] {
+            let folder = folder(&[("START.md", b"a"), (name, b"x")]);
+            let PackError::Layout { source, .. } = pack(folder.path()).unwrap_err() else {
+                panic!()
+            };
+            assert!(matches!(source, ArchiveError::NotPortable { .. }), "{name}: {source}");
+        }
+        let folder = folder(&[("START.md", b"a"), ("console.md", b"x"), ("COM.md", b"x")]);
+        assert!(pack(folder.path()).is_ok());
+    }
+
+    #[test]
+    fn pack_keeps_subworkflows_with_their_tests_and_no_hidden_directory() {
         let folder = folder(&[("START.md", b"a")]);
         for name in
             ["review/START.md", "review/data.txt", "review/deep/1_START.sh", "review/tests/a.yaml"]
                 .into_iter()
-                .chain(["docs/A.md", "docs/in/START.md", ".git/START.md", "review/.x/START.md"])
+                .chain([".git/START.md", "review/.x/START.md"])
         {
             let path = folder.path().join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
