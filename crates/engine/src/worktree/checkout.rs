@@ -14,6 +14,11 @@ pub(crate) fn checkout(directory: &str) -> Result<Checkout, String> {
 
 /// The same; `without` is what the user can do instead if there is no repository.
 pub(super) fn checkout_or(directory: &str, without: &str) -> Result<Checkout, String> {
+    if directory.contains('\n') {
+        return Err(format!(
+            "the path {directory:?} has a line break, which git writes between its answers: rename it, or {without}"
+        ));
+    }
     let git = Git::at(Path::new(directory));
     let kind = git.text(&["rev-parse", "--is-bare-repository", "--is-inside-work-tree"]);
     match kind.as_deref() {
