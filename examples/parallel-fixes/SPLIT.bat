@@ -21,4 +21,8 @@ for /f "usebackq delims=" %%p in ("pieces.txt") do (
   >> worktrees.txt echo !piece!
   endlocal
 )
-echo ^<goto^>DISPATCH^</goto^>
+if %number% == 0 (
+  echo ^<result^>there is nothing to do: pieces.txt is empty^</result^>
+) else (
+  echo ^<goto^>DISPATCH^</goto^>
+)

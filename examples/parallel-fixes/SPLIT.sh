@@ -11,4 +11,8 @@ while IFS= read -r piece; do
   git worktree add --quiet -b "$RAYMOND_WORKFLOW_ID-$number" "$tree" >&2 || exit 1
   printf '%s\t%s\n' "$tree" "$piece" >> worktrees.txt
 done < pieces.txt
-echo "<goto>DISPATCH</goto>"
+if [ "$number" = 0 ]; then
+  echo "<result>there is nothing to do: pieces.txt is empty</result>"
+else
+  echo "<goto>DISPATCH</goto>"
+fi

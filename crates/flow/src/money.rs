@@ -92,9 +92,13 @@ impl Sum for Usd {
 }
 
 impl fmt::Display for Usd {
-    /// Cents; below a cent two digits that say something, however small the amount is.
+    /// Cents, or tenths of a cent if that is exactly the amount; below a cent two digits that say something, however small
+    /// the amount is.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const CENT: u64 = 10_000_000;
+        if !self.billionths.is_multiple_of(CENT) && self.billionths.is_multiple_of(CENT / 10) {
+            return write!(f, "${:.3}", self.dollars());
+        }
         if !(1..CENT).contains(&self.billionths) {
             return write!(f, "${:.2}", self.dollars());
         }

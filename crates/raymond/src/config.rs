@@ -37,6 +37,14 @@ struct Key {
     wrong: fn(&str) -> Option<&'static str>,
 }
 
+/// The values of tables that are not set.
+const UNSET: [(&str, &str); 4] = [
+    ("failover.handoff", "false"),
+    ("failover.order", "[]"),
+    ("notify.command", "[]"),
+    ("notify.on", "[\"ask\"]"),
+];
+
 /// All settings, sorted by name.
 static KEYS: [Key; 21] = [
     Key {
@@ -483,6 +491,15 @@ impl Config {
             let (value, origin) = (one_line(value), one_line(&origin.to_string()));
             let _ = writeln!(text, "{:<30} {value:<24} {origin}", format!("notify.{key}"));
         }
+        let shown = self.failover.shown.iter().map(|(key, ..)| format!("failover.{key}"));
+        let shown = shown.chain(self.notify.shown.iter().map(|(key, ..)| format!("notify.{key}")));
+        let shown: Vec<_> = shown.collect();
+        for (name, value) in UNSET.iter().filter(|(name, _)| !shown.iter().any(|it| it == name)) {
+            let _ = writeln!(text, "{name:<30} {value:<24} {}", Origin::Default);
+        }
+        if self.agents.is_empty() {
+            let _ = writeln!(text, "{:<30} {:<24} see: raymond help agents", "agents.NAME", "-");
+        }
         for (agent, settings) in &self.agents {
             for (key, value, origin) in &settings.shown {
                 let name = one_line(&format!("agents.{agent}.{key}"));
@@ -602,14 +619,18 @@ pub(crate) fn write_template(state_dir: &Path) -> Result<PathBuf, Failure> {
          # options (--budget 5) override both. They override your own settings for all projects.\n\
          # `raymond config` shows the values in effect and where they come from.\n",
     );
-    let (own, claude): (Vec<_>, Vec<_>) = KEYS.iter().partition(|key| !key.name.contains('.'));
-    for key in own {
-        let _ = writeln!(text, "\n# {}\n# {} = {}", key.help, key.name, literal(key));
+    let mut tables: BTreeMap<&str, Vec<(&str, &Key)>> = BTreeMap::new();
+    for key in &KEYS {
+        let (table, name) = key.name.split_once('.').unwrap_or(("", key.name));
+        tables.entry(table).or_default().push((name, key));
     }
-    text.push_str("\n[claude]\n");
-    for key in claude {
-        let name = key.name.trim_start_matches("claude.");
-        let _ = writeln!(text, "\n# {}\n# {name} = {}", key.help, literal(key));
+    for (table, keys) in tables {
+        if !table.is_empty() {
+            let _ = writeln!(text, "\n[{table}]");
+        }
+        for (name, key) in keys {
+            let _ = writeln!(text, "\n# {}\n# {name} = {}", key.help, literal(key));
+        }
     }
     text.push_str(NOTIFY_EXAMPLE);
     text.push_str(AGENTS_EXAMPLE);
@@ -776,6 +797,15 @@ mod tests {
             .collect();
         assert_eq!(uncommented.len(), KEYS.len());
         of(&text).unwrap();
+        // Without the marks of comments it says the same.
+        let whole = text.lines().map(|line| match line.strip_prefix("# ") {
+            Some(setting) if setting.contains(" = ") => format!("{setting}\n"),
+            _ => format!("{line}\n"),
+        });
+        let config = of(&whole.collect::<String>()).unwrap();
+        for key in &KEYS {
+            assert_eq!(config.text(key.name).unwrap_or_default(), key.default, "{}", key.name);
+        }
         assert!(write_template(folder.path()).unwrap_err().to_string().contains("already exists"));
     }
 }

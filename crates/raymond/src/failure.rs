@@ -68,6 +68,11 @@ impl Failure {
         Self { hint: Some(hint), ..self }
     }
 
+    /// The same with another exit code: that of a command which was carried out instead.
+    pub(crate) fn with_code(self, code: u8) -> Self {
+        Self { code, ..self }
+    }
+
     /// An error of a command about run `id`. If the run has begun, it can be resumed.
     pub(crate) fn of_run(error: EngineError, state_dir: &StateDir, next: &Next) -> Self {
         let is_of_machine = matches!(
@@ -177,6 +182,7 @@ fn archive_hint(path: &Path, error: &ArchiveError) -> String {
         ArchiveError::Io(_) if is_yaml(path) => {
             "save it as a text file in UTF-8, then run the same command again"
         }
+        ArchiveError::NotPortable { .. } => "rename it, and what names it",
         ArchiveError::Duplicate { .. } => "rename one of them, and what names it",
         ArchiveError::Nested { .. } if is_yaml(path) => {
             "give the file another name: only subworkflows and `tests` are folders"
@@ -343,6 +349,9 @@ impl From<ScopeError> for Failure {
 impl From<PackError> for Failure {
     fn from(error: PackError) -> Self {
         let hint = match &error {
+            PackError::Folder { .. } => Some(
+                "put its files beside the states, or move it out of the workflow; hidden folders are left out".to_owned(),
+            ),
             PackError::Name { .. } => {
                 Some("rename it, or move it out of the workflow, then pack again".to_owned())
             }

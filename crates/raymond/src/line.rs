@@ -39,6 +39,9 @@ impl Style {
 /// The indentation of further lines of a text, so that they cannot be taken for lines of Raymond's.
 const INDENT: &str = "    ";
 
+/// A terminal that is narrower is written to as if it had so many columns.
+const COLUMNS_MIN: usize = 20;
+
 /// A line. A text in it may have several lines; all but its first are indented when it is printed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Line {
@@ -119,6 +122,67 @@ impl Line {
         cut
     }
 
+    /// The same on as many lines of `columns` as it needs, broken between words. What can be pasted stays whole: a
+    /// name, what is in backticks, and all that follows the word `raymond`.
+    pub(crate) fn wrapped(&self, columns: usize) -> Vec<Self> {
+        let mut lines = Vec::new();
+        for line in self.split_lines() {
+            line.wrap_into(&mut lines, columns.max(COLUMNS_MIN));
+        }
+        lines
+    }
+
+    /// Each line of its texts as a line of its own, all but the first indented.
+    fn split_lines(&self) -> Vec<Self> {
+        let mut lines = vec![Self::new()];
+        for (style, text) in &self.pieces {
+            for (number, part) in hang(text).split('\n').enumerate() {
+                if number > 0 {
+                    lines.push(Self::new());
+                }
+                if let Some(last) = lines.last_mut().filter(|_| !part.is_empty()) {
+                    last.pieces.push((*style, part.to_owned()));
+                }
+            }
+        }
+        lines
+    }
+
+    fn wrap_into(self, lines: &mut Vec<Self>, columns: usize) {
+        let mut line = Self::new();
+        let mut word = Self::new();
+        for (style, text) in self.pieces {
+            // The number of backticks decides whether a space is within a command.
+            let mut ticks = 0;
+            let mut is_command = style == Style::Name;
+            for part in text.split_inclusive(' ') {
+                ticks += part.matches('`').count();
+                is_command |= part == "raymond ";
+                word.pieces.push((style, part.to_owned()));
+                if part.ends_with(' ') && !is_command && ticks.is_multiple_of(2) {
+                    line.put(std::mem::take(&mut word), lines, columns);
+                }
+            }
+        }
+        line.put(word, lines, columns);
+        lines.push(line);
+    }
+
+    /// Adds a word, on a new line if this one has no room for it.
+    fn put(&mut self, word: Self, lines: &mut Vec<Self>, columns: usize) {
+        let spaces = word.pieces.last().map_or(0, |(_, last)| last.len() - last.trim_end().len());
+        let width = word.width() - spaces;
+        if width > 0 && self.width() > INDENT.len() && self.width() + width > columns {
+            lines.push(std::mem::replace(self, Self::of(INDENT)));
+        }
+        for (style, text) in word.pieces {
+            match self.pieces.last_mut() {
+                Some((last, known)) if *last == style => known.push_str(&text),
+                _ => self.pieces.push((style, text)),
+            }
+        }
+    }
+
     /// The text to print, without a line end.
     pub(crate) fn render(&self, has_colour: bool) -> String {
         let mut shown = String::new();
@@ -193,6 +257,33 @@ mod tests {
         }
         assert_eq!(Line::of("a\nb").cut(9).render(false), "a\\nb");
         assert_eq!(Line::of("abcdef").cut(4).render(false), "abc…");
+    }
+
+    #[test]
+    fn wrapped_line_breaks_between_words_and_never_in_a_command() {
+        let of = |line: &Line, columns| -> Vec<String> {
+            line.wrapped(columns).iter().map(|line| line.render(false)).collect()
+        };
+        let line = Line::of("one two three ").add(Style::Bold, "four five").plain(" six");
+        assert_eq!(of(&line, 20), ["one two three four", "    five six"]);
+        assert_eq!(of(&line, 80), ["one two three four five six"]);
+        let line = Line::of("to do that again: raymond start 'a long name' --input x");
+        assert_eq!(
+            of(&line, 24),
+            ["to do that again:", "    raymond start 'a long name' --input x"]
+        );
+        let line = Line::of("allow it with `claude /login` first").plain("\n  further");
+        assert_eq!(
+            of(&line, 20),
+            ["allow it with", "    `claude /login`", "    first", "      further"]
+        );
+        let line = Line::of("Resume: ").add(Style::Name, "raymond resume demo-1 --x");
+        assert_eq!(of(&line, 20), ["Resume:", "    raymond resume demo-1 --x"]);
+        for columns in 20..60 {
+            let long = Line::of("x".repeat(30)).plain(" ").add(Style::Dim, "y z ".repeat(20));
+            let shown = of(&long, columns).join(" ");
+            assert_eq!(shown.matches('y').count(), 20, "{shown}");
+        }
     }
 
     #[test]

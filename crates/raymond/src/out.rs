@@ -140,11 +140,15 @@ pub(crate) fn note(text: &str) {
 pub(crate) struct LineSink<W> {
     to: W,
     has_colour: bool,
+    /// The width of the terminal, if it is one.
+    columns: Option<usize>,
 }
 
 /// Lines on standard error.
 pub(crate) fn people() -> LineSink<Terminal> {
-    LineSink { to: Terminal, has_colour: has_colour(io::stderr().is_terminal()) }
+    let is_terminal = io::stderr().is_terminal();
+    let columns = is_terminal.then(|| Screen::size().1);
+    LineSink { to: Terminal, has_colour: has_colour(is_terminal), columns }
 }
 
 /// Standard error, where a person may be typing an answer: text goes above the invitation to type, which is then
@@ -172,22 +176,35 @@ impl Write for Terminal {
 impl LineSink<File> {
     /// Lines in a file, which a user will read on a terminal.
     pub(crate) fn of_file(to: File) -> Self {
-        Self { to, has_colour: false }
+        Self { to, has_colour: false, columns: None }
     }
 }
 
 impl<W: Write> LineSink<W> {
     /// Writes a line. A closed terminal or a full disk does not stop the run.
     pub(crate) fn line(&mut self, line: &Line) {
-        let _ = self.to.write_all(format!("{}\n", line.render(self.has_colour)).as_bytes());
+        let text = rendered(line, self.has_colour, self.columns);
+        let _ = self.to.write_all(text.as_bytes());
     }
 }
 
 /// Prints lines for users on standard output.
 pub(crate) fn lines(lines: &[Line]) -> Result<OutputState, Failure> {
-    let has_colour = has_colour(io::stdout().is_terminal());
-    let text: String = lines.iter().map(|line| line.render(has_colour) + "\n").collect();
+    let is_terminal = io::stdout().is_terminal();
+    let columns = is_terminal.then(|| usize::from(console::Term::stdout().size().1));
+    let has_colour = has_colour(is_terminal);
+    let text: String = lines.iter().map(|line| rendered(line, has_colour, columns)).collect();
     print(&text)
+}
+
+/// A line as it is printed: broken between words if a terminal would break it.
+fn rendered(line: &Line, has_colour: bool, columns: Option<usize>) -> String {
+    match columns {
+        Some(columns) => {
+            line.wrapped(columns).iter().map(|line| line.render(has_colour) + "\n").collect()
+        }
+        None => line.render(has_colour) + "\n",
+    }
 }
 
 /// Prints an event for programs, one line on standard output. A reader that closes the pipe does not end the

@@ -115,7 +115,8 @@ impl ScriptedAgent {
             reply.times.is_none() || before > *count
         });
         let Some(reply) = reply else {
-            return self.failing(format!("the script has only {before} replies for {state}"));
+            let replies = if before == 1 { "reply" } else { "replies" };
+            return self.failing(format!("the script has only {before} {replies} for {state}"));
         };
         *count += 1;
         let mut reply = reply.clone();

@@ -176,6 +176,22 @@ pub fn open_questions(state_dir: &StateDir, run: &RunId) -> io::Result<Vec<Publi
     Ok(open)
 }
 
+/// The answer that was given last to a question of a run.
+pub fn last_answer(state_dir: &StateDir, run: &RunId) -> io::Result<Option<(AskId, GivenAnswer)>> {
+    let mut last = None;
+    for folder in AskFolder::all(&state_dir.run(run).asks)? {
+        let Some(answer) = folder.answer()? else { continue };
+        let Some(id) = folder.question().ok().flatten().and_then(|question| question.ask_id())
+        else {
+            continue;
+        };
+        if last.as_ref().is_none_or(|(_, known): &(_, GivenAnswer)| known.at_ms <= answer.at_ms) {
+            last = Some((id, answer));
+        }
+    }
+    Ok(last)
+}
+
 /// One question of a run, and its answer if it has one. `None` if there is no such question.
 pub fn question(
     state_dir: &StateDir,

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    fs,
     path::{Path, PathBuf},
     sync::LazyLock,
 };
@@ -130,7 +131,7 @@ impl Performer<'_> {
                     run: self.means.identity.clone(),
                     folder: folder.path().to_owned(),
                     program: self.script_program(step),
-                    environment: self.script_environment(&folder, step, environment)?,
+                    environment: self.script_environment(&folder, step, environment, observer)?,
                     without: not_inherited(),
                     cwd,
                     idle_seconds: u64::from(*timeout),
@@ -299,12 +300,21 @@ impl Performer<'_> {
         program
     }
 
+    /// Whether a script names a variable, and never the file that has its value if the variable cannot.
+    fn reads_only_variable(&self, step: &Step, name: &str, file: &str) -> bool {
+        let script = self.means.world.folder().join(step.state.as_str());
+        let text = fs::read(script).unwrap_or_default();
+        let has = |name: &str| memchr::memmem::find(&text, name.as_bytes()).is_some();
+        has(name) && !has(file)
+    }
+
     /// The variables of a script: those of the language, and the paths.
     fn script_environment(
         &self,
         folder: &StepFolder,
         step: &Step,
         variables: BTreeMap<String, String>,
+        observer: &mut dyn Observer,
     ) -> Result<Vec<(String, String)>, EngineError> {
         // The variables of the language override these.
         let outer = &self.means.environment;
@@ -324,7 +334,15 @@ impl Performer<'_> {
             let create = folder.create().and_then(|()| private::create_dir_all(&values));
             let written = create.and_then(|()| private::write(&path, value));
             written.map_err(|error| at_work("prepare a step", error))?;
-            environment.push((format!("{name}_FILE"), path.to_string_lossy().into_owned()));
+            let file = format!("{name}_FILE");
+            if self.reads_only_variable(step, &name, &file) {
+                let (state, bytes) = (&step.state, fs::metadata(&path).map_or(0, |it| it.len()));
+                let text = format!(
+                    "{state}: ${name} is not set, because its {bytes} bytes do not fit into a variable: read the file ${file}"
+                );
+                observer.see(&Event::Trouble(text).now());
+            }
+            environment.push((file, path.to_string_lossy().into_owned()));
         }
         let path = |path: &Path| path.to_string_lossy().into_owned();
         environment.push(self.place.mark_variable(folder));

@@ -4,7 +4,7 @@ use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand};
 
-use raymond_flow::money::Usd;
+use raymond_flow::{money::Usd, text::looks_like_an_option};
 
 use super::{authoring::Authoring, upkeep::Upkeep};
 
@@ -168,7 +168,7 @@ pub(crate) enum Command {
         /// Directory for raymond.1, raymond-start.1 and so on.
         folder: Option<PathBuf>,
     },
-    /// Show help about a command or a topic: protocol, authoring, operations, events, journal, api.
+    /// Show help about a command or a topic: authoring, operations, agents, protocol, events, journal, api.
     Help {
         /// A command or a topic [default: all commands, and a list of the topics].
         words: Vec<String>,
@@ -193,6 +193,8 @@ pub(crate) enum Command {
         command: Vec<String>,
     },
     /// Run workflows on many machines, with Temporal: worker, start, list, cancel, resume.
+    ///
+    /// The program raymond-cluster carries that out. It is installed separately; where it is, `raymond cluster --help` shows its own help.
     #[command(disable_help_flag = true)]
     Cluster {
         /// The arguments of raymond-cluster.
@@ -368,11 +370,11 @@ pub(crate) struct Test {
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch that can be typed")]
 pub(crate) struct Options {
     /// The model for states that name none.
-    #[arg(long)]
+    #[arg(long, value_parser = no_option)]
     pub(crate) model: Option<String>,
 
     /// The effort for states that name none.
-    #[arg(long)]
+    #[arg(long, value_parser = no_option)]
     pub(crate) effort: Option<String>,
 
     /// Budget of all agents together in US dollars; 0 is no limit [default: 10].
@@ -459,6 +461,14 @@ pub(crate) fn dollars(text: &str) -> Result<f64, String> {
     let amount = text.trim_start_matches('$').parse().ok();
     let amount = amount.filter(|dollars| Usd::from_dollars(*dollars).is_some());
     amount.ok_or_else(|| "is not an amount of dollars; expected for instance 5 or 0.50".to_owned())
+}
+
+/// A value that a coding agent would take for an option is refused.
+fn no_option(text: &str) -> Result<String, String> {
+    if looks_like_an_option(text) {
+        return Err("begins with a dash, as an option does".to_owned());
+    }
+    Ok(text.to_owned())
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {

@@ -109,7 +109,7 @@ pub(crate) struct New {
     pub(crate) template: Template,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Template {
     /// One state after the other.
     Linear,

@@ -20,6 +20,7 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
         Err(error) => return told(error),
     };
     warn_of_unknown_variables();
+    has_randomness()?;
     match command {
         None if start.workflow.is_none() && env::args_os().len() < 2 => help(),
         None => commands::start(start),
@@ -64,6 +65,13 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
         Some(Command::Acp { greet: true, command }) => commands::greet(&command),
         Some(Command::Acp { command, .. }) => commands::acp(command),
     }
+}
+
+/// Ids of runs, sessions and drafts are random. A system whose generator works now does not fail later, so that nothing
+/// ends in the middle of a change.
+fn has_randomness() -> Result<(), Failure> {
+    let works = getrandom::fill(&mut [0; 16]);
+    works.map_err(|error| Failure::of_work(format!("this system gives no random numbers: {error}")))
 }
 
 /// `raymond`

@@ -34,7 +34,7 @@ impl Canvas {
             let _ = write!(frame, "\u{1b}[{up}A");
         }
         frame.push_str("\u{1b}[J");
-        for line in above {
+        for line in above.iter().flat_map(|line| line.wrapped(columns)) {
             frame.extend([&line.render(has_colour), "\n"]);
         }
         // One column stays free: terminals differ in whether a row that fills its line begins another.

@@ -12,6 +12,7 @@ use raymond_flow::{
 
 use super::{
     crews::{Crews, Progress},
+    items::Items,
     time,
     words::{self, count},
 };
@@ -25,6 +26,9 @@ const ROWS_ELSE: usize = 5;
 const NAME_MAX: usize = 24;
 /// A terminal narrower than this has no room for costs.
 const COLUMNS_WITH_COSTS: usize = 60;
+/// A narrower terminal shows only the beginning of items.
+const COLUMNS_WITH_ITEMS: usize = 100;
+const ITEM_NARROW: usize = 16;
 /// The frames of the spinner.
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
@@ -44,6 +48,7 @@ pub(crate) struct Board {
     halted: Option<String>,
     failed: u64,
     crews: Crews,
+    items: Items,
 }
 
 /// The row of one agent.
@@ -99,6 +104,7 @@ impl Board {
             self.started(&agent.id, agent.tries.starts);
         }
         self.crews = Crews::open(run);
+        self.items.open(run);
         for agent in run.agents.values() {
             if let Some(progress) = self.crews.progress(&agent.id) {
                 self.change(&agent.id, now_ms, Doing::Joins(progress));
@@ -116,6 +122,11 @@ impl Board {
         self.limit = run.usage_limit;
     }
 
+    /// What a worker is about.
+    pub(crate) fn item(&self, agent: &AgentId) -> &str {
+        self.items.of(agent)
+    }
+
     /// The row of an agent.
     pub(crate) fn row(&self, agent: &AgentId) -> Option<&Row> {
         self.rows.get(agent)
@@ -124,6 +135,7 @@ impl Board {
     /// Adds a record.
     pub(crate) fn record(&mut self, record: &Record, at_ms: u64) {
         self.accounts.add(record);
+        self.items.record(record);
         let joining = self.crews.record(record);
         match record {
             Record::Intended { agent, step } => {
@@ -248,7 +260,10 @@ impl Board {
         };
         let names = widest(&mut rows.iter().map(|(agent, _)| agent.as_str()));
         let states = widest(&mut rows.iter().map(|(_, row)| row.state.as_str()));
-        let columns = Columns { names, states, has_costs: columns >= COLUMNS_WITH_COSTS };
+        let has_costs = columns >= COLUMNS_WITH_COSTS;
+        let items = widest(&mut rows.iter().map(|(agent, _)| self.item(agent)));
+        let items = if columns >= COLUMNS_WITH_ITEMS { items } else { items.min(ITEM_NARROW) };
+        let columns = Columns { names, states, items, has_costs };
         let spinner = SPINNER.get(frame % SPINNER.len()).copied().unwrap_or_default();
         // An empty row separates the news.
         let mut lines = vec![Line::new()];
@@ -282,6 +297,11 @@ impl Board {
         let mut line = mark.plain(" ").add(Style::Name, agent.as_str()).pad(2 + columns.names);
         line =
             line.plain("  ").add(Style::Bold, &row.state).pad(4 + columns.names + columns.states);
+        if columns.items > 0 {
+            let item = Line::of(self.item(agent)).cut(columns.items);
+            let column = 6 + columns.names + columns.states + columns.items;
+            line = line.plain("  ").then(item).pad(column);
+        }
         line = line.dim(format!("  {since:>6}"));
         let account = self.accounts.by_agent.get(agent);
         let cost = account.map(|account| account.cost_usd).filter(|cost| *cost > Usd::ZERO);
@@ -333,6 +353,7 @@ impl Board {
 struct Columns {
     names: usize,
     states: usize,
+    items: usize,
     has_costs: bool,
 }
 

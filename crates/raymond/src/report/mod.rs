@@ -5,6 +5,7 @@ mod board;
 mod complaint;
 mod crews;
 mod findings;
+pub(crate) mod items;
 mod json_lines;
 mod lines;
 mod live;

@@ -16,7 +16,9 @@ use raymond_flow::{
 };
 
 use super::{
-    complaint, time,
+    complaint,
+    items::Items,
+    time,
     words::{self, Hop, Level, Mark, News},
 };
 use crate::line::{Line, Style};
@@ -43,6 +45,7 @@ pub(crate) struct Narrator {
     loops: BTreeMap<AgentId, Hops>,
     /// The agents with a running step.
     running: BTreeSet<AgentId>,
+    items: Items,
 }
 
 #[derive(Debug)]
@@ -86,18 +89,21 @@ impl Narrator {
     pub(crate) fn new(level: Level, files: Option<RunFiles>) -> Self {
         let folds = level < Level::Detail;
         let (loops, running) = (BTreeMap::new(), BTreeSet::new());
-        Self { level, folds, files, names: 0, ended: None, loops, running }
+        let items = Items::default();
+        Self { level, folds, files, names: 0, ended: None, loops, running, items }
     }
 
     /// Adds the steps that are already running.
     pub(crate) fn open(&mut self, run: &Run) {
         let running = run.agents.values().filter(|agent| agent.phase.step().is_some());
         self.running.extend(running.map(|agent| agent.id.clone()));
+        self.items.open(run);
     }
 
     /// The lines for a record; `before` is its agent before it.
     pub(crate) fn tell(&mut self, record: &Record, before: Option<&Before>) -> Vec<Line> {
         let ended = self.ended.take();
+        self.items.record(record);
         match record {
             Record::Intended { agent, .. } => drop(self.running.insert(agent.clone())),
             Record::Ended { agent, number, spent } => {
@@ -233,6 +239,10 @@ impl Narrator {
         let took = took_ms.map(time::elapsed).unwrap_or_default();
         let line = mark.line().dim(format!(" {took:>6}  ")).then(name);
         let column = "✓ 123456  ".chars().count() + self.names;
-        line.pad(column).plain("  ").then(text)
+        let line = line.pad(column).plain("  ");
+        match self.items.of(agent) {
+            "" => line.then(text),
+            item => line.dim(format!("{item}  ")).then(text),
+        }
     }
 }

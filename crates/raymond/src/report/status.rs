@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use super::{
     board::{Board, Doing},
     complaint,
+    items::Items,
     next::Next,
     summary::{advices, asked_whole},
     time,
@@ -55,7 +56,9 @@ impl StatusReport<'_> {
         self.agents(&mut page, run, entries);
         Self::worktrees(&mut page, run);
         let records = entries.iter().flat_map(|entry| &entry.records);
-        costs(&mut page, &Accounts::of(records.clone()));
+        let mut items = Items::default();
+        records.clone().for_each(|record| items.record(record));
+        costs(&mut page, &Accounts::of(records.clone()), &items);
         denials(&mut page, records);
         if let Some((what, commands)) = self.next.advice(run, self.status) {
             page.push(Line::new());
@@ -82,7 +85,7 @@ impl StatusReport<'_> {
         };
         let ago = |at_ms: u64| format!("  {} ago", time::age(self.now_ms.saturating_sub(at_ms)));
         entry("run", Line::new().add(Style::Bold, run.id.as_str()));
-        entry("status", status_line(self.status));
+        entry("status", status_line(self.status, run));
         entry("workflow", Line::of(&run.scope_dir));
         let started = run.started_at_ms;
         entry("started", Line::of(time::stamp(started)).dim(ago(started)));
@@ -128,7 +131,11 @@ impl StatusReport<'_> {
         for agent in agents {
             let line = Line::of("  ").add(Style::Name, agent.id.as_str()).pad(2 + names);
             let line = line.plain("  ").then(state(&agent.current_state)).pad(4 + names + states);
-            page.push(line.plain("  ").then(self.about(agent, &board)));
+            let item = match board.item(&agent.id) {
+                "" => Line::new(),
+                item => Line::of(format!("{item}  ")),
+            };
+            page.push(line.plain("  ").then(item).then(self.about(agent, &board)));
             if let Phase::Asking { question, .. } = &agent.phase
                 && excerpt(&question.text) != question.text
             {
@@ -224,8 +231,9 @@ fn board(entries: &[JournalEntry]) -> Board {
     board
 }
 
-/// The status with its symbol.
-pub(crate) fn status_line(status: &str) -> Line {
+/// The status with its symbol. A run that halts is still running, but begins nothing new.
+pub(crate) fn status_line(status: &str, run: &Run) -> Line {
+    let status = if status == "running" && run.halt.is_some() { "stopping" } else { status };
     let (mark, style) = match status {
         "completed" => (Mark::Done.line(), Style::Good),
         "failed" | "cancelled" | "died" => (Mark::Failed.line(), Style::Bad),
@@ -252,18 +260,24 @@ impl FailedSteps {
     }
 }
 
-fn costs(page: &mut Vec<Line>, accounts: &Accounts) {
+fn costs(page: &mut Vec<Line>, accounts: &Accounts, items: &Items) {
     if accounts.total.steps == 0 {
         return;
     }
+    let by_agent = accounts.by_agent.iter().map(|(agent, account)| {
+        let item = items.of(agent);
+        let gap = if item.is_empty() { "" } else { "  " };
+        (format!("{agent}{gap}{item}"), account)
+    });
+    let states = accounts.by_state.iter().map(|(name, a)| (name.stem().to_owned(), a));
     let tables = [
-        ("Cost by state", named(accounts.by_state.iter().map(|(name, a)| (name.stem(), a)))),
-        ("Cost by model", named(accounts.by_model.iter().map(|(name, a)| (name.as_str(), a)))),
+        ("Cost by state", named(states)),
+        ("Cost by model", named(accounts.by_model.iter().map(|(name, a)| (name.clone(), a)))),
         (
             "Cost by version of the coding agent",
-            named(accounts.by_version.iter().map(|(name, a)| (name.as_str(), a))),
+            named(accounts.by_version.iter().map(|(name, a)| (name.clone(), a))),
         ),
-        ("Cost by agent", named(accounts.by_agent.iter().map(|(name, a)| (name.as_str(), a)))),
+        ("Cost by agent", named(by_agent)),
     ];
     let rows = tables.iter().flat_map(|(_, rows)| rows);
     let names = rows.map(|(name, _)| console::measure_text_width(name)).max().unwrap_or(0);
@@ -275,7 +289,7 @@ fn costs(page: &mut Vec<Line>, accounts: &Accounts) {
 }
 
 /// Accounts with their names, in natural order.
-fn named<'a>(rows: impl Iterator<Item = (&'a str, &'a Account)>) -> Vec<(&'a str, &'a Account)> {
+fn named<'a>(rows: impl Iterator<Item = (String, &'a Account)>) -> Vec<(String, &'a Account)> {
     let mut rows: Vec<_> = rows.collect();
     rows.sort_by(|(a, _), (b, _)| natural(a, b));
     rows

@@ -13,6 +13,7 @@ use raymond_flow::{
 };
 
 use super::{
+    items::Items,
     next::Next,
     time,
     words::{Level, Mark, count, natural},
@@ -29,6 +30,7 @@ const LISTED_MAX: usize = 12;
 #[derive(Debug, Default)]
 pub(crate) struct Summary {
     accounts: Accounts,
+    items: Items,
     /// Tools that were denied, and how often.
     denied: BTreeMap<(AgentId, String), u64>,
     /// When the run was last opened, and when its last record was written.
@@ -47,6 +49,7 @@ impl Summary {
 
     fn add(&mut self, record: &Record, at_ms: u64) {
         self.accounts.add(record);
+        self.items.record(record);
         self.last_ms = at_ms;
         match record {
             Record::Started(_) | Record::Resumed { .. } => self.opened_ms = at_ms,
@@ -126,13 +129,16 @@ impl Summary {
         agents.sort_by(|(a, _), (b, _)| natural(a.as_str(), b.as_str()));
         let hidden = agents.len().saturating_sub(LISTED_MAX);
         agents.truncate(LISTED_MAX);
-        let names = agents.iter().map(|(agent, _)| console::measure_text_width(agent.as_str()));
-        let names = names.max().unwrap_or_default();
+        let width = |text: &str| console::measure_text_width(text);
+        let names = agents.iter().map(|(agent, _)| width(agent.as_str())).max().unwrap_or_default();
+        let items = agents.iter().map(|(agent, _)| width(self.items.of(agent)));
+        let items = items.max().filter(|&width| width > 0).map_or(0, |width| width + 2);
         for (agent, account) in agents {
             let took = time::duration(Duration::from_millis(account.duration_ms));
             let (cost, steps) = (account.cost_usd.to_string(), count(account.steps, "step"));
-            let line = Line::of("  ").add(Style::Name, agent.as_str()).pad(2 + names);
-            lines.push(line.plain(format!("  {cost:>8}")).dim(format!("  {steps:>9}  {took:>6}")));
+            let line = Line::of("  ").add(Style::Name, agent.as_str()).pad(4 + names);
+            let line = line.dim(self.items.of(agent)).pad(4 + names + items);
+            lines.push(line.plain(format!("{cost:>8}")).dim(format!("  {steps:>9}  {took:>6}")));
         }
         more(lines, hidden, "more agent");
     }

@@ -13,7 +13,7 @@ use raymond_flow::{
     policy::{Join, Question, Transition},
 };
 
-use super::time;
+use super::{items, time};
 use crate::{
     advice::with_advice,
     line::{Line, Style, excerpt},
@@ -321,13 +321,20 @@ fn followed(
             let details = details.then(attributes(arguments)).then(returns(return_to));
             (Some(target), details.then(attribute("model", model.as_ref())))
         }
-        Transition::Join(Join { target, .. }) => (Some(target), Line::new()),
-        Transition::Fork { target, next, cd, attributes: variables, .. } => {
+        Transition::Join(Join { target, .. }) => {
+            (Some(target), Line::new().dim(", when its workers have ended"))
+        }
+        Transition::Fork { target, next, cd, attributes: variables, more, .. } => {
             let mut details = match workers {
                 [first, .., last] => {
-                    let name = |name: &AgentId| Line::new().add(Style::Name, name.as_str());
-                    let all = format!(" {} workers, ", workers.len());
-                    Line::of(all).then(name(first)).plain(" to ").then(name(last))
+                    let name = |name: &AgentId, attributes: Option<&BTreeMap<_, _>>| {
+                        let name = Line::new().add(Style::Name, name.as_str());
+                        let item = attributes.map(items::words).filter(|item| !item.is_empty());
+                        item.map_or(name.clone(), |item| name.dim(format!(" ({item})")))
+                    };
+                    let all = Line::of(format!(" {} workers, ", workers.len()));
+                    let end = more.last().map(|forked| &forked.attributes);
+                    all.then(name(first, Some(variables))).plain(" to ").then(name(last, end))
                 }
                 [only] => Line::of(" ").add(Style::Name, only.as_str()).then(attributes(variables)),
                 [] => Line::new(),
@@ -355,7 +362,12 @@ fn followed(
         Via::Answer => text.dim(" (by an answer)"),
     };
     let is_fork = !workers.is_empty();
-    let mark = if is_fork { Mark::Forked } else { Mark::Done };
+    let mark = match transition {
+        _ if is_fork => Mark::Forked,
+        // Done is it when the workers are joined, which is told then.
+        Transition::Join(_) => Mark::Detail,
+        _ => Mark::Done,
+    };
     let way = to.filter(|_| !is_fork).map(|to| Hop { from, to: to.stem().to_owned(), kind });
     News { way, ..News::of(Level::News, mark, id, text) }
 }

@@ -303,19 +303,26 @@ fn delay(node: &YamlNode) -> Result<Duration, CaseProblem> {
 fn expect(node: &YamlNode) -> Result<Expect, CaseProblem> {
     let mut expect = Expect::default();
     for (key, value) in pairs(node)? {
-        match scalar(key)? {
-            "status" => expect.status = Some(text_of(value)?),
-            "result" => expect.result = Some(text_of(value)?),
-            "path" => expect.paths = paths(value)?,
-            "forked" => expect.forked = Some(list(value)?),
-            "reminders" => expect.reminders = Some(number(value)?),
-            "cost" => expect.cost = Some(dollars(value)?),
-            "prompts" => expect.prompts = prompts(value)?,
-            "snapshot" => expect.has_snapshot = flag(value)?,
-            other => return Err(unknown(key, other, &EXPECT_KEYS)),
-        }
+        let name = scalar(key)?;
+        let of_key = |(span, message): CaseProblem| (span, format!("`expect.{name}`: {message}"));
+        expected(&mut expect, key, value).map_err(of_key)?;
     }
     Ok(expect)
+}
+
+fn expected(expect: &mut Expect, key: &YamlNode, value: &YamlNode) -> Result<(), CaseProblem> {
+    match scalar(key)? {
+        "status" => expect.status = Some(text_of(value)?),
+        "result" => expect.result = Some(text_of(value)?),
+        "path" => expect.paths = paths(value)?,
+        "forked" => expect.forked = Some(list(value)?),
+        "reminders" => expect.reminders = Some(number(value)?),
+        "cost" => expect.cost = Some(dollars(value)?),
+        "prompts" => expect.prompts = prompts(value)?,
+        "snapshot" => expect.has_snapshot = flag(value)?,
+        other => return Err(unknown(key, other, &EXPECT_KEYS)),
+    }
+    Ok(())
 }
 
 /// A single path is that of `main`; a mapping has one for each agent.
@@ -361,7 +368,7 @@ fn pairs(node: &YamlNode) -> Result<&[(YamlNode, YamlNode)], CaseProblem> {
 fn list(node: &YamlNode) -> Result<Vec<String>, CaseProblem> {
     match &node.value {
         YamlValue::Sequence(items) => items.iter().map(text_of).collect(),
-        _ => Err((node.span, "expected a list".to_owned())),
+        _ => Err((node.span, "expected a list: [one, two]".to_owned())),
     }
 }
 

@@ -41,7 +41,8 @@ pub(crate) struct Rehearsal {
     /// The states that each agent has entered.
     pub(crate) paths: BTreeMap<String, Vec<String>>,
     pub(crate) forked: Vec<String>,
-    pub(crate) reminders: u64,
+    /// What was wrong with each reply that was not accepted.
+    pub(crate) reminders: Vec<String>,
     pub(crate) errors: Vec<String>,
     pub(crate) prompts: Vec<Given>,
     /// Replies that no turn needed.
@@ -75,7 +76,7 @@ pub(crate) struct Stage<'a> {
 struct PathObserver {
     paths: BTreeMap<String, Vec<String>>,
     forked: Vec<String>,
-    reminders: u64,
+    reminders: Vec<String>,
     errors: Vec<String>,
 }
 
@@ -91,7 +92,9 @@ impl Observer for PathObserver {
                 let workers = std::iter::once(worker).chain(more_workers);
                 self.forked.extend(workers.map(ToString::to_string));
             }
-            Record::Reminded { .. } => self.reminders += 1,
+            Record::Reminded { agent, problem, .. } => {
+                self.reminders.push(format!("[{agent}] {problem}"));
+            }
             Record::Failed { agent, error, .. } => self.errors.push(format!("[{agent}] {error}")),
             _ => {}
         }
@@ -121,9 +124,8 @@ pub(crate) fn rehearse(
     fs::create_dir_all(&cwd)
         .map_err(|error| Failure::io("create a directory for the case", &error))?;
     let timeout = case.timeout.unwrap_or(TIMEOUT);
-    if let Some(script) = setup_for(Platform::HERE, case) {
-        set_up(script, &case.environment, &cwd, timeout)?;
-    }
+    let setup = setup_for(Platform::HERE, case);
+    let _left = setup.map(|script| set_up(script, &case.environment, &cwd, timeout)).transpose()?;
     let agent = ScriptedAgent::new(case.replies.clone());
     let agents = Agents::only(Box::new(agent.clone()));
     let answers = Answers::new(&case.answers, &cwd);

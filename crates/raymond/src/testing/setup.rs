@@ -19,29 +19,40 @@ const INTERVAL: Duration = Duration::from_millis(2);
 /// How much of its standard error is shown.
 const ERROR_BYTES_MAX: u64 = 4096;
 
+/// What a setup has left running, for the case that needs it. It ends with the case.
+pub(super) struct Left(Tree);
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        self.0.end(false);
+    }
+}
+
 /// Runs `script` in `cwd`. A timeout of zero is no limit.
 pub(super) fn set_up(
     script: &str,
     environment: &BTreeMap<String, String>,
     cwd: &Path,
     timeout: Duration,
-) -> Result<(), Failure> {
-    let run = || -> io::Result<(Option<ExitStatus>, String)> {
+) -> Result<Left, Failure> {
+    let run = || -> io::Result<(Option<ExitStatus>, Left, String)> {
         // A file instead of a pipe: a process that the setup leaves running could keep a pipe open for ever.
         let mut stderr = tempfile::tempfile()?;
         let (mut command, _file) = shell(script)?;
         command.current_dir(cwd).envs(environment);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr.try_clone()?);
-        let status = wait(&mut command, timeout)?;
+        let (status, left) = wait(&mut command, timeout)?;
         let mut words = Vec::new();
         stderr.rewind()?;
         stderr.take(ERROR_BYTES_MAX).read_to_end(&mut words)?;
-        Ok((status, String::from_utf8_lossy(&words).trim().to_owned()))
+        Ok((status, left, String::from_utf8_lossy(&words).trim().to_owned()))
     };
     match run().map_err(|error| Failure::io("run the setup of the case", &error))? {
-        (Some(status), _) if status.success() => Ok(()),
-        (Some(_), words) => Err(Failure::usage(format!("the setup of the case failed: {words}"))),
-        (None, _) => Err(Failure::usage(format!(
+        (Some(status), left, _) if status.success() => Ok(left),
+        (Some(_), _, words) => {
+            Err(Failure::usage(format!("the setup of the case failed: {words}")))
+        }
+        (None, ..) => Err(Failure::usage(format!(
             "the setup of the case did not end within {timeout:?} (`timeout`)"
         ))),
     }
@@ -63,18 +74,19 @@ fn shell(script: &str) -> io::Result<(Command, Option<TempPath>)> {
     Ok((Command::new(&path), Some(path)))
 }
 
-/// Runs the setup to its end; `None` if it had to be killed.
-fn wait(command: &mut Command, timeout: Duration) -> io::Result<Option<ExitStatus>> {
+/// Runs the setup to its end; `None` if that took too long.
+fn wait(command: &mut Command, timeout: Duration) -> io::Result<(Option<ExitStatus>, Left)> {
     let started = Instant::now();
     let (mut child, tree) = Tree::spawn(command)?;
+    let left = Left(tree);
     loop {
         if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
+            return Ok((Some(status), left));
         }
         if !timeout.is_zero() && started.elapsed() >= timeout {
-            tree.end(false);
+            left.0.end(false);
             child.wait()?;
-            return Ok(None);
+            return Ok((None, left));
         }
         std::thread::sleep(INTERVAL);
     }

@@ -34,6 +34,11 @@ pub(crate) fn differences(
         seen.missing.iter().map(|missing| format!("replies: {missing}; add it under `replies`"));
     let unanswered = seen.unanswered.iter().map(|what| format!("answers: {what}"));
     let mut differences: Vec<_> = missing.chain(unanswered).collect();
+    if !seen.missing.is_empty() {
+        // A reply that was not accepted is the usual reason why another one is needed.
+        differences
+            .extend(seen.reminders.iter().map(|problem| format!("replies: rejected: {problem}")));
+    }
     if let Some(overrun) = &seen.overrun {
         // The other expectations cannot be met then.
         differences.push(overrun.clone());
@@ -54,8 +59,13 @@ pub(crate) fn differences(
     for (agent, expected) in &expect.paths {
         let got = seen.paths.get(agent).cloned().unwrap_or_default();
         if !same_states(expected, &got) {
-            let lines = |states: &[String]| states.join("\n");
-            differences.push(format!("path of {agent}:{}", diff(&lines(expected), &lines(&got))));
+            // Written alike, so that only what differs is shown.
+            let full = |state: &String| {
+                got.iter().find(|got| is_state(state, got)).unwrap_or(state).clone()
+            };
+            let expected: Vec<_> = expected.iter().map(full).collect();
+            differences
+                .push(format!("path of {agent}:{}", diff(&expected.join("\n"), &got.join("\n"))));
         }
     }
     if let Some(expected) = &expect.forked
@@ -65,9 +75,14 @@ pub(crate) fn differences(
         differences.push(format!("forked agents:{text}"));
     }
     if let Some(expected) = expect.reminders
-        && expected != seen.reminders
+        && expected != seen.reminders.len() as u64
     {
-        differences.push(format!("reminders: expected {expected}, got {}", seen.reminders));
+        let got = seen.reminders.iter().map(|problem| format!("\n      {problem}"));
+        differences.push(format!(
+            "reminders: expected {expected}, got {}{}",
+            seen.reminders.len(),
+            got.collect::<String>()
+        ));
     }
     if let Some(expected) = expect.cost
         && expected != seen.run.total_cost_usd
@@ -79,19 +94,22 @@ pub(crate) fn differences(
         snapshot(case, seen, update, &mut differences)?;
     }
     if seen.run.status == Status::Completed {
-        let left = seen.left_over.iter().map(|(state, count)| {
-            let is_entered = seen.paths.values().flatten().any(|got| is_state(state, got));
-            let why = if is_entered { "" } else { ": no agent entered that state, check its name" };
-            format!("replies: {count} of {state} were never used{why}")
-        });
-        differences.extend(left);
-        let left = seen
-            .answers_left
-            .iter()
-            .map(|(state, count)| format!("answers: {count} of {state} were never asked for"));
-        differences.extend(left);
+        differences.extend(unused(seen));
     }
     Ok(differences)
+}
+
+/// The replies and answers of the case that the run did not need.
+fn unused(seen: &Rehearsal) -> impl Iterator<Item = String> {
+    let replies = seen.left_over.iter().map(|(state, count)| {
+        let is_entered = seen.paths.values().flatten().any(|got| is_state(state, got));
+        let why = if is_entered { "" } else { ": no agent entered that state, check its name" };
+        format!("replies: {count} of {state} were never used{why}")
+    });
+    let answers = seen.answers_left.iter();
+    replies.chain(
+        answers.map(|(state, count)| format!("answers: {count} of {state} were never asked for")),
+    )
 }
 
 /// States may be written with or without their extension.

@@ -152,7 +152,8 @@ fn wrong_and_late_answers_are_refused_with_the_command_to_type() {
     let late = project.raymond(&["answer", "r", "main.1", "approve"]);
     late.failed(1, "question main.1 was already answered by");
     project.wait_until_quiet();
-    project.raymond(&["answer", "r", "approve"]).failed(2, "run r asks nothing");
+    let late = project.raymond(&["answer", "r", "approve"]);
+    late.failed(1, "question main.1 was already answered by");
 }
 
 #[test]
@@ -270,6 +271,16 @@ fn cancelled_run_asks_nobody_any_more() {
     project
         .raymond(&["answer", "r", "main.1", "approve"])
         .failed(1, "answered by raymond (cancel)");
+    let late = project.raymond(&["answer", "r", "approve"]);
+    let late = late.failed(1, "question main.1 was already answered by raymond (cancel)");
+    assert!(!late.stderr.contains("resume"), "{late:?}");
+}
+
+#[test]
+fn answer_to_a_run_that_never_asked_is_refused() {
+    let project = Project::new([("START.sh", "echo '<result>x</result>'")]);
+    project.raymond(&["flow", "--id", "r"]).completed("x");
+    project.raymond(&["answer", "r", "yes"]).failed(2, "run r asks nothing");
 }
 
 fn notify(project: &Project, command: &str, on: &str) {

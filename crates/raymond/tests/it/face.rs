@@ -703,7 +703,36 @@ fn forks_are_shown_with_attributes_and_agents_in_natural_order() {
     let names: Vec<_> = agents.lines().filter_map(|line| line.split_whitespace().next()).collect();
     assert_eq!(names[..4], ["main", "main_w1", "main_w2", "main_w3"], "{status}");
     let row = agents.lines().find(|line| line.contains("main_w1 ")).unwrap();
-    assert_eq!(row.split_whitespace().collect::<Vec<_>>().join(" "), "main_w1 $0.00 1 step 0s");
+    assert_eq!(row.split_whitespace().collect::<Vec<_>>().join(" "), "main_w1 n1 $0.00 1 step 0s");
+    let log = project.raymond(&["log", "r"]).stdout;
+    assert!(log.contains("main_w2  n2  W  result: w"), "{log}");
+}
+
+#[test]
+fn items_of_workers_are_named_wherever_workers_are() {
+    let split =
+        "for n in 1 2 3; do echo \"<fork next=\\\"ALL\\\" file=\\\"src/$n.rs\\\">W</fork>\"; done";
+    let project = Project::new([
+        ("START.sh", split),
+        ("W.md", "work at {{file}}"),
+        ("ALL.sh", "echo '<join>END</join>'"),
+        ("END.sh", "echo '<result>x</result>'"),
+    ]);
+    project.write("agent.sh", "echo '{\"result\": \"<result>w</result>\", \"cost_usd\": 0.1}'");
+    let mut command = project.command(&["flow", "--id", "r"]);
+    let ran = command.env("RAYMOND_AGENT_PROGRAM", "bash agent.sh").output().unwrap();
+    let ran = Ran::of(&ran).completed("x");
+    let fork = "fork 3 workers, main_w1 (src/1.rs) to main_w3 (src/3.rs)";
+    assert!(ran.stderr.contains(fork), "{}", ran.stderr);
+    assert!(ran.stderr.contains("main_w2  src/2.rs  W  result: w"), "{}", ran.stderr);
+    for command in ["log", "status", "cost"] {
+        let said = project.raymond(&[command, "r"]).stdout;
+        assert!(said.contains("main_w2  src/2.rs"), "{command}: {said}");
+    }
+    let cost = project.raymond(&["cost", "r", "--json"]).stdout;
+    let cost: serde_json::Value = serde_json::from_str(&cost).unwrap();
+    let items = cost["frames"].as_array().unwrap().iter().map(|frame| frame["item"].clone());
+    assert!(items.collect::<Vec<_>>().contains(&serde_json::json!("src/3.rs")), "{cost}");
 }
 
 #[test]

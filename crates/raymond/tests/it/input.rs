@@ -1,5 +1,7 @@
 //! A workflow that needs an input is not started without one.
 
+use std::fs::File;
+
 use crate::env::{Project, Ran};
 
 /// A coding agent that answers with the prompt that it got.
@@ -58,4 +60,26 @@ fn case_of_a_test_without_the_input_fails_and_says_why() {
     let said = format!("{}{}", ran.stdout, ran.stderr);
     assert_eq!(ran.code, 1, "{said}");
     assert!(said.contains("uses {{input}}, but the run was started without an input"), "{said}");
+}
+
+#[test]
+fn script_that_reads_only_the_variable_of_a_long_input_is_warned_of() {
+    let script = "printf '<result>%s</result>' \"${#RAYMOND_INPUT}\"";
+    let project = Project::new([("START.sh", script)]);
+    project.write("long", &"x".repeat(200 * 1024));
+    let start = || {
+        let long = File::open(project.file("long")).unwrap();
+        let mut command = project.command(&["flow", "--input", "-"]);
+        Ran::of(&command.stdin(long).output().unwrap()).completed("0")
+    };
+    let ran = start();
+    let warning = "START.sh: $RAYMOND_INPUT is not set, because its 204800 bytes do not fit into a variable: \
+                   read the file $RAYMOND_INPUT_FILE";
+    assert!(ran.stderr.contains(warning), "{}", ran.stderr);
+    let lint = project.raymond(&["lint", "flow", "--level", "note"]);
+    assert!(lint.stdout.contains("value-in-file"), "{lint:?}");
+    let both = format!("{script} # \"$RAYMOND_INPUT_FILE\"");
+    project.write("flow/START.sh", &both);
+    let ran = start();
+    assert!(!ran.stderr.contains("warning"), "{}", ran.stderr);
 }

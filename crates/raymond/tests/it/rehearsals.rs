@@ -74,7 +74,13 @@ fn failing_case_reports_every_difference() {
 fn missing_and_unused_replies_are_reported() {
     let short = GOOD.replace("[\"no tag\", \"<goto>NEXT</goto>\"]", "[\"no tag\"]");
     let ran = project(&short).raymond(&["test", "flow"]);
-    assert!(ran.stdout.contains("the script has only 1 replies for START.md"), "{}", ran.stdout);
+    for part in [
+        "the script has only 1 reply for START.md",
+        "rejected: [main] no transition tag was found",
+        "    START.md\n      - NEXT.md\n      - SCRIPT\n",
+    ] {
+        assert!(ran.stdout.contains(part), "{part} is not in {}", ran.stdout);
+    }
     let long = GOOD.replace("\"<goto>NEXT</goto>\"]", "\"<goto>NEXT</goto>\", \"more\"]");
     let ran = project(&long).raymond(&["test", "flow"]);
     assert!(ran.stdout.contains("replies: 1 of START were never used"), "{}", ran.stdout);
@@ -86,6 +92,10 @@ fn wrong_case_names_file_and_line() {
     let ran = project.raymond(&["test", "flow"]);
     assert_eq!(ran.code, 1);
     let why = "flow/tests/main.yaml line 2: unknown key `expectt`; known: ";
+    assert!(ran.stdout.contains(why), "{}", ran.stdout);
+    project.write("flow/tests/main.yaml", "input: x\nexpect:\n  forked: 2\n");
+    let ran = project.raymond(&["test", "flow"]);
+    let why = "flow/tests/main.yaml line 3: `expect.forked`: expected a list: [one, two]";
     assert!(ran.stdout.contains(why), "{}", ran.stdout);
     let none = Project::new(STATES);
     none.raymond(&["test", "flow"]).failed(2, "there are no tests in flow/tests");

@@ -137,11 +137,11 @@ fn link_to_data_outside_is_not_packed() {
 fn link_within_the_workflow_works() {
     let project = Project::new([("FIRST.sh", "echo '<goto>NEXT</goto>'"), ("ready.sh", RESULT)]);
     symlink("FIRST.sh", project.file("flow/START.sh")).unwrap();
-    fs::create_dir(project.file("flow/more")).unwrap();
-    project.write("flow/more/NEXT.sh", RESULT);
-    symlink("more/NEXT.sh", project.file("flow/NEXT.sh")).unwrap();
+    fs::create_dir(project.file("flow/.more")).unwrap();
+    project.write("flow/.more/NEXT.sh", RESULT);
+    symlink(".more/NEXT.sh", project.file("flow/NEXT.sh")).unwrap();
     // A directory behind a link is a directory.
-    symlink("more", project.file("flow/less")).unwrap();
+    symlink(".more", project.file("flow/.less")).unwrap();
     ends(&project, &["flow"]).completed("x");
     for command in ["lint", "diagram", "pack"] {
         let ran = ends(&project, &[command, "flow"]);

@@ -124,3 +124,22 @@ fn cancel_continues_a_stopped_owner() {
     wait_for(&project, child).failed(1, "cancelled");
     project.wait_until_quiet();
 }
+
+#[test]
+fn run_that_was_told_to_stop_is_shown_as_stopping_and_then_as_paused() {
+    let (project, child) = begun(WAITS, &[]);
+    let told = project.raymond(&["stop", "r"]);
+    assert!(told.stderr.contains("is stopping. Waiting for 1 running step"), "{told:?}");
+    for command in ["status", "list"] {
+        let said = project.raymond(&[command]).stdout;
+        assert!(said.contains("■ stopping"), "{command}: {said}");
+    }
+    for command in [&["resume", "r"][..], &["resume", "r", "--detach"]] {
+        project.raymond(command).failed(1, "run `r` is already running");
+    }
+    let told = project.raymond(&["stop", "r", "--now"]);
+    assert!(told.stderr.contains("Run r has stopped. Resume it: raymond resume r"), "{told:?}");
+    wait_for(&project, child);
+    project.write("go", "");
+    project.raymond(&["resume", "r"]).completed("fine");
+}

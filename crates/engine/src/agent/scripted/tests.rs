@@ -64,7 +64,7 @@ fn replies_are_given_in_order_as_often_as_they_say() {
 fn reply_that_is_not_there_fails_and_is_told() {
     let agent = agent([("A", &[("one", Some(1))])]);
     assert_eq!(text(ask(&agent, "A.md")), "one");
-    assert_eq!(text(ask(&agent, "A.md")), "failed: the script has only 1 replies for A.md");
+    assert_eq!(text(ask(&agent, "A.md")), "failed: the script has only 1 reply for A.md");
     assert_eq!(text(ask(&agent, "B.md")), "failed: the script has no reply for B.md");
     assert_eq!(agent.missing().len(), 2);
 }

@@ -32,6 +32,7 @@ mod unmentioned_transition;
 mod unreachable_state;
 mod unread_attribute;
 mod unsafe_attribute;
+mod value_in_file;
 mod wrong_platform;
 
 use super::Rule;
@@ -70,5 +71,6 @@ pub const RULES: &[&Rule] = &[
     &unreachable_state::RULE,
     &unread_attribute::RULE,
     &unsafe_attribute::RULE,
+    &value_in_file::RULE,
     &wrong_platform::RULE,
 ];

@@ -16,10 +16,7 @@ use raymond_engine::{
     lock::{Owner, RunLock},
     private, processes,
 };
-use raymond_flow::{
-    id::{AskId, RunId},
-    machine::Phase,
-};
+use raymond_flow::id::{AskId, RunId};
 use serde_json::Value;
 
 use super::{place::state_dir, prepare::LoadedProject, runs};
@@ -167,11 +164,18 @@ fn which(
             Ok((id, label(&words)))
         }
         [] => {
+            let loaded = load(state_dir, run);
+            let last = asks::last_answer(state_dir, run);
+            let last = last.map_err(|error| Failure::io("read the answers", &error))?;
             // Those of a rewound run are asked again when it is resumed.
-            let asks = raymond_engine::load(state_dir, run).is_ok_and(|loaded| {
-                let mut agents = loaded.run.agents.values();
-                agents.any(|agent| matches!(agent.phase, Phase::Asking { .. }))
+            let asks = loaded.is_ok_and(|loaded| {
+                let mut asked = loaded.run.questions().map(|(id, ..)| id);
+                loaded.run.status.can_resume() && asked.any(|id| !is_there(&id))
             });
+            if let Some((id, first)) = last.filter(|_| !asks) {
+                let error = AnswerError::Answered { id, first: Box::new(first) };
+                return Err(late(&error, next));
+            }
             if asks {
                 let failure = Failure::usage(format!("run {run} has not asked its questions yet"));
                 let hint = format!("resume it, which asks them: {}", next.command("resume"));
@@ -250,9 +254,7 @@ fn refused(error: &AnswerError, question: &PublishedQuestion, next: &Next) -> Fa
     let commands = next.answers(&question.id, labels).join("\n");
     let failure = Failure::of_error(error);
     match error {
-        AnswerError::Answered { .. } => {
-            failure.with_hint(format!("show what followed: {}", next.command("status")))
-        }
+        AnswerError::Answered { .. } => late(error, next),
         AnswerError::NotAChoice { .. } | AnswerError::Empty | AnswerError::NoComment => {
             failure.with_hint(format!("answer it: {commands}"))
         }
@@ -262,6 +264,12 @@ fn refused(error: &AnswerError, question: &PublishedQuestion, next: &Next) -> Fa
             failure
         }
     }
+}
+
+/// Somebody else was first.
+fn late(error: &AnswerError, next: &Next) -> Failure {
+    let hint = format!("show what followed: {}", next.command("status"));
+    Failure::of_error(error).with_hint(hint)
 }
 
 /// Lets the run continue: its orchestrator takes the answer, or one is started in the background.

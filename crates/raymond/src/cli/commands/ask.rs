@@ -1,8 +1,16 @@
 //! Commands that send a request to a run, through its door.
 
-use std::process::ExitCode;
+use std::{
+    path::Path,
+    process::ExitCode,
+    thread,
+    time::{Duration, Instant},
+};
 
-use raymond_engine::door::{DoorAnswer, LimitChange};
+use raymond_engine::{
+    door::{DoorAnswer, LimitChange},
+    lock::RunLock,
+};
 use raymond_flow::{machine::Status, money::Usd};
 
 use super::{
@@ -20,6 +28,11 @@ use crate::{
     },
 };
 
+/// How long to wait for a run that has nothing to wait for.
+const STOP_PATIENCE: Duration = Duration::from_secs(30);
+/// How often to look whether it has stopped.
+const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+
 /// `raymond stop ID`
 pub(in crate::cli) fn stop(id: &str, now: bool, place: &Place) -> Result<ExitCode, Failure> {
     let id = runs::by_id(&state_dir(place)?, id, place)?;
@@ -36,9 +49,24 @@ pub(in crate::cli) fn stop(id: &str, now: bool, place: &Place) -> Result<ExitCod
         out::note(&format!("Run {id} is stopping. Waiting for {steps}."));
         out::note(&format!("Stop now: {} --now", next.command("stop")));
     } else {
-        out::note(&format!("Run {id} is stopping. Resume it: {}", next.command("resume")));
+        // What follows, `resume` above all, finds it stopped.
+        let is_over = wait_until_free(&project.state_dir.run(&id).lock);
+        let word = if is_over { "has stopped" } else { "is stopping" };
+        out::note(&format!("Run {id} {word}. Resume it: {}", next.command("resume")));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Waits until no orchestrator has the run any more; not for ever, as its disk may be slow.
+fn wait_until_free(lock: &Path) -> bool {
+    let until = Instant::now() + STOP_PATIENCE;
+    while RunLock::holder(lock).is_some() {
+        if Instant::now() > until {
+            return false;
+        }
+        thread::sleep(LOOK_INTERVAL);
+    }
+    true
 }
 
 /// `raymond limit ID`

@@ -20,7 +20,7 @@ use raymond_engine::{
 };
 use raymond_flow::{history::CodingAgentsMessage, id::RunId};
 
-use super::{prepare::LoadedProject, run};
+use super::{manual, prepare::LoadedProject, run};
 use crate::{
     cli::args::{Place, Start},
     failure::Failure,
@@ -36,7 +36,12 @@ const RAYMOND: &str = "RAYMOND_PROGRAM";
 /// `raymond cluster …`
 pub(in crate::cli) fn cluster(words: &[OsString]) -> Result<ExitCode, Failure> {
     let own = env::current_exe().map_err(|error| Failure::io("find this program", &error))?;
-    let program = beside(&own).or_else(|| programs::find(PROGRAM)).ok_or_else(|| {
+    let found = beside(&own).or_else(|| programs::find(PROGRAM));
+    let asks_for_help = words.first().is_some_and(|word| word == "--help" || word == "-h");
+    if found.is_none() && asks_for_help {
+        return manual::help(&["cluster".to_owned()]);
+    }
+    let program = found.ok_or_else(|| {
         Failure::usage(format!("`{PROGRAM}` is not installed")).with_hint(format!(
             "put it beside {} or on the search path; from the sources: \
              cargo install --path crates/cluster",

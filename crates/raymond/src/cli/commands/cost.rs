@@ -15,6 +15,7 @@ use crate::{
     failure::Failure,
     line::{Line, Style},
     out,
+    report::items::Items,
 };
 
 /// How many rows of a table are shown; `--json` has all.
@@ -36,23 +37,24 @@ pub(in crate::cli) fn cost(
     let state_dir = state_dir(place)?;
     let id = runs::find(&state_dir, run, place)?;
     let mut follower = Follower::new(id.clone(), state_dir.run(&id));
-    let mut spendings = Spendings::default();
+    let (mut spendings, mut items) = (Spendings::default(), Items::default());
     follower.read(|read| {
         if let Event::Recorded { record, .. } = &read.seen.event {
             spendings.add(read.run, record);
+            items.record(record);
         }
     })?;
     follower.run()?;
     if is_json {
-        let value = json(id.as_str(), &spendings);
+        let value = json(id.as_str(), &spendings, &items);
         out::data(&format!("{}\n", out::escaped(&format!("{value:#}"))))?;
     } else {
-        out::lines(&page(id.as_str(), &spendings))?;
+        out::lines(&page(id.as_str(), &spendings, &items))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn page(id: &str, spendings: &Spendings) -> Vec<Line> {
+fn page(id: &str, spendings: &Spendings, items: &Items) -> Vec<Line> {
     let total = &spendings.total;
     let head = Line::new().dim("run ").add(Style::Bold, id);
     let mut page = vec![head.plain(format!("  {}", total.account.cost_usd)).dim(format!(
@@ -69,7 +71,8 @@ fn page(id: &str, spendings: &Spendings) -> Vec<Line> {
         spendings.by_state.iter().map(|(state, spending)| (state.stem().to_owned(), spending));
     table(&mut page, "By state", states.collect());
     let frames = spendings.by_frame.iter();
-    let frames = frames.map(|((agent, calls), spending)| (frame(agent, calls), spending));
+    let frames =
+        frames.map(|((agent, calls), spending)| (frame(agent, items.of(agent), calls), spending));
     table(&mut page, "By frame", frames.collect());
     let carried = spendings.carried();
     let carried: Vec<_> = carried.iter().filter(|(_, one)| one.saves_usd.dollars() > 0.0).collect();
@@ -90,10 +93,15 @@ fn page(id: &str, spendings: &Spendings) -> Vec<Line> {
     page
 }
 
-/// A frame in words: the agent, and the calls and functions that it was in.
-fn frame(agent: &AgentId, calls: &[StateName]) -> String {
-    let calls = calls.iter().map(StateName::stem);
-    std::iter::once(agent.as_str()).chain(calls).collect::<Vec<_>>().join(" › ")
+/// A frame in words: the agent, what it is about, and the calls and functions that it was in.
+fn frame(agent: &AgentId, item: &str, calls: &[StateName]) -> String {
+    let about = if item.is_empty() { String::new() } else { format!("  {item}") };
+    let mut frame = format!("{agent}{about}");
+    for call in calls {
+        frame.push_str(" › ");
+        frame.push_str(call.stem());
+    }
+    frame
 }
 
 fn table(page: &mut Vec<Line>, title: &str, mut rows: Vec<(String, &Spending)>) {
@@ -145,7 +153,7 @@ fn thousands(number: u64) -> String {
     text
 }
 
-fn json(id: &str, spendings: &Spendings) -> Value {
+fn json(id: &str, spendings: &Spendings, items: &Items) -> Value {
     let states = spendings.by_state.iter().map(|(state, spending)| {
         let mut row = of(spending);
         row["state"] = json!(state);
@@ -154,6 +162,7 @@ fn json(id: &str, spendings: &Spendings) -> Value {
     let frames = spendings.by_frame.iter().map(|((agent, calls), spending)| {
         let mut row = of(spending);
         row["agent"] = json!(agent);
+        row["item"] = json!(Some(items.of(agent)).filter(|item| !item.is_empty()));
         row["calls"] = json!(calls);
         row
     });

@@ -91,7 +91,7 @@ fn table(runs: &[Listed]) -> Vec<Line> {
                 let age = time::age(now_ms.saturating_sub(run.started_at_ms));
                 let cost = run.total_cost_usd.to_string();
                 let workflow = near(std::path::Path::new(&run.scope_dir)).display().to_string();
-                columns(name, status_line(status), &age, &cost).plain(workflow)
+                columns(name, status_line(status, run), &age, &cost).plain(workflow)
             }
             Err(error) => {
                 let status = Line::new().add(Style::Bad, "✗ unreadable");

@@ -20,7 +20,9 @@ macro_rules! files {
 /// Real files, so that editors and lint can check them.
 fn files(template: Template) -> &'static [TemplateFile] {
     match template {
-        Template::Linear => files!("linear": "START.md", "CHECK.md", "tests/main.yaml"),
+        Template::Linear => {
+            files!("linear": "START.md", "CHECK.md", "SUMMARY.md", "tests/main.yaml")
+        }
         Template::Review => files!(
             "review": "START.md", "TEST.sh", "TEST.bat", "FIX.md", "REVIEW.md", "DECIDE.md",
             "tests/main.yaml"
@@ -93,6 +95,9 @@ fn hint(arguments: &New) {
     let mut files = files(arguments.template).iter();
     let has_input = files.any(|(name, text)| is_start(name) && needs_input(text));
     let input = if has_input { " --input 'TEXT'" } else { "" };
+    if arguments.template == Template::Polling {
+        out::note("\nIt waits for the file ready.txt; change START to what you wait for.");
+    }
     out::note(&format!(
         "\nCheck it: raymond lint {folder}\n\
          Try it without a model: raymond test {folder}\n\

@@ -263,7 +263,9 @@ fn detached(state_dir: &StateDir, next: &Next, what: Detached<'_>) -> Result<Exi
             let said = log.get(usize::try_from(before).unwrap_or(0)..).unwrap_or_default();
             let why = String::from_utf8_lossy(said);
             let why = why.trim().trim_start_matches("error: ");
-            return Err(Failure::usage(format!("the run in the background ended at once: {why}")));
+            let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILED);
+            let message = format!("the run in the background ended at once: {why}");
+            return Err(Failure::of_work(message).with_code(code));
         }
         std::thread::sleep(DETACH_INTERVAL);
     }

@@ -60,6 +60,8 @@ struct ShowView<'a> {
     script: Option<StepId>,
     /// The step whose heading was printed last.
     last: Option<StepId>,
+    /// Whether a step has files.
+    has_files: bool,
 }
 
 /// `raymond show RUN [STEP]`
@@ -80,6 +82,7 @@ pub(in crate::cli) fn show(arguments: &Show) -> Result<ExitCode, Failure> {
         count: 0,
         script: None,
         last: None,
+        has_files: false,
     };
     let mut shown = 0;
     loop {
@@ -144,10 +147,25 @@ impl ShowView<'_> {
                 quote::word(&format!("{}.{}", step.agent, step.number)),
                 next.place
             ),
-            _ => format!(
-                "there is nothing to show: no files of these steps were kept; list the steps: {} --all",
-                next.command("log")
-            ),
+            _ => {
+                let why = self.why_nothing();
+                format!(
+                    "there is nothing to show: {why}; list the steps: {} --all",
+                    next.command("log")
+                )
+            }
+        }
+    }
+
+    /// Why the steps that were meant have nothing to show.
+    fn why_nothing(&self) -> &'static str {
+        let is_unended = self.steps.values().any(|shown| shown.spent.is_none());
+        let is_alive = RunLock::holder(&self.files.lock).is_some();
+        match (is_unended, self.has_files) {
+            (true, _) if is_alive => "nothing was printed yet",
+            (true, false) => "the run ended before the process was started",
+            (_, true) => "nothing was printed",
+            (false, false) => "no process was started, or its files were removed",
         }
     }
 
@@ -205,6 +223,7 @@ impl ShowView<'_> {
         let mut printed = 0;
         for shown in self.steps.values_mut() {
             let entries = shown.more(self.project, length)?;
+            self.has_files |= !shown.transcript.is_empty();
             printed += entries.len();
             if entries.is_empty() {
                 continue;
