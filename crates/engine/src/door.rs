@@ -251,7 +251,7 @@ pub(crate) fn tell_answered(run_folder: &Path, ask: &AskId) {
 
 /// Whether there is a request at the door of the run in `run_folder`. For an inbox that other processes
 /// cannot wake.
-#[cfg(portable)]
+#[cfg(any(portable, test))]
 pub(crate) fn has_requests(run_folder: &Path) -> bool {
     !names_in(&run_folder.join(DOOR)).is_empty()
 }

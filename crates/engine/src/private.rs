@@ -56,11 +56,13 @@ pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
 pub(crate) fn name_new(draft: &Path, path: &Path) -> io::Result<()> {
     sys::rename_new(draft, path).or_else(|error| match error.kind() {
         // Some systems and file systems have no rename that refuses to overwrite, but can link.
-        io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported => {
-            fs::hard_link(draft, path).and_then(|()| fs::remove_file(draft))
-        }
+        io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported => link_new(draft, path),
         _ => Err(error),
     })
+}
+
+fn link_new(draft: &Path, path: &Path) -> io::Result<()> {
+    fs::hard_link(draft, path).and_then(|()| fs::remove_file(draft))
 }
 
 /// Removes all permissions of other users from a file that this process has made: the mode of a socket is left to the
@@ -136,5 +138,20 @@ mod tests {
         write(&link, "ours").unwrap_err();
         create_dir_all(&way).unwrap_err();
         assert_eq!(fs::read_to_string(&file).unwrap(), "theirs");
+    }
+
+    #[test]
+    fn name_is_given_once_also_without_a_rename_that_refuses_to_overwrite() {
+        for give in [name_new, link_new] {
+            let root = tempfile::tempdir().unwrap();
+            let [first, second, name] =
+                ["first", "second", "name"].map(|name| root.path().join(name));
+            fs::write(&first, "1").unwrap();
+            fs::write(&second, "2").unwrap();
+            give(&first, &name).unwrap();
+            assert_eq!(give(&second, &name).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+            assert_eq!(fs::read_to_string(&name).unwrap(), "1");
+            assert_eq!((first.exists(), second.exists()), (false, true));
+        }
     }
 }

@@ -31,6 +31,7 @@ pub(crate) struct Outbox {
 
 impl Inbox {
     /// Listens for the run in `folder`.
+    #[allow(clippy::unnecessary_wraps, reason = "the other inbox can fail")]
     pub(crate) fn open(folder: &Path) -> io::Result<Self> {
         let (sender, receiver) = mpsc::channel();
         let outbox = Outbox { sender: Some(sender) };
@@ -73,5 +74,50 @@ impl Outbox {
         if let Some(sender) = &self.sender {
             let _ = sender.send(message.clone());
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
+mod tests {
+    use super::*;
+    use crate::door::{Ask, Letter};
+
+    /// Longer than any wait in these tests.
+    const LONG: Option<Duration> = Some(Duration::from_mins(1));
+
+    #[test]
+    fn messages_of_all_threads_arrive_in_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let inbox = Inbox::open(folder.path()).unwrap();
+        let outbox = inbox.outbox();
+        std::thread::spawn(move || {
+            outbox.send(&Message::Step("main.1".to_owned()));
+            outbox.send(&Message::Interrupt);
+        });
+        assert_eq!(inbox.next(LONG), Some(Message::Step("main.1".to_owned())));
+        assert_eq!(inbox.next(LONG), Some(Message::Interrupt));
+        assert_eq!(inbox.next_waiting(), None);
+        assert_eq!(inbox.next(Some(Duration::from_millis(1))), None, "the wait ends");
+    }
+
+    #[test]
+    fn request_of_another_process_is_found_at_the_door_until_it_is_withdrawn() {
+        let folder = tempfile::tempdir().unwrap();
+        let inbox = Inbox::open(folder.path()).unwrap();
+        // Another process has no channel; what it sends is dropped.
+        Outbox::to(folder.path()).unwrap().send(&Message::Door);
+        assert_eq!(inbox.next_waiting(), None);
+        let letter = Letter::post(folder.path(), &Ask::Answered { ask: "main.1".to_owned() });
+        assert_eq!(inbox.next(None), Some(Message::Door));
+        assert_eq!(inbox.next(LONG), Some(Message::Door), "it is still there");
+        drop(letter);
+        assert_eq!(inbox.next(Some(DOOR_INTERVAL * 2)), None);
+    }
+
+    #[test]
+    fn run_without_a_directory_cannot_be_reached() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(Outbox::to(&folder.path().join("gone")).is_err());
     }
 }

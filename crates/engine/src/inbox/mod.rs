@@ -3,7 +3,8 @@
 //! Reapers send the names of their steps; threads of this process send signals and the end of the keeper in
 //! the same way. So the loop waits in one place, and a reaper wakes it directly.
 
-#[cfg(portable)]
+#[cfg(any(portable, test))]
+#[cfg_attr(not(portable), allow(dead_code, reason = "only its own tests use it on Linux"))]
 mod channel;
 #[cfg(not(portable))]
 mod socket;

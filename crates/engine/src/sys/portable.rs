@@ -1,6 +1,6 @@
 //! Replacements for Linux system calls on systems that do not have them.
 
-#[cfg(portable)]
+#[cfg(any(portable, test))]
 use std::fs::File;
 #[cfg(any(portable, unix))]
 use std::io;
@@ -12,6 +12,11 @@ use std::process::{Child, Command, ExitStatus};
 /// Reserves disk space for `bytes` by writing them.
 #[cfg(portable)]
 pub(crate) fn reserve(file: &File, bytes: u32) -> io::Result<()> {
+    fill(file, bytes)
+}
+
+#[cfg(any(portable, test))]
+fn fill(file: &File, bytes: u32) -> io::Result<()> {
     super::write_all_at(file, &vec![0; bytes as usize], 0)
 }
 
@@ -48,4 +53,24 @@ impl Tree {
 #[cfg(unix)]
 pub(crate) fn signal_of(status: ExitStatus) -> i32 {
     std::os::unix::process::ExitStatusExt::signal(&status).unwrap_or_default()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
+mod tests {
+    use std::io::{Read as _, Seek as _};
+
+    use super::*;
+
+    #[test]
+    fn reserved_space_is_written_with_zeros_and_can_be_overwritten() {
+        let mut file = tempfile::tempfile().unwrap();
+        fill(&file, 10_000).unwrap();
+        super::super::write_all_at(&file, b"end", 3).unwrap();
+        let mut bytes = Vec::new();
+        file.rewind().unwrap();
+        file.read_to_end(&mut bytes).unwrap();
+        assert_eq!(bytes.len(), 10_000);
+        assert_eq!(bytes[..7], *b"\0\0\0end\0");
+    }
 }

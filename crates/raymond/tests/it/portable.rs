@@ -1,7 +1,7 @@
-//! Guarantees that hold with every keeper, also with the portable one.
+//! Guarantees that hold with every runner of steps, also with the portable one.
 //!
-//! `scripts/test` runs these, and most tests of scripts and turns, a second time with the portable
-//! keeper, which systems other than Linux use.
+//! `scripts/test --all` runs these, and most tests of scripts and turns, a second time with the threads that systems
+//! other than Linux use (`RAYMOND_TEST_RUNNER`).
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ fn killed_program_loses_no_finished_step_and_no_result() {
     project.raymond(&["run", "r"]).completed("all done");
     let mut lines = project.lines("log");
     lines.sort();
-    // With the portable keeper, a step that ran when the program was killed may run again.
+    // With the portable runner, a step that ran when the program was killed may run again.
     let again = project.lines("ends").len() - 1;
     assert!(again <= 1, "{lines:?}");
     lines.drain(..again);
