@@ -9,7 +9,7 @@ use std::{
 
 use crate::env::{Project, Ran, wait_until};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A script that waits for a file, and one that follows it.
 const WAITS: [(&str, &str); 2] = [

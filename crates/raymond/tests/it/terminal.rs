@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::env::{Project, Ran, wait_until};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Sets the clipboard and the title, clears the screen, turns the text around, hides some of it and
 /// forges a line. A file can have that name.

@@ -42,7 +42,7 @@ rm "$folder/here"
 echo "${reply:-{\"error\": \"no reply is left\", \"class\": \"authentication\"\}}"
 "#;
 
-const PATIENCE: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A workflow whose prompts are answered by [`AGENT`].
 struct Turns {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::client::{Client, prompt, streaming};
 
 /// Longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 fn api() -> (ModelApi, Client) {
     let api = ModelApi::start().unwrap();

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Longer than anything takes on a busy machine.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A script that goes on to `next` when there is a file `gate`.
 pub(super) fn gated(gate: &str, tag: &str) -> String {
