@@ -19,7 +19,7 @@ fn leaks(cluster: &Cluster) -> (bool, bool) {
 
 #[test]
 fn with_a_key_histories_and_store_are_unreadable_and_those_without_it_are_told() {
-    let Some(mut cluster) = Cluster::start() else { return };
+    let Some(mut cluster) = Cluster::with_server(false) else { return };
     // A result for the history, one for the store, and a state in the middle for those who look.
     cluster.flow(
         "flow",
@@ -86,7 +86,7 @@ fn with_a_key_histories_and_store_are_unreadable_and_those_without_it_are_told()
 
 #[test]
 fn without_a_key_the_same_run_is_readable() {
-    let Some(cluster) = Cluster::start() else { return };
+    let Some(cluster) = Cluster::with_server(false) else { return };
     cluster
         .flow("flow", &[("START.sh", "echo \"<result>$(yes \"$word\" | head -n 4000)</result>\"")]);
     let _worker = cluster.worker("one");

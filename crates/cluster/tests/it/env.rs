@@ -1,10 +1,16 @@
-//! A cluster for one test: a server on a free port, a store, a project directory that all workers see.
+//! A cluster for one test: a namespace of a server, a store, a project directory that all workers see.
+//!
+//! All tests of a process share one server. Those that kill it, read its database or measure it have one of their own.
 
 use std::{
     fs,
     net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
+    sync::{
+        LazyLock,
+        atomic::{AtomicUsize, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -12,12 +18,44 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The server's version: the same as in `scripts/install-temporal`.
+/// The server's version: the same as in `scripts/install-programs`.
 const TEMPORAL: &str = "temporal-1.9.1";
 /// The directory of the local program of the same profile.
 const PROFILE: &str = if cfg!(debug_assertions) { "debug" } else { "release" };
 /// How long anything may take on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
+
+/// How many tests can have a namespace of the shared server: it makes them when it starts, which takes milliseconds.
+/// One that is made later cannot be used at once.
+const NAMESPACES: usize = 64;
+
+/// The port of the shared server, and how many namespaces are taken.
+static SHARED: LazyLock<(u16, AtomicUsize)> = LazyLock::new(|| {
+    let port = free_port();
+    let mut command = Command::new("sh");
+    // Statics are not dropped. The server ends with this process, because then the shell's input does.
+    command.args(["-c", "\"$@\" & read -r _; kill $!", "sh"]).arg(target().join(TEMPORAL));
+    serve(&mut command, port);
+    for number in 0..NAMESPACES {
+        command.arg("--namespace").arg(namespace(number));
+    }
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    std::mem::forget(command.spawn().unwrap());
+    (port, AtomicUsize::new(0))
+});
+
+fn namespace(number: usize) -> String {
+    format!("test-{number}")
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn serve(command: &mut Command, port: u16) {
+    command.args(["server", "start-dev", "--headless", "--log-level", "error", "--port"]);
+    command.arg(port.to_string());
+}
 
 /// A process that ends with the test.
 pub(crate) struct Running(Child);
@@ -54,6 +92,8 @@ impl Drop for Running {
 pub(crate) struct Cluster {
     /// Where the server listens.
     pub(crate) port: u16,
+    namespace: String,
+    /// If it is not the shared one, and runs.
     server: Option<Running>,
     pub(crate) folder: TempDir,
     raymond: PathBuf,
@@ -73,44 +113,67 @@ pub(crate) fn target() -> PathBuf {
 }
 
 impl Cluster {
-    /// Starts a server; `None` if it or the local program is not installed.
+    /// A namespace of the shared server; `None` if it or the local program is not installed.
     pub(crate) fn start() -> Option<Self> {
-        Self::start_with(false)
+        Self::find(|| {
+            let (port, taken) = &*SHARED;
+            let number = taken.fetch_add(1, Ordering::Relaxed);
+            assert!(number < NAMESPACES, "more tests than namespaces: raise NAMESPACES");
+            (*port, namespace(number))
+        })
+        .inspect(Self::wait_for_namespace)
     }
 
-    /// The same; the server may keep everything in memory, and then cannot be started again.
-    pub(crate) fn start_with(is_in_memory: bool) -> Option<Self> {
+    /// A server of its own, which can be killed. If it keeps everything in memory, it cannot be started again.
+    pub(crate) fn with_server(is_in_memory: bool) -> Option<Self> {
+        let mut cluster = Self::find(|| (free_port(), "default".to_owned()))?;
+        cluster.is_in_memory = is_in_memory;
+        cluster.start_server();
+        Some(cluster)
+    }
+
+    fn find(server: impl FnOnce() -> (u16, String)) -> Option<Self> {
         let target = target();
         let (temporal, raymond) = (target.join(TEMPORAL), target.join(PROFILE).join("raymond"));
         if !temporal.exists() || !raymond.exists() {
             let is_required = std::env::var_os("RAYMOND_TEST_TEMPORAL_REQUIRED").is_some();
             assert!(!is_required, "{} or {} is missing", temporal.display(), raymond.display());
-            eprintln!("skipped: run scripts/install-temporal and cargo build -p raymond");
+            eprintln!("skipped: run scripts/install-programs temporal and cargo build --workspace");
             return None;
         }
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let (port, namespace) = server();
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("project")).unwrap();
         let store = format!("file://{}", folder.path().join("store").display());
-        let (server, variables) = (None, Vec::new());
-        let mut cluster =
-            Self { port, server, folder, raymond, temporal, store, is_in_memory, variables };
-        cluster.start_server();
-        Some(cluster)
+        let (server, is_in_memory, variables) = (None, true, Vec::new());
+        Some(Self {
+            port,
+            namespace,
+            server,
+            folder,
+            raymond,
+            temporal,
+            store,
+            is_in_memory,
+            variables,
+        })
     }
 
     /// Starts the server, again if it was killed: its database is a file.
     pub(crate) fn start_server(&mut self) {
         let mut command = Command::new(&self.temporal);
-        command.args(["server", "start-dev", "--headless", "--log-level", "error", "--port"]);
-        command.arg(self.port.to_string());
+        serve(&mut command, self.port);
         if !self.is_in_memory {
             command.arg("--db-filename").arg(self.file("temporal.db"));
         }
         self.server = Some(Running::start(&mut command));
+        self.wait_for_namespace();
+    }
+
+    fn wait_for_namespace(&self) {
         let port = self.port;
         wait_until("the server listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
-        // It listens before its namespace can be used.
+        // It listens before its namespaces can be used.
         wait_until("the namespace is there", || {
             self.cluster(&["list"]).output().unwrap().status.success()
         });
@@ -178,6 +241,7 @@ impl Cluster {
         command.env("RAYMOND_AGENT_PROGRAM", format!("bash {}", self.file("agent.sh").display()));
         command.env("XDG_CONFIG_HOME", self.file(".config"));
         command.env("XDG_STATE_HOME", self.file(".state"));
+        command.env("TEMPORAL_NAMESPACE", &self.namespace);
         command
     }
 

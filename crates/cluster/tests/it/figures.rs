@@ -41,7 +41,7 @@ fn processor(pid: i32) -> f64 {
 /// history has for each step.
 fn empty_steps(agents: usize, rounds: usize, capacity: usize) {
     for is_in_memory in [false, true] {
-        let Some(cluster) = Cluster::start_with(is_in_memory) else { return };
+        let Some(cluster) = Cluster::with_server(is_in_memory) else { return };
         eprintln!("database in {}:", if is_in_memory { "memory" } else { "a file" });
         empty_steps_on(&cluster, agents, rounds, capacity);
     }
@@ -108,7 +108,7 @@ fn lines(cluster: &Cluster) -> usize {
 #[test]
 #[ignore = "measures; needs a quiet machine"]
 fn thousand_live_agents_and_their_cancel() {
-    let Some(cluster) = Cluster::start() else { return };
+    let Some(cluster) = Cluster::with_server(false) else { return };
     cluster.flow("flow", &[("START.sh", &forks(1000)), ("WORK.sh", STAY), ("END.sh", END)]);
     let workers = workers(&cluster, 350);
     let begun = Instant::now();
@@ -137,7 +137,7 @@ fn thousand_live_agents_and_their_cancel() {
 #[test]
 #[ignore = "measures; needs a quiet machine"]
 fn death_of_a_machine() {
-    let Some(cluster) = Cluster::start() else { return };
+    let Some(cluster) = Cluster::with_server(false) else { return };
     let stay = format!("echo \"$RAYMOND_STATE_FILE\" >>places; {STAY}");
     cluster.flow("flow", &[("START.sh", &forks(24)), ("WORK.sh", &stay), ("END.sh", END)]);
     let mut workers = workers(&cluster, 24);

@@ -1,6 +1,6 @@
 //! The cluster with everything real: a Temporal server, workers in directories of their own, hosts, keepers, children.
 //!
-//! Needs `scripts/install-temporal`, `scripts/install-seaweedfs` for the store, and the local program (`cargo build -p raymond` in the repository's root).
+//! Needs `scripts/install-programs temporal seaweedfs` and the local program (`cargo build --workspace` in the repository's root).
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the message")]
 #![allow(clippy::print_stderr, reason = "tests print for those who run them")]

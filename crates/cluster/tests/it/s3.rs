@@ -17,7 +17,7 @@ use crate::{
     upgrade::is_held_up,
 };
 
-/// The server's version: the same as in `scripts/install-seaweedfs`.
+/// The server's version: the same as in `scripts/install-programs`.
 const SEAWEEDFS: &str = "seaweedfs-4.48";
 const IDENTITIES: &str = r#"{"identities": [{"name": "raymond", "actions": ["Admin", "Read", "Write", "List"],
     "credentials": [{"accessKey": "raymond", "secretKey": "secret"}]}]}"#;
@@ -40,7 +40,7 @@ impl S3 {
         if !program.exists() {
             let is_required = std::env::var_os("RAYMOND_TEST_S3_REQUIRED").is_some();
             assert!(!is_required, "{} is missing", program.display());
-            eprintln!("skipped: run scripts/install-seaweedfs");
+            eprintln!("skipped: run scripts/install-programs seaweedfs");
             return None;
         }
         // All are open at once, so that they are different.

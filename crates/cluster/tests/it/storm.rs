@@ -79,7 +79,7 @@ struct Storm {
 
 impl Storm {
     fn new(seed: u64) -> Option<Self> {
-        let cluster = Cluster::start()?;
+        let cluster = Cluster::with_server(false)?;
         let round = ROUND.replace("WORK", WORK).replace("LAST", &(2 * ROUNDS).to_string());
         let fork = r#"<fork next=\"WAIT\" input=\"0\" item=\"i$item\">ROUND</fork>"#;
         let forks = format!("for item in $(seq {AGENTS}); do echo \"{fork}\"; done");
