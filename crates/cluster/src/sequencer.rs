@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, VecDeque};
 use raymond_flow::{
     id::{AgentId, AskId, SessionId, StepId},
     machine::{
-        Action, ApplyError, Decision, Effect, Halt, Input, MadeWorktree, OnAsk, Record, Response,
-        Run, SavedWork, Session, SessionPlan, Spent, Started, Status, Work, Worktree, apply,
-        decide, pending, settle, start,
+        Action, ApplyError, Decision, Due, Effect, Input, MadeWorktree, Record, Run, SavedWork,
+        Session, SessionPlan, Spent, Started, Status, Work, Worktree, apply, decide, pending,
+        settle, start,
     },
     policy::WorktreePlan,
     source::StateFile,
@@ -22,13 +22,6 @@ use crate::{
     messages::{CheckoutOrder, Luggage, Repository, StoredCheckout, StoredSession, Terms},
     world::BundleWorld,
 };
-
-/// The name in `how` of the answer that a deadline gives.
-const TIMEOUT: &str = "timeout";
-/// The name in `how` of the answer that the setting `ask = default` gives.
-const SETTING: &str = "setting";
-/// The name in `by` of answers that no person gave.
-const RAYMOND: &str = "raymond";
 
 /// Why a worker of a fork gets no worktree in a run that an earlier program has started.
 const NO_WORKTREES: &str =
@@ -228,12 +221,7 @@ impl Sequencer {
         while let Some(effect) = self.effects.pop_front() {
             self.perform(effect, now_ms)?;
         }
-        if self.run.waits_for_people()
-            && self.run.halt.is_none()
-            && self.run.settings.on_ask != OnAsk::Wait
-        {
-            self.decide(Input::Halt(Halt::Asks))?;
-        }
+        self.decide(Input::Idle)?;
         Ok(std::mem::take(&mut self.wanted))
     }
 
@@ -323,47 +311,20 @@ impl Sequencer {
         self.decide(preparation.input)
     }
 
-    /// Answers a question that has its answer by now: by the setting or by its deadline.
+    /// Answers a question with its default if that is due by now, and otherwise wants to look at it when it is.
     pub(crate) fn look_at_question(&mut self, id: &AskId, now_ms: u64) -> Result<(), ApplyError> {
-        let Some(asked) = self.run.question(id) else { return Ok(()) };
-        let left = asked.deadline_ms.map(|at| at.saturating_sub(now_ms));
-        let how = match (self.run.settings.on_ask, left) {
-            (OnAsk::Default, _) => SETTING,
-            (OnAsk::Wait | OnAsk::Pause | OnAsk::Fail, Some(0)) => TIMEOUT,
-            (OnAsk::Wait | OnAsk::Pause | OnAsk::Fail, left) => {
-                let deadline = left.map(|delay_ms| Wanted::Deadline { id: id.clone(), delay_ms });
-                self.wanted.extend(deadline);
+        let response = match self.run.default_answer(id, now_ms) {
+            Due::Now(response) => response,
+            Due::Later(delay_ms) => {
+                self.wanted.push(Wanted::Deadline { id: id.clone(), delay_ms });
                 return Ok(());
             }
+            Due::Never => return Ok(()),
         };
-        let Some(result) = asked.default.clone() else { return Ok(()) };
-        let response = Response {
-            result,
-            comment: String::new(),
-            files: None,
-            by: RAYMOND.to_owned(),
-            how: how.to_owned(),
-            at_ms: now_ms,
-            attachments: Vec::new(),
-        };
-        self.decide(Input::Answered { id: id.clone(), response: Box::new(response) })
-    }
-
-    /// Whether an answer leads to a state. Others are not taken: the question stays open.
-    fn is_answer(&self, input: &Input) -> bool {
-        match input {
-            Input::Answered { id, response } => {
-                let asked = self.run.question(id);
-                asked.is_some_and(|asked| asked.target(&response.result).is_some())
-            }
-            _ => true,
-        }
+        self.decide(Input::Answered { id: id.clone(), response })
     }
 
     fn decide(&mut self, input: Input) -> Result<(), ApplyError> {
-        if !self.is_answer(&input) {
-            return Ok(());
-        }
         let decision = decide(&self.run, input);
         self.commit(decision)
     }

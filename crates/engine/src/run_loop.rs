@@ -10,7 +10,7 @@ use std::{
 
 use raymond_flow::{
     id::{AgentId, AskId, StepId},
-    machine::{Action, Effect, Halt, Input, OnAsk, Run, Status},
+    machine::{Action, Effect, Halt, Input, Run, Status},
 };
 
 use crate::{
@@ -47,7 +47,7 @@ pub(crate) struct RunLoop<'o, 'a> {
     checked: Instant,
     /// When all open questions were looked at.
     asks_checked: Instant,
-    /// Whether the observer knows that only people can bring the run on.
+    /// Whether `WaitsForPeople` was sent since the last progress.
     waits_for_people: bool,
     /// When the outputs of turns were read last.
     glanced: Option<Instant>,
@@ -118,9 +118,12 @@ impl<'o, 'a> RunLoop<'o, 'a> {
             if self.ledger.run().status != Status::Running || self.performer.is_stuck() {
                 return Ok(());
             }
-            if self.leave_it_to_people()? {
+            let is_halted = self.ledger.run().halt.is_some();
+            self.input(Input::Idle)?;
+            if self.ledger.run().halt.is_some() != is_halted {
                 continue;
             }
+            self.tell_if_people_are_needed();
             if let Some(message) = self.wait() {
                 self.handle(message)?;
             }
@@ -297,20 +300,14 @@ impl<'o, 'a> RunLoop<'o, 'a> {
         open.iter().try_for_each(|id| self.look_at_ask(id))
     }
 
-    /// Tells the observer when only people can bring the run on, or pauses the run if it does not wait for
-    /// people. Returns whether the run is paused.
-    fn leave_it_to_people(&mut self) -> Result<bool, EngineError> {
+    /// Tells the observer once that only people can advance the run.
+    fn tell_if_people_are_needed(&mut self) {
         let run = self.ledger.run();
         let waits = run.waits_for_people() && run.halt.is_none();
-        if waits && run.settings.on_ask != OnAsk::Wait {
-            self.input(Input::Halt(Halt::Asks))?;
-            return Ok(true);
-        }
         if waits && !self.waits_for_people {
             self.ledger.tell(Event::WaitsForPeople);
         }
         self.waits_for_people = waits;
-        Ok(false)
     }
 
     /// Checks every step in flight for which `is_meant` holds.

@@ -4,12 +4,12 @@ use std::{collections::BTreeSet, io, path::PathBuf, time::Duration};
 
 use raymond_flow::{
     id::{AskId, StateName},
-    machine::{OnAsk, Response, Run},
+    machine::{Due, RAYMOND, Response, Run},
     policy::Question,
 };
 
 use super::{
-    CANCELLED, PublishedQuestion, RAYMOND, Reply, SETTING, TIMEOUT, UNREADABLE,
+    CANCELLED, PublishedQuestion, Reply, UNREADABLE,
     folder::{AskFolder, GiveOutcome, GivenAnswer},
 };
 use crate::clock;
@@ -84,18 +84,15 @@ impl Desk {
         let Some(question) = folder.question()? else { return Ok(Err(Some(WAIT_MAX))) };
         let mut answer = taken(&folder, asked)?;
         if answer.is_none() {
-            let left = asked.deadline_ms.map(|at| at.saturating_sub(clock::now_ms()));
-            let reply = answerer.and_then(|answerer| answerer(&question)).or_else(|| {
-                let how = match (run.settings.on_ask, left) {
-                    (OnAsk::Default, _) => SETTING,
-                    (OnAsk::Wait | OnAsk::Pause | OnAsk::Fail, Some(0)) => TIMEOUT,
-                    (OnAsk::Wait | OnAsk::Pause | OnAsk::Fail, _) => return None,
-                };
-                asked.default.as_ref().map(|default| automatic(default, how))
-            });
-            let Some(reply) = reply else {
-                let wait = left.map(|ms| Duration::from_millis(ms.max(1)).min(WAIT_MAX));
-                return Ok(Err(wait));
+            let reply = match answerer.and_then(|answerer| answerer(&question)) {
+                Some(reply) => reply,
+                None => match run.default_answer(id, clock::now_ms()) {
+                    Due::Now(response) => automatic(&response.result, &response.how),
+                    Due::Later(ms) => {
+                        return Ok(Err(Some(Duration::from_millis(ms).min(WAIT_MAX))));
+                    }
+                    Due::Never => return Ok(Err(None)),
+                },
             };
             answer = Some(give(&folder, &reply)?);
         }

@@ -45,16 +45,10 @@ pub use folder::{GivenAnswer, OfferedAnswer, PublishedQuestion, ShownFile};
 
 /// The name in `how` of the answer that closes a question because its run was cancelled.
 pub const CANCELLED: &str = "cancel";
-/// The name in `how` of the answer that a deadline gives.
-pub const TIMEOUT: &str = "timeout";
-/// The name in `how` of the answer that the setting `ask = default` gives.
-pub const SETTING: &str = "setting";
 /// The name in `how` of a file that is in the place of an answer and cannot be read as one.
 pub const UNREADABLE: &str = "unreadable";
 /// The name in `how` of the answer that a person gives through `raymond serve`.
 pub const PAGE: &str = "page";
-/// The name in `by` of answers that no person gave.
-pub const RAYMOND: &str = "raymond";
 
 /// The longest answer or comment: a person writes it, and a prompt takes it up.
 pub const TEXT_BYTES_MAX: usize = 1024 * 1024;

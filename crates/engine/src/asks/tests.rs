@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fs, path::Path, sync::Barrier, thread};
 
 use raymond_flow::{
     id::{AgentId, AskId},
-    machine::{Halt, OnAsk, Record, Status},
+    machine::{Halt, OnAsk, Record, SETTING, Status, TIMEOUT},
 };
 
 use super::{
@@ -252,7 +252,7 @@ fn deadline_that_passes_while_nothing_runs_takes_effect_when_the_run_is_opened()
         thread::sleep(std::time::Duration::from_millis(20));
     }
     assert_eq!(stage.resume().run.status, Status::Completed);
-    assert_eq!(answers(&stage), [("stop".to_owned(), super::TIMEOUT.to_owned())]);
+    assert_eq!(answers(&stage), [("stop".to_owned(), TIMEOUT.to_owned())]);
     let late = answer(&stage.state_dir(), &id(), &first(), &reply("go", "anna")).unwrap_err();
     assert_eq!(late.to_string(), "question main.1 was already answered by raymond (timeout): stop");
 }
@@ -262,7 +262,7 @@ fn deadline_that_passes_while_the_run_waits_takes_effect_by_itself() {
     let tag = "<ask choices=\"go=NEXT|stop=END\" timeout=\"1\" default=\"go\">Go?</ask>";
     let stage = stage(tag);
     assert_eq!(stage.start().run.status, Status::Completed);
-    assert_eq!(answers(&stage), [("go".to_owned(), super::TIMEOUT.to_owned())]);
+    assert_eq!(answers(&stage), [("go".to_owned(), TIMEOUT.to_owned())]);
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn setting_answers_by_default_at_once_and_never_overrules_a_person() {
     let mut by_setting = stage(tag);
     by_setting.started.settings.on_ask = OnAsk::Default;
     assert_eq!(by_setting.start().run.status, Status::Completed);
-    assert_eq!(answers(&by_setting), [("stop".to_owned(), super::SETTING.to_owned())]);
+    assert_eq!(answers(&by_setting), [("stop".to_owned(), SETTING.to_owned())]);
     let answered = paused(tag);
     answer(&answered.state_dir(), &id(), &first(), &reply("go", "anna")).unwrap();
     let change = |settings: &mut raymond_flow::machine::Settings, _: &mut _| {

@@ -37,6 +37,7 @@ mirror! {
             coding_agent: Option<String>,
             resets_at: Option<u64>,
         },
+        Idle,
         Halt(Halt),
         Resume { settings: Settings, limits: Limits },
         ChangeLimits { limits: Limits },

@@ -15,9 +15,17 @@ use crate::{
 };
 
 use super::{
-    Agent, ApplyError, Decision, Effect, OnAsk, Phase, Record, Reminder, Run, Session, Tries, Via,
-    Work, decide::Draft,
+    Agent, ApplyError, Decision, Effect, Halt, OnAsk, Phase, Record, Reminder, Run, Session, Tries,
+    Via, Work,
+    decide::{Draft, decide_halt},
 };
+
+/// The name in [`Response::how`] of the answer that a deadline gives.
+pub const TIMEOUT: &str = "timeout";
+/// The name in [`Response::how`] of the answer that the setting `ask = default` gives.
+pub const SETTING: &str = "setting";
+/// The name in [`Response::by`] of answers that no person gave.
+pub const RAYMOND: &str = "raymond";
 
 /// The answer to a question, who gave it and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +58,41 @@ pub struct Attachment {
     pub sha256: String,
 }
 
+/// When an open question gets its default as its answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// Now, unless a person has answered.
+    Now(Box<Response>),
+    /// After so many milliseconds, more than none.
+    Later(u64),
+    /// Never: only a person can answer.
+    Never,
+}
+
 impl Run {
+    /// When the open question with this id gets its default as its answer: at once by the setting `ask = default`,
+    /// otherwise at its deadline. The caller gives a person's answer precedence.
+    pub fn default_answer(&self, id: &AskId, now_ms: u64) -> Due {
+        let Some(asked) = self.question(id) else { return Due::Never };
+        let left = asked.deadline_ms.map(|at| at.saturating_sub(now_ms));
+        let how = match (self.settings.on_ask, left) {
+            (OnAsk::Default, _) => SETTING,
+            (OnAsk::Wait | OnAsk::Pause | OnAsk::Fail, Some(0)) => TIMEOUT,
+            (OnAsk::Wait | OnAsk::Pause | OnAsk::Fail, Some(left)) => return Due::Later(left),
+            (OnAsk::Wait | OnAsk::Pause | OnAsk::Fail, None) => return Due::Never,
+        };
+        let Some(result) = asked.default.clone() else { return Due::Never };
+        Due::Now(Box::new(Response {
+            result,
+            comment: String::new(),
+            files: None,
+            by: RAYMOND.to_owned(),
+            how: how.to_owned(),
+            at_ms: now_ms,
+            attachments: Vec::new(),
+        }))
+    }
+
     /// Whether only an answer can advance the run: agents wait for answers, and no other agent can continue.
     pub fn waits_for_people(&self) -> bool {
         self.counts.asking > 0 && self.counts.active == 0
@@ -120,6 +162,15 @@ impl Draft<'_> {
             None => {}
         }
     }
+}
+
+/// A run in which only people can go on rests if its settings do not let it wait for them. Decided only once nothing else
+/// is left to do: an answer may be there already, and only looking for it finds that out.
+pub(super) fn decide_idle(run: &Run) -> Decision {
+    if run.waits_for_people() && run.halt.is_none() && run.settings.on_ask != OnAsk::Wait {
+        return decide_halt(run, Halt::Asks);
+    }
+    Decision::default()
 }
 
 /// Follows an answer. A late one, or one that does not fit the question, has no effect.

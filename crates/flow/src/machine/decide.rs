@@ -14,7 +14,7 @@ use super::{
     Action, Again, Agent, Conclusion, CountsAs, Effect, FailureClass, Halt, Input, Instead, Launch,
     Left, Limit, Limits, OnUsageLimit, Overrider, Phase, Prepared, Record, Replaced, Run, Settings,
     Spent, Started, Status, Step, TurnFailure, Via, Work,
-    ask::decide_answered,
+    ask::{decide_answered, decide_idle},
     follow::{discarded_returns, limit_reached, states_entered},
     join::can_be_joined,
     message::{self, decide_told},
@@ -74,6 +74,7 @@ pub fn decide(run: &Run, input: Input) -> Decision {
             decide_known_limit(run, coding_agent.as_deref(), resets_at)
         }
         Input::UsageLimited { .. } => Decision::default(),
+        Input::Idle => decide_idle(run),
         Input::Halt(why) => decide_halt(run, why),
         Input::Resume { settings, limits } => decide_resume(run, settings, limits),
         Input::ChangeLimits { limits } => decide_limits(run, limits),
@@ -214,7 +215,7 @@ fn decide_limited(run: &Run, resets_at: Option<u64>) -> Decision {
     }
 }
 
-fn decide_halt(run: &Run, why: Halt) -> Decision {
+pub(super) fn decide_halt(run: &Run, why: Halt) -> Decision {
     // A cancel outranks whatever halted the run before; otherwise the first reason stands.
     let is_news = match (&run.halt, &why) {
         (None, _) => true,

@@ -81,6 +81,9 @@ pub enum Input {
         /// When it is lifted, in seconds since 1970; `None` if the provider did not say.
         resets_at: Option<u64>,
     },
+    /// Every effect so far was performed, and the loop that performs them is about to wait: only a message, a timer or a
+    /// person can change the run.
+    Idle,
     /// Nothing new may start.
     Halt(Halt),
     /// The user resumes a run that ended, was interrupted or died. Carries no effects: ask

@@ -39,7 +39,7 @@ pub use agent::{
     Agent, Answer, Evaluation, Frame, Left, Phase, Reminder, Session, Tries, Visit, Work,
 };
 pub use apply::{ApplyError, apply};
-pub use ask::{Attachment, Response};
+pub use ask::{Attachment, Due, RAYMOND, Response, SETTING, TIMEOUT};
 pub(crate) use counts::Counts;
 pub use crew::{Crew, Standing, Worker};
 pub use decide::{Decision, decide, start};

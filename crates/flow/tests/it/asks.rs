@@ -2,7 +2,10 @@
 
 use raymond_flow::{
     history::Records,
-    machine::{Halt, Input, Launch, Limits, OnAsk, Phase, Record, Status, Via, replay},
+    machine::{
+        Due, Halt, Input, Launch, Limits, OnAsk, Phase, RAYMOND, Record, Run, SETTING, Status,
+        TIMEOUT, Via, replay,
+    },
     policy::Transition,
     snapshot::Snapshot,
     tag::{QUESTION_BYTES_MAX, Tag, parse},
@@ -13,13 +16,15 @@ use crate::sim::{Sim, response, started};
 
 const PLAN: &str = "---\nallowed_transitions:\n  - { tag: ask, next: PLAN, choices: approve=SHIP|revise|stop=END, timeout: 2h, default: stop }\n---\nPlan.";
 
+const FILES: [(&str, &str); 4] = [
+    ("PLAN.md", PLAN),
+    ("SHIP.md", "{{result}}, {{comment}}, {{files}}"),
+    ("END.sh", "end"),
+    ("REST.md", "rest {{comment}}"),
+];
+
 fn approval() -> Sim {
-    Sim::new([
-        ("PLAN.md", PLAN),
-        ("SHIP.md", "{{result}}, {{comment}}, {{files}}"),
-        ("END.sh", "end"),
-        ("REST.md", "rest {{comment}}"),
-    ])
+    Sim::new(FILES)
 }
 
 #[test]
@@ -341,4 +346,47 @@ fn questions_and_answers_are_kept_in_journal_and_state_file() {
     assert_eq!(replayed(V1_ASKS_SHARES), sim.run);
     assert_eq!(replayed(V1_ASKS).agents.len(), sim.run.agents.len());
     assert_eq!(Snapshot::from_json(V1_ASKING).unwrap().run.questions().count(), 1);
+}
+
+#[test]
+fn default_is_due_at_the_deadline_or_at_once_by_the_setting() {
+    let mut sim = approval();
+    sim.reply("main", "<ask>Is this right?</ask>");
+    let (id, question) = sim.question("main");
+    let deadline = question.deadline_ms.unwrap();
+    assert_eq!(sim.run.default_answer(&id, deadline - 1), Due::Later(1));
+    let due = |run: &Run, now_ms| match run.default_answer(&id, now_ms) {
+        Due::Now(response) => (response.result, response.by, response.how, response.at_ms),
+        other => panic!("{other:?}"),
+    };
+    let answer = |how: &str, at_ms| ("stop".to_owned(), RAYMOND.to_owned(), how.to_owned(), at_ms);
+    assert_eq!(due(&sim.run, deadline), answer(TIMEOUT, deadline));
+    let mut by_setting = sim.run.clone();
+    by_setting.settings.on_ask = OnAsk::Default;
+    assert_eq!(due(&by_setting, 5), answer(SETTING, 5));
+    sim.answer("main", "approve");
+    assert_eq!(sim.run.default_answer(&id, deadline), Due::Never, "it is answered");
+}
+
+#[test]
+fn only_a_person_answers_a_question_without_deadline() {
+    let mut sim = Sim::new([("START.sh", "s"), ("NEXT.sh", "n")]);
+    sim.prints("main", "<ask next=\"NEXT\">Which table?</ask>");
+    let (id, _) = sim.question("main");
+    assert_eq!(sim.run.default_answer(&id, u64::MAX), Due::Never);
+}
+
+#[test]
+fn idle_run_rests_only_if_it_must_not_wait_for_people() {
+    for (on_ask, status) in [(OnAsk::Wait, Status::Running), (OnAsk::Pause, Status::Paused)] {
+        let mut begin = started("PLAN.md");
+        begin.settings.on_ask = on_ask;
+        let mut sim = Sim::with(begin, MemoryWorld::new(FILES));
+        sim.input(Input::Idle);
+        assert_eq!(sim.run.status, Status::Running, "main has a turn");
+        sim.reply("main", "<ask>Is this right?</ask>");
+        assert_eq!(sim.run.status, Status::Running, "an answer may be there already");
+        sim.input(Input::Idle);
+        assert_eq!(sim.run.status, status);
+    }
 }

@@ -6,7 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use raymond_engine::asks::{PublishedQuestion, Reply, TIMEOUT};
+use raymond_engine::asks::{PublishedQuestion, Reply};
+use raymond_flow::machine::TIMEOUT;
 
 /// The word for a question that is not answered in time.
 pub(super) const TIMEOUT_WORD: &str = "timeout";

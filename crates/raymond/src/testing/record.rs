@@ -5,10 +5,10 @@ use std::{
     fmt::Write as _,
 };
 
-use raymond_engine::{Loaded, asks::TIMEOUT, journal::JournalEntry};
+use raymond_engine::{Loaded, journal::JournalEntry};
 use raymond_flow::{
     id::StepId,
-    machine::{Action, FailureClass, Record, Response, Spent, Turn},
+    machine::{Action, FailureClass, Record, Response, Spent, TIMEOUT, Turn},
     turn::Outcome,
 };
 
