@@ -53,10 +53,11 @@ impl Desk {
         start: impl FnOnce(&Project) -> (Child, u16, String),
     ) -> Option<Self> {
         let program = program()?;
-        let (server, port, link) = start(&project);
-        assert!(link.contains("/#k="), "{link}");
+        // First, because it may take longer on a busy machine than what the server shows.
         let mut browser = Chromium::start(&program, &project.file("profile"));
         let tab = browser.tab();
+        let (server, port, link) = start(&project);
+        assert!(link.contains("/#k="), "{link}");
         let mut desk = Self { project, browser, tab, server, port, link };
         desk.size(1280, 900);
         desk.open();
