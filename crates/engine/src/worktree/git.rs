@@ -76,6 +76,12 @@ pub enum GitError {
         /// Where the worktree should be.
         path: PathBuf,
     },
+    /// It was not asked, because a step has changed where `.git` in the worktree leads: settings there could start programs.
+    #[error("`.git` in the worktree {} does not lead to its repository: nothing was done there", .path.display())]
+    Redirected {
+        /// The worktree.
+        path: PathBuf,
+    },
     /// It says no.
     #[error("`git {command}` failed: {said}")]
     Refused {
@@ -228,6 +234,8 @@ impl<'a> Git<'a> {
         errors: &File,
     ) -> io::Result<Command> {
         let mut command = Command::new(program);
+        // A program that a repository names for this is not needed, and a step can have named it.
+        command.args(["-c", "core.fsmonitor=false"]);
         command.args(arguments).current_dir(self.directory);
         for name in MISLEADING {
             command.env_remove(name);

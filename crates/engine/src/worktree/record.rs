@@ -1,5 +1,6 @@
-//! Checks what a record says of a worktree before git is given it: a journal may have been taken over from elsewhere, and
-//! what looks like an option, a revision or a directory of somebody else would be taken as such.
+//! Checks a worktree before git is started in it. What its record says may have been taken over from elsewhere, and what
+//! looks like an option, a revision or a directory of somebody else would be taken as such. What lies in it is the work of
+//! a model: a `.git` that leads to another repository would lead git to settings that start programs.
 
 use std::{
     ffi::OsStr,
@@ -10,6 +11,10 @@ use std::{
 use raymond_flow::machine::Worktree;
 
 use super::git::GitError;
+use crate::regular;
+
+/// More than a path.
+const LINK_BYTES_MAX: u64 = 64 * 1024;
 
 /// The worktree of a worker is at `…/worktrees/RUN/NAME`, has the branch `raymond/RUN/NAME`, and its commits are hashes.
 pub(super) fn check(worktree: &Worktree) -> Result<(), GitError> {
@@ -22,7 +27,32 @@ pub(super) fn check(worktree: &Worktree) -> Result<(), GitError> {
         && is_plain(repository)
         && is_own(Path::new(path), branch)
         && [Some(base), head.as_ref()].into_iter().flatten().all(|hash| is_hash(hash));
-    if is_sound { Ok(()) } else { Err(GitError::NotOurs { path: path.into() }) }
+    if !is_sound {
+        return Err(GitError::NotOurs { path: path.into() });
+    }
+    let path = Path::new(path);
+    if is_led_home(path) { Ok(()) } else { Err(GitError::Redirected { path: path.to_owned() }) }
+}
+
+/// Whether `.git` in the worktree at `path` is as git has made it: the name of a directory outside, which leads back to it
+/// and to the repository around.
+fn is_led_home(path: &Path) -> bool {
+    let link = path.join(".git");
+    if link.symlink_metadata().is_err() {
+        return true;
+    }
+    let Ok(text) = regular::read_text(&link, LINK_BYTES_MAX) else { return false };
+    let Some(home) = text.strip_prefix("gitdir: ") else { return false };
+    // If a repository was moved, git says so: it finds no settings.
+    let Ok(home) = fs::canonicalize(path.join(home.trim_end())) else { return true };
+    let named = |name: &str| {
+        let text = regular::read_text(&home.join(name), LINK_BYTES_MAX).ok()?;
+        fs::canonicalize(home.join(text.trim_end())).ok()
+    };
+    let (real, repository) = (fs::canonicalize(path).ok(), home.ancestors().nth(2));
+    real.is_some_and(|real| {
+        !home.starts_with(&real) && named("gitdir").is_some_and(|back| back == real.join(".git"))
+    }) && named("commondir").is_some_and(|common| Some(&*common) == repository)
 }
 
 /// Whether the directory of the worktree is directly in `folder`, the directory of the run's own worktrees.

@@ -24,13 +24,19 @@ pub(super) fn save(
     worktree: &Worktree,
     stop: &AtomicBool,
 ) -> Result<SavedWork, GitError> {
-    record::check(worktree)?;
     let path = Path::new(&worktree.path);
     let reference = format!("refs/heads/{}", worktree.branch);
-    if !path.join(".git").exists() {
-        let head =
-            Git::at(Path::new(&worktree.repository)).text(&["rev-parse", "--verify", &reference]);
-        let problem = Some(format!("the worktree {} is gone", worktree.path));
+    let problem = match record::check(worktree) {
+        Err(error @ GitError::NotOurs { .. }) => {
+            return Ok(SavedWork { head: None, problem: Some(error.to_string()) });
+        }
+        Err(error) => Some(error.to_string()),
+        Ok(()) if path.join(".git").exists() => None,
+        Ok(()) => Some(format!("the worktree {} is gone", worktree.path)),
+    };
+    if problem.is_some() {
+        let repository = Git::at(Path::new(&worktree.repository));
+        let head = repository.text(&["rev-parse", "--verify", &reference]);
         return Ok(SavedWork { head: head.ok(), problem });
     }
     // A git process that a killed orchestrator left behind may still be committing, and holds the claim.

@@ -314,6 +314,54 @@ fn repository_inside_of_a_worktree_is_named_and_its_worktree_is_kept() {
 }
 
 #[cfg(unix)]
+#[cfg(unix)]
+#[test]
+fn git_is_not_led_to_the_settings_of_a_step() {
+    let settings = "[core]\n\trepositoryformatversion = 0\n\tfsmonitor = \"touch obeyed; false\"\n\tworktree = ..\n";
+    let plant = |folder: &Path| {
+        fs::create_dir_all(folder.join("objects")).unwrap();
+        fs::create_dir_all(folder.join("refs")).unwrap();
+        fs::write(folder.join("HEAD"), "ref: refs/heads/x\n").unwrap();
+        fs::write(folder.join("config"), settings).unwrap();
+    };
+    for way in ["a file", "a directory", "a link", "an entry of its own"] {
+        let repository = Repository::new();
+        let (worktree, _) = repository.make("main_w1").unwrap();
+        let path = Path::new(&worktree.path);
+        let link = path.join(".git");
+        fs::remove_file(&link).unwrap();
+        let planted = path.join("planted/worktrees/x");
+        match way {
+            "a directory" => plant(&link),
+            "a file" => {
+                plant(&path.join("planted"));
+                fs::write(&link, "gitdir: planted\n").unwrap();
+            }
+            "a link" => {
+                plant(&path.join("planted"));
+                std::os::unix::fs::symlink("planted", &link).unwrap();
+            }
+            _ => {
+                plant(&planted);
+                plant(&path.join("planted"));
+                fs::write(planted.join("commondir"), "../..").unwrap();
+                fs::write(planted.join("gitdir"), format!("{}\n", link.display())).unwrap();
+                fs::write(&link, format!("gitdir: {}\n", planted.display())).unwrap();
+            }
+        }
+        let is_redirected = |error: GitError| matches!(error, GitError::Redirected { .. });
+        assert!(is_redirected(state(&worktree).unwrap_err()), "{way}");
+        assert!(is_redirected(diff(&worktree, 1000).unwrap_err()), "{way}");
+        let removed = remove(&worktree, &repository.folder(), true, false);
+        assert!(is_redirected(removed.unwrap_err()), "{way}");
+        let saved = save_of("main_w1", &worktree);
+        assert_eq!(saved.head, Some(worktree.base.clone()), "{way}");
+        let problem = saved.problem.unwrap();
+        assert!(problem.contains("does not lead to its repository"), "{way}: {problem}");
+        assert!(!path.join("obeyed").exists(), "{way}");
+    }
+}
+
 #[test]
 fn commit_during_which_git_was_killed_is_tried_again() {
     let repository = Repository::new();
