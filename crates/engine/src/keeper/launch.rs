@@ -17,8 +17,8 @@ pub(crate) const SHORTAGE_INTERVAL: std::time::Duration = std::time::Duration::f
 /// A step to start. The records that ask for it are durable: the reaper that reads it starts it at once.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct StepLaunch {
-    /// The identity of the run.
-    pub(crate) run: String,
+    /// What the claim of the step says.
+    pub(crate) claim: String,
     /// The step's directory. It is created if it does not exist.
     pub(crate) folder: PathBuf,
     /// The absolute path of the program, and its arguments.
@@ -79,7 +79,11 @@ impl StepLaunch {
         options.append(true).create(true);
         let output = |name: &str| options.open(self.folder.join(name));
         let outputs = [output("stdout")?, output("stderr")?];
-        let claim = Claim::take(&self.folder.join("exit"), &self.run, self.is_durable())?;
+        let claim = Claim::take(&self.folder.join("exit"), &self.claim, self.is_durable())?;
+        // What was there before the claim, a model has put there. Some systems cannot truncate what is open for appending.
+        for name in ["stdout", "stderr"] {
+            private::options().write(true).truncate(true).open(self.folder.join(name))?;
+        }
         Ok((claim, outputs))
     }
 
@@ -114,7 +118,7 @@ mod tests {
 
     fn launch(folder: PathBuf) -> StepLaunch {
         StepLaunch {
-            run: "a".to_owned(),
+            claim: "a".to_owned(),
             folder,
             program: vec!["/bin/sh".to_owned()],
             environment: Vec::new(),
@@ -171,6 +175,11 @@ mod tests {
         assert_eq!(fs::read_to_string(launch.folder.join("stdout")).unwrap(), "printed");
         assert!(launch.folder.join("stderr").exists());
         drop(claimed);
+        let planted = self::launch(root.path().join("main.2"));
+        fs::create_dir(&planted.folder).unwrap();
+        fs::write(planted.folder.join("stdout"), "of a model").unwrap();
+        drop(planted.claim().unwrap());
+        assert_eq!(fs::read_to_string(planted.folder.join("stdout")).unwrap(), "");
         let nowhere = self::launch(root.path().join("gone/main.1")).claim().unwrap_err();
         assert_eq!(nowhere.kind(), io::ErrorKind::NotFound);
     }

@@ -88,7 +88,7 @@ impl Place {
         let folder = self.folder(number);
         let mark = format!("{}/{}", self.identity, folder.name());
         StepLaunch {
-            run: self.identity.clone(),
+            claim: folder.claim_text(),
             folder: folder.path().to_owned(),
             program,
             environment: vec![("RAYMOND_STEP".to_owned(), mark)],
@@ -410,7 +410,7 @@ fn what_a_lost_step_left_is_swept_by_its_mark() {
 #[test]
 fn folder_of_another_run_is_moved_away_with_its_reaper() {
     let mut place = place();
-    let theirs = StepLaunch { run: "another".to_owned(), ..place.script(1, "exec sleep 1000") };
+    let theirs = StepLaunch { claim: "another".to_owned(), ..place.script(1, "exec sleep 1000") };
     place.steps.launch(&theirs).unwrap();
     let folder = place.folder(1);
     let deadline = Instant::now() + PATIENCE;

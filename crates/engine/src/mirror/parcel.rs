@@ -88,7 +88,7 @@ pub fn unpack_step(files: &RunFiles, identity: &str, id: &StepId, bytes: &[u8]) 
         put(folder.path(), &name, bytes)?;
     }
     // Last, because it says that the others are complete.
-    match Claim::take_ended(&folder.path().join("exit"), identity, &exit, false) {
+    match Claim::take_ended(&folder.path().join("exit"), &folder.claim_text(), &exit, false) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         _ => Ok(()),
     }

@@ -128,7 +128,7 @@ impl Performer<'_> {
             }
             (Action::Script { timeout }, Launch::Script { environment }) => {
                 let launch = keeper::StepLaunch {
-                    run: self.means.identity.clone(),
+                    claim: folder.claim_text(),
                     folder: folder.path().to_owned(),
                     program: self.script_program(step),
                     environment: self.script_environment(&folder, step, environment, observer)?,
@@ -243,7 +243,7 @@ impl Performer<'_> {
         without.extend(not_inherited());
         let reuse = reuse.filter(|_| self.warm.is_on());
         let launch = keeper::StepLaunch {
-            run: self.means.identity.clone(),
+            claim: folder.claim_text(),
             folder: folder.path().to_owned(),
             program,
             environment,

@@ -17,7 +17,7 @@ pub(crate) const EXIT_RECORD_BYTES: u32 = 4096;
 #[derive(Debug, Serialize, Deserialize)]
 struct ClaimLine {
     reaper: u32,
-    /// The identity of the run; empty if the run has none.
+    /// The identity of the run and a seal: see `StepFolder::claim_text`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     run: String,
 }
@@ -180,9 +180,8 @@ pub(crate) enum ExitFile {
     Lost,
 }
 
-/// Reads the `exit` file at `path`: the identity of the run that claimed the step, and the state of
-/// the step. `None` if there is no such file. The identity is `None` if it cannot be read: a power loss
-/// can leave zeros instead of a claim that was not made durable.
+/// Reads the `exit` file at `path`: what the claim says of its run, and the state of the step. `None` if there is no such
+/// file. The claim is `None` if it cannot be read: a power loss can leave zeros instead of one that was not made durable.
 pub(crate) fn read(path: &Path) -> io::Result<Option<(Option<String>, ExitFile)>> {
     let file = match regular::open(path) {
         Ok(file) => file,

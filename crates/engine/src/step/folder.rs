@@ -9,13 +9,15 @@ use std::{
 use raymond_flow::{history::Intent, id::StepId, machine::Step};
 
 use super::{Claim, ExitRecord, HowEnded, exit_record};
-use crate::{private, regular, sys};
+use crate::{private, regular, seal, sys};
 
 /// The file that says where the child prints to, if the child was kept from an earlier turn: an offset and a
 /// file.
 pub(crate) const OUTPUT_IS_AT: &str = "output-is-at";
 /// The file with what the kept process, or the session, had cost before this turn.
 const BEFORE: &str = "before";
+/// What the seals of claims are for.
+const CLAIM_SEAL: &str = "step";
 /// The largest file that Raymond itself writes here: an intent with a payload whose every byte is
 /// escaped.
 const OWN_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -35,9 +37,9 @@ pub(crate) enum StepState {
     Unclaimed,
     /// It is running under this reaper.
     Running(Option<sys::Pid>),
-    /// The directory belongs to another run, a deleted one with the same id.
+    /// The directory belongs to another run, a deleted one with the same id, or was not made by Raymond.
     Foreign {
-        /// The identity of that run.
+        /// The identity of that run, if it has one.
         run: String,
         /// Its reaper, if it is still running.
         reaper: Option<sys::Pid>,
@@ -60,6 +62,30 @@ impl StepFolder {
     /// The same directory, which counts as foreign if a run other than `identity` has used it.
     pub(crate) fn of_run(self, identity: &str) -> Self {
         Self { run: Some(identity.to_owned()), ..self }
+    }
+
+    /// What the claim of the step says: the identity of the run, and a seal. A coding agent that may write here cannot have made it
+    /// before the step was started.
+    pub(crate) fn claim_text(&self) -> String {
+        let run = self.run.as_deref().unwrap_or_default();
+        let seal = seal::seal(CLAIM_SEAL, &[run.as_bytes(), self.name().as_bytes()]);
+        format!("{run} {seal}")
+    }
+
+    /// The identity of another run that has claimed the step; empty if no run has.
+    fn claimed_elsewhere(
+        &self,
+        claim: Option<&str>,
+        exit: &exit_record::ExitFile,
+    ) -> Option<String> {
+        self.run.as_ref()?;
+        let Some(claim) = claim else {
+            // What a power loss leaves of the claim of a script. That of a turn is durable.
+            let is_lost = *exit == exit_record::ExitFile::Lost && Self::is_script(&self.path);
+            return (!is_lost).then(String::new);
+        };
+        let run = claim.split_once(' ').map_or(claim, |(run, _)| run);
+        (claim != self.claim_text()).then(|| run.to_owned())
     }
 
     /// The name of the directory, which also names the step in messages of its reaper.
@@ -111,12 +137,15 @@ impl StepFolder {
     ) -> io::Result<()> {
         self.create()?;
         write_durably(&self.prompt(), prompt.as_bytes())?;
-        let path = self.path.join(BEFORE);
-        match before {
-            Some(before) => write_durably(&path, before.as_bytes())?,
-            // Left by an earlier attempt to start this step, which never got to claim it.
-            None if path.exists() => fs::remove_file(path)?,
-            None => {}
+        // Left by an earlier attempt to start this step, which never got to claim it, or put there by a model.
+        for name in [BEFORE, OUTPUT_IS_AT] {
+            match fs::remove_file(self.path.join(name)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        if let Some(before) = before {
+            write_durably(&self.path.join(BEFORE), before.as_bytes())?;
         }
         let intent = Intent::new(self.run.as_deref().unwrap_or_default(), step);
         write_durably(&self.path.join("intent"), &serde_json::to_vec(&intent)?)?;
@@ -207,9 +236,8 @@ impl StepFolder {
     /// be on its way to the keeper. Returns whether the claim was in time.
     pub(crate) fn forbid(&self) -> io::Result<bool> {
         self.create()?;
-        let run = self.run.as_deref().unwrap_or_default();
         let record = ExitRecord { how: HowEnded::Forbidden, duration_ms: 0, stdout_bytes: 0 };
-        match Claim::take_ended(&self.path.join("exit"), run, &record, true) {
+        match Claim::take_ended(&self.path.join("exit"), &self.claim_text(), &record, true) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
             Err(error) => Err(error),
@@ -225,11 +253,10 @@ impl StepFolder {
 
     /// Reads the state of the step.
     pub(crate) fn state(&self) -> io::Result<StepState> {
-        let Some((run, read)) = exit_record::read(&self.path.join("exit"))? else {
+        let Some((claim, read)) = exit_record::read(&self.path.join("exit"))? else {
             return Ok(StepState::Unclaimed);
         };
-        // An identity that cannot be read does not make the step foreign.
-        let foreign = run.filter(|run| self.run.as_ref().is_some_and(|own| own != run));
+        let foreign = self.claimed_elsewhere(claim.as_deref(), &read);
         Ok(match (read, foreign) {
             (exit_record::ExitFile::Running { reaper }, None) => StepState::Running(reaper),
             (exit_record::ExitFile::Running { reaper }, Some(run)) => {

@@ -22,6 +22,38 @@ fn claim_that_a_power_loss_left_as_zeros_is_a_lost_step_and_not_another_runs() {
 }
 
 #[test]
+fn claim_that_raymond_did_not_make_makes_the_step_foreign() {
+    let end = "{\"how\":{\"code\":0},\"duration_ms\":1,\"stdout_bytes\":0}\n";
+    let of_ours = step(Path::new("/elsewhere")).claim_text();
+    let of_another = StepFolder { path: "/elsewhere/main.2".into(), ..step(Path::new("/")) };
+    for (claim, run) in [
+        ("garbage".to_owned(), ""),
+        ("{\"reaper\":1}".to_owned(), ""),
+        ("{\"reaper\":1,\"run\":\"ours\"}".to_owned(), "ours"),
+        (format!("{{\"reaper\":1,\"run\":\"{}\"}}", of_another.claim_text()), "ours"),
+    ] {
+        let steps = tempfile::tempdir().unwrap();
+        let folder = step(steps.path());
+        folder.create().unwrap();
+        fs::write(folder.path().join("exit"), format!("{claim}\n{end}")).unwrap();
+        let foreign = StepState::Foreign { run: run.to_owned(), reaper: None };
+        assert_eq!(folder.state().unwrap(), foreign, "{claim}");
+        fs::write(folder.path().join("stdout"), "").unwrap();
+        fs::write(folder.path().join("stderr"), "").unwrap();
+        let own = format!("{{\"reaper\":1,\"run\":\"{of_ours}\"}}\n{end}");
+        fs::write(folder.path().join("exit"), own).unwrap();
+        assert!(matches!(folder.state().unwrap(), StepState::Ended(_)));
+    }
+    // The claim of a turn is durable: no power loss leaves zeros of it.
+    let steps = tempfile::tempdir().unwrap();
+    let folder = step(steps.path());
+    folder.create().unwrap();
+    fs::write(folder.prompt(), "").unwrap();
+    fs::write(folder.path().join("exit"), [0; 4096]).unwrap();
+    assert!(matches!(folder.state().unwrap(), StepState::Foreign { .. }));
+}
+
+#[test]
 fn claim_of_another_run_makes_the_step_foreign() {
     let steps = tempfile::tempdir().unwrap();
     let folder = step(steps.path());
@@ -74,7 +106,7 @@ fn ended(steps: &Path, how: HowEnded, stdout: &str, length: u64) -> StepFolder {
     folder.create().unwrap();
     fs::write(folder.stdout(), stdout).unwrap();
     fs::write(folder.stderr(), "").unwrap();
-    let claim = Claim::take(&folder.path().join("exit"), "ours", false).unwrap();
+    let claim = Claim::take(&folder.path().join("exit"), &folder.claim_text(), false).unwrap();
     claim.end(&ExitRecord { how, duration_ms: 1, stdout_bytes: length }, false).unwrap();
     folder
 }
@@ -87,7 +119,7 @@ fn step_is_told_from_its_directory_in_every_stage_of_its_life() {
     folder.create().unwrap();
     folder.create().unwrap();
     assert_eq!(folder.state().unwrap(), StepState::Unclaimed, "no claim");
-    let claim = Claim::take(&folder.path().join("exit"), "ours", false).unwrap();
+    let claim = Claim::take(&folder.path().join("exit"), &folder.claim_text(), false).unwrap();
     let own = sys::Pid::try_from(std::process::id()).unwrap();
     assert_eq!(folder.state().unwrap(), StepState::Running(Some(own)));
     drop(claim);
@@ -165,11 +197,11 @@ fn step_is_forbidden_once_and_only_if_nobody_has_claimed_it() {
     assert!(!folder.forbid().unwrap());
     let StepState::Ended(record) = folder.state().unwrap() else { panic!("{folder:?}") };
     assert_eq!(record.how, HowEnded::Forbidden);
-    let late = Claim::take(&folder.path().join("exit"), "ours", false).unwrap_err();
+    let late = Claim::take(&folder.path().join("exit"), &folder.claim_text(), false).unwrap_err();
     assert_eq!(late.kind(), io::ErrorKind::AlreadyExists);
     let other = StepFolder::new(steps.path(), &StepId { agent: AgentId::main(), number: 2 });
     other.create().unwrap();
-    let _claim = Claim::take(&other.path().join("exit"), "ours", false).unwrap();
+    let _claim = Claim::take(&other.path().join("exit"), &folder.claim_text(), false).unwrap();
     assert!(!other.forbid().unwrap());
     assert!(matches!(other.state().unwrap(), StepState::Running(_)));
 }
