@@ -130,13 +130,20 @@ pub(super) struct ProgramQuestion {
     pub(super) options: Vec<String>,
     /// The tool that it wants to use, if that is the question; the text then says for what.
     pub(super) tool: Option<String>,
+    /// What exactly is allowed, if not every use of the tool. Only the client of ACP prints it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) grants: Option<String>,
 }
 
 impl ProgramQuestion {
     fn own(self) -> OwnQuestion {
-        let Self { text, options, tool } = self;
+        let Self { text, options, tool, grants } = self;
         if let Some(tool) = tool {
-            return OwnQuestion::of_tool(&tool, &text);
+            if grants.is_some() {
+                return OwnQuestion { grants, ..OwnQuestion::of_tool(&tool, &text) };
+            }
+            let all = "`allow` holds for every use of it until the next state.";
+            return OwnQuestion::of_tool(&tool, &format!("{text}\n\n{all}"));
         }
         let option = |label| OwnOption { label, ..OwnOption::default() };
         OwnQuestion {

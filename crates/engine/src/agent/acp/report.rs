@@ -4,14 +4,18 @@ use std::{collections::HashMap, io};
 
 use raymond_flow::{prompt::before_messages, tag, text::excerpt};
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use super::{
     cost::{CLAUDE_MESSAGE, Cost},
     peer::Handler,
 };
-use crate::agent::{
-    program::{ProgramEvent, ProgramQuestion, ProgramTool},
-    wording,
+use crate::{
+    agent::{
+        program::{ProgramEvent, ProgramQuestion, ProgramTool},
+        wording,
+    },
+    seal::hex,
 };
 
 /// The longest message. With every byte escaped it still fits into the last line of a program.
@@ -20,6 +24,12 @@ const MESSAGE_BYTES_MAX: usize = 2 * 1024 * 1024;
 const TOOL_TEXT_BYTES_MAX: usize = 64 * 1024;
 /// How many tools are remembered, so that a report of their end need not repeat their beginning.
 const TOOLS_MAX: usize = 256;
+/// The most that a person can allow: all of it must fit into the question.
+const ASKED_BYTES_MAX: usize = 8 * 1024;
+/// The fields of a tool's input that say what it does, the first one first.
+const TELLING: [&str; 6] = ["command", "file_path", "path", "pattern", "url", "query"];
+/// The fields that say where.
+const PLACES: [&str; 3] = ["cwd", "workdir", "working_directory"];
 /// How many tools are reported as denied.
 const DENIED_MAX: usize = 100;
 
@@ -265,11 +275,17 @@ impl<'a> Report<'a> {
             "" | "other" if !tool.name.is_empty() => tool.name.clone(),
             kind => kind.to_owned(),
         };
-        let is_allowed = self.allowed.as_ref().is_none_or(|allowed| allowed.contains(&kind));
+        let known = tool.input.as_deref().and_then(|input| serde_json::from_str(input).ok());
+        let input = known.unwrap_or(Value::Null);
+        let is_allowed = self.allowed.as_ref().is_none_or(|allowed| {
+            allowed.contains(&kind)
+                || grant(&kind, &input).is_some_and(|grant| allowed.contains(&grant))
+        });
         let what = if tool.on.is_empty() { tool.name.clone() } else { tool.on.clone() };
         if !is_allowed && self.questions {
-            let question = ProgramQuestion { text: what, tool: Some(kind), options: Vec::new() };
-            self.question.get_or_insert(question);
+            let title = params["toolCall"]["title"].as_str().unwrap_or(&what);
+            let whole = tool.input.as_deref().filter(|_| input.is_null()).unwrap_or(title);
+            self.question.get_or_insert(question(&kind, &input, whole));
             return Ok(json!({ "outcome": { "outcome": "cancelled" } }));
         }
         let wanted = if is_allowed {
@@ -341,9 +357,53 @@ fn name(update: &Value) -> Option<String> {
 }
 
 fn summary(input: &Value) -> Option<String> {
-    const TELLING: [&str; 6] = ["command", "file_path", "path", "pattern", "url", "query"];
     let telling = TELLING.iter().find_map(|name| input.get(name)?.as_str());
     telling.map(excerpt)
+}
+
+/// What a person is asked about a tool: all that it would do, and what `allow` holds for. `title` stands for an unknown input.
+fn question(kind: &str, input: &Value, title: &str) -> ProgramQuestion {
+    let is_plain = |fields: &serde_json::Map<String, Value>| {
+        fields.keys().all(|name| name == "description" || TELLING.contains(&name.as_str()))
+    };
+    let single = TELLING.iter().filter_map(|name| input.get(name)?.as_str()).collect::<Vec<_>>();
+    let whole = match single[..] {
+        [telling] if input.as_object().is_some_and(is_plain) => telling.to_owned(),
+        _ if input.is_object() => serde_json::to_string_pretty(input).unwrap_or_default(),
+        _ => title.to_owned(),
+    };
+    if whole.len() > ASKED_BYTES_MAX {
+        let text = format!(
+            "The coding agent may not use `{kind}`, and what it would do, in {} bytes, is too long to be allowed here. What \
+             should it do instead?",
+            whole.len()
+        );
+        return ProgramQuestion { text, ..ProgramQuestion::default() };
+    }
+    let tool = Some(kind.to_owned());
+    let Some(grant) = grant(kind, input) else {
+        return ProgramQuestion { text: whole, tool, ..ProgramQuestion::default() };
+    };
+    let text = format!(
+        "{whole}\n\nIn the directory {}. `allow` holds for this there until the next state, whatever the files that it names \
+         contain by then.",
+        here()
+    );
+    ProgramQuestion { text, tool, grants: Some(grant), options: Vec::new() }
+}
+
+/// What a person allows: this command or file in this directory. `None` if the input does not say what the tool does. Without a
+/// comma, which separates what is allowed.
+fn grant(kind: &str, input: &Value) -> Option<String> {
+    let telling = TELLING.iter().find_map(|name| Some((name, input.get(name)?)))?;
+    let places = PLACES.map(|name| &input[name]);
+    let exactly = json!([here(), telling, places]).to_string();
+    Some(format!("{kind}:{}", hex(&Sha256::digest(exactly))))
+}
+
+/// The directory of the turn.
+fn here() -> String {
+    std::env::current_dir().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// What a tool gave back: its texts, else what it returned.

@@ -231,6 +231,48 @@ fn question_for_a_tool_ends_the_turn_where_a_person_is_asked() {
 }
 
 #[test]
+fn what_a_person_allows_is_shown_whole_and_is_nothing_else() {
+    let asked = |input: &Value| {
+        let mut out = Vec::new();
+        let mut report = Report::new(&mut out, Some(Vec::new()), true, Cost::default());
+        report.asked();
+        let tool = json!({ "toolCallId": "t", "kind": "execute", "title": "x", "rawInput": input });
+        report.asked_permission(&json!({ "toolCall": tool, "options": [] }));
+        report.question.take().unwrap()
+    };
+    let is_allowed = |granted: &str, input: &Value| {
+        let mut out = Vec::new();
+        let allowed = Some(vec![granted.to_owned()]);
+        let mut report = Report::new(&mut out, allowed, true, Cost::default());
+        report.asked();
+        let tool = json!({ "toolCallId": "t", "kind": "execute", "title": "x", "rawInput": input });
+        let options = json!([{ "optionId": "y", "kind": "allow_once" }]);
+        report.asked_permission(&json!({ "toolCall": tool, "options": options })) == "y"
+    };
+    let long = format!("echo {} && rm -rf /", "x".repeat(500));
+    let command = json!({ "command": long, "description": "first" });
+    let question = asked(&command);
+    assert!(question.text.starts_with(&format!("{long}\n\nIn the directory /")), "{question:?}");
+    assert!(question.text.contains("whatever the files that it names contain"), "{question:?}");
+    let grant = question.grants.unwrap();
+    assert!(!grant.contains(','));
+    assert!(is_allowed(&grant, &json!({ "command": long, "description": "second" })));
+    for other in [
+        json!({ "command": "rm -rf /" }),
+        json!({ "command": long, "cwd": "/elsewhere" }),
+        json!({ "description": long }),
+    ] {
+        assert!(!is_allowed(&grant, &other), "{other}");
+    }
+    let several = asked(&json!({ "command": "make", "cwd": "/elsewhere" }));
+    assert!(several.text.contains("\"cwd\": \"/elsewhere\""), "{several:?}");
+    let too_long = asked(&json!({ "command": "x".repeat(ASKED_BYTES_MAX + 1) }));
+    assert_eq!((too_long.tool, too_long.grants), (None, None));
+    // What is not known is allowed as a whole, and the question of every program says so.
+    assert_eq!(asked(&json!({ "other": 1 })).grants, None);
+}
+
+#[test]
 fn report_depends_on_no_order_and_no_further_keys_or_notifications() {
     let notification = |update: &Value| json!({ "update": update }).to_string();
     let lines = [
