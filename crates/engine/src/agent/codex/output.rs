@@ -179,7 +179,11 @@ pub(super) fn outcome(output: &TurnOutput<'_>, prices: Option<&Prices>) -> io::R
     };
     let before = output.before.and_then(|text| serde_json::from_str(text).ok());
     let tokens = usage.map(|usage| usage.since(before.unwrap_or_default())).unwrap_or_default();
+    // Without a cost, a run could spend without a limit.
+    let is_unpriced = prices.is_some() && tokens == Tokens::default();
+    let is_doubted = is_unpriced && matches!(outcome, Outcome::Reply { .. });
     let spent = Spent {
+        doubt: is_doubted.then(|| "Codex reports no tokens".to_owned()),
         cost_usd: prices.map(|prices| prices.cost(&tokens)).unwrap_or_default(),
         tokens,
         session: thread.filter(|_| has_begun),

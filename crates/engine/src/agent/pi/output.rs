@@ -135,7 +135,7 @@ struct PiUsage {
 #[serde(default)]
 struct PiCost {
     #[serde(deserialize_with = "lenient")]
-    total: f64,
+    total: Option<f64>,
 }
 
 impl PiMessage {
@@ -167,11 +167,15 @@ pub(super) fn outcome(output: &TurnOutput<'_>, prices: Option<&Prices>) -> io::R
             "session" => spent.session = event.id.and_then(|id| SessionId::reported(&id).ok()),
             "message_end" if event.message.role == "assistant" => {
                 let PiUsage { input, output, cache_read, cache_write, cost } = &event.message.usage;
-                match Usd::from_dollars(cost.total) {
-                    Some(own) => spent.cost_usd += own,
-                    None => {
-                        spent.doubt = Some(format!("pi reports a cost of {} dollars", cost.total));
+                match (cost.total, cost.total.and_then(Usd::from_dollars)) {
+                    (_, Some(own)) => spent.cost_usd += own,
+                    (Some(wrong), None) => {
+                        spent.doubt = Some(format!("pi reports a cost of {wrong} dollars"));
                     }
+                    (None, None) if matches!(event.message.stop_reason, StopReason::Stop) => {
+                        spent.doubt = Some("pi reports no cost".to_owned());
+                    }
+                    (None, None) => {}
                 }
                 spent.tokens += Tokens {
                     input: *input,
@@ -187,7 +191,11 @@ pub(super) fn outcome(output: &TurnOutput<'_>, prices: Option<&Prices>) -> io::R
         }
     })?;
     if let Some(prices) = prices {
-        (spent.cost_usd, spent.doubt) = (prices.cost(&spent.tokens), None);
+        let has_answered =
+            last.as_ref().is_some_and(|it| matches!(it.stop_reason, StopReason::Stop));
+        let is_unpriced = has_answered && spent.tokens == Tokens::default();
+        spent.doubt = is_unpriced.then(|| "pi reports no tokens".to_owned());
+        spent.cost_usd = prices.cost(&spent.tokens);
     }
     let failed = |class, message: String| Outcome::Failed(TurnFailure { class, message });
     let outcome = match last {

@@ -50,6 +50,21 @@ fn end_of(lines: &[&str], exit_code: Option<i32>, before: Option<&str>) -> TurnE
 }
 
 #[test]
+fn answer_without_tokens_that_have_a_price_is_doubted() {
+    let doubt =
+        |last: &str| end_of(&[THREAD, BEGUN, &said("done"), last], Some(0), None).spent.doubt;
+    assert_eq!(doubt(&completed(1000, 400, 50)), None);
+    for last in [
+        &completed(0, 0, 0),
+        r#"{"type":"turn.completed"}"#,
+        r#"{"type":"turn.completed","usage":{"input_tokens":"many"}}"#,
+    ] {
+        assert_eq!(doubt(last).as_deref(), Some("Codex reports no tokens"), "{last}");
+    }
+    assert_eq!(doubt(FAILED), None, "nothing is counted for what the provider refused");
+}
+
+#[test]
 fn answer_is_the_last_message_of_a_completed_turn() {
     let lines = [THREAD, WARNING, BEGUN, &said("I look"), &said("done"), &completed(1000, 400, 50)];
     for exit_code in [Some(0), None] {

@@ -114,3 +114,16 @@ fn end_of_a_turn_depends_on_no_order_and_no_further_keys_or_lines() {
         });
     }
 }
+
+#[test]
+fn cost_that_is_wrong_or_missing_is_doubted() {
+    let doubt = |total: &str| {
+        let said = said("done", r#""stopReason":"stop""#).replace(r#""total":0.0013"#, total);
+        end_of(&[SESSION, &said, SETTLED], Some(0), "").spent.doubt
+    };
+    assert_eq!(doubt(r#""total":0"#), None, "a model of one's own");
+    assert_eq!(doubt(r#""total":-3"#).as_deref(), Some("pi reports a cost of -3 dollars"));
+    for missing in [r#""other":1"#, r#""total":"much""#] {
+        assert_eq!(doubt(missing).as_deref(), Some("pi reports no cost"), "{missing}");
+    }
+}
