@@ -33,6 +33,14 @@ pub enum EngineError {
     /// The state directory belongs to another user, or other users can write to it.
     #[error(transparent)]
     Trust(#[from] TrustError),
+    /// Its files are a copy: two orchestrators would do the same work in the same directory.
+    #[error("run `{id}` is a copy of a run in {}, which is still there", .original.display())]
+    Copied {
+        /// The id.
+        id: RunId,
+        /// The state directory in which it was started.
+        original: PathBuf,
+    },
     /// The run was cancelled.
     #[error("run `{id}` is cancelled")]
     Cancelled {

@@ -4,7 +4,11 @@
 //! observer, applies them, and does the same with the decisions that follow from them. Starting, reopening and
 //! cancelling a run and the run loop all use it, so that an observer sees every record.
 
-use std::{fs, io, time::Duration};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use raymond_flow::{
     id::RunId,
@@ -18,8 +22,8 @@ use crate::{
     clock,
     error::EngineError,
     events::{Event, Observer},
-    journal::{Journal, JournalError, Trimmed},
-    layout::RunFiles,
+    journal::{Journal, JournalEntry, JournalError, Trimmed},
+    layout::{RunFiles, StateDir},
     lock::RunLock,
     room::Room,
     state_file::StateFileWriter,
@@ -233,9 +237,34 @@ fn read(id: &RunId, files: &RunFiles) -> Result<(Run, Journal, Option<Trimmed>),
     let replay_error = |source| EngineError::Replay { id: id.clone(), source };
     let opened = Journal::open(&files.journal)?;
     let opened = opened.ok_or_else(|| replay_error(ReplayError::Empty))?;
+    if let Some(original) = original(&opened.entries, &files.journal) {
+        return Err(EngineError::Copied { id: id.clone(), original });
+    }
     let records = opened.entries.into_iter().flat_map(|entry| entry.records);
     let run = replay(records.collect::<Vec<Record>>()).map_err(replay_error)?;
     Ok((run, opened.journal, opened.trimmed))
+}
+
+/// The state directory of the project in which the run was started, if the run is still there and `journal` is another file: a copy
+/// of it. One that was moved is no copy.
+fn original(entries: &[JournalEntry], journal: &Path) -> Option<PathBuf> {
+    let begun = started(entries.first()?)?;
+    let state_dir = StateDir::of_project(Path::new(&begun.cwd));
+    let there = state_dir.run(&begun.workflow_id).journal;
+    let real = |path: &Path| fs::canonicalize(path).ok();
+    if there == journal || real(&there)? == real(journal)? {
+        return None;
+    }
+    let first = Journal::first(&there).ok()??;
+    let is_same = started(&first)?.identity == begun.identity;
+    is_same.then(|| state_dir.root().to_owned())
+}
+
+fn started(entry: &JournalEntry) -> Option<&Started> {
+    match entry.records.first()? {
+        Record::Started(started) => Some(started),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

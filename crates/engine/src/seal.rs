@@ -2,9 +2,9 @@
 //!
 //! What lies in a project is no authority: a repository can be cloned with it, and a coding agent that may edit files can
 //! write it. So everything there that makes Raymond act has a seal that only this user's Raymond can have made: the lines of
-//! journals, questions, answers, requests at the door, messages for running turns. The key is in the user's state
-//! directory, which lies in no project. A program that runs as this user without a sandbox can read it: a seal protects
-//! from models that may edit, not from shells.
+//! journals, questions, answers, requests at the door, messages for running turns, the claims of steps. The key is in the
+//! user's state directory, which lies in no project. A program that runs as this user without a sandbox can read it: a seal
+//! protects from models that may edit, not from shells.
 
 use std::{ffi::OsStr, fmt::Write as _, fs, io, path::Path, sync::OnceLock};
 
@@ -12,7 +12,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use crate::{private, regular, user::UserDir};
+use crate::{private, regular, sys, trust, user::UserDir};
 
 /// The file in the user's state directory.
 const FILE: &str = "key";
@@ -35,7 +35,9 @@ pub fn prepare() -> io::Result<()> {
     key().map(drop).ok_or_else(|| {
         let place = UserDir::here().map(|user| user.file(FILE).display().to_string());
         let place = place.unwrap_or_else(|| "a state directory (HOME is not set)".to_owned());
-        io::Error::other(format!("the user's key cannot be read or made in {place}"))
+        io::Error::other(format!(
+            "the user's key cannot be made or used in {place}: {KEY_BYTES} bytes that no other user can read"
+        ))
     })
 }
 
@@ -142,7 +144,12 @@ fn key() -> Option<&'static Key> {
     .as_ref()
 }
 
+/// The key at `path`, if no other user can read it.
 fn read(path: &Path) -> Option<Key> {
+    let metadata = fs::symlink_metadata(path).ok()?;
+    if !sys::is_of_user_alone(&metadata) && !trust::is_trusted(path) {
+        return None;
+    }
     regular::read(path, KEY_BYTES as u64).ok()?.try_into().ok()
 }
 
@@ -217,6 +224,9 @@ mod tests {
         {
             use std::os::unix::fs::PermissionsExt as _;
             assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+            assert!(read(&path).is_none(), "others can read it");
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         }
         fs::write(&path, "short").unwrap();
         assert!(read(&path).is_none(), "a damaged key is none");

@@ -5,7 +5,7 @@
 //! ~/.local/state/raymond/        only its owner can enter it
 //!     projects/NAME-CHECKSUM     the path of one state directory
 //!     key                        the secret with which journals, answers and requests are sealed: see `seal`
-//!     trusted/                   the sums of project settings that the user has trusted
+//!     trusted/                   the settings of projects as the user has trusted them
 //!     usage-limits/              limits of providers that runs have reached: see `usage_limit`
 //!     uploads/                   files that came through `raymond serve` and wait for their answer
 //!     serve.token, serve.json    the token of `raymond serve`, and where it listens
@@ -27,7 +27,7 @@ use crate::{layout::StateDir, private, regular, seal::hex, trust};
 
 /// The longest path that is believed.
 const PATH_BYTES_MAX: u64 = 64 * 1024;
-/// The directory with what the user has trusted: for each file its SHA-256.
+/// The directory with what the user has trusted: a copy of each file, named by the sum of its path.
 const TRUSTED: &str = "trusted";
 /// How many projects are listed: more than a user has.
 const PROJECTS_MAX: usize = 1_000;
@@ -95,17 +95,16 @@ impl UserDir {
     pub fn trust(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         self.create()?;
         private::create_dir_all(&self.file(TRUSTED))?;
-        replace(&self.trusted(path), sum(bytes).as_bytes())
+        replace(&self.trusted_copy(path), bytes)
     }
 
-    /// Whether the user has trusted the file at `path` with these bytes.
-    pub fn has_trusted(&self, path: &Path, bytes: &[u8]) -> bool {
-        let is_own = trust::check_folder(&self.root).is_ok();
-        let known = regular::read_text(&self.trusted(path), PATH_BYTES_MAX);
-        is_own && known.is_ok_and(|known| known == sum(bytes))
+    /// The file at `path` as the user has trusted it, at most `bytes_max` long.
+    pub fn trusted(&self, path: &Path, bytes_max: u64) -> Option<Vec<u8>> {
+        trust::check_folder(&self.root).ok()?;
+        regular::read(&self.trusted_copy(path), bytes_max).ok()
     }
 
-    fn trusted(&self, path: &Path) -> PathBuf {
+    fn trusted_copy(&self, path: &Path) -> PathBuf {
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         self.file(TRUSTED).join(sum(path.as_os_str().as_encoded_bytes()))
     }

@@ -165,10 +165,9 @@ static KEYS: [Key; 21] = [
     },
 ];
 
-/// Whether the user has trusted the file at `path` with this content.
-fn is_trusted(path: &Path, text: &str) -> bool {
-    trust::is_trusted(path)
-        || UserDir::here().is_some_and(|user| user.has_trusted(path, text.as_bytes()))
+/// The file at `path` as the user has trusted it.
+fn trusted(path: &Path) -> Option<String> {
+    String::from_utf8(UserDir::here()?.trusted(path, FILE_BYTES_MAX)?).ok()
 }
 
 fn never(_: &str) -> Option<&'static str> {
@@ -248,6 +247,8 @@ pub(crate) struct Config {
     pub(crate) agents: BTreeMap<String, AgentSettings>,
     /// Settings of the project that give power and that the user has not trusted, so they do not count: name, value, origin.
     pub(crate) withheld: Vec<(String, String, Origin)>,
+    /// The settings that give power in the version of the project's file that the user has trusted before, if there is one.
+    pub(crate) trusted_before: Option<BTreeMap<String, String>>,
     /// Whether settings that give power are withheld at the moment, because those of the project are read.
     withholds: bool,
     /// The project's file as it was read.
@@ -284,7 +285,11 @@ impl Config {
                 trust::check_file(path, &file)?;
                 let text = regular::text_of(&file, path, FILE_BYTES_MAX).map_err(read)?;
                 let hint = "fix or remove that line, then run the same command again";
-                self.withholds = is_project && !is_trusted(path, &text);
+                if is_project && !trust::is_trusted(path) {
+                    let before = trusted(path);
+                    self.withholds = before.as_ref() != Some(&text);
+                    self.trusted_before = before.map(|before| self.power_in(path, &before));
+                }
                 let added = self.add_file(path, &text);
                 self.withholds = false;
                 self.project_file = is_project.then(|| (path.to_owned(), text));
@@ -293,6 +298,14 @@ impl Config {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(read(error)),
         }
+    }
+
+    /// The settings that give power in a version of the project's file.
+    fn power_in(&self, path: &Path, text: &str) -> BTreeMap<String, String> {
+        let values = self.values.clone();
+        let mut other = Self { values, withholds: true, ..Self::default() };
+        let _ = other.add_file(path, text);
+        other.withheld.into_iter().map(|(name, value, _)| (name, value)).collect()
     }
 
     /// Remembers that the user trusts the project's file as it is.
@@ -308,10 +321,12 @@ impl Config {
         match name {
             "agent_program" | "claude.program" | "dangerously_skip_permissions" => true,
             "ask" => text != "wait",
-            "budget" | "serve.max_budget" => {
-                let dollars = |text: &str| text.parse().ok().filter(|most: &f64| *most > 0.0);
-                let own = self.text(name).and_then(dollars).unwrap_or(f64::INFINITY);
-                dollars(text).unwrap_or(f64::INFINITY) > own
+            // Coding agents differ in what they do without asking.
+            "agent" => Some(text) != self.text(name),
+            "budget" | "max_iterations" | "max_parallel" | "serve.max_budget" | "usage_max" => {
+                let limit = |text: &str| text.parse().ok().filter(|most: &f64| *most > 0.0);
+                let own = self.text(name).and_then(limit).unwrap_or(f64::INFINITY);
+                limit(text).unwrap_or(f64::INFINITY) > own
             }
             _ => false,
         }
@@ -340,21 +355,18 @@ impl Config {
                     self.add_agents(agents, at)?;
                     continue;
                 }
-                DeValue::Table(table) if name == "notify" && self.withholds => {
-                    let mut unused = NotifySettings::default();
-                    unused.add(table, at)?;
-                    let shown = unused.shown.into_iter();
-                    self.withheld.extend(
-                        shown.map(|(key, value, origin)| (format!("notify.{key}"), value, origin)),
-                    );
-                    continue;
-                }
                 DeValue::Table(table) if name == "notify" => {
-                    self.notify.add(table, at)?;
+                    let mut unused = NotifySettings::default();
+                    let used = if self.withholds { &mut unused } else { &mut self.notify };
+                    used.add(table, at)?;
+                    self.withhold(&name, unused.shown);
                     continue;
                 }
                 DeValue::Table(table) if name == "failover" => {
-                    self.failover.add(table, at)?;
+                    let mut unused = FailoverSettings::default();
+                    let used = if self.withholds { &mut unused } else { &mut self.failover };
+                    used.add(table, at)?;
+                    self.withhold(&name, unused.shown);
                     continue;
                 }
                 DeValue::Table(inner) => {
@@ -395,6 +407,12 @@ impl Config {
         Ok(())
     }
 
+    /// Keeps the values of a table of the project, which do not count.
+    fn withhold(&mut self, table: &str, shown: Vec<(&'static str, String, Origin)>) {
+        let named = |(key, value, origin)| (format!("{table}.{key}"), value, origin);
+        self.withheld.extend(shown.into_iter().map(named));
+    }
+
     fn add_agents(
         &mut self,
         agents: &DeTable<'_>,
@@ -412,9 +430,13 @@ impl Config {
             }
             let read = AgentSettings::read(name, table, at)?;
             if self.withholds && read.shown.iter().any(|(key, ..)| *key != "model") {
-                let shown = read.shown.into_iter();
-                let named = |(key, value, origin)| (format!("agents.{name}.{key}"), value, origin);
-                self.withheld.extend(shown.map(named));
+                // A user who is asked for trust sees what would be started. That nothing of it is secret, the project decides.
+                let servers = serde_json::to_string(&read.mcp).unwrap_or_default();
+                let mut shown = read.shown;
+                for (_, value, _) in shown.iter_mut().filter(|(key, ..)| *key == "mcp") {
+                    value.clone_from(&servers);
+                }
+                self.withhold(&format!("agents.{name}"), shown);
                 continue;
             }
             self.agents.insert(name.to_string(), read);

@@ -274,6 +274,15 @@ pub(crate) fn is_agreed(question: &str) -> bool {
     ask(question).is_some_and(|answer| matches!(answer.to_lowercase().as_str(), "y" | "yes"))
 }
 
+/// The same, answered with one key.
+pub(crate) fn is_agreed_with_a_key(question: &str) -> bool {
+    let _ = io::stderr().write_all(visible(question).as_bytes());
+    let key = console::Term::stderr().read_key();
+    let is_agreed = matches!(key, Ok(console::Key::Char('y' | 'Y')));
+    let _ = io::stderr().write_all(if is_agreed { b"y\n" } else { b"n\n" });
+    is_agreed
+}
+
 /// Whether the terminal of standard error can move its cursor, so that rows can be redrawn.
 pub(crate) fn can_redraw() -> bool {
     io::stderr().is_terminal() && !is_dumb()

@@ -105,6 +105,13 @@ impl Journal {
         crate::user::replace(path, &sealed)
     }
 
+    /// The records of a journal, whoever wrote it: to be shown, never to be acted on. It ends before the first line that is damaged.
+    pub fn read_foreign(path: &Path) -> io::Result<Vec<Record>> {
+        let bytes = regular::read(path, LINE_BYTES_MAX)?;
+        let entries = bytes.split(|byte| *byte == b'\n').map_while(line::unsealed);
+        Ok(entries.flat_map(|entry| entry.records).collect())
+    }
+
     /// Reads the first decision of a journal, and nothing else; `None` if there is none.
     pub fn first(path: &Path) -> io::Result<Option<JournalEntry>> {
         Self::entry_at(path, 0)

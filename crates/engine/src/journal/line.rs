@@ -146,14 +146,17 @@ fn is_sealed(line: &[u8]) -> bool {
 /// A line of another user or machine, or one without a seal, with the seal of this user; `None` if it is none at all. The line
 /// before has the checksum `previous`. Also returns its checksum.
 pub(super) fn resealed(line: &[u8], previous: u32) -> Option<(Vec<u8>, u32)> {
+    let JournalEntry { at_ms, records } = unsealed(line)?;
+    encode(at_ms, previous, &records).ok()
+}
+
+/// What an intact line says, whoever wrote it.
+pub(super) fn unsealed(line: &[u8]) -> Option<JournalEntry> {
     let split = line.len().checked_sub(CHECKSUM_BYTES)?;
     let ReadLine { at, records, .. } = serde_json::from_slice(line).ok()?;
     let checksum = crc32fast::hash(line.get(..split)?);
-    if !line.ends_with(format!(",\"crc\":\"{checksum:08x}\"}}").as_bytes()) {
-        return None;
-    }
-    let records: Vec<Record> = records.into();
-    encode(at, previous, &records).ok()
+    let is_intact = line.ends_with(format!(",\"crc\":\"{checksum:08x}\"}}").as_bytes());
+    is_intact.then(|| JournalEntry { at_ms: at, records: records.into() })
 }
 
 /// Extracts the checksum from the last bytes of a line.

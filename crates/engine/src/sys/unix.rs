@@ -179,6 +179,11 @@ pub(crate) fn writable_by_others(metadata: &Metadata) -> Option<u32> {
     (by_group || mode & 0o002 != 0).then_some(mode)
 }
 
+/// Whether the file belongs to the user of this process, and no other user can do anything with it.
+pub(crate) fn is_of_user_alone(metadata: &Metadata) -> bool {
+    metadata.uid() == user() && metadata.mode() & 0o077 == 0
+}
+
 /// Removes all permissions of other users from a file or directory of ours.
 pub(crate) fn tighten(path: &Path, metadata: &Metadata) -> io::Result<()> {
     let mode = metadata.mode() & 0o7777;

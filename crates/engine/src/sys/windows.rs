@@ -184,6 +184,11 @@ pub(crate) fn writable_by_others(_metadata: &Metadata) -> Option<u32> {
 }
 
 /// There are no modes here.
+pub(crate) fn is_of_user_alone(_metadata: &Metadata) -> bool {
+    true
+}
+
+/// There are no modes here.
 pub(crate) fn tighten(_path: &Path, _metadata: &Metadata) -> io::Result<()> {
     Ok(())
 }

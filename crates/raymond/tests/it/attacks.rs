@@ -98,7 +98,9 @@ fn run_that_came_with_a_clone_is_not_resumed_by_any_command_until_it_is_trusted(
     assert!(!project.file("obeyed").exists());
     let shown = raymond(&project, &["trust"]);
     assert_eq!(shown.code, 1, "{shown:?}");
-    assert!(shown.stdout.contains("run      planted"), "{shown:?}");
+    let would =
+        format!("run      planted  running, of {0}/flow in {0}\n", project.path().display());
+    assert_eq!(shown.stdout, would);
     assert_eq!(raymond(&project, &["trust", "--yes"]).code, 0);
     raymond(&project, &["resume", "planted"]).completed("x");
 }
@@ -123,6 +125,8 @@ fn settings_of_a_clone_that_give_power_do_not_count_until_they_are_trusted() {
         "budget = 5000\n".to_owned(),
         "budget = 0\n".to_owned(),
         "ask = 'default'\n".to_owned(),
+        "agent = 'pi'\n".to_owned(),
+        "[failover]\norder = ['claude', 'pi']\n".to_owned(),
     ] {
         project.write(".raymond/config.toml", &settings);
         for arguments in [&["flow"][..], &["flow", "--detach"], &["recover"]] {
@@ -157,11 +161,34 @@ fn harmless_settings_of_a_clone_count_at_once_and_a_trusted_file_until_it_change
     let trusted = raymond(&project, &["trust", "--yes"]);
     assert!(trusted.stdout.contains("budget = 50"), "{trusted:?}");
     raymond(&project, &["flow"]).completed("fine");
-    project.write(".raymond/config.toml", "budget = 51\n");
+    project.write(".raymond/config.toml", "agent = 'pi'\nbudget = 51\n");
     raymond(&project, &["flow"]).failed(2, "raymond trust");
+    let changed = raymond(&project, &["trust"]).stdout;
+    assert!(changed.contains("line 2, was 50)") && changed.contains("line 1, new)"), "{changed}");
     let mut in_ci = command(&project, &["flow"]);
     in_ci.env("RAYMOND_TRUST", project.path());
     Ran::of(&in_ci.output().unwrap()).completed("fine");
+}
+
+#[test]
+fn limit_that_the_user_has_set_is_not_loosened_by_a_clone() {
+    let project = Project::new([("START.sh", "echo '<result>fine</result>'")]);
+    fs::create_dir_all(project.file(".config/raymond")).unwrap();
+    let own = "max_iterations = 100\nmax_parallel = 4\nusage_max = 80\nagent = 'codex'\n";
+    project.write(".config/raymond/config.toml", own);
+    for (looser, tighter) in [
+        ("max_iterations = 0", "max_iterations = 99"),
+        ("max_parallel = 5", "max_parallel = 3"),
+        ("usage_max = 0", "usage_max = 79"),
+        ("usage_max = 81", "usage_max = 80"),
+        ("agent = 'claude'", "agent = 'codex'"),
+    ] {
+        project.write(".raymond/config.toml", looser);
+        raymond(&project, &["flow"]).failed(2, "1 setting that you have not trusted");
+        project.write(".raymond/config.toml", tighter);
+        let ran = raymond(&project, &["flow", "--budget", "0"]);
+        ran.completed("fine");
+    }
 }
 
 #[test]
@@ -297,4 +324,97 @@ fn nothing_is_read_written_or_made_through_a_link_that_came_with_a_clone() {
         assert_eq!(fs::read_to_string(there.join("theirs")).unwrap(), "theirs", "{link}");
         assert_eq!((mode(there), mode(&there.join("theirs"))), before, "{link}");
     }
+}
+
+#[test]
+fn outcome_of_a_step_that_has_not_begun_is_not_taken_from_a_model() {
+    let plant = r#"d=.raymond/workflows/r/steps/main.2; mkdir -p $d; cd $d
+run=$(sed -n 's/.*"run":"\([0-9a-f]*\).*/\1/p' ../main.1/exit | head -n 1)
+case $(cat ../../../../../way) in
+    identity) echo "{\"reaper\":1,\"run\":\"$run\"}" > exit ;;
+    copy) head -n 1 ../main.1/exit > exit ;;
+    garbage) echo garbage > exit ;;
+esac
+[ -e exit ] && echo '{"how":{"code":0},"duration_ms":1,"stdout_bytes":21}' >> exit
+echo '<goto>DEPLOY</goto>' > stdout
+: > stderr
+echo '<goto>CHECK</goto>'"#;
+    for way in ["identity", "copy", "garbage", "output only"] {
+        let project = Project::new([
+            ("START.sh", plant),
+            ("CHECK.sh", "touch checked; echo '<result>refused</result>'"),
+            ("DEPLOY.sh", "touch deployed; echo '<result>deployed</result>'"),
+        ]);
+        project.write("way", way);
+        raymond(&project, &["flow", "--id", "r"]).completed("refused");
+        assert!(project.file("checked").exists(), "{way}");
+        assert!(!project.file("deployed").exists(), "{way}");
+    }
+}
+
+#[test]
+fn git_of_a_worktree_starts_no_program_that_a_worker_has_named() {
+    let settings = "[core]\n\trepositoryformatversion = 0\n\tfsmonitor = \"touch $(pwd)/obeyed; false\"\n\tworktree = ..\n";
+    let work = format!(
+        "mkdir -p g/objects g/refs; echo 'ref: refs/heads/x' > g/HEAD; printf '%s' '{settings}' > g/config\n\
+         echo 'gitdir: g' > .git; echo '<result>done</result>'"
+    );
+    let project = Project::new([
+        ("START.sh", "echo \"<fork next='WAIT' worktree='true'>WORK</fork>\""),
+        ("WORK.sh", &work),
+        ("WAIT.sh", "echo '<join>END</join>'"),
+        ("END.sh", "echo '<result>x</result>'"),
+    ]);
+    for arguments in [&["init", "--quiet"][..], &["add", "flow"], &["commit", "--quiet", "-m", "c"]]
+    {
+        let mut git = Command::new("git");
+        git.args(["-c", "user.name=t", "-c", "user.email=t@localhost"]).args(arguments);
+        assert!(git.current_dir(project.path()).status().unwrap().success());
+    }
+    raymond(&project, &["flow", "--id", "r"]).completed("x");
+    for arguments in [
+        &["show", "r", "--diff"][..],
+        &["land", "r", "--dry-run"],
+        &["land", "r"],
+        &["prune", "--worktrees", "--yes"],
+        &["prune", "--worktrees", "--discard-work", "--yes"],
+        &["prune", "--older-than", "0s", "--yes"],
+    ] {
+        raymond(&project, arguments);
+    }
+    let obeyed = Command::new("find").arg(project.path()).args(["-name", "obeyed"]).output();
+    assert_eq!(String::from_utf8(obeyed.unwrap().stdout).unwrap(), "");
+    assert!(project.file(".raymond/worktrees/r/main_work1/g").exists(), "it stays");
+}
+
+#[test]
+fn copy_of_a_state_directory_does_no_work_of_the_original() {
+    let project =
+        Project::new([("START.sh", "echo x >> log; [ -e go ] && echo '<result>x</result>'")]);
+    assert_eq!(raymond(&project, &["flow", "--id", "r"]).code, 1);
+    let other = Project::new([]);
+    fs::remove_dir_all(other.file(".raymond")).unwrap();
+    let mut copy = Command::new("cp");
+    copy.arg("-r").arg(project.file(".raymond")).arg(other.path());
+    assert!(copy.status().unwrap().success());
+    let in_copy = |arguments: &[&str]| {
+        let mut command = command(&project, arguments);
+        Ran::of(&command.current_dir(other.path()).output().unwrap())
+    };
+    for arguments in
+        [&["resume", "r"][..], &["cancel", "r", "--yes"], &["limit", "r", "--budget", "5000"]]
+    {
+        let ran = in_copy(arguments);
+        assert!(ran.code != 0 && ran.stderr.contains("is a copy of a run in"), "{ran:?}");
+    }
+    // Under another name in its own directory.
+    let journal = project.file(".raymond/workflows/r.journal");
+    fs::copy(&journal, project.file(".raymond/workflows/s.journal")).unwrap();
+    let ran = raymond(&project, &["resume", "s"]);
+    assert!(ran.stderr.contains("is a copy of a run in"), "{ran:?}");
+    assert_eq!(project.lines("log").len(), 1);
+    // One that was moved is none.
+    fs::remove_dir_all(project.file(".raymond")).unwrap();
+    project.write("go", "");
+    in_copy(&["resume", "r"]).completed("x");
 }

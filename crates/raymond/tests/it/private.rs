@@ -154,7 +154,7 @@ fn keeper_and_reapers_do_nothing_for_another_user() {
     }
     let launch = |name: &str| {
         let launch = json!({
-            "run": "", "folder": run.join("steps").join(name),
+            "claim": "", "folder": run.join("steps").join(name),
             "program": ["/usr/bin/env", "touch", project.file(name)], "environment": [],
             "without": [], "cwd": project.path(), "idle_seconds": 0, "kind": "script",
         });

@@ -372,3 +372,24 @@ fn question_that_is_answered_elsewhere_disappears_from_the_terminal() {
     terminal.wait_for("ended 0");
     assert!(terminal.text().contains("answered by"), "{}", terminal.text());
 }
+
+#[test]
+fn settings_of_ones_own_clone_cost_one_key_once() {
+    let project = Project::new([("START.sh", "echo '<result>fine</result>'")]);
+    project.write(".raymond/config.toml", "budget = 50\n");
+    let command = "unset RAYMOND_TRUST; raymond flow --quiet; echo \"first $?\"; raymond flow";
+    for (key, ends) in [("n", ["first 2", "ended 2"]), ("y", ["first 0", "ended 0"])] {
+        let Some(terminal) = Terminal::new(&project, 120, command) else { return };
+        terminal.wait_for("Are they yours? [y/N]");
+        assert!(terminal.text().contains("setting  budget = 50"), "{}", terminal.text());
+        terminal.press(key);
+        terminal.wait_for(ends[0]);
+        if key == "n" {
+            wait_until("it asks again", PATIENCE, || {
+                terminal.text().matches("Are they yours?").count() == 2
+            });
+            terminal.press(key);
+        }
+        terminal.wait_for(ends[1]);
+    }
+}

@@ -137,7 +137,7 @@ fn arguments(config: &ClaudeConfig, request: &TurnRequest<'_>) -> Vec<String> {
         .filter(|tool| *tool != questions::TOOL || !config.questions)
         .collect();
     let mut arguments = vec!["--disallowedTools".to_owned(), unused.join(",")];
-    let mut own = json!({ "permissions": { "deny": permissions::denied(request.state_dir) } });
+    let mut own = json!({ "permissions": { "deny": permissions::denied(request.state_dir, &config.closed_dirs) } });
     if config.questions {
         arguments.extend(["--permission-prompt-tool", "stdio"].map(str::to_owned));
         own["hooks"] = questions::hooks(&settings.granted);

@@ -65,6 +65,8 @@ pub struct ClaudeConfig {
     pub mcp: BTreeMap<String, serde_json::Value>,
     /// The directories that a state may add, and all below them; absolute.
     pub add_dirs: Vec<PathBuf>,
+    /// Directories of the user that no turn may edit: the key and the settings of Raymond.
+    pub closed_dirs: Vec<PathBuf>,
     /// Whether what Claude asks with its own tool is put to a person.
     pub questions: bool,
     /// The model of turns that name none.

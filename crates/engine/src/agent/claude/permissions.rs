@@ -3,7 +3,7 @@
 //! A workflow can only narrow what its user allows. Without `--dangerously-skip-permissions` that is what Claude's
 //! own settings allow, edits of files, and the tools listed under `[agents.claude]`; with it, everything.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use raymond_flow::machine::{FailureClass, TurnFailure, TurnSettings};
 
@@ -23,33 +23,49 @@ const EVERYTHING: &str = "bypassPermissions";
 const EDITING: [&str; 9] =
     ["Edit", "Glob", "Grep", "LS", "MultiEdit", "NotebookEdit", "Read", "TodoWrite", "Write"];
 
-/// What in the state directory no turn may touch, whatever else it may: settings, journals, questions, requests, the files of steps.
+/// What no turn may touch below the state directory, whatever else it may: settings, journals, questions, requests, the files of
+/// steps, the states of an unpacked workflow, and where git finds its settings, which start programs.
 /// The agents' own directories, long values and worktrees are there, too, and are theirs.
-const DENIED: [&str; 7] = [
+const DENIED: [&str; 10] = [
+    "../.git/**",
     "config.toml",
     "workflows/*.journal",
     "workflows/*.json",
     "workflows/*.lock",
     "workflows/*/asks/**",
     "workflows/*/door/**",
+    "workflows/*/scope/**",
     "workflows/*/steps/**",
+    "worktrees/*/*/.git",
 ];
 
-/// The rules that keep a turn from editing what Raymond keeps of runs, and from reading journals and requests.
-pub(super) fn denied(state_dir: &Path) -> Vec<String> {
-    // A second slash makes the path absolute; the rest is a pattern as in `.gitignore`.
-    let root = state_dir.to_string_lossy().replace('\\', "/");
-    let mut pattern = String::new();
-    for letter in root.chars() {
+/// The rules that keep a turn from editing what Raymond keeps of runs and in the directories `closed`, and from reading journals,
+/// requests and the key.
+pub(super) fn denied(state_dir: &Path, closed: &[PathBuf]) -> Vec<String> {
+    let rule = |tool: &str, folder: &Path, name: &str| match name.strip_prefix("../") {
+        None => format!("{tool}({}/{name})", pattern(folder)),
+        Some(name) => {
+            format!("{tool}({}/{name})", pattern(folder.parent().unwrap_or(folder)))
+        }
+    };
+    let unread = ["workflows/*.journal", "workflows/*/door/**"];
+    let edits = DENIED.iter().map(|name| rule("Edit", state_dir, name));
+    let own = edits.chain(unread.iter().map(|name| rule("Read", state_dir, name)));
+    let closed =
+        closed.iter().flat_map(|folder| [rule("Edit", folder, "**"), rule("Read", folder, "key")]);
+    own.chain(closed).collect()
+}
+
+/// A path in a rule of Claude: a second slash makes it absolute, and it is a pattern as in `.gitignore`.
+fn pattern(path: &Path) -> String {
+    let mut pattern = "/".to_owned();
+    for letter in path.to_string_lossy().replace('\\', "/").chars() {
         if "*?[]!#".contains(letter) {
             pattern.push('\\');
         }
         pattern.push(letter);
     }
-    let rule = |tool: &str, name: &str| format!("{tool}(/{pattern}/{name})");
-    let unread = ["workflows/*.journal", "workflows/*/door/**"];
-    let edits = DENIED.iter().map(|name| rule("Edit", name));
-    edits.chain(unread.iter().map(|name| rule("Read", name))).collect()
+    pattern
 }
 
 /// The arguments for the permissions of a turn; an error if the state asks for more than it may have.

@@ -27,7 +27,7 @@ use crate::{
     agent_settings::CLAUDE,
     asker::Asker,
     cli::args::{Options, Place},
-    config::Config,
+    config::{Config, user_folder},
     failure::Failure,
     notify::NotifyObserver,
     out,
@@ -173,6 +173,7 @@ pub(super) fn agents(config: &Config) -> Agents {
         arguments: own.arguments.unwrap_or_else(|| config.claude_arguments.clone()),
         account: Some(account(CLAUDE, parts)),
         config_dir: config_dir.clone(),
+        closed_dirs: closed_dirs(),
         questions,
         tools: own.tools.unwrap_or_default(),
         fallback_model: own.fallback_model,
@@ -199,6 +200,12 @@ pub(super) fn agents(config: &Config) -> Agents {
         agents.insert(0, Box::new(ProgramAgent::new(settings.program_config(PROGRAM))));
     }
     Agents::new(agents)
+}
+
+/// Where the user's key and settings are.
+fn closed_dirs() -> Vec<PathBuf> {
+    let state = UserDir::here().map(|user| user.root().to_owned());
+    state.into_iter().chain(user_folder(|name| env::var_os(name))).collect()
 }
 
 /// Applies the settings to the defaults of a new run.

@@ -7,14 +7,17 @@ use raymond_engine::{
     EngineError,
     journal::{Journal, JournalError},
     layout::StateDir,
-    load,
+    load, seal,
 };
-use raymond_flow::id::RunId;
+use raymond_flow::{
+    id::RunId,
+    machine::{Record, replay},
+};
 
 use super::place::{state_dir, typed};
 use crate::{
     cli::{args::Place, upkeep::Trust},
-    config::Config,
+    config::{Config, Origin},
     failure::Failure,
     out,
     report::words::count,
@@ -38,11 +41,14 @@ pub(in crate::cli) fn trust(arguments: &Trust) -> Result<ExitCode, Failure> {
         out::note(&format!("Nothing in {} waits for your trust.", state_dir.root().display()));
         return Ok(ExitCode::SUCCESS);
     }
-    for line in list(&config, &foreign) {
+    for line in settings(&config) {
         out::data(&line)?;
     }
+    for id in &foreign {
+        out::data(&shown(&state_dir, id))?;
+    }
     let is_meant = arguments.yes
-        || (out::can_ask() && out::is_agreed("Take all of this over as yours? [y/N] "));
+        || (out::can_ask() && out::is_agreed_with_a_key("Take all of this over as yours? [y/N] "));
     if !is_meant {
         if !out::can_ask() {
             out::note(&format!("Take it over: raymond trust --yes{}", typed(&place)));
@@ -50,6 +56,7 @@ pub(in crate::cli) fn trust(arguments: &Trust) -> Result<ExitCode, Failure> {
         out::note("Nothing was changed.");
         return Ok(ExitCode::from(1));
     }
+    seal::prepare().map_err(|error| Failure::io("seal anything", &error))?;
     config.trust_project()?;
     for id in &foreign {
         let journal = state_dir.run(id).journal;
@@ -70,14 +77,31 @@ fn foreign_runs(state_dir: &StateDir) -> Result<Vec<RunId>, Failure> {
     Ok(ids.into_iter().filter(is_foreign).collect())
 }
 
-fn list(config: &Config, foreign: &[RunId]) -> Vec<String> {
-    let mut lines = Vec::new();
-    for (name, value, origin) in &config.withheld {
-        let (value, origin) = (out::one_line(value), out::one_line(&origin.to_string()));
-        lines.push(format!("setting  {name} = {value}  ({origin})\n"));
-    }
-    lines.extend(foreign.iter().map(|id| format!("run      {id}\n")));
-    lines
+/// The settings that wait for trust, a line each, with what differs from the version that was trusted before.
+fn settings(config: &Config) -> Vec<String> {
+    let line = |(name, value, origin): &(String, String, Origin)| {
+        let change = match config.trusted_before.as_ref().map(|before| before.get(name)) {
+            None => String::new(),
+            Some(None) => ", new".to_owned(),
+            Some(Some(before)) if before == value => String::new(),
+            Some(Some(before)) => format!(", was {}", out::one_line(before)),
+        };
+        let [name, value, origin] = [name, value, &origin.to_string()].map(|it| out::one_line(it));
+        format!("setting  {name} = {value}  ({origin}{change})\n")
+    };
+    config.withheld.iter().map(line).collect()
+}
+
+/// A run that came with the project: how it stands, its workflow, and where it would go on.
+fn shown(state_dir: &StateDir, id: &RunId) -> String {
+    let records = Journal::read_foreign(&state_dir.run(id).journal).unwrap_or_default();
+    let Some(Record::Started(started)) = records.first() else {
+        return format!("run      {id}\n");
+    };
+    let [scope, cwd] = [&started.scope_dir, &started.cwd].map(|path| out::one_line(path));
+    let status = replay(records.iter().cloned());
+    let status = status.map_or_else(|_| "damaged".to_owned(), |run| run.status.to_string());
+    format!("run      {id}  {status}, of {scope} in {cwd}\n")
 }
 
 /// Asks for the settings of the project that give power, before anything of it is started: a user at a terminal, once for
@@ -95,10 +119,10 @@ pub(super) fn admit(
             "{} has settings that start programs, spend money or loosen limits:",
             state_dir.root().display()
         ));
-        for line in list(config, &[]) {
+        for line in settings(config) {
             out::note(line.trim_end());
         }
-        if out::is_agreed("Are they yours? [y/N] ") {
+        if out::is_agreed_with_a_key("Are they yours? [y/N] ") {
             config.trust_project()?;
             *config = Config::load(state_dir.root())?;
             return Ok(());

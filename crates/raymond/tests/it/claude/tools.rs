@@ -32,6 +32,12 @@ fn model_may_not_edit_what_raymond_keeps_whatever_else_it_may() {
         "workflows/r.journal",
         "workflows/r/asks/main.1/answer",
         "workflows/r/door/x.request",
+        "workflows/r/scope/START.md",
+        "workflows/r/steps/main.2/stdout",
+        "worktrees/r/main_work1/.git",
+        "../.git/config",
+        "../home/.config/raymond/config.toml",
+        "../.state/raymond/key",
     ];
     let own = "workflows/r/agents/main/notes";
     let write = |name: &&str| {
