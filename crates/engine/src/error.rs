@@ -34,12 +34,14 @@ pub enum EngineError {
     #[error(transparent)]
     Trust(#[from] TrustError),
     /// Its files are a copy: two orchestrators would do the same work in the same directory.
-    #[error("run `{id}` is a copy of a run in {}, which is still there", .original.display())]
+    #[error("run `{id}` is a copy of run `{original}` in {}, which is still there", .state_dir.display())]
     Copied {
         /// The id.
         id: RunId,
-        /// The state directory in which it was started.
-        original: PathBuf,
+        /// The id of the original.
+        original: RunId,
+        /// The state directory of the original.
+        state_dir: PathBuf,
     },
     /// The run was cancelled.
     #[error("run `{id}` is cancelled")]

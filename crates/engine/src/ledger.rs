@@ -237,17 +237,17 @@ fn read(id: &RunId, files: &RunFiles) -> Result<(Run, Journal, Option<Trimmed>),
     let replay_error = |source| EngineError::Replay { id: id.clone(), source };
     let opened = Journal::open(&files.journal)?;
     let opened = opened.ok_or_else(|| replay_error(ReplayError::Empty))?;
-    if let Some(original) = original(&opened.entries, &files.journal) {
-        return Err(EngineError::Copied { id: id.clone(), original });
+    if let Some((original, state_dir)) = original(&opened.entries, &files.journal) {
+        return Err(EngineError::Copied { id: id.clone(), original, state_dir });
     }
     let records = opened.entries.into_iter().flat_map(|entry| entry.records);
     let run = replay(records.collect::<Vec<Record>>()).map_err(replay_error)?;
     Ok((run, opened.journal, opened.trimmed))
 }
 
-/// The state directory of the project in which the run was started, if the run is still there and `journal` is another file: a copy
-/// of it. One that was moved is no copy.
-fn original(entries: &[JournalEntry], journal: &Path) -> Option<PathBuf> {
+/// The run of which `journal` is a copy, and its state directory: that of the project in which the run was started, if it is still
+/// there and another file. One that was moved is no copy.
+fn original(entries: &[JournalEntry], journal: &Path) -> Option<(RunId, PathBuf)> {
     let begun = started(entries.first()?)?;
     let state_dir = StateDir::of_project(Path::new(&begun.cwd));
     let there = state_dir.run(&begun.workflow_id).journal;
@@ -257,7 +257,7 @@ fn original(entries: &[JournalEntry], journal: &Path) -> Option<PathBuf> {
     }
     let first = Journal::first(&there).ok()??;
     let is_same = started(&first)?.identity == begun.identity;
-    is_same.then(|| state_dir.root().to_owned())
+    is_same.then(|| (begun.workflow_id.clone(), state_dir.root().to_owned()))
 }
 
 fn started(entry: &JournalEntry) -> Option<&Started> {

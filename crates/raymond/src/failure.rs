@@ -307,10 +307,10 @@ impl From<EngineError> for Failure {
                 "configure it as before (see raymond config), or choose another with --agent"
                     .to_owned(),
             ),
-            EngineError::Copied { id, original } => Some(format!(
-                "go on with it there: raymond resume {id} --data-dir {0}\n\
+            EngineError::Copied { id, original, state_dir } => Some(format!(
+                "go on with that one: raymond resume {original} --data-dir {}\n\
                  or make another run of this copy: raymond fork-run {id}",
-                quote::path(original)
+                quote::path(state_dir)
             )),
             EngineError::Mirrored { id, origin } => Some(cluster_hint(id, origin)),
             EngineError::NoShell => Some("install bash, or put it on your PATH".to_owned()),

@@ -181,7 +181,8 @@ pub(crate) fn writable_by_others(metadata: &Metadata) -> Option<u32> {
 
 /// Whether the file belongs to the user of this process, and no other user can do anything with it.
 pub(crate) fn is_of_user_alone(metadata: &Metadata) -> bool {
-    metadata.uid() == user() && metadata.mode() & 0o077 == 0
+    let of_others = metadata.mode() & 0o077;
+    metadata.uid() == user() && of_others == 0
 }
 
 /// Removes all permissions of other users from a file or directory of ours.

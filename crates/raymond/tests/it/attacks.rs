@@ -405,13 +405,13 @@ fn copy_of_a_state_directory_does_no_work_of_the_original() {
         [&["resume", "r"][..], &["cancel", "r", "--yes"], &["limit", "r", "--budget", "5000"]]
     {
         let ran = in_copy(arguments);
-        assert!(ran.code != 0 && ran.stderr.contains("is a copy of a run in"), "{ran:?}");
+        assert!(ran.code != 0 && ran.stderr.contains("is a copy of run `r` in"), "{ran:?}");
     }
     // Under another name in its own directory.
     let journal = project.file(".raymond/workflows/r.journal");
     fs::copy(&journal, project.file(".raymond/workflows/s.journal")).unwrap();
     let ran = raymond(&project, &["resume", "s"]);
-    assert!(ran.stderr.contains("is a copy of a run in"), "{ran:?}");
+    assert!(ran.stderr.contains("go on with that one: raymond resume r --data-dir "), "{ran:?}");
     assert_eq!(project.lines("log").len(), 1);
     // One that was moved is none.
     fs::remove_dir_all(project.file(".raymond")).unwrap();
