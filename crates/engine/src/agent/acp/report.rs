@@ -28,8 +28,8 @@ const TOOLS_MAX: usize = 256;
 const ASKED_BYTES_MAX: usize = 8 * 1024;
 /// The fields of a tool's input that say what it does, the first one first.
 const TELLING: [&str; 6] = ["command", "file_path", "path", "pattern", "url", "query"];
-/// The fields that say where.
-const PLACES: [&str; 3] = ["cwd", "workdir", "working_directory"];
+/// The fields of a tool's input that change nothing of what it does.
+const IDLE: [&str; 5] = ["description", "call_id", "turn_id", "timeout", "timeout_ms"];
 /// How many tools are reported as denied.
 const DENIED_MAX: usize = 100;
 
@@ -363,14 +363,12 @@ fn summary(input: &Value) -> Option<String> {
 
 /// What a person is asked about a tool: all that it would do, and what `allow` holds for. `title` stands for an unknown input.
 fn question(kind: &str, input: &Value, title: &str) -> ProgramQuestion {
-    let is_plain = |fields: &serde_json::Map<String, Value>| {
-        fields.keys().all(|name| name == "description" || TELLING.contains(&name.as_str()))
-    };
-    let single = TELLING.iter().filter_map(|name| input.get(name)?.as_str()).collect::<Vec<_>>();
-    let whole = match single[..] {
-        [telling] if input.as_object().is_some_and(is_plain) => telling.to_owned(),
-        _ if input.is_object() => serde_json::to_string_pretty(input).unwrap_or_default(),
-        _ => title.to_owned(),
+    let fields = input.as_object().into_iter().flatten();
+    let telling: Vec<_> = fields.filter(|(name, _)| *name != "description").collect();
+    let whole = match telling[..] {
+        [(name, Value::String(only))] if TELLING.contains(&name.as_str()) => only.clone(),
+        [] => title.to_owned(),
+        _ => serde_json::to_string_pretty(input).unwrap_or_default(),
     };
     if whole.len() > ASKED_BYTES_MAX {
         let text = format!(
@@ -385,19 +383,19 @@ fn question(kind: &str, input: &Value, title: &str) -> ProgramQuestion {
         return ProgramQuestion { text: whole, tool, ..ProgramQuestion::default() };
     };
     let text = format!(
-        "{whole}\n\nIn the directory {}. `allow` holds for this there until the next state, whatever the files that it names \
-         contain by then.",
+        "{whole}\n\nIn the directory {}. `allow` holds for exactly this there until the next state, whatever the files that it \
+         names contain by then.",
         here()
     );
     ProgramQuestion { text, tool, grants: Some(grant), options: Vec::new() }
 }
 
-/// What a person allows: this command or file in this directory. `None` if the input does not say what the tool does. Without a
-/// comma, which separates what is allowed.
+/// What a person allows: exactly this use, in this directory. `None` if the input is not known. Without a comma, which separates
+/// what is allowed.
 fn grant(kind: &str, input: &Value) -> Option<String> {
-    let telling = TELLING.iter().find_map(|name| Some((name, input.get(name)?)))?;
-    let places = PLACES.map(|name| &input[name]);
-    let exactly = json!([here(), telling, places]).to_string();
+    let mut fields = input.as_object().filter(|fields| !fields.is_empty())?.clone();
+    fields.retain(|name, _| !IDLE.contains(&name.as_str()));
+    let exactly = json!([here(), fields]).to_string();
     Some(format!("{kind}:{}", hex(&Sha256::digest(exactly))))
 }
 

@@ -260,6 +260,7 @@ fn what_a_person_allows_is_shown_whole_and_is_nothing_else() {
     for other in [
         json!({ "command": "rm -rf /" }),
         json!({ "command": long, "cwd": "/elsewhere" }),
+        json!({ "command": long, "args": ["more"] }),
         json!({ "description": long }),
     ] {
         assert!(!is_allowed(&grant, &other), "{other}");
@@ -269,7 +270,7 @@ fn what_a_person_allows_is_shown_whole_and_is_nothing_else() {
     let too_long = asked(&json!({ "command": "x".repeat(ASKED_BYTES_MAX + 1) }));
     assert_eq!((too_long.tool, too_long.grants), (None, None));
     // What is not known is allowed as a whole, and the question of every program says so.
-    assert_eq!(asked(&json!({ "other": 1 })).grants, None);
+    assert_eq!(asked(&json!({})).grants, None);
 }
 
 #[test]
