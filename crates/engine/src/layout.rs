@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use raymond_flow::id::{RunId, StepId};
+use raymond_flow::id::{RunId, SessionId, StepId};
 
 use crate::{
     private,
@@ -158,6 +158,11 @@ impl RunFiles {
     /// The state directory that they are in.
     pub(crate) fn state_dir(&self) -> &Path {
         self.folder.ancestors().nth(2).unwrap_or(&self.folder)
+    }
+
+    /// The file with what a session had cost when this run was made from the past of the run that used it.
+    pub(crate) fn session_total(&self, session: &SessionId) -> PathBuf {
+        self.folder.join("sessions").join(format!("{session}.total"))
     }
 
     /// The directory of one step: its `stdout`, its `stderr` and more.

@@ -10,15 +10,19 @@ use thiserror::Error;
 
 use crate::{
     agent::Agents,
+    answers::turn_end,
     clock,
     error::{EngineError, io_error},
     journal::{Journal, JournalEntry},
-    layout::StateDir,
+    layout::{RunFiles, StateDir},
     open::{create_folders, load, lock, make_way},
-    private,
+    private, regular,
     step::{StepFolder, StepState},
     sys,
 };
+
+/// More than any coding agent needs to say what a session has cost.
+const TOTAL_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Why a run cannot be taken up from its past.
 #[derive(Debug, Error)]
@@ -87,8 +91,9 @@ pub fn rewind(
     if let Some(agent) = run.bound_to_worktree() {
         return Err(RewindError::InWorktree { run: id.clone(), agent: agent.clone() });
     }
-    let steps = state_dir.run(id).steps;
+    let files = state_dir.run(id);
     let mut sessions = BTreeMap::new();
+    let mut totals = BTreeMap::new();
     let marks = bookmarks(past.iter().flat_map(|entry| &entry.records));
     for session in run.sessions() {
         let Some(mark) = marks.get(session) else { continue };
@@ -96,12 +101,18 @@ pub fn rewind(
             Some(Action::Turn(turn)) => agents.for_turn(turn).ok(),
             Some(Action::Script { .. }) | None => None,
         };
-        let folder = StepFolder::new(&steps, mark);
+        let folder = StepFolder::new(&files.steps, mark);
         let bytes = match folder.state() {
             Ok(StepState::Ended(record)) => Some(record.stdout_bytes),
             Ok(StepState::Lost) => folder.gather_stdout().ok(),
             _ => None,
         };
+        if let Some(agent) = agent.filter(|agent| agent.counts_by_session()) {
+            let end = turn_end(&folder, u64::MAX, None, agent).ok().and_then(|end| end.total);
+            // The run may itself be made from another one, whose step that was.
+            let total = end.or_else(|| known_total(&files, session));
+            totals.extend(total.map(|total| (session.clone(), total)));
+        }
         let then = agent.zip(bytes);
         let then = then.and_then(|(agent, bytes)| agent.bookmark(session, &folder.stdout(), bytes));
         match then {
@@ -114,8 +125,13 @@ pub fn rewind(
     }
     let from = id.clone();
     let step = step.map(name);
-    write(state_dir, past, new, Record::Rewound { from, step, sessions })?;
+    write(state_dir, past, new, Record::Rewound { from, step, sessions }, &totals)?;
     Ok(())
+}
+
+/// What a session had cost when the run of these files was made from another one that used it.
+pub(crate) fn known_total(files: &RunFiles, session: &SessionId) -> Option<String> {
+    regular::read_text(&files.session_total(session), TOTAL_BYTES_MAX).ok()
 }
 
 /// A step as users name it.
@@ -147,18 +163,26 @@ fn went_on(entries: &[JournalEntry], session: &SessionId, mark: &StepId) -> bool
 }
 
 /// Writes the journal of the new run: the past under another name, and that it is another run now. The journal gets its name when
-/// it is whole: half of a past would be a run that continues the sessions of the old one.
+/// it is whole: half of a past would be a run that continues the sessions of the old one. Before that, `totals` says what the
+/// sessions had cost: the new run has no steps of theirs.
 fn write(
     state_dir: &StateDir,
     past: &[JournalEntry],
     new: &RunId,
     rewound: Record,
+    totals: &BTreeMap<SessionId, String>,
 ) -> Result<(), EngineError> {
     let files = state_dir.run(new);
     state_dir.check_run(&files)?;
     create_folders(&files)?;
     let _lock = lock(new, &files)?;
     make_way(new, &files)?;
+    for (session, total) in totals {
+        let path = files.session_total(session);
+        let made = private::create_dir_all(path.parent().unwrap_or(&files.folder));
+        let written = made.and_then(|()| private::write(&path, total));
+        written.map_err(|source| io_error("write", &path, source))?;
+    }
     let draft = files.journal.with_added_extension("draft");
     let at = |source| io_error("write", &files.journal, source);
     // What a killed command has left.

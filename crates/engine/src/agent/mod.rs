@@ -176,6 +176,8 @@ pub struct TurnCommand {
     /// If the process can be given another turn after this one: what must be equal in that turn, besides session and
     /// directory.
     pub reuse: Option<Vec<String>>,
+    /// For [`TurnOutput::before`] of this turn if it is the first of its process, in the coding agent's own format.
+    pub before: Option<String>,
 }
 
 /// The output of a turn.
@@ -193,8 +195,9 @@ pub struct TurnOutput<'a> {
     pub exit_code: Option<i32>,
     /// Whether it is the first turn of its process.
     pub is_first: bool,
-    /// The [`total`](TurnEnd::total) after the previous turn of the same process, or of the same session if the
-    /// coding agent [counts by session](CodingAgent::counts_by_session).
+    /// The [`total`](TurnEnd::total) after the previous turn of the same process. For the first turn of a process, what its
+    /// [command](TurnCommand::before) says, or the total after the previous turn of the same session if the coding agent
+    /// [counts by session](CodingAgent::counts_by_session).
     pub before: Option<&'a str>,
     /// The ids of the messages that it could be given while it ran.
     pub told: &'a [String],

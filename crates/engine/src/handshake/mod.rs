@@ -198,7 +198,7 @@ impl Desk {
             stderr: &folder.join("stderr"),
             exit_code,
             is_first: true,
-            before,
+            before: command.before.as_deref().or(before),
             told: &[],
         };
         let end = self.apart.agent.outcome(&output).map_err(not_started)?;

@@ -21,6 +21,7 @@ use crate::{
     events::{Event, Observer},
     keeper::{self, LaunchKind},
     private, programs,
+    rewind::known_total,
     step::StepFolder,
     steps::ProcessNumber,
     warm,
@@ -179,7 +180,7 @@ impl Performer<'_> {
 
     /// What the session of `turn` had cost before it, if the coding agent counts by session: from the last turn of that
     /// session, or of the one that it branches off, whose end reported it. What a killed turn spent is so counted with
-    /// the next one.
+    /// the next one. Of a session of another run, which this run was made from, that is in a file.
     fn session_total(&self, id: &StepId, turn: &Turn, agent: &dyn CodingAgent) -> Option<String> {
         let session = match &turn.session {
             SessionPlan::Fresh { .. } => return None,
@@ -209,7 +210,7 @@ impl Performer<'_> {
                 wanted = from;
             }
         }
-        None
+        known_total(&self.means.files, &wanted)
     }
 
     /// Starts a turn, in a kept process if there is one for it.
@@ -238,7 +239,8 @@ impl Performer<'_> {
             Ok(found) => found,
             Err(failure) => return Ok(Launched::Failed(failure)),
         };
-        let TurnCommand { program, mut environment, mut without, stdin, marks, reuse } = command;
+        let TurnCommand { program, mut environment, mut without, stdin, marks, reuse, before } =
+            command;
         environment.push(self.place.mark_variable(folder));
         without.extend(not_inherited());
         let reuse = reuse.filter(|_| self.warm.is_on());
@@ -274,7 +276,7 @@ impl Performer<'_> {
         // The process that uses the session must be gone first: it may know more than it has written down.
         self.warm.drop_sessions(&request.turn.session);
         self.let_released_go();
-        create(self.session_total(id, request.turn, agent).as_deref())?;
+        create(before.or_else(|| self.session_total(id, request.turn, agent)).as_deref())?;
         let process = self.hand_to_runner(id, &launch)?;
         if let (Some(number), Some(reuse)) = (process, reuse) {
             self.warm.keep(number, id, request, reuse);

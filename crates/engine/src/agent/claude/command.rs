@@ -82,7 +82,8 @@ pub(super) fn command(
     ];
     program.extend(streams.map(str::to_owned));
     program.extend(session(config, &turn.session, left.is_some()));
-    // Claude takes a budget of zero for no limit, but a run without money starts no turn.
+    // For what the process itself spends, in all versions, whatever its sums begin with. Older ones take zero for no limit,
+    // newer ones refuse it, but a run without money starts no turn.
     if let Some(budget) = turn.budget_usd {
         program.extend(["--max-budget-usd".to_owned(), budget.dollars().to_string()]);
     }
@@ -92,6 +93,7 @@ pub(super) fn command(
     program.extend(arguments(config, request));
     let pairs = ENVIRONMENT.map(|(name, value)| (name.to_owned(), value.to_owned())).into_iter();
     let id = Uuid::new_v4();
+    let opened = left.or_else(|| opened(config, &turn.session));
     Ok(TurnCommand {
         program,
         environment: pairs.chain(options.environment).collect(),
@@ -100,7 +102,18 @@ pub(super) fn command(
         // A process that is kept has an open standard input, and would wait there for answers to permission requests.
         reuse: (!config.questions).then(|| likeness(config, request)),
         marks: marks(&id.to_string()),
+        before: opened.map(|file| file.path().to_string_lossy().into_owned()),
     })
+}
+
+/// The transcript that a turn goes on from.
+fn opened(config: &ClaudeConfig, plan: &SessionPlan) -> Option<SessionFile> {
+    let session = match plan {
+        SessionPlan::Fresh { .. } => return None,
+        SessionPlan::Resume { id } => id,
+        SessionPlan::Branch { from, .. } => &output::without_bookmark(from),
+    };
+    SessionFile::find(&config.config_dir, session)
 }
 
 /// The lines by which Claude tells how far it is with the prompt `id`. It repeats a prompt when it begins it; since

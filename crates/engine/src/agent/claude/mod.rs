@@ -132,11 +132,6 @@ impl CodingAgent for ClaudeAgent {
         command::live_message(id, text)
     }
 
-    fn counts_by_session(&self) -> bool {
-        // Since 2.1.277; `output` ignores what is not needed.
-        true
-    }
-
     fn program(&self) -> Vec<String> {
         vec![self.config.program.clone()]
     }

@@ -6,8 +6,8 @@
 //! by itself, for example at the end of a background task; their cost counts, because every result contains the
 //! sum over the whole process.
 //!
-//! Where that sum begins depends on the version: at zero, or since 2.1.277 at what the session had cost before. Since 2.1.309
-//! a result also says what was spent since the one before, and so where the sum began.
+//! Where that sum begins depends on the version: at zero, or since 2.1.277 at what the transcript says that the session had cost when a
+//! process last left it. Since 2.1.309 a result also says what was spent since the one before, and so where the sum began.
 
 use std::{collections::BTreeMap, io, path::Path};
 
@@ -22,7 +22,7 @@ use raymond_flow::{
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::{command, failure, permits, questions};
+use super::{command, failure, permits, questions, transcript};
 use crate::agent::{
     Activity, TurnEnd, TurnOutput,
     limit::{self, said_at},
@@ -102,7 +102,7 @@ struct ClaudeUsage {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct ModelUsage {
+pub(super) struct ModelUsage {
     #[serde(rename = "inputTokens")]
     input: u64,
     #[serde(rename = "outputTokens")]
@@ -183,8 +183,8 @@ impl ClaudeWindow {
 }
 
 /// The cost of a Claude process or session so far, not per turn.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Total {
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Total {
     cost_usd: Usd,
     tokens: Tokens,
     /// Denials that were reported before, by the ids of their tool calls.
@@ -309,13 +309,15 @@ impl ClaudeEvents {
 
     /// What the sums of its results contained before the turn.
     fn before(&self, output: &TurnOutput<'_>) -> Total {
-        let known = || output.before.and_then(|text| serde_json::from_str(text).ok());
-        let known: Option<Total> = match &self.opening {
-            opening if output.is_first => opening.clone().or_else(|| {
-                let counts_by_session = self.version.as_deref().is_some_and(counts_by_session);
-                known().filter(|_| counts_by_session)
-            }),
-            _ => known(),
+        let counts_by_session = || self.version.as_deref().is_some_and(counts_by_session);
+        let known = match (output.before, &self.opening) {
+            (_, Some(opening)) if output.is_first => Some(opening.clone()),
+            // The transcript that the process goes on from.
+            (Some(path), None) if output.is_first && counts_by_session() => {
+                transcript::saved_total(path.as_ref(), command::prompt_id(output.stdin).as_deref())
+            }
+            (Some(total), _) if !output.is_first => serde_json::from_str(total).ok(),
+            _ => None,
         };
         known.unwrap_or_default()
     }
@@ -470,6 +472,14 @@ fn told_wait(ms: f64, attempt: u32) -> Option<u64> {
     ((1.0..=SECONDS_MAX).contains(&seconds) && ms > own * MARGIN).then(whole)
 }
 
+impl Total {
+    /// Of a session when a process left it.
+    pub(super) fn saved(dollars: f64, usage: &BTreeMap<String, ModelUsage>) -> Self {
+        let cost_usd = Usd::from_dollars(dollars).unwrap_or_default();
+        Self { cost_usd, tokens: tokens(usage), denials: Vec::new() }
+    }
+}
+
 impl ClaudeEvent {
     /// Whether a hook ended the turn.
     fn is_stopped(&self) -> bool {
@@ -571,8 +581,12 @@ pub(super) fn bookmark(session: &SessionId, stdout: &Path, bytes: u64) -> Option
     });
     let message = read.ok().and(last).and_then(|id| Uuid::parse_str(&id).ok())?;
     // A session that is itself a branch that was never opened has one already.
-    let session = session.as_str().split(BOOKMARK).next().unwrap_or_default();
-    Some(SessionId::new(format!("{session}{BOOKMARK}{message}")))
+    Some(SessionId::new(format!("{}{BOOKMARK}{message}", without_bookmark(session))))
+}
+
+/// The session that Claude knows.
+pub(super) fn without_bookmark(session: &SessionId) -> SessionId {
+    SessionId::new(session.as_str().split(BOOKMARK).next().unwrap_or_default())
 }
 
 /// A short description of what a tool is used on: the most informative field of its input.

@@ -1,6 +1,7 @@
-//! The transcript of a session on disk: where it is, and what it already contains.
+//! The transcript of a session on disk: where it is, what it already contains, and what it says that the session has cost.
 
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
 };
@@ -13,7 +14,11 @@ use raymond_flow::{
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{super::lines::each_line, SessionPart};
+use super::{
+    super::lines::each_line,
+    SessionPart,
+    output::{ModelUsage, Total},
+};
 
 /// A record of a transcript, with the fields that matter here. There are many more kinds of records, and some repeat a
 /// prompt.
@@ -29,6 +34,11 @@ struct TranscriptRecord {
     uuid: Option<String>,
     #[serde(default)]
     attachment: Value,
+    /// Of a `cost-state`, with which a process leaves a session: what the session has cost.
+    #[serde(rename = "totalCostUSD")]
+    total_cost_usd: Option<f64>,
+    #[serde(default, rename = "modelUsage")]
+    model_usage: BTreeMap<String, ModelUsage>,
 }
 
 /// The transcript file of a session.
@@ -53,7 +63,27 @@ pub(super) fn parts(config_dir: &Path, cwd: &str, id: &SessionId) -> Vec<Session
     [("transcript.jsonl", transcript), ("session", beside), ("tasks", tasks)].map(part).to_vec()
 }
 
+/// What the session of the transcript at `path` had cost before the prompt with this id, as the last process said that left it before:
+/// with that the next process begins its sums. A prompt of another session is in none of its records.
+pub(super) fn saved_total(path: &Path, prompt: Option<&str>) -> Option<Total> {
+    let mut total = None;
+    let mut is_over = false;
+    let read = each_line(path, u64::MAX, |line| {
+        let Ok(record) = serde_json::from_slice::<TranscriptRecord>(line) else { return };
+        is_over |= prompt.is_some() && record.uuid.as_deref() == prompt;
+        if let Some(dollars) = record.total_cost_usd.filter(|_| !is_over) {
+            total = Some(Total::saved(dollars, &record.model_usage));
+        }
+    });
+    read.ok().and(total)
+}
+
 impl SessionFile {
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The transcript of session `id`, if it has one. Ids are unique, so the directory, whose name Claude
     /// derives from the working directory, need not be known.
     pub(super) fn find(config_dir: &Path, id: &SessionId) -> Option<Self> {
@@ -177,6 +207,32 @@ mod tests {
         assert!(!transcript.is_left_at(prompt));
         add(line);
         assert!(transcript.is_left_at(prompt));
+    }
+
+    #[test]
+    fn session_had_cost_what_the_last_process_said_that_left_it_before_the_prompt() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s.jsonl");
+        let left = |dollars: f64, input: u64| {
+            let usage = serde_json::json!({ "m": { "inputTokens": input, "costUSD": dollars } });
+            serde_json::json!({ "modelUsage": usage, "totalCostUSD": dollars, "type": "cost-state" })
+                .to_string()
+        };
+        let prompt = |id: &str| format!(r#"{{"uuid":"{id}","type":"user"}}"#);
+        let lines =
+            [prompt("a"), left(0.25, 1000), prompt("b"), prompt("c"), left(0.5, 2000), prompt("d")];
+        fs::write(&path, lines.join("\n")).unwrap();
+        let before = |prompt| saved_total(&path, prompt);
+        let saved = |dollars: f64, input: u64| {
+            let usage = serde_json::json!({ "m": { "inputTokens": input } });
+            Some(Total::saved(dollars, &serde_json::from_value(usage).unwrap()))
+        };
+        assert_eq!(before(Some("a")), None);
+        assert_eq!(before(Some("b")), saved(0.25, 1000));
+        assert_eq!(before(Some("c")), saved(0.25, 1000), "the process of b was killed");
+        assert_eq!(before(Some("d")), saved(0.5, 2000));
+        assert_eq!(before(Some("of a branch")), saved(0.5, 2000));
+        assert_eq!(saved_total(&folder.path().join("none"), None), None);
     }
 
     #[test]

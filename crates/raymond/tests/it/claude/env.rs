@@ -173,9 +173,14 @@ impl Desk {
         assert!((paid - calls).abs() < 1e-6, "{paid} calls were paid for, not {calls}");
     }
 
-    /// The records of this kind in the journal of the run.
+    /// The records of this kind in the journal of run `r`.
     pub(super) fn records(&self, kind: &str) -> Vec<Value> {
-        let journal = self.project.read(".raymond/workflows/r.journal");
+        self.records_of("r", kind)
+    }
+
+    /// The records of this kind in the journal of a run.
+    pub(super) fn records_of(&self, run: &str, kind: &str) -> Vec<Value> {
+        let journal = self.project.read(&format!(".raymond/workflows/{run}.journal"));
         let lines = journal.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         let records = lines.flat_map(|mut line| match line["records"].take() {
             Value::Array(records) => records,
@@ -197,11 +202,16 @@ impl Desk {
             .collect()
     }
 
-    /// What each step cost, in calls.
+    /// What each step of run `r` cost, in calls.
     pub(super) fn calls_by_step(&self) -> Vec<f64> {
+        self.calls_by_step_of("r")
+    }
+
+    /// What each step of a run cost, in calls.
+    pub(super) fn calls_by_step_of(&self, run: &str) -> Vec<f64> {
         let cost = |ended: &Value| ended["spent"]["cost_usd"].as_f64().unwrap_or_default();
         let calls = |ended: &Value| (cost(ended) / CALL_USD * 100.0).round() / 100.0;
-        self.spent().iter().map(calls).collect()
+        self.records_of(run, "ended").iter().map(calls).collect()
     }
 
     /// Whether a step ran in a process that was kept from an earlier step.

@@ -28,11 +28,13 @@ fn rewound_run_knows_nothing_of_what_came_later_and_leaves_the_old_one_alone() {
     let heard = desk.heard();
     assert_eq!(heard[3], ["begin", "<goto>NEXT</goto>", "go on"], "nothing of what came later");
     assert_ne!(desk.session(3), desk.session(0));
+    assert_eq!(desk.calls_by_step_of("again"), [1.0, 1.0], "the past, and a turn");
     assert_eq!(desk.project.read(".raymond/workflows/r.journal"), journal);
     assert_eq!(raymond(&desk, &["rewind", "r", "3", "--as", "third"]).code, 0);
     raymond(&desk, &["resume", "third"]).completed("done");
     let heard = desk.heard();
     assert_eq!(heard[4], heard[2], "the second turn of the kept process is the last that it knows");
+    assert_eq!(desk.calls_by_step_of("third"), [1.0, 1.0, 1.0]);
     let over = raymond(&desk, &["fork-run", "r"]);
     over.failed(2, "there is nothing to continue");
     raymond(&desk, &["rewind", "r", "main.9"]).failed(2, "has no step main.9");
@@ -56,6 +58,8 @@ fn forked_run_and_the_old_one_both_continue() {
     assert_eq!(heard[2], heard[1], "the old session has not seen the other run");
     assert_eq!(desk.session(2), desk.session(0));
     assert_ne!(desk.session(1), desk.session(0));
+    assert_eq!(desk.calls_by_step_of("other").pop(), Some(1.0));
+    assert_eq!(desk.calls_by_step().pop(), Some(1.0));
 }
 
 const NEXT: &str = "[ -e fixed ] && echo '<goto>LAST</goto>'";

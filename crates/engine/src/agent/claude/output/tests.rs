@@ -525,26 +525,22 @@ fn first_turn_of_a_process_costs_what_its_results_tell_and_not_what_the_session_
 }
 
 #[test]
-fn version_that_sums_over_a_session_without_saying_so_is_compared_with_the_sessions_last_total() {
-    let init = |version: &str| {
-        format!(r#"{{"claude_code_version":"{version}","subtype":"init","type":"system"}}"#)
-    };
-    let total = end_of(&[INIT, &summed(0.25, None, [7000, 0])], "", Some(0), None).total;
-    let paid = |version: &str, total: Option<&str>| {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("x");
-        fs::write(&path, format!("{}\n{}\n", init(version), summed(0.3, None, [8000, 0]))).unwrap();
-        let path = &*path;
-        let stdout_bytes = u64::MAX;
-        let (stdin, stdout, stderr, exit_code) = (path, path, path, Some(0));
-        let (is_first, before) = (true, total);
+fn version_that_sums_over_a_session_without_saying_so_is_compared_with_its_transcript() {
+    let folder = tempfile::tempdir().unwrap();
+    let [transcript, path] = ["transcript", "x"].map(|name| folder.path().join(name));
+    let saved = r#"{"type":"cost-state","totalCostUSD":0.25,"modelUsage":{"claude-x":{"inputTokens":7000,"costUSD":0.25}}}"#;
+    fs::write(&transcript, saved).unwrap();
+    let paid = |version: &str, before: Option<&str>| {
+        let init =
+            format!(r#"{{"claude_code_version":"{version}","subtype":"init","type":"system"}}"#);
+        fs::write(&path, format!("{init}\n{}\n", summed(0.3, None, [8000, 0]))).unwrap();
         let output = TurnOutput {
-            stdin,
-            stdout,
-            stdout_bytes,
-            stderr,
-            exit_code,
-            is_first,
+            stdin: &path,
+            stdout: &path,
+            stdout_bytes: u64::MAX,
+            stderr: &path,
+            exit_code: Some(0),
+            is_first: true,
             before,
             told: &[],
         };
@@ -552,8 +548,9 @@ fn version_that_sums_over_a_session_without_saying_so_is_compared_with_the_sessi
         (spent.cost_usd, spent.tokens.input)
     };
     let dollars = |amount| Usd::from_dollars(amount).unwrap();
-    assert_eq!(paid("2.1.290", total.as_deref()), (dollars(0.05), 1000));
-    assert_eq!(paid("2.1.276", total.as_deref()), (dollars(0.3), 8000));
+    let before = transcript.to_str();
+    assert_eq!(paid("2.1.290", before), (dollars(0.05), 1000));
+    assert_eq!(paid("2.1.276", before), (dollars(0.3), 8000));
     assert_eq!(paid("2.1.290", None), (dollars(0.3), 8000));
 }
 
