@@ -25,6 +25,8 @@ const WORDINGS: &[(&str, Words)] = &[
     ("rate_limit_exceeded", Words::RateLimit),
     ("rate limit exceeded", Words::RateLimit),
     ("rate limit reached", Words::RateLimit),
+    ("max_output_tokens", Words::AnswerTooLong),
+    ("output token maximum", Words::AnswerTooLong),
     ("context_length_exceeded", Words::PromptTooLong),
     ("context window", Words::PromptTooLong),
     ("maximum context length", Words::PromptTooLong),
@@ -51,6 +53,7 @@ const WORDINGS: &[(&str, Words)] = &[
 
 #[derive(Clone, Copy)]
 enum Words {
+    AnswerTooLong,
     Authentication,
     Billing,
     PromptTooLong,
@@ -63,6 +66,7 @@ enum Words {
 impl Words {
     fn class(self) -> FailureClass {
         match self {
+            Self::AnswerTooLong => FailureClass::AnswerTooLong,
             Self::Authentication => FailureClass::Authentication,
             Self::Billing => FailureClass::Billing,
             Self::PromptTooLong => FailureClass::PromptTooLong,
@@ -115,6 +119,7 @@ pub(super) fn name(message: &str) -> (&'static str, Option<u64>) {
         FailureClass::Authentication => ("authentication", None),
         FailureClass::Billing => ("billing", None),
         FailureClass::PromptTooLong => ("prompt_too_long", None),
+        FailureClass::AnswerTooLong => ("answer_too_long", None),
         FailureClass::UnknownModel => ("unknown_model", None),
         FailureClass::Refused => ("refused", None),
         _ => ("other", None),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Block, Usage, message::Message};
+use super::{Block, Usage, message::Message, reply::TOO_LONG};
 
 /// The completion as one JSON document.
 pub(super) fn document(message: &Message<'_>) -> Value {
@@ -68,7 +68,10 @@ fn calls<'a>(message: &'a Message<'_>) -> impl Iterator<Item = Value> + 'a {
 
 fn finish_reason<'a>(message: &'a Message<'_>) -> &'a str {
     let usual = if calls(message).next().is_some() { "tool_calls" } else { "stop" };
-    message.reply.stop_reason.as_deref().unwrap_or(usual)
+    match message.reply.stop_reason.as_deref() {
+        Some(TOO_LONG) => "length",
+        reason => reason.unwrap_or(usual),
+    }
 }
 
 /// Input includes what was read from the cache.

@@ -59,6 +59,9 @@ impl Block {
     }
 }
 
+/// The reason to stop of an answer that is as long as it may be.
+pub(super) const TOO_LONG: &str = "max_tokens";
+
 /// The token counts of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
@@ -93,6 +96,11 @@ impl Reply {
     /// Several blocks in one message.
     pub fn blocks(blocks: impl IntoIterator<Item = Block>) -> Self {
         Self::new(Kind::Message(blocks.into_iter().collect()))
+    }
+
+    /// The model has written as much as it may, and its answer has no end.
+    pub fn too_long() -> Self {
+        Self::text("A beginning").stop_reason(TOO_LONG)
     }
 
     /// An error, such as `529, "overloaded_error", "Overloaded"`.

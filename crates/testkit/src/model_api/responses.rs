@@ -2,12 +2,24 @@
 
 use serde_json::{Value, json};
 
-use super::{Block, Usage, message::Message};
+use super::{Block, Usage, message::Message, reply::TOO_LONG};
 
 /// The response as one JSON document.
 pub(super) fn document(message: &Message<'_>) -> Value {
     let items: Vec<_> = items(message);
-    response(message, "completed", &items)
+    let mut document = response(message, status(message), &items);
+    if status(message) == INCOMPLETE {
+        document["incomplete_details"] = json!({ "reason": "max_output_tokens" });
+    }
+    document
+}
+
+/// The status of an answer that is too long.
+const INCOMPLETE: &str = "incomplete";
+
+fn status(message: &Message<'_>) -> &'static str {
+    let is_too_long = message.reply.stop_reason.as_deref() == Some(TOO_LONG);
+    if is_too_long { INCOMPLETE } else { "completed" }
 }
 
 /// The response as events.
@@ -28,7 +40,8 @@ pub(super) fn events(message: &Message<'_>) -> Vec<Value> {
         }));
         events.push(done);
     }
-    events.push(json!({ "type": "response.completed", "response": document(message) }));
+    let end = format!("response.{}", status(message));
+    events.push(json!({ "type": end, "response": document(message) }));
     for (number, event) in events.iter_mut().enumerate() {
         event["sequence_number"] = number.into();
     }

@@ -142,7 +142,9 @@ impl<'a> Report<'a> {
             }
             "end_turn" => json!({ "result": text }),
             "refusal" => failed("the model refuses to answer", "refused"),
-            "max_tokens" => failed("the answer was longer than the model may write", "other"),
+            "max_tokens" => {
+                failed("the answer was longer than the model may write", "answer_too_long")
+            }
             other => failed(&format!("the coding agent stopped: {other}"), "other"),
         };
         line["session"] = session.into();

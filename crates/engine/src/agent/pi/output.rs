@@ -202,7 +202,7 @@ pub(super) fn outcome(output: &TurnOutput<'_>, prices: Option<&Prices>) -> io::R
         Some(message) if is_settled => match message.stop_reason {
             StopReason::Stop => Outcome::Reply { text: message.text() },
             StopReason::Length => failed(
-                FailureClass::Other,
+                FailureClass::AnswerTooLong,
                 "the answer was longer than the model may write".to_owned(),
             ),
             _ => {

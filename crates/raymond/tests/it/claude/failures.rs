@@ -97,6 +97,29 @@ fn prompt_that_is_too_long_fails_at_once_and_a_shorter_one_begins_afresh() {
     assert_eq!(desk.heard()[1], ["shorter"]);
 }
 
+/// The only turn of a run has failed, and is not tried again: each try is paid for.
+#[track_caller]
+fn expect_one_turn(desk: &Desk) {
+    assert_eq!(desk.records("intended").len(), 1);
+    // Claude asks by itself to go on.
+    assert!(desk.asked().len() <= 4, "{:?}", desk.asked());
+}
+
+#[test]
+fn answer_that_is_as_long_as_it_may_be_fails_at_once() {
+    let Some((desk, ran)) = one_prompt([Reply::too_long()]) else { return };
+    ran.failed(1, "output token maximum").failed(1, "or for a file that is written in parts");
+    expect_one_turn(&desk);
+}
+
+#[test]
+fn full_context_window_fails_at_once() {
+    let full = Reply::text("so far").stop_reason("model_context_window_exceeded");
+    let Some((desk, ran)) = one_prompt([full]) else { return };
+    ran.failed(1, "context window limit").failed(1, "shorten the prompt");
+    expect_one_turn(&desk);
+}
+
 #[test]
 fn refusal_fails_at_once() {
     let Some((desk, ran)) = one_prompt([Reply::text("no").stop_reason("refusal")]) else { return };

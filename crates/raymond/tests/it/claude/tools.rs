@@ -91,6 +91,22 @@ fn question_of_claudes_own_tool_is_refused_and_the_turn_continues() {
 }
 
 #[test]
+fn tools_that_would_ask_the_model_again_after_the_turn_are_not_there() {
+    for (tool, input) in [
+        ("Monitor", json!({ "command": "echo x", "description": "d", "persistent": false })),
+        ("Workflow", json!({ "script": "log('x')" })),
+        ("ScheduleWakeup", json!({ "delaySeconds": 60, "reason": "r", "prompt": "p" })),
+    ] {
+        let Some(desk) = Desk::or_skip([("START.md", "watch")]) else { return };
+        desk.replies("watch", [Reply::tool(tool, input), Reply::text(DONE)]);
+        desk.start(&["--dangerously-skip-permissions"]).completed("done");
+        let output = desk.project.read(".raymond/workflows/r/steps/main.1/stdout");
+        assert!(output.contains(&format!("No such tool available: {tool}")), "{output}");
+        desk.expect_calls_paid(2.0);
+    }
+}
+
+#[test]
 fn skip_permissions_allows_claude_every_tool() {
     let Some((desk, outside)) = writes_outside() else { return };
     let ran = desk.start(&["--dangerously-skip-permissions"]).completed("done");

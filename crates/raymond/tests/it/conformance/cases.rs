@@ -128,6 +128,23 @@ pub(super) fn cost_is_that_of_each_turn(backend: Backend) {
     expect_calls_paid(&desk, &[2.0, 1.0, 4.0, 1.0]);
 }
 
+pub(super) fn forked_run_costs_its_own_turns(backend: Backend) {
+    let script = "[ -e fixed ] && echo '<goto>LAST</goto>'";
+    let files = [("START.md", "Prompt alpha."), ("NEXT.sh", script), ("LAST.md", "Prompt beta.")];
+    let desk = Desk::new(backend, files);
+    let tool = (desk.backend.shell)("echo hello");
+    // More than what follows, so that it cannot be taken for that.
+    desk.on("Prompt alpha", [tool, Reply::text("<goto>NEXT</goto>")]).says("Prompt beta", DONE);
+    assert_eq!(desk.start(&["--dangerously-skip-permissions"]).code, 1, "the script fails");
+    assert_eq!(desk.raymond(&["fork-run", "r", "--as", "other"]).code, 0);
+    desk.project.write("fixed", "");
+    desk.raymond(&["resume", "other"]).completed("done");
+    assert_eq!(desk.calls_paid_by("other"), [2.0, 0.0, 0.0, 1.0], "the past, and a turn");
+    desk.resume().completed("done");
+    assert_eq!(desk.calls_paid_by("r"), [2.0, 0.0, 0.0, 1.0], "the other run is not in it");
+    assert_eq!(knows(&desk, "Prompt beta", "Prompt alpha"), [true, true]);
+}
+
 pub(super) fn budget_stops_the_run(backend: Backend) {
     let desk = Desk::new(backend, [("START.md", "Prompt alpha."), ("NEXT.md", "Prompt beta.")]);
     desk.says("Prompt alpha", "<goto>NEXT</goto>").says("Prompt beta", DONE);
@@ -155,6 +172,18 @@ pub(super) fn answer_that_is_cut_off_is_asked_for_again(backend: Backend) {
     let desk = Desk::new(backend, [("START.md", "Prompt alpha.")]);
     desk.says("", DONE).on("Prompt alpha", [Reply::cut(), Reply::text(DONE)]);
     desk.start(&[]).completed("done");
+}
+
+pub(super) fn answer_that_is_too_long_is_not_asked_for_again(backend: Backend) {
+    let desk = Desk::new(backend, [("START.md", "Prompt alpha.")]);
+    desk.on("", [Reply::too_long()]);
+    // These hand the beginning over as if it were the answer.
+    let tells = !["opencode", "codex-acp"].contains(&desk.backend.name);
+    let why = if tells { "or for a file that is written in parts" } else { "no transition tag" };
+    desk.start(&[]).failed(1, why);
+    assert!(desk.requests().len() <= 4, "by itself: {}", desk.requests().len());
+    let journal = desk.project.read(".raymond/workflows/r.journal");
+    assert!(!journal.contains("\"retried\""), "it would be as long again: {journal}");
 }
 
 pub(super) fn wrong_key_fails_with_advice(backend: Backend) {

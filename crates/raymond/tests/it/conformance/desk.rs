@@ -120,9 +120,14 @@ impl Desk {
         self.calls(&state["total_cost_usd"]).unwrap()
     }
 
-    /// What each turn has cost, in calls of the model, in the order in which they ended.
+    /// What each turn of run `r` has cost, in calls of the model, in the order in which they ended.
     pub(super) fn calls_paid(&self) -> Vec<f64> {
-        let journal = self.project.read(".raymond/workflows/r.journal");
+        self.calls_paid_by("r")
+    }
+
+    /// What each step of a run has cost, in calls of the model, in the order in which they ended.
+    pub(super) fn calls_paid_by(&self, run: &str) -> Vec<f64> {
+        let journal = self.project.read(&format!(".raymond/workflows/{run}.journal"));
         let lines = journal.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         let records =
             lines.flat_map(|line| line["records"].as_array().cloned().unwrap_or_default());

@@ -6,6 +6,7 @@
 //! | `desk` | the project, the model and the coding agent of one test |
 //! | `cases` | the cases: one function each, the same for all |
 //! | `acp` | what only concerns coding agents that speak ACP |
+//! | `projects` | what a project brings along |
 //!
 //! All of them are skipped, with a reason, where the coding agent is not installed.
 
@@ -13,6 +14,7 @@ mod acp;
 mod backend;
 mod cases;
 mod desk;
+mod projects;
 
 /// Runs every case with each of these coding agents.
 macro_rules! conforms {
@@ -38,10 +40,12 @@ conforms!(claude, codex, pi, goose, claude_acp, opencode, codex_acp; [
     branch_is_isolated,
     function_is_fresh,
     cost_is_that_of_each_turn,
+    forked_run_costs_its_own_turns,
     budget_stops_the_run,
     usage_limit_pauses_the_run,
     transient_failure_is_overcome,
     answer_that_is_cut_off_is_asked_for_again,
+    answer_that_is_too_long_is_not_asked_for_again,
     wrong_key_fails_with_advice,
     killed_turn_is_continued,
     activity_names_the_tool,
