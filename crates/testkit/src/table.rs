@@ -17,6 +17,8 @@ pub struct Row {
     pub package: &'static str,
     /// The oldest version that Raymond supports. `None` for a tool.
     pub oldest: Option<&'static str>,
+    /// A version that neither the oldest nor the tested one stands for, if there is one.
+    between: Option<&'static str>,
     /// The newest version that Raymond is tested with.
     pub tested: &'static str,
     /// Its program below `node_modules`; `*` stands for any part of one name.
@@ -33,10 +35,11 @@ pub fn rows() -> Vec<Row> {
     let rows = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
     rows.map(|line| {
         let columns: Vec<_> = line.split_whitespace().collect();
-        let [name, package, oldest, tested, program] = columns[..] else {
-            panic!("agents.txt: five columns expected: {line}");
+        let [name, package, oldest, between, tested, program] = columns[..] else {
+            panic!("agents.txt: six columns expected: {line}");
         };
-        Row { name, package, oldest: (oldest != "-").then_some(oldest), tested, program }
+        let [oldest, between] = [oldest, between].map(|it| (it != "-").then_some(it));
+        Row { name, package, oldest, between, tested, program }
     })
     .collect()
 }
@@ -56,6 +59,8 @@ pub fn row(name: &str) -> Row {
 pub enum Selection {
     /// The oldest that Raymond supports.
     Oldest,
+    /// One that differs from both ends, where there is one; the tested one of the others.
+    Between,
     /// The newest that it is tested with.
     Tested,
     /// The newest that there was at the last `scripts/install-agents --newest`.
@@ -72,8 +77,11 @@ impl Selection {
         match env::var("RAYMOND_TEST_AGENTS").as_deref() {
             Err(_) | Ok("" | "tested") => Self::Tested,
             Ok("oldest") => Self::Oldest,
+            Ok("between") => Self::Between,
             Ok("newest") => Self::Newest,
-            Ok(other) => panic!("RAYMOND_TEST_AGENTS is `{other}`, not oldest, tested or newest"),
+            Ok(other) => {
+                panic!("RAYMOND_TEST_AGENTS is `{other}`, not oldest, between, tested or newest")
+            }
         }
     }
 
@@ -81,6 +89,7 @@ impl Selection {
     fn option(self) -> &'static str {
         match self {
             Self::Oldest => " --oldest",
+            Self::Between => " --between",
             Self::Tested => "",
             Self::Newest => " --newest",
         }
@@ -93,6 +102,7 @@ impl Row {
         let tested = || self.tested.to_owned();
         match selection {
             Selection::Oldest => self.oldest.map_or_else(tested, str::to_owned),
+            Selection::Between => self.between.map_or_else(tested, str::to_owned),
             Selection::Tested => tested(),
             Selection::Newest => newest(self.name).unwrap_or_else(tested),
         }
@@ -181,8 +191,9 @@ mod tests {
     fn every_row_has_versions_in_order_and_a_name_of_its_own() {
         let rows = rows();
         for row in &rows {
-            let oldest = row.version(Selection::Oldest);
-            assert!(numbers(&oldest) <= numbers(&row.version(Selection::Tested)), "{row:?}");
+            let versions = [Selection::Oldest, Selection::Between, Selection::Tested];
+            let versions = versions.map(|selection| numbers(&row.version(selection)));
+            assert!(versions.is_sorted(), "{row:?}");
             assert_eq!(rows.iter().filter(|other| other.name == row.name).count(), 1, "{row:?}");
         }
     }

@@ -36,7 +36,7 @@ pub(super) const NATIVE: Native =
 
 /// It needs node 22.19.
 const VERSIONS: Versions =
-    Versions { package: "@earendil-works/pi-coding-agent", oldest: [0, 87, 1], tested: [1, 5, 0] };
+    Versions { package: "@earendil-works/pi-coding-agent", oldest: [0, 87, 1], tested: [1, 5, 2] };
 
 /// Variables that take precedence over its logins. A model names its provider: `openai/gpt-5.2`.
 const KEYS: [&str; 3] = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"];
