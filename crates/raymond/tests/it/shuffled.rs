@@ -49,19 +49,35 @@ fn order_of_keys_and_events_and_unknown_ones_change_nothing_in_fresh_processes()
     assert_eq!(processes, 100);
 }
 
-#[test]
-fn version_of_which_nothing_is_understood_fails_at_once_and_names_one_that_is_known() {
+/// A run of one prompt whose Claude Code is this script.
+fn run_with(claude: &str, more: &[&str]) -> (Project, Ran) {
     let project = Project::new([("START.md", "go on")]);
-    project.write(
-        "claude",
-        "#!/bin/bash\ncase $1 in --version) echo '9.9.9 (Claude Code)';; *) echo >> starts; \
-         echo '{\"kind\":\"answer\",\"text\":\"<result>x</result>\"}';; esac\n",
-    );
+    project.write("claude", &format!("#!/bin/bash\n{claude}\n"));
     let runs = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(project.file("claude"), runs).unwrap();
-    let mut command = project.command(&["start", "flow", "--id", "r"]);
+    let mut command = project.command(&[&["start", "flow", "--id", "r"], more].concat());
     command.env("RAYMOND_CLAUDE", project.file("claude"));
     let ran = Ran::of(&command.output().unwrap());
+    (project, ran)
+}
+
+#[test]
+fn answer_of_a_process_that_does_not_leave_counts_after_seconds() {
+    let result = r#"{"usage":{"input_tokens":1},"result":"<result>done</result>","total_cost_usd":0.5,"is_error":false,"type":"result"}"#;
+    let claude = format!("read -r prompt\necho \"$prompt\"\necho '{result}'\nexec sleep 600");
+    // Longer than a test may take: the time of silence that ends a turn.
+    let (project, ran) = run_with(&claude, &["--warm", "0", "--timeout", "600"]);
+    ran.completed("done");
+    project.wait_until_quiet();
+}
+
+#[test]
+fn version_of_which_nothing_is_understood_fails_at_once_and_names_one_that_is_known() {
+    let (project, ran) = run_with(
+        "case $1 in --version) echo '9.9.9 (Claude Code)';; *) echo >> starts; \
+         echo '{\"kind\":\"answer\",\"text\":\"<result>x</result>\"}';; esac",
+        &[],
+    );
     let ran = ran.failed(1, "(9.9.9 (Claude Code)) printed nothing that Raymond understands");
     ran.failed(1, "npm install -g @anthropic-ai/claude-code@").failed(1, "raymond doctor");
     assert_eq!(project.lines("starts").len(), 1, "it is not tried again");

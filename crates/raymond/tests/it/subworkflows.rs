@@ -42,7 +42,7 @@ fn subworkflow_is_resumed_after_a_kill_in_a_directory_an_archive_and_a_yaml_file
         assert_eq!(project.raymond(&["pack", "flow", "--yaml"]).code, 0);
         let mut child = project.spawn(&["start", workflow, "--id", "r"]);
         let is_there = || project.lines("log").contains(&"deep START".to_owned());
-        wait_until("the worker is in the inner folder", Duration::from_secs(20), is_there);
+        wait_until("the worker is in the inner folder", Duration::from_mins(1), is_there);
         kill(child.id(), libc::SIGKILL);
         child.wait().unwrap();
         let status = project.raymond(&["status", "r"]).stdout;

@@ -58,6 +58,13 @@ fn fallback_models_are_asked_in_order_while_the_model_is_overloaded() {
         ["sonnet", "haiku", "opus"].into_iter().find(|name| models[index].contains(name)).unwrap()
     };
     assert_eq!([0, 3, 6].map(family), ["sonnet", "haiku", "opus"], "{models:?}");
+    // Both changes are told, and the turn is that of the last model.
+    let shown = Ran::of(&desk.command(&["show", "r"]).output().unwrap()).stdout;
+    for model in ["haiku", "opus"] {
+        assert!(shown.contains(&format!("goes on with claude-{model}")), "{shown}");
+    }
+    let spent = desk.records("ended")[0]["spent"]["model"].clone();
+    assert!(spent.as_str().unwrap().starts_with("claude-opus"), "{spent}");
 }
 
 #[test]
