@@ -160,9 +160,9 @@ impl RunFiles {
         self.folder.ancestors().nth(2).unwrap_or(&self.folder)
     }
 
-    /// The file with what a session had cost when this run was made from the past of the run that used it.
-    pub(crate) fn session_total(&self, session: &SessionId) -> PathBuf {
-        self.folder.join("sessions").join(format!("{session}.total"))
+    /// The file with what this run must know of a session of the run that it was made from.
+    pub(crate) fn session_past(&self, session: &SessionId) -> PathBuf {
+        self.folder.join("sessions").join(format!("{session}.past"))
     }
 
     /// The directory of one step: its `stdout`, its `stderr` and more.

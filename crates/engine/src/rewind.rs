@@ -6,6 +6,7 @@ use raymond_flow::{
     id::{AgentId, RunId, SessionId, StepId},
     machine::{Action, Record, Started, bookmarks, replay},
 };
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::{
@@ -22,7 +23,31 @@ use crate::{
 };
 
 /// More than any coding agent needs to say what a session has cost.
-const TOTAL_BYTES_MAX: u64 = 1024 * 1024;
+const PAST_BYTES_MAX: u64 = 1024 * 1024;
+
+/// What a run that is made from another one must know of a session: it has no steps of it.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct SessionPast {
+    /// The model that the last turn of the session named.
+    pub(crate) model: Option<String>,
+    /// What the session had cost, if its coding agent counts by session.
+    pub(crate) total: Option<String>,
+}
+
+impl SessionPast {
+    /// Of a session that the run of these files has from another one; nothing of others.
+    pub(crate) fn of(files: &RunFiles, session: &SessionId) -> Self {
+        let text = regular::read_text(&files.session_past(session), PAST_BYTES_MAX).ok();
+        text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
+    }
+
+    fn write(&self, files: &RunFiles, session: &SessionId) -> Result<(), EngineError> {
+        let path = files.session_past(session);
+        let made = private::create_dir_all(path.parent().unwrap_or(&files.folder));
+        let written = made.and_then(|()| private::write(&path, serde_json::to_string(self)?));
+        written.map_err(|source| io_error("write", &path, source))
+    }
+}
 
 /// Why a run cannot be taken up from its past.
 #[derive(Debug, Error)]
@@ -93,28 +118,31 @@ pub fn rewind(
     }
     let files = state_dir.run(id);
     let mut sessions = BTreeMap::new();
-    let mut totals = BTreeMap::new();
+    let mut pasts = BTreeMap::new();
     let marks = bookmarks(past.iter().flat_map(|entry| &entry.records));
     for session in run.sessions() {
         let Some(mark) = marks.get(session) else { continue };
-        let agent = match past.iter().find_map(|entry| action_of(entry, mark)) {
-            Some(Action::Turn(turn)) => agents.for_turn(turn).ok(),
+        let turn = match past.iter().find_map(|entry| action_of(entry, mark)) {
+            Some(Action::Turn(turn)) => Some(turn),
             Some(Action::Script { .. }) | None => None,
         };
+        let agent = turn.and_then(|turn| agents.for_turn(turn).ok());
         let folder = StepFolder::new(&files.steps, mark);
         let bytes = match folder.state() {
             Ok(StepState::Ended(record)) => Some(record.stdout_bytes),
             Ok(StepState::Lost) => folder.gather_stdout().ok(),
             _ => None,
         };
-        if let Some(agent) = agent.filter(|agent| agent.counts_by_session()) {
-            let end = turn_end(&folder, u64::MAX, None, agent).ok().and_then(|end| end.total);
+        let total = agent.filter(|agent| agent.counts_by_session()).and_then(|agent| {
+            let end = turn_end(&folder, u64::MAX, None, agent).ok();
             // The run may itself be made from another one, whose step that was.
-            let total = end.or_else(|| known_total(&files, session));
-            totals.extend(total.map(|total| (session.clone(), total)));
-        }
+            end.and_then(|end| end.total).or_else(|| SessionPast::of(&files, session).total)
+        });
         let then = agent.zip(bytes);
         let then = then.and_then(|(agent, bytes)| agent.bookmark(session, &folder.stdout(), bytes));
+        let model = turn.and_then(|turn| turn.settings.model.clone());
+        let named = then.as_ref().unwrap_or(session).clone();
+        pasts.insert(named, SessionPast { model, total });
         match then {
             Some(then) => drop(sessions.insert(session.clone(), then)),
             None if went_on(&entries, session, mark) => {
@@ -125,13 +153,8 @@ pub fn rewind(
     }
     let from = id.clone();
     let step = step.map(name);
-    write(state_dir, past, new, Record::Rewound { from, step, sessions }, &totals)?;
+    write(state_dir, past, new, Record::Rewound { from, step, sessions }, &pasts)?;
     Ok(())
-}
-
-/// What a session had cost when the run of these files was made from another one that used it.
-pub(crate) fn known_total(files: &RunFiles, session: &SessionId) -> Option<String> {
-    regular::read_text(&files.session_total(session), TOTAL_BYTES_MAX).ok()
 }
 
 /// A step as users name it.
@@ -163,26 +186,21 @@ fn went_on(entries: &[JournalEntry], session: &SessionId, mark: &StepId) -> bool
 }
 
 /// Writes the journal of the new run: the past under another name, and that it is another run now. The journal gets its name when
-/// it is whole: half of a past would be a run that continues the sessions of the old one. Before that, `totals` says what the
-/// sessions had cost: the new run has no steps of theirs.
+/// it is whole: half of a past would be a run that continues the sessions of the old one. Before that, `pasts` says what
+/// it must know of its sessions.
 fn write(
     state_dir: &StateDir,
     past: &[JournalEntry],
     new: &RunId,
     rewound: Record,
-    totals: &BTreeMap<SessionId, String>,
+    pasts: &BTreeMap<SessionId, SessionPast>,
 ) -> Result<(), EngineError> {
     let files = state_dir.run(new);
     state_dir.check_run(&files)?;
     create_folders(&files)?;
     let _lock = lock(new, &files)?;
     make_way(new, &files)?;
-    for (session, total) in totals {
-        let path = files.session_total(session);
-        let made = private::create_dir_all(path.parent().unwrap_or(&files.folder));
-        let written = made.and_then(|()| private::write(&path, total));
-        written.map_err(|source| io_error("write", &path, source))?;
-    }
+    pasts.iter().try_for_each(|(session, past)| past.write(&files, session))?;
     let draft = files.journal.with_added_extension("draft");
     let at = |source| io_error("write", &files.journal, source);
     // What a killed command has left.

@@ -21,7 +21,7 @@ use crate::{
     events::{Event, Observer},
     keeper::{self, LaunchKind},
     private, programs,
-    rewind::known_total,
+    rewind::SessionPast,
     step::StepFolder,
     steps::ProcessNumber,
     warm,
@@ -154,7 +154,7 @@ impl Performer<'_> {
     }
 
     /// Whether the last turn in the session of `turn` named a model. The intents of the agent's earlier
-    /// steps say so.
+    /// steps say so, or a file if that was in the run that this one was made from.
     fn follows_a_model(&self, id: &StepId, turn: &Turn) -> bool {
         let [own, source] = match &turn.session {
             SessionPlan::Fresh { id } => [Some(id).filter(|_| turn.recovers), None],
@@ -173,7 +173,10 @@ impl Performer<'_> {
                     _ => None,
                 }
             });
-            models.next().flatten()
+            match models.next() {
+                Some(model) => model,
+                None => SessionPast::of(&self.means.files, session).model,
+            }
         };
         [own, source].into_iter().flatten().any(|session| last_model(session).is_some())
     }
@@ -210,7 +213,7 @@ impl Performer<'_> {
                 wanted = from;
             }
         }
-        known_total(&self.means.files, &wanted)
+        SessionPast::of(&self.means.files, &wanted).total
     }
 
     /// Starts a turn, in a kept process if there is one for it.

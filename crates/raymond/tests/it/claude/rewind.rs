@@ -62,4 +62,19 @@ fn forked_run_and_the_old_one_both_continue() {
     assert_eq!(desk.calls_by_step().pop(), Some(1.0));
 }
 
+#[test]
+fn forked_run_gets_the_default_model_again_after_a_state_with_a_model() {
+    let first = "---\nmodel: haiku\n---\nbegin";
+    let Some(desk) = Desk::or_skip([("START.md", first), ("NEXT.sh", NEXT), ("LAST.md", "end")])
+    else {
+        return;
+    };
+    desk.says("begin", "<goto>NEXT</goto>").says("end", DONE);
+    assert_eq!(desk.start_without_model(&[]).code, 1, "the script fails");
+    assert_eq!(raymond(&desk, &["fork-run", "r", "--as", "other"]).code, 0);
+    desk.project.write("fixed", "");
+    raymond(&desk, &["resume", "other"]).completed("done");
+    assert_eq!(desk.models(), ["haiku", "opus"]);
+}
+
 const NEXT: &str = "[ -e fixed ] && echo '<goto>LAST</goto>'";
