@@ -37,8 +37,7 @@ pub fn state(worktree: &Worktree) -> Result<WorktreeState, GitError> {
     if state.has_directory {
         let arguments = ["status", "--porcelain=v1", "--untracked-files=all", "--no-renames", "-z"];
         state.uncommitted = paths(&Git::at(path).bytes(&arguments)?);
-        let nested = nested::committed(Git::at(path))?.into_iter();
-        state.uncommitted.extend(nested.filter(|name| path.join(name).join(".git").exists()));
+        state.uncommitted.extend(nested::committed(path)?);
     }
     // A worker may have left its branch; what its HEAD has is its work, too.
     let own_head = state.has_directory.then(|| Git::at(path).text(&["rev-parse", "HEAD"]).ok());

@@ -5,9 +5,6 @@ use std::path::Path;
 
 use super::git::{Git, GitError};
 
-/// The mode of a reference to a commit of another repository.
-const LINK_MODE: &str = "160000 ";
-
 /// Those that git does not know.
 pub(super) fn untracked(git: Git<'_>) -> Result<Vec<String>, GitError> {
     let top = git.text(&["rev-parse", "--show-toplevel"])?;
@@ -17,14 +14,12 @@ pub(super) fn untracked(git: Git<'_>) -> Result<Vec<String>, GitError> {
     Ok(names(&others).filter_map(|name| name.strip_suffix('/').map(str::to_owned)).collect())
 }
 
-/// Those of which the last commit has a reference.
-pub(super) fn committed(git: Git<'_>) -> Result<Vec<String>, GitError> {
-    let tree = git.bytes(&["ls-tree", "-r", "-z", "--full-tree", "HEAD"])?;
-    let link = |entry: String| {
-        let (_, name) = entry.strip_prefix(LINK_MODE)?.split_once('\t')?;
-        Some(name.to_owned())
-    };
-    Ok(names(&tree).filter_map(link).collect())
+/// Those in `worktree` that the last commit refers to, or of whose directory it has files.
+pub(super) fn committed(worktree: &Path) -> Result<Vec<String>, GitError> {
+    let folders = ["ls-tree", "-r", "-d", "-z", "--name-only", "--full-tree", "HEAD"];
+    let folders = Git::at(worktree).bytes(&folders)?;
+    // A reference without its repository is one of the commit from which the worktree was made.
+    Ok(names(&folders).filter(|name| worktree.join(name).join(".git").exists()).collect())
 }
 
 /// The entries of a list that git prints with `-z`.

@@ -5,9 +5,11 @@ use std::{fs, path::Path};
 use raymond_flow::machine::Worktree;
 
 use super::{
+    claim::Claim,
     git::{Git, GitError, common_dir},
     look::{hidden, state},
     record,
+    save::unlock_branch,
 };
 
 /// What became of a worktree that should be removed.
@@ -65,6 +67,11 @@ pub fn remove(
     let place = if state.has_directory { path } else { Path::new(&worktree.repository) };
     let home = common_dir(place)?;
     let git = Git::at(&home).patient();
+    // No git process of an earlier orchestrator is at work on it once the claim is held.
+    let held = claim.exists().then(|| Claim::open(&claim, "")).and_then(Result::ok);
+    if held.is_some() {
+        unlock_branch(git, &worktree.branch)?;
+    }
     if state.has_directory {
         // Twice: also one that is locked, or that ignored files are in.
         git.bytes(&["worktree", "remove", "--force", "--force", &worktree.path])?;
@@ -73,6 +80,7 @@ pub fn remove(
     if state.has_branch {
         git.bytes(&["branch", "-D", "--quiet", &worktree.branch])?;
     }
+    drop(held);
     let _ = fs::remove_file(claim);
     Ok(removal)
 }

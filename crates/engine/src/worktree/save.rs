@@ -81,11 +81,12 @@ fn commit(
     if let Some(problem) = return_to_branch(git, &worktree.branch)? {
         return Ok(Some(problem));
     }
+    let path = Path::new(&worktree.path);
     let untracked = nested::untracked(git)?;
     if !status.is_empty() {
         commit_but(git, run, agent, &untracked)?;
     }
-    let nested: Vec<_> = untracked.into_iter().chain(nested::committed(git)?).collect();
+    let nested: Vec<_> = untracked.into_iter().chain(nested::committed(path)?).collect();
     Ok(nested.first().map(|first| {
         let more = if nested.len() > 1 {
             format!(" and {} more", nested.len() - 1)
@@ -110,8 +111,8 @@ fn return_to_branch(git: Git<'_>, own: &str) -> Result<Option<String>, GitError>
             if branch.is_empty() { "no branch".to_owned() } else { format!("branch {branch}") };
         return Ok(Some(format!("it is on {on}, which does not contain {own}")));
     }
-    // Files and index stay as they are.
-    git.bytes(&["checkout", "--quiet", "-B", own])?;
+    // Files and index stay as they are. No hook may keep work from being saved.
+    git.bytes(&["-c", "core.hooksPath=/dev/null", "checkout", "--quiet", "-B", own])?;
     Ok(None)
 }
 

@@ -313,6 +313,48 @@ fn repository_inside_of_a_worktree_is_named_and_its_worktree_is_kept() {
     assert!(nested.join("work").exists());
 }
 
+#[test]
+fn repository_around_tracked_files_is_named_and_a_reference_that_was_there_before_is_not() {
+    let repository = Repository::new();
+    let other = repository.path().join("other");
+    fs::create_dir(&other).unwrap();
+    run_git(&other, &["init", "--quiet"]);
+    run_git(&other, &["commit", "--quiet", "--allow-empty", "-m", "c"]);
+    repository.git(&["add", "other"]);
+    repository.git(&["commit", "--quiet", "-m", "refers to it"]);
+    let (worktree, cwd) = repository.make("main_w1").unwrap();
+    fs::write(Path::new(&cwd).join("new"), "x").unwrap();
+    assert_eq!(save_of("main_w1", &worktree).problem, None);
+    repository.git(&["merge", "--quiet", "raymond/r/main_w1"]);
+    run_git(Path::new(&cwd), &["init", "--quiet"]);
+    let problem = save_of("main_w1", &worktree).problem.unwrap();
+    assert!(problem.starts_with("`sub` in it is a git repository of its own"), "{problem}");
+    let kept = remove(&worktree, &around(&worktree), false, false).unwrap();
+    let uncommitted = vec!["sub".to_owned()];
+    assert_eq!(kept, Removal::Kept { uncommitted, unmerged_commits: 0 });
+}
+
+/// A hook `post-checkout` that ends with code 7.
+#[cfg(unix)]
+fn failing_hook(repository: &Repository) -> PathBuf {
+    let hook = repository.path().join(".git/hooks/post-checkout");
+    fs::write(&hook, "#!/bin/sh\nexit 7\n").unwrap();
+    fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    hook
+}
+
+#[cfg(unix)]
+#[test]
+fn worker_returns_to_its_branch_although_a_hook_fails() {
+    let repository = Repository::new();
+    let (worktree, cwd) = repository.make("main_w1").unwrap();
+    run_git(Path::new(&cwd), &["checkout", "--quiet", "-b", "feature"]);
+    failing_hook(&repository);
+    fs::write(Path::new(&cwd).join("new"), "x").unwrap();
+    assert_eq!(save_of("main_w1", &worktree).problem, None);
+    assert_eq!(repository.git(&["show", "raymond/r/main_w1:sub/new"]), "x");
+}
+
 #[cfg(unix)]
 #[cfg(unix)]
 #[test]
@@ -406,6 +448,32 @@ fn worktree_with_work_that_is_nowhere_else_is_not_removed() {
     assert_eq!(repository.git(&["branch", "--list", "raymond/r/main_w1"]), "");
     assert!(!repository.folder().join("main_w1.claim").exists());
     assert_eq!(remove(&worktree, &around(&worktree), false, false).unwrap(), Removal::WasGone);
+}
+
+#[test]
+fn lock_that_a_killed_git_left_does_not_keep_a_worktree() {
+    let repository = Repository::new();
+    let lock = repository.path().join(".git/refs/heads/raymond/r/main_w1.lock");
+    fs::create_dir_all(lock.parent().unwrap()).unwrap();
+    // One from the making of the worktree, and one from later.
+    fs::create_dir_all(repository.folder()).unwrap();
+    fs::write(repository.folder().join("main_w1.claim"), "i\n").unwrap();
+    fs::write(&lock, "").unwrap();
+    let (worktree, _) = repository.make("main_w1").unwrap();
+    fs::write(&lock, "").unwrap();
+    assert_eq!(remove(&worktree, &around(&worktree), false, false).unwrap(), GONE);
+    assert_eq!(repository.git(&["branch", "--list", "raymond/r/main_w1"]), "");
+}
+
+#[cfg(unix)]
+#[test]
+fn path_with_a_line_break_is_refused_and_named_whole() {
+    let repository = Repository::new();
+    let moved = repository.root.path().join("two\nlines");
+    fs::rename(repository.path(), &moved).unwrap();
+    let refusal = checkout(&moved.to_string_lossy()).unwrap_err();
+    assert!(refusal.contains("two\\nlines\" has a line break"), "{refusal}");
+    assert!(refusal.ends_with("rename it, or leave `worktree` out"), "{refusal}");
 }
 
 #[test]
@@ -599,9 +667,7 @@ fn branch_whose_name_is_a_part_of_the_workers_is_in_the_way() {
 #[test]
 fn failed_hook_is_named_and_the_worktree_is_made_again() {
     let repository = Repository::new();
-    let hook = repository.path().join(".git/hooks/post-checkout");
-    fs::write(&hook, "#!/bin/sh\nexit 7\n").unwrap();
-    fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let hook = failing_hook(&repository);
     let failed = repository.make("main_w1").unwrap_err();
     assert!(failed.starts_with("the hook post-checkout of the repository ended with code 7"));
     fs::remove_file(&hook).unwrap();

@@ -42,16 +42,16 @@ pub(in crate::cli) fn land(arguments: &Land) -> Result<ExitCode, Failure> {
         let message = format!("Land {agent} of run {id}");
         let landed = landing.land(worktree, &message, arguments.dry_run);
         let landed = landed.map_err(|error| Failure::of_error(&error))?;
+        let problem = not_saved(worktree);
         if !matches!(landed, Landed::Merged { .. } | Landed::Already) {
             left.push(remedy(&landed, worktree));
+        } else if problem.is_some() {
+            let path = quote::path(Path::new(&worktree.path));
+            left.push(format!("look at what is left in its worktree: cd {path}"));
         }
         out::text(&format!("{agent}  {}\n", told(&landed, worktree, arguments.dry_run)))?;
-        if let Some(problem) = not_saved(worktree) {
+        if let Some(problem) = problem {
             out::text(&format!("{agent}  not saved: {problem}\n"))?;
-            left.push(format!(
-                "look at what is left in its worktree: cd {}",
-                quote::path(Path::new(&worktree.path))
-            ));
         }
     }
     let Some(first) = left.first() else {
@@ -61,8 +61,8 @@ pub(in crate::cli) fn land(arguments: &Land) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     };
     let workers = count(left.len() as u64, "worker");
-    let verb = if arguments.dry_run { "cannot" } else { "could not" };
-    let message = format!("the work of {workers} {verb} be landed on {}", landing.branch());
+    let verb = if arguments.dry_run { "can" } else { "could" };
+    let message = format!("not all work of {workers} {verb} be landed on {}", landing.branch());
     Err(Failure::of_work(message).with_hint(first.clone()))
 }
 
