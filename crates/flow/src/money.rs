@@ -154,6 +154,7 @@ mod tests {
         let of = |billionths| Usd::from_billionths(billionths).to_string();
         assert_eq!([of(3_740_000), of(3_000_000), of(9_999_999)], ["$0.0037", "$0.003", "$0.01"]);
         assert_eq!([of(41_200), of(12), of(1)], ["$0.000041", "$0.000000012", "$0.000000001"]);
+        assert_eq!([of(15_000_000), of(15_400_000)], ["$0.015", "$0.02"]);
         assert_eq!(Usd::from_dollars(10.0).unwrap().to_string(), "$10.00");
         assert_eq!(Usd::ZERO.to_string(), "$0.00");
     }

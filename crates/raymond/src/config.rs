@@ -95,7 +95,12 @@ static KEYS: [Key; 21] = [
         help: "what must be free on the disk before a step starts, in bytes",
         wrong: large,
     },
-    Key { name: "effort", default: "", help: "the effort for states that name none", wrong: never },
+    Key {
+        name: "effort",
+        default: "",
+        help: "the effort for states that name none",
+        wrong: option,
+    },
     Key {
         name: "keep_script_steps",
         default: "500",
@@ -114,7 +119,7 @@ static KEYS: [Key; 21] = [
         help: "how many turns of coding agents may run at once",
         wrong: at_least_one,
     },
-    Key { name: "model", default: "", help: "the model for states that name none", wrong: never },
+    Key { name: "model", default: "", help: "the model for states that name none", wrong: option },
     Key {
         name: "no_wait",
         default: "false",
@@ -172,6 +177,11 @@ fn trusted(path: &Path) -> Option<String> {
 
 fn never(_: &str) -> Option<&'static str> {
     None
+}
+
+/// A value that a coding agent would take for an option.
+pub(crate) fn option(text: &str) -> Option<&'static str> {
+    looks_like_an_option(text).then_some("begins with a dash, as an option does")
 }
 
 fn dollars(text: &str) -> Option<&'static str> {
@@ -720,6 +730,28 @@ mod tests {
     }
 
     #[test]
+    fn tables_that_are_not_set_are_described_with_their_defaults() {
+        let described = |text: &str| {
+            let text = of(text).unwrap().describe();
+            let lines: Vec<_> =
+                text.lines().map(|line| line.split_whitespace().collect()).collect();
+            lines.into_iter().map(|words: Vec<&str>| words.join(" ")).collect::<Vec<_>>()
+        };
+        let unset = [
+            "failover.handoff false default",
+            "failover.order [] default",
+            "notify.command [] default",
+            "notify.on [\"ask\"] default",
+            "agents.NAME - see: raymond help agents",
+        ];
+        assert_eq!(described("")[KEYS.len()..], unset);
+        let set = described("[notify]\ncommand = ['tell']\n[agents.pi]\nmodel = 'x'\n");
+        assert!(set.contains(&"notify.command [\"tell\"] c.toml line 2".to_owned()), "{set:?}");
+        assert!(set.contains(&unset[3].to_owned()) && !set.contains(&unset[2].to_owned()));
+        assert!(!set.contains(&unset[4].to_owned()), "{set:?}");
+    }
+
+    #[test]
     fn wrong_values_name_file_and_line() {
         let cases = [
             ("warm = 1\nbudget = 'x'", "c.toml line 2: `budget`: `x` is not an amount of dollars"),
@@ -734,6 +766,7 @@ mod tests {
                 "[claude]\narguments = 'x'",
                 "c.toml line 2: `claude.arguments` must be a list of strings",
             ),
+            ("model = '-x'", "c.toml line 1: `model`: `-x` begins with a dash, as an option does"),
             ("warm = 0x10", "c.toml line 1: `warm` takes a decimal number"),
         ];
         for (text, expected) in cases {

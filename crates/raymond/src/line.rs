@@ -149,8 +149,11 @@ impl Line {
     }
 
     fn wrap_into(self, lines: &mut Vec<Self>, columns: usize) {
+        let is_wide = self.width() > columns;
         let mut line = Self::new();
         let mut word = Self::new();
+        // The number of spaces since the last word.
+        let mut gap = None;
         for (style, text) in self.pieces {
             // The number of backticks decides whether a space is within a command.
             let mut ticks = 0;
@@ -158,8 +161,18 @@ impl Line {
             for part in text.split_inclusive(' ') {
                 ticks += part.matches('`').count();
                 is_command |= part == "raymond ";
+                let may_break = !is_command && ticks.is_multiple_of(2);
+                // The columns of a table that is too wide are not aligned.
+                if part == " " && is_wide && may_break && gap.is_some_and(|gap| gap >= 2) {
+                    continue;
+                }
+                gap = if part == " " {
+                    gap.map(|gap| gap + 1)
+                } else {
+                    Some(part.len() - part.trim_end().len())
+                };
                 word.pieces.push((style, part.to_owned()));
-                if part.ends_with(' ') && !is_command && ticks.is_multiple_of(2) {
+                if part.ends_with(' ') && may_break {
                     line.put(std::mem::take(&mut word), lines, columns);
                 }
             }
@@ -277,6 +290,11 @@ mod tests {
             of(&line, 20),
             ["allow it with", "    `claude /login`", "    first", "      further"]
         );
+        let row = Line::of("  a name").pad(20).plain("1  ").dim("    2");
+        assert_eq!(of(&row, 20), ["  a name  1  2"]);
+        assert_eq!(of(&row, 40), ["  a name            1      2"]);
+        let line = Line::of("a wide line with `two   spaces`    and more");
+        assert_eq!(of(&line, 30), ["a wide line with", "    `two   spaces`  and more"]);
         let line = Line::of("Resume: ").add(Style::Name, "raymond resume demo-1 --x");
         assert_eq!(of(&line, 20), ["Resume:", "    raymond resume demo-1 --x"]);
         for columns in 20..60 {

@@ -72,11 +72,16 @@ pub struct Reply {
     pub how: String,
 }
 
+/// What was answered; a cancel answers nothing.
+fn told(first: &GivenAnswer) -> String {
+    if first.result.is_empty() { String::new() } else { format!(": {}", first.result) }
+}
+
 /// Why an answer was not taken.
 #[derive(Debug, Error)]
 pub enum AnswerError {
     /// The question already has an answer.
-    #[error("question {id} was already answered by {} ({}): {}", first.by, first.how, first.result)]
+    #[error("question {id} was already answered by {} ({}){}", first.by, first.how, told(first))]
     Answered {
         /// The question.
         id: AskId,

@@ -4,9 +4,10 @@ use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand};
 
-use raymond_flow::{money::Usd, text::looks_like_an_option};
+use raymond_flow::money::Usd;
 
 use super::{authoring::Authoring, upkeep::Upkeep};
+use crate::config;
 
 /// The version, with the commit that it was built from if that is known.
 const VERSION: &str = env!("VERSION_AND_COMMIT");
@@ -336,6 +337,10 @@ pub(crate) struct Start {
     #[arg(long, conflicts_with = "json")]
     pub(crate) detach: bool,
 
+    /// Start it although `raymond lint` finds errors in it.
+    #[arg(long)]
+    pub(crate) no_lint: bool,
+
     #[command(flatten)]
     pub(crate) options: Options,
 }
@@ -463,12 +468,8 @@ pub(crate) fn dollars(text: &str) -> Result<f64, String> {
     amount.ok_or_else(|| "is not an amount of dollars; expected for instance 5 or 0.50".to_owned())
 }
 
-/// A value that a coding agent would take for an option is refused.
 fn no_option(text: &str) -> Result<String, String> {
-    if looks_like_an_option(text) {
-        return Err("begins with a dash, as an option does".to_owned());
-    }
-    Ok(text.to_owned())
+    config::option(text).map_or_else(|| Ok(text.to_owned()), |wrong| Err(wrong.to_owned()))
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {

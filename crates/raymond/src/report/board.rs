@@ -12,7 +12,7 @@ use raymond_flow::{
 
 use super::{
     crews::{Crews, Progress},
-    items::Items,
+    items::{Items, short},
     time,
     words::{self, count},
 };
@@ -26,7 +26,7 @@ const ROWS_ELSE: usize = 5;
 const NAME_MAX: usize = 24;
 /// A terminal narrower than this has no room for costs.
 const COLUMNS_WITH_COSTS: usize = 60;
-/// A narrower terminal shows only the beginning of items.
+/// A narrower terminal shows items shorter.
 const COLUMNS_WITH_ITEMS: usize = 100;
 const ITEM_NARROW: usize = 16;
 /// The frames of the spinner.
@@ -298,7 +298,7 @@ impl Board {
         line =
             line.plain("  ").add(Style::Bold, &row.state).pad(4 + columns.names + columns.states);
         if columns.items > 0 {
-            let item = Line::of(self.item(agent)).cut(columns.items);
+            let item = Line::of(short(self.item(agent), columns.items)).cut(columns.items);
             let column = 6 + columns.names + columns.states + columns.items;
             line = line.plain("  ").then(item).pad(column);
         }

@@ -9,8 +9,10 @@ use raymond_flow::{
 
 use crate::line::excerpt;
 
-/// The most characters of an item.
-const ITEM_CHARS_MAX: usize = 28;
+/// The most characters of an item: with a name, a cost, steps and a time it fits into 60 columns.
+const ITEM_CHARS_MAX: usize = 24;
+/// A value of which fewer could be shown is left out.
+const VALUE_CHARS_MIN: usize = 6;
 
 /// The items of all workers, also of those that have ended.
 #[derive(Debug, Default)]
@@ -45,23 +47,37 @@ impl Items {
     }
 }
 
-/// The values of attributes, short.
+/// The values of attributes, each short: of those that do not fit, the first ones.
 pub(crate) fn words(attributes: &BTreeMap<String, String>) -> String {
-    let values = attributes.values().map(|value| excerpt(value)).filter(|value| !value.is_empty());
-    short(&values.collect::<Vec<_>>().join(", "))
+    let mut words = String::new();
+    let mut room = ITEM_CHARS_MAX;
+    let values = attributes.values().map(|value| excerpt(value));
+    for value in values.filter(|value| !value.is_empty()) {
+        if !words.is_empty() {
+            room = room.saturating_sub(2);
+            if room < value.chars().count().min(VALUE_CHARS_MIN) {
+                break;
+            }
+            words.push_str(", ");
+        }
+        let value = short(&value, room);
+        room -= value.chars().count();
+        words.push_str(&value);
+    }
+    words
 }
 
 /// The beginning of a text, or the end of a path: its name is there.
-fn short(text: &str) -> String {
+pub(crate) fn short(text: &str, chars_max: usize) -> String {
     let count = text.chars().count();
-    if count <= ITEM_CHARS_MAX {
+    if count <= chars_max {
         return text.to_owned();
     }
     if text.contains('/') && !text.contains(' ') {
-        let end: String = text.chars().skip(count + 1 - ITEM_CHARS_MAX).collect();
+        let end: String = text.chars().skip(count + 1 - chars_max).collect();
         return format!("…{end}");
     }
-    let beginning: String = text.chars().take(ITEM_CHARS_MAX - 1).collect();
+    let beginning: String = text.chars().take(chars_max - 1).collect();
     format!("{}…", beginning.trim_end())
 }
 
@@ -77,13 +93,19 @@ mod tests {
         assert_eq!(of(&[("item", "src/a.rs"), ("part", "2")]), "src/a.rs, 2");
         assert_eq!(
             of(&[("item", "crates/raymond/src/report/items.rs")]),
-            "…raymond/src/report/items.rs"
+            "…ond/src/report/items.rs"
         );
         assert_eq!(
-            of(&[("task", "remove all warnings of the linter")]),
-            "remove all warnings of the…"
+            of(&[("file", "crates/raymond/src/main.rs"), ("task", "look for errors")]),
+            "…tes/raymond/src/main.rs"
         );
+        assert_eq!(
+            of(&[("file", "src/main.rs"), ("task", "look for errors")]),
+            "src/main.rs, look for e…"
+        );
+        assert_eq!(of(&[("task", "remove all warnings of the linter")]), "remove all warnings of…");
         assert_eq!(of(&[("a", " "), ("b", "x\ny")]), "x\\ny");
         assert_eq!(of(&[]), "");
+        assert_eq!(short("…ond/src/report/items.rs", 16), "…report/items.rs");
     }
 }

@@ -87,7 +87,9 @@ pub(crate) fn differences(
     if let Some(expected) = expect.cost
         && expected != seen.run.total_cost_usd
     {
-        differences.push(format!("cost: expected {expected}, got {}", seen.run.total_cost_usd));
+        let (expected, got) = (expected.dollars(), seen.run.total_cost_usd.dollars());
+        // All digits: amounts that differ may be shown alike.
+        differences.push(format!("cost: expected ${expected}, got ${got}"));
     }
     prompts(case, seen, &mut differences);
     if expect.has_snapshot {

@@ -272,7 +272,7 @@ fn cancelled_run_asks_nobody_any_more() {
         .raymond(&["answer", "r", "main.1", "approve"])
         .failed(1, "answered by raymond (cancel)");
     let late = project.raymond(&["answer", "r", "approve"]);
-    let late = late.failed(1, "question main.1 was already answered by raymond (cancel)");
+    let late = late.failed(1, "question main.1 was already answered by raymond (cancel)\n");
     assert!(!late.stderr.contains("resume"), "{late:?}");
 }
 

@@ -31,7 +31,8 @@ fn replies(project: &Project, state: &str, replies: &[Value]) {
 }
 
 fn start(project: &Project, more: &[&str]) -> Ran {
-    let mut command = project.command(&[&["start", "flow", "--id", "r", "--debug"], more].concat());
+    let mut command =
+        project.command(&[&["start", "flow", "--id", "r", "--debug", "--no-lint"], more].concat());
     command.env("RAYMOND_AGENT_PROGRAM", "bash agent.sh");
     Ran::of(&command.output().unwrap())
 }

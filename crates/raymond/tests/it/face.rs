@@ -332,7 +332,7 @@ fn mistake_in_a_state_is_shown_with_a_caret_under_it() {
         ("START.md", "---\nallowed_transitions:\n  - { tag: goto, traget: END }\n---\nx"),
         ("END.md", "x"),
     ]);
-    let ran = project.raymond(&["flow"]).failed(1, "START.md:3:18");
+    let ran = project.raymond(&["flow", "--no-lint"]).failed(1, "START.md:3:18");
     assert!(ran.stderr.contains("3 |   - { tag: goto, traget: END }"), "{}", ran.stderr);
     assert!(ran.stderr.contains("  |                  ^^^^^^"), "{}", ran.stderr);
 }
@@ -375,7 +375,7 @@ fn run_is_not_resumed_with_another_coding_agent() {
     let project = Project::new([("START.md", "x")]);
     project.write("agent.sh", "cat > /dev/null; exit 1");
     let program = [("RAYMOND_AGENT_PROGRAM", "bash agent.sh")];
-    let arguments = ["start", "flow", "--id", "r", "--retries", "0"];
+    let arguments = ["start", "flow", "--id", "r", "--retries", "0", "--no-lint"];
     assert_eq!(with_env(&project, &arguments, &program).code, 1);
     project.raymond(&["run", "r"]).failed(2, "the coding agent `program`, which is not configured");
     project.write("agent.sh", "cat > /dev/null; echo '{\"result\":\"<result>x</result>\"}'");
@@ -437,7 +437,8 @@ fn advice_is_a_complete_command_that_works() {
                  *) t='<result>done</result>' ;; esac; \
                  printf '{\"result\": \"%s\", \"cost_usd\": 0.25}\\n' \"$t\"";
     project.write("agent.sh", reply);
-    let arguments = ["start", "flow", "--id", "r", "--budget", "0.2", "--data-dir", "my data"];
+    let arguments =
+        ["start", "flow", "--no-lint", "--id", "r", "--budget", "0.2", "--data-dir", "my data"];
     let ran = with_env(&project, &arguments, &agent).failed(3, "$0.25 of $0.20 are spent");
     let advice = ran.stderr.lines().find_map(|line| line.split_once("raymond resume ")).unwrap().1;
     assert_eq!(advice, "r --data-dir 'my data' --budget 0.50");
@@ -762,7 +763,7 @@ fn status_of_a_running_turn_shows_its_tool_and_duration() {
     )
     .unwrap();
     let path = project.file("claude").display().to_string();
-    let mut command = project.command(&["start", "flow", "--id", "r", "--warm", "0"]);
+    let mut command = project.command(&["start", "flow", "--id", "r", "--warm", "0", "--no-lint"]);
     command.env("RAYMOND_CLAUDE", &path).stdout(Stdio::piped()).stderr(Stdio::piped());
     let run = command.spawn().unwrap();
     wait_until("the tool is used", PATIENCE, || project.file("began").exists());

@@ -273,6 +273,18 @@ pub(crate) fn sweep_calls(
 }
 
 #[test]
+fn system_without_random_numbers_is_an_error_before_anything_is_begun() {
+    if !can_trace() {
+        return;
+    }
+    let project = project();
+    let fault = ["-e", "trace=getrandom", "-e", "inject=getrandom:error=EIO"];
+    let (ran, _) = Traced::start(&project, Hit::Orchestrator, &fault).wait();
+    ran.failed(1, "error: this system gives no random numbers: ");
+    assert!(!project.file(".raymond/workflows/r.journal").exists());
+}
+
+#[test]
 fn orchestrator_killed_at_every_call_runs_no_step_twice() {
     let faults = [
         "write:signal=SIGKILL",

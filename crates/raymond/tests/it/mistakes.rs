@@ -53,6 +53,8 @@ fn wrong_options_are_explained_with_the_usage_and_the_help_of_their_command() {
             &["prune", "--status", "done"],
             &["'done'", "completed, cancelled", "raymond prune --help"],
         ),
+        (&["flow", "--model=-x"], &["'--model <MODEL>': begins with a dash"]),
+        (&["flow", "--effort=-x"], &["'--effort <EFFORT>': begins with a dash"]),
         (&["new", "x", "--template", "revue"], &["'revue'", "a similar value exists: 'review'"]),
     ] {
         let ran = refused(&project, arguments, parts);
@@ -91,6 +93,53 @@ fn workflow_without_a_usable_entry_names_the_files_that_are_there() {
     let ran =
         refused(&empty, &["flow"], &["no entry state", "hint: begin a workflow: raymond new NAME"]);
     assert!(!ran.stderr.contains("name the first state"), "{ran:?}");
+}
+
+#[test]
+fn workflow_with_lint_errors_is_not_started_before_somebody_insists() {
+    let project = script("if false; then echo '<goto>GONE</goto>'; fi; echo '<result>x</result>'");
+    for arguments in
+        [&["flow"][..], &["start", "flow", "--json"], &["run", "flow"], &["flow", "--detach"]]
+    {
+        let parts = [
+            "error[missing-target]",
+            "--> flow/START.sh:1:28",
+            "error: flow has an error, so it was not started\n",
+            "hint: fix it, and check again: raymond lint flow\n      or start it as it is: --no-lint\n",
+        ];
+        let ran = refused(&project, arguments, &parts);
+        assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{arguments:?}");
+    }
+    assert_eq!(project.raymond(&["list", "--json"]).stdout, "[]\n");
+    project.raymond(&["flow", "--no-lint", "--id", "r"]).completed("x");
+    let insisting = ["flow", "--no-lint", "--detach", "--id", "s"];
+    assert_eq!(project.raymond(&insisting).stdout, "s\n");
+    let parts = ["`r` is a run: --no-lint is for new ones"];
+    refused(&project, &["run", "r", "--no-lint"], &parts);
+    // The same workflow in a test, and in runs that were started already.
+    project.write("flow/tests/a.yaml", "expect: { result: x }\n");
+    assert_eq!(project.raymond(&["test", "flow"]).code, 0);
+    assert_eq!(project.raymond(&["rewind", "r", "main.1", "--as", "t"]).code, 0);
+    project.raymond(&["resume", "t"]).completed("x");
+}
+
+#[test]
+fn coding_agent_that_is_not_known_is_an_error_before_the_start() {
+    let project = Project::new([
+        ("START.sh", "echo '<goto>ASK</goto>'"),
+        ("ASK.md", "---\nagent: nobody\nallowed_transitions: [{ tag: result }]\n---\nDo it."),
+    ]);
+    refused(&project, &["flow"], &["error[unable-agent]", "`nobody`", "not started"]);
+}
+
+#[test]
+fn warnings_of_lint_do_not_keep_a_workflow_from_being_started() {
+    let project = script("echo '<result>x</result>'");
+    project.write("flow/LONELY.sh", "echo '<result>y</result>'");
+    let found = project.raymond(&["lint", "flow"]);
+    assert!(found.stdout.contains("warning[unreachable-state]"), "{found:?}");
+    let ran = project.raymond(&["flow"]).completed("x");
+    assert!(!ran.stderr.contains("unreachable"), "{ran:?}");
 }
 
 #[test]
@@ -154,12 +203,12 @@ fn transcript_of_scripts_says_how_to_see_their_output() {
 
 #[test]
 fn missing_tag_names_the_tag_to_write() {
-    let ran = script("echo done").raymond(&["flow"]);
+    let ran = script("echo done").raymond(&["flow", "--no-lint"]);
     ran.failed(1, "no transition tag was found").failed(1, "echo '<result>done</result>'");
     let project = Project::new([("START.md", "Do it.")]);
     project
         .write("agent.sh", "cat > /dev/null; echo '{\"result\": \"I did it.\", \"cost_usd\": 0}'");
-    let mut command = project.command(&["flow", "--id", "r"]);
+    let mut command = project.command(&["flow", "--id", "r", "--no-lint"]);
     let ran = Ran::of(&command.env("RAYMOND_AGENT_PROGRAM", "bash agent.sh").output().unwrap());
     let ran =
         ran.failed(1, "`allowed_transitions`").failed(1, "See its answer: raymond show r main\n");
@@ -191,7 +240,7 @@ fn question_without_people_names_the_option_that_waits_for_them() {
 #[test]
 fn missing_program_of_another_coding_agent_is_not_called_claude_code() {
     let project = Project::new([("START.md", "Do it.")]);
-    let mut command = project.command(&["flow", "--budget", "0"]);
+    let mut command = project.command(&["flow", "--budget", "0", "--no-lint"]);
     let ran = Ran::of(&command.env("RAYMOND_AGENT_PROGRAM", "./nowhere").output().unwrap());
     let ran = ran.failed(1, "`./nowhere` is not installed").failed(1, "`program`");
     assert!(!ran.stderr.contains("npm"), "{ran:?}");
@@ -267,9 +316,12 @@ fn new_leaves_nothing_behind_that_prevents_another_try() {
 #[test]
 fn new_says_how_to_check_try_and_run_the_workflow() {
     let project = simple();
-    for (template, run) in [("linear", "raymond x --input 'TEXT'\n"), ("polling", "raymond x\n")] {
+    let waits = "It waits for the file ready.txt";
+    for (template, run, more) in
+        [("linear", "raymond x --input 'TEXT'\n", ""), ("polling", "raymond x\n", waits)]
+    {
         let ran = project.raymond(&["new", "x", "--template", template]);
-        for part in ["raymond lint x", "raymond test x", run] {
+        for part in ["raymond lint x", "raymond test x", run, more] {
             assert!(ran.stderr.contains(part), "{part} in {ran:?}");
         }
         fs::remove_dir_all(project.file("x")).unwrap();

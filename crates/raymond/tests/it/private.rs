@@ -56,7 +56,8 @@ fn all_files_of_a_run_are_private_whatever_the_umask() {
     for umask in ["000", "002", "077"] {
         let project = project();
         fs::remove_dir(project.file(".raymond")).unwrap();
-        let arguments = ["start", "flow", "--id", "r", "--debug", "--detach", "--log-file", "log"];
+        let arguments =
+            ["start", "flow", "--id", "r", "--debug", "--detach", "--no-lint", "--log-file", "log"];
         let mut command = project.command_with_umask(umask, &arguments);
         command.env("RAYMOND_AGENT_PROGRAM", "bash agent.sh");
         assert!(command.status().unwrap().success());
@@ -99,7 +100,7 @@ fn waiting() -> Project {
     let project = project();
     set_mode(project.path(), 0o755);
     set_mode(&project.file(".raymond"), 0o755);
-    let arguments = ["start", "flow", "--id", "r", "--detach"];
+    let arguments = ["start", "flow", "--id", "r", "--detach", "--no-lint"];
     let mut command = project.command_with_umask("000", &arguments);
     command.env("RAYMOND_AGENT_PROGRAM", "bash agent.sh");
     assert!(command.status().unwrap().success());

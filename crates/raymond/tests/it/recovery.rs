@@ -240,7 +240,7 @@ fn output_of_a_process_that_outlives_its_turn_is_not_the_answer() {
         command.env("RAYMOND_AGENT_PROGRAM", "bash agent.sh");
         command
     };
-    let mut child = command(&["start", "flow", "--id", "r"]).spawn().unwrap();
+    let mut child = command(&["start", "flow", "--id", "r", "--no-lint"]).spawn().unwrap();
     end_and_print_later(&project, &mut child);
     Ran::of(&command(&["run", "r"]).output().unwrap()).completed("right");
 }
@@ -339,7 +339,7 @@ fn no_process_of_a_lost_turn_runs_beside_its_next_attempt() {
         "\"{\\\"result\\\": \\\"<result>${beside:-alone}</result>\\\"}\"",
     );
     project.write("agent.sh", &says);
-    let mut command = project.command(&["start", "flow", "--id", "r"]);
+    let mut command = project.command(&["start", "flow", "--id", "r", "--no-lint"]);
     command.env("RAYMOND_AGENT_PROGRAM", "bash agent.sh").stderr(Stdio::piped());
     let child = command.stdout(Stdio::piped()).spawn().unwrap();
     wait_until("the turn began", Duration::from_mins(1), || project.file("began").exists());
@@ -405,7 +405,7 @@ fn answers_of_a_deleted_run_do_not_count_for_a_new_run() {
     for answer in ["old", "new"] {
         let says = format!("echo '{{\"result\": \"<result>{answer}</result>\"}}'");
         project.write("agent.sh", &says);
-        let mut command = project.command(&["start", "flow", "--id", "r"]);
+        let mut command = project.command(&["start", "flow", "--id", "r", "--no-lint"]);
         command.env("RAYMOND_AGENT_PROGRAM", "bash agent.sh");
         Ran::of(&command.output().unwrap()).completed(answer);
         delete_journal(&project);

@@ -26,7 +26,7 @@ struct User {
 
 impl User {
     fn new() -> Self {
-        let flow = [("START.md", "do it")];
+        let flow = [("START.md", "do it\n<result>done</result>")];
         let user = Self { home: Project::new(flow), other: Project::new(flow) };
         user.home.write("agent.sh", AGENT);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();

@@ -50,7 +50,7 @@ fn shown(project: &Project, arguments: &[&str]) -> String {
 #[test]
 fn show_prints_prompts_and_answers_of_every_turn_and_failed_scripts() {
     let project = project();
-    assert_eq!(raymond(&project, &["flow", "--id", "painting"]).code, 1);
+    assert_eq!(raymond(&project, &["flow", "--id", "painting", "--no-lint"]).code, 1);
     raymond(&project, &["run", "painting"]).completed("green");
     let expected = "== main/1  START.md\n> Paint it\n> green.\n  I look for paint.\n  \
                     Painted. <goto>CHECK</goto>\n=> <goto>CHECK</goto>\n\n\
@@ -67,7 +67,7 @@ fn show_prints_prompts_and_answers_of_every_turn_and_failed_scripts() {
 #[test]
 fn show_of_a_script_prints_its_output() {
     let project = project();
-    assert_eq!(raymond(&project, &["flow", "--id", "r"]).code, 1);
+    assert_eq!(raymond(&project, &["flow", "--id", "r", "--no-lint"]).code, 1);
     let expected = "== main/2  CHECK.sh\nstdout:\n  looking\nstderr:\n  not dry\n! exit code 3";
     for step in ["main.2", "main/2", "2"] {
         assert_eq!(shown(&project, &["show", "r", step]), expected);
@@ -79,7 +79,7 @@ fn show_of_a_script_prints_its_output() {
 #[test]
 fn show_prints_entries_that_programs_can_read() {
     let project = project();
-    assert_eq!(raymond(&project, &["flow", "--id", "r"]).code, 1);
+    assert_eq!(raymond(&project, &["flow", "--id", "r", "--no-lint"]).code, 1);
     let ran = raymond(&project, &["show", "r", "1", "--json"]);
     let entries: Vec<serde_json::Value> =
         ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -93,7 +93,7 @@ fn show_prints_entries_that_programs_can_read() {
 fn show_follows_a_run_until_it_ends() {
     let project = project();
     project.write("once", "");
-    let mut command = project.command(&["flow", "--id", "r"]);
+    let mut command = project.command(&["flow", "--id", "r", "--no-lint"]);
     command.env("RAYMOND_AGENT_PROGRAM", "bash agent.sh").env("SLOW", "1");
     let run = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     wait_until("the last turn began", Duration::from_mins(1), || project.file("asked").exists());
@@ -108,4 +108,16 @@ fn show_follows_a_run_until_it_ends() {
     assert!(rest.iter().any(|line| line == "=> <result>green</result>"), "{rest:?}");
     assert!(show.wait().unwrap().success());
     Ran::of(&run.wait_with_output().unwrap()).completed("green");
+}
+
+#[test]
+fn turn_that_never_started_is_told_as_such() {
+    let project = Project::new([("START.md", "Do it.")]);
+    let mut command = project.command(&["flow", "--id", "r", "--budget", "0", "--no-lint"]);
+    let ran = Ran::of(&command.env("RAYMOND_AGENT_PROGRAM", "./nowhere").output().unwrap());
+    let _ = ran.failed(1, "`./nowhere` is not installed");
+    let ran = raymond(&project, &["show", "r"]);
+    let why = "there is nothing to show: no process was started, or its files were removed; \
+               list the steps: raymond log r --all\n";
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, why));
 }

@@ -242,7 +242,8 @@ fn run_cannot_control_the_terminal_in_the_live_view() {
         }
         is_there
     };
-    let arguments = ["start", &path, "--id", "r", "--retries", "0", "--warm", "0", "-v"];
+    let arguments =
+        ["start", &path, "--no-lint", "--id", "r", "--retries", "0", "--warm", "0", "-v"];
     let Some(shown) = hostile.show(&arguments, &[], seen) else { return };
     is_tame(&shown, "live");
     has_no_forged_line(&shown, "live");
@@ -267,14 +268,16 @@ fn run_cannot_control_the_terminal_in_lines_or_events() {
     for (id, how, variables) in [("l", "-v", &plain[..]), ("q", "-q", &plain), ("j", "--json", &[])]
     {
         hostile.forget_calls();
-        let arguments = ["start", &path, "--id", id, "--retries", "0", "--warm", "0", how];
+        let arguments =
+            ["start", &path, "--no-lint", "--id", id, "--retries", "0", "--warm", "0", how];
         let shown = hostile.is_tame(&arguments, variables);
         let Some(shown) = shown else { return };
         assert!(shown.contains("API Error"), "{shown:?}");
         assert!(shown.contains("u{1b}]52;c") || shown.contains("u001b]52;c"), "{shown:?}");
     }
     // What is written down for later is shown on a terminal, then.
-    let arguments = ["start", &path, "--id", "f", "--retries", "0", "--warm", "0", "--log-file"];
+    let arguments =
+        ["start", &path, "--no-lint", "--id", "f", "--retries", "0", "--warm", "0", "--log-file"];
     hostile.forget_calls();
     hostile.is_tame(&[&arguments[..], &["log.txt"]].concat(), &[]);
     let log = fs::read_to_string(format!("{}/log.txt", hostile.folder())).unwrap();

@@ -5,9 +5,11 @@ use std::{collections::BTreeSet, path::Path};
 use raymond_flow::{
     coding_agent::CodingAgents,
     graph::Graph,
+    lint::Known,
     machine::{Limits, Settings},
 };
 
+use super::lint::OpenedWorkflow;
 use crate::{failure::Failure, out, quote, report::warning};
 
 /// The input of a run that is started without one: none, unless the first state of `workflow` needs it. Then
@@ -33,6 +35,23 @@ pub(super) fn missing_input(
         "give it one: raymond {0} --input 'TEXT'\n\
          or from standard input: raymond {0} --input -\n\
          or let {entry} do without: `input: optional` in its frontmatter",
+        quote::path(workflow)
+    );
+    Err(Failure::usage(message).with_hint(hint))
+}
+
+/// Rejects a workflow with lint errors.
+pub(super) fn check_lint(
+    workflow: &Path,
+    opened: &OpenedWorkflow,
+    known: &Known,
+) -> Result<(), Failure> {
+    let Some((number, text)) = opened.errors(known, |_| true) else { return Ok(()) };
+    out::note(&text);
+    let (errors, them) = if number == 1 { ("an error", "it") } else { ("errors", "them") };
+    let message = format!("{} has {errors}, so it was not started", workflow.display());
+    let hint = format!(
+        "fix {them}, and check again: raymond lint {}\nor start it as it is: --no-lint",
         quote::path(workflow)
     );
     Err(Failure::usage(message).with_hint(hint))

@@ -108,30 +108,42 @@ fn table(page: &mut Vec<Line>, title: &str, mut rows: Vec<(String, &Spending)>) 
     rows.sort_by_key(|(_, spending)| std::cmp::Reverse(spending.account.cost_usd));
     let count = rows.len();
     rows.truncate(ROWS_MAX);
-    let widths = rows.iter().map(|(name, _)| console::measure_text_width(name));
-    let width = widths.max().unwrap_or(0).max(title.len());
+    let cells: Vec<_> = rows.iter().map(|(_, spending)| cells(spending)).collect();
+    let width = |text: &str| console::measure_text_width(text);
+    let names = rows.iter().map(|(name, _)| width(name)).max().unwrap_or(0).max(title.len() - 2);
+    let widths = HEADS.map(width);
+    let widths: [usize; HEADS.len()] = std::array::from_fn(|column| {
+        let cells = cells.iter().map(|cells| width(&cells[column]));
+        cells.max().unwrap_or(0).max(widths[column])
+    });
+    let numbers = |cells: &[String]| -> String {
+        cells.iter().zip(widths).map(|(cell, width)| format!("  {cell:>width$}")).collect()
+    };
     page.push(Line::new());
-    let head = Line::new().add(Style::Bold, title).pad(width + 2);
-    page.push(head.dim(format!(
-        "{:>6} {:>9} {:>12} {:>12} {:>12} {:>9} {:>12}",
-        "turns", "cost", "input", "cache write", "read again", "for", "output"
-    )));
-    for (name, spending) in rows {
-        let Spending { account, read_again_usd, .. } = spending;
-        let Tokens { input, output, cache_read, cache_write } = account.tokens;
-        let line = Line::of("  ").add(Style::Name, &name).pad(width + 2);
-        page.push(line.plain(format!(
-            "{:>6} {:>9} {:>12} {:>12} {:>12} {:>9} {:>12}",
-            account.steps,
-            account.cost_usd.to_string(),
-            thousands(input),
-            thousands(cache_write),
-            thousands(cache_read),
-            read_again_usd.to_string(),
-            thousands(output),
-        )));
+    let head = Line::new().add(Style::Bold, title).pad(2 + names);
+    page.push(head.dim(numbers(&HEADS.map(str::to_owned))));
+    for ((name, _), cells) in rows.iter().zip(&cells) {
+        let line = Line::of("  ").add(Style::Name, name).pad(2 + names);
+        page.push(line.plain(numbers(cells)));
     }
     left_out(page, count);
+}
+
+/// The columns of a table after the names.
+const HEADS: [&str; 7] = ["turns", "cost", "input", "cache write", "read again", "for", "output"];
+
+fn cells(spending: &Spending) -> [String; HEADS.len()] {
+    let Spending { account, read_again_usd, .. } = spending;
+    let Tokens { input, output, cache_read, cache_write } = account.tokens;
+    [
+        account.steps.to_string(),
+        account.cost_usd.to_string(),
+        thousands(input),
+        thousands(cache_write),
+        thousands(cache_read),
+        read_again_usd.to_string(),
+        thousands(output),
+    ]
 }
 
 fn left_out(page: &mut Vec<Line>, count: usize) {

@@ -79,6 +79,21 @@ pub(super) struct OpenedWorkflow {
     pub(super) graph: Graph,
 }
 
+impl OpenedWorkflow {
+    /// The lint errors that are meant, if there are any: how many, and as text.
+    pub(super) fn errors(
+        &self,
+        known: &Known,
+        is_meant: impl Fn(&Finding) -> bool,
+    ) -> Option<(usize, String)> {
+        let mut found = lint::lint(&self.graph, known);
+        let yaml = self.files.place(&mut found);
+        found.retain(|finding| finding.severity == Severity::Error && is_meant(finding));
+        let sources = Sources { path: &self.files.path, graph: &self.graph, yaml };
+        (!found.is_empty()).then(|| (found.len(), as_text(&found, &sources)))
+    }
+}
+
 pub(super) fn open(workflow: &Path, platform: Platform) -> Result<OpenedWorkflow, Failure> {
     let files = WorkflowFiles::read(workflow)?;
     let graph = files.graph(platform).map_err(|error| Failure::usage(error.to_string()))?;
@@ -95,16 +110,13 @@ pub(super) fn mistakes(run: &Run) -> Option<String> {
             _ => None,
         })
         .collect();
-    let OpenedWorkflow { files, graph } = open(Path::new(&run.scope_dir), Platform::HERE).ok()?;
-    let mut found = lint::lint(&graph, &Known::default());
-    let yaml = files.place(&mut found);
-    found.retain(|finding| {
+    let opened = open(Path::new(&run.scope_dir), Platform::HERE).ok()?;
+    let failed = opened.errors(&Known::default(), |finding| {
         let file = finding.file.as_deref().unwrap_or_default();
         let place = format!("{file}:{}", finding.position);
-        finding.severity == Severity::Error && errors.iter().any(|error| error.contains(&place))
+        errors.iter().any(|error| error.contains(&place))
     });
-    let text = as_text(&found, &Sources { path: &files.path, graph: &graph, yaml });
-    (!text.is_empty()).then_some(text)
+    failed.map(|(_, text)| text)
 }
 
 fn explain(name: &str) -> Result<ExitCode, Failure> {

@@ -24,6 +24,7 @@ use raymond_engine::{
 };
 use raymond_flow::{
     id::RunId,
+    lint::Known,
     machine::{Halt, Limits, Run, Settings, Started, Status},
     source::Platform,
 };
@@ -76,7 +77,7 @@ pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
 
 /// The run that `raymond start` starts with these arguments, and its project.
 pub(super) fn plan(arguments: Start) -> Result<(LoadedProject, Started), Failure> {
-    let Start { workflow, id, input, variables, options, .. } = arguments;
+    let Start { workflow, id, input, variables, no_lint, options, .. } = arguments;
     let workflow = workflow.ok_or_else(|| {
         let message =
             "no workflow was named: a state file, a directory, a zip archive or a YAML file";
@@ -102,15 +103,21 @@ pub(super) fn plan(arguments: Start) -> Result<(LoadedProject, Started), Failure
         .agent
         .get_or_insert_with(|| project.agents.default_name().unwrap_or_default().to_owned());
     // A file that cannot be read here is reported when its state is entered.
-    let graph = lint::open(&workflow, Platform::HERE).ok().map(|opened| opened.graph);
+    let opened = lint::open(&workflow, Platform::HERE).ok();
     let agents = project.agents.known();
-    admit::check_agents(graph.as_ref(), &agents, &settings, &limits)?;
+    if let Some(opened) = opened.as_ref().filter(|_| !no_lint) {
+        let variables = variables.iter().map(|(name, _)| name.clone()).collect();
+        let known = Known { variables, coding_agents: Some(agents.clone()) };
+        admit::check_lint(&workflow, opened, &known)?;
+    }
+    let graph = opened.as_ref().map(|opened| &opened.graph);
+    admit::check_agents(graph, &agents, &settings, &limits)?;
     if !options.quiet {
-        admit::warn_of_unlimited(graph.as_ref(), &agents, &settings, &limits);
+        admit::warn_of_unlimited(graph, &agents, &settings, &limits);
     }
     let input = match input {
         Some(input) if input == STANDARD_INPUT => Some(read_input()?),
-        None => admit::missing_input(&workflow, graph.as_ref(), &variables)?,
+        None => admit::missing_input(&workflow, graph, &variables)?,
         input => input,
     };
     let started = Started {
@@ -142,12 +149,13 @@ pub(in crate::cli) fn run(arguments: Start) -> Result<ExitCode, Failure> {
     if let (None, true) = (name, is_file) {
         return start(arguments);
     }
-    let Start { id, input, variables, detach, options, .. } = &arguments;
+    let Start { id, input, variables, detach, no_lint, options, .. } = &arguments;
     let only_new = [
         (id.is_some(), "--id"),
         (input.is_some(), "--input"),
         (!variables.is_empty(), "--var"),
         (*detach, "--detach"),
+        (*no_lint, "--no-lint"),
     ];
     let id = word.to_str().map(str::to_owned);
     // Neither: if it looks like a path, it is most likely mistyped.
@@ -263,9 +271,12 @@ fn detached(state_dir: &StateDir, next: &Next, what: Detached<'_>) -> Result<Exi
             let said = log.get(usize::try_from(before).unwrap_or(0)..).unwrap_or_default();
             let why = String::from_utf8_lossy(said);
             let why = why.trim().trim_start_matches("error: ");
+            let (why, hint) = why.split_once("\n\nhint: ").unwrap_or((why, ""));
             let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILED);
             let message = format!("the run in the background ended at once: {why}");
-            return Err(Failure::of_work(message).with_code(code));
+            let failure = Failure::of_work(message).with_code(code);
+            let hint: Vec<_> = hint.lines().map(str::trim).collect();
+            return Err(if hint.is_empty() { failure } else { failure.with_hint(hint.join("\n")) });
         }
         std::thread::sleep(DETACH_INTERVAL);
     }

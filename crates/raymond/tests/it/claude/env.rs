@@ -240,7 +240,7 @@ impl Desk {
     }
 }
 
-const START: &[&str] = &["start", "flow", "--id", "r"];
+const START: &[&str] = &["start", "flow", "--id", "r", "--no-lint"];
 const RUN: &[&str] = &["run", "r"];
 
 /// Starts a program, and does not wait.

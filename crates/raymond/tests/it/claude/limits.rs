@@ -166,13 +166,13 @@ fn usage_limit_of_one_run_keeps_the_next_run_from_asking_the_model() {
     let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
     desk.replies("first", [limited(&format!("Claude AI usage limit reached|{}", now + 3600))]);
     desk.start(&["--no-wait"]).failed(4, "usage limit is reached until");
-    let command = ["start", "flow", "--id", "other", "--no-wait"];
+    let command = ["start", "flow", "--id", "other", "--no-wait", "--no-lint"];
     let other = Ran::of(&desk.command(&command).output().unwrap());
     other.failed(4, "usage limit is reached until");
     assert_eq!(desk.asked(), ["first"]);
     // With another key it is another account.
     desk.says("first", DONE);
-    let mut command = desk.command(&["start", "flow", "--id", "third", "--no-wait"]);
+    let mut command = desk.command(&["start", "flow", "--id", "third", "--no-wait", "--no-lint"]);
     Ran::of(&command.env("ANTHROPIC_API_KEY", "other").output().unwrap()).completed("done");
 }
 

@@ -45,6 +45,20 @@ fn run_is_started_with_input_variables_and_budget_and_outlives_the_server() {
 }
 
 #[test]
+fn workflow_with_lint_errors_is_not_started_and_the_answer_says_what_to_do() {
+    let project = Project::new([("START.sh", "echo '<goto>GONE</goto>'")]);
+    let server = Server::start(&project, &[]);
+    let answer = server.post(&workflow(&server), &json!({}));
+    assert_eq!(answer.status, 409, "{answer:?}");
+    let path = project.file("flow").display().to_string();
+    let error = answer.json()["error"].clone();
+    assert_eq!(error["message"], format!("{path} has an error, so it was not started"));
+    let hint = error["hint"].as_str().unwrap();
+    assert!(hint.starts_with(&format!("fix it, and check again: raymond lint {path}")), "{hint}");
+    assert_eq!(server.get("/api/runs").ok()["runs"], json!([]));
+}
+
+#[test]
 fn run_is_stopped_limited_resumed_and_cancelled() {
     let project = Project::new([(
         "START.sh",

@@ -98,7 +98,7 @@ fn stream_of_a_transcript_grows_with_the_step_and_ends_with_it() {
          echo '{\"result\":\"<result>done</result>\",\"cost_usd\":0.5}'",
     );
     project.write(".raymond/config.toml", "agent_program = \"bash agent.sh\"\n");
-    project.raymond(&["flow", "--id", "t", "--detach"]);
+    project.raymond(&["flow", "--id", "t", "--detach", "--no-lint"]);
     wait_until("it waits", PATIENCE, || project.file("waits").exists());
     let server = Server::start(&project, &[]);
     let path = format!("{}/steps/main.1/transcript/events", server.run("t"));
