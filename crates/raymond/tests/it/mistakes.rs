@@ -117,6 +117,7 @@ fn workflow_with_lint_errors_is_not_started_before_somebody_insists() {
     let parts = ["`r` is a run: --no-lint is for new ones"];
     refused(&project, &["run", "r", "--no-lint"], &parts);
     // The same workflow in a test, and in runs that were started already.
+    fs::create_dir(project.file("flow/tests")).unwrap();
     project.write("flow/tests/a.yaml", "expect: { result: x }\n");
     assert_eq!(project.raymond(&["test", "flow"]).code, 0);
     assert_eq!(project.raymond(&["rewind", "r", "main.1", "--as", "t"]).code, 0);

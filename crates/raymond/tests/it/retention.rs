@@ -31,7 +31,7 @@ fn counting(count: u32, has_turns: bool) -> Project {
 #[test]
 fn only_the_latest_script_steps_keep_their_files_and_all_turns_do() {
     let project = counting(12, true);
-    let mut command = project.command(&["start", "flow", "--id", "r"]);
+    let mut command = project.command(&["start", "flow", "--id", "r", "--no-lint"]);
     command.env("RAYMOND_AGENT_PROGRAM", "bash agent.sh").env("RAYMOND_KEEP_SCRIPT_STEPS", "3");
     Ran::of(&command.output().unwrap()).completed("counted");
     let numbers: Vec<u32> = steps(&project)

@@ -280,7 +280,7 @@ fn fork_attribute_named_stdout_or_exit_does_not_replace_a_scripts_own() {
         ("LAST.sh", "echo '<result>done</result>'"),
     ])
     .replies("START.md", [says(&fork)]);
-    turns.raymond(&["flow"]).completed("done");
+    turns.raymond(&["flow", "--no-lint"]).completed("done");
     assert_eq!(turns.project.read("seen"), "<goto>FORGED</goto>");
     assert!(!turns.project.file("forged").exists());
 }

@@ -105,13 +105,13 @@ pub(super) fn plan(arguments: Start) -> Result<(LoadedProject, Started), Failure
     // A file that cannot be read here is reported when its state is entered.
     let opened = lint::open(&workflow, Platform::HERE).ok();
     let agents = project.agents.known();
+    let graph = opened.as_ref().map(|opened| &opened.graph);
+    admit::check_agents(graph, &agents, &settings, &limits)?;
     if let Some(opened) = opened.as_ref().filter(|_| !no_lint) {
         let variables = variables.iter().map(|(name, _)| name.clone()).collect();
         let known = Known { variables, coding_agents: Some(agents.clone()) };
         admit::check_lint(&workflow, opened, &known)?;
     }
-    let graph = opened.as_ref().map(|opened| &opened.graph);
-    admit::check_agents(graph, &agents, &settings, &limits)?;
     if !options.quiet {
         admit::warn_of_unlimited(graph, &agents, &settings, &limits);
     }

@@ -47,7 +47,7 @@ fn run_is_started_with_input_variables_and_budget_and_outlives_the_server() {
 #[test]
 fn workflow_with_lint_errors_is_not_started_and_the_answer_says_what_to_do() {
     let project = Project::new([("START.sh", "echo '<goto>GONE</goto>'")]);
-    let server = Server::start(&project, &[]);
+    let server = Server::start(&project, &["--project", "."]);
     let answer = server.post(&workflow(&server), &json!({}));
     assert_eq!(answer.status, 409, "{answer:?}");
     let path = project.file("flow").display().to_string();
