@@ -42,7 +42,7 @@ fn hostile_text_stays_text_on_every_page() {
     );
     project.write("ask/NEXT.sh", "echo '<result>x</result>'");
     project.raymond(&["ask", "--id", "asks", "--detach"]);
-    let ran = project.raymond(&["flow", "--id", "evil", "--input", HOSTILE]);
+    let ran = project.raymond(&["flow", "--no-lint", "--id", "evil", "--input", HOSTILE]);
     assert_eq!(ran.code, 1, "{ran:?}");
     let Some(mut desk) = Desk::or_skip(project) else { return };
     desk.go_to_run("evil");

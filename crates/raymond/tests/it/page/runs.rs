@@ -208,7 +208,7 @@ fn agents_of_a_run_that_waits_or_died_do_not_look_busy() {
     let project = Project::new([("START.md", "do it")]);
     let limit = "cat >/dev/null; echo '{\"error\":\"no\",\"class\":\"usage_limit\",\"resets_at\":9999999999}'";
     project.write("limited.sh", limit);
-    let mut command = project.command(&["flow", "--id", "limited", "--detach"]);
+    let mut command = project.command(&["flow", "--id", "limited", "--detach", "--no-lint"]);
     let agent = format!("bash {}", project.file("limited.sh").display());
     assert!(command.env("RAYMOND_AGENT_PROGRAM", agent).status().unwrap().success());
     fs::create_dir(project.file("dead")).unwrap();
@@ -243,7 +243,7 @@ fn agent_is_told_something_from_the_page_and_reads_it_with_its_next_prompt() {
     let agent = format!("bash {}", project.file("agent.sh").display());
     let config = format!("agent = \"program\"\nagent_program = \"{agent}\"\nbudget = 0\n");
     project.write(".raymond/config.toml", &config);
-    project.raymond(&["flow", "--id", "busy", "--detach"]);
+    project.raymond(&["flow", "--id", "busy", "--detach", "--no-lint"]);
     let Some(mut desk) = Desk::or_skip(project) else { return };
     desk.until_says("[data-run=busy]", "START");
     desk.go_to_run("busy");
