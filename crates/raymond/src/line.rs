@@ -149,11 +149,17 @@ impl Line {
     }
 
     fn wrap_into(self, lines: &mut Vec<Self>, columns: usize) {
-        let is_wide = self.width() > columns;
+        let has_command =
+            self.pieces.iter().any(|(_, text)| text.contains("raymond ") || text.contains('`'));
+        if self.width() > columns && !has_command {
+            let close = self.squeezed();
+            if close.width() <= columns {
+                lines.push(close);
+                return;
+            }
+        }
         let mut line = Self::new();
         let mut word = Self::new();
-        // The number of spaces since the last word.
-        let mut gap = None;
         for (style, text) in self.pieces {
             // The number of backticks decides whether a space is within a command.
             let mut ticks = 0;
@@ -162,15 +168,6 @@ impl Line {
                 ticks += part.matches('`').count();
                 is_command |= part == "raymond ";
                 let may_break = !is_command && ticks.is_multiple_of(2);
-                // The columns of a table that is too wide are not aligned.
-                if part == " " && is_wide && may_break && gap.is_some_and(|gap| gap >= 2) {
-                    continue;
-                }
-                gap = if part == " " {
-                    gap.map(|gap| gap + 1)
-                } else {
-                    Some(part.len() - part.trim_end().len())
-                };
                 word.pieces.push((style, part.to_owned()));
                 if part.ends_with(' ') && may_break {
                     line.put(std::mem::take(&mut word), lines, columns);
@@ -179,6 +176,24 @@ impl Line {
         }
         line.put(word, lines, columns);
         lines.push(line);
+    }
+
+    /// The same with at most two spaces between words: a row of a table whose columns are not aligned.
+    fn squeezed(&self) -> Self {
+        // The number of spaces since the last word.
+        let mut gap = None;
+        let mut close = Self::new();
+        for (style, text) in &self.pieces {
+            let mut kept = String::new();
+            for c in text.chars() {
+                gap = if c == ' ' { gap.map(|gap: usize| gap + 1) } else { Some(0) };
+                if *style == Style::Name || gap.is_none_or(|gap| gap <= 2) {
+                    kept.push(c);
+                }
+            }
+            close.pieces.push((*style, kept));
+        }
+        close
     }
 
     /// Adds a word, on a new line if this one has no room for it.
@@ -294,7 +309,7 @@ mod tests {
         assert_eq!(of(&row, 20), ["  a name  1  2"]);
         assert_eq!(of(&row, 40), ["  a name            1      2"]);
         let line = Line::of("a wide line with `two   spaces`    and more");
-        assert_eq!(of(&line, 30), ["a wide line with", "    `two   spaces`  and more"]);
+        assert_eq!(of(&line, 30), ["a wide line with", "    `two   spaces`    and more"]);
         let line = Line::of("Resume: ").add(Style::Name, "raymond resume demo-1 --x");
         assert_eq!(of(&line, 20), ["Resume:", "    raymond resume demo-1 --x"]);
         for columns in 20..60 {
