@@ -744,7 +744,7 @@ mod tests {
             "notify.on [\"ask\"] default",
             "agents.NAME - see: raymond help agents",
         ];
-        assert_eq!(described("")[KEYS.len()..], unset);
+        assert_eq!(described(""), unset);
         let set = described("[notify]\ncommand = ['tell']\n[agents.pi]\nmodel = 'x'\n");
         assert!(set.contains(&"notify.command [\"tell\"] c.toml line 2".to_owned()), "{set:?}");
         assert!(set.contains(&unset[3].to_owned()) && !set.contains(&unset[2].to_owned()));

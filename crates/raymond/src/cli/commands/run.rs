@@ -269,14 +269,7 @@ fn detached(state_dir: &StateDir, next: &Next, what: Detached<'_>) -> Result<Exi
             }
             let log = fs::read(&log_path).unwrap_or_default();
             let said = log.get(usize::try_from(before).unwrap_or(0)..).unwrap_or_default();
-            let why = String::from_utf8_lossy(said);
-            let why = why.trim().trim_start_matches("error: ");
-            let (why, hint) = why.split_once("\n\nhint: ").unwrap_or((why, ""));
-            let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILED);
-            let message = format!("the run in the background ended at once: {why}");
-            let failure = Failure::of_work(message).with_code(code);
-            let hint: Vec<_> = hint.lines().map(str::trim).collect();
-            return Err(if hint.is_empty() { failure } else { failure.with_hint(hint.join("\n")) });
+            return Err(ended_at_once(&String::from_utf8_lossy(said), status.code()));
         }
         std::thread::sleep(DETACH_INTERVAL);
     }
@@ -285,6 +278,17 @@ fn detached(state_dir: &StateDir, next: &Next, what: Detached<'_>) -> Result<Exi
         out::people().line(&advice("Watch it:", &next.command("attach")));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The failure of a command in the background, with what it said and its exit code.
+fn ended_at_once(said: &str, code: Option<i32>) -> Failure {
+    let why = said.trim().trim_start_matches("error: ");
+    let (why, hint) = why.split_once("\n\nhint: ").unwrap_or((why, ""));
+    let message = format!("the run in the background ended at once: {why}");
+    let code = code.and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILED);
+    let failure = Failure::of_work(message).with_code(code);
+    let hint: Vec<_> = hint.lines().map(str::trim).collect();
+    if hint.is_empty() { failure } else { failure.with_hint(hint.join("\n")) }
 }
 
 /// `raymond resume [ID]`
