@@ -117,7 +117,8 @@ fn table(page: &mut Vec<Line>, title: &str, mut rows: Vec<(String, &Spending)>) 
         cells.max().unwrap_or(0).max(widths[column])
     });
     let numbers = |cells: &[String]| -> String {
-        cells.iter().zip(widths).map(|(cell, width)| format!("  {cell:>width$}")).collect()
+        let cells = cells.iter().zip(widths).map(|(cell, width)| format!("  {cell:>width$}"));
+        cells.collect::<Vec<_>>().concat()
     };
     page.push(Line::new());
     let head = Line::new().add(Style::Bold, title).pad(2 + names);
