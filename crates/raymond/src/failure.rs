@@ -1,4 +1,4 @@
-//! Errors for the user: what failed, where, and what to do next.
+//! Errors for the user: what failed, where, and what to do next. For programs the same as JSON.
 
 use std::{env, error::Error, fs, io, path::Path, process::ExitCode};
 
@@ -18,6 +18,8 @@ use raymond_flow::{
     scope::{ENTRY_STEMS, EntryError},
     source::{Platform, StateKind},
 };
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use crate::{
     cli::mistyped,
@@ -26,51 +28,89 @@ use crate::{
     report::{Next, near},
 };
 
-/// An error for the user, and the exit code for programs.
-#[derive(Debug)]
+/// An error for the user, and what programs decide by. `docs/operations.md` describes its JSON.
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Failure {
+    kind: FailureKind,
     message: String,
-    hint: Option<String>,
-    code: u8,
+    /// What to do next, each on one line.
+    hints: Vec<String>,
+    exit_code: u8,
+}
+
+/// Who can do something about a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum FailureKind {
+    /// The command line, or what was given with it, is wrong.
+    Usage,
+    /// There is no such run, question, agent or file.
+    NotFound,
+    /// The run, the project or its settings do not allow it as they are now.
+    Refused,
+    /// It was attempted and failed, or files cannot be read.
+    Failed,
 }
 
 /// The run failed, or could not be started.
 const FAILED: u8 = 1;
 /// The command line is wrong.
 const USAGE: u8 = 2;
+/// The option of the half of `--detach` in the background.
+pub(crate) const DETACHED: &str = "--detached";
 /// The most states that a hint names.
 const NAMED_MAX: usize = 3;
 
 impl Failure {
+    fn new(kind: FailureKind, message: String, exit_code: u8) -> Self {
+        Self { kind, message, hints: Vec::new(), exit_code }
+    }
+
     /// An operation of the file system failed.
     pub(crate) fn io(what: &str, error: &io::Error) -> Self {
-        let hint = Some(io_hint(error.kind()).to_owned());
-        Self { message: format!("cannot {what}: {error}"), hint, code: FAILED }
+        let failure = Self::of_work(format!("cannot {what}: {error}"));
+        failure.with_hint(io_hint(error.kind()).to_owned())
     }
 
     /// An error with everything that led to it.
     pub(crate) fn of_error(error: &dyn Error) -> Self {
-        Self { message: chain(error), hint: None, code: FAILED }
+        Self::of_work(chain(error))
     }
 
     /// The command did not do all that it should.
     pub(crate) fn of_work(message: String) -> Self {
-        Self { message, hint: None, code: FAILED }
+        Self::new(FailureKind::Failed, message, FAILED)
     }
 
     /// The command line is wrong.
     pub(crate) fn usage(message: String) -> Self {
-        Self { message, hint: None, code: USAGE }
+        Self::new(FailureKind::Usage, message, USAGE)
     }
 
-    /// The same with a hint on what to do next.
-    pub(crate) fn with_hint(self, hint: String) -> Self {
-        Self { hint: Some(hint), ..self }
+    /// The command line names what is not there.
+    pub(crate) fn not_found(message: String) -> Self {
+        Self::new(FailureKind::NotFound, message, USAGE)
     }
 
-    /// The same with another exit code: that of a command which was carried out instead.
-    pub(crate) fn with_code(self, code: u8) -> Self {
-        Self { code, ..self }
+    /// The command line is right, but what it is about does not allow it now.
+    pub(crate) fn refused(message: String) -> Self {
+        Self::new(FailureKind::Refused, message, USAGE)
+    }
+
+    /// The same with what to do next, one hint on each line.
+    pub(crate) fn with_hint(self, hint: impl AsRef<str>) -> Self {
+        Self { hints: hint.as_ref().lines().map(|line| line.trim().to_owned()).collect(), ..self }
+    }
+
+    /// The same as a failure of another kind.
+    pub(crate) fn with_kind(self, kind: FailureKind) -> Self {
+        Self { kind, ..self }
+    }
+
+    /// The failure that another process of this program has printed as JSON on the last line of `text`.
+    pub(crate) fn of_process(text: &str) -> Option<Self> {
+        let mut printed: Value = serde_json::from_str(text.lines().last()?).ok()?;
+        serde_json::from_value(printed["error"].take()).ok()
     }
 
     /// An error of a command about run `id`. If the run has begun, it can be resumed.
@@ -109,19 +149,32 @@ impl Failure {
         Self::from(error).with_hint(hint)
     }
 
-    /// Prints the error and returns the exit code.
+    /// Prints the error on standard error, and returns the exit code.
     pub(crate) fn show(&self) -> ExitCode {
+        if is_for_programs() {
+            out::note(&out::escaped(&json!({ "error": self }).to_string()));
+        } else {
+            self.tell();
+        }
+        ExitCode::from(self.exit_code)
+    }
+
+    fn tell(&self) {
         let mut people = out::people();
         people.line(&Line::new().add(Style::Bad, "error:").plain(format!(" {}", self.message)));
-        if let Some(hint) = &self.hint {
+        if let Some((first, more)) = self.hints.split_first() {
             people.line(&Line::new());
-            let mut lines = hint.lines();
-            let first = lines.next().unwrap_or_default();
             people.line(&Line::new().add(Style::Name, "hint:").plain(format!(" {first}")));
-            lines.for_each(|line| people.line(&Line::of(format!("      {}", line.trim_start()))));
+            more.iter().for_each(|hint| people.line(&Line::of(format!("      {hint}"))));
         }
-        ExitCode::from(self.code)
     }
+}
+
+/// Whether a program reads the failure: it asked for JSON, or is the half of `--detach` that waits for this one. What was typed
+/// decides, because the failure may be that the command line cannot be parsed.
+fn is_for_programs() -> bool {
+    let mut words = env::args_os().skip(1).take_while(|word| word != "--");
+    words.any(|word| word == "--json" || word == DETACHED)
 }
 
 impl std::fmt::Display for Failure {
@@ -288,7 +341,7 @@ impl From<TrustError> for Failure {
                 Some(format!("{own}\n      {trust}"))
             }
         };
-        Self { message: chain(&error), hint, code: USAGE }
+        Self::refused(chain(&error)).with_hint(hint.unwrap_or_default())
     }
 }
 
@@ -322,14 +375,19 @@ impl From<EngineError> for Failure {
             ),
             _ => None,
         };
-        let code = match error {
-            EngineError::NoSuchRun { .. }
-            | EngineError::Exists { .. }
-            | EngineError::NoAgent { .. }
-            | EngineError::Scope(_) => USAGE,
-            _ => FAILED,
+        let (kind, exit_code) = match error {
+            EngineError::NoSuchRun { .. } => (FailureKind::NotFound, USAGE),
+            EngineError::Exists { .. } | EngineError::NoAgent { .. } | EngineError::Scope(_) => {
+                (FailureKind::Refused, USAGE)
+            }
+            EngineError::Cancelled { .. }
+            | EngineError::Mirrored { .. }
+            | EngineError::Lock { source: LockError::Owned { .. }, .. } => {
+                (FailureKind::Refused, FAILED)
+            }
+            _ => (FailureKind::Failed, FAILED),
         };
-        Self { message: chain(&error), hint, code }
+        Self::new(kind, chain(&error), exit_code).with_hint(hint.unwrap_or_default())
     }
 }
 
@@ -347,7 +405,7 @@ impl From<ScopeError> for Failure {
             }
             _ => None,
         };
-        Self { message: chain(&error), hint, code: USAGE }
+        Self::refused(chain(&error)).with_hint(hint.unwrap_or_default())
     }
 }
 
@@ -375,12 +433,12 @@ impl From<PackError> for Failure {
             PackError::Layout { path, source } => Some(archive_hint(path, source)),
             PackError::Zip(_) => None,
         };
-        Self { message: chain(&error), hint, code: USAGE }
+        Self::usage(chain(&error)).with_hint(hint.unwrap_or_default())
     }
 }
 
 impl From<RunIdError> for Failure {
     fn from(error: RunIdError) -> Self {
-        Self { message: chain(&error), hint: None, code: USAGE }
+        Self::usage(chain(&error))
     }
 }

@@ -11,11 +11,11 @@ const HIDDEN_MAX_MS = 5_000;
 
 /** An answer of the server that says no, or no answer at all (status 0). */
 export class ApiError extends Error {
-  /** @param {number} status @param {string} message @param {string | null} [hint] */
-  constructor(status, message, hint) {
+  /** @param {number} status @param {string} message @param {string[]} [hints] */
+  constructor(status, message, hints) {
     super(message);
     this.status = status;
-    this.hint = hint ?? null;
+    this.hints = hints ?? [];
   }
 }
 
@@ -50,7 +50,7 @@ async function request(url, init) {
   try {
     response = await fetch(url, { ...init, headers: { ...authorization(), ...init?.headers }, cache: 'no-store' });
   } catch {
-    throw new ApiError(0, 'the server does not answer', 'raymond serve');
+    throw new ApiError(0, 'the server does not answer', ['raymond serve']);
   }
   if (response.ok) return response;
   throw await errorOf(response);
@@ -60,7 +60,7 @@ async function request(url, init) {
 async function errorOf(response) {
   try {
     const { error } = await response.json();
-    return new ApiError(response.status, String(error.message), error.hint);
+    return new ApiError(response.status, String(error.message), error.hints);
   } catch {
     return new ApiError(response.status, `the server answered with ${response.status}`);
   }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::{
-    Host, asks,
+    Host, ServerOptions, asks,
     changes::Changes,
     commands,
     error::{ApiError, ApiResult},
@@ -85,7 +85,7 @@ pub(crate) fn routes() -> Vec<Route> {
             "/api/asks/{project}/{run}/{ask}/files/{name}",
             post(uploads::upload).layer(DefaultBodyLimit::max(uploads::UPLOAD_BYTES_MAX)),
         ),
-        ("POST", "/api/asks/{project}/{run}/{ask}/answer", post(asks::answer)),
+        ("POST", "/api/asks/{project}/{run}/{ask}/answer", post(commands::answer)),
         ("POST", "/api/workflows/{workflow}/runs", post(commands::start)),
         ("POST", "/api/runs/{project}/{run}/resume", post(commands::resume)),
         ("POST", "/api/runs/{project}/{run}/stop", post(commands::stop)),
@@ -96,8 +96,23 @@ pub(crate) fn routes() -> Vec<Route> {
 }
 
 impl App {
-    pub(crate) fn streams() -> Arc<Semaphore> {
-        Arc::new(Semaphore::new(STREAMS_MAX))
+    pub(crate) fn new(options: ServerOptions, token: ServerToken, hosts: Hosts) -> Self {
+        Self {
+            user_dir: options.user_dir,
+            project: options.project,
+            roots: options.roots,
+            token,
+            hosts,
+            is_read_only: options.is_read_only,
+            budget_max: options.budget_max,
+            program: options.program,
+            version: options.version,
+            host: options.host,
+            started_at: clock::now_ms(),
+            shelf: Shelf::default(),
+            changes: Changes::new(),
+            streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+        }
     }
 
     /// Runs work that reads files or blocks on another thread than the one that answers requests.

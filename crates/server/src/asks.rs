@@ -1,4 +1,4 @@
-//! Questions to people: those that are open, one of them with its attachments, and the answer.
+//! Questions to people: those that are open, and one of them with its attachments.
 
 use std::{
     io::{self, Read as _},
@@ -8,16 +8,15 @@ use std::{
 
 use axum::{
     Json,
-    extract::{Path, State},
+    extract::State,
     http::header,
     response::{IntoResponse as _, Response},
 };
 use raymond_engine::{
-    asks::{self, AnswerError, GivenAnswer, PublishedQuestion, Reply, ShownFile},
+    asks::{self, AnswerError, GivenAnswer, PublishedQuestion, ShownFile},
     views,
 };
 use raymond_flow::id::{AskId, RunId};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
@@ -25,9 +24,9 @@ use crate::{
     error::{ApiError, ApiResult},
     markdown,
     projects::Project,
-    request::Body,
+    request::NamedRun,
     shelf::lock,
-    uploads::{Uploads, is_plain},
+    uploads::is_plain,
 };
 
 /// How many bytes of an attachment are read to tell whether it is text.
@@ -57,25 +56,19 @@ pub(crate) async fn list(State(app): State<Arc<App>>) -> ApiResult<Json<Value>> 
 }
 
 /// `GET /api/asks/{project}/{run}/{ask}`
-pub(crate) async fn one(
-    State(app): State<Arc<App>>,
-    Path((project, run, ask)): Path<(String, String, String)>,
-) -> ApiResult<Json<Value>> {
-    app.read(move |app| {
-        let asked = FoundAsk::find(app, &project, &run, &ask)?;
+pub(crate) async fn one(run: NamedRun) -> ApiResult<Json<Value>> {
+    FoundAsk::read(run, |run, asked| {
         let name = FilePath::new(&asked.workflow).file_name().map(|name| name.to_string_lossy());
-        let FoundAsk { project, run, question, answer, .. } = &asked;
-        let mut view = view(project, run, question, answer.as_ref(), &json!(name));
+        let FoundAsk { question, answer, .. } = asked;
+        let mut view = view(&run.project, &run.id, question, answer.as_ref(), &json!(name));
         view["step"] = json!(asked.step);
         Ok(Json(view))
     })
     .await
 }
 
-/// A question that a request names, with its run.
+/// The question that a request names.
 pub(crate) struct FoundAsk {
-    project: Project,
-    run: RunId,
     id: AskId,
     question: PublishedQuestion,
     answer: Option<GivenAnswer>,
@@ -85,14 +78,23 @@ pub(crate) struct FoundAsk {
 }
 
 impl FoundAsk {
-    pub(crate) fn find(app: &App, project: &str, run: &str, ask: &str) -> ApiResult<Self> {
-        let project = app.project(project)?;
-        let (run, _) = project.run(run)?;
-        let none = || ApiError::not_found(format!("run `{run}` has asked no question `{ask}`"));
+    /// Reads the question, on a thread for that.
+    pub(crate) async fn read<T: Send + 'static>(
+        run: NamedRun,
+        work: impl FnOnce(&NamedRun, &Self) -> ApiResult<T> + Send + 'static,
+    ) -> ApiResult<T> {
+        let app = Arc::clone(&run.app);
+        app.read(move |_| work(&run, &Self::find(&run)?)).await
+    }
+
+    fn find(run: &NamedRun) -> ApiResult<Self> {
+        let ask = &*run.names.ask;
+        let none =
+            || ApiError::not_found(format!("run `{}` has asked no question `{ask}`", run.id));
         // The id becomes the name of a directory, so it must not contain a path.
         let id = AskId::parse(ask).filter(|id| is_plain(id.agent.as_str())).ok_or_else(none)?;
-        let (question, answer) = published(app, &project, &run, &id)?.ok_or_else(none)?;
-        let opened = app.open(&project, run.as_str())?;
+        let (question, answer) = published(run, &id)?.ok_or_else(none)?;
+        let opened = run.open()?;
         let opened = lock(&opened);
         let workflow = opened.overview.run().map(|run| run.scope_dir.clone());
         let workflow = workflow.unwrap_or_default();
@@ -101,38 +103,33 @@ impl FoundAsk {
         let step = steps
             .find(|step| step.id.agent == id.agent && step.started_ms <= question.asked_at_ms)
             .map(|step| views::step_name(&step.id));
-        Ok(Self { project, run, id, question, answer, workflow, step })
+        Ok(Self { id, question, answer, workflow, step })
     }
 
     /// Refuses what is meant for an answer if there is one.
     pub(crate) fn check_open(&self) -> ApiResult<()> {
-        match self.answer.clone() {
-            None => Ok(()),
-            Some(first) => {
-                let first = Box::new(first);
-                Err(refusal(&AnswerError::Answered { id: self.id.clone(), first }))
-            }
-        }
+        let Some(first) = self.answer.clone() else { return Ok(()) };
+        let error = AnswerError::Answered { id: self.id.clone(), first: Box::new(first) };
+        Err(ApiError::refused(error.to_string()))
     }
 }
 
 /// The question and its answer. If the run has only recorded it yet, this waits for its files, so that a person can
 /// answer as soon as a row shows the question.
 fn published(
-    app: &App,
-    project: &Project,
-    run: &RunId,
+    run: &NamedRun,
     id: &AskId,
 ) -> ApiResult<Option<(PublishedQuestion, Option<GivenAnswer>)>> {
+    let state_dir = &run.project.state_dir;
     let look =
-        || asks::question(&project.state_dir, run, id).map_err(|error| cannot_read(run, &error));
+        || asks::question(state_dir, &run.id, id).map_err(|error| cannot_read(&run.id, &error));
     if let Some(found) = look()? {
         return Ok(Some(found));
     }
-    let opened = app.open(project, run.as_str())?;
+    let opened = run.open()?;
     let is_recorded = lock(&opened).overview.run().is_some_and(|run| run.question(id).is_some());
     if is_recorded {
-        asks::wait_for_files(&project.state_dir, run, std::slice::from_ref(id));
+        asks::wait_for_files(state_dir, &run.id, std::slice::from_ref(id));
     }
     look()
 }
@@ -221,16 +218,13 @@ fn kind(bytes: &[u8]) -> (&'static str, &'static str) {
 }
 
 /// `GET /api/asks/{project}/{run}/{ask}/files/{name}`
-pub(crate) async fn attachment(
-    State(app): State<Arc<App>>,
-    Path((project, run, ask, name)): Path<(String, String, String, String)>,
-) -> ApiResult<Response> {
-    app.read(move |app| {
-        let asked = FoundAsk::find(app, &project, &run, &ask)?;
-        let none = || ApiError::not_found(format!("question `{ask}` has no attachment `{name}`"));
-        let FoundAsk { project, run, id, question, .. } = &asked;
+pub(crate) async fn attachment(run: NamedRun) -> ApiResult<Response> {
+    FoundAsk::read(run, |run, FoundAsk { id, question, .. }| {
+        let name = &*run.names.name;
+        let none = || ApiError::not_found(format!("question `{id}` has no attachment `{name}`"));
         let shown = question.attachments.iter().find(|file| file.name() == name);
-        let bytes = asks::attachment(&project.state_dir, run, id, shown.ok_or_else(none)?);
+        let shown = shown.ok_or_else(none)?;
+        let bytes = asks::attachment(&run.project.state_dir, &run.id, id, shown);
         let bytes = bytes
             .map_err(|error| ApiError::unreadable(format!("cannot read `{name}`: {error}")))?;
         let (how, kind) = kind(&bytes);
@@ -239,64 +233,6 @@ pub(crate) async fn attachment(
         Ok((headers, bytes).into_response())
     })
     .await
-}
-
-/// The body of a request to answer a question.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct AnswerRequest {
-    label: Option<String>,
-    text: String,
-    files: Vec<String>,
-}
-
-/// `POST /api/asks/{project}/{run}/{ask}/answer`
-pub(crate) async fn answer(
-    State(app): State<Arc<App>>,
-    Path((project, run, ask)): Path<(String, String, String)>,
-    Body(given): Body<AnswerRequest>,
-) -> ApiResult<Json<Value>> {
-    app.read(move |app| {
-        let FoundAsk { project, run, id, question, .. } =
-            FoundAsk::find(app, &project, &run, &ask)?;
-        let uploads = Uploads::named(&app.user_dir, &given.files)?;
-        let (result, comment) = match given.label {
-            Some(_) if question.choices.is_empty() => {
-                let message = "`label`: the question has no choices; `text` is the answer";
-                return Err(ApiError::bad_request(message));
-            }
-            Some(label) => (label, given.text),
-            None if question.choices.is_empty() => (given.text, String::new()),
-            None => return Err(ApiError::bad_request("`label`: expected one of the choices")),
-        };
-        let (files, by) = (uploads.files.clone(), app.host.user());
-        let reply = Reply { result, comment, files, by, how: asks::PAGE.to_owned() };
-        let given =
-            asks::answer(&project.state_dir, &run, &id, &reply).map_err(|error| refusal(&error))?;
-        uploads.remove();
-        let choice = question.choices.iter().find(|choice| choice.label == given.result);
-        let leads_to = choice.map(|choice| &choice.state).or(question.next.as_ref());
-        let resumed = app.go_on(&project, &run, &id);
-        Ok(Json(json!({ "at": given.at_ms, "leads_to": leads_to, "resumed": resumed })))
-    })
-    .await
-}
-
-fn refusal(error: &AnswerError) -> ApiError {
-    match error {
-        AnswerError::Answered { .. } => ApiError::refused(error.to_string()),
-        AnswerError::NoSuchQuestion { .. } => ApiError::not_found(error.to_string()),
-        AnswerError::NotAChoice { .. }
-        | AnswerError::Empty
-        | AnswerError::NoComment
-        | AnswerError::TooLong { .. } => ApiError::bad_request(error.to_string()),
-        // Where uploads wait is no concern of a client.
-        AnswerError::File { path, source } => {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            ApiError::bad_request(format!("cannot hand over `{name}`: {source}"))
-        }
-        AnswerError::Trust(_) | AnswerError::Io { .. } => ApiError::unreadable(error.to_string()),
-    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use raymond_engine::EngineError;
+use serde::Deserialize;
 use serde_json::json;
 
 /// Why a request was not answered.
@@ -14,7 +15,21 @@ pub(crate) struct ApiError {
     status: StatusCode,
     code: &'static str,
     message: String,
-    hint: Option<String>,
+    /// What to do next.
+    hints: Vec<String>,
+}
+
+/// A failure as a command of `raymond` prints it with `--json`; `docs/operations.md` describes it.
+#[derive(Debug, Deserialize)]
+struct PrintedFailure {
+    error: CommandFailure,
+}
+
+#[derive(Debug, Deserialize)]
+struct CommandFailure {
+    kind: String,
+    message: String,
+    hints: Vec<String>,
 }
 
 /// The result of handling a request.
@@ -22,7 +37,7 @@ pub(crate) type ApiResult<T> = Result<T, ApiError>;
 
 impl ApiError {
     fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, code, message: message.into(), hint: None }
+        Self { status, code, message: message.into(), hints: Vec::new() }
     }
 
     /// A parameter or a body is wrong.
@@ -49,7 +64,27 @@ impl ApiError {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
     }
 
-    /// A command refused.
+    /// The failure of a command: the last line that it printed on standard error.
+    pub(crate) fn of_command(printed: &str) -> Self {
+        let last = printed.lines().last().unwrap_or_default();
+        let Ok(PrintedFailure { error }) = serde_json::from_str(last) else {
+            return Self::failed(format!("the command ended unexpectedly: {}", printed.trim()));
+        };
+        let new = match &*error.kind {
+            "usage" => Self::bad_request,
+            "not_found" => Self::not_found,
+            "refused" => Self::refused,
+            _ => Self::failed,
+        };
+        Self { hints: error.hints, ..new(error.message) }
+    }
+
+    /// A command failed, and not because of the request.
+    pub(crate) fn failed(message: String) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", message)
+    }
+
+    /// A change is not possible now.
     pub(crate) fn refused(message: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, "refused", message)
     }
@@ -86,14 +121,14 @@ impl ApiError {
 
     /// The same with what to do about it.
     pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
-        Self { hint: Some(hint.into()), ..self }
+        Self { hints: vec![hint.into()], ..self }
     }
 }
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let Self { status, code, message, hint } = self;
-        let body = json!({ "error": { "code": code, "message": message, "hint": hint } });
+        let Self { status, code, message, hints } = self;
+        let body = json!({ "error": { "code": code, "message": message, "hints": hints } });
         let mut response = (status, Json(body)).into_response();
         if status == StatusCode::TOO_MANY_REQUESTS {
             response.headers_mut().insert("retry-after", axum::http::HeaderValue::from(60));

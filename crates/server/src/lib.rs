@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! request ─► guard (Host, Origin, token) ─► handler ─► files of runs          reading: shelf, overview
-//!                                                   └► `raymond stop …`       changing: commands
+//!                                                   └► `raymond stop --json`  changing: commands
 //! ```
 //!
 //! The server owns no run. It reads what is on disk and acts through the commands of `raymond`, so it can be killed,
@@ -29,6 +29,8 @@ mod runs;
 mod shelf;
 mod steps;
 mod streams;
+#[cfg(test)]
+mod tests;
 mod token;
 mod transcript;
 mod uploads;
@@ -50,9 +52,6 @@ pub trait Host: Send + Sync + 'static {
 
     /// The budget of a new run in a project; `None` is no limit.
     fn budget(&self, state_dir: &StateDir) -> Option<Usd>;
-
-    /// Who answers questions through the server, as others will read it.
-    fn user(&self) -> String;
 
     /// What a person can type about a run. `status` is its status in a word.
     fn next(&self, state_dir: &StateDir, run: &Run, status: &str) -> Option<String>;

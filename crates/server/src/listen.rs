@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use raymond_engine::{clock, user};
+use raymond_engine::user;
 use serde_json::json;
 use thiserror::Error;
 use tokio::sync::Semaphore;
@@ -14,10 +14,8 @@ use tokio::sync::Semaphore;
 use crate::{
     ServerOptions,
     app::{App, router},
-    changes::Changes,
     connections::{self, ConnectionLimits},
     guard::Hosts,
-    shelf::Shelf,
     token::ServerToken,
     uploads,
 };
@@ -80,22 +78,8 @@ impl Bound {
             // Not every machine has it.
             listeners.extend(TcpListener::bind((Ipv6Addr::LOCALHOST, port)));
         }
-        let app = Arc::new(App {
-            hosts: Hosts::new(address, port, &options.hosts),
-            user_dir: options.user_dir,
-            project: options.project,
-            roots: options.roots,
-            token,
-            is_read_only: options.is_read_only,
-            budget_max: options.budget_max,
-            program: options.program,
-            version: options.version,
-            host: options.host,
-            started_at: clock::now_ms(),
-            shelf: Shelf::default(),
-            changes: Changes::new(),
-            streams: App::streams(),
-        });
+        let hosts = Hosts::new(address, port, &options.hosts);
+        let app = Arc::new(App::new(options, token, hosts));
         uploads::remove_old(&app.user_dir);
         let bound = Self { listeners, app, port, address };
         // For `raymond open`. Without it, the user has to type the address.

@@ -2,10 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use raymond_engine::{
-    layout::{RunFiles, StateDir},
-    user,
-};
+use raymond_engine::{layout::StateDir, user};
 use raymond_flow::id::{AgentId, RunId, StepId};
 use serde_json::{Value, json};
 
@@ -42,12 +39,10 @@ impl Project {
     }
 
     /// The run with this id.
-    pub(crate) fn run(&self, id: &str) -> ApiResult<(RunId, RunFiles)> {
-        let none =
-            || ApiError::not_found(format!("there is no run `{id}` in project `{}`", self.key));
-        let id = RunId::new(id).map_err(|_| none())?;
-        let files = self.state_dir.run(&id);
-        if files.journal.exists() { Ok((id, files)) } else { Err(none()) }
+    pub(crate) fn run(&self, id: &str) -> ApiResult<RunId> {
+        let known = RunId::new(id).ok().filter(|id| self.state_dir.run(id).journal.exists());
+        let none = || format!("there is no run `{id}` in project `{}`", self.key);
+        known.ok_or_else(|| ApiError::not_found(none()))
     }
 }
 

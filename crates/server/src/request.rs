@@ -1,16 +1,82 @@
-//! Parameters and bodies of requests, within limits.
+//! What requests name and carry, within limits: the run in their path, parameters and bodies.
+
+use std::sync::Arc;
 
 use axum::{
     body::Bytes,
-    extract::{FromRequest, FromRequestParts, Query, Request},
+    extract::{FromRequest, FromRequestParts, Path, Query, Request},
     http::{HeaderMap, StatusCode, header, request::Parts},
 };
-use serde::de::DeserializeOwned;
+use raymond_flow::id::RunId;
+use serde::{Deserialize, de::DeserializeOwned};
 
-use crate::error::ApiError;
+use crate::{
+    app::App,
+    error::{ApiError, ApiResult},
+    projects::Project,
+    shelf::{OpenRun, lock},
+};
 
 /// The largest body of a change: an input, and little else.
 pub(crate) const BODY_BYTES_MAX: usize = 1024 * 1024;
+
+/// The run that the path of a request names, with what else it names. Its journal was there a moment ago.
+#[derive(Clone)]
+pub(crate) struct NamedRun {
+    pub(crate) app: Arc<App>,
+    pub(crate) project: Project,
+    pub(crate) id: RunId,
+    pub(crate) names: Names,
+}
+
+/// The parts of a path; empty if it has none of that name.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Names {
+    project: String,
+    run: String,
+    pub(crate) step: String,
+    pub(crate) agent: String,
+    pub(crate) ask: String,
+    /// A file.
+    pub(crate) name: String,
+}
+
+impl FromRequestParts<Arc<App>> for NamedRun {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+        let names = Path::<Names>::from_request_parts(parts, app).await;
+        let Path(names) = names.map_err(|wrong| malformed(wrong.body_text()))?;
+        let named = app.read(move |app| {
+            let project = app.project(&names.project)?;
+            let id = project.run(&names.run)?;
+            Ok((project, id, names))
+        });
+        let (project, id, names) = named.await?;
+        Ok(Self { app: Arc::clone(app), project, id, names })
+    }
+}
+
+impl NamedRun {
+    /// Reads the run, up to date, on a thread for that.
+    pub(crate) async fn read<T: Send + 'static>(
+        self,
+        work: impl FnOnce(&Self, &mut OpenRun) -> ApiResult<T> + Send + 'static,
+    ) -> ApiResult<T> {
+        let app = Arc::clone(&self.app);
+        app.read(move |_| {
+            let run = self.open()?;
+            work(&self, &mut lock(&run))
+        })
+        .await
+    }
+
+    /// The run with everything that is shown of it, up to date.
+    pub(crate) fn open(&self) -> ApiResult<Arc<std::sync::Mutex<OpenRun>>> {
+        self.app.open(&self.project, &self.id)
+    }
+}
 
 /// A JSON object in the body of a request. A form of another site cannot send this content type.
 pub(crate) struct Body<T>(pub(crate) T);

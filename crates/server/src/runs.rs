@@ -2,10 +2,7 @@
 
 use std::{ops::ControlFlow, sync::Arc};
 
-use axum::{
-    Json,
-    extract::{Path, State},
-};
+use axum::{Json, extract::State};
 use raymond_engine::{
     EngineError,
     follower::{Follower, Read},
@@ -20,9 +17,8 @@ use crate::{
     app::App,
     error::{ApiError, ApiResult},
     graph,
-    projects::Project,
-    request::Parameters,
-    shelf::{lock, summary},
+    request::{NamedRun, Parameters},
+    shelf::summary,
 };
 
 /// How many rows a page has, by default and at most.
@@ -92,28 +88,10 @@ pub(crate) async fn list(
     .await
 }
 
-/// Reads one run.
-pub(crate) async fn about<T: Send + 'static>(
-    app: &Arc<App>,
-    project: String,
-    run: String,
-    work: impl FnOnce(&App, &Project, &mut crate::shelf::OpenRun) -> ApiResult<T> + Send + 'static,
-) -> ApiResult<T> {
-    app.read(move |app| {
-        let project = app.project(&project)?;
-        let run = app.open(&project, &run)?;
-        work(app, &project, &mut lock(&run))
-    })
-    .await
-}
-
 /// `GET /api/runs/{project}/{run}`
-pub(crate) async fn one(
-    State(app): State<Arc<App>>,
-    Path((project, run)): Path<(String, String)>,
-) -> ApiResult<Json<Value>> {
-    about(&app, project, run, |app, project, run| {
-        let mut value = run.view(app, project);
+pub(crate) async fn one(run: NamedRun) -> ApiResult<Json<Value>> {
+    run.read(|named, run| {
+        let mut value = run.view(&named.app, &named.project);
         let agents = views::agents(&run.overview);
         let agents = agents.iter().map(|id| views::agent(&run.overview, id, &run.live));
         value["agents"] = Value::from(agents.collect::<Vec<_>>());
@@ -123,19 +101,13 @@ pub(crate) async fn one(
 }
 
 /// `GET /api/runs/{project}/{run}/cost`
-pub(crate) async fn cost(
-    State(app): State<Arc<App>>,
-    Path((project, run)): Path<(String, String)>,
-) -> ApiResult<Json<Value>> {
-    about(&app, project, run, |_, _, run| Ok(Json(views::cost(&run.overview)))).await
+pub(crate) async fn cost(run: NamedRun) -> ApiResult<Json<Value>> {
+    run.read(|_, run| Ok(Json(views::cost(&run.overview)))).await
 }
 
 /// `GET /api/runs/{project}/{run}/graph`
-pub(crate) async fn graph(
-    State(app): State<Arc<App>>,
-    Path((project, run)): Path<(String, String)>,
-) -> ApiResult<Json<Value>> {
-    about(&app, project, run, |_, _, run| Ok(Json(graph::of_run(&run.overview)))).await
+pub(crate) async fn graph(run: NamedRun) -> ApiResult<Json<Value>> {
+    run.read(|_, run| Ok(Json(graph::of_run(&run.overview)))).await
 }
 
 /// Which part of a timeline is asked for.
@@ -149,11 +121,10 @@ pub(crate) struct TimelineQuery {
 
 /// `GET /api/runs/{project}/{run}/timeline`
 pub(crate) async fn timeline(
-    State(app): State<Arc<App>>,
-    Path((project, run)): Path<(String, String)>,
+    run: NamedRun,
     Parameters(span): Parameters<TimelineQuery>,
 ) -> ApiResult<Json<Value>> {
-    about(&app, project, run, move |_, _, run| {
+    run.read(move |_, run| {
         let overview = &run.overview;
         let begin = overview.run().map_or(0, |run| run.started_at_ms);
         let is_live = run.live.owner.is_some();
@@ -177,11 +148,10 @@ pub(crate) struct LogQuery {
 
 /// `GET /api/runs/{project}/{run}/log`
 pub(crate) async fn log(
-    State(app): State<Arc<App>>,
-    Path((project, run)): Path<(String, String)>,
+    run: NamedRun,
     Parameters(part): Parameters<LogQuery>,
 ) -> ApiResult<Json<Value>> {
-    about(&app, project, run, move |_, _, run| {
+    run.read(move |_, run| {
         let limit = part.limit.or(part.last).unwrap_or(EVENTS).clamp(1, EVENTS_MAX);
         let from = part.from.unwrap_or(0);
         if from > 0 && !is_position(&run.overview, from) {

@@ -149,8 +149,9 @@ impl OpenRun {
 
 impl App {
     /// The run with everything that is shown of it, up to date.
-    pub(crate) fn open(&self, project: &Project, id: &str) -> ApiResult<Arc<Mutex<OpenRun>>> {
-        let (id, files) = project.run(id)?;
+    pub(crate) fn open(&self, project: &Project, id: &RunId) -> ApiResult<Arc<Mutex<OpenRun>>> {
+        let id = project.run(id.as_str())?;
+        let files = project.state_dir.run(&id);
         let run = self.shelf.get((project.key.clone(), id), files);
         lock(&run).refresh(&self.host.agents(&project.state_dir));
         Ok(run)

@@ -1,13 +1,9 @@
 //! Steps: the list of them in pages, one of them, and its files in parts.
 
-use std::{
-    io::{Read as _, Seek as _, SeekFrom},
-    sync::Arc,
-};
+use std::io::{Read as _, Seek as _, SeekFrom};
 
 use axum::{
     Json,
-    extract::{Path, State},
     http::{HeaderName, header},
     response::{IntoResponse as _, Response},
 };
@@ -26,11 +22,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
-    app::App,
     error::{ApiError, ApiResult},
     projects::step_id,
-    request::Parameters,
-    runs::{about, events},
+    request::{NamedRun, Names, Parameters},
+    runs::events,
 };
 
 /// How many steps a page has, by default and at most.
@@ -62,11 +57,10 @@ enum Order {
 
 /// `GET /api/runs/{project}/{run}/steps`
 pub(crate) async fn list(
-    State(app): State<Arc<App>>,
-    Path((project, run)): Path<(String, String)>,
+    run: NamedRun,
     Parameters(which): Parameters<StepsQuery>,
 ) -> ApiResult<Json<Value>> {
-    about(&app, project, run, move |_, _, run| {
+    run.read(move |_, run| {
         let overview = &run.overview;
         let is = |wanted: &Option<String>, name: &str| wanted.as_ref().is_none_or(|it| it == name);
         let is_wanted = |(_, step): &(usize, &StepFacts)| {
@@ -105,13 +99,10 @@ pub(crate) fn intent(overview: &Overview, facts: &StepFacts) -> ApiResult<Step> 
 }
 
 /// `GET /api/runs/{project}/{run}/steps/{step}`
-pub(crate) async fn one(
-    State(app): State<Arc<App>>,
-    Path((project, run, step)): Path<(String, String, String)>,
-) -> ApiResult<Json<Value>> {
-    about(&app, project, run, move |_, _, run| {
+pub(crate) async fn one(run: NamedRun) -> ApiResult<Json<Value>> {
+    run.read(|named, run| {
         let overview = &run.overview;
-        let (index, facts) = find(overview, &step)?;
+        let (index, facts) = find(overview, &named.names.step)?;
         let mut value = views::step(facts, index);
         let intent = intent(overview, facts)?;
         let turn = match &intent.action {
@@ -173,12 +164,12 @@ pub(crate) struct FileQuery {
 
 /// `GET /api/runs/{project}/{run}/steps/{step}/files/{name}`
 pub(crate) async fn file(
-    State(app): State<Arc<App>>,
-    Path((project, run, step, name)): Path<(String, String, String, String)>,
+    run: NamedRun,
     Parameters(part): Parameters<FileQuery>,
 ) -> ApiResult<Response> {
-    about(&app, project, run, move |_, _, run| {
-        let (_, facts) = find(&run.overview, &step)?;
+    run.read(move |named, run| {
+        let Names { step, name, .. } = &named.names;
+        let (_, facts) = find(&run.overview, step)?;
         let none = || ApiError::not_found(format!("step `{step}` has no file `{name}`"));
         let file = StepFile::ALL.into_iter().find(|file| file.name() == name).ok_or_else(none)?;
         let unreadable = |error: std::io::Error| {

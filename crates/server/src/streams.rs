@@ -13,7 +13,7 @@ use std::{
 };
 
 use axum::{
-    extract::{Path, State},
+    extract::State,
     http::HeaderMap,
     response::{
         IntoResponse as _, Response,
@@ -38,8 +38,8 @@ use crate::{
     app::App,
     changes::Changed,
     error::{ApiError, ApiResult},
-    request::Parameters,
-    runs::{about, is_position},
+    request::{NamedRun, Parameters},
+    runs::is_position,
     shelf::{OpenRun, RunKey, RunRow, summary},
     transcript::{self, Reading},
 };
@@ -209,25 +209,20 @@ async fn wait_for_any(
 
 /// `GET /api/runs/{project}/{run}/events`
 pub(crate) async fn run(
-    State(app): State<Arc<App>>,
-    Path((project, run)): Path<(String, String)>,
+    named: NamedRun,
     Parameters(from): Parameters<From>,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
     let seen = from.seen(&headers);
-    let folder = about(&app, project.clone(), run.clone(), |_, project, _| {
-        Ok(project.state_dir.workflows())
-    })
-    .await?;
-    let (response, sender) = stream(&app)?;
+    let (response, sender) = stream(&named.app)?;
     tokio::spawn(async move {
-        let mut changed = app.changes.of(&folder);
+        let mut changed = named.app.changes.of(&named.project.state_dir.workflows());
         let mut sent = Sent { offset: seen, ..Sent::default() };
         loop {
             let began = Instant::now();
             let taken = std::mem::take(&mut sent);
-            let read = about(&app, project.clone(), run.clone(), move |app, project, run| {
-                let header = run.view(app, project);
+            let read = named.clone().read(move |named, run| {
+                let header = run.view(&named.app, &named.project);
                 let (events, sent) = taken.news(run, header);
                 let is_live = run.live.owner.is_some() && run.overview.running().next().is_some();
                 Ok((events, sent, is_live))
@@ -320,15 +315,15 @@ fn changed_steps(overview: &Overview, known: u64) -> Vec<Event> {
 
 /// `GET /api/runs/{project}/{run}/steps/{step}/transcript/events`
 pub(crate) async fn transcript(
-    State(app): State<Arc<App>>,
-    Path((project, run, step)): Path<(String, String, String)>,
+    run: NamedRun,
     Parameters(from): Parameters<From>,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
     // The id is that of the last entry that was seen; the parameter says which comes first.
     let seen = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.trim().parse().ok());
     let first = seen.map_or(from.from.unwrap_or(0), |seen: u64| seen.saturating_add(1));
-    let reading = app.read(move |app| Reading::open(app, &project, &run, &step)).await?;
+    let app = Arc::clone(&run.app);
+    let reading = app.read(move |_| Reading::open(run)).await?;
     let (response, sender) = stream(&app)?;
     tokio::spawn(async move {
         let _ = send_entries(&app, &sender, reading, first).await;
@@ -346,8 +341,8 @@ async fn send_entries(
     loop {
         let began = Instant::now();
         let (entries, is_all, read) = app
-            .read(move |app| {
-                let (entries, is_all) = reading.some(app)?;
+            .read(move |_| {
+                let (entries, is_all) = reading.some()?;
                 Ok((entries, is_all, reading))
             })
             .await

@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json,
-    extract::{Path, State},
-};
+use axum::Json;
 use raymond_engine::{
     agent::{Entry, cut},
     transcript::{Transcript, cost},
@@ -15,12 +12,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
-    app::App,
     diff,
     error::{ApiError, ApiResult},
     markdown,
-    projects::Project,
-    request::Parameters,
+    request::{NamedRun, Parameters},
     shelf::lock,
     steps::{find, intent},
 };
@@ -33,43 +28,39 @@ const ENTRIES_MAX: usize = 1_000;
 
 /// A transcript that is read, with the cost of its step as the last entry.
 pub(crate) struct Reading {
-    project: Project,
-    run: String,
-    step: String,
+    run: NamedRun,
     transcript: Transcript,
     is_over: bool,
 }
 
 impl Reading {
     /// The transcript of a step, from its beginning.
-    pub(crate) fn open(app: &App, project: &str, run: &str, step: &str) -> ApiResult<Self> {
-        let project = app.project(project)?;
-        let opened = app.open(&project, run)?;
+    pub(crate) fn open(run: NamedRun) -> ApiResult<Self> {
+        let opened = run.open()?;
         let opened = lock(&opened);
-        let (_, facts) = find(&opened.overview, step)?;
+        let (_, facts) = find(&opened.overview, &run.names.step)?;
         let intent = intent(&opened.overview, facts)?;
         let transcript = Transcript::new(opened.overview.files(), &facts.id, &intent);
-        let (run, step) = (run.to_owned(), step.to_owned());
-        Ok(Self { project, run, step, transcript, is_over: false })
+        Ok(Self { run, transcript, is_over: false })
     }
 
     /// What is new, and whether that is all that can be read now.
-    pub(crate) fn some(&mut self, app: &App) -> ApiResult<(Vec<Entry>, bool)> {
-        let agents = app.host.agents(&self.project.state_dir);
+    pub(crate) fn some(&mut self) -> ApiResult<(Vec<Entry>, bool)> {
+        let agents = self.run.app.host.agents(&self.run.project.state_dir);
         let unreadable =
             |error| ApiError::unreadable(format!("cannot read the output of the step: {error}"));
         let (mut entries, is_all) = self.transcript.some(&agents).map_err(unreadable)?;
         if is_all && (self.transcript.is_over() || self.transcript.is_empty()) && !self.is_over {
-            entries.extend(self.end(app)?);
+            entries.extend(self.end()?);
         }
         Ok((entries, is_all))
     }
 
     /// What the step cost, once its orchestrator has recorded that.
-    fn end(&mut self, app: &App) -> ApiResult<Option<Entry>> {
-        let run = app.open(&self.project, &self.run)?;
+    fn end(&mut self) -> ApiResult<Option<Entry>> {
+        let run = self.run.open()?;
         let run = lock(&run);
-        let (_, facts) = find(&run.overview, &self.step)?;
+        let (_, facts) = find(&run.overview, &self.run.names.step)?;
         self.is_over = facts.ended_ms.is_some() || run.live.owner.is_none();
         let spent = Spent {
             cost_usd: facts.cost_usd,
@@ -96,18 +87,18 @@ pub(crate) struct TranscriptQuery {
 
 /// `GET /api/runs/{project}/{run}/steps/{step}/transcript`
 pub(crate) async fn page(
-    State(app): State<Arc<App>>,
-    Path((project, run, step)): Path<(String, String, String)>,
+    run: NamedRun,
     Parameters(part): Parameters<TranscriptQuery>,
 ) -> ApiResult<Json<Value>> {
-    app.read(move |app| {
-        let mut reading = Reading::open(app, &project, &run, &step)?;
+    let app = Arc::clone(&run.app);
+    app.read(move |_| {
+        let mut reading = Reading::open(run)?;
         let from = part.from.unwrap_or(0);
         let until = from.saturating_add(part.limit.unwrap_or(ENTRIES).clamp(1, ENTRIES_MAX));
         let (mut entries, mut index) = (Vec::new(), 0);
         let mut is_cut = false;
         loop {
-            let (some, is_all) = reading.some(app)?;
+            let (some, is_all) = reading.some()?;
             for entry in some {
                 match index {
                     _ if index >= until => is_cut = true,

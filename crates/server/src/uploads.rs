@@ -3,19 +3,14 @@
 
 use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
-use axum::{
-    Json,
-    extract::{Path, Request, State},
-    http::header,
-};
+use axum::{Json, extract::Request, http::header};
 use raymond_engine::{private, user::UserDir};
 use serde_json::{Value, json};
 
 use crate::{
-    app::App,
     asks::FoundAsk,
     error::{ApiError, ApiResult},
-    request::body,
+    request::{NamedRun, body},
     token::random,
 };
 
@@ -33,22 +28,19 @@ const NAME_BYTES_MAX: usize = 200;
 const FOLDER: &str = "uploads";
 
 /// `POST /api/asks/{project}/{run}/{ask}/files/{name}`
-pub(crate) async fn upload(
-    State(app): State<Arc<App>>,
-    Path((project, run, ask, name)): Path<(String, String, String, String)>,
-    request: Request,
-) -> ApiResult<Json<Value>> {
+pub(crate) async fn upload(run: NamedRun, request: Request) -> ApiResult<Json<Value>> {
     const KIND: &str = "application/octet-stream";
     if request.headers().get(header::CONTENT_TYPE).is_none_or(|kind| kind != KIND) {
         return Err(ApiError::unsupported(KIND));
     }
+    let (app, name) = (Arc::clone(&run.app), run.names.name.clone());
     if !is_plain(&name) {
         let message =
             "the name of the file: expected a name without `/`, `\\`, `:` and `.` at its beginning";
         return Err(ApiError::bad_request(message));
     }
     // Before the body is read: what nothing can be done with is not taken.
-    app.read(move |app| FoundAsk::find(app, &project, &run, &ask)?.check_open()).await?;
+    FoundAsk::read(run, |_, asked| asked.check_open()).await?;
     let bytes = body(request, UPLOAD_BYTES_MAX).await?;
     app.read(move |app| {
         let uploads = app.user_dir.file(FOLDER);

@@ -34,7 +34,7 @@ pub(crate) enum Command {
         #[command(flatten)]
         run: WhichRun,
         /// Resume in the background, and print the run's id.
-        #[arg(long, conflicts_with = "json")]
+        #[arg(long)]
         detach: bool,
         #[command(flatten)]
         options: Options,
@@ -109,6 +109,9 @@ pub(crate) enum Command {
         /// Do not ask for confirmation. Required if there is no terminal.
         #[arg(long, short)]
         yes: bool,
+        /// Print what the run is afterwards as JSON, and a failure, too.
+        #[arg(long)]
+        json: bool,
         #[command(flatten)]
         place: Place,
     },
@@ -131,6 +134,9 @@ pub(crate) enum Command {
         /// Also stop the steps that are running.
         #[arg(long)]
         now: bool,
+        /// Print what the run is afterwards as JSON, and a failure, too.
+        #[arg(long)]
+        json: bool,
         #[command(flatten)]
         place: Place,
     },
@@ -146,6 +152,9 @@ pub(crate) enum Command {
         id: String,
         #[command(flatten)]
         limits: LimitOptions,
+        /// Print what the run is afterwards as JSON, and a failure, too.
+        #[arg(long)]
+        json: bool,
         #[command(flatten)]
         place: Place,
     },
@@ -274,6 +283,14 @@ pub(crate) struct AnswerArgs {
     #[arg(long = "file", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
 
+    /// By what the answer came, as others will read it: the server answers for the page.
+    #[arg(long, hide = true, default_value = "command")]
+    pub(crate) how: String,
+
+    /// Print when the answer was taken, and what follows, as JSON, and a failure, too.
+    #[arg(long)]
+    pub(crate) json: bool,
+
     #[command(flatten)]
     pub(crate) place: Place,
 }
@@ -287,6 +304,10 @@ pub(crate) struct Tell {
     /// The agent, if the run has several, and the message; `-` reads it from standard input.
     #[arg(value_name = "[AGENT] TEXT", num_args = 1..=2, required = true)]
     pub(crate) words: Vec<String>,
+
+    /// Print what the run is afterwards as JSON, and a failure, too.
+    #[arg(long)]
+    pub(crate) json: bool,
 
     #[command(flatten)]
     pub(crate) place: Place,
@@ -334,7 +355,7 @@ pub(crate) struct Start {
     pub(crate) variables: Vec<(String, String)>,
 
     /// Run in the background, and print the run's id.
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long)]
     pub(crate) detach: bool,
 
     /// Start it although `raymond lint` finds errors in it.
@@ -434,9 +455,13 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) debug: bool,
 
-    /// Print events as JSON, one per line, instead of the result.
+    /// Print events as JSON, one per line, instead of the result; with --detach, what the run is.
     #[arg(long)]
     pub(crate) json: bool,
+
+    /// This is the half of --detach in the background.
+    #[arg(long, hide = true)]
+    pub(crate) detached: bool,
 
     /// Show only failures and warnings.
     #[arg(long, short)]

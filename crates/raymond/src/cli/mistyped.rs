@@ -74,7 +74,7 @@ pub(crate) fn no_such_workflow(path: &Path) -> Failure {
         }
     };
     let message = format!("`{word}` is neither a command nor a file or directory here");
-    Failure::usage(message).with_hint(hint)
+    Failure::not_found(message).with_hint(hint)
 }
 
 /// The error for a file or directory that does not exist.
@@ -83,7 +83,8 @@ pub(crate) fn no_such_path(path: &Path) -> Failure {
         || "a workflow is a state file, a directory, a zip archive or a YAML file".to_owned(),
         |file| format!("did you mean `{}`?", file.display()),
     );
-    Failure::usage(format!("there is no file or directory `{}`", path.display())).with_hint(hint)
+    Failure::not_found(format!("there is no file or directory `{}`", path.display()))
+        .with_hint(hint)
 }
 
 /// The command with the most similar name.

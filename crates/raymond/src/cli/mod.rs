@@ -38,10 +38,12 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
         }
         Some(Command::Log(log)) => commands::log(&log),
         Some(Command::Attach { run, verbose, place }) => commands::attach(&run, verbose, &place),
-        Some(Command::Cancel { id, yes, place }) => commands::cancel(&id, yes, &place),
+        Some(Command::Cancel { id, yes, json, place }) => commands::cancel(&id, yes, json, &place),
         Some(Command::Test(test)) => commands::test(&test),
-        Some(Command::Stop { id, now, place }) => commands::stop(&id, now, &place),
-        Some(Command::Limit { id, limits, place }) => commands::limit(&id, &limits, &place),
+        Some(Command::Stop { id, now, json, place }) => commands::stop(&id, now, json, &place),
+        Some(Command::Limit { id, limits, json, place }) => {
+            commands::limit(&id, &limits, json, &place)
+        }
         Some(Command::Asks(asks)) => commands::asks(&asks),
         Some(Command::Tell(tell)) => commands::tell(&tell),
         Some(Command::Answer(answer)) => commands::answer(&answer),

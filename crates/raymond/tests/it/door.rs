@@ -2,6 +2,8 @@
 
 use std::{fs, process::Child, time::Duration};
 
+use serde_json::{Value, json};
+
 use crate::env::{Project, Ran, as_nobody, kill, wait_until};
 
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -164,4 +166,70 @@ fn message_needs_a_text_an_agent_and_a_run_that_is_not_over() {
     let late = project.raymond(&["tell", "r", "hello"]);
     assert_eq!(late.code, 2, "{late:?}");
     assert!(late.stderr.contains("run r is completed"), "{late:?}");
+}
+
+/// The failure that a command prints for programs.
+fn failure(ran: &Ran) -> Value {
+    let line = ran.stderr.lines().last().unwrap_or_default();
+    let printed: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("{ran:?}"));
+    assert_eq!(printed["error"]["exit_code"], ran.code, "{ran:?}");
+    printed["error"].clone()
+}
+
+#[test]
+fn failure_for_programs_is_an_object_on_the_last_line_of_standard_error() {
+    let project = Project::new([("START.sh", "false")]);
+    project.raymond(&["flow", "--id", "r"]);
+    project.raymond(&["flow", "--id", "c"]);
+    project.raymond(&["cancel", "c", "--yes"]);
+    let stopped = failure(&project.raymond(&["stop", "r", "--json"]));
+    let expected = json!({
+        "kind": "refused", "message": "run r is not running",
+        "hints": ["show its status: raymond status r"], "exit_code": 2,
+    });
+    assert_eq!(stopped, expected);
+    for (arguments, kind) in [
+        (&["status", "unknown", "--json"][..], "not_found"),
+        (&["start", "nowhere", "--json", "--detach"], "not_found"),
+        (&["limit", "r", "--json"], "usage"),
+        (&["limit", "r", "--budget", "much", "--json"], "usage"),
+        (&["tell", "r", "--json", "main_x", "hello"], "not_found"),
+        (&["tell", "r", "--json", " "], "usage"),
+        (&["answer", "r", "--json", "yes"], "refused"),
+        (&["resume", "c", "--json"], "refused"),
+        // The half in the background has refused.
+        (&["resume", "c", "--json", "--detach"], "refused"),
+        (&["start", "flow", "--id", "c", "--json", "--detach"], "refused"),
+    ] {
+        let failure = failure(&project.raymond(arguments));
+        assert_eq!(failure["kind"], kind, "{arguments:?}: {failure}");
+        assert!(failure["hints"].is_array(), "{failure}");
+    }
+    project.write(".raymond/config.toml", "budget = \"much\"\n");
+    let settings = failure(&project.raymond(&["start", "flow", "--json"]));
+    assert_eq!(settings["kind"], "refused", "{settings}");
+    fs::remove_file(project.file(".raymond/config.toml")).unwrap();
+    // Elsewhere `--json` is a word like any other, and people read sentences.
+    let text = project.raymond(&["start", "--", "--json"]);
+    assert!(text.stderr.starts_with("error: "), "{text:?}");
+    let people = project.raymond(&["resume", "c", "--detach"]);
+    assert!(people.stderr.contains("error: run `c` is cancelled\n\nhint: "), "{people:?}");
+}
+
+#[test]
+fn change_for_programs_prints_what_the_run_is_then() {
+    let (project, mut child) = running();
+    let printed = |arguments: &[&str]| -> Value {
+        let ran = project.raymond(arguments);
+        serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{ran:?}"))
+    };
+    let state =
+        |status: &str, steps: u64| json!({ "run": "r", "status": status, "running_steps": steps });
+    assert_eq!(printed(&["limit", "r", "--budget", "3", "--json"]), state("running", 1));
+    assert_eq!(printed(&["tell", "r", "hello", "--json"]), state("running", 1));
+    assert_eq!(printed(&["stop", "r", "--now", "--json"]), state("paused", 0));
+    let _ = child.wait();
+    assert_eq!(printed(&["resume", "r", "--detach", "--json"]), state("running", 1));
+    assert_eq!(printed(&["cancel", "r", "--yes", "--json"]), state("cancelled", 0));
+    assert_eq!(printed(&["cancel", "r", "--yes", "--json"]), state("cancelled", 0));
 }

@@ -36,8 +36,8 @@ export function say(text, isError = false) {
 /** @param {unknown} error @returns {string} */
 export function wordsOf(error) {
   if (!(error instanceof Error)) return String(error);
-  const hint = /** @type {any} */ (error).hint;
-  return hint ? `${error.message} (${hint})` : error.message;
+  const hints = /** @type {any} */ (error).hints ?? [];
+  return hints.length ? `${error.message} (${hints.join('; ')})` : error.message;
 }
 
 /** @param {number} id */

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeSet,
     env,
     io::{self, Read as _},
-    process::{Command, ExitCode, Stdio},
+    process::ExitCode,
     thread,
     time::Duration,
 };
@@ -13,16 +13,14 @@ use raymond_engine::{
     asks::{self, AnswerError, PublishedQuestion, Reply, TEXT_BYTES_MAX},
     layout::StateDir,
     load,
-    lock::{Owner, RunLock},
-    private, processes,
 };
 use raymond_flow::id::{AskId, RunId};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{place::state_dir, prepare::LoadedProject, runs};
+use super::{ask, background, place::state_dir, runs};
 use crate::{
     cli::args::{AnswerArgs, Asks, Place},
-    failure::Failure,
+    failure::{Failure, FailureKind},
     line::Line,
     out,
     report::{Lines, Next, advice, question_json, question_lines, words::Level},
@@ -30,8 +28,6 @@ use crate::{
 
 /// How often new questions are looked for.
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(500);
-/// How often a run in the background is looked at, until it has begun.
-const START_INTERVAL: Duration = Duration::from_millis(20);
 
 /// `raymond asks`
 pub(in crate::cli) fn asks(arguments: &Asks) -> Result<ExitCode, Failure> {
@@ -131,7 +127,14 @@ pub(in crate::cli) fn answer(arguments: &AnswerArgs) -> Result<ExitCode, Failure
     let given = asks::answer(&state_dir, &run, &id, &reply)
         .map_err(|error| refused(&error, &question, &next))?;
     out::note(&format!("Question {id} is answered: {}", given.result));
-    deliver(&state_dir, &run, &id, place, &next)?;
+    let is_resumed = deliver(&state_dir, &run, &id, place, &next)?;
+    if arguments.json {
+        let choice = question.choices.iter().find(|choice| choice.label == given.result);
+        let leads_to = choice.map(|choice| &choice.state).or(question.next.as_ref());
+        out::event(&json!({
+            "run": run, "ask": id.to_string(), "at": given.at_ms, "leads_to": leads_to, "resumed": is_resumed,
+        }));
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -152,7 +155,7 @@ fn which(
         (None, [first, _]) => {
             let message = format!("run {run} has asked no question `{first}`");
             let hint = format!("list its questions: raymond asks {run}{}", next.place);
-            return Err(Failure::usage(message).with_hint(hint));
+            return Err(Failure::not_found(message).with_hint(hint));
         }
         _ => {}
     }
@@ -177,11 +180,12 @@ fn which(
                 return Err(late(&error, next));
             }
             if asks {
-                let failure = Failure::usage(format!("run {run} has not asked its questions yet"));
+                let failure =
+                    Failure::refused(format!("run {run} has not asked its questions yet"));
                 let hint = format!("resume it, which asks them: {}", next.command("resume"));
                 return Err(failure.with_hint(hint));
             }
-            let failure = Failure::usage(format!("run {run} asks nothing"));
+            let failure = Failure::refused(format!("run {run} asks nothing"));
             Err(failure.with_hint(format!("show its status: {}", next.command("status"))))
         }
         several => {
@@ -195,7 +199,7 @@ fn which(
 
 fn no_such(run: &RunId, id: &AskId, place: &Place) -> Failure {
     let hint = format!("list its questions: raymond asks {run}{}", super::place::typed(place));
-    Failure::usage(format!("run {run} has asked no question {id}")).with_hint(hint)
+    Failure::not_found(format!("run {run} has asked no question {id}")).with_hint(hint)
 }
 
 /// What was typed, as an answer to this question. With choices, a text is a comment.
@@ -228,7 +232,7 @@ fn reply(
         }
     };
     let (files, by) = (arguments.files.clone(), user());
-    Ok(Reply { result, comment, files, by, how: "command".to_owned() })
+    Ok(Reply { result, comment, files, by, how: arguments.how.clone() })
 }
 
 /// What is given on standard input, without the line end.
@@ -256,79 +260,57 @@ fn refused(error: &AnswerError, question: &PublishedQuestion, next: &Next) -> Fa
     match error {
         AnswerError::Answered { .. } => late(error, next),
         AnswerError::NotAChoice { .. } | AnswerError::Empty | AnswerError::NoComment => {
+            let failure = failure.with_kind(FailureKind::Usage);
             failure.with_hint(format!("answer it: {commands}"))
         }
         AnswerError::File { .. } | AnswerError::TooLong { .. } => failure
-            .with_hint("nothing was answered; fix it and run the same command again".to_owned()),
-        AnswerError::NoSuchQuestion { .. } | AnswerError::Trust(_) | AnswerError::Io { .. } => {
-            failure
-        }
+            .with_kind(FailureKind::Usage)
+            .with_hint("nothing was answered; fix it and run the same command again"),
+        AnswerError::NoSuchQuestion { .. } => failure.with_kind(FailureKind::NotFound),
+        AnswerError::Trust(_) => failure.with_kind(FailureKind::Refused),
+        AnswerError::Io { .. } => failure,
     }
 }
 
 /// Somebody else was first.
 fn late(error: &AnswerError, next: &Next) -> Failure {
     let hint = format!("show what followed: {}", next.command("status"));
-    Failure::of_error(error).with_hint(hint)
+    Failure::of_error(error).with_kind(FailureKind::Refused).with_hint(hint)
 }
 
-/// Lets the run continue: its orchestrator takes the answer, or one is started in the background.
+/// Lets the run continue: its orchestrator takes the answer, or one is started in the background. Returns whether one was.
 fn deliver(
     state_dir: &StateDir,
     run: &RunId,
     id: &AskId,
     place: &Place,
     next: &Next,
-) -> Result<(), Failure> {
-    // A mistake in the settings must not hide that the answer counts.
-    let project = LoadedProject::of(place).or_else(|_| LoadedProject::without_settings(place))?;
+) -> Result<bool, Failure> {
+    let project = ask::project(place)?;
     let mut observer = Lines::new(out::people(), Level::Trouble, None);
-    if project.engine(None)?.tell_answered(run, id, &mut observer)? {
-        return Ok(());
+    let mut is_taken = || -> Result<bool, Failure> {
+        if project.engine(None)?.tell_answered(run, id, &mut observer)? {
+            return Ok(true);
+        }
+        let run = load(state_dir, run)?.run;
+        Ok(!run.status.can_resume() || run.question(id).is_none())
+    };
+    if is_taken()? {
+        return Ok(false);
     }
-    let loaded = load(state_dir, run)?;
-    if !loaded.run.status.can_resume() || loaded.run.question(id).is_none() {
-        return Ok(());
-    }
-    match resume_in_background(state_dir, run, place) {
+    match background::resume(state_dir, run) {
         Ok(()) => {
             let line = advice("It continues in the background:", &next.command("attach"));
             out::people().line(&line);
+            Ok(true)
         }
+        // Who answered another question of the run at the same time was first to resume it.
+        Err(_) if is_taken()? => Ok(false),
         Err(why) => {
             let text = format!("the run could not be continued in the background: {why}");
             out::people().line(&crate::report::warning(&text));
             out::people().line(&advice("Resume it:", &next.command("resume")));
+            Ok(false)
         }
-    }
-    Ok(())
-}
-
-/// Resumes a run in a process of its own, and waits until that owns the run or has ended.
-fn resume_in_background(state_dir: &StateDir, run: &RunId, place: &Place) -> io::Result<()> {
-    let path = state_dir.workflows().join(format!("{run}.log"));
-    let log = private::options().create(true).append(true).open(&path)?;
-    let mut command = Command::new(env::current_exe()?);
-    command.args(["resume", run.as_str()]).stdout(log.try_clone()?).stderr(log);
-    if let Some(folder) = &place.data_dir {
-        command.arg("--data-dir").arg(std::path::absolute(folder)?);
-    }
-    command.stdin(Stdio::null());
-    processes::set_apart(&mut command);
-    let mut child = command.spawn()?;
-    let files = state_dir.run(run);
-    loop {
-        let is_owner = |owner: Owner| owner.pid == child.id();
-        if RunLock::holder(&files.lock).is_some_and(is_owner) {
-            return Ok(());
-        }
-        if let Some(status) = child.try_wait()? {
-            // It may also have gone on and ended.
-            return match status.code() {
-                Some(0 | 1 | 3 | 4) => Ok(()),
-                _ => Err(io::Error::other(format!("it ended at once; see {}", path.display()))),
-            };
-        }
-        thread::sleep(START_INTERVAL);
     }
 }

@@ -34,13 +34,18 @@ const STOP_PATIENCE: Duration = Duration::from_secs(30);
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// `raymond stop ID`
-pub(in crate::cli) fn stop(id: &str, now: bool, place: &Place) -> Result<ExitCode, Failure> {
+pub(in crate::cli) fn stop(
+    id: &str,
+    now: bool,
+    json: bool,
+    place: &Place,
+) -> Result<ExitCode, Failure> {
     let id = runs::by_id(&state_dir(place)?, id, place)?;
     let next = runs::next(&id, place);
     let project = project(place)?;
     let mut observer = Lines::new(out::people(), Level::Trouble, None);
     let Some(answer) = project.engine(None)?.stop(&id, now, &mut observer)? else {
-        let failure = Failure::usage(format!("run {id} is not running"));
+        let failure = Failure::refused(format!("run {id} is not running"));
         return Err(failure.with_hint(format!("show its status: {}", next.command("status"))));
     };
     let DoorAnswer { status, running_steps, .. } = answer;
@@ -54,7 +59,7 @@ pub(in crate::cli) fn stop(id: &str, now: bool, place: &Place) -> Result<ExitCod
         let word = if is_over { "has stopped" } else { "is stopping" };
         out::note(&format!("Run {id} {word}. Resume it: {}", next.command("resume")));
     }
-    Ok(ExitCode::SUCCESS)
+    runs::changed(&project.state_dir, &id, json)
 }
 
 /// Waits until no orchestrator has the run any more; not for ever, as its disk may be slow.
@@ -73,6 +78,7 @@ fn wait_until_free(lock: &Path) -> bool {
 pub(in crate::cli) fn limit(
     id: &str,
     limits: &LimitOptions,
+    json: bool,
     place: &Place,
 ) -> Result<ExitCode, Failure> {
     let id = runs::by_id(&state_dir(place)?, id, place)?;
@@ -95,7 +101,7 @@ pub(in crate::cli) fn limit(
         Status::Completed | Status::Cancelled => {
             let why = format!("run {id} is {}: it has no limits to change", answer.status);
             let hint = format!("show its result: {}", next.command("status"));
-            return Err(Failure::usage(why).with_hint(hint));
+            return Err(Failure::refused(why).with_hint(hint));
         }
         Status::Running => out::note(&format!("Run {id} has the new limits.")),
         Status::Failed | Status::Stopped | Status::Paused => {
@@ -103,7 +109,7 @@ pub(in crate::cli) fn limit(
             out::note(&format!("Run {id} has the new limits. Resume it: {resume}"));
         }
     }
-    Ok(ExitCode::SUCCESS)
+    runs::changed(&project.state_dir, &id, json)
 }
 
 /// A mistake in the settings must not prevent the user from stopping a run.

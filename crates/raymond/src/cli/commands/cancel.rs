@@ -22,7 +22,12 @@ use crate::{
 };
 
 /// `raymond cancel ID`
-pub(in crate::cli) fn cancel(id: &str, yes: bool, place: &Place) -> Result<ExitCode, Failure> {
+pub(in crate::cli) fn cancel(
+    id: &str,
+    yes: bool,
+    json: bool,
+    place: &Place,
+) -> Result<ExitCode, Failure> {
     let state_dir = state_dir(place)?;
     let id = runs::by_id(&state_dir, id, place)?;
     let next = runs::next(&id, place);
@@ -32,11 +37,11 @@ pub(in crate::cli) fn cancel(id: &str, yes: bool, place: &Place) -> Result<ExitC
         Status::Completed => {
             let message = format!("run {id} has ended: there is nothing to cancel");
             let hint = format!("show its result: {}", next.command("status"));
-            return Err(Failure::usage(message).with_hint(hint));
+            return Err(Failure::refused(message).with_hint(hint));
         }
         Status::Cancelled => {
             out::note(&format!("Run {id} is already cancelled."));
-            return Ok(ExitCode::SUCCESS);
+            return runs::changed(&state_dir, &id, json);
         }
         _ if yes => {}
         _ if out::can_ask() => {
@@ -53,19 +58,15 @@ pub(in crate::cli) fn cancel(id: &str, yes: bool, place: &Place) -> Result<ExitC
     let cancelled = project.engine(None)?.cancel(&id, &mut observer)?;
     if cancelled.status != Status::Cancelled {
         let message = format!("run {id} has ended: there is nothing to cancel");
-        return Err(Failure::usage(message));
+        return Err(Failure::refused(message));
     }
-    let was = match running(&run) {
+    let was = match runs::running_steps(&run) {
         0 => format!("It was {status}"),
-        steps => format!("{} stopped", count(steps, "running step")),
+        steps => format!("{} stopped", count(steps as u64, "running step")),
     };
     let line = Line::of("Cancelled run ").add(Style::Bold, id.as_str());
     out::people().line(&line.plain(format!(". {was}; it cannot be resumed. Its files stay.")));
-    Ok(ExitCode::SUCCESS)
-}
-
-fn running(run: &Run) -> u64 {
-    run.agents.values().filter(|agent| agent.phase.step().is_some()).count() as u64
+    runs::changed(&state_dir, &id, json)
 }
 
 /// Asks the user for confirmation.

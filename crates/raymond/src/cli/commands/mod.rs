@@ -5,6 +5,7 @@ mod admit;
 mod answer;
 mod ask;
 mod attach;
+mod background;
 mod cancel;
 mod cluster;
 mod cost;

@@ -28,7 +28,7 @@ use crate::{
     asker::Asker,
     cli::args::{Options, Place},
     config::{Config, user_folder},
-    failure::Failure,
+    failure::{Failure, FailureKind},
     notify::NotifyObserver,
     out,
     report::{JsonLines, Lines, on_terminal, words::Level},
@@ -40,6 +40,11 @@ const CLAUDE_CREDENTIALS: [&str; 4] =
 
 /// The name in frontmatter of the program of the setting `agent_program`.
 const PROGRAM: &str = "program";
+
+/// The settings of a project. A mistake in them is none of the command line.
+fn settings(state_dir: &StateDir) -> Result<Config, Failure> {
+    Config::load(state_dir.root()).map_err(|failure| failure.with_kind(FailureKind::Refused))
+}
 
 /// Everything of the project that a run needs.
 pub(super) struct LoadedProject {
@@ -53,7 +58,7 @@ impl LoadedProject {
     /// Reads the settings of the project.
     pub(super) fn of(place: &Place) -> Result<Self, Failure> {
         let state_dir = state_dir(place)?;
-        let config = Config::load(state_dir.root())?;
+        let config = settings(&state_dir)?;
         let agents = agents(&config);
         Ok(Self { state_dir, config, agents, interrupts: None })
     }
@@ -61,7 +66,7 @@ impl LoadedProject {
     /// The same for a command that starts something: settings that give power must be trusted.
     pub(super) fn admitted(place: &Place) -> Result<Self, Failure> {
         let state_dir = state_dir(place)?;
-        let mut config = Config::load(state_dir.root())?;
+        let mut config = settings(&state_dir)?;
         admit(&mut config, &state_dir, place)?;
         let agents = agents(&config);
         Ok(Self { state_dir, config, agents, interrupts: None })

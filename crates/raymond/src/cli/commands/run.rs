@@ -2,25 +2,13 @@
 
 use std::{
     collections::BTreeMap,
-    env,
-    ffi::OsString,
-    fs,
-    io::{self, Read as _, Write as _},
-    process::{Command, ExitCode, Stdio},
-    time::Duration,
+    io::{self, Read as _},
+    process::ExitCode,
 };
 
 use raymond_engine::{
-    EngineError, Loaded, RunEnd, clock,
-    events::Observer,
-    interrupts::Interrupts,
-    layout::StateDir,
-    load,
-    lock::{Owner, RunLock},
-    private, processes,
-    scope::ScopeSource,
-    user::UserDir,
-    views::closed,
+    EngineError, Loaded, RunEnd, clock, events::Observer, interrupts::Interrupts, layout::StateDir,
+    load, lock::RunLock, scope::ScopeSource, user::UserDir, views::closed,
 };
 use raymond_flow::{
     id::RunId,
@@ -30,7 +18,9 @@ use raymond_flow::{
 };
 
 use super::{
-    admit, lint,
+    admit,
+    background::{self, Detached},
+    lint,
     place::{current_folder, state_dir},
     prepare::{LoadedProject, change, configure, level},
     runs,
@@ -42,7 +32,7 @@ use crate::{
     },
     failure::Failure,
     out, quote,
-    report::{Next, Summary, advice, warning, words::Level},
+    report::{Next, Summary, warning, words::Level},
 };
 
 /// The largest input of a workflow: as much as one state can pass to another.
@@ -54,9 +44,6 @@ const STANDARD_INPUT: &str = "-";
 /// The exit code of a run that failed.
 const FAILED: u8 = 1;
 
-/// How often to check whether a run in the background has begun.
-const DETACH_INTERVAL: Duration = Duration::from_millis(5);
-
 /// `raymond start WORKFLOW`
 pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
     let (detach, options) = (arguments.detach, arguments.options.clone());
@@ -65,8 +52,16 @@ pub(in crate::cli) fn start(arguments: Start) -> Result<ExitCode, Failure> {
     let id = started.workflow_id.clone();
     if detach {
         let piped = started.input.as_deref().filter(|_| !is_typed);
-        let next = runs::next(&id, &options.place);
-        return detached(&project.state_dir, &next, Detached::New { input: piped });
+        if project.state_dir.run(&id).journal.exists() {
+            let next = runs::next(&id, &options.place);
+            return Err(Failure::of_run(EngineError::Exists { id }, &project.state_dir, &next));
+        }
+        return background::detached(
+            &project.state_dir,
+            &id,
+            Detached::New { input: piped },
+            &options,
+        );
     }
     remember(&project.state_dir);
     project.interrupts = Some(Interrupts::install());
@@ -200,97 +195,6 @@ fn read_input() -> Result<String, Failure> {
         .map_err(|_| Failure::usage("standard input is not valid UTF-8".to_owned()))
 }
 
-/// What goes on in the background.
-#[derive(Clone, Copy)]
-enum Detached<'a> {
-    /// A new run. `input` is what was read from standard input or asked for: the command reads it from its standard
-    /// input.
-    New { input: Option<&'a str> },
-    /// A run that is resumed. `is_named` says that its id was typed.
-    Resumed { is_named: bool },
-}
-
-/// Starts the same command again in the background, and prints the run's id.
-fn detached(state_dir: &StateDir, next: &Next, what: Detached<'_>) -> Result<ExitCode, Failure> {
-    let io = |what: &'static str| move |error: io::Error| Failure::io(what, &error);
-    let id = &next.id;
-    let input = match what {
-        Detached::New { input } => input,
-        Detached::Resumed { .. } => None,
-    };
-    let is_new = matches!(what, Detached::New { .. });
-    if is_new && state_dir.run(id).journal.exists() {
-        return Err(Failure::of_run(EngineError::Exists { id: id.clone() }, state_dir, next));
-    }
-    state_dir.create().map_err(io("create the state directory"))?;
-    let workflows = state_dir.workflows();
-    private::create_dir_all(&workflows).map_err(io("create the state directory"))?;
-    let log_path = workflows.join(format!("{id}.log"));
-    let log = private::options().create(true).append(true).open(&log_path);
-    let log = log.map_err(io("write a log"))?;
-    // What an earlier process wrote there.
-    let before = log.metadata().map_or(0, |log| log.len());
-    let program = env::current_exe().map_err(io("find this program"))?;
-    let mut words: Vec<_> = env::args_os().skip(1).filter(|word| word != "--detach").collect();
-    let has_id = words.iter().any(|word| word.to_string_lossy().starts_with("--id"));
-    let mut more: Vec<OsString> = match what {
-        Detached::New { .. } if !has_id => vec!["--id".into(), id.as_str().into()],
-        Detached::Resumed { is_named: false } => vec![id.as_str().into()],
-        Detached::New { .. } | Detached::Resumed { .. } => Vec::new(),
-    };
-    let has_input = words.iter().any(|word| word.to_string_lossy().starts_with("--input"));
-    if input.is_some() && !has_input {
-        more.extend(["--input".into(), "-".into()]);
-    }
-    // What follows `--` is no option.
-    let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
-    words.splice(end..end, more);
-    let files = state_dir.run(id);
-    let journal_bytes = || fs::metadata(&files.journal).map_or(0, |journal| journal.len());
-    let begun = journal_bytes();
-    let mut command = Command::new(program);
-    command.args(words).stdout(log.try_clone().map_err(io("write a log"))?).stderr(log);
-    processes::set_apart(&mut command);
-    command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
-    let mut child = command.spawn().map_err(io("start in the background"))?;
-    if let (Some(input), Some(mut stdin)) = (input, child.stdin.take()) {
-        let _ = stdin.write_all(input.as_bytes());
-    }
-    // Wait until it owns the run or has exited: errors are reported here.
-    loop {
-        let is_owner = |owner: Owner| owner.pid == child.id();
-        // It may own the run and still refuse it. What it begins or resumes is in the journal.
-        if journal_bytes() > begun && RunLock::holder(&files.lock).is_some_and(is_owner) {
-            break;
-        }
-        if let Some(status) = child.try_wait().map_err(io("start in the background"))? {
-            if status.success() {
-                break;
-            }
-            let log = fs::read(&log_path).unwrap_or_default();
-            let said = log.get(usize::try_from(before).unwrap_or(0)..).unwrap_or_default();
-            return Err(ended_at_once(&String::from_utf8_lossy(said), status.code()));
-        }
-        std::thread::sleep(DETACH_INTERVAL);
-    }
-    out::data(&format!("{id}\n"))?;
-    if out::shows_data() {
-        out::people().line(&advice("Watch it:", &next.command("attach")));
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// The failure of a command in the background, with what it said and its exit code.
-fn ended_at_once(said: &str, code: Option<i32>) -> Failure {
-    let why = said.trim().trim_start_matches("error: ");
-    let (why, hint) = why.split_once("\n\nhint: ").unwrap_or((why, ""));
-    let message = format!("the run in the background ended at once: {why}");
-    let code = code.and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILED);
-    let failure = Failure::of_work(message).with_code(code);
-    let hint: Vec<_> = hint.lines().map(str::trim).collect();
-    if hint.is_empty() { failure } else { failure.with_hint(hint.join("\n")) }
-}
-
 /// `raymond resume [ID]`
 pub(in crate::cli) fn resume(
     run: &WhichRun,
@@ -302,9 +206,8 @@ pub(in crate::cli) fn resume(
     change(options, &mut Settings::default(), &mut Limits::default())?;
     let mut project = LoadedProject::admitted(&options.place)?;
     if detach {
-        let next = runs::next(&id, &options.place);
-        let is_named = run.id.is_some();
-        return detached(&project.state_dir, &next, Detached::Resumed { is_named });
+        let what = Detached::Resumed { is_named: run.id.is_some() };
+        return background::detached(&project.state_dir, &id, what, options);
     }
     remember(&project.state_dir);
     project.interrupts = Some(Interrupts::install());

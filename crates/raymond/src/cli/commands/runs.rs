@@ -1,10 +1,13 @@
-//! Finds runs: by id, by a prefix of it, or the latest.
+//! Finds runs: by id, by a prefix of it, or the latest. Prints what a change has made of one.
 
-use raymond_engine::{journal::Journal, layout::StateDir, lock::RunLock, user::UserDir};
+use std::process::ExitCode;
+
+use raymond_engine::{journal::Journal, layout::StateDir, load, lock::RunLock, user::UserDir};
 use raymond_flow::{
     id::RunId,
-    machine::{Record, Status},
+    machine::{Record, Run, Status},
 };
+use serde_json::json;
 
 use super::place::typed;
 use crate::{
@@ -13,7 +16,7 @@ use crate::{
         mistyped,
     },
     failure::Failure,
-    quote,
+    out, quote,
     report::Next,
 };
 
@@ -50,13 +53,13 @@ pub(super) fn by_id(state_dir: &StateDir, word: &str, place: &Place) -> Result<R
     if let Some(there) = elsewhere(state_dir, &id) {
         let message = format!("there is no run `{id}` in {}", state_dir.root().display());
         let option = quote::path(there.root());
-        return Err(Failure::usage(message)
+        return Err(Failure::not_found(message)
             .with_hint(format!("it is a run of another project: add --data-dir {option}")));
     }
     if ids.is_empty() {
         return Err(no_runs(state_dir));
     }
-    let failure = Failure::usage(format!("there is no run `{id}` in {}", shown(state_dir)));
+    let failure = Failure::not_found(format!("there is no run `{id}` in {}", shown(state_dir)));
     Err(match mistyped::nearest(word, ids.iter().map(ToString::to_string)) {
         Some(meant) => failure.with_hint(format!("did you mean `{meant}`?")),
         None => failure.with_hint(format!("list the runs: raymond list{}", typed(place))),
@@ -98,6 +101,21 @@ pub(super) fn status_word(state_dir: &StateDir, id: &RunId, status: Status) -> S
     if status == Status::Running && is_dead() { "died".to_owned() } else { status.to_string() }
 }
 
+/// How many steps of a run are in flight.
+pub(super) fn running_steps(run: &Run) -> usize {
+    run.agents.values().filter(|agent| agent.phase.step().is_some()).count()
+}
+
+/// The end of a command that has changed a run. For programs it prints what the run is now.
+pub(super) fn changed(state_dir: &StateDir, id: &RunId, json: bool) -> Result<ExitCode, Failure> {
+    if json {
+        let run = load(state_dir, id)?.run;
+        let status = status_word(state_dir, id, run.status);
+        out::event(&json!({ "run": id, "status": status, "running_steps": running_steps(&run) }));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 /// The commands for a run.
 pub(super) fn next(id: &RunId, place: &Place) -> Next {
     Next { id: id.clone(), place: typed(place) }
@@ -105,7 +123,8 @@ pub(super) fn next(id: &RunId, place: &Place) -> Next {
 
 fn no_runs(state_dir: &StateDir) -> Failure {
     let message = format!("there are no runs in {} yet", shown(state_dir));
-    Failure::usage(message).with_hint("start one: raymond WORKFLOW, or see raymond demo".to_owned())
+    let hint = "start one: raymond WORKFLOW, or see raymond demo";
+    Failure::not_found(message).with_hint(hint)
 }
 
 /// The path of the state directory for display.

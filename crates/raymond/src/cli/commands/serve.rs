@@ -21,7 +21,7 @@ use raymond_flow::{
 use raymond_server::{Bound, Host, ServeError, ServerOptions, last_link};
 
 use super::{
-    answer::user,
+    background,
     place::{current_folder, state_dir, typed},
     prepare::{agents, configure},
 };
@@ -67,7 +67,7 @@ pub(in crate::cli) fn serve(arguments: &Serve) -> Result<ExitCode, Failure> {
         hosts: arguments.host.clone(),
         is_read_only: arguments.read_only,
         budget_max: cap,
-        program: program.clone(),
+        program,
         version: env!("VERSION_AND_COMMIT").to_owned(),
         host: Arc::new(Words),
     })
@@ -76,7 +76,7 @@ pub(in crate::cli) fn serve(arguments: &Serve) -> Result<ExitCode, Failure> {
     if arguments.recover {
         let dirs = project.map_or_else(|| user_dir.state_dirs(), |project| vec![project]);
         // Reading the journals of many runs takes a while, and the page need not wait for it.
-        std::thread::spawn(move || dirs.iter().for_each(|dir| recover(dir, &program)));
+        std::thread::spawn(move || dirs.iter().for_each(recover));
     }
     bound.serve().map_err(|error| refused(&error))?;
     Ok(ExitCode::SUCCESS)
@@ -131,7 +131,7 @@ fn tell(arguments: &Serve, bound: &Bound) -> Result<(), Failure> {
 }
 
 /// Resumes every run whose orchestrator died, in the background.
-fn recover(state_dir: &StateDir, program: &Path) {
+fn recover(state_dir: &StateDir) {
     for id in state_dir.run_ids().unwrap_or_default() {
         let is_dead = RunLock::holder(&state_dir.run(&id).lock).is_none()
             && status(state_dir, &id) == Some(Status::Running);
@@ -139,19 +139,8 @@ fn recover(state_dir: &StateDir, program: &Path) {
             continue;
         }
         out::note(&format!("Resuming run {id}, whose program had died."));
-        let mut command = Command::new(program);
-        command.args(["resume", "--detach"]).arg(id.as_str());
-        command.arg("--data-dir").arg(state_dir.root());
-        command.current_dir(state_dir.root()).stdin(Stdio::null()).stdout(Stdio::null());
-        match command.output() {
-            Ok(output) if output.status.success() => {}
-            Ok(output) => {
-                let why = String::from_utf8_lossy(&output.stderr).into_owned();
-                out::people().line(&warning(&format!("run {id} was not resumed: {}", why.trim())));
-            }
-            Err(error) => {
-                out::people().line(&warning(&format!("run {id} was not resumed: {error}")));
-            }
+        if let Err(why) = background::resume(state_dir, &id) {
+            out::people().line(&warning(&format!("run {id} was not resumed: {why}")));
         }
     }
 }
@@ -256,10 +245,6 @@ impl Host for Words {
             configure(&config, &mut settings, &mut limits);
         }
         limits.budget_usd
-    }
-
-    fn user(&self) -> String {
-        user()
     }
 
     fn next(&self, state_dir: &StateDir, run: &Run, status: &str) -> Option<String> {

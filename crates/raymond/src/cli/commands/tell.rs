@@ -26,7 +26,7 @@ const TEXT_BYTES_MAX: usize = 32 * 1024;
 
 /// `raymond tell RUN [AGENT] TEXT`
 pub(in crate::cli) fn tell(arguments: &Tell) -> Result<ExitCode, Failure> {
-    let Tell { run, words, place } = arguments;
+    let Tell { run, words, json, place } = arguments;
     let state_dir = state_dir(place)?;
     let id = runs::by_id(&state_dir, run, place)?;
     let next = runs::next(&id, place);
@@ -58,7 +58,7 @@ pub(in crate::cli) fn tell(arguments: &Tell) -> Result<ExitCode, Failure> {
     } else {
         format!("{agent} reads it with its next prompt.")
     });
-    Ok(ExitCode::SUCCESS)
+    runs::changed(&state_dir, &id, *json)
 }
 
 fn check(text: &str) -> Result<(), Failure> {
@@ -81,7 +81,7 @@ fn which(run: &Run, named: Option<&String>, next: &Next) -> Result<AgentId, Fail
     if !run.status.can_resume() {
         let message = format!("run {} is {}: it has no agents to tell", run.id, run.status);
         let hint = format!("show its result: {}", next.command("status"));
-        return Err(Failure::usage(message).with_hint(hint));
+        return Err(Failure::refused(message).with_hint(hint));
     }
     let live: Vec<&Agent> =
         run.agents_by_birth().into_iter().filter(|agent| !agent.phase.is_passed()).collect();
@@ -96,11 +96,11 @@ fn which(run: &Run, named: Option<&String>, next: &Next) -> Result<AgentId, Fail
     let found = live.iter().find(|agent| agent.id.as_str() == name);
     found.map(|agent| agent.id.clone()).ok_or_else(|| {
         let message = format!("run {} has no agent `{name}` at work", run.id);
-        Failure::usage(message).with_hint(format!("its agents: {all}"))
+        Failure::not_found(message).with_hint(format!("its agents: {all}"))
     })
 }
 
 fn ended(run: &RunId, agent: &AgentId, next: &Next) -> Failure {
     let message = format!("agent `{agent}` of run {run} ended before it could be told");
-    Failure::usage(message).with_hint(format!("show its status: {}", next.command("status")))
+    Failure::refused(message).with_hint(format!("show its status: {}", next.command("status")))
 }

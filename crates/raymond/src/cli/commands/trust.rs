@@ -139,5 +139,5 @@ pub(super) fn admit(
          in CI, list the directory of the project in RAYMOND_TRUST",
         typed(place)
     );
-    Err(Failure::usage(message).with_hint(hint))
+    Err(Failure::refused(message).with_hint(hint))
 }

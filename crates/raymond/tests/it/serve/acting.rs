@@ -75,8 +75,8 @@ fn run_is_stopped_limited_resumed_and_cancelled() {
     let text = "two\nlines, and --options";
     server.post(&format!("{path}/tell"), &json!({ "agent": "main", "text": text })).ok();
     let nobody = server.post(&format!("{path}/tell"), &json!({ "agent": "main_x", "text": text }));
-    assert_eq!(nobody.status, 409, "{nobody:?}");
-    assert_eq!(nobody.json()["error"]["hint"], "its agents: main");
+    assert_eq!(nobody.status, 404, "{nobody:?}");
+    assert_eq!(nobody.json()["error"]["hints"], json!(["its agents: main"]));
     let log = server.get(&format!("{path}/log")).ok();
     let told: Vec<_> =
         log["events"].as_array().unwrap().iter().filter(|it| it["event"] == "told").collect();

@@ -194,7 +194,7 @@ fn every_hostile_request_is_refused() {
         assert!(!answer.head.contains("access-control-"), "{what}: {answer:?}");
         assert!(!answer.body.contains(&server.token), "{what}: {answer:?}");
         if what.ends_with("parameter") || what.ends_with("field") {
-            let hint = answer.json()["error"]["hint"].take();
+            let hint = answer.json()["error"]["hints"][0].take();
             assert!(hint.as_str().is_some_and(|hint| hint.contains("raymond help api")), "{hint}");
         }
     }

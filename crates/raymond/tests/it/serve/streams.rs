@@ -123,7 +123,7 @@ fn stream_above_the_limit_is_refused_and_others_go_on() {
     let mut open: Vec<_> = (0..512).map(|_| server.stream(&path, &[])).collect();
     let refused = server.get("/api/events");
     assert_eq!(refused.status, 503, "{refused:?}");
-    assert!(refused.json()["error"]["hint"].is_string(), "{refused:?}");
+    assert!(refused.json()["error"]["hints"][0].is_string(), "{refused:?}");
     assert_eq!(open[0].until(|event| event.name == "run").data["status"], "completed");
     drop(open.pop());
     wait_until("a place is free", PATIENCE, || {
