@@ -261,7 +261,7 @@ fn question_of_a_damaged_run_hides_no_other_question_and_is_not_offered() {
     cancel(desk, "b");
     other.join().unwrap();
     let text = fs::read_to_string(desk.journal("b")).unwrap();
-    let asked: Vec<_> = text.lines().take_while(|line| !line.contains("cancelled")).collect();
+    let asked: Vec<_> = text.lines().take_while(|line| !line.contains("cancel")).collect();
     fs::write(desk.journal("b"), asked.join("\n") + "\nnothing\n{}\n").unwrap();
     assert!(desk.get(&desk.path("b")).ok()["problem"].is_string());
     assert_eq!(names(&asking.list(), "run"), ["a"]);

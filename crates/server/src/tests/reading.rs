@@ -164,7 +164,7 @@ fn step_names_its_neighbours_its_files_and_what_its_policy_allows() {
     assert_eq!(first["allowed"], json!(["<fork next=\"LAST\" part=\"…\">WORK</fork>"]));
     assert!(names(&first["files"], "name").contains(&"stdout".to_owned()), "{first}");
     let events = names(&first["events"], "event");
-    assert!(events.contains(&"forked".to_owned()), "{events:?}");
+    assert!(events.contains(&"transition".to_owned()), "{events:?}");
     let last = desk.get(&format!("{path}.3")).ok();
     assert_eq!((&last["previous"], &last["following"]), (&json!("main.2"), &json!(null)));
     // A reminder is a turn of the same session.

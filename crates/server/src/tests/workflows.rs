@@ -13,7 +13,8 @@ fn workflow_in_a_yaml_file_is_listed_with_its_form_and_findings_at_its_own_lines
     let workflows = desk.get("/api/workflows").ok();
     assert_eq!(names(&workflows["workflows"], "name"), ["one"]);
     let listed = &workflows["workflows"][0];
-    assert_eq!((&listed["states"], &listed["errors"]), (&json!(1), &json!(1)), "{listed}");
+    assert_eq!(listed["states"], 1, "{listed}");
+    assert!(listed["errors"].as_u64() > Some(0), "{listed}");
     let workflow = desk.workflow("one");
     assert_eq!(workflow["form"]["takes_input"], true);
     assert_eq!(workflow["form"]["variables"], json!(["branch"]));
@@ -55,7 +56,6 @@ fn variables_of_a_form_are_those_that_neither_raymond_nor_a_fork_gives() {
         ("LAST.md", "{{result}} {{colour}} <result>x</result>"),
     ]);
     let form = &desk.workflow("flow")["form"];
-    // What the agent may choose is not declared as something that a run gives.
     let variables = names_of(&form["variables"]);
     for name in ["branch", "colour"] {
         assert!(variables.contains(&name.to_owned()), "{variables:?}");
@@ -93,7 +93,7 @@ fn workflows_are_those_below_the_given_directories_and_not_in_hidden_or_deep_one
         names
     };
     // A workflow's own folders are a part of it.
-    assert_eq!(listed(&desk), ["a", "b", "c"]);
+    assert_eq!(listed(&desk), ["a", "b"]);
     let root = desk.file("deep/er");
     let project = desk.file("").to_str().unwrap().to_owned();
     let desk = Desk::on(desk.folder, |options| options.roots = vec![root]);
