@@ -282,7 +282,7 @@ impl Config {
         config.add_layer(&state_dir.join(FILE_NAME), true)?;
         let hint = "fix or unset that variable, then run the same command again";
         let added = config.add_environment(|name| env::var(name).ok());
-        added.map_err(|failure| failure.with_hint(hint.to_owned()))?;
+        added.map_err(|failure| failure.with_hint(hint))?;
         Ok(config)
     }
 
@@ -303,7 +303,7 @@ impl Config {
                 let added = self.add_file(path, &text);
                 self.withholds = false;
                 self.project_file = is_project.then(|| (path.to_owned(), text));
-                added.map_err(|failure| failure.with_hint(hint.to_owned()))
+                added.map_err(|failure| failure.with_hint(hint))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(read(error)),
@@ -676,7 +676,7 @@ pub(crate) fn write_template(state_dir: &Path) -> Result<PathBuf, Failure> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             let hint = "edit that file; show the settings in effect: raymond config";
             let message = format!("{} already exists", path.display());
-            Err(Failure::usage(message).with_hint(hint.to_owned()))
+            Err(Failure::usage(message).with_hint(hint))
         }
         Err(error) => Err(Failure::io(&format!("write {}", path.display()), &error)),
     }

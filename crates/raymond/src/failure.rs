@@ -69,7 +69,7 @@ impl Failure {
     /// An operation of the file system failed.
     pub(crate) fn io(what: &str, error: &io::Error) -> Self {
         let failure = Self::of_work(format!("cannot {what}: {error}"));
-        failure.with_hint(io_hint(error.kind()).to_owned())
+        failure.with_hint(io_hint(error.kind()))
     }
 
     /// An error with everything that led to it.
@@ -165,7 +165,9 @@ impl Failure {
         if let Some((first, more)) = self.hints.split_first() {
             people.line(&Line::new());
             people.line(&Line::new().add(Style::Name, "hint:").plain(format!(" {first}")));
-            more.iter().for_each(|hint| people.line(&Line::of(format!("      {hint}"))));
+            for hint in more {
+                people.line(&Line::of(format!("      {hint}")));
+            }
         }
     }
 }

@@ -85,13 +85,12 @@ pub(crate) async fn start(
     let mut options = start.options()?;
     let found = app.read(move |app| {
         let workflow = app.workflow(&workflow)?;
-        let budget = match start.budget_usd {
-            Some(dollars) => Some(app.capped(dollars)?),
+        let budget = if let Some(dollars) = start.budget_usd {
+            Some(app.capped(dollars)?)
+        } else {
             // That of the project may not exceed the cap either.
-            None => {
-                let usual = app.host.budget(&workflow.project.state_dir);
-                app.budget_max.filter(|most| usual.is_none_or(|usual| usual > *most))
-            }
+            let usual = app.host.budget(&workflow.project.state_dir);
+            app.budget_max.filter(|most| usual.is_none_or(|usual| usual > *most))
         };
         Ok((workflow, budget))
     });
@@ -217,7 +216,11 @@ pub(crate) async fn answer(
     let operands: Vec<&str> = [&*run.names.ask].into_iter().chain(label.as_deref()).collect();
     let given = run.change("answer", options, &operands, Some(line(text))).await?;
     // They were handed over.
-    run.app.read(move |_| Ok(uploads.remove())).await?;
+    let removed = run.app.read(move |_| {
+        uploads.remove();
+        Ok(())
+    });
+    removed.await?;
     Ok(given)
 }
 

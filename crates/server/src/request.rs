@@ -48,12 +48,12 @@ impl FromRequestParts<Arc<App>> for NamedRun {
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
         let names = Path::<Names>::from_request_parts(parts, app).await;
         let Path(names) = names.map_err(|wrong| malformed(wrong.body_text()))?;
-        let named = app.read(move |app| {
+        let found = app.read(move |app| {
             let project = app.project(&names.project)?;
             let id = project.run(&names.run)?;
             Ok((project, id, names))
         });
-        let (project, id, names) = named.await?;
+        let (project, id, names) = found.await?;
         Ok(Self { app: Arc::clone(app), project, id, names })
     }
 }

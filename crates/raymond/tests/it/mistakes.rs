@@ -98,9 +98,7 @@ fn workflow_without_a_usable_entry_names_the_files_that_are_there() {
 #[test]
 fn workflow_with_lint_errors_is_not_started_before_somebody_insists() {
     let project = script("if false; then echo '<goto>GONE</goto>'; fi; echo '<result>x</result>'");
-    for arguments in
-        [&["flow"][..], &["start", "flow", "--json"], &["run", "flow"], &["flow", "--detach"]]
-    {
+    for arguments in [&["flow"][..], &["start", "flow"], &["run", "flow"], &["flow", "--detach"]] {
         let parts = [
             "error[missing-target]",
             "--> flow/START.sh:1:28",
@@ -110,6 +108,9 @@ fn workflow_with_lint_errors_is_not_started_before_somebody_insists() {
         let ran = refused(&project, arguments, &parts);
         assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{arguments:?}");
     }
+    let refused_kind = r#""kind":"refused""#;
+    let parts = ["error[missing-target]", "flow has an error, so it was not started", refused_kind];
+    refused(&project, &["start", "flow", "--json"], &parts);
     assert_eq!(project.raymond(&["list", "--json"]).stdout, "[]\n");
     project.raymond(&["flow", "--no-lint", "--id", "r"]).completed("x");
     let insisting = ["flow", "--no-lint", "--detach", "--id", "s"];

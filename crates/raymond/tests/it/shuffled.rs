@@ -24,7 +24,8 @@ fn processes_of(turns: u32, warm: &str) -> Option<usize> {
     let project = Project::new([("START.md", "go on")]);
     project.write("last", &turns.to_string());
     let limit = (turns + 1).to_string();
-    let arguments = ["start", "flow", "--id", "r", "--max-iterations", &limit, "--warm", warm];
+    let arguments =
+        ["start", "flow", "--no-lint", "--id", "r", "--max-iterations", &limit, "--warm", warm];
     let mut command = project.command(&[&arguments[..], &["--budget", "0"]].concat());
     command.env("RAYMOND_CLAUDE", program);
     Ran::of(&command.output().unwrap()).completed("done");
@@ -55,7 +56,8 @@ fn run_with(claude: &str, more: &[&str]) -> (Project, Ran) {
     project.write("claude", &format!("#!/bin/bash\n{claude}\n"));
     let runs = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(project.file("claude"), runs).unwrap();
-    let mut command = project.command(&[&["start", "flow", "--id", "r"], more].concat());
+    let mut command =
+        project.command(&[&["start", "flow", "--no-lint", "--id", "r"], more].concat());
     command.env("RAYMOND_CLAUDE", project.file("claude"));
     let ran = Ran::of(&command.output().unwrap());
     (project, ran)

@@ -257,7 +257,7 @@ fn question_of_a_damaged_run_hides_no_other_question_and_is_not_offered() {
     let desk = &asking.desk;
     let other = desk.begin_until("b", |run| run["asks"][0].is_object());
     // Its files come a moment after the record.
-    desk.until("both ask", || asking.list().as_array().unwrap().len() == 2);
+    until("both ask", || asking.list().as_array().unwrap().len() == 2);
     cancel(desk, "b");
     other.join().unwrap();
     let text = fs::read_to_string(desk.journal("b")).unwrap();

@@ -149,7 +149,7 @@ fn command_that_hangs_holds_up_no_reader() {
         let all = fs::read_dir(desk.folder.path()).unwrap().flatten();
         all.filter(|file| file.file_name().to_string_lossy().starts_with("hangs.")).count()
     };
-    desk.until("all commands hang", || {
+    until("all commands hang", || {
         desk.get(&desk.path("r")).ok();
         hanging() == 12
     });

@@ -77,7 +77,7 @@ fn every_hostile_request_is_refused() {
         case(
             "two origins",
             &get,
-            with(&[&format!("Origin: http://{}", ADDRESS), "Origin: null"]),
+            with(&[&format!("Origin: http://{ADDRESS}"), "Origin: null"]),
             "",
             403,
         ),

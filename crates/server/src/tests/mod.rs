@@ -210,7 +210,7 @@ impl Desk {
     /// Carries out the workflow on a thread until this request shows what is waited for.
     fn begin_until(&self, id: &str, is_so: impl Fn(&Value) -> bool) -> JoinHandle<RunEnd> {
         let thread = self.begin(id, |_| {});
-        self.until("the run gets there", || {
+        until("the run gets there", || {
             let run = self.get(&self.path(id));
             run.status == 200 && is_so(&run.json())
         });
@@ -261,16 +261,6 @@ impl Desk {
     /// The path of a run of the project.
     fn path(&self, run: &str) -> String {
         format!("/api/runs/{}/{run}", self.project())
-    }
-
-    /// Waits until something is so.
-    #[track_caller]
-    fn until(&self, what: &str, mut is_so: impl FnMut() -> bool) {
-        let deadline = Instant::now() + PATIENCE;
-        while !is_so() {
-            assert!(Instant::now() < deadline, "{what}: it is not so");
-            thread::sleep(Duration::from_millis(5));
-        }
     }
 
     /// Opens an event stream.
@@ -415,4 +405,14 @@ fn cancel(desk: &Desk, id: &str) {
     let project = desk.folder.path().join("shop");
     let agents = agents(&project);
     engine(&project, &agents).cancel(&RunId::new(id).unwrap(), &mut Nobody).unwrap();
+}
+
+/// Waits until something is so.
+#[track_caller]
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}: it is not so");
+        thread::sleep(Duration::from_millis(5));
+    }
 }

@@ -312,7 +312,9 @@ fn row_of_a_run_that_is_over_follows_its_journal() {
 fn more_runs_than_are_kept_open_are_all_shown() {
     let desk = Desk::new(SHORT);
     let runs: Vec<_> = (0..10).map(|number| format!("r{number}")).collect();
-    runs.iter().for_each(|id| drop(desk.run(id)));
+    for id in &runs {
+        drop(desk.run(id));
+    }
     for id in runs.iter().chain(&runs) {
         assert_eq!(desk.get(&desk.path(id)).ok()["result"], "it works", "{id}");
     }

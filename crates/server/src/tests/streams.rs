@@ -15,7 +15,7 @@ const WAITING: [(&str, &str); 3] = [
 fn waiting() -> (Desk, JoinHandle<RunEnd>) {
     let desk = Desk::new(WAITING);
     let thread = desk.begin("w", |_| {});
-    desk.until("it waits", || desk.file("waits").exists());
+    until("it waits", || desk.file("waits").exists());
     (desk, thread)
 }
 
@@ -113,7 +113,7 @@ fn stream_of_a_transcript_grows_with_the_step_and_ends_with_it() {
          echo '{\"result\":\"<result>done</result>\",\"cost_usd\":0.5}'",
     );
     let thread = desk.begin("t", |_| {});
-    desk.until("it waits", || desk.file("waits").exists());
+    until("it waits", || desk.file("waits").exists());
     let path = format!("{}/steps/main.1/transcript/events", desk.path("t"));
     let mut events = desk.stream(&path, &[]);
     let first = events.next();

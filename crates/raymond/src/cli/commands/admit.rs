@@ -54,7 +54,7 @@ pub(super) fn check_lint(
         "fix {them}, and check again: raymond lint {}\nor start it as it is: --no-lint",
         quote::path(workflow)
     );
-    Err(Failure::usage(message).with_hint(hint))
+    Err(Failure::refused(message).with_hint(hint))
 }
 
 /// Warns of coding agents that cannot limit what a turn costs, if the run has a budget.
@@ -90,9 +90,8 @@ pub(super) fn check_agents(
 ) -> Result<(), Failure> {
     let default = settings.agent.as_deref();
     agents.get(default).map_err(|error| {
-        Failure::usage(error.to_string()).with_hint(
-            "choose one with `--agent`, or add it to the settings as [agents.NAME]".to_owned(),
-        )
+        Failure::usage(error.to_string())
+            .with_hint("choose one with `--agent`, or add it to the settings as [agents.NAME]")
     })?;
     if limits.budget_usd.is_none() {
         return Ok(());

@@ -90,7 +90,7 @@ fn remedy(landed: &Landed, worktree: &Worktree) -> String {
 fn chosen<'r>(run: &'r Run, named: &[String]) -> Result<Vec<(&'r AgentId, &'r Worktree)>, Failure> {
     if run.worktrees.is_empty() {
         let message = format!("no worker of run `{}` had a worktree", run.id);
-        return Err(Failure::usage(message).with_hint("see how: raymond help protocol".to_owned()));
+        return Err(Failure::usage(message).with_hint("see how: raymond help protocol"));
     }
     for name in named {
         if !run.worktrees.contains_key(&AgentId::new(name)) {
@@ -153,5 +153,5 @@ fn refused(error: &LandError) -> Failure {
         LandError::Detached { .. } => "check a branch out: git switch BRANCH",
         LandError::Git(_) => return Failure::of_error(error),
     };
-    Failure::of_error(error).with_hint(hint.to_owned())
+    Failure::of_error(error).with_hint(hint)
 }

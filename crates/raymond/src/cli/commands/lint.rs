@@ -70,7 +70,7 @@ fn no_such_rule(name: &str) -> Failure {
     let meant = lint::suggest_rule(name);
     let meant = meant.map(|rule| format!(" (did you mean `{rule}`?)")).unwrap_or_default();
     Failure::usage(format!("there is no rule `{name}`{meant}"))
-        .with_hint("list the rules: raymond lint --explain all".to_owned())
+        .with_hint("list the rules: raymond lint --explain all")
 }
 
 /// The files and the graph of a workflow.

@@ -64,7 +64,7 @@ pub(in crate::cli) fn new(arguments: &New) -> Result<ExitCode, Failure> {
     fs::create_dir(folder).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => {
             Failure::usage(format!("{} already exists", folder.display()))
-                .with_hint("choose another name: existing files are not overwritten".to_owned())
+                .with_hint("choose another name: existing files are not overwritten")
         }
         _ => Failure::io(&create, &error),
     })?;

@@ -52,9 +52,7 @@ fn unpack(arguments: &Pack) -> Result<ExitCode, Failure> {
     let archive = arguments.folder.as_path();
     if !is_packed(archive) {
         let message = format!("{} is neither a zip archive nor a YAML file", archive.display());
-        return Err(
-            Failure::usage(message).with_hint("pack a directory: raymond pack DIR".to_owned())
-        );
+        return Err(Failure::usage(message).with_hint("pack a directory: raymond pack DIR"));
     }
     let folder = match &arguments.output {
         Some(folder) => folder.clone(),

@@ -19,9 +19,8 @@ pub(super) fn state_dir(place: &Place) -> Result<StateDir, Failure> {
     };
     if state_dir.root().exists() && !state_dir.root().is_dir() {
         let message = format!("{} is not a directory", state_dir.root().display());
-        return Err(Failure::usage(message).with_hint(
-            "runs and settings need a directory of their own: --data-dir DIR".to_owned(),
-        ));
+        return Err(Failure::usage(message)
+            .with_hint("runs and settings need a directory of their own: --data-dir DIR"));
     }
     state_dir.check()?;
     Ok(state_dir)
@@ -38,7 +37,7 @@ pub(super) fn typed(place: &Place) -> String {
 pub(super) fn current_folder() -> Result<String, Failure> {
     let folder = env::current_dir().map_err(|error| {
         Failure::io("find the current directory", &error)
-            .with_hint("it was removed or cannot be read: cd to another directory".to_owned())
+            .with_hint("it was removed or cannot be read: cd to another directory")
     })?;
     folder.into_os_string().into_string().map_err(|folder| {
         Failure::usage(format!(

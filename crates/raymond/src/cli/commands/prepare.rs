@@ -134,7 +134,7 @@ impl LoadedProject {
             let file = private::options().create(true).append(true).open(path);
             let file = file.map_err(|error| {
                 Failure::io(&format!("write to {}", path.display()), &error)
-                    .with_hint("name a file that can be written: --log-file FILE".to_owned())
+                    .with_hint("name a file that can be written: --log-file FILE")
             })?;
             let file = out::LineSink::of_file(file);
             observers.push(Box::new(Lines::with_times(file, Level::Detail, files)));

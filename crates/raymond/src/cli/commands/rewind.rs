@@ -24,7 +24,7 @@ pub(in crate::cli) fn rewind(
 ) -> Result<ExitCode, Failure> {
     let wrong = || {
         Failure::usage(format!("`{step}` is not a step"))
-            .with_hint("name it as in `main.3`, or `3` for main".to_owned())
+            .with_hint("name it as in `main.3`, or `3` for main")
     };
     let (agent, number) = step.rsplit_once('.').unwrap_or(("main", step));
     let agent = AgentId::new(agent);

@@ -77,7 +77,7 @@ pub(super) fn plan(arguments: Start) -> Result<(LoadedProject, Started), Failure
         let message =
             "no workflow was named: a state file, a directory, a zip archive or a YAML file";
         Failure::usage(message.to_owned())
-            .with_hint("raymond WORKFLOW, for instance: raymond ./hello".to_owned())
+            .with_hint("raymond WORKFLOW, for instance: raymond ./hello")
     })?;
     if !workflow.exists() {
         return Err(no_such_workflow(&workflow));
@@ -85,7 +85,7 @@ pub(super) fn plan(arguments: Start) -> Result<(LoadedProject, Started), Failure
     let scope = ScopeSource::open(&workflow)?;
     let id = match id {
         Some(id) => RunId::for_new_run(&id).map_err(|error| {
-            Failure::from(error).with_hint("choose another, for instance: --id my-run".to_owned())
+            Failure::from(error).with_hint("choose another, for instance: --id my-run")
         })?,
         None => fresh_id(&scope.name)?,
     };
@@ -136,7 +136,7 @@ pub(in crate::cli) fn run(arguments: Start) -> Result<ExitCode, Failure> {
     let state_dir = state_dir(&arguments.options.place)?;
     let Some(word) = arguments.workflow.as_deref() else {
         return Err(Failure::usage("no workflow or run was named".to_owned()).with_hint(
-            "start a workflow: raymond run PATH\nresume the latest run: raymond resume".to_owned(),
+            "start a workflow: raymond run PATH\nresume the latest run: raymond resume",
         ));
     };
     let name = word.to_str().filter(|name| runs::exists(&state_dir, name));
@@ -189,7 +189,7 @@ fn read_input() -> Result<String, Failure> {
     if bytes.len() as u64 > INPUT_BYTES_MAX {
         let why = format!("standard input has more than {INPUT_BYTES_MAX} bytes");
         let hint = "give the name of a file as the input, and let the first state read it";
-        return Err(Failure::usage(why).with_hint(hint.to_owned()));
+        return Err(Failure::usage(why).with_hint(hint));
     }
     String::from_utf8(bytes)
         .map_err(|_| Failure::usage("standard input is not valid UTF-8".to_owned()))

@@ -157,7 +157,7 @@ pub(in crate::cli) fn open(arguments: &Open) -> Result<ExitCode, Failure> {
     let user_dir = user_dir()?;
     let none = || {
         Failure::usage("no server is running".to_owned())
-            .with_hint("start it in another terminal: raymond serve".to_owned())
+            .with_hint("start it in another terminal: raymond serve")
     };
     let link = last_link(&user_dir).ok_or_else(none)?;
     let address = link.trim_start_matches("http://").split('/').next().unwrap_or_default();
@@ -177,7 +177,7 @@ pub(in crate::cli) fn open(arguments: &Open) -> Result<ExitCode, Failure> {
     let is_open = browser(&path).status().is_ok_and(|status| status.success());
     if !is_open {
         return Err(Failure::usage("no browser could be opened".to_owned())
-            .with_hint("print the link, and open it yourself: raymond open --print".to_owned()));
+            .with_hint("print the link, and open it yourself: raymond open --print"));
     }
     out::note("Opened in the browser.");
     Ok(ExitCode::SUCCESS)
@@ -200,7 +200,7 @@ fn browser(path: &Path) -> Command {
 fn user_dir() -> Result<UserDir, Failure> {
     UserDir::here().ok_or_else(|| {
         Failure::usage("there is no directory for what Raymond keeps for you".to_owned())
-            .with_hint("set HOME or XDG_STATE_HOME to an absolute path".to_owned())
+            .with_hint("set HOME or XDG_STATE_HOME to an absolute path")
     })
 }
 
@@ -227,7 +227,7 @@ fn refused(error: &ServeError) -> Failure {
         ServeError::Listen { .. } => "choose another port: raymond serve --port N",
         ServeError::Token { .. } | ServeError::Io(_) => "see what is wrong: raymond doctor",
     };
-    Failure::usage(text).with_hint(hint.to_owned())
+    Failure::usage(text).with_hint(hint)
 }
 
 /// Settings and words, for the server.
