@@ -32,7 +32,7 @@ use crate::{
     run_loop::RunLoop,
     scope::DiskWorld,
     seal,
-    steps::Runner,
+    steps::{RunPlace, Runner},
     sys,
     usage_limit::SharedLimits,
     user::UserDir,
@@ -114,6 +114,18 @@ pub fn load(state_dir: &StateDir, id: &RunId) -> Result<Loaded, EngineError> {
     let records = entries.iter().flat_map(|entry| entry.records.iter().cloned());
     let run = replay(records).map_err(|source| EngineError::Replay { id: id.clone(), source })?;
     Ok(Loaded { run, entries })
+}
+
+/// Ends the processes that an earlier orchestrator, its keeper and its reapers could not end, because all were killed. Returns
+/// what to tell about that.
+fn end_left(ledger: &Ledger<'_>) -> Option<String> {
+    let place = RunPlace::new(&ledger.run().identity, ledger.files());
+    match place.end_left() {
+        Ok(0) => None,
+        Ok(1) => Some("ended 1 process that had outlived its step".to_owned()),
+        Ok(count) => Some(format!("ended {count} processes that had outlived their steps")),
+        Err(error) => Some(format!("a step has left processes: {error}")),
+    }
 }
 
 impl Engine<'_> {
@@ -324,11 +336,18 @@ impl Engine<'_> {
         create_folders(&files)?;
         let lock = lock(id, &files)?;
         let mut ledger = Ledger::open(id, files, lock, observer)?;
+        let left = end_left(&ledger);
         let (run, files) = (ledger.run(), ledger.files());
         match run.status {
             Status::Cancelled => return Err(EngineError::Cancelled { id: id.clone() }),
             // Its orchestrator may have died before it printed the result.
-            Status::Completed => return Ok(RunEnd { run: run.clone(), is_interrupted: false }),
+            Status::Completed => {
+                let run = run.clone();
+                if let Some(text) = left {
+                    ledger.trouble(text);
+                }
+                return Ok(RunEnd { run, is_interrupted: false });
+            }
             Status::Running | Status::Failed | Status::Stopped | Status::Paused => {}
         }
         mirror::refuse(id, files)?;
@@ -349,6 +368,9 @@ impl Engine<'_> {
         }
         let defies_limit = was_limited(run);
         ledger.tell_opened(false);
+        if let Some(text) = left {
+            ledger.trouble(text);
+        }
         let inputs = [Some(Input::Resume { settings, limits }), halt.map(Input::Halt)];
         for input in inputs.into_iter().flatten() {
             // Its effects are among the pending ones.

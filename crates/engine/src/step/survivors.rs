@@ -11,6 +11,7 @@ use std::{
     collections::BTreeSet,
     ffi::OsString,
     io,
+    path::Path,
     time::{Duration, Instant},
 };
 
@@ -41,12 +42,34 @@ pub(crate) fn marks(outer: Option<OsString>, mark: &str) -> String {
 /// Kills every process that has one of these marks, with SIGTERM first. Returns their pids; an error
 /// lists those that could not be killed in time.
 pub(crate) fn end(marks: &[String]) -> io::Result<Vec<sys::Pid>> {
+    end_all(GRACE, || with_mark(|mark| marks.iter().any(|own| own == mark)))
+}
+
+/// Kills every process that has this mark, at once.
+pub(crate) fn kill(own: &str) -> io::Result<Vec<sys::Pid>> {
+    end_all(Duration::ZERO, || with_mark(|mark| mark == own))
+}
+
+/// Kills every process that any step of `run` has left, with SIGTERM first. A process with a living keeper or reaper of the
+/// run above it, which has `folder` as its last argument, is theirs: they wait for it, or are about to end it.
+pub(crate) fn end_left(run: &str, folder: &Path) -> io::Result<Vec<sys::Pid>> {
+    let is_own = |mark: &str| mark.strip_prefix(run).is_some_and(|rest| rest.starts_with('/'));
+    end_all(GRACE, || {
+        let mut found = with_mark(is_own);
+        found.retain(|pid| !sys::has_ancestor_for(*pid, folder));
+        found
+    })
+}
+
+fn with_mark(is_meant: impl Fn(&str) -> bool) -> Vec<sys::Pid> {
+    sys::processes_with(MARK, |value| value.split(' ').any(&is_meant))
+}
+
+fn end_all(grace: Duration, find: impl Fn() -> Vec<sys::Pid>) -> io::Result<Vec<sys::Pid>> {
     let begun = Instant::now();
     let mut all = BTreeSet::new();
     loop {
-        let found = sys::processes_with(MARK, |value| {
-            value.split(' ').any(|mark| marks.iter().any(|own| own == mark))
-        });
+        let found = find();
         if found.is_empty() {
             return Ok(all.into_iter().collect());
         }
@@ -57,7 +80,7 @@ pub(crate) fn end(marks: &[String]) -> io::Result<Vec<sys::Pid>> {
         }
         for pid in found {
             let is_new = all.insert(pid);
-            if begun.elapsed() >= GRACE {
+            if begun.elapsed() >= grace {
                 sys::end_process(pid, false);
             } else if is_new {
                 sys::end_process(pid, true);
@@ -85,6 +108,31 @@ mod tests {
     }
 
     const WAITS: &str = "echo; exec sleep 1000";
+
+    #[test]
+    fn what_steps_of_a_run_have_left_is_killed_unless_a_reaper_of_the_run_is_there_for_it() {
+        let run = uuid::Uuid::new_v4().simple().to_string();
+        let folder = std::env::temp_dir().join(&run);
+        // Ignores SIGTERM, as what outlives a sweep does.
+        let mut left = process(&mark(&run, "main.7"), "trap '' TERM; echo; sleep 1000");
+        let mut other = process(&mark(&format!("{run}0"), "main.1"), WAITS);
+        // A process with the directory of the run as its last argument, like a reaper, and its child.
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("{MARK}={run}/main.8 sh -c 'echo; sleep 1000'; :"), "sh"]);
+        let mut guard = command.arg(&folder).stdout(Stdio::piped()).spawn().unwrap();
+        io::Read::read_exact(guard.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+        let left_ends = std::thread::spawn(move || left.wait().unwrap().code());
+        assert!(!end_left(&run, &folder).unwrap().is_empty());
+        assert_eq!(left_ends.join().unwrap(), None);
+        assert_eq!(other.try_wait().unwrap(), None, "another run");
+        assert_eq!(guard.try_wait().unwrap(), None, "its child is guarded");
+        // When the reaper is gone, nothing guards it.
+        guard.kill().unwrap();
+        guard.wait().unwrap();
+        assert!(!end_left(&run, &folder).unwrap().is_empty());
+        other.kill().unwrap();
+        other.wait().unwrap();
+    }
 
     #[test]
     fn processes_with_the_mark_are_killed_and_no_others() {

@@ -52,6 +52,13 @@ impl RunPlace {
         Ok(survivors::end(&self.marks(&self.identity, step))?.len())
     }
 
+    /// Kills the processes that steps of an earlier orchestrator have left: keeper and reapers were killed before they could do
+    /// it. Returns their number.
+    pub(crate) fn end_left(&self) -> io::Result<usize> {
+        let run = self.mark(&self.identity, "");
+        Ok(survivors::end_left(run.trim_end_matches('/'), &self.folder)?.len())
+    }
+
     /// The environment variable that marks every process of a step.
     pub(crate) fn mark_variable(&self, step: &StepFolder) -> (String, String) {
         let outer = std::env::var_os(survivors::MARK);

@@ -56,6 +56,16 @@ pub(crate) fn processes_with(variable: &str, is_meant: impl Fn(&str) -> bool) ->
     processes().filter(|pid| !ancestors.contains(pid) && has_it(*pid) == Some(true)).collect()
 }
 
+/// Whether an ancestor of a process was started with `path` as its last argument.
+pub(crate) fn has_ancestor_for(pid: Pid, path: &Path) -> bool {
+    let is_for = |pid: &Pid| {
+        let bytes = std::fs::read(file_of(*pid, "cmdline")).unwrap_or_default();
+        let bytes = bytes.strip_suffix(&[0]).unwrap_or(&bytes);
+        bytes.rsplit(|byte| *byte == 0).next() == Some(path.as_os_str().as_encoded_bytes())
+    };
+    std::iter::successors(parent(pid), |pid| parent(*pid)).any(|pid| is_for(&pid))
+}
+
 /// Continues a stopped process.
 pub(crate) fn wake(pid: Pid) {
     kill(pid, libc::SIGCONT);

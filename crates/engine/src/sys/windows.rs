@@ -83,6 +83,11 @@ pub(crate) fn processes_with(_variable: &str, _is_meant: impl Fn(&str) -> bool) 
     Vec::new()
 }
 
+/// No process of a step outlives its job.
+pub(crate) fn has_ancestor_for(_pid: Pid, _path: &Path) -> bool {
+    false
+}
+
 /// No signal stops a process here.
 pub(crate) fn is_stopped(_pid: Pid) -> bool {
     false

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use raymond_engine::processes::Tree;
+use raymond_engine::processes::{Mark, Tree};
 use raymond_flow::source::Platform;
 use tempfile::TempPath;
 
@@ -20,11 +20,16 @@ const INTERVAL: Duration = Duration::from_millis(2);
 const ERROR_BYTES_MAX: u64 = 4096;
 
 /// What a setup has left running, for the case that needs it. It ends with the case.
-pub(super) struct Left(Tree);
+pub(super) struct Left {
+    tree: Tree,
+    mark: Mark,
+}
 
 impl Drop for Left {
     fn drop(&mut self) {
-        self.0.end(false);
+        self.tree.end(false);
+        // What has left the group.
+        let _ = self.mark.kill();
     }
 }
 
@@ -77,14 +82,15 @@ fn shell(script: &str) -> io::Result<(Command, Option<TempPath>)> {
 /// Runs the setup to its end; `None` if that took too long.
 fn wait(command: &mut Command, timeout: Duration) -> io::Result<(Option<ExitStatus>, Left)> {
     let started = Instant::now();
+    let mark = Mark::put_on(command);
     let (mut child, tree) = Tree::spawn(command)?;
-    let left = Left(tree);
+    let left = Left { tree, mark };
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok((Some(status), left));
         }
         if !timeout.is_zero() && started.elapsed() >= timeout {
-            left.0.end(false);
+            left.tree.end(false);
             child.wait()?;
             return Ok((None, left));
         }

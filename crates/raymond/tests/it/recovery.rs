@@ -318,6 +318,43 @@ const LEAVES_SURVIVORS: &str = r#"
     sleep 1000
 "#;
 
+/// Leaves a process in a session of its own. When it is told to end, it stops the reaper that told it: the sweep goes no further.
+const OUTLIVES_THE_SWEEP: &str = r#"
+    reaper=$PPID setsid bash -c 'trap "kill -STOP $reaper; touch swept" TERM; echo $$ > pid; while :; do sleep 0.05; done' &
+    while [ ! -s pid ]; do sleep 0.01; done
+    echo '<goto>NEXT</goto>'
+"#;
+
+#[test]
+fn process_of_a_finished_step_dies_with_the_next_orchestrator_if_all_who_sweep_were_killed() {
+    for ends in [true, false] {
+        let next = "[ ! -e hold ] || sleep 1000; echo '<result>fine</result>'";
+        let project = Project::new([("START.sh", OUTLIVES_THE_SWEEP), ("NEXT.sh", next)]);
+        if !ends {
+            project.write("hold", "");
+        }
+        let mut child = project.spawn(&["start", "flow", "--id", "r"]);
+        let begun = || project.file("swept").exists();
+        wait_until("the sweep began", Duration::from_mins(1), begun);
+        if ends {
+            let journal = || project.read(".raymond/workflows/r.journal");
+            let is_over = || journal().contains("\"completed\"");
+            wait_until("the run is over", Duration::from_mins(1), is_over);
+        }
+        kill(child.id(), libc::SIGKILL);
+        let _ = child.wait();
+        kill_keeper_and_reapers(&project);
+        let pid = project.read("pid").trim().to_owned();
+        let is_there = || !fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default().is_empty();
+        assert!(is_there(), "nobody was left to end it");
+        let _ = fs::remove_file(project.file("hold"));
+        let ran = project.raymond(&["resume", "r"]).completed("fine");
+        assert!(!is_there(), "{}", ran.stderr);
+        assert!(ran.stderr.contains("had outlived"), "{}", ran.stderr);
+        project.wait_until_quiet();
+    }
+}
+
 #[test]
 fn no_process_of_a_lost_step_runs_beside_its_next_attempt() {
     let project = Project::new([("START.sh", LEAVES_SURVIVORS)]);
@@ -327,7 +364,7 @@ fn no_process_of_a_lost_step_runs_beside_its_next_attempt() {
     let _ = child.wait();
     kill_keeper_and_reapers(&project);
     let ran = project.raymond(&["run", "r"]).completed("alone");
-    assert!(ran.stderr.contains("that had outlived it"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("that had outlived their steps"), "{}", ran.stderr);
     project.wait_until_quiet();
 }
 
@@ -623,7 +660,6 @@ fn journal_garbled_in_the_middle_is_refused_with_the_offset() {
         let mut garbled = journal.clone();
         garbled[offset] ^= 0x15;
         fs::write(project.file(".raymond/workflows/r.journal"), &garbled).unwrap();
-        let _ = fs::remove_file(project.file(".raymond/workflows/r.json"));
         let ran = project.raymond(&["run", "r", "--quiet"]);
         let line_start =
             journal[..offset].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
@@ -631,7 +667,9 @@ fn journal_garbled_in_the_middle_is_refused_with_the_offset() {
             // Like a line that was never finished: what it said is found out again.
             ran.completed("all done");
         } else {
+            // Also where the state file, which is still there, would cover it.
             ran.failed(1, &format!("is damaged at byte {line_start}"));
+            assert_eq!(fs::read(project.file(".raymond/workflows/r.journal")).unwrap(), garbled);
         }
         assert_eq!(project.counts(), expected, "garbled at byte {offset}");
     }

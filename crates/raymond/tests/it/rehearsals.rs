@@ -278,6 +278,26 @@ fn hanging_case_is_killed_by_its_timeout() {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn whatever_a_setup_has_started_ends_with_its_case() {
+    let project = Project::new([("START.sh", "[ -e began ] && echo '<result>done</result>'")]);
+    let pid = project.file("pid");
+    let setup = format!(
+        "setup: |\n  setsid bash -c 'trap \"\" TERM; echo $$ > {0}; touch began; exec sleep 1000' &\n  \
+         until [ -e began ]; do sleep 0.01; done\n",
+        pid.display()
+    );
+    std::fs::create_dir(project.file("flow/tests")).unwrap();
+    for (case, code) in [("", 0), ("  exit 3\n", 1)] {
+        project.write("flow/tests/a.yaml", &format!("{setup}{case}expect:\n  result: done\n"));
+        let ran = project.raymond(&["test", "flow"]);
+        assert_eq!(ran.code, code, "{ran:?}");
+        let left = std::fs::read(format!("/proc/{}/cmdline", project.read("pid").trim()));
+        assert!(left.unwrap_or_default().is_empty(), "it is still there");
+    }
+}
+
 #[test]
 fn case_sets_the_environment_of_its_scripts_and_its_setup() {
     let script = "echo \"<result>$COLOUR $(cat made) $RAYMOND_AGENT_ID</result>\"";
